@@ -9,8 +9,8 @@
 //! not count as kept from the moment the image is made, so that a write to its region marks it again; one that comes
 //! before that moment keeps it marked.
 //!
-//! A region stays marked while it has unsynced stripes, and for good when a write in it could not be stored on all devices
-//! that should hold it.
+//! A region stays marked while it has unsynced stripes. None is cleared while a device is lost, or missing and not known to be: it may
+//! come back without what could not be stored on it.
 
 use crate::api::{MemberError, TimerId};
 use crate::config::MemberCache;
@@ -58,7 +58,7 @@ pub(crate) struct Bitmap {
     sent: RegionMap,
     /// Regions written since the last look.
     touched: RegionMap,
-    /// Regions whose redundancy may disagree: stripes in them are unsynced, or a write could not be stored.
+    /// Regions in which stripes are unsynced.
     held: RegionMap,
     /// Operations under way in each region.
     in_flight: Vec<u16>,
@@ -148,7 +148,7 @@ impl Controller {
         self.pump_bitmap();
     }
 
-    pub(crate) fn end_bitmap_write(&mut self, id: u32, stored: bool) {
+    pub(crate) fn end_bitmap_write(&mut self, id: u32) {
         if !core::mem::take(&mut self.ops[id].noted) {
             return;
         }
@@ -157,9 +157,6 @@ impl Controller {
         let region = bitmap.wanted.region_of(stripe);
         bitmap.in_flight[usize::from(region.0)] -= 1;
         bitmap.touched.mark(region);
-        if !stored {
-            bitmap.held.mark(region);
-        }
         self.set_clear_timer();
     }
 
@@ -317,7 +314,8 @@ impl Controller {
         for _ in 0..self.bitmap().waiting.len() {
             // Where no device is left, the next image ends at once and lets all go on.
             let Some(id) = self.bitmap().waiting.pop_front() else { break };
-            self.admit_by_bitmap(id);
+            // A device that was lost meanwhile lacks the image, and may be the only one that the next start asks.
+            self.admit(id);
         }
         self.pump_bitmap();
     }

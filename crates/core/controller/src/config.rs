@@ -12,7 +12,7 @@ use raidlab_format::{
     untagged_blocks,
 };
 use raidlab_raid::{Layout, LayoutError, LayoutSpec, LevelVariant, StripeShape, build_layout};
-use raidlab_units::{BlockCount, BlockSize, ByteCount, NanoSpan, StripeCount};
+use raidlab_units::{BlockSize, ByteCount, NanoSpan, StripeCount};
 use serde::{Deserialize, Serialize};
 
 /// Blocks of a cache at most: the places of its dirty ones are told apart by 32 bits, of which a ring takes four times as many.
@@ -273,6 +273,16 @@ pub enum ConfigError {
         /// What that is.
         what: &'static str,
     },
+    /// A member must be whole blocks.
+    #[error("a member size of {} bytes is not a multiple of the block of {block}: {} bytes is", .given.0, .instead.0)]
+    MemberSize {
+        /// The size asked for.
+        given: ByteCount,
+        /// The array's block.
+        block: ByteCount,
+        /// The longest below it that would do, or one block.
+        instead: ByteCount,
+    },
     /// The cache block size is not allowed.
     #[error(
         "a cache block of {block} is not possible with array blocks of {array_block}: use a power of two from one \
@@ -357,7 +367,11 @@ impl ArrayConfig {
             unit: ByteCount(block.bytes()),
             what: "the block size",
         })?;
-        let mut member_blocks = BlockCount(self.member_size.0 / block.bytes());
+        let mut member_blocks = block.blocks_in(self.member_size).ok_or_else(|| ConfigError::MemberSize {
+            given: self.member_size,
+            block: ByteCount(block.bytes()),
+            instead: ByteCount((self.member_size.0 - self.member_size.0 % block.bytes()).max(block.bytes())),
+        })?;
         if self.resilience.integrity {
             member_blocks = untagged_blocks(member_blocks, strip_blocks, tag_blocks(strip_blocks, block));
         }

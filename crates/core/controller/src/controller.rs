@@ -55,7 +55,8 @@ pub struct Counters {
     pub parity_bytes: u64,
     /// Writes to metadata areas.
     pub metadata_writes: u64,
-    /// Blocks that were read and did not agree with their tags.
+    /// Blocks that were read and did not agree with their checksums; 0 without integrity. Redundancy that disagrees with the data is
+    /// counted by the check that finds it: [`crate::SweepCounts::mismatched_rows`].
     pub mismatched_blocks: u64,
 }
 

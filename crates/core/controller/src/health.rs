@@ -75,11 +75,6 @@ impl Controller {
         health
     }
 
-    /// How many more members may fail, whichever they are, before data is lost, or more of it.
-    pub fn failures_left(&self) -> u16 {
-        self.health().failures_left
-    }
-
     fn add_up(&self, keys: impl Iterator<Item = u64>, stride: u64, health: &mut Health) {
         for key in keys {
             let GranuleHealth { lost_rows, spare_units } = self.granule_health(key);

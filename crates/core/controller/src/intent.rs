@@ -83,7 +83,7 @@ impl Controller {
         let stored = stored || !self.state_is_frozen();
         match self.intent {
             Intent::Nothing | Intent::Flag => {}
-            Intent::Bitmap(_) => self.end_bitmap_write(id, stored),
+            Intent::Bitmap(_) => self.end_bitmap_write(id),
             Intent::Log(_) => self.end_log_write(id, stored),
         }
     }

@@ -147,10 +147,10 @@ fn members_come_and_go() {
     let mut now = Nanos::ZERO;
     assert_eq!(read_blocks(&mut live, &mut now, 50), 0);
     live.fail_member(now, MemberIndex(2));
-    assert_eq!(live.controller().failures_left(), 0);
+    assert_eq!(live.controller().health().failures_left, 0);
     assert_eq!(read_blocks(&mut live, &mut now, 50), 0, "it is served without the member");
     live.add_member(now, MemberIndex(2), DeviceUuid([7; 16]));
-    while live.controller().failures_left() == 0 {
+    while live.controller().health().failures_left == 0 {
         now = live.next_at().expect("it is being rebuilt");
         live.advance(now);
     }

@@ -306,7 +306,8 @@ pub struct CounterStatus {
     pub parity_bytes: u64,
     /// Writes of metadata.
     pub metadata_writes: u64,
-    /// Blocks that did not agree with their tags.
+    /// Blocks that did not agree with their checksums; 0 without integrity. What a check compares is in
+    /// [`SweepStatus::mismatched_rows`].
     pub mismatched_blocks: u64,
 }
 

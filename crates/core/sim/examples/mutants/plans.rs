@@ -2,7 +2,7 @@
 //!
 //! Seeds take turns, so that no kind of plan has to wait for the budget of another:
 //!
-//! | seed modulo 8 | array | faults |
+//! | seed modulo 10 | array | faults |
 //! |---|---|---|
 //! | 0 | as drawn | as drawn |
 //! | 1 | as drawn | a storm: power cuts, one after a few requests |
@@ -12,6 +12,8 @@
 //! | 5 | parity and a log | mixed |
 //! | 6 | anything that is kept on members, every third time long ones | mixed, of what makes members come and go |
 //! | 7 | redundancy and a bitmap | mixed |
+//! | 8 | anything that is kept on members | stories, one after a few requests |
+//! | 9 | parity and a log, redundancy and a bitmap, or a safe cache, in turns; every third time long ones | the same |
 //!
 //! Both modes take turns below that, and every third round has tags.
 
@@ -24,6 +26,7 @@ use raidlab_workload::{Rng, derived_seed};
 const DRAWN_OPS: u64 = 600;
 const STORM_OPS: u64 = 400;
 const MIXED_OPS: u64 = 250;
+const STORY_OPS: u64 = 120;
 
 /// What a cache is hit by.
 const OF_CACHES: [Fault; 9] = [
@@ -69,23 +72,31 @@ const DRAWS_MAX: u64 = 400;
 
 /// The plan of a seed, and its name.
 pub(crate) fn plan_of(seed: u64) -> (TorturePlan, String) {
-    let mode = if (seed / 8).is_multiple_of(2) { TortureMode::Bounded } else { TortureMode::Beyond };
-    let has_tags = seed / 16 % 3 == 2;
+    let mode = if (seed / 10).is_multiple_of(2) { TortureMode::Bounded } else { TortureMode::Beyond };
+    let has_tags = seed / 20 % 3 == 2;
     let draw = |ops, is_wanted: fn(&ArrayConfig) -> bool| draw(seed, ops, mode, has_tags, is_wanted);
     let any = |_: &ArrayConfig| true;
-    let (kind, mut plan) = match seed % 8 {
+    let turn = seed / 10;
+    let (kind, mut plan) = match seed % 10 {
         0 => ("drawn", draw(DRAWN_OPS, any)),
         1 => ("storm", draw(STORM_OPS, any)),
         2 => ("mixed", draw(MIXED_OPS, any)),
         3 => ("flushes", draw(MIXED_OPS, any)),
         4 => ("cache", draw(MIXED_OPS, keeps_dirty)),
         5 => ("log", draw(MIXED_OPS, |config| has_policy(config, MetadataPolicy::Log))),
-        6 => ("members", draw(MIXED_OPS, |config| config.resilience.metadata != MetadataPolicy::None)),
-        _ => ("bitmap", draw(MIXED_OPS, |config| has_policy(config, MetadataPolicy::Bitmap))),
+        6 => ("members", draw(MIXED_OPS, is_kept)),
+        7 => ("bitmap", draw(MIXED_OPS, |config| has_policy(config, MetadataPolicy::Bitmap))),
+        8 => ("stories", draw(STORY_OPS, is_kept)),
+        _ if turn % 3 == 0 => ("stories", draw(STORY_OPS, |config| has_policy(config, MetadataPolicy::Log))),
+        _ if turn % 3 == 1 => {
+            ("stories", draw(STORY_OPS, |config| has_policy(config, MetadataPolicy::Bitmap)))
+        }
+        _ => ("stories", draw(STORY_OPS, keeps_dirty)),
     };
     match kind {
         "drawn" => {}
         "storm" => storm(&mut plan),
+        "stories" => tell_stories(&mut plan),
         "flushes" => mix(&mut plan, &OF_FLUSHES, has_tags),
         "cache" => mix(&mut plan, &OF_CACHES, has_tags),
         "members" => mix(&mut plan, &OF_MEMBERS, has_tags),
@@ -95,7 +106,8 @@ pub(crate) fn plan_of(seed: u64) -> (TorturePlan, String) {
         plan.workload.flush_permille = 200;
         plan.workload.read_pct = 30;
     }
-    if kind == "members" && !has_tags && (seed / 64).is_multiple_of(2) {
+    let may_be_long = kind == "members" || (kind == "stories" && seed % 10 == 9);
+    if may_be_long && !has_tags && turn / 4 % 3 == 0 {
         // So long that the boundary of a rebuild is written down on the way.
         plan.config.member_size = ByteCount(plan.config.strip_size.0 * (70 + seed % 80));
     }
@@ -123,6 +135,10 @@ fn keeps_dirty(config: &ArrayConfig) -> bool {
         && config.resilience.metadata != MetadataPolicy::None
 }
 
+fn is_kept(config: &ArrayConfig) -> bool {
+    config.resilience.metadata != MetadataPolicy::None
+}
+
 fn has_policy(config: &ArrayConfig, policy: MetadataPolicy) -> bool {
     let level = config.level.to_string();
     let has_parity = ["3", "5", "6"].iter().any(|parity| level.starts_with(parity));
@@ -138,6 +154,19 @@ fn storm(plan: &mut TorturePlan) {
         after_ops += 1 + random.below(16);
         let fault = cut(&mut random);
         plan.faults.push(FaultEvent { after_ops, fault, pick: random.next_u64() });
+    }
+}
+
+fn tell_stories(plan: &mut TorturePlan) {
+    let mut random = Rng::new(derived_seed(plan.seed, 78));
+    let mut after_ops = 0;
+    plan.stories = true;
+    plan.faults.clear();
+    while after_ops < plan.ops {
+        after_ops += random.below(16);
+        let fault = if random.below(6) == 0 { Fault::PowerCut } else { Fault::CutAtMoment };
+        plan.faults.push(FaultEvent { after_ops, fault, pick: random.next_u64() });
+        after_ops += 1;
     }
 }
 

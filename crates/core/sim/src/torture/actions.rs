@@ -161,6 +161,7 @@ impl TortureWorld {
                 let [data, metadata] = flight.mark;
                 device.data.flush(data);
                 device.metadata.flush(metadata);
+                device.tail_before.clear();
             }
             MemberOp::Discard => unreachable!("this world does not have discards passed on"),
         }

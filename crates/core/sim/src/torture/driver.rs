@@ -27,6 +27,7 @@ impl TorturePlan {
         let mut world = TortureWorld::new(&self.config, self.seed).expect("drawn arrays are possible");
         world.mode = self.mode;
         world.moments.has_rare = self.rare_moments;
+        world.moments.has_stories = self.stories;
         catch_unwind(AssertUnwindSafe(|| world.run(self))).unwrap_or_else(|panic| {
             let said = panic.downcast_ref::<String>().cloned();
             let message = said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));

@@ -99,6 +99,15 @@ impl TortureWorld {
         u64::from(member.0)
     }
 
+    /// Lets the next read of the log fail on some devices.
+    pub(super) fn arm_log_reads(&mut self, pick: &mut Rng) {
+        for member in (0..self.devices.len() as u16).map(MemberIndex) {
+            if pick.chance_pct(60) {
+                self.media.failing_reads.push(FailingRead { member, area: Area::Metadata });
+            }
+        }
+    }
+
     /// Whether a read fails once, as it was to, and the mode allows it now.
     pub(super) fn fails_once(&mut self, io: &MemberIo) -> bool {
         let read = FailingRead { member: io.member, area: io.area };
@@ -171,7 +180,7 @@ impl TortureWorld {
         any.then_some(hit)
     }
 
-    fn spoil_place(&mut self, member: MemberIndex, place: u64) -> bool {
+    pub(super) fn spoil_place(&mut self, member: MemberIndex, place: u64) -> bool {
         let Some(unit) = self.unit_of(member, place) else { return false };
         let is_allowed =
             self.mode == TortureMode::Beyond || (!self.is_in_doubt() && self.survives_with(unit));

@@ -11,6 +11,7 @@
 //! A device also destages on its own: when the entries have filled their room, the oldest become durable.
 
 use super::power::Torn;
+use super::rot::{LogRot, TailWrite};
 use super::tags::{Lies, TagMap};
 use raidlab_controller::{Area, MemberCache, MemberOp};
 use raidlab_units::BlockSize;
@@ -64,8 +65,12 @@ pub(super) struct Device {
     pub(super) metadata: AreaBytes,
     /// The second copy of label and states; empty where the array keeps none.
     pub(super) tail: Vec<u8>,
+    /// What volatile writes to it have replaced, oldest first.
+    pub(super) tail_before: Vec<TailWrite>,
     /// How often its metadata has rotted since it was last read.
     pub(super) rots: u32,
+    /// What of its log has rotted since a start came to serve, where it may be taken back.
+    pub(super) log_rot: Option<LogRot>,
     pub(super) presence: Presence,
 }
 

@@ -41,6 +41,7 @@ mod report;
 mod rot;
 mod sectors;
 mod shrink;
+mod stories;
 mod stripes;
 mod tags;
 mod text;

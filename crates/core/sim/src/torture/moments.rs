@@ -25,6 +25,8 @@
 //! Two in three of these cuts leave nothing of the metadata that was on its way, or in a device's cache, on any device, and devices
 //! that are gone have lost all that was in their caches. In most of them writes of the state take longer than all else.
 //!
+//! Plans with stories have them end in such a cut, see `stories.rs`.
+//!
 //! What the controller would have handed out next is gone with it. The cut waits until the mode allows it (`may_crash`). Only the
 //! load springs it: a clean stop, or what a check at rest asks for, is left alone.
 //!
@@ -48,7 +50,7 @@ use raidlab_workload::Rng;
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Moment {
+pub(super) enum Moment {
     Action,
     Answer,
     FlushAnswer,
@@ -62,16 +64,16 @@ enum Moment {
 /// A power cut that waits for its moment.
 #[derive(Clone, Debug)]
 pub(super) struct Trap {
-    moment: Moment,
+    pub(super) moment: Moment,
     /// Such moments to pass over.
-    left: u64,
-    pick: Rng,
+    pub(super) left: u64,
+    pub(super) pick: Rng,
     /// All devices that are gone are back then.
-    brings_back: bool,
+    pub(super) brings_back: bool,
     /// Nothing of the metadata that was on its way arrives anywhere, and devices that are gone forget their caches.
-    withholds: bool,
+    pub(super) withholds: bool,
     /// Starts after it that are cut, too.
-    starts: u64,
+    pub(super) starts: u64,
 }
 
 /// What waits for its moment, and whether that has come.
@@ -85,12 +87,16 @@ pub(super) struct Moments {
     pub(super) is_sprung: bool,
     /// All devices are there after the next power cut.
     pub(super) all_come_back: bool,
+    /// Beyond the bounds: the devices that are gone are there after the next power cut, and the others are not.
+    pub(super) others_come_back: bool,
     /// What the latest answer was to.
     pub(super) answered: Option<HostOp>,
     /// The second controller takes over as soon as it may.
     pub(super) fails_over: Option<Rng>,
     /// Traps may be set for rare moments.
     pub(super) has_rare: bool,
+    /// Traps may be set at the end of a story.
+    pub(super) has_stories: bool,
     /// Metadata that is not durable when power is cut is lost on all devices, as is data on those that are gone.
     pub(super) withholds: bool,
     /// The devices did not know all there is to know when an action was last looked at.
@@ -100,6 +106,9 @@ pub(super) struct Moments {
 impl TortureWorld {
     /// Sets a power cut for a moment to come.
     pub(super) fn set_trap(&mut self, pick: &mut Rng) -> Result<(), Failure> {
+        if self.moments.has_stories && pick.chance_pct(60) {
+            return self.tell_story(pick);
+        }
         if self.moments.has_rare && pick.chance_pct(60) {
             return self.set_rare_trap(pick);
         }
@@ -233,7 +242,7 @@ impl TortureWorld {
         Ok(())
     }
 
-    fn lose(&mut self, member: MemberIndex) -> Result<(), Failure> {
+    pub(super) fn lose(&mut self, member: MemberIndex) -> Result<(), Failure> {
         self.devices[member.index()].presence = Presence::Gone;
         self.controller.handle_member_loss(self.now, member);
         self.pump()

@@ -68,7 +68,7 @@ impl TortureWorld {
         let device_uuid = self.label_again(member, pick);
         let device = &mut self.devices[member.index()];
         device.copy_to_tail();
-        device.rots = 0;
+        device.forget_rot();
         // What was on its way to it when it went never arrives.
         self.cut_off(member);
         (self.excluded[member.index()], self.unlisted[member.index()]) = (true, true);

@@ -65,6 +65,9 @@ pub struct TorturePlan {
     /// Power cuts at chosen moments wait for rare ones, too (`moments.rs`).
     #[serde(default)]
     pub rare_moments: bool,
+    /// Power cuts at chosen moments end stories, too (`stories.rs`).
+    #[serde(default)]
+    pub stories: bool,
     /// What goes wrong, in order.
     pub faults: Vec<FaultEvent>,
     /// The load.
@@ -110,6 +113,7 @@ impl TorturePlan {
             ops,
             mode,
             rare_moments: stream(6).below(2) == 0,
+            stories: stream(8).below(2) == 0,
             config,
             workload: draw_workload(&mut stream(2)),
             faults: draw_faults(ops, |fault| has_tags || !fault.is_lie(), &mut stream(3)),

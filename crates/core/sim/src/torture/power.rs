@@ -145,6 +145,7 @@ impl TortureWorld {
             for (area, forgets) in [(&mut device.data, forgets), (&mut device.metadata, withholds)] {
                 if forgets { area.lose(Torn::Nothing, pick) } else { area.lose_power(pick) }
             }
+            device.lose_tail(withholds, pick);
         }
         self.end_flights(pick, true);
         self.moments.withholds = false;
@@ -228,8 +229,16 @@ impl TortureWorld {
         for device in self.devices.iter_mut().filter(|device| device.presence != Presence::Gone) {
             device.presence = Presence::Here;
         }
+        let others_come_back = core::mem::take(&mut self.moments.others_come_back);
         if core::mem::take(&mut self.moments.all_come_back) {
             self.devices.iter_mut().for_each(|device| device.presence = Presence::Here);
+            return;
+        }
+        let is_gone = |device: &Device| device.presence == Presence::Gone;
+        if others_come_back && self.mode == TortureMode::Beyond && self.devices.iter().any(is_gone) {
+            for device in &mut self.devices {
+                device.presence = if is_gone(device) { Presence::Here } else { Presence::Gone };
+            }
             return;
         }
         let victim = MemberIndex(pick.below(self.devices.len() as u64) as u16);
@@ -260,6 +269,7 @@ impl TortureWorld {
 
     /// Starts the array from its devices in this order.
     fn start_with(&mut self, order: &[usize]) -> Result<Option<Known>, Failure> {
+        self.take_log_rot_back();
         let started = self.assemble(order).and_then(|assembly| {
             let known = (assembly.doubt.clone(), assembly.records.len());
             let records: Vec<_> = assembly.records.iter().map(|record| record.stripe).collect();
@@ -284,6 +294,12 @@ impl TortureWorld {
                 self.excluded.clear();
                 self.excluded.extend(present.iter().map(Option::is_none));
                 self.take_controller()?;
+                let is_in_doubt =
+                    |stripe| unsynced.is_marked(unsynced.region_of(stripe)) || records.contains(&stripe);
+                let block_bytes = self.config.block_size.bytes() as usize;
+                self.stripes()
+                    .check_undoubted(block_bytes, is_in_doubt, &self.bad_blocks())
+                    .map_err(|violation| self.failure(violation))?;
                 Ok(Some(known))
             }
             Err(refusal) => {

@@ -54,10 +54,15 @@ impl TortureWorld {
         }
         let any = pick.below(self.devices.len() as u64);
         let member = MemberIndex(self.pick_absent(pick).unwrap_or(any) as u16);
+        self.take_image_of(member);
+        Some(u64::from(member.0))
+    }
+
+    /// Takes an image of a device.
+    pub(super) fn take_image_of(&mut self, member: MemberIndex) {
         let device = &self.devices[member.index()];
         let (data, metadata) = (device.data.bytes().to_vec(), device.metadata.bytes().to_vec());
         self.relics.device = Some(OldDevice { member, data, metadata });
-        Some(u64::from(member.0))
     }
 
     /// Puts an older image where kept memory was lost, now and then.
@@ -83,7 +88,7 @@ impl TortureWorld {
         device.data.replace(|bytes| bytes.copy_from_slice(&data));
         device.metadata.replace(|bytes| bytes.copy_from_slice(&metadata));
         device.copy_to_tail();
-        device.rots = 0;
+        device.forget_rot();
         device.presence = Presence::Here;
         (self.excluded[member.index()], self.unlisted[member.index()]) = (true, true);
         self.relics.old.push(member);

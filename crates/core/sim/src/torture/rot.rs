@@ -12,23 +12,62 @@
 //! lost until then: what is on the fewest, records of the log, is on one more than that. Beyond the bounds a device that rots twice
 //! may lack both copies of its label, and then counts as one that is away. It keeps a copy of its newest state: without one it would
 //! not know who has failed since the one before, and where those that know are away, nothing tells that they are.
-//! Nor does the log rot then: where the other devices with a record are away, one that has rotted looks like one that was never
-//! complete.
+//! Where other devices are away, or have rotted, too, a record of the log that has rotted looks like one that was never complete: the
+//! rot of a log is taken back before such a start, for as long as no start has come to serve since.
 
 use super::members::{Device, Presence};
 use super::plan::TortureMode;
 use super::power::Torn;
 use super::world::TortureWorld;
-use raidlab_controller::{Area, MemberIo, MetadataPolicy};
+use raidlab_controller::{Area, MemberCache, MemberIo, MemberOp, MetadataPolicy};
 use raidlab_format::{AreaLayout, ArrayState, LABEL_BYTES, mend_front};
 use raidlab_units::{ByteCount, MemberIndex};
 use raidlab_workload::Rng;
 use std::borrow::Cow;
 
+/// A block of a log, or of the maps before it, that has rotted.
+#[derive(Debug)]
+pub(super) struct LogRot {
+    block: u64,
+    before: Vec<u8>,
+    after: Vec<u8>,
+}
+
+/// A write to a tail that a power cut may lose, by what it replaced.
+#[derive(Debug)]
+pub(super) struct TailWrite {
+    at: usize,
+    bytes: Vec<u8>,
+}
+
 impl Device {
+    /// Loses volatile writes to the tail, the later before the earlier: all of them, or as chance has it.
+    pub(super) fn lose_tail(&mut self, all: bool, pick: &mut Rng) {
+        while let Some(TailWrite { at, bytes }) = self.tail_before.pop()
+            && (all || pick.chance_pct(50))
+        {
+            self.tail[at..at + bytes.len()].copy_from_slice(&bytes);
+        }
+        self.tail_before.clear();
+    }
+
+    /// Forgets what has rotted: all of its metadata is another's now.
+    pub(super) fn forget_rot(&mut self) {
+        (self.rots, self.log_rot) = (0, None);
+    }
+
+    /// Takes the rot of its log back, unless that has been written since.
+    fn take_log_rot_back(&mut self) {
+        let Some(LogRot { block, before, after }) = self.log_rot.take() else { return };
+        if self.metadata.at(block) == after {
+            self.metadata.put(block, &before);
+        }
+    }
+
     /// Makes the second copy what the first is.
     pub(super) fn copy_to_tail(&mut self) {
         let bytes = self.metadata.bytes();
+        self.tail_before.clear();
         self.tail.clear();
         self.tail.extend_from_slice(&bytes[..bytes.len().min(AreaLayout::TAIL_BYTES as usize)]);
     }
@@ -52,8 +91,9 @@ impl Device {
         states.map(|state| state.generation).max()
     }
 
-    /// Changes a block of either copy; not where neither would have the newest state then.
-    fn rot(&mut self, spares_log: bool, pick: &mut Rng) {
+    /// Changes a block of either copy; not where neither would have the newest state then, nor a second one of a log whose rot may
+    /// have to be taken back.
+    fn rot(&mut self, may_take_log_back: bool, pick: &mut Rng) {
         self.rots += 1;
         let newest = self.newest_state();
         let block_bytes = self.metadata.block_bytes();
@@ -61,7 +101,8 @@ impl Device {
         if pick.below(3) > 0 {
             // Where there is something, mostly: the log is long.
             let block = if pick.below(2) == 0 { pick.below(blocks) } else { pick.below(blocks.min(128)) };
-            if spares_log && block >= (self.tail.len() / block_bytes) as u64 {
+            let is_of_log = may_take_log_back && block >= (self.tail.len() / block_bytes) as u64;
+            if is_of_log && self.log_rot.is_some() {
                 return;
             }
             let before = self.metadata.at(block).to_vec();
@@ -70,6 +111,8 @@ impl Device {
             self.metadata.put(block, &content);
             if self.newest_state() < newest {
                 self.metadata.put(block, &before);
+            } else if is_of_log {
+                self.log_rot = Some(LogRot { block, before, after: content });
             }
         } else {
             let at = pick.below((self.tail.len() / block_bytes) as u64) as usize * block_bytes;
@@ -107,10 +150,18 @@ impl TortureWorld {
     /// Writes to the second copy what a write of metadata that has ended wrote.
     pub(super) fn write_tail(&mut self, io: &MemberIo) {
         if io.area == Area::Metadata {
-            let Device { metadata, tail, .. } = &mut self.devices[io.member.index()];
+            let Device { metadata, tail, tail_before, .. } = &mut self.devices[io.member.index()];
             let block_bytes = metadata.block_bytes();
             let at = |block: u64| (block as usize * block_bytes).min(tail.len());
             let range = at(io.lba.0)..at(io.lba.0 + io.blocks.0);
+            let is_volatile =
+                self.config.member_cache == MemberCache::On && io.op != MemberOp::Write { fua: true };
+            if is_volatile {
+                tail_before.push(TailWrite { at: range.start, bytes: tail[range.clone()].to_vec() });
+            } else {
+                let is_apart = |it: &TailWrite| it.at + it.bytes.len() <= range.start || range.end <= it.at;
+                tail_before.retain(is_apart);
+            }
             tail[range.clone()].copy_from_slice(&metadata.bytes()[range]);
         }
     }
@@ -135,6 +186,16 @@ impl TortureWorld {
             (device.presence != Presence::Gone).then(|| device.found_metadata())
         };
         order.iter().map(found).collect()
+    }
+
+    /// Before a start: takes back the rot of logs that it could not tell from records that were never complete.
+    pub(super) fn take_log_rot_back(&mut self) {
+        let is_rotten = |device: &&Device| device.is_rotten() || device.log_rot.is_some();
+        if self.devices.iter().filter(is_rotten).count() > 1
+            || self.devices.iter().any(|device| device.presence == Presence::Gone)
+        {
+            self.devices.iter_mut().for_each(Device::take_log_rot_back);
+        }
     }
 
     /// Takes in that a start has found its devices.
@@ -180,9 +241,8 @@ impl TortureWorld {
         if self.mode == TortureMode::Bounded && (!is_allowed || self.devices[victim].is_rotten()) {
             return None;
         }
-        let spares_log =
-            self.mode == TortureMode::Beyond && self.config.resilience.metadata == MetadataPolicy::Log;
-        self.devices[victim].rot(spares_log, pick);
+        let has_log = self.config.resilience.metadata == MetadataPolicy::Log;
+        self.devices[victim].rot(self.mode == TortureMode::Beyond && has_log, pick);
         Some(victim as u64)
     }
 }

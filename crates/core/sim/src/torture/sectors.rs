@@ -12,9 +12,9 @@
 use super::checkers::provenance::write_of;
 use super::volume::{Stamp, VolumeHistory, WriteNumber};
 use super::world::TortureWorld;
-use raidlab_controller::{Area, MemberIo};
+use raidlab_controller::{Area, DeviceState, MemberIo};
 use raidlab_raid::StripUnit;
-use raidlab_units::Lba;
+use raidlab_units::{Lba, MemberLba};
 use std::collections::BTreeMap;
 
 /// The unit that is written whole or not at all.
@@ -74,11 +74,18 @@ impl TortureWorld {
         area.write(place, 1, true).copy_from_slice(&torn);
     }
 
-    /// The block of the volume at a place of a data area; none in parity or tags.
+    /// The block of the volume at a place of a data area; none in parity or tags. A device that is lost while it answers has its role
+    /// again at the next start.
     fn lba_at(&self, io: &MemberIo, place: u64) -> Option<Lba> {
-        let tags = self.devices[io.member.index()].data.tags;
-        let (stripe, unit) = self.unit_of(io.member, place)?;
+        let (DeviceState::InSync { role }
+        | DeviceState::Rebuilding { role, .. }
+        | DeviceState::Lost { role }) = self.states[io.member.index()]
+        else {
+            return None;
+        };
+        let block = self.devices[io.member.index()].data.tags.block(place)?;
+        let (stripe, unit, row) = self.layout.identify(role, MemberLba(block))?;
         let StripUnit::Data { strip, .. } = unit else { return None };
-        Some(self.stripes().lba(stripe, strip, tags.block(place)? % tags.strip_blocks()))
+        Some(self.stripes().lba(stripe, strip, row.0))
     }
 }

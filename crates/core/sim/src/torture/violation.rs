@@ -44,6 +44,20 @@ pub enum Violation {
         /// Block within the strip.
         block: u64,
     },
+    /// A start found nothing in doubt in a stripe in which copies or parity disagree with the data.
+    #[error(
+        "stripe {stripe} disagrees, and the start does not doubt it: {unit:?} on member {member}, block {block} of the strip"
+    )]
+    DisagreesUntold {
+        /// Which stripe.
+        stripe: StripeIndex,
+        /// Which strip of it.
+        unit: StripUnit,
+        /// The member that holds it.
+        member: MemberIndex,
+        /// Block within the strip.
+        block: u64,
+    },
     /// After everything was compared, a block on a member does not have the tag that it should have.
     #[error("the tag of block {block} of member {member} disagrees: {unit:?} of stripe {stripe}")]
     TagDisagrees {
@@ -214,6 +228,7 @@ impl Violation {
             Self::WrongRead { fault: BlockFault::Garbage { .. }, .. } => "provenance",
             Self::WrongRead { .. } | Self::NotOnMember { .. } => "durability",
             Self::RedundancyDisagrees { .. }
+            | Self::DisagreesUntold { .. }
             | Self::TagDisagrees { .. }
             | Self::NeedlessMismatch { .. }
             | Self::SweepRefused { .. }

@@ -353,10 +353,12 @@ fn new_devices(
     let area = |bytes| AreaBytes::new(bytes, config.block_size, config.member_cache);
     let device = |(data, metadata): (Vec<u8>, Vec<u8>)| Device {
         data: area(data).with_tags(tags),
+        tail_before: Vec::new(),
         tail: metadata[..metadata.len().min(AreaLayout::TAIL_BYTES as usize)].to_vec(),
         metadata: area(metadata),
         presence: Presence::Here,
         rots: 0,
+        log_rot: None,
     };
     areas.into_iter().zip(metadata).map(device).collect()
 }

@@ -11,9 +11,8 @@
 //!
 //! Verified: on every fit member that should hold the block, what is there now and everything that a power cut could
 //! make of it (`members.rs`) is the promised write or one that may follow it; and that reads return the newest
-//! acknowledged write or one in flight with it. Not verified: requests that saw the battery
-//! change, which are held to nothing; that parity would bring the promised data back (the
-//! redundancy checker looks at that when all is quiet).
+//! acknowledged write or one in flight with it. What counts is the protection at the moment of the acknowledgement. Not verified: that parity would bring the promised data back (the redundancy
+//! checker looks at that when all is quiet).
 
 use crate::torture::checkers::provenance::{BlockFault, write_of};
 use crate::torture::host::HostInFlight;
@@ -53,10 +52,6 @@ impl TortureWorld {
 
     /// What the success of a write or flush promises about where data is.
     fn promise(&self, host: &HostInFlight) -> Option<Promise> {
-        // What is promised may change with the battery; a request that saw a change is held to nothing here.
-        if self.battery_changed >= host.started {
-            return None;
-        }
         let is_kept = self.keeps_memory();
         let write_through = !self.controller().writes_back();
         // What went into a mirrored cache before its mirror was gone is kept until it is destaged.
@@ -111,7 +106,11 @@ impl TortureWorld {
         let stripes = self.stripes();
         // While a device is lost nobody writes down that another is missing: that one comes back, too.
         let is_kept = self.controller().is_state_kept();
-        let may_change = |stripe| stripes.awaits_device(stripe) || (!is_kept && stripes.lacks_holder(stripe));
+        // Of copies in doubt only those are read that come before one on a lost device: what they hold stays.
+        let has_parity = stripes.shape().parities > 0;
+        let may_change = |stripe| {
+            (has_parity && stripes.awaits_device(stripe)) || (!is_kept && stripes.lacks_holder(stripe))
+        };
         let for_good = !self.has_lost() || !stripes.of_range(lba, blocks).any(may_change);
         let buffer = self.memories.host_mut(tag);
         for (index, content) in buffer.chunks_exact(block_bytes).enumerate() {

@@ -380,6 +380,7 @@ impl TortureWorld {
             Notice::SweepStarted { sweep: Sweep::Rebuild { target } } => self.losses.target = Some(target),
             Notice::Serving => {
                 self.last_progress = self.stamp;
+                self.devices.iter_mut().for_each(|device| device.log_rot = None);
                 // While a device is lost the state on the devices stays as it is, and with it the life of kept memory that it names.
                 self.relics.lives += u64::from(!self.has_lost());
             }

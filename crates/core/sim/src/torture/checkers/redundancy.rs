@@ -1,4 +1,5 @@
-//! Redundancy: with everything flushed and nothing under way, data, copies and parity of every stripe agree.
+//! Redundancy: with everything flushed and nothing under way, data, copies and parity of every stripe agree. So they do at every
+//! start in those stripes that it does not find in doubt and has no records of.
 //!
 //! Parity is computed here in the most obvious way that is still quick, apart from the kernels that the controller's
 //! worlds use: `sum of (2^p)^i D_i` by Horner's rule, eight bytes of GF(256) at a time.
@@ -102,6 +103,57 @@ impl Stripes<'_> {
             }
         }
         Ok(skipped)
+    }
+
+    /// Checks that in stripes that a start does not find `in_doubt` all copies and all parity agree with the data, whatever that is,
+    /// where they can be read and are not called `bad`.
+    pub(in crate::torture) fn check_undoubted(
+        &self,
+        block_bytes: usize,
+        in_doubt: impl Fn(StripeIndex) -> bool,
+        bad: &BTreeSet<(MemberIndex, u64)>,
+    ) -> Result<(), Box<Violation>> {
+        let mut rows = Rows::new(self.shape().data_strips, block_bytes);
+        for stripe in self.indices().filter(|stripe| !in_doubt(*stripe)) {
+            for block in 0..self.shape().strip_blocks.0 {
+                self.check_undoubted_row(stripe, block, bad, &mut rows)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_undoubted_row(
+        &self,
+        stripe: StripeIndex,
+        block: u64,
+        bad: &BTreeSet<(MemberIndex, u64)>,
+        rows: &mut Rows,
+    ) -> Result<(), Box<Violation>> {
+        let content = |unit| {
+            let place = self.layout.place(stripe, unit);
+            let (member, Device { data, .. }) = self.fit_holder(place)?;
+            let at = place.start.0 + block;
+            (!data.is_spoiled(at, 1) && !bad.contains(&(member, at))).then(|| (member, data.block(at)))
+        };
+        // A bit for each data strip.
+        let (mut known, all) = (0_u64, u64::MAX >> (64 - self.shape().data_strips));
+        for unit in self.units() {
+            let Some((member, held)) = content(unit) else { continue };
+            match unit {
+                StripUnit::Data { strip, .. } if known >> strip & 1 == 0 => {
+                    let at = usize::from(strip) * rows.block_bytes;
+                    rows.data[at..at + rows.block_bytes].copy_from_slice(held);
+                    known |= 1 << strip;
+                    continue;
+                }
+                StripUnit::Parity(_) if known != all => return Ok(()),
+                StripUnit::Data { .. } | StripUnit::Parity(_) => {}
+            }
+            if held != rows.content(unit) {
+                return Err(Violation::DisagreesUntold { stripe, unit, member, block }.into());
+            }
+        }
+        Ok(())
     }
 
     /// Returns false if a block of the stripe has no settled value.

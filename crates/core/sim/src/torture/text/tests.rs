@@ -20,12 +20,13 @@ fn a_plan_that_was_written_is_read_as_it_was() {
 fn a_plan_is_written_with_a_line_for_each_fault() {
     let mut plan = drawn(1);
     plan.rare_moments = false;
+    plan.stories = false;
     plan.faults = vec![
         FaultEvent { after_ops: 7, fault: Fault::PowerCut, pick: 0x5eed },
         FaultEvent { after_ops: 7, fault: Fault::Returned, pick: u64::MAX },
     ];
     let text = write_plans(&[plan]);
-    let head = "schema = 1\n\n[[plan]]\nseed = 1\nops = 600\nmode = \"beyond\"\nrare-moments = false\nfaults = [\n    \"7 power-cut 0x5eed\",\n    \
+    let head = "schema = 1\n\n[[plan]]\nseed = 1\nops = 600\nmode = \"beyond\"\nrare-moments = false\nstories = false\nfaults = [\n    \"7 power-cut 0x5eed\",\n    \
                 \"7 returned 0xffffffffffffffff\",\n]\n\n[plan.workload]\niodepth = ";
     assert!(text.starts_with(head), "{text}");
     assert!(text.contains("\n[plan.config.cache]\n"), "{text}");
@@ -72,7 +73,7 @@ fn what_can_not_be_carried_out_is_refused() {
         (with("members", "members = 1"), "plan 1: RAID "),
         (with("spares", "spares = 65535"), "members and spares are too many: 64 are the most"),
         (with("member-size", "member-size = \"1TiB\""), "all in memory: 256 MiB are the most"),
-        (with("member-size", "member-size = 4000001"), "member_bytes is 4000001"),
+        (with("member-size", "member-size = 4000001"), "member size of 4000001 bytes is not a multiple"),
         (with("log-size", "log-size = 18446744073709551615"), "all in memory"),
         (with("staging-size", "staging-size = 0"), "staging memory of 0 B is too small"),
         (with("flush-iodepth", "flush-iodepth = 0"), "flush-iodepth is 0"),
