@@ -28,8 +28,8 @@ PARTS = {
     "surroundings": Part("surroundings", "run", 180),
 }
 # How many cases a part has, besides crashes.
-LONG = {"liar": 3, "hostile": 4, "logs": 12, "flips": 24, "surroundings": 40}
-SHORT = {"liar": 1, "hostile": 2, "logs": 1, "flips": 3, "surroundings": 5}
+LONG = {"liar": 3, "hostile": 6, "logs": 12, "flips": 24, "surroundings": 40}
+SHORT = {"liar": 1, "hostile": 3, "logs": 1, "flips": 3, "surroundings": 5}
 
 
 def arguments():
