@@ -50,11 +50,11 @@ ExecStart=/root/unit.sh
 WantedBy=multi-user.target
 UNIT
 in_root systemctl enable unit-test.service >/dev/null 2>&1
-timeout 120 systemd-nspawn --directory "$root" --boot --quiet --register=no --keep-unit \
+timeout 400 systemd-nspawn --directory "$root" --boot --quiet --register=no --keep-unit \
     --system-call-filter="io_uring_setup io_uring_enter io_uring_register" </dev/null >"$root.log" 2>&1 || true
 [[ $(cat "$root/result" 2>/dev/null) == ok ]] || fail "the unit: $(cat "$root/result" 2>/dev/null || tail -n 30 "$root.log")"
 # Once killed, once told to, once with the machine.
-(($(grep -c 'Stopped.*raidlab array vault' "$root.log") == 3)) || fail "the unit did not stop with the machine"
+(($(grep -c 'Stopped.*raidlab array vault' "$root.log") == 3)) || fail "the unit did not stop with the machine: $(tail -n 15 "$root.log")"
 rm -rf "$root.log" "$root/etc/systemd/system/unit-test.service" "$root/srv/vault" "$root/etc/raidlab" "$root/root/unit.sh" \
     "$root"/etc/systemd/system/raidlab-array@vault.service.d
 rm -f "$root"/etc/systemd/system/multi-user.target.wants/*
