@@ -91,8 +91,9 @@ impl Places {
             }
             let waiting =
                 || (0..).zip(&taken.seats).filter_map(|(at, seat)| Some((seat.waits_since?, at, seat.peer)));
-            let had_time = waiting().filter(|(since, ..)| since.elapsed() >= self.grace);
-            let loser = had_time.min_by_key(|(since, _, peer)| (Reverse(of_peer[peer]), *since));
+            // Who is to go is decided first: a slow client that has had its time must not go in the place of many that have just come.
+            let loser = waiting().min_by_key(|(since, _, peer)| (Reverse(of_peer[peer]), *since));
+            let loser = loser.filter(|(since, ..)| since.elapsed() >= self.grace);
             let none = || {
                 if waiting().next().is_some() {
                     NoPlace::AllNew(self.all)
@@ -173,6 +174,22 @@ mod tests {
         assert_eq!(ended.load(Ordering::Relaxed), 1);
         drop((fourth, fifth, sixth));
         assert!(places.taken().seats.is_empty(), "places of those who have gone are free");
+    }
+
+    /// Defect: where one peer opened connections all the time, those of all others that had had their moment lost their places.
+    #[test]
+    fn one_that_waits_keeps_its_place_while_many_come() {
+        let grace = Duration::from_millis(50);
+        let places = Places::new(3, 3, grace);
+        let _quiet = places.enter(1, || panic!("it is not the one with most places")).expect("it is free");
+        std::thread::sleep(grace);
+        let _many =
+            [places.enter(2, || ()).expect("it is free"), places.enter(2, || ()).expect("it is free")];
+        // Only where the machine stood still in between is there one already.
+        let refused = places.enter(2, || ()).err();
+        assert!(matches!(refused, None | Some(NoPlace::AllNew(3))), "{refused:?}");
+        std::thread::sleep(grace);
+        let _next = places.enter(2, || ()).expect("the oldest of its own makes room");
     }
 
     #[test]
