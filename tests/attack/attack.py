@@ -28,8 +28,8 @@ PARTS = {
     "surroundings": Part("surroundings", "run", 180),
 }
 # How many cases a part has, besides crashes.
-LONG = {"liar": 3, "hostile": 4, "logs": 12, "flips": 24, "surroundings": 40}
-SHORT = {"liar": 1, "hostile": 2, "logs": 1, "flips": 3, "surroundings": 5}
+LONG = {"liar": 3, "hostile": 6, "logs": 12, "flips": 24, "surroundings": 40}
+SHORT = {"liar": 1, "hostile": 3, "logs": 1, "flips": 3, "surroundings": 5}
 
 
 def arguments():
@@ -37,7 +37,7 @@ def arguments():
     parser.add_argument("binary", help="the raidlab binary")
     parser.add_argument("plugin", help="volatile.so, made by setup.sh")
     parser.add_argument("--crashes", type=int, help="how many crashes, about (1000, or 64 with --short)")
-    parser.add_argument("--short", action="store_true", help="few and short cases of each part, in about a minute")
+    parser.add_argument("--short", action="store_true", help="few and short cases of each part, in less than a minute")
     parser.add_argument("--seed", type=int, default=1, help="the first seed; case n of a part has seed + n")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="cases at once")
     parser.add_argument("--case", metavar="PART:SEED", help="this case alone, in this process")

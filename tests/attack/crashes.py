@@ -6,9 +6,13 @@ policy, member caches, kept memory, threads, whether members are whole, missing 
 kill    SIGKILL of the server (sometimes SIGTERM, in mid-load); members are files, whose page cache survives
 power   SIGKILL of the server and of its members, which are nbdkit with volatile caches (volatile.c)
 
+Some plans have double failures. Where one member is missing or being rebuilt, under load
+- RAID 6 and 60 lose a second one (`fail`);
+- a member that has a power supply of its own loses power, which may be one too many: it returns after the crash.
+
 After each crash the whole volume is read and compared with the model; now and then the array gets in sync, is checked, and
-is read once more without one of its members. Where a member is missing and the policy has a write hole, a start must be
-refused, and the case ends. Left out: two failures at once, errors of members (surroundings.py), flipped bits (flips.py).
+is read once more without one of its members, or two. Where a member is missing and the policy has a write hole, a start must be
+refused, and the case ends. Left out: errors of members (surroundings.py), flipped bits (flips.py).
 """
 
 import signal
@@ -21,6 +25,7 @@ LEVELS = (("5", 4), ("5", 6), ("6", 5), ("6", 6), ("10", 4), ("10", 6), ("1e", 3
           ("60:2-spans", 8), ("1", 2), ("10:far", 4))
 METADATA = ("log", "log", "log", "bitmap", "bitmap", "resync")
 PARITY = ("5", "6", "50", "60")
+TWO_MAY_GO = ("6", "60:2-spans")
 LOG_MIB = 2
 CRASHES_PER_CASE = 8
 
@@ -42,9 +47,13 @@ class Plan:
         self.small_cache = draw.random() < 0.3
         self.state = draw.choice(("whole", "whole", "degraded", "rebuilding"))
         self.hole = self.level.split(":")[0] in PARITY and self.metadata != "log"
+        self.double = self.state != "whole" and draw.random() < 0.4
+        # A file can't vanish under load.
+        self.power |= self.double and self.level not in TWO_MAY_GO
 
     def __str__(self):
         flags = [self.level, f"{self.members} members", self.metadata, "power" if self.power else "kill", self.state]
+        flags += ["double failures"] * self.double
         flags += [f"{self.strip_kib}KiB", self.block] + ["integrity"] * self.integrity
         flags += ["write-back" if self.back else "write-through"] + ["kept-memory"] * self.kept_memory
         flags += ["disk-cache off"] * (not self.disk_cache) + [f"threads {self.threads}"] * any(self.threads)
@@ -72,15 +81,23 @@ class Crashes:
     def __init__(self, case, plan, crashes, *member_settings):
         self.case, self.draw, self.plan, self.crashes = case, case.draw, plan, crashes
         case.label = str(plan)
-        self.power = None
-        if plan.power:
-            member_bytes = (4 + LOG_MIB * (plan.metadata == "log")) * MIB
-            self.power = VolatileMembers(case, plan.members, member_bytes, *member_settings)
-        members = self.power.uris if self.power else [case.path(f"m{number}") for number in range(plan.members)]
-        self.array = Array(case, members, plan.create(), plan.serve(case))
+        # Those that share a power supply, then the one that has its own.
+        self.supplies = self.power_supplies(*member_settings) if plan.power else []
+        members = [uri for supply in self.supplies for uri in supply.uris]
+        self.array = Array(case, members or [case.path(f"m{number}") for number in range(plan.members)], plan.create(),
+                           plan.serve(case))
         self.model = None
-        self.gone = None
+        # Places whose members may be missing or being rebuilt.
+        self.gone = set()
         self.fresh = 0
+
+    def power_supplies(self, *member_settings):
+        plan = self.plan
+        member_bytes = (4 + LOG_MIB * (plan.metadata == "log")) * MIB
+        supplies = [VolatileMembers(self.case, plan.members - plan.double, member_bytes, *member_settings)]
+        if plan.double:
+            supplies.append(VolatileMembers(self.case, 1, member_bytes, *member_settings, name="alone"))
+        return supplies
 
     def run(self):
         for number in range(self.crashes):
@@ -97,7 +114,7 @@ class Crashes:
         started = self.array.start()
         if not started:
             said = self.array.said()
-            rightly = self.plan.hole and self.gone is not None and "write" in said
+            rightly = self.plan.hole and self.gone and "write" in said
             self.case.require(rightly, f"the start was refused: {said}")
             self.case.count("refused for the write hole")
             return False
@@ -107,9 +124,10 @@ class Crashes:
         self.verify(handle, "after a crash")
         handle.flush()
         handle.shutdown()
+        self.look()
         if self.draw.random() < 0.15:
             self.array.in_sync()
-            if self.gone is None:
+            if not self.gone:
                 self.array.check()
         return True
 
@@ -122,41 +140,49 @@ class Crashes:
     def set_state(self):
         """A member is failed, and another begins to be rebuilt, as the plan has it."""
         array = self.array
-        if self.plan.state == "whole" or self.plan.state == "degraded" and self.gone is not None:
+        if self.plan.state == "whole" or self.plan.state == "degraded" and self.gone:
             return
-        if self.plan.state == "rebuilding" and self.gone is not None and self.draw.random() < 0.5:
+        if self.plan.state == "rebuilding" and self.gone and self.draw.random() < 0.5:
             return
-        self.repaired()
-        if self.gone is None:
+        self.look()
+        if not self.gone:
             array.in_sync()
-            self.gone = self.draw.randrange(self.plan.members)
-            array.must("fail", str(self.gone))
+            self.fail(self.draw.randrange(self.plan.members))
         if self.plan.state == "rebuilding":
-            self.replace()
+            array.must("rebuild", "--rate", self.draw.choice(("512KiB", "1MiB", "8MiB")), "--no-wait")
+            for place in sorted(self.gone):
+                self.replace(place)
 
-    def repaired(self):
-        """Notes that a rebuild of before has ended."""
-        if self.gone is not None and self.array.status()["devices"][self.gone]["state"] == "in-sync":
-            self.gone = None
+    def fail(self, place):
+        self.array.must("fail", str(place))
+        self.gone.add(place)
 
-    def replace(self):
-        state = self.array.status()["devices"][self.gone]["state"]
-        self.array.must("rebuild", "--rate", self.draw.choice(("512KiB", "1MiB", "8MiB")), "--no-wait")
-        if state != "missing":
+    def look(self):
+        """Notes which members are gone: no others than those that were lost."""
+        # Places of spares follow.
+        devices = self.array.status()["devices"][: self.plan.members]
+        gone = {place for place, device in enumerate(devices) if device["state"] != "in-sync"}
+        self.case.require(gone <= self.gone, f"members {gone} are not in sync, and {self.gone} were lost")
+        self.gone = gone
+
+    def replace(self, place):
+        if self.array.status()["devices"][place]["state"] != "missing":
             return
         self.fresh += 1
         number = self.plan.members + self.fresh
-        fresh = self.power.add(number) if self.power else self.case.path(f"m{number}")
-        self.array.must("replace", str(self.gone), fresh)
-        self.array.devices[self.gone] = fresh
+        fresh = self.supplies[0].add(number) if self.supplies else self.case.path(f"m{number}")
+        self.array.must("replace", str(place), fresh)
+        self.array.devices[place] = fresh
 
     def load_and_crash(self):
         handles = [connect(self.array.uri) for _ in range(self.draw.choice((1, 1, 3)))]
         load = model.Load(self.model, handles, self.draw, self.plan.durable_at_once())
-        until = time.monotonic() + self.draw.choice((0.03, 0.1, 0.3, 0.8)) * self.draw.random() + 0.01
-        in_time = True
-        while in_time and time.monotonic() < until:
-            in_time = load.step()
+        seconds = self.draw.choice((0.03, 0.1, 0.3, 0.8)) * self.draw.random() + 0.01
+        if self.second_may_fail():
+            self.work(load, seconds)
+            self.fail(self.draw.choice([place for place in range(self.plan.members) if place not in self.gone]))
+            self.case.count("second members failed")
+        self.work(load, seconds)
         self.array.alive()
         load.ending = True
         self.crash(load)
@@ -164,12 +190,30 @@ class Crashes:
         self.case.require(not load.wrong, f"reads under load: (sector, found, allowed) {load.wrong[:4]}")
         self.case.require(not load.errors, f"{load.errors} requests failed under load")
 
+    def work(self, load, seconds):
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and load.step():
+            pass
+
+    def second_may_fail(self):
+        """With a write hole the start would be refused, and nothing be learnt."""
+        plan = self.plan
+        return plan.double and plan.level in TWO_MAY_GO and not plan.hole and len(self.gone) == 1 and self.draw.random() < 0.5
+
     def crash(self, load):
-        if self.power:
-            order = [self.power.cut_power, self.array.kill]
-            for step in order if self.draw.random() < 0.5 else reversed(order):
+        if self.supplies:
+            steps = [supply.cut_power for supply in self.supplies]
+            if self.plan.double and self.draw.random() < 0.5:
+                self.lose_the_one_alone(load)
+                # Some crashes are the server's alone: then the others keep what the one that returns has lost.
+                steps = steps[:1] * self.draw.choice((0, 1))
+            self.draw.shuffle(steps)
+            # A server that sees one supply go before the other rightly notes that members are lost.
+            steps.insert(0 if self.plan.double else self.draw.choice((0, 1)), self.array.kill)
+            for step in steps:
                 step()
-            self.power.start()
+            for supply in self.supplies:
+                supply.start()
         elif self.draw.random() < 0.1:
             self.array.process.send_signal(signal.SIGTERM)
             load.drain()
@@ -177,20 +221,35 @@ class Crashes:
         else:
             self.array.kill()
 
+    def lose_the_one_alone(self, load):
+        """Requests may fail from here on, if that is one too many."""
+        alone = self.supplies[-1]
+        alone.cut_power()
+        place = self.plan.members - 1
+        if self.array.devices[place] in alone.uris:
+            self.case.count("second members that returned", bool(self.gone))
+            self.gone.add(place)
+            load.may_lose = self.plan.back
+        self.work(load, self.draw.choice((0, 0.05, 0.3)))
+        if load.lost:
+            told = any(event["kind"] == "writes-lost" for event in self.array.status()["events"])
+            self.case.require(told, f"{load.lost} sectors went back in time under load, and no event tells of lost writes")
+            self.case.count("reads of lost writes", load.lost)
+
     def last_look(self):
         """In sync, checked, and all there without one member, too."""
         array = self.array
         array.must("rebuild", "--rate", "none", "--no-wait")
-        self.repaired()
-        if self.gone is not None and array.status()["devices"][self.gone]["state"] == "rebuilding":
-            wait_until(lambda: array.status()["devices"][self.gone]["state"] == "in-sync", 60, "a rebuild does not end")
-            self.gone = None
+        rebuilds = lambda: any(device["state"] == "rebuilding" for device in array.status()["devices"])
+        wait_until(lambda: not rebuilds(), 60, "a rebuild does not end")
+        self.look()
         array.in_sync()
-        if self.gone is None:
+        if not self.gone:
             array.check()
-            array.must("fail", str(self.draw.randrange(self.plan.members)))
+            for place in self.draw.sample(range(self.plan.members), 1 + (self.plan.level in TWO_MAY_GO)):
+                self.fail(place)
             handle = connect(array.uri)
-            self.verify(handle, "without a member")
+            self.verify(handle, f"without members {self.gone}")
             handle.shutdown()
         code, said = array.command("stop")
         self.case.require(code == 0, f"stop: exit {code}: {said[-300:]}")
@@ -204,11 +263,11 @@ def run_liar(case):
     """Members that forget three flushes in four: the checks must notice, or they can't fail."""
     plan = Plan(case.draw)
     # What leaves kept memory does so with forced unit access, and is not concerned.
-    plan.power, plan.disk_cache, plan.state, plan.kept_memory = True, True, "whole", False
+    plan.power, plan.disk_cache, plan.state, plan.kept_memory, plan.double = True, True, "whole", False, False
     try:
         Crashes(case, plan, 4 * CRASHES_PER_CASE, "lie=flush", "keep=20").run()
     except Problem as problem:
-        if any(sign in str(problem) for sign in ("sectors are wrong", "check: exit 1", "start was refused")):
+        if any(sign in str(problem) for sign in ("sectors are wrong", "check: exit 1", "start was refused", "are not in sync")):
             return case.count("caught")
         raise
     raise Problem("members that forgot flushes were not noticed")

@@ -196,6 +196,9 @@ class VolatileMembers:
         return f"nbd+unix:///m{number}?socket={self.socket}"
 
     def start(self):
+        """Unless it runs."""
+        if self.process and self.process.poll() is None:
+            return
         if os.path.exists(self.socket):
             os.unlink(self.socket)
         seed = f"seed={self.case.draw.randrange(1 << 30)}"

@@ -128,6 +128,9 @@ class Load:
         self.acknowledged = self.errors = 0
         self.wrong = []
         self.ending = False
+        # The array has failed: what its cache held may be lost as by a crash. How many sectors were read that had been.
+        self.may_lose = False
+        self.lost = 0
 
     def step(self):
         """Fills the queue and waits a moment for an answer; false once the server is gone."""
@@ -154,7 +157,9 @@ class Load:
         kind = self.draw.random()
         if kind < self.flushes:
             covered = set(self.model.not_durable)
-            handle.aio_flush(completion=self.ended(lambda: self.model.flushed(covered)))
+            # An error tells, once, that some of what was acknowledged is lost: no later flush covers it.
+            failed = self.model.not_durable.clear
+            handle.aio_flush(completion=self.ended(lambda: self.model.flushed(covered), failed=failed))
         else:
             first, count = self.place()
             (self.read if kind > 1 - self.reads else self.write)(handle, first, count)
@@ -182,26 +187,32 @@ class Load:
     def read(self, handle, first, count):
         buffer = nbd.Buffer(count * SECTOR)
         before, newest = self.model.now[first : first + count], len(self.model.sent)
+        kept = self.model.kept[first : first + count]
 
         def answered():
             data = bytes(buffer.to_bytearray())
             for place in range(count):
                 found = self.model.found(first + place, data[place * SECTOR : place * SECTOR + SECTOR])
                 later = isinstance(found, int) and newest <= found < len(self.model.sent)
-                if found not in before[place] and not later:
+                if found in before[place] or later:
+                    continue
+                if self.may_lose and found in kept[place]:
+                    self.lost += 1
+                else:
                     self.wrong.append((first + place, found, before[place]))
 
         handle.aio_pread(buffer, first * SECTOR, completion=self.ended(answered, buffer))
 
-    def ended(self, action, buffer=None):
+    def ended(self, action, buffer=None, failed=lambda: None):
         """The callback of a command; holds its buffer until then."""
 
         def callback(error, _held=buffer):
             self.in_flight -= 1
             if not error.value:
                 action()
-            elif not self.ending:
-                self.errors += 1
+            else:
+                failed()
+                self.errors += not self.ending
             return 1
 
         return callback

@@ -22,7 +22,9 @@ from harness import MIB, Array, VolatileMembers, connect, end, wait_until
 
 KINDS = ("full", "unreadable", "slow", "silent", "vanishing")
 LEVELS = (("5", 4), ("6", 5), ("10", 4))
-ANSWER_LIMIT_SECONDS = 2
+# Of members that are to be lost by it, and of those that are not: a busy machine may be late by seconds itself.
+SHORT_LIMIT_SECONDS = 2
+LONG_LIMIT_SECONDS = 20
 MEMBER_BYTES = 6 * MIB
 BAD_BYTES = 64 << 10
 
@@ -34,13 +36,14 @@ class Surroundings:
         self.metadata = case.draw.choice(("log", "bitmap")) if kind == "full" else "log"
         self.integrity = case.draw.random() < 0.3
         case.label = ", ".join([kind, self.level, f"{self.members} members", self.metadata, *["integrity"] * self.integrity])
+        self.limit_seconds = SHORT_LIMIT_SECONDS if kind == "silent" else LONG_LIMIT_SECONDS
         self.model = self.array = None
 
     def create(self, members, *more, policy=None):
         log = ["--log-size", "1MiB"] if self.metadata == "log" else []
         create = ["--level", self.level, "--metadata", self.metadata, *log, *["--integrity"] * self.integrity, *more]
         policy = policy or self.draw.choice(("write-through", "write-back"))
-        serve = ["--write-policy", policy, "--answer-limit", f"{ANSWER_LIMIT_SECONDS}s"]
+        serve = ["--write-policy", policy, "--answer-limit", f"{self.limit_seconds}s"]
         self.array = Array(self.case, members, create, serve)
         self.array.must_start()
         self.model = model.Model(connect(self.array.uri).get_size())
@@ -96,6 +99,7 @@ class Surroundings:
         self.case.clean_ups.insert(0, lambda: subprocess.run(["umount", "-l", room], check=True))
         paths = [f"{room}/m{number}" for number in range(self.members)]
         is_brief = self.draw.random() < 0.5
+        self.limit_seconds = LONG_LIMIT_SECONDS if is_brief else SHORT_LIMIT_SECONDS
         # What a cache held that no member could take is lost when the array fails, and told; here all must be found again.
         self.create(paths, "--member-size", "16MiB", policy=None if is_brief else "write-through")
         self.array.in_sync()
@@ -112,13 +116,13 @@ class Surroundings:
         (self.full_for_a_moment if is_brief else self.full_for_long)(filler)
 
     def full_for_a_moment(self, filler):
-        until = time.monotonic() + ANSWER_LIMIT_SECONDS / 3
+        until = time.monotonic() + 0.7
 
         def make_room():
             if time.monotonic() > until and os.path.exists(filler):
                 os.unlink(filler)
 
-        self.work(ANSWER_LIMIT_SECONDS / 2, meanwhile=make_room)
+        self.work(1, meanwhile=make_room)
         status = self.array.status()
         self.case.require(status["condition"] == "optimal", f"a disk that was full for a moment: {status['condition']}")
         waited = any(event["kind"] == "no-room" for event in status["events"])
@@ -128,7 +132,7 @@ class Surroundings:
         self.stop()
 
     def full_for_long(self, filler):
-        failed = self.work(ANSWER_LIMIT_SECONDS + 1, may_fail=True)
+        failed = self.work(self.limit_seconds + 1, may_fail=True)
         self.case.count("full with failed requests", bool(failed))
         condition = self.array.status()["condition"]
         self.case.require(not failed or condition != "optimal", f"{failed} requests failed, and status says optimal")
@@ -165,8 +169,11 @@ class Surroundings:
             self.array.must("replace", str(other), spare)
         lost = state != "whole" and self.level != "6"
         self.verify(f"with sectors that can't be read, {state}", lambda sector, allowed: lost)
-        status = self.array.status()
-        self.case.require(self.level == "10" or status["devices"][bad]["errors"], f"status tells no error of member {bad}")
+        # Reads need not touch what can't be read: the other copy, or P and Q, which stand one below the other in RAID 6.
+        if state == "whole":
+            self.array.command("check")
+        if state == "whole" or self.level == "5":
+            self.case.require(self.array.status()["devices"][bad]["errors"], f"status tells no error of member {bad}")
         # Some of the requests may read what is lost.
         self.work(0.5, may_fail=lost)
         self.verify("after more writes", lambda sector, allowed: lost)
@@ -201,7 +208,7 @@ class Surroundings:
     def silent(self):
         process = self.apart()
         process.send_signal(signal.SIGSTOP)
-        self.work(ANSWER_LIMIT_SECONDS + 1)
+        self.work(self.limit_seconds + 1)
         self.told(self.members - 1, "missing")
         process.send_signal(signal.SIGCONT)
         self.work(0.3)

@@ -6,7 +6,7 @@
 # RAIDLAB is the binary (target/release/raidlab), LEVEL the RAID level (5), MEMBERS their number (4), MEMBER_SIZE the data
 # area of each (128MiB), BLOCK_SIZE of the array (4096: the clients send requests that are no whole blocks, too), CREATE and
 # SERVE more options for the two commands, FOLDER where the members go (a temporary one).
-# kill.sh is run once more with threads for I/O and parity. Members are failed, replaced and rebuilt where a script asks for it; the array is made anew before each script, and checked
+# Members are failed, replaced and rebuilt where a script asks for it; the array is made anew before each script, and checked
 # after the last. Needs root for the file systems.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -29,8 +29,5 @@ export REPLACE_MEMBER="$array replace $control 1 \$(mktemp -u $folder/mXXXXXX)"
 export REBUILD_MEMBER="$array rebuild $control"
 uri="nbd+unix:///clients?socket=$folder/nbd.sock"
 "$here/run.sh" "$uri" "$@"
-if [[ -z $* || " $* " == *' kill '* ]]; then
-    SERVER_COMMAND+=' --io-threads 2 --parity-threads 1' "$here/run.sh" "$uri" kill
-fi
 cd "$folder"
 $array assemble m*

@@ -5,7 +5,7 @@
 # looked at was right; else it says what differed. Members are failed and mended by commands in the environment, run by
 # `bash -c`: FAIL_MEMBER, REPLACE_MEMBER and REBUILD_MEMBER, each of which returns when its step is done (the rebuild:
 # when redundancy is back). Where they are unset those steps are left out.
-# kill.sh and postgres.sh start the server themselves, by SERVER_COMMAND, and kill it.
+# postgres.sh starts the server itself, by SERVER_COMMAND, and kills it.
 # Left out: making the array, which is the caller's.
 set -euo pipefail
 export LC_ALL=C

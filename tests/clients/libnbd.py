@@ -3,7 +3,7 @@
 Verified: the flags; structured replies whose chunks cover the read once; DF; block status (whole, aligned, zero where it
 says zero); trim, zero and fast zero beside their neighbours; FUA; requests past the end and of no length, which must be
 errors and leave the connection usable; many commands in flight at once; and that a flush on one connection makes what it
-covers visible on another. Left out: TLS, and what only a killed server shows (kill.py). Source: the NBD protocol's
+covers visible on another. Left out: TLS, and what only a killed server shows (tests/attack). Source: the NBD protocol's
 doc/proto.md.
 """
 

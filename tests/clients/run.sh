@@ -4,7 +4,7 @@
 #   run.sh NBD-URI [SCRIPT...]      scripts by name (nbdinfo, nbdcopy, ...); all of them if none is named
 #
 # With SERVER_COMMAND (serves the URI in the foreground) each script gets a fresh server; without it the URI must be
-# served already, and kill and postgres are skipped; so is tls without TLS_COMMAND. PREPARE_COMMAND, if set, runs before each script, with no server.
+# served already, and postgres is skipped; so is tls without TLS_COMMAND. PREPARE_COMMAND, if set, runs before each script, with no server.
 # A script is given TIME_LIMIT seconds (600). What the scripts read from the environment is in their heads.
 set -uo pipefail
 folder=$(cd "$(dirname "$0")" && pwd)
@@ -12,7 +12,7 @@ uri=${1:-}
 [[ -n $uri ]] || { echo "usage: $0 NBD-URI [SCRIPT...]" >&2 && exit 2; }
 shift
 scripts=("$@")
-((${#scripts[@]})) || scripts=(nbdinfo nbdcopy qemu-img qemu-io fio libnbd tls ext4 xfs kill postgres)
+((${#scripts[@]})) || scripts=(nbdinfo nbdcopy qemu-img qemu-io fio libnbd tls ext4 xfs postgres)
 server=''
 logs=$(mktemp -d)
 stop_server() {
@@ -40,7 +40,7 @@ start_server() {
 run_one() {
     case $1 in
         tls) ;;
-        kill | postgres) [[ -n ${SERVER_COMMAND:-} ]] || { echo "SERVER_COMMAND is not set" && return 77; } ;;
+        postgres) [[ -n ${SERVER_COMMAND:-} ]] || { echo "SERVER_COMMAND is not set" && return 77; } ;;
         *) [[ -z ${SERVER_COMMAND:-} ]] || start_server || return 1 ;;
     esac
     timeout --foreground --kill-after=60 "${TIME_LIMIT:-600}" "$folder/$1.sh" "$uri"

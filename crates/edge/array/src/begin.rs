@@ -175,7 +175,11 @@ fn begin(
     assembly.present.clone_from(&present);
     let mut controller = make_controller(&config, assembly)?;
     let kept = keep_memory(settings, &config, &controller, kept)?;
-    let mut ring = Ring::new(present.len() as u16, settings.busy_poll)?;
+    // The last place is that of kept memory.
+    let mut ring = Ring::new(present.len() as u16 + 1, settings.busy_poll)?;
+    if let Some(kept) = &kept {
+        kept.is_held_by(&mut ring, present.len() as u16)?;
+    }
     if settings.io_threads > 0 {
         ring.hand_over((settings.io_threads + present.len()) as u32)?;
     }

@@ -202,8 +202,11 @@ pub enum KeptMemoryError {
         /// By the settings.
         wanted: u64,
     },
-    /// Another array uses it.
-    #[error("{} is in use by another array", path.display())]
+    /// Another array uses it, or a device that has not answered a server of before may still write to it.
+    #[error(
+        "{} is in use: by another array, or by a read for a server of before that its device has not answered",
+        path.display()
+    )]
     InUse {
         /// The file.
         path: PathBuf,

@@ -12,11 +12,15 @@
 //! Where it may be lost, the array is told so by its age: the state on the devices names the life of kept memory, and what is
 //! of another life is not used. An old file of the *same* life can't be told from the present one; nothing here makes one.
 //!
+//! The lock of the file outlives a process that is killed while a device has a read into the mapping that it has not answered: the ring
+//! holds it, and the kernel holds the ring until that read ends.
+//!
 //! An entry of the directory, and a block of the cache, is stored so that it is old or new after any store: see
 //! `raidlab_format::redo_line`.
 
 use crate::arena::Arena;
-use crate::error::KeptMemoryError;
+use crate::error::{KeptMemoryError, RingError};
+use crate::ring::Ring;
 use raidlab_controller::{ArrayConfig, MemoryNeeds};
 use raidlab_format::{
     KEPT_ENTRY_BYTES, KEPT_FILE_HEADER_BYTES, KeptFileHeader, KeptImage, REDO_BLOCK_AT, REDO_LINE_AT,
@@ -26,6 +30,7 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -43,7 +48,18 @@ pub(crate) struct KeptMemory {
     /// Until the array's memory takes it.
     cache: Option<Arena>,
     /// Keeps the lock.
-    _file: File,
+    file: File,
+    /// The kernel may still write to it.
+    is_left: bool,
+}
+
+impl Drop for KeptMemory {
+    fn drop(&mut self) {
+        if !self.is_left {
+            // A ring that was just closed may hold its files a little longer, and their locks with them.
+            let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+        }
+    }
 }
 
 /// What kept memory an array of `config` needs.
@@ -124,7 +140,7 @@ impl KeptMemory {
         let log = area(header.log_at(), header.log_bytes.get())?;
         let directory = area(header.directory_at(), header.directory_bytes())?;
         let cache = Some(area(header.cache_at(), header.cache_bytes.get())?);
-        Ok(Self { path: path.to_owned(), header, line, log, directory, cache, _file: file })
+        Ok(Self { path: path.to_owned(), header, line, log, directory, cache, file, is_left: false })
     }
 
     /// Checks that the file was made for what `wanted` says.
@@ -148,6 +164,20 @@ impl KeptMemory {
             }
             None => Ok(()),
         }
+    }
+
+    /// Has `ring` hold the file, at `place`, and its lock with it, until all I/O of the ring has ended: a device that does not answer
+    /// may still write to it when this process is gone, and the next one must not have it before.
+    ///
+    /// # Errors
+    /// [`RingError`] if the kernel refuses.
+    pub(crate) fn is_held_by(&self, ring: &mut Ring, place: u16) -> Result<(), RingError> {
+        ring.set_file(place, self.file.as_raw_fd())
+    }
+
+    /// Leaves the lock to the ring.
+    pub(crate) const fn leave(&mut self) {
+        self.is_left = true;
     }
 
     /// Where the file is.

@@ -33,6 +33,7 @@ mod history;
 mod host;
 mod kept_memory;
 mod link;
+mod listen;
 mod member_io;
 mod memory;
 mod operator;
@@ -42,7 +43,6 @@ mod port_ring;
 mod ring;
 mod run;
 mod status;
-mod unix_socket;
 mod workers;
 mod world;
 mod zero_fill;
@@ -56,6 +56,7 @@ pub use events::{EVENT_TARGET, EventLevel, EventStatus};
 pub use examine::{AbsentDevice, ArrayFound, DeviceReport, DeviceVerdict, ExamineReport, examine};
 pub use history::{HistoryLine, HistoryPlace, HistoryRead, read_history};
 pub use host::{DriverHost, HostPort, HostPortNeeds, HostStep, ScriptHost, ScriptOp, ScriptResult, StopWish};
+pub use listen::{UnixSocketError, listen_tcp, listen_unix};
 pub use memory::HostBuffers;
 pub use operator::{
     Answer, ArrayStatus, ArrayStopped, Asked, CacheStatus, Command, CommandQueue, Condition, CounterStatus,
@@ -66,7 +67,6 @@ pub use pieces::{IoVec, MessageHeader};
 pub use port_ring::{EntryEnd, EntryId, PortRing};
 pub use raidlab_format::StartOptions;
 pub use run::ArrayOutcome;
-pub use unix_socket::{UnixSocketError, listen_unix};
 pub use world::ArrayWorld;
 
 /// Target of log events that clients can cause as often as they like. Who shows the log bounds them.

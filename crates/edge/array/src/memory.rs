@@ -276,6 +276,9 @@ impl Memory {
 
     /// Leaves everything mapped for the rest of the process.
     pub(crate) fn leak(&mut self) {
+        if let Some(kept) = &mut self.kept {
+            kept.leave();
+        }
         let arenas = [&mut self.cache, &mut self.staging, &mut self.host.arena];
         let moved = self.host.moved.iter_mut().flatten().chain(&mut self.parted);
         arenas.into_iter().chain(moved).for_each(Arena::leak);

@@ -2,16 +2,13 @@
 
 use crate::error::ExportError;
 use crate::tls::{ClientCertificates, TlsServer};
-use raidlab_array::listen_unix;
+use raidlab_array::{listen_tcp, listen_unix};
 use raidlab_nbd::ServerTls;
 use rustls::ServerConfig;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Connections that may wait to be accepted.
-const BACKLOG: i32 = 1024;
 
 /// Whether clients of a socket are served in the clear, under TLS, or both.
 #[derive(Clone, Debug)]
@@ -101,9 +98,7 @@ impl NbdListener {
     /// [`ExportError::Listen`].
     pub fn tcp_insecure(address: SocketAddr) -> Result<Self, ExportError> {
         let listen = |source| ExportError::Listen { address: address.to_string(), source };
-        let socket = TcpListener::bind(address).map_err(listen)?;
-        // More may wait than the standard library asks for, so that a flood leaves room for others.
-        rustix::net::listen(&socket, BACKLOG).map_err(|errno| listen(errno.into()))?;
+        let socket = listen_tcp(address).map_err(listen)?;
         let address = socket.local_addr().map_err(listen)?.to_string();
         Ok(Self { socket: socket.into(), address, file: None, is_tcp: true, security: Security::Clear })
     }

@@ -304,8 +304,10 @@ impl NbdServer {
         }
         let others = |peer: Peer| peers.iter().filter(|other| **other == peer).count();
         let key = |found: &&Connection| (found.is_known(), Reverse(others(found.peer)), found.since);
+        // Who is to go is decided before it is asked whether it has had time: else a slow client that has had it would go in the
+        // place of attackers that have just come.
         let had_time = |found: &&Connection| now.saturating_since(found.since) >= GRACE;
-        let Some(number) = haggling.filter(had_time).min_by_key(key).map(|found| found.number) else {
+        let Some(number) = haggling.min_by_key(key).filter(had_time).map(|found| found.number) else {
             return;
         };
         let Some(victim) = &mut self.connections[number as usize] else { return };

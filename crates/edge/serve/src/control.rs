@@ -2,8 +2,8 @@
 //!
 //! Only the user who serves the array, and root, may talk to it: the socket's mode says so, and so does what the kernel
 //! tells of whoever connects; who is neither takes no place. A connection is a thread. No process can have more than
-//! [`CONNECTIONS_PER_PROCESS`]; when all places are taken, the connection that has been idle longest is ended
-//! (`places.rs`), so that an operator who asks is heard. The first command, and any that has begun to come, has
+//! [`CONNECTIONS_PER_PROCESS`]; when all places are taken, the process with most of them loses the one that has been idle
+//! longest (`places.rs`), so that an operator who asks is heard. The first command, and any that has begun to come, has
 //! [`COMMAND_LIMIT`] in all, a connection between two commands [`IDLE_LIMIT`], and who asked [`ANSWER_LIMIT`] to take the
 //! answer. A line that is too long, or is no command, is answered with the reason.
 //!
@@ -11,7 +11,7 @@
 
 use crate::error::ServeError;
 use crate::place::prepare_folder;
-use crate::places::{Places, Seat};
+use crate::places::{GRACE, LOOK_EVERY, NoPlace, Places, Seat};
 use raidlab_array::{Answer, ArrayStopped, CLIENT_CAUSED, Command, Operator, listen_unix};
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -27,8 +27,6 @@ const CONNECTIONS_MAX: usize = 64;
 const CONNECTIONS_PER_PROCESS: usize = 32;
 /// Time for a command, from its first byte on, or from when the client came.
 const COMMAND_LIMIT: Duration = Duration::from_secs(5);
-/// Time for an operator to ask before the connection may have to make room.
-const GRACE: Duration = Duration::from_millis(250);
 /// Time between two commands.
 const IDLE_LIMIT: Duration = Duration::from_mins(5);
 /// Time for the client to take an answer.
@@ -99,16 +97,18 @@ fn let_in(stream: UnixStream, places: &Arc<Places>, operator: &Operator, pending
         return;
     };
     let stream = Arc::new(stream);
-    let ends = Arc::clone(&stream);
-    // Its thread is woken, and finds the end of the stream.
-    let end = move || ends.shutdown(Shutdown::Both).unwrap_or_default();
-    let seat = match places.enter(process, end) {
-        Ok(seat) => seat,
-        Err(error) => {
-            tracing::warn!(target: CLIENT_CAUSED, %error, "an operator was turned away");
-            // The socket is new and has room for it.
-            let _ = send(&stream, &refusal(error.to_string()));
-            return;
+    let seat = loop {
+        let ends = Arc::clone(&stream);
+        // Its thread is woken, and finds the end of the stream.
+        match places.enter(process, move || ends.shutdown(Shutdown::Both).unwrap_or_default()) {
+            Ok(seat) => break seat,
+            Err(NoPlace::AllNew(_)) => std::thread::sleep(LOOK_EVERY),
+            Err(error) => {
+                tracing::warn!(target: CLIENT_CAUSED, %error, "an operator was turned away");
+                // The socket is new and has room for it.
+                let _ = send(&stream, &refusal(error.to_string()));
+                return;
+            }
         }
     };
     let (operator, pending) = (operator.clone(), Arc::clone(pending));

@@ -2,13 +2,22 @@
 //!
 //! ```text
 //! a connection comes ─► its peer has too many ─► refused
-//!                    └► all places taken ─► who has waited for its client longest, and for a moment at least, loses its place
+//!                    └► all places taken ─► of the peer with most places, the connection that has waited for its client
+//!                                           longest, and for a moment at least, loses its place
 //! ```
 //! A connection *waits* while its client owes the next request, and *works* from then until the answer is there. Who asks
 //! within the moment of grace is never sent away, however many others only hold connections, or come at once to ask.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// Time for a client to ask before its connection may have to make room. A client asks at once; what it sent while the connection
+/// waited to be taken is there already.
+pub(crate) const GRACE: Duration = Duration::from_millis(25);
+/// How soon a place is looked for again, where all have just come.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Who connects; each has its share of the places.
 pub(crate) type Peer = u32;
@@ -19,9 +28,12 @@ pub(crate) enum NoPlace {
     /// One peer has its share.
     #[error("this process has {0} connections already")]
     ShareTaken(usize),
-    /// All places are taken by connections that work, or have just come.
+    /// All places are taken by connections that work.
     #[error("{0} others are being answered: ask again in a moment")]
-    AllTaken(usize),
+    AllWork(usize),
+    /// All places are taken, some by connections that have just come: one will be free in a moment.
+    #[error("{0} others have just come: ask again in a moment")]
+    AllNew(usize),
 }
 
 /// The places and who has them.
@@ -73,9 +85,23 @@ impl Places {
         }
         let mut ends = None;
         if taken.seats.len() >= self.all {
-            let waiting = (0..).zip(&taken.seats).filter_map(|(at, seat)| Some((seat.waits_since?, at)));
-            let oldest = waiting.min().filter(|(since, _)| since.elapsed() >= self.grace);
-            let (_, at) = oldest.ok_or(NoPlace::AllTaken(self.all))?;
+            let mut of_peer = BTreeMap::<Peer, usize>::new();
+            for seat in &taken.seats {
+                *of_peer.entry(seat.peer).or_default() += 1;
+            }
+            let waiting =
+                || (0..).zip(&taken.seats).filter_map(|(at, seat)| Some((seat.waits_since?, at, seat.peer)));
+            // Who is to go is decided first: a slow client that has had its time must not go in the place of many that have just come.
+            let loser = waiting().min_by_key(|(since, _, peer)| (Reverse(of_peer[peer]), *since));
+            let loser = loser.filter(|(since, ..)| since.elapsed() >= self.grace);
+            let none = || {
+                if waiting().next().is_some() {
+                    NoPlace::AllNew(self.all)
+                } else {
+                    NoPlace::AllWork(self.all)
+                }
+            };
+            let (_, at, _) = loser.ok_or_else(none)?;
             ends = Some(taken.seats.swap_remove(at).end);
         }
         let number = taken.next;
@@ -133,24 +159,43 @@ mod tests {
         assert_eq!(enter(1).err(), Some(NoPlace::ShareTaken(2)), "one peer can't have all");
         assert_eq!(ended.load(Ordering::Relaxed), 0);
         first.works();
-        let fourth = enter(3).expect("the second makes room");
-        assert_eq!(ended.load(Ordering::Relaxed), 2);
+        let fourth = enter(3).expect("the third makes room: its peer has most");
+        assert_eq!(ended.swap(0, Ordering::Relaxed), 1);
+        drop(third);
+        let fifth = enter(4).expect("the second makes room: it waits longest");
+        assert_eq!(ended.swap(0, Ordering::Relaxed), 2);
         drop(second);
-        for seat in [&third, &fourth] {
+        for seat in [&fourth, &fifth] {
             seat.works();
         }
-        assert_eq!(enter(4).err(), Some(NoPlace::AllTaken(3)));
+        assert_eq!(enter(5).err(), Some(NoPlace::AllWork(3)));
         first.waits();
-        let fifth = enter(5).expect("the first makes room");
+        let sixth = enter(5).expect("the first makes room");
         assert_eq!(ended.load(Ordering::Relaxed), 1);
-        drop((third, fourth, fifth));
+        drop((fourth, fifth, sixth));
         assert!(places.taken().seats.is_empty(), "places of those who have gone are free");
+    }
+
+    /// Defect: where one peer opened connections all the time, those of all others that had had their moment lost their places.
+    #[test]
+    fn one_that_waits_keeps_its_place_while_many_come() {
+        let grace = Duration::from_millis(50);
+        let places = Places::new(3, 3, grace);
+        let _quiet = places.enter(1, || panic!("it is not the one with most places")).expect("it is free");
+        std::thread::sleep(grace);
+        let _many =
+            [places.enter(2, || ()).expect("it is free"), places.enter(2, || ()).expect("it is free")];
+        // Only where the machine stood still in between is there one already.
+        let refused = places.enter(2, || ()).err();
+        assert!(matches!(refused, None | Some(NoPlace::AllNew(3))), "{refused:?}");
+        std::thread::sleep(grace);
+        let _next = places.enter(2, || ()).expect("the oldest of its own makes room");
     }
 
     #[test]
     fn who_has_just_come_is_given_time_to_ask() {
         let places = Places::new(1, 1, Duration::from_mins(1));
         let _first = places.enter(1, || panic!("it had no time")).expect("it is free");
-        assert_eq!(places.enter(2, || ()).err(), Some(NoPlace::AllTaken(1)));
+        assert_eq!(places.enter(2, || ()).err(), Some(NoPlace::AllNew(1)));
     }
 }

@@ -6,16 +6,20 @@
 
 use super::common;
 use super::faulty::{Faults, Faulty};
+use super::loops::loop_over;
 use super::operator::{Used, check_again, is_whole, replace, use_array};
 use super::real::{keeping, options};
-use super::{GO_ON, folder, serve};
+use super::{GO_ON, folder, read_all, serve};
 use raidlab_array::{
     ArrayStatus, ArrayWorld, Condition, CreateOptions, DeviceCondition, RunSettings, ScriptOp, create,
 };
-use raidlab_controller::{ArrayConfig, MemberCache, MetadataPolicy, WritePolicy};
+use raidlab_controller::{ArrayConfig, CacheMemory, MemberCache, MetadataPolicy, WritePolicy};
 use raidlab_format::{ArrayUuid, Placement, StartOptions};
 use raidlab_units::{BlockCount, ByteCount, Lba, NanoSpan};
-use std::path::PathBuf;
+use rustix::fs::FlockOperation;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Much longer than anything here takes on a busy machine, much shorter than for ever.
@@ -34,12 +38,16 @@ struct Bench {
 fn bench(level: &str, members: u16, policy: WritePolicy) -> Option<Bench> {
     let mut config = keeping(level, members, MetadataPolicy::Log);
     config.cache.write_policy = policy;
+    bench_of(config)
+}
+
+fn bench_of(config: ArrayConfig) -> Option<Bench> {
     let folder = folder();
-    let mut members = common::paths(folder.path(), members);
+    let mut members = common::paths(folder.path(), config.members);
     create(&config, &options(members.clone(), vec![]), &GO_ON, &mut |_, _| {}).expect("an array is made");
     let faulty = Faulty::mount(&folder.path().join("fuse"), &members[1])?;
     members[1] = faulty.path();
-    let settings = RunSettings { answer_limit: LIMIT, ..RunSettings::of(&config) };
+    let settings = RunSettings { answer_limit: LIMIT, ..common::settings(folder.path(), &config) };
     Some(Bench { faulty, members, config, settings, folder })
 }
 
@@ -135,6 +143,85 @@ fn an_array_ends_while_io_of_a_member_does_not() {
         assert!(serve(&mut world, &[read], 1) == [Ok(vec![7; 8 * 65_536])]);
         world.stop(&GO_ON).expect("it stops");
     }
+}
+
+const KEPT_MEMBERS: &str = "RAIDLAB_TEST_KEPT_MEMBERS";
+const KEPT_FOLDER: &str = "RAIDLAB_TEST_KEPT_FOLDER";
+
+fn with_kept_memory() -> ArrayConfig {
+    let mut config = keeping("5", 4, MetadataPolicy::Log);
+    config.cache.write_policy = WritePolicy::WriteBack;
+    config.cache.memory = CacheMemory::BatteryBacked;
+    config
+}
+
+/// The process that is killed in the next test, which starts it; alone it does nothing.
+#[test]
+#[ignore = "the process that another test kills, which it starts itself"]
+fn reads_into_kept_memory_until_it_is_killed() {
+    let (Ok(members), Some(folder)) = (std::env::var(KEPT_MEMBERS), std::env::var_os(KEPT_FOLDER)) else {
+        return;
+    };
+    let paths: Vec<PathBuf> = members.split(':').map(PathBuf::from).collect();
+    let settings = common::settings(Path::new(&folder), &with_kept_memory());
+    let mut world = ArrayWorld::start(&paths, &settings, StartOptions::default()).world.expect("it starts");
+    loop {
+        read_all(&mut world).expect("it reads");
+        std::fs::write(Path::new(&folder).join("reads"), "").expect("a file");
+    }
+}
+
+/// Defect: the file of kept memory was free as soon as its process was gone, while a device might still write into it. A block device
+/// holds no thread of the process, so that nothing else kept the lock.
+#[test]
+fn kept_memory_that_a_device_may_still_write_to_is_nobodys() {
+    let Some(mut bench) = bench_of(with_kept_memory()) else { return };
+    let Some(device) = loop_over(&bench.faulty.path()) else { return };
+    bench.members[1].clone_from(&device.devices[0]);
+    let start = || ArrayWorld::start(&bench.members, &bench.settings, StartOptions::default()).world;
+    let mut world = start().expect("it starts");
+    let bytes = vec![7; world.volume_bytes().get() as usize];
+    let write = ScriptOp::Write { lba: Lba(0), bytes: bytes.clone(), fua: true };
+    assert!(serve(&mut world, &[write], 1)[0].is_ok());
+    world.stop(&GO_ON).expect("it stops");
+    drop(world);
+    let paths: Vec<String> = bench.members.iter().map(|path| path.display().to_string()).collect();
+    let mut child = Command::new(std::env::current_exe().expect("this program"))
+        .args([
+            "--exact",
+            "faults::reads_into_kept_memory_until_it_is_killed",
+            "--ignored",
+            "--test-threads=1",
+        ])
+        .env(KEPT_MEMBERS, paths.join(":"))
+        .env(KEPT_FOLDER, bench.folder.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("this program runs");
+    let begin = Instant::now();
+    let until = |truth: &dyn Fn() -> bool, what: &str| {
+        while !truth() {
+            assert!(begin.elapsed() < BOUND, "{what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    until(&|| bench.folder.path().join("reads").exists(), "the child does not read");
+    bench.faulty.set(&Faults { is_silent: true, ..Faults::default() });
+    until(&|| bench.faulty.put_off() > 0, "nothing was in flight");
+    child.kill().expect("it can be killed");
+    child.wait().expect("it ends");
+    let kept = File::open(bench.folder.path().join("kept")).expect("it is there");
+    let is_free = || rustix::fs::flock(&kept, FlockOperation::NonBlockingLockExclusive).is_ok();
+    for _ in 0..50 {
+        assert!(!is_free(), "the next array may have memory that a device will write to");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    bench.faulty.wake();
+    until(&is_free, "the memory is locked for ever");
+    drop(kept);
+    let mut world = start().expect("it starts");
+    assert!(read_all(&mut world) == Ok(bytes));
+    world.stop(&GO_ON).expect("it stops");
 }
 
 #[test]

@@ -11,7 +11,7 @@
 //! comes about, and after ten minutes: so no failed test leaves a thread that waits in the kernel for ever.
 //!
 //! Left out: anything of FUSE that an open file with direct I/O does not need; short reads and writes, which Linux 6.18 does wrong
-//! itself: `io_uring` goes on with what is missing, and FUSE does that at the first byte again.
+//! within one entry of `io_uring` (docs/arrays.md has the proof).
 //! Source: `include/uapi/linux/fuse.h` of Linux, protocol 7.31.
 #![allow(unsafe_code)]
 

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Loop devices over files of a folder, detached at the end.
-struct Loops {
-    devices: Vec<PathBuf>,
+pub(super) struct Loops {
+    pub(super) devices: Vec<PathBuf>,
 }
 
 impl Drop for Loops {
@@ -45,15 +45,20 @@ fn loops(folder: &Path, count: usize) -> Option<Loops> {
         let file = folder.join(format!("disk-{index}"));
         let made = std::fs::File::create(&file).and_then(|file| file.set_len(12 << 20));
         made.expect("a file can be made");
-        match run("losetup", &["--find", "--show", &file.display().to_string()]) {
-            Ok(device) => loops.devices.push(device.into()),
-            Err(reason) => {
-                eprintln!("skipped: no loop devices here: {reason}");
-                return None;
-            }
-        }
+        loops.devices.append(&mut loop_over(&file)?.devices);
     }
     Some(loops)
+}
+
+/// A loop device over a file, or says why there is none.
+pub(super) fn loop_over(file: &Path) -> Option<Loops> {
+    match run("losetup", &["--find", "--show", &file.display().to_string()]) {
+        Ok(device) => Some(Loops { devices: vec![device.into()] }),
+        Err(reason) => {
+            eprintln!("skipped: no loop devices here: {reason}");
+            None
+        }
+    }
 }
 
 fn array() -> ArrayConfig {

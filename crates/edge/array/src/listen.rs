@@ -1,16 +1,19 @@
-//! A Unix socket to listen on: what a server that is gone left at its path is replaced, anything else is left alone.
+//! Sockets to listen on. What a server that is gone left at the path of a Unix socket is replaced, anything else is left alone.
 //!
-//! Only its owner may connect, whatever the umask: a socket's mode becomes that of its file when it is bound (unix(7), Linux).
+//! Only the owner of a Unix socket may connect, whatever the umask: a socket's mode becomes that of its file when it is bound
+//! (unix(7), Linux).
 
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Connections that may wait to be accepted.
+/// Connections that may wait to be accepted. When it is full, TCP's clients try again after 1 s at the earliest: more may wait than the
+/// standard library asks for (128), so that a flood leaves room for others.
 const BACKLOG: i32 = 1024;
 /// How long a server that answers may take to be gone: the kernel takes the ring of one that was killed down some time after its end,
 /// and its listening socket with it.
@@ -70,6 +73,16 @@ pub fn listen_unix(path: &Path) -> Result<UnixListener, UnixSocketError> {
     std::fs::remove_file(&path)
         .and_then(|()| listen_for_owner(&path))
         .map_err(|source| UnixSocketError::Io { path, source })
+}
+
+/// Listens on a TCP address; port 0 takes a free one.
+///
+/// # Errors
+/// The system's refusal.
+pub fn listen_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listen(&listener, BACKLOG)?;
+    Ok(listener)
 }
 
 fn listen_for_owner(path: &Path) -> io::Result<UnixListener> {
