@@ -87,7 +87,9 @@ pub(crate) fn plan_of(seed: u64) -> (TorturePlan, String) {
         6 => ("members", draw(MIXED_OPS, is_kept)),
         7 => ("bitmap", draw(MIXED_OPS, |config| has_policy(config, MetadataPolicy::Bitmap))),
         8 => ("stories", draw(STORY_OPS, is_kept)),
-        _ if turn % 3 == 0 => ("stories", draw(STORY_OPS, |config| has_policy(config, MetadataPolicy::Log))),
+        _ if turn.is_multiple_of(3) => {
+            ("stories", draw(STORY_OPS, |config| has_policy(config, MetadataPolicy::Log)))
+        }
         _ if turn % 3 == 1 => {
             ("stories", draw(STORY_OPS, |config| has_policy(config, MetadataPolicy::Bitmap)))
         }
@@ -107,7 +109,7 @@ pub(crate) fn plan_of(seed: u64) -> (TorturePlan, String) {
         plan.workload.read_pct = 30;
     }
     let may_be_long = kind == "members" || (kind == "stories" && seed % 10 == 9);
-    if may_be_long && !has_tags && turn / 4 % 3 == 0 {
+    if may_be_long && !has_tags && (turn / 4).is_multiple_of(3) {
         // So long that the boundary of a rebuild is written down on the way.
         plan.config.member_size = ByteCount(plan.config.strip_size.0 * (70 + seed % 80));
     }
