@@ -36,7 +36,8 @@ class Flips:
         self.array = Array(case, self.paths, create + ["--integrity"] * self.integrity)
         self.model = self.filled()
         self.images = [read(path) for path in self.paths]
-        self.log_end = FRONT_BYTES + MIB * (self.metadata == "log")
+        # Copies alone need no log: their data begins where it would be.
+        self.log_end = FRONT_BYTES + MIB * (self.metadata == "log" and len(self.images[0]) > 3 * MIB + COPY_BYTES + 4096)
         self.data_at = -(-self.log_end // MIB) * MIB
         self.tail_at = len(self.images[0]) // 4096 * 4096 - COPY_BYTES
 
