@@ -263,13 +263,12 @@ impl Volume {
             MemberOp::Flush => HostOpKind::Flush,
         };
         let bytes = self.block_size.bytes_of(io.blocks);
-        let end = match self.serve_by_stripe_threads(shared, now, &io) {
-            Some(end) => end,
-            None => {
-                let path = self.path_of(shared, &io);
-                let span = shared.hardware.model.member_command_cost(path, kind, bytes);
-                shared.hardware.head(self.owner).processors.serve(now, span)
-            }
+        let end = if let Some(end) = self.serve_by_stripe_threads(shared, now, &io) {
+            end
+        } else {
+            let path = self.path_of(shared, &io);
+            let span = shared.hardware.model.member_command_cost(path, kind, bytes);
+            shared.hardware.head(self.owner).processors.serve(now, span)
         };
         if end == now {
             self.enqueue(shared, now, io.id);
