@@ -51,21 +51,19 @@ fn a_write_costs_the_member_ios_that_md_needs() {
 /// Where both ways read as much, `rmw_level` decides: md takes the rest of the row at 1, and the old parity at 2.
 #[test]
 fn the_level_of_modifying_decides_between_equals() {
-    let read = |parity_update| {
+    let members = |parity_update| {
         let mut world = World::new(&md("5", 4, ArrayRules { parity_update, ..ArrayRules::OWN }), SPAN);
         world.request(WRITE, 0, 1);
         assert_eq!(world.poll(), (2, 0), "{parity_update:?}");
-        let mut members: Vec<_> = world.under_way.iter().map(|io| io.member).collect();
-        members.sort_unstable();
-        let reads: Vec<_> = members.clone();
+        let read: Vec<_> = world.under_way.iter().map(|io| io.member).collect();
         world.finish();
         world.poll();
         let written: Vec<_> = world.under_way.iter().map(|io| io.member).collect();
-        (reads, written)
+        (read, written)
     };
-    let (rest, written) = read(ParityUpdate::FewestReads);
+    let (rest, written) = members(ParityUpdate::FewestReads);
     assert!(rest.iter().all(|member| !written.contains(member)), "{rest:?} {written:?}");
-    let (old, written) = read(ParityUpdate::PreferModify);
+    let (old, written) = members(ParityUpdate::PreferModify);
     assert!(old.iter().all(|member| written.contains(member)), "{old:?} {written:?}");
 }
 

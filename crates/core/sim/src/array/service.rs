@@ -314,14 +314,13 @@ impl Volume {
             MemberOp::Flush | MemberOp::Discard => HostOpKind::Flush,
         };
         let bytes = moved_bytes(&io, self.block_size);
-        let visit = match self.serve_by_stripe_threads(shared, now, &io) {
-            Some(visit) => visit,
-            None => {
-                let path = self.path_of(shared, &io);
-                let span = shared.hardware.model.member_command_cost(path, kind, bytes);
-                let end = shared.hardware.head(self.owner).processors.serve(now, span);
-                Visit { station: Station::Processors, now, span, end }
-            }
+        let visit = if let Some(visit) = self.serve_by_stripe_threads(shared, now, &io) {
+            visit
+        } else {
+            let path = self.path_of(shared, &io);
+            let span = shared.hardware.model.member_command_cost(path, kind, bytes);
+            let end = shared.hardware.head(self.owner).processors.serve(now, span);
+            Visit { station: Station::Processors, now, span, end }
         };
         let end = visit.end;
         if let Some(times) = &mut self.times {

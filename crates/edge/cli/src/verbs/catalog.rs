@@ -6,6 +6,7 @@ mod check;
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, print_json};
+use anyhow::anyhow;
 use raidlab_hardware::{CatalogEntry, CatalogError, FigureSource, YearRange};
 use raidlab_workload::toml_file::nearest;
 use serde_json::json;
@@ -56,7 +57,7 @@ impl Args {
         let known: BTreeSet<&str> = entries.iter().flat_map(names).collect();
         if let Some(kind) = self.kind.iter().find(|kind| !known.contains(kind.as_str())) {
             let known: Vec<&str> = known.into_iter().collect();
-            let failure = Failure::input(UnknownKind { kind: kind.clone() });
+            let failure = Failure::input(anyhow!("the catalogue has no kind '{kind}'"));
             return Err(failure.with_hint(format!("kinds are {}", known.join(", "))));
         }
         let is_wanted = |entry: &&CatalogEntry<'a>| {
@@ -65,13 +66,6 @@ impl Args {
         };
         Ok(entries.iter().filter(is_wanted).copied().collect())
     }
-}
-
-/// A kind of hardware that there is not.
-#[derive(Debug, thiserror::Error)]
-#[error("the catalogue has no kind '{kind}'")]
-struct UnknownKind {
-    kind: String,
 }
 
 fn list(entries: &[CatalogEntry<'_>], output: &Output) -> Result<(), Failure> {
