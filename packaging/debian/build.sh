@@ -54,4 +54,13 @@ Description: laboratory for storage arrays
  at its real speed, and reproduce published evaluations, which shows how far
  to trust the rest.
 CONTROL
+# The histories of its arrays go with the configuration.
+cat >"$tree/DEBIAN/postrm" <<'POSTRM'
+#!/bin/sh
+set -e
+if [ "$1" = purge ]; then
+    rm -rf /var/lib/raidlab
+fi
+POSTRM
+chmod 755 "$tree/DEBIAN/postrm"
 dpkg-deb --root-owner-group --build "$tree" "$out/raidlab_${version}_$arch.deb"
