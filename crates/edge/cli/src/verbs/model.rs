@@ -4,6 +4,7 @@
 //! `NAME.model`, the seek curve that this one names, `NAME.trace`, and `NAME.parv` for the bus if it is there. Of a model
 //! or specification there can be two; the one called `NAME_validate` was made for the trace and comes first.
 
+mod fit;
 mod from_sheet;
 mod matrix;
 
@@ -32,6 +33,8 @@ enum Command {
     FromSheet(Box<from_sheet::Args>),
     /// Replay a published matrix of read latencies beside a writer on a drive's model, and say how far apart they are
     Matrix(matrix::Args),
+    /// Fit a flash drive's entry to five cells of its matrix at most, and say how far the others are off
+    Fit(fit::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -47,6 +50,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         Command::Validate(args) => run_validate(args, output),
         Command::FromSheet(args) => from_sheet::run(args, output),
         Command::Matrix(args) => matrix::run(args, output),
+        Command::Fit(args) => fit::run(args, output),
     }
 }
 

@@ -130,6 +130,21 @@ fn a_matrix_is_replayed_in_words_and_json() {
     bench.write("own.toml", &entry);
     let own = run(&["own.toml", "--json"]).json();
     assert_eq!((own["drive"].as_str(), &own["rows"]), (Some("own"), &json["rows"]), "the same drive");
+    let fit = |drive: &str| {
+        bench.run(&[
+            "model", "fit", "--matrix", "m.csv", "--drive", drive, "-o", "f.toml", "--reads", "1000",
+            "--json",
+        ])
+    };
+    let fitted = fit("own.toml");
+    fitted.assert(0, &[]);
+    let fitted = fitted.json();
+    assert_eq!(fitted["fitted_cells"], serde_json::json!(["r1.w0"]), "the other one has no 95th percentile");
+    assert!(fitted["fitted"]["p50_median_abs_error_pct"].as_f64().expect("a number") < 2.0, "{fitted}");
+    let seen = run(&["f.toml", "--json"]).json();
+    let p50 = seen["rows"][0]["p50_predicted_us"].as_f64().expect("a number");
+    assert!((p50 / 80.0 - 1.0).abs() < 0.02, "{p50} us");
+    fit("own.toml").assert(2, &["f.toml", "not written over"]);
     run(&["nothing.toml"]).assert(2, &["nothing.toml"]);
     run(&["nothing"]).assert(2, &["nothing"]);
     bench.write("m.csv", &format!("{columns}r1.w0,0,0,4096,131072,64,7,1000,even,80,120\n"));

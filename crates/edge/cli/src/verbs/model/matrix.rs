@@ -33,7 +33,7 @@ pub(super) struct Args {
 }
 
 /// A cell of the file with what the model does.
-type Cell = (MatrixRow, CellLatency);
+pub(super) type Cell = (MatrixRow, CellLatency);
 
 /// Runs the verb.
 pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
@@ -57,7 +57,8 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn replay_all(model: &DriveModel, rows: Vec<MatrixRow>, reads: u32) -> Result<Vec<Cell>, Failure> {
+/// What the model does in each cell.
+pub(super) fn replay_all(model: &DriveModel, rows: Vec<MatrixRow>, reads: u32) -> Result<Vec<Cell>, Failure> {
     let replay = |row: MatrixRow| {
         let seen = replay_cell(model, &row.load, reads)
             .with_context(|| format!("cell '{}' can't be replayed", row.id))
@@ -78,7 +79,7 @@ fn shown((row, seen): &Cell) -> MatrixCell {
 }
 
 /// Errors of the median and of the 95th percentile over all cells.
-fn errors(cells: &[Cell]) -> [MatrixErrors; 2] {
+pub(super) fn errors(cells: &[Cell]) -> [MatrixErrors; 2] {
     let p50 = cells.iter().map(|(row, seen)| (row.read_p50_us, seen.p50_us));
     let p95 = cells.iter().map(|(row, seen)| (row.read_p95_us, seen.p95_us));
     [errors_of(p50), errors_of(p95)]
