@@ -279,7 +279,7 @@ mod tests {
     fn what_is_not_there_or_not_possible_is_named() {
         let error =
             |entry, key, value| Catalog::builtin_with(&[change(entry, key, value)]).unwrap_err().to_string();
-        assert!(error("perc-h80", "copy.rate", "1 GB/s").contains("did you mean 'perc-h800'?"));
+        assert!(error("perc-h8000", "copy.rate", "1 GB/s").contains("did you mean 'perc-h800'?"));
         assert!(error("perc-h800", "copy.rat", "1 GB/s").contains("did you mean 'rate'?"));
         assert!(error("perc-h800", "copy", "1 GB/s").contains("unknown key 'copy'"));
         assert!(error("perc-h800", "copy.rate", "fast").contains("must be a rate"));

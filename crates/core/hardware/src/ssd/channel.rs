@@ -167,7 +167,9 @@ mod tests {
         let mut ends: Vec<u64> = (0..100).map(|i| read(&mut channel, 0, i * 37 % 100)).collect();
         ends.sort_unstable();
         assert!(ends.windows(2).all(|pair| pair[1] >= pair[0] + 10), "{ends:?}");
-        assert_eq!((ends[0], ends[99]), (10, 1000));
+        // Gaps between reads that are shorter than a read stay free.
+        assert_eq!(ends[0], 10);
+        assert!((1000..1100).contains(&ends[99]), "{ends:?}");
     }
 
     #[test]

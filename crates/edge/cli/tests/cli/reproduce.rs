@@ -95,7 +95,7 @@ fn a_change_of_the_catalogue_that_cannot_be_is_named() {
     let set = |change: &str| ["reproduce", "md1200-2011", "--set", change].map(str::to_owned);
     for (change, said) in [
         ("perc-h800:copy.rate", "is no change"),
-        ("perc-h80:copy.rate=1GB/s", "did you mean 'perc-h8"),
+        ("perc-h8000:copy.rate=1GB/s", "did you mean 'perc-h800'?"),
         ("perc-h800:copy.rat=1GB/s", "did you mean 'rate'?"),
         ("perc-h800:copy.rate=fast", "must be a rate"),
     ] {
