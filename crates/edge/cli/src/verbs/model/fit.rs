@@ -10,6 +10,7 @@ use raidlab_hardware::{Catalog, CatalogChange};
 use raidlab_lab::{MatrixRow, read_matrix, read_text};
 use raidlab_report::terminal::MatrixErrors;
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Arguments of `raidlab model fit`.
@@ -88,14 +89,15 @@ fn entry(args: &Args, id: &str, fitted: &[FittedFigure], ids: &[String]) -> Resu
 fn as_words(fitted: &[FittedFigure], ids: &[String], used: &[Cell], others: &[Cell]) -> String {
     let mut text = format!("fitted to {}:\n", ids.join(", "));
     for figure in fitted {
-        text += &format!("  {:<28} {}\n", figure.key, figure.value);
+        // Writing to text can't fail.
+        let _ = writeln!(text, "  {:<28} {}", figure.key, figure.value);
     }
     for (name, cells) in [("these cells", used), ("all others", others)] {
         let [p50, p95] = errors(cells).map(|errors| {
             let pct = |pct: Option<f64>| pct.map_or("-".to_owned(), |pct| format!("{pct:.1} %"));
             format!("{} (nine of ten below {})", pct(errors.median_pct), pct(errors.p90_pct))
         });
-        text += &format!("{name}: median error of the median {p50}, of the 95th percentile {p95}\n");
+        let _ = writeln!(text, "{name}: median error of the median {p50}, of the 95th percentile {p95}");
     }
     text
 }
