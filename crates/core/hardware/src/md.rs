@@ -156,7 +156,7 @@ pub fn md_setting_key(name: &str) -> Result<&'static str, MdSettingError> {
     }
 }
 
-/// First kernel whose RAID 10 takes no lock that all requests share: "md/raid10: convert resync_lock to use seqlock".
+/// First kernel whose RAID 10 takes no lock that all requests share: "md/raid10: convert `resync_lock` to use seqlock".
 const RAID10_SEQLOCK: (u32, u32) = (6, 2);
 
 impl MdModel {
