@@ -330,7 +330,7 @@ fn the_settings_of_md_have_their_own_names() {
     let three = md_iops(&bench, &format!("{parity} --set group_thread_cnt=2"));
     assert!((50e3..160e3).contains(&one), "one thread: {one} a second");
     assert!((2.5..3.1).contains(&(three / one)), "{one} of one thread, {three} of three");
-    let mirrors = "--level 10 --members 4 --drive generic-nvme --controller linux-md-nvme --iodepth 1024 \
+    let mirrors = "--level 10 --members 8 --drive generic-nvme --controller linux-md-nvme --iodepth 2048 \
                    --workload fastt600-random-read --set processors=16";
     let (new, old) = (md_iops(&bench, mirrors), md_iops(&bench, &format!("{mirrors} --set kernel=6.1")));
     assert!(new > 1.2 * old && old > 1.7e6, "RAID 10 of kernel 6.8 {new}, of 6.1 {old}");
