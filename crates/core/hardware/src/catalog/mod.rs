@@ -116,14 +116,11 @@ impl Catalog {
     /// # Errors
     /// The first thing wrong in any file; an id that two files claim.
     pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, CatalogError> {
-        let mut files: Vec<_> = files.into_iter().collect();
-        files.sort_by_cached_key(|(_, text)| {
-            let head = Head::of(text);
-            (head.is_no_link, head.like.is_some())
-        });
+        let mut files: Vec<_> = files.into_iter().map(|(file, text)| (file, text, Head::of(text))).collect();
+        files.sort_by_key(|(.., head)| (head.is_no_link, head.like.is_some()));
         let mut catalog = Self::default();
-        for (file, text) in files {
-            catalog.add(file, text)?;
+        for (file, text, head) in files {
+            catalog.add_like(file, text, head.like.as_deref())?;
         }
         Ok(catalog)
     }
@@ -138,9 +135,12 @@ impl Catalog {
     /// # Errors
     /// As [`Catalog::parse`].
     pub fn add(&mut self, file: &str, text: &str) -> Result<(), CatalogError> {
-        let like = Head::of(text).like;
-        let base =
-            like.as_deref().map(|id| find(&self.bases, "entry that others can be like,", id)).transpose()?;
+        self.add_like(file, text, Head::of(text).like.as_deref())
+    }
+
+    /// The same of a text that says that it is `like` an entry, if it does.
+    fn add_like(&mut self, file: &str, text: &str, like: Option<&str>) -> Result<(), CatalogError> {
+        let base = like.map(|id| find(&self.bases, "entry that others can be like,", id)).transpose()?;
         let layers = Layers::new(text, base.map(|base| &**base));
         let root = reader::parse(file, &layers, &self.links)?;
         let mut root = Section::root(&root)?;

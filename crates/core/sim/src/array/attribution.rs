@@ -325,7 +325,7 @@ impl Attribution {
         visit.add_to(&mut self.requests[slot as usize].stays);
     }
 
-    /// The controller takes it. One that comes in station of one that was just answered leaves what led to that as it is: others
+    /// The controller takes it. One that comes in place of one that was just answered leaves what led to that as it is: others
     /// may be answered with it.
     #[cold]
     pub(super) fn accept(&mut self, slot: u32, now: Nanos) {
