@@ -122,10 +122,19 @@ struct Writer {
 impl Writer {
     fn write_all(&mut self, lines: &Receiver<Vec<u8>>, left_out: &AtomicU64) {
         while let Ok(line) = lines.recv() {
-            let written = self.write(&line);
+            let mut count = 1;
+            let mut written = self.write(&line);
+            // What is waiting becomes durable together with it.
+            while written.is_ok()
+                && let Ok(line) = lines.try_recv()
+            {
+                count += 1;
+                written = self.write(&line);
+            }
+            let written = written.and_then(|()| self.sync());
             if let Err(error) = &written {
                 self.file = None;
-                left_out.fetch_add(1, Ordering::Relaxed);
+                left_out.fetch_add(count, Ordering::Relaxed);
                 if !self.is_broken {
                     let path = self.path.display();
                     tracing::warn!(%path, %error, "the history of the array can't be written; the array goes on");
@@ -141,6 +150,7 @@ impl Writer {
 
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
         if self.file.is_some() && self.bytes + line.len() as u64 > FILE_BYTES_MAX {
+            self.sync()?;
             self.file = None;
             std::fs::rename(&self.path, before(&self.path))?;
         }
@@ -153,7 +163,11 @@ impl Writer {
         };
         file.write_all(line)?;
         self.bytes += line.len() as u64;
-        file.sync_data()
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.as_ref().map_or(Ok(()), File::sync_data)
     }
 }
 
