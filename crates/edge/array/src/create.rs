@@ -215,16 +215,15 @@ impl Site {
         }
         if is_there(path) {
             let device = open_to_destroy(path, &options.destroy_data)?;
-            if !unfinished::is_cut_short(&device, file_bytes) {
+            if !unfinished::is_unmarked(&device) {
                 return Ok(device);
             }
             std::fs::remove_file(path).map_err(|source| failed("remove", path, source))?;
         }
         let bytes = file_bytes.ok_or_else(|| CreateError::NoSize { path: path.to_owned() })?;
-        let device = Device::Local(LocalDevice::make(path, bytes)?);
+        let device = LocalDevice::make(path, bytes, &unfinished::mark(self.array_uuid))?;
         self.made.push(path.to_owned());
-        unfinished::mark(&device, self.array_uuid)?;
-        Ok(device)
+        Ok(Device::Local(device))
     }
 
     fn build(
@@ -360,7 +359,7 @@ pub(crate) fn make_newcomer(
     let Vacancy { geometry, name, number, taken } = vacancy;
     let needed = Placement::needed_bytes(geometry.log_bytes, geometry.member_bytes);
     let device = match (!is_there(path), destroy_data) {
-        (true, _) => Device::Local(LocalDevice::make(path, needed)?),
+        (true, _) => Device::Local(LocalDevice::make(path, needed, &[])?),
         (false, true) => open_whatever_it_holds(path)?,
         (false, false) => open_to_destroy(path, &[])?,
     };

@@ -7,7 +7,7 @@
 //! | anything else | somebody's |
 //!
 //! The mark is put on a file when it is made, before anything else, and the labels come last. What was killed before its mark is an
-//! empty file, or a short one of zeros, which is made again, too. An array of which some files have labels may have been started
+//! empty file, which is made again, too. An array of which some files have labels may have been started
 //! without the others, and hold data: then its state is not the first any more.
 
 use crate::device::{Device, Purpose, failed};
@@ -19,8 +19,6 @@ use std::path::{Path, PathBuf};
 
 /// The generation of the state of an array that was never started.
 const FIRST_GENERATION: u64 = 1;
-/// Files are read in pieces of this.
-const PIECE_BYTES: u64 = 1 << 20;
 
 /// What a file says of the array that it was made for.
 enum Trace {
@@ -71,19 +69,9 @@ fn trace(path: &Path) -> Result<Option<Trace>, CreateError> {
     Ok((generations == [FIRST_GENERATION]).then_some(Trace::NeverStarted(label.array_uuid)))
 }
 
-/// Whether a file that may be written over is one that was being made when its creation was killed: shorter than it was to be, and empty
-/// or zeros.
-pub(super) fn is_cut_short(device: &Device, file_bytes: Option<ByteCount>) -> bool {
-    let is_short = file_bytes.is_some_and(|wanted| device.bytes() < wanted);
-    is_short && is_own_file(device.path()) && is_blank(device)
-}
-
-/// Whether there are only zeros.
-fn is_blank(device: &Device) -> bool {
-    let pieces = (0..device.bytes().get()).step_by(PIECE_BYTES as usize);
-    pieces
-        .map(|at| device.read(at, PIECE_BYTES))
-        .all(|piece| piece.is_ok_and(|it| it.iter().all(|byte| *byte == 0)))
+/// Whether a file is one whose creation was killed before its mark: an empty one.
+pub(super) fn is_unmarked(device: &Device) -> bool {
+    device.bytes() == ByteCount::ZERO && is_own_file(device.path())
 }
 
 fn is_own_file(path: &Path) -> bool {
@@ -91,13 +79,9 @@ fn is_own_file(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_file())
 }
 
-/// Marks a file that was just made.
-///
-/// # Errors
-/// [`CreateError`]: the system refuses.
-pub(super) fn mark(device: &Device, array_uuid: ArrayUuid) -> Result<(), CreateError> {
+/// What a file that is being made for the array begins with.
+pub(super) fn mark(array_uuid: ArrayUuid) -> Vec<u8> {
     let mut mark = vec![0; LABEL_BYTES];
     Unfinished { array_uuid }.encode(&mut mark);
-    device.write(0, &mark)?;
-    Ok(device.sync()?)
+    mark
 }

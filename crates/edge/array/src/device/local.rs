@@ -71,17 +71,24 @@ impl LocalDevice {
         Self::of_file(path, file, is_block_device)
     }
 
-    /// Makes a file of `bytes`, all of it allocated and zeros.
+    /// Makes a file of `bytes`, all of it allocated, that begins with `head` (whole units of 4 KiB) and is zeros behind it. `head` is
+    /// durable before the file gets longer, so a file that a killed process leaves is empty or begins with it.
     ///
     /// # Errors
     /// [`DeviceError`]: something is there already, or there is no space or no direct I/O. What was made is removed again.
-    pub(crate) fn make(path: &Path, bytes: ByteCount) -> Result<Self, DeviceError> {
+    pub(crate) fn make(path: &Path, bytes: ByteCount, head: &[u8]) -> Result<Self, DeviceError> {
         begin("make", path)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::DIRECT;
         let made = open_direct(path, flags).and_then(|file| {
             lock(&file, path)?;
-            allocate(&file, path, bytes)?;
-            Self::of_file(path, file, false)
+            let mut made = Self::of_file(path, file, false)?;
+            if !head.is_empty() {
+                made.write(0, head)?;
+                made.sync()?;
+            }
+            allocate(&made.file, path, bytes)?;
+            made.bytes = bytes;
+            Ok(made)
         });
         if !matches!(made, Ok(_) | Err(DeviceError::Exists { .. })) {
             // Without direct I/O the file itself was made before the flag was refused.

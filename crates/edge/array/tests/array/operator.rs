@@ -264,7 +264,8 @@ fn a_device_is_not_taken_out_while_redundancy_is_being_made() {
     for path in &paths {
         std::fs::File::create_new(path).and_then(|file| file.set_len(4 << 20)).expect("a file can be made");
     }
-    let order = CreateOptions { contents: Contents::AsFound, ..options(paths.clone(), vec![]) };
+    let destroy_data = paths.iter().map(|path| path.display().to_string()).collect();
+    let order = CreateOptions { contents: Contents::AsFound, destroy_data, ..options(paths.clone(), vec![]) };
     assert!(create(&config, &order, &GO_ON, &mut |_, _| {}).expect("it is made").needs_resync);
     let slow = RunSettings { sweep_bytes_per_sec: Some(ByteCount(4096)), ..RunSettings::of(&config) };
     let used = use_array(paths, slow);

@@ -7,8 +7,8 @@ use super::operator::{is_whole, replace, use_array};
 use super::real::{keeping, make, options};
 use super::{GO_ON, folder, read_all};
 use raidlab_array::{
-    ArrayStatus, ArrayWorld, Command, Condition, CreateError, DeviceCondition, EventLevel, HistoryPlace,
-    RunSettings, create, examine, read_history,
+    ArrayStatus, ArrayWorld, Command, Condition, CreateError, CreateOptions, DeviceCondition, EventLevel,
+    HistoryPlace, RunSettings, create, examine, read_history,
 };
 use raidlab_controller::{ArrayConfig, MetadataPolicy};
 use raidlab_format::{AREA_UNIT_BYTES, AreaLayout, LABEL_BYTES, Label, StartOptions, Unfinished};
@@ -201,7 +201,9 @@ fn unsynced_array(folder: &Path) -> (ArrayConfig, Vec<PathBuf>, RunSettings) {
     for path in &paths {
         File::create(path).and_then(|file| file.set_len(16 << 20)).expect("a file of zeros");
     }
-    create(&config, &options(paths.clone(), Vec::new()), &GO_ON, &mut |_, _| {}).expect("an array is made");
+    let destroy_data = paths.iter().map(|path| path.display().to_string()).collect();
+    let order = CreateOptions { destroy_data, ..options(paths.clone(), Vec::new()) };
+    create(&config, &order, &GO_ON, &mut |_, _| {}).expect("an array is made");
     let settings = RunSettings { sweep_bytes_per_sec: Some(ByteCount::ZERO), ..RunSettings::of(&config) };
     (config, paths, settings)
 }

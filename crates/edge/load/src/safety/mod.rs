@@ -3,8 +3,8 @@
 //! | what it is | allowed |
 //! |---|---|
 //! | in use: it, a partition of it, the disk it is part of, or what lies below it is mounted or swap; or something (device mapper, md, bcache, a loop device) holds it; or another program has locked the file (`flock`), as a served array does | never |
-//! | an empty file, a test file that raidlab laid out, or a file of zeros from end to end, such as `truncate` makes | always |
-//! | a file with other data | when named: `--destroy-data PATH` |
+//! | an empty file, or a test file that raidlab laid out | always |
+//! | any other file, even one of zeros, which may be a disk that somebody made ready | when named: `--destroy-data PATH` |
 //! | a block device | when named |
 //! | an NBD export that reads as zeros wherever it is looked at | always |
 //! | another NBD export | when named, with what it holds if it has a known signature |
@@ -33,9 +33,6 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
-
-/// How much of a file is read at a time to see whether it is zeros.
-const BLANK_CHECK_BYTES: u64 = 1 << 20;
 
 /// Why something may not be overwritten.
 #[derive(Debug, thiserror::Error)]
@@ -205,10 +202,6 @@ impl Check<'_> {
         if bytes == 0 || own.is_some() {
             return Ok(());
         }
-        let blank = is_blank(self.file, bytes).map_err(|error| self.unchecked(self.path, error))?;
-        if blank {
-            return Ok(());
-        }
         let image = DeviceImage::read(self.file).map_err(|error| self.unchecked(self.path, error))?;
         let found = signature_names(&image).map_or(String::new(), |(_, list)| format!(", with {list}"));
         self.require_name("", format!("a file that raidlab did not lay out{found}"))
@@ -268,31 +261,6 @@ impl Check<'_> {
     fn unchecked(&self, looked_at: &Path, source: io::Error) -> SafetyError {
         SafetyError::Unchecked { path: self.path.into(), looked_at: looked_at.into(), source }
     }
-}
-
-/// Whether the first `bytes` of `file` are zeros. Holes are not read, and no byte after the first that is none.
-fn is_blank(file: &File, bytes: u64) -> io::Result<bool> {
-    let mut buffer = vec![0; BLANK_CHECK_BYTES.min(bytes) as usize];
-    let mut at = 0;
-    while at < bytes {
-        let seek = |to| match rustix::fs::seek(file, to) {
-            Ok(found) => Ok(found.min(bytes)),
-            // No data from here on.
-            Err(Errno::NXIO) => Ok(bytes),
-            Err(errno) => Err(io::Error::from(errno)),
-        };
-        let mut next = seek(rustix::fs::SeekFrom::Data(at))?;
-        at = if next < bytes { seek(rustix::fs::SeekFrom::Hole(next))? } else { bytes };
-        while next < at {
-            let piece = &mut buffer[..BLANK_CHECK_BYTES.min(at - next) as usize];
-            file.read_exact_at(piece, next)?;
-            if piece.iter().any(|byte| *byte != 0) {
-                return Ok(false);
-            }
-            next += piece.len() as u64;
-        }
-    }
-    Ok(true)
 }
 
 /// Returns the block device that `path` names, if it names one.

@@ -162,25 +162,16 @@ fn other_things_than_storage_are_refused() {
 }
 
 #[test]
-fn a_file_of_zeros_holds_nothing_and_one_byte_anywhere_is_data() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("file");
-    let bytes = 3 * BLANK_CHECK_BYTES + 5;
-    let allowed = |what: &dyn Fn(&File)| {
-        let file = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
-        file.set_len(bytes).unwrap();
-        what(&file);
-        permit_write(&path, &file, None).is_ok()
-    };
-    assert!(allowed(&|_| {}), "a hole from end to end");
-    let zeros = vec![0; bytes as usize];
-    assert!(allowed(&|file| file.write_all_at(&zeros, 0).unwrap()), "zeros that were written");
-    for at in [0, BLANK_CHECK_BYTES - 1, BLANK_CHECK_BYTES, bytes - 1] {
-        assert!(!allowed(&|file| file.write_all_at(&[1], at).unwrap()), "a byte at {at} between holes");
-        assert!(!allowed(&|file| {
-            file.write_all_at(&zeros, 0).unwrap();
-            file.write_all_at(&[1], at).unwrap();
-        }));
+fn a_file_of_zeros_that_raidlab_did_not_make_must_be_named() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("disk");
+    let hole = File::options().create_new(true).read(true).write(true).open(&path).expect("it can be made");
+    hole.set_len(3 << 20).expect("it can be made longer");
+    for what in ["a hole from end to end", "zeros that were written"] {
+        let refused = permit_write(&path, &hole, None).expect_err(what);
+        assert!(matches!(refused, SafetyError::NotNamed { .. }), "{what}: {refused}");
+        permit_write(&path, &hole, path.to_str()).expect("it was named");
+        hole.write_all_at(&vec![0; 3 << 20], 0).expect("it can be written");
     }
 }
 
