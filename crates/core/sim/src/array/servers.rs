@@ -25,6 +25,11 @@ impl BusyServer {
         self.server.serve_when_ready(now, ready, span)
     }
 
+    /// When all that was taken on is done.
+    pub(super) fn busy_until(&self) -> Nanos {
+        self.server.busy_until()
+    }
+
     /// Work done until `now`: what was taken on, without what lies ahead.
     pub(super) fn busy_until_now(&self, now: Nanos) -> NanoSpan {
         self.taken_on - self.server.busy_until().saturating_since(now)
@@ -60,6 +65,11 @@ impl ServerPool {
             core::mem::swap(&mut next.0, &mut self.first_free_at);
         }
         end
+    }
+
+    /// When the first of them has done all that it has taken on.
+    pub(super) fn first_free_at(&self) -> Nanos {
+        self.first_free_at
     }
 
     /// As [`Server::serve_when_ready`], by the server that is free first.

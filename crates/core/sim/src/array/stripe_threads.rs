@@ -98,6 +98,15 @@ impl StripeThreads {
         Visit { station: Station::StripeThreads, now, span, end: self.threads.serve(now, span) }
     }
 
+    /// When one of those that send what they make has nothing more to do.
+    pub(super) fn idle_at(&self, volume: StripeVolume) -> Nanos {
+        if volume.rotates && self.has_workers {
+            self.sender.busy_until()
+        } else {
+            self.threads.first_free_at()
+        }
+    }
+
     pub(super) fn busy_until_now(&self, now: Nanos) -> NanoSpan {
         self.threads.busy_until_now(now).max(self.sender.busy_until_now(now))
     }
