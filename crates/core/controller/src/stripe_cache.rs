@@ -9,8 +9,8 @@
 //!
 //! Left out: pages that reads by recovery leave; stripes that are being changed take their places when that begins and may lose
 //! them to others before it ends; strips behind the 128th of a stripe, which are never held.
-//! Source: Linux drivers/md/raid5.c: `get_free_stripe` takes from the head of `inactive_list`, where `do_release_stripe` puts
-//! stripes at the tail; `R5_UPTODATE`; `handle_stripe_dirtying`; `ops_run_biodrain` for `R5_SkipCopy`.
+//! Source: Linux drivers/md/raid5.c: `get_free_stripe` takes from the head of an `inactive_list`, where `do_release_stripe` puts
+//! stripes at the tail; there are eight, and a stripe's address says which (`stripe_hash_locks_hash`); `R5_UPTODATE`; `handle_stripe_dirtying`; `ops_run_biodrain` for `R5_SkipCopy`.
 
 use crate::controller::Controller;
 use crate::plan::Plan;
@@ -31,9 +31,16 @@ struct Entry {
     newer: u32,
 }
 
-/// The stripes, from the one that was used last to the one that was not for longest.
+/// Lists that the stripes are shared out over by their number: `NR_STRIPE_HASH_LOCKS`.
+const LISTS: usize = 8;
+
+/// What is held of which stripes.
 #[derive(Debug)]
-pub(crate) struct Directory {
+pub(crate) struct Directory([List; LISTS]);
+
+/// Stripes, from the one that was used last to the one that was not for longest.
+#[derive(Debug)]
+struct List {
     index: Table,
     entries: Slab<Entry>,
     newest: u32,
@@ -42,25 +49,36 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// The directory that the rules ask for.
+    /// The directory that the rules ask for, empty.
     pub(crate) fn of(rules: &ArrayRules) -> Option<Self> {
-        (rules.stripe_cache != StripeCache::None)
-            .then(|| Self::new(rules.stripe_pages_max.unwrap_or(0).max(1)))
-    }
-
-    /// A directory of so many stripes, empty.
-    fn new(capacity: u32) -> Self {
-        let (index, entries) = (Table::with_room_for(capacity as usize), Slab::new());
-        Self { index, entries, newest: NIL, oldest: NIL, capacity: capacity as usize }
-    }
-
-    fn find(&self, key: u64) -> Option<u32> {
-        self.index.get(key, |entry| self.entries[entry].key)
+        let stripes = rules.stripe_pages_max.unwrap_or(0) as usize;
+        let room = |list| List::new((stripes + LISTS - 1 - list) / LISTS);
+        (rules.stripe_cache != StripeCache::None).then(|| Self(core::array::from_fn(room)))
     }
 
     /// What is held of the stripe.
     fn held(&self, key: u64) -> Units {
-        self.find(key).map_or(0, |entry| self.entries[entry].held)
+        let list = &self.0[key as usize % LISTS];
+        list.find(key).map_or(0, |entry| list.entries[entry].held)
+    }
+
+    /// Makes a stripe the one of its list that was used last. Returns what is held of it.
+    fn touch(&mut self, key: u64) -> &mut Units {
+        let list = &mut self.0[key as usize % LISTS];
+        let entry = list.touch(key);
+        &mut list.entries[entry].held
+    }
+}
+
+impl List {
+    /// A list with room for so many stripes, one at least.
+    fn new(capacity: usize) -> Self {
+        let (index, entries) = (Table::with_room_for(capacity), Slab::new());
+        Self { index, entries, newest: NIL, oldest: NIL, capacity: capacity.max(1) }
+    }
+
+    fn find(&self, key: u64) -> Option<u32> {
+        self.index.get(key, |entry| self.entries[entry].key)
     }
 
     fn unlink(&mut self, entry: u32) {
@@ -185,8 +203,8 @@ impl Controller {
         if op.plan == Plan::Store {
             dropped = Units::MAX;
         }
-        let entry = directory.touch(op.key);
-        directory.entries[entry].held = (directory.entries[entry].held | held) & !dropped;
+        let pages = directory.touch(op.key);
+        *pages = (*pages | held) & !dropped;
     }
 }
 
@@ -196,10 +214,10 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The directory agrees with a list that is searched from end to end.
+        /// A list agrees with one that is searched from end to end.
         #[test]
         fn the_longest_unused_makes_room(keys in proptest::collection::vec(0u64..12, 0..200), capacity in 1usize..8) {
-            let mut directory = Directory::new(capacity as u32);
+            let mut stripes = List::new(capacity);
             let mut list: Vec<u64> = vec![];
             for key in keys {
                 list.retain(|held| *held != key);
@@ -207,10 +225,9 @@ mod tests {
                 if list.len() > capacity {
                     list.remove(0);
                 }
-                let entry = directory.touch(key);
-                directory.entries[entry].held = 1;
+                stripes.touch(key);
                 for key in 0..12 {
-                    prop_assert_eq!(directory.held(key) == 1, list.contains(&key));
+                    prop_assert_eq!(stripes.find(key).is_some(), list.contains(&key));
                 }
             }
         }

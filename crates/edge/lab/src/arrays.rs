@@ -328,7 +328,10 @@ fn follow_md(config: &mut ArrayConfig, md: &MdModel, drive: &DriveModel) -> Resu
         bitmap_delay: Some(md.bitmap_delay),
     };
     // Source: drivers/md/raid5.c, `raid5_sync_request`: it asks for stripes as long as the stripe cache has any.
-    config.resilience.sweep_iodepth = config.resilience.sweep_iodepth.max(md.stripe_cache_size);
+    let resilience = &mut config.resilience;
+    resilience.sweep_bytes_per_sec =
+        resilience.sweep_bytes_per_sec.or(Some(ByteCount::from_kib(md.sync_speed_max)));
+    resilience.sweep_iodepth = resilience.sweep_iodepth.max(md.stripe_cache_size);
     // In virtual time it is a number. Each change of a stripe has a page of the stripe cache at least, and takes places for
     // all units of its stripe at most.
     let shape = config.layout()?.shape();

@@ -41,10 +41,6 @@ impl Plug {
         Self { requests: Vec::new(), latest: vec![None; members], is_watched: false }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.requests.is_empty()
-    }
-
     /// Merges a member I/O into the latest request to its member, if that ends where it begins or begins where it ends.
     pub(super) fn merge(&self, ios: &mut MemberIos, io: &MemberIo, block_size: BlockSize) -> bool {
         let Some(first) = self.latest[io.member.index()] else { return false };

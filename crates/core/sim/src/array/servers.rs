@@ -25,11 +25,6 @@ impl BusyServer {
         self.server.serve_when_ready(now, ready, span)
     }
 
-    /// When all that was taken on is done.
-    pub(super) fn busy_until(&self) -> Nanos {
-        self.server.busy_until()
-    }
-
     /// Work done until `now`: what was taken on, without what lies ahead.
     pub(super) fn busy_until_now(&self, now: Nanos) -> NanoSpan {
         self.taken_on - self.server.busy_until().saturating_since(now)

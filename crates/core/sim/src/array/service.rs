@@ -7,7 +7,7 @@ use super::head::Hardware;
 use super::load::{HostAnswer, HostIo, Load};
 use super::members::{Places, moved_bytes};
 use super::spec::SimulatedEnclosure;
-use super::stripe_threads::StripeIo;
+use super::stripe_threads::{StripeIo, StripeThreads};
 use super::volume::{Phase, Volume};
 use crate::queue::EventQueue;
 use raidlab_controller::{Action, Area, BufferSpace, HostCompletion, HostOp, HostRequest, HostTag};
@@ -357,7 +357,7 @@ impl Volume {
     /// Sends what is in the plug if the stripe threads have nothing more to do.
     fn unplug(&mut self, shared: &mut Shared<'_>, now: Nanos) {
         let threads = shared.hardware.head(self.owner).stripe_threads.as_ref();
-        let idle_at = threads.zip(self.stripes).map_or(now, |(threads, volume)| threads.idle_at(volume));
+        let idle_at = threads.map_or(now, StripeThreads::idle_at);
         if idle_at > now {
             return shared.queue.push(idle_at, self.event(Step::Unplug, 0));
         }
@@ -378,7 +378,7 @@ impl Volume {
         now: Nanos,
         io: &MemberIo,
     ) -> Option<Visit> {
-        let volume = self.stripes?;
+        self.stripes?;
         if io.area == Area::Metadata || matches!(io.op, MemberOp::Flush | MemberOp::Discard) {
             return None;
         }
@@ -394,7 +394,7 @@ impl Volume {
         let (model, bytes) = (shared.hardware.model, self.block_size.bytes_of(io.blocks));
         let md = model.md.as_ref()?;
         let threads = shared.hardware.head(self.owner).stripe_threads.as_mut()?;
-        Some(threads.serve_io(now, (model, md), volume, (stripe_io, bytes)))
+        Some(threads.serve_io(now, (model, md), (stripe_io, bytes)))
     }
 
     /// The way of a member command through the firmware. What is cut through is a host command that one command to a member

@@ -10,7 +10,7 @@ use super::stripe_threads::StripeVolume;
 use crate::queue::EventQueue;
 use raidlab_controller::{Controller, Counters, Keep, MemberCache, MemberIoId, Notice, Segment, WritePolicy};
 use raidlab_format::{KEPT_ENTRY_BYTES, KeptImage};
-use raidlab_hardware::{ControllerModel, Drive, DriveKind, DriveOptions};
+use raidlab_hardware::{ControllerModel, Drive, DriveOptions};
 use raidlab_units::{BlockSize, ByteCount, NanoSpan, Nanos};
 use raidlab_workload::Rng;
 use std::collections::VecDeque;
@@ -106,11 +106,7 @@ impl Volume {
             write_policy: spec.config.cache.write_policy,
             has_parity: shape.as_ref().is_ok_and(|shape| shape.parities > 0),
             stripes: shape.ok().filter(|shape| model.md.is_some() && shape.parities > 0).map(|shape| {
-                StripeVolume {
-                    data_strips: shape.data_strips.into(),
-                    parities: shape.parities.into(),
-                    rotates: matches!(spec.drive.kind, DriveKind::HardDrive(_)),
-                }
+                StripeVolume { data_strips: shape.data_strips.into(), parities: shape.parities.into() }
             }),
             plug: Plug::new(members.len()),
             unplugged: Vec::new(),
