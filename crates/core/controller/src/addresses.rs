@@ -6,13 +6,12 @@
 //! granule   what is locked as a whole: the stripe where there is parity, else one strip in all its copies
 //! row       a block of a strip
 //! ```
-//! Invariant: the strips of data stand in the order of the volume, so an address is a product and a sum; where a unit lies on the
-//! members is the layout's to say, and nobody else's.
+//! Where a strip begins in the volume and where a unit lies on the members is the layout's to say, and nobody else's.
 
 use crate::controller::Controller;
 use crate::request::Fragment;
 use raidlab_raid::{StripUnit, UnitPlace};
-use raidlab_units::{Lba, StripeIndex};
+use raidlab_units::{BlockCount, Lba, StripeIndex};
 
 impl Controller {
     #[inline]
@@ -57,13 +56,12 @@ impl Controller {
 
     /// Address of `row` of a strip.
     #[inline]
-    pub(crate) const fn strip_lba(&self, stripe: StripeIndex, strip: u16, row: u32) -> Lba {
-        let strips = stripe.0 * self.shape.data_strips as u64 + strip as u64;
-        Lba(strips * self.shape.strip_blocks.0 + row as u64)
+    pub(crate) fn strip_lba(&self, stripe: StripeIndex, strip: u16, row: u32) -> Lba {
+        self.layout.strip_start(stripe, strip) + BlockCount(u64::from(row))
     }
 
     /// Address of the first block of a fragment.
-    pub(crate) const fn fragment_lba(&self, fragment: &Fragment) -> Lba {
+    pub(crate) fn fragment_lba(&self, fragment: &Fragment) -> Lba {
         self.strip_lba(fragment.stripe, fragment.strip, fragment.rows.first)
     }
 

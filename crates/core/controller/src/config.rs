@@ -11,8 +11,10 @@ use raidlab_format::{
     AreaLayout, ArrayState, ArrayUuid, Geometry, LogPlace, MetadataPolicy, RegionMap, header_len, tag_blocks,
     untagged_blocks,
 };
-use raidlab_raid::{Layout, LayoutError, LayoutSpec, LevelVariant, StripeShape, build_layout};
-use raidlab_units::{BlockSize, ByteCount, NanoSpan, StripeCount};
+use raidlab_raid::{
+    Layout, LayoutError, LayoutSpec, LevelVariant, StripeShape, build_layout, narrow_stripes,
+};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, NanoSpan, StripeCount};
 use serde::{Deserialize, Serialize};
 
 /// Blocks of a cache at most: the places of its dirty ones are told apart by 32 bits, of which a ring takes four times as many.
@@ -376,14 +378,22 @@ impl ArrayConfig {
             member_blocks = untagged_blocks(member_blocks, strip_blocks, tag_blocks(strip_blocks, block));
         }
         let spec = LayoutSpec { level: self.level, members: self.members, strip_blocks, member_blocks };
-        Ok(build_layout(&spec)?)
+        let layout = build_layout(&spec)?;
+        match self.cache.rules.row {
+            // Checksums stand behind the strip that they are of.
+            Some(row) if layout.shape().parities > 0 && !self.resilience.integrity => {
+                Ok(narrow_stripes(layout, BlockCount(row.0 / block.bytes()))?)
+            }
+            _ => Ok(layout),
+        }
     }
 
     /// Checks that the parts fit each other.
     pub(crate) fn check(&self) -> Result<Checked, ConfigError> {
         let layout = self.layout()?;
-        self.check_cache()?;
         let shape = layout.shape();
+        let strip = self.block_size.bytes_of(shape.strip_blocks);
+        self.check_cache(strip)?;
         // A check reads all units and computes parity beside what it read; copies are compared where they were read to.
         let compared_units = match shape {
             // After a crash its tags are made anew.
@@ -391,9 +401,9 @@ impl ArrayConfig {
             StripeShape { parities: 0, copies, .. } => u64::from(copies),
             StripeShape { parities, data_strips, .. } => u64::from(data_strips) + 2 * u64::from(parities),
         };
-        let staging_places = (self.staging_size.0 / self.strip_size.0).min(u64::from(u32::MAX - 1));
+        let staging_places = (self.staging_size.0 / strip.0).min(u64::from(u32::MAX - 1));
         if staging_places < compared_units {
-            let needed = ByteCount(compared_units * self.strip_size.0);
+            let needed = ByteCount(compared_units * strip.0);
             return Err(ConfigError::StagingTooSmall { needed, given: self.staging_size });
         }
         Ok(Checked {
@@ -449,7 +459,7 @@ impl ArrayConfig {
     fn intent(&self, layout: &dyn Layout) -> Result<Intent, ConfigError> {
         let shape = layout.shape();
         let chunk = self.cache.rules.bitmap_chunk.unwrap_or(ByteCount::ZERO);
-        let regions_of = StripeCount(chunk.0 / self.strip_size.0);
+        let regions_of = StripeCount(chunk.0 / self.block_size.bytes_of(shape.strip_blocks).0);
         let bitmap = || {
             let regions = RegionMap::with_regions_of(layout.stripe_count(), regions_of);
             Intent::Bitmap(Box::new(Bitmap::new(&regions, 1)))
@@ -484,16 +494,17 @@ impl ArrayConfig {
         header_len(runs as u16, rows as u32, self.block_size) as usize
     }
 
-    fn check_cache(&self) -> Result<(), ConfigError> {
+    /// Checks the cache; `strip` is the length of the layout's strips.
+    fn check_cache(&self, strip: ByteCount) -> Result<(), ConfigError> {
         let CacheConfig { size, block_size, flush_start_pct, flush_stop_pct, .. } = self.cache;
         let array_block = self.block_size.bytes();
         let rows = block_size.0 / array_block;
         if !block_size.0.is_power_of_two() || rows == 0 || rows > 64 {
             return Err(ConfigError::CacheBlock { block: block_size, array_block: ByteCount(array_block) });
         }
-        if !self.strip_size.0.is_multiple_of(block_size.0) {
+        if !strip.0.is_multiple_of(block_size.0) {
             let what = "the cache block size";
-            return Err(ConfigError::Strip { strip: self.strip_size, unit: block_size, what });
+            return Err(ConfigError::Strip { strip, unit: block_size, what });
         }
         let most = ByteCount(u64::from(CACHE_SLOTS_MAX) * block_size.0);
         if size > most {

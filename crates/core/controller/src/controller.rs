@@ -8,6 +8,7 @@ use crate::bitmap::CLEAR_TIMER;
 use crate::cache::Cache;
 use crate::cached_write::SlotWaiter;
 use crate::config::{ArrayConfig, ConfigError, MemoryNeeds};
+use crate::delay::Delay;
 use crate::destage::{AGE_TIMER, Destage};
 use crate::discard::Discards;
 use crate::fill::{Fill, Streams};
@@ -23,6 +24,7 @@ use crate::restore::Restores;
 use crate::start::Start;
 use crate::state::StateKeeper;
 use crate::stop::Stop;
+use crate::stripe_cache::Directory;
 use crate::stripe_op::StripeOp;
 use crate::sweep::{SWEEP_TIMER, SweepRefused, Sweeps};
 use crate::table::Slab;
@@ -100,6 +102,9 @@ pub struct Controller {
     pub(crate) cache: Cache,
     pub(crate) granules: Granules,
     pub(crate) gather: Gather,
+    pub(crate) delay: Delay,
+    /// What Linux md's stripe cache holds, where that is followed.
+    pub(crate) stripe_cache: Option<Directory>,
     pub(crate) bad: BadBlocks,
     pub(crate) unsynced: Unsynced,
     pub(crate) visits: Slab<Visit>,
@@ -154,7 +159,7 @@ impl Controller {
             intent: checked.intent,
             start: Start::default(),
             stop: Stop::default(),
-            tags: Tags::new(config, checked.own.tags_at),
+            tags: Tags::new(config, shape.strip_blocks, checked.own.tags_at),
             own: checked.own,
             area: config.metadata_area(),
             members: Members::new(
@@ -165,6 +170,8 @@ impl Controller {
             cache,
             granules: Granules::new(),
             gather: Gather::default(),
+            delay: Delay::default(),
+            stripe_cache: Directory::of(&config.cache.rules),
             bad: BadBlocks::default(),
             unsynced: Unsynced::default(),
             visits: Slab::new(),
@@ -319,7 +326,7 @@ impl Controller {
     /// has at the moment: writes that come together are carried out together.
     #[inline]
     pub fn poll_action(&mut self) -> Option<Action> {
-        if self.actions.is_empty() && !self.gather.is_empty() {
+        if self.actions.is_empty() && (!self.gather.is_empty() || self.delay.is_due()) {
             self.start_collected();
         }
         self.actions.pop_front()

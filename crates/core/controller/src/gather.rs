@@ -23,13 +23,15 @@
 //! Invariant: a granule whose entry names an operation that collects is locked, and that operation has asked for nothing yet.
 //! Left out: writes that join an operation that reads already. Source: the aims are those of Linux md's plug and its list of
 //! delayed stripes (drivers/md/raid5.c: `raid5_unplug`, `delayed_list`), whose bound is not a time but the stripes that read:
-//! that is [`GatherRule::Prereads`], under which nothing is held and parts of stripes collect while another one reads.
+//! that is [`GatherRule::Prereads`] (`delay.rs`), under which nothing is held and parts of stripes collect while another one
+//! reads.
+//!
+//! [`GatherRule::Prereads`]: crate::rules::GatherRule::Prereads
 
 use crate::api::{Action, HostOp, IoClass, TimerId};
 use crate::controller::Controller;
 use crate::granule::{Through, WaitKind};
 use crate::request::{Fragment, Rows};
-use crate::rules::GatherRule;
 use crate::stripe_op::{OpKind, Piece};
 use raidlab_units::{NanoSpan, Nanos};
 
@@ -65,15 +67,13 @@ pub(crate) enum Hold {
 /// The operations that collect, and what was learnt about holding them.
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
-    ops: Vec<u32>,
+    pub(crate) ops: Vec<u32>,
     /// How long an operation usually takes; zero before the first.
     span: NanoSpan,
     /// Stripes that will not be held, and how many it were after the hold before.
     skips_left: u32,
     skips: u32,
     timer_at: Option<Nanos>,
-    /// Operations that read what the change of parity needs.
-    prereads: u32,
 }
 
 impl Gather {
@@ -100,7 +100,7 @@ impl Controller {
         self.granules.obtain(key).set_through(Through::Collects(op));
         self.ops[op].hold = Hold::Fresh;
         self.end_hold_if_forced(op, fragment);
-        self.gather.ops.push(op);
+        self.look_at_op(op);
     }
 
     /// Adds a fragment to the operation that collects in its granule. Returns false if there is none that can take it.
@@ -115,6 +115,9 @@ impl Controller {
             self.ops[op].hold = Hold::Behind;
         }
         self.end_hold_if_forced(op, fragment);
+        if self.delays_for_prereads() {
+            self.look_at_op(op);
+        }
         true
     }
 
@@ -141,23 +144,24 @@ impl Controller {
 
     /// Carries out what has collected and is not to be held. The world has handed in all that it has.
     pub(crate) fn start_collected(&mut self) {
+        if self.delays_for_prereads() {
+            if self.start_undelayed() {
+                self.pump();
+            }
+            return;
+        }
         let mut collecting = core::mem::take(&mut self.gather.ops);
         let before = collecting.len();
-        let nobody_reads = self.gather.prereads == 0;
         collecting.retain(|&op| {
-            let is_due = self.is_due(op, nobody_reads);
+            let is_due = self.is_due(op);
             if is_due {
+                self.ops[op].is_looked_at = false;
                 self.start_through(op);
             }
             !is_due
         });
         let started = collecting.len() < before;
-        // What has failed at once may have let others into its granule.
-        assert!(
-            self.gather.ops.is_empty() || self.delays_for_prereads(),
-            "only the host's writes begin to collect"
-        );
-        collecting.append(&mut self.gather.ops);
+        assert!(self.gather.ops.is_empty(), "only the host's writes begin to collect");
         self.gather.ops = collecting;
         self.set_hold_timer();
         if started {
@@ -165,45 +169,18 @@ impl Controller {
         }
     }
 
-    /// True where parts of stripes collect while another one reads.
-    pub(crate) const fn delays_for_prereads(&self) -> bool {
-        self.collects() && matches!(self.config.cache.rules.gather, GatherRule::Prereads)
-    }
-
-    /// Lets an operation that was made of what waited in line collect on.
-    pub(crate) fn delay(&mut self, op: u32) {
-        self.granules.obtain(self.ops[op].key).set_through(Through::Collects(op));
-        self.ops[op].hold = if self.ops[op].fua { Hold::Over } else { Hold::Fresh };
-        self.gather.ops.push(op);
-    }
-
-    /// Takes in that an operation reads what the change of parity needs.
-    pub(crate) fn begin_preread(&mut self, op: u32) {
-        if self.delays_for_prereads() && !core::mem::replace(&mut self.ops[op].prereads, true) {
-            self.gather.prereads += 1;
-        }
-    }
-
-    /// Takes in that an operation has read and computed, or has ended.
-    pub(crate) fn end_preread(&mut self, op: u32) {
-        self.gather.prereads -= u32::from(core::mem::take(&mut self.ops[op].prereads));
-    }
-
     /// Decides whether an operation goes on collecting.
-    fn is_due(&mut self, op: u32, nobody_reads: bool) -> bool {
+    fn is_due(&mut self, op: u32) -> bool {
         let key = self.ops[op].key;
         let granule = self.granules.get(key).expect("it is locked");
         let is_awaited = granule.is_awaited();
-        let is_whole = self.rows_to_write(op) == self.data_strips() as u32 * self.strip_rows();
+        let is_whole = self.is_whole(op);
         let hold = self.ops[op].hold;
         if is_whole && matches!(hold, Hold::Behind | Hold::Until(_)) {
             self.gather.skips = 0;
         }
         if is_whole || is_awaited || !self.stalled.is_empty() || self.ops[op].pieces.len() >= GATHER_LIMIT {
             return true;
-        }
-        if self.delays_for_prereads() {
-            return nobody_reads || hold == Hold::Over;
         }
         self.ops[op].hold = match hold {
             Hold::Fresh if self.is_one_of_many(op) && self.is_written_up_to(op) && self.may_hold() => {
@@ -222,8 +199,10 @@ impl Controller {
         false
     }
 
-    fn rows_to_write(&self, op: u32) -> u32 {
-        self.ops[op].pieces.iter().map(|piece| piece.rows.count).sum()
+    /// True if an operation writes all rows of its stripe.
+    pub(crate) fn is_whole(&self, op: u32) -> bool {
+        let rows: u32 = self.ops[op].pieces.iter().map(|piece| piece.rows.count).sum();
+        rows == self.data_strips() as u32 * self.strip_rows()
     }
 
     /// True if the host has other writes in flight than those of this operation. The fragments of a request are handed in
@@ -273,6 +252,9 @@ impl Controller {
             let through = if self.has_end(op) { Through::WritesEnd } else { Through::Unknown };
             self.granules.obtain(self.ops[op].key).set_through(through);
             self.ops[op].began = Some(self.now);
+            if self.delays_for_prereads() {
+                self.end_delay(op);
+            }
         }
         self.launch_op(op);
     }
@@ -280,6 +262,7 @@ impl Controller {
     /// Takes in that an operation that wrote through has ended.
     pub(crate) fn end_through(&mut self, op: u32) {
         let Some(began) = self.ops[op].began.take() else { return };
+        self.end_whole(op);
         let (span, usual) = (self.now - began, self.gather.span);
         self.gather.span = if usual == NanoSpan::ZERO {
             span

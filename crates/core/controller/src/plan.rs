@@ -43,6 +43,8 @@ pub(crate) struct UnitView {
     pub(crate) touched: Rows,
     /// Hull of the rows within the stripe's hull that are not written.
     pub(crate) gap: Rows,
+    /// The stripe cache has it, so that it need not be read.
+    pub(crate) held: bool,
 }
 
 /// The redundancy left is too little: some of what is needed can't be read or stored.
@@ -63,20 +65,20 @@ pub(crate) fn choose(
     if !parity.iter().any(|unit| unit.stored) {
         return Ok(Plan::Store);
     }
-    let (mut modify_reads, mut modify_possible) = (0, true);
-    let (mut reconstruct_reads, mut reconstruct_possible) = (0, true);
+    let (mut modify_reads, mut modify_possible) = (0_u32, true);
+    let (mut reconstruct_reads, mut reconstruct_possible) = (0_u32, true);
     for unit in data {
         if !unit.touched.is_empty() {
-            modify_reads += 1;
+            modify_reads += u32::from(!unit.held);
             modify_possible &= unit.readable;
         }
         if !unit.gap.is_empty() {
-            reconstruct_reads += 1;
+            reconstruct_reads += u32::from(!unit.held);
             reconstruct_possible &= unit.readable;
         }
     }
     for unit in parity.iter().filter(|unit| unit.stored) {
-        modify_reads += 1;
+        modify_reads += u32::from(!unit.held);
         modify_possible &= unit.readable;
     }
     let modifies = match update {
@@ -129,7 +131,7 @@ mod tests {
     /// views of a missing member, `!` marks one that is stored but can't be read (untouched), `P` parity, `x` missing
     /// parity.
     fn units(picture: &str) -> (Vec<UnitView>, usize) {
-        let view = |readable, stored, touched, gap| UnitView { readable, stored, touched, gap };
+        let view = |readable, stored, touched, gap| UnitView { readable, stored, touched, gap, held: false };
         let half = Rows { first: 0, count: 4 };
         let rest = Rows { first: 4, count: 4 };
         let parities = picture.chars().filter(|c| "Px".contains(*c)).count();

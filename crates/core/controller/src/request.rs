@@ -129,6 +129,9 @@ impl CopySet {
 }
 
 /// Cuts a range of the volume into fragments, in order.
+///
+/// A fragment lies in one strip. One of [`FragmentWalk::in_runs`] goes on in the strips behind it on the member, as far as the
+/// volume does: only what is read in place may be as long.
 pub(crate) struct FragmentWalk {
     request: u32,
     at: Lba,
@@ -136,6 +139,7 @@ pub(crate) struct FragmentWalk {
     host_byte: u64,
     block_bytes: u64,
     strip_rows: u64,
+    in_runs: bool,
 }
 
 impl FragmentWalk {
@@ -147,7 +151,14 @@ impl FragmentWalk {
             host_byte: 0,
             block_bytes,
             strip_rows: u64::from(strip_rows),
+            in_runs: false,
         }
+    }
+
+    /// The walk in pieces as long as the volume stays on a member.
+    pub(crate) fn in_runs(mut self) -> Self {
+        self.in_runs = true;
+        self
     }
 
     /// The walk from `done` blocks further on.
@@ -163,7 +174,8 @@ impl FragmentWalk {
             return None;
         }
         let (stripe, strip, block) = layout.locate(self.at);
-        let count = self.left.min(self.strip_rows - block.0);
+        let run = if self.in_runs { layout.run_blocks(self.at).0 } else { self.strip_rows - block.0 };
+        let count = self.left.min(run);
         let fragment = Fragment {
             request: self.request,
             stripe,

@@ -105,6 +105,8 @@ impl Controller {
     /// unless the read belongs to a visit that sees to it itself.
     pub(crate) fn medium_error(&mut self, owner: IoOwner, device: MemberIndex, lba: MemberLba, rows: u32) {
         match owner {
+            // It is read again strip by strip.
+            IoOwner::HostRead { fragment, .. } if fragment.rows.end() > self.strip_rows() => return,
             IoOwner::HostRead { .. } | IoOwner::Fill { .. } => {}
             IoOwner::OpRead { op, unit } => {
                 let op = &self.ops[op];

@@ -6,7 +6,6 @@
 //!                          └─────── none does ─► all that collect are carried out
 //! ```
 //! Every rule has a function of the kernel as its source. The default of each is what raidlab's own arrays do.
-//! Left out: pages that md's stripe cache still holds from an earlier write are read again.
 
 use raidlab_units::{ByteCount, NanoSpan};
 use serde::{Deserialize, Serialize};
@@ -37,6 +36,19 @@ pub enum ParityUpdate {
     NeverModify,
 }
 
+/// What is held in memory of stripes that were changed, by whole rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StripeCache {
+    /// Nothing.
+    #[default]
+    None,
+    /// What was read, written and computed. Source: Linux `drivers/md/raid5.c`, `R5_UPTODATE`.
+    Held,
+    /// The same without what the host wrote, which is never copied: `R5_SkipCopy`.
+    HeldWithoutWrites,
+}
+
 /// Which copy is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -59,6 +71,15 @@ pub struct ArrayRules {
     pub parity_update: ParityUpdate,
     /// Which copy is read.
     pub read_balance: ReadBalance,
+    /// Length on each member of what a stripe locks and changes at a time, where there is parity; its whole strips if none.
+    /// Source: Linux `drivers/md/raid5.h`, `struct stripe_head`: a page of each member.
+    pub row: Option<ByteCount>,
+    /// What is held of stripes that were changed: those of the latest [`ArrayRules::stripe_pages_max`] rows. Only a world that
+    /// carries no bytes may have it.
+    pub stripe_cache: StripeCache,
+    /// How many whole stripes may go before parts of stripes that are ready ([`GatherRule::Prereads`]); at 0 all do, and none has
+    /// to if none. Source: Linux `drivers/md/raid5.c`, `__get_priority_stripe`, `bypass_threshold`.
+    pub preread_bypass: Option<u32>,
     /// Pages of 4 KiB on each member that changes of stripes have under way at most; no bound if none.
     pub stripe_pages_max: Option<u32>,
     /// What a bit of the write-intent bitmap stands for on each member at least; as little as the bitmap has bits for if none.
@@ -73,6 +94,9 @@ impl ArrayRules {
         gather: GatherRule::Sequence,
         parity_update: ParityUpdate::FewestReads,
         read_balance: ReadBalance::FewestInFlight,
+        row: None,
+        stripe_cache: StripeCache::None,
+        preread_bypass: None,
         stripe_pages_max: None,
         bitmap_chunk: None,
         bitmap_delay: None,

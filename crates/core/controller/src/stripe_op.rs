@@ -101,8 +101,15 @@ pub(crate) struct StripeOp {
     parity_is_due: bool,
     /// How far it is while it collects.
     pub(crate) hold: Hold,
+    /// It stands among those that are looked at with the next poll.
+    pub(crate) is_looked_at: bool,
     /// It reads what the change of its parity needs, and others collect meanwhile.
     pub(crate) prereads: bool,
+    /// It is delayed, until which turn of its entry is over.
+    pub(crate) is_delayed: bool,
+    pub(crate) turn: u32,
+    /// It writes its stripe whole, before which parts of stripes wait.
+    pub(crate) writes_whole: bool,
     /// What it takes of [`crate::ArrayRules::stripe_pages_max`].
     pub(crate) stripe_pages: u32,
     /// When it was carried out, for one whose time is counted.
@@ -123,7 +130,7 @@ impl Controller {
         (op.key, op.stripe, op.kind, op.class, op.fua) = (key, stripe, kind, Some(class), false);
         (op.pending, op.read_failed) = (0, false);
         (op.noted, op.record, op.began) = (false, None, None);
-        (op.prereads, op.stripe_pages) = (false, 0);
+        (op.prereads, op.is_delayed, op.writes_whole, op.stripe_pages) = (false, false, false, 0);
         op.failed.clear();
         op.pieces.clear();
         op.rest.clear();
@@ -133,6 +140,7 @@ impl Controller {
         let mut places = core::mem::take(&mut op.places);
         self.granule_places(key, &mut places);
         self.ops[id].places = places;
+        self.take_stripe_place(key);
         id
     }
 
@@ -305,7 +313,7 @@ impl Controller {
         let class = self.ops[id].class.expect("set when the operation was made");
         let mut first = 0;
         while first < self.ops[id].pieces.len() {
-            let (count, rows) = self.run_of_pieces(id, first);
+            let (count, rows) = self.written_run(id, first);
             let strip = self.ops[id].pieces[first].strip;
             for copy in 0..self.copies() {
                 let unit = if self.parities() > 0 { strip } else { copy };
@@ -377,6 +385,17 @@ impl Controller {
             && (self.data_strips()..self.unit_count()).any(is_held)
     }
 
+    /// The pieces from `first` on that one write has, and its rows: those that lie next to each other, or the whole page.
+    fn written_run(&self, id: u32, first: usize) -> (usize, Rows) {
+        let StripeOp { pieces, views, hull, .. } = &self.ops[id];
+        let strip = pieces[first].strip;
+        if self.has_pages() && views.get(usize::from(strip)).is_some_and(|view| view.touched == *hull) {
+            let count = pieces[first..].iter().take_while(|piece| piece.strip == strip).count();
+            return (count, *hull);
+        }
+        self.run_of_pieces(id, first)
+    }
+
     /// Counts the pieces from `first` on that lie next to each other in one strip, and their rows together.
     pub(crate) fn run_of_pieces(&self, id: u32, first: usize) -> (usize, Rows) {
         let pieces = &self.ops[id].pieces[first..];
@@ -402,6 +421,7 @@ impl Controller {
             return;
         }
         let stored = self.window_written(id);
+        self.hold_pages(id);
         self.end_intent(id, stored);
         if self.next_window(id) {
             self.release_staging(id);

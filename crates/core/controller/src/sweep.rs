@@ -370,7 +370,7 @@ impl Controller {
     /// Puts the next visit off for as long as the rate bound gives what this one walks over.
     fn charge_visit(&mut self, sweep: Sweep) {
         let Some(rate) = self.config.resilience.sweep_bytes_per_sec else { return };
-        let strip = u128::from(self.config.strip_size.0);
+        let strip = u128::from(u64::from(self.strip_rows()) * self.block_bytes());
         let bytes = match sweep {
             Sweep::Rebuild { .. } => strip,
             _ => strip * u128::from(self.granule_units()) / u128::from(self.layout.member_count()),

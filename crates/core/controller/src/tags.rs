@@ -67,9 +67,8 @@ pub(crate) struct Tags {
 
 impl Tags {
     /// Tags as the configuration asks for; their places begin at `places_at` of own memory.
-    pub(crate) fn new(config: &ArrayConfig, places_at: usize) -> Self {
+    pub(crate) fn new(config: &ArrayConfig, strip_blocks: BlockCount, places_at: usize) -> Self {
         let block_bytes = config.block_size.bytes() as usize;
-        let strip_blocks = BlockCount(config.strip_size.0 / config.block_size.bytes());
         let is_on = config.resilience.integrity;
         let places = if is_on { PLACES } else { 0 };
         Self {

@@ -55,7 +55,8 @@ impl Controller {
             if op.kind == OpKind::Write && self.parities() == 0 { 0 } else { self.granule_units() };
         let mut views = core::mem::take(&mut self.ops[id].views);
         let op = &self.ops[id];
-        let untouched = UnitView { readable: true, stored: true, touched: Rows::NONE, gap: hull };
+        let untouched =
+            UnitView { readable: true, stored: true, touched: Rows::NONE, gap: hull, held: false };
         views.clear();
         views.resize(self.data_strips().min(unit_count.into()), untouched);
         views.resize(unit_count.into(), UnitView { gap: Rows::NONE, ..untouched });
@@ -75,6 +76,7 @@ impl Controller {
         let op = &mut self.ops[id];
         op.views = views;
         op.hull = hull;
+        self.view_pages(id);
     }
 
     /// Whether what can't be read can be made up; never where parity may disagree with the data.
@@ -115,6 +117,9 @@ impl Controller {
                     uses.read = hull;
                 }
                 _ => {}
+            }
+            if view.held && plan != Plan::Recover {
+                uses.read = Rows::NONE;
             }
             let parity_result = !is_data && writes && view.stored && plan.computes_parity();
             // A recovery for a read goes straight into the host's buffer.

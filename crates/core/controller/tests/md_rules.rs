@@ -7,9 +7,10 @@ mod counted;
 
 use counted::{READ, STRIP, WRITE, World, array};
 use raidlab_controller::{
-    ArrayConfig, ArrayRules, CacheConfig, GatherRule, MemberOp, ParityUpdate, ReadBalance,
+    ArrayConfig, ArrayRules, CacheConfig, GatherRule, MemberOp, ParityUpdate, ReadBalance, StripeCache,
 };
-use raidlab_units::{ByteCount, MemberIndex, NanoSpan};
+use raidlab_raid::StripUnit;
+use raidlab_units::{ByteCount, MemberIndex, NanoSpan, StripeIndex};
 
 const SPAN: NanoSpan = NanoSpan::from_micros(500);
 
@@ -118,6 +119,87 @@ fn the_stripe_cache_bounds_what_is_under_way() {
     // A stripe with more rows than the cache has pages takes all of them.
     assert_eq!(world.run(WRITE, 0, 5 * STRIP), (0, 6));
     assert!(world.controller.is_idle());
+}
+
+/// Rows of a block, as md's are of a page, and a stripe cache of so many of them.
+fn in_rows(stripe_cache: StripeCache, rows: u32) -> ArrayRules {
+    let row = Some(ByteCount::from_kib(4));
+    ArrayRules { row, stripe_cache, stripe_pages_max: Some(rows), preread_bypass: Some(1), ..ArrayRules::OWN }
+}
+
+/// Each row is changed by itself: which are read and how follows from what the host writes of it.
+#[test]
+fn rows_of_a_stripe_are_changed_by_themselves() {
+    let mut world = World::new(&md("5", 6, in_rows(StripeCache::None, 256)), SPAN);
+    world.request(WRITE, 0, 1);
+    assert_eq!(world.poll(), (2, 0));
+    world.request(WRITE, 1, 1);
+    world.finish();
+    assert_eq!(world.poll(), (2, 2), "another row of the same stripe is read while the first is written");
+    world.finish_all();
+    // The first and the last row of all strips are whole, those between lack a strip.
+    let mut world = World::new(&md("5", 3, in_rows(StripeCache::None, 256)), SPAN);
+    assert_eq!(world.run(WRITE, 0, STRIP + 1), (STRIP as u32 - 1, 2 * STRIP as u32 + 1));
+    assert!(world.controller.is_idle());
+}
+
+/// What a chunk holds is read at once, whatever the rows, while all members are there.
+#[test]
+fn reads_are_not_cut_into_rows() {
+    let mut world = World::new(&md("6", 5, in_rows(StripeCache::Held, 256)), SPAN);
+    assert_eq!(world.run(READ, 0, 3 * STRIP), (3, 0));
+    assert_eq!(world.run(READ, STRIP - 1, 2), (2, 0));
+    let unit = StripUnit::Data { strip: 0, copy: 0 };
+    let member = world.controller.layout().place(StripeIndex(0), unit).member;
+    world.controller.handle_member_loss(world.now, member);
+    assert_eq!(world.run(READ, 0, STRIP), (3 * STRIP as u32, 0), "by recovery, row by row");
+}
+
+/// What the stripe cache holds of a row is not read again, as long as it holds the row.
+#[test]
+fn the_stripe_cache_saves_reads() {
+    let rewrites = |stripe_cache, rows, blocks: &[u64]| {
+        let mut world = World::new(&md("6", 8, in_rows(stripe_cache, rows)), SPAN);
+        blocks.iter().map(|&block| world.run(WRITE, block, 1)).collect::<Vec<_>>()
+    };
+    // Old data and parity; then the data of another strip of the row; then nothing.
+    let sequence = [0, STRIP, 0, STRIP];
+    assert_eq!(rewrites(StripeCache::Held, 256, &sequence), [(3, 3), (1, 3), (0, 3), (0, 3)]);
+    assert_eq!(rewrites(StripeCache::HeldWithoutWrites, 256, &sequence), [(3, 3), (1, 3), (1, 3), (1, 3)]);
+    assert_eq!(rewrites(StripeCache::None, 256, &sequence), [(3, 3); 4]);
+    // Every eighth row shares a list, here with places for two: others than row 8 take that of row 0, row 1 does not.
+    let stripe = 6 * STRIP;
+    let (miss, hit) = ((3, 3), (0, 3));
+    assert_eq!(
+        rewrites(StripeCache::Held, 16, &[0, 8, 0, 1, stripe, 8, 0]),
+        [miss, miss, hit, miss, miss, miss, miss]
+    );
+    assert_eq!(rewrites(StripeCache::Held, 16, &[0, 8, 1, 2, 3, 0]), [miss, miss, miss, miss, miss, hit]);
+}
+
+/// Ready parts of stripes let so many whole stripes go before as `preread_bypass_threshold` says.
+#[test]
+fn whole_stripes_go_before_parts() {
+    let sent = |bypass| {
+        let rules = ArrayRules { preread_bypass: bypass, ..in_rows(StripeCache::None, 256) };
+        let mut world = World::new(&md("5", 4, rules), SPAN);
+        let stripe = |index: u64| index * 3 * STRIP;
+        world.request(WRITE, stripe(9), 3 * STRIP);
+        world.poll();
+        world.request(WRITE, 0, 1);
+        let mut sent = vec![world.poll()];
+        for index in [8, 7] {
+            world.request(WRITE, stripe(index), 3 * STRIP);
+            sent.push(world.poll());
+        }
+        world.finish_all();
+        assert!(world.controller.is_idle(), "{bypass:?}");
+        sent
+    };
+    assert_eq!(sent(None), [(2, 0), (0, 64), (0, 64)]);
+    assert_eq!(sent(Some(1)), [(0, 0), (2, 64), (0, 64)], "rows are counted, and a stripe has 16");
+    assert_eq!(sent(Some(20)), [(0, 0), (0, 64), (2, 64)]);
+    assert_eq!(sent(Some(0)), [(0, 0), (0, 64), (0, 64)]);
 }
 
 /// Of members that rotate an idle one is read; where none is, the nearest, however many wait there.

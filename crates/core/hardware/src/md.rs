@@ -72,6 +72,10 @@ pub struct MdModel {
     pub group_thread_cnt: u32,
     /// Rows of pages that changes of stripes have under way at most.
     pub stripe_cache_size: u32,
+    /// Whole stripes that go before parts of stripes at most (`bypass_threshold`).
+    pub preread_bypass_threshold: u32,
+    /// KiB a second on each member that a rebuild or resync takes at most (`md_do_sync`).
+    pub sync_speed_max: u64,
     /// Whether whole pages are written from where the host has them (`R5_SkipCopy`).
     pub skip_copy: bool,
     /// When parity is changed from the old one.
@@ -89,11 +93,13 @@ pub struct MdModel {
 }
 
 /// Settings by md's own names (sysfs, mdadm), and the key of each in the entry.
-const SETTINGS: [(&str, &str); 12] = [
+const SETTINGS: [(&str, &str); 14] = [
     ("group_thread_cnt", "md.group_thread_cnt"),
     ("stripe_cache_size", "md.stripe_cache_size"),
+    ("preread_bypass_threshold", "md.preread_bypass_threshold"),
     ("skip_copy", "md.skip_copy"),
     ("rmw_level", "md.rmw_level"),
+    ("sync_speed_max", "md.sync_speed_max"),
     ("consistency_policy", "md.consistency_policy"),
     ("bitmap_chunk", "md.bitmap_chunk"),
     ("bitmap_delay", "md.bitmap_delay"),
@@ -105,10 +111,8 @@ const SETTINGS: [(&str, &str); 12] = [
 ];
 
 /// Settings of md that are not modelled, and why.
-const NOT_MODELLED: [(&str, &str); 10] = [
-    ("preread_bypass_threshold", "parts of stripes never wait for whole ones here"),
-    ("sync_speed_min", "a rebuild has the rate that 'plan' reserves"),
-    ("sync_speed_max", "a rebuild has the rate that 'plan' reserves"),
+const NOT_MODELLED: [(&str, &str); 8] = [
+    ("sync_speed_min", "a rebuild does not slow down when the host is busy; sync_speed_max bounds it"),
     ("stripe_size", "stripes of the cache are handled by pages of 4 KiB"),
     ("journal_mode", "there is no journal device; '--metadata log' keeps a log on the members"),
     ("ppl_write_hint", "there is no partial parity log"),
@@ -180,6 +184,8 @@ impl MdModel {
                 .ok_or_else(|| section.bad_value("kernel", "a version such as \"6.8\", from 5.0 on"))?,
             group_thread_cnt: section.figure("group_thread_cnt")?,
             stripe_cache_size: section.figure("stripe_cache_size")?,
+            preread_bypass_threshold: section.figure("preread_bypass_threshold")?,
+            sync_speed_max: section.figure("sync_speed_max")?,
             skip_copy: match section.figure::<u8>("skip_copy")? {
                 0 => false,
                 1 => true,
@@ -217,6 +223,13 @@ impl MdModel {
         }
         if !(17..=32768).contains(&md.stripe_cache_size) {
             return Err(section.bad_value("stripe_cache_size", "from 17 to 32768"));
+        }
+        // raid5_store_preread_threshold
+        if md.preread_bypass_threshold > md.stripe_cache_size {
+            return Err(section.bad_value("preread_bypass_threshold", "from 0 to stripe_cache_size"));
+        }
+        if md.sync_speed_max == 0 {
+            return Err(section.bad_value("sync_speed_max", "above zero"));
         }
         if md.bitmap_delay == NanoSpan::ZERO {
             return Err(section.bad_value("bitmap_delay", "above zero"));
@@ -279,11 +292,13 @@ mod tests {
     fn what_md_or_the_model_lacks_is_refused() {
         let rows = [
             ("group_threads", "4", "it has group_thread_cnt, stripe_cache_size"),
-            ("sync_speed_max", "1", "is not modelled: a rebuild"),
+            ("sync_speed_min", "1", "is not modelled: a rebuild"),
+            ("sync_speed_max", "0", "above zero"),
             ("io_poll", "1", "no queues to poll"),
             ("consistency_policy", "ppl", "are not modelled"),
             ("stripe_cache_size", "16", "from 17 to 32768"),
             ("group_thread_cnt", "8193", "from 0 to 8192"),
+            ("preread_bypass_threshold", "257", "from 0 to stripe_cache_size"),
             ("rmw_level", "3", "0, 1 or 2"),
             ("skip_copy", "2", "0 or 1"),
             ("kernel", "4.19", "from 5.0 on"),

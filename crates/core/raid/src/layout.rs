@@ -12,7 +12,7 @@
 //! RAID 6 x6        4         1        2
 //! RAID 50 2x3      2         1        1      (a stripe lies within one span)
 //! ```
-//! The volume's blocks fill strip 0 of stripe 0, then strip 1, and so on. P is the XOR of the data strips, Q
+//! The volume's blocks fill strip 0 of stripe 0, then strip 1, and so on (but for [`crate::narrow_stripes`]). P is the XOR of the data strips, Q
 //! is the sum of `2^i` times strip `i` in GF(256) modulo 0x11d (H. P. Anvin, "The mathematics of RAID-6").
 //!
 //! Invariants, which the property tests hold every layout to: no two units of the volume share a member
@@ -170,5 +170,17 @@ pub trait Layout: Send + Sync + core::fmt::Debug {
         let block = lba.0 % shape.strip_blocks.0;
         let stripe = strip / u64::from(shape.data_strips);
         (StripeIndex(stripe), (strip % u64::from(shape.data_strips)) as u16, BlockCount(block))
+    }
+
+    /// Address of the first block of data strip `strip` of `stripe`.
+    #[inline]
+    fn strip_start(&self, stripe: StripeIndex, strip: u16) -> Lba {
+        let shape = self.shape();
+        Lba((stripe.0 * u64::from(shape.data_strips) + u64::from(strip)) * shape.strip_blocks.0)
+    }
+
+    /// Blocks from `lba` on that stand one behind the other on its member, before the volume goes on elsewhere.
+    fn run_blocks(&self, lba: Lba) -> BlockCount {
+        BlockCount(self.shape().strip_blocks.0 - self.locate(lba).2.0)
     }
 }

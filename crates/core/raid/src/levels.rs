@@ -4,6 +4,7 @@ mod filling;
 mod grid;
 mod in_order;
 mod jbod;
+mod narrow;
 mod raid0;
 mod raid1;
 mod raid10;
@@ -18,6 +19,7 @@ mod shifted;
 mod spans;
 
 pub(crate) use jbod::jbod;
+pub(crate) use narrow::Narrow;
 pub(crate) use raid0::raid0;
 pub(crate) use raid1::raid1;
 pub(crate) use raid1e::raid1e;

@@ -23,4 +23,4 @@ mod spec;
 
 pub use layout::{FailuresSurvived, Layout, StripUnit, StripeShape, UnitPlace};
 pub use level::{Level, LevelVariant, MirrorLayout, ParityRotation, ParseLevelError};
-pub use spec::{LayoutError, LayoutSpec, build_layout};
+pub use spec::{LayoutError, LayoutSpec, build_layout, narrow_stripes};

@@ -148,6 +148,17 @@ pub enum LayoutError {
         /// What was given.
         member_blocks: BlockCount,
     },
+    /// A strip is not whole rows.
+    #[error(
+        "a strip of {} blocks can't be cut into rows of {}: choose a strip that is a multiple of a row", .strip_blocks.0,
+        .row_blocks.0
+    )]
+    Row {
+        /// The layout's strip.
+        strip_blocks: BlockCount,
+        /// What was given.
+        row_blocks: BlockCount,
+    },
 }
 
 /// Builds the layout.
@@ -168,6 +179,22 @@ pub fn build_layout(spec: &LayoutSpec) -> Result<Box<dyn Layout>, LayoutError> {
         Level::Raid50 => Box::new(levels::raid50(spec)?),
         Level::Raid60 => Box::new(levels::raid60(spec)?),
     })
+}
+
+/// Cuts the stripes of `layout` into narrow ones, each of one row of `row_blocks` of every strip. Every block stays where it is,
+/// of the volume and on its member.
+///
+/// # Errors
+/// [`LayoutError::Row`] where a strip is not whole rows.
+pub fn narrow_stripes(
+    layout: Box<dyn Layout>,
+    row_blocks: BlockCount,
+) -> Result<Box<dyn Layout>, LayoutError> {
+    let strip_blocks = layout.shape().strip_blocks;
+    if row_blocks == BlockCount::ZERO || !strip_blocks.0.is_multiple_of(row_blocks.0) {
+        return Err(LayoutError::Row { strip_blocks, row_blocks });
+    }
+    Ok(Box::new(levels::Narrow::new(layout, row_blocks, strip_blocks.0 / row_blocks.0)))
 }
 
 /// The most data strips in a stripe with parity: with P and Q that makes 256 members, and Q tells strips

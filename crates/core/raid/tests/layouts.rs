@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use raidlab_raid::{
     FailuresSurvived, Layout, LayoutSpec, Level, LevelVariant, MirrorLayout, ParityRotation, StripUnit,
-    build_layout,
+    StripeShape, build_layout, narrow_stripes,
 };
 use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeIndex};
 use std::collections::BTreeMap;
@@ -532,4 +532,58 @@ proptest! {
             }
         }
     }
+}
+
+/// Narrow stripes leave every block where it is, of the volume and on its member, and have one row of each strip.
+#[test]
+fn narrow_stripes_move_no_block() {
+    for (strip_blocks, row_blocks) in [(8, 1), (8, 2), (6, 3), (8, 8)] {
+        for variant in ["5", "6:left-asymmetric", "50:2-spans", "10:far"] {
+            let variant: LevelVariant = variant.parse().expect(variant);
+            let wide = layout_of(variant, 6, strip_blocks, 5 * strip_blocks + 1);
+            let copy = layout_of(variant, 6, strip_blocks, 5 * strip_blocks + 1);
+            let narrow = narrow_stripes(copy, BlockCount(row_blocks)).expect("whole rows");
+            let what = format!("{variant}, strips of {strip_blocks} in rows of {row_blocks}");
+            assert_eq!(narrow.volume_blocks(), wide.volume_blocks(), "{what}");
+            for lba in (0..wide.volume_blocks().0).map(Lba) {
+                assert_same_place(&*wide, &*narrow, lba, &what);
+            }
+            let mut places = vec![];
+            for stripe in (0..narrow.stripe_count().0).map(StripeIndex) {
+                narrow.places(stripe, &mut places);
+                let member_rows: Vec<_> = places.iter().map(|place| place.start.0 % strip_blocks).collect();
+                assert!(
+                    narrow.shape().copies > 1 || member_rows.iter().all(|row| *row == member_rows[0]),
+                    "{what}"
+                );
+                for (unit, place) in units_of(narrow.shape()).zip(&places) {
+                    assert_eq!(narrow.place(stripe, unit), *place, "{what}: {unit:?} of {stripe:?}");
+                    let found = narrow.identify(place.member, place.start);
+                    assert_eq!(found, Some((stripe, unit, BlockCount(0))), "{what}");
+                }
+            }
+        }
+    }
+    let error = narrow_stripes(layout_of("5".parse().expect("a level"), 3, 8, 80), BlockCount(3));
+    let message =
+        "a strip of 8 blocks can't be cut into rows of 3: choose a strip that is a multiple of a row";
+    assert_eq!(error.expect_err("no whole rows").to_string(), message);
+}
+
+/// A block has the same place in both layouts, and its narrow stripe tells its address.
+fn assert_same_place(wide: &dyn Layout, narrow: &dyn Layout, lba: Lba, what: &str) {
+    let of = |layout: &dyn Layout| {
+        let (stripe, strip, block) = layout.locate(lba);
+        assert_eq!(layout.strip_start(stripe, strip) + block, lba, "{what}: {lba:?}");
+        let place = layout.place(stripe, data(strip, 0));
+        (strip, place.member, place.start + block, layout.run_blocks(lba))
+    };
+    assert_eq!(of(narrow), of(wide), "{what}: {lba:?}");
+}
+
+/// The units of a stripe in the order of [`Layout::places`].
+fn units_of(shape: StripeShape) -> impl Iterator<Item = StripUnit> {
+    let strips =
+        (0..shape.data_strips).flat_map(move |strip| (0..shape.copies).map(move |copy| data(strip, copy)));
+    strips.chain((0..shape.parities).map(StripUnit::Parity))
 }

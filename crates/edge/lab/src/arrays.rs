@@ -9,11 +9,11 @@ use crate::controllers::ModelledControllers;
 use raidlab_advisor::plan::shelf_takes;
 use raidlab_controller::{
     ArrayConfig, ArrayRules, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder, GatherRule,
-    MemberCache, MetadataPolicy, ParityUpdate, ReadBalance, ReadPolicy, Resilience, WritePolicy,
+    MemberCache, MetadataPolicy, ParityUpdate, ReadBalance, ReadPolicy, Resilience, StripeCache, WritePolicy,
 };
 use raidlab_hardware::{
     Catalog, CatalogError, ConsistencyPolicy, ControllerModel, DriveKind, DriveModel, EnclosureModel,
-    FormFactor, MdModel, RmwLevel,
+    FormFactor, MdModel, PAGE_BYTES, RmwLevel,
 };
 use raidlab_raid::LevelVariant;
 use raidlab_units::{BlockSize, ByteCount};
@@ -316,16 +316,29 @@ fn follow_md(config: &mut ArrayConfig, md: &MdModel, drive: &DriveModel) -> Resu
             DriveKind::HardDrive(_) => ReadBalance::IdleThenNearest,
             DriveKind::SolidState(_) | DriveKind::Flash(_) => ReadBalance::FewestInFlight,
         },
+        row: Some(ByteCount(PAGE_BYTES)).filter(|_| config.cache.size == ByteCount(0)),
+        stripe_cache: match config.cache.size {
+            ByteCount(0) if md.skip_copy => StripeCache::HeldWithoutWrites,
+            ByteCount(0) => StripeCache::Held,
+            _ => StripeCache::None,
+        },
+        preread_bypass: Some(md.preread_bypass_threshold),
         stripe_pages_max: Some(md.stripe_cache_size),
         bitmap_chunk: Some(md.bitmap_chunk),
         bitmap_delay: Some(md.bitmap_delay),
     };
+    // Source: drivers/md/raid5.c, `raid5_sync_request`: it asks for stripes as long as the stripe cache has any.
+    let resilience = &mut config.resilience;
+    resilience.sweep_bytes_per_sec =
+        resilience.sweep_bytes_per_sec.or(Some(ByteCount::from_kib(md.sync_speed_max)));
+    resilience.sweep_iodepth = resilience.sweep_iodepth.max(md.stripe_cache_size);
     // In virtual time it is a number. Each change of a stripe has a page of the stripe cache at least, and takes places for
     // all units of its stripe at most.
     let shape = config.layout()?.shape();
     let units = u64::from(shape.data_strips) + u64::from(shape.parities);
     let places = units.saturating_mul(md.stripe_cache_size.into()).min(STRIPE_PLACES_MAX);
-    config.staging_size = config.staging_size.max(ByteCount(places * config.strip_size.0));
+    let strip = config.block_size.bytes_of(shape.strip_blocks);
+    config.staging_size = config.staging_size.max(ByteCount(places * strip.0));
     Ok(())
 }
 

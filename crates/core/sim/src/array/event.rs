@@ -34,6 +34,8 @@ pub(super) enum Step {
     MemberDataOut,
     /// The processor, and where it is mirrored the other controller, has done a memory task.
     MemoryDone,
+    /// A stripe thread may have nothing more to do.
+    Unplug,
 }
 
 const _: () = assert!(size_of::<Event>() == 8, "an event fits beside its time and its number in 24 bytes");

@@ -24,6 +24,9 @@ pub(super) struct MemberIos {
 struct Entry {
     io: MemberIo,
     next: u32,
+    /// The one that was merged into the same command after it, and, of the first, the last.
+    merged: u32,
+    last_merged: u32,
 }
 
 impl MemberIos {
@@ -31,9 +34,30 @@ impl MemberIos {
     pub(super) fn insert(&mut self, io: MemberIo) {
         let index = io.id.0 as usize;
         if index >= self.entries.len() {
-            self.entries.resize(index + 1, Entry { io, next: NONE });
+            self.entries.resize(index + 1, Entry { io, next: NONE, merged: NONE, last_merged: NONE });
         }
-        self.entries[index] = Entry { io, next: NONE };
+        self.entries[index] = Entry { io, next: NONE, merged: NONE, last_merged: io.id.0 };
+    }
+
+    /// Makes a member I/O, which is next to it, a part of the command of `first`.
+    pub(super) fn merge(&mut self, first: MemberIoId, io: &MemberIo) {
+        let command = &mut self.entries[first.0 as usize];
+        command.io.lba = command.io.lba.min(io.lba);
+        command.io.blocks += io.blocks;
+        let last = core::mem::replace(&mut command.last_merged, io.id.0);
+        self.entries[last as usize].merged = io.id.0;
+    }
+
+    /// The member I/O that follows in the same command.
+    #[inline]
+    pub(super) fn next_merged(&self, id: MemberIoId) -> Option<MemberIoId> {
+        let merged = self.entries[id.0 as usize].merged;
+        (merged != NONE).then_some(MemberIoId(merged))
+    }
+
+    /// All member I/Os of a command.
+    pub(super) fn merged(&self, first: MemberIoId) -> impl Iterator<Item = MemberIoId> + '_ {
+        core::iter::successors(Some(first), |id| self.next_merged(*id))
     }
 
     #[inline]
@@ -108,7 +132,7 @@ impl Member {
             return None;
         }
         let id = self.first;
-        let Entry { io, next } = ios.entries[id as usize];
+        let Entry { io, next, .. } = ios.entries[id as usize];
         let bytes = self.bytes_at_drive + moved_bytes(&io, block_size);
         if bytes > self.room_bytes && self.at_drive > 0 {
             return None;

@@ -29,6 +29,7 @@ mod head;
 mod live;
 mod load;
 mod members;
+mod plug;
 mod port;
 mod servers;
 mod service;

@@ -62,6 +62,11 @@ impl ServerPool {
         end
     }
 
+    /// When the first of them has done all that it has taken on.
+    pub(super) fn first_free_at(&self) -> Nanos {
+        self.first_free_at
+    }
+
     /// As [`Server::serve_when_ready`], by the server that is free first.
     pub(super) fn serve_when_ready(&mut self, now: Nanos, ready: Nanos, span: NanoSpan) -> Nanos {
         self.serve(now, span).max(ready + span)

@@ -7,7 +7,7 @@ use super::head::Hardware;
 use super::load::{HostAnswer, HostIo, Load};
 use super::members::{Places, moved_bytes};
 use super::spec::SimulatedEnclosure;
-use super::stripe_threads::StripeIo;
+use super::stripe_threads::{StripeIo, StripeThreads};
 use super::volume::{Phase, Volume};
 use crate::queue::EventQueue;
 use raidlab_controller::{Action, Area, BufferSpace, HostCompletion, HostOp, HostRequest, HostTag};
@@ -54,6 +54,7 @@ impl Volume {
                 }
                 self.memory_done(now, event.task());
             }
+            Step::Unplug => self.unplug(shared, now),
         }
     }
 
@@ -315,7 +316,7 @@ impl Volume {
         };
         let bytes = moved_bytes(&io, self.block_size);
         let visit = if let Some(visit) = self.serve_by_stripe_threads(shared, now, &io) {
-            visit
+            return self.plug_in(shared, &io, visit);
         } else {
             let path = self.path_of(shared, &io);
             let span = shared.hardware.model.member_command_cost(path, kind, bytes);
@@ -333,6 +334,42 @@ impl Volume {
         }
     }
 
+    /// Puts what a stripe thread has made into the plug.
+    fn plug_in(&mut self, shared: &mut Shared<'_>, io: &MemberIo, visit: Visit) {
+        if let Some(times) = &mut self.times {
+            times.command(io.id, visit);
+        }
+        if self.plug.merge(&mut self.member_ios, io, self.block_size) {
+            return;
+        }
+        if self.plug.is_full(&self.member_ios, self.block_size) {
+            let (life, volume) = (self.life, self.index);
+            for id in self.plug.drain() {
+                shared.queue.push(visit.end, Event { step: Step::MemberCommand, life, volume, id: id.0 });
+            }
+        }
+        self.plug.add(io);
+        if !core::mem::replace(&mut self.plug.is_watched, true) {
+            shared.queue.push(visit.end, self.event(Step::Unplug, 0));
+        }
+    }
+
+    /// Sends what is in the plug if the stripe threads have nothing more to do.
+    fn unplug(&mut self, shared: &mut Shared<'_>, now: Nanos) {
+        let threads = shared.hardware.head(self.owner).stripe_threads.as_ref();
+        let idle_at = threads.map_or(now, StripeThreads::idle_at);
+        if idle_at > now {
+            return shared.queue.push(idle_at, self.event(Step::Unplug, 0));
+        }
+        self.plug.is_watched = false;
+        let mut requests = core::mem::take(&mut self.unplugged);
+        requests.extend(self.plug.drain());
+        for id in requests.drain(..) {
+            self.enqueue(shared, now, id);
+        }
+        self.unplugged = requests;
+    }
+
     /// Has md's stripe threads make a member command, if that is theirs: what the host reads within a chunk is not.
     #[inline]
     fn serve_by_stripe_threads(
@@ -341,7 +378,7 @@ impl Volume {
         now: Nanos,
         io: &MemberIo,
     ) -> Option<Visit> {
-        let volume = self.stripes?;
+        self.stripes?;
         if io.area == Area::Metadata || matches!(io.op, MemberOp::Flush | MemberOp::Discard) {
             return None;
         }
@@ -357,7 +394,7 @@ impl Volume {
         let (model, bytes) = (shared.hardware.model, self.block_size.bytes_of(io.blocks));
         let md = model.md.as_ref()?;
         let threads = shared.hardware.head(self.owner).stripe_threads.as_mut()?;
-        Some(threads.serve_io(now, (model, md), volume, (stripe_io, bytes)))
+        Some(threads.serve_io(now, (model, md), (stripe_io, bytes)))
     }
 
     /// The way of a member command through the firmware. What is cut through is a host command that one command to a member
@@ -414,7 +451,7 @@ impl Volume {
     fn admit(&mut self, shared: &mut Shared<'_>, now: Nanos, member: u16) {
         while let Some(id) = self.members[usize::from(member)].admit(now, &self.member_ios, self.block_size) {
             if let Some(times) = &mut self.times {
-                times.admit(id, now);
+                self.member_ios.merged(id).for_each(|id| times.admit(id, now));
             }
             let io = self.member_ios.get(id);
             if !matches!(io.op, MemberOp::Write { .. }) {
@@ -425,7 +462,8 @@ impl Volume {
             let span = shared.hardware.model.member_write_time(bytes);
             let end = shared.hardware.member_link(self.owner).serve(now, span);
             if let Some(times) = &mut self.times {
-                times.transfer(id, Visit { station: Station::MemberLink, now, span, end });
+                let visit = Visit { station: Station::MemberLink, now, span, end };
+                self.member_ios.merged(id).for_each(|id| times.transfer(id, visit));
             }
             if end == now {
                 self.start_drive(shared, now, id);
@@ -457,7 +495,7 @@ impl Volume {
             if let Some(times) = &mut self.times {
                 let spent = self.members[member as usize].poll_times();
                 if life == self.life {
-                    times.leave_drive(id, now, spent);
+                    self.member_ios.merged(id).for_each(|id| times.leave_drive(id, now, spent));
                 }
             }
             if life == self.life {
@@ -481,7 +519,8 @@ impl Volume {
         let span = shared.hardware.model.member_read_time(bytes);
         let end = shared.hardware.member_link(self.owner).serve(now, span);
         if let Some(times) = &mut self.times {
-            times.transfer(id, Visit { station: Station::MemberLink, now, span, end });
+            let visit = Visit { station: Station::MemberLink, now, span, end };
+            self.member_ios.merged(id).for_each(|id| times.transfer(id, visit));
         }
         if end == now {
             self.end_member_io(now, id);
@@ -494,11 +533,15 @@ impl Volume {
     #[inline]
     fn end_member_io(&mut self, now: Nanos, id: MemberIoId) {
         let MemberIo { member, class, .. } = *self.member_ios.get(id);
-        if let Some(times) = &mut self.times {
-            times.end_io(id, class, now);
-        }
         let member = usize::from(member.0);
         let result = if self.members[member].is_gone { Err(MemberError::Gone) } else { Ok(()) };
-        self.controller.handle_member_completion(now, id, result);
+        let mut next = Some(id);
+        while let Some(id) = next {
+            next = self.member_ios.next_merged(id);
+            if let Some(times) = &mut self.times {
+                times.end_io(id, class, now);
+            }
+            self.controller.handle_member_completion(now, id, result);
+        }
     }
 }

@@ -5,13 +5,15 @@
 //!                                                   handle_stripe, copies, parity, ops_run_io
 //!   host read within a chunk ─► processors: raid5_read_one_chunk ────────────────────────────────► members
 //! ```
-//! One line, served by `raid5d` and `group_thread_cnt` workers; they share no other resource. Over members that rotate,
-//! where there are workers, only `raid5d` sends what they have made to the members (`batch_bio_dispatch`).
+//! One line, served by `raid5d` and `group_thread_cnt` workers; they share no other resource. What they make goes through one
+//! plug (`plug.rs`): over members that rotate workers put it into one list by address (`defer_issue_bios`, `dispatch_defer_bios`),
+//! and whoever ends its work or finds the list full sends it.
 //!
 //! Left out: memory that is too slow for all of them, the workers' wake-ups, and groups by memory node.
+//! Source: Linux 6.1 drivers/md/raid5.c, `raid5d`, `raid5_do_work`, `handle_active_stripes`.
 
 use super::attribution::{Station, Visit};
-use super::servers::{BusyServer, ServerPool};
+use super::servers::ServerPool;
 use raidlab_controller::MemoryTask;
 use raidlab_hardware::{ControllerModel, MdModel, MemoryWork, PAGE_BYTES};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
@@ -32,26 +34,17 @@ pub(super) enum StripeIo {
 pub(super) struct StripeVolume {
     pub(super) data_strips: u64,
     pub(super) parities: u64,
-    /// Its members rotate.
-    pub(super) rotates: bool,
 }
 
 /// The threads of one controller's volumes.
 #[derive(Debug)]
 pub(super) struct StripeThreads {
     threads: ServerPool,
-    /// `raid5d` where it does nothing but send.
-    sender: BusyServer,
-    has_workers: bool,
 }
 
 impl StripeThreads {
     pub(super) fn new(md: &MdModel) -> Self {
-        Self {
-            threads: ServerPool::new(1 + md.group_thread_cnt),
-            sender: BusyServer::default(),
-            has_workers: md.group_thread_cnt > 0,
-        }
+        Self { threads: ServerPool::new(1 + md.group_thread_cnt) }
     }
 
     /// Makes a member command of `bytes`; returns when it is on its way.
@@ -60,7 +53,6 @@ impl StripeThreads {
         &mut self,
         now: Nanos,
         (model, md): (&ControllerModel, &MdModel),
-        volume: StripeVolume,
         (io, bytes): (StripeIo, ByteCount),
     ) -> Visit {
         let pages = bytes.0.div_ceil(PAGE_BYTES);
@@ -71,13 +63,7 @@ impl StripeThreads {
             StripeIo::WriteData | StripeIo::WriteParity => NanoSpan::ZERO,
         };
         let span = make + send;
-        let end = if volume.rotates && self.has_workers {
-            let made = if make == NanoSpan::ZERO { now } else { self.threads.serve(now, make) };
-            self.sender.serve_when_ready(now, made, send)
-        } else {
-            self.threads.serve(now, span)
-        };
-        Visit { station: Station::StripeThreads, now, span, end }
+        Visit { station: Station::StripeThreads, now, span, end: self.threads.serve(now, span) }
     }
 
     /// Computes parity, or data from it; returns when that is done.
@@ -98,7 +84,12 @@ impl StripeThreads {
         Visit { station: Station::StripeThreads, now, span, end: self.threads.serve(now, span) }
     }
 
+    /// When one of them has nothing more to do.
+    pub(super) fn idle_at(&self) -> Nanos {
+        self.threads.first_free_at()
+    }
+
     pub(super) fn busy_until_now(&self, now: Nanos) -> NanoSpan {
-        self.threads.busy_until_now(now).max(self.sender.busy_until_now(now))
+        self.threads.busy_until_now(now)
     }
 }

@@ -4,12 +4,13 @@ use super::attribution::Attribution;
 use super::event::{Event, Life, Step};
 use super::load::{HostIo, Load};
 use super::members::{Member, MemberIos, moved_bytes};
+use super::plug::Plug;
 use super::spec::{ControllerName, SimulatedVolume};
 use super::stripe_threads::StripeVolume;
 use crate::queue::EventQueue;
-use raidlab_controller::{Controller, Counters, Keep, MemberCache, Notice, Segment, WritePolicy};
+use raidlab_controller::{Controller, Counters, Keep, MemberCache, MemberIoId, Notice, Segment, WritePolicy};
 use raidlab_format::{KEPT_ENTRY_BYTES, KeptImage};
-use raidlab_hardware::{ControllerModel, Drive, DriveKind, DriveOptions};
+use raidlab_hardware::{ControllerModel, Drive, DriveOptions};
 use raidlab_units::{BlockSize, ByteCount, NanoSpan, Nanos};
 use raidlab_workload::Rng;
 use std::collections::VecDeque;
@@ -42,6 +43,10 @@ pub(super) struct Volume {
     pub(super) has_parity: bool,
     /// Where md's stripe threads change it.
     pub(super) stripes: Option<StripeVolume>,
+    /// What these have made and not sent.
+    pub(super) plug: Plug,
+    /// Requests on their way out of it.
+    pub(super) unplugged: Vec<MemberIoId>,
     /// What each request holds the lock for that all to md's RAID 10 share.
     pub(super) raid10_lock: NanoSpan,
     /// Where the bytes of a member I/O lie, while that is asked.
@@ -89,7 +94,7 @@ impl Volume {
         };
         let shape = spec.config.layout().map(|layout| layout.shape());
         let is_raid10 = shape.as_ref().is_ok_and(|shape| shape.copies > 1 && shape.data_strips > 1);
-        let members = (0..spec.config.members + spec.config.resilience.spares).map(member).collect();
+        let members: Vec<_> = (0..spec.config.members + spec.config.resilience.spares).map(member).collect();
         Self {
             index,
             owner: spec.owner,
@@ -101,12 +106,10 @@ impl Volume {
             write_policy: spec.config.cache.write_policy,
             has_parity: shape.as_ref().is_ok_and(|shape| shape.parities > 0),
             stripes: shape.ok().filter(|shape| model.md.is_some() && shape.parities > 0).map(|shape| {
-                StripeVolume {
-                    data_strips: shape.data_strips.into(),
-                    parities: shape.parities.into(),
-                    rotates: matches!(spec.drive.kind, DriveKind::HardDrive(_)),
-                }
+                StripeVolume { data_strips: shape.data_strips.into(), parities: shape.parities.into() }
             }),
+            plug: Plug::new(members.len()),
+            unplugged: Vec::new(),
             raid10_lock: model.md.filter(|_| is_raid10).map_or(NanoSpan::ZERO, |md| md.raid10_lock()),
             segments: Vec::new(),
             host_ios: vec![HostIo::NONE; load.iodepth() as usize],
@@ -183,6 +186,7 @@ impl Volume {
         (first_timer..first_timer + Controller::TIMERS).for_each(|timer| queue.set_deadline(timer, None));
         self.members.iter_mut().for_each(Member::drop_line);
         self.abandoned = core::mem::take(&mut self.member_ios);
+        self.plug = Plug::new(self.members.len());
         self.life = Life(self.life.0 + 1);
         self.phase = Phase::Down;
         self.kept_at = Nanos::ZERO;

@@ -4,6 +4,7 @@ use super::members::{Device, Presence};
 use raidlab_controller::DeviceState;
 use raidlab_raid::{Layout, StripUnit, StripeShape, UnitPlace};
 use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeIndex};
+use std::collections::BTreeSet;
 
 /// Blocks of a device's data area, tags left out.
 pub(super) type BadRange = (MemberIndex, MemberLba, BlockCount);
@@ -39,8 +40,7 @@ impl Stripes<'_> {
     }
 
     pub(super) fn lba(&self, stripe: StripeIndex, strip: u16, block: u64) -> Lba {
-        let shape = self.shape();
-        Lba((stripe.0 * u64::from(shape.data_strips) + u64::from(strip)) * shape.strip_blocks.0 + block)
+        self.layout.strip_start(stripe, strip) + BlockCount(block)
     }
 
     /// The device that holds what the layout puts at `place`, as the controller sees it.
@@ -163,15 +163,14 @@ impl Stripes<'_> {
 
     /// The stripes that hold some of the range.
     pub(super) fn of_range(&self, lba: Lba, blocks: BlockCount) -> impl Iterator<Item = StripeIndex> + use<> {
-        let first = self.layout.locate(lba).0;
-        let last = self.layout.locate(Lba(lba.0 + blocks.0 - 1)).0;
-        (first.0..=last.0).map(StripeIndex)
+        let all = (lba.0..lba.0 + blocks.0).map(|block| self.layout.locate(Lba(block)).0);
+        all.collect::<BTreeSet<_>>().into_iter()
     }
 
     /// The blocks of the volume in a stripe.
-    pub(super) fn blocks(&self, stripe: StripeIndex) -> impl Iterator<Item = Lba> + use<> {
-        let blocks = self.shape().stripe_blocks().0;
-        (stripe.0 * blocks..(stripe.0 + 1) * blocks).map(Lba)
+    pub(super) fn blocks(&self, stripe: StripeIndex) -> impl Iterator<Item = Lba> + '_ {
+        let strips = (0..self.shape().data_strips).map(move |strip| self.lba(stripe, strip, 0).0);
+        strips.flat_map(|start| (start..start + self.shape().strip_blocks.0).map(Lba))
     }
 
     /// True if `stripe` would survive the loss of all units that `is_more` names, beside what it misses already and

@@ -1,0 +1,130 @@
+//! What a stripe thread of Linux md has made and not sent: requests in a plug, into which pages that follow each other merge.
+//!
+//! ```text
+//!   page of a member ─► next to the latest request to that member? ── yes ─► that request is longer by a page
+//!                                └─ no ─► a request of its own ─► the plug is full: all go ─────────────────► members
+//!                                                              └─► the thread has nothing more to do: all go ─►
+//! ```
+//! Stripes change page by page, so it is here that members get longer requests.
+//!
+//! Left out: a plug for each worker (all threads share one); merging in a disk's scheduler behind the plug.
+//! Source: Linux block/blk-merge.c, `blk_attempt_plug_merge`; block/blk-mq.c, `blk_add_rq_to_plug`, `blk_plug_max_rq_count`;
+//! drivers/md/raid5.c, `raid5d`, `raid5_do_work` (`blk_start_plug`, `blk_finish_plug`).
+
+use super::members::{MemberIos, moved_bytes};
+use raidlab_controller::{MemberIo, MemberIoId};
+use raidlab_hardware::PAGE_BYTES;
+use raidlab_units::{BlockSize, ByteCount};
+
+/// Requests in a plug for several devices: twice `BLK_MAX_REQUEST_COUNT`.
+const REQUESTS_MAX: usize = 64;
+
+/// The plug is sent when a request comes behind one as long as this: `BLK_PLUG_FLUSH_SIZE`.
+const FLUSH_BYTES: ByteCount = ByteCount::from_kib(128);
+
+/// Longest request, a page in each segment: `BLK_MAX_SEGMENTS`.
+const REQUEST_BYTES_MAX: ByteCount = ByteCount(128 * PAGE_BYTES);
+
+/// The requests of one volume.
+#[derive(Debug)]
+pub(super) struct Plug {
+    /// The first member I/O of each.
+    requests: Vec<MemberIoId>,
+    /// The latest request to each member.
+    latest: Vec<Option<MemberIoId>>,
+    /// Somebody will look whether the thread has more to do.
+    pub(super) is_watched: bool,
+}
+
+impl Plug {
+    pub(super) fn new(members: usize) -> Self {
+        Self { requests: Vec::new(), latest: vec![None; members], is_watched: false }
+    }
+
+    /// Merges a member I/O into the latest request to its member, if that ends where it begins or begins where it ends.
+    pub(super) fn merge(&self, ios: &mut MemberIos, io: &MemberIo, block_size: BlockSize) -> bool {
+        let Some(first) = self.latest[io.member.index()] else { return false };
+        let request = ios.get(first);
+        let is_next = request.lba + request.blocks == io.lba || io.lba + io.blocks == request.lba;
+        let bytes = moved_bytes(request, block_size) + moved_bytes(io, block_size);
+        let is_merged =
+            is_next && (request.op, request.area) == (io.op, io.area) && bytes <= REQUEST_BYTES_MAX;
+        if is_merged {
+            ios.merge(first, io);
+        }
+        is_merged
+    }
+
+    /// True if all must go before another request comes in.
+    pub(super) fn is_full(&self, ios: &MemberIos, block_size: BlockSize) -> bool {
+        let is_long = |id: &MemberIoId| moved_bytes(ios.get(*id), block_size) >= FLUSH_BYTES;
+        self.requests.len() >= REQUESTS_MAX || self.requests.last().is_some_and(is_long)
+    }
+
+    /// Takes a request in.
+    pub(super) fn add(&mut self, io: &MemberIo) {
+        self.requests.push(io.id);
+        self.latest[io.member.index()] = Some(io.id);
+    }
+
+    /// Hands all requests out, in order.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = MemberIoId> + '_ {
+        self.latest.fill(None);
+        self.requests.drain(..)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raidlab_controller::{Area, IoClass, MemberOp};
+    use raidlab_units::{BlockCount, MemberIndex, MemberLba};
+
+    const PAGE_BLOCKS: u64 = PAGE_BYTES / 512;
+
+    fn page(id: u32, member: u16, page: u64, op: MemberOp) -> MemberIo {
+        MemberIo {
+            id: MemberIoId(id),
+            member: MemberIndex(member),
+            op,
+            lba: MemberLba(page * PAGE_BLOCKS),
+            blocks: BlockCount(PAGE_BLOCKS),
+            area: Area::Data,
+            class: IoClass::Host,
+        }
+    }
+
+    /// The pages of each request.
+    fn sent(pages: &[(u16, u64, MemberOp)]) -> Vec<(u16, u64)> {
+        let (mut plug, mut ios) = (Plug::new(2), MemberIos::default());
+        for (id, &(member, at, op)) in pages.iter().enumerate() {
+            let io = page(id as u32, member, at, op);
+            ios.insert(io);
+            if !plug.merge(&mut ios, &io, BlockSize::B512) {
+                plug.add(&io);
+            }
+        }
+        let requests: Vec<_> = plug.drain().collect();
+        let of = |id: &MemberIoId| {
+            let io = ios.get(*id);
+            assert_eq!(ios.merged(*id).count() as u64, io.blocks.0 / PAGE_BLOCKS);
+            (io.member.0, io.blocks.0 / PAGE_BLOCKS)
+        };
+        requests.iter().map(of).collect()
+    }
+
+    #[test]
+    fn pages_merge_with_the_latest_request_to_their_member() {
+        let (read, write) = (MemberOp::Read, MemberOp::Write { fua: false });
+        assert_eq!(sent(&[(0, 0, write), (1, 0, write), (0, 1, write), (1, 1, write)]), [(0, 2), (1, 2)]);
+        assert_eq!(sent(&[(0, 1, write), (0, 0, write)]), [(0, 2)], "in front of it");
+        assert_eq!(
+            sent(&[(0, 0, write), (0, 2, write), (0, 1, write)]),
+            [(0, 1), (0, 2)],
+            "the latest one only"
+        );
+        assert_eq!(sent(&[(0, 0, write), (0, 1, read)]), [(0, 1), (0, 1)], "of one kind");
+        let many: Vec<_> = (0..130).map(|at| (0, at, read)).collect();
+        assert_eq!(sent(&many), [(0, 128), (0, 2)], "as long as a request may be");
+    }
+}
