@@ -72,7 +72,7 @@ expect() {
 
 member a
 member b
-array create m a.fuse/disk b.fuse/disk --level 1 --metadata none >/dev/null
+array create m a.fuse/disk b.fuse/disk --level 1 --metadata none --destroy-data={a,b}.fuse/disk >/dev/null
 serve
 await None "['sweep']"
 expect "writes without FUA" "0 0" 0
