@@ -16,7 +16,6 @@
 use crate::bitmap::Bitmap;
 use crate::controller::Controller;
 use crate::log::Log;
-use crate::plan::Plan;
 use crate::state::StateWaiter;
 use crate::table::NIL;
 
@@ -36,12 +35,7 @@ pub(crate) enum Intent {
 impl Controller {
     /// Lets an operation write in place, at once or when what must be written down before is.
     pub(crate) fn admit(&mut self, id: u32) {
-        if self.ops[id].plan == Plan::Abandon {
-            self.give_parity_up(id);
-            if !self.state.is_kept() {
-                return self.wait_for_state(StateWaiter::Admission(id));
-            }
-        }
+        self.give_parity_up(id);
         let is_forgotten = self.state_is_frozen() && !self.state.is_kept();
         if is_forgotten || self.touches_lost(self.ops[id].key) {
             // Nothing would be acknowledged. What it relies on would be forgotten, or the device that is lost would come
@@ -51,7 +45,7 @@ impl Controller {
         // Where blocks have tags, these could disagree with the data.
         let is_bare = self.parities() > 0 && !self.writes_parity(id);
         if is_bare && !self.state.is_kept() {
-            // After a crash parity would count as good, and a record as whole, unless the devices know what is missing.
+            // After a crash parity would count as good, and a record as whole, unless the devices know what is missing or given up.
             return self.wait_for_state(StateWaiter::Admission(id));
         }
         let unprotected = is_bare && !self.tags.is_on() && !self.may_be_replayed(self.ops[id].stripe);

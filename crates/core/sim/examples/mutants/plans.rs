@@ -90,6 +90,13 @@ pub(crate) fn plan_of(seed: u64) -> (TorturePlan, String) {
         _ if turn.is_multiple_of(3) => {
             ("stories", draw(STORY_OPS, |config| has_policy(config, MetadataPolicy::Log)))
         }
+        // Of a mirror the last device in sync may be lost while another is rebuilt, and the array be started with it.
+        _ if turn % 3 == 1 && is_long(turn) => {
+            let is_mirror = |config: &ArrayConfig| {
+                config.level.to_string() == "1" && has_policy(config, MetadataPolicy::Bitmap)
+            };
+            ("stories", draw(STORY_OPS, is_mirror))
+        }
         _ if turn % 3 == 1 => {
             ("stories", draw(STORY_OPS, |config| has_policy(config, MetadataPolicy::Bitmap)))
         }
@@ -109,7 +116,7 @@ pub(crate) fn plan_of(seed: u64) -> (TorturePlan, String) {
         plan.workload.read_pct = 30;
     }
     let may_be_long = kind == "members" || (kind == "stories" && seed % 10 == 9);
-    if may_be_long && !has_tags && (turn / 4).is_multiple_of(3) {
+    if may_be_long && !has_tags && is_long(turn) {
         // So long that the boundary of a rebuild is written down on the way.
         plan.config.member_size = ByteCount(plan.config.strip_size.0 * (70 + seed % 80));
     }
@@ -129,6 +136,11 @@ fn draw(
     let plan = |seed| TorturePlan::draw_with(has_tags, seed, ops, mode, None).expect("no level is asked for");
     let others = (0..DRAWS_MAX).map(|draw| plan(derived_seed(seed, draw)));
     core::iter::once(plan(seed)).chain(others).find(|plan| is_wanted(&plan.config)).expect("such are drawn")
+}
+
+/// Whether it is the turn of long members.
+const fn is_long(turn: u64) -> bool {
+    (turn / 4).is_multiple_of(3)
 }
 
 fn keeps_dirty(config: &ArrayConfig) -> bool {

@@ -35,6 +35,7 @@ mod moments;
 mod mutate;
 mod operator;
 mod plan;
+mod plots;
 mod power;
 mod relics;
 mod report;

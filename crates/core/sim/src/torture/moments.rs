@@ -34,7 +34,6 @@
 //! may: when all that the next start would need has been mirrored again.
 
 use super::faults::Fault;
-use super::flights::FinishOrder;
 use super::members::Presence;
 use super::memories::Peer;
 use super::plan::TortureMode;
@@ -43,7 +42,6 @@ use super::world::TortureWorld;
 use raidlab_controller::{
     Action, BatteryState, CacheMemory, HostCompletion, HostOp, PeerState, Sweep, WritePolicy,
 };
-use raidlab_format::AreaLayout;
 use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, Lba, MemberIndex};
 use raidlab_workload::Rng;
@@ -151,7 +149,7 @@ impl TortureWorld {
     fn set_rare_trap(&mut self, pick: &mut Rng) -> Result<(), Failure> {
         let (mut brings_back, mut starts) = (pick.chance_pct(50), 0);
         if pick.chance_pct(60) {
-            self.order = FinishOrder::SlowState(AreaLayout::TAIL_BYTES / self.config.block_size.bytes());
+            self.order = self.slow_state();
         }
         // A battery matters to some arrays, and to those most.
         let keeps_dirty = self.config.cache.memory == CacheMemory::BatteryBacked
@@ -216,7 +214,7 @@ impl TortureWorld {
     }
 
     /// Takes away the device that holds a block, or its first copy, if it may be lost.
-    fn lose_holder(&mut self, lba: Lba) -> Result<(), Failure> {
+    pub(super) fn lose_holder(&mut self, lba: Lba) -> Result<(), Failure> {
         self.look_at_states();
         let (stripe, strip, _) = self.layout.locate(lba);
         let stripes = self.stripes();

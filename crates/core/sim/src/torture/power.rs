@@ -80,6 +80,7 @@ impl TortureWorld {
     /// Cuts power and starts the array again; now and then power fails again during the start.
     pub(super) fn power_cut(&mut self, pick: &mut Rng) -> Result<(), Failure> {
         loop {
+            self.check_bitmaps()?;
             self.lose_power(pick);
             self.undo_lies();
             self.shuffle_devices(pick);
@@ -109,7 +110,7 @@ impl TortureWorld {
                 return Err(self.failure(Violation::NeverStopped));
             }
         }
-        self.look_at_states();
+        self.check_bitmaps()?;
         let was_lost = self.has_lost();
         let was_unsynced = self.controller.unsynced_granules() > 0;
         // A device that is lost was not told to keep what it has in its cache.

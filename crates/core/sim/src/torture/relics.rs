@@ -44,18 +44,25 @@ pub(super) struct Relics {
 impl TortureWorld {
     /// Takes an image of a device, mostly of one that is there no more, or of kept memory.
     pub(super) fn take_image(&mut self, pick: &mut Rng) -> Option<u64> {
-        if pick.below(2) == 0 {
-            let image = self.memories.kept_copy().filter(|_| self.can_restart())?;
-            self.relics.memory = Some(OldMemory { image, lives: self.relics.lives });
-            return Some(0);
-        }
         if !self.can_restart() {
             return None;
+        }
+        if pick.below(2) == 0 {
+            self.memories.kept_copy()?;
+            self.take_image_of_memory();
+            return Some(0);
         }
         let any = pick.below(self.devices.len() as u64);
         let member = MemberIndex(self.pick_absent(pick).unwrap_or(any) as u16);
         self.take_image_of(member);
         Some(u64::from(member.0))
+    }
+
+    /// Takes an image of kept memory, where there is any.
+    pub(super) fn take_image_of_memory(&mut self) {
+        if let Some(image) = self.memories.kept_copy() {
+            self.relics.memory = Some(OldMemory { image, lives: self.relics.lives });
+        }
     }
 
     /// Takes an image of a device.

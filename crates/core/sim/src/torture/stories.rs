@@ -13,7 +13,7 @@
 //! | media | a block of the stripe can't be read |
 //! | battery, peer | the battery fails or is good again; the second controller is renewed or takes over |
 //! | read errors | a read of the log fails on some devices at the next start |
-//! | doubt, outvoted, replaced | several of these in a row that one draw seldom brings together |
+//! | plot | several of these in a row that one draw seldom brings together: see `plots.rs` |
 //! | image | that of a device or of kept memory is taken, to come back later (`relics.rs`) |
 //! | cut, stop | power is cut, now and then with nothing of the metadata on its way arriving; or the array is stopped cleanly |
 //!
@@ -28,22 +28,21 @@ use super::moments::{Moment, Trap};
 use super::violation::Failure;
 use super::world::TortureWorld;
 use raidlab_controller::{BatteryState, CacheMemory, DeviceState, HostOp, MemberCache};
-use raidlab_format::AreaLayout;
 use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, Lba, MemberIndex, StripeIndex};
 use raidlab_workload::Rng;
 
 /// Actions that a step waits for at most.
-const WAIT_STEPS: u64 = 4_000;
+pub(super) const WAIT_STEPS: u64 = 4_000;
 
 /// The stripes that a story is about.
 #[derive(Clone, Copy, Debug)]
-struct Scene {
-    first: StripeIndex,
-    stripes: u64,
+pub(super) struct Scene {
+    pub(super) first: StripeIndex,
+    pub(super) stripes: u64,
     /// The rows of each strip that requests and bad blocks are in.
-    first_row: u64,
-    rows: u64,
+    pub(super) first_row: u64,
+    pub(super) rows: u64,
     /// About what protects the cache, rather than about devices.
     is_of_protection: bool,
 }
@@ -64,7 +63,7 @@ impl TortureWorld {
         };
         match pick.below(4) {
             0 | 1 => {
-                self.order = FinishOrder::SlowState(AreaLayout::TAIL_BYTES / self.config.block_size.bytes());
+                self.order = self.slow_state();
             }
             2 => self.order = FinishOrder::draw(pick, self.config.members),
             _ => {}
@@ -134,9 +133,7 @@ impl TortureWorld {
                 self.take_image(pick);
                 Ok(())
             }
-            24 => self.doubt(scene, pick),
-            25 => self.outvote(scene, pick),
-            26 => self.replace_unheard(scene, pick),
+            24..=26 => self.unfold_plot(scene, pick),
             27 => {
                 self.arm_log_reads(pick);
                 self.ask_for(scene, false, pick)
@@ -146,7 +143,7 @@ impl TortureWorld {
     }
 
     /// Cuts power, if the mode allows it.
-    fn cut(&mut self, all: bool, others: bool, pick: &mut Rng) -> Result<(), Failure> {
+    pub(super) fn cut(&mut self, all: bool, others: bool, pick: &mut Rng) -> Result<(), Failure> {
         self.look_at_states();
         if !self.may_crash() {
             return Ok(());
@@ -156,52 +153,8 @@ impl TortureWorld {
         self.power_cut(pick)
     }
 
-    /// Leaves copies or parity in doubt, and takes a device away before they agree again; the host reads meanwhile.
-    fn doubt(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
-        self.ask_for(scene, false, pick)?;
-        self.let_pass(one_of(pick, &[3, 10, 30]), |_| false)?;
-        self.cut(true, false, pick)?;
-        if self.is_refused {
-            return Ok(());
-        }
-        self.let_pass(WAIT_STEPS, |world| world.controller.is_serving())?;
-        self.look_at_states();
-        self.lose_one_of(scene, pick)?;
-        self.ask_for(scene, pick.chance_pct(70), pick)?;
-        self.ask_for(scene, true, pick)?;
-        self.let_pass(one_of(pick, &[10, 40, 200]), |world| world.waiting_count() == 0)
-    }
-
-    /// Devices go one soon after the other, with writes under way; those that went first may come back without the rest.
-    fn outvote(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
-        self.ask_for(scene, false, pick)?;
-        for _ in 0..2 + pick.below(2) {
-            self.let_pass(pick.below(6), |_| false)?;
-            self.look_at_states();
-            let victim = self.any_unit_of(scene, pick).filter(|(member, _)| self.may_lose(*member));
-            if let Some((member, _)) = victim {
-                self.lose(member)?;
-            }
-        }
-        self.let_pass(one_of(pick, &[10, 60]), |_| false)?;
-        self.cut(false, pick.chance_pct(70), pick)
-    }
-
-    /// Another device comes in the place of one, and is rebuilt before the devices hear of either; then the former is back.
-    fn replace_unheard(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
-        let victim = self.any_unit_of(scene, pick).filter(|(member, _)| self.may_lose(*member));
-        let Some((member, _)) = victim.filter(|_| self.can_restart()) else { return Ok(()) };
-        self.take_image_of(member);
-        self.lose(member)?;
-        self.bring_back(member, pick)?;
-        self.let_pass(WAIT_STEPS, |world| world.controller.is_idle())?;
-        self.ask_for(scene, false, pick)?;
-        self.let_pass(30, |_| false)?;
-        self.cut(false, false, pick)
-    }
-
     /// Has a few requests of the scene under way.
-    fn ask_for(&mut self, scene: Scene, reads: bool, pick: &mut Rng) -> Result<(), Failure> {
+    pub(super) fn ask_for(&mut self, scene: Scene, reads: bool, pick: &mut Rng) -> Result<(), Failure> {
         for _ in 0..=pick.below(3) {
             let lba = self.any_lba_of(scene, pick);
             let end = (scene.first.0 + scene.stripes) * self.layout.shape().stripe_blocks().0;
@@ -212,7 +165,7 @@ impl TortureWorld {
         self.pump()
     }
 
-    fn any_lba_of(&self, scene: Scene, pick: &mut Rng) -> Lba {
+    pub(super) fn any_lba_of(&self, scene: Scene, pick: &mut Rng) -> Lba {
         let shape = self.layout.shape();
         let stripe = StripeIndex(scene.first.0 + pick.below(scene.stripes));
         let strip = pick.below(u64::from(shape.data_strips)) as u16;
@@ -220,7 +173,7 @@ impl TortureWorld {
     }
 
     /// Lets up to `steps` actions finish, or fewer until something is so.
-    fn let_pass(&mut self, steps: u64, is_enough: impl Fn(&Self) -> bool) -> Result<(), Failure> {
+    pub(super) fn let_pass(&mut self, steps: u64, is_enough: impl Fn(&Self) -> bool) -> Result<(), Failure> {
         for _ in 0..steps {
             if is_enough(self) || !self.step()? {
                 break;
@@ -230,7 +183,7 @@ impl TortureWorld {
     }
 
     /// A device that holds a unit of the scene, and the unit's first place there.
-    fn any_unit_of(&self, scene: Scene, pick: &mut Rng) -> Option<(MemberIndex, u64)> {
+    pub(super) fn any_unit_of(&self, scene: Scene, pick: &mut Rng) -> Option<(MemberIndex, u64)> {
         let stripes = self.stripes();
         let stripe = StripeIndex(scene.first.0 + pick.below(scene.stripes));
         let units: Vec<StripUnit> = stripes.units().collect();

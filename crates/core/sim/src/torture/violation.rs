@@ -58,6 +58,14 @@ pub enum Violation {
         /// Block within the strip.
         block: u64,
     },
+    /// With no map on its way, devices in sync tell different regions that were being written.
+    #[error(
+        "the bitmap of member {member} marks other regions than that of a member before it, and none is on its way"
+    )]
+    BitmapsDiffer {
+        /// The member.
+        member: MemberIndex,
+    },
     /// After everything was compared, a block on a member does not have the tag that it should have.
     #[error("the tag of block {block} of member {member} disagrees: {unit:?} of stripe {stripe}")]
     TagDisagrees {
@@ -229,6 +237,7 @@ impl Violation {
             Self::WrongRead { .. } | Self::NotOnMember { .. } => "durability",
             Self::RedundancyDisagrees { .. }
             | Self::DisagreesUntold { .. }
+            | Self::BitmapsDiffer { .. }
             | Self::TagDisagrees { .. }
             | Self::NeedlessMismatch { .. }
             | Self::SweepRefused { .. }

@@ -1,5 +1,6 @@
 //! What must hold, a file each. Every head says what its checker verifies and what it does not.
 
+pub(super) mod bitmaps;
 pub(super) mod durability;
 pub(super) mod liveness;
 pub(super) mod losses;

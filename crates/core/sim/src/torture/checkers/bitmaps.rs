@@ -1,0 +1,75 @@
+//! Bitmaps: whichever devices a start has, it doubts the same regions.
+//!
+//! A region that is marked on some devices only, and that nobody writes in, costs nothing while all are there. Where one with the
+//! newer map is away, the start doubts stripes that agree: with parity it is refused, or data is given up that the rest could have
+//! made up.
+//!
+//! Verified: when power is cut or the array was stopped, and no map was on its way, all devices in sync tell the same regions by
+//! the newest map that each has. Not verified: maps of devices whose metadata has rotted, and while a device is lost, which comes
+//! back with what it had.
+
+use crate::torture::flights::Work;
+use crate::torture::members::Presence;
+use crate::torture::violation::{Failure, Violation};
+use crate::torture::world::{TortureWorld, is_in_sync};
+use raidlab_controller::{Area, MemberOp, MetadataPolicy};
+use raidlab_format::{AreaLayout, RegionMap};
+use raidlab_units::{ByteCount, MemberIndex};
+
+impl TortureWorld {
+    /// Checks the maps of an array that is about to be gone.
+    pub(in crate::torture) fn check_bitmaps(&mut self) -> Result<(), Failure> {
+        self.look_at_states();
+        if !self.controller().is_serving() || self.has_lost() || !self.has_bitmap() || self.is_map_under_way()
+        {
+            return Ok(());
+        }
+        let mut first: Option<RegionMap> = None;
+        for index in 0..self.devices.len() {
+            let device = &self.devices[index];
+            let is_fit = device.presence == Presence::Here && !device.is_rotten();
+            if !is_fit || !self.proven[index] || !is_in_sync(self.states[index]) {
+                continue;
+            }
+            let map = self.newest_map(index);
+            match &first {
+                Some(first) if *first != map => {
+                    let member = MemberIndex(index as u16);
+                    return Err(self.failure(Violation::BitmapsDiffer { member }));
+                }
+                Some(_) => {}
+                None => first = Some(map),
+            }
+        }
+        Ok(())
+    }
+
+    fn has_bitmap(&self) -> bool {
+        let has_parity = self.layout.shape().parities > 0;
+        let is_kept = match self.config.resilience.metadata {
+            MetadataPolicy::Bitmap => true,
+            MetadataPolicy::Log => !has_parity,
+            MetadataPolicy::None | MetadataPolicy::Resync => false,
+        };
+        is_kept && (self.is_redundant() || self.config.resilience.integrity)
+    }
+
+    /// True while a map is on its way to a device.
+    pub(in crate::torture) fn is_map_under_way(&self) -> bool {
+        let block_bytes = self.config.block_size.bytes();
+        let maps = AreaLayout::TAIL_BYTES / block_bytes..AreaLayout::FRONT_BYTES / block_bytes;
+        self.flights.iter().any(|flight| {
+            matches!(flight.work, Work::Member(io)
+                if io.area == Area::Metadata && matches!(io.op, MemberOp::Write { .. }) && maps.contains(&io.lba.0))
+        })
+    }
+
+    /// The newest map that a device has.
+    fn newest_map(&self, index: usize) -> RegionMap {
+        let area = self.devices[index].metadata.bytes();
+        let layout = AreaLayout::new(ByteCount(0));
+        let slots = layout.bitmap.map(|slot| slot.of(area).expect("the area has all of its parts"));
+        let state = self.controller().array_state().expect("an array with a map keeps a state");
+        RegionMap::decode_newest(self.layout.stripe_count(), state.geometry.array_uuid, slots).map
+    }
+}

@@ -1,0 +1,355 @@
+//! Plots: what a story does in a row because one draw after the other seldom brings it together (`stories.rs`).
+//!
+//! | plot | what happens | who would not survive it |
+//! |---|---|---|
+//! | doubt | a cut leaves copies or parity in doubt, a device goes that has a copy, the host reads; all are back | a start that lets the host see what the next one takes back |
+//! | outvoted | devices go one soon after the other while a state is on its way; they are back without the rest | an answer that relies on that state |
+//! | replaced unheard | another device comes and is rebuilt within one state; then the former one is back | a start that goes by states alone |
+//! | lost while logged | a device goes between a record and the next, before the devices hear of it | a record that tells too early what needs no replay |
+//! | lost while rebuilt | the last device in sync goes while a region is marked and another is rebuilt | a write that goes on, with a mark that nobody asks for |
+//! | lost row | all of a row but one block can't be read, and is written block by block | parity computed from what power takes back |
+//! | written over | a record and a later one for the same block; the log can't be read on some devices | data of the earlier one, taken for good |
+//! | older life | kept memory is lost twice, and has its older log the second time | records that are taken for the present ones |
+//!
+//! Most end in a power cut after which all devices are there, and a read of what it was about.
+
+use super::arrays::pick as one_of;
+use super::flights::{FinishOrder, Work};
+use super::stories::{Scene, WAIT_STEPS};
+use super::violation::Failure;
+use super::world::{TortureWorld, is_in_sync};
+use raidlab_controller::{Area, BatteryState, CacheMemory, DeviceState, HostOp, MemberOp, MetadataPolicy};
+use raidlab_format::AreaLayout;
+use raidlab_raid::StripUnit;
+use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeIndex};
+use raidlab_workload::Rng;
+
+impl TortureWorld {
+    /// Does several things in a row.
+    pub(super) fn unfold_plot(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
+        let has_kept_log = self.config.resilience.metadata == MetadataPolicy::Log
+            && self.config.cache.memory == CacheMemory::BatteryBacked;
+        match pick.below(8) {
+            0 | 1 => self.doubt(scene, pick),
+            2 => self.outvote(scene, pick),
+            3 => self.replace_unheard(scene, pick),
+            4 => self.lose_row(scene, pick),
+            5 => self.write_over(scene, pick),
+            6 if self.is_long() => self.lose_while_rebuilt(scene, pick),
+            7 if has_kept_log => self.live_again(scene, pick),
+            _ => self.lose_while_logged(scene, pick),
+        }
+    }
+
+    /// Whether the boundary of a rebuild is written down on the way.
+    const fn is_long(&self) -> bool {
+        self.config.member_size.0 > 64 * self.config.strip_size.0
+    }
+
+    /// Leaves copies or parity in doubt, and takes a device away before they agree again; the host reads meanwhile.
+    fn doubt(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
+        let lba = self.any_lba_of(scene, pick);
+        let is_lost_for_good = pick.chance_pct(40);
+        if is_lost_for_good {
+            // The devices know of one that is missing: with the next the array has failed.
+            self.lose_some_without(lba, 1, pick)?;
+            self.let_pass(WAIT_STEPS, |world| world.controller.is_idle())?;
+        }
+        self.ask_at(HostOp::Write { fua: false }, lba)?;
+        self.ask_for(scene, false, pick)?;
+        self.let_pass(one_of(pick, &[3, 10, 30]), |_| false)?;
+        self.cut(true, false, pick)?;
+        if self.is_refused {
+            return Ok(());
+        }
+        if pick.chance_pct(60) {
+            self.order = self.slow_state();
+        }
+        self.let_pass(WAIT_STEPS, |world| world.controller.is_serving())?;
+        if is_lost_for_good {
+            self.lose_some_without(lba, 3, pick)?;
+        }
+        self.lose_holder(lba)?;
+        self.ask_at(HostOp::Read, lba)?;
+        self.ask_for(scene, pick.chance_pct(70), pick)?;
+        self.let_pass(one_of(pick, &[10, 40, 200]), |world| world.waiting_count() == 0)?;
+        if pick.chance_pct(30) {
+            return Ok(());
+        }
+        self.cut(true, false, pick)?;
+        self.read_when_served(lba)
+    }
+
+    /// A device with a copy goes while that is written, then others until the array has failed, before the devices hear of the
+    /// first; those that went may come back without the rest.
+    fn outvote(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
+        let lba = self.any_lba_of(scene, pick);
+        self.order = self.slow_state();
+        self.ask_at(HostOp::Write { fua: pick.chance_pct(70) }, lba)?;
+        self.let_pass(pick.below(6), |_| false)?;
+        self.lose_holder(lba)?;
+        self.let_pass(one_of(pick, &[3, 60, 60]), Self::is_all_but_told)?;
+        if pick.chance_pct(60) {
+            self.lose_some_without(lba, 4, pick)?;
+        }
+        for _ in 0..3 {
+            self.look_at_states();
+            if !self.has_lost() {
+                self.lose_unit_of(scene, pick)?;
+            }
+        }
+        self.let_pass(one_of(pick, &[10, 60]), |_| false)?;
+        self.cut(false, pick.chance_pct(80), pick)?;
+        self.read_when_served(lba)
+    }
+
+    /// Another device comes in the place of one, and is rebuilt before the devices hear of either; then the former is back.
+    fn replace_unheard(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
+        let lba = self.any_lba_of(scene, pick);
+        if self.can_restart() && pick.chance_pct(70) {
+            // Some have this state already when the device goes.
+            self.let_pass(WAIT_STEPS, |world| world.controller.is_idle())?;
+            self.controller.handle_state_renewal(self.now);
+            self.pump()?;
+            self.let_pass(1 + pick.below(self.devices.len() as u64), |_| false)?;
+        }
+        self.look_at_states();
+        let Some(member) = self.first_holder(lba).filter(|it| self.can_restart() && self.may_lose(*it))
+        else {
+            return Ok(());
+        };
+        self.order = self.slow_state();
+        self.take_image_of(member);
+        self.lose(member)?;
+        self.bring_back(member, pick)?;
+        self.let_pass(WAIT_STEPS, |world| world.controller.is_idle())?;
+        self.ask_at(HostOp::Write { fua: pick.chance_pct(70) }, lba)?;
+        self.let_pass(WAIT_STEPS, |world| world.waiting_count() == 0)?;
+        self.cut(false, false, pick)?;
+        self.read_when_served(lba)
+    }
+
+    /// A device goes when the first of a few records has been sent, of which the others are being made.
+    fn lose_while_logged(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
+        let lba = self.any_lba_of(scene, pick);
+        let next = lba.0 + self.layout.shape().stripe_blocks().0;
+        self.order = FinishOrder::SlowMemory;
+        for lba in [lba, Lba(next % self.volume_blocks.0)] {
+            self.hand_in(HostOp::Write { fua: pick.chance_pct(50) }, lba, BlockCount(1));
+        }
+        self.hand_in(HostOp::Flush, Lba(0), BlockCount(0));
+        self.pump()?;
+        self.let_pass(300, Self::is_record_under_way)?;
+        self.let_pass(pick.below(4), |_| false)?;
+        self.lose_holder(lba)?;
+        self.let_pass(pick.below(40), |_| false)?;
+        self.cut(true, false, pick)
+    }
+
+    /// A device goes, maybe the last in sync, while a region is marked in which another is rebuilt whose boundary the devices know.
+    fn lose_while_rebuilt(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
+        self.restart_clean(pick)?;
+        if self.is_refused {
+            return Ok(());
+        }
+        // Known to be in use, in a region far away.
+        self.ask_at(HostOp::Write { fua: true }, Lba(self.volume_blocks.0 - 1))?;
+        self.let_pass(WAIT_STEPS, |world| world.controller.is_idle())?;
+        let lba = self.stripes().lba(StripeIndex(pick.below(8)), 0, scene.first_row);
+        self.look_at_states();
+        let Some(target) = self.first_holder(lba).filter(|it| self.may_lose(*it)) else { return Ok(()) };
+        self.lose(target)?;
+        self.bring_back(target, pick)?;
+        self.let_pass(WAIT_STEPS, |world| {
+            let state = world.controller.kept_device_states().nth(target.index());
+            matches!(state, Some(DeviceState::Rebuilding { boundary, .. }) if boundary > MemberLba::ZERO)
+                && world.controller.is_state_kept()
+        })?;
+        self.ask_at(HostOp::Write { fua: pick.chance_pct(50) }, lba)?;
+        self.let_pass(60, Self::is_map_under_way)?;
+        for _ in 0..2 {
+            self.look_at_states();
+            let mut others = (0..self.devices.len() as u16).map(MemberIndex).filter(|it| *it != target);
+            let is_fit = |it: &MemberIndex| is_in_sync(self.states[it.index()]) && self.may_lose(*it);
+            if let Some(member) = others.find(is_fit).filter(|_| !self.has_lost()) {
+                self.lose(member)?;
+            }
+        }
+        self.let_pass(one_of(pick, &[8, 30, 100]), |_| false)?;
+        self.cut(true, false, pick)
+    }
+
+    /// All of a row but one block of data can't be read; then each of its blocks is written.
+    fn lose_row(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
+        let shape = self.layout.shape();
+        let (kept, row) =
+            (pick.below(u64::from(shape.data_strips)) as u16, scene.first_row + pick.below(scene.rows));
+        let units: Vec<StripUnit> = self.stripes().units().collect();
+        for unit in units {
+            let is_kept = matches!(unit, StripUnit::Data { strip, .. } if strip == kept);
+            let place = self.layout.place(scene.first, unit);
+            let holder = self.stripes().holder(place).filter(|_| !is_kept);
+            if let Some(member) = holder {
+                let place = self.devices[member.index()].data.tags.place(place.start.0 + row);
+                self.spoil_place(member, place);
+            }
+        }
+        for strip in (0..shape.data_strips).map(|nth| (kept + nth) % shape.data_strips) {
+            let lba = self.stripes().lba(scene.first, strip, row);
+            self.ask_at(HostOp::Write { fua: pick.chance_pct(30) }, lba)?;
+            self.let_pass(WAIT_STEPS, |world| world.waiting_count() == 0)?;
+        }
+        self.cut(false, false, pick)
+    }
+
+    /// A block is written twice, each time with a record; then the log can't be read on some devices.
+    fn write_over(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
+        let lba = self.any_lba_of(scene, pick);
+        for _ in 0..2 + pick.below(2) {
+            self.ask_at(HostOp::Write { fua: pick.chance_pct(80) }, lba)?;
+            self.let_pass(WAIT_STEPS, |world| world.waiting_count() == 0)?;
+        }
+        self.arm_log_reads(pick);
+        self.cut(true, false, pick)?;
+        self.read_when_served(lba)
+    }
+
+    /// Kept memory with many records of the log is lost before the devices hear of it; it is back as it was when that of the
+    /// next life is lost.
+    fn live_again(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
+        self.set_battery(BatteryState::Good)?;
+        self.let_pass(WAIT_STEPS, |world| world.controller.is_idle())?;
+        for _ in 0..8 + pick.below(16) {
+            let lba = self.any_lba_of(scene, pick);
+            self.ask_at(HostOp::Write { fua: pick.chance_pct(50) }, lba)?;
+            self.let_pass(WAIT_STEPS, |world| world.waiting_count() == 0)?;
+        }
+        self.take_image_of_memory();
+        self.order = self.slow_state();
+        self.set_battery(BatteryState::Failed)?;
+        self.cut(true, false, pick)?;
+        self.ask_for_all(HostOp::Write { fua: true }, scene)?;
+        self.cut(true, false, pick)?;
+        if self.is_refused {
+            return Ok(());
+        }
+        self.let_pass(WAIT_STEPS, |world| world.controller.is_serving())?;
+        self.set_battery(BatteryState::Good)?;
+        self.let_pass(WAIT_STEPS, |world| world.controller.is_idle())?;
+        self.cut(true, false, pick)?;
+        self.ask_for_all(HostOp::Read, scene)
+    }
+
+    /// Starts the array with nothing marked, now and then: the first writes wait until it is known to be in use, and for the marks
+    /// of their regions.
+    fn restart_clean(&mut self, pick: &mut Rng) -> Result<(), Failure> {
+        if !self.can_restart() || pick.chance_pct(40) {
+            return Ok(());
+        }
+        self.stop_and_start(pick)?;
+        if self.is_refused { Ok(()) } else { self.let_pass(WAIT_STEPS, |world| world.controller.is_idle()) }
+    }
+
+    /// The order in which writes of the state take longer than all else.
+    pub(super) const fn slow_state(&self) -> FinishOrder {
+        FinishOrder::SlowState(AreaLayout::TAIL_BYTES / self.config.block_size.bytes())
+    }
+
+    /// Asks for one block.
+    fn ask_at(&mut self, op: HostOp, lba: Lba) -> Result<(), Failure> {
+        self.hand_in(op, lba, BlockCount(1));
+        self.pump()
+    }
+
+    /// Reads a block when the array that was started serves.
+    fn read_when_served(&mut self, lba: Lba) -> Result<(), Failure> {
+        if self.is_refused {
+            return Ok(());
+        }
+        self.let_pass(WAIT_STEPS, |world| world.controller.is_serving())?;
+        self.ask_at(HostOp::Read, lba)?;
+        self.let_pass(WAIT_STEPS, |world| world.waiting_count() == 0)
+    }
+
+    /// Asks for all of the scene's stripes when the array serves, and waits for the answers.
+    fn ask_for_all(&mut self, op: HostOp, scene: Scene) -> Result<(), Failure> {
+        if self.is_refused {
+            return Ok(());
+        }
+        self.let_pass(WAIT_STEPS, |world| world.controller.is_serving())?;
+        let blocks = self.layout.shape().stripe_blocks();
+        for stripe in scene.first.0..scene.first.0 + scene.stripes {
+            self.hand_in(op, Lba(stripe * blocks.0), blocks);
+        }
+        self.pump()?;
+        self.let_pass(WAIT_STEPS, |world| world.waiting_count() == 0)
+    }
+
+    /// True when nothing is under way but what the devices are to know.
+    fn is_all_but_told(&self) -> bool {
+        let end = self.front_blocks();
+        !self.flights.is_empty()
+            && self.flights.iter().all(|it| metadata_written(it.work).is_some_and(|lba| lba < end))
+    }
+
+    /// True while a record is on its way to a device.
+    fn is_record_under_way(&self) -> bool {
+        let end = self.front_blocks();
+        self.flights.iter().any(|it| metadata_written(it.work).is_some_and(|lba| lba >= end))
+    }
+
+    /// Blocks of a metadata area before the log.
+    const fn front_blocks(&self) -> u64 {
+        AreaLayout::FRONT_BYTES / self.config.block_size.bytes()
+    }
+
+    /// The device that holds a block, or its first copy.
+    fn first_holder(&self, lba: Lba) -> Option<MemberIndex> {
+        let (stripe, strip, _) = self.layout.locate(lba);
+        self.stripes().holder(self.layout.place(stripe, StripUnit::Data { strip, copy: 0 }))
+    }
+
+    /// Takes away a device of the scene, where it may be lost.
+    fn lose_unit_of(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
+        self.look_at_states();
+        let victim = self.any_unit_of(scene, pick).filter(|(member, _)| self.may_lose(*member));
+        victim.map_or(Ok(()), |(member, _)| self.lose(member))
+    }
+
+    /// Takes devices away that have no copy of a block, up to so many, until the array has failed.
+    fn lose_some_without(&mut self, lba: Lba, most: usize, pick: &mut Rng) -> Result<(), Failure> {
+        let (stripe, strip, _) = self.layout.locate(lba);
+        let copies = (0..self.layout.shape().copies).map(|copy| StripUnit::Data { strip, copy });
+        let holders: Vec<MemberIndex> = copies
+            .map(|unit| self.layout.place(stripe, unit))
+            .filter_map(|at| self.stripes().holder(at))
+            .collect();
+        let first = pick.below(self.devices.len() as u64) as usize;
+        let round = (0..self.devices.len()).map(|nth| (first + nth) % self.devices.len());
+        let mut lost = 0;
+        for member in round.map(|index| MemberIndex(index as u16)).collect::<Vec<_>>() {
+            self.look_at_states();
+            let is_in_sync = matches!(self.states[member.index()], DeviceState::InSync { .. });
+            if lost < most
+                && is_in_sync
+                && !holders.contains(&member)
+                && !self.has_lost()
+                && self.may_lose(member)
+            {
+                self.lose(member)?;
+                lost += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first block of metadata that is being written.
+fn metadata_written(work: Work) -> Option<u64> {
+    match work {
+        Work::Member(io) if io.area == Area::Metadata && matches!(io.op, MemberOp::Write { .. }) => {
+            Some(io.lba.0)
+        }
+        _ => None,
+    }
+}
