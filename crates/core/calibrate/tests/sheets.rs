@@ -173,7 +173,9 @@ fn entries_of_the_catalogue_say_what_the_table_of_sheets_says() {
         assert!(drive.reliability.sheet_afr_pct.is_some(), "{}: no failure rate", drive.id);
         assert!(drive.reliability.bits_per_read_error.is_some(), "{}: no error rate", drive.id);
     }
+    // bench/catalog-from-sheets.py says why.
     let known = [
+        "micron-9200-max-6400",
         "phison-d205v-122880",
         "samsung-970-pro-1000",
         "seagate-nytro-3332-7680",

@@ -28,7 +28,7 @@ impl Value {
             if factor < 1.0 { (count as f64 * factor).floor() } else { (count as f64 * factor).ceil() }
         };
         match self {
-            Self::Count(count) => Self::Count(whole(*count) as u64),
+            Self::Count(count) => Self::Count(whole(*count).max(1.0) as u64),
             Self::Number(number) => Self::Number(digits(number * factor)),
             Self::Nanos(ns) => Self::Nanos((ns * factor).round()),
             Self::Rate(rate) => Self::Rate(BytesPerSec(digits(rate.0 * factor))),

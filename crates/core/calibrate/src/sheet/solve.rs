@@ -181,7 +181,7 @@ fn solve_programmed(catalog: &Catalog, class: &DriveModel, sheet: &Sheet) -> Res
             solve_transfers(&mut solved, iops, &loads.read);
         }
         solve_read_latency(&mut solved, alone, &loads.read_alone);
-    } else {
+    } else if !is_behind_cap(sheet) {
         place_dies(solved.flash_mut(), sheet);
     }
     match sheet.seq_write {
@@ -319,9 +319,14 @@ fn cap(solved: &mut Solved, sheet: &Sheet) {
     caps.burst = CAP_BURST;
     (caps.read_iops, caps.write_rate) = (sheet.read_iops, sheet.seq_write);
     (caps.write_iops, caps.read_rate) = (sheet.write_iops, sheet.seq_read);
-    if let Some(rate) = sheet.seq_write {
+    if let Some(rate) = sheet.seq_write.filter(|_| !is_behind_cap(sheet)) {
         provide_programs(solved, BytesPerSec(rate.0 * HIDDEN_ROOM));
     }
+}
+
+/// Whether what a cap lets through is a part of an `NVMe` drive of the class, which is whole behind it.
+fn is_behind_cap(sheet: &Sheet) -> bool {
+    sheet.kind == SheetKind::Nvme && sheet.is_capped()
 }
 
 fn solve_reads(solved: &mut Solved, iops: f64, load: &Load) {
