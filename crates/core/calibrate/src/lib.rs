@@ -40,8 +40,8 @@ pub use flash::FlashFound;
 pub use matrix::{Arrivals, CellLatency, HostPacing, MatrixError, MatrixLoad, prefilled, replay_cell};
 pub use modelled::ModelledTarget;
 pub use sheet::{
-    DiskSheet, Recording, Sheet, SheetError, SheetInterface, SheetKind, SheetModel, SheetRow, SheetSeeks,
-    check_sheet, disk_from_sheet, model_from_sheet,
+    DiskSheet, Recording, Sheet, SheetCache, SheetError, SheetFacts, SheetInterface, SheetKind, SheetModel,
+    SheetRow, SheetSeeks, check_sheet, disk_from_sheet, model_from_sheet,
 };
 pub use turning::{TurningFound, Zone};
 

@@ -1,8 +1,8 @@
 //! Models from data sheets: they do what the sheet says, or there is none.
 
 use raidlab_calibrate::{
-    DiskSheet, Recording, Sheet, SheetError, SheetInterface, SheetKind, SheetSeeks, check_sheet,
-    disk_from_sheet, model_from_sheet,
+    DiskSheet, Recording, Sheet, SheetCache, SheetError, SheetFacts, SheetInterface, SheetKind, SheetSeeks,
+    check_sheet, disk_from_sheet, model_from_sheet,
 };
 use raidlab_hardware::{Catalog, DriveKind};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
@@ -28,8 +28,13 @@ fn sheet(
         read_latency: latency_us.map(|[read, _]| NanoSpan::from_micros(read)),
         write_latency: latency_us.map(|[_, write]| NanoSpan::from_micros(write)),
         read_block: ByteCount::from_kib(4),
+        write_block: ByteCount::from_kib(4),
+        unit: None,
+        bits_per_cell: None,
+        slc: None,
         is_measured: false,
         capped: None,
+        facts: SheetFacts::default(),
     }
 }
 
@@ -70,6 +75,116 @@ fn drives_behind_sata_and_sas_are_met_too() {
         interface: ports,
         ..sheet(SheetKind::SasSsd, 3840, [2100.0, 2000.0], [400e3, 90e3], None)
     });
+}
+
+/// A client drive: the sheet's writes are those into the cache, and behind it the drive writes at its sustained rate.
+#[test]
+fn a_drive_with_a_pseudo_slc_cache_writes_as_its_sheet_says_before_and_behind_it() {
+    let client = Sheet {
+        slc: Some(SheetCache {
+            size: ByteCount(100_000_000_000),
+            fixed: ByteCount(6_000_000_000),
+            sustained: BytesPerSec::from_mb_per_s(1500.0),
+        }),
+        ..sheet(SheetKind::Nvme, 2000, [7000.0, 6000.0], [1e6, 1e6], None)
+    };
+    let made = model_from_sheet(&Catalog::builtin(), &client).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(made.rows.len(), 4);
+    let DriveKind::Flash(flash) = &made.model.kind else { panic!("it has a translation layer") };
+    assert!(!flash.buffer.protected && flash.slc.is_some_and(|slc| slc.size().0 == 100_000_000_000));
+    let mut behind = made.model.clone();
+    if let DriveKind::Flash(flash) = &mut behind.kind {
+        flash.slc = None;
+    }
+    behind.sheet.retain(|figure| figure.metric.is_sequential());
+    let rates: Vec<f64> = check_sheet(&behind).iter().map(|row| row.predicted).collect();
+    assert!((rates[1] / 1500.0 - 1.0).abs() < 0.03, "{rates:?} MB/s");
+    let more = Sheet { slc: client.slc.map(|slc| SheetCache { size: ByteCount(3 << 40), ..slc }), ..client };
+    assert!(matches!(model_from_sheet(&Catalog::builtin(), &more), Err(SheetError::Figure { .. })));
+}
+
+/// What else a sheet says stands in the entry, which is like its class and says no more than what differs.
+#[test]
+fn an_entry_is_short_and_has_facts_sources_and_ranges() {
+    let facts = SheetFacts {
+        source: Some("data sheet: Mine".into()),
+        year: Some(2022),
+        writes_a_day: Some(1.0),
+        active_watts: Some(18.0),
+        mtbf_hours: Some(2e6),
+        bits_per_read_error: Some(1e17),
+        estimated: vec!["read-iops".into(), "read-errors".into()],
+        at_most: vec!["seq-write".into()],
+        ..SheetFacts::default()
+    };
+    let mine =
+        Sheet { facts, ..sheet(SheetKind::Nvme, 7680, [6500.0, 3500.0], [900e3, 150e3], Some([80, 15])) };
+    let made = model_from_sheet(&Catalog::builtin(), &mine).unwrap_or_else(|error| panic!("{error}"));
+    assert!(made.entry.lines().filter(|line| !line.is_empty()).count() < 50, "{}", made.entry);
+    assert!(made.entry.contains("like = \"generic-nvme\""));
+    let model = &made.model;
+    assert_eq!((model.capacity.0, model.year), (15_002_931_888, Some(2022)));
+    let known = &model.reliability;
+    assert_eq!(known.rated_writes, Some(ByteCount(14_020_000_000_000_000)));
+    assert_eq!(known.sheet_afr_pct.map(|afr| afr.value), Some(0.44));
+    assert_eq!(known.bits_per_read_error.map(|bits| (bits.low, bits.high)), Some((1e16, 1e18)));
+    let figure = |key: &str| model.sources.iter().find(|figure| figure.key == key).expect("it is there");
+    assert_eq!(figure("capacity_sectors").source, "data sheet: Mine");
+    assert_eq!(figure("sheet.random_read").low.as_deref(), Some("765000"));
+    assert_eq!(figure("sheet.seq_write").low.as_deref(), Some("2625 MB/s"));
+    for figure in model.sources.iter().filter(|figure| figure.source.starts_with("fitted:")) {
+        assert!(figure.low.is_some() && figure.high.is_some(), "{figure:?}");
+    }
+}
+
+/// The entries that bench/catalog-from-sheets.py makes say what its table says, and none of its rows is forgotten.
+#[test]
+fn entries_of_the_catalogue_say_what_the_table_of_sheets_says() {
+    let table = include_str!("../../../../validation/drive-sheets.tsv");
+    let catalog = Catalog::builtin();
+    let mut lines = table.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let header = lines.next().expect("a header");
+    let columns = [
+        ("seq_read_mb_s", "seq_read"),
+        ("seq_write_mb_s", "seq_write"),
+        ("read_iops", "random_read"),
+        ("write_iops", "random_write"),
+        ("read_latency_us", "read_latency"),
+        ("write_latency_us", "write_latency"),
+    ];
+    let (mut entries, mut without) = (0, Vec::new());
+    for row in lines {
+        let cell = |name: &str| row[header.iter().position(|column| *column == name).expect("a column")];
+        let Ok(drive) = catalog.drive(cell("id")) else {
+            without.push(cell("id"));
+            continue;
+        };
+        entries += 1;
+        assert_eq!(drive.year.map(|year| year.to_string()).as_deref(), Some(cell("year")), "{}", drive.id);
+        let tb: f64 = cell("capacity").trim_end_matches(['T', 'G', 'B']).parse().expect("a size");
+        let bytes = if cell("capacity").ends_with("GB") { tb * 1e9 } else { tb * 1e12 };
+        assert!((drive.capacity.bytes().0 as f64 / bytes - 1.0).abs() < 2e-3, "{}", drive.id);
+        for (column, key) in columns {
+            let Ok(given) = cell(column).parse::<f64>() else { continue };
+            let figure = drive.sheet.iter().find(|figure| figure.metric.key() == key);
+            let is_left_out = !drive.is_flash() && key == "seq_write";
+            assert!(is_left_out || figure.is_some_and(|figure| figure.value == given), "{}: {key}", drive.id);
+        }
+        assert!(drive.reliability.sheet_afr_pct.is_some(), "{}: no failure rate", drive.id);
+        assert!(drive.reliability.bits_per_read_error.is_some(), "{}: no error rate", drive.id);
+    }
+    // bench/catalog-from-sheets.py says why.
+    let known = [
+        "micron-9200-max-6400",
+        "phison-d205v-122880",
+        "samsung-970-pro-1000",
+        "seagate-nytro-3332-7680",
+        "seagate-exos-x24-24000",
+        "seagate-exos-2x18-sata-18000",
+        "toshiba-ma11-28000",
+    ];
+    assert!(without.iter().all(|id| known.contains(id)), "rows without an entry: {without:?}");
+    assert!(entries >= 60, "{entries} entries");
 }
 
 #[test]
@@ -125,6 +240,32 @@ fn drives_of_the_catalogue_do_what_their_sheets_say() {
     }
 }
 
+/// All of them, as `raidlab catalog check` does it.
+#[test]
+#[ignore = "takes a minute"]
+fn all_drives_of_the_catalogue_do_what_their_sheets_say() {
+    let catalog = Catalog::builtin();
+    let (mut drives, mut errors, mut missed) = (0, Vec::new(), Vec::new());
+    for drive in catalog.drives().filter(|drive| !drive.sheet.is_empty()) {
+        drives += 1;
+        for row in check_sheet(drive) {
+            let metric = row.figure.metric;
+            errors.push((metric.is_time(), row.error_pct().abs()));
+            if !row.is_met() {
+                missed.push(format!("{} {}: {:+.1} %", drive.id, metric.name(), row.error_pct()));
+            }
+        }
+    }
+    errors.sort_by(|a: &(bool, f64), b| a.1.total_cmp(&b.1));
+    let worst = |times| {
+        errors.iter().filter(|(is_time, _)| *is_time == times).map(|(_, error)| *error).fold(0.0, f64::max)
+    };
+    let half = errors[errors.len() / 2].1;
+    println!("{drives} drives, {} figures: half within {half:.2} %", errors.len());
+    println!("rates within {:.1} %, times within {:.1} %", worst(false), worst(true));
+    assert!(missed.is_empty(), "{missed:#?}");
+}
+
 /// A model that is not the drive of the sheet is found out, in each of its figures.
 #[test]
 fn another_drive_does_not_do_what_the_sheet_says() {
@@ -154,6 +295,7 @@ fn disk(capacity_tb: u64) -> DiskSheet {
         physical_sector: None,
         has_two_arms: false,
         recording: Recording::Conventional,
+        facts: SheetFacts::default(),
     }
 }
 
@@ -202,7 +344,11 @@ fn a_disk_does_what_its_sheet_says() {
         for row in &made.rows {
             assert!(row.error_pct().abs() <= 3.0, "{row:?}");
         }
-        assert_eq!(made.model.capacity.0, sheet.capacity.0 / 512 / 16 * 16);
+        let more = made.model.capacity.bytes().0 as f64 / sheet.capacity.0 as f64;
+        assert!(
+            (1.0..1.001).contains(&more) && made.model.capacity.0.is_multiple_of(8),
+            "{more} of its capacity"
+        );
     }
 }
 

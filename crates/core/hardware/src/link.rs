@@ -146,6 +146,14 @@ impl Server {
         self.serve(now, span).max(ready + span)
     }
 
+    /// Takes on work of length `span` at `now` as a bucket with tokens for work of `burst` does: it has passed at once while there
+    /// are tokens, and from then on in the order it is asked, at the resource's rate.
+    #[inline]
+    pub fn serve_within_burst(&mut self, now: Nanos, span: NanoSpan, burst: NanoSpan) -> Nanos {
+        let end = self.serve(now, span);
+        Nanos(end.0.saturating_sub(burst.0)).max(now)
+    }
+
     /// When everything taken on so far ends; in the past for an idle server.
     #[inline]
     pub fn busy_until(&self) -> Nanos {
@@ -172,6 +180,19 @@ mod tests {
             assert_eq!(server.serve(Nanos(now), NanoSpan(span)), Nanos(end), "at {now}");
             assert_eq!(server.busy_until(), Nanos(end));
         }
+    }
+
+    #[test]
+    fn a_bucket_lets_a_burst_pass_and_holds_the_rate_after_it() {
+        let mut bucket = Server::default();
+        let ends: Vec<u64> =
+            (0..5).map(|_| bucket.serve_within_burst(Nanos(100), NanoSpan(10), NanoSpan(30)).0).collect();
+        assert_eq!(ends, [100, 100, 100, 110, 120]);
+        assert_eq!(
+            bucket.serve_within_burst(Nanos(200), NanoSpan(10), NanoSpan(30)),
+            Nanos(200),
+            "full again"
+        );
     }
 
     #[test]

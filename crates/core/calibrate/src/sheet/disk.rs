@@ -16,16 +16,15 @@
 
 use super::bench::{Load, run};
 use super::check::SheetRow;
-use super::entry::sheet_table;
-use super::{SheetError, SheetInterface, SheetModel, reproduced};
+use super::facts::{SheetFacts, Spread, Trust};
+use super::like::{LikeEntry, Value};
+use super::{SheetError, SheetInterface, SheetModel, reproduced, sectors};
 use raidlab_hardware::{
-    Catalog, CatalogChange, DriveKind, DriveModel, HardDriveModel, MechanicsModel, SeekAnchors,
-    SheetConditions, SheetFigure, SheetMetric,
+    Catalog, DriveKind, DriveModel, HardDriveModel, MechanicsModel, SeekAnchors, SheetConditions,
+    SheetFigure, SheetMetric,
 };
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use std::fmt::Write;
-
-const GIVEN: &str = "data sheet: as given";
 
 /// Steps in looking for a figure, and how near is near enough.
 const SEARCHES: usize = 14;
@@ -91,6 +90,8 @@ pub struct DiskSheet {
     pub has_two_arms: bool,
     /// How tracks lie.
     pub recording: Recording,
+    /// What else the sheet says.
+    pub facts: SheetFacts,
 }
 
 /// Solves for the inside of the drive that `sheet` tells of.
@@ -99,8 +100,7 @@ pub struct DiskSheet {
 /// [`SheetError`] for a sheet that can't be, or that no drive of its class meets within 3 %.
 pub fn disk_from_sheet(catalog: &Catalog, sheet: &DiskSheet) -> Result<SheetModel, SheetError> {
     check(sheet)?;
-    let mut draft = Draft::new(sheet);
-    draft.figures = figures(sheet);
+    let mut draft = Draft::new(sheet)?;
     draft.solve(catalog)?;
     let (model, entry) = draft.finished(catalog)?;
     reproduced(model, entry)
@@ -115,7 +115,7 @@ fn class(rpm: u32) -> &'static str {
 }
 
 /// The figures that the entry is held against.
-fn figures(sheet: &DiskSheet) -> Vec<SheetFigure> {
+fn figures(sheet: &DiskSheet) -> Vec<(SheetFigure, Option<Spread>)> {
     let arms = if sheet.has_two_arms { 2 } else { 1 };
     let at = |block, iodepth, read_pct, streams, write_cache| SheetConditions {
         block: ByteCount(block),
@@ -132,40 +132,40 @@ fn figures(sheet: &DiskSheet) -> Vec<SheetFigure> {
     let [reads, writes] = [100, 0].map(|pct| at(4096, sheet.iops_depth, pct, 1, Some(false)));
     let alone = at(512, 1, 100, 1, None);
     let rows = [
-        (SheetMetric::SeqRead, sheet.seq_read.map(mb_per_s), stream),
-        (SheetMetric::SeqReadInner, sheet.seq_inner.map(mb_per_s), stream),
-        (SheetMetric::RandomRead, sheet.read_iops, reads),
-        (SheetMetric::RandomWrite, sheet.write_iops, writes),
-        (SheetMetric::SeekRead, sheet.seeks.read.map(us), alone),
+        (SheetMetric::SeqRead, "seq-read", sheet.seq_read.map(mb_per_s), stream),
+        (SheetMetric::SeqReadInner, "seq-inner", sheet.seq_inner.map(mb_per_s), stream),
+        (SheetMetric::RandomRead, "read-iops", sheet.read_iops, reads),
+        (SheetMetric::RandomWrite, "write-iops", sheet.write_iops, writes),
+        (SheetMetric::SeekRead, "seek-read", sheet.seeks.read.map(us), alone),
     ];
-    let figure = |(metric, value, conditions): (SheetMetric, Option<f64>, SheetConditions)| {
-        Some(SheetFigure { metric, value: value?, conditions, source: GIVEN.to_owned() })
+    let figure = |(metric, name, value, conditions): (SheetMetric, &str, Option<f64>, SheetConditions)| {
+        let (source, spread) = sheet.facts.trust(name);
+        Some((SheetFigure { metric, value: value?, conditions, source }, spread))
     };
     rows.into_iter().filter_map(figure).collect()
 }
 
-/// The class with what is known so far, as changes of its text.
+/// The entry with what is known so far.
 struct Draft<'a> {
     sheet: &'a DiskSheet,
     class: &'static str,
-    changes: Vec<(&'static str, String, Option<String>)>,
-    figures: Vec<SheetFigure>,
+    entry: LikeEntry,
+    figures: Vec<(SheetFigure, Option<Spread>)>,
+}
+
+/// Something of the class that is in proportion to what the sheet says.
+fn assumed(text: &str) -> Trust {
+    (format!("estimated: {text}"), Some(Spread::LAYOUT))
 }
 
 impl<'a> Draft<'a> {
-    fn new(sheet: &'a DiskSheet) -> Self {
+    fn new(sheet: &'a DiskSheet) -> Result<Self, SheetError> {
         let class = class(sheet.rpm.unwrap_or(7200));
-        let changes = vec![("id", sheet.id.clone(), None), ("name", sheet.name.clone(), None)];
-        Self { sheet, class, changes, figures: Vec::new() }
-    }
-
-    fn set(&mut self, key: &'static str, value: &impl ToString, source: &str) {
-        self.changes.retain(|(known, ..)| *known != key);
-        self.changes.push((key, value.to_string(), Some(source.to_owned())));
-    }
-
-    fn set_time(&mut self, key: &'static str, ns: f64, source: &str) {
-        self.set(key, &format!("{} ns", ns.round()), source);
+        let names = (sheet.id.as_str(), sheet.name.as_str());
+        let mut entry =
+            LikeEntry::new(names, class, &sheet.facts, sheet.capacity, disk_sectors(sheet.capacity))?;
+        entry.add_tables(&tables(sheet));
+        Ok(Self { sheet, class, entry, figures: figures(sheet) })
     }
 
     fn solve(&mut self, catalog: &Catalog) -> Result<(), SheetError> {
@@ -173,27 +173,33 @@ impl<'a> Draft<'a> {
         self.set_given(&class);
         let (inside, mechanics) = inside(&class);
         let seeks = Seeks::of(self.sheet, mechanics.0, mechanics.1);
-        let source = if self.sheet.seeks == SheetSeeks::default() { None } else { Some(GIVEN) };
-        self.set_seeks(&seeks, source);
-        if let Some(iops) = self.sheet.read_iops {
-            let source =
-                format!("fitted: to {iops} random reads a second at depth {}", self.sheet.iops_depth);
+        if self.sheet.seeks != SheetSeeks::default() {
+            self.set_seeks(&seeks, None);
+        }
+        let fitted = |name: &str, iops: f64, what: &str| {
+            self.sheet
+                .facts
+                .fitted(name, &format!("{iops} random {what} a second at depth {}", self.sheet.iops_depth))
+        };
+        let reads = self.sheet.read_iops.map(|iops| fitted("read-iops", iops, "reads"));
+        let writes = self.sheet.write_iops.map(|iops| fitted("write-iops", iops, "writes"));
+        if let Some(trust) = reads {
             if self.sheet.seeks.read.is_none() {
                 self.search(catalog, SheetMetric::RandomRead, (0.25, 4.0), |draft, factor| {
-                    draft.set_seeks(&seeks.times(factor), Some(&source));
+                    draft.set_seeks(&seeks.times(factor), Some(&trust));
                 })?;
             } else {
                 self.search(catalog, SheetMetric::RandomRead, (0.0005, 1.0), |draft, weight| {
-                    draft.set("firmware.age_weight", &digits(weight), &source);
+                    let weight = (weight * 1e5).round() / 1e5;
+                    draft.entry.set("firmware.age_weight", Value::Number(weight), trust.clone());
                 })?;
             }
         }
-        if let Some(iops) = self.sheet.write_iops {
-            let source =
-                format!("fitted: to {iops} random writes a second at depth {}", self.sheet.iops_depth);
+        if let Some(trust) = writes {
             let most = f64::from(inside.buffer.write_extents) * 16.0;
             self.search(catalog, SheetMetric::RandomWrite, (most, 1.0), |draft, extents| {
-                draft.set("buffer.write_extents", &extents.round().max(1.0), &source);
+                let extents = Value::Count(extents.round().max(1.0) as u64);
+                draft.entry.set("buffer.write_extents", extents, trust.clone());
             })?;
         }
         Ok(())
@@ -202,71 +208,77 @@ impl<'a> Draft<'a> {
     /// What the sheet says of the entry's own figures.
     fn set_given(&mut self, class: &DriveModel) {
         let sheet = self.sheet;
+        let (facts, entry) = (&sheet.facts, &mut self.entry);
         let arms = if sheet.has_two_arms { 2.0 } else { 1.0 };
-        self.set("capacity_sectors", &(sheet.capacity.0 / 512 / 16 * 16), GIVEN);
         if let Some(rpm) = sheet.rpm {
-            self.set("mechanics.rpm", &rpm, GIVEN);
+            entry.set("mechanics.rpm", Value::Count(rpm.into()), (facts.trust("rpm").0, None));
         }
-        let sides = heads(sheet, class);
-        self.set("mechanics.heads", &sides.0, sides.1);
+        let (heads, trust) = heads(sheet, class);
+        entry.set("mechanics.heads", Value::Count(heads.into()), trust);
         let (inside, _) = inside(class);
         let Some(usual) = inside.mechanics.data_sheet() else { return };
         let outer = sheet.seq_read.unwrap_or(BytesPerSec(usual.outer_rate.0 * arms)).0 / arms;
         let ratio = usual.inner_rate.0 / usual.outer_rate.0;
-        let rate = |rate: f64| format!("{} B/s", rate.round());
+        let rate = |rate: f64| Value::Rate(BytesPerSec(rate.round()));
         if sheet.seq_read.is_some() {
-            self.set("mechanics.outer_rate", &rate(outer), GIVEN);
+            entry.set("mechanics.outer_rate", rate(outer), facts.trust("seq-read"));
         }
         match sheet.seq_inner {
-            Some(inner) => self.set("mechanics.inner_rate", &rate(inner.0 / arms), GIVEN),
+            Some(inner) => entry.set("mechanics.inner_rate", rate(inner.0 / arms), facts.trust("seq-inner")),
             None if sheet.seq_read.is_some() => {
-                let source = "estimated: it stands to the outer rate as in the class";
-                self.set("mechanics.inner_rate", &rate(outer * ratio), source);
+                let (text, _) = assumed("it stands to the outer rate as in the class");
+                let near = Some(Spread { low: 0.85, high: 1.15 });
+                entry.set("mechanics.inner_rate", rate(outer * ratio), (text, near));
             }
             None => {}
         }
         if let Some(cache) = sheet.cache {
             let of_arm = cache.0 / arms as u64;
-            self.set("buffer.size", &format!("{of_arm} B"), GIVEN);
-            let half = "estimated: half of the memory, the other half stays with the readers";
-            self.set("write_cache.size", &format!("{} B", of_arm / 2), half);
-            self.set(
-                "write_cache.run",
-                &format!("{} B", (of_arm / 8).min(2 << 20)),
-                "estimated: about a track",
-            );
+            entry.set("buffer.size", Value::Size(ByteCount(of_arm)), (facts.trust("cache").0, None));
+            let half = assumed("half of the memory, the other half stays with the readers");
+            entry.set("write_cache.size", Value::Size(ByteCount(of_arm / 2)), half);
+            let run = ByteCount((of_arm / 8).min(2 << 20));
+            entry.set("write_cache.run", Value::Size(run), assumed("about a track"));
         }
         if let Some(sector) = sheet.physical_sector {
-            self.set("physical_sector", &format!("{} B", sector.0), GIVEN);
+            entry.set("physical_sector", Value::Size(sector), (facts.trust("sector").0, None));
         }
         if let Some(interface) = &sheet.interface {
             let bus = interface.link.split(['-', '.']).next().unwrap_or("").to_uppercase();
-            self.changes.push(("bus", bus, None));
-            self.changes.push(("interface.link", interface.link.clone(), None));
+            if bus == "SATA" {
+                let queue = "data sheet: Serial ATA, native command queuing: 32 commands".to_owned();
+                entry.set("firmware.queue_depth", Value::Count(32), (queue, None));
+            }
+            entry.set_plain("bus", format!("\"{bus}\""));
+            entry.set_plain("interface.link", format!("\"{}\"", interface.link));
         }
     }
 
-    fn set_seeks(&mut self, seeks: &Seeks, source: Option<&str>) {
-        let Some(source) = source else { return };
-        let assumed = "estimated: in proportion to the class's seeks";
-        let given = |is_given: bool| if is_given { GIVEN } else { assumed };
+    /// Sets the seeks; `average` speaks for the average ones where the sheet does not give them.
+    fn set_seeks(&mut self, seeks: &Seeks, average: Option<&Trust>) {
+        let in_proportion = assumed("in proportion to the class's seeks");
         let sheet = self.sheet.seeks;
-        let average = |is_given: bool| {
-            if is_given {
-                GIVEN
-            } else if source == GIVEN {
-                assumed
-            } else {
-                source
-            }
+        let facts = &self.sheet.facts;
+        let given = |span: Option<NanoSpan>, name| match span {
+            Some(_) => facts.trust(name),
+            None => in_proportion.clone(),
+        };
+        let average = |span: Option<NanoSpan>, name| match (span, average) {
+            (None, Some(trust)) => trust.clone(),
+            _ => given(span, name),
         };
         let [read, write] = [seeks.read, seeks.write];
-        self.set_time("mechanics.seek_read.single_track", read[0], given(sheet.track.is_some()));
-        self.set_time("mechanics.seek_read.average", read[1], average(sheet.read.is_some()));
-        self.set_time("mechanics.seek_read.full_stroke", read[2], given(sheet.full.is_some()));
-        self.set_time("mechanics.seek_write.single_track", write[0], assumed);
-        self.set_time("mechanics.seek_write.average", write[1], average(sheet.write.is_some()));
-        self.set_time("mechanics.seek_write.full_stroke", write[2], assumed);
+        let times = [
+            ("mechanics.seek_read.single_track", read[0], given(sheet.track, "seek-track")),
+            ("mechanics.seek_read.average", read[1], average(sheet.read, "seek-read")),
+            ("mechanics.seek_read.full_stroke", read[2], given(sheet.full, "seek-full")),
+            ("mechanics.seek_write.single_track", write[0], in_proportion.clone()),
+            ("mechanics.seek_write.average", write[1], average(sheet.write, "seek-write")),
+            ("mechanics.seek_write.full_stroke", write[2], in_proportion.clone()),
+        ];
+        for (key, ns, trust) in times {
+            self.entry.set(key, Value::Nanos(ns), trust);
+        }
     }
 
     /// Looks between the value that makes most of `metric` and the one that makes least, in logarithms.
@@ -277,7 +289,8 @@ impl<'a> Draft<'a> {
         (most, least): (f64, f64),
         mut set: impl FnMut(&mut Self, f64),
     ) -> Result<(), SheetError> {
-        let Some(figure) = self.figures.iter().find(|figure| figure.metric == metric).cloned() else {
+        let Some((figure, _)) = self.figures.iter().find(|(figure, _)| figure.metric == metric).cloned()
+        else {
             return Ok(());
         };
         let (mut high, mut low) = (most.ln(), least.ln());
@@ -299,54 +312,53 @@ impl<'a> Draft<'a> {
 
     /// The model and its entry as they stand.
     fn finished(&self, catalog: &Catalog) -> Result<(DriveModel, String), SheetError> {
-        let mut text = Catalog::text_of(self.class)?.to_owned();
-        for (key, value, source) in &self.changes {
-            let change = CatalogChange {
-                entry: self.class.to_owned(),
-                key: (*key).to_owned(),
-                value: value.clone(),
-                source: source.clone(),
-            };
-            text = change.applied_to("the entry", &text)?;
-        }
-        text += &self.tables();
-        text += &sheet_table(&self.figures);
-        let mut with_entry = catalog.clone();
-        with_entry.add("the entry", &text)?;
-        Ok((with_entry.drive(&self.sheet.id)?.clone(), text))
+        self.entry.read(catalog, &self.figures)
     }
+}
 
-    /// What the class has no table for.
-    fn tables(&self) -> String {
-        let mut text = String::new();
-        // Writing to text can't fail.
-        if self.sheet.has_two_arms {
-            let is_sas =
-                self.sheet.interface.as_ref().is_none_or(|interface| interface.link.starts_with("sas"));
-            let units = if is_sas { 2 } else { 1 };
-            let source =
-                "estimated: SAS drives show a unit for each arm, SATA drives one (Seagate, Exos 2X FAQ)";
-            let _ = write!(
-                text,
-                "\n[actuators]\ncount = {{ value = 2, source = \"{GIVEN}\" }}\nlogical_units = {{ value = {units}, source = \"{source}\" }}\n"
-            );
-        }
-        match self.sheet.recording {
-            Recording::Conventional => {}
-            Recording::ShingledByDrive => {
-                let smr = Catalog::text_of("generic-smr-8tb").unwrap_or_default();
-                let sources = smr.lines().find_map(|line| line.strip_prefix("skylight = "));
-                let table = smr.split_once("[shingles]").map_or("", |(_, rest)| rest);
-                let table = &table[..table.find("\n[").unwrap_or(table.len())];
-                let named = table.replace("\"skylight\"", sources.unwrap_or("\"usual\""));
-                let _ = write!(text, "\n[shingles]{named}");
-            }
-            Recording::ShingledByHost => {
-                text += "\n[shingles]\nmanaged_by = \"host\"\nzone = { value = \"256 MiB\", source = \"estimated: what host-managed drives have\" }\n";
-            }
-        }
-        text
+/// Sectors of a disk that is sold as one of `capacity`: above 8 TB the next multiple of 2^21, by SFF-8447.
+fn disk_sectors(capacity: ByteCount) -> u64 {
+    const STEP: u64 = 1 << 21;
+    if capacity.0 > 8_000_000_000_000 {
+        (capacity.0 / 512).div_ceil(STEP) * STEP
+    } else {
+        sectors(capacity) / 8 * 8
     }
+}
+
+/// What the class has no table for.
+fn tables(sheet: &DiskSheet) -> String {
+    let mut text = String::new();
+    // Writing to text can't fail.
+    if sheet.has_two_arms {
+        let is_sas = sheet.interface.as_ref().is_none_or(|interface| interface.link.starts_with("sas"));
+        let units = if is_sas { 2 } else { 1 };
+        let (given, _) = sheet.facts.trust("actuators");
+        let source = "estimated: SAS drives show a unit for each arm, SATA drives one (Seagate, Exos 2X FAQ)";
+        let _ = write!(
+            text,
+            "\n[actuators]\ncount = {{ value = 2, source = \"{given}\" }}\nlogical_units = {{ value = {units}, source = \"{source}\" }}\n"
+        );
+    }
+    match sheet.recording {
+        Recording::Conventional => {}
+        Recording::ShingledByDrive => {
+            let smr = Catalog::text_of("generic-smr-8tb").unwrap_or_default();
+            let source = |name: &str| {
+                let text = smr.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));
+                text.unwrap_or("\"estimated: as others of the kind\"")
+            };
+            let table = smr.split_once("[shingles]").map_or("", |(_, rest)| rest);
+            let table = &table[..table.find("\n[").unwrap_or(table.len())];
+            let named =
+                table.replace("\"skylight\"", source("skylight")).replace("\"usual\"", source("usual"));
+            let _ = write!(text, "\n[shingles]{named}");
+        }
+        Recording::ShingledByHost => {
+            text += "\n[shingles]\nmanaged_by = \"host\"\nzone = { value = \"256 MiB\", source = \"estimated: what host-managed drives have\" }\n";
+        }
+    }
+    text
 }
 
 /// Seek times in nanoseconds: single track, average, full stroke.
@@ -400,25 +412,20 @@ fn inside(class: &DriveModel) -> (&HardDriveModel, (SeekAnchors, SeekAnchors)) {
     (inside, (sheet.seek_read, sheet.seek_write))
 }
 
-/// Sides of platters, and where they are from; of two arms each has half.
-fn heads(sheet: &DiskSheet, class: &DriveModel) -> (u32, &'static str) {
+/// Sides of platters, and what speaks for them; of two arms each has half.
+fn heads(sheet: &DiskSheet, class: &DriveModel) -> (u32, Trust) {
     let arms = if sheet.has_two_arms { 2 } else { 1 };
     if let Some(heads) = sheet.heads {
-        return (heads.div_ceil(arms), GIVEN);
+        return (heads.div_ceil(arms), (sheet.facts.trust("heads").0, None));
     }
     let (inside, _) = inside(class);
     let usual = inside.mechanics.data_sheet().map_or(1, |mechanics| mechanics.heads);
     let of_one_side = class.capacity.bytes().0 / u64::from(usual);
     let sides = sheet.capacity.0.div_ceil(of_one_side).clamp(1, 64) as u32;
-    (sides.div_ceil(arms), "estimated: as many sides as in the class hold this much")
-}
-
-fn digits(value: f64) -> String {
-    format!("{value:.5}")
+    (sides.div_ceil(arms), assumed("as many sides as in the class hold this much"))
 }
 
 fn check(sheet: &DiskSheet) -> Result<(), SheetError> {
-    super::check_names(&sheet.id, &sheet.name)?;
     let wrong = |figure, value: String, reason| Err(SheetError::Figure { figure, value, reason });
     if !(10_000_000_000..=200_000_000_000_000).contains(&sheet.capacity.0) {
         return wrong("a capacity", sheet.capacity.to_string(), "of a disk it is from 10 GB to 200 TB");

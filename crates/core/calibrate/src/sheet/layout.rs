@@ -22,6 +22,12 @@ pub(super) const SOURCE: &str = "estimated: in proportion to reads a second time
 /// Commands inside the drive, for each read that it works on at once.
 const COMMANDS: f64 = 2.5;
 
+/// The most of them: what a queue pair or a few hold.
+const COMMANDS_MAX: f64 = 4096.0;
+
+/// Programs for each one of parity, at most.
+const PARITY_EVERY_MAX: u32 = 63;
+
 /// Share of a read's time on the channel, and how busy the channels are at the limit.
 const CHANNEL_SHARE: f64 = 0.35;
 const CHANNEL_BUSY: f64 = 0.92;
@@ -48,7 +54,7 @@ const CODE_WORD: ByteCount = ByteCount(4096);
 pub(super) fn lay_out(flash: &mut FlashModel, iops: f64, alone: NanoSpan, seq_write: Option<BytesPerSec>) {
     let at_once = iops * alone.as_secs_f64();
     let (front, cells) = (&mut flash.front, &mut flash.cells);
-    front.queue_depth = (at_once * COMMANDS).ceil().clamp(8.0, f64::from(front.queue_depth)) as u32;
+    front.queue_depth = (at_once * COMMANDS).ceil().clamp(8.0, COMMANDS_MAX) as u32;
     front.read_command = NanoSpan((f64::from(front.cores) / iops * 1e9 * FIRMWARE_SHARE) as u64);
     cells.channels = (at_once * CHANNEL_SHARE / CHANNEL_BUSY).round().clamp(1.0, 512.0) as u32;
     cells.planes = 1;
@@ -71,7 +77,7 @@ fn place_dies(cells: &mut CellModel, per_channel: u32) {
     cells.dies_per_channel = per_channel;
     let dies = cells.dies();
     cells.programs_at_once = (f64::from(dies) * PROGRAMMING_SHARE).round().clamp(1.0, 1024.0) as u32;
-    cells.parity_every = (dies - 1).min(cells.parity_every);
+    cells.parity_every = (dies - 1).min(PARITY_EVERY_MAX);
 }
 
 /// Time that a short read takes the channel.

@@ -25,11 +25,15 @@ mod bench;
 mod check;
 mod disk;
 mod entry;
+mod facts;
 mod layout;
+mod like;
+mod slc;
 mod solve;
 
 pub use check::{SheetRow, check_sheet};
 pub use disk::{DiskSheet, Recording, SheetSeeks, disk_from_sheet};
+pub use facts::SheetFacts;
 
 use raidlab_hardware::{Catalog, CatalogError, DriveModel};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
@@ -87,7 +91,7 @@ pub struct Sheet {
     pub seq_write: Option<BytesPerSec>,
     /// Reads at random a second.
     pub read_iops: Option<f64>,
-    /// Writes of 4 KiB at random a second, in the steady state.
+    /// Writes at random a second, in the steady state; of a drive with a pseudo-SLC cache those into it.
     pub write_iops: Option<f64>,
     /// Typical time of a read at random, alone.
     pub read_latency: Option<NanoSpan>,
@@ -95,10 +99,31 @@ pub struct Sheet {
     pub write_latency: Option<NanoSpan>,
     /// Length of the reads at random.
     pub read_block: ByteCount,
+    /// Length of the writes at random.
+    pub write_block: ByteCount,
+    /// Unit of the map, if not that of the class.
+    pub unit: Option<ByteCount>,
+    /// Bits in a cell, if not those of the class.
+    pub bits_per_cell: Option<u32>,
+    /// Its pseudo-SLC cache, if it has one.
+    pub slc: Option<SheetCache>,
     /// The figures are limits measured on a drive that was written once in sequence.
     pub is_measured: bool,
     /// The rates are caps that a hypervisor sets. None: they are if they were measured and are rounder than a measured limit is.
     pub capped: Option<bool>,
+    /// What else the sheet says.
+    pub facts: SheetFacts,
+}
+
+/// A pseudo-SLC cache. The sheet's rates of writing are those into it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SheetCache {
+    /// Data that it takes on an empty drive.
+    pub size: ByteCount,
+    /// Of these what it always has room for.
+    pub fixed: ByteCount,
+    /// Writing in sequence past it.
+    pub sustained: BytesPerSec,
 }
 
 impl Sheet {
@@ -162,11 +187,18 @@ pub fn model_from_sheet(catalog: &Catalog, sheet: &Sheet) -> Result<SheetModel, 
     check(sheet)?;
     let class = catalog.drive(sheet.kind.class())?;
     let solved = solve::solve(catalog, class, sheet)?;
-    let entry = entry::write(sheet, &solved)?;
-    let mut with_entry = catalog.clone();
-    with_entry.add("the entry", &entry)?;
-    let model = with_entry.drive(&sheet.id)?.clone();
+    let (model, entry) = entry::write(catalog, class, sheet, &solved)?;
     reproduced(model, entry)
+}
+
+/// Sectors of 512 bytes of a drive that is sold as one of `capacity`: those of its gigabytes by IDEMA LBA1-03, or, of what is no
+/// whole number of gigabytes, the bytes themselves.
+fn sectors(capacity: ByteCount) -> u64 {
+    const GB: u64 = 1_000_000_000;
+    match capacity.0 / GB {
+        gb @ 50.. if capacity.0.is_multiple_of(GB) => 97_696_368 + 1_953_504 * (gb - 50),
+        _ => capacity.0 / 512,
+    }
 }
 
 /// The model with its entry, if it does what the entry's sheet says.
@@ -194,6 +226,18 @@ fn check_names(id: &str, name: &str) -> Result<(), SheetError> {
     Ok(())
 }
 
+fn check_cache(cache: &SheetCache, capacity: ByteCount) -> Result<(), SheetError> {
+    let wrong = |figure, value: String, reason| Err(SheetError::Figure { figure, value, reason });
+    if !(1 << 30..=capacity.0).contains(&cache.size.0) || cache.fixed > cache.size {
+        let reason = "it is from 1 GiB to the capacity, and its fixed part no more than all of it";
+        return wrong("a pseudo-SLC cache", format!("{}, {} of them fixed", cache.size, cache.fixed), reason);
+    }
+    if cache.sustained.0 < 1e6 {
+        return wrong("a rate past the cache", cache.sustained.to_string(), "it is 1 MB/s at least");
+    }
+    Ok(())
+}
+
 fn check(sheet: &Sheet) -> Result<(), SheetError> {
     let wrong = |figure, value: String, reason| Err(SheetError::Figure { figure, value, reason });
     check_names(&sheet.id, &sheet.name)?;
@@ -217,9 +261,15 @@ fn check(sheet: &Sheet) -> Result<(), SheetError> {
             return wrong(figure, latency.to_string(), "it is from 1 us to 100 ms");
         }
     }
-    if !(512..=1 << 20).contains(&sheet.read_block.0) || !sheet.read_block.0.is_multiple_of(512) {
-        let reason = "it is a multiple of 512 B, up to 1 MiB";
-        return wrong("a length of reads", sheet.read_block.to_string(), reason);
+    for (figure, block) in
+        [("a length of reads", sheet.read_block), ("a length of writes", sheet.write_block)]
+    {
+        if !(512..=1 << 20).contains(&block.0) || !block.0.is_multiple_of(512) {
+            return wrong(figure, block.to_string(), "it is a multiple of 512 B, up to 1 MiB");
+        }
+    }
+    if let Some(cache) = &sheet.slc {
+        check_cache(cache, sheet.capacity)?;
     }
     let says_nothing = sheet.seq_read.is_none()
         && sheet.seq_write.is_none()

@@ -4,10 +4,11 @@
 
 use super::bench::{Load, run};
 use super::layout::{lay_out, set_transfer_ns, transfer_ns};
-use super::{Sheet, SheetError, SheetInterface, SheetKind};
+use super::slc::solve_cache;
+use super::{Sheet, SheetError, SheetInterface, SheetKind, sectors};
 use raidlab_hardware::{
-    Catalog, CellModel, DriveHistory, DriveKind, DriveModel, FlashModel, SectorCount, SheetConditions,
-    SheetMetric,
+    CapModel, Catalog, CellModel, DriveHistory, DriveKind, DriveModel, FlashModel, LinkModel, SectorCount,
+    SheetConditions, SheetMetric,
 };
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
@@ -24,10 +25,16 @@ const DIES_PER_BUSY: f64 = 1.7;
 const SPARE_PCT: (f64, f64) = (2.0, 200.0);
 
 /// How much faster programs are than an interface that hides their rate.
-const HIDDEN_ROOM: f64 = 1.1;
+pub(super) const HIDDEN_ROOM: f64 = 1.1;
+
+/// What a hypervisor's cap lets pass at once after a pause.
+const CAP_BURST: NanoSpan = NanoSpan(5_000_000);
+
+/// How many more short reads the interface has to carry than the sheet tells of.
+const SHORT_ROOM: f64 = 1.03;
 
 /// Steps of fixed-point iterations.
-const REFINEMENTS: usize = 4;
+pub(super) const REFINEMENTS: usize = 4;
 
 /// Steps in looking for the spare room, and how near to the rate is near enough, as a share of it.
 const SEARCHES: usize = 12;
@@ -37,7 +44,6 @@ const CLOSE: f64 = 0.005;
 #[derive(Clone, Debug)]
 pub(super) struct Solved {
     pub(super) model: DriveModel,
-    pub(super) interface: SheetInterface,
     /// Random writes decided the spare room, and not the time of a program.
     pub(super) spare_is_fitted: bool,
     /// Its inside is in proportion to its reads (`layout`).
@@ -45,23 +51,37 @@ pub(super) struct Solved {
 }
 
 impl Solved {
+    /// The sheet of what is behind a pseudo-SLC cache: what whole rows do.
+    pub(super) fn programmed(sheet: &Sheet) -> Sheet {
+        match sheet.slc {
+            None => sheet.clone(),
+            Some(slc) => Sheet {
+                seq_write: Some(slc.sustained),
+                write_iops: None,
+                write_latency: None,
+                slc: None,
+                ..sheet.clone()
+            },
+        }
+    }
+
     pub(super) fn flash(&self) -> &FlashModel {
         of_flash(&self.model)
     }
 
-    fn flash_mut(&mut self) -> &mut FlashModel {
+    pub(super) fn flash_mut(&mut self) -> &mut FlashModel {
         let DriveKind::Flash(flash) = &mut self.model.kind else {
             unreachable!("classes have a translation layer")
         };
         flash
     }
 
-    fn measure(&self, load: &Load) -> f64 {
+    pub(super) fn measure(&self, load: &Load) -> f64 {
         run(&self.model, load).commands_per_sec
     }
 }
 
-fn of_flash(model: &DriveModel) -> &FlashModel {
+pub(super) fn of_flash(model: &DriveModel) -> &FlashModel {
     let DriveKind::Flash(flash) = &model.kind else { unreachable!("classes have a translation layer") };
     flash
 }
@@ -95,7 +115,13 @@ pub(super) fn conditions(sheet: &Sheet, metric: SheetMetric) -> SheetConditions 
     let is_read = matches!(metric, SheetMetric::SeqRead | SheetMetric::RandomRead | SheetMetric::ReadLatency);
     let is_sequential = metric.is_sequential();
     let in_order = is_sequential || sheet.is_measured && metric != SheetMetric::RandomWrite;
-    let short = if is_read { sheet.read_block } else { ByteCount(4096) };
+    // Sheets of client drives tell what an empty one does.
+    let is_fresh = sheet.slc.is_some() && !is_read;
+    let short = match metric {
+        SheetMetric::RandomWrite => sheet.write_block,
+        _ if is_read => sheet.read_block,
+        _ => ByteCount(4096),
+    };
     SheetConditions {
         block: if is_sequential { ByteCount(SEQUENTIAL_BYTES) } else { short },
         iodepth: match metric {
@@ -107,21 +133,43 @@ pub(super) fn conditions(sheet: &Sheet, metric: SheetMetric) -> SheetConditions 
         read_pct: if is_read { 100 } else { 0 },
         span_pct: 100,
         streams: 1,
-        history: Some(if in_order { DriveHistory::Sequential } else { DriveHistory::default() }),
+        history: Some(match (is_fresh, in_order) {
+            (true, _) => DriveHistory::Fresh,
+            (_, true) => DriveHistory::Sequential,
+            _ => DriveHistory::default(),
+        }),
         write_cache: None,
     }
 }
 
 /// Solves for what `sheet` gives.
 pub(super) fn solve(catalog: &Catalog, class: &DriveModel, sheet: &Sheet) -> Result<Solved, SheetError> {
+    let behind = Solved::programmed(sheet);
+    let mut solved = solve_programmed(catalog, class, &behind)?;
+    let Some(cache) = &sheet.slc else { return Ok(solved) };
+    let loads = Loads::of(class, sheet);
+    solve_cache(&mut solved, sheet, cache, &loads.seq_write, &loads.write);
+    if let Some(latency) = sheet.write_latency {
+        solve_write_latency(&mut solved, latency, &loads.write_alone);
+    }
+    Ok(solved)
+}
+
+/// The same without a pseudo-SLC cache.
+fn solve_programmed(catalog: &Catalog, class: &DriveModel, sheet: &Sheet) -> Result<Solved, SheetError> {
     let loads = Loads::of(class, sheet);
     let mut model = class.clone();
-    model.capacity = SectorCount(sheet.capacity.0 / 512);
-    let interface = interface(catalog, &mut model, sheet)?;
+    model.capacity = SectorCount(sectors(sheet.capacity));
+    if let DriveKind::Flash(flash) = &mut model.kind {
+        flash.cells.bits_per_cell = sheet.bits_per_cell.unwrap_or(flash.cells.bits_per_cell);
+        flash.translation.unit = sheet.unit.unwrap_or(flash.translation.unit);
+        flash.caps = CapModel::default();
+    }
+    set_interface(catalog, &mut model, sheet)?;
     let is_capped = sheet.is_capped();
     let is_in_proportion = sheet.kind == SheetKind::Nvme && !is_capped;
     let iops = sheet.read_iops.filter(|_| is_in_proportion);
-    let mut solved = Solved { model, interface, spare_is_fitted: false, is_in_proportion: iops.is_some() };
+    let mut solved = Solved { model, spare_is_fitted: false, is_in_proportion: iops.is_some() };
     let link = solved.model.interface.rate;
     let is_hidden = hides_programs(sheet, link);
     if let Some(iops) = iops {
@@ -133,7 +181,7 @@ pub(super) fn solve(catalog: &Catalog, class: &DriveModel, sheet: &Sheet) -> Res
             solve_transfers(&mut solved, iops, &loads.read);
         }
         solve_read_latency(&mut solved, alone, &loads.read_alone);
-    } else {
+    } else if !is_behind_cap(sheet) {
         place_dies(solved.flash_mut(), sheet);
     }
     match sheet.seq_write {
@@ -171,7 +219,7 @@ pub(super) fn hides_programs(sheet: &Sheet, interface: BytesPerSec) -> bool {
 }
 
 /// The link with its lanes, at the rate that makes the sheet's sequential reads.
-fn interface(catalog: &Catalog, model: &mut DriveModel, sheet: &Sheet) -> Result<SheetInterface, SheetError> {
+fn set_interface(catalog: &Catalog, model: &mut DriveModel, sheet: &Sheet) -> Result<(), SheetError> {
     let usual = match sheet.kind {
         SheetKind::Nvme => ("pcie-4", 4),
         SheetKind::SataSsd => ("sata-6g", 1),
@@ -194,8 +242,14 @@ fn interface(catalog: &Catalog, model: &mut DriveModel, sheet: &Sheet) -> Result
             return Err(SheetError::OutOfReach { figure: "seq_read_mb_per_s", given, predicted });
         }
         model.interface.rate = BytesPerSec(rate.round());
+        let short = sheet.read_block.0 as f64 * f64::from(ports);
+        let shorts_per_sec = 1.0 / (short / rate + standard.usual.per_transfer.as_secs_f64());
+        if sheet.read_iops.is_some_and(|iops| iops * SHORT_ROOM > shorts_per_sec) {
+            // Short reads fill the interface as well as long ones: a transfer takes no time beside its bytes.
+            model.interface = LinkModel { rate: given, per_transfer: NanoSpan::ZERO };
+        }
     }
-    Ok(interface)
+    Ok(())
 }
 
 /// As many dies as the capacity takes, or as random reads and programs keep busy.
@@ -262,11 +316,17 @@ fn solve_transfers(solved: &mut Solved, iops: f64, load: &Load) {
 /// What the hypervisor lets through; the drive behind it is that of its class, and quick enough.
 fn cap(solved: &mut Solved, sheet: &Sheet) {
     let caps = &mut solved.flash_mut().caps;
+    caps.burst = CAP_BURST;
     (caps.read_iops, caps.write_rate) = (sheet.read_iops, sheet.seq_write);
     (caps.write_iops, caps.read_rate) = (sheet.write_iops, sheet.seq_read);
-    if let Some(rate) = sheet.seq_write {
+    if let Some(rate) = sheet.seq_write.filter(|_| !is_behind_cap(sheet)) {
         provide_programs(solved, BytesPerSec(rate.0 * HIDDEN_ROOM));
     }
+}
+
+/// Whether what a cap lets through is a part of an `NVMe` drive of the class, which is whole behind it.
+fn is_behind_cap(sheet: &Sheet) -> bool {
+    sheet.kind == SheetKind::Nvme && sheet.is_capped()
 }
 
 fn solve_reads(solved: &mut Solved, iops: f64, load: &Load) {
@@ -285,7 +345,7 @@ fn solve_hidden_programs(solved: &mut Solved, sheet: &Sheet, loads: &Loads) {
     let Some(rate) = sheet.seq_write else { return };
     let enough = BytesPerSec(rate.0 * HIDDEN_ROOM);
     let Some(iops) = sheet.write_iops else { return provide_programs(solved, enough) };
-    for _ in 0..REFINEMENTS {
+    for _ in 0..2 * REFINEMENTS {
         let ratio = solved.measure(&loads.write) / iops;
         let cells = &mut solved.flash_mut().cells;
         cells.program = scaled(cells.program, ratio);
@@ -328,12 +388,33 @@ fn solve_spare(solved: &mut Solved, iops: f64, load: &Load) {
         }
         ends[usize::from(seen > 0.0)] = (middle, seen);
     }
+    if look_around(solved, iops, load, ends[0].0) {
+        return;
+    }
     let too_fast = seen.exp();
     if too_fast > 1.02 {
         // With hardly any spare room it is still faster than the sheet: its firmware is what limits it.
         let front = &mut solved.flash_mut().front;
         front.write_command = NanoSpan((f64::from(front.cores) / iops * 1e9) as u64);
     }
+}
+
+/// Tries spare rooms near `middle`, a logarithm: what garbage collection moves jumps a little with the number of superblocks.
+fn look_around(solved: &mut Solved, iops: f64, load: &Load, middle: f64) -> bool {
+    if middle <= SPARE_PCT.0.ln() {
+        return false;
+    }
+    for step in 1..=SEARCHES {
+        for side in [-1.0, 1.0] {
+            let near = middle + side * step as f64 * CLOSE;
+            solved.flash_mut().translation.spare_pct = (near.exp() * 100.0).round() / 100.0;
+            if (solved.measure(load) / iops).ln().abs() < 2.0 * CLOSE {
+                return true;
+            }
+        }
+    }
+    solved.flash_mut().translation.spare_pct = (middle.exp() * 100.0).round() / 100.0;
+    false
 }
 
 fn solve_write_latency(solved: &mut Solved, latency: NanoSpan, load: &Load) {
@@ -345,6 +426,6 @@ fn solve_write_latency(solved: &mut Solved, latency: NanoSpan, load: &Load) {
     }
 }
 
-fn scaled(span: NanoSpan, ratio: f64) -> NanoSpan {
+pub(super) fn scaled(span: NanoSpan, ratio: f64) -> NanoSpan {
     NanoSpan(((span.0 as f64 * ratio) as u64).max(1))
 }

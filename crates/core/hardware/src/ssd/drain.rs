@@ -194,7 +194,6 @@ impl Drain {
         let way = if self.when_full.is_some() { self.way(parts)? } else { Way::Whole };
         let row = if way == Way::Cached { self.run_units } else { self.row_units };
         if parts.buffer.gathering() as u64 >= row || parts.buffer.must_drain() {
-            self.rows_since_parity += 1;
             return Some(self.program_host_row(now, parts, way));
         }
         None
@@ -337,7 +336,9 @@ impl Drain {
             parts.pad(row - taken, way);
         }
         self.upkeep.due += row as f64 * self.upkeep.per_host_unit;
+        // What the cache takes has no parity: it is a row of its own in a block of its own.
         if way == Way::Whole {
+            self.rows_since_parity += 1;
             self.credit += self.row_units as f64 * due_per_unit;
             return self.program(now, ready, parts, places);
         }

@@ -3,7 +3,7 @@
 //! ```text
 //!  command --> cap (reads, writes) --> firmware core that is free first --> ... --> link (in, out; one for both on SATA)
 //! ```
-//! Each is first come, first served. A port carries one transfer at a time, over all of its lanes.
+//! Each is first come, first served. A cap lets what came in a burst pass, as a token bucket does. A port carries one transfer at a time, over all of its lanes.
 //!
 //! Left out: arbitration between queue pairs, which share one line here; doorbells and interrupts, which are in the link's
 //! time per transfer and in the latencies.
@@ -37,19 +37,20 @@ pub(super) struct Front {
 struct Cap {
     per_command: NanoSpan,
     rate: Option<BytesPerSec>,
+    burst: NanoSpan,
     line: Server,
 }
 
 impl Cap {
-    fn new(iops: Option<f64>, rate: Option<BytesPerSec>) -> Self {
+    fn new(iops: Option<f64>, rate: Option<BytesPerSec>, burst: NanoSpan) -> Self {
         let per_command = iops.map_or(NanoSpan::ZERO, |iops| NanoSpan::from_secs_f64(1.0 / iops));
-        Self { per_command, rate, line: Server::default() }
+        Self { per_command, rate, burst, line: Server::default() }
     }
 
     /// When a command of `bytes` may go on.
     fn pass(&mut self, now: Nanos, bytes: ByteCount) -> Nanos {
         let span = self.per_command.max(self.rate.map_or(NanoSpan::ZERO, |rate| rate.time_for(bytes)));
-        if span == NanoSpan::ZERO { now } else { self.line.serve(now, span) }
+        if span == NanoSpan::ZERO { now } else { self.line.serve_within_burst(now, span, self.burst) }
     }
 }
 
@@ -59,7 +60,10 @@ impl Front {
             model: *model,
             link,
             wires: [0, 1].map(|_| vec![Server::default(); model.ports as usize]),
-            caps: [Cap::new(caps.read_iops, caps.read_rate), Cap::new(caps.write_iops, caps.write_rate)],
+            caps: [
+                Cap::new(caps.read_iops, caps.read_rate, caps.burst),
+                Cap::new(caps.write_iops, caps.write_rate, caps.burst),
+            ],
             cores: vec![Nanos::ZERO; model.cores as usize],
         }
     }

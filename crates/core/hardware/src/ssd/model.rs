@@ -80,6 +80,8 @@ pub struct CapModel {
     pub read_rate: Option<BytesPerSec>,
     /// Bytes written per second.
     pub write_rate: Option<BytesPerSec>,
+    /// What may pass at once after a pause, as the time in which the cap lets as much pass.
+    pub burst: NanoSpan,
 }
 
 /// The write buffer.
@@ -373,6 +375,7 @@ impl CapModel {
             write_iops: caps.optional_figure("write_iops")?,
             read_rate: caps.optional_figure("read_rate")?,
             write_rate: caps.optional_figure("write_rate")?,
+            burst: caps.optional_figure("burst")?.unwrap_or(NanoSpan::ZERO),
         };
         for (key, cap) in [("read_iops", model.read_iops), ("write_iops", model.write_iops)] {
             if cap.is_some_and(|cap| cap < 1.0) {

@@ -4,8 +4,8 @@ use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
 use crate::whole_file::write_whole_or_fail;
 use raidlab_calibrate::{
-    DiskSheet, Recording, Sheet, SheetInterface, SheetKind, SheetModel, SheetSeeks, disk_from_sheet,
-    model_from_sheet,
+    DiskSheet, Recording, Sheet, SheetCache, SheetFacts, SheetInterface, SheetKind, SheetModel, SheetSeeks,
+    disk_from_sheet, model_from_sheet,
 };
 use raidlab_hardware::{Catalog, FigureSource};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
@@ -25,13 +25,13 @@ pub(super) struct Args {
     /// Reading in sequence; of a disk at the outer edge, with both arms where it has two
     #[arg(long, value_name = "RATE", value_parser = rate)]
     seq_read: Option<BytesPerSec>,
-    /// Writing in sequence
+    /// Writing in sequence; of a drive with --slc-cache into that
     #[arg(long, value_name = "RATE", value_parser = rate)]
     seq_write: Option<BytesPerSec>,
     /// Reads at random a second: 900k
     #[arg(long, value_name = "N", value_parser = count)]
     read_iops: Option<f64>,
-    /// Writes of 4 KiB at random a second, in the steady state of flash
+    /// Writes at random a second, in the steady state of flash; of a drive with --slc-cache into that
     #[arg(long, value_name = "N", value_parser = count)]
     write_iops: Option<f64>,
     /// Typical time of a read at random, alone
@@ -46,6 +46,8 @@ pub(super) struct Args {
     /// Length of the reads at random [default: 4KiB]
     #[arg(long, value_name = "SIZE")]
     read_block: Option<ByteCount>,
+    #[command(flatten)]
+    flash: FlashArgs,
     /// The figures are limits measured on a drive that was written once in sequence
     #[arg(long)]
     measured: bool,
@@ -55,6 +57,8 @@ pub(super) struct Args {
     capped: Option<bool>,
     #[command(flatten)]
     disk: DiskArgs,
+    #[command(flatten)]
+    facts: FactArgs,
     /// Name of the entry in the catalogue
     #[arg(long, default_value = "from-sheet", value_name = "ID")]
     id: String,
@@ -64,6 +68,160 @@ pub(super) struct Args {
     /// Write the entry into this file, which must not be there [default: print it]
     #[arg(long, short, value_name = "FILE.toml")]
     output: Option<PathBuf>,
+}
+
+/// What only the sheet of flash says.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Of flash")]
+struct FlashArgs {
+    /// Length of the writes at random [default: 4KiB]
+    #[arg(long, value_name = "SIZE")]
+    write_block: Option<ByteCount>,
+    /// Unit of the map, in which a short write is written (indirection unit) [default: 4KiB]
+    #[arg(long, value_name = "SIZE")]
+    unit: Option<ByteCount>,
+    /// Cells: slc, mlc, tlc, qlc [default: tlc]
+    #[arg(long, value_parser = nand, value_name = "KIND")]
+    nand: Option<u32>,
+    /// Data that the pseudo-SLC cache of an empty drive takes; --seq-write and --write-iops are those into it
+    #[arg(long, value_name = "SIZE", requires = "seq_write_sustained")]
+    slc_cache: Option<ByteCount>,
+    /// What of it there is on a full drive, too [default: none]
+    #[arg(long, value_name = "SIZE", requires = "slc_cache")]
+    slc_fixed: Option<ByteCount>,
+    /// Writing in sequence past the pseudo-SLC cache
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "slc_cache")]
+    seq_write_sustained: Option<BytesPerSec>,
+}
+
+impl FlashArgs {
+    /// The first of these that is given.
+    fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--write-block", self.write_block.is_some()),
+            ("--unit", self.unit.is_some()),
+            ("--nand", self.nand.is_some()),
+            ("--slc-cache", self.slc_cache.is_some()),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+
+    fn cache(&self) -> Option<SheetCache> {
+        let fixed = self.slc_fixed.unwrap_or(ByteCount::ZERO);
+        Some(SheetCache { size: self.slc_cache?, fixed, sustained: self.seq_write_sustained? })
+    }
+}
+
+/// What a sheet says beside how fast the drive is, and who says it.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Endurance, power, failures, sources")]
+struct FactArgs {
+    /// Where the sheet is from, to stand as the source of each figure
+    #[arg(long, value_name = "TEXT")]
+    source: Option<String>,
+    /// Year from which it was sold
+    #[arg(long, value_name = "YEAR")]
+    year: Option<u32>,
+    /// Drive writes a day, for five years
+    #[arg(long, value_name = "N")]
+    dwpd: Option<f64>,
+    /// What may be written in all, which counts more than --dwpd: 14PB
+    #[arg(long, value_name = "SIZE")]
+    rated_writes: Option<ByteCount>,
+    /// Watts at work
+    #[arg(long, value_name = "WATTS")]
+    active_power: Option<f64>,
+    /// Watts at rest
+    #[arg(long, value_name = "WATTS")]
+    idle_power: Option<f64>,
+    /// Share that fails in a year, in percent
+    #[arg(long, value_name = "PCT")]
+    afr: Option<f64>,
+    /// Mean time between failures in hours, where no --afr is told: 2.5M
+    #[arg(long, value_name = "HOURS", value_parser = count)]
+    mtbf: Option<f64>,
+    /// Bits read for one error that can't be corrected: 1e17
+    #[arg(long, value_name = "BITS")]
+    read_errors: Option<f64>,
+    /// Options above whose figures are recalled or inferred, without dashes: read-iops,write-iops
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = figure_name)]
+    estimated: Vec<String>,
+    /// Options above whose figures are the best of a family, of which this capacity may do less
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = figure_name)]
+    at_most: Vec<String>,
+}
+
+impl FactArgs {
+    fn facts(&self) -> SheetFacts {
+        SheetFacts {
+            source: self.source.as_ref().map(|title| format!("data sheet: {title}")),
+            year: self.year,
+            writes_a_day: self.dwpd,
+            rated_writes: self.rated_writes,
+            active_watts: self.active_power,
+            idle_watts: self.idle_power,
+            afr_pct: self.afr,
+            mtbf_hours: self.mtbf,
+            bits_per_read_error: self.read_errors,
+            estimated: self.estimated.clone(),
+            at_most: self.at_most.clone(),
+        }
+    }
+}
+
+/// Options whose figures can be estimated.
+const FIGURES: [&str; 34] = [
+    "active-power",
+    "actuators",
+    "afr",
+    "cache",
+    "capacity",
+    "dwpd",
+    "heads",
+    "idle-power",
+    "interface",
+    "iops-depth",
+    "mtbf",
+    "nand",
+    "rated-writes",
+    "read-block",
+    "read-errors",
+    "read-iops",
+    "read-latency",
+    "recording",
+    "rpm",
+    "sector",
+    "seek-full",
+    "seek-read",
+    "seek-track",
+    "seek-write",
+    "seq-inner",
+    "seq-read",
+    "seq-write",
+    "seq-write-sustained",
+    "slc-cache",
+    "unit",
+    "write-block",
+    "write-iops",
+    "write-latency",
+    "year",
+];
+
+fn figure_name(text: &str) -> Result<String, String> {
+    if FIGURES.contains(&text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("figures are {}", FIGURES.join(", ")))
+}
+
+fn nand(text: &str) -> Result<u32, String> {
+    match text {
+        "slc" => Ok(1),
+        "mlc" => Ok(2),
+        "tlc" => Ok(3),
+        "qlc" => Ok(4),
+        _ => Err("cells are slc, mlc, tlc or qlc".into()),
+    }
 }
 
 /// What only a disk's sheet says.
@@ -156,11 +314,12 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     if let Some(path) = &args.output {
         write_whole_or_fail(path, &made.entry)?;
     }
+    let given = args.facts.facts().source.unwrap_or_else(|| "data sheet: as given".to_owned());
     if output.is_json() {
-        print_json(&as_json(&made))?;
+        print_json(&as_json(&made, &given))?;
     } else {
         let entry = if args.output.is_some() { "" } else { &made.entry };
-        print(&format!("{entry}{}", as_words(&made, args.output.is_none())))?;
+        print(&format!("{entry}{}", as_words(&made, &given, args.output.is_none())))?;
     }
     Ok(Exit::Done)
 }
@@ -184,7 +343,8 @@ impl Args {
             ("--measured", self.measured),
             ("--capped", self.capped.is_some()),
         ];
-        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+        let given = given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name);
+        given.or_else(|| self.flash.given())
     }
 
     fn disk_sheet(&self) -> DiskSheet {
@@ -211,6 +371,7 @@ impl Args {
             physical_sector: disk.sector,
             has_two_arms: disk.actuators == Some(2),
             recording: disk.recording.unwrap_or_default(),
+            facts: self.facts.facts(),
         }
     }
 
@@ -228,22 +389,27 @@ impl Args {
             read_latency: self.read_latency,
             write_latency: self.write_latency,
             read_block: self.read_block.unwrap_or(ByteCount::from_kib(4)),
+            write_block: self.flash.write_block.unwrap_or(ByteCount::from_kib(4)),
+            unit: self.flash.unit,
+            bits_per_cell: self.flash.nand,
+            slc: self.flash.cache(),
             is_measured: self.measured,
             capped: self.capped,
+            facts: self.facts.facts(),
         }
     }
 }
 
 /// How a figure of the entry was found.
-fn origin(figure: &FigureSource) -> &'static str {
+fn origin(figure: &FigureSource, given: &str) -> &'static str {
     match figure.source.as_str() {
-        "data sheet: as given" => "given",
+        source if source.starts_with(given) => "given",
         source if source.starts_with("fitted:") => "derived",
         _ => "assumed",
     }
 }
 
-fn as_json(made: &SheetModel) -> Value {
+fn as_json(made: &SheetModel, given: &str) -> Value {
     let row = |row: &raidlab_calibrate::SheetRow| {
         json!({
             "figure": row.figure.metric.name(), "given": row.figure.value, "predicted": row.predicted, "error_pct": row.error_pct(),
@@ -251,7 +417,7 @@ fn as_json(made: &SheetModel) -> Value {
     };
     let figure = |figure: &FigureSource| {
         json!({
-            "key": figure.key, "value": figure.value, "origin": origin(figure), "source": figure.source,
+            "key": figure.key, "value": figure.value, "origin": origin(figure, given), "source": figure.source,
         })
     };
     json!({
@@ -263,7 +429,7 @@ fn as_json(made: &SheetModel) -> Value {
 }
 
 /// Sheet and model side by side, and where each figure of the entry is from; as remarks where the entry stands above.
-fn as_words(made: &SheetModel, below_entry: bool) -> String {
+fn as_words(made: &SheetModel, given: &str, below_entry: bool) -> String {
     let lead = if below_entry { "# " } else { "" };
     let mut text = String::new();
     // Writing to text can't fail.
@@ -283,7 +449,7 @@ fn as_words(made: &SheetModel, below_entry: bool) -> String {
             .model
             .sources
             .iter()
-            .filter(|figure| origin(figure) == wanted)
+            .filter(|figure| origin(figure, given) == wanted)
             .map(|figure| figure.key.as_str())
             .collect();
         let _ = writeln!(text, "{lead}{wanted}: {}", keys.join(", "));
