@@ -61,14 +61,15 @@ def run(*args):
     return done.stdout
 
 
-def predicted(level, members, bitmap, spc):
+def predicted(level, members, bitmap, setting, spc):
     """Member reads and writes of the model."""
     trace = spc.with_suffix(".parquet")
     if not trace.exists():
         run("import", "trace", spc, "-o", trace)
     policy = {"none": "resync", "internal": "bitmap"}[bitmap]
     out = run("simulate", "--bottleneck", "off", "--json", "--trace", trace, "--level", level, "--members", members, "--drive",
-              "generic-nvme", "--controller", "linux-md-nvme", "--strip-size", "64KiB", "--set", f"consistency_policy={policy}")
+              "generic-nvme", "--controller", "linux-md-nvme", "--strip-size", "64KiB", "--set", f"consistency_policy={policy}",
+              *(["--set", setting] if setting != "-" else []))
     cost = json.loads(out)["runs"][0]["cost"]
     return cost["member_reads"], cost["member_writes"]
 
@@ -102,15 +103,18 @@ def main():
             lists[level, log.name] = (len(writes), spc)
             names.append(log.name)
             files.append(log)
-        plan += [f"{level} {members} none {' '.join(names)}"]
-        plan += [f"{level} {members} internal {' '.join(names[1:3])}"]
-    print(f"| {'array':12} | {'bitmap':8} | {'writes':22} | md: reads | writes | sent | model: reads | writes |")
-    print("|" + "---|" * 8)
-    for level, members, bitmap, job, reads, writes, sent in measured(plan, files):
+        plan += [f"{level} {members} none - {' '.join(names)}"]
+        plan += [f"{level} {members} internal - {' '.join(names[1:3])}"]
+        if level == "6":
+            settings = ["rmw_level=0", "rmw_level=2", "skip_copy=1", "stripe_cache_size=1024"]
+            plan += [f"{level} {members} none {setting} {' '.join(names[1:5])}" for setting in settings]
+    print(f"| {'array':12} | {'bitmap':8} | {'setting':22} | {'writes':22} | md: reads | writes | sent | model: reads | writes |")
+    print("|" + "---|" * 9)
+    for level, members, bitmap, setting, job, reads, writes, sent in measured(plan, files):
         count, spc = lists[level, job]
-        model_reads, model_writes = predicted(level, members, bitmap, spc)
+        model_reads, model_writes = predicted(level, members, bitmap, setting, spc)
         name = f"{count} of {job.rsplit('-', 1)[0].replace('-', ' ')}"
-        print(f"| RAID {level:2} x{members:<2}  | {bitmap:8} | {name:22} | {reads} | {writes} | {sent} | {model_reads} | {model_writes} |")
+        print(f"| RAID {level:2} x{members:<2}  | {bitmap:8} | {setting:22} | {name:22} | {reads} | {writes} | {sent} | {model_reads} | {model_writes} |")
 
 
 if __name__ == "__main__":

@@ -171,7 +171,7 @@ impl Controller {
             granules: Granules::new(),
             gather: Gather::default(),
             delay: Delay::default(),
-            stripe_cache: Directory::of(&config.cache.rules),
+            stripe_cache: Directory::of(&config.cache.rules).filter(|_| shape.parities > 0),
             bad: BadBlocks::default(),
             unsynced: Unsynced::default(),
             visits: Slab::new(),

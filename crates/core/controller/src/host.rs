@@ -10,7 +10,7 @@ use crate::request::{CopySet, Fragment, FragmentWalk, Request, Rows};
 use crate::stripe_op::{OpKind, Piece};
 use crate::table::NIL;
 use raidlab_raid::{StripUnit, UnitPlace};
-use raidlab_units::{BlockCount, Lba, StripeIndex};
+use raidlab_units::{BlockCount, Lba};
 
 /// Strips on a member that a stream may pass over and still go on there.
 const STREAM_GAP_STRIPS: u64 = 2;
@@ -100,16 +100,6 @@ impl Controller {
             self.start_copies(task);
         }
         self.read_ahead(lba, blocks);
-    }
-
-    /// True where the host reads past the rows that are locked: what is read in place needs no lock, while nothing is missing.
-    /// Source: Linux `drivers/md/raid5.c`, `chunk_aligned_read`, which is for arrays that are not degraded.
-    fn reads_runs(&self) -> bool {
-        self.config.cache.rules.row.is_some()
-            && self.cache.is_empty()
-            && !self.members.any_incomplete()
-            && self.bad.is_empty()
-            && self.unsynced.is_empty()
     }
 
     /// Serves what the cache has of a fragment from it, and reads the runs that it has not.
@@ -268,22 +258,6 @@ impl Controller {
                 self.read_strip_by_strip(fragment);
             }
             Err(MemberError::Gone | MemberError::Medium) => self.read_from_members(fragment, tried),
-        }
-    }
-
-    /// Reads a fragment that goes on in other strips, one part of its request, as a part for each strip.
-    fn read_strip_by_strip(&mut self, fragment: Fragment) {
-        let (strip_rows, block_bytes) = (self.strip_rows(), self.block_bytes());
-        let Rows { first, .. } = fragment.rows;
-        let end = fragment.rows.end();
-        self.requests[fragment.request as usize].pending += (end - 1) / strip_rows - first / strip_rows;
-        for strip in first / strip_rows..end.div_ceil(strip_rows) {
-            let before = strip * strip_rows;
-            let part = Rows::between(first.max(before), end.min(before + strip_rows));
-            let rows = Rows::between(part.first - before, part.end() - before);
-            let stripe = StripeIndex(fragment.stripe.0 + u64::from(strip));
-            let part = Fragment { stripe, rows, ..fragment.part(part, block_bytes) };
-            self.read_from_members(part, CopySet::NONE);
         }
     }
 

@@ -44,6 +44,7 @@ mod replay;
 mod request;
 mod restore;
 mod rules;
+mod runs;
 mod spares;
 mod start;
 mod state;

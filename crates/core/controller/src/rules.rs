@@ -73,6 +73,7 @@ pub struct ArrayRules {
     pub read_balance: ReadBalance,
     /// Length on each member of what a stripe locks and changes at a time, where there is parity; its whole strips if none.
     /// Source: Linux `drivers/md/raid5.h`, `struct stripe_head`: a page of each member.
+    /// In virtual time only: the log and the bitmap on devices count whole stripes, so that no array with rows starts from them.
     pub row: Option<ByteCount>,
     /// What is held of stripes that were changed: those of the latest [`ArrayRules::stripe_pages_max`] rows. Only a world that
     /// carries no bytes may have it.

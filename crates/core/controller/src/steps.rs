@@ -20,11 +20,12 @@ const NOWHERE: BufferRef = BufferRef { space: BufferSpace::Staging, offset: 0 };
 
 impl Controller {
     /// Lists the steps of a memory task, in the order in which they must be done. Clears `out` first; valid until the
-    /// task ends.
+    /// task ends. No world that carries bytes has [`crate::ArrayRules::stripe_cache`] (asserted).
     pub fn memory_steps(&self, id: MemoryTaskId, out: &mut MemorySteps) {
         out.steps.clear();
         out.sources.clear();
         out.coefficients.clear();
+        assert!(self.stripe_cache.is_none(), "pages that nothing holds can't be computed with");
         let task = &self.tasks[id.0];
         match task.owner {
             TaskOwner::Nobody => panic!("memory task {} is not under way", id.0),

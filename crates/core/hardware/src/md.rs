@@ -6,8 +6,8 @@
 //!        └─ writes of RAID 4, 5, 6: raid5_make_request ─► stripe threads: handle_stripe ──────┘
 //!                                                         raid5d and group_thread_cnt workers
 //! ```
-//! A change of a stripe takes a stripe thread's time for each page of 4 KiB of a member: `pass` for what handles the row of
-//! pages, `io` for each page that a member reads or writes, and copies and parity by their rates.
+//! Stripes are changed by rows: a page of 4 KiB of each member (`struct stripe_head`). Such a change takes a stripe thread's time:
+//! `pass` for the row, `io` for each page that a member reads or writes, and copies and parity by their rates.
 //!
 //! Settings that md has and that are not modelled are refused by name ([`MdSettingError::NotModelled`]); none is ignored.
 //! Source: Linux drivers/md, as named at each.
@@ -70,7 +70,7 @@ pub struct MdModel {
     pub kernel: (u32, u32),
     /// Workers beside `raid5d` (`raid5_do_work`).
     pub group_thread_cnt: u32,
-    /// Rows of pages that changes of stripes have under way at most.
+    /// Rows of pages that changes of stripes have under way at most, and that are held afterwards.
     pub stripe_cache_size: u32,
     /// Whole stripes that go before parts of stripes at most (`bypass_threshold`).
     pub preread_bypass_threshold: u32,
@@ -111,11 +111,12 @@ const SETTINGS: [(&str, &str); 14] = [
 ];
 
 /// Settings of md that are not modelled, and why.
-const NOT_MODELLED: [(&str, &str); 8] = [
+const NOT_MODELLED: [(&str, &str); 9] = [
     ("sync_speed_min", "a rebuild does not slow down when the host is busy; sync_speed_max bounds it"),
     ("stripe_size", "stripes of the cache are handled by pages of 4 KiB"),
     ("journal_mode", "there is no journal device; '--metadata log' keeps a log on the members"),
     ("ppl_write_hint", "there is no partial parity log"),
+    ("bitmap_location", "a bitmap stands on the members; consistency_policy says whether there is one"),
     ("reshape_position", "arrays are not reshaped in virtual time"),
     ("writemostly", "all members are alike"),
     ("write_behind", "all members are alike"),

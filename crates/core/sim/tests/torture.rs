@@ -1,7 +1,6 @@
 //! The controller's net: plans of many seeds on tiny arrays with real bytes, over levels, policies, sizes, orders of
 //! completion and faults; and stored plans. A failure prints the seed and the way there.
 
-use raidlab_controller::{ArrayRules, GatherRule};
 use raidlab_sim::{Fault, FaultEvent, TortureMode, TorturePlan, TortureReport, read_plans};
 
 /// Runs one plan; panics with the plan and the trace if a rule is broken.
@@ -114,26 +113,6 @@ fn power_fails_before_the_devices_know_that_a_bad_block_was_mended() {
         (142, Fault::PowerCut, 2_165_300_550_196_980_011),
     ];
     run_plan(&with_faults(draw(8_800_752, 143), &faults));
-}
-
-/// Stripes that are locked by rows, and writes that are gathered as Linux md does, keep the same promises.
-#[test]
-fn arrays_with_the_rules_of_md_keep_their_promises() {
-    let mut sum = TortureReport::default();
-    for seed in 3_000..3_120 {
-        let mode = if seed % 3 == 0 { TortureMode::Beyond } else { TortureMode::Bounded };
-        let mut plan = TorturePlan::draw(seed, 600, mode, None).expect("any level");
-        // The places of stories are those of whole stripes.
-        plan.stories = false;
-        plan.config.cache.rules = ArrayRules {
-            row: Some(plan.config.cache.block_size),
-            gather: if seed % 2 == 0 { GatherRule::Prereads } else { GatherRule::Sequence },
-            preread_bypass: Some(1),
-            ..ArrayRules::OWN
-        };
-        sum.add(&run_plan(&plan));
-    }
-    assert!(sum.faults.iter().filter(|count| **count > 0).count() > 20, "{sum:?}");
 }
 
 #[test]

@@ -76,7 +76,9 @@ impl Layout for Narrow {
     fn places(&self, stripe: StripeIndex, out: &mut Vec<UnitPlace>) {
         let (wide, before) = self.split(stripe);
         self.wide.places(wide, out);
-        out.iter_mut().for_each(|place| place.start += BlockCount(before));
+        for place in out.iter_mut() {
+            place.start += BlockCount(before);
+        }
     }
 
     fn identify(&self, member: MemberIndex, lba: MemberLba) -> Option<(StripeIndex, StripUnit, BlockCount)> {

@@ -11,10 +11,15 @@
 //! Source: Linux block/blk-merge.c, `blk_attempt_plug_merge`; block/blk-mq.c, `blk_add_rq_to_plug`, `blk_plug_max_rq_count`;
 //! drivers/md/raid5.c, `raid5d`, `raid5_do_work` (`blk_start_plug`, `blk_finish_plug`).
 
+use super::attribution::Visit;
+use super::event::{Event, Step};
 use super::members::{MemberIos, moved_bytes};
+use super::service::Shared;
+use super::stripe_threads::StripeThreads;
+use super::volume::Volume;
 use raidlab_controller::{MemberIo, MemberIoId};
 use raidlab_hardware::PAGE_BYTES;
-use raidlab_units::{BlockSize, ByteCount};
+use raidlab_units::{BlockSize, ByteCount, Nanos};
 
 /// Requests in a plug for several devices: twice `BLK_MAX_REQUEST_COUNT`.
 const REQUESTS_MAX: usize = 64;
@@ -71,6 +76,44 @@ impl Plug {
     pub(super) fn drain(&mut self) -> impl Iterator<Item = MemberIoId> + '_ {
         self.latest.fill(None);
         self.requests.drain(..)
+    }
+}
+
+impl Volume {
+    /// Puts what a stripe thread has made into the plug.
+    pub(super) fn plug_in(&mut self, shared: &mut Shared<'_>, io: &MemberIo, visit: Visit) {
+        if let Some(times) = &mut self.times {
+            times.command(io.id, visit);
+        }
+        if self.plug.merge(&mut self.member_ios, io, self.block_size) {
+            return;
+        }
+        if self.plug.is_full(&self.member_ios, self.block_size) {
+            let (life, volume) = (self.life, self.index);
+            for id in self.plug.drain() {
+                shared.queue.push(visit.end, Event { step: Step::MemberCommand, life, volume, id: id.0 });
+            }
+        }
+        self.plug.add(io);
+        if !core::mem::replace(&mut self.plug.is_watched, true) {
+            shared.queue.push(visit.end, self.event(Step::Unplug, 0));
+        }
+    }
+
+    /// Sends what is in the plug if the stripe threads have nothing more to do.
+    pub(super) fn unplug(&mut self, shared: &mut Shared<'_>, now: Nanos) {
+        let threads = shared.hardware.head(self.owner).stripe_threads.as_ref();
+        let idle_at = threads.map_or(now, StripeThreads::idle_at);
+        if idle_at > now {
+            return shared.queue.push(idle_at, self.event(Step::Unplug, 0));
+        }
+        self.plug.is_watched = false;
+        let mut requests = core::mem::take(&mut self.unplugged);
+        requests.extend(self.plug.drain());
+        for id in requests.drain(..) {
+            self.enqueue(shared, now, id);
+        }
+        self.unplugged = requests;
     }
 }
 

@@ -7,7 +7,7 @@ use super::head::Hardware;
 use super::load::{HostAnswer, HostIo, Load};
 use super::members::{Places, moved_bytes};
 use super::spec::SimulatedEnclosure;
-use super::stripe_threads::{StripeIo, StripeThreads};
+use super::stripe_threads::StripeIo;
 use super::volume::{Phase, Volume};
 use crate::queue::EventQueue;
 use raidlab_controller::{Action, Area, BufferSpace, HostCompletion, HostOp, HostRequest, HostTag};
@@ -334,42 +334,6 @@ impl Volume {
         }
     }
 
-    /// Puts what a stripe thread has made into the plug.
-    fn plug_in(&mut self, shared: &mut Shared<'_>, io: &MemberIo, visit: Visit) {
-        if let Some(times) = &mut self.times {
-            times.command(io.id, visit);
-        }
-        if self.plug.merge(&mut self.member_ios, io, self.block_size) {
-            return;
-        }
-        if self.plug.is_full(&self.member_ios, self.block_size) {
-            let (life, volume) = (self.life, self.index);
-            for id in self.plug.drain() {
-                shared.queue.push(visit.end, Event { step: Step::MemberCommand, life, volume, id: id.0 });
-            }
-        }
-        self.plug.add(io);
-        if !core::mem::replace(&mut self.plug.is_watched, true) {
-            shared.queue.push(visit.end, self.event(Step::Unplug, 0));
-        }
-    }
-
-    /// Sends what is in the plug if the stripe threads have nothing more to do.
-    fn unplug(&mut self, shared: &mut Shared<'_>, now: Nanos) {
-        let threads = shared.hardware.head(self.owner).stripe_threads.as_ref();
-        let idle_at = threads.map_or(now, StripeThreads::idle_at);
-        if idle_at > now {
-            return shared.queue.push(idle_at, self.event(Step::Unplug, 0));
-        }
-        self.plug.is_watched = false;
-        let mut requests = core::mem::take(&mut self.unplugged);
-        requests.extend(self.plug.drain());
-        for id in requests.drain(..) {
-            self.enqueue(shared, now, id);
-        }
-        self.unplugged = requests;
-    }
-
     /// Has md's stripe threads make a member command, if that is theirs: what the host reads within a chunk is not.
     #[inline]
     fn serve_by_stripe_threads(
@@ -437,7 +401,7 @@ impl Volume {
     }
 
     #[inline]
-    fn enqueue(&mut self, shared: &mut Shared<'_>, now: Nanos, id: MemberIoId) {
+    pub(super) fn enqueue(&mut self, shared: &mut Shared<'_>, now: Nanos, id: MemberIoId) {
         let member = self.member_ios.get(id).member.0;
         if self.members[usize::from(member)].is_gone {
             return self.end_member_io(now, id);

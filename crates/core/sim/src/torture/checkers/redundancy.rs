@@ -15,7 +15,7 @@ use crate::torture::tags::TagMap;
 use crate::torture::violation::Violation;
 use crate::torture::volume::{VolumeHistory, WriteNumber};
 use raidlab_raid::{Layout, StripUnit};
-use raidlab_units::{Lba, MemberIndex, StripeIndex};
+use raidlab_units::{BlockCount, MemberIndex, StripeIndex};
 use std::collections::BTreeSet;
 
 /// One block of each data strip of a stripe, and what follows from them.
@@ -73,8 +73,8 @@ pub(in crate::torture) fn fill(layout: &dyn Layout, block_bytes: usize, tags: Ta
     for stripe in (0..layout.stripe_count().0).map(StripeIndex) {
         for block in 0..shape.strip_blocks.0 {
             for (strip, row) in rows.data.chunks_exact_mut(block_bytes).enumerate() {
-                let strips = stripe.0 * u64::from(shape.data_strips) + strip as u64;
-                fill_pattern(row, Lba(strips * shape.strip_blocks.0 + block), WriteNumber(0));
+                let lba = layout.strip_start(stripe, strip as u16) + BlockCount(block);
+                fill_pattern(row, lba, WriteNumber(0));
             }
             let copies = |strip| (0..shape.copies).map(move |copy| StripUnit::Data { strip, copy });
             let data = (0..shape.data_strips).flat_map(copies);
