@@ -10,12 +10,15 @@
 //! ```text
 //! kioxia-cd6-r-15360  flash.planes  2         [flash] planes = { value = 2, source = ... }
 //! ```
+//! The range of a figure that is changed goes: it was that of the other value.
+//!
 //! A change that says where its value comes from replaces the figure's source as well. The same change of text can be made to a
 //! file of one's own: everything else in it stays as it was, to the letter.
 
 use super::nearest::nearest;
 use super::reader::{Head, Layers, parse};
 use super::{Catalog, CatalogError, CatalogFile, builtin};
+use core::ops::Range;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -35,12 +38,14 @@ pub struct CatalogChange {
 }
 
 impl CatalogChange {
-    /// `text`, the contents of `file`, with this change in it. The change's entry has no part in it.
+    /// `text`, the contents of `file`, with this change in it. The change's entry has no part in it. What the text is like is an
+    /// entry that comes with the program.
     ///
     /// # Errors
     /// [`CatalogError`] if the text is not TOML or lacks the key.
     pub fn applied_to(&self, file: &str, text: &str) -> Result<String, CatalogError> {
-        changed(file, text, None, self)
+        let base = Head::of(text).like.map(|id| Catalog::text_of(&id)).transpose()?;
+        changed(file, text, base, self)
     }
 }
 
@@ -120,7 +125,7 @@ fn changed(
     let layers = Layers::new(text, base);
     let document = parse(file, &layers, &links)?;
     let found = find(document.root(), &change.key);
-    let Found { value, source } = found.map_err(|nearest| unknown_key(file, &change.key, nearest))?;
+    let Found { value, source, ends } = found.map_err(|nearest| unknown_key(file, &change.key, nearest))?;
     let quote = if value.get_ref().as_str().is_some() { "\"" } else { "" };
     let written = format!("{quote}{}{quote}", change.value);
     if value.span().start >= text.len() {
@@ -133,6 +138,7 @@ fn changed(
     if let (Some(place), Some(source)) = (source, &change.source) {
         parts.push((place.span(), toml::Value::from(source.as_str()).to_string()));
     }
+    parts.extend(ends.into_iter().map(|span| (with_comma(text, span), String::new())));
     // From the end on, so that spans before stay where they are.
     parts.sort_by_key(|(span, _)| core::cmp::Reverse(span.start));
     let mut text = text.to_owned();
@@ -140,6 +146,15 @@ fn changed(
         text.replace_range(span, &part);
     }
     Ok(text)
+}
+
+/// `span` in a table of one line, and the comma that parts it from the rest.
+fn with_comma(text: &str, span: Range<usize>) -> Range<usize> {
+    let after = text[span.end..].trim_start();
+    match after.strip_prefix(',') {
+        Some(rest) => span.start..text.len() - rest.trim_start().len(),
+        None => text[..span.start].rfind(',').unwrap_or(span.start)..span.end,
+    }
 }
 
 /// `text` with another key, below the header of its table, or in a table of its own at the end.
@@ -166,6 +181,8 @@ struct Found<'a, 'i> {
     value: &'a Spanned<DeValue<'i>>,
     /// Flags have none.
     source: Option<&'a Spanned<DeValue<'i>>>,
+    /// Where its `low` and its `high` end stand.
+    ends: Vec<Range<usize>>,
 }
 
 /// A figure or flag, or the known key most like one that is not there.
@@ -179,9 +196,12 @@ fn find<'a, 'i>(root: &'a DeTable<'i>, key: &str) -> Result<Found<'a, 'i>, Optio
         match (parts.peek(), inner) {
             (None, Some(figure)) => {
                 let value = figure.get("value").ok_or(None)?;
-                return Ok(Found { value, source: figure.get("source") });
+                let is_end = |key: &str| matches!(key, "low" | "high");
+                let ends = figure.iter().filter(|(key, _)| is_end(key.get_ref()));
+                let ends = ends.map(|(key, value)| key.span().start..value.span().end).collect();
+                return Ok(Found { value, source: figure.get("source"), ends });
             }
-            (None, None) => return Ok(Found { value, source: None }),
+            (None, None) => return Ok(Found { value, source: None, ends: vec![] }),
             (Some(_), Some(inner)) => table = inner,
             (Some(_), None) => return Err(None),
         }
@@ -240,6 +260,26 @@ mod tests {
         let found = sources.iter().find(|figure| figure.key == "member_command.read").unwrap();
         assert_eq!((found.value.as_str(), found.source.as_str()), ("7 us", "fitted: to a row"));
         assert_eq!(Catalog::file_of("perc-h800").unwrap(), "catalog/controllers/perc-h800.toml");
+    }
+
+    #[test]
+    fn the_range_of_a_changed_figure_goes() {
+        let rows = [
+            (
+                "a = { value = 5, low = 4, high = 6, source = \"estimated: x\" }",
+                "a = { value = 9, source = \"estimated: x\" }",
+            ),
+            (
+                "a = { low = 4, value = 5, source = \"estimated: x\", high = 6 }",
+                "a = { value = 9, source = \"estimated: x\" }",
+            ),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(change("any", "a", "9").applied_to("mine.toml", text).unwrap(), expected);
+        }
+        let like = "like = \"generic-nvme\"\n";
+        let own = change("any", "flash.planes", "2").applied_to("mine.toml", like).unwrap();
+        assert!(own.contains("[flash]\nplanes = { value = 2, source"), "{own}");
     }
 
     #[test]

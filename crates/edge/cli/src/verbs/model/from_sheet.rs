@@ -1,11 +1,13 @@
 //! `raidlab model from-sheet`: a drive's model from its data sheet.
 
+mod args;
+
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
 use crate::whole_file::write_whole_or_fail;
+use args::{DiskArgs, FactArgs, FlashArgs};
 use raidlab_calibrate::{
-    DiskSheet, Recording, Sheet, SheetCache, SheetFacts, SheetInterface, SheetKind, SheetModel, SheetSeeks,
-    disk_from_sheet, model_from_sheet,
+    DiskSheet, Sheet, SheetInterface, SheetKind, SheetModel, SheetSeeks, disk_from_sheet, model_from_sheet,
 };
 use raidlab_hardware::{Catalog, FigureSource};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
@@ -68,223 +70,6 @@ pub(super) struct Args {
     /// Write the entry into this file, which must not be there [default: print it]
     #[arg(long, short, value_name = "FILE.toml")]
     output: Option<PathBuf>,
-}
-
-/// What only the sheet of flash says.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Of flash")]
-struct FlashArgs {
-    /// Length of the writes at random [default: 4KiB]
-    #[arg(long, value_name = "SIZE")]
-    write_block: Option<ByteCount>,
-    /// Unit of the map, in which a short write is written (indirection unit) [default: 4KiB]
-    #[arg(long, value_name = "SIZE")]
-    unit: Option<ByteCount>,
-    /// Cells: slc, mlc, tlc, qlc [default: tlc]
-    #[arg(long, value_parser = nand, value_name = "KIND")]
-    nand: Option<u32>,
-    /// Data that the pseudo-SLC cache of an empty drive takes; --seq-write and --write-iops are those into it
-    #[arg(long, value_name = "SIZE", requires = "seq_write_sustained")]
-    slc_cache: Option<ByteCount>,
-    /// What of it there is on a full drive, too [default: none]
-    #[arg(long, value_name = "SIZE", requires = "slc_cache")]
-    slc_fixed: Option<ByteCount>,
-    /// Writing in sequence past the pseudo-SLC cache
-    #[arg(long, value_name = "RATE", value_parser = rate, requires = "slc_cache")]
-    seq_write_sustained: Option<BytesPerSec>,
-}
-
-impl FlashArgs {
-    /// The first of these that is given.
-    fn given(&self) -> Option<&'static str> {
-        let given = [
-            ("--write-block", self.write_block.is_some()),
-            ("--unit", self.unit.is_some()),
-            ("--nand", self.nand.is_some()),
-            ("--slc-cache", self.slc_cache.is_some()),
-        ];
-        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
-    }
-
-    fn cache(&self) -> Option<SheetCache> {
-        let fixed = self.slc_fixed.unwrap_or(ByteCount::ZERO);
-        Some(SheetCache { size: self.slc_cache?, fixed, sustained: self.seq_write_sustained? })
-    }
-}
-
-/// What a sheet says beside how fast the drive is, and who says it.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Endurance, power, failures, sources")]
-struct FactArgs {
-    /// Where the sheet is from, to stand as the source of each figure
-    #[arg(long, value_name = "TEXT")]
-    source: Option<String>,
-    /// Year from which it was sold
-    #[arg(long, value_name = "YEAR")]
-    year: Option<u32>,
-    /// Drive writes a day, for five years
-    #[arg(long, value_name = "N")]
-    dwpd: Option<f64>,
-    /// What may be written in all, which counts more than --dwpd: 14PB
-    #[arg(long, value_name = "SIZE")]
-    rated_writes: Option<ByteCount>,
-    /// Watts at work
-    #[arg(long, value_name = "WATTS")]
-    active_power: Option<f64>,
-    /// Watts at rest
-    #[arg(long, value_name = "WATTS")]
-    idle_power: Option<f64>,
-    /// Share that fails in a year, in percent
-    #[arg(long, value_name = "PCT")]
-    afr: Option<f64>,
-    /// Mean time between failures in hours, where no --afr is told: 2.5M
-    #[arg(long, value_name = "HOURS", value_parser = count)]
-    mtbf: Option<f64>,
-    /// Bits read for one error that can't be corrected: 1e17
-    #[arg(long, value_name = "BITS")]
-    read_errors: Option<f64>,
-    /// Options above whose figures are recalled or inferred, without dashes: read-iops,write-iops
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = figure_name)]
-    estimated: Vec<String>,
-    /// Options above whose figures are the best of a family, of which this capacity may do less
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = figure_name)]
-    at_most: Vec<String>,
-}
-
-impl FactArgs {
-    fn facts(&self) -> SheetFacts {
-        SheetFacts {
-            source: self.source.as_ref().map(|title| format!("data sheet: {title}")),
-            year: self.year,
-            writes_a_day: self.dwpd,
-            rated_writes: self.rated_writes,
-            active_watts: self.active_power,
-            idle_watts: self.idle_power,
-            afr_pct: self.afr,
-            mtbf_hours: self.mtbf,
-            bits_per_read_error: self.read_errors,
-            estimated: self.estimated.clone(),
-            at_most: self.at_most.clone(),
-        }
-    }
-}
-
-/// Options whose figures can be estimated.
-const FIGURES: [&str; 34] = [
-    "active-power",
-    "actuators",
-    "afr",
-    "cache",
-    "capacity",
-    "dwpd",
-    "heads",
-    "idle-power",
-    "interface",
-    "iops-depth",
-    "mtbf",
-    "nand",
-    "rated-writes",
-    "read-block",
-    "read-errors",
-    "read-iops",
-    "read-latency",
-    "recording",
-    "rpm",
-    "sector",
-    "seek-full",
-    "seek-read",
-    "seek-track",
-    "seek-write",
-    "seq-inner",
-    "seq-read",
-    "seq-write",
-    "seq-write-sustained",
-    "slc-cache",
-    "unit",
-    "write-block",
-    "write-iops",
-    "write-latency",
-    "year",
-];
-
-fn figure_name(text: &str) -> Result<String, String> {
-    if FIGURES.contains(&text) {
-        return Ok(text.to_owned());
-    }
-    Err(format!("figures are {}", FIGURES.join(", ")))
-}
-
-fn nand(text: &str) -> Result<u32, String> {
-    match text {
-        "slc" => Ok(1),
-        "mlc" => Ok(2),
-        "tlc" => Ok(3),
-        "qlc" => Ok(4),
-        _ => Err("cells are slc, mlc, tlc or qlc".into()),
-    }
-}
-
-/// What only a disk's sheet says.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Of a disk")]
-struct DiskArgs {
-    /// Revolutions per minute [default: 7200]
-    #[arg(long, value_name = "N")]
-    rpm: Option<u32>,
-    /// Sides of platters in use [default: as many as in its class hold the capacity]
-    #[arg(long, value_name = "N")]
-    heads: Option<u32>,
-    /// Reading in sequence at the inner edge [default: as its class has it for its outer edge]
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    seq_inner: Option<BytesPerSec>,
-    /// Average seek of a read [default: what makes --read-iops, or that of its class]
-    #[arg(long, value_name = "TIME")]
-    seek_read: Option<NanoSpan>,
-    /// Average seek of a write
-    #[arg(long, value_name = "TIME")]
-    seek_write: Option<NanoSpan>,
-    /// Seek of a read to the next track
-    #[arg(long, value_name = "TIME")]
-    seek_track: Option<NanoSpan>,
-    /// Seek of a read from edge to edge
-    #[arg(long, value_name = "TIME")]
-    seek_full: Option<NanoSpan>,
-    /// Commands in flight for --read-iops and --write-iops [default: 16]
-    #[arg(long, value_name = "N")]
-    iops_depth: Option<u32>,
-    /// Memory
-    #[arg(long, value_name = "SIZE")]
-    cache: Option<ByteCount>,
-    /// Sectors: 512n, 512e or 4kn [default: 512e]
-    #[arg(long, value_parser = sector, value_name = "FORMAT")]
-    sector: Option<ByteCount>,
-    /// Arms, 1 or 2 [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2))]
-    actuators: Option<u32>,
-    /// Tracks: cmr, smr (bands that the drive manages) or hm-smr (zones that the host writes in sequence) [default: cmr]
-    #[arg(long, value_parser = recording, value_name = "KIND")]
-    recording: Option<Recording>,
-}
-
-impl DiskArgs {
-    /// The first of these that is given.
-    fn given(&self) -> Option<&'static str> {
-        let given = [
-            ("--rpm", self.rpm.is_some()),
-            ("--heads", self.heads.is_some()),
-            ("--seq-inner", self.seq_inner.is_some()),
-            ("--seek-read", self.seek_read.is_some()),
-            ("--seek-write", self.seek_write.is_some()),
-            ("--seek-track", self.seek_track.is_some()),
-            ("--seek-full", self.seek_full.is_some()),
-            ("--iops-depth", self.iops_depth.is_some()),
-            ("--cache", self.cache.is_some()),
-            ("--sector", self.sector.is_some()),
-            ("--actuators", self.actuators.is_some()),
-            ("--recording", self.recording.is_some()),
-        ];
-        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
-    }
 }
 
 /// A class of drives.
@@ -464,23 +249,6 @@ fn kind(text: &str) -> Result<Kind, String> {
         "sas-ssd" => Ok(Kind::Flash(SheetKind::SasSsd)),
         "hdd" => Ok(Kind::Disk),
         _ => Err("a kind is nvme, sata-ssd, sas-ssd or hdd".into()),
-    }
-}
-
-fn sector(text: &str) -> Result<ByteCount, String> {
-    match text {
-        "512n" => Ok(ByteCount(512)),
-        "512e" | "4kn" => Ok(ByteCount::from_kib(4)),
-        _ => Err("a format of sectors is 512n, 512e or 4kn".into()),
-    }
-}
-
-fn recording(text: &str) -> Result<Recording, String> {
-    match text {
-        "cmr" => Ok(Recording::Conventional),
-        "smr" => Ok(Recording::ShingledByDrive),
-        "hm-smr" => Ok(Recording::ShingledByHost),
-        _ => Err("a kind of recording is cmr, smr or hm-smr".into()),
     }
 }
 
