@@ -5,15 +5,15 @@
 //! made up.
 //!
 //! Verified: when power is cut or the array was stopped, and no map was on its way, all devices in sync tell the same regions by
-//! the newest map that each has. Not verified: maps of devices whose metadata has rotted, and while a device is lost, which comes
-//! back with what it had.
+//! the newest map that each has. Not verified: maps of devices of which a sector has rotted or was never written, and while a
+//! device is lost, which comes back with what it had.
 
 use crate::torture::flights::Work;
 use crate::torture::members::Presence;
 use crate::torture::violation::{Failure, Violation};
 use crate::torture::world::{TortureWorld, is_in_sync};
 use raidlab_controller::{Area, MemberOp, MetadataPolicy};
-use raidlab_format::{AreaLayout, RegionMap};
+use raidlab_format::{AreaLayout, RegionMap, SECTOR_BYTES, SECTORS, check_sector};
 use raidlab_units::{ByteCount, MemberIndex};
 
 impl TortureWorld {
@@ -31,7 +31,7 @@ impl TortureWorld {
             if !is_fit || !self.proven[index] || !is_in_sync(self.states[index]) {
                 continue;
             }
-            let map = self.newest_map(index);
+            let Some(map) = self.newest_map(index) else { continue };
             match &first {
                 Some(first) if *first != map => {
                     let member = MemberIndex(index as u16);
@@ -64,12 +64,19 @@ impl TortureWorld {
         })
     }
 
-    /// The newest map that a device has.
-    fn newest_map(&self, index: usize) -> RegionMap {
+    /// The newest map that a device has; nothing where a sector of either slot is none, as one that has rotted since the device was
+    /// last looked at, or was never written.
+    fn newest_map(&self, index: usize) -> Option<RegionMap> {
         let area = self.devices[index].metadata.bytes();
-        let layout = AreaLayout::new(ByteCount(0));
-        let slots = layout.bitmap.map(|slot| slot.of(area).expect("the area has all of its parts"));
+        let slots = AreaLayout::new(ByteCount(0)).bitmap;
+        let slots = slots.map(|slot| slot.of(area).expect("the area has all of its parts"));
         let state = self.controller().array_state().expect("an array with a map keeps a state");
-        RegionMap::decode_newest(self.layout.stripe_count(), state.geometry.array_uuid, slots).map
+        let array_uuid = state.geometry.array_uuid;
+        let is_whole = |slot: &[u8]| {
+            let mut sectors = slot.chunks_exact(SECTOR_BYTES).take(SECTORS).enumerate();
+            sectors.all(|(sector, bytes)| check_sector(bytes, sector, array_uuid).is_ok())
+        };
+        let found = || RegionMap::decode_newest(self.layout.stripe_count(), array_uuid, slots).map;
+        slots.into_iter().all(is_whole).then(found)
     }
 }
