@@ -66,6 +66,9 @@ pub(crate) enum Hold {
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
     ops: Vec<u32>,
+    /// Those of them that have changed since they were looked at, or are awaited since. While a stripe reads, md's rules look at
+    /// no others.
+    changed: Vec<u32>,
     /// How long an operation usually takes; zero before the first.
     span: NanoSpan,
     /// Stripes that will not be held, and how many it were after the hold before.
@@ -101,6 +104,7 @@ impl Controller {
         self.ops[op].hold = Hold::Fresh;
         self.end_hold_if_forced(op, fragment);
         self.gather.ops.push(op);
+        self.gather.changed.push(op);
     }
 
     /// Adds a fragment to the operation that collects in its granule. Returns false if there is none that can take it.
@@ -115,6 +119,7 @@ impl Controller {
             self.ops[op].hold = Hold::Behind;
         }
         self.end_hold_if_forced(op, fragment);
+        self.gather.changed.push(op);
         true
     }
 
@@ -137,20 +142,39 @@ impl Controller {
             let op = self.gather.ops[index];
             self.ops[op].hold = Hold::Over;
         }
+        self.gather.changed.extend_from_slice(&self.gather.ops);
+    }
+
+    /// Has the operation that collects in a granule, if one does, looked at again: the granule is awaited now.
+    pub(crate) fn look_again(&mut self, key: u64) {
+        if let Some(Through::Collects(op)) = self.granules.get(key).map(|granule| granule.through()) {
+            self.gather.changed.push(op);
+        }
     }
 
     /// Carries out what has collected and is not to be held. The world has handed in all that it has.
     pub(crate) fn start_collected(&mut self) {
-        let mut collecting = core::mem::take(&mut self.gather.ops);
-        let before = collecting.len();
         let nobody_reads = self.gather.prereads == 0;
-        collecting.retain(|&op| {
-            let is_due = self.is_due(op, nobody_reads);
-            if is_due {
-                self.start_through(op);
+        let are_unchanged_due = !self.delays_for_prereads() || nobody_reads || !self.stalled.is_empty();
+        if !are_unchanged_due && self.gather.changed.is_empty() {
+            return;
+        }
+        let mut collecting = core::mem::take(&mut self.gather.ops);
+        let mut changed = core::mem::take(&mut self.gather.changed);
+        let before = collecting.len();
+        if are_unchanged_due {
+            collecting.retain(|&op| !self.start_if_due(op, nobody_reads));
+        } else {
+            changed.retain(|&op| self.is_due(op, nobody_reads));
+            debug_assert!(
+                collecting.iter().all(|&op| changed.contains(&op) || !self.is_due(op, nobody_reads)),
+                "what makes an operation due is told"
+            );
+            if !changed.is_empty() {
+                collecting.retain(|&op| !(changed.contains(&op) && self.start_if_due(op, nobody_reads)));
             }
-            !is_due
-        });
+        }
+        changed.clear();
         let started = collecting.len() < before;
         // What has failed at once may have let others into its granule.
         assert!(
@@ -158,11 +182,21 @@ impl Controller {
             "only the host's writes begin to collect"
         );
         collecting.append(&mut self.gather.ops);
-        self.gather.ops = collecting;
+        changed.append(&mut self.gather.changed);
+        (self.gather.ops, self.gather.changed) = (collecting, changed);
         self.set_hold_timer();
         if started {
             self.pump();
         }
+    }
+
+    /// Carries out an operation that is not to collect on. Returns whether it did.
+    fn start_if_due(&mut self, op: u32, nobody_reads: bool) -> bool {
+        let is_due = self.is_due(op, nobody_reads);
+        if is_due {
+            self.start_through(op);
+        }
+        is_due
     }
 
     /// True where parts of stripes collect while another one reads.
@@ -175,6 +209,7 @@ impl Controller {
         self.granules.obtain(self.ops[op].key).set_through(Through::Collects(op));
         self.ops[op].hold = if self.ops[op].fua { Hold::Over } else { Hold::Fresh };
         self.gather.ops.push(op);
+        self.gather.changed.push(op);
     }
 
     /// Takes in that an operation reads what the change of parity needs.
@@ -289,8 +324,11 @@ impl Controller {
         self.granules.obtain(self.ops[op].key).set_through(Through::Unknown);
     }
 
-    /// Sets the timer for the hold that ends first, unless it is set already.
+    /// Sets the timer for the hold that ends first, unless it is set already. Under md's rules nothing is held for a time.
     fn set_hold_timer(&mut self) {
+        if self.delays_for_prereads() {
+            return;
+        }
         let ends = |&op: &u32| if let Hold::Until(at) = self.ops[op].hold { Some(at) } else { None };
         let Some(first) = self.gather.ops.iter().filter_map(ends).min() else { return };
         if self.gather.timer_at.is_none_or(|at| first < at) {

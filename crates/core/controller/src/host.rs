@@ -274,6 +274,7 @@ impl Controller {
         let granule = self.granules.obtain(key);
         if granule.locked {
             self.granules.wait(key, kind, fragment);
+            self.look_again(key);
             return false;
         }
         granule.locked = true;
@@ -285,7 +286,9 @@ impl Controller {
         let granule = self.granules.obtain(key);
         let was_locked = core::mem::replace(&mut granule.locked, true);
         self.granules.wait(key, kind, fragment);
-        if !was_locked {
+        if was_locked {
+            self.look_again(key);
+        } else {
             self.sync_granule(key);
         }
     }
