@@ -228,8 +228,6 @@ mod tests {
         let after = cost(model, &mut fitted, &targets).expect("it can be");
         assert!(before > 0.5, "{before}");
         assert!(after < 0.3 * before, "{before} before, {after} after");
-        let written = fit_matrix(model, &targets).expect("it can be").expect("it is flash");
-        assert_eq!(written, figures(&fitted), "the same figures each time");
         let disk = catalog.drive("st3600057ss").expect("in the catalogue");
         assert_eq!(fit_matrix(disk, &targets), Ok(None));
     }

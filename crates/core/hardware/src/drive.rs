@@ -180,6 +180,7 @@ enum Machine {
 
 /// What is kept out of the way of all others.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is always boxed")]
 enum Rare {
     TwoArms(TwoArms),
     Faster(FastClock, Machine),
