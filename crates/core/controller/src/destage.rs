@@ -137,6 +137,7 @@ impl Controller {
                 && granule.locked
             {
                 granule.urgent = true;
+                self.look_at_awaited(key);
             }
         }
         None

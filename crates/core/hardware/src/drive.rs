@@ -7,7 +7,7 @@
 
 use crate::catalog::{CatalogError, FigureSource, Section};
 use crate::faster::{FastClock, FasterPct};
-use crate::hdd::{HardDisk, HardDriveModel, ShingleModel};
+use crate::hdd::{HardDrive, HardDriveModel, ShingleModel, TwoArms};
 use crate::link::LinkModel;
 use crate::reliability::Reliability;
 use crate::sheet::SheetFigure;
@@ -77,11 +77,15 @@ pub struct DriveTimes {
     pub arm: NanoSpan,
     /// It waited for its sectors to come round, and they passed under the head.
     pub platters: NanoSpan,
-    /// Waiting for dies and their work, or for room in the write buffer that programs make.
+    /// Dies worked for it: they sensed its page, or programmed what it had to see on flash.
     pub dies: NanoSpan,
-    /// Waiting for a channel and its work.
+    /// It waited for a die, or for room in the write buffer that programs make.
+    pub dies_waiting: NanoSpan,
+    /// A channel carried its page, which was corrected.
     pub channels: NanoSpan,
-    /// Of the waiting for dies, the share that garbage collection has of what they program.
+    /// It waited for the channel.
+    pub channels_waiting: NanoSpan,
+    /// Of the waiting for dies that program, the share that garbage collection has of what they program.
     pub collection: NanoSpan,
     /// Firmware, rate limits and interface, waiting for them included; all time of what the buffer answers.
     pub front: NanoSpan,
@@ -163,24 +167,44 @@ pub struct DriveOptions {
 #[derive(Clone, Debug)]
 pub struct Drive {
     capacity: SectorCount,
-    clock: FastClock,
     machine: Machine,
 }
 
 #[derive(Clone, Debug)]
 enum Machine {
-    HardDrive(HardDisk),
+    HardDrive(Box<HardDrive>),
     SolidState(Box<SolidState>),
     Flash(Box<FlashDrive>),
+    Rare(Box<Rare>),
+}
+
+/// What is kept out of the way of all others.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is always boxed")]
+enum Rare {
+    TwoArms(TwoArms),
+    Faster(FastClock, Machine),
 }
 
 impl Drive {
     /// A drive of this model, idle, its caches empty.
     pub fn new(model: &DriveModel, options: DriveOptions) -> Self {
         let machine = match &model.kind {
-            DriveKind::HardDrive(hard) => {
-                Machine::HardDrive(HardDisk::new(hard, model.capacity, model.interface, options))
-            }
+            DriveKind::HardDrive(hard) => match hard.modern.actuators {
+                None => Machine::HardDrive(Box::new(HardDrive::new(
+                    hard,
+                    model.capacity,
+                    model.interface,
+                    options,
+                ))),
+                Some(arms) => Machine::Rare(Box::new(Rare::TwoArms(TwoArms::new(
+                    hard,
+                    arms,
+                    model.capacity,
+                    model.interface,
+                    options,
+                )))),
+            },
             DriveKind::SolidState(solid) => {
                 Machine::SolidState(Box::new(SolidState::new(solid, model.interface, options)))
             }
@@ -188,27 +212,23 @@ impl Drive {
                 Machine::Flash(Box::new(FlashDrive::new(flash, model.capacity, model.interface, options)))
             }
         };
-        Self { capacity: model.capacity, clock: FastClock::new(model.faster), machine }
+        let machine = if model.faster == FasterPct::default() {
+            machine
+        } else {
+            Machine::Rare(Box::new(Rare::Faster(FastClock::new(model.faster), machine)))
+        };
+        Self { capacity: model.capacity, machine }
     }
 
     /// Follows from now on where the time of commands goes; before the first of them. Whoever asks for this takes
     /// [`Drive::poll_times`] after each completion.
     pub fn follow_times(&mut self) {
-        match &mut self.machine {
-            Machine::HardDrive(drive) => drive.follow_times(),
-            Machine::SolidState(drive) => drive.follow_times(),
-            Machine::Flash(drive) => drive.follow_times(),
-        }
+        self.machine.follow_times();
     }
 
     /// Where the time of the command went whose completion was handed out last; all zero where that is not followed.
     pub fn poll_times(&mut self) -> DriveTimes {
-        let times = match &mut self.machine {
-            Machine::HardDrive(drive) => drive.poll_times(),
-            Machine::SolidState(drive) => drive.poll_times(),
-            Machine::Flash(drive) => drive.poll_times(),
-        };
-        times.unwrap_or_default()
+        self.machine.poll_times().unwrap_or_default()
     }
 
     /// Addressable sectors.
@@ -227,55 +247,155 @@ impl Drive {
             self.capacity.0
         );
         assert!(request.sectors.0 > 0 || request.op == DriveOp::Flush, "only a flush has no range");
-        assert!(
-            request.op != DriveOp::Trim || matches!(self.machine, Machine::Flash(_)),
-            "only drives with a translation layer know trims"
-        );
-        let now = self.clock.own(now);
-        match &mut self.machine {
-            Machine::HardDrive(drive) => drive.handle_request(now, request),
-            Machine::SolidState(drive) => drive.handle_request(now, request),
-            Machine::Flash(drive) => drive.handle_request(now, request),
-        }
+        self.machine.handle_request(now, request);
     }
 
     /// When the drive next has something to do by itself, if it has.
     #[inline]
     pub fn poll_deadline(&self) -> Option<Nanos> {
-        let own = match &self.machine {
-            Machine::HardDrive(drive) => drive.poll_deadline(),
-            Machine::SolidState(drive) => drive.poll_deadline(),
-            Machine::Flash(drive) => drive.poll_deadline(),
-        };
-        own.map(|own| self.clock.world(own))
+        self.machine.poll_deadline()
     }
 
     /// Does what is due at `now`.
     #[inline]
     pub fn handle_deadline(&mut self, now: Nanos) {
-        let now = self.clock.own(now);
-        match &mut self.machine {
-            Machine::HardDrive(drive) => drive.handle_deadline(now),
-            Machine::SolidState(drive) => drive.handle_deadline(now),
-            Machine::Flash(drive) => drive.handle_deadline(now),
-        }
+        self.machine.handle_deadline(now);
     }
 
     /// What it has done to its flash; none for drives that do not follow it.
     pub fn flash_counters(&self) -> Option<FlashCounters> {
-        match &self.machine {
-            Machine::Flash(drive) => Some(drive.counters()),
-            Machine::HardDrive(_) | Machine::SolidState(_) => None,
-        }
+        self.machine.flash_counters()
     }
 
     /// Hands out the next finished command.
     #[inline]
     pub fn poll_completion(&mut self) -> Option<DriveCompletion> {
-        match &mut self.machine {
-            Machine::HardDrive(drive) => drive.poll_completion(),
-            Machine::SolidState(drive) => drive.poll_completion(),
-            Machine::Flash(drive) => drive.poll_completion(),
+        self.machine.poll_completion()
+    }
+}
+
+/// The methods of [`Drive`] by kind.
+impl Machine {
+    fn follow_times(&mut self) {
+        match self {
+            Self::HardDrive(drive) => drive.follow_times(),
+            Self::SolidState(drive) => drive.follow_times(),
+            Self::Flash(drive) => drive.follow_times(),
+            Self::Rare(drive) => drive.follow_times(),
+        }
+    }
+
+    fn poll_times(&mut self) -> Option<DriveTimes> {
+        match self {
+            Self::HardDrive(drive) => drive.poll_times(),
+            Self::SolidState(drive) => drive.poll_times(),
+            Self::Flash(drive) => drive.poll_times(),
+            Self::Rare(drive) => drive.poll_times(),
+        }
+    }
+
+    #[inline]
+    fn handle_request(&mut self, now: Nanos, request: DriveRequest) {
+        match self {
+            Self::HardDrive(drive) => drive.handle_request(now, request),
+            Self::SolidState(drive) => drive.handle_request(now, request),
+            Self::Flash(drive) => drive.handle_request(now, request),
+            Self::Rare(drive) => drive.handle_request(now, request),
+        }
+    }
+
+    #[inline]
+    fn poll_deadline(&self) -> Option<Nanos> {
+        match self {
+            Self::HardDrive(drive) => drive.poll_deadline(),
+            Self::SolidState(drive) => drive.poll_deadline(),
+            Self::Flash(drive) => drive.poll_deadline(),
+            Self::Rare(drive) => drive.poll_deadline(),
+        }
+    }
+
+    #[inline]
+    fn handle_deadline(&mut self, now: Nanos) {
+        match self {
+            Self::HardDrive(drive) => drive.handle_deadline(now),
+            Self::SolidState(drive) => drive.handle_deadline(now),
+            Self::Flash(drive) => drive.handle_deadline(now),
+            Self::Rare(drive) => drive.handle_deadline(now),
+        }
+    }
+
+    #[inline]
+    fn poll_completion(&mut self) -> Option<DriveCompletion> {
+        match self {
+            Self::HardDrive(drive) => drive.poll_completion(),
+            Self::SolidState(drive) => drive.poll_completion(),
+            Self::Flash(drive) => drive.poll_completion(),
+            Self::Rare(drive) => drive.poll_completion(),
+        }
+    }
+
+    fn flash_counters(&self) -> Option<FlashCounters> {
+        match self {
+            Self::Flash(drive) => Some(drive.counters()),
+            Self::Rare(drive) => drive.flash_counters(),
+            Self::HardDrive(_) | Self::SolidState(_) => None,
+        }
+    }
+}
+
+impl Rare {
+    #[cold]
+    fn follow_times(&mut self) {
+        match self {
+            Self::TwoArms(drive) => drive.follow_times(),
+            Self::Faster(_, machine) => machine.follow_times(),
+        }
+    }
+
+    #[cold]
+    fn poll_times(&mut self) -> Option<DriveTimes> {
+        match self {
+            Self::TwoArms(drive) => drive.poll_times(),
+            Self::Faster(_, machine) => machine.poll_times(),
+        }
+    }
+
+    #[cold]
+    fn handle_request(&mut self, now: Nanos, request: DriveRequest) {
+        match self {
+            Self::TwoArms(drive) => drive.handle_request(now, request),
+            Self::Faster(clock, machine) => machine.handle_request(clock.own(now), request),
+        }
+    }
+
+    #[cold]
+    fn poll_deadline(&self) -> Option<Nanos> {
+        match self {
+            Self::TwoArms(drive) => drive.poll_deadline(),
+            Self::Faster(clock, machine) => machine.poll_deadline().map(|own| clock.world(own)),
+        }
+    }
+
+    #[cold]
+    fn handle_deadline(&mut self, now: Nanos) {
+        match self {
+            Self::TwoArms(drive) => drive.handle_deadline(now),
+            Self::Faster(clock, machine) => machine.handle_deadline(clock.own(now)),
+        }
+    }
+
+    #[cold]
+    fn poll_completion(&mut self) -> Option<DriveCompletion> {
+        match self {
+            Self::TwoArms(drive) => drive.poll_completion(),
+            Self::Faster(_, machine) => machine.poll_completion(),
+        }
+    }
+
+    fn flash_counters(&self) -> Option<FlashCounters> {
+        match self {
+            Self::TwoArms(_) => None,
+            Self::Faster(_, machine) => machine.flash_counters(),
         }
     }
 }

@@ -236,11 +236,13 @@ impl DriveModel {
                 }
             }
             (DrivePart::Caps, DriveKind::Flash(flash)) => {
-                let caps = &mut flash.caps;
-                caps.read_iops = caps.read_iops.map(|iops| iops * by.factor());
-                caps.write_iops = caps.write_iops.map(|iops| iops * by.factor());
-                caps.read_rate = caps.read_rate.map(|rate| by.rate(rate));
-                caps.write_rate = caps.write_rate.map(|rate| by.rate(rate));
+                let of_heat = flash.heat.as_mut().map(|heat| &mut heat.caps);
+                for caps in of_heat.into_iter().chain([&mut flash.caps]) {
+                    caps.read_iops = caps.read_iops.map(|iops| iops * by.factor());
+                    caps.write_iops = caps.write_iops.map(|iops| iops * by.factor());
+                    caps.read_rate = caps.read_rate.map(|rate| by.rate(rate));
+                    caps.write_rate = caps.write_rate.map(|rate| by.rate(rate));
+                }
             }
             (DrivePart::SpareRoom, DriveKind::Flash(flash)) => {
                 flash.translation.spare_pct *= by.factor();
@@ -272,7 +274,7 @@ fn faster_mechanics(mechanics: &mut MechanicsModel, part: DrivePart, by: FasterP
 }
 
 /// A clock that runs faster than the world's.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct FastClock {
     pct: u64,
 }
@@ -283,20 +285,12 @@ impl FastClock {
     }
 
     /// What it shows when the world's shows `now`.
-    #[inline]
     pub(crate) fn own(self, now: Nanos) -> Nanos {
-        if self.pct == 0 {
-            return now;
-        }
         Nanos(now.0 + (u128::from(now.0) * u128::from(self.pct) / 100) as u64)
     }
 
     /// What the world's shows at the first moment at which it shows `own` or later.
-    #[inline]
     pub(crate) fn world(self, own: Nanos) -> Nanos {
-        if self.pct == 0 {
-            return own;
-        }
         Nanos((u128::from(own.0) * 100).div_ceil(u128::from(100 + self.pct)) as u64)
     }
 }

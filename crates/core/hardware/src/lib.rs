@@ -60,5 +60,6 @@ pub use server::{FileServerModel, NfsServerModel, ServedDefaults};
 pub use sheet::{SheetConditions, SheetFigure, SheetMetric};
 pub use ssd::{
     CapModel, CellModel, Collection, DriveCondition, DriveHistory, FlashBufferModel, FlashCounters,
-    FlashModel, FrontModel, IdleModel, SlcModel, SolidStateModel, TranslationModel, UpkeepModel, WhenFull,
+    FlashModel, FrontModel, HeatModel, IdleModel, SlcModel, SolidStateModel, TranslationModel, UpkeepModel,
+    WearModel, WhenFull,
 };

@@ -6,10 +6,11 @@ mod loops;
 
 use loops::{Random, drive_closed_loop, drive_warm_loop};
 use raidlab_hardware::{
-    Catalog, CellModel, Drive, DriveCondition, DriveHistory, DriveKind, DriveModel, DriveOp, DriveOptions,
-    DriveRequest, FlashCounters, FlashModel, IdleModel, Sector, SectorCount, SlcModel, WhenFull,
+    CapModel, Catalog, CellModel, Drive, DriveCondition, DriveHistory, DriveKind, DriveModel, DriveOp,
+    DriveOptions, DriveRequest, FlashCounters, FlashModel, HeatModel, IdleModel, Sector, SectorCount,
+    SlcModel, WearModel, WhenFull,
 };
-use raidlab_units::{ByteCount, NanoSpan, Nanos};
+use raidlab_units::{ByteCount, BytesPerSec, NanoSpan, Nanos};
 
 const WRITE: DriveOp = DriveOp::Write { fua: false };
 const GIB: u64 = 1 << 30;
@@ -285,6 +286,50 @@ fn upkeep_is_a_share_of_the_writes_and_a_rate_of_what_is_there() {
     let (_, counters, ns) = run(0.0, Some(hour));
     let expected = (24 * GIB / 4096) as f64 * ns / hour.0 as f64;
     assert_within(counters.upkeep_units as f64, expected, 5.0, "refresh");
+}
+
+/// Cycles used raise the share of reads that are tried again, linearly; each of these takes a second sense.
+#[test]
+fn worn_flash_reads_again_in_proportion_to_its_cycles() {
+    let mean_us = |used_pct| {
+        let model = small_nvme(24, |flash| {
+            flash.cells.retry_pct = 1.0;
+            flash.wear = Some(WearModel { used_pct, retry_pct: 21.0 });
+        });
+        let (mut bench, mut random) = (Bench::new(&model), Random(6));
+        let count = 20_000;
+        for _ in 0..count {
+            bench.one(DriveOp::Read, random.below(24 * GIB / 4096) * 8, 8);
+        }
+        bench.now.0 as f64 / 1e3 / f64::from(count)
+    };
+    let again_us = flash_of(&small_nvme(24, |_| {})).cells.read_slow.0 as f64 / 1e3;
+    let new = mean_us(0.0);
+    for (used_pct, more) in [(50.0, 0.10), (100.0, 0.20), (150.0, 0.30)] {
+        assert_within(mean_us(used_pct) - new, more * again_us, 5.0, "tried again");
+    }
+}
+
+/// A hot drive writes at the rate that its limit says, and at its own again when it has rested.
+#[test]
+fn limits_of_heat_set_in_after_their_time_and_end_with_a_rest() {
+    let after = NanoSpan::from_secs(2);
+    let limit = 400e6;
+    let model = small_nvme(24, |flash| {
+        let caps = CapModel { write_rate: Some(BytesPerSec(limit)), ..CapModel::default() };
+        flash.heat = Some(HeatModel { after, caps });
+    });
+    let mut bench = Bench::new(&model);
+    let cool = bench.write(GIB);
+    assert!(bench.now < Nanos::ZERO + after && cool > 2.0 * limit, "{cool} a second");
+    while bench.now < Nanos::ZERO + after {
+        bench.write(GIB / 4);
+    }
+    assert_within(bench.write(GIB), limit, 3.0, "hot");
+    bench.rest(NanoSpan::from_secs(1));
+    assert_within(bench.write(GIB / 4), limit, 3.0, "not cold yet");
+    bench.rest(after);
+    assert_within(bench.write(GIB), cool, 3.0, "cold again");
 }
 
 #[test]

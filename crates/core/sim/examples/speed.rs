@@ -22,7 +22,9 @@ struct Row {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let of = std::env::args().nth(1).unwrap_or_default();
-    for Row { name, array, load } in oltp()?.into_iter().chain(nvme()?).filter(|row| row.name.contains(&of)) {
+    let catalog = Catalog::builtin();
+    let rows = oltp(&catalog)?.into_iter().chain(nvme(&catalog)?);
+    for Row { name, array, load } in rows.filter(|row| row.name.contains(&of)) {
         let start = Instant::now();
         let outcome = simulate(&array, &load)?;
         let rate = outcome.host_requests as f64 / start.elapsed().as_secs_f64();
@@ -36,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn oltp() -> Result<Vec<Row>, Box<dyn Error>> {
+fn oltp(catalog: &Catalog) -> Result<Vec<Row>, Box<dyn Error>> {
     let rows = [
         ("st3600057ss", WritePolicy::WriteThrough, 500),
         ("st3600057ss", WritePolicy::WriteBack, 300),
@@ -45,7 +47,7 @@ fn oltp() -> Result<Vec<Row>, Box<dyn Error>> {
     let mut all = Vec::new();
     for (drive, write_policy, run_secs) in rows {
         for iodepth in [8, 64, 256] {
-            let array = array(drive, write_policy)?;
+            let array = array(catalog, drive, write_policy)?;
             let load = SimulationLoad {
                 workload: AccessSpec::new("oltp", vec![AccessLine::plain(8192, 70, 100)]),
                 iodepth,
@@ -61,13 +63,12 @@ fn oltp() -> Result<Vec<Row>, Box<dyn Error>> {
 }
 
 /// Arrays of a flash drive that random writes have been over twice, so that garbage collection is at work from the start.
-fn nvme() -> Result<Vec<Row>, Box<dyn Error>> {
-    let catalog = Catalog::builtin();
+fn nvme(catalog: &Catalog) -> Result<Vec<Row>, Box<dyn Error>> {
     let condition = DriveCondition { history: DriveHistory::Random(2), fill_pct: 100 };
     let mut all = Vec::new();
     for (level, members) in [("0", 1), ("5", 8)] {
         for iodepth in [32, 256] {
-            let mut array = array("pliant-lb150", WritePolicy::WriteThrough)?;
+            let mut array = array(catalog, "pliant-lb150", WritePolicy::WriteThrough)?;
             array.config.level = level.parse()?;
             array.config.members = members;
             array.config.block_size = BlockSize::B4096;
@@ -88,8 +89,11 @@ fn nvme() -> Result<Vec<Row>, Box<dyn Error>> {
     Ok(all)
 }
 
-fn array(drive: &str, write_policy: WritePolicy) -> Result<SimulatedArray, Box<dyn Error>> {
-    let catalog = Catalog::builtin();
+fn array(
+    catalog: &Catalog,
+    drive: &str,
+    write_policy: WritePolicy,
+) -> Result<SimulatedArray, Box<dyn Error>> {
     Ok(SimulatedArray {
         config: ArrayConfig {
             level: "5".parse()?,

@@ -108,6 +108,14 @@ fn a_flash_read_is_its_dies_and_a_steady_write_waits_for_garbage_collection() {
     let flash = with_drives(enclosure("0", 1), "generic-nvme", "linux-md-nvme");
     let reads = times(&flash, &load(AccessLine::plain(4096, 100, 100), 1, NanoSpan::from_millis(50)));
     assert!(share(&reads, Station::Dies) > 0.5, "{reads:?}");
+    assert_eq!(reads.stays.at(Station::Dies).waiting, 0, "one read at a time finds all dies idle: {reads:?}");
+    assert_eq!(reads.stays.at(Station::Channels).waiting, 0, "{reads:?}");
+    // A request at each of them beside others takes as long to sense, and waits for its die and channel before.
+    let many = times(&flash, &load(AccessLine::plain(4096, 100, 100), 512, NanoSpan::from_millis(50)));
+    let mean = |times: &TimesOutcome, station| times.mean(station);
+    let (alone, crowded) = (mean(&reads, Station::Dies), mean(&many, Station::Dies));
+    assert!((crowded.service / alone.service - 1.0).abs() < 0.05, "{alone:?} {crowded:?}");
+    assert!(crowded.waiting > 0.2 * crowded.service, "{crowded:?}");
     let mut write = load(AccessLine::plain(4096, 0, 100), 256, TENTH_SEC);
     write.region = LoadRegion::StrokePct(100);
     let writes = times(&flash, &write);

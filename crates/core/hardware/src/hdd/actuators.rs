@@ -43,74 +43,6 @@ impl ActuatorsModel {
     }
 }
 
-/// A hard drive, however many arms it has.
-#[derive(Clone, Debug)]
-pub(crate) enum HardDisk {
-    One(Box<HardDrive>),
-    Two(Box<TwoArms>),
-}
-
-impl HardDisk {
-    /// The model must be one that the catalogue reader accepted.
-    pub(crate) fn new(
-        model: &HardDriveModel,
-        capacity: SectorCount,
-        link: LinkModel,
-        options: DriveOptions,
-    ) -> Self {
-        match model.modern.actuators {
-            None => Self::One(Box::new(HardDrive::new(model, capacity, link, options))),
-            Some(actuators) => Self::Two(Box::new(TwoArms::new(model, actuators, capacity, link, options))),
-        }
-    }
-
-    pub(crate) fn follow_times(&mut self) {
-        match self {
-            Self::One(drive) => drive.follow_times(),
-            Self::Two(drive) => drive.arms.iter_mut().for_each(HardDrive::follow_times),
-        }
-    }
-
-    pub(crate) fn poll_times(&mut self) -> Option<DriveTimes> {
-        match self {
-            Self::One(drive) => drive.poll_times(),
-            Self::Two(drive) => drive.times.pop_front(),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn handle_request(&mut self, now: Nanos, request: DriveRequest) {
-        match self {
-            Self::One(drive) => drive.handle_request(now, request),
-            Self::Two(drive) => drive.handle_request(now, request),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn poll_deadline(&self) -> Option<Nanos> {
-        match self {
-            Self::One(drive) => drive.poll_deadline(),
-            Self::Two(drive) => drive.arms.iter().filter_map(HardDrive::poll_deadline).min(),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn handle_deadline(&mut self, now: Nanos) {
-        match self {
-            Self::One(drive) => drive.handle_deadline(now),
-            Self::Two(drive) => drive.handle_deadline(now),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn poll_completion(&mut self) -> Option<DriveCompletion> {
-        match self {
-            Self::One(drive) => drive.poll_completion(),
-            Self::Two(drive) => drive.done.pop_front(),
-        }
-    }
-}
-
 /// Two arms behind one interface.
 #[derive(Clone, Debug)]
 pub(crate) struct TwoArms {
@@ -130,7 +62,8 @@ pub(crate) struct TwoArms {
 }
 
 impl TwoArms {
-    fn new(
+    /// The model must be one that the catalogue reader accepted.
+    pub(crate) fn new(
         model: &HardDriveModel,
         actuators: ActuatorsModel,
         capacity: SectorCount,
@@ -153,7 +86,23 @@ impl TwoArms {
         }
     }
 
-    fn handle_request(&mut self, now: Nanos, request: DriveRequest) {
+    pub(crate) fn follow_times(&mut self) {
+        self.arms.iter_mut().for_each(HardDrive::follow_times);
+    }
+
+    pub(crate) fn poll_times(&mut self) -> Option<DriveTimes> {
+        self.times.pop_front()
+    }
+
+    pub(crate) fn poll_deadline(&self) -> Option<Nanos> {
+        self.arms.iter().filter_map(HardDrive::poll_deadline).min()
+    }
+
+    pub(crate) fn poll_completion(&mut self) -> Option<DriveCompletion> {
+        self.done.pop_front()
+    }
+
+    pub(crate) fn handle_request(&mut self, now: Nanos, request: DriveRequest) {
         if self.queue_depth.is_some_and(|depth| self.outstanding >= depth) {
             self.waiting.push_back(request);
         } else {
@@ -161,7 +110,7 @@ impl TwoArms {
         }
     }
 
-    fn handle_deadline(&mut self, now: Nanos) {
+    pub(crate) fn handle_deadline(&mut self, now: Nanos) {
         for arm in 0..2 {
             if self.arms[arm].poll_deadline().is_some_and(|due| due <= now) {
                 self.with_front(arm, |drive| drive.handle_deadline(now));

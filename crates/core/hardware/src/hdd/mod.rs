@@ -39,7 +39,8 @@ mod shingles;
 mod tracks;
 
 pub use actuators::ActuatorsModel;
-pub(crate) use actuators::HardDisk;
+pub(crate) use actuators::TwoArms;
+pub(crate) use machine::HardDrive;
 pub use model::{
     AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DataSheet, EarlyDisconnect, FirmwareModel,
     HardDriveModel, Kept, MeasuredMechanics, MechanicsModel, ModernParts, Overheads, ReadAhead, SeekAnchors,

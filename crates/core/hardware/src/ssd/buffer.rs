@@ -175,10 +175,13 @@ impl WriteBuffer {
     }
 }
 
-/// From units to places: open addressing with linear probing, at most half full.
+/// From units to places: open addressing with linear probing, at most a quarter full.
 #[derive(Clone, Debug)]
 struct UnitIndex {
     cells: Vec<(u64, u32)>,
+    /// Cells that are taken, one bit each. Who finds a unit's own cell empty knows that it is not here; so most of those who
+    /// look in vain never wait for a cell.
+    taken: Vec<u64>,
     mask: usize,
 }
 
@@ -186,8 +189,8 @@ const EMPTY: u64 = u64::MAX;
 
 impl UnitIndex {
     fn new(places: u32) -> Self {
-        let cells = (places as usize * 2).next_power_of_two();
-        Self { cells: vec![(EMPTY, 0); cells], mask: cells - 1 }
+        let cells = (places as usize * 4).next_power_of_two();
+        Self { cells: vec![(EMPTY, 0); cells], taken: vec![0; cells.div_ceil(64)], mask: cells - 1 }
     }
 
     #[inline]
@@ -207,6 +210,10 @@ impl UnitIndex {
 
     #[inline]
     fn get(&self, unit: u64) -> Option<u32> {
+        let home = self.home(unit);
+        if self.taken[home / 64] >> (home % 64) & 1 == 0 {
+            return None;
+        }
         let (found, place) = self.cells[self.find(unit)];
         (found == unit).then_some(place)
     }
@@ -214,6 +221,7 @@ impl UnitIndex {
     fn insert(&mut self, unit: u64, place: u32) {
         let cell = self.find(unit);
         self.cells[cell] = (unit, place);
+        self.taken[cell / 64] |= 1 << (cell % 64);
     }
 
     /// Takes a unit out and moves up what was put behind it for its sake (Knuth, TAOCP 3, 6.4, algorithm R).
@@ -225,6 +233,7 @@ impl UnitIndex {
             loop {
                 cell = (cell + 1) & self.mask;
                 if self.cells[cell].0 == EMPTY {
+                    self.taken[hole / 64] &= !(1 << (hole % 64));
                     return;
                 }
                 let home = self.home(self.cells[cell].0);

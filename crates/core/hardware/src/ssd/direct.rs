@@ -261,20 +261,23 @@ impl SolidState {
 
     fn read(&mut self, now: Nanos, request: DriveRequest) -> Nanos {
         let decoded = self.firmware.serve(now, self.read_overhead);
-        // When the page that comes last is in the buffer, and when it was sensed.
-        let mut last = (decoded, decoded);
+        // When the page that comes last is in the buffer, when it was sensed, and how long a channel carries it.
+        let mut last = (decoded, decoded, NanoSpan::ZERO);
         self.each_page(request, |drive, page, bytes| {
             let (die, channel) = drive.die_of(page);
             let sensed = drive.dies[die].serve(decoded, drive.page_read);
             let transfer = drive.channel.transfer_time(bytes);
-            last = last.max((drive.channels[channel].serve_when_ready(decoded, sensed, transfer), sensed));
+            let carried = drive.channels[channel].serve_when_ready(decoded, sensed, transfer);
+            last = last.max((carried, sensed, transfer));
         });
-        let (in_buffer, sensed) = last;
+        let (in_buffer, sensed, carrying) = last;
         let transfer = self.link.transfer_time(request.sectors.bytes());
         let sent = self.interface.serve_when_ready(decoded, in_buffer, transfer);
         self.note(DriveTimes {
-            dies: sensed - decoded,
-            channels: in_buffer - sensed,
+            dies: self.page_read,
+            dies_waiting: (sensed - decoded) - self.page_read,
+            channels: carrying,
+            channels_waiting: (in_buffer - sensed) - carrying,
             front: (decoded - now) + (sent - in_buffer),
             ..DriveTimes::default()
         });
@@ -284,8 +287,8 @@ impl SolidState {
     fn write(&mut self, now: Nanos, request: DriveRequest) -> Nanos {
         let decoded = self.firmware.serve(now, self.write_overhead);
         let in_buffer = self.interface.serve(decoded, self.link.transfer_time(request.sectors.bytes()));
-        // When the page that comes last is programmed, and when its die had it.
-        let mut last = (in_buffer, in_buffer);
+        // When the page that comes last is programmed, when its die had it, and how long a channel carried it.
+        let mut last = (in_buffer, in_buffer, NanoSpan::ZERO);
         self.each_page(request, |drive, page, bytes| {
             // What is written goes to the end of the log, wherever it was before.
             let (die, channel) = drive.die_of(drive.pages_written);
@@ -293,19 +296,22 @@ impl SolidState {
             drive.pages_written += 1;
             let transfer = drive.channel.transfer_time(bytes);
             let loaded = drive.channels[channel].serve_when_ready(decoded, in_buffer, transfer);
-            last = last.max((drive.dies[die].serve_when_ready(decoded, loaded, drive.page_program), loaded));
+            let programmed = drive.dies[die].serve_when_ready(decoded, loaded, drive.page_program);
+            last = last.max((programmed, loaded, transfer));
             if !was_young {
                 let collect = drive.collect;
                 drive.dies[die].serve(decoded, collect);
             }
         });
-        let (programmed, loaded) = last;
+        let (programmed, loaded, carrying) = last;
         // A die that is busy is so with programs, its own and those of garbage collection.
-        let waited = (programmed - loaded).0.saturating_sub(self.page_program.0);
-        let collection = NanoSpan((waited as f64 * self.collected) as u64);
+        let waited = (programmed - loaded) - self.page_program;
+        let collection = NanoSpan((waited.0 as f64 * self.collected) as u64);
         self.note(DriveTimes {
-            dies: (programmed - loaded) - collection,
-            channels: loaded - in_buffer,
+            dies: self.page_program,
+            dies_waiting: waited - collection,
+            channels: carrying,
+            channels_waiting: (loaded - in_buffer) - carrying,
             collection,
             front: in_buffer - now,
             ..DriveTimes::default()

@@ -22,7 +22,7 @@ use super::placement::Placement;
 use super::random::{scaled, spread};
 use super::slc::{SlcCache, WhenFull};
 use super::translation::Translation;
-use raidlab_units::{ByteCount, Nanos};
+use raidlab_units::{ByteCount, NanoSpan, Nanos};
 
 /// What draining works on.
 pub(super) struct Parts<'a> {
@@ -81,6 +81,8 @@ pub(super) struct Drain {
     rows_since_parity: u32,
     rows: u64,
     loads: u64,
+    /// How long the program took that ended last.
+    ended_took: NanoSpan,
     /// What the host does when the pseudo-SLC cache is full; none without one.
     when_full: Option<WhenFull>,
     idle: Option<IdleModel>,
@@ -107,7 +109,7 @@ struct Upkeep {
 
 impl Upkeep {
     fn new(model: &UpkeepModel) -> Self {
-        let per_ns = |refresh: raidlab_units::NanoSpan| 1.0 / refresh.0.max(1) as f64;
+        let per_ns = |refresh: NanoSpan| 1.0 / refresh.0.max(1) as f64;
         Self {
             per_host_unit: model.levelling_pct / 100.0,
             per_mapped_unit_ns: model.refresh.map_or(0.0, per_ns),
@@ -138,6 +140,7 @@ impl Drain {
             rows_since_parity: 0,
             rows: 0,
             loads: 0,
+            ended_took: NanoSpan::ZERO,
             when_full: model.slc.map(|slc| slc.when_full),
             idle: model.idle,
             is_idle: false,
@@ -156,6 +159,11 @@ impl Drain {
     /// Units moved by wear levelling, by refresh, and for the map.
     pub(super) fn upkeep_units(&self) -> u64 {
         self.upkeep.moved
+    }
+
+    /// How long the program took that ended last.
+    pub(super) fn ended_took(&self) -> NanoSpan {
+        self.ended_took
     }
 
     /// Rows programmed so far, parity included.
@@ -307,6 +315,7 @@ impl Drain {
         if end > now {
             return Some(end);
         }
+        self.ended_took = flash.program_time(ended.die);
         for place in ended.places.drain(..) {
             buffer.release(place);
         }

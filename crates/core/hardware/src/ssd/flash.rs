@@ -32,6 +32,19 @@ pub(super) struct SlcTimes {
     pub(super) read: NanoSpan,
 }
 
+/// How a page was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PageRead {
+    /// When it was in the controller and corrected.
+    pub(super) ready: Nanos,
+    /// When it was sensed.
+    pub(super) sensed: Nanos,
+    /// How long that took.
+    pub(super) sensing: NanoSpan,
+    /// How long the channel and the correction took.
+    pub(super) moving: NanoSpan,
+}
+
 /// All of a drive's flash.
 #[derive(Clone, Debug)]
 pub(super) struct Flash {
@@ -43,8 +56,7 @@ pub(super) struct Flash {
     /// Where the search for a die that does not program begins.
     next_die: u32,
     erases: u64,
-    /// When the last page that was read was sensed.
-    sensed: Nanos,
+    last_read: PageRead,
 }
 
 impl Flash {
@@ -63,7 +75,7 @@ impl Flash {
             channels: vec![Channel::default(); cells.channels as usize],
             next_die: 0,
             erases: 0,
-            sensed: Nanos::ZERO,
+            last_read: PageRead::default(),
         }
     }
 
@@ -87,7 +99,6 @@ impl Flash {
     #[inline]
     fn read_for(&mut self, now: Nanos, die: u32, bytes: ByteCount, span: NanoSpan) -> Nanos {
         let sensed = self.sense(now, die, span);
-        self.sensed = sensed;
         let channel = die as usize % self.channels.len();
         let transfer = self.cells.channel.transfer_time(bytes);
         let page = self.cells.channel.transfer_time(self.cells.page);
@@ -97,12 +108,15 @@ impl Flash {
             die.program_start += transfer;
             die.program_end += transfer;
         });
-        read + self.cells.decode
+        let ready = read + self.cells.decode;
+        self.last_read = PageRead { ready, sensed, sensing: span, moving: transfer + self.cells.decode };
+        ready
     }
 
-    /// When the page that was read last was sensed.
-    pub(super) fn sensed(&self) -> Nanos {
-        self.sensed
+    /// How the page that was read last was.
+    #[inline]
+    pub(super) fn last_read(&self) -> PageRead {
+        self.last_read
     }
 
     /// Time to sense a page of the kind that `hash` says.
@@ -195,6 +209,12 @@ impl Flash {
         die.program_end = die.program_start + span;
         die.suspensions = 0;
         die.program_end
+    }
+
+    /// How long the program of `die` takes, as far as is known, reads that suspend it included.
+    pub(super) fn program_time(&self, die: u32) -> NanoSpan {
+        let die = &self.dies[die as usize];
+        die.program_end - die.program_start
     }
 
     /// When the program of `die` ends, as far as is known.

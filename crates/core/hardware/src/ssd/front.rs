@@ -1,13 +1,14 @@
 //! Between the host and the buffer: firmware cores, the link, and caps on rates.
 //!
 //! ```text
-//!  command --> cap (reads, writes) --> firmware core that is free first --> ... --> link (in, out; one for both on SATA)
+//!  command --> cap (reads, writes; others when it is hot) --> firmware core that is free first --> ... --> link (in, out; one for both on SATA)
 //! ```
 //! Each is first come, first served. A cap lets what came in a burst pass, as a token bucket does. A port carries one transfer at a time, over all of its lanes.
 //!
 //! Left out: arbitration between queue pairs, which share one line here; doorbells and interrupts, which are in the link's
 //! time per transfer and in the latencies.
 
+use super::heat::{Heat, HeatModel};
 use super::model::{CapModel, FrontModel};
 use crate::link::{LinkModel, Server};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan, Nanos};
@@ -29,6 +30,8 @@ pub(super) struct Front {
     /// The ports to the host, and those from the host.
     wires: [Vec<Server>; 2],
     caps: [Cap; 2],
+    /// How hot it is, and what holds then, too.
+    heat: Option<Box<(Heat, [Cap; 2])>>,
     /// When each core is free.
     cores: Vec<Nanos>,
 }
@@ -54,24 +57,48 @@ impl Cap {
     }
 }
 
+/// Those on reads, and those on writes.
+fn caps_of(model: &CapModel) -> [Cap; 2] {
+    [
+        Cap::new(model.read_iops, model.read_rate, model.burst),
+        Cap::new(model.write_iops, model.write_rate, model.burst),
+    ]
+}
+
 impl Front {
-    pub(super) fn new(model: &FrontModel, caps: &CapModel, link: LinkModel) -> Self {
+    pub(super) fn new(
+        model: &FrontModel,
+        caps: &CapModel,
+        heat: Option<&HeatModel>,
+        link: LinkModel,
+    ) -> Self {
         Self {
             model: *model,
             link,
             wires: [0, 1].map(|_| vec![Server::default(); model.ports as usize]),
-            caps: [
-                Cap::new(caps.read_iops, caps.read_rate, caps.burst),
-                Cap::new(caps.write_iops, caps.write_rate, caps.burst),
-            ],
+            caps: caps_of(caps),
+            heat: heat.map(|heat| Box::new((Heat::new(heat.after), caps_of(&heat.caps)))),
             cores: vec![Nanos::ZERO; model.cores as usize],
+        }
+    }
+
+    /// Takes in whether commands are inside from `now` on.
+    #[inline]
+    pub(super) fn set_working(&mut self, now: Nanos, works: bool) {
+        if let Some(heat) = &mut self.heat {
+            heat.0.set_working(now, works);
         }
     }
 
     /// When a command of `bytes` and so many units has been decoded.
     #[inline]
     pub(super) fn decode(&mut self, now: Nanos, way: Way, bytes: ByteCount, units: u64) -> Nanos {
-        let passed = self.caps[way as usize].pass(now, bytes);
+        let mut passed = self.caps[way as usize].pass(now, bytes);
+        if let Some((heat, caps)) = self.heat.as_deref_mut()
+            && heat.is_hot(now)
+        {
+            passed = passed.max(caps[way as usize].pass(now, bytes));
+        }
         let command = match way {
             Way::Read => self.model.read_command,
             Way::Write => self.model.write_command,

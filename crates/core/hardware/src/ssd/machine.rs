@@ -11,7 +11,7 @@
 use super::buffer::{SectorMask, WriteBuffer};
 use super::condition::{DriveCondition, DriveHistory};
 use super::drain::{Begun, Drain, Parts};
-use super::flash::{Flash, SlcTimes};
+use super::flash::{Flash, PageRead, SlcTimes};
 use super::front::{Front, Way};
 use super::map_cache::{MAP_PAGE, MapCache};
 use super::model::FlashModel;
@@ -136,9 +136,10 @@ impl FlashDrive {
         let queue_depth = options.queue_depth.unwrap_or(model.front.queue_depth).max(1);
         let translation = conditioned(shape, model.condition);
         let slc = model.slc_shape(capacity, translation.groups(), translation.group_units());
+        let cells = &model.worn_cells();
         let times = model.slc.map(|slc| SlcTimes { program: slc.program, read: slc.read });
         Self {
-            front: Front::new(&model.front, &model.caps, link),
+            front: Front::new(&model.front, &model.caps, model.heat.as_ref(), link),
             buffer: WriteBuffer::new((model.buffer.size.0 / unit.0) as u32),
             placement: Placement::new(shape.units, run_units, cells.dies(), is_scattered),
             flash: Flash::new(cells, times.unwrap_or_default()),
@@ -248,6 +249,9 @@ impl FlashDrive {
             DriveOp::Trim => (ByteCount::ZERO, 1),
             _ => (request.sectors.bytes(), self.end_unit(&request) - first),
         };
+        if self.commands.len() - self.free_commands.len() == 1 {
+            self.front.set_working(now, true);
+        }
         let at = self.front.decode(now, way, bytes, units);
         self.pass_front(index, at);
         self.push(at, Event::Decoded(index));
@@ -264,9 +268,10 @@ impl FlashDrive {
         command.followed_to = command.followed_to.max(at);
     }
 
-    /// Notes that `command` has waited until `at` for programs, garbage collection's among them.
+    /// Notes that `command` has waited until `at` for programs, garbage collection's among them, of which the last took `own`
+    /// and was its own.
     #[inline]
-    fn wait_for_programs(&mut self, command: u32, at: Nanos) {
+    fn wait_for_programs(&mut self, command: u32, at: Nanos, own: NanoSpan) {
         let command = &mut self.commands[command as usize];
         let waited = at.saturating_since(command.followed_to);
         if waited == NanoSpan::ZERO {
@@ -274,9 +279,12 @@ impl FlashDrive {
         }
         command.followed_to = at;
         let due = self.translation.due_per_unit();
-        let collection = NanoSpan((waited.0 as f64 * due / (1.0 + due)) as u64);
+        let own = own.min(waited);
+        let others = waited - own;
+        let collection = NanoSpan((others.0 as f64 * due / (1.0 + due)) as u64);
         command.times.collection += collection;
-        command.times.dies += waited - collection;
+        command.times.dies += own;
+        command.times.dies_waiting += others - collection;
     }
 
     /// The unit after the last that `request` touches.
@@ -296,11 +304,10 @@ impl FlashDrive {
         let request = self.commands[command as usize].request;
         match request.op {
             DriveOp::Read => match self.look_up(now, &request) {
-                Some(at) => {
-                    let read = &mut self.commands[command as usize];
-                    read.times.dies += at - now;
-                    read.followed_to = at;
-                    self.push(at, Event::Mapped(command));
+                Some(page) => {
+                    self.follow_page(now, command, page);
+                    self.commands[command as usize].followed_to = page.ready;
+                    self.push(page.ready, Event::Mapped(command));
                 }
                 None => self.read(now, command, request),
             },
@@ -324,20 +331,20 @@ impl FlashDrive {
         }
     }
 
-    /// Has the map pages of a read here; when they are, if any has to be read from flash.
+    /// Has the map pages of a read here; the last of those that have to be read from flash, if any has.
     #[inline]
-    fn look_up(&mut self, now: Nanos, request: &DriveRequest) -> Option<Nanos> {
+    fn look_up(&mut self, now: Nanos, request: &DriveRequest) -> Option<PageRead> {
         let map = self.map.as_mut()?;
         let first = MapCache::page_of(request.start.0 / self.unit_sectors);
         let last = MapCache::page_of((request.start.0 + request.sectors.0 - 1) / self.unit_sectors);
-        let mut ready = None;
+        let mut ready: Option<PageRead> = None;
         for page in first..=last {
             if map.touch(page, false).is_missed {
                 self.map_reads += 1;
                 let hash = spread(self.map_reads);
                 let die = super::random::scaled(hash, self.flash.dies());
-                let at = self.flash.read(now, die as u32, MAP_PAGE, hash, u64::MAX);
-                ready = ready.max(Some(at));
+                self.flash.read(now, die as u32, MAP_PAGE, hash, u64::MAX);
+                ready = ready.max(Some(self.flash.last_read()));
             }
         }
         ready
@@ -363,8 +370,7 @@ impl FlashDrive {
     }
 
     fn read(&mut self, now: Nanos, command: u32, request: DriveRequest) {
-        // When the page that comes last is here, and when it was sensed.
-        let mut last_page = (now, now);
+        let mut last_page = PageRead { ready: now, sensed: now, ..PageRead::default() };
         let mut page = None;
         let mut page_bytes = 0;
         for unit in request.start.0 / self.unit_sectors..self.end_unit(&request) {
@@ -389,25 +395,32 @@ impl FlashDrive {
         if let Some(last) = page {
             last_page = last_page.max(self.read_page(now, last, page_bytes));
         }
-        let (ready, sensed) = last_page;
+        let ready = last_page.ready;
         let out = self.front.transfer(now, ready, Way::Read, request.sectors.bytes());
         let at = out + self.front.latency(Way::Read);
-        let times = &mut self.commands[command as usize].times;
-        times.dies += sensed - now;
-        times.channels += ready - sensed;
-        times.front += at - ready;
+        self.follow_page(now, command, last_page);
+        self.commands[command as usize].times.front += at - ready;
         self.push(at, Event::Finished(command));
     }
 
-    /// When a page is here, and when it was sensed.
-    fn read_page(&mut self, now: Nanos, (page, is_cached): (Page, bool), bytes: u64) -> (Nanos, Nanos) {
-        let at = if is_cached {
-            self.flash.read_slc(now, page.die, ByteCount(bytes))
+    fn read_page(&mut self, now: Nanos, (page, is_cached): (Page, bool), bytes: u64) -> PageRead {
+        if is_cached {
+            self.flash.read_slc(now, page.die, ByteCount(bytes));
         } else {
             let chance = self.draw.next();
-            self.flash.read(now, page.die, ByteCount(bytes), page.hash, chance)
-        };
-        (at, self.flash.sensed())
+            self.flash.read(now, page.die, ByteCount(bytes), page.hash, chance);
+        }
+        self.flash.last_read()
+    }
+
+    /// Notes that `command` asked at `now` for a page, and has it.
+    #[inline]
+    fn follow_page(&mut self, now: Nanos, command: u32, page: PageRead) {
+        let times = &mut self.commands[command as usize].times;
+        times.dies += page.sensing;
+        times.dies_waiting += (page.sensed - now) - page.sensing;
+        times.channels += page.moving;
+        times.channels_waiting += (page.ready - page.sensed) - page.moving;
     }
 
     /// Takes what there is room for into the buffer, in the order in which it came.
@@ -437,7 +450,7 @@ impl FlashDrive {
     fn taken_in(&mut self, now: Nanos, command: u32, request: DriveRequest) {
         let arrived = self.front.transfer(now, now, Way::Write, request.sectors.bytes());
         let answered = arrived + self.front.latency(Way::Write);
-        self.wait_for_programs(command, now);
+        self.wait_for_programs(command, now, NanoSpan::ZERO);
         self.pass_front(command, answered);
         self.commands[command as usize].arrived = answered;
         let is_durable = self.protected || (self.caches && request.op == DriveOp::Write { fua: false });
@@ -468,7 +481,7 @@ impl FlashDrive {
     fn answer_flushed(&mut self, now: Nanos) {
         while let Some(command) = self.buffer.poll_flushed() {
             let at = now.max(self.commands[command as usize].arrived);
-            self.wait_for_programs(command, at);
+            self.wait_for_programs(command, at, self.drain.ended_took());
             self.push(at, Event::Finished(command));
         }
     }
@@ -494,10 +507,14 @@ impl FlashDrive {
             done.push_back(times);
         }
         self.free_commands.push(command);
+        let is_last = self.commands.len() == self.free_commands.len();
+        if is_last {
+            self.front.set_working(now, false);
+        }
         if let Some(request) = self.waiting.pop_front() {
             self.start(now, request);
         } else if let Some(quiet) = &mut self.quiet
-            && self.commands.len() == self.free_commands.len()
+            && is_last
         {
             quiet.since = now;
             if !quiet.is_due {

@@ -22,6 +22,8 @@
 //! | `flash` | dies: reading, programming, suspending, erasing |
 //! | `channel` | the way between them and the controller |
 //! | `machine` | the state machine that puts these together |
+//! | `wear` | what age does to reads |
+//! | `heat` | limits that set in after a time |
 //! | `random` | hashes |
 //! | `direct` | drives without a write buffer, their write amplification given |
 
@@ -32,6 +34,7 @@ mod direct;
 mod drain;
 mod flash;
 mod front;
+mod heat;
 mod machine;
 mod map_cache;
 mod model;
@@ -40,10 +43,12 @@ mod random;
 mod slc;
 mod translation;
 mod victim;
+mod wear;
 
 pub use condition::{DriveCondition, DriveHistory};
 pub(crate) use direct::SolidState;
 pub use direct::SolidStateModel;
+pub use heat::HeatModel;
 pub use machine::FlashCounters;
 pub(crate) use machine::FlashDrive;
 pub use model::{
@@ -52,6 +57,7 @@ pub use model::{
 };
 pub use slc::{SlcModel, WhenFull};
 pub use victim::Collection;
+pub use wear::WearModel;
 
 #[cfg(test)]
 mod tests;

@@ -7,14 +7,18 @@
 //! [translation]  mapping unit, spare room, choice of victims
 //! [flash]        channels, dies, planes, pages, blocks and their times; how many dies may program at once
 //! [slc_cache]    flash that is programmed with one bit in a cell first (`slc`); optional
-//! [upkeep]       wear levelling, refresh, and how often cells can be programmed; optional
+//! [upkeep]       wear levelling and refresh; optional
+//! [wear]         how worn it is, and what that does to reads (`wear`); optional
+//! [heat]         limits that set in when it has worked for a time (`heat`); optional
 //! [idle]         what is done while the host is quiet; optional
 //! ```
 
 use super::condition::DriveCondition;
+use super::heat::HeatModel;
 use super::slc::{SlcModel, SlcShape};
 use super::translation::{Geometry, Shape};
 use super::victim::Collection;
+use super::wear::WearModel;
 use crate::catalog::{CatalogError, Section};
 use crate::drive::{SECTOR_BYTES, SectorCount};
 use crate::link::LinkModel;
@@ -42,6 +46,10 @@ pub struct FlashModel {
     pub upkeep: UpkeepModel,
     /// What is done while the host is quiet; nothing where there is none.
     pub idle: Option<IdleModel>,
+    /// How worn it is; as new where there is none.
+    pub wear: Option<WearModel>,
+    /// Limits that set in after a time, if there are any.
+    pub heat: Option<HeatModel>,
     /// What was done to it before.
     pub condition: DriveCondition,
 }
@@ -179,6 +187,8 @@ impl FlashModel {
             slc: root.optional_section("slc_cache")?.map(SlcModel::read).transpose()?,
             upkeep: root.optional_section("upkeep")?.map(UpkeepModel::read).transpose()?.unwrap_or_default(),
             idle: root.optional_section("idle")?.map(IdleModel::read).transpose()?,
+            wear: root.optional_section("wear")?.map(WearModel::read).transpose()?,
+            heat: root.optional_section("heat")?.map(HeatModel::read).transpose()?,
             condition: DriveCondition::default(),
         };
         match model.problem(capacity) {
@@ -226,6 +236,13 @@ impl FlashModel {
             ));
         }
         None
+    }
+
+    /// The flash as worn as it is.
+    pub(super) fn worn_cells(&self) -> CellModel {
+        let new_pct = self.cells.retry_pct;
+        let retry_pct = self.wear.map_or(new_pct, |wear| wear.retry_pct(new_pct));
+        CellModel { retry_pct, ..self.cells }
     }
 
     /// Geometry of the translation layer over `capacity`.
@@ -369,7 +386,7 @@ impl FrontModel {
 }
 
 impl CapModel {
-    fn read(mut caps: Section<'_>) -> Result<Self, CatalogError> {
+    pub(super) fn read(mut caps: Section<'_>) -> Result<Self, CatalogError> {
         let model = Self {
             read_iops: caps.optional_figure("read_iops")?,
             write_iops: caps.optional_figure("write_iops")?,

@@ -25,6 +25,9 @@ pub(super) struct Placement {
     region_units: u64,
     /// Share that is scattered, of 65,535.
     scattered: Vec<u16>,
+    /// Regions that are not all scattered. Where there are none, and none comes of a write, nobody looks at them: each look is a
+    /// line of memory that the processor's cache seldom has.
+    ordered: u32,
     ends: VecDeque<u64>,
 }
 
@@ -47,6 +50,7 @@ impl Placement {
             run_units: run_units.max(1),
             region_units,
             scattered: vec![share; units.div_ceil(region_units) as usize],
+            ordered: if is_scattered { 0 } else { units.div_ceil(region_units) as u32 },
             ends: VecDeque::from([u64::MAX; STREAMS]),
         }
     }
@@ -62,20 +66,26 @@ impl Placement {
             self.ends.pop_front();
             self.ends.push_back(first + count);
         }
+        if self.ordered == 0 && !is_in_order {
+            return;
+        }
         let target = if is_in_order { 0.0 } else { f32::from(u16::MAX) };
         let share = &mut self.scattered[(first / self.region_units) as usize];
         let part = (count as f32 / self.region_units as f32).min(1.0);
         let step = (target - f32::from(*share)) * part;
         // A step of less than one is taken as often as it is worth.
         let jitter = (spread(first ^ u64::from(*share)) >> 40) as f32 / (1u32 << 24) as f32;
-        *share = (f32::from(*share) + (step + jitter).floor()).clamp(0.0, f32::from(u16::MAX)) as u16;
+        let before = *share;
+        *share = (f32::from(before) + (step + jitter).floor()).clamp(0.0, f32::from(u16::MAX)) as u16;
+        self.ordered = self.ordered + u32::from(*share < u16::MAX) - u32::from(before < u16::MAX);
     }
 
     /// The page of a unit.
     #[inline]
     pub(super) fn page(&self, unit: u64) -> Page {
         let hash = spread(unit);
-        let share = self.scattered[(unit / self.region_units) as usize];
+        let share =
+            if self.ordered == 0 { u16::MAX } else { self.scattered[(unit / self.region_units) as usize] };
         if share > 0 && (hash & 0xFFFF) as u16 <= share {
             return Page { die: scaled(hash, self.dies) as u32, hash };
         }

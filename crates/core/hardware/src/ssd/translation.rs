@@ -323,7 +323,9 @@ impl Translation {
     /// Whether the data of `unit` are on flash, as far as its group tells.
     #[inline]
     pub(crate) fn is_written(&self, unit: u64) -> bool {
-        self.places[(unit >> self.shape.group_shift) as usize] != NOWHERE
+        // A full drive need not look: the map is larger than the processor's cache.
+        self.mapped == self.places.len() as u64
+            || self.places[(unit >> self.shape.group_shift) as usize] != NOWHERE
     }
 
     /// What was written so far.

@@ -246,22 +246,20 @@ impl Work {
     /// A drive had it until `now`.
     fn leave_drive(&mut self, now: Nanos, times: DriveTimes) {
         let mut left = (now - self.followed_to).0;
-        let DriveTimes { arm, platters, dies, channels, collection, front } = times;
-        let parts = [
-            (Station::DriveFront, front),
-            (Station::Platters, platters),
-            (Station::Arm, arm),
-            (Station::Channels, channels),
-            (Station::Dies, dies),
-        ];
-        for (station, span) in parts {
+        let mut most = |span: NanoSpan| {
             let span = span.0.min(left);
             left -= span;
-            self.own.serve(station, NanoSpan(span));
-        }
-        let collection = collection.0.min(left);
-        self.own.wait(Station::Collection, NanoSpan(collection));
-        self.own.wait(Station::DriveQueue, NanoSpan(left - collection));
+            NanoSpan(span)
+        };
+        self.own.serve(Station::DriveFront, most(times.front));
+        self.own.serve(Station::Platters, most(times.platters));
+        self.own.serve(Station::Arm, most(times.arm));
+        self.own.serve(Station::Channels, most(times.channels));
+        self.own.serve(Station::Dies, most(times.dies));
+        self.own.wait(Station::Channels, most(times.channels_waiting));
+        self.own.wait(Station::Dies, most(times.dies_waiting));
+        self.own.wait(Station::Collection, most(times.collection));
+        self.own.wait(Station::DriveQueue, NanoSpan(left));
         self.followed_to = now;
     }
 }

@@ -47,7 +47,7 @@ pub(super) struct Failover {
     host_requests: [u64; 2],
 }
 
-impl World<'_> {
+impl<const FOLLOWED: bool> World<'_, FOLLOWED> {
     /// Prepares for the failure that the enclosure's specification asks for.
     pub(super) fn arm_failover(&mut self) {
         let Some(second) = &self.enclosure.second else { return };

@@ -23,6 +23,8 @@ pub(super) struct MemberIos {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     io: MemberIo,
+    /// What it moves: nothing where it only names a range.
+    bytes: ByteCount,
     next: u32,
     /// The one that was merged into the same command after it, and, of the first, the last.
     merged: u32,
@@ -31,19 +33,23 @@ struct Entry {
 
 impl MemberIos {
     #[inline]
-    pub(super) fn insert(&mut self, io: MemberIo) {
+    pub(super) fn insert(&mut self, io: MemberIo, block_size: BlockSize) {
         let index = io.id.0 as usize;
+        let bytes = if io.op == MemberOp::Discard { ByteCount::ZERO } else { block_size.bytes_of(io.blocks) };
+        let entry = Entry { io, bytes, next: NONE, merged: NONE, last_merged: io.id.0 };
         if index >= self.entries.len() {
-            self.entries.resize(index + 1, Entry { io, next: NONE, merged: NONE, last_merged: NONE });
+            self.entries.resize(index + 1, entry);
         }
-        self.entries[index] = Entry { io, next: NONE, merged: NONE, last_merged: io.id.0 };
+        self.entries[index] = entry;
     }
 
     /// Makes a member I/O, which is next to it, a part of the command of `first`.
     pub(super) fn merge(&mut self, first: MemberIoId, io: &MemberIo) {
+        let bytes = self.bytes(io.id);
         let command = &mut self.entries[first.0 as usize];
         command.io.lba = command.io.lba.min(io.lba);
         command.io.blocks += io.blocks;
+        command.bytes += bytes;
         let last = core::mem::replace(&mut command.last_merged, io.id.0);
         self.entries[last as usize].merged = io.id.0;
     }
@@ -63,6 +69,12 @@ impl MemberIos {
     #[inline]
     pub(super) fn get(&self, id: MemberIoId) -> &MemberIo {
         &self.entries[id.0 as usize].io
+    }
+
+    /// What a member I/O moves.
+    #[inline]
+    pub(super) fn bytes(&self, id: MemberIoId) -> ByteCount {
+        self.entries[id.0 as usize].bytes
     }
 }
 
@@ -127,13 +139,13 @@ impl Member {
 
     /// Takes the first command out of the line if the drive has room for it.
     #[inline]
-    pub(super) fn admit(&mut self, now: Nanos, ios: &MemberIos, block_size: BlockSize) -> Option<MemberIoId> {
+    pub(super) fn admit(&mut self, now: Nanos, ios: &MemberIos) -> Option<MemberIoId> {
         if self.first == NONE || self.at_drive == self.room {
             return None;
         }
         let id = self.first;
-        let Entry { io, next, .. } = ios.entries[id as usize];
-        let bytes = self.bytes_at_drive + moved_bytes(&io, block_size);
+        let Entry { bytes, next, .. } = ios.entries[id as usize];
+        let bytes = self.bytes_at_drive + bytes;
         if bytes > self.room_bytes && self.at_drive > 0 {
             return None;
         }
@@ -211,12 +223,6 @@ impl Member {
         let running = if self.at_drive > 0 { now - self.busy_since } else { NanoSpan::ZERO };
         self.busy + running
     }
-}
-
-/// What a member command moves: nothing where it only names a range.
-#[inline]
-pub(super) fn moved_bytes(io: &MemberIo, block_size: BlockSize) -> ByteCount {
-    if io.op == MemberOp::Discard { ByteCount::ZERO } else { block_size.bytes_of(io.blocks) }
 }
 
 /// Where blocks stand on a drive.

@@ -13,13 +13,13 @@
 
 use super::attribution::Visit;
 use super::event::{Event, Step};
-use super::members::{MemberIos, moved_bytes};
+use super::members::MemberIos;
 use super::service::Shared;
 use super::stripe_threads::StripeThreads;
 use super::volume::Volume;
 use raidlab_controller::{MemberIo, MemberIoId};
 use raidlab_hardware::PAGE_BYTES;
-use raidlab_units::{BlockSize, ByteCount, Nanos};
+use raidlab_units::{ByteCount, Nanos};
 
 /// Requests in a plug for several devices: twice `BLK_MAX_REQUEST_COUNT`.
 const REQUESTS_MAX: usize = 64;
@@ -47,11 +47,11 @@ impl Plug {
     }
 
     /// Merges a member I/O into the latest request to its member, if that ends where it begins or begins where it ends.
-    pub(super) fn merge(&self, ios: &mut MemberIos, io: &MemberIo, block_size: BlockSize) -> bool {
+    pub(super) fn merge(&self, ios: &mut MemberIos, io: &MemberIo) -> bool {
         let Some(first) = self.latest[io.member.index()] else { return false };
         let request = ios.get(first);
         let is_next = request.lba + request.blocks == io.lba || io.lba + io.blocks == request.lba;
-        let bytes = moved_bytes(request, block_size) + moved_bytes(io, block_size);
+        let bytes = ios.bytes(first) + ios.bytes(io.id);
         let is_merged =
             is_next && (request.op, request.area) == (io.op, io.area) && bytes <= REQUEST_BYTES_MAX;
         if is_merged {
@@ -61,8 +61,8 @@ impl Plug {
     }
 
     /// True if all must go before another request comes in.
-    pub(super) fn is_full(&self, ios: &MemberIos, block_size: BlockSize) -> bool {
-        let is_long = |id: &MemberIoId| moved_bytes(ios.get(*id), block_size) >= FLUSH_BYTES;
+    pub(super) fn is_full(&self, ios: &MemberIos) -> bool {
+        let is_long = |id: &MemberIoId| ios.bytes(*id) >= FLUSH_BYTES;
         self.requests.len() >= REQUESTS_MAX || self.requests.last().is_some_and(is_long)
     }
 
@@ -79,16 +79,16 @@ impl Plug {
     }
 }
 
-impl Volume {
+impl<const FOLLOWED: bool> Volume<FOLLOWED> {
     /// Puts what a stripe thread has made into the plug.
     pub(super) fn plug_in(&mut self, shared: &mut Shared<'_>, io: &MemberIo, visit: Visit) {
-        if let Some(times) = &mut self.times {
+        if let Some(times) = self.times.get() {
             times.command(io.id, visit);
         }
-        if self.plug.merge(&mut self.member_ios, io, self.block_size) {
+        if self.plug.merge(&mut self.member_ios, io) {
             return;
         }
-        if self.plug.is_full(&self.member_ios, self.block_size) {
+        if self.plug.is_full(&self.member_ios) {
             let (life, volume) = (self.life, self.index);
             for id in self.plug.drain() {
                 shared.queue.push(visit.end, Event { step: Step::MemberCommand, life, volume, id: id.0 });
@@ -121,7 +121,7 @@ impl Volume {
 mod tests {
     use super::*;
     use raidlab_controller::{Area, IoClass, MemberOp};
-    use raidlab_units::{BlockCount, MemberIndex, MemberLba};
+    use raidlab_units::{BlockCount, BlockSize, MemberIndex, MemberLba};
 
     const PAGE_BLOCKS: u64 = PAGE_BYTES / 512;
 
@@ -142,8 +142,8 @@ mod tests {
         let (mut plug, mut ios) = (Plug::new(2), MemberIos::default());
         for (id, &(member, at, op)) in pages.iter().enumerate() {
             let io = page(id as u32, member, at, op);
-            ios.insert(io);
-            if !plug.merge(&mut ios, &io, BlockSize::B512) {
+            ios.insert(io, BlockSize::B512);
+            if !plug.merge(&mut ios, &io) {
                 plug.add(&io);
             }
         }

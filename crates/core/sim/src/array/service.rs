@@ -5,7 +5,7 @@ use super::attribution::{Station, Visit};
 use super::event::{Event, Step};
 use super::head::Hardware;
 use super::load::{HostAnswer, HostIo, Load};
-use super::members::{Places, moved_bytes};
+use super::members::Places;
 use super::spec::SimulatedEnclosure;
 use super::stripe_threads::StripeIo;
 use super::volume::{Phase, Volume};
@@ -35,7 +35,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-impl Volume {
+impl<const FOLLOWED: bool> Volume<FOLLOWED> {
     #[inline]
     pub(super) fn handle_event(&mut self, shared: &mut Shared<'_>, now: Nanos, event: Event) {
         if event.life != self.life {
@@ -49,7 +49,7 @@ impl Volume {
             Step::MemberDataIn => self.start_drive(shared, now, event.member_io()),
             Step::MemberDataOut => self.end_member_io(now, event.member_io()),
             Step::MemoryDone => {
-                if let Some(times) = &mut self.times {
+                if let Some(times) = self.times.get() {
                     times.end_task(event.task());
                 }
                 self.memory_done(now, event.task());
@@ -69,7 +69,7 @@ impl Volume {
             }
             Ordering::Equal => self.poll_driver(shared, now),
             Ordering::Greater => {
-                if let Some(times) = &mut self.times {
+                if let Some(times) = self.times.get() {
                     times.begin(now, Station::Gathering);
                 }
                 self.controller.handle_timer(now, TimerId(slot - driver - 1));
@@ -107,7 +107,7 @@ impl Volume {
     /// Sends a request to the volume's controller.
     #[inline]
     pub(super) fn issue(&mut self, shared: &mut Shared<'_>, now: Nanos, io: HostIo) {
-        if let (Some(times), Load::Driver(driver)) = (&mut self.times, &self.load) {
+        if let (Some(times), Load::Driver(driver)) = (self.times.get(), &self.load) {
             times.send(io.slot, driver.issued_at(io.slot), now);
         }
         if !matches!(io.op, HostOp::Write { .. }) {
@@ -115,7 +115,7 @@ impl Volume {
         }
         let span = shared.hardware.model.host_link.transfer_time(ByteCount(u64::from(io.bytes)));
         let end = shared.hardware.head(self.owner).host_link.serve(now, span);
-        if let Some(times) = &mut self.times {
+        if let Some(times) = self.times.get() {
             times.visit(io.slot, Visit { station: Station::HostLink, now, span, end });
         }
         if end == now {
@@ -153,7 +153,7 @@ impl Volume {
                 head.processors.serve_when_ready(now, alone, span)
             }
         };
-        if let Some(times) = &mut self.times {
+        if let Some(times) = self.times.get() {
             times.visit(slot, Visit { station: Station::Processors, now, span, end });
         }
         if end == now {
@@ -175,13 +175,13 @@ impl Volume {
             lba: Lba(io.offset_bytes / block_bytes),
             blocks: blocks.expect("the driver keeps to blocks"),
         };
-        if let Some(times) = &mut self.times {
+        if let Some(times) = self.times.get() {
             times.accept(slot, now);
         }
         self.controller.handle_host_request(now, request);
     }
 
-    #[inline]
+    #[inline(never)]
     fn complete(&mut self, shared: &mut Shared<'_>, now: Nanos, completion: HostCompletion) {
         let slot = completion.tag.0;
         let succeeded = completion.result.is_ok();
@@ -194,7 +194,7 @@ impl Volume {
             let span = shared.hardware.model.host_link.transfer_time(ByteCount(u64::from(io.bytes)));
             (Station::HostLink, span, shared.hardware.head(self.owner).host_link.serve(now, span))
         };
-        if let Some(times) = &mut self.times {
+        if let Some(times) = self.times.get() {
             times.complete(slot, Visit { station, now, span, end });
         }
         if end == now {
@@ -209,7 +209,7 @@ impl Volume {
         self.host_requests += 1;
         match &mut self.load {
             Load::Driver(driver) => {
-                if let Some(times) = &mut self.times {
+                if let Some(times) = self.times.get() {
                     let moves_bytes = self.host_ios[slot as usize].op != HostOp::Flush;
                     times.answer(slot, now, succeeded && moves_bytes && driver.counts(now));
                 }
@@ -250,7 +250,7 @@ impl Volume {
             }
         }
         self.send_kept(shared, now);
-        if let Some(times) = &mut self.times {
+        if let Some(times) = self.times.get() {
             times.settle();
         }
     }
@@ -289,7 +289,7 @@ impl Volume {
         if end == now {
             self.memory_done(now, task.id);
         } else {
-            if let Some(times) = &mut self.times {
+            if let Some(times) = self.times.get() {
                 let none = |end| Visit { station: Station::MirrorLink, now: end, span: NanoSpan::ZERO, end };
                 let visits = match visit {
                     Some(visit) => [visit, none(end)],
@@ -306,15 +306,15 @@ impl Volume {
         self.controller.handle_memory_completion(now, id);
     }
 
-    #[inline]
+    #[inline(never)]
     fn command_member(&mut self, shared: &mut Shared<'_>, now: Nanos, io: MemberIo) {
-        self.member_ios.insert(io);
+        self.member_ios.insert(io, self.block_size);
         let kind = match io.op {
             MemberOp::Read => HostOpKind::Read,
             MemberOp::Write { .. } => HostOpKind::Write,
             MemberOp::Flush | MemberOp::Discard => HostOpKind::Flush,
         };
-        let bytes = moved_bytes(&io, self.block_size);
+        let bytes = self.member_ios.bytes(io.id);
         let visit = if let Some(visit) = self.serve_by_stripe_threads(shared, now, &io) {
             return self.plug_in(shared, &io, visit);
         } else {
@@ -324,7 +324,7 @@ impl Volume {
             Visit { station: Station::Processors, now, span, end }
         };
         let end = visit.end;
-        if let Some(times) = &mut self.times {
+        if let Some(times) = self.times.get() {
             times.command(io.id, visit);
         }
         if end == now {
@@ -413,8 +413,8 @@ impl Volume {
     /// Sends waiting commands on their way while the drive has room.
     #[inline]
     fn admit(&mut self, shared: &mut Shared<'_>, now: Nanos, member: u16) {
-        while let Some(id) = self.members[usize::from(member)].admit(now, &self.member_ios, self.block_size) {
-            if let Some(times) = &mut self.times {
+        while let Some(id) = self.members[usize::from(member)].admit(now, &self.member_ios) {
+            if let Some(times) = self.times.get() {
                 self.member_ios.merged(id).for_each(|id| times.admit(id, now));
             }
             let io = self.member_ios.get(id);
@@ -422,10 +422,10 @@ impl Volume {
                 self.start_drive(shared, now, id);
                 continue;
             }
-            let bytes = self.block_size.bytes_of(io.blocks);
+            let bytes = self.member_ios.bytes(id);
             let span = shared.hardware.model.member_write_time(bytes);
             let end = shared.hardware.member_link(self.owner).serve(now, span);
-            if let Some(times) = &mut self.times {
+            if let Some(times) = self.times.get() {
                 let visit = Visit { station: Station::MemberLink, now, span, end };
                 self.member_ios.merged(id).for_each(|id| times.transfer(id, visit));
             }
@@ -454,9 +454,8 @@ impl Volume {
         while let Some((id, life)) = self.members[member as usize].poll_completion() {
             finished = true;
             let ios = if life == self.life { &self.member_ios } else { &self.abandoned };
-            let bytes = moved_bytes(ios.get(id), self.block_size);
-            self.members[member as usize].free_room(now, bytes);
-            if let Some(times) = &mut self.times {
+            self.members[member as usize].free_room(now, ios.bytes(id));
+            if let Some(times) = self.times.get() {
                 let spent = self.members[member as usize].poll_times();
                 if life == self.life {
                     self.member_ios.merged(id).for_each(|id| times.leave_drive(id, now, spent));
@@ -479,10 +478,10 @@ impl Volume {
         if io.op != MemberOp::Read {
             return self.end_member_io(now, id);
         }
-        let bytes = self.block_size.bytes_of(io.blocks);
+        let bytes = self.member_ios.bytes(id);
         let span = shared.hardware.model.member_read_time(bytes);
         let end = shared.hardware.member_link(self.owner).serve(now, span);
-        if let Some(times) = &mut self.times {
+        if let Some(times) = self.times.get() {
             let visit = Visit { station: Station::MemberLink, now, span, end };
             self.member_ios.merged(id).for_each(|id| times.transfer(id, visit));
         }
@@ -502,7 +501,7 @@ impl Volume {
         let mut next = Some(id);
         while let Some(id) = next {
             next = self.member_ios.next_merged(id);
-            if let Some(times) = &mut self.times {
+            if let Some(times) = self.times.get() {
                 times.end_io(id, class, now);
             }
             self.controller.handle_member_completion(now, id, result);

@@ -3,7 +3,6 @@
 use super::attribution::TimesOutcome;
 use super::load::Load;
 use super::utilisation::{ControllerUtilisation, Utilisation};
-use super::volume::Volume;
 use super::world::World;
 use core::fmt;
 use raidlab_controller::{ArrayConfig, ConfigError, Controller, Counters, MetadataPolicy};
@@ -350,7 +349,7 @@ pub fn simulate_enclosure(
     enclosure: &SimulatedEnclosure,
     load: &SimulationLoad,
 ) -> Result<SimulationOutcome, SimError> {
-    simulate_with(enclosure, load, None, Times::Ignored)
+    simulate_with::<false>(enclosure, load, None)
 }
 
 /// As [`simulate_enclosure`], and follows where the time of each request goes. Nothing else of the outcome is changed.
@@ -361,7 +360,7 @@ pub fn simulate_attributed(
     enclosure: &SimulatedEnclosure,
     load: &SimulationLoad,
 ) -> Result<SimulationOutcome, SimError> {
-    simulate_with(enclosure, load, None, Times::Followed)
+    simulate_with::<true>(enclosure, load, None)
 }
 
 /// As [`simulate_enclosure`], but each volume has lost `missing` when the load begins. Where its configuration has a spare it
@@ -374,21 +373,14 @@ pub fn simulate_degraded(
     load: &SimulationLoad,
     missing: MemberIndex,
 ) -> Result<SimulationOutcome, SimError> {
-    simulate_with(enclosure, load, Some(missing), Times::Ignored)
+    simulate_with::<false>(enclosure, load, Some(missing))
 }
 
-/// Whether it is followed where the time of each request goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Times {
-    Followed,
-    Ignored,
-}
-
-fn simulate_with(
+/// `FOLLOWED` if it is followed where the time of each request goes.
+fn simulate_with<const FOLLOWED: bool>(
     enclosure: &SimulatedEnclosure,
     load: &SimulationLoad,
     missing: Option<MemberIndex>,
-    times: Times,
 ) -> Result<SimulationOutcome, SimError> {
     check_controllers(enclosure, load)?;
     load.workload.check_ops(OpSet::OF_ARRAYS.with(IoOp::Trim))?;
@@ -407,10 +399,7 @@ fn simulate_with(
         let driver = Driver::new(&load.workload, &driver_config(volume, load, (index, volumes), region))?;
         machines.push((controller, Load::Driver(driver)));
     }
-    let mut world = World::new(enclosure, machines, load);
-    if times == Times::Followed {
-        world.volumes.iter_mut().for_each(Volume::follow_times);
-    }
+    let mut world = World::<FOLLOWED>::new(enclosure, machines, load);
     world.run(load.seed)?;
     Ok(world.outcome(size))
 }

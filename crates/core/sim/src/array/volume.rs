@@ -1,9 +1,9 @@
 //! One volume: its array controller's logic, the load on it, and its members.
 
-use super::attribution::Attribution;
+use super::attribution::{Attribution, Tally};
 use super::event::{Event, Life, Step};
 use super::load::{HostIo, Load};
-use super::members::{Member, MemberIos, moved_bytes};
+use super::members::{Member, MemberIos};
 use super::plug::Plug;
 use super::spec::{ControllerName, SimulatedVolume};
 use super::stripe_threads::StripeVolume;
@@ -28,9 +28,26 @@ pub(super) enum Phase {
     Restoring,
 }
 
-/// Everything that belongs to one volume.
+/// Where the time of requests goes, or nothing: what is known when it is compiled costs a run that does not ask for it nothing.
 #[derive(Debug)]
-pub(super) struct Volume {
+pub(super) struct Times<const FOLLOWED: bool>(Box<Attribution>);
+
+impl<const FOLLOWED: bool> Times<FOLLOWED> {
+    /// What follows it, if something does.
+    #[inline]
+    pub(super) fn get(&mut self) -> Option<&mut Attribution> {
+        FOLLOWED.then_some(&mut *self.0)
+    }
+
+    /// What came of it.
+    pub(super) fn tally(&self) -> &Tally {
+        self.0.tally()
+    }
+}
+
+/// Everything that belongs to one volume; `FOLLOWED` if it is followed where the time of its requests goes.
+#[derive(Debug)]
+pub(super) struct Volume<const FOLLOWED: bool = false> {
     pub(super) index: u16,
     pub(super) owner: ControllerName,
     pub(super) life: Life,
@@ -74,10 +91,10 @@ pub(super) struct Volume {
     /// What an operator should know, where one is told.
     pub(super) notices: Option<VecDeque<Notice>>,
     /// Where the time of requests goes, where that is followed.
-    pub(super) times: Option<Box<Attribution>>,
+    pub(super) times: Times<FOLLOWED>,
 }
 
-impl Volume {
+impl<const FOLLOWED: bool> Volume<FOLLOWED> {
     /// Makes a volume of a controller and a load, with its index and its first deadline slot; its members are as `drive`, idle, and
     /// turn as `random` has them.
     pub(super) fn new(
@@ -90,7 +107,11 @@ impl Volume {
         let member = |_| {
             let ahead = NanoSpan(random.below(SPINDLE_SPREAD.0));
             let (depth, bytes) = (model.member_queue_depth, model.member_queue_bytes);
-            Member::new(drive.clone(), ahead, depth, bytes)
+            let mut member = Member::new(drive.clone(), ahead, depth, bytes);
+            if FOLLOWED {
+                member.follow_times();
+            }
+            member
         };
         let shape = spec.config.layout().map(|layout| layout.shape());
         let is_raid10 = shape.as_ref().is_ok_and(|shape| shape.copies > 1 && shape.data_strips > 1);
@@ -125,14 +146,8 @@ impl Volume {
             earlier: Counters::default(),
             abandoned: MemberIos::default(),
             notices: None,
-            times: None,
+            times: Times(Box::new(Attribution::new())),
         }
-    }
-
-    /// Follows where the time of requests goes.
-    pub(super) fn follow_times(&mut self) {
-        self.times = Some(Box::new(Attribution::new()));
-        self.members.iter_mut().for_each(Member::follow_times);
     }
 
     /// An idle drive as the members of a volume over `spec` are.
@@ -199,9 +214,8 @@ impl Volume {
     #[cold]
     pub(super) fn drop_step(&mut self, now: Nanos, event: Event) {
         if matches!(event.step, Step::MemberDataIn) {
-            let io = self.abandoned.get(event.member_io());
-            let bytes = moved_bytes(io, self.block_size);
-            self.members[usize::from(io.member.0)].free_room(now, bytes);
+            let member = self.abandoned.get(event.member_io()).member.index();
+            self.members[member].free_room(now, self.abandoned.bytes(event.member_io()));
         }
     }
 

@@ -32,10 +32,10 @@ pub(super) struct Noted {
 
 /// Everything that happens in one simulation.
 #[derive(Debug)]
-pub(super) struct World<'a> {
+pub(super) struct World<'a, const FOLLOWED: bool> {
     pub(super) enclosure: &'a SimulatedEnclosure,
     pub(super) shared: Shared<'a>,
-    pub(super) volumes: Vec<Volume>,
+    pub(super) volumes: Vec<Volume<FOLLOWED>>,
     /// Whose each deadline slot is.
     slot_volumes: Vec<u16>,
     /// Start and end of the measured window.
@@ -48,20 +48,20 @@ pub(super) struct World<'a> {
 }
 
 /// The volumes of `enclosure` with their controllers and loads, and whose each deadline slot is.
-pub(super) fn build_volumes(
+pub(super) fn build_volumes<const FOLLOWED: bool>(
     enclosure: &SimulatedEnclosure,
     machines: Vec<(Controller, Load)>,
     random: &mut Rng,
-) -> (Vec<Volume>, Vec<u16>) {
+) -> (Vec<Volume<FOLLOWED>>, Vec<u16>) {
     let mut slot_volumes = Vec::new();
     let mut volumes = Vec::with_capacity(machines.len());
     // Volumes mostly have the same drives; copies of one share what they only read.
     let mut drives: Option<(&SimulatedVolume, Drive)> = None;
     for (index, (spec, machine)) in (0..).zip(enclosure.volumes.iter().zip(machines)) {
         let place = (index, slot_volumes.len() as u32);
-        slot_volumes.resize(slot_volumes.len() + Volume::slot_count(spec) as usize, index);
+        slot_volumes.resize(slot_volumes.len() + Volume::<FOLLOWED>::slot_count(spec) as usize, index);
         let known = drives.take().filter(|(of, _)| of.has_same_drives(spec));
-        let (_, drive) = drives.insert(known.unwrap_or_else(|| (spec, Volume::idle_drive(spec))));
+        let (_, drive) = drives.insert(known.unwrap_or_else(|| (spec, Volume::<FOLLOWED>::idle_drive(spec))));
         volumes.push(Volume::new(spec, machine, place, (&enclosure.controller, drive), random));
     }
     (volumes, slot_volumes)
@@ -70,8 +70,8 @@ pub(super) fn build_volumes(
 /// Lets the volume that `due` concerns do it, and returns which one that is, if it is one.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "it is the body of the world's loop")]
-pub(super) fn handle_due(
-    volumes: &mut [Volume],
+pub(super) fn handle_due<const FOLLOWED: bool>(
+    volumes: &mut [Volume<FOLLOWED>],
     shared: &mut Shared<'_>,
     slot_volumes: &[u16],
     now: Nanos,
@@ -93,7 +93,7 @@ pub(super) fn handle_due(
     index
 }
 
-impl<'a> World<'a> {
+impl<'a, const FOLLOWED: bool> World<'a, FOLLOWED> {
     /// Puts the volumes together with `machines`, the controller and the load of each.
     pub(super) fn new(
         enclosure: &'a SimulatedEnclosure,
@@ -191,7 +191,7 @@ impl<'a> World<'a> {
 
     /// Acknowledged data that only the caches of all volumes have.
     fn dirty(&self) -> ByteCount {
-        let of_volume = |(volume, spec): (&Volume, &SimulatedVolume)| {
+        let of_volume = |(volume, spec): (&Volume<FOLLOWED>, &SimulatedVolume)| {
             u64::from(volume.controller.dirty_cache_blocks()) * spec.config.cache.block_size.0
         };
         ByteCount(self.volumes.iter().zip(&self.enclosure.volumes).map(of_volume).sum())
@@ -203,9 +203,7 @@ impl<'a> World<'a> {
         let mut times = Tally::default();
         for volume in &self.volumes {
             counters.merge(&volume.counters());
-            if let Some(own) = &volume.times {
-                times.merge(own.tally());
-            }
+            times.merge(volume.times.tally());
             let Some(driver) = volume.load.driver() else { continue };
             measurement.merge(&driver.measurement());
             issued.add(driver.issued());

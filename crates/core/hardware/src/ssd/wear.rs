@@ -1,0 +1,41 @@
+//! How worn a drive is: what age does to reads.
+//!
+//! The more often cells have been programmed and erased, the more of their reads have to be tried again. Raw bit errors grow
+//! linearly with the cycles, not exponentially (Schroeder, Lagisetty and Merchant, "Flash Reliability in Production: The
+//! Expected and the Unexpected", FAST 2016), and so does the share of reads here:
+//! ```text
+//!   retry_pct of [flash] when new ── linear in the cycles used ──► retry_pct of [wear] at the rated cycles, and on beyond
+//! ```
+//! Left out: the cycles that a run itself adds, which are none that count; programs and erases that take longer or less long;
+//! blocks that go bad; data that fade.
+
+use crate::catalog::{CatalogError, Section};
+
+/// Wear, and what it does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WearModel {
+    /// Cycles used, in percent of the rated ones.
+    pub used_pct: f64,
+    /// Share of page reads in percent that have to be tried again when all rated cycles are used.
+    pub retry_pct: f64,
+}
+
+impl WearModel {
+    /// Reads the table `[wear]`.
+    pub(super) fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+        let model = Self { used_pct: section.figure("used_pct")?, retry_pct: section.figure("retry_pct")? };
+        if !(0.0..=1000.0).contains(&model.used_pct) {
+            return Err(section.bad_value("used_pct", "from 0 to 1000"));
+        }
+        if !(0.0..=100.0).contains(&model.retry_pct) {
+            return Err(section.bad_value("retry_pct", "from 0 to 100"));
+        }
+        section.finish()?;
+        Ok(model)
+    }
+
+    /// Share of page reads in percent that have to be tried again where it was `new_pct` when new.
+    pub(super) fn retry_pct(&self, new_pct: f64) -> f64 {
+        (new_pct + (self.retry_pct - new_pct) * self.used_pct / 100.0).clamp(0.0, 100.0)
+    }
+}
