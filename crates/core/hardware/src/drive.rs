@@ -459,6 +459,22 @@ impl DriveModel {
         !matches!(self.kind, DriveKind::HardDrive(_))
     }
 
+    /// What a loss of power takes of acknowledged writes where the write cache is on: zero where the drive has none, or keeps it
+    /// alive until it is written.
+    pub fn volatile_cache(&self) -> ByteCount {
+        match &self.kind {
+            DriveKind::HardDrive(hard) => match hard.modern.pool {
+                Some(pool) if pool.protected => ByteCount(0),
+                Some(pool) => pool.size,
+                // As the drive's memory is divided where nothing is said of its write cache.
+                None => ByteCount(hard.buffer.size.0 / 2),
+            },
+            DriveKind::SolidState(_) => ByteCount(0),
+            DriveKind::Flash(flash) if flash.buffer.protected => ByteCount(0),
+            DriveKind::Flash(flash) => flash.buffer.size,
+        }
+    }
+
     /// Whether the host has to write each zone in sequence, because the drive does not see to it: no member of an array.
     pub fn is_host_managed(&self) -> bool {
         match &self.kind {

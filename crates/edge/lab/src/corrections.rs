@@ -4,6 +4,7 @@
 //! catalogue does not know, real ones among them, are corrected for their number only.
 
 use crate::load::find_workload;
+use crate::planning::Application;
 use raidlab_advisor::RunGroup;
 use raidlab_advisor::correction::{ComparedSide, Corrected, DriveSpeed, RequestShape, corrected};
 use raidlab_hardware::{Catalog, DriveKind, DriveModel};
@@ -64,8 +65,8 @@ fn side(group: &RunGroup<'_>, load: (&str, u32), catalog: &Catalog) -> Option<Co
 
 /// What the requests of a built-in workload look like.
 fn shape(workload: &str) -> Option<RequestShape> {
-    let spec = find_workload(workload, Path::new("")).ok()?.spec;
-    let demand = crate::planning::demand_of(&spec);
+    let workload = find_workload(workload, Path::new("")).ok()?;
+    let demand = Application { workload, iodepth: 1 }.demand();
     Some(RequestShape { random_share: demand.random_share, bytes_mean: demand.bytes_mean })
 }
 

@@ -1,37 +1,37 @@
 //! Plans: arithmetic first, then simulation of what is left, longer for fewer, until a ranking stands.
 //!
 //! ```text
-//! catalogue, prices ─► parts ─► enumeration ─► families ─► short runs ─► settings ─► long runs of the best
-//!                                 (arithmetic)  (drive, controller, level, …)          + degraded + rebuilding + risk
+//! catalogue, prices ─► parts ─► enumeration ─► frontier ⇄ short runs ─► long runs of the best
+//!                               (arithmetic)   (bounds)                 + degraded + rebuilding + risk
 //! ```
-//! - **A family** differs in the number of members only. With a throughput need its fewest members that arithmetic allows are
-//!   run first; where they miss the need, as many more as they miss it by, a few times at most. Without such a need
-//!   its most members are run.
-//! - **Order and end.** Families are run in order of what they take at least (cost, else drives), or of what they do at best.
-//!   Both are bounds, so that the search may end once enough arrays are found that no later family can beat.
-//! - **Settings** are tried all, one by one, on the best geometries: what a cache, a strip or a write policy does is found out
-//!   and not assumed.
+//! - **The search** is [`raidlab_advisor::plan::Frontier`]'s: what can't beat the best even at its bound is not run, and of the rest
+//!   what is likely to be best comes first. It ends when nothing is left, or with its budget.
+//! - **Settings** are tried all, one by one, on what may be the best: what a cache, a strip or a write policy does is found out
+//!   and not assumed. Those that lose acknowledged writes with the power are out unless the order allows them.
 //! - Each application is run alone, and the array must serve each of them.
 //!
-//! The same orders give the same plan, on any number of threads and hosts.
+//! The same orders give the same plan, on any number of threads and hosts, while there is time enough.
 
+mod application;
 mod choose;
 mod judge;
+mod outcome;
 mod parts;
 mod prices;
 mod reason;
-mod shortlist;
 
+pub use application::Application;
+pub use outcome::{PlanOutcome, Planned, SearchEnd, SimulatedArray};
 pub use parts::{default_levels, default_settings};
 pub use prices::{PriceError, Prices};
 
-use crate::arrays::{ModelledArray, ModelledSettings, Models, Parts};
+use crate::arrays::{ModelledArray, ModelledSettings, Models};
 use crate::cache::CacheSettings;
 use crate::reliability::{REBUILD_SHARE, RebuildRate, annual_failure_share, bits_per_read_error};
 use crate::worlds::simulated::{SimulatedError, name_bottleneck, run_degraded};
 use raidlab_advisor::plan::{
-    Geometry, Judged, Margins, Needs, ParetoPoint, PartList, Performance, Rejection, Relaxation, Request,
-    Space, enumerate, estimate::Demand, near_misses, pareto, relaxations,
+    Geometry, Hardware, Judged, Needs, PartList, Performance, Request, Space, enumerate, estimate::Demand,
+    near_misses, pareto, relaxations,
 };
 use raidlab_advisor::risk::{
     FLASH_BLOCKS_PER_ERROR, FLASH_LATENT_ERRORS_PER_YEAR, FOLLOW_DAYS, LATENT_ERRORS_PER_YEAR, LossChance,
@@ -41,15 +41,11 @@ use raidlab_controller::{ConfigError, ReadPolicy, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError, DriveModel, YearRange};
 use raidlab_hosts::{Hosts, HostsError, all_processors};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{AccessSpec, BottleneckFacts, RunResult, Workload};
+use raidlab_workload::BottleneckFacts;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::time::Instant;
-
-/// How often a family may grow after it missed a need.
-const GROWTHS_MAX: u32 = 3;
 
 /// Stripes that a rebuild has under way at most, and how many times as many it is given where it does not get its rate.
 const REBUILD_IODEPTH_MAX: u32 = 256;
@@ -82,23 +78,15 @@ pub struct PlanOrder<'a> {
     pub enclosures: &'a [String],
     /// Levels, counts, spares and settings.
     pub space: Space,
-    /// Geometries to simulate at most, or a few more; their settings and the longer runs of the best come to it.
-    pub simulations_max: usize,
+    /// Geometries to simulate at most; their settings and the longer runs of the best come to it. Without it the search goes on
+    /// until nothing can be better, or there is no more time.
+    pub simulations_max: Option<usize>,
     /// How many to tell of.
     pub top: usize,
     /// Threads; all processors if none.
     pub threads: Option<NonZeroUsize>,
     /// Seed of everything random.
     pub seed: u64,
-}
-
-/// What the array is for.
-#[derive(Clone, Debug)]
-pub struct Application {
-    /// What is asked.
-    pub workload: Workload,
-    /// Requests in flight.
-    pub iodepth: u32,
 }
 
 /// Why there is no plan.
@@ -134,95 +122,30 @@ pub enum PlanError {
     Hosts(#[from] HostsError),
 }
 
-/// A plan.
-#[derive(Debug)]
-pub struct PlanOutcome {
-    /// Candidates that arithmetic looked at.
-    pub candidates: u64,
-    /// Of them, those that it rejected, by reason.
-    pub rejected: BTreeMap<Rejection, u64>,
-    /// Geometries that it kept.
-    pub kept: u64,
-    /// Time that it took, in seconds.
-    pub arithmetic_secs: f64,
-    /// Arrays that were simulated, each number of settings counted.
-    pub simulated: u64,
-    /// Geometries that were kept and not simulated, because enough were; they may be better.
-    pub left_out: u64,
-    /// Geometries that were kept and not simulated, because they can't beat those that were.
-    pub beaten: u64,
-    /// The best, best first; those that keep all needs before those that do not.
-    pub top: Vec<Planned>,
-    /// Every array that was simulated, with its best settings, in words.
-    pub others: Vec<(String, Judged)>,
-    /// The arrays of `others` in the chart of performance against effort.
-    pub pareto: Vec<ParetoPoint>,
-    /// Whether effort is money; else it is drives.
-    pub has_prices: bool,
-    /// Where nothing fits, which single need would have to give how far, the smallest change first.
-    pub relaxations: Vec<Relaxation>,
-}
-
-/// One of the best.
-#[derive(Debug)]
-pub struct Planned {
-    /// In words: `RAID 10 x8 of st3600057ss, perc-h800, md1200`.
-    pub label: String,
-    /// Settings in words.
-    pub settings_label: String,
-    /// Its parts by their names in the catalogue.
-    pub parts: Parts,
-    /// Length of its strips.
-    pub strip: ByteCount,
-    /// What was judged.
-    pub judged: Judged,
-    /// How far it is from the needs.
-    pub margins: Margins,
-    /// Whether it keeps all of them.
-    pub keeps_needs: bool,
-    /// The run of each application.
-    pub runs: Vec<RunResult>,
-    /// The same with a member missing; none where the level has no redundancy.
-    pub degraded: Vec<Performance>,
-    /// The same while that member is rebuilt.
-    pub rebuilding: Vec<Performance>,
-    /// Time of the rebuild under that load, in hours, from how far it came; the longest of all applications. It has a reserved
-    /// rate: `rebuilding` is what service keeps beside it.
-    pub rebuild_hours: Option<f64>,
-    /// Chance of data loss, where the catalogue knows how often the drives fail.
-    pub risk: Option<LossChance>,
-    /// Why it stands where it stands.
-    pub reason: String,
-}
-
-impl PlanOutcome {
-    /// Whether some array keeps all needs.
-    pub fn fits(&self) -> bool {
-        self.top.first().is_some_and(|best| best.keeps_needs)
-    }
-}
-
-/// Makes the plan on the threads of `hosts`. `progress` is told what is being done, and about how much of it is done.
+/// Makes the plan on the threads of `hosts`. The search goes on while `has_time` says so, which is asked on the first host.
+/// `progress` is told what is being done, and about how much of it is done.
 ///
 /// # Errors
 /// [`PlanError`] if a part is not known, an array can't be simulated or a rank is lost.
 pub fn plan(
     order: &PlanOrder<'_>,
     hosts: &mut Hosts,
+    has_time: &mut dyn FnMut() -> bool,
     progress: &mut dyn FnMut(&str, f64),
 ) -> Result<PlanOutcome, PlanError> {
-    let mut crew = Crew { hosts, threads: order.threads.unwrap_or_else(all_processors), progress };
+    let threads = order.threads.unwrap_or_else(all_processors);
+    let mut crew = Crew { hosts, threads, has_time, progress };
     let parts = parts::of_order(order, &mut crew)?;
-    let demands: Vec<Demand> = order.applications.iter().map(|app| demand_of(&app.workload.spec)).collect();
+    let demands: Vec<Demand> = order.applications.iter().map(Application::demand).collect();
     let request = Request { needs: &order.needs, demands: &demands, space: &order.space, parts: &parts };
     let started = Instant::now();
     let enumeration = enumerate(&request);
     let arithmetic_secs = started.elapsed().as_secs_f64();
     let bench = Bench { order, parts: &parts, demands: &demands };
-    let chosen = choose::choose(&bench, &enumeration.kept, crew)?;
-    let others: Vec<(String, Judged)> =
-        chosen.all.into_iter().map(|judged| (bench.label(judged.geometry), judged)).collect();
-    let judged: Vec<Judged> = others.iter().map(|(_, judged)| judged.clone()).collect();
+    let chosen = choose::choose(&bench, &request, &enumeration.kept, crew)?;
+    let pareto = pareto(&chosen.all, chosen.ranking);
+    let has_prices = chosen.ranking.has_prices;
+    let judged = &chosen.all;
     let relaxations = match &judged[..] {
         [] => relaxations(&request),
         some if some.iter().any(|one| one.keeps(&order.needs)) => Vec::new(),
@@ -235,41 +158,23 @@ pub fn plan(
         kept,
         arithmetic_secs,
         simulated: chosen.simulated,
+        end: chosen.end,
         left_out: chosen.left_out,
-        beaten: kept.saturating_sub(judged.len() as u64 + chosen.left_out),
+        beaten: kept.saturating_sub(chosen.all.len() as u64 + chosen.left_out),
         top: chosen.top,
-        pareto: pareto(&judged, &order.needs),
-        has_prices: judged.iter().all(|one| one.cost.is_some()),
-        others,
+        pareto,
+        has_prices,
+        others: chosen.all.into_iter().map(|judged| bench.described(judged)).collect(),
         relaxations,
     })
-}
-
-/// What an application asks on average, parts and lines alike; of a trace, what its summary counts.
-pub(crate) fn demand_of(spec: &AccessSpec) -> Demand {
-    if let Some(trace) = &spec.trace {
-        let summary = trace.summary();
-        return Demand {
-            read_share: summary.read_pct().unwrap_or(100.0) / 100.0,
-            random_share: 1.0 - summary.sequential_pct / 100.0,
-            bytes_mean: summary.length_bytes_mean().unwrap_or(4096.0).max(512.0),
-        };
-    }
-    let (mut weight, mut reads, mut random, mut bytes) = (0.0, 0.0, 0.0, 0.0);
-    for line in spec.all_lines() {
-        let share = f64::from(line.share_pct);
-        weight += share;
-        reads += share * f64::from(line.read_pct) / 100.0;
-        random += share * f64::from(line.random_pct) / 100.0;
-        bytes += share * f64::from(line.bytes);
-    }
-    Demand { read_share: reads / weight, random_share: random / weight, bytes_mean: bytes / weight }
 }
 
 /// Who does the work, and who is told of it.
 struct Crew<'a> {
     hosts: &'a mut Hosts,
     threads: NonZeroUsize,
+    /// Whether the search may go on; asked on rank 0.
+    has_time: &'a mut dyn FnMut() -> bool,
     /// Told what is being done, and about how much of all is done.
     progress: &'a mut dyn FnMut(&str, f64),
 }
@@ -283,6 +188,12 @@ struct Stage<'a> {
 }
 
 impl Crew<'_> {
+    /// Whether the search may go on, the same answer on all ranks.
+    fn has_time(&mut self) -> Result<bool, PlanError> {
+        let own = (self.has_time)();
+        Ok(self.hosts.together(Ok(own), |all| all.first().copied().unwrap_or(own))?)
+    }
+
     /// Does `count` jobs; the results are in order.
     fn on_all<T: Send + Serialize + DeserializeOwned>(
         &mut self,
@@ -291,7 +202,7 @@ impl Crew<'_> {
         job: impl Fn(usize) -> Result<T, PlanError> + Sync,
     ) -> Result<Vec<T>, PlanError> {
         let mut done = 0;
-        let Self { hosts, threads, progress } = self;
+        let Self { hosts, threads, progress, .. } = self;
         progress(stage.label, stage.from);
         let results = hosts.share_all((count, *threads), job, |_, _| {
             done += 1;
@@ -355,6 +266,11 @@ impl Bench<'_> {
         format!("RAID {} x{}{spares} of {drive}, {controller}{enclosure}", geometry.level, geometry.members)
     }
 
+    fn described(&self, judged: Judged) -> SimulatedArray {
+        let settings_label = reason::settings_label(self, &judged);
+        SimulatedArray { label: self.label(judged.geometry), settings_label, judged }
+    }
+
     fn models(&self, geometry: Geometry) -> Models<'_> {
         let catalog = self.order.catalog;
         let known = "parts come from the catalogue";
@@ -368,6 +284,16 @@ impl Bench<'_> {
         }
     }
 
+    /// When its controller acknowledges writes. Without a battery only the policy that does so all the same writes back.
+    fn write_policy(&self, judged: &Judged) -> WritePolicy {
+        let has_battery = Hardware::of(self.parts, judged.geometry).controller.is_battery_backed;
+        match (judged.settings.write_back, has_battery) {
+            (false, _) => WritePolicy::WriteThrough,
+            (true, true) => WritePolicy::WriteBack,
+            (true, false) => WritePolicy::WriteBackBadBattery,
+        }
+    }
+
     /// The array, with as much of it in use as the host needs.
     fn array(&self, judged: &Judged, spares: u16, window: judge::Window) -> Result<ModelledArray, PlanError> {
         let Judged { geometry, settings, .. } = *judged;
@@ -375,11 +301,7 @@ impl Bench<'_> {
         let modelled = ModelledSettings {
             level: geometry.level,
             members: geometry.members,
-            write_policy: if settings.write_back {
-                WritePolicy::WriteBack
-            } else {
-                WritePolicy::WriteThrough
-            },
+            write_policy: self.write_policy(judged),
             strip_size: settings.strip,
             disk_cache: Some(settings.disk_cache),
             cache: CacheSettings {

@@ -1,10 +1,12 @@
 //! Every candidate, and why it is out or may stay.
 //!
-//! Settings other than the strip change nothing that arithmetic sees, but for the battery that write-back needs; they are
+//! Settings other than the strip change nothing that arithmetic sees, but for what a loss of power takes ([`Hardware`]); they are
 //! counted, and tried one by one when an array is simulated. What is kept is so a geometry, with its figures.
 
 use super::estimate::Throughput;
-use super::{ControllerPart, Geometry, Needs, PartList, Rejection, Request, Settings};
+use super::{
+    Bulk, ControllerPart, DrivePart, Geometry, Hardware, Needs, PartList, Rejection, Request, Settings,
+};
 use raidlab_raid::{LayoutSpec, LevelVariant, StripeShape, build_layout};
 use raidlab_units::{BlockCount, ByteCount};
 use std::collections::BTreeMap;
@@ -22,6 +24,8 @@ pub struct Space {
     pub spares: Vec<u16>,
     /// Settings.
     pub settings: Vec<Settings>,
+    /// Whether settings that lose acknowledged writes with the power are tried.
+    pub allows_volatile: bool,
 }
 
 /// A geometry that arithmetic keeps.
@@ -37,6 +41,8 @@ pub struct Kept {
     pub cost: Option<f64>,
     /// Sum of the powers, where all are known.
     pub watts: Option<f64>,
+    /// What there is besides drives.
+    pub bulk: Bulk,
     /// Requests per second of each demand, at best.
     pub at_best: Vec<f64>,
 }
@@ -120,13 +126,15 @@ impl Walk<'_> {
         match self.kept(geometry, &facts) {
             Err(reason) => self.reject(reason, 1),
             Ok(kept) => {
-                let controller = &self.request.parts.controllers[usize::from(geometry.controller)];
-                let unsafe_settings = without_battery(self.request.space, controller);
+                let (space, hardware) = (self.request.space, Hardware::of(self.request.parts, geometry));
                 self.found.candidates += self.settings;
-                if unsafe_settings > 0 {
-                    *self.found.rejected.entry(Rejection::Battery).or_default() += unsafe_settings;
+                let mut left = self.settings;
+                let out = space.settings.iter().filter_map(|it| hardware.rejects(*it, space.allows_volatile));
+                for reason in out {
+                    *self.found.rejected.entry(reason).or_default() += 1;
+                    left -= 1;
                 }
-                if unsafe_settings < self.settings {
+                if left > 0 {
                     self.found.kept.push(kept);
                 }
             }
@@ -156,6 +164,12 @@ impl Walk<'_> {
         let watts =
             sum(parts, geometry, shelves, |drive| drive.watts, |other| other.watts, |shelf| shelf.watts);
         bound(needs.power_watts, watts, (Rejection::PowerUnknown, Rejection::Power))?;
+        let enclosure = geometry.enclosure.map(|index| &parts.enclosures[usize::from(index)]);
+        let bulk = Bulk {
+            places: enclosure.map_or(0, |it| u32::from(it.slots) * u32::from(shelves)),
+            enclosures: shelves,
+            cache_bytes: controller.cache.0,
+        };
         let throughput = Throughput {
             shape: facts.shape,
             members: geometry.members,
@@ -163,6 +177,7 @@ impl Walk<'_> {
             share: needs.usable.0 as f64 / usable.0 as f64,
             rates: &drive.rates,
             controller,
+            port: enclosure.map(|it| it.port_rate),
         };
         let at_best: Vec<f64> = demands.iter().map(|demand| throughput.requests_per_sec(demand)).collect();
         let is_slow = |(demand, at_best): (&super::estimate::Demand, &f64)| {
@@ -171,7 +186,7 @@ impl Walk<'_> {
         if demands.iter().zip(&at_best).any(is_slow) {
             return Err(Rejection::Throughput);
         }
-        Ok(Kept { geometry, usable, survives: facts.survives, cost, watts, at_best })
+        Ok(Kept { geometry, usable, survives: facts.survives, cost, watts, bulk, at_best })
     }
 
     fn layout(&mut self, level: LevelVariant, members: u16) -> Option<LayoutFacts> {
@@ -204,16 +219,26 @@ fn fits(parts: &PartList, drive: u16, controller: u16, enclosure: Option<u16>) -
     let takes = |bus: &Option<String>| {
         bus.as_ref().is_none_or(|bus| controller.buses.is_empty() || controller.buses.contains(bus))
     };
-    if controller.is_external != enclosure.is_some() {
+    let Some(enclosure) = enclosure else {
+        return takes(&drive.bus) && !controller.is_external && !needs_backplane(parts, drive, controller);
+    };
+    if !controller.is_external && !controller.is_software {
         return false;
     }
-    let Some(enclosure) = enclosure else { return takes(&drive.bus) };
     let enclosure = &parts.enclosures[usize::from(enclosure)];
     let in_shelf = match (&drive.bus, &enclosure.bus) {
         (Some(drive), Some(shelf)) => shelf_takes(shelf, drive),
         _ => true,
     };
     takes(&drive.bus) && takes(&enclosure.bus) && in_shelf && (drive.is_small || !enclosure.is_small)
+}
+
+/// Whether the drives are `NVMe` ones of the host itself, without a controller's own plugs for them: they have places where there is
+/// a backplane or a shelf for them, if there is one at all.
+fn needs_backplane(parts: &PartList, drive: &DrivePart, controller: &ControllerPart) -> bool {
+    const NVME: Option<&str> = Some("NVMe");
+    let has_places = parts.enclosures.iter().any(|it| it.bus.as_deref() == NVME);
+    controller.is_software && drive.bus.as_deref() == NVME && has_places
 }
 
 /// Enclosures that the drives need.
@@ -227,7 +252,7 @@ fn sum(
     parts: &PartList,
     geometry: Geometry,
     shelves: u16,
-    of_drive: impl Fn(&super::DrivePart) -> Option<f64>,
+    of_drive: impl Fn(&DrivePart) -> Option<f64>,
     of_controller: impl Fn(&ControllerPart) -> Option<f64>,
     of_enclosure: impl Fn(&super::EnclosurePart) -> Option<f64>,
 ) -> Option<f64> {
@@ -247,11 +272,6 @@ fn bound(limit: Option<f64>, value: Option<f64>, reasons: (Rejection, Rejection)
         (Some(limit), Some(value)) if value > limit => Err(reasons.1),
         _ => Ok(()),
     }
-}
-
-fn without_battery(space: &Space, controller: &ControllerPart) -> u64 {
-    let needs_battery = space.settings.iter().filter(|settings| settings.write_back).count() as u64;
-    if controller.is_battery_backed { 0 } else { needs_battery }
 }
 
 /// The strip that cuts requests into the fewest pieces, so that the bound stays one.

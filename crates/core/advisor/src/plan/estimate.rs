@@ -1,9 +1,10 @@
 //! How many requests per second an array serves at best.
 //!
 //! ```text
+//! links:      rate / bytes that pass for one request, the enclosure's port among them
+//! processor:  processors / time of the commands of one request
 //! members:    members / (time that one request takes of all members together)
-//! links:      rate / bytes that pass for one request
-//! processor:  commands per second
+//! in flight:  members x what a drive reads with as many reads outstanding as there are on average
 //! ```
 //! Time of the members for a request, of which a share `r` reads and a share `random` jumps:
 //! - a **jump** costs each member command one random access: 1 for a read, 1 per copy for a write, and where there is parity
@@ -11,19 +12,27 @@
 //!   commands, of which each then moves a strip;
 //! - what **goes on** costs its bytes at the media rate, for writes times units over data strips.
 //!
+//! **In flight** are no more reads at the members than the host has requests in flight, times the pieces of each. A drive does less
+//! with few than with many, and the less each further one adds: with as many at each member as on average all together
+//! do most. It holds for reads that jump, since others may be read ahead and writes are taken by caches.
+//!
 //! A controller's cache merges random writes to places near each other, which no formula here knows; [`MERGING`] is the
-//! room that is left for it. Random accesses per second are those of one drive with a deep queue on the part of it that is
-//! in use, simulated once for each kind of drive.
+//! room that is left for it. Random accesses per second are those of one drive on the part of it that is in use, simulated
+//! once for each kind of drive; [`CHANCE`] is the room for their chance.
 //!
 //! Source of the commands per write: `raidlab_raid::arithmetic`.
 
 use super::ControllerPart;
 use raidlab_raid::{StripeShape, arithmetic};
-use raidlab_units::ByteCount;
+use raidlab_units::{ByteCount, BytesPerSec};
+use raidlab_workload::Metric;
 use serde::{Deserialize, Serialize};
 
 /// How much better than the formula a cache may make random writes.
 pub const MERGING: f64 = 2.0;
+
+/// How much more than in the run that was made for its rate a drive may do by chance.
+pub const CHANCE: f64 = 1.03;
 
 /// What one application asks, as far as arithmetic goes.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,34 +43,71 @@ pub struct Demand {
     pub random_share: f64,
     /// Mean length of a request.
     pub bytes_mean: f64,
+    /// Requests in flight.
+    pub iodepth: u32,
+    /// Whether requests that jump go anywhere with the same chance; else they may all be near each other.
+    pub is_spread: bool,
+    /// What it is judged by.
+    pub metric: Metric,
 }
 
 /// What a drive does at best.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DriveRates {
-    /// Random accesses per second by share of the drive in use (0 to 1, rising): reads and writes of `access_bytes`.
+    /// Random accesses per second by share of the drive in use (0 to 1, rising).
     pub random: Vec<RandomRate>,
     /// Bytes per second where it reads on and on.
     pub media: f64,
 }
 
 /// Random accesses per second on a part of a drive.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RandomRate {
     /// Share of the drive in use.
     pub share: f64,
-    /// Reads per second.
-    pub reads: f64,
+    /// Reads per second by reads outstanding, rising; the last ones are as many as there ever are.
+    pub reads: Vec<(u32, f64)>,
     /// Writes per second.
     pub writes: f64,
 }
 
+impl RandomRate {
+    /// Reads per second with no more than `outstanding` at the drive on average: between two that are known no more than at the
+    /// upper one.
+    pub fn reads_at(&self, outstanding: f64) -> f64 {
+        let enough = self.reads.iter().find(|(depth, _)| f64::from(*depth) >= outstanding);
+        enough.or(self.reads.last()).map_or(f64::INFINITY, |(_, rate)| *rate)
+    }
+
+    /// Reads per second at best.
+    fn reads_max(&self) -> f64 {
+        self.reads.iter().map(|(_, rate)| *rate).reduce(f64::max).unwrap_or(f64::INFINITY)
+    }
+}
+
 impl DriveRates {
-    /// The rate on at most `share` of the drive: that of the largest smaller share known, which is no lower.
-    pub fn random_on(&self, share: f64) -> RandomRate {
+    /// The rate on at most `share` of the drive: that of the largest smaller share known, which is no lower; none where no rate
+    /// is known.
+    pub fn random_on(&self, share: f64) -> Option<&RandomRate> {
         let smaller = self.random.iter().rev().find(|rate| rate.share <= share);
-        let none = RandomRate { share: 1.0, reads: f64::INFINITY, writes: f64::INFINITY };
-        smaller.or(self.random.first()).copied().unwrap_or(none)
+        smaller.or(self.random.first())
+    }
+}
+
+/// Time of a controller's processors for one command.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CommandSecs {
+    /// For a read.
+    pub read: f64,
+    /// For a write.
+    pub write: f64,
+    /// For each page of 4 KiB.
+    pub page: f64,
+}
+
+impl CommandSecs {
+    fn of(&self, per_command: f64, bytes: f64) -> f64 {
+        per_command + self.page * (bytes / 4096.0)
     }
 }
 
@@ -80,6 +126,8 @@ pub struct Throughput<'a> {
     pub rates: &'a DriveRates,
     /// Its controller.
     pub controller: &'a ControllerPart,
+    /// The port of its enclosure, if it is in one.
+    pub port: Option<BytesPerSec>,
 }
 
 impl Throughput<'_> {
@@ -88,30 +136,63 @@ impl Throughput<'_> {
         let write_share = 1.0 - demand.read_share;
         let units = f64::from(self.shape.unit_count()) / f64::from(self.shape.data_strips);
         let bytes_to_members = demand.bytes_mean * (demand.read_share + write_share * units);
-        let by_links = (self.controller.host_rate.0 / demand.bytes_mean)
-            .min(self.controller.member_rate.0 / bytes_to_members);
+        let to_members = self.port.map_or(f64::INFINITY, |port| port.0).min(self.controller.member_rate.0);
+        let by_links = (self.controller.host_rate.0 / demand.bytes_mean).min(to_members / bytes_to_members);
         let member_secs = demand.random_share * self.jump_secs(demand)
             + (1.0 - demand.random_share) * bytes_to_members / self.rates.media;
         let by_members = f64::from(self.members) / member_secs;
-        by_links.min(self.controller.commands_per_sec).min(by_members)
+        by_links.min(self.by_commands(demand)).min(by_members).min(self.by_iodepth(demand))
+    }
+
+    fn random(&self, demand: &Demand) -> Option<&RandomRate> {
+        self.rates.random_on(if demand.is_spread { self.share } else { 0.0 })
+    }
+
+    /// Commands that a request which jumps is cut into, at least.
+    fn pieces(&self, demand: &Demand) -> f64 {
+        (demand.bytes_mean / self.strip.0 as f64).ceil().max(1.0)
+    }
+
+    /// Requests per second that the processors have time for: that of the host's commands, and of the commands to members of
+    /// reads that jump. All others may be fewer, as caches and read-ahead put them together.
+    fn by_commands(&self, demand: &Demand) -> f64 {
+        let ControllerPart { host_command, member_command, .. } = self.controller;
+        let pieces = self.pieces(demand);
+        let member = pieces * member_command.of(member_command.read, demand.bytes_mean / pieces);
+        let read = host_command.of(host_command.read, demand.bytes_mean) + demand.random_share * member;
+        let write = host_command.of(host_command.write, demand.bytes_mean);
+        let secs = demand.read_share * read + (1.0 - demand.read_share) * write;
+        f64::from(self.controller.processors) / secs
+    }
+
+    /// Requests per second that reads in flight allow.
+    fn by_iodepth(&self, demand: &Demand) -> f64 {
+        let pieces = self.pieces(demand);
+        let reads = demand.read_share * demand.random_share * pieces;
+        let outstanding = f64::from(demand.iodepth) * pieces / f64::from(self.members);
+        let rate = self.random(demand).map_or(f64::INFINITY, |rate| rate.reads_at(outstanding));
+        CHANCE * f64::from(self.members) * rate / reads
     }
 
     /// Time that a request which jumps takes of all members together.
     fn jump_secs(&self, demand: &Demand) -> f64 {
-        let rate = self.rates.random_on(self.share);
+        let rate = self.random(demand);
+        let secs = |rate: f64| 1.0 / (CHANCE * rate);
+        let reading = rate.map_or(0.0, |rate| secs(rate.reads_max()));
+        let writing = rate.map_or(0.0, |rate| secs(rate.writes));
         let strip = self.strip.0 as f64;
-        let pieces = (demand.bytes_mean / strip).ceil().max(1.0);
+        let pieces = self.pieces(demand);
         // A drive's rate is known for short accesses; what a longer one moves besides, it moves at the media rate.
         let moves = demand.bytes_mean.min(strip) / self.rates.media;
-        let read = pieces * (1.0 / rate.reads).max(moves);
+        let read = pieces * reading.max(moves);
         let stripes = demand.bytes_mean / (strip * f64::from(self.shape.data_strips));
         let write = if self.shape.parities > 0 && stripes >= 1.0 {
             let commands = stripes * f64::from(arithmetic::full_stripe_write(&self.shape).total());
-            commands * (1.0 / rate.writes).max(moves)
+            commands * writing.max(moves)
         } else {
             let ios = arithmetic::small_write(&self.shape);
             let (reads, writes) = (f64::from(ios.reads), f64::from(ios.writes));
-            pieces * (reads * (1.0 / rate.reads).max(moves) + writes * (1.0 / rate.writes).max(moves))
+            pieces * (reads * reading.max(moves) + writes * writing.max(moves))
         };
         demand.read_share * read + (1.0 - demand.read_share) * write / MERGING
     }

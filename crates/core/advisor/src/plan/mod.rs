@@ -9,6 +9,7 @@
 //! - **Exact** are capacity and failures survived (asked of the layout), places, cost and power (sums).
 //! - **Throughput** is bounded from above ([`estimate`]): what the arithmetic rejects no simulation would save. What it
 //!   keeps has to be simulated, because arithmetic knows nothing of waiting.
+//! - **What to simulate next**, and what can't beat the best any more, is the [`Frontier`]'s matter.
 //! - Nothing is ranked by rule. Which level, drive or setting suits a load is found by simulation, elsewhere.
 //!
 //! Pure: parts and their rates come in as arguments. What is not known (a price, a power) is no zero: where a need asks for
@@ -16,14 +17,18 @@
 
 mod enumerate;
 pub mod estimate;
+mod frontier;
 mod rank;
 mod relax;
+mod safety;
 
 pub use enumerate::{Enumeration, Kept, Space, enumerate, shelf_takes};
-pub use rank::{Judged, Margins, ParetoPoint, Performance, pareto, rank};
+pub use frontier::Frontier;
+pub use rank::{Bulk, Judged, Margins, ParetoPoint, Performance, RankKey, Ranking, pareto};
 pub use relax::{Need, Relaxation, near_misses, relaxations};
+pub use safety::{AtRisk, Hardware};
 
-use crate::plan::estimate::{Demand, DriveRates};
+use crate::plan::estimate::{CommandSecs, Demand, DriveRates};
 use raidlab_raid::LevelVariant;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use serde::{Deserialize, Serialize};
@@ -50,6 +55,11 @@ pub struct Needs {
 }
 
 impl Needs {
+    /// Whether a throughput is needed.
+    pub fn wants_rate(&self) -> bool {
+        self.iops.is_some() || self.bytes_per_sec.is_some()
+    }
+
     /// Requests per second that both throughput needs come to for requests of `bytes_mean`; `None` without either.
     pub fn requests_per_sec(&self, bytes_mean: f64) -> Option<f64> {
         let by_bytes = self.bytes_per_sec.map(|rate| rate / bytes_mean);
@@ -71,6 +81,8 @@ pub struct DrivePart {
     pub is_small: bool,
     /// What it is plugged into, where that is known.
     pub bus: Option<String>,
+    /// What a loss of power takes of acknowledged writes where its write cache is on; zero where it protects them.
+    pub volatile_cache: ByteCount,
     /// What it does at best.
     pub rates: DriveRates,
     /// Price, where it is known.
@@ -88,20 +100,28 @@ pub struct ControllerPart {
     pub buses: Vec<String>,
     /// Drives that can be plugged in, where that is known.
     pub ports: Option<u32>,
-    /// Host commands per second that its processors take at best.
-    pub commands_per_sec: f64,
+    /// Processors that share the commands.
+    pub processors: u32,
+    /// Their time for a command of the host.
+    pub host_command: CommandSecs,
+    /// Their time for a command to a member, on the shortest way there is.
+    pub member_command: CommandSecs,
     /// Towards the host.
     pub host_rate: BytesPerSec,
     /// Towards the members.
     pub member_rate: BytesPerSec,
     /// Strip as delivered.
     pub strip: ByteCount,
-    /// Whether its cache outlives a power loss.
+    /// Its cache; zero where it has none.
+    pub cache: ByteCount,
+    /// Whether that outlives a power loss.
     pub is_battery_backed: bool,
     /// Whether it reads ahead.
     pub reads_ahead: bool,
     /// Whether its drives are in enclosures; else they are in the server itself.
     pub is_external: bool,
+    /// Whether it is software on the host, whose drives are in either.
+    pub is_software: bool,
     /// Price, where it is known.
     pub price: Option<f64>,
     /// Power, where it is known.
@@ -155,6 +175,13 @@ pub struct Geometry {
     pub spares: u16,
 }
 
+impl Geometry {
+    /// Whether the number of members is all that it differs in.
+    pub fn is_like(&self, other: &Self) -> bool {
+        Self { members: 0, ..*self } == Self { members: 0, ..*other }
+    }
+}
+
 /// What can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Settings {
@@ -182,8 +209,10 @@ pub enum Rejection {
     Slots,
     /// Too small.
     Capacity,
-    /// The write policy needs a battery that the controller has not.
-    Battery,
+    /// A setting that changes nothing on these parts, as a write cache that the controller has not.
+    NoEffect,
+    /// A loss of power takes acknowledged writes, and that is not allowed.
+    Volatile,
     /// The price of a part is not known, and there is a budget.
     PriceUnknown,
     /// Too expensive.
@@ -205,7 +234,8 @@ impl Rejection {
             Self::Failures => "survives too few failures",
             Self::Slots => "more drives than places",
             Self::Capacity => "too small",
-            Self::Battery => "write-back without a battery",
+            Self::NoEffect => "a setting without effect on these parts",
+            Self::Volatile => "lose acknowledged writes with the power",
             Self::PriceUnknown => "price of a part not known",
             Self::Budget => "too expensive",
             Self::PowerUnknown => "power of a part not known",

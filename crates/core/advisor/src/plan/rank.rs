@@ -4,11 +4,14 @@
 //! - With a throughput need, the cheaper array is the better one; without prices the one of fewer drives is. Of equals, and
 //!   where no throughput is asked for, the faster one is, and what differs by less than [`EQUAL_SHARE`] counts as equal.
 //! - Of equals the disk cache off is better than on, write-through than write-back, no read-ahead than read-ahead: what
-//!   needs less to be trusted.
+//!   needs less to be trusted. Then the smaller and simpler one is: fewer enclosures, fewer places, less capacity, a smaller
+//!   cache.
 
+use super::estimate::Demand;
 use super::{Geometry, Needs, Settings};
+use raidlab_units::ByteCount;
+use raidlab_workload::Metric;
 use serde::{Deserialize, Serialize};
-use std::cmp::Ordering;
 
 /// A figure of at least this share of another counts as equal to it, as two runs of one array differ by about as much.
 const EQUAL_SHARE: f64 = 0.98;
@@ -24,6 +27,32 @@ pub struct Performance {
     pub lat_ns_mean: f64,
     /// Requests in flight.
     pub iodepth: u32,
+}
+
+impl Performance {
+    /// What `demand` gets at `iops` requests per second, without latency.
+    pub(super) fn at_best(iops: f64, demand: &Demand) -> Self {
+        Self { iops, bytes_per_sec: iops * demand.bytes_mean, lat_ns_mean: 0.0, iodepth: demand.iodepth }
+    }
+
+    /// The figure that an application is judged by, in its unit.
+    pub fn metric(&self, metric: Metric) -> f64 {
+        match metric {
+            Metric::Iops => self.iops,
+            Metric::MbPerS => self.bytes_per_sec / 1e6,
+        }
+    }
+}
+
+/// What there is of an array besides its drives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Bulk {
+    /// Places for drives in all enclosures.
+    pub places: u32,
+    /// Enclosures.
+    pub enclosures: u16,
+    /// Bytes of the controller's cache.
+    pub cache_bytes: u64,
 }
 
 /// How far from a need, as a share of it: 0.1 is a tenth better than needed, below zero is a miss.
@@ -56,6 +85,8 @@ pub struct Judged {
     pub cost: Option<f64>,
     /// Power, where it is known.
     pub watts: Option<f64>,
+    /// What there is besides drives.
+    pub bulk: Bulk,
     /// What each application gets.
     pub performance: Vec<Performance>,
     /// Product of what the applications get, each by its metric; what is ranked.
@@ -105,26 +136,50 @@ impl Judged {
     }
 }
 
-/// Sorts `judged`, best first.
-pub fn rank(judged: &mut [Judged], needs: &Needs) {
-    let has_prices = judged.iter().all(|one| one.cost.is_some());
-    let wants_rate = needs.iops.is_some() || needs.bytes_per_sec.is_some();
-    // Equality by share is no order by itself: figures are put on a scale of steps of that share first.
-    let step = |score: f64| (score.max(f64::MIN_POSITIVE).ln() / -EQUAL_SHARE.ln()).round();
-    judged.sort_by(|a, b| {
-        let keeps = b.keeps(needs).cmp(&a.keeps(needs));
-        let effort = a.effort(has_prices).total_cmp(&b.effort(has_prices));
-        let speed = step(b.score).total_cmp(&step(a.score));
-        let both_keep = a.keeps(needs) && b.keeps(needs);
-        let by_need = if wants_rate && both_keep { effort.then(speed) } else { speed.then(effort) };
-        keeps.then(by_need).then_with(|| trust(&a.settings, &b.settings)).then(a.geometry.cmp(&b.geometry))
-    });
+/// The order of arrays.
+#[derive(Clone, Copy, Debug)]
+pub struct Ranking<'a> {
+    /// What they must do.
+    pub needs: &'a Needs,
+    /// Whether what they take is money; else it is drives.
+    pub has_prices: bool,
 }
 
-/// What needs less to be trusted comes first.
-fn trust(a: &Settings, b: &Settings) -> Ordering {
-    let needs = |it: &Settings| (it.disk_cache, it.write_back, it.read_ahead, it.strip);
-    needs(a).cmp(&needs(b))
+/// Where an array stands: the least is the best. What is equal in all of it makes no difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RankKey {
+    misses: bool,
+    /// Effort and speed, in the order that the needs give them.
+    merits: [i64; 2],
+    /// Disk cache, write-back, read-ahead and another strip: what has to be trusted.
+    trust: (bool, bool, bool, Option<ByteCount>),
+    places: (u32, u16),
+    usable_bytes: u64,
+    cache_bytes: u64,
+}
+
+impl Ranking<'_> {
+    /// Where `one` stands.
+    pub fn key(&self, one: &Judged) -> RankKey {
+        let keeps = one.keeps(self.needs);
+        let effort = (one.effort(self.has_prices) * 1000.0).round() as i64;
+        // Equality by share is no order by itself: figures are put on a scale of steps of that share first.
+        let slowness = (one.score.max(f64::MIN_POSITIVE).ln() / EQUAL_SHARE.ln()).round() as i64;
+        let Settings { strip, write_back, read_ahead, disk_cache } = one.settings;
+        RankKey {
+            misses: !keeps,
+            merits: if self.needs.wants_rate() && keeps { [effort, slowness] } else { [slowness, effort] },
+            trust: (disk_cache, write_back, read_ahead, strip),
+            places: (one.bulk.places, one.bulk.enclosures),
+            usable_bytes: one.usable_bytes as u64,
+            cache_bytes: one.bulk.cache_bytes,
+        }
+    }
+
+    /// Sorts `judged`, best first.
+    pub fn sort(&self, judged: &mut [Judged]) {
+        judged.sort_by_cached_key(|one| (self.key(one), one.geometry));
+    }
 }
 
 /// An array in the chart of performance against effort.
@@ -142,9 +197,9 @@ pub struct ParetoPoint {
     pub is_efficient: bool,
 }
 
-/// All of `judged` as points, in their order; efficient among those that keep `needs`.
-pub fn pareto(judged: &[Judged], needs: &Needs) -> Vec<ParetoPoint> {
-    let has_prices = judged.iter().all(|one| one.cost.is_some());
+/// All of `judged` as points, in their order; efficient among those that keep the needs.
+pub fn pareto(judged: &[Judged], ranking: Ranking<'_>) -> Vec<ParetoPoint> {
+    let Ranking { needs, has_prices } = ranking;
     let figures: Vec<(f64, f64, bool)> =
         judged.iter().map(|one| (one.effort(has_prices), one.score, one.keeps(needs))).collect();
     let beats = |a: &(f64, f64, bool), b: &(f64, f64, bool)| {

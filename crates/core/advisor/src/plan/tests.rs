@@ -1,7 +1,8 @@
 //! The enumeration against the formulas of the levels, the bounds, the ranking and what would have to give.
 
-use super::estimate::{Demand, DriveRates, RandomRate};
+use super::estimate::{CHANCE, CommandSecs, Demand, DriveRates, RandomRate};
 use super::*;
+use raidlab_workload::Metric;
 
 fn drive(id: &str, capacity_gb: u64, random: f64) -> DrivePart {
     DrivePart {
@@ -9,10 +10,11 @@ fn drive(id: &str, capacity_gb: u64, random: f64) -> DrivePart {
         capacity: ByteCount(capacity_gb * 1_000_000_000),
         is_small: id.starts_with("small"),
         bus: Some("SAS".into()),
+        volatile_cache: ByteCount::from_mib(64),
         rates: DriveRates {
             random: vec![
-                RandomRate { share: 0.0, reads: 2.0 * random, writes: 2.0 * random },
-                RandomRate { share: 0.5, reads: random, writes: random },
+                RandomRate { share: 0.0, reads: vec![(64, 2.0 * random)], writes: 2.0 * random },
+                RandomRate { share: 0.5, reads: vec![(64, random)], writes: random },
             ],
             media: 100e6,
         },
@@ -26,13 +28,17 @@ fn parts() -> PartList {
         id: id.into(),
         buses: vec![bus.into()],
         ports: None,
-        commands_per_sec: 50_000.0,
+        processors: 1,
+        host_command: CommandSecs { read: 20e-6, write: 20e-6, page: 0.0 },
+        member_command: CommandSecs::default(),
         host_rate: BytesPerSec(1e9),
         member_rate: BytesPerSec(1e9),
         strip: ByteCount::from_kib(64),
+        cache: ByteCount::from_mib(if id == "old" { 0 } else { 256 }),
         is_battery_backed: id == "battery",
         reads_ahead: true,
         is_external: id == "battery",
+        is_software: false,
         price: Some(500.0),
         watts: Some(20.0),
     };
@@ -63,6 +69,7 @@ fn space(levels: &[&str]) -> Space {
         enclosures_max: 2,
         spares: vec![0, 1],
         settings: settings(),
+        allows_volatile: false,
     }
 }
 
@@ -80,7 +87,14 @@ fn needs() -> Needs {
 }
 
 fn database() -> Demand {
-    Demand { read_share: 0.67, random_share: 1.0, bytes_mean: 8192.0 }
+    Demand {
+        read_share: 0.67,
+        random_share: 1.0,
+        bytes_mean: 8192.0,
+        iodepth: 256,
+        is_spread: true,
+        metric: Metric::Iops,
+    }
 }
 
 fn run(needs: &Needs, space: &Space) -> Enumeration {
@@ -159,11 +173,43 @@ fn parity_costs_small_writes_what_the_formula_says() {
         found.kept.iter().find(is_it).expect("it is kept").at_best[0]
     };
     // All of them use less than half of their drives but for RAID 10, which has 240 accesses per second on none.
-    let of = |ios: f64, rate: f64| 8.0 * rate / (0.67 + 0.33 * ios / estimate::MERGING);
+    let of = |ios: f64, rate: f64| 8.0 * CHANCE * rate / (0.67 + 0.33 * ios / estimate::MERGING);
     assert!((at_best("0") - of(1.0, 240.0)).abs() < 1.0);
     assert!((at_best("5") - of(4.0, 240.0)).abs() < 1.0);
     assert!((at_best("6") - of(6.0, 240.0)).abs() < 1.0);
     assert!((at_best("10") - of(2.0, 120.0)).abs() < 1.0);
+}
+
+/// A database was once told to turn its disks' caches on without a word.
+#[test]
+fn what_a_loss_of_power_takes_is_tried_only_where_that_is_allowed() {
+    let parts = parts();
+    let mut protected = parts.drives[0].clone();
+    protected.volatile_cache = ByteCount(0);
+    let plain = Settings { strip: None, write_back: false, read_ahead: false, disk_cache: false };
+    let written_back = Settings { write_back: true, ..plain };
+    let cached = Settings { disk_cache: true, ..plain };
+    let (kept, none, no_cache) = (&parts.controllers[0], &parts.controllers[1], &parts.controllers[2]);
+    let (volatile, unsafe_) = (&parts.drives[0], Some(Rejection::Volatile));
+    let rows = [
+        (volatile, kept, plain, None, None, (0, 0)),
+        (volatile, kept, written_back, None, None, (0, 0)),
+        (volatile, kept, cached, unsafe_, None, (0, 4 * 64)),
+        (&protected, kept, cached, Some(Rejection::NoEffect), Some(Rejection::NoEffect), (0, 0)),
+        (volatile, none, written_back, unsafe_, None, (256, 0)),
+        (&protected, none, written_back, unsafe_, None, (256, 0)),
+        (volatile, no_cache, written_back, Some(Rejection::NoEffect), Some(Rejection::NoEffect), (0, 0)),
+    ];
+    for (row, (drive, controller, settings, safely, allowed, (in_controller, in_drives))) in
+        rows.into_iter().enumerate()
+    {
+        let hardware = Hardware { drive, controller };
+        assert_eq!(hardware.rejects(settings, false), safely, "row {row}");
+        assert_eq!(hardware.rejects(settings, true), allowed, "row {row}, allowed");
+        let at_risk = hardware.at_risk(settings, 4);
+        let expected = AtRisk { controller_bytes: in_controller << 20, drives_bytes: in_drives << 20 };
+        assert_eq!(at_risk, expected, "row {row}");
+    }
 }
 
 #[test]
@@ -208,6 +254,7 @@ fn judged(members: u16, score: f64, disk_cache: bool) -> Judged {
         survives_always: 1,
         cost: None,
         watts: None,
+        bulk: Bulk::default(),
         performance,
         score,
     }
@@ -217,7 +264,7 @@ fn judged(members: u16, score: f64, disk_cache: bool) -> Judged {
 fn what_keeps_the_needs_with_the_least_comes_first() {
     let wants = Needs { iops: Some(900.0), ..needs() };
     let order = |needs: &Needs, mut list: Vec<Judged>| {
-        rank(&mut list, needs);
+        Ranking { needs, has_prices: false }.sort(&mut list);
         list.iter().map(|one| (one.geometry.members, one.settings.disk_cache)).collect::<Vec<_>>()
     };
     let list = || {
@@ -244,7 +291,7 @@ fn an_efficient_array_is_beaten_by_none() {
         judged(5, 900.0, false),
     ];
     let efficient = |needs: &Needs| -> Vec<bool> {
-        pareto(&list, needs).iter().map(|point| point.is_efficient).collect()
+        pareto(&list, Ranking { needs, has_prices: false }).iter().map(|point| point.is_efficient).collect()
     };
     assert_eq!(efficient(&needs()), [true, false, true, false]);
     // What misses a need is not efficient, and beats none that keeps it.

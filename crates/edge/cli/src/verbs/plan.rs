@@ -15,13 +15,18 @@ use raidlab_hardware::{Catalog, DriveHistory, YearRange};
 use raidlab_hosts::Hosts;
 use raidlab_lab::condition_of;
 use raidlab_lab::planning::{
-    PlanError, PlanOrder, PlanOutcome, Planned, Prices, default_levels, default_settings, plan,
+    PlanError, PlanOrder, PlanOutcome, Planned, Prices, SimulatedArray, default_levels, default_settings,
+    plan,
 };
 use raidlab_report::terminal::{PlanPoint, PlanRow, PlanText};
 use raidlab_units::{ByteCount, NanoSpan};
 use serde_json::{Value, json};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long a search takes where nobody says.
+const SEARCH_TIME: Duration = Duration::from_secs(20);
 
 /// Arguments of `raidlab plan`.
 #[derive(Debug, clap::Args)]
@@ -84,9 +89,17 @@ pub(crate) struct Args {
     /// Try every level and variant, not only 1, 5, 6, 10, 50 and 60
     #[arg(long)]
     all_levels: bool,
-    /// Arrays to simulate at most; the settings and longer runs of the best come to it
-    #[arg(long, default_value_t = 36, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
-    simulations: u16,
+    /// Try settings that lose acknowledged writes with the power, too: unprotected write caches of drives, write-back without a
+    /// battery; the answer then says what is lost
+    #[arg(long)]
+    allow_volatile: bool,
+    /// Time for the search, which ends earlier when nothing can be better; the longer runs of the best come to it [default: 20s, or
+    /// none with --simulations]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    search_time: Option<NanoSpan>,
+    /// Arrays to simulate at most, whatever the time; their settings and the longer runs of the best come to it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    simulations: Option<u16>,
     /// Arrays to tell of
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=50))]
     top: u16,
@@ -135,14 +148,18 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
             enclosures_max: 8,
             spares: args.spares.clone(),
             settings: default_settings(&args.strip_sizes),
+            allows_volatile: args.allow_volatile,
         },
-        simulations_max: usize::from(args.simulations),
+        simulations_max: args.simulations.map(usize::from),
         top: usize::from(args.top),
         threads: args.threads,
         seed: args.seed,
     };
     let mut progress = Progress::start_on(hosts);
-    let outcome = plan(&order, hosts, &mut |label, done| progress.show(label, done)).map_err(failure)?;
+    let (started, time) = (Instant::now(), args.search_time());
+    let mut has_time = || time.is_none_or(|time| started.elapsed() < time);
+    let outcome = plan(&order, hosts, &mut has_time, &mut |label, done| progress.show(label, done));
+    let outcome = outcome.map_err(failure)?;
     progress.end();
     if hosts.leads() {
         show(args, &outcome, &order, output)?;
@@ -181,6 +198,12 @@ impl Args {
         ids.iter().try_for_each(|id| catalog.condition_drive(id, condition)).map_err(Failure::input)
     }
 
+    /// How long the search may take; no limit where a number of simulations is one.
+    fn search_time(&self) -> Option<Duration> {
+        let default = self.simulations.is_none().then_some(SEARCH_TIME);
+        self.search_time.map(|time| Duration::from_nanos(time.get())).or(default)
+    }
+
     fn needs(&self, asked: &Asked) -> Needs {
         Needs {
             usable: self.usable,
@@ -206,15 +229,14 @@ fn failure(error: PlanError) -> Failure {
 
 fn to_text<'a>(outcome: &'a PlanOutcome, order: &'a PlanOrder<'_>) -> PlanText<'a> {
     let rows = outcome.top.iter().map(row);
-    let point =
-        |(point, (label, judged)): (&raidlab_advisor::plan::ParetoPoint, &'a (String, _))| PlanPoint {
-            label,
-            settings: words::settings(judged),
-            effort: point.effort,
-            score: point.score,
-            keeps_needs: point.keeps_needs,
-            is_efficient: point.is_efficient,
-        };
+    let point = |(point, other): (&raidlab_advisor::plan::ParetoPoint, &'a SimulatedArray)| PlanPoint {
+        label: &other.label,
+        settings: &other.settings_label,
+        effort: point.effort,
+        score: point.score,
+        keeps_needs: point.keeps_needs,
+        is_efficient: point.is_efficient,
+    };
     PlanText {
         rows: rows.collect(),
         applications: order.applications.iter().map(|app| app.workload.name()).collect(),
@@ -257,7 +279,7 @@ fn to_json(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Value {
             "array": one.label, "settings": one.judged.settings, "settings_text": one.settings_label,
             "keeps_needs": one.keeps_needs, "margins": one.margins, "performance": one.judged.performance,
             "degraded": one.degraded, "rebuilding": one.rebuilding, "rebuild_hours": one.rebuild_hours,
-            "risk": one.risk, "usable_bytes": one.judged.usable_bytes, "cost": one.judged.cost,
+            "risk": one.risk, "lost_with_power": one.at_risk, "usable_bytes": one.judged.usable_bytes, "cost": one.judged.cost,
             "watts": one.judged.watts, "reason": one.reason,
             "drive_condition": setting(one, "drive condition"), "trims": setting(one, "trims"),
         })
@@ -266,14 +288,15 @@ fn to_json(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Value {
         .others
         .iter()
         .zip(&outcome.pareto)
-        .map(|((label, judged), point)| {
+        .map(|(other, point)| {
+            let SimulatedArray { label, judged, .. } = other;
             json!({ "array": label, "settings": judged.settings, "performance": judged.performance, "point": point })
         })
         .collect();
     json!({
         "schema": 1, "needs": order.needs, "candidates": outcome.candidates, "rejected": outcome.rejected,
         "kept": outcome.kept, "arithmetic_secs": outcome.arithmetic_secs, "runs_simulated": outcome.simulated,
-        "left_out": outcome.left_out, "beaten": outcome.beaten, "effort": if outcome.has_prices { "cost" } else { "drives" },
+        "search_end": outcome.end, "left_out": outcome.left_out, "beaten": outcome.beaten, "effort": if outcome.has_prices { "cost" } else { "drives" },
         "top": top.collect::<Vec<_>>(), "simulated_arrays": others, "relaxations": outcome.relaxations,
     })
 }

@@ -4,7 +4,6 @@
 //! that every array that writes back is as fast as its cache, and levels can't be told apart. To tell candidates apart a
 //! controller has an eighth of its cache, which fills sooner and is still far larger than what its drives have in flight.
 
-use super::shortlist::metric;
 use super::{Bench, PlanError};
 use crate::load::{Load, RUN_TO_THE_END};
 use crate::worlds::simulated::run_simulated;
@@ -120,9 +119,6 @@ pub(super) fn judge(
         judged.performance[index] = performance(&result);
         runs.push(result);
     }
-    judged.score = runs
-        .iter()
-        .map(|run| metric(run.metric, run.ops.total.iops.0, run.ops.total.bytes_per_sec.0))
-        .product();
+    judged.score = runs.iter().map(|run| performance(run).metric(run.metric)).product();
     Ok((judged, runs))
 }

@@ -1,28 +1,31 @@
 //! The catalogue's parts as arithmetic takes them: capacities, fits, and what a drive does at best.
 //!
-//! What one drive does at random is simulated: [`DEPTH`] accesses of 4 KiB outstanding, its write cache on, on shares of its
-//! capacity. No array gets more accesses out of it, since a controller keeps no more at a drive and they are no shorter.
+//! What one drive does at random is simulated: so many accesses of 4 KiB outstanding, its write cache on, on shares of its
+//! capacity. No array gets more accesses out of it with as many outstanding, since they are no shorter.
 
 use super::{Crew, PARTS_SHARE, PlanError, PlanOrder, Stage};
-use raidlab_advisor::plan::estimate::{DriveRates, RandomRate};
+use raidlab_advisor::plan::estimate::{CommandSecs, DriveRates, RandomRate};
 use raidlab_advisor::plan::{ControllerPart, DrivePart, EnclosurePart, PartList, Settings};
 use raidlab_hardware::{
-    ControllerModel, Drive, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest, EnclosureModel,
-    FormFactor, Sector, SectorCount, YearRange,
+    CommandCost, ControllerModel, Drive, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest,
+    EnclosureModel, FormFactor, Sector, SectorCount, YearRange,
 };
 use raidlab_raid::LevelVariant;
-use raidlab_units::{ByteCount, Nanos};
+use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use raidlab_workload::Rng;
 
-/// Accesses outstanding at the drive.
-const DEPTH: u32 = 64;
+/// Accesses outstanding at a disk: for reads as many as that, for writes the most.
+const DEPTHS_DISK: [u32; 4] = [1, 4, 16, 64];
+/// The same at flash.
+const DEPTHS_FLASH: [u32; 5] = [1, 4, 16, 64, 256];
 /// Accesses that a rate is counted over.
-const ACCESSES: u64 = 1_500;
-
-/// The same of drives with a write buffer.
+const ACCESSES: u64 = 1_000;
+/// The same of reads of flash.
+const ACCESSES_FLASH: u64 = 5_000;
+/// The same of writes of drives with a write buffer.
 const ACCESSES_BUFFERED: u64 = 60_000;
-/// Shares of the capacity.
-const SHARES: [f64; 9] = [0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0];
+/// Shares of a disk's capacity.
+const SHARES: [f64; 6] = [0.0, 0.05, 0.15, 0.35, 0.6, 1.0];
 
 /// The levels that survive so many failures, as people use them; all that there are if `all`.
 pub fn default_levels(survive: u16, all: bool) -> Vec<LevelVariant> {
@@ -87,6 +90,7 @@ fn drive(order: &PlanOrder<'_>, model: &DriveModel, rates: DriveRates) -> DriveP
         capacity: model.capacity.bytes(),
         is_small: model.form_factor == FormFactor::Small,
         bus: model.bus.clone(),
+        volatile_cache: model.volatile_cache(),
         rates,
         price: own.and_then(|part| part.price).or(model.price_usd.filter(|_| order.prices.is_in_dollars())),
         watts: own.and_then(|part| part.watts).or(model.power_active_watts),
@@ -95,19 +99,23 @@ fn drive(order: &PlanOrder<'_>, model: &DriveModel, rates: DriveRates) -> DriveP
 
 fn controller(order: &PlanOrder<'_>, model: &ControllerModel) -> ControllerPart {
     let own = order.prices.controllers.get(&model.id);
-    let least = model.host_command.read.min(model.host_command.write).as_secs_f64();
+    let member = model.cut_through.map_or(model.member_command, |way| way.cost);
     let words = |buses: &String| buses.split_whitespace().map(str::to_owned).collect();
     ControllerPart {
         id: model.id.clone(),
         buses: model.buses.as_ref().map(words).unwrap_or_default(),
         ports: model.ports,
-        commands_per_sec: if least > 0.0 { f64::from(model.processors) / least } else { f64::INFINITY },
+        processors: model.processors,
+        host_command: command_secs(model.host_command, model.host_command),
+        member_command: command_secs(model.member_command, member),
         host_rate: model.host_link.rate,
         member_rate: model.member_link.rate,
         strip: model.strip_size,
+        cache: model.cache.size,
         is_battery_backed: model.cache.battery_backed,
         reads_ahead: model.cache.read_ahead.0 > 0,
         is_external: model.is_external,
+        is_software: model.is_software,
         price: own.and_then(|part| part.price),
         watts: own.and_then(|part| part.watts),
     }
@@ -126,28 +134,41 @@ fn enclosure(order: &PlanOrder<'_>, model: &EnclosureModel) -> EnclosurePart {
     }
 }
 
+/// The lesser times of two ways of commands.
+fn command_secs(one: CommandCost, other: CommandCost) -> CommandSecs {
+    let secs = |a: NanoSpan, b: NanoSpan| a.min(b).as_secs_f64();
+    CommandSecs {
+        read: secs(one.read, other.read),
+        write: secs(one.write, other.write),
+        page: secs(one.per_page, other.per_page),
+    }
+}
+
 fn rates(model: &DriveModel) -> DriveRates {
+    let depths: &[u32] = if model.is_flash() { &DEPTHS_FLASH } else { &DEPTHS_DISK };
     let rate = |share| RandomRate {
         share,
-        reads: accesses_per_sec(model, share, DriveOp::Read),
-        writes: accesses_per_sec(model, share, DriveOp::Write { fua: false }),
+        reads: depths
+            .iter()
+            .map(|depth| (*depth, accesses_per_sec(model, share, (DriveOp::Read, *depth))))
+            .collect(),
+        writes: accesses_per_sec(model, share, (DriveOp::Write { fua: false }, depths[depths.len() - 1])),
     };
     let media = match &model.kind {
         DriveKind::HardDrive(hard) => hard.mechanics.data_sheet().map(|sheet| sheet.outer_rate.0),
         DriveKind::SolidState(_) | DriveKind::Flash(_) => None,
     };
-    // A translation layer puts data anywhere: what part of the drive is in use is no matter, or one of less collecting.
-    let random = if model.condition().is_some() {
-        let whole = rate(1.0);
-        SHARES.map(|share| RandomRate { share, ..whole }).to_vec()
+    // Flash holds data anywhere: what part of the drive is in use is no matter, or one of less collecting.
+    let random = if model.is_flash() {
+        vec![RandomRate { share: 0.0, ..rate(1.0) }]
     } else {
         SHARES.map(rate).to_vec()
     };
     DriveRates { random, media: media.unwrap_or(f64::INFINITY).min(model.interface.rate.0) }
 }
 
-/// Accesses per second on the first `share` of a drive.
-fn accesses_per_sec(model: &DriveModel, share: f64, op: DriveOp) -> f64 {
+/// Accesses per second on the first `share` of a drive, with so many outstanding.
+fn accesses_per_sec(model: &DriveModel, share: f64, (op, depth): (DriveOp, u32)) -> f64 {
     const SECTORS: u64 = 8;
     let options = DriveOptions { write_cache: Some(true), ..DriveOptions::default() };
     let mut drive = Drive::new(model, options);
@@ -160,9 +181,13 @@ fn accesses_per_sec(model: &DriveModel, share: f64, op: DriveOp) -> f64 {
         sectors: SectorCount(SECTORS),
     };
     // A write buffer takes the first ones in without a wait.
-    let accesses = if model.condition().is_some() { ACCESSES_BUFFERED } else { ACCESSES };
+    let accesses = match (model.condition().is_some(), op) {
+        (true, DriveOp::Write { .. }) => ACCESSES_BUFFERED,
+        _ if model.is_flash() => ACCESSES_FLASH,
+        _ => ACCESSES,
+    };
     let (mut now, mut done) = (Nanos::ZERO, 0);
-    for id in 0..DEPTH {
+    for id in 0..depth {
         drive.handle_request(now, request(id));
     }
     while done < accesses {

@@ -2,23 +2,50 @@
 //! another level, drive or setting did, and where its bottleneck is.
 
 use super::Bench;
-use super::shortlist::wants_rate;
-use raidlab_advisor::plan::{Judged, Settings};
+use raidlab_advisor::plan::{Geometry, Hardware, Judged, Settings};
+use raidlab_units::ByteCount;
 use raidlab_workload::RunResult;
 
 /// Its settings in words.
 pub(super) fn settings_label(bench: &Bench<'_>, judged: &Judged) -> String {
     let strip = judged.settings.strip.unwrap_or(bench.models(judged.geometry).controller.strip_size);
-    format!("strip {strip}, {}", policies(judged.settings))
+    format!("strip {strip}, {}", policies(&Hardware::of(bench.parts, judged.geometry), judged.settings))
 }
 
-fn policies(settings: Settings) -> String {
+fn policies(hardware: &Hardware<'_>, settings: Settings) -> String {
     let words = [
-        if settings.write_back { "write-back" } else { "write-through" },
+        match (settings.write_back, hardware.controller.is_battery_backed) {
+            (true, true) => "write-back",
+            (true, false) => "write-back without a battery",
+            (false, _) => "write-through",
+        },
         if settings.read_ahead { "adaptive read-ahead" } else { "no read-ahead" },
-        if settings.disk_cache { "disk cache on" } else { "disk cache off" },
+        match (settings.disk_cache, hardware.drive.volatile_cache.0) {
+            (true, _) => "disk cache on",
+            (false, 0) => "no volatile disk cache",
+            (false, _) => "disk cache off",
+        },
     ];
     words.join(", ")
+}
+
+/// What a loss of power takes, where it takes something.
+fn lost_with_power(bench: &Bench<'_>, judged: &Judged) -> Option<String> {
+    let Geometry { members, .. } = judged.geometry;
+    let at_risk = Hardware::of(bench.parts, judged.geometry).at_risk(judged.settings, members);
+    let places = [
+        (at_risk.controller_bytes, "the controller's cache, which no battery keeps".to_owned()),
+        (at_risk.drives_bytes, format!("the write caches of {members} drives, which they do not protect")),
+    ];
+    let parts = places.into_iter().filter(|(bytes, _)| *bytes > 0);
+    let parts: Vec<String> =
+        parts.map(|(bytes, place)| format!("up to {} in {place}", ByteCount(bytes))).collect();
+    (!parts.is_empty()).then(|| {
+        format!(
+            "A loss of power takes acknowledged writes: {}. What the host flushed before is kept.",
+            parts.join(", and ")
+        )
+    })
 }
 
 /// Why it stands where it stands. `order` are the best, `tried` is all that was run.
@@ -29,7 +56,8 @@ pub(super) fn reason(
     order: &[Judged],
     tried: &[Judged],
 ) -> String {
-    let mut sentences = vec![standing(bench, judged, order)];
+    let mut sentences: Vec<String> = lost_with_power(bench, judged).into_iter().collect();
+    sentences.push(standing(bench, judged, order));
     sentences.extend(against_others(bench, judged, tried));
     sentences.extend(runs.iter().filter_map(bottleneck));
     sentences.join(" ")
@@ -52,7 +80,7 @@ fn standing(bench: &Bench<'_>, judged: &Judged, order: &[Judged]) -> String {
         return format!("It misses a need: {}.", misses.collect::<Vec<_>>().join(", "));
     }
     if judged == best {
-        return match (wants_rate(bench), judged.cost) {
+        return match (bench.order.needs.wants_rate(), judged.cost) {
             (true, Some(_)) => "No array that keeps the needs was found for less.",
             (true, None) => {
                 "No array that keeps the needs was found with fewer drives, or a faster one with as many."
@@ -89,7 +117,8 @@ fn against_others(bench: &Bench<'_>, judged: &Judged, tried: &[Judged]) -> Vec<S
     let writes =
         |other: &Judged| other.geometry == own && other.settings.write_back != judged.settings.write_back;
     if let Some(other) = best(&writes) {
-        sentences.push(format!("With {} it does {}.", policies(other.settings), times(other)));
+        let hardware = Hardware::of(bench.parts, own);
+        sentences.push(format!("With {} it does {}.", policies(&hardware, other.settings), times(other)));
     }
     let level = |other: &Judged| {
         other.geometry.level != own.level

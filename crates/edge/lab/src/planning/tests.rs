@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::load::find_workload;
+use raidlab_advisor::plan::{AtRisk, Frontier, Kept, Settings};
 use std::path::Path;
 
 fn needs(usable: ByteCount) -> Needs {
@@ -24,6 +25,7 @@ fn space() -> Space {
         enclosures_max: 1,
         spares: vec![0],
         settings: default_settings(&[]),
+        allows_volatile: false,
     }
 }
 
@@ -32,6 +34,16 @@ fn run(needs: Needs, app: &str, drives: &[&str]) -> PlanOutcome {
 }
 
 fn run_in(space: &Space, needs: Needs, app: &str, drives: &[&str], controller: &str) -> PlanOutcome {
+    run_of(space, needs, app, (drives, controller), Some(12))
+}
+
+fn run_of(
+    space: &Space,
+    needs: Needs,
+    app: &str,
+    (drives, controller): (&[&str], &str),
+    simulations_max: Option<usize>,
+) -> PlanOutcome {
     let app = find_workload(app, Path::new("")).expect("it is built in");
     let order = PlanOrder {
         catalog: &Catalog::builtin(),
@@ -43,12 +55,12 @@ fn run_in(space: &Space, needs: Needs, app: &str, drives: &[&str], controller: &
         controllers: &[controller.to_owned()],
         enclosures: &["md1200".to_owned()],
         space: space.clone(),
-        simulations_max: 4,
+        simulations_max,
         top: 1,
         threads: None,
         seed: 1,
     };
-    plan(&order, &mut Hosts::alone(), &mut |_, _| {}).expect("it can be planned")
+    plan(&order, &mut Hosts::alone(), &mut || true, &mut |_, _| {}).expect("it can be planned")
 }
 
 #[test]
@@ -104,20 +116,24 @@ fn no_run_does_more_than_arithmetic_allows() {
                 controllers: &["perc-h800".to_owned()],
                 enclosures: &["md1200".to_owned()],
                 space: space(),
-                simulations_max: 1,
+                simulations_max: Some(1),
                 top: 1,
                 threads: None,
                 seed: 1,
             };
-            let mut crew =
-                Crew { hosts: &mut Hosts::alone(), threads: all_processors(), progress: &mut |_, _| {} };
+            let mut crew = Crew {
+                hosts: &mut Hosts::alone(),
+                threads: all_processors(),
+                has_time: &mut || true,
+                progress: &mut |_, _| {},
+            };
             parts::of_order(&order, &mut crew).expect("they are in the catalogue")
         };
         let (needs, space) = (needs(ByteCount(300_000_000_000)), space());
-        let demands = [demand_of(&app.spec)];
+        let demands = [Application { workload: app.clone(), iodepth: 32 }.demand()];
         let kept =
             enumerate(&Request { needs: &needs, demands: &demands, space: &space, parts: &order_parts }).kept;
-        for (label, judged) in &outcome.others {
+        for SimulatedArray { label, judged, .. } in &outcome.others {
             let bound =
                 kept.iter().find(|one| one.geometry == judged.geometry).expect("it was kept").at_best[0];
             let iops = judged.performance[0].iops;
@@ -159,18 +175,17 @@ fn the_guide_of_2011_is_agreed_with_by_simulation() {
 /// Of hard drives the same guide writes back with parity, and mirrors where random access is mixed, as `primergy-2008` does.
 #[test]
 fn mixed_access_is_mirrored_and_parity_writes_back() {
-    // The guide leaves the drives' own caches off, as its controller delivers them.
-    let all = default_settings(&[]).into_iter().filter(|settings| !settings.disk_cache).collect();
+    // The guide leaves the drives' own caches off, as its controller delivers them, and as a plan does.
     let outcome = run_in(
-        &Space { settings: all, ..levels(&["5", "6", "10"], 8) },
+        &levels(&["5", "6", "10"], 8),
         needs(ByteCount(1_000_000_000_000)),
         "md1200-oltp",
         &["st3600057ss"],
         "perc-h800",
     );
     assert_eq!(outcome.top[0].judged.geometry.level.to_string(), "10", "{}", outcome.top[0].label);
-    let parity = outcome.others.iter().filter(|(_, it)| it.geometry.level.to_string() != "10");
-    for (label, judged) in parity {
+    let parity = outcome.others.iter().filter(|it| it.judged.geometry.level.to_string() != "10");
+    for SimulatedArray { label, judged, .. } in parity {
         assert!(judged.settings.write_back, "{label}: {:?}", judged.settings);
     }
 }
@@ -179,13 +194,19 @@ fn mixed_access_is_mirrored_and_parity_writes_back() {
 #[test]
 fn sata_drives_cache_and_parity_is_cheap() {
     let restore = run_in(
-        &levels(&["1"], 2),
+        &Space { allows_volatile: true, ..levels(&["1"], 2) },
         needs(ByteCount(100_000_000_000)),
         "storagebench-restore",
         &["wd1600aajs"],
         "lsi-1068",
     );
-    assert!(restore.top[0].judged.settings.disk_cache, "{}", restore.top[0].settings_label);
+    let best = &restore.top[0];
+    assert!(best.judged.settings.disk_cache, "{}", best.settings_label);
+    // Half of 8 MiB in each of two drives.
+    assert_eq!(best.at_risk, AtRisk { controller_bytes: 0, drives_bytes: 8 << 20 });
+    assert!(
+        best.reason.starts_with("A loss of power takes acknowledged writes: up to 8 MiB in the write caches")
+    );
     let wants = Needs { iops: Some(200.0), ..needs(ByteCount(500_000_000_000)) };
     let space = levels(&["5", "6", "10"], 12);
     let outcome = run_in(&space, wants, "storagebench-file-server", &["wd1600aajs"], "lsi-1078-512");
@@ -214,14 +235,133 @@ fn host_managed_drives_are_left_out() {
             controllers: &["perc-h800".to_owned()],
             enclosures: &["md1200".to_owned()],
             space: space(),
-            simulations_max: 1,
+            simulations_max: Some(1),
             top: 1,
             threads: None,
             seed: 1,
         };
-        plan(&order, &mut Hosts::alone(), &mut |_, _| {})
+        plan(&order, &mut Hosts::alone(), &mut || true, &mut |_, _| {})
     };
     let refused = plan_with(&["st3600057ss", "zoned"]).expect_err("one of them can't be a member");
     assert!(matches!(&refused, PlanError::HostManaged { drive } if drive == "zoned"), "{refused}");
     assert!(plan_with(&["st3600057ss"]).is_ok());
+}
+
+/// What the search ends with is what trying everything ends with.
+#[test]
+fn trying_everything_finds_nothing_better_than_the_search() {
+    let app = find_workload("md1200-oltp", Path::new("")).expect("it is built in");
+    let applications = [Application { workload: app, iodepth: 16 }];
+    let usable = ByteCount(500_000_000_000);
+    let rows =
+        [("5", needs(usable)), ("10", needs(usable)), ("5", Needs { iops: Some(400.0), ..needs(usable) })];
+    for (level, needs) in rows {
+        let space = levels(&["1", level], 4);
+        let drives = ["st3600057ss".to_owned(), "st9500430ss".to_owned()];
+        let order = PlanOrder {
+            catalog: &Catalog::builtin(),
+            prices: &Prices::default(),
+            needs,
+            applications: &applications,
+            era: YearRange::default(),
+            drives: &drives,
+            controllers: &["perc-h800".to_owned()],
+            enclosures: &["md1200".to_owned(), "md1220".to_owned()],
+            space,
+            simulations_max: None,
+            top: 1,
+            threads: None,
+            seed: 1,
+        };
+        let mut crew = Crew {
+            hosts: &mut Hosts::alone(),
+            threads: all_processors(),
+            has_time: &mut || true,
+            progress: &mut |_, _| {},
+        };
+        let parts = parts::of_order(&order, &mut crew).expect("they are in the catalogue");
+        let demands = [applications[0].demand()];
+        let request = Request { needs: &order.needs, demands: &demands, space: &order.space, parts: &parts };
+        let kept = enumerate(&request).kept;
+        let bench = Bench { order: &order, parts: &parts, demands: &demands };
+        let mut frontier = Frontier::new(request.clone(), kept.clone());
+        let end = choose::search(&bench, &mut frontier, &mut crew).expect("they can be simulated");
+        assert_eq!((end, frontier.open()), (SearchEnd::Proven, 0));
+        let ranking = frontier.ranking();
+        let works =
+            |kept: &Kept, it: &Settings| Hardware::of(&parts, kept.geometry).rejects(*it, false).is_none();
+        let all: Vec<Judged> = kept
+            .iter()
+            .flat_map(|kept| {
+                order.space.settings.iter().filter(move |it| works(kept, it)).map(move |it| (kept, it))
+            })
+            .map(|(kept, it)| kept.unjudged(&request, *it))
+            .collect();
+        let results = crew.on_all(Stage { label: "all", from: 0.0, to: 1.0 }, all.len(), |index| {
+            judge::judge(&bench, &all[index], judge::Window::Short).map(|(judged, _)| judged)
+        });
+        let results = results.expect("they can be simulated");
+        let best = results.iter().map(|one| ranking.key(one)).min();
+        let (judged, tried) = frontier.into_results();
+        assert_eq!(judged.first().map(|one| ranking.key(one)), best, "RAID {level}: {:?}", judged.first());
+        assert!(tried.len() < all.len(), "RAID {level}: {} of {} were run", tried.len(), all.len());
+    }
+}
+
+/// Without prices a plan once put two drives into an enclosure of 84 places.
+#[test]
+fn two_drives_get_the_smallest_enclosure_and_nvme_drives_a_backplane() {
+    let rows = [
+        ("hba-9500-8e", "exos-x24-24tb", Some("jbod-12-lff-12g")),
+        ("linux-md-sas", "exos-x24-24tb", None),
+        ("linux-md-nvme", "samsung-pm9a3-7680", Some("backplane-24-nvme")),
+    ];
+    for (controller, drive, enclosure) in rows {
+        let order = PlanOrder {
+            catalog: &Catalog::builtin(),
+            prices: &Prices::default(),
+            needs: needs(ByteCount(1_000_000_000_000)),
+            applications: &[Application {
+                workload: find_workload("md1200-oltp", Path::new("")).expect("it is built in"),
+                iodepth: 4,
+            }],
+            era: YearRange::TODAY,
+            drives: &[drive.to_owned()],
+            controllers: &[controller.to_owned()],
+            enclosures: &[],
+            space: levels(&["1"], 2),
+            simulations_max: Some(1),
+            top: 1,
+            threads: None,
+            seed: 1,
+        };
+        let outcome =
+            plan(&order, &mut Hosts::alone(), &mut || true, &mut |_, _| {}).expect("it can be planned");
+        assert_eq!(outcome.top[0].parts.enclosure.as_deref(), enclosure, "{}", outcome.top[0].label);
+    }
+}
+
+/// A search that is out of time answers with what it has, and says what could be better.
+#[test]
+fn no_more_time_is_told() {
+    let app = find_workload("md1200-oltp", Path::new("")).expect("it is built in");
+    let order = PlanOrder {
+        catalog: &Catalog::builtin(),
+        prices: &Prices::default(),
+        needs: needs(ByteCount(500_000_000_000)),
+        applications: &[Application { workload: app, iodepth: 32 }],
+        era: YearRange::default(),
+        drives: &["st3600057ss".to_owned(), "st9146852ss".to_owned()],
+        controllers: &["perc-h800".to_owned()],
+        enclosures: &["md1200".to_owned()],
+        space: space(),
+        simulations_max: None,
+        top: 1,
+        threads: None,
+        seed: 1,
+    };
+    let outcome =
+        plan(&order, &mut Hosts::alone(), &mut || false, &mut |_, _| {}).expect("it can be planned");
+    assert!(outcome.left_out > 0 && outcome.end == SearchEnd::Time, "{:?}", outcome.end);
+    assert_eq!(outcome.top.len(), 1);
 }

@@ -44,7 +44,7 @@ pub struct PlanPoint<'a> {
     /// The array in words.
     pub label: &'a str,
     /// Its settings in words.
-    pub settings: String,
+    pub settings: &'a str,
     /// Cost, or drives.
     pub effort: f64,
     /// What is ranked.

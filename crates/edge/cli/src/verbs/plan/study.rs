@@ -83,7 +83,7 @@ pub(super) fn study(top: &[Planned], order: &PlanOrder<'_>) -> Result<String, Fa
 }
 
 fn policy(one: &Planned) -> [&'static str; 1] {
-    [if one.judged.settings.write_back { "write-back" } else { "write-through" }]
+    [one.write_policy.name()]
 }
 
 fn real(one: &Planned) -> Real {

@@ -1,21 +1,9 @@
 //! Needs, what was looked at and left out, and what would have to give, in words.
 
 use super::setting;
-use raidlab_advisor::plan::{Judged, Need, Needs, Relaxation};
-use raidlab_lab::planning::{PlanOrder, PlanOutcome};
+use raidlab_advisor::plan::{Need, Needs, Rejection, Relaxation};
+use raidlab_lab::planning::{PlanOrder, PlanOutcome, SearchEnd, SimulatedArray};
 use raidlab_units::{ByteCount, NanoSpan};
-
-/// The settings of an array in a few words.
-pub(super) fn settings(judged: &Judged) -> String {
-    let it = judged.settings;
-    let words = [
-        if it.write_back { "write-back" } else { "write-through" },
-        if it.read_ahead { "read-ahead" } else { "no read-ahead" },
-        if it.disk_cache { "disk cache on" } else { "disk cache off" },
-    ];
-    let strip = it.strip.map_or_else(String::new, |strip| format!("strip {strip}, "));
-    strip + &words.join(", ")
-}
 
 /// What is ranked, with its unit.
 pub(super) fn score(order: &PlanOrder<'_>) -> String {
@@ -56,36 +44,48 @@ pub(super) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
         outcome.others.len(),
         outcome.simulated,
     ));
-    if outcome.beaten > 0 {
-        lines.push(format!(
-            "{} geometries were not simulated because they can't beat those that were, or differ from them in the number of drives only.",
-            outcome.beaten
-        ));
-    }
-    if outcome.left_out > 0 {
-        lines.push(format!(
-            "{} geometries that may be better were not simulated: --simulations {} is the bound.",
-            outcome.left_out, order.simulations_max
-        ));
-    }
+    lines.push(searched(outcome));
     let rejected = outcome.rejected.iter().map(|(reason, count)| format!("{count} {}", reason.words()));
     let rejected: Vec<String> = rejected.collect();
     if !rejected.is_empty() {
         lines.push(format!("Rejected: {}.", rejected.join(", ")));
+    }
+    if outcome.rejected.contains_key(&Rejection::Volatile) {
+        lines.push(
+            "Settings that lose acknowledged writes with the power were not tried: --allow-volatile does."
+                .to_owned(),
+        );
     }
     lines.extend(assumed(outcome));
     let effort = if outcome.has_prices { "cost" } else { "drives" };
     let mut efficient: Vec<_> = outcome.pareto.iter().filter(|point| point.is_efficient).collect();
     efficient.sort_by(|a, b| a.effort.total_cmp(&b.effort));
     for point in efficient {
-        let (label, judged) = &outcome.others[point.index];
+        let SimulatedArray { label, settings_label, .. } = &outcome.others[point.index];
         lines.push(format!(
-            "No array is faster for less: {label}, {} ({effort} {}).",
-            settings(judged),
+            "No array is faster for less: {label}, {settings_label} ({effort} {}).",
             point.effort
         ));
     }
     lines
+}
+
+/// How the search ended.
+fn searched(outcome: &PlanOutcome) -> String {
+    let option = match outcome.end {
+        SearchEnd::Proven => {
+            return format!(
+                "The search is complete: {} geometries were not simulated because even at best they can't beat the first.",
+                outcome.beaten
+            );
+        }
+        SearchEnd::Time => "--search-time",
+        SearchEnd::Simulations => "--simulations",
+    };
+    format!(
+        "The search was ended by {option}: {} candidates could still be better than the first, {} can't.",
+        outcome.left_out, outcome.beaten
+    )
 }
 
 /// What the best arrays are taken to be like where that decides how fast they are, and what became of trims.

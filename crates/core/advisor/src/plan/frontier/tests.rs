@@ -1,0 +1,198 @@
+//! The search against all that there is to try, on small catalogues with made-up results that keep to their bounds.
+
+use super::super::estimate::{CommandSecs, Demand, DriveRates, RandomRate};
+use super::super::{ControllerPart, DrivePart, EnclosurePart, Needs, PartList, Space, enumerate};
+use super::*;
+use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
+use raidlab_workload::{Metric, Rng};
+
+/// Numbers that depend on `seed` only.
+struct Draw(Rng);
+
+impl Draw {
+    fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * self.0.below(1 << 30) as f64 / f64::from(1 << 30)
+    }
+
+    fn is(&mut self) -> bool {
+        self.0.below(2) == 0
+    }
+}
+
+fn parts(draw: &mut Draw) -> PartList {
+    let is_priced = draw.is();
+    let drive = |draw: &mut Draw, id: &str| {
+        let random = draw.between(100.0, 400.0);
+        DrivePart {
+            id: id.into(),
+            capacity: ByteCount(draw.between(3e11, 1e12) as u64),
+            is_small: draw.is(),
+            bus: Some("SAS".into()),
+            volatile_cache: ByteCount(if draw.is() { 0 } else { 1 << 20 }),
+            rates: DriveRates {
+                random: vec![RandomRate {
+                    share: 0.0,
+                    reads: vec![(1, 0.4 * random), (64, random)],
+                    writes: random,
+                }],
+                media: 2e8,
+            },
+            price: is_priced.then(|| draw.between(50.0, 400.0)),
+            watts: None,
+        }
+    };
+    let controller = |draw: &mut Draw, id: &str, is_external: bool| ControllerPart {
+        id: id.into(),
+        buses: vec!["SAS".into()],
+        ports: None,
+        processors: 1,
+        host_command: CommandSecs { read: draw.between(1e-5, 1e-3), write: 1e-4, page: 0.0 },
+        member_command: CommandSecs::default(),
+        host_rate: BytesPerSec(draw.between(1e7, 1e9)),
+        member_rate: BytesPerSec(1e9),
+        strip: ByteCount::from_kib(64),
+        cache: ByteCount::from_mib(if draw.is() { 0 } else { 512 }),
+        is_battery_backed: true,
+        reads_ahead: draw.is(),
+        is_external,
+        is_software: false,
+        price: is_priced.then_some(300.0),
+        watts: None,
+    };
+    let enclosure = |draw: &mut Draw, id: &str, slots| EnclosurePart {
+        id: id.into(),
+        slots,
+        is_small: false,
+        bus: Some("SAS".into()),
+        port_rate: BytesPerSec(draw.between(5e6, 2e9)),
+        price: is_priced.then_some(500.0),
+        watts: None,
+    };
+    PartList {
+        drives: vec![drive(draw, "one"), drive(draw, "other")],
+        controllers: vec![controller(draw, "inside", false), controller(draw, "outside", true)],
+        enclosures: vec![enclosure(draw, "small", 4), enclosure(draw, "large", 24)],
+    }
+}
+
+fn needs(draw: &mut Draw) -> Needs {
+    Needs {
+        usable: ByteCount(1_000_000_000_000),
+        survive: 1,
+        iops: draw.is().then(|| draw.between(100.0, 1500.0)),
+        bytes_per_sec: None,
+        mean_response: draw.is().then_some(NanoSpan::from_millis(40)),
+        budget: None,
+        power_watts: None,
+        slots: None,
+    }
+}
+
+/// A made-up result: a share of each bound that depends on the array and its settings, but not on its enclosure, and a latency.
+fn result(bound: &Judged, seed: u64) -> Judged {
+    let Geometry { drive, controller, level, members, .. } = bound.geometry;
+    let name = format!("{drive} {controller} {level} {members} {:?} {seed}", bound.settings);
+    let hash = name.bytes().fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let mut draw = Draw(Rng::new(hash));
+    let mut judged = bound.clone();
+    for performance in &mut judged.performance {
+        let share = draw.between(0.3, 1.0);
+        performance.iops *= share;
+        performance.bytes_per_sec *= share;
+        performance.lat_ns_mean = draw.between(1e7, 5e7);
+        judged.score *= share;
+    }
+    judged
+}
+
+#[test]
+fn what_the_search_ends_with_nothing_that_there_is_beats() {
+    let (mut run, mut all) = (0, 0);
+    for seed in 0..200 {
+        let mut draw = Draw(Rng::new(seed));
+        let (parts, needs) = (parts(&mut draw), needs(&mut draw));
+        let setting =
+            |write_back, read_ahead| Settings { strip: None, write_back, read_ahead, disk_cache: false };
+        let space = Space {
+            levels: ["1", "5", "10"].map(|level| level.parse().expect("a level")).to_vec(),
+            members_max: 8,
+            enclosures_max: 2,
+            spares: vec![0],
+            settings: vec![
+                setting(false, false),
+                setting(false, true),
+                setting(true, false),
+                setting(true, true),
+            ],
+            allows_volatile: false,
+        };
+        let demand = Demand {
+            read_share: 0.7,
+            random_share: 1.0,
+            bytes_mean: 8192.0,
+            iodepth: 8,
+            is_spread: true,
+            metric: Metric::Iops,
+        };
+        let demands = [demand];
+        let request = Request { needs: &needs, demands: &demands, space: &space, parts: &parts };
+        let kept = enumerate(&request).kept;
+        let mut search = Frontier::new(request.clone(), kept.clone());
+        loop {
+            let batch = search.poll_batch(3);
+            if batch.is_empty() {
+                break;
+            }
+            search.handle_judged(batch.iter().map(|bound| result(bound, seed)).collect());
+        }
+        assert_eq!(search.open(), 0, "seed {seed}");
+        let ranking = search.ranking();
+        let (judged, tried) = search.into_results();
+        run += tried.len();
+        let works = |kept: &Kept, settings: &Settings| {
+            Hardware::of(&parts, kept.geometry).rejects(*settings, false).is_none()
+        };
+        let each = kept.iter().flat_map(|kept| {
+            let settings = space.settings.iter().filter(move |it| works(kept, it));
+            settings.map(|it| result(&kept.unjudged(&request, *it), seed))
+        });
+        let brute: Vec<Judged> = each.collect();
+        all += brute.len();
+        let best = brute.iter().map(|one| ranking.key(one)).min();
+        let found = judged.first().map(|one| ranking.key(one));
+        assert_eq!(found, best, "seed {seed}: {:?}", judged.first());
+    }
+    assert!(run * 3 < all, "{run} of {all} were run: the bounds are worth nothing");
+}
+
+#[test]
+fn a_search_that_is_ended_says_how_many_could_still_be_better() {
+    let mut draw = Draw(Rng::new(7));
+    let parts = parts(&mut draw);
+    let needs = Needs { iops: None, mean_response: None, ..needs(&mut draw) };
+    let space = Space {
+        levels: vec!["5".parse().expect("a level")],
+        members_max: 8,
+        enclosures_max: 2,
+        spares: vec![0],
+        settings: vec![Settings { strip: None, write_back: false, read_ahead: false, disk_cache: false }],
+        allows_volatile: false,
+    };
+    let demands = [Demand {
+        read_share: 1.0,
+        random_share: 1.0,
+        bytes_mean: 4096.0,
+        iodepth: 64,
+        is_spread: true,
+        metric: Metric::Iops,
+    }];
+    let request = Request { needs: &needs, demands: &demands, space: &space, parts: &parts };
+    let mut search = Frontier::new(request.clone(), enumerate(&request).kept);
+    let all = search.open();
+    assert!(all > 4, "{all}");
+    let batch = search.poll_batch(1);
+    assert_eq!((batch.len(), search.open()), (1, all - 1), "an array has one setting");
+    // At its bound it is as good as it gets, and the same drives and more of them can't be.
+    search.handle_judged(batch);
+    assert!(search.open() < all - 1, "{}", search.open());
+}
