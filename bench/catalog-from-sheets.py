@@ -73,7 +73,7 @@ AT_MOST = {
     "micron-7450-pro-7680": ["seq-read", "seq-write"],
     "micron-9400-pro-7680": ["read-iops"],
     "samsung-pm1743-7680": ["seq-read", "seq-write", "read-iops"],
-    "intel-s4500-3840": [*RATES, "read-latency", "write-latency", "active-power", "idle-power"],
+    "intel-s4500-3840": [*RATES, "read-latency", "write-latency", "active-power", "idle-power", "rated-writes"],
     "intel-s4600-1920": [*RATES, "read-latency", "write-latency", "active-power", "idle-power"],
     "micron-5400-pro-3840": RATES,
     "micron-5400-max-1920": RATES,

@@ -70,6 +70,8 @@ pub(crate) struct Check {
     pending: u8,
     data: Result<(), MemberError>,
     tags: Result<(), MemberError>,
+    /// Rows whose tags could not be read, to be restored once their block has been written.
+    to_restore: Rows,
     /// The next in the line of the strip.
     pub(crate) next: u32,
 }
@@ -90,6 +92,7 @@ impl Default for Check {
             pending: 0,
             data: Ok(()),
             tags: Ok(()),
+            to_restore: Rows::NONE,
             next: NIL,
         }
     }
@@ -262,7 +265,21 @@ impl Controller {
             _ if gone => self.end_check(id, Err(MemberError::Gone)),
             Phase::Reading if tags.is_err() => self.tags_unreadable(id),
             Phase::Reading if data.is_ok() => self.digest_for_check(id),
-            _ => self.end_check(id, data.and(tags)),
+            _ => {
+                if tags.is_ok() {
+                    self.restore_behind(id);
+                }
+                self.end_check(id, data.and(tags));
+            }
+        }
+    }
+
+    /// Puts rows in line whose tags a write did not find. Where their block can't be written either, that would never end.
+    fn restore_behind(&mut self, id: u32) {
+        let Check { device, strip_start, to_restore, .. } = self.tags.checks[id];
+        if !to_restore.is_empty() {
+            let first = strip_start + BlockCount(u64::from(to_restore.first));
+            self.restore_again(device, first, to_restore.count);
         }
     }
 
@@ -288,7 +305,7 @@ impl Controller {
                 // A visit looks at the rows that it has still to come to by itself, but not at those behind it.
                 let ahead = self.visits[self.ops[op].target.request].rows_ahead();
                 if ahead.hull(tagged) != ahead {
-                    self.restore_again(device, first, tagged.count);
+                    self.tags.checks[id].to_restore = tagged;
                 }
             }
             _ => self.restore_later(device, first, tagged.count),

@@ -33,10 +33,10 @@ const REQUEST_BYTES_MAX: ByteCount = ByteCount(128 * PAGE_BYTES);
 /// The requests of one volume.
 #[derive(Debug)]
 pub(super) struct Plug {
-    /// The first member I/O of each.
-    requests: Vec<MemberIoId>,
-    /// The latest request to each member.
-    latest: Vec<Option<MemberIoId>>,
+    /// The first member I/O of each, and when the last of its pages has been made.
+    requests: Vec<(MemberIoId, Nanos)>,
+    /// The latest request to each member, by its place among them.
+    latest: Vec<Option<usize>>,
     /// Somebody will look whether the thread has more to do.
     pub(super) is_watched: bool,
 }
@@ -47,14 +47,17 @@ impl Plug {
     }
 
     /// Merges a member I/O into the latest request to its member, if that ends where it begins or begins where it ends.
-    pub(super) fn merge(&self, ios: &mut MemberIos, io: &MemberIo) -> bool {
-        let Some(first) = self.latest[io.member.index()] else { return false };
+    pub(super) fn merge(&mut self, ios: &mut MemberIos, io: &MemberIo, made_at: Nanos) -> bool {
+        let Some(latest) = self.latest[io.member.index()] else { return false };
+        let (first, request_made_at) = &mut self.requests[latest];
+        let first = *first;
         let request = ios.get(first);
         let is_next = request.lba + request.blocks == io.lba || io.lba + io.blocks == request.lba;
         let bytes = ios.bytes(first) + ios.bytes(io.id);
         let is_merged =
             is_next && (request.op, request.area) == (io.op, io.area) && bytes <= REQUEST_BYTES_MAX;
         if is_merged {
+            *request_made_at = made_at.max(*request_made_at);
             ios.merge(first, io);
         }
         is_merged
@@ -62,18 +65,18 @@ impl Plug {
 
     /// True if all must go before another request comes in.
     pub(super) fn is_full(&self, ios: &MemberIos) -> bool {
-        let is_long = |id: &MemberIoId| ios.bytes(*id) >= FLUSH_BYTES;
+        let is_long = |request: &(MemberIoId, Nanos)| ios.bytes(request.0) >= FLUSH_BYTES;
         self.requests.len() >= REQUESTS_MAX || self.requests.last().is_some_and(is_long)
     }
 
     /// Takes a request in.
-    pub(super) fn add(&mut self, io: &MemberIo) {
-        self.requests.push(io.id);
-        self.latest[io.member.index()] = Some(io.id);
+    pub(super) fn add(&mut self, io: &MemberIo, made_at: Nanos) {
+        self.latest[io.member.index()] = Some(self.requests.len());
+        self.requests.push((io.id, made_at));
     }
 
     /// Hands all requests out, in order.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = MemberIoId> + '_ {
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = (MemberIoId, Nanos)> + '_ {
         self.latest.fill(None);
         self.requests.drain(..)
     }
@@ -85,16 +88,19 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
         if let Some(times) = self.times.get() {
             times.command(io.id, visit);
         }
-        if self.plug.merge(&mut self.member_ios, io) {
+        if self.plug.merge(&mut self.member_ios, io, visit.end) {
             return;
         }
         if self.plug.is_full(&self.member_ios) {
             let (life, volume) = (self.life, self.index);
-            for id in self.plug.drain() {
-                shared.queue.push(visit.end, Event { step: Step::MemberCommand, life, volume, id: id.0 });
+            for (id, made_at) in self.plug.drain() {
+                shared.queue.push(
+                    made_at.max(visit.end),
+                    Event { step: Step::MemberCommand, life, volume, id: id.0 },
+                );
             }
         }
-        self.plug.add(io);
+        self.plug.add(io, visit.end);
         if !core::mem::replace(&mut self.plug.is_watched, true) {
             shared.queue.push(visit.end, self.event(Step::Unplug, 0));
         }
@@ -110,8 +116,13 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
         self.plug.is_watched = false;
         let mut requests = core::mem::take(&mut self.unplugged);
         requests.extend(self.plug.drain());
-        for id in requests.drain(..) {
-            self.enqueue(shared, now, id);
+        for (id, made_at) in requests.drain(..) {
+            if made_at > now {
+                // Another thread still makes it.
+                shared.queue.push(made_at, self.event(Step::MemberCommand, id.0));
+            } else {
+                self.enqueue(shared, now, id);
+            }
         }
         self.unplugged = requests;
     }
@@ -143,12 +154,12 @@ mod tests {
         for (id, &(member, at, op)) in pages.iter().enumerate() {
             let io = page(id as u32, member, at, op);
             ios.insert(io, BlockSize::B512);
-            if !plug.merge(&mut ios, &io) {
-                plug.add(&io);
+            if !plug.merge(&mut ios, &io, Nanos::ZERO) {
+                plug.add(&io, Nanos::ZERO);
             }
         }
         let requests: Vec<_> = plug.drain().collect();
-        let of = |id: &MemberIoId| {
+        let of = |(id, _): &(MemberIoId, Nanos)| {
             let io = ios.get(*id);
             assert_eq!(ios.merged(*id).count() as u64, io.blocks.0 / PAGE_BLOCKS);
             (io.member.0, io.blocks.0 / PAGE_BLOCKS)

@@ -63,7 +63,7 @@ pub(super) struct Volume<const FOLLOWED: bool = false> {
     /// What these have made and not sent.
     pub(super) plug: Plug,
     /// Requests on their way out of it.
-    pub(super) unplugged: Vec<MemberIoId>,
+    pub(super) unplugged: Vec<(MemberIoId, Nanos)>,
     /// What each request holds the lock for that all to md's RAID 10 share.
     pub(super) raid10_lock: NanoSpan,
     /// Where the bytes of a member I/O lie, while that is asked.

@@ -169,7 +169,7 @@ fn the_catalogue_is_checked_against_its_sheets() {
     assert_eq!(missed, ["seek_read_us"]);
     assert_eq!((rows[0]["block_bytes"].as_u64(), rows[0]["iodepth"].as_u64()), (Some(65_536), Some(4)));
     bench.run(&["catalog", "check", "st3600057s"]).assert(2, &["did you mean 'st3600057ss'?"]);
-    bench.run(&["catalog", "check", "generic-nvme"]).assert(2, &["no sheet", "[sheet]"]);
+    bench.run(&["catalog", "check", "pliant-lb150"]).assert(2, &["no sheet", "[sheet]"]);
 }
 
 #[test]

