@@ -125,8 +125,8 @@ pub(crate) struct CatalogArgs {
     /// Use the values of a fit that 'raidlab fit' stored
     #[arg(long, value_name = "FILE.toml")]
     fitted: Option<PathBuf>,
-    /// Another value of a figure of the catalogue, before those of a fit; may be repeated. 'simulate' with a controller that is
-    /// Linux md also takes NAME=VALUE, a setting by md's own name (stripe_cache_size=4096); a wrong name is told all there are
+    /// Another value of a figure of the catalogue, before those of a fit; may be repeated. 'simulate' takes settings of Linux md by
+    /// their own names, too: `stripe_cache_size=4096`
     #[arg(long, value_parser = catalog_change, value_name = "ENTRY:KEY=VALUE")]
     set: Vec<CatalogChange>,
 }

@@ -5,7 +5,8 @@
 
 use super::estimate::Throughput;
 use super::{
-    Bulk, ControllerPart, DrivePart, Geometry, Hardware, Needs, PartList, Rejection, Request, Settings,
+    Bulk, ControllerPart, DrivePart, DrivePlaces, Geometry, Hardware, Needs, PartList, Rejection, Request,
+    Settings,
 };
 use raidlab_raid::{LayoutSpec, LevelVariant, StripeShape, build_layout};
 use raidlab_units::{BlockCount, ByteCount};
@@ -220,9 +221,11 @@ fn fits(parts: &PartList, drive: u16, controller: u16, enclosure: Option<u16>) -
         bus.as_ref().is_none_or(|bus| controller.buses.is_empty() || controller.buses.contains(bus))
     };
     let Some(enclosure) = enclosure else {
-        return takes(&drive.bus) && !controller.is_external && !needs_backplane(parts, drive, controller);
+        return takes(&drive.bus)
+            && controller.places != DrivePlaces::Enclosures
+            && !needs_backplane(parts, drive, controller);
     };
-    if !controller.is_external && !controller.is_software {
+    if controller.places == DrivePlaces::Server {
         return false;
     }
     let enclosure = &parts.enclosures[usize::from(enclosure)];
@@ -238,7 +241,7 @@ fn fits(parts: &PartList, drive: u16, controller: u16, enclosure: Option<u16>) -
 fn needs_backplane(parts: &PartList, drive: &DrivePart, controller: &ControllerPart) -> bool {
     const NVME: Option<&str> = Some("NVMe");
     let has_places = parts.enclosures.iter().any(|it| it.bus.as_deref() == NVME);
-    controller.is_software && drive.bus.as_deref() == NVME && has_places
+    controller.places == DrivePlaces::Either && drive.bus.as_deref() == NVME && has_places
 }
 
 /// Enclosures that the drives need.

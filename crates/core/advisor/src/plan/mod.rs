@@ -91,6 +91,17 @@ pub struct DrivePart {
     pub watts: Option<f64>,
 }
 
+/// Where the drives of a controller are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrivePlaces {
+    /// In the server itself.
+    Server,
+    /// In enclosures.
+    Enclosures,
+    /// In either: it is software on the host.
+    Either,
+}
+
 /// A controller, as far as arithmetic goes.
 #[derive(Clone, Debug)]
 pub struct ControllerPart {
@@ -118,10 +129,8 @@ pub struct ControllerPart {
     pub is_battery_backed: bool,
     /// Whether it reads ahead.
     pub reads_ahead: bool,
-    /// Whether its drives are in enclosures; else they are in the server itself.
-    pub is_external: bool,
-    /// Whether it is software on the host, whose drives are in either.
-    pub is_software: bool,
+    /// Where its drives are.
+    pub places: DrivePlaces,
     /// Price, where it is known.
     pub price: Option<f64>,
     /// Power, where it is known.

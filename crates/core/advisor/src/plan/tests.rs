@@ -37,8 +37,7 @@ fn parts() -> PartList {
         cache: ByteCount::from_mib(if id == "old" { 0 } else { 256 }),
         is_battery_backed: id == "battery",
         reads_ahead: true,
-        is_external: id == "battery",
-        is_software: false,
+        places: if id == "battery" { DrivePlaces::Enclosures } else { DrivePlaces::Server },
         price: Some(500.0),
         watts: Some(20.0),
     };

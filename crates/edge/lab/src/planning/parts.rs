@@ -5,7 +5,7 @@
 
 use super::{Crew, PARTS_SHARE, PlanError, PlanOrder, Stage};
 use raidlab_advisor::plan::estimate::{CommandSecs, DriveRates, RandomRate};
-use raidlab_advisor::plan::{ControllerPart, DrivePart, EnclosurePart, PartList, Settings};
+use raidlab_advisor::plan::{ControllerPart, DrivePart, DrivePlaces, EnclosurePart, PartList, Settings};
 use raidlab_hardware::{
     CommandCost, ControllerModel, Drive, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest,
     EnclosureModel, FormFactor, Sector, SectorCount, YearRange,
@@ -114,8 +114,11 @@ fn controller(order: &PlanOrder<'_>, model: &ControllerModel) -> ControllerPart 
         cache: model.cache.size,
         is_battery_backed: model.cache.battery_backed,
         reads_ahead: model.cache.read_ahead.0 > 0,
-        is_external: model.is_external,
-        is_software: model.is_software,
+        places: match (model.is_software, model.is_external) {
+            (true, _) => DrivePlaces::Either,
+            (false, true) => DrivePlaces::Enclosures,
+            (false, false) => DrivePlaces::Server,
+        },
         price: own.and_then(|part| part.price),
         watts: own.and_then(|part| part.watts),
     }

@@ -1,7 +1,9 @@
 //! The search against all that there is to try, on small catalogues with made-up results that keep to their bounds.
 
 use super::super::estimate::{CommandSecs, Demand, DriveRates, RandomRate};
-use super::super::{ControllerPart, DrivePart, EnclosurePart, Needs, PartList, Space, enumerate};
+use super::super::{
+    ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Needs, PartList, Space, enumerate,
+};
 use super::*;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use raidlab_workload::{Metric, Rng};
@@ -41,7 +43,7 @@ fn parts(draw: &mut Draw) -> PartList {
             watts: None,
         }
     };
-    let controller = |draw: &mut Draw, id: &str, is_external: bool| ControllerPart {
+    let controller = |draw: &mut Draw, id: &str, places: DrivePlaces| ControllerPart {
         id: id.into(),
         buses: vec!["SAS".into()],
         ports: None,
@@ -54,8 +56,7 @@ fn parts(draw: &mut Draw) -> PartList {
         cache: ByteCount::from_mib(if draw.is() { 0 } else { 512 }),
         is_battery_backed: true,
         reads_ahead: draw.is(),
-        is_external,
-        is_software: false,
+        places,
         price: is_priced.then_some(300.0),
         watts: None,
     };
@@ -70,7 +71,10 @@ fn parts(draw: &mut Draw) -> PartList {
     };
     PartList {
         drives: vec![drive(draw, "one"), drive(draw, "other")],
-        controllers: vec![controller(draw, "inside", false), controller(draw, "outside", true)],
+        controllers: vec![
+            controller(draw, "inside", DrivePlaces::Server),
+            controller(draw, "outside", DrivePlaces::Enclosures),
+        ],
         enclosures: vec![enclosure(draw, "small", 4), enclosure(draw, "large", 24)],
     }
 }
