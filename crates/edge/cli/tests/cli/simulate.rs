@@ -337,7 +337,7 @@ fn the_settings_of_md_have_their_own_names() {
     assert!(new > 1.2 * old && old > 1.7e6, "RAID 10 of kernel 6.8 {new}, of 6.1 {old}");
     for (set, expected) in [
         ("group_threads=4", "it has group_thread_cnt, stripe_cache_size"),
-        ("sync_speed_max=1", "is not modelled"),
+        ("sync_speed_min=1", "is not modelled"),
         ("io_engine=polled", "no queues to poll"),
         ("rmw_level=7", "0, 1 or 2"),
     ] {
