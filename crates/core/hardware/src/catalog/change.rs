@@ -17,7 +17,7 @@
 
 use super::nearest::nearest;
 use super::reader::{Head, Layers, parse};
-use super::{Catalog, CatalogError, CatalogFile, builtin};
+use super::{Builtin, Catalog, CatalogError, CatalogFile};
 use core::ops::Range;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -56,21 +56,35 @@ impl Catalog {
     /// [`CatalogError::UnknownId`] or [`CatalogError::UnknownKey`] for a place that is not there; what else the catalogue's
     /// reader says of a file.
     pub fn with(more: &[CatalogFile], changes: &[CatalogChange]) -> Result<Self, CatalogError> {
-        let own = more.iter().map(|file| (file.name.as_str(), file.text.as_str()));
-        let mut files: Vec<(&str, Cow<'_, str>)> =
-            builtin::FILES.iter().copied().chain(own).map(|(name, text)| (name, text.into())).collect();
-        if !changes.is_empty() {
-            let heads: Vec<Head> = files.iter().map(|(_, text)| Head::of(text)).collect();
-            let place = |id: &str| heads.iter().position(|head| head.id.as_deref() == Some(id));
-            let ids = || heads.iter().filter_map(|head| head.id.clone()).collect::<Vec<_>>();
-            for change in changes {
-                let at = place(&change.entry).ok_or_else(|| unknown_entry(&change.entry, &ids()))?;
-                let base = heads[at].like.as_deref().and_then(place).map(|base| files[base].1.clone());
-                let (file, text) = &mut files[at];
-                *text = changed(file, text, base.as_deref(), change)?.into();
+        let built_in = Builtin::get();
+        let own = more.iter().map(|file| (file.name.as_str(), &*file.text, Cow::Owned(Head::of(&file.text))));
+        let known = built_in.files.iter().map(|(name, text, head)| (*name, *text, Cow::Borrowed(head)));
+        let files: Vec<_> = known.chain(own).collect();
+        let place = |id: &str| files.iter().position(|(.., head)| head.id.as_deref() == Some(id));
+        let base = |at: usize| files[at].2.like.as_deref().and_then(place);
+        let mut texts: Vec<Cow<'_, str>> = files.iter().map(|(_, text, _)| (*text).into()).collect();
+        for change in changes {
+            let ids = || files.iter().filter_map(|(.., head)| head.id.clone()).collect::<Vec<_>>();
+            let at = place(&change.entry).ok_or_else(|| unknown_entry(&change.entry, &ids()))?;
+            let like = base(at).map(|base| &*texts[base]);
+            texts[at] = changed(files[at].0, &texts[at], like, change)?.into();
+        }
+        // What is like a changed entry is read again with it, and everything if a link is another one.
+        let is_known = |at: usize| at < built_in.files.len();
+        let is_changed = |at: usize| matches!(texts[at], Cow::Owned(_));
+        let all = (0..files.len()).any(|at| is_known(at) && is_changed(at) && !files[at].2.is_no_link);
+        let mut catalog = if all { Self::default() } else { built_in.catalog.clone() };
+        let mut again = Vec::new();
+        for (at, (name, _, head)) in files.iter().enumerate() {
+            if all || !is_known(at) || is_changed(at) || base(at).is_some_and(is_changed) {
+                if is_known(at) {
+                    catalog.forget(head.id.as_deref().unwrap_or_default());
+                }
+                again.push((*name, &*texts[at], &**head));
             }
         }
-        Self::parse(files.iter().map(|(name, text)| (*name, &**text)))
+        catalog.add_all(again)?;
+        Ok(catalog)
     }
 
     /// The catalogue that comes with the program, with `changes`.
@@ -99,10 +113,10 @@ impl Catalog {
 }
 
 fn builtin_file(entry: &str) -> Result<(&'static str, &'static str), CatalogError> {
-    let ids: Vec<String> =
-        builtin::FILES.iter().map(|(_, text)| Head::of(text).id.unwrap_or_default()).collect();
-    let place = ids.iter().position(|id| id == entry);
-    place.map(|place| builtin::FILES[place]).ok_or_else(|| unknown_entry(entry, &ids))
+    let files = &Builtin::get().files;
+    let found = files.iter().find(|(.., head)| head.id.as_deref() == Some(entry));
+    let ids = || files.iter().filter_map(|(.., head)| head.id.clone()).collect::<Vec<_>>();
+    found.map(|(name, text, _)| (*name, *text)).ok_or_else(|| unknown_entry(entry, &ids()))
 }
 
 fn unknown_entry(entry: &str, known: &[String]) -> CatalogError {
@@ -309,7 +323,7 @@ mod tests {
 
     #[test]
     fn the_file_of_an_entry_has_its_name() {
-        for (file, text) in builtin::FILES {
+        for (file, text) in crate::catalog::builtin::FILES {
             let id = Head::of(text).id.unwrap();
             assert!(file.ends_with(&format!("/{id}.toml")), "{file} has the id of another file");
         }

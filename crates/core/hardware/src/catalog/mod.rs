@@ -41,7 +41,7 @@ use crate::ssd::DriveCondition;
 use nearest::nearest;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Where one figure of an entry comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -110,24 +110,60 @@ pub struct Catalog {
     bases: BTreeMap<String, Arc<str>>,
 }
 
+/// What comes with the program, which is read once.
+struct Builtin {
+    files: Vec<(&'static str, &'static str, Head)>,
+    catalog: Catalog,
+}
+
+impl Builtin {
+    fn get() -> &'static Self {
+        static BUILTIN: LazyLock<Builtin> = LazyLock::new(|| {
+            let files = builtin::FILES.iter().map(|(name, text)| (*name, *text, Head::of(text))).collect();
+            let catalog = Catalog::parse(builtin::FILES.iter().copied());
+            Builtin { files, catalog: catalog.expect("the built-in catalogue is tested") }
+        });
+        &BUILTIN
+    }
+}
+
 impl Catalog {
     /// Reads a catalogue from `files`, each a name (for messages) and its text.
     ///
     /// # Errors
     /// The first thing wrong in any file; an id that two files claim.
     pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, CatalogError> {
-        let mut files: Vec<_> = files.into_iter().map(|(file, text)| (file, text, Head::of(text))).collect();
-        files.sort_by_key(|(.., head)| (head.is_no_link, head.like.is_some()));
+        let files: Vec<_> = files.into_iter().map(|(file, text)| (file, text, Head::of(text))).collect();
         let mut catalog = Self::default();
-        for (file, text, head) in files {
-            catalog.add_like(file, text, head.like.as_deref())?;
-        }
+        catalog.add_all(files.iter().map(|(file, text, head)| (*file, *text, head)).collect())?;
         Ok(catalog)
     }
 
     /// The catalogue that comes with the program.
     pub fn builtin() -> Self {
-        Self::parse(builtin::FILES.iter().copied()).expect("the built-in catalogue is tested")
+        Builtin::get().catalog.clone()
+    }
+
+    /// Adds entries: links first, and what others are like before these.
+    fn add_all(&mut self, mut files: Vec<(&str, &str, &Head)>) -> Result<(), CatalogError> {
+        files.sort_by_key(|(.., head)| (head.is_no_link, head.like.is_some()));
+        for (file, text, head) in files {
+            self.add_like(file, text, head.like.as_deref())?;
+        }
+        Ok(())
+    }
+
+    /// Takes the entry called `id` out, if it is there.
+    fn forget(&mut self, id: &str) {
+        self.drives.remove(id);
+        self.controllers.remove(id);
+        self.enclosures.remove(id);
+        self.links.remove(id);
+        self.hosts.remove(id);
+        self.filesystems.remove(id);
+        self.servers.remove(id);
+        self.networks.remove(id);
+        self.bases.remove(id);
     }
 
     /// Adds the entry in `text`; `file` is its name for messages. Links that it refers to must be there, and what it is like.
