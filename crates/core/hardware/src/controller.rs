@@ -11,8 +11,9 @@
 //! Where an enclosure has two of them, [`DualModel`] says what is between the two.
 
 use crate::catalog::{CatalogError, FigureSource, Section};
+use crate::enclosure::EnclosureModel;
 use crate::host::HostModel;
-use crate::link::LinkModel;
+use crate::link::{FabricModel, LinkModel};
 use crate::md::MdModel;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
@@ -161,6 +162,8 @@ pub struct ControllerModel {
     pub member_link: LinkModel,
     /// Towards the members, where writing is another matter than reading.
     pub member_link_out: Option<LinkModel>,
+    /// What the way to the members adds if it is a network.
+    pub fabric: Option<FabricModel>,
     /// Transfers to members that run at once, each on its part of the member link: 1 where all lanes are one path.
     pub member_lanes: u32,
     /// What its driver takes of the host's processor for each page, where that is known.
@@ -235,11 +238,16 @@ impl ControllerModel {
         }
     }
 
-    /// The same with its members behind an enclosure's port.
+    /// The same with its members in an enclosure: its port bounds the rate, and its network, if it has one, adds latency.
     #[must_use]
-    pub fn behind(self, port: LinkModel) -> Self {
-        let out = self.member_link_out.map(|link| link.within(port.rate));
-        Self { member_link: self.member_link.within(port.rate), member_link_out: out, ..self }
+    pub fn behind(self, enclosure: &EnclosureModel) -> Self {
+        let most = enclosure.port.rate;
+        Self {
+            member_link: self.member_link.within(most),
+            member_link_out: self.member_link_out.map(|link| link.within(most)),
+            fabric: enclosure.fabric.or(self.fabric),
+            ..self
+        }
     }
 
     /// The link that a write to a member takes.
@@ -276,8 +284,9 @@ impl ControllerModel {
 }
 
 impl CommandCost {
+    /// For a command of `bytes`.
     #[inline]
-    fn of(&self, op: HostOpKind, bytes: ByteCount) -> NanoSpan {
+    pub fn of(&self, op: HostOpKind, bytes: ByteCount) -> NanoSpan {
         let per_command = match op {
             HostOpKind::Read => self.read,
             // A flush takes the path of a write without data.
@@ -286,7 +295,7 @@ impl CommandCost {
         per_command + self.per_page * bytes.0.div_ceil(PAGE_BYTES)
     }
 
-    fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+    pub(crate) fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
         let cost = Self::read_keys(&mut section)?;
         section.finish()?;
         Ok(cost)
@@ -382,12 +391,14 @@ impl ControllerModel {
         if !(1..=1024).contains(&member_lanes) {
             return Err(root.bad_value("member_lanes", "from 1 to 1024"));
         }
+        let (member_link, fabric) = LinkModel::read_to_drives(root.section("member_link")?)?;
         let model = Self {
             id: id.into(),
             name: root.text("name")?,
             processors: root.figure("processors")?,
             host_link: LinkModel::read(root.section("host_link")?)?,
-            member_link: LinkModel::read(root.section("member_link")?)?,
+            member_link,
+            fabric,
             member_link_out: root.optional_section("member_link_out")?.map(LinkModel::read).transpose()?,
             member_lanes,
             host_driver: root.optional_section("host_driver")?.map(DriverCost::read).transpose()?,

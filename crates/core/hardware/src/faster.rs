@@ -123,6 +123,9 @@ impl ControllerModel {
             ControllerPart::MemberLink => {
                 model.member_link = by.link(model.member_link);
                 model.member_link_out = model.member_link_out.map(|link| by.link(link));
+                if let Some(fabric) = &mut model.fabric {
+                    fabric.latency = by.span(fabric.latency);
+                }
             }
             ControllerPart::ParityEngine if self.parity_by == ParityWorker::Processors => return None,
             ControllerPart::ParityEngine => model.parity = by.memory(model.parity),
@@ -141,6 +144,9 @@ impl ControllerModel {
                 }
                 model.host_command = by.command(model.host_command);
                 model.member_command = by.command(model.member_command);
+                if let Some(fabric) = &mut model.fabric {
+                    fabric.initiator = by.command(fabric.initiator);
+                }
                 if let Some(way) = &mut model.cut_through {
                     way.cost = by.command(way.cost);
                 }

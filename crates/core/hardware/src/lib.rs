@@ -52,7 +52,7 @@ pub use hdd::{
     ModernParts, Overheads, PoolModel, ReadAhead, SeekAnchors, ShingleModel, TrackTable, TrackTableError,
 };
 pub use host::{HostModel, KernelModel, PAGE_BYTES};
-pub use link::{LinkModel, LinkStandard, Server};
+pub use link::{FabricModel, LinkModel, LinkStandard, Server};
 pub use md::{ConsistencyPolicy, IoEngine, MdCosts, MdModel, MdSettingError, RmwLevel, md_setting_key};
 pub use network::{NetworkFlow, NetworkLoad, NetworkModel, Transport};
 pub use reliability::{FigureRange, Reliability};

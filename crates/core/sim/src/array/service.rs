@@ -14,7 +14,7 @@ use raidlab_controller::{Action, Area, BufferSpace, HostCompletion, HostOp, Host
 use raidlab_controller::{
     MemberError, MemberIo, MemberIoId, MemberOp, MemoryTask, MemoryTaskId, Segment, TimerId, WritePolicy,
 };
-use raidlab_hardware::{HostOpKind, MemberPath, PAGE_BYTES};
+use raidlab_hardware::{FabricModel, HostOpKind, MemberPath, PAGE_BYTES};
 use raidlab_units::{ByteCount, Lba, MemberIndex, NanoSpan, Nanos};
 use raidlab_workload::DriverStep;
 use std::cmp::Ordering;
@@ -309,11 +309,7 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
     #[inline(never)]
     fn command_member(&mut self, shared: &mut Shared<'_>, now: Nanos, io: MemberIo) {
         self.member_ios.insert(io, self.block_size);
-        let kind = match io.op {
-            MemberOp::Read => HostOpKind::Read,
-            MemberOp::Write { .. } => HostOpKind::Write,
-            MemberOp::Flush | MemberOp::Discard => HostOpKind::Flush,
-        };
+        let kind = kind_of(io.op);
         let bytes = self.member_ios.bytes(io.id);
         let visit = if let Some(visit) = self.serve_by_stripe_threads(shared, now, &io) {
             return self.plug_in(shared, &io, visit);
@@ -417,6 +413,10 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
             if let Some(times) = self.times.get() {
                 self.member_ios.merged(id).for_each(|id| times.admit(id, now));
             }
+            if let Some(fabric) = shared.hardware.model.fabric {
+                self.send_over(fabric, shared, now, id);
+                continue;
+            }
             let io = self.member_ios.get(id);
             if !matches!(io.op, MemberOp::Write { .. }) {
                 self.start_drive(shared, now, id);
@@ -425,15 +425,39 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
             let bytes = self.member_ios.bytes(id);
             let span = shared.hardware.model.member_write_time(bytes);
             let end = shared.hardware.member_link(self.owner).serve(now, span);
-            if let Some(times) = self.times.get() {
-                let visit = Visit { station: Station::MemberLink, now, span, end };
-                self.member_ios.merged(id).for_each(|id| times.transfer(id, visit));
-            }
+            self.follow_transfer(id, Visit { station: Station::MemberLink, now, span, end });
             if end == now {
                 self.start_drive(shared, now, id);
             } else {
                 shared.queue.push(end, self.event(Step::MemberDataIn, id.0));
             }
+        }
+    }
+
+    /// Sends a command to a drive behind a network: the initiator's processor makes it, a write's data pass the link, and it
+    /// is on its way for a while that nobody else waits for.
+    #[cold]
+    fn send_over(&mut self, fabric: FabricModel, shared: &mut Shared<'_>, now: Nanos, id: MemberIoId) {
+        let (kind, bytes) = (kind_of(self.member_ios.get(id).op), self.member_ios.bytes(id));
+        let span = fabric.initiator.of(kind, bytes);
+        let made = shared.hardware.head(self.owner).processors.serve(now, span);
+        self.follow_transfer(id, Visit { station: Station::Processors, now, span, end: made });
+        let (span, passed) = if kind == HostOpKind::Write {
+            let span = shared.hardware.model.member_write_time(bytes);
+            (span, shared.hardware.member_link(self.owner).serve_when_ready(now, made, span))
+        } else {
+            (NanoSpan::ZERO, made)
+        };
+        let (span, end) = (span + fabric.outward(), passed + fabric.outward());
+        self.follow_transfer(id, Visit { station: Station::MemberLink, now: made, span, end });
+        shared.queue.push(end, self.event(Step::MemberDataIn, id.0));
+    }
+
+    /// Notes where the time of a command goes on its way, if that is asked.
+    #[inline]
+    fn follow_transfer(&mut self, id: MemberIoId, visit: Visit) {
+        if let Some(times) = self.times.get() {
+            self.member_ios.merged(id).for_each(|id| times.transfer(id, visit));
         }
     }
 
@@ -475,16 +499,19 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
     #[inline]
     fn finish_member(&mut self, shared: &mut Shared<'_>, now: Nanos, id: MemberIoId) {
         let io = self.member_ios.get(id);
-        if io.op != MemberOp::Read {
+        let fabric = shared.hardware.model.fabric;
+        if io.op != MemberOp::Read && fabric.is_none() {
             return self.end_member_io(now, id);
         }
-        let bytes = self.member_ios.bytes(id);
-        let span = shared.hardware.model.member_read_time(bytes);
-        let end = shared.hardware.member_link(self.owner).serve(now, span);
-        if let Some(times) = self.times.get() {
-            let visit = Visit { station: Station::MemberLink, now, span, end };
-            self.member_ios.merged(id).for_each(|id| times.transfer(id, visit));
+        let (mut span, mut end) = (NanoSpan::ZERO, now);
+        if io.op == MemberOp::Read {
+            span = shared.hardware.model.member_read_time(self.member_ios.bytes(id));
+            end = shared.hardware.member_link(self.owner).serve(now, span);
         }
+        if let Some(fabric) = fabric {
+            (span, end) = (span + fabric.homeward(), end + fabric.homeward());
+        }
+        self.follow_transfer(id, Visit { station: Station::MemberLink, now, span, end });
         if end == now {
             self.end_member_io(now, id);
         } else {
@@ -506,5 +533,14 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
             }
             self.controller.handle_member_completion(now, id, result);
         }
+    }
+}
+
+/// What a member command is to whoever makes it.
+const fn kind_of(op: MemberOp) -> HostOpKind {
+    match op {
+        MemberOp::Read => HostOpKind::Read,
+        MemberOp::Write { .. } => HostOpKind::Write,
+        MemberOp::Flush | MemberOp::Discard => HostOpKind::Flush,
     }
 }
