@@ -7,7 +7,7 @@ CARGO ?= cargo
 # Histories of arrays that tests and benches serve.
 export STATE_DIRECTORY := $(CURDIR)/target/state
 
-.PHONY: demo test tools build binary format lint unit documented reference accuracy book deb deb-test explore torture mutants \
+.PHONY: demo test tools programs build binary format lint unit documented reference accuracy book deb deb-test explore torture mutants \
 	store clients attack attack-short clients-self-test ublk doc smoke bench studio studio-fuzz studio-pictures bench-arrays bench-against-md
 
 ## Builds the release binary and runs the first-look study on this machine's own disk and files.
@@ -29,23 +29,30 @@ build:
 format:
 	$(CARGO) fmt --all --check
 
-lint:
-	$(CARGO) clippy --workspace --features raidlab/ublk --all-targets --locked -- -D warnings
+# Clippy's own compiler in place of rustc lints what is compiled anyway: one build for lints, tests and the scripts' binary. As
+# `cargo clippy` it would check everything a second time, which takes minutes.
+LINTED := RUSTC_WORKSPACE_WRAPPER="$$(rustc --print sysroot)/bin/clippy-driver" CLIPPY_ARGS=-Dwarnings $(CARGO)
+EVERYTHING := --workspace --features raidlab/ublk,raidlab/mpi --locked
 
-# With all its features, for the scripts that run it; installs the programs that they need, as root.
-binary:
+# Installs the programs that builds with all features and their scripts need, as root.
+programs:
 	bash tests/clients/setup.sh
-	$(CARGO) build --locked -p raidlab --features ublk,mpi
+
+lint: programs
+	$(LINTED) test $(EVERYTHING) --no-run
+
+# target/debug/raidlab with all its features, for the scripts that run it: as the tests are built, or some crates would be twice.
+binary: lint
 
 # One seed, so that a run can be repeated; `make explore` draws new cases. Many tests wait, so more of them run at once than there
 # are processors.
-unit:
-	PROPTEST_RNG_SEED=2026 RUST_TEST_THREADS=6 $(CARGO) test --workspace --locked
+unit: programs
+	PROPTEST_RNG_SEED=2026 RUST_TEST_THREADS=6 $(LINTED) test $(EVERYTHING)
 
 ## Property tests on new random cases, ten times as many, and the long soak of the controller; takes some ten minutes.
 explore:
 	PROPTEST_CASES=2560 $(CARGO) test --workspace --locked --release
-	$(CARGO) test -p raidlab-controller -p raidlab-sim --release --locked -- --ignored
+	$(CARGO) test -p raidlab-controller -p raidlab-sim -p raidlab-calibrate --release --locked -- --ignored
 
 ## The long campaign: random arrays under load and faults, every byte checked. MINUTES of each mode, on all processors.
 MINUTES ?= 60
@@ -59,7 +66,6 @@ mutants:
 
 ## Real clients on a real array, members failing and the server being killed (docs/clients.md); installs them, needs root.
 clients: binary
-	$(CARGO) clippy -p raidlab-hosts --features mpi --all-targets --locked -- -D warnings
 	RAIDLAB=target/debug/raidlab bash tests/clients/array.sh
 	bash tests/clients/members.sh target/debug/raidlab
 	bash tests/clients/devices.sh target/debug/raidlab

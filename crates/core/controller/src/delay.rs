@@ -86,12 +86,11 @@ impl Controller {
     /// Takes in that an operation is carried out: it is delayed no longer.
     pub(crate) fn end_delay(&mut self, op: u32) {
         let is_whole = self.is_whole(op);
-        let delayed = &mut self.delay;
         self.ops[op].turn = self.ops[op].turn.wrapping_add(1);
         self.ops[op].is_delayed = false;
         if is_whole && !core::mem::replace(&mut self.ops[op].writes_whole, true) {
-            delayed.passed += u32::from(delayed.is_due());
-            delayed.whole += 1;
+            self.delay.passed += u32::from(self.delay.is_due());
+            self.delay.whole += 1;
         }
     }
 

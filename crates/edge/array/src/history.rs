@@ -126,6 +126,7 @@ impl Writer {
             let mut written = self.write(&line);
             // What is waiting becomes durable together with it.
             while written.is_ok()
+                && count < LINES_MAX as u64
                 && let Ok(line) = lines.try_recv()
             {
                 count += 1;

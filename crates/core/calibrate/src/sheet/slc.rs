@@ -2,7 +2,7 @@
 //! writes at the sustained rate.
 
 use super::bench::Load;
-use super::solve::{REFINEMENTS, Solved, scaled};
+use super::solve::{REFINEMENTS, Solved, scaled, solve_commands};
 use super::{Sheet, SheetCache};
 use raidlab_hardware::{SlcModel, WhenFull};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
@@ -42,7 +42,8 @@ pub(super) fn solve_cache(
         refine_programs(solved, rate, seq_write);
     }
     if let Some(iops) = sheet.write_iops {
-        solve_commands(solved, iops, write);
+        // Writes that go to the cache wait for nothing but the firmware.
+        solve_commands(solved, iops, write, |front| &mut front.write_command);
     }
 }
 
@@ -52,16 +53,5 @@ fn refine_programs(solved: &mut Solved, rate: BytesPerSec, load: &Load) {
         if let Some(slc) = &mut solved.flash_mut().slc {
             slc.program = scaled(slc.program, ratio);
         }
-    }
-}
-
-/// Writes that go to the cache wait for nothing but the firmware.
-fn solve_commands(solved: &mut Solved, iops: f64, load: &Load) {
-    let cores = f64::from(solved.flash().front.cores);
-    solved.flash_mut().front.write_command = NanoSpan((cores / iops * 1e9) as u64);
-    for _ in 0..REFINEMENTS {
-        let ratio = solved.measure(load) / iops;
-        let front = &mut solved.flash_mut().front;
-        front.write_command = scaled(front.write_command, ratio);
     }
 }

@@ -7,8 +7,8 @@ use super::layout::{lay_out, set_transfer_ns, transfer_ns};
 use super::slc::solve_cache;
 use super::{Sheet, SheetError, SheetInterface, SheetKind, sectors};
 use raidlab_hardware::{
-    CapModel, Catalog, CellModel, DriveHistory, DriveKind, DriveModel, FlashModel, LinkModel, SectorCount,
-    SheetConditions, SheetMetric,
+    CapModel, Catalog, CellModel, DriveHistory, DriveKind, DriveModel, FlashModel, FrontModel, LinkModel,
+    SectorCount, SheetConditions, SheetMetric,
 };
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
@@ -194,7 +194,7 @@ fn solve_programmed(catalog: &Catalog, class: &DriveModel, sheet: &Sheet) -> Res
         solve_read_latency(&mut solved, latency, &loads.read_alone);
     }
     if let Some(iops) = sheet.read_iops.filter(|_| !solved.is_in_proportion && !is_capped) {
-        solve_reads(&mut solved, iops, &loads.read);
+        solve_commands(&mut solved, iops, &loads.read, |front| &mut front.read_command);
     }
     if is_hidden {
         solve_hidden_programs(&mut solved, sheet, &loads);
@@ -329,13 +329,19 @@ fn is_behind_cap(sheet: &Sheet) -> bool {
     sheet.kind == SheetKind::Nvme && sheet.is_capped()
 }
 
-fn solve_reads(solved: &mut Solved, iops: f64, load: &Load) {
+/// The firmware's time per command, which `of` names, where commands wait for nothing else.
+pub(super) fn solve_commands(
+    solved: &mut Solved,
+    iops: f64,
+    load: &Load,
+    of: fn(&mut FrontModel) -> &mut NanoSpan,
+) {
     let cores = f64::from(solved.flash().front.cores);
-    solved.flash_mut().front.read_command = NanoSpan((cores / iops * 1e9) as u64);
+    *of(&mut solved.flash_mut().front) = NanoSpan((cores / iops * 1e9) as u64);
     for _ in 0..REFINEMENTS {
         let ratio = solved.measure(load) / iops;
-        let front = &mut solved.flash_mut().front;
-        front.read_command = scaled(front.read_command, ratio);
+        let command = of(&mut solved.flash_mut().front);
+        *command = scaled(*command, ratio);
     }
 }
 

@@ -4,6 +4,53 @@ use super::*;
 use crate::load::find_workload;
 use raidlab_advisor::plan::{AtRisk, Frontier, Kept, Settings};
 use std::path::Path;
+use std::sync::LazyLock;
+
+static CATALOG: LazyLock<Catalog> = LazyLock::new(Catalog::builtin);
+static PRICES: LazyLock<Prices> = LazyLock::new(Prices::default);
+static DRIVES: LazyLock<Vec<String>> = LazyLock::new(|| ids(&["st3600057ss", "st9146852ss"]));
+static CONTROLLERS: LazyLock<Vec<String>> = LazyLock::new(|| ids(&["perc-h800"]));
+static ENCLOSURES: LazyLock<Vec<String>> = LazyLock::new(|| ids(&["md1200"]));
+
+fn ids(ids: &[&str]) -> Vec<String> {
+    ids.iter().map(|id| (*id).to_owned()).collect()
+}
+
+/// A plan for one simulation, of parts of the paper of 2011.
+fn order(needs: Needs, applications: &[Application]) -> PlanOrder<'_> {
+    PlanOrder {
+        catalog: &CATALOG,
+        prices: &PRICES,
+        needs,
+        applications,
+        era: YearRange::default(),
+        drives: &DRIVES,
+        controllers: &CONTROLLERS,
+        enclosures: &ENCLOSURES,
+        space: space(),
+        simulations_max: Some(1),
+        top: 1,
+        threads: None,
+        seed: 1,
+    }
+}
+
+fn application(name: &str, iodepth: u32) -> Application {
+    Application { workload: find_workload(name, Path::new("")).expect("it is built in"), iodepth }
+}
+
+fn planned(order: &PlanOrder<'_>) -> Result<PlanOutcome, PlanError> {
+    plan(order, &mut Hosts::alone(), &mut || true, &mut |_, _| {})
+}
+
+fn with_crew<T>(work: impl FnOnce(&mut Crew<'_>) -> T) -> T {
+    work(&mut Crew {
+        hosts: &mut Hosts::alone(),
+        threads: all_processors(),
+        has_time: &mut || true,
+        progress: &mut |_, _| {},
+    })
+}
 
 fn needs(usable: ByteCount) -> Needs {
     Needs {
@@ -44,23 +91,14 @@ fn run_of(
     (drives, controller): (&[&str], &str),
     simulations_max: Option<usize>,
 ) -> PlanOutcome {
-    let app = find_workload(app, Path::new("")).expect("it is built in");
-    let order = PlanOrder {
-        catalog: &Catalog::builtin(),
-        prices: &Prices::default(),
-        needs,
-        applications: &[Application { workload: app, iodepth: 32 }],
-        era: YearRange::default(),
-        drives: &drives.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>(),
-        controllers: &[controller.to_owned()],
-        enclosures: &["md1200".to_owned()],
+    planned(&PlanOrder {
+        drives: &ids(drives),
+        controllers: &ids(&[controller]),
         space: space.clone(),
         simulations_max,
-        top: 1,
-        threads: None,
-        seed: 1,
-    };
-    plan(&order, &mut Hosts::alone(), &mut || true, &mut |_, _| {}).expect("it can be planned")
+        ..order(needs, &[application(app, 32)])
+    })
+    .expect("it can be planned")
 }
 
 #[test]
@@ -104,40 +142,23 @@ fn fewer_drives_that_serve_are_found_and_told_with_everything() {
 fn no_run_does_more_than_arithmetic_allows() {
     for app in ["md1200-oltp", "md1200-sql-log"] {
         let outcome = run(needs(ByteCount(300_000_000_000)), app, &["st3600057ss", "pliant-lb150"]);
-        let app = find_workload(app, Path::new("")).expect("it is built in");
-        let order_parts = {
-            let order = PlanOrder {
-                catalog: &Catalog::builtin(),
-                prices: &Prices::default(),
-                needs: needs(ByteCount(300_000_000_000)),
-                applications: &[],
-                era: YearRange::default(),
-                drives: &["st3600057ss".to_owned(), "pliant-lb150".to_owned()],
-                controllers: &["perc-h800".to_owned()],
-                enclosures: &["md1200".to_owned()],
-                space: space(),
-                simulations_max: Some(1),
-                top: 1,
-                threads: None,
-                seed: 1,
-            };
-            let mut crew = Crew {
-                hosts: &mut Hosts::alone(),
-                threads: all_processors(),
-                has_time: &mut || true,
-                progress: &mut |_, _| {},
-            };
-            parts::of_order(&order, &mut crew).expect("they are in the catalogue")
-        };
+        let app = application(app, 32);
+        let drives = ids(&["st3600057ss", "pliant-lb150"]);
+        let order = PlanOrder { drives: &drives, ..order(needs(ByteCount(300_000_000_000)), &[]) };
+        let order_parts = with_crew(|crew| parts::of_order(&order, crew)).expect("they are in the catalogue");
         let (needs, space) = (needs(ByteCount(300_000_000_000)), space());
-        let demands = [Application { workload: app.clone(), iodepth: 32 }.demand()];
+        let demands = [app.demand()];
         let kept =
             enumerate(&Request { needs: &needs, demands: &demands, space: &space, parts: &order_parts }).kept;
         for SimulatedArray { label, judged, .. } in &outcome.others {
             let bound =
                 kept.iter().find(|one| one.geometry == judged.geometry).expect("it was kept").at_best[0];
             let iops = judged.performance[0].iops;
-            assert!(iops <= bound * 1.02, "{}: {label} does {iops} with a bound of {bound}", app.name());
+            assert!(
+                iops <= bound * 1.02,
+                "{}: {label} does {iops} with a bound of {bound}",
+                app.workload.name()
+            );
         }
     }
 }
@@ -225,22 +246,8 @@ fn host_managed_drives_are_left_out() {
     let mut catalog = Catalog::builtin();
     catalog.add("zoned.toml", &text).expect("an entry may be host-managed");
     let plan_with = |drives: &[&str]| {
-        let order = PlanOrder {
-            catalog: &catalog,
-            prices: &Prices::default(),
-            needs: needs(ByteCount(1_000_000_000_000)),
-            applications: &[],
-            era: YearRange::default(),
-            drives: &drives.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>(),
-            controllers: &["perc-h800".to_owned()],
-            enclosures: &["md1200".to_owned()],
-            space: space(),
-            simulations_max: Some(1),
-            top: 1,
-            threads: None,
-            seed: 1,
-        };
-        plan(&order, &mut Hosts::alone(), &mut || true, &mut |_, _| {})
+        let needs = needs(ByteCount(1_000_000_000_000));
+        planned(&PlanOrder { catalog: &catalog, drives: &ids(drives), ..order(needs, &[]) })
     };
     let refused = plan_with(&["st3600057ss", "zoned"]).expect_err("one of them can't be a member");
     assert!(matches!(&refused, PlanError::HostManaged { drive } if drive == "zoned"), "{refused}");
@@ -250,42 +257,26 @@ fn host_managed_drives_are_left_out() {
 /// What the search ends with is what trying everything ends with.
 #[test]
 fn trying_everything_finds_nothing_better_than_the_search() {
-    let app = find_workload("md1200-oltp", Path::new("")).expect("it is built in");
-    let applications = [Application { workload: app, iodepth: 16 }];
+    let applications = [application("md1200-oltp", 16)];
     let usable = ByteCount(500_000_000_000);
     let rows =
         [("5", needs(usable)), ("10", needs(usable)), ("5", Needs { iops: Some(400.0), ..needs(usable) })];
     for (level, needs) in rows {
-        let space = levels(&["1", level], 4);
-        let drives = ["st3600057ss".to_owned(), "st9500430ss".to_owned()];
         let order = PlanOrder {
-            catalog: &Catalog::builtin(),
-            prices: &Prices::default(),
-            needs,
-            applications: &applications,
-            era: YearRange::default(),
-            drives: &drives,
-            controllers: &["perc-h800".to_owned()],
-            enclosures: &["md1200".to_owned(), "md1220".to_owned()],
-            space,
+            drives: &ids(&["st3600057ss", "st9500430ss"]),
+            enclosures: &ids(&["md1200", "md1220"]),
+            space: levels(&["1", level], 4),
             simulations_max: None,
-            top: 1,
-            threads: None,
-            seed: 1,
+            ..order(needs, &applications)
         };
-        let mut crew = Crew {
-            hosts: &mut Hosts::alone(),
-            threads: all_processors(),
-            has_time: &mut || true,
-            progress: &mut |_, _| {},
-        };
-        let parts = parts::of_order(&order, &mut crew).expect("they are in the catalogue");
+        let parts = with_crew(|crew| parts::of_order(&order, crew)).expect("they are in the catalogue");
         let demands = [applications[0].demand()];
         let request = Request { needs: &order.needs, demands: &demands, space: &order.space, parts: &parts };
         let kept = enumerate(&request).kept;
         let bench = Bench { order: &order, parts: &parts, demands: &demands };
         let mut frontier = Frontier::new(request.clone(), kept.clone());
-        let end = choose::search(&bench, &mut frontier, &mut crew).expect("they can be simulated");
+        let end =
+            with_crew(|crew| choose::search(&bench, &mut frontier, crew)).expect("they can be simulated");
         assert_eq!((end, frontier.open()), (SearchEnd::Proven, 0));
         let ranking = frontier.ranking();
         let works =
@@ -297,8 +288,10 @@ fn trying_everything_finds_nothing_better_than_the_search() {
             })
             .map(|(kept, it)| kept.unjudged(&request, *it))
             .collect();
-        let results = crew.on_all(Stage { label: "all", from: 0.0, to: 1.0 }, all.len(), |index| {
-            judge::judge(&bench, &all[index], judge::Window::Short).map(|(judged, _)| judged)
+        let results = with_crew(|crew| {
+            crew.on_all(Stage { label: "all", from: 0.0, to: 1.0 }, all.len(), |index| {
+                judge::judge(&bench, &all[index], judge::Window::Short).map(|(judged, _)| judged)
+            })
         });
         let results = results.expect("they can be simulated");
         let best = results.iter().map(|one| ranking.key(one)).min();
@@ -317,26 +310,15 @@ fn two_drives_get_the_smallest_enclosure_and_nvme_drives_a_backplane() {
         ("linux-md-nvme", "samsung-pm9a3-7680", Some("backplane-24-nvme")),
     ];
     for (controller, drive, enclosure) in rows {
-        let order = PlanOrder {
-            catalog: &Catalog::builtin(),
-            prices: &Prices::default(),
-            needs: needs(ByteCount(1_000_000_000_000)),
-            applications: &[Application {
-                workload: find_workload("md1200-oltp", Path::new("")).expect("it is built in"),
-                iodepth: 4,
-            }],
+        let outcome = planned(&PlanOrder {
             era: YearRange::TODAY,
-            drives: &[drive.to_owned()],
-            controllers: &[controller.to_owned()],
+            drives: &ids(&[drive]),
+            controllers: &ids(&[controller]),
             enclosures: &[],
             space: levels(&["1"], 2),
-            simulations_max: Some(1),
-            top: 1,
-            threads: None,
-            seed: 1,
-        };
-        let outcome =
-            plan(&order, &mut Hosts::alone(), &mut || true, &mut |_, _| {}).expect("it can be planned");
+            ..order(needs(ByteCount(1_000_000_000_000)), &[application("md1200-oltp", 4)])
+        })
+        .expect("it can be planned");
         assert_eq!(outcome.top[0].parts.enclosure.as_deref(), enclosure, "{}", outcome.top[0].label);
     }
 }
@@ -344,22 +326,9 @@ fn two_drives_get_the_smallest_enclosure_and_nvme_drives_a_backplane() {
 /// A search that is out of time answers with what it has, and says what could be better.
 #[test]
 fn no_more_time_is_told() {
-    let app = find_workload("md1200-oltp", Path::new("")).expect("it is built in");
-    let order = PlanOrder {
-        catalog: &Catalog::builtin(),
-        prices: &Prices::default(),
-        needs: needs(ByteCount(500_000_000_000)),
-        applications: &[Application { workload: app, iodepth: 32 }],
-        era: YearRange::default(),
-        drives: &["st3600057ss".to_owned(), "st9146852ss".to_owned()],
-        controllers: &["perc-h800".to_owned()],
-        enclosures: &["md1200".to_owned()],
-        space: space(),
-        simulations_max: None,
-        top: 1,
-        threads: None,
-        seed: 1,
-    };
+    let applications = [application("md1200-oltp", 32)];
+    let order =
+        PlanOrder { simulations_max: None, ..order(needs(ByteCount(500_000_000_000)), &applications) };
     let outcome =
         plan(&order, &mut Hosts::alone(), &mut || false, &mut |_, _| {}).expect("it can be planned");
     assert!(outcome.left_out > 0 && outcome.end == SearchEnd::Time, "{:?}", outcome.end);
