@@ -12,7 +12,7 @@
 
 use crate::catalog::{CatalogError, FigureSource, Section};
 use crate::enclosure::EnclosureModel;
-use crate::host::HostModel;
+use crate::host::{HostModel, SocketsModel};
 use crate::link::{FabricModel, LinkModel};
 use crate::md::MdModel;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
@@ -203,6 +203,8 @@ pub struct ControllerModel {
     pub member_write_cache: bool,
     /// What is between it and a second one, where the enclosure has place for two.
     pub dual: Option<DualModel>,
+    /// The host that runs it, where it is software on a host with sockets: its name, and those.
+    pub host: Option<(String, SocketsModel)>,
     /// Linux md's own settings and costs, where it is that on a host of today.
     pub md: Option<MdModel>,
     /// Every figure with its source.
@@ -227,14 +229,28 @@ impl ControllerModel {
         cost.of(op, bytes)
     }
 
-    /// The same as software on `host`: its members are on the host's bus. A controller with hardware of its own stays as
+    /// The same as software on `host`. On a host with sockets it runs on their processors, memory and ports; drives of an
+    /// adapter keep that one's link. On others its members are on the host's bus. A controller with hardware of its own stays as
     /// it is.
     #[must_use]
     pub fn on_host(self, host: &HostModel) -> Self {
-        if self.is_software {
-            Self { member_link: host.bus_in, member_link_out: Some(host.bus_out), ..self }
+        if !self.is_software {
+            return self;
+        }
+        let Some(sockets) = host.sockets else {
+            return Self { member_link: host.bus_in, member_link_out: Some(host.bus_out), ..self };
+        };
+        let on_sockets = Self { processors: host.processors, host: Some((host.id.clone(), sockets)), ..self };
+        if on_sockets.buses.as_deref() == Some("NVMe") {
+            let (member_link, member_link_out) = (host.bus_in, Some(host.bus_out));
+            Self { member_link, member_link_out, member_lanes: sockets.drive_ports, ..on_sockets }
         } else {
-            self
+            let (member_link, out) = (on_sockets.member_link, on_sockets.member_link_for_writes());
+            Self {
+                member_link: member_link.within(host.bus_in.rate),
+                member_link_out: Some(out.within(host.bus_out.rate)),
+                ..on_sockets
+            }
         }
     }
 
@@ -420,6 +436,7 @@ impl ControllerModel {
             member_write_cache: root.flag("member_write_cache")?,
             dual: root.optional_section("dual")?.map(DualModel::read).transpose()?,
             year: root.optional_figure("year")?,
+            host: None,
             md: root.optional_section("md")?.map(MdModel::read).transpose()?,
             sources: root.figures(),
         };

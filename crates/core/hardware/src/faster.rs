@@ -70,6 +70,8 @@ pub enum ControllerPart {
     ParityEngine,
     /// The link to the members.
     MemberLink,
+    /// The memory of the host that it is software on.
+    Memory,
     /// The threads that change stripes, in Linux md: raid5d and its workers.
     StripeThreads,
 }
@@ -129,6 +131,10 @@ impl ControllerModel {
             }
             ControllerPart::ParityEngine if self.parity_by == ParityWorker::Processors => return None,
             ControllerPart::ParityEngine => model.parity = by.memory(model.parity),
+            ControllerPart::Memory => {
+                let (_, sockets) = model.host.as_mut()?;
+                sockets.memory_rate = by.rate(sockets.memory_rate);
+            }
             ControllerPart::StripeThreads => {
                 let costs = &mut model.md.as_mut()?.costs;
                 for span in [&mut costs.pass, &mut costs.pass_batched, &mut costs.pass_read, &mut costs.io] {

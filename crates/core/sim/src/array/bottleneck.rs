@@ -414,6 +414,7 @@ impl SimulatedEnclosure {
             (Part::Controller(ControllerPart::HostLink), busy.host_link, heads),
             (Part::Controller(ControllerPart::MemberLink), member_link, lanes),
             (Part::Controller(ControllerPart::ParityEngine), busy.parity_engine, heads),
+            (Part::Controller(ControllerPart::Memory), busy.memory, heads),
             (Part::Controller(ControllerPart::StripeThreads), busy.stripe_threads, stripe_threads),
             (Part::MirrorLink, busy.mirror_link, 1.0),
             // How much room brings does not follow from how much of it is used.
@@ -501,6 +502,7 @@ impl fmt::Display for Part {
             Self::Controller(ControllerPart::Processors) => "controller processors",
             Self::Controller(ControllerPart::ParityEngine) => "parity engine",
             Self::Controller(ControllerPart::MemberLink) => "member link",
+            Self::Controller(ControllerPart::Memory) => "host memory",
             Self::Controller(ControllerPart::StripeThreads) => "stripe threads",
             Self::HostProcessors => "host processors",
             Self::MirrorLink => "mirror link",

@@ -283,7 +283,10 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
             _ => None,
         };
         let end = match visit {
-            Some(visit) => visit.end,
+            Some(visit) => {
+                let bytes = ByteCount(task.bytes_in + task.bytes_out);
+                visit.end.max(shared.hardware.pass_memory(now, self.owner, bytes))
+            }
             None => shared.hardware.serve_memory(now, self.owner, &task),
         };
         if end == now {
@@ -292,7 +295,7 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
             if let Some(times) = self.times.get() {
                 let none = |end| Visit { station: Station::MirrorLink, now: end, span: NanoSpan::ZERO, end };
                 let visits = match visit {
-                    Some(visit) => [visit, none(end)],
+                    Some(visit) => [Visit { end, ..visit }, none(end)],
                     None => shared.hardware.memory_visits(now, end, &task),
                 };
                 times.compute(task.id, visits);
@@ -315,7 +318,8 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
             return self.plug_in(shared, &io, visit);
         } else {
             let path = self.path_of(shared, &io);
-            let span = shared.hardware.model.member_command_cost(path, kind, bytes);
+            let span = shared.hardware.model.member_command_cost(path, kind, bytes)
+                + shared.hardware.remote_cost(&io);
             let end = shared.hardware.head(self.owner).processors.serve(now, span);
             Visit { station: Station::Processors, now, span, end }
         };
@@ -353,8 +357,14 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
         };
         let (model, bytes) = (shared.hardware.model, self.block_size.bytes_of(io.blocks));
         let md = model.md.as_ref()?;
+        let (remote, is_copied) =
+            (shared.hardware.remote_cost(io), stripe_io == StripeIo::WriteData && !md.skip_copy);
         let threads = shared.hardware.head(self.owner).stripe_threads.as_mut()?;
-        Some(threads.serve_io(now, (model, md), (stripe_io, bytes)))
+        let visit = threads.serve_io(now, (model, md), (stripe_io, bytes, remote));
+        // A copy reads and writes each byte.
+        let copied = if is_copied { bytes + bytes } else { ByteCount::ZERO };
+        let end = visit.end.max(shared.hardware.pass_memory(now, self.owner, copied));
+        Some(Visit { end, ..visit })
     }
 
     /// The way of a member command through the firmware. What is cut through is a host command that one command to a member
@@ -425,6 +435,7 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
             let bytes = self.member_ios.bytes(id);
             let span = shared.hardware.model.member_write_time(bytes);
             let end = shared.hardware.member_link(self.owner).serve(now, span);
+            let end = end.max(self.pass_host(shared, now, id));
             self.follow_transfer(id, Visit { station: Station::MemberLink, now, span, end });
             if end == now {
                 self.start_drive(shared, now, id);
@@ -444,13 +455,25 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
         self.follow_transfer(id, Visit { station: Station::Processors, now, span, end: made });
         let (span, passed) = if kind == HostOpKind::Write {
             let span = shared.hardware.model.member_write_time(bytes);
-            (span, shared.hardware.member_link(self.owner).serve_when_ready(now, made, span))
+            let passed = shared.hardware.member_link(self.owner).serve_when_ready(now, made, span);
+            (span, passed.max(self.pass_host(shared, now, id)))
         } else {
             (NanoSpan::ZERO, made)
         };
         let (span, end) = (span + fabric.outward(), passed + fabric.outward());
         self.follow_transfer(id, Visit { station: Station::MemberLink, now: made, span, end });
         shared.queue.push(end, self.event(Step::MemberDataIn, id.0));
+    }
+
+    /// A command's data pass the host on their way between a drive and its memory; returns when they have.
+    #[inline]
+    fn pass_host(&self, shared: &mut Shared<'_>, now: Nanos, id: MemberIoId) -> Nanos {
+        if shared.hardware.model.host.is_none() {
+            return now;
+        }
+        let io = self.member_ios.get(id);
+        let data = (self.member_ios.bytes(id), io.op != MemberOp::Read, shared.hardware.is_remote(io));
+        shared.hardware.pass_host(now, self.owner, data)
     }
 
     /// Notes where the time of a command goes on its way, if that is asked.
@@ -507,6 +530,7 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
         if io.op == MemberOp::Read {
             span = shared.hardware.model.member_read_time(self.member_ios.bytes(id));
             end = shared.hardware.member_link(self.owner).serve(now, span);
+            end = end.max(self.pass_host(shared, now, id));
         }
         if let Some(fabric) = fabric {
             (span, end) = (span + fabric.homeward(), end + fabric.homeward());
