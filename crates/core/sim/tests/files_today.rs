@@ -3,8 +3,8 @@
 use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, Resilience};
 use raidlab_hardware::{Catalog, DriveModel, HostModel};
 use raidlab_sim::{
-    ControllerName, FileAccess, FilePlace, FilesOutcome, HostVolume, LoadRegion,
-    SimulatedEnclosure, SimulatedHost, SimulatedVolume, SimulationLoad, simulate_file_load,
+    ControllerName, FileAccess, FilePlace, FilesOutcome, HostVolume, LoadRegion, SimulatedEnclosure,
+    SimulatedHost, SimulatedVolume, SimulationLoad, simulate_file_load,
 };
 use raidlab_units::{BlockSize, ByteCount, NanoSpan};
 use raidlab_workload::{AccessLine, AccessSpec, FlushRule, Measurement};

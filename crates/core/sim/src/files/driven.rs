@@ -22,7 +22,9 @@ struct DrivenFile {
     driver: Driver,
     /// What each process is to do.
     handed_out: Vec<Option<DriverIo>>,
+    /// How many have not begun it.
     waiting: u32,
+    polled_at: Nanos,
     wake_at: Option<Nanos>,
     is_finished: bool,
 }
@@ -49,9 +51,7 @@ impl DrivenFile {
                 }
             }
         }
-        if self.waiting > 0 {
-            self.wake_at = Some(now);
-        }
+        self.polled_at = now;
     }
 }
 
@@ -80,7 +80,7 @@ impl Program for DrivenFile {
     }
 
     fn wake_at(&self) -> Option<Nanos> {
-        self.wake_at
+        if self.waiting > 0 { Some(self.polled_at) } else { self.wake_at }
     }
 }
 
@@ -118,7 +118,14 @@ pub fn simulate_file_load(
     };
     let driver = Driver::new(&load.workload, &config).map_err(|error: DriverError| SimError::from(error))?;
     let handed_out = vec![None; driver.iodepth() as usize];
-    let mut program = DrivenFile { driver, handed_out, waiting: 0, wake_at: None, is_finished: false };
+    let mut program = DrivenFile {
+        driver,
+        handed_out,
+        waiting: 0,
+        polled_at: Nanos::ZERO,
+        wake_at: None,
+        is_finished: false,
+    };
     let outcome = simulate_files(host, &mut program, load.seed)?;
     Ok((outcome, program.driver.measurement()))
 }

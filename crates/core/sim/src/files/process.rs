@@ -90,14 +90,11 @@ impl<P: Program> FileWorld<'_, P> {
                 }
             }
             if !has_moved {
-                return self.note_wake(now);
+                break;
             }
         }
-    }
-
-    /// Notes when the program wants to be asked again in any case.
-    fn note_wake(&mut self, now: Nanos) {
-        let at = self.program.wake_at().map(|at| at.max(now));
+        // Nobody who could be asked has anything to do now.
+        let at = self.program.wake_at().filter(|at| *at > now);
         self.queue.set_deadline(self.volumes.len() as u32, at);
     }
 
@@ -226,7 +223,8 @@ impl<P: Program> FileWorld<'_, P> {
         if matches!(after, Blocked::Program | Blocked::Finished) {
             self.poll_all(now);
         } else {
-            self.note_wake(now);
+            let at = self.program.wake_at().map(|at| at.max(now));
+            self.queue.set_deadline(self.volumes.len() as u32, at);
         }
     }
 
