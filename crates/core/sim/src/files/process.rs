@@ -127,18 +127,37 @@ impl<P: Program> FileWorld<'_, P> {
     /// Goes on with the call of a process that waits for nothing.
     pub(super) fn proceed(&mut self, now: Nanos, process: u32) {
         let call = self.processes[process as usize].call.expect("it has a call");
+        let Some(span) = self.carry_out(now, process, call) else { return };
+        let this = &mut self.processes[process as usize];
+        let span = span + this.extra;
+        this.cpu += span;
+        let mut end = self.take_cpu(now, span);
+        let is_buffered = self.spec.access == FileAccess::Buffered && call.moves_data();
+        if is_buffered {
+            let bytes = self.processes[process as usize].bytes;
+            end = end.max(self.pass_memory(now, bytes));
+        }
+        if is_buffered && let Some(file) = written_by(call) {
+            let inode = self.inodes[file.0 as usize];
+            end = end.max(self.cache.inode_mut(inode).writers.serve(now, span));
+        }
+        self.queue.push(end, HostEvent::CallDone(process));
+    }
+
+    /// Does what a call does. Returns the processor time that it takes; none if the process has to wait, or sleeps.
+    fn carry_out(&mut self, now: Nanos, process: u32, call: FileCall) -> Option<NanoSpan> {
         let host = &self.spec.host;
         let is_direct = self.spec.access == FileAccess::Direct;
         if let FileCall::ReadAt { file, offset, .. } | FileCall::WriteAt { file, offset, .. } = call {
             self.processes[process as usize].open[file.0 as usize].position = offset;
         }
-        let span = match call {
+        Some(match call {
             FileCall::Read { file, bytes } | FileCall::ReadAt { file, bytes, .. } if is_direct => {
-                let Some(moved) = self.move_directly(now, process, (file, bytes, false)) else { return };
+                let Some(moved) = self.move_directly(now, process, (file, bytes, false)) else { return None };
                 host.per_call + self.filesystem_of(file).checksum_time(moved)
             }
             FileCall::Write { file, bytes } | FileCall::WriteAt { file, bytes, .. } if is_direct => {
-                let Some(moved) = self.move_directly(now, process, (file, bytes, true)) else { return };
+                let Some(moved) = self.move_directly(now, process, (file, bytes, true)) else { return None };
                 host.per_call + self.filesystem_of(file).checksum_time(moved)
             }
             FileCall::Open { file, create } => {
@@ -154,11 +173,14 @@ impl<P: Program> FileWorld<'_, P> {
                 self.processes[process as usize].open[file.0 as usize].position = offset;
                 host.per_call
             }
-            FileCall::Sleep { span } => return self.queue.push(now + span, HostEvent::CallDone(process)),
+            FileCall::Sleep { span } => {
+                self.queue.push(now + span, HostEvent::CallDone(process));
+                return None;
+            }
             FileCall::Read { file, bytes }
             | FileCall::ReadAt { file, bytes, .. }
             | FileCall::GetChars { file, bytes } => {
-                let Some(moved) = self.read(now, process, file, bytes) else { return };
+                let Some(moved) = self.read(now, process, file, bytes) else { return None };
                 let is_chars = matches!(call, FileCall::GetChars { .. });
                 if is_chars {
                     host.getc.time_for(ByteCount(moved))
@@ -170,7 +192,7 @@ impl<P: Program> FileWorld<'_, P> {
             | FileCall::WriteAt { file, bytes, .. }
             | FileCall::PutChars { file, bytes } => {
                 if !self.write(now, process, file, bytes) {
-                    return;
+                    return None;
                 }
                 let copy = host.write_copy.time_for(ByteCount(bytes));
                 if matches!(call, FileCall::PutChars { .. }) {
@@ -182,25 +204,11 @@ impl<P: Program> FileWorld<'_, P> {
             }
             FileCall::Sync { file } => {
                 if self.synchronises(now, process, file) {
-                    return;
+                    return None;
                 }
                 host.per_call
             }
-        };
-        let this = &mut self.processes[process as usize];
-        let span = span + this.extra;
-        this.cpu += span;
-        let mut end = self.take_cpu(now, span);
-        let is_buffered = !is_direct && call.moves_data();
-        if is_buffered {
-            let bytes = self.processes[process as usize].bytes;
-            end = end.max(self.pass_memory(now, bytes));
-        }
-        if is_buffered && let Some(file) = written_by(call) {
-            let inode = self.inodes[file.0 as usize];
-            end = end.max(self.cache.inode_mut(inode).writers.serve(now, span));
-        }
-        self.queue.push(end, HostEvent::CallDone(process));
+        })
     }
 
     /// The processor has done the call: it returns, unless too much is dirty.

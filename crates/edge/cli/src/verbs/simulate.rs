@@ -15,10 +15,8 @@ use crate::progress::Progress;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, DriveHistory};
 use raidlab_hosts::{Hosts, all_processors};
-use raidlab_lab::worlds::files::{FileUse, HostModels, run_file_load};
-use raidlab_lab::worlds::simulated::{
-    LoadsError, RunOn, SimulatedError, run_simulated, run_simulated_loads, run_with_bottleneck,
-};
+use raidlab_lab::worlds::files::{FileUse, HostModels};
+use raidlab_lab::worlds::simulated::{LoadsError, RunOn, SimulatedError, run_on, run_simulated_loads};
 use raidlab_lab::{
     ArrayFile, ArrayFileError, CacheSettings, ControllerSettings, Environment, Load, LoadPlan, ModelledArray,
     Models, Owner,
@@ -255,13 +253,8 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     };
     let mut plan = args.sweep.plan(&frame)?;
     args.file.synchronise(&mut plan)?;
-    let file = args.file.file(&catalog, &array)?;
-    if file.is_some() && args.bottleneck == Some(true) {
-        let error =
-            anyhow::anyhow!("what sets the pace is found for loads on volumes, and this is one on a file");
-        return Err(Failure::input(error).with_hint("leave --bottleneck or --filesystem out"));
-    }
     let steps = is_step_by_step(&args.judge)?;
+    let on = args.run_on((&catalog, &array), steps)?;
     if steps {
         only_alone("simulate' with one run after the other", hosts)?;
     }
@@ -280,21 +273,10 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         let mut run = |load: &Load, label: &str, done: f64| {
             progress.show(label, done);
             let failed = |error| Stop::Failed(refused(error).context(load.label()));
-            if let Some(file) = &file {
-                run_file_load(&models, &array, load, file).map_err(failed)
-            } else if args.bottleneck == Some(true) {
-                run_with_bottleneck(&models, &array, load, args.threads()).map_err(failed)
-            } else {
-                run_simulated(&models, &array, load).map_err(failed)
-            }
+            run_on(&models, &array, load, (&on, args.threads())).map_err(failed)
         };
         carry_out(&plan, seed, &args.judge, Rounds::Windows, &mut keeper, &mut run)?
     } else {
-        let on = match file {
-            Some(file) => RunOn::File(file),
-            None if args.bottleneck == Some(false) => RunOn::Volume,
-            None => RunOn::VolumeForBottleneck,
-        };
         side_by_side(args, (&models, &array, on), &plan, hosts, (&mut keeper, &mut progress))?
     };
     progress.end();
@@ -305,6 +287,25 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
 }
 
 impl Args {
+    /// How each load is run; one after the other where it goes by `steps`.
+    fn run_on<'a>(
+        &self,
+        (catalog, array): (&'a Catalog, &ModelledArray),
+        steps: bool,
+    ) -> Result<RunOn<'a>, Failure> {
+        match (self.file.file(catalog, array)?, self.bottleneck) {
+            (Some(_), Some(true)) => {
+                let error =
+                    anyhow::anyhow!("what sets the pace is found on volumes, and this load runs on a file");
+                Err(Failure::input(error).with_hint("leave --bottleneck or --filesystem out"))
+            }
+            (Some(file), _) => Ok(RunOn::File(file)),
+            (None, Some(true)) => Ok(RunOn::VolumeForBottleneck),
+            (None, None) if !steps => Ok(RunOn::VolumeForBottleneck),
+            (None, _) => Ok(RunOn::Volume),
+        }
+    }
+
     fn threads(&self) -> NonZeroUsize {
         self.threads.unwrap_or_else(all_processors)
     }

@@ -258,6 +258,23 @@ pub enum RunOn<'a> {
     File(FileUse<'a>),
 }
 
+/// Runs `load` on `array` as `on` says, on up to `threads` threads.
+///
+/// # Errors
+/// [`SimulatedError`] if the array, the load or both together make no sense.
+pub fn run_on(
+    models: &Models<'_>,
+    array: &ModelledArray,
+    load: &Load,
+    (on, threads): (&RunOn<'_>, NonZeroUsize),
+) -> Result<RunResult, SimulatedError> {
+    match on {
+        RunOn::VolumeForBottleneck => run_with_bottleneck(models, array, load, threads),
+        RunOn::Volume => run_simulated(models, array, load),
+        RunOn::File(file) => run_file_load(models, array, load, file),
+    }
+}
+
 /// Why loads were not run.
 #[derive(Debug)]
 pub enum LoadsError {
@@ -285,11 +302,7 @@ pub fn run_simulated_loads(
     let each = if loads.len() == 1 { threads } else { NonZeroUsize::MIN };
     let results = hosts.share_all(
         (loads.len(), threads),
-        |index| match &on {
-            RunOn::VolumeForBottleneck => run_with_bottleneck(models, array, &loads[index], each),
-            RunOn::Volume => run_simulated(models, array, &loads[index]),
-            RunOn::File(file) => run_file_load(models, array, &loads[index], file),
-        },
+        |index| run_on(models, array, &loads[index], (&on, each)),
         |index, result| {
             if let Ok(result) = result {
                 finished(index, result);
