@@ -407,12 +407,14 @@ impl ControllerModel {
         if !(1..=1024).contains(&member_lanes) {
             return Err(root.bad_value("member_lanes", "from 1 to 1024"));
         }
+        let processors = root.figure("processors")?;
+        let host_link = LinkModel::read(root.section("host_link")?)?;
         let (member_link, fabric) = LinkModel::read_to_drives(root.section("member_link")?)?;
         let model = Self {
             id: id.into(),
             name: root.text("name")?,
-            processors: root.figure("processors")?,
-            host_link: LinkModel::read(root.section("host_link")?)?,
+            processors,
+            host_link,
             member_link,
             fabric,
             member_link_out: root.optional_section("member_link_out")?.map(LinkModel::read).transpose()?,
