@@ -24,7 +24,7 @@ pub struct LinkModel {
     pub per_transfer: NanoSpan,
 }
 
-/// What a network between a host and its drives adds to each command: NVMe over Ethernet.
+/// What a network between a host and its drives adds to each command: `NVMe` over Ethernet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FabricModel {
     /// Time that a command and its answer are on their way, both directions together. Commands do not wait for each other there.

@@ -8,8 +8,8 @@
 //! before its record is a log whose every write is one.
 //!
 //! Left out: a journal that is full, barriers that are off, a journal on a device of its own.
-//! Source: Linux 6.1, fs/jbd2/commit.c (`jbd2_journal_commit_transaction`, `journal_submit_commit_record` with `REQ_PREFLUSH` and
-//! `REQ_FUA`), fs/xfs/xfs_log.c (`xlog_write_iclog`), fs/btrfs/disk-io.c (`write_all_supers`), block/blk-flush.c.
+//! Source: Linux 6.1, `fs/jbd2/commit.c` (`jbd2_journal_commit_transaction`, `journal_submit_commit_record` with `REQ_PREFLUSH` and
+//! `REQ_FUA`), `fs/xfs/xfs_log.c` (`xlog_write_iclog`), `fs/btrfs/disk-io.c` (`write_all_supers`), `block/blk-flush.c`.
 
 use super::world::{FileWorld, Whose};
 use raidlab_controller::HostOp;

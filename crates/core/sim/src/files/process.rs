@@ -153,11 +153,11 @@ impl<P: Program> FileWorld<'_, P> {
         }
         Some(match call {
             FileCall::Read { file, bytes } | FileCall::ReadAt { file, bytes, .. } if is_direct => {
-                let Some(moved) = self.move_directly(now, process, (file, bytes, false)) else { return None };
+                let moved = self.move_directly(now, process, (file, bytes, false))?;
                 host.per_call + self.filesystem_of(file).checksum_time(moved)
             }
             FileCall::Write { file, bytes } | FileCall::WriteAt { file, bytes, .. } if is_direct => {
-                let Some(moved) = self.move_directly(now, process, (file, bytes, true)) else { return None };
+                let moved = self.move_directly(now, process, (file, bytes, true))?;
                 host.per_call + self.filesystem_of(file).checksum_time(moved)
             }
             FileCall::Open { file, create } => {
@@ -180,7 +180,7 @@ impl<P: Program> FileWorld<'_, P> {
             FileCall::Read { file, bytes }
             | FileCall::ReadAt { file, bytes, .. }
             | FileCall::GetChars { file, bytes } => {
-                let Some(moved) = self.read(now, process, file, bytes) else { return None };
+                let moved = self.read(now, process, file, bytes)?;
                 let is_chars = matches!(call, FileCall::GetChars { .. });
                 if is_chars {
                     host.getc.time_for(ByteCount(moved))
