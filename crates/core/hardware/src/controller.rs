@@ -11,8 +11,9 @@
 //! Where an enclosure has two of them, [`DualModel`] says what is between the two.
 
 use crate::catalog::{CatalogError, FigureSource, Section};
-use crate::host::HostModel;
-use crate::link::LinkModel;
+use crate::enclosure::EnclosureModel;
+use crate::host::{HostModel, SocketsModel};
+use crate::link::{FabricModel, LinkModel};
 use crate::md::MdModel;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
@@ -161,6 +162,8 @@ pub struct ControllerModel {
     pub member_link: LinkModel,
     /// Towards the members, where writing is another matter than reading.
     pub member_link_out: Option<LinkModel>,
+    /// What the way to the members adds if it is a network.
+    pub fabric: Option<FabricModel>,
     /// Transfers to members that run at once, each on its part of the member link: 1 where all lanes are one path.
     pub member_lanes: u32,
     /// What its driver takes of the host's processor for each page, where that is known.
@@ -200,6 +203,8 @@ pub struct ControllerModel {
     pub member_write_cache: bool,
     /// What is between it and a second one, where the enclosure has place for two.
     pub dual: Option<DualModel>,
+    /// The host that runs it, where it is software on a host with sockets: its name, and those.
+    pub host: Option<(String, SocketsModel)>,
     /// Linux md's own settings and costs, where it is that on a host of today.
     pub md: Option<MdModel>,
     /// Every figure with its source.
@@ -224,22 +229,41 @@ impl ControllerModel {
         cost.of(op, bytes)
     }
 
-    /// The same as software on `host`: its members are on the host's bus. A controller with hardware of its own stays as
+    /// The same as software on `host`. On a host with sockets it runs on their processors, memory and ports; drives of an
+    /// adapter keep that one's link. On others its members are on the host's bus. A controller with hardware of its own stays as
     /// it is.
     #[must_use]
     pub fn on_host(self, host: &HostModel) -> Self {
-        if self.is_software {
-            Self { member_link: host.bus_in, member_link_out: Some(host.bus_out), ..self }
+        if !self.is_software {
+            return self;
+        }
+        let Some(sockets) = host.sockets else {
+            return Self { member_link: host.bus_in, member_link_out: Some(host.bus_out), ..self };
+        };
+        let on_sockets = Self { processors: host.processors, host: Some((host.id.clone(), sockets)), ..self };
+        if on_sockets.buses.as_deref() == Some("NVMe") {
+            let (member_link, member_link_out) = (host.bus_in, Some(host.bus_out));
+            Self { member_link, member_link_out, member_lanes: sockets.drive_ports, ..on_sockets }
         } else {
-            self
+            let (member_link, out) = (on_sockets.member_link, on_sockets.member_link_for_writes());
+            Self {
+                member_link: member_link.within(host.bus_in.rate),
+                member_link_out: Some(out.within(host.bus_out.rate)),
+                ..on_sockets
+            }
         }
     }
 
-    /// The same with its members behind an enclosure's port.
+    /// The same with its members in an enclosure: its port bounds the rate, and its network, if it has one, adds latency.
     #[must_use]
-    pub fn behind(self, port: LinkModel) -> Self {
-        let out = self.member_link_out.map(|link| link.within(port.rate));
-        Self { member_link: self.member_link.within(port.rate), member_link_out: out, ..self }
+    pub fn behind(self, enclosure: &EnclosureModel) -> Self {
+        let most = enclosure.port.rate;
+        Self {
+            member_link: self.member_link.within(most),
+            member_link_out: self.member_link_out.map(|link| link.within(most)),
+            fabric: enclosure.fabric.or(self.fabric),
+            ..self
+        }
     }
 
     /// The link that a write to a member takes.
@@ -276,8 +300,9 @@ impl ControllerModel {
 }
 
 impl CommandCost {
+    /// For a command of `bytes`.
     #[inline]
-    fn of(&self, op: HostOpKind, bytes: ByteCount) -> NanoSpan {
+    pub fn of(&self, op: HostOpKind, bytes: ByteCount) -> NanoSpan {
         let per_command = match op {
             HostOpKind::Read => self.read,
             // A flush takes the path of a write without data.
@@ -286,7 +311,7 @@ impl CommandCost {
         per_command + self.per_page * bytes.0.div_ceil(PAGE_BYTES)
     }
 
-    fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+    pub(crate) fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
         let cost = Self::read_keys(&mut section)?;
         section.finish()?;
         Ok(cost)
@@ -382,12 +407,16 @@ impl ControllerModel {
         if !(1..=1024).contains(&member_lanes) {
             return Err(root.bad_value("member_lanes", "from 1 to 1024"));
         }
+        let processors = root.figure("processors")?;
+        let host_link = LinkModel::read(root.section("host_link")?)?;
+        let (member_link, fabric) = LinkModel::read_to_drives(root.section("member_link")?)?;
         let model = Self {
             id: id.into(),
             name: root.text("name")?,
-            processors: root.figure("processors")?,
-            host_link: LinkModel::read(root.section("host_link")?)?,
-            member_link: LinkModel::read(root.section("member_link")?)?,
+            processors,
+            host_link,
+            member_link,
+            fabric,
             member_link_out: root.optional_section("member_link_out")?.map(LinkModel::read).transpose()?,
             member_lanes,
             host_driver: root.optional_section("host_driver")?.map(DriverCost::read).transpose()?,
@@ -409,6 +438,7 @@ impl ControllerModel {
             member_write_cache: root.flag("member_write_cache")?,
             dual: root.optional_section("dual")?.map(DualModel::read).transpose()?,
             year: root.optional_figure("year")?,
+            host: None,
             md: root.optional_section("md")?.map(MdModel::read).transpose()?,
             sources: root.figures(),
         };

@@ -2,7 +2,7 @@
 
 use crate::catalog::{CatalogError, FigureSource, Section};
 use crate::drive::FormFactor;
-use crate::link::LinkModel;
+use crate::link::{FabricModel, LinkModel};
 
 /// A shelf of drives.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,8 @@ pub struct EnclosureModel {
     pub form_factor: FormFactor,
     /// The way from the controller to all of its drives; a controller's own link to its members may be slower.
     pub port: LinkModel,
+    /// What that way adds if it is a network.
+    pub fabric: Option<FabricModel>,
     /// What its places are made for, `SAS`, where the entry says so.
     pub bus: Option<String>,
     /// Power of the shelf without drives in watts, where a source is known.
@@ -30,12 +32,14 @@ pub struct EnclosureModel {
 impl EnclosureModel {
     /// Reads the rest of an enclosure's file.
     pub(crate) fn read(mut root: Section<'_>, id: &str) -> Result<Self, CatalogError> {
+        let (port, fabric) = LinkModel::read_to_drives(root.section("port")?)?;
         let model = Self {
             id: id.into(),
             name: root.text("name")?,
             slots: root.figure("slots")?,
             form_factor: FormFactor::read(&mut root)?,
-            port: LinkModel::read(root.section("port")?)?,
+            port,
+            fabric,
             bus: root.optional_text("bus")?,
             power_watts: root.optional_figure("power_watts")?,
             year: root.optional_figure("year")?,

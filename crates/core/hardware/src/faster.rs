@@ -70,6 +70,8 @@ pub enum ControllerPart {
     ParityEngine,
     /// The link to the members.
     MemberLink,
+    /// The memory of the host that it is software on.
+    Memory,
     /// The threads that change stripes, in Linux md: raid5d and its workers.
     StripeThreads,
 }
@@ -123,9 +125,16 @@ impl ControllerModel {
             ControllerPart::MemberLink => {
                 model.member_link = by.link(model.member_link);
                 model.member_link_out = model.member_link_out.map(|link| by.link(link));
+                if let Some(fabric) = &mut model.fabric {
+                    fabric.latency = by.span(fabric.latency);
+                }
             }
             ControllerPart::ParityEngine if self.parity_by == ParityWorker::Processors => return None,
             ControllerPart::ParityEngine => model.parity = by.memory(model.parity),
+            ControllerPart::Memory => {
+                let (_, sockets) = model.host.as_mut()?;
+                sockets.memory_rate = by.rate(sockets.memory_rate);
+            }
             ControllerPart::StripeThreads => {
                 let costs = &mut model.md.as_mut()?.costs;
                 for span in [&mut costs.pass, &mut costs.pass_batched, &mut costs.pass_read, &mut costs.io] {
@@ -141,6 +150,9 @@ impl ControllerModel {
                 }
                 model.host_command = by.command(model.host_command);
                 model.member_command = by.command(model.member_command);
+                if let Some(fabric) = &mut model.fabric {
+                    fabric.initiator = by.command(fabric.initiator);
+                }
                 if let Some(way) = &mut model.cut_through {
                     way.cost = by.command(way.cost);
                 }

@@ -6,10 +6,12 @@
 //! ```
 //! Files are laid out one after the other, each in one piece but for the metadata at the start of every group.
 //!
-//! Left out: fragmentation, directories, the time that finding free space takes.
+//! One that copies on write puts what is written again elsewhere, one run of it behind the other.
+//!
+//! Left out: fragmentation by age, directories, the time that finding free space takes.
 
 use crate::catalog::{CatalogError, FigureSource, Section};
-use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
 /// What a journal promises of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,15 @@ pub enum JournalMode {
     Ordered,
     /// It holds metadata; data is written at any time.
     Writeback,
+}
+
+/// What `fsync` waits for beside the data of its file: the journal, or a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FsyncModel {
+    /// Written first, in one piece: descriptors and metadata.
+    pub journal: ByteCount,
+    /// Written behind a flush of the drives' caches, and forced past them: the record that makes the rest valid.
+    pub record: ByteCount,
 }
 
 /// A filesystem.
@@ -50,11 +61,34 @@ pub struct FilesystemModel {
     /// Blocks of the map stand in so many percent of the volume at its start, apart from all data, where they do not stand
     /// before the data that they are for.
     pub map_area_pct: Option<u32>,
+    /// What `fsync` waits for; the data alone where nothing is said of it.
+    pub fsync: Option<FsyncModel>,
+    /// Whether what is written again goes elsewhere.
+    pub copy_on_write: bool,
+    /// Rate at which a processor makes or looks at the checksums of data, if they have any.
+    pub checksum: Option<BytesPerSec>,
     /// Every figure with its source.
     pub sources: Vec<FigureSource>,
 }
 
+impl FsyncModel {
+    fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+        let fsync = Self { journal: section.figure("journal")?, record: section.figure("record")? };
+        if fsync.record.0 == 0 {
+            return Err(section.bad_value("record", "above zero"));
+        }
+        section.finish()?;
+        Ok(fsync)
+    }
+}
+
 impl FilesystemModel {
+    /// Time of a processor for the checksums of `bytes`.
+    #[inline]
+    pub fn checksum_time(&self, bytes: u64) -> NanoSpan {
+        self.checksum.map_or(NanoSpan::ZERO, |rate| rate.time_for(ByteCount(bytes)))
+    }
+
     /// Reads the rest of a filesystem's file.
     pub(crate) fn read(mut root: Section<'_>, id: &str) -> Result<Self, CatalogError> {
         let journal = match root.text("journal")?.as_str() {
@@ -76,6 +110,9 @@ impl FilesystemModel {
             journal_per_mib: root.figure("journal_per_mib")?,
             map_every: root.optional_figure("map_every")?,
             map_area_pct: root.optional_figure("map_area_pct")?,
+            fsync: root.optional_section("fsync")?.map(FsyncModel::read).transpose()?,
+            copy_on_write: root.optional_flag("copy_on_write")?,
+            checksum: root.optional_figure("checksum")?,
             sources: root.figures(),
         };
         if model.read_ahead_min.0 == 0 || model.read_ahead_max < model.read_ahead_min {

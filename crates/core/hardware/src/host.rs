@@ -7,7 +7,11 @@
 //! Figures of the processor are times or rates of one processor; a world charges them to one server for each of
 //! [`HostModel::processors`]. The kernel's figures are those that Linux names (`dirty_ratio`, `nr_requests`).
 //!
-//! Left out: programs beside the load, swap, more than one memory node.
+//! A host of today has [`SocketsModel`]: memory and ports for drives on each socket, and a link between two of them.
+//! ```text
+//!   drives 0 2 4 .. ══ [ cores │ memory ] ══ link ══ [ cores │ memory ] ══ drives 1 3 5 ..
+//! ```
+//! Left out: programs beside the load, swap, memory nodes that differ.
 //! Source of the kernel's behaviour: Linux 2.6.0, `mm/page-writeback.c`, `mm/vmscan.c`, `drivers/block/as-iosched.c`.
 
 use crate::catalog::{CatalogError, FigureSource, Section};
@@ -55,8 +59,68 @@ pub struct HostModel {
     pub bus_out: LinkModel,
     /// What its kernel does.
     pub kernel: KernelModel,
+    /// Its sockets, of a host of today.
+    pub sockets: Option<SocketsModel>,
     /// Every figure with its source.
     pub sources: Vec<FigureSource>,
+}
+
+/// The sockets of a host, all alike. Drives are spread over them in turn, and so are those who ask.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SocketsModel {
+    /// How many.
+    pub count: u32,
+    /// What the memory of one carries, in effect: bytes read and bytes written, by processors and by drives.
+    pub memory_rate: BytesPerSec,
+    /// Ports of PCI Express for drives on all of them: transfers at once, each at its part of the bus.
+    pub drive_ports: u32,
+    /// What is between two; none where there is one.
+    pub remote: Option<RemoteModel>,
+}
+
+/// What it takes to use what is at another socket.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RemoteModel {
+    /// Processor time that a command takes more if its drive is there: its queues are read and written over the link.
+    pub command: NanoSpan,
+    /// Rate of the link in each direction.
+    pub rate: BytesPerSec,
+}
+
+impl SocketsModel {
+    /// What the memory of all of them carries.
+    #[inline]
+    pub fn memory_rate_of_all(&self) -> BytesPerSec {
+        BytesPerSec(self.memory_rate.0 * f64::from(self.count))
+    }
+
+    fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+        let sockets = Self {
+            count: section.figure("count")?,
+            memory_rate: section.figure("memory_rate")?,
+            drive_ports: section.figure("drive_ports")?,
+            remote: section.optional_section("remote")?.map(RemoteModel::read).transpose()?,
+        };
+        if sockets.count == 0 {
+            return Err(section.bad_value("count", "at least 1"));
+        }
+        if !(1..=1024).contains(&sockets.drive_ports) {
+            return Err(section.bad_value("drive_ports", "from 1 to 1024"));
+        }
+        if sockets.remote.is_some() != (sockets.count > 1) {
+            return Err(section.bad_value("count", "above 1 with a table 'remote', and 1 without it"));
+        }
+        section.finish()?;
+        Ok(sockets)
+    }
+}
+
+impl RemoteModel {
+    fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+        let remote = Self { command: section.figure("command")?, rate: section.figure("rate")? };
+        section.finish()?;
+        Ok(remote)
+    }
 }
 
 /// Memory and requests as the kernel handles them.
@@ -114,10 +178,14 @@ impl HostModel {
             bus_in: LinkModel::read(root.section("bus_in")?)?,
             bus_out: LinkModel::read(root.section("bus_out")?)?,
             kernel: KernelModel::read(root.section("kernel")?)?,
+            sockets: root.optional_section("sockets")?.map(SocketsModel::read).transpose()?,
             sources: root.figures(),
         };
         if model.processors == 0 {
             return Err(root.bad_value("processors", "at least 1"));
+        }
+        if model.sockets.is_some_and(|sockets| !model.processors.is_multiple_of(sockets.count)) {
+            return Err(root.bad_value("processors", "as many on each socket"));
         }
         if model.memory.0 < model.memory_taken.0 + (1 << 20) {
             return Err(root.bad_value("memory", "at least 1 MiB more than memory_taken"));

@@ -45,14 +45,14 @@ pub use drive::{
 };
 pub use enclosure::EnclosureModel;
 pub use faster::{ControllerPart, DrivePart, FasterPct};
-pub use filesystem::{FilesystemModel, JournalMode};
+pub use filesystem::{FilesystemModel, FsyncModel, JournalMode};
 pub use hdd::{
     ActuatorsModel, AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DataSheet, EarlyDisconnect,
     Extent, FirmwareModel, HardDriveModel, Kept, MeasuredMechanics, MechanicsModel, MediaCacheModel,
     ModernParts, Overheads, PoolModel, ReadAhead, SeekAnchors, ShingleModel, TrackTable, TrackTableError,
 };
-pub use host::{HostModel, KernelModel, PAGE_BYTES};
-pub use link::{LinkModel, LinkStandard, Server};
+pub use host::{HostModel, KernelModel, PAGE_BYTES, RemoteModel, SocketsModel};
+pub use link::{FabricModel, LinkModel, LinkStandard, Server};
 pub use md::{ConsistencyPolicy, IoEngine, MdCosts, MdModel, MdSettingError, RmwLevel, md_setting_key};
 pub use network::{NetworkFlow, NetworkLoad, NetworkModel, Transport};
 pub use reliability::{FigureRange, Reliability};

@@ -6,10 +6,13 @@
 //! member_link   link = "sas-3g", lanes = 8     rate = 8 x that of the link, its time per transfer
 //! host_link     link = "pcie-2", lanes = 8, rate = 1.58 GB/s      its own rate, which 8 x 500 MB/s allow
 //! ```
+//! A link that is a network ([`FabricModel`]) adds latency, during which commands do not wait for each other, and processor time.
+//!
 //! Left out: arbitration between directions and packet-level effects, which the effective rate and the overhead of a
 //! transfer stand for.
 
 use crate::catalog::{CatalogError, FigureSource, Section};
+use crate::controller::CommandCost;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan, Nanos};
 
 /// What a link does to a transfer.
@@ -19,6 +22,36 @@ pub struct LinkModel {
     pub rate: BytesPerSec,
     /// Time that each transfer adds: arbitration, headers, turn-around.
     pub per_transfer: NanoSpan,
+}
+
+/// What a network between a host and its drives adds to each command: `NVMe` over Ethernet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FabricModel {
+    /// Time that a command and its answer are on their way, both directions together. Commands do not wait for each other there.
+    pub latency: NanoSpan,
+    /// Time of one of the initiator's processors for a command, beside what it takes with a drive that is plugged in.
+    pub initiator: CommandCost,
+}
+
+impl FabricModel {
+    /// Time from the initiator to the drive.
+    #[inline]
+    pub fn outward(&self) -> NanoSpan {
+        NanoSpan(self.latency.0 / 2)
+    }
+
+    /// Time from the drive to the initiator.
+    #[inline]
+    pub fn homeward(&self) -> NanoSpan {
+        self.latency - self.outward()
+    }
+
+    fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+        let latency = section.figure("latency")?;
+        let initiator = CommandCost::read(section.section("initiator")?)?;
+        section.finish()?;
+        Ok(Self { latency, initiator })
+    }
 }
 
 /// A kind of link, one lane of it: a port, a channel, a bus.
@@ -32,6 +65,8 @@ pub struct LinkStandard {
     pub wire: BytesPerSec,
     /// What is usual: effective rate, and time of a transfer.
     pub usual: LinkModel,
+    /// What it adds if it is a network.
+    pub fabric: Option<FabricModel>,
     /// Every figure with its source.
     pub sources: Vec<FigureSource>,
 }
@@ -44,6 +79,7 @@ impl LinkStandard {
             name: root.text("name")?,
             wire: root.figure("wire")?,
             usual: LinkModel { rate: root.figure("rate")?, per_transfer: root.figure("per_transfer")? },
+            fabric: root.optional_section("fabric")?.map(FabricModel::read).transpose()?,
             sources: root.figures(),
         };
         let rate = standard.usual.rate;
@@ -71,14 +107,31 @@ impl LinkStandard {
 }
 
 impl LinkModel {
-    /// Reads a link's table: its own figures, or those of a link of the catalogue times its lanes, or some of both.
+    /// Reads a link's table: its own figures, or those of a link of the catalogue times its lanes, or some of both. A network is
+    /// refused: what it adds would be lost here.
     pub(crate) fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
-        let link = match section.optional_link()? {
-            Some(standard) => Self::of_standard(standard, &mut section)?,
-            None => Self { rate: section.figure("rate")?, per_transfer: section.figure("per_transfer")? },
+        if let Some(LinkStandard { id, fabric: Some(_), .. }) = section.optional_link()? {
+            let problem = format!(
+                "'{}' is the network '{id}', which is modelled between processors and drives only: a controller's member_link, an                  enclosure's port",
+                section.path("link")
+            );
+            return Err(section.unsound(problem));
+        }
+        Self::read_to_drives(section).map(|(link, _)| link)
+    }
+
+    /// The same of a link between processors and drives, which may be a network.
+    pub(crate) fn read_to_drives(
+        mut section: Section<'_>,
+    ) -> Result<(Self, Option<FabricModel>), CatalogError> {
+        let (link, fabric) = match section.optional_link()? {
+            Some(standard) => (Self::of_standard(standard, &mut section)?, standard.fabric),
+            None => {
+                (Self { rate: section.figure("rate")?, per_transfer: section.figure("per_transfer")? }, None)
+            }
         };
         section.finish()?;
-        Ok(link)
+        Ok((link, fabric))
     }
 
     fn of_standard(standard: &LinkStandard, section: &mut Section<'_>) -> Result<Self, CatalogError> {

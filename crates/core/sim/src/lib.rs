@@ -28,7 +28,9 @@ pub use array::{
     SimulationLoad, SimulationOutcome, Station, Stay, StayMean, Stays, TimesOutcome, Utilisation,
     find_bottleneck, simulate, simulate_attributed, simulate_degraded, simulate_enclosure,
 };
-pub use files::{FilePlace, FilesOutcome, HostVolume, SimulatedHost, simulate_files};
+pub use files::{
+    FileAccess, FilePlace, FilesOutcome, HostVolume, SimulatedHost, simulate_file_load, simulate_files,
+};
 pub use queue::{Due, EventQueue};
 pub use streams::{NfsSpec, PlacedFile, StreamsOutcome, StreamsSpec, StreamsVolume, simulate_streams};
 pub use torture::{

@@ -3,8 +3,8 @@
 use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, Resilience};
 use raidlab_hardware::{Catalog, HostModel};
 use raidlab_sim::{
-    ControllerName, FilePlace, FilesOutcome, HostVolume, SimError, SimulatedEnclosure, SimulatedHost,
-    SimulatedVolume, simulate_files,
+    ControllerName, FileAccess, FilePlace, FilesOutcome, HostVolume, SimError, SimulatedEnclosure,
+    SimulatedHost, SimulatedVolume, simulate_files,
 };
 use raidlab_units::{BlockSize, ByteCount, NanoSpan};
 use raidlab_workload::program::{
@@ -37,6 +37,7 @@ fn host(model: HostModel, volumes: usize, level: &str, members: u16, filesystem:
         volumes: (0..volumes).map(on).collect(),
         files: Vec::new(),
         unit: ByteCount(BonnieProgram::block_bytes()),
+        access: FileAccess::Buffered,
     }
 }
 

@@ -117,7 +117,7 @@ impl Models<'_> {
     /// The controller, with its members behind the enclosure's port.
     pub fn controller_in_place(&self) -> ControllerModel {
         match self.enclosure {
-            Some(enclosure) => self.controller.clone().behind(enclosure.port),
+            Some(enclosure) => self.controller.clone().behind(enclosure),
             None => self.controller.clone(),
         }
     }

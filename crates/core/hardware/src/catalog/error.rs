@@ -18,6 +18,16 @@ pub enum CatalogError {
     /// A condition for a drive that has none.
     #[error(transparent)]
     NoCondition(#[from] NoCondition),
+    /// A controller on a host, where that would change nothing.
+    #[error("controller '{controller}' can't be put on host '{host}': {reason}")]
+    NotOnHost {
+        /// Id of the controller.
+        controller: String,
+        /// Id of the host.
+        host: String,
+        /// Why not.
+        reason: &'static str,
+    },
     /// A key that nothing asks for.
     #[error("{file}:{line}: unknown key '{key}'{}", did_you_mean(nearest.as_ref()))]
     UnknownKey {

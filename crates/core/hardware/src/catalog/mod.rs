@@ -246,6 +246,25 @@ impl Catalog {
         Ok(())
     }
 
+    /// Puts the software RAID called `id` on a host of today.
+    ///
+    /// # Errors
+    /// [`CatalogError::UnknownId`] with the nearest name, [`CatalogError::NotOnHost`] where that would change nothing.
+    pub fn put_on_host(&mut self, id: &str, host: &str) -> Result<(), CatalogError> {
+        let (controller, host) = (self.controller(id)?, self.host(host)?);
+        let refused =
+            |reason| Err(CatalogError::NotOnHost { controller: id.into(), host: host.id.clone(), reason });
+        if !controller.is_software {
+            return refused("it has processors and memory of its own");
+        }
+        if host.sockets.is_none() {
+            return refused("nothing is known of that host's sockets, so it runs programs on files only");
+        }
+        let controller = controller.clone().on_host(host);
+        self.controllers.insert(id.to_owned(), controller);
+        Ok(())
+    }
+
     /// The controller called `id`.
     ///
     /// # Errors

@@ -406,12 +406,15 @@ impl SimulatedEnclosure {
         let stripe_threads =
             self.controller.md.as_ref().map_or(1.0, |md| f64::from(1 + md.group_thread_cnt)) * heads;
         let drives: u32 = self.volumes.iter().map(|volume| u32::from(volume.config.members)).sum();
+        // A network takes time in which it is not busy.
+        let member_link = if self.controller.fabric.is_some() { 1.0 } else { busy.member_link };
         let of_controllers = [
             (Part::Drives(DrivePart::All), busy.drives_max, f64::from(drives)),
             (processors, busy.processors, of_processors),
             (Part::Controller(ControllerPart::HostLink), busy.host_link, heads),
-            (Part::Controller(ControllerPart::MemberLink), busy.member_link, lanes),
+            (Part::Controller(ControllerPart::MemberLink), member_link, lanes),
             (Part::Controller(ControllerPart::ParityEngine), busy.parity_engine, heads),
+            (Part::Controller(ControllerPart::Memory), busy.memory, heads),
             (Part::Controller(ControllerPart::StripeThreads), busy.stripe_threads, stripe_threads),
             (Part::MirrorLink, busy.mirror_link, 1.0),
             // How much room brings does not follow from how much of it is used.
@@ -499,6 +502,7 @@ impl fmt::Display for Part {
             Self::Controller(ControllerPart::Processors) => "controller processors",
             Self::Controller(ControllerPart::ParityEngine) => "parity engine",
             Self::Controller(ControllerPart::MemberLink) => "member link",
+            Self::Controller(ControllerPart::Memory) => "host memory",
             Self::Controller(ControllerPart::StripeThreads) => "stripe threads",
             Self::HostProcessors => "host processors",
             Self::MirrorLink => "mirror link",

@@ -28,9 +28,9 @@ pub(super) enum Step {
     HostAnswered { succeeded: bool },
     /// The processor has made a member command.
     MemberCommand,
-    /// A member write's data has come over the member link.
+    /// A member write's data has come over the member link; over a network, any command.
     MemberDataIn,
-    /// A member read's data has come over the member link.
+    /// A member read's data has come over the member link; over a network, any answer.
     MemberDataOut,
     /// The processor, and where it is mirrored the other controller, has done a memory task.
     MemoryDone,

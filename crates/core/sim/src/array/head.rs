@@ -11,14 +11,17 @@
 //! link, which carries one message at a time in either direction, and the other's processor, one after the other; the
 //! last two take it in line at once, and it ends no sooner than each of them has had its time after the one before.
 //!
+//! Software on a host with sockets has their memory, which all bytes pass that processors or drives read or write, and the link
+//! between two of them, which a command passes whose drive is at another socket than who asks.
+//!
 //! Left out: what the hosts' paths do to requests that come in at the wrong controller; none do.
 
 use super::attribution::{Station, Visit};
 use super::servers::{BusyServer, ServerPool};
 use super::spec::{ControllerName, SimulatedEnclosure};
 use super::stripe_threads::StripeThreads;
-use raidlab_controller::{MemoryKind, MemoryTask};
-use raidlab_hardware::{ControllerModel, LinkModel, MemoryWork, ParityWorker};
+use raidlab_controller::{MemberIo, MemoryKind, MemoryTask};
+use raidlab_hardware::{ControllerModel, LinkModel, MemoryWork, ParityWorker, RemoteModel};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 
 /// One controller's own resources.
@@ -32,6 +35,10 @@ pub(super) struct Head {
     parity: NanoSpan,
     /// Where it is Linux md.
     pub(super) stripe_threads: Option<StripeThreads>,
+    /// The memory of all sockets of the host.
+    pub(super) memory: BusyServer,
+    /// The link between sockets, towards those who ask and away from them.
+    socket_links: [BusyServer; 2],
     /// What all requests to its RAID 10 take one after the other.
     pub(super) raid10_lock: BusyServer,
 }
@@ -67,6 +74,7 @@ pub(super) struct HeadTimes {
     pub(super) host_link: NanoSpan,
     pub(super) member_link: NanoSpan,
     pub(super) stripe_threads: NanoSpan,
+    pub(super) memory: NanoSpan,
 }
 
 impl<'a> Hardware<'a> {
@@ -78,6 +86,8 @@ impl<'a> Hardware<'a> {
             parity_engine: BusyServer::default(),
             parity: NanoSpan::ZERO,
             stripe_threads: model.md.as_ref().map(StripeThreads::new),
+            memory: BusyServer::default(),
+            socket_links: [BusyServer::default(); 2],
             raid10_lock: BusyServer::default(),
         };
         let second = enclosure.second.as_ref();
@@ -117,9 +127,63 @@ impl<'a> Hardware<'a> {
             }
             head.processors.serve(now, span)
         };
+        let end = end.max(self.pass_memory(now, owner, ByteCount(task.bytes_in + task.bytes_out)));
         match task.mirrored_bytes() {
             0 => end,
             bytes => self.serve_mirror(now, end, owner, ByteCount(bytes)),
+        }
+    }
+
+    /// Reads or writes `bytes` in the host's memory, where that is modelled; returns when they have passed.
+    #[inline]
+    pub(super) fn pass_memory(&mut self, now: Nanos, owner: ControllerName, bytes: ByteCount) -> Nanos {
+        match &self.model.host {
+            None => now,
+            Some((_, sockets)) => {
+                let span = sockets.memory_rate_of_all().time_for(bytes);
+                self.heads[owner as usize].memory.serve(now, span)
+            }
+        }
+    }
+
+    /// Passes what is on the host between a drive and its memory: the memory, and the link between sockets where `is_remote`.
+    /// Returns when the last of `bytes` has.
+    #[inline]
+    pub(super) fn pass_host(
+        &mut self,
+        now: Nanos,
+        owner: ControllerName,
+        (bytes, is_write, is_remote): (ByteCount, bool, bool),
+    ) -> Nanos {
+        let end = self.pass_memory(now, owner, bytes);
+        match self.remote() {
+            Some(remote) if is_remote => {
+                let link = &mut self.heads[owner as usize].socket_links[usize::from(is_write)];
+                end.max(link.serve(now, remote.rate.time_for(bytes)))
+            }
+            _ => end,
+        }
+    }
+
+    /// What is between the host's sockets, where there are several.
+    #[inline]
+    fn remote(&self) -> Option<RemoteModel> {
+        self.model.host.as_ref().and_then(|(_, sockets)| sockets.remote)
+    }
+
+    /// Whether a member's drive is at another socket than who asks: both are spread over the sockets in turn.
+    #[inline]
+    pub(super) fn is_remote(&self, io: &MemberIo) -> bool {
+        let sockets = self.model.host.as_ref().map_or(1, |(_, sockets)| sockets.count);
+        sockets > 1 && io.id.0 % sockets != u32::from(io.member.0) % sockets
+    }
+
+    /// Processor time that a member command takes more for that.
+    #[inline]
+    pub(super) fn remote_cost(&self, io: &MemberIo) -> NanoSpan {
+        match self.remote() {
+            Some(remote) if self.is_remote(io) => remote.command,
+            _ => NanoSpan::ZERO,
         }
     }
 
@@ -172,6 +236,7 @@ impl<'a> Hardware<'a> {
             host_link: self.heads[index].host_link.busy_until_now(at),
             member_link: self.member_links[if self.member_link_shared { 0 } else { index }]
                 .busy_until_now(at),
+            memory: self.heads[index].memory.busy_until_now(at),
             stripe_threads: match &self.heads[index].stripe_threads {
                 Some(threads) => threads.busy_until_now(at),
                 None => NanoSpan::ZERO,

@@ -7,13 +7,13 @@ use std::collections::VecDeque;
 
 /// A request of a host.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct HostIo {
+pub(crate) struct HostIo {
     /// Its slot, which serves as its tag.
-    pub(super) slot: u32,
-    pub(super) op: HostOp,
+    pub(crate) slot: u32,
+    pub(crate) op: HostOp,
     /// Whole blocks, both.
-    pub(super) offset_bytes: u64,
-    pub(super) bytes: u32,
+    pub(crate) offset_bytes: u64,
+    pub(crate) bytes: u32,
 }
 
 impl HostIo {

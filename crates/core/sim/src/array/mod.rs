@@ -45,6 +45,7 @@ pub use bottleneck::{
     find_bottleneck,
 };
 pub use live::{LiveAnswer, LiveArray};
+pub(crate) use load::HostIo;
 pub(crate) use port::ArrayPort;
 pub use spec::{
     ControllerFailure, ControllerName, FailoverOutcome, LoadRegion, RebuildProgress, SecondController,

@@ -55,8 +55,13 @@ impl<'a> ArrayPort<'a> {
 
     /// Sends a request; its slot is free to be used again when it is answered.
     pub(crate) fn handle_request(&mut self, now: Nanos, volume: u16, io: DriverIo) {
+        self.handle_host_io(now, volume, io.into());
+    }
+
+    /// The same of a request that is no workload's: a write that is forced to the media.
+    pub(crate) fn handle_host_io(&mut self, now: Nanos, volume: u16, io: HostIo) {
         self.shared.queue.advance_to(now);
-        self.issue(now, volume, io.into());
+        self.issue(now, volume, io);
     }
 
     /// The same of any kind of request, once the clock stands at `now`.

@@ -14,7 +14,7 @@ use raidlab_controller::{Action, Area, BufferSpace, HostCompletion, HostOp, Host
 use raidlab_controller::{
     MemberError, MemberIo, MemberIoId, MemberOp, MemoryTask, MemoryTaskId, Segment, TimerId, WritePolicy,
 };
-use raidlab_hardware::{HostOpKind, MemberPath, PAGE_BYTES};
+use raidlab_hardware::{FabricModel, HostOpKind, MemberPath, PAGE_BYTES};
 use raidlab_units::{ByteCount, Lba, MemberIndex, NanoSpan, Nanos};
 use raidlab_workload::DriverStep;
 use std::cmp::Ordering;
@@ -283,7 +283,10 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
             _ => None,
         };
         let end = match visit {
-            Some(visit) => visit.end,
+            Some(visit) => {
+                let bytes = ByteCount(task.bytes_in + task.bytes_out);
+                visit.end.max(shared.hardware.pass_memory(now, self.owner, bytes))
+            }
             None => shared.hardware.serve_memory(now, self.owner, &task),
         };
         if end == now {
@@ -292,7 +295,7 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
             if let Some(times) = self.times.get() {
                 let none = |end| Visit { station: Station::MirrorLink, now: end, span: NanoSpan::ZERO, end };
                 let visits = match visit {
-                    Some(visit) => [visit, none(end)],
+                    Some(visit) => [Visit { end, ..visit }, none(end)],
                     None => shared.hardware.memory_visits(now, end, &task),
                 };
                 times.compute(task.id, visits);
@@ -309,17 +312,14 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
     #[inline(never)]
     fn command_member(&mut self, shared: &mut Shared<'_>, now: Nanos, io: MemberIo) {
         self.member_ios.insert(io, self.block_size);
-        let kind = match io.op {
-            MemberOp::Read => HostOpKind::Read,
-            MemberOp::Write { .. } => HostOpKind::Write,
-            MemberOp::Flush | MemberOp::Discard => HostOpKind::Flush,
-        };
+        let kind = kind_of(io.op);
         let bytes = self.member_ios.bytes(io.id);
         let visit = if let Some(visit) = self.serve_by_stripe_threads(shared, now, &io) {
             return self.plug_in(shared, &io, visit);
         } else {
             let path = self.path_of(shared, &io);
-            let span = shared.hardware.model.member_command_cost(path, kind, bytes);
+            let span = shared.hardware.model.member_command_cost(path, kind, bytes)
+                + shared.hardware.remote_cost(&io);
             let end = shared.hardware.head(self.owner).processors.serve(now, span);
             Visit { station: Station::Processors, now, span, end }
         };
@@ -357,8 +357,14 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
         };
         let (model, bytes) = (shared.hardware.model, self.block_size.bytes_of(io.blocks));
         let md = model.md.as_ref()?;
+        let (remote, is_copied) =
+            (shared.hardware.remote_cost(io), stripe_io == StripeIo::WriteData && !md.skip_copy);
         let threads = shared.hardware.head(self.owner).stripe_threads.as_mut()?;
-        Some(threads.serve_io(now, (model, md), (stripe_io, bytes)))
+        let visit = threads.serve_io(now, (model, md), (stripe_io, bytes, remote));
+        // A copy reads and writes each byte.
+        let copied = if is_copied { bytes + bytes } else { ByteCount::ZERO };
+        let end = visit.end.max(shared.hardware.pass_memory(now, self.owner, copied));
+        Some(Visit { end, ..visit })
     }
 
     /// The way of a member command through the firmware. What is cut through is a host command that one command to a member
@@ -417,6 +423,10 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
             if let Some(times) = self.times.get() {
                 self.member_ios.merged(id).for_each(|id| times.admit(id, now));
             }
+            if let Some(fabric) = shared.hardware.model.fabric {
+                self.send_over(fabric, shared, now, id);
+                continue;
+            }
             let io = self.member_ios.get(id);
             if !matches!(io.op, MemberOp::Write { .. }) {
                 self.start_drive(shared, now, id);
@@ -425,15 +435,52 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
             let bytes = self.member_ios.bytes(id);
             let span = shared.hardware.model.member_write_time(bytes);
             let end = shared.hardware.member_link(self.owner).serve(now, span);
-            if let Some(times) = self.times.get() {
-                let visit = Visit { station: Station::MemberLink, now, span, end };
-                self.member_ios.merged(id).for_each(|id| times.transfer(id, visit));
-            }
+            let end = end.max(self.pass_host(shared, now, id));
+            self.follow_transfer(id, Visit { station: Station::MemberLink, now, span, end });
             if end == now {
                 self.start_drive(shared, now, id);
             } else {
                 shared.queue.push(end, self.event(Step::MemberDataIn, id.0));
             }
+        }
+    }
+
+    /// Sends a command to a drive behind a network: the initiator's processor makes it, a write's data pass the link, and it
+    /// is on its way for a while that nobody else waits for.
+    #[cold]
+    fn send_over(&mut self, fabric: FabricModel, shared: &mut Shared<'_>, now: Nanos, id: MemberIoId) {
+        let (kind, bytes) = (kind_of(self.member_ios.get(id).op), self.member_ios.bytes(id));
+        let span = fabric.initiator.of(kind, bytes);
+        let made = shared.hardware.head(self.owner).processors.serve(now, span);
+        self.follow_transfer(id, Visit { station: Station::Processors, now, span, end: made });
+        let (span, passed) = if kind == HostOpKind::Write {
+            let span = shared.hardware.model.member_write_time(bytes);
+            let passed = shared.hardware.member_link(self.owner).serve_when_ready(now, made, span);
+            (span, passed.max(self.pass_host(shared, now, id)))
+        } else {
+            (NanoSpan::ZERO, made)
+        };
+        let (span, end) = (span + fabric.outward(), passed + fabric.outward());
+        self.follow_transfer(id, Visit { station: Station::MemberLink, now: made, span, end });
+        shared.queue.push(end, self.event(Step::MemberDataIn, id.0));
+    }
+
+    /// A command's data pass the host on their way between a drive and its memory; returns when they have.
+    #[inline]
+    fn pass_host(&self, shared: &mut Shared<'_>, now: Nanos, id: MemberIoId) -> Nanos {
+        if shared.hardware.model.host.is_none() {
+            return now;
+        }
+        let io = self.member_ios.get(id);
+        let data = (self.member_ios.bytes(id), io.op != MemberOp::Read, shared.hardware.is_remote(io));
+        shared.hardware.pass_host(now, self.owner, data)
+    }
+
+    /// Notes where the time of a command goes on its way, if that is asked.
+    #[inline]
+    fn follow_transfer(&mut self, id: MemberIoId, visit: Visit) {
+        if let Some(times) = self.times.get() {
+            self.member_ios.merged(id).for_each(|id| times.transfer(id, visit));
         }
     }
 
@@ -475,16 +522,20 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
     #[inline]
     fn finish_member(&mut self, shared: &mut Shared<'_>, now: Nanos, id: MemberIoId) {
         let io = self.member_ios.get(id);
-        if io.op != MemberOp::Read {
+        let fabric = shared.hardware.model.fabric;
+        if io.op != MemberOp::Read && fabric.is_none() {
             return self.end_member_io(now, id);
         }
-        let bytes = self.member_ios.bytes(id);
-        let span = shared.hardware.model.member_read_time(bytes);
-        let end = shared.hardware.member_link(self.owner).serve(now, span);
-        if let Some(times) = self.times.get() {
-            let visit = Visit { station: Station::MemberLink, now, span, end };
-            self.member_ios.merged(id).for_each(|id| times.transfer(id, visit));
+        let (mut span, mut end) = (NanoSpan::ZERO, now);
+        if io.op == MemberOp::Read {
+            span = shared.hardware.model.member_read_time(self.member_ios.bytes(id));
+            end = shared.hardware.member_link(self.owner).serve(now, span);
+            end = end.max(self.pass_host(shared, now, id));
         }
+        if let Some(fabric) = fabric {
+            (span, end) = (span + fabric.homeward(), end + fabric.homeward());
+        }
+        self.follow_transfer(id, Visit { station: Station::MemberLink, now, span, end });
         if end == now {
             self.end_member_io(now, id);
         } else {
@@ -506,5 +557,14 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
             }
             self.controller.handle_member_completion(now, id, result);
         }
+    }
+}
+
+/// What a member command is to whoever makes it.
+const fn kind_of(op: MemberOp) -> HostOpKind {
+    match op {
+        MemberOp::Read => HostOpKind::Read,
+        MemberOp::Write { .. } => HostOpKind::Write,
+        MemberOp::Flush | MemberOp::Discard => HostOpKind::Flush,
     }
 }

@@ -315,6 +315,14 @@ pub enum SimError {
         /// Room for data.
         volume: ByteCount,
     },
+    /// A request on a file shares a page with the next.
+    #[error("requests of {bytes} bytes are no whole pages: on a file, make them multiples of {unit}")]
+    PartOfUnit {
+        /// Length of the request.
+        bytes: u32,
+        /// What the page cache keeps as one.
+        unit: ByteCount,
+    },
     /// The page cache can't be kept in such units.
     #[error("a page cache can't be kept in units of {unit}: use a multiple of 4 KiB")]
     CacheUnit {

@@ -9,7 +9,7 @@
 //! plug (`plug.rs`): over members that rotate workers put it into one list by address (`defer_issue_bios`, `dispatch_defer_bios`),
 //! and whoever ends its work or finds the list full sends it.
 //!
-//! Left out: memory that is too slow for all of them, the workers' wake-ups, and groups by memory node.
+//! Left out: the workers' wake-ups, and groups by memory node.
 //! Source: Linux 6.1 drivers/md/raid5.c, `raid5d`, `raid5_do_work`, `handle_active_stripes`.
 
 use super::attribution::{Station, Visit};
@@ -47,16 +47,16 @@ impl StripeThreads {
         Self { threads: ServerPool::new(1 + md.group_thread_cnt) }
     }
 
-    /// Makes a member command of `bytes`; returns when it is on its way.
+    /// Makes a member command of `bytes`, which takes `remote` more where the drive is at another socket; returns when it is on its way.
     #[inline]
     pub(super) fn serve_io(
         &mut self,
         now: Nanos,
         (model, md): (&ControllerModel, &MdModel),
-        (io, bytes): (StripeIo, ByteCount),
+        (io, bytes, remote): (StripeIo, ByteCount, NanoSpan),
     ) -> Visit {
         let pages = bytes.0.div_ceil(PAGE_BYTES);
-        let send = md.costs.io * pages;
+        let send = md.costs.io * pages + remote;
         let make = match io {
             StripeIo::Read => md.costs.pass_read * pages,
             StripeIo::WriteData if !md.skip_copy => model.memory_cost(MemoryWork::Copy, bytes, bytes),

@@ -20,6 +20,8 @@ pub struct Utilisation {
     pub member_link: f64,
     /// The link between two controllers.
     pub mirror_link: f64,
+    /// The memory of the host that software runs on.
+    pub memory: f64,
     /// The threads that change stripes, in Linux md, mean over them; of those that only one may send for, that one.
     pub stripe_threads: f64,
 }
@@ -37,6 +39,8 @@ pub struct ControllerUtilisation {
     pub host_link: f64,
     /// Its link to the members; of both together, where they share one.
     pub member_link: f64,
+    /// The memory of its host.
+    pub memory: f64,
     /// Its threads that change stripes.
     pub stripe_threads: f64,
 }

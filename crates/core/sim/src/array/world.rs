@@ -249,6 +249,7 @@ impl<'a, const FOLLOWED: bool> World<'a, FOLLOWED> {
                 parity_engine: self.share(from.parity_engine, to.parity_engine),
                 host_link: self.share(from.host_link, to.host_link),
                 member_link: self.share(from.member_link, to.member_link),
+                memory: self.share(from.memory, to.memory),
                 stripe_threads: self.share(from.stripe_threads, to.stripe_threads),
             };
         heads.map(controller).collect()
@@ -268,6 +269,7 @@ impl<'a, const FOLLOWED: bool> World<'a, FOLLOWED> {
             host_link: most(|it| it.host_link),
             member_link: most(|it| it.member_link),
             mirror_link: self.share(start.hardware.mirror_link, end.hardware.mirror_link),
+            memory: most(|it| it.memory),
             stripe_threads: most(|it| it.stripe_threads),
         }
     }

@@ -111,6 +111,8 @@ impl List {
 struct Zone {
     lists: [List; 2],
     free: Vec<u32>,
+    /// Units that have never held anything, which take no memory of ours.
+    fresh: u32,
     /// Units to be moved from the active to the inactive list.
     demote: f64,
 }
@@ -142,6 +144,10 @@ pub(super) struct Inode {
     pub(super) maps_written: u64,
     /// Who writes to it, or writes it out: one at a time.
     pub(super) writers: Server,
+    /// Whether the journal has to tell something of it that a commit has not taken in.
+    pub(super) is_news: bool,
+    /// Where its units are that were written again on a filesystem that copies on write: by number, among the volume's data.
+    moved: Vec<u32>,
     is_alive: bool,
 }
 
@@ -168,15 +174,10 @@ pub(super) struct PageCache {
 impl PageCache {
     /// A cache of `high` and `low` units, of so many pages each.
     pub(super) fn new(low: u32, high: u32, pages_per_unit: u32) -> Self {
-        let zone = |from: u32, to: u32| Zone {
-            lists: [List::EMPTY; 2],
-            free: (from..to).rev().collect(),
-            demote: 0.0,
-        };
-        let units = (0..low + high).map(|index| Unit::free(u8::from(index >= low))).collect();
+        let zone = |fresh| Zone { lists: [List::EMPTY; 2], free: Vec::new(), fresh, demote: 0.0 };
         Self {
-            units,
-            zones: [zone(0, low), zone(low, low + high)],
+            units: Vec::new(),
+            zones: [zone(low), zone(high)],
             inodes: Vec::new(),
             batch: (BATCH_PAGES / pages_per_unit).max(1),
             dirty: 0,
@@ -199,6 +200,8 @@ impl PageCache {
             bytes,
             maps_written: 0,
             writers: Server::default(),
+            is_news: false,
+            moved: Vec::new(),
             is_alive: true,
         });
         InodeId(self.inodes.len() as u32 - 1)
@@ -254,11 +257,20 @@ impl PageCache {
     }
 
     fn take_free(&mut self, outgoing: &mut Vec<Run>) -> Option<u32> {
-        let pop = |zones: &mut [Zone; 2]| zones[1].free.pop().or_else(|| zones[0].free.pop());
-        pop(&mut self.zones).or_else(|| {
+        self.pop_free(1).or_else(|| self.pop_free(0)).or_else(|| {
             self.reclaim(0, outgoing);
             self.reclaim(1, outgoing);
-            pop(&mut self.zones)
+            self.pop_free(1).or_else(|| self.pop_free(0))
+        })
+    }
+
+    /// A unit of a zone that holds nothing.
+    fn pop_free(&mut self, zone: u8) -> Option<u32> {
+        let Zone { free, fresh, .. } = &mut self.zones[usize::from(zone)];
+        free.pop().or_else(|| {
+            *fresh = fresh.checked_sub(1)?;
+            self.units.push(Unit::free(zone));
+            Some(self.units.len() as u32 - 1)
         })
     }
 
@@ -459,6 +471,30 @@ impl PageCache {
 }
 
 impl Inode {
+    /// Moves units from `first` on to those from `to` on.
+    pub(super) fn move_units(&mut self, first: u32, units: u32, to: u32) {
+        let end = (first + units) as usize;
+        if self.moved.len() < end {
+            self.moved.resize(end, NONE);
+        }
+        for (at, place) in self.moved[first as usize..end].iter_mut().zip(to..) {
+            *at = place;
+        }
+    }
+
+    /// Position of a unit of `unit` bytes among the volume's data, and how many of up to `most` stand there in one piece.
+    pub(super) fn position_of(&self, index: u32, most: u32, unit: u64) -> (u64, u32) {
+        let moved = |index: u32| self.moved.get(index as usize).copied().unwrap_or(NONE);
+        let first = moved(index);
+        let follows = |next: &u32| match first {
+            NONE => moved(index + next) == NONE,
+            first => moved(index + next) == first + next,
+        };
+        let position =
+            if first == NONE { self.base + u64::from(index) * unit } else { u64::from(first) * unit };
+        (position, 1 + (1..most).take_while(follows).count() as u32)
+    }
+
     fn bit(&self, index: u32) -> bool {
         self.dirty_bits.get(index as usize / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
     }

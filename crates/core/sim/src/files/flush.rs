@@ -11,7 +11,7 @@ use super::cache::{InodeId, Run};
 use super::elevator::Request;
 use super::world::FileWorld;
 use raidlab_hardware::{JournalMode, PAGE_BYTES};
-use raidlab_units::Nanos;
+use raidlab_units::{NanoSpan, Nanos};
 use raidlab_workload::program::Program;
 
 impl<P: Program> FileWorld<'_, P> {
@@ -54,6 +54,10 @@ impl<P: Program> FileWorld<'_, P> {
         let span = (self.spec.host.page_out + driver.page_out) * pages;
         self.take_cpu(now, span);
         self.cache.inode_mut(run.inode).writers.serve(now, span);
+        let checksums = self.volumes[usize::from(volume)].filesystem.checksum_time(pages * PAGE_BYTES);
+        if checksums > NanoSpan::ZERO {
+            self.take_cpu(now, checksums);
+        }
         self.enqueue(now, run, true);
         self.write_maps(now, run);
     }
@@ -116,6 +120,9 @@ impl<P: Program> FileWorld<'_, P> {
     pub(super) fn commit(&mut self, now: Nanos, volume: u16) {
         let this = &mut self.volumes[usize::from(volume)];
         let filesystem = this.filesystem;
+        if this.new_bytes > 0 && filesystem.fsync.is_some() {
+            return self.want_commit(now, volume, None);
+        }
         let new = core::mem::take(&mut this.new_bytes);
         if new == 0 {
             return;

@@ -11,15 +11,23 @@
 //! - **Volumes** have a queue each, in which reads and writes go by turns, and below it the same array controllers over the
 //!   same drives as everywhere; software RAID is a controller without a cache.
 //!
+//! - **`fsync`** waits for the data, and for a commit of the journal: its blocks, a flush, a record that is forced (`commit.rs`).
+//!   Those who come while one is under way share the next.
+//! - **Direct** reads and writes go past cache and elevator; a workload's driver is a program like others (`driven.rs`).
+//!
 //! Lengths only: no byte is moved. Events of equal time are done in this order: the host's, then those of the arrays, in
-//! their order. Left out: swap, memory that programs take, direct and mapped access, directories.
+//! their order. Left out: swap, memory that programs take, mapped access, directories.
 //! Source of what a kernel does: Linux 2.6.0, `mm/` and `drivers/block/as-iosched.c`.
 
 mod cache;
+mod commit;
+mod direct;
+mod driven;
 mod elevator;
 mod flush;
 mod process;
 mod spec;
 mod world;
 
-pub use spec::{FilePlace, FilesOutcome, HostVolume, SimulatedHost, simulate_files};
+pub use driven::simulate_file_load;
+pub use spec::{FileAccess, FilePlace, FilesOutcome, HostVolume, SimulatedHost, simulate_files};

@@ -6,17 +6,19 @@
 //! - A read of what is not in memory asks for a window of the file and waits for its own part. Windows begin with the
 //!   filesystem's least and double while the file is read in sequence; elsewhere just the call's own units are read.
 //! - Where read-ahead overlaps, the next window is asked for on entering the last; where it does not, on its first miss.
+//! - A direct read or write sends its requests and waits for them.
 //! - A write makes units dirty. Whoever made too many dirty waits before the call returns.
 
 use super::cache::{Allocated, InodeId, Run};
+use super::spec::FileAccess;
 use super::world::{FileWorld, HostEvent};
-use raidlab_hardware::{JournalMode, PAGE_BYTES};
+use raidlab_hardware::PAGE_BYTES;
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use raidlab_workload::program::{FileCall, FileId, ProcessTime, Program, ProgramStep};
 
 /// What a process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Blocked {
+pub(super) enum Blocked {
     /// Nothing, or a processor.
     Not,
     /// This unit.
@@ -27,6 +29,8 @@ enum Blocked {
     Limit,
     /// All of this file on its volume.
     Sync(InodeId),
+    /// Requests of its own, or a commit.
+    Own,
     /// Another process of the program.
     Program,
     /// Nothing ever again.
@@ -35,8 +39,8 @@ enum Blocked {
 
 /// A file as a process has it open.
 #[derive(Clone, Copy, Debug, Default)]
-struct Open {
-    position: u64,
+pub(super) struct Open {
+    pub(super) position: u64,
     /// Unit at which a read goes on in sequence.
     next: u32,
     /// The latest window.
@@ -48,13 +52,16 @@ struct Open {
 #[derive(Clone, Debug)]
 pub(super) struct Process {
     call: Option<FileCall>,
-    blocked: Blocked,
+    pub(super) blocked: Blocked,
     cpu: NanoSpan,
     /// Processor time that the call has cost beside what it is charged at its end.
     extra: NanoSpan,
     /// Bytes that the call moves.
-    bytes: u64,
-    open: Vec<Open>,
+    pub(super) bytes: u64,
+    /// What has to end before the call goes on, and whether it has.
+    pub(super) own_left: u32,
+    pub(super) own_ended: bool,
+    pub(super) open: Vec<Open>,
 }
 
 impl Process {
@@ -65,6 +72,8 @@ impl Process {
             cpu: NanoSpan::ZERO,
             extra: NanoSpan::ZERO,
             bytes: 0,
+            own_left: 0,
+            own_ended: false,
             open: vec![Open::default(); files],
         }
     }
@@ -81,9 +90,12 @@ impl<P: Program> FileWorld<'_, P> {
                 }
             }
             if !has_moved {
-                return;
+                break;
             }
         }
+        // Nobody who could be asked has anything to do now.
+        let at = self.program.wake_at().filter(|at| *at > now);
+        self.queue.set_deadline(self.volumes.len() as u32, at);
     }
 
     /// Begins the next call of a process. Returns whether it did anything but wait.
@@ -94,6 +106,7 @@ impl<P: Program> FileWorld<'_, P> {
             ProgramStep::Call(call) => {
                 (this.call, this.blocked, this.extra, this.bytes) =
                     (Some(call), Blocked::Not, NanoSpan::ZERO, 0);
+                (this.own_left, this.own_ended) = (0, false);
                 self.calls += 1;
                 self.proceed(now, process);
                 true
@@ -112,10 +125,41 @@ impl<P: Program> FileWorld<'_, P> {
     }
 
     /// Goes on with the call of a process that waits for nothing.
-    fn proceed(&mut self, now: Nanos, process: u32) {
+    pub(super) fn proceed(&mut self, now: Nanos, process: u32) {
         let call = self.processes[process as usize].call.expect("it has a call");
+        let Some(span) = self.carry_out(now, process, call) else { return };
+        let this = &mut self.processes[process as usize];
+        let span = span + this.extra;
+        this.cpu += span;
+        let mut end = self.take_cpu(now, span);
+        let is_buffered = self.spec.access == FileAccess::Buffered && call.moves_data();
+        if is_buffered {
+            let bytes = self.processes[process as usize].bytes;
+            end = end.max(self.pass_memory(now, bytes));
+        }
+        if is_buffered && let Some(file) = written_by(call) {
+            let inode = self.inodes[file.0 as usize];
+            end = end.max(self.cache.inode_mut(inode).writers.serve(now, span));
+        }
+        self.queue.push(end, HostEvent::CallDone(process));
+    }
+
+    /// Does what a call does. Returns the processor time that it takes; none if the process has to wait, or sleeps.
+    fn carry_out(&mut self, now: Nanos, process: u32, call: FileCall) -> Option<NanoSpan> {
         let host = &self.spec.host;
-        let span = match call {
+        let is_direct = self.spec.access == FileAccess::Direct;
+        if let FileCall::ReadAt { file, offset, .. } | FileCall::WriteAt { file, offset, .. } = call {
+            self.processes[process as usize].open[file.0 as usize].position = offset;
+        }
+        Some(match call {
+            FileCall::Read { file, bytes } | FileCall::ReadAt { file, bytes, .. } if is_direct => {
+                let moved = self.move_directly(now, process, (file, bytes, false))?;
+                host.per_call + self.filesystem_of(file).checksum_time(moved)
+            }
+            FileCall::Write { file, bytes } | FileCall::WriteAt { file, bytes, .. } if is_direct => {
+                let moved = self.move_directly(now, process, (file, bytes, true))?;
+                host.per_call + self.filesystem_of(file).checksum_time(moved)
+            }
             FileCall::Open { file, create } => {
                 self.open(process, file, create);
                 host.per_call
@@ -129,9 +173,14 @@ impl<P: Program> FileWorld<'_, P> {
                 self.processes[process as usize].open[file.0 as usize].position = offset;
                 host.per_call
             }
-            FileCall::Sleep { span } => return self.queue.push(now + span, HostEvent::CallDone(process)),
-            FileCall::Read { file, bytes } | FileCall::GetChars { file, bytes } => {
-                let Some(moved) = self.read(now, process, file, bytes) else { return };
+            FileCall::Sleep { span } => {
+                self.queue.push(now + span, HostEvent::CallDone(process));
+                return None;
+            }
+            FileCall::Read { file, bytes }
+            | FileCall::ReadAt { file, bytes, .. }
+            | FileCall::GetChars { file, bytes } => {
+                let moved = self.read(now, process, file, bytes)?;
                 let is_chars = matches!(call, FileCall::GetChars { .. });
                 if is_chars {
                     host.getc.time_for(ByteCount(moved))
@@ -139,9 +188,11 @@ impl<P: Program> FileWorld<'_, P> {
                     host.per_call + host.read_copy.time_for(ByteCount(moved))
                 }
             }
-            FileCall::Write { file, bytes } | FileCall::PutChars { file, bytes } => {
+            FileCall::Write { file, bytes }
+            | FileCall::WriteAt { file, bytes, .. }
+            | FileCall::PutChars { file, bytes } => {
                 if !self.write(now, process, file, bytes) {
-                    return;
+                    return None;
                 }
                 let copy = host.write_copy.time_for(ByteCount(bytes));
                 if matches!(call, FileCall::PutChars { .. }) {
@@ -152,31 +203,18 @@ impl<P: Program> FileWorld<'_, P> {
                 }
             }
             FileCall::Sync { file } => {
-                let inode = self.inodes[file.0 as usize];
-                self.flush_file(now, inode);
-                if self.cache.inode(inode).unwritten > 0 {
-                    self.processes[process as usize].blocked = Blocked::Sync(inode);
-                    return;
+                if self.synchronises(now, process, file) {
+                    return None;
                 }
                 host.per_call
             }
-        };
-        let this = &mut self.processes[process as usize];
-        let span = span + this.extra;
-        this.cpu += span;
-        let mut end = self.take_cpu(now, span);
-        if let FileCall::Write { file, .. } | FileCall::PutChars { file, .. } = call {
-            let inode = self.inodes[file.0 as usize];
-            end = end.max(self.cache.inode_mut(inode).writers.serve(now, span));
-        }
-        self.queue.push(end, HostEvent::CallDone(process));
+        })
     }
 
     /// The processor has done the call: it returns, unless too much is dirty.
     pub(super) fn call_done(&mut self, now: Nanos, process: u32) {
         let call = self.processes[process as usize].call;
-        let writes = matches!(call, Some(FileCall::Write { .. } | FileCall::PutChars { .. }));
-        if writes && self.is_over_limit() {
+        if call.is_some_and(FileCall::writes) && self.is_over_limit() {
             self.processes[process as usize].blocked = Blocked::Limit;
             return self.flush_all(now);
         }
@@ -192,6 +230,9 @@ impl<P: Program> FileWorld<'_, P> {
         let after = self.processes[process as usize].blocked;
         if matches!(after, Blocked::Program | Blocked::Finished) {
             self.poll_all(now);
+        } else {
+            let at = self.program.wake_at().map(|at| at.max(now));
+            self.queue.set_deadline(self.volumes.len() as u32, at);
         }
     }
 
@@ -316,7 +357,9 @@ impl<P: Program> FileWorld<'_, P> {
         runs += u32::from(run.units > 0);
         self.read_run(now, &mut run);
         let driver = self.volumes[usize::from(self.cache.inode(inode).volume)].driver;
-        self.processes[process as usize].extra += (self.spec.host.page_in + driver.page_in) * pages;
+        let checksums = self.filesystem_of(file).checksum_time(pages * PAGE_BYTES);
+        self.processes[process as usize].extra +=
+            (self.spec.host.page_in + driver.page_in) * pages + checksums;
         self.write_outgoing(now);
         runs > 0
     }
@@ -370,15 +413,8 @@ impl<P: Program> FileWorld<'_, P> {
         let this = &mut self.processes[process as usize];
         this.open[file.0 as usize].position = end;
         this.bytes = bytes;
-        let inode = self.cache.inode_mut(inode);
-        let new = end.saturating_sub(inode.bytes);
-        inode.bytes = inode.bytes.max(end);
-        let volume = inode.volume;
-        let this = &mut self.volumes[usize::from(volume)];
-        if this.filesystem.journal != JournalMode::None {
-            this.new_bytes += new;
-        }
-        self.flush(now, volume);
+        self.note_new(inode, end, bytes);
+        self.flush(now, self.cache.inode(inode).volume);
         true
     }
 
@@ -418,5 +454,15 @@ impl<P: Program> FileWorld<'_, P> {
                 self.proceed(now, process);
             }
         }
+    }
+}
+
+/// The file that a call writes to.
+const fn written_by(call: FileCall) -> Option<FileId> {
+    match call {
+        FileCall::Write { file, .. } | FileCall::WriteAt { file, .. } | FileCall::PutChars { file, .. } => {
+            Some(file)
+        }
+        _ => None,
     }
 }

@@ -21,6 +21,17 @@ pub struct SimulatedHost {
     pub files: Vec<FilePlace>,
     /// What the page cache keeps as one: some pages, no longer than what the program reads or writes at once.
     pub unit: ByteCount,
+    /// Whether files are read and written through it.
+    pub access: FileAccess,
+}
+
+/// How programs open their files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileAccess {
+    /// Through the page cache.
+    Buffered,
+    /// Past it (`O_DIRECT`), in whole units.
+    Direct,
 }
 
 /// A volume with a filesystem.
@@ -74,17 +85,17 @@ pub fn simulate_files<P: Program>(
     let mut random = Rng::new(derived_seed(seed, 1));
     let ports = host.enclosures.iter().map(|enclosure| ArrayPort::new(enclosure, &mut random));
     let ports = ports.collect::<Result<Vec<_>, _>>()?;
-    let bases = lay_out(host, &ports)?;
+    let (bases, used) = lay_out(host, &ports)?;
     if host.unit.0 < PAGE_BYTES || !host.unit.0.is_multiple_of(PAGE_BYTES) {
         return Err(SimError::CacheUnit { unit: host.unit });
     }
-    let mut world = FileWorld::new(host, program, ports, &bases);
+    let mut world = FileWorld::new(host, program, ports, (&bases, &used));
     world.run(seed)?;
     Ok(world.outcome())
 }
 
-/// Where each file's data begins on its volume: one after the other.
-fn lay_out(host: &SimulatedHost, ports: &[ArrayPort<'_>]) -> Result<Vec<u64>, SimError> {
+/// Where each file's data begins on its volume, one after the other, and what all of them take of each.
+fn lay_out(host: &SimulatedHost, ports: &[ArrayPort<'_>]) -> Result<(Vec<u64>, Vec<u64>), SimError> {
     let mut used = vec![0u64; host.volumes.len()];
     let mut bases = Vec::with_capacity(host.files.len());
     for volume in &host.volumes {
@@ -103,5 +114,5 @@ fn lay_out(host: &SimulatedHost, ports: &[ArrayPort<'_>]) -> Result<Vec<u64>, Si
             return Err(SimError::FilesTooLarge { files: ByteCount(used[file.volume]), volume: usable });
         }
     }
-    Ok(bases)
+    Ok((bases, used))
 }

@@ -1,14 +1,15 @@
 //! The world of a host: whose turn it is, whose processor time is taken, and how requests get to volumes and back.
 
 use super::cache::{InodeId, PageCache, Run};
+use super::commit::Commits;
 use super::elevator::{Elevator, Next, Request};
 use super::process::Process;
 use super::spec::{FilesOutcome, SimulatedHost};
-use crate::array::{ArrayPort, SimError};
+use crate::array::{ArrayPort, HostIo, SimError, SimulatedEnclosure};
 use crate::queue::{Due, EventQueue};
-use raidlab_controller::Counters;
+use raidlab_controller::{Counters, HostOp, MemberCache};
 use raidlab_hardware::{DriverCost, FilesystemModel, JournalMode, PAGE_BYTES, Server};
-use raidlab_units::{NanoSpan, Nanos};
+use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use raidlab_workload::program::Program;
 use raidlab_workload::{DriverIo, IoOp};
 
@@ -33,10 +34,35 @@ pub(super) struct Volume<'a> {
     pub(super) driver: DriverCost,
     pub(super) elevator: Elevator,
     /// Requests at the volume, by slot.
-    sent: Vec<Option<Request>>,
+    sent: Vec<Option<Sent>>,
     free_slots: Vec<u32>,
+    /// Whether drives may lose what they have acknowledged, so that the kernel flushes them.
+    pub(super) is_volatile: bool,
+    /// Where the next run goes that is copied on write, in units of the page cache; it goes round from `free_end` to `free_start`.
+    free_next: u32,
+    free_start: u32,
+    free_end: u32,
+    pub(super) commits: Commits,
     /// Bytes of new data since the last commit.
     pub(super) new_bytes: u64,
+}
+
+/// A request at a volume.
+#[derive(Clone, Copy, Debug)]
+enum Sent {
+    /// From the volume's queue.
+    Queued(Request),
+    /// Past it.
+    Own(Whose),
+}
+
+/// Who waits for a request that goes past the queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Whose {
+    /// This process.
+    Process(u32),
+    /// The commit of the volume's journal.
+    Commit,
 }
 
 /// Everything that happens in one simulation.
@@ -56,6 +82,8 @@ pub(super) struct FileWorld<'a, P> {
     /// Processes that wait for memory.
     pub(super) starved: u32,
     cpus: Vec<Server>,
+    /// Memory of a host with sockets, which all copies pass.
+    memory: Server,
     cpu: NanoSpan,
     pub(super) calls: u64,
     requests: [u64; 2],
@@ -70,7 +98,7 @@ impl<'a, P: Program> FileWorld<'a, P> {
         spec: &'a SimulatedHost,
         program: &'a mut P,
         ports: Vec<ArrayPort<'a>>,
-        bases: &[u64],
+        (bases, used): (&[u64], &[u64]),
     ) -> Self {
         let (all, low) = spec.host.page_memory();
         let units = |bytes: u64| (bytes / spec.unit.0).min(u64::from(u32::MAX / 4)) as u32;
@@ -80,10 +108,13 @@ impl<'a, P: Program> FileWorld<'a, P> {
         let files = spec.files.iter().zip(bases);
         let inodes =
             files.map(|(file, base)| cache.add_inode(file.volume as u16, *base, file.bytes.0)).collect();
+        let unit = spec.unit.0;
+        let units_in = |bytes: u64| (bytes / unit).min(u64::from(u32::MAX / 2)) as u32;
         let volumes: Vec<Volume<'_>> = spec
             .volumes
             .iter()
-            .map(|volume| Volume {
+            .zip(used)
+            .map(|(volume, used)| Volume {
                 filesystem: &volume.filesystem,
                 port: volume.enclosure,
                 number: volume.volume,
@@ -92,6 +123,13 @@ impl<'a, P: Program> FileWorld<'a, P> {
                 elevator: Elevator::new(&spec.host.kernel),
                 sent: Vec::new(),
                 free_slots: Vec::new(),
+                is_volatile: is_volatile(&spec.enclosures[volume.enclosure], volume.volume),
+                free_next: units_in(*used),
+                free_start: units_in(*used),
+                free_end: units_in(
+                    volume.filesystem.room_in(ports[volume.enclosure].volume_bytes(volume.volume)).0,
+                ),
+                commits: Commits::default(),
                 new_bytes: 0,
             })
             .collect();
@@ -99,8 +137,8 @@ impl<'a, P: Program> FileWorld<'a, P> {
         Self {
             spec,
             program,
-            // A deadline for each volume: the end of anticipation.
-            queue: EventQueue::new(volumes.len().max(1) as u32),
+            // A deadline for each volume, the end of anticipation, and one for the program.
+            queue: EventQueue::new(volumes.len() as u32 + 1),
             ports,
             volumes,
             cache,
@@ -108,6 +146,7 @@ impl<'a, P: Program> FileWorld<'a, P> {
             processes: (0..processes).map(|_| Process::new(spec.files.len())).collect(),
             running: processes,
             starved: 0,
+            memory: Server::default(),
             cpus: vec![Server::default(); spec.host.processors as usize],
             cpu: NanoSpan::ZERO,
             calls: 0,
@@ -165,6 +204,10 @@ impl<'a, P: Program> FileWorld<'a, P> {
                 let interval = self.volumes[usize::from(volume)].filesystem.commit_interval;
                 self.queue.push(now + interval, HostEvent::Commit(volume));
             }
+            Due::Deadline(slot) if slot as usize == self.volumes.len() => {
+                self.ended = now;
+                self.poll_all(now);
+            }
             Due::Deadline(volume) => self.send(now, volume as u16),
         }
     }
@@ -183,6 +226,11 @@ impl<'a, P: Program> FileWorld<'a, P> {
         }
     }
 
+    /// Takes what a volume may have answered at once.
+    pub(super) fn take_answers_of(&mut self, now: Nanos, volume: u16) {
+        self.take_answers(now, self.volumes[usize::from(volume)].port);
+    }
+
     // Processor time.
 
     /// Takes a processor for `span`, the one that is free first, and returns when it has done it.
@@ -192,25 +240,98 @@ impl<'a, P: Program> FileWorld<'a, P> {
         cpu.expect("a host has a processor").serve(now, span)
     }
 
+    /// Copies `bytes` to or from a program: each is read and written in memory. Returns when they have passed that.
+    pub(super) fn pass_memory(&mut self, now: Nanos, bytes: u64) -> Nanos {
+        let Some(sockets) = &self.spec.host.sockets else { return now };
+        let span = sockets.memory_rate_of_all().time_for(ByteCount(2 * bytes));
+        self.memory.serve(now, span)
+    }
+
     // Requests.
 
     /// Puts the run of a file into the queue of its volume, in as many requests as it takes.
     pub(super) fn enqueue(&mut self, now: Nanos, run: Run, is_write: bool) {
-        let inode = self.cache.inode(run.inode);
-        let (base, volume) = (inode.base, inode.volume);
-        let (unit, most) = (self.spec.unit.0, self.spec.host.kernel.request_max.0);
-        let filesystem = self.volumes[usize::from(volume)].filesystem;
+        let volume = self.cache.inode(run.inode).volume;
+        if is_write {
+            self.copy_on_write(run);
+        }
+        let unit = self.spec.unit.0;
         let (mut first, end) = (run.first, run.first + run.units);
         while first < end {
-            let (offset, room) = filesystem.place_of(base + u64::from(first) * unit);
-            // A unit that metadata cuts in two counts as being before it.
-            let whole = (room.min(most) / unit).max(1).min(u64::from(end - first));
-            let part = Run { inode: run.inode, first, units: whole as u32 };
-            let request = Request { run: Some(part), is_write, offset, bytes: whole * unit };
+            let part = Run { inode: run.inode, first, units: end - first };
+            let (offset, units) = self.piece_of(part);
+            let part = Run { units, ..part };
+            let request = Request { run: Some(part), is_write, offset, bytes: u64::from(units) * unit };
             self.volumes[usize::from(volume)].elevator.add(now, request);
-            first += part.units;
+            first += units;
         }
         self.send(now, volume);
+    }
+
+    /// Where the first units of a run are on their volume, and how many of them one request moves.
+    fn piece_of(&self, run: Run) -> (u64, u32) {
+        let inode = self.cache.inode(run.inode);
+        let (unit, most) = (self.spec.unit.0, self.spec.host.kernel.request_max.0);
+        let (position, together) = inode.position_of(run.first, run.units, unit);
+        let (offset, room) = self.volumes[usize::from(inode.volume)].filesystem.place_of(position);
+        // A unit that metadata cuts in two counts as being before it.
+        let whole = (room.min(most) / unit).max(1).min(u64::from(together));
+        (offset, whole as u32)
+    }
+
+    /// Gives a run that is about to be written a new place, where the filesystem copies on write.
+    fn copy_on_write(&mut self, run: Run) {
+        let inode = self.cache.inode_mut(run.inode);
+        let volume = &mut self.volumes[usize::from(inode.volume)];
+        if !volume.filesystem.copy_on_write || volume.free_end - volume.free_start < run.units {
+            return;
+        }
+        if volume.free_end - volume.free_next < run.units {
+            volume.free_next = volume.free_start;
+        }
+        inode.move_units(run.first, run.units, volume.free_next);
+        volume.free_next += run.units;
+    }
+
+    /// Reads or writes a run past cache and queue for `process`. Returns how many requests that takes.
+    pub(super) fn send_direct(&mut self, now: Nanos, process: u32, (run, is_write): (Run, bool)) -> u32 {
+        let volume = self.cache.inode(run.inode).volume;
+        if is_write {
+            self.copy_on_write(run);
+        }
+        let op = if is_write { HostOp::Write { fua: false } } else { HostOp::Read };
+        let (mut first, end, mut requests) = (run.first, run.first + run.units, 0);
+        while first < end {
+            let (offset, units) = self.piece_of(Run { first, units: end - first, ..run });
+            let bytes = u64::from(units) * self.spec.unit.0;
+            self.send_own(now, volume, (op, offset, bytes), Whose::Process(process));
+            (first, requests) = (first + units, requests + 1);
+        }
+        requests
+    }
+
+    /// Sends a request past the queue.
+    pub(super) fn send_own(
+        &mut self,
+        now: Nanos,
+        volume: u16,
+        (op, offset, bytes): (HostOp, u64, u64),
+        whose: Whose,
+    ) {
+        if let Some(kind) = match op {
+            HostOp::Read => Some(0),
+            HostOp::Write { .. } => Some(1),
+            HostOp::Flush | HostOp::Discard => None,
+        } {
+            self.requests[kind] += 1;
+            self.bytes[kind] += bytes;
+        }
+        let this = &mut self.volumes[usize::from(volume)];
+        let slot = this.take_slot(Sent::Own(whose));
+        let block = this.block_bytes;
+        let offset_bytes = offset / block * block;
+        let io = HostIo { slot, op, offset_bytes, bytes: bytes.next_multiple_of(block) as u32 };
+        self.ports[this.port].handle_host_io(now, this.number, io);
     }
 
     /// Sends what the volume has room for.
@@ -220,11 +341,7 @@ impl<'a, P: Program> FileWorld<'a, P> {
             let this = &mut self.volumes[usize::from(volume)];
             match this.elevator.poll(now, kernel) {
                 Next::Send(request) => {
-                    let slot = this.free_slots.pop().unwrap_or_else(|| {
-                        this.sent.push(None);
-                        this.sent.len() as u32 - 1
-                    });
-                    this.sent[slot as usize] = Some(request);
+                    let slot = this.take_slot(Sent::Queued(request));
                     let (op, kind) = if request.is_write { (IoOp::Write, 1) } else { (IoOp::Read, 0) };
                     self.requests[kind] += 1;
                     self.bytes[kind] += request.bytes;
@@ -249,8 +366,13 @@ impl<'a, P: Program> FileWorld<'a, P> {
 
     fn request_ended(&mut self, now: Nanos, volume: u16, slot: u32) {
         let this = &mut self.volumes[usize::from(volume)];
-        let request = this.sent[slot as usize].take().expect("it was sent");
+        let sent = this.sent[slot as usize].take().expect("it was sent");
         this.free_slots.push(slot);
+        let request = match sent {
+            Sent::Queued(request) => request,
+            Sent::Own(Whose::Process(process)) => return self.own_ended(now, process),
+            Sent::Own(Whose::Commit) => return self.commit_goes_on(now, volume),
+        };
         this.elevator.handle_end(now, request.is_write, &self.spec.host.kernel);
         if let Some(run) = request.run {
             if request.is_write {
@@ -277,4 +399,25 @@ impl<'a, P: Program> FileWorld<'a, P> {
             counters,
         }
     }
+}
+
+impl Volume<'_> {
+    /// A slot for a request that goes to the volume.
+    fn take_slot(&mut self, sent: Sent) -> u32 {
+        let slot = self.free_slots.pop().unwrap_or_else(|| {
+            self.sent.push(None);
+            self.sent.len() as u32 - 1
+        });
+        self.sent[slot as usize] = Some(sent);
+        slot
+    }
+}
+
+/// Whether the kernel has to flush a volume: software RAID and plain adapters say what their drives say. What a controller with
+/// a cache of its own does with a flush, it knows itself.
+fn is_volatile(enclosure: &SimulatedEnclosure, volume: u16) -> bool {
+    let volume = &enclosure.volumes[usize::from(volume)];
+    let drives =
+        volume.config.member_cache == MemberCache::On && volume.drive.volatile_cache() > ByteCount::ZERO;
+    drives || volume.config.cache.size > ByteCount::ZERO
 }

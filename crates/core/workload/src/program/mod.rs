@@ -29,7 +29,13 @@ pub struct FileId(pub u32);
 impl FileCall {
     /// Whether it moves data: a world need not read a processor's clock after each of these.
     pub const fn moves_data(self) -> bool {
-        matches!(self, Self::Read { .. } | Self::Write { .. } | Self::GetChars { .. } | Self::PutChars { .. })
+        let is_read = matches!(self, Self::Read { .. } | Self::ReadAt { .. } | Self::GetChars { .. });
+        is_read || self.writes()
+    }
+
+    /// Whether it writes to a file.
+    pub const fn writes(self) -> bool {
+        matches!(self, Self::Write { .. } | Self::WriteAt { .. } | Self::PutChars { .. })
     }
 }
 
@@ -66,6 +72,24 @@ pub enum FileCall {
     Write {
         /// Which.
         file: FileId,
+        /// How many.
+        bytes: u64,
+    },
+    /// `pread` of so many bytes at `offset`, which leaves the position behind what was read.
+    ReadAt {
+        /// Which.
+        file: FileId,
+        /// From the file's start.
+        offset: u64,
+        /// How many at most.
+        bytes: u64,
+    },
+    /// `pwrite` of so many bytes at `offset`, which leaves the position behind what was written.
+    WriteAt {
+        /// Which.
+        file: FileId,
+        /// From the file's start.
+        offset: u64,
         /// How many.
         bytes: u64,
     },
@@ -136,4 +160,9 @@ pub trait Program {
 
     /// The call of `process` has ended and moved so many bytes: fewer than asked for at the end of a file.
     fn handle_return(&mut self, process: u32, time: ProcessTime, bytes: u64);
+
+    /// When processes that wait have something to do even if no other one waits or finishes before. Only virtual time looks.
+    fn wake_at(&self) -> Option<Nanos> {
+        None
+    }
 }

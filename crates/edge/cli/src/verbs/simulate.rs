@@ -13,21 +13,20 @@ use crate::inputs::{
 use crate::output::{Output, remark};
 use crate::progress::Progress;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
-use raidlab_hardware::DriveHistory;
+use raidlab_hardware::{Catalog, DriveHistory};
 use raidlab_hosts::{Hosts, all_processors};
-use raidlab_lab::worlds::simulated::{
-    BottleneckWanted, LoadsError, SimulatedError, run_simulated, run_simulated_loads, run_with_bottleneck,
-};
+use raidlab_lab::worlds::files::{FileUse, HostModels};
+use raidlab_lab::worlds::simulated::{LoadsError, RunOn, SimulatedError, run_on, run_simulated_loads};
 use raidlab_lab::{
     ArrayFile, ArrayFileError, CacheSettings, ControllerSettings, Environment, Load, LoadPlan, ModelledArray,
     Models, Owner,
 };
 use raidlab_raid::LevelVariant;
-use raidlab_sim::SimError;
+use raidlab_sim::{FileAccess, SimError};
 use raidlab_tracefile::ReadingAs;
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::DriverError;
-use std::num::NonZeroUsize;
+use raidlab_workload::{DriverError, FlushRule};
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -55,6 +54,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", conflicts_with = "until")]
     fail_after: Option<NanoSpan>,
     #[command(flatten)]
+    file: FileArgs,
+    #[command(flatten)]
     sweep: SweepArgs,
     /// Length of each measured window, in virtual time [default: 20s; a trace to its end]
     #[arg(long, value_name = "TIME")]
@@ -79,6 +80,94 @@ pub(crate) struct Args {
     report: ReportArgs,
     #[command(flatten)]
     pub(crate) ranks: RankArgs,
+}
+
+/// The host, and a file on it instead of the volume.
+#[derive(Debug, clap::Args)]
+struct FileArgs {
+    /// The host, by its name in the catalogue: software RAID runs on its sockets, and the load with --filesystem
+    #[arg(long, value_name = "ID")]
+    host: Option<String>,
+    /// Run the load on a file of this filesystem, by its name in the catalogue, as long as --region
+    #[arg(long, value_name = "ID", requires = "host", conflicts_with_all = ["fail_after", "controllers", "volumes"])]
+    filesystem: Option<String>,
+    /// How the load uses the file: direct, buffered, fsync (buffered, and synchronised after each write) [default: direct]
+    #[arg(long, value_parser = file_io, value_name = "HOW", requires = "filesystem")]
+    file_io: Option<FileIo>,
+}
+
+impl FileArgs {
+    /// Puts software RAID on the host of today that is named.
+    fn put_on_host(&self, controller: &str, catalog: &mut Catalog) -> Result<(), Failure> {
+        match &self.host {
+            // With files, the host has a part whatever the controller is.
+            Some(host) if self.filesystem.is_none() => {
+                catalog.put_on_host(controller, host).map_err(|error| {
+                    Failure::input(error)
+                        .with_hint("leave --host out, or add --filesystem to run on a file of the host")
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The file, if there is to be one.
+    fn file<'a>(&self, catalog: &'a Catalog, array: &ModelledArray) -> Result<Option<FileUse<'a>>, Failure> {
+        let (Some(host), Some(filesystem)) = (&self.host, &self.filesystem) else { return Ok(None) };
+        let host = HostModels::look_up(catalog, host, filesystem).map_err(|error| {
+            Failure::input(error).with_hint("'raidlab catalog' lists hosts and filesystems")
+        })?;
+        if array.controllers.is_some() {
+            let error = anyhow::anyhow!("programs on files run on one volume behind one controller");
+            return Err(Failure::input(error).with_hint("leave [controllers] out"));
+        }
+        if array.region == array.usable {
+            let error = anyhow::anyhow!("--filesystem needs the length of the file, and that is the region");
+            return Err(Failure::input(error).with_hint("say --region SIZE, or region in the array's file"));
+        }
+        let access = match self.file_io {
+            None | Some(FileIo::Direct) => FileAccess::Direct,
+            Some(FileIo::Buffered | FileIo::Fsync) => FileAccess::Buffered,
+        };
+        Ok(Some(FileUse { host, access }))
+    }
+
+    /// Has each write of the plan synchronised, if that is asked for.
+    fn synchronise(&self, plan: &mut LoadPlan) -> Result<(), Failure> {
+        if self.file_io != Some(FileIo::Fsync) {
+            return Ok(());
+        }
+        for workload in &mut plan.workloads {
+            let spec = &mut workload.spec;
+            if spec.flush.is_some()
+                || spec.parts.iter().any(|part| part.flush.is_some())
+                || spec.trace.is_some()
+            {
+                let error = anyhow::anyhow!("workload '{}' says itself when it flushes", spec.name);
+                return Err(Failure::input(error).with_hint("use --file-io buffered"));
+            }
+            spec.flush = Some(FlushRule { every: NonZeroU32::MIN, with_metadata: true });
+        }
+        Ok(())
+    }
+}
+
+/// How a load uses its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileIo {
+    Direct,
+    Buffered,
+    Fsync,
+}
+
+/// Reads `--file-io`.
+fn file_io(text: &str) -> Result<FileIo, String> {
+    match text {
+        "direct" => Ok(FileIo::Direct),
+        "buffered" => Ok(FileIo::Buffered),
+        "fsync" => Ok(FileIo::Fsync),
+        _ => Err(format!("'{text}' is none of direct, buffered, fsync")),
+    }
 }
 
 /// The array by options. What is left out is as the controller is delivered.
@@ -149,6 +238,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     description.condition = args.condition.or(description.condition);
     description.fill = args.fill.or(description.fill);
     description.condition_drives(&mut catalog).map_err(Failure::input)?;
+    args.file.put_on_host(&description.controller, &mut catalog)?;
     let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
     if hosts.leads() {
         for misfit in models.misfits(description.members) {
@@ -161,8 +251,10 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         targets: u32::from(array.volume_count()),
         reading: ReadingAs::Asked,
     };
-    let plan = args.sweep.plan(&frame)?;
+    let mut plan = args.sweep.plan(&frame)?;
+    args.file.synchronise(&mut plan)?;
     let steps = is_step_by_step(&args.judge)?;
+    let on = args.run_on((&catalog, &array), steps)?;
     if steps {
         only_alone("simulate' with one run after the other", hosts)?;
     }
@@ -181,15 +273,11 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         let mut run = |load: &Load, label: &str, done: f64| {
             progress.show(label, done);
             let failed = |error| Stop::Failed(refused(error).context(load.label()));
-            if args.bottleneck == Some(true) {
-                run_with_bottleneck(&models, &array, load, args.threads()).map_err(failed)
-            } else {
-                run_simulated(&models, &array, load).map_err(failed)
-            }
+            run_on(&models, &array, load, (&on, args.threads())).map_err(failed)
         };
         carry_out(&plan, seed, &args.judge, Rounds::Windows, &mut keeper, &mut run)?
     } else {
-        side_by_side(args, (&models, &array), &plan, hosts, (&mut keeper, &mut progress))?
+        side_by_side(args, (&models, &array, on), &plan, hosts, (&mut keeper, &mut progress))?
     };
     progress.end();
     if !hosts.leads() {
@@ -199,6 +287,25 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
 }
 
 impl Args {
+    /// How each load is run; one after the other where it goes by `steps`.
+    fn run_on<'a>(
+        &self,
+        (catalog, array): (&'a Catalog, &ModelledArray),
+        steps: bool,
+    ) -> Result<RunOn<'a>, Failure> {
+        match (self.file.file(catalog, array)?, self.bottleneck) {
+            (Some(_), Some(true)) => {
+                let error =
+                    anyhow::anyhow!("what sets the pace is found on volumes, and this load runs on a file");
+                Err(Failure::input(error).with_hint("leave --bottleneck or --filesystem out"))
+            }
+            (Some(file), _) => Ok(RunOn::File(file)),
+            (None, Some(true)) => Ok(RunOn::VolumeForBottleneck),
+            (None, None) if !steps => Ok(RunOn::VolumeForBottleneck),
+            (None, _) => Ok(RunOn::Volume),
+        }
+    }
+
     fn threads(&self) -> NonZeroUsize {
         self.threads.unwrap_or_else(all_processors)
     }
@@ -207,7 +314,7 @@ impl Args {
 /// Runs all loads of `plan` on several processors, of several hosts where there are.
 fn side_by_side(
     args: &Args,
-    (models, array): (&Models<'_>, &ModelledArray),
+    (models, array, on): (&Models<'_>, &ModelledArray, RunOn<'_>),
     plan: &LoadPlan,
     hosts: &mut Hosts,
     (keeper, progress): (&mut Keeper, &mut Progress),
@@ -216,16 +323,13 @@ fn side_by_side(
     let started_at = SystemTime::now();
     let mut count = 0;
     let mut kept = Ok(());
-    let wanted = if args.bottleneck == Some(false) { BottleneckWanted::No } else { BottleneckWanted::Yes };
-    let ran =
-        run_simulated_loads(models, array, &loads, (hosts, args.threads, wanted), &mut |index, result| {
-            count += 1;
-            progress
-                .show(&format!("simulated {}", loads[index].label()), f64::from(count) / loads.len() as f64);
-            if kept.is_ok() {
-                kept = keeper.store(index, started_at, result);
-            }
-        });
+    let ran = run_simulated_loads(models, array, &loads, (hosts, args.threads, on), &mut |index, result| {
+        count += 1;
+        progress.show(&format!("simulated {}", loads[index].label()), f64::from(count) / loads.len() as f64);
+        if kept.is_ok() {
+            kept = keeper.store(index, started_at, result);
+        }
+    });
     keeper.results = ran.map_err(|error| match error {
         LoadsError::Load(index, error) => refused(error).context(loads[index].label()),
         LoadsError::Hosts(error) => Failure::run(error),

@@ -1,12 +1,13 @@
-//! Programs with files on modelled hosts, in virtual time: Bonnie, and parallel readers of cold files.
+//! Programs with files on modelled hosts, in virtual time: Bonnie, parallel readers of cold files, and loads on one file.
 
-use super::array_settings;
+use super::{array_settings, empty_result, load_settings, set_measurement};
 use crate::arrays::{ModelledArray, Models, array_facts};
-use crate::worlds::simulated::SimulatedError;
-use raidlab_hardware::{Catalog, CatalogError, FilesystemModel, HostModel};
+use crate::load::Load;
+use crate::worlds::simulated::{SimulatedError, simulation_load};
+use raidlab_hardware::{Catalog, CatalogError, FilesystemModel, HostModel, PAGE_BYTES};
 use raidlab_sim::{
-    ControllerName, FilePlace, FilesOutcome, HostVolume, SimulatedEnclosure, SimulatedHost, SimulatedVolume,
-    simulate_files,
+    ControllerName, FileAccess, FilePlace, FilesOutcome, HostVolume, SimulatedEnclosure, SimulatedHost,
+    SimulatedVolume, simulate_file_load, simulate_files,
 };
 use raidlab_units::ByteCount;
 use raidlab_workload::program::{
@@ -155,6 +156,60 @@ pub fn run_readers(
     Ok(result)
 }
 
+/// A file that loads run on instead of the volume.
+#[derive(Clone, Copy, Debug)]
+pub struct FileUse<'a> {
+    /// Host and filesystem.
+    pub host: HostModels<'a>,
+    /// Through the page cache or past it.
+    pub access: FileAccess,
+}
+
+/// Runs `load` on a file as long as the region of `array`, whose parts are `models`. The file is there when the load begins,
+/// unless the load does nothing but write it in sequence. The same input gives the same result, but for `cost.wall_ns`.
+///
+/// # Errors
+/// [`SimulatedError`] if the array, the file or the load make no sense.
+pub fn run_file_load(
+    models: &Models<'_>,
+    array: &ModelledArray,
+    load: &Load,
+    file: &FileUse<'_>,
+) -> Result<RunResult, SimulatedError> {
+    let started = Instant::now();
+    let facts = array_facts(&array.config, &array.controller_label(), &array.parts.drive)?;
+    let spec = &load.workload.spec;
+    let is_written_in_sequence =
+        spec.trace.is_none() && !spec.reads() && spec.all_lines().all(|line| line.random_pct == 0);
+    let bytes = if is_written_in_sequence { ByteCount::ZERO } else { array.region };
+    let place = FilePlace { volume: 0, room: array.region, bytes };
+    let host = SimulatedHost {
+        unit: ByteCount(PAGE_BYTES),
+        access: file.access,
+        ..simulated_host(models, &file.host, array, vec![place])
+    };
+    let (outcome, measurement) = simulate_file_load(&host, &simulation_load(array, load))?;
+    let filesystem = file.host.filesystem.id.clone();
+    let target = format!("{}, {filesystem} at host {}", array.label(), file.host.host.id);
+    let mut result = empty_result(World::Simulated, target, load);
+    set_measurement(&mut result, load, &measurement);
+    result.array = Some(facts);
+    result.cost.member_reads = Some(outcome.counters.member_reads);
+    result.cost.member_writes = Some(outcome.counters.member_writes);
+    result.cost.wall_ns = started.elapsed().as_nanos() as u64;
+    result.settings = load_settings(load, array.region);
+    result.settings.extend(array_settings(&array.config));
+    result.settings.extend(host_settings(&file.host, filesystem, array.region, &outcome));
+    let access = match file.access {
+        FileAccess::Buffered => "buffered",
+        FileAccess::Direct => "direct",
+    };
+    result.settings.insert("file access".into(), access.into());
+    let begins = if is_written_in_sequence { "empty" } else { "whole" };
+    result.settings.insert("file at the start".into(), begins.into());
+    Ok(result)
+}
+
 fn simulated_host(
     models: &Models<'_>,
     host: &HostModels<'_>,
@@ -166,17 +221,31 @@ fn simulated_host(
         drive: models.drive.clone(),
         owner: ControllerName::A,
     };
+    let on_host = models.controller.clone().on_host(host.host);
+    let controller = models.enclosure.map_or(on_host.clone(), |enclosure| on_host.behind(enclosure));
+    let mut filesystem = host.filesystem.clone();
+    if let Some(bytes) = array_read_ahead(models, array) {
+        filesystem.read_ahead_max = filesystem.read_ahead_max.max(bytes);
+    }
     SimulatedHost {
         host: host.host.clone(),
-        enclosures: vec![SimulatedEnclosure {
-            controller: models.controller_in_place().on_host(host.host),
-            second: None,
-            volumes: vec![volume],
-        }],
-        volumes: vec![HostVolume { enclosure: 0, volume: 0, filesystem: host.filesystem.clone() }],
+        enclosures: vec![SimulatedEnclosure { controller, second: None, volumes: vec![volume] }],
+        volumes: vec![HostVolume { enclosure: 0, volume: 0, filesystem }],
         files,
         unit: ByteCount(BonnieProgram::block_bytes()),
+        access: FileAccess::Buffered,
     }
+}
+
+/// Read-ahead that Linux md of today asks for: two stripes, where there are stripes.
+///
+/// Source: Linux 5.10 and later, drivers/md/raid0.c, raid5.c and raid10.c (`blk_queue_io_opt`), block/blk-settings.c
+/// (`disk_update_readahead`, twice `io_opt`).
+fn array_read_ahead(models: &Models<'_>, array: &ModelledArray) -> Option<ByteCount> {
+    models.controller.md.as_ref()?;
+    let shape = array.config.layout().ok()?.shape();
+    let strip = array.config.strip_size.get();
+    (shape.data_strips > 1).then(|| ByteCount(2 * u64::from(shape.data_strips) * strip))
 }
 
 fn host_settings(

@@ -4,6 +4,7 @@ use super::{array_settings, empty_result, load_settings, set_measurement};
 use crate::arrays::{ModelledArray, Models, array_facts};
 use crate::controllers::{ModelledControllers, Owner};
 use crate::load::Load;
+use crate::worlds::files::{FileUse, run_file_load};
 use raidlab_controller::{ConfigError, Controller, WritePolicy};
 use raidlab_hosts::{Hosts, HostsError, all_processors};
 use raidlab_sim::{
@@ -144,7 +145,7 @@ fn times_facts(times: &TimesOutcome) -> TimesFacts {
     }
 }
 
-fn simulation_load(array: &ModelledArray, load: &Load) -> SimulationLoad {
+pub(super) fn simulation_load(array: &ModelledArray, load: &Load) -> SimulationLoad {
     SimulationLoad {
         workload: load.workload.spec.clone(),
         iodepth: load.iodepth,
@@ -210,6 +211,11 @@ fn run_with(
         result.settings.insert("trims".to_owned(), trims);
     }
     result.settings.extend(hardware_settings(array, &outcome));
+    if let Some((host, _)) = &models.controller.host {
+        result.settings.insert("host".to_owned(), host.clone());
+        let busy = format!("{:.1} %", outcome.utilisation.memory * 100.0);
+        result.settings.insert("busy host memory".to_owned(), busy);
+    }
     Ok((result, outcome))
 }
 
@@ -241,13 +247,32 @@ fn trims_told(
     Ok(Some(format!("ended at the controller, {why}")))
 }
 
-/// Whether it is to be found out what set the pace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BottleneckWanted {
-    /// It takes several runs more.
-    Yes,
-    /// One run, and no more.
-    No,
+/// How each load is run.
+#[derive(Clone, Copy, Debug)]
+pub enum RunOn<'a> {
+    /// On the volume, and again in parts until it is known what set the pace.
+    VolumeForBottleneck,
+    /// On the volume, once.
+    Volume,
+    /// On a file of a host, once.
+    File(FileUse<'a>),
+}
+
+/// Runs `load` on `array` as `on` says, on up to `threads` threads.
+///
+/// # Errors
+/// [`SimulatedError`] if the array, the load or both together make no sense.
+pub fn run_on(
+    models: &Models<'_>,
+    array: &ModelledArray,
+    load: &Load,
+    (on, threads): (&RunOn<'_>, NonZeroUsize),
+) -> Result<RunResult, SimulatedError> {
+    match on {
+        RunOn::VolumeForBottleneck => run_with_bottleneck(models, array, load, threads),
+        RunOn::Volume => run_simulated(models, array, load),
+        RunOn::File(file) => run_file_load(models, array, load, file),
+    }
 }
 
 /// Why loads were not run.
@@ -259,7 +284,7 @@ pub enum LoadsError {
     Hosts(HostsError),
 }
 
-/// Runs each of `loads` on `array` as [`run_simulated`] does, or as [`run_with_bottleneck`] where that is `wanted`, on up to `threads` threads of each of `hosts`, all processors by
+/// Runs each of `loads` on `array` as [`run_simulated`], [`run_with_bottleneck`] or [`run_file_load`] do, which `on` says, on up to `threads` threads of each of `hosts`, all processors by
 /// default, and hands each one that ends to `finished`, with its index. The results are in the order of the loads, and the
 /// same on any number of threads and hosts.
 ///
@@ -269,7 +294,7 @@ pub fn run_simulated_loads(
     models: &Models<'_>,
     array: &ModelledArray,
     loads: &[Load],
-    (hosts, threads, wanted): (&mut Hosts, Option<NonZeroUsize>, BottleneckWanted),
+    (hosts, threads, on): (&mut Hosts, Option<NonZeroUsize>, RunOn<'_>),
     finished: &mut dyn FnMut(usize, &RunResult),
 ) -> Result<Vec<RunResult>, LoadsError> {
     let threads = threads.unwrap_or_else(all_processors);
@@ -277,10 +302,7 @@ pub fn run_simulated_loads(
     let each = if loads.len() == 1 { threads } else { NonZeroUsize::MIN };
     let results = hosts.share_all(
         (loads.len(), threads),
-        |index| match wanted {
-            BottleneckWanted::Yes => run_with_bottleneck(models, array, &loads[index], each),
-            BottleneckWanted::No => run_simulated(models, array, &loads[index]),
-        },
+        |index| run_on(models, array, &loads[index], (&on, each)),
         |index, result| {
             if let Ok(result) = result {
                 finished(index, result);

@@ -72,6 +72,14 @@ impl<'a> ProcessFiles<'a> {
             }
             FileCall::Read { file, bytes } => self.read(file, bytes),
             FileCall::Write { file, bytes } => self.write(file, bytes),
+            FileCall::ReadAt { file, offset, bytes } => {
+                self.opened(file).1.position = offset;
+                self.read(file, bytes)
+            }
+            FileCall::WriteAt { file, offset, bytes } => {
+                self.opened(file).1.position = offset;
+                self.write(file, bytes)
+            }
             FileCall::GetChars { file, bytes } => self.get_chars(file, bytes),
             FileCall::PutChars { file, bytes } => self.put_chars(file, bytes),
             FileCall::Sync { file } => self.sync(file),
