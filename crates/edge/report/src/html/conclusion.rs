@@ -30,13 +30,13 @@ pub(super) fn section(matrix: &Matrix, verdicts: &[Verdict]) -> String {
 
 /// The recommendation and the sentence that gives its reason.
 fn of_verdict(verdict: &Verdict) -> String {
-    let what = verdict.recommended.as_ref().map_or("no configuration", |choice| &choice.label);
+    let what = verdict.answer();
     let finding = sentences(&verdict.reason).into_iter().next().unwrap_or_default();
     format!(
         "<b>{}, {}: {}.</b> {}",
         escaped(&verdict.workload),
         side_name(verdict.world),
-        escaped(what),
+        escaped(&what),
         escaped(finding)
     )
 }
