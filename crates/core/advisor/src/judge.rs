@@ -90,15 +90,18 @@ fn ranked_choices(group: &[(&ArrayFacts, &RunResult)], limit: NanoSpan) -> Vec<C
             arrays.push(array);
         }
     }
+    let only_reads =
+        group.iter().all(|(_, run)| run.ops.write.requests == 0 && run.cost.host_writes.unwrap_or(0) == 0);
     let mut choices: Vec<Choice> = arrays
         .iter()
         .map(|array| {
             let runs: Vec<&RunResult> =
                 group.iter().filter(|(other, _)| other == array).map(|(_, run)| *run).collect();
             let judged = judged_run(&runs, limit);
+            let label = if only_reads { label_of_reads(array, &arrays) } else { label_among(array, &arrays) };
             let repeats = runs.iter().filter(|run| run.iodepth == judged.iodepth);
             let metric_repeats = repeats.map(|run| run.metric_value()).collect();
-            Choice { metric_repeats, ..choice_of(array, judged, label_among(array, &arrays), limit) }
+            Choice { metric_repeats, ..choice_of(array, judged, label, limit) }
         })
         .collect();
     choices.sort_by(|a, b| b.keeps_limit.cmp(&a.keeps_limit).then(b.metric_value.total_cmp(&a.metric_value)));
@@ -145,6 +148,14 @@ fn choice_of(array: &ArrayFacts, run: &RunResult, label: String, limit: NanoSpan
         write_share: if host_ios == 0 { 0.0 } else { host_writes as f64 / host_ios as f64 },
         request_bytes_mean: if total.iops.0 > 0.0 { total.bytes_per_sec.0 / total.iops.0 } else { 0.0 },
         member_ios_per_host_io: run.cost.member_ios_per_host_io(),
+    }
+}
+
+/// The level alone, where it tells the array from the others: write policies do nothing where nothing is written.
+fn label_of_reads(array: &ArrayFacts, arrays: &[&ArrayFacts]) -> String {
+    match arrays.iter().filter(|other| other.level == array.level).count() {
+        1 => format!("RAID {}", array.level),
+        _ => label_among(array, arrays),
     }
 }
 

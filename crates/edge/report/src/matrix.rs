@@ -13,7 +13,7 @@
 //!
 //! Configurations of two sides are the same row when level, write policy, member count and strip are equal; the
 //! hardware under them is what the sides differ in. Storage without an array stands on the first side of its kind.
-//! Invariant: a cell has one run at most, and of several runs of a cell it is the last.
+//! Invariant: a cell has one run at most, and of several runs of a cell it is the one whose figure is in the middle.
 
 use crate::figures::{Column, three_digits};
 use raidlab_units::ByteCount;
@@ -79,18 +79,17 @@ impl<'a> Matrix<'a> {
             runs.iter().map(Configuration::of).collect::<BTreeSet<_>>().into_iter().collect();
         let iodepths: Vec<u32> =
             runs.iter().map(|run| run.iodepth).collect::<BTreeSet<_>>().into_iter().collect();
-        let cells: BTreeMap<_, _> = runs
-            .iter()
-            .map(|run| {
-                let key = CellKey {
-                    profile: position(&profiles, &Profile::of(run)),
-                    configuration: position(&configurations, &Configuration::of(run)),
-                    side: side_of(run, &sides),
-                    iodepth: run.iodepth,
-                };
-                (key, run)
-            })
-            .collect();
+        let mut repeats: BTreeMap<CellKey, Vec<&RunResult>> = BTreeMap::new();
+        for run in runs {
+            let key = CellKey {
+                profile: position(&profiles, &Profile::of(run)),
+                configuration: position(&configurations, &Configuration::of(run)),
+                side: side_of(run, &sides),
+                iodepth: run.iodepth,
+            };
+            repeats.entry(key).or_default().push(run);
+        }
+        let cells: BTreeMap<_, _> = repeats.into_iter().map(|(key, runs)| (key, middle(runs))).collect();
         let cells_at = |depth: u32| cells.keys().filter(|key| key.iodepth == depth).count();
         let commonest = iodepths.iter().copied().max_by_key(|depth| (cells_at(*depth), *depth));
         let iodepth = iodepth.or(commonest).unwrap_or(1);
@@ -219,7 +218,7 @@ impl<'a> Matrix<'a> {
         warnings
     }
 
-    /// Every cell that a complete study over the configurations, sides and iodepths seen would have.
+    /// Every cell that a complete study over the configurations, sides and iodepths of each side seen would have.
     fn expected_cells(&self) -> BTreeSet<CellKey> {
         let places: BTreeSet<_> = self.cells.keys().map(|key| (key.configuration, key.side)).collect();
         let mut expected = BTreeSet::new();
@@ -233,7 +232,10 @@ impl<'a> Matrix<'a> {
             for (configuration, side) in
                 places.iter().filter(|(configuration, side)| !is_left_out(*configuration, *side))
             {
-                for iodepth in &self.iodepths {
+                let has_depth = |iodepth: &&u32| {
+                    self.cells.keys().any(|key| key.side == *side && key.iodepth == **iodepth)
+                };
+                for iodepth in self.iodepths.iter().filter(has_depth) {
                     expected.insert(CellKey {
                         profile,
                         configuration: *configuration,
@@ -321,6 +323,13 @@ impl PartialOrd for Policy<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
+}
+
+/// Of the runs of a cell the one whose figure is in the middle, the lower of two; of equals the last.
+fn middle(mut runs: Vec<&RunResult>) -> &RunResult {
+    runs.reverse();
+    runs.sort_by(|a, b| a.metric_value().total_cmp(&b.metric_value()));
+    runs[(runs.len() - 1) / 2]
 }
 
 /// What tables and charts call the side on which `world` stands.
