@@ -32,7 +32,7 @@ for _ in $(seq 50); do [[ -s $work/listening ]] && break || sleep 0.1; done
 echo "send bytes, connections: raidlab MB/s, near CPU %, far CPU % | iperf3 MB/s, near CPU %, far CPU %"
 for connections in 1 4; do
     for send in ${SENDS:-100 1472 10240 131072 1048576}; do
-        ip netns exec "$a" "$RAIDLAB" net 10.77.0.2:5209 --send "$send" --connections "$connections" \
+        ip netns exec "$a" "$RAIDLAB" net 10.77.0.2:5209 --send "${send}B" --connections "$connections" \
             --seconds "$seconds" --db "$work/db" --json >"$work/ours.json" 2>/dev/null
         ip netns exec "$a" iperf3 --client 10.77.0.2 --length "$send" --parallel "$connections" \
             --time "$seconds" --omit 1 --json >"$work/theirs.json"

@@ -38,7 +38,7 @@ class Plan:
         self.metadata = draw.choice(METADATA)
         self.power = draw.random() < 0.5
         self.strip_kib = draw.choice((16, 64))
-        self.block = draw.choice(("512", "4KiB", "4KiB"))
+        self.block = draw.choice(("512B", "4KiB", "4KiB"))
         self.integrity = draw.random() < 0.35
         self.back = draw.random() < 0.5
         self.kept_memory = draw.random() < 0.2

@@ -4,7 +4,7 @@
 #   array.sh [SCRIPT...]      scripts by name; all of them if none is named
 #
 # RAIDLAB is the binary (target/release/raidlab), LEVEL the RAID level (5), MEMBERS their number (4), MEMBER_SIZE the data
-# area of each (128MiB), BLOCK_SIZE of the array (4096: the clients send requests that are no whole blocks, too), CREATE and
+# area of each (128MiB), BLOCK_SIZE of the array (4KiB: the clients send requests that are no whole blocks, too), CREATE and
 # SERVE more options for the two commands, FOLDER where the members go (a temporary one).
 # Members are failed, replaced and rebuilt where a script asks for it; the array is made anew before each script, and checked
 # after the last. Needs root for the file systems.
@@ -18,7 +18,7 @@ control=$folder/control.sock
 members=$(seq -f 'm%g' 0 $((count - 1)) | tr '\n' ' ')
 array="$RAIDLAB array"
 export PREPARE_COMMAND="cd $folder && rm -f m* *.sock kept && $array create clients $members --level $level \
-    --member-size $size --block-size ${BLOCK_SIZE:-4096} ${CREATE:-}"
+    --member-size $size --block-size ${BLOCK_SIZE:-4KiB} ${CREATE:-}"
 export SERVER_COMMAND="cd $folder && exec $array serve m* --socket nbd.sock --control $control ${SERVE:-}"
 # The script says the port and the certificates.
 # shellcheck disable=SC2016

@@ -1,6 +1,7 @@
 //! Grouping the runs, choosing the depth each configuration is judged at, and ranking.
 
 use crate::reason;
+use crate::significance::welch;
 use crate::{Alternative, Choice, Verdict};
 use raidlab_units::NanoSpan;
 use raidlab_workload::{ArrayFacts, RunResult, World};
@@ -12,6 +13,9 @@ pub const LAT_MEAN_LIMIT: NanoSpan = NanoSpan::from_millis(20);
 /// A metric of at least this share of the best one counts as equal to it: two runs of one configuration differ by
 /// about as much.
 const EQUAL_SHARE: f64 = 0.98;
+
+/// Means of repeats whose difference is this likely by chance alone are not told apart.
+const CHANCE: f64 = 0.05;
 
 /// Returns a verdict for each workload, real arrays first, with [`LAT_MEAN_LIMIT`].
 ///
@@ -50,6 +54,7 @@ fn verdict_of(group: &[(&ArrayFacts, &RunResult)], limit: NanoSpan) -> Option<Ve
     let redundant: Vec<&Choice> =
         ranked.iter().filter(sound).filter(|choice| choice.is_redundant()).collect();
     let recommended = best_of(&redundant).cloned();
+    let too_close = too_close(&redundant, recommended.as_ref());
     let runner_up = recommended.as_ref().and_then(|best| runner_up_to(best, &redundant)).cloned();
     let exposed: Vec<&Choice> = ranked.iter().filter(sound).filter(|choice| !choice.is_redundant()).collect();
     let fastest_without_redundancy = best_of(&exposed).cloned();
@@ -67,6 +72,7 @@ fn verdict_of(group: &[(&ArrayFacts, &RunResult)], limit: NanoSpan) -> Option<Ve
         metric: first.metric,
         lat_ns_mean_limit: limit.get(),
         recommended,
+        too_close,
         runner_up,
         fastest_without_redundancy,
         reason: String::new(),
@@ -84,12 +90,18 @@ fn ranked_choices(group: &[(&ArrayFacts, &RunResult)], limit: NanoSpan) -> Vec<C
             arrays.push(array);
         }
     }
+    let only_reads =
+        group.iter().all(|(_, run)| run.ops.write.requests == 0 && run.cost.host_writes.unwrap_or(0) == 0);
     let mut choices: Vec<Choice> = arrays
         .iter()
         .map(|array| {
             let runs: Vec<&RunResult> =
                 group.iter().filter(|(other, _)| other == array).map(|(_, run)| *run).collect();
-            choice_of(array, judged_run(&runs, limit), label_among(array, &arrays), limit)
+            let judged = judged_run(&runs, limit);
+            let label = if only_reads { label_of_reads(array, &arrays) } else { label_among(array, &arrays) };
+            let repeats = runs.iter().filter(|run| run.iodepth == judged.iodepth);
+            let metric_repeats = repeats.map(|run| run.metric_value()).collect();
+            Choice { metric_repeats, ..choice_of(array, judged, label, limit) }
         })
         .collect();
     choices.sort_by(|a, b| b.keeps_limit.cmp(&a.keeps_limit).then(b.metric_value.total_cmp(&a.metric_value)));
@@ -127,6 +139,7 @@ fn choice_of(array: &ArrayFacts, run: &RunResult, label: String, limit: NanoSpan
         iodepth: run.iodepth,
         keeps_limit: keeps_limit(run, limit),
         metric_value: run.metric_value(),
+        metric_repeats: Vec::new(),
         iops: total.iops,
         bytes_per_sec: total.bytes_per_sec,
         lat_ns_mean: total.lat_ns_mean,
@@ -135,6 +148,14 @@ fn choice_of(array: &ArrayFacts, run: &RunResult, label: String, limit: NanoSpan
         write_share: if host_ios == 0 { 0.0 } else { host_writes as f64 / host_ios as f64 },
         request_bytes_mean: if total.iops.0 > 0.0 { total.bytes_per_sec.0 / total.iops.0 } else { 0.0 },
         member_ios_per_host_io: run.cost.member_ios_per_host_io(),
+    }
+}
+
+/// The level alone, where it tells the array from the others: write policies do nothing where nothing is written.
+fn label_of_reads(array: &ArrayFacts, arrays: &[&ArrayFacts]) -> String {
+    match arrays.iter().filter(|other| other.level == array.level).count() {
+        1 => format!("RAID {}", array.level),
+        _ => label_among(array, arrays),
     }
 }
 
@@ -163,8 +184,32 @@ fn best_of<'a>(ranked: &[&'a Choice]) -> Option<&'a Choice> {
         .iter()
         .copied()
         .filter(|choice| choice.keeps_limit == first.keeps_limit)
-        .filter(|choice| choice.metric_value >= EQUAL_SHARE * first.metric_value)
+        .filter(|choice| is_equal(choice, first) || is_by_chance(choice, first))
         .min_by(|a, b| cheaper_first(a, b))
+}
+
+fn is_equal(choice: &Choice, best: &Choice) -> bool {
+    choice.metric_value >= EQUAL_SHARE * best.metric_value
+}
+
+/// Whether repeats do not tell which of the two is faster.
+fn is_by_chance(choice: &Choice, best: &Choice) -> bool {
+    welch(&choice.metric_repeats, &best.metric_repeats).is_some_and(|test| test.p >= CHANCE)
+}
+
+/// The labels of those of `ranked` beside the recommended one that repeats do not tell apart from the first.
+fn too_close(ranked: &[&Choice], recommended: Option<&Choice>) -> Vec<String> {
+    let (Some(first), Some(recommended)) = (ranked.first(), recommended) else { return Vec::new() };
+    let is_close = |choice: &&&Choice| {
+        choice.keeps_limit == first.keeps_limit
+            && choice.array != recommended.array
+            && (choice.array == first.array || is_by_chance(choice, first))
+    };
+    if recommended.array == first.array || is_by_chance(recommended, first) {
+        ranked.iter().filter(is_close).map(|choice| choice.label.clone()).collect()
+    } else {
+        Vec::new()
+    }
 }
 
 fn cheaper_first(a: &Choice, b: &Choice) -> Ordering {

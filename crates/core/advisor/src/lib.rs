@@ -7,7 +7,8 @@
 //! - **Judged where?** At the highest number of requests in flight whose mean latency stays within a limit (20 ms, as
 //!   the `FAStT` evaluation reports), else at the lowest that was run, and then it ranks behind all that keep the limit.
 //! - **Judged by what?** The workload's metric. What lies within 2 % of the best counts as equal; of equals the one
-//!   with more usable capacity wins, then the one that survives more failures, then write-through.
+//!   with more usable capacity wins, then the one that survives more failures, then write-through. So does what repeated runs
+//!   do not tell apart (Welch, p >= 0.05): it is *too close to call*.
 //! - **Recommended** is only what survives at least one failure; the fastest without redundancy is named beside it.
 //!   Runs with failed requests are listed but never recommended.
 //! - The reason is built from the figures: member I/Os per host I/O show what parity and mirrors cost.
@@ -22,6 +23,7 @@ mod comparison;
 mod contrast;
 pub mod correction;
 mod judge;
+mod noise;
 pub mod plan;
 mod rank;
 mod reason;
@@ -34,6 +36,7 @@ pub use claim::{CLAIM_TOLERANCE_PCT, ClaimKind, ClaimMeasure, ClaimRow, ClaimSum
 pub use comparison::{Comparison, ComparisonRow, ComparisonSummary, PlaceSummary, unit_of};
 pub use contrast::{Contrast, ContrastCell, ContrastFigure, ContrastValue, RunGroup};
 pub use judge::{LAT_MEAN_LIMIT, verdicts, verdicts_within};
+pub use noise::{Noise, noise};
 pub use rank::kendall_tau;
 pub use search::{PatternSearch, SearchConfig, SearchRange};
 
@@ -54,6 +57,10 @@ pub struct Verdict {
     pub lat_ns_mean_limit: u64,
     /// The best configuration that survives a failure; `None` when no such one was run without errors.
     pub recommended: Option<Choice>,
+    /// Labels of those that survive a failure, too, and that repeated runs do not tell apart from the best: which of them is
+    /// faster is too close to call, and the recommended one is what costs least of them.
+    #[serde(default)]
+    pub too_close: Vec<String>,
     /// The best such configuration of another level, or of another write policy when there is one level only.
     pub runner_up: Option<Choice>,
     /// The best configuration that survives no failure.
@@ -75,8 +82,11 @@ pub struct Choice {
     pub iodepth: u32,
     /// Whether the mean latency at that depth stays within the limit.
     pub keeps_limit: bool,
-    /// The workload's metric, in its unit.
+    /// The workload's metric, in its unit; of repeats the one in the middle.
     pub metric_value: f64,
+    /// It in each run at that depth, in their order.
+    #[serde(default)]
+    pub metric_repeats: Vec<f64>,
     /// Requests per second.
     pub iops: Iops,
     /// Bytes per second.
@@ -105,17 +115,34 @@ pub struct Alternative {
     pub metric_ratio: Option<f64>,
 }
 
+impl Verdict {
+    /// The answer in a few words: what is recommended, that it is too close to call, or nothing.
+    pub fn answer(&self) -> String {
+        match (&self.recommended, &self.too_close[..]) {
+            (None, _) => "nothing".to_owned(),
+            (Some(choice), []) => choice.label.clone(),
+            (Some(choice), others) => {
+                format!("too close to call between {} and {}", choice.label, others.join(", "))
+            }
+        }
+    }
+}
+
 impl Choice {
     /// Whether any one member may fail.
     pub fn is_redundant(&self) -> bool {
         self.array.failures_survived_always > 0
     }
 
-    /// The workload's metric with its unit, for people.
+    /// The workload's metric with its unit, for people; of repeats with half the width of the 95 % interval of their mean.
     pub fn metric_text(&self, metric: Metric) -> String {
-        match metric {
+        let text = match metric {
             Metric::Iops => format!("{} IOPS", self.iops),
             Metric::MbPerS => self.bytes_per_sec.to_string(),
+        };
+        match significance::half_width_95(&self.metric_repeats) {
+            Some(half) => format!("{text} ± {half:.0}"),
+            None => text,
         }
     }
 }

@@ -18,6 +18,8 @@ const WRITES_MATTER_SHARE: f64 = 0.1;
 const PAID_SHARE: f64 = 0.8;
 /// Two write policies that differ by less are called alike.
 const ALIKE_RATIO: f64 = 1.1;
+/// From here on one level is ahead of another.
+const AHEAD_RATIO: f64 = 1.02;
 
 /// How a level keeps its data safe.
 enum Redundancy {
@@ -33,13 +35,15 @@ pub(crate) fn of(verdict: &Verdict) -> String {
             headline(verdict, best),
             price(verdict, best),
             mechanism(verdict, best),
+            parity_ahead(verdict, best),
             write_policy(verdict, best),
             without_redundancy(verdict, best),
         ],
-        None => [nothing_to_recommend(verdict), String::new(), String::new(), String::new(), String::new()],
+        None => [(); 6].map(|()| String::new()),
     };
-    let spoken: Vec<String> = sentences.into_iter().filter(|sentence| !sentence.is_empty()).collect();
-    spoken.join(" ")
+    let nothing = verdict.recommended.is_none().then(|| nothing_to_recommend(verdict));
+    let spoken = nothing.into_iter().chain(sentences).filter(|sentence| !sentence.is_empty());
+    spoken.collect::<Vec<String>>().join(" ")
 }
 
 /// What it delivers, where that was judged, and how far it is ahead.
@@ -49,6 +53,14 @@ fn headline(verdict: &Verdict, best: &Choice) -> String {
         format!("the highest load run that stays within a mean of {limit}")
     } else {
         format!("the lowest load run, as none stays within a mean of {limit}")
+    };
+    let close = match &verdict.too_close[..] {
+        [] => String::new(),
+        others => format!(
+            "Too close to call: repeats do not tell {} from {}; of these the one that costs least stands first. ",
+            best.label,
+            others.join(", ")
+        ),
     };
     let lead = match &verdict.runner_up {
         Some(second) => format!(
@@ -61,7 +73,7 @@ fn headline(verdict: &Verdict, best: &Choice) -> String {
         None => "; nothing else that survives a failure was run".to_owned(),
     };
     format!(
-        "{} delivers {} at {} in flight, {depth} (mean {}, p99 {}){lead}.",
+        "{close}{} delivers {} at {} in flight, {depth} (mean {}, p99 {}){lead}.",
         best.label,
         best.metric_text(verdict.metric),
         best.iodepth,
@@ -128,14 +140,49 @@ fn mechanism(verdict: &Verdict, best: &Choice) -> String {
             "The requests are longer than a strip, so each keeps several members busy".to_owned()
         }
         Some((choice, ios)) if *ios >= PAID_SHARE * expected_ios(choice) => write_costs(&evidence),
-        Some((choice, ios)) => format!(
-            "The cache gathers writes: alone, each would have cost {} {:.2} member I/Os per host I/O, not {ios:.2}",
-            choice.label,
-            expected_ios(choice),
-        ),
+        Some((choice, ios)) => {
+            let how = match choice.array.write_policy.as_str() {
+                "write-through" => "Writes that are in flight together are gathered into stripes",
+                _ => "The cache gathers writes",
+            };
+            format!(
+                "{how}: alone, each would have cost {} {:.2} member I/Os per host I/O, not {ios:.2}",
+                choice.label,
+                expected_ios(choice),
+            )
+        }
         None => write_costs(&evidence),
     };
     format!("{cause}; counted member I/Os per host I/O: {counted}.")
+}
+
+/// Why parity is ahead of mirroring, where it is: a reader who knows what a small write costs doubts it.
+fn parity_ahead(verdict: &Verdict, best: &Choice) -> String {
+    let is_mirror = |choice: &&Choice| matches!(redundancy(&choice.array), Redundancy::Mirror);
+    let mirror = choices(verdict).filter(|choice| choice.errors == 0).find(is_mirror);
+    let is_behind = |mirror: &&Choice| best.metric_value > AHEAD_RATIO * mirror.metric_value;
+    let Some(mirror) = mirror.filter(is_behind) else { return String::new() };
+    if !matches!(redundancy(&best.array), Redundancy::Parity) {
+        return String::new();
+    }
+    let strips = |array: &ArrayFacts| (array.usable_fraction() * f64::from(array.members)).round();
+    let (members, own_strips, its_strips) = (best.array.members, strips(&best.array), strips(&mirror.array));
+    let counted = best.member_ios_per_host_io.zip(mirror.member_ios_per_host_io);
+    let why = match counted.filter(|_| best.write_share >= WRITES_MATTER_SHARE) {
+        Some((own, its)) if own > its => format!(
+            "Not by its member I/Os, of which it takes {own:.2} per host I/O against {its:.2}: something else than the members \
+             sets the pace, or chance does."
+        ),
+        Some((own, its)) => format!(
+            "Its writes fill whole stripes, {own:.2} member I/Os per host I/O against {its:.2}, and a stripe of {members} members \
+             carries {own_strips} strips of data, not {its_strips}."
+        ),
+        None => format!(
+            "Of each row of {members} strips {own_strips} hold data of their own, not {its_strips}, so a stream is spread over \
+             more members."
+        ),
+    };
+    format!("Why is parity ahead of mirroring ({})? {why}", mirror.label)
 }
 
 /// What one small write costs each level in member I/Os.

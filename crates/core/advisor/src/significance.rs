@@ -80,6 +80,12 @@ pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
     })
 }
 
+/// Half the width of the 95 % confidence interval of the mean; none for fewer than two values.
+pub fn half_width_95(values: &[f64]) -> Option<f64> {
+    let (_, error) = mean_and_error(values)?;
+    Some(student_quantile_95(values.len() as f64 - 1.0) * error.sqrt())
+}
+
 /// The mean, and the square of its standard error.
 fn mean_and_error(values: &[f64]) -> Option<(f64, f64)> {
     let count = values.len() as f64;

@@ -246,6 +246,42 @@ fn the_mechanism_named_is_the_one_that_the_counts_show() {
 }
 
 #[test]
+fn parity_ahead_of_mirroring_is_explained() {
+    let reason = |own: f64| {
+        only_verdict(&runs(&[("5", WB, 8, 1000.0, 8.0, own), ("10", WB, 8, 700.0, 11.0, 1.33)])).reason
+    };
+    assert!(reason(0.4).contains(
+        "Why is parity ahead of mirroring (RAID 10 write-back)? Its writes fill whole stripes, 0.40 member I/Os per host I/O \
+         against 1.33, and a stripe of 6 members carries 5 strips of data, not 3."
+    ));
+    assert!(reason(2.0).contains("Not by its member I/Os"), "{}", reason(2.0));
+    let mirror =
+        only_verdict(&runs(&[("5", WB, 8, 700.0, 8.0, 0.4), ("10", WB, 8, 1000.0, 11.0, 1.33)])).reason;
+    assert!(!mirror.contains("Why is"), "{mirror}");
+    let through = only_verdict(&runs(&[("5", WT, 8, 1000.0, 8.0, 0.4)])).reason;
+    assert!(through.contains("gathered into stripes") && !through.contains("The cache gathers"), "{through}");
+}
+
+#[test]
+fn what_repeats_do_not_tell_apart_is_too_close_to_call() {
+    let rows = |five: [f64; 3], ten: [f64; 3]| {
+        let of = |level, values: [f64; 3]| values.map(|iops| (level, WT, 8, iops, 8.0, 2.0));
+        only_verdict(&runs(&[of("5", five), of("10", ten)].concat()))
+    };
+    let close = rows([800.0, 1000.0, 1200.0], [900.0, 1100.0, 1300.0]);
+    assert_eq!(label(close.recommended.as_ref()), "RAID 5 write-through", "it costs least of the two");
+    assert_eq!(close.too_close, ["RAID 10 write-through"]);
+    assert_eq!(close.answer(), "too close to call between RAID 5 write-through and RAID 10 write-through");
+    assert!(
+        close.reason.starts_with("Too close to call: ") && close.reason.contains("1000 IOPS ± 497"),
+        "{}",
+        close.reason
+    );
+    let clear = rows([990.0, 1000.0, 1010.0], [1190.0, 1200.0, 1210.0]);
+    assert_eq!((clear.answer().as_str(), clear.too_close.len()), ("RAID 10 write-through", 0));
+}
+
+#[test]
 fn policies_are_compared_only_where_writes_matter() {
     let alike = runs(&[("5", WT, 8, 1000.0, 8.0, 2.0), ("5", WB, 8, 1050.0, 8.0, 2.0)]);
     let sentence = "At this level write-back and write-through differ by less than 10%.";

@@ -104,7 +104,7 @@ impl RunHints {
             ("--iodepth", (!depths.is_empty()).then(|| depths.join(","))),
             ("--ramp", self.ramp.map(time)),
             ("--run", self.run.map(time)),
-            ("--size", self.size.map(|size| size.get().to_string())),
+            ("--size", self.size.map(|size| format!("{}B", size.get()))),
             ("--seed", self.seed.map(|seed| seed.to_string())),
         ];
         let given = flags.into_iter().filter_map(|(flag, value)| Some(format!(" {flag} {}", value?)));
@@ -191,7 +191,7 @@ mod tests {
             buffered: true,
         };
         let expected = "raidlab measure 'C: \"data\"' --workload a.toml --iodepth 1,2,4 --ramp 1500ms --run 60s \
-                        --size 1048576 --seed 7 --buffered";
+                        --size 1048576B --seed 7 --buffered";
         assert_eq!(hints.command("a.toml"), expected);
         assert_eq!(RunHints::default().command("a.toml"), "raidlab measure TARGET --workload a.toml");
     }

@@ -7,7 +7,7 @@ use core::ops::{Add, AddAssign, Sub};
 use core::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A length in bytes. Parses `64KiB`, `8 GB`, `512`; prints the largest binary unit that divides it, else
+/// A length in bytes. Parses `64KiB`, `8 GB`, `512B`; prints the largest binary unit that divides it, else
 /// three significant figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteCount(pub u64);
@@ -103,7 +103,7 @@ impl Sub for ByteCount {
 }
 
 const SCALES: &[Scale] = &[
-    Scale { names: &["", "B"], factor: 1.0 },
+    Scale { names: &["B"], factor: 1.0 },
     Scale { names: &["KiB", "K", "k"], factor: 1024.0 },
     Scale { names: &["MiB", "M"], factor: 1_048_576.0 },
     Scale { names: &["GiB", "G"], factor: 1_073_741_824.0 },
@@ -119,10 +119,9 @@ impl FromStr for ByteCount {
     type Err = ParseUnitError;
 
     /// # Errors
-    /// [`ParseUnitError`] for text without a number, with an unknown unit, with a fraction of a byte, or
-    /// out of range.
+    /// [`ParseUnitError`] for text without a number or unit, with an unknown unit, with a fraction of a byte, or out of range.
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
-        parse_scaled(text, SCALES, "a size such as 64KiB, 8GB or 512").map(Self)
+        parse_scaled(text, SCALES, ("a size such as 64KiB, 8GB or 512B", ["GB", "KiB"])).map(Self)
     }
 }
 

@@ -16,6 +16,14 @@ pub enum ParseUnitError {
         /// What would have been right.
         expected: &'static str,
     },
+    /// There is a number and nothing behind it; zero alone needs no unit.
+    #[error("'{text}': give a unit, as {example}")]
+    NoUnit {
+        /// What was given.
+        text: String,
+        /// The same number with units.
+        example: String,
+    },
     /// The text after the number is not a unit of this quantity.
     #[error("'{unit}' in '{text}' is not a unit here: write {expected}")]
     UnknownUnit {
@@ -42,11 +50,12 @@ pub(crate) struct Scale {
     pub(crate) factor: f64,
 }
 
-/// Reads `text` as a whole number of smallest units.
+/// Reads `text` as a whole number of smallest units. Zero needs no unit; any other number without one is refused with `units`,
+/// which it may have been meant in.
 pub(crate) fn parse_scaled(
     text: &str,
     scales: &[Scale],
-    expected: &'static str,
+    (expected, units): (&'static str, [&str; 2]),
 ) -> Result<u64, ParseUnitError> {
     let trimmed = text.trim();
     let number_end =
@@ -61,6 +70,11 @@ pub(crate) fn parse_scaled(
     // A missing number is the more useful complaint, so it is looked at first.
     let value: f64 =
         digits.parse().map_err(|_| ParseUnitError::NotANumber { text: text.into(), expected })?;
+    if unit.is_empty() {
+        let [one, other] = units.map(|unit| format!("{}{unit}", text.trim()));
+        let missing = ParseUnitError::NoUnit { text: text.into(), example: format!("{one} or {other}") };
+        return if value == 0.0 { Ok(0) } else { Err(missing) };
+    }
     let scale = scale?;
     // Whole numbers take the exact path: an f64 cannot hold every u64.
     if let Ok(whole) = digits.parse::<u64>() {
@@ -102,4 +116,31 @@ where
         }
     }
     deserializer.deserialize_any(NumberOrText(expected, core::marker::PhantomData))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{ByteCount, NanoSpan};
+
+    #[test]
+    fn a_number_needs_its_unit() {
+        let size = |text: &str| text.parse::<ByteCount>().map_err(|error| error.to_string());
+        let rows = [
+            ("512B", Ok(512)),
+            ("64 KiB", Ok(65_536)),
+            ("1.5kB", Ok(1500)),
+            ("0", Ok(0)),
+            ("400", Err("'400': give a unit, as 400GB or 400KiB")),
+            (" 1.5", Err("' 1.5': give a unit, as 1.5GB or 1.5KiB")),
+            ("GB", Err("'GB' does not start with a number: write a size such as 64KiB, 8GB or 512B")),
+            ("4 X", Err("'X' in '4 X' is not a unit here: write a size such as 64KiB, 8GB or 512B")),
+            ("0.5B", Err("'0.5B' is out of range: write a size such as 64KiB, 8GB or 512B")),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(size(text), expected.map(ByteCount).map_err(str::to_owned), "{text}");
+        }
+        let time = "20".parse::<NanoSpan>().unwrap_err();
+        assert_eq!(time.to_string(), "'20': give a unit, as 20s or 20ms");
+        assert_eq!("0".parse(), Ok(NanoSpan::ZERO));
+    }
 }

@@ -181,7 +181,7 @@ impl FromStr for NanoSpan {
     /// # Errors
     /// [`ParseUnitError`] for text without a number or unit, with an unknown unit, or out of range.
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
-        parse_scaled(text, SCALES, "a time such as 20ms, 1.5s or 30m").map(Self)
+        parse_scaled(text, SCALES, ("a time such as 20ms, 1.5s or 30m", ["s", "ms"])).map(Self)
     }
 }
 

@@ -59,11 +59,11 @@ pub enum LookupError {
         candidates: Vec<String>,
     },
     /// No name is or ends with it.
-    #[error("there is no workload '{name}': the nearest are {}; or give the path of a .toml file", nearest.join(", "))]
+    #[error("there is no workload '{name}'{} A file of one ends in .toml", did_you_mean(nearest))]
     Unknown {
         /// What was asked for.
         name: String,
-        /// The names that are spelt most like it, nearest first.
+        /// The names that may have been meant, nearest first.
         nearest: Vec<String>,
     },
 }
@@ -188,7 +188,11 @@ fn find_name(name: &str, names: &[&str]) -> Result<usize, LookupError> {
     }
 }
 
-/// The names most like `name`; each is compared whole and without the suite it belongs to.
+fn did_you_mean(names: &[String]) -> String {
+    if names.is_empty() { ".".to_owned() } else { format!(", did you mean '{}'?", names.join("' or '")) }
+}
+
+/// The names that are like enough to `name` to be meant, most like it first; each is compared whole and without the suite it belongs to.
 fn nearest_names(name: &str, names: &[&str]) -> Vec<String> {
     let likeness = |full: &str| {
         let short = full.split_once('-').map_or(full, |(_, short)| short);
@@ -197,7 +201,7 @@ fn nearest_names(name: &str, names: &[&str]) -> Vec<String> {
     let mut ranked: Vec<&str> = names.to_vec();
     ranked.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
     let best = ranked.first().map_or(0.0, |full| likeness(full));
-    ranked.retain(|full| likeness(full) >= SUGGESTION_LIKENESS_MIN * best);
+    ranked.retain(|full| likeness(full) >= (SUGGESTION_LIKENESS_MIN * best).max(toml_file::LIKE_ENOUGH));
     ranked.truncate(SUGGESTIONS);
     ranked.into_iter().map(str::to_owned).collect()
 }

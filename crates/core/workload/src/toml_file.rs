@@ -97,9 +97,11 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     candidates.into_iter().rev().max_by(|a, b| likeness(word, a).total_cmp(&likeness(word, b)))
 }
 
+/// How alike a word and a name are at least, from 0 to 1, where the one may stand for the other.
+pub(crate) const LIKE_ENOUGH: f64 = 0.75;
+
 /// Returns what [`nearest`] does if it is like enough to be meant: a letter that is swapped, missing or another one.
 pub fn meant<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    const LIKE_ENOUGH: f64 = 0.75;
     nearest(word, candidates).filter(|name| likeness(word, name) >= LIKE_ENOUGH)
 }
 

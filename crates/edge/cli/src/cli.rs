@@ -1,4 +1,7 @@
 //! The command line: one table for parsing and help.
+//!
+//! Verbs are listed in groups, each with an example; options stand under headings, those that all verbs take last, in 80
+//! columns.
 
 use crate::hosts::RankArgs;
 use crate::verbs::{
@@ -6,22 +9,110 @@ use crate::verbs::{
     plan, reference, report, reproduce, risk, runs, simulate, soak, streams, studio, study, tag, torture,
     workloads,
 };
-use clap::{Parser, Subcommand};
+use clap::{ArgAction, CommandFactory, Parser, Subcommand};
+use std::fmt::Write;
+
+/// Columns that help takes at most.
+const WIDTH: usize = 80;
+
+/// What stands under the last heading of every verb.
+const GENERAL: &str = "All verbs";
 
 /// A laboratory for storage arrays: measure, simulate, run and reproduce on one controller
 #[derive(Debug, Parser)]
-#[command(name = "raidlab", version, after_help = EXIT_CODES, propagate_version = true, max_term_width = 110)]
+#[command(
+    name = "raidlab",
+    version,
+    after_help = EXIT_CODES,
+    propagate_version = true,
+    max_term_width = WIDTH,
+    disable_help_flag = true,
+    disable_version_flag = true
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 
     /// Print results as JSON; field names carry the units
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GENERAL)]
     pub(crate) json: bool,
 
     /// Log more to standard error (twice for debugging); `RAIDLAB_LOG` takes filters
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = GENERAL)]
     pub(crate) verbose: u8,
+
+    /// Print help
+    #[arg(short, long, global = true, action = ArgAction::Help, help_heading = GENERAL)]
+    help: Option<bool>,
+
+    /// Print the version
+    #[arg(short = 'V', long, global = true, action = ArgAction::Version, help_heading = GENERAL)]
+    version: Option<bool>,
+}
+
+/// Verbs that belong together, and what one of them is like.
+struct VerbGroup {
+    title: &'static str,
+    example: &'static str,
+    verbs: &'static [&'static str],
+}
+
+/// Every verb is in one of them.
+const GROUPS: [VerbGroup; 5] = [
+    VerbGroup {
+        title: "Measure",
+        example: "raidlab measure test.dat --size 1GiB -w database --iodepth 1..64",
+        verbs: &["measure", "study", "streams", "bonnie", "soak", "net", "calibrate"],
+    },
+    VerbGroup {
+        title: "Model",
+        example: "raidlab plan --app storagebench-database --usable 20TB --iops 20000",
+        verbs: &["plan", "simulate", "risk", "reproduce", "fit", "catalog", "model"],
+    },
+    VerbGroup {
+        title: "Arrays",
+        example: "raidlab array create a0 m0 m1 m2 m3 --level 5 --member-size 1GiB",
+        verbs: &["array", "emulate", "torture"],
+    },
+    VerbGroup {
+        title: "Results",
+        example: "raidlab compare study:1 study:2",
+        verbs: &["runs", "show", "compare", "report", "tag", "export"],
+    },
+    VerbGroup {
+        title: "More",
+        example: "raidlab doctor",
+        verbs: &["doctor", "workloads", "import", "studio", "reference"],
+    },
+];
+
+/// The command line with its verbs in groups.
+pub(crate) fn command() -> clap::Command {
+    let command = Cli::command();
+    let header = *command.get_styles().get_header();
+    let verbs = grouped_verbs(&command);
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{verbs}\n\
+         'raidlab VERB --help' has the options of a verb.\n\n\
+         {header}{GENERAL}:{header:#}\n{{options}}{{after-help}}"
+    );
+    command.help_template(template)
+}
+
+/// The verbs, each with what it does.
+fn grouped_verbs(command: &clap::Command) -> String {
+    let (header, literal) = (*command.get_styles().get_header(), *command.get_styles().get_literal());
+    let mut text = String::new();
+    for VerbGroup { title, example, verbs } in &GROUPS {
+        let _ = writeln!(text, "{header}{title}:{header:#} {example}");
+        for name in *verbs {
+            let verb = command.find_subcommand(name).expect("its test goes through all of them");
+            let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(text, "  {literal}{name:<9}{literal:#}  {about}");
+        }
+        text.push('\n');
+    }
+    text.trim_end().to_owned() + "\n"
 }
 
 const EXIT_CODES: &str = "\
@@ -39,43 +130,43 @@ RAIDLAB_PROGRESS=json makes progress lines of JSON, for programs.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a study: a matrix of measured and simulated runs, with a table, a recommendation and a report
+    /// Run a study: many runs, measured and simulated, and what they say
     Study(study::Args),
-    /// Measure storage as it is: a file or a block device
+    /// Measure storage as it is: a file, a folder, a device, an export
     Measure(measure::Args),
-    /// Read files in parallel streams that start at once, on real folders or modelled arrays
+    /// Read files in parallel streams that start at once
     Streams(streams::Args),
-    /// Write, read and seek in a file by characters and blocks, on real folders or modelled arrays
+    /// Write, read and seek in a file by characters and blocks
     Bonnie(bonnie::Args),
     /// Read the same data again and again, and compare every bit
     Soak(soak::Args),
-    /// Measure a network: TCP from memory or a file to another process or host
+    /// Measure a network: TCP from memory or a file
     Net(net::Args),
     /// Simulate an array of modelled hardware in virtual time
     Simulate(simulate::Args),
-    /// Serve a modelled array over NBD at its own speed, with real bytes behind it
+    /// Serve a modelled array over NBD at its own speed, with real bytes
     Emulate(emulate::Args),
     /// Predict published figures and compare
     Reproduce(reproduce::Args),
-    /// Fit figures of the catalogue that no source gives to the rows of a paper that are marked for it
+    /// Fit figures that no source gives to the rows of a paper
     Fit(fit::Args),
     /// Find the arrays that serve applications best, and say why
     Plan(plan::Args),
-    /// Find a drive's parameters from timing alone, and write an entry of the catalogue
+    /// Find a drive's parameters from timing alone
     Calibrate(calibrate::Args),
     /// Tell how likely an array, or a fleet of them, is to lose data
     Risk(risk::Args),
-    /// Check the controller under load and faults, byte for byte, in any number of random runs
+    /// Check the controller under load and faults, byte for byte
     Torture(torture::Args),
     /// Make, serve and look after arrays that hold data
     Array(array::Args),
     /// List the workloads, or show one
     Workloads(workloads::Args),
-    /// Make workload files of job files of fio and Iometer, replayable files of block traces; take in runs
+    /// Take in jobs of fio and Iometer, block traces, others' results
     Import(import::Args),
-    /// List the modelled hardware, or show one entry with the source of each figure
+    /// List the modelled hardware, or show an entry with its sources
     Catalog(catalog::Args),
-    /// Check drive models against measured drives
+    /// Make drive models of data sheets; check models against real drives
     Model(model::Args),
     /// Say what this machine can and cannot do, and why it matters
     Doctor(doctor::Args),
@@ -83,17 +174,17 @@ pub(crate) enum Command {
     Runs(runs::ListArgs),
     /// Show one run of a results file
     Show(runs::ShowArgs),
-    /// Put the figures of runs side by side, with differences and the spread of repeats
+    /// Put runs side by side, with differences and the spread of repeats
     Compare(compare::Args),
-    /// Write a page of runs of a results file, with charts, tables and a conclusion; as Markdown and pictures too
+    /// Write a page of runs, with charts, tables and a conclusion
     Report(report::Args),
-    /// Give runs of a results file a tag, or take it away
+    /// Give runs a tag, or take it away
     Tag(tag::Args),
-    /// Write runs of a results file as CSV, Parquet or JSON, or as fio or Iometer do; write traces as fio does
+    /// Write runs as CSV, Parquet, JSON, or as fio and Iometer do; traces
     Export(export::Args),
-    /// Make manual pages, shell completions, or the reference of all verbs as one page
+    /// Make manual pages, shell completions, or a page of all verbs
     Reference(reference::Args),
-    /// Serve web pages on this machine: papers, runs, live measurements, arrays, the catalogue
+    /// Serve web pages on this machine: papers, runs, plans, arrays
     Studio(studio::Args),
 }
 

@@ -15,6 +15,7 @@ const RANK_LIMIT: NanoSpan = NanoSpan::from_secs(30);
 
 /// What a verb that several processes do together is told of them.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Several hosts")]
 pub(crate) struct RankArgs {
     /// Under mpirun: how long a process may give no sign of life before the run ends with its name [default: 30s]
     #[arg(long, value_name = "TIME", hide_short_help = true)]

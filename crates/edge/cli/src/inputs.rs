@@ -9,6 +9,7 @@ use raidlab_lab::{
 };
 use raidlab_tracefile::TraceFileError;
 use raidlab_units::{ByteCount, NanoSpan, ParseUnitError};
+use raidlab_workload::toml_file::meant;
 use raidlab_workload::{
     ArrivalProcess, Arrivals, ClosedLoop, Fit, Pacing, ReplayError, RequestRate, Timing, Workload,
 };
@@ -118,6 +119,7 @@ const SET_HINT: &str = "write it as ENTRY:KEY=VALUE: perc-h800:member_command.re
 
 /// The catalogue, by options: somebody's own entries, and other values of figures.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Catalogue")]
 pub(crate) struct CatalogArgs {
     /// Know the hardware in this file, too, or in all .toml files of this folder; may be repeated
     #[arg(long, value_name = "FILE.toml|FOLDER")]
@@ -287,7 +289,9 @@ fn one_of<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T, String> {
     let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
     found.ok_or_else(|| {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        format!("'{text}' is none of {}", names.join(", "))
+        let meant = meant(text, names.iter().copied());
+        let meant = meant.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default();
+        format!("'{text}' is none of {}{meant}", names.join(", "))
     })
 }
 
@@ -298,6 +302,7 @@ pub(crate) fn workloads(names: &[String]) -> Result<Vec<Workload>, Failure> {
 
 /// When requests start, by options instead of by the workload's file.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Pacing")]
 pub(crate) struct PacingArgs {
     /// Open loop: so many requests arrive per second, whatever the target does; latencies run from the arrival
     #[arg(long, value_parser = request_rate, conflicts_with = "iodepth", value_name = "PER_SECOND")]
@@ -368,6 +373,7 @@ fn arrival_process(text: &str) -> Result<ArrivalProcess, String> {
 
 /// A trace instead of workloads.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "A trace instead of workloads")]
 pub(crate) struct ReplayArgs {
     /// Replay this trace, which `raidlab import trace` made, instead of workloads
     #[arg(
@@ -476,6 +482,7 @@ mod tests {
         assert_eq!(read_policy("adaptive"), Ok(ReadPolicy::Adaptive));
         assert_eq!(io_policy("cached"), Ok(IoPolicy::Cached));
         assert_eq!(on_or_off("off"), Ok(false));
-        assert_eq!(on_or_off("no"), Err("'no' is none of on, off".into()));
+        assert_eq!(on_or_off("no"), Err("'no' is none of on, off; did you mean 'on'?".into()));
+        assert_eq!(on_or_off("x"), Err("'x' is none of on, off".into()));
     }
 }

@@ -18,7 +18,7 @@ mod progress;
 mod verbs;
 mod whole_file;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use cli::{Cli, Command};
 use failure::{Exit, Failure};
 use output::Output;
@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // Clap's own code for bad usage is 2, as documented; help and version end with 0.
-    let cli = Cli::parse();
+    let cli = Cli::from_arg_matches(&cli::command().get_matches()).unwrap_or_else(|error| error.exit());
     log::start(cli.verbose, cli.command.serves());
     let output = Output::of_process(cli.json);
     let mut hosts = match hosts::join(&cli.command) {

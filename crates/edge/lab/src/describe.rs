@@ -19,7 +19,14 @@ pub fn method(study: &Study) -> Vec<String> {
     let arrays = study.arrays.iter().map(array_paragraph);
     let simulations = study.simulations.iter().map(simulate_paragraph);
     let seed = format!("Every run draws its requests from seed {}, so all see the same ones.", study.seed);
-    measures.chain(arrays).chain(simulations).chain([seed]).collect()
+    let repeats = (study.repeats > 1).then(|| {
+        format!(
+            "Everything on real storage was run {} times, in rounds over all of it, every other round backwards, so that what \
+             drifts meets all alike. What only reads was run with one write policy.",
+            study.repeats
+        )
+    });
+    measures.chain(arrays).chain(simulations).chain(repeats).chain([seed]).collect()
 }
 
 /// On what it was done: names and values.
@@ -208,11 +215,16 @@ pub fn load(load: &LoadPlan) -> String {
 fn load_clause(load: &LoadPlan) -> String {
     let depths: Vec<String> = load.iodepths.iter().map(u32::to_string).collect();
     format!(
-        "{} at iodepths {}, {} after a ramp of {}",
+        "{} at iodepths {}, {} after a ramp of {}{}",
         workload_names(load),
         depths.join(", "),
         if load.run == RUN_TO_THE_END { "to the end of the trace".to_owned() } else { load.run.to_string() },
-        load.ramp
+        load.ramp,
+        if load.settles {
+            " at least, longer where it takes a write cache longer to get into its steady state"
+        } else {
+            ""
+        }
     )
 }
 

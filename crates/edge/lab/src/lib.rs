@@ -36,6 +36,7 @@ mod replay;
 mod rounds;
 mod runner;
 mod scratch;
+mod settle;
 mod store;
 mod study;
 pub mod sweep;

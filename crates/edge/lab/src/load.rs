@@ -93,6 +93,8 @@ pub struct Load {
     pub seed: u64,
     /// Ends with as many requests of the greatest length as the region holds, if the window is not over before.
     pub once: bool,
+    /// On an array the ramp is made as long as its write-back cache takes to get into its steady state; `ramp` is the least.
+    pub settles: bool,
 }
 
 impl Load {
@@ -110,7 +112,16 @@ impl Load {
         };
         // The end of the target ends it, not the time.
         let run = NanoSpan::from_secs(7 * 86_400);
-        Self { workload, iodepth: 32, workers: 1, ramp: NanoSpan::ZERO, run, seed, once: true }
+        Self {
+            workload,
+            iodepth: 32,
+            workers: 1,
+            ramp: NanoSpan::ZERO,
+            run,
+            seed,
+            once: true,
+            settles: false,
+        }
     }
 
     /// The driver's settings for this load on the first `region` of a target with blocks of `block_bytes`.
@@ -156,6 +167,9 @@ pub struct LoadPlan {
     pub ramp: NanoSpan,
     /// Length of each measured window.
     pub run: NanoSpan,
+    /// On arrays the ramp is as long as write-back caches take to get into their steady state; `ramp` is the least.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub settles: bool,
 }
 
 impl LoadPlan {
@@ -186,6 +200,7 @@ impl LoadPlan {
                     run: self.run,
                     seed,
                     once: false,
+                    settles: self.settles && workload.spec.trace.is_none(),
                 },
             )
         })

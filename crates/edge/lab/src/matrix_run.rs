@@ -217,7 +217,7 @@ impl MatrixPlan {
             spec,
         };
         let (ramp, run, seed) = (self.ramp, self.run, self.seed);
-        Load { workload, iodepth: 1, workers: 1, ramp, run, seed, once: false }
+        Load { workload, iodepth: 1, workers: 1, ramp, run, seed, once: false, settles: false }
     }
 }
 

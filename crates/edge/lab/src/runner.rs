@@ -12,20 +12,23 @@
 
 mod pace;
 
-use crate::arrays::{SoftwareArray, UnknownParts};
+use crate::arrays::{ModelledArray, SoftwareArray, UnknownParts};
 use crate::describe;
 use crate::environment::Environment;
-use crate::load::{Load, LoadPlan};
-use crate::scratch::{ScratchError, ScratchFolder};
+use crate::load::Load;
+use crate::scratch::{ScratchError, ScratchFolders};
+use crate::settle::settled_or_cancelled;
 use crate::store::{FinishedRun, Store, StoreError, StudyEnd, StudyRunHead, StudyRunId};
 use crate::study::{ArraySection, MeasureSection, SimulateSection, Study};
 use crate::worlds::array::{ArrayBench, RealArrayError, make_array, remove_array};
 use crate::worlds::file::{FileBench, FileError};
 use crate::worlds::simulated::{SimulatedError, run_simulated};
 use pace::Pace;
+use raidlab_controller::WritePolicy;
 use raidlab_hardware::Catalog;
 use raidlab_hosts::{Hosts, Jobs, Stop, all_processors};
 use raidlab_load::{LayOut, LayOutContent, LoadOptions, LoadProgress, TargetOptions};
+use raidlab_raid::LevelVariant;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
 use std::num::NonZeroUsize;
@@ -174,8 +177,16 @@ pub fn run_study(
     })?;
     let recorder =
         Recorder { store, observer, study_run, planned, finished: Vec::new(), pace: Pace::of(study) };
-    let mut runner =
-        Runner { seed: study.seed, catalog, options, cancel, recorder, ordinal: 0, environment: None };
+    let mut runner = Runner {
+        seed: study.seed,
+        catalog,
+        options,
+        cancel,
+        recorder,
+        ordinal: 0,
+        environment: None,
+        scratch: ScratchFolders::default(),
+    };
     let ended = runner.run_sections(study);
     let environment = runner.environment.take().unwrap_or_else(Environment::of_machine);
     let mut finished = runner.recorder.finished;
@@ -236,20 +247,14 @@ struct Runner<'a> {
     ordinal: u64,
     /// Of the first real target.
     environment: Option<Environment>,
+    /// Folders that were made for files, until the end.
+    scratch: ScratchFolders,
 }
 
 impl Runner<'_> {
     fn run_sections(&mut self, study: &Study) -> Result<(), StudyError> {
-        for (index, section) in study.measures.iter().enumerate() {
-            let is_done = study.measures[index + 1..].iter().all(|later| later.path != section.path);
-            if self.measure(section, is_done)? == Flow::Cancelled {
-                return Ok(());
-            }
-        }
-        for section in &study.arrays {
-            if self.arrays(section)? == Flow::Cancelled {
-                return Ok(());
-            }
+        if self.real_sections(study)? == Flow::Cancelled {
+            return Ok(());
         }
         for section in &study.simulations {
             if self.simulate(section)? == Flow::Cancelled {
@@ -257,6 +262,49 @@ impl Runner<'_> {
             }
         }
         Ok(())
+    }
+
+    /// All rounds over real storage. What they need stays until the last one.
+    fn real_sections(&mut self, study: &Study) -> Result<Flow, StudyError> {
+        let mut members: Vec<RoundsOfArrays> =
+            study.arrays.iter().map(|_| RoundsOfArrays::default()).collect();
+        let mut flow = Ok(Flow::Continue);
+        for round in 0..study.repeats {
+            flow = self.round(study, round, &mut members);
+            if !matches!(flow, Ok(Flow::Continue)) {
+                break;
+            }
+        }
+        if !self.options.keep {
+            for (section, made) in study.arrays.iter().zip(&members) {
+                let removed = made.remove(section);
+                // The first error is the one to tell.
+                flow = flow.and_then(|flow| removed.map(|()| flow));
+            }
+        }
+        flow
+    }
+
+    /// One round over real storage, every other one backwards.
+    fn round(
+        &mut self,
+        study: &Study,
+        round: u32,
+        members: &mut [RoundsOfArrays],
+    ) -> Result<Flow, StudyError> {
+        let is_last = round + 1 == study.repeats;
+        for (index, section) in study.measures.iter().enumerate() {
+            let later = study.measures[index + 1..].iter().any(|later| later.path == section.path);
+            if self.measure(section, is_last && !later)? == Flow::Cancelled {
+                return Ok(Flow::Cancelled);
+            }
+        }
+        for (section, made) in study.arrays.iter().zip(members) {
+            if self.arrays(section, made, (round, study.repeats))? == Flow::Cancelled {
+                return Ok(Flow::Cancelled);
+            }
+        }
+        Ok(Flow::Continue)
     }
 
     fn is_cancelled(&self) -> bool {
@@ -275,7 +323,7 @@ impl Runner<'_> {
         let label = section.path.display().to_string();
         let failed = |source| StudyError::File { label: label.clone(), source: Box::new(source) };
         let folder = section.path.parent().filter(|_| !section.is_there).unwrap_or(Path::new("."));
-        let _scratch = ScratchFolder::make(folder)?;
+        self.scratch.make(folder)?;
         let environment = self.look_around(&section.path);
         let order = LayOut {
             bytes: section.size,
@@ -311,7 +359,8 @@ impl Runner<'_> {
     ) -> Result<Flow, StudyError> {
         let target = section.path.display().to_string();
         let cancel = self.cancel;
-        self.real_loads(&section.load, &target, environment, |load, label, progress| {
+        let loads = section.load.loads(self.seed).collect();
+        self.real_loads(loads, &target, environment, |load, label, progress| {
             let mut tell = |seen: &LoadProgress| progress(seen.window.fraction);
             match bench.run(load, &mut Hosts::alone(), cancel, &mut tell) {
                 Err(error) if error.is_cancelled() => Ok(None),
@@ -321,15 +370,15 @@ impl Runner<'_> {
         })
     }
 
-    /// Does every run of `plan` on a real target. `run` gives nothing when it was cancelled.
+    /// Does the runs of `loads` on a real target. `run` gives nothing when it was cancelled.
     fn real_loads(
         &mut self,
-        plan: &LoadPlan,
+        loads: Vec<Load>,
         target: &str,
         environment: &Environment,
         mut run: impl FnMut(&Load, &str, &mut dyn FnMut(f64)) -> Result<Option<RunResult>, StudyError>,
     ) -> Result<Flow, StudyError> {
-        for load in plan.loads(self.seed) {
+        for load in loads {
             let label = format!("{target}: {}", load.label());
             let flow = self.one_run(&label, environment, |progress| run(&load, &label, progress))?;
             if flow == Flow::Cancelled {
@@ -360,56 +409,50 @@ impl Runner<'_> {
         Ok(Flow::Continue)
     }
 
-    fn arrays(&mut self, section: &ArraySection) -> Result<Flow, StudyError> {
-        let Some(first) = section.arrays.first() else { return Ok(Flow::Continue) };
-        let folders = section.directories.iter();
-        let _scratch: Vec<_> = folders.map(|folder| ScratchFolder::make(folder)).collect::<Result<_, _>>()?;
-        let place = section.directories.first().map_or(Path::new("."), PathBuf::as_path);
-        let environment = self.look_around(place);
-        let flow = self.array_levels(section, &environment);
-        if !self.options.keep {
-            let removed = remove_array(&section.directories, first.config.members);
-            // The first error is the one to tell.
-            if let (Ok(_), Err(source)) = (&flow, removed) {
-                let label = format!("member files in {}", describe::folders_text(&section.directories));
-                return Err(StudyError::Array { label, source: Box::new(source) });
-            }
-        }
-        flow
-    }
-
-    /// Runs every array of the section over the same members.
-    fn array_levels(
+    /// Runs every array of the section. One round after the other over the same members keeps the members of each level apart;
+    /// a study of one round has but one set of them.
+    fn arrays(
         &mut self,
         section: &ArraySection,
-        environment: &Environment,
+        made: &mut RoundsOfArrays,
+        (round, rounds): (u32, u32),
     ) -> Result<Flow, StudyError> {
-        let mut level = None;
-        for array in &section.arrays {
-            if level.replace(array.config.level) != Some(array.config.level)
-                && self.make_array(section, array)? == Flow::Cancelled
-            {
-                return Ok(Flow::Cancelled);
+        let place = section.directories.first().map_or(Path::new("."), PathBuf::as_path);
+        let mut order: Vec<usize> = (0..section.arrays.len()).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for index in order {
+            let array = &section.arrays[index];
+            let folders = if rounds > 1 { folders_of(section, array) } else { section.directories.clone() };
+            folders.iter().try_for_each(|folder| self.scratch.make(folder))?;
+            let environment = self.look_around(place);
+            if made.is_due(&folders, array) {
+                made.levels.push((folders.clone(), array.config.level, array.config.members));
+                if self.make_array(&folders, array)? == Flow::Cancelled {
+                    return Ok(Flow::Cancelled);
+                }
             }
             let region = section.region.unwrap_or(array.usable);
-            let mut bench = ArrayBench::new(array, region, &section.directories).map_err(|source| {
-                StudyError::Array { label: array.label(), source: Box::new(source.into()) }
+            let mut bench = ArrayBench::new(array, region, &folders).map_err(|source| StudyError::Array {
+                label: array.label(),
+                source: Box::new(source.into()),
             })?;
-            if self.array_loads(section, array, &mut bench, environment)? == Flow::Cancelled {
+            let loads = section.loads_of(index, self.seed);
+            if self.array_loads(loads, array, &mut bench, &environment)? == Flow::Cancelled {
                 return Ok(Flow::Cancelled);
             }
         }
         Ok(Flow::Continue)
     }
 
-    /// Makes the array of a level over the section's files.
-    fn make_array(&mut self, section: &ArraySection, array: &SoftwareArray) -> Result<Flow, StudyError> {
-        let what =
-            format!("members for {} in {}", array.label(), describe::folders_text(&section.directories));
+    /// Makes the array of a level over files in `folders`.
+    fn make_array(&mut self, folders: &[PathBuf], array: &SoftwareArray) -> Result<Flow, StudyError> {
+        let what = format!("members for {} in {}", array.label(), describe::folders_text(folders));
         let observer = &mut *self.recorder.observer;
         let mut prepare =
             |written, total| observer.observe(StudyEvent::Preparing { what: &what, written, total });
-        match make_array(array, &section.directories, self.cancel, &mut prepare) {
+        match make_array(array, folders, self.cancel, &mut prepare) {
             Ok(()) => Ok(Flow::Continue),
             Err(error) if error.is_cancelled() => Ok(Flow::Cancelled),
             Err(source) => Err(StudyError::Array { label: what, source: Box::new(source) }),
@@ -418,25 +461,37 @@ impl Runner<'_> {
 
     fn array_loads(
         &mut self,
-        section: &ArraySection,
+        loads: Vec<Load>,
         array: &SoftwareArray,
         bench: &mut ArrayBench<'_>,
         environment: &Environment,
     ) -> Result<Flow, StudyError> {
         let cancel = self.cancel;
-        self.real_loads(&section.load, &array.label(), environment, |load, label, progress| {
-            match bench.run(load, cancel, progress) {
+        let cache = &array.config.cache;
+        let cache = (cache.write_policy != WritePolicy::WriteThrough).then_some(cache.size);
+        self.real_loads(loads, &array.label(), environment, |load, label, progress| {
+            let mut run = |load: &Load| match bench.run(load, cancel, progress) {
                 Err(error) if error.is_cancelled() => Ok(None),
                 Err(error) => Err(StudyError::Array { label: label.to_owned(), source: Box::new(error) }),
                 Ok(result) => Ok(Some(result)),
+            };
+            if !load.settles {
+                return run(load);
             }
+            settled_or_cancelled(load, cache, run).map(|settled| settled.map(|(_, result)| result))
         })
     }
 
     fn simulate(&mut self, section: &SimulateSection) -> Result<Flow, StudyError> {
-        let loads: Vec<Load> = section.load.loads(self.seed).collect();
-        let jobs: Vec<_> =
-            section.arrays.iter().flat_map(|array| loads.iter().map(move |load| (array, load))).collect();
+        let loads: Vec<(&ModelledArray, Load)> = section
+            .arrays
+            .iter()
+            .enumerate()
+            .flat_map(|(index, array)| {
+                section.loads_of(index, self.seed).into_iter().map(move |load| (array, load))
+            })
+            .collect();
+        let jobs: Vec<_> = loads.iter().map(|(array, load)| (*array, load)).collect();
         let Some((first, _)) = jobs.first() else { return Ok(Flow::Continue) };
         let mut models = first.parts.look_up(self.catalog)?;
         let conditioned = section.condition.map(|condition| {
@@ -478,6 +533,36 @@ impl Runner<'_> {
             Err(Stop::Hosts(error)) => unreachable!("one process alone loses nobody: {error}"),
         }
     }
+}
+
+/// The members that a section's rounds are run over.
+#[derive(Debug, Default)]
+struct RoundsOfArrays {
+    /// Where members of which level are, and how many; the last one made in a place is there.
+    levels: Vec<(Vec<PathBuf>, LevelVariant, u16)>,
+}
+
+impl RoundsOfArrays {
+    /// Whether the members in `folders` are not those of `array`'s level.
+    fn is_due(&self, folders: &[PathBuf], array: &SoftwareArray) -> bool {
+        let there = self.levels.iter().rev().find(|(place, _, _)| place == folders);
+        there.is_none_or(|(_, level, _)| *level != array.config.level)
+    }
+
+    /// Removes all members.
+    fn remove(&self, section: &ArraySection) -> Result<(), StudyError> {
+        let removed = self.levels.iter().map(|(folders, _, count)| remove_array(folders, *count));
+        removed.fold(Ok(()), |first, next| first.and(next)).map_err(|source| {
+            let label = format!("member files in {}", describe::folders_text(&section.directories));
+            StudyError::Array { label, source: Box::new(source) }
+        })
+    }
+}
+
+/// Folders of its own for the members of an array's level, below those of the section.
+fn folders_of(section: &ArraySection, array: &SoftwareArray) -> Vec<PathBuf> {
+    let name = format!("raid-{}", array.config.level.to_string().replace([':', '/'], "-"));
+    section.directories.iter().map(|folder| folder.join(&name)).collect()
 }
 
 /// Opens storage that is not raidlab's; it is written to where the load writes, and its data is named as lost.

@@ -57,6 +57,26 @@ impl Drop for ScratchFolder {
     }
 }
 
+/// The folders of several targets. Those made last are removed first, because they may lie in those made before.
+#[derive(Debug, Default)]
+pub(crate) struct ScratchFolders {
+    of_targets: Vec<ScratchFolder>,
+}
+
+impl ScratchFolders {
+    /// Makes `folder` and what is missing above it; one that is there is left as it is.
+    pub(crate) fn make(&mut self, folder: &Path) -> Result<(), ScratchError> {
+        self.of_targets.push(ScratchFolder::make(folder)?);
+        Ok(())
+    }
+}
+
+impl Drop for ScratchFolders {
+    fn drop(&mut self) {
+        while self.of_targets.pop().is_some() {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

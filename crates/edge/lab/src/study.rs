@@ -7,6 +7,7 @@
 //! [[array]]     levels x write policies over member files            x workloads x iodepths
 //! [[simulate]]  levels x write policies over drives of the catalogue x workloads x iodepths
 //! ```
+//! What nothing is written to is run with one write policy only. Runs on real storage may be repeated, in rounds over all of it.
 //! Everything that can be known to be wrong is found when the file is read, and named with its line: a study that
 //! starts does not stop an hour later for a misspelt drive.
 
@@ -17,9 +18,10 @@ mod resolve;
 pub use changes::StudyChanges;
 
 use crate::arrays::{ModelledArray, SoftwareArray};
-use crate::load::{LoadPlan, WorkloadError};
+use crate::load::{Load, LoadPlan, WorkloadError};
 use crate::text_file::{TextFileError, read_text};
 use raidlab_hardware::{Catalog, CatalogError, DriveCondition};
+use raidlab_raid::LevelVariant;
 use raidlab_units::ByteCount;
 use raidlab_workload::toml_file::TomlFileError;
 use serde::Serialize;
@@ -34,6 +36,8 @@ pub struct Study {
     pub question: String,
     /// Seed of everything random, the same in every run so that all see the same requests.
     pub seed: u64,
+    /// How often all runs on real storage are done, in rounds: what drifts meets all targets alike.
+    pub repeats: u32,
     /// The paper whose tables are to have the runs in them, by its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<String>,
@@ -164,11 +168,49 @@ impl Study {
     /// Number of runs that it plans.
     pub fn run_count(&self) -> u64 {
         let measures = self.measures.iter().map(|section| section.load.run_count());
-        let arrays = self.arrays.iter().map(|section| section.load.run_count() * section.arrays.len() as u64);
-        let simulations =
-            self.simulations.iter().map(|section| section.load.run_count() * section.arrays.len() as u64);
-        measures.chain(arrays).chain(simulations).sum()
+        let arrays = self.arrays.iter().map(ArraySection::run_count);
+        let real: u64 = measures.chain(arrays).sum();
+        real * u64::from(self.repeats) + self.simulations.iter().map(SimulateSection::run_count).sum::<u64>()
     }
+}
+
+impl ArraySection {
+    /// Number of runs of one round.
+    pub fn run_count(&self) -> u64 {
+        let levels: Vec<_> = self.arrays.iter().map(|array| array.config.level).collect();
+        (0..levels.len()).map(|index| runs_of(&self.load, &levels, index).count() as u64).sum()
+    }
+
+    /// The loads on the array of this index.
+    pub(crate) fn loads_of(&self, index: usize, seed: u64) -> Vec<Load> {
+        let levels: Vec<_> = self.arrays.iter().map(|array| array.config.level).collect();
+        runs_of(&self.load, &levels, index).map(|load| Load { seed, ..load }).collect()
+    }
+}
+
+impl SimulateSection {
+    /// Number of runs.
+    pub fn run_count(&self) -> u64 {
+        let levels: Vec<_> = self.arrays.iter().map(|array| array.config.level).collect();
+        (0..levels.len()).map(|index| runs_of(&self.load, &levels, index).count() as u64).sum()
+    }
+
+    /// The loads on the array of this index.
+    pub(crate) fn loads_of(&self, index: usize, seed: u64) -> Vec<Load> {
+        let levels: Vec<_> = self.arrays.iter().map(|array| array.config.level).collect();
+        runs_of(&self.load, &levels, index).map(|load| Load { seed, ..load }).collect()
+    }
+}
+
+/// The loads of `plan` that tell something of the array of `index`: arrays of one level differ in their write policy, which
+/// does nothing where nothing is written, so only the first of them is read from.
+fn runs_of<'a>(
+    plan: &'a LoadPlan,
+    levels: &'a [LevelVariant],
+    index: usize,
+) -> impl Iterator<Item = Load> + 'a {
+    let has_twin = levels[..index].contains(&levels[index]);
+    plan.loads(0).filter(move |load| !has_twin || load.workload.spec.writes())
 }
 
 #[cfg(test)]

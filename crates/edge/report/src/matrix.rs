@@ -13,7 +13,7 @@
 //!
 //! Configurations of two sides are the same row when level, write policy, member count and strip are equal; the
 //! hardware under them is what the sides differ in. Storage without an array stands on the first side of its kind.
-//! Invariant: a cell has one run at most, and of several runs of a cell it is the last.
+//! Invariant: a cell has one run at most, and of several runs of a cell it is the one whose figure is in the middle.
 
 use crate::figures::{Column, three_digits};
 use raidlab_units::ByteCount;
@@ -79,18 +79,17 @@ impl<'a> Matrix<'a> {
             runs.iter().map(Configuration::of).collect::<BTreeSet<_>>().into_iter().collect();
         let iodepths: Vec<u32> =
             runs.iter().map(|run| run.iodepth).collect::<BTreeSet<_>>().into_iter().collect();
-        let cells: BTreeMap<_, _> = runs
-            .iter()
-            .map(|run| {
-                let key = CellKey {
-                    profile: position(&profiles, &Profile::of(run)),
-                    configuration: position(&configurations, &Configuration::of(run)),
-                    side: side_of(run, &sides),
-                    iodepth: run.iodepth,
-                };
-                (key, run)
-            })
-            .collect();
+        let mut repeats: BTreeMap<CellKey, Vec<&RunResult>> = BTreeMap::new();
+        for run in runs {
+            let key = CellKey {
+                profile: position(&profiles, &Profile::of(run)),
+                configuration: position(&configurations, &Configuration::of(run)),
+                side: side_of(run, &sides),
+                iodepth: run.iodepth,
+            };
+            repeats.entry(key).or_default().push(run);
+        }
+        let cells: BTreeMap<_, _> = repeats.into_iter().map(|(key, runs)| (key, middle(runs))).collect();
         let cells_at = |depth: u32| cells.keys().filter(|key| key.iodepth == depth).count();
         let commonest = iodepths.iter().copied().max_by_key(|depth| (cells_at(*depth), *depth));
         let iodepth = iodepth.or(commonest).unwrap_or(1);
@@ -111,6 +110,12 @@ impl<'a> Matrix<'a> {
     pub(crate) fn line(&self, profile: usize, configuration: usize, side: usize) -> Vec<&'a RunResult> {
         let key = |iodepth| CellKey { profile, configuration, side, iodepth };
         self.cells.range(key(0)..=key(u32::MAX)).map(|(_, run)| *run).collect()
+    }
+
+    /// Whether nothing was written in any run of a profile, so that write policies make no difference.
+    pub(crate) fn only_reads(&self, profile: usize) -> bool {
+        let mut runs = self.cells.iter().filter(|(key, _)| key.profile == profile).map(|(_, run)| run);
+        runs.all(|run| run.ops.write.requests == 0 && run.cost.host_writes.unwrap_or(0) == 0)
     }
 
     /// What is known of an array on one side, whatever the profile.
@@ -213,13 +218,24 @@ impl<'a> Matrix<'a> {
         warnings
     }
 
-    /// Every cell that a complete study over the configurations, sides and iodepths seen would have.
+    /// Every cell that a complete study over the configurations, sides and iodepths of each side seen would have.
     fn expected_cells(&self) -> BTreeSet<CellKey> {
         let places: BTreeSet<_> = self.cells.keys().map(|key| (key.configuration, key.side)).collect();
         let mut expected = BTreeSet::new();
         for profile in 0..self.profiles.len() {
-            for (configuration, side) in &places {
-                for iodepth in &self.iodepths {
+            // What only reads is run with one write policy of several.
+            let is_left_out = |configuration: usize, side: usize| {
+                self.only_reads(profile)
+                    && self.configurations[configuration].is_array()
+                    && self.line(profile, configuration, side).is_empty()
+            };
+            for (configuration, side) in
+                places.iter().filter(|(configuration, side)| !is_left_out(*configuration, *side))
+            {
+                let has_depth = |iodepth: &&u32| {
+                    self.cells.keys().any(|key| key.side == *side && key.iodepth == **iodepth)
+                };
+                for iodepth in self.iodepths.iter().filter(has_depth) {
                     expected.insert(CellKey {
                         profile,
                         configuration: *configuration,
@@ -307,6 +323,13 @@ impl PartialOrd for Policy<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
+}
+
+/// Of the runs of a cell the one whose figure is in the middle, the lower of two; of equals the last.
+fn middle(mut runs: Vec<&RunResult>) -> &RunResult {
+    runs.reverse();
+    runs.sort_by(|a, b| a.metric_value().total_cmp(&b.metric_value()));
+    runs[(runs.len() - 1) / 2]
 }
 
 /// What tables and charts call the side on which `world` stands.

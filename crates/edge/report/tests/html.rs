@@ -38,7 +38,7 @@ fn the_page_loads_nothing() {
     let runs = study_runs();
     let page = html::study(&report(&runs, &database_verdicts(&runs))).html;
     // The names of an XML language are no addresses to load from.
-    let own = page.replace("http://www.w3.org/2000/svg", "");
+    let own = page.replace("http://www.w3.org/2000/svg", "").replace("href=\"#", "");
     for load in ["http://", "https://", "src=", "<link", "@import", "href="] {
         assert!(!own.contains(load), "the page has {load}");
     }
@@ -58,6 +58,8 @@ fn every_profile_has_its_section_charts_and_table() {
     for (workload, ..) in PROFILES {
         let heading = format!("\">{workload}</h2>");
         assert_eq!(page.html.matches(&heading).count(), 1, "{workload} has one section");
+        let link = format!("\">{workload}</a>");
+        assert_eq!(page.html.matches(&link).count(), 1, "{workload} is in the contents");
     }
     assert_eq!(page.html.matches("<figcaption>").count(), 6 * PROFILES.len());
     assert_eq!(page.html.matches("<details>").count(), 2 * PROFILES.len());
@@ -74,6 +76,24 @@ fn every_profile_has_its_section_charts_and_table() {
         assert!(is_drawn && !svg.contains("NaN") && !svg.contains("var("), "{}: {svg}", picture.name);
     }
     assert_eq!(page.html.matches("<h2 id=\"conclusion\">").count(), 1);
+    assert!(open_plots(&page.html) <= 12, "{} charts are open", open_plots(&page.html));
+    let (answer, why) = (page.html.find("id=\"answer\""), page.html.find("id=\"recommendations\""));
+    assert!(answer.is_some() && answer < why && why < page.html.find("id=\"figure-1"));
+}
+
+/// Charts that are seen without a click: those outside of everything that is folded.
+fn open_plots(html: &str) -> usize {
+    let (mut depth, mut open) = (0_usize, 0);
+    for part in html.split_inclusive('<') {
+        if part.starts_with("details") {
+            depth += 1;
+        } else if part.starts_with("/details>") {
+            depth -= 1;
+        } else if depth == 0 && part.starts_with("div class=\"plot\"") {
+            open += 1;
+        }
+    }
+    open
 }
 
 #[test]

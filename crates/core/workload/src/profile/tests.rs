@@ -125,8 +125,9 @@ fn short_names_find_one_workload_or_say_why_not() {
         ),
         (
             "databse",
-            "there is no workload 'databse': the nearest are storagebench-database, storagebench-database-log; or give the path of a .toml file",
+            "there is no workload 'databse', did you mean 'storagebench-database' or 'storagebench-database-log'? A file of one ends in .toml",
         ),
+        ("xyzzy", "there is no workload 'xyzzy'. A file of one ends in .toml"),
     ];
     for (name, expected) in table {
         let found = match builtin_workload(name) {

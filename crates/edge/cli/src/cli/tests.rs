@@ -3,9 +3,9 @@
 //! Verified of each command in a fenced block of the README, of `docs/` and of `studies/`: it can be parsed. What the commands
 //! do is another matter: `tests/docs/run.py` runs them.
 
-use super::Cli;
+use super::{Cli, GROUPS, WIDTH, command};
 use crate::verbs::reference::markdown;
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use std::path::{Path, PathBuf};
 
 /// A command as a document has it, and where.
@@ -16,13 +16,42 @@ struct Documented {
 
 #[test]
 fn the_table_is_consistent() {
-    Cli::command().debug_assert();
+    command().debug_assert();
+}
+
+#[test]
+fn every_verb_is_in_one_group_and_no_help_is_wider_than_a_terminal() {
+    let mut command = command();
+    let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|group| group.verbs.iter().copied()).collect();
+    let mut verbs: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+    grouped.sort_unstable();
+    verbs.sort_unstable();
+    assert_eq!(grouped, verbs);
+    for group in &GROUPS {
+        let parsed = Cli::try_parse_from(words_of(group.example));
+        assert!(parsed.is_ok(), "{}: {parsed:?}", group.example);
+    }
+    command.build();
+    assert_narrow(command);
+}
+
+/// Checks the help of `command` and of all below it.
+fn assert_narrow(mut command: clap::Command) {
+    let name = command.get_name().to_owned();
+    for text in [command.render_help().to_string(), command.render_long_help().to_string()] {
+        let wide = text.lines().find(|line| line.chars().count() > WIDTH);
+        assert_eq!(wide, None, "{name}");
+        let last = text.find("All verbs:").unwrap_or_else(|| panic!("{name} has no general options"));
+        let (options, general) = text.split_at(last);
+        assert!(!options.contains("--json") && general.contains("--json"), "{name}");
+    }
+    command.get_subcommands().filter(|verb| verb.get_name() != "help").cloned().for_each(assert_narrow);
 }
 
 #[test]
 fn the_reference_page_is_current() {
     let page = std::fs::read_to_string(root().join("docs/reference.md")).expect("the page");
-    let current = markdown(Cli::command());
+    let current = markdown(command());
     assert!(page == current, "renew it: cargo run -p raidlab -- reference markdown >docs/reference.md");
 }
 

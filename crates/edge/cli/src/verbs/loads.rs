@@ -24,6 +24,7 @@ use std::time::SystemTime;
 
 /// What to go through.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Load")]
 pub(crate) struct SweepArgs {
     /// Workloads: built-in names such as `database`, or workload files (.toml)
     #[arg(long, short, value_delimiter = ',', value_name = "NAME,...")]
@@ -54,6 +55,8 @@ pub(crate) struct SweepArgs {
 pub(crate) struct Frame {
     /// Time before the measured window, and what it is where nobody says; a trace has none then.
     pub(crate) ramp: (Option<NanoSpan>, NanoSpan),
+    /// Whether the ramp grows where nobody says it, until write caches are in their steady state.
+    pub(crate) settles: bool,
     /// Length of the measured window, and what it is where nobody says; a trace is replayed to its end then.
     pub(crate) run: (Option<NanoSpan>, NanoSpan),
     /// Targets of each run.
@@ -73,7 +76,8 @@ impl SweepArgs {
                 .as_ref()
                 .map_or_else(|| vec![default_iodepth(&workload)], |given| given.0.clone());
             let (ramp, run) = (frame.ramp.0.unwrap_or_default(), frame.run.0.unwrap_or(RUN_TO_THE_END));
-            return Ok(LoadPlan { workloads: vec![workload], iodepths, workers, ramp, run });
+            let workloads = vec![workload];
+            return Ok(LoadPlan { workloads, iodepths, workers, ramp, run, settles: false });
         }
         if self.workload.is_empty() {
             let missing = Failure::input(anyhow::anyhow!("no workload is given: --workload NAME"));
@@ -85,7 +89,8 @@ impl SweepArgs {
             varied(&self.pacing.apply(workloads(&self.workload)?)?, sizes, shares).map_err(Failure::input)?;
         let iodepths = self.iodepth.as_ref().map_or_else(|| vec![1], |given| given.0.clone());
         let (ramp, run) = (frame.ramp.0.unwrap_or(frame.ramp.1), frame.run.0.unwrap_or(frame.run.1));
-        Ok(LoadPlan { workloads, iodepths, workers, ramp, run })
+        let settles = frame.settles && frame.ramp.0.is_none();
+        Ok(LoadPlan { workloads, iodepths, workers, ramp, run, settles })
     }
 }
 
@@ -107,6 +112,7 @@ enum Until {
 
 /// What to judge by.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Bounds and repeats")]
 pub(crate) struct JudgeArgs {
     /// A bound to be kept: `mean<=20ms`, `p99<=100ms` (p50 to p99.999, max), `iops>=5000`, `mb_per_s>=200`; may be repeated
     #[arg(long, value_name = "BOUND")]
@@ -123,6 +129,11 @@ pub(crate) struct JudgeArgs {
 }
 
 impl JudgeArgs {
+    /// Whether loads are run again until they are steady.
+    pub(crate) fn is_in_rounds(&self) -> bool {
+        self.until.is_some()
+    }
+
     /// The bounds that runs missed, where no load was searched for.
     fn missed<'a>(&'a self, results: &'a [RunResult]) -> impl Iterator<Item = (&'a RunResult, &'a Bound)> {
         let judged = if self.find_load.is_none() { results } else { &[] };
@@ -143,6 +154,7 @@ impl JudgeArgs {
 
 /// Where results go.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Results")]
 pub(crate) struct ReportArgs {
     /// Write an HTML report with charts here; it opens without a network
     #[arg(long, value_name = "FILE.html")]

@@ -26,6 +26,9 @@ use raidlab_workload::{DriverError, RunResult};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+/// Heading of options about what is measured.
+const TARGET: &str = "Target";
+
 /// Arguments of `raidlab measure`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -36,19 +39,19 @@ pub(crate) struct Args {
     #[command(flatten)]
     sweep: SweepArgs,
     /// Length of each measured window [default: 5s; a trace to its end]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help_heading = "Load")]
     run: Option<NanoSpan>,
     /// Time before each measured window [default: 1s; none for a trace]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help_heading = "Load")]
     ramp: Option<NanoSpan>,
     /// Size of the test file to lay out where a target does not exist
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", help_heading = TARGET)]
     size: Option<ByteCount>,
     /// Use the page cache instead of direct I/O
-    #[arg(long)]
+    #[arg(long, help_heading = TARGET)]
     buffered: bool,
     /// Allow writing over the data of these targets: repeat their names
-    #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...", help_heading = TARGET)]
     destroy_data: Vec<String>,
     /// How the load is made.
     #[command(flatten)]
@@ -56,18 +59,18 @@ pub(crate) struct Args {
     #[command(flatten)]
     judge: JudgeArgs,
     /// First write all of the target so many times, in sequence, 128 KiB each
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_name = "N", help_heading = TARGET)]
     precondition: u32,
     /// A matrix of latencies instead.
     #[command(flatten)]
     matrix: matrix::MatrixArgs,
     /// Results file; every run is in it as soon as it is finished
-    #[arg(long, value_name = "FILE.sqlite", default_value = "raidlab.sqlite")]
+    #[arg(long, value_name = "FILE.sqlite", default_value = "raidlab.sqlite", help_heading = "Results")]
     db: PathBuf,
     #[command(flatten)]
     report: ReportArgs,
     /// Remove the test file afterwards if it was laid out by this command
-    #[arg(long)]
+    #[arg(long, help_heading = TARGET)]
     remove: bool,
     #[command(flatten)]
     pub(crate) ranks: RankArgs,
@@ -75,6 +78,7 @@ pub(crate) struct Args {
 
 /// How the load is made.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "How requests are made")]
 struct EngineArgs {
     /// How requests are made: `io_uring`, psync, buffered, mmap, nbd, nfs, xrootd or null; by default what suits the target
     #[arg(long, value_name = "NAME")]
@@ -162,6 +166,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     }
     let frame = Frame {
         ramp: (args.ramp, NanoSpan::from_secs(1)),
+        settles: false,
         run: (args.run, NanoSpan::from_secs(5)),
         targets: args.targets.len() as u32,
         reading: ReadingAs::Ahead,

@@ -97,8 +97,8 @@ struct TestArgs {
     /// Start the serving side here, as another process, and test the loopback interface
     #[arg(long, conflicts_with = "peer")]
     loopback: bool,
-    /// Lengths of a send: 1472, a list 10,100,1000, or a range 1KiB..1MiB; a run for each
-    #[arg(long, default_value = "10,100,1000,1472,10k,100k,1MiB", value_name = "SIZE,...")]
+    /// Lengths of a send: 1472B, a list 10B,100B,1kB, or a range 1KiB..1MiB; a run for each
+    #[arg(long, default_value = "10B,100B,1000B,1472B,10KiB,100KiB,1MiB", value_name = "SIZE,...")]
     send: BlockSizes,
     /// Connections at once: 1, a list, or a range; a run for each
     #[arg(long, default_value = "1", value_name = "N,...")]

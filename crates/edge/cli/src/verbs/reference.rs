@@ -4,11 +4,10 @@
 //!
 //! Source: `man-pages(7)` for the form of the pages, by `clap_mangen`.
 
-use crate::cli::Cli;
 use crate::failure::{Exit, Failure};
 use crate::output::print;
 use clap::builder::StyledStr;
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 use clap_complete::Shell;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -39,7 +38,7 @@ enum Form {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let mut command = Cli::command();
+    let mut command = crate::cli::command();
     match &args.form {
         Form::Man { folder } => write_pages(command, folder)?,
         Form::Completions { shell } => {
@@ -65,7 +64,9 @@ pub(crate) fn markdown(mut command: Command) -> String {
     let mut page = String::from(
         "# Reference\n\nEvery verb of the command line, as `--help` has it; `raidlab reference markdown` made this page.\n",
     );
-    let globals: Vec<&Arg> = command.get_arguments().filter(|arg| arg.is_global_set()).collect();
+    let is_told = |arg: &&Arg| !matches!(arg.get_id().as_str(), "help" | "version");
+    let globals: Vec<&Arg> =
+        command.get_arguments().filter(|arg| arg.is_global_set()).filter(is_told).collect();
     page += "\n## All verbs\n";
     if let Some(codes) = command.get_after_help() {
         let _ = write!(page, "\n```text\n{}\n```\n", codes.to_string().trim());
@@ -86,7 +87,7 @@ fn push_verb(page: &mut String, verb: &Command, parent: &str) {
     let usage = verb.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
     let _ = write!(page, "\n## {name}\n\n{about}.\n\n```text\n{usage}\n```\n");
-    let own = |arg: &&Arg| !arg.is_global_set() && !arg.is_hide_set() && arg.get_id() != "help";
+    let own = |arg: &&Arg| !arg.is_global_set() && !arg.is_hide_set();
     push_table(page, &verb.get_arguments().filter(own).collect::<Vec<_>>());
     for part in verb.get_subcommands() {
         push_verb(page, part, &name);
@@ -94,12 +95,11 @@ fn push_verb(page: &mut String, verb: &Command, parent: &str) {
 }
 
 fn push_table(page: &mut String, args: &[&Arg]) {
-    let rows: Vec<&&Arg> = args.iter().filter(|arg| arg.get_id() != "version").collect();
-    if rows.is_empty() {
+    if args.is_empty() {
         return;
     }
     *page += "\n| argument | meaning |\n|---|---|\n";
-    for arg in rows {
+    for arg in args {
         let meaning = arg.get_long_help().or(arg.get_help()).map(cell).unwrap_or_default();
         let _ = writeln!(page, "| `{}` | {meaning}{} |", invocation(arg).replace('|', "\\|"), facts(arg));
     }

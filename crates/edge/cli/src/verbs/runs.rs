@@ -95,9 +95,11 @@ pub(crate) fn show(args: &ShowArgs, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// The whole table where the terminal is wide enough for it; else one without what the options select by, and with names cut
+/// so that it fits.
 fn runs_text(lines: &[RunLine], output: &Output) -> String {
     let row = |line: &RunLine| {
-        vec![
+        let mut row = vec![
             line.id.to_string(),
             line.study.to_string(),
             to_the_second(&line.started_at),
@@ -105,18 +107,70 @@ fn runs_text(lines: &[RunLine], output: &Output) -> String {
             line.target.clone(),
             line.workload.clone(),
             line.tags.join(","),
-            line.iodepth.to_string(),
-            format!("{:.1}", line.iops),
-            format!("{:.1}", line.mb_per_s),
-            format!("{:.3}", line.lat_ns_mean / 1e6),
-        ]
+        ];
+        row.extend(figures(line));
+        row
     };
-    let header = [
-        "Run", "Study", "Started", "World", "Target", "Workload", "Tags", "iodepth", "IOPS", "MB/s",
-        "mean ms",
-    ];
-    let rows = lines.iter().map(row).collect();
-    raidlab_report::terminal::table(&header, 7, vec![rows], output.terminal())
+    let mut header = vec!["Run", "Study", "Started", "World", "Target", "Workload", "Tags"];
+    header.extend(FIGURES);
+    let table = |header: &[&str], first_number, rows| {
+        raidlab_report::terminal::table(header, first_number, vec![rows], output.terminal())
+    };
+    let whole = table(&header, 7, lines.iter().map(row).collect());
+    let width = usize::from(output.terminal().width);
+    if width_of(&whole) <= width {
+        return whole;
+    }
+    let header = [&["Run", "Started", "Target", "Workload"][..], &FIGURES].concat();
+    let narrow = |target: usize, workload: usize| {
+        let row = |line: &RunLine| {
+            let names = [cut_end(&line.target, target), cut_start(&line.workload, workload)];
+            let mut row = vec![line.id.to_string(), to_the_minute(&line.started_at)];
+            row.extend(names.into_iter().chain(figures(line)));
+            row
+        };
+        table(&header, 4, lines.iter().map(row).collect())
+    };
+    let longest =
+        |name: fn(&RunLine) -> &str| lines.iter().map(|line| name(line).chars().count()).max().unwrap_or(0);
+    let (target, workload) = (longest(|line| &line.target), longest(|line| &line.workload));
+    // What the names have beside the rest; the target gets what the workload leaves of its half, and the other way round.
+    let room = (width + target.max(6) + workload.max(8)).saturating_sub(width_of(&narrow(target, workload)));
+    let half = room / 2;
+    let for_target = target.min(half.max(room.saturating_sub(workload)));
+    narrow(for_target, room.saturating_sub(for_target))
+}
+
+const FIGURES: [&str; 4] = ["iodepth", "IOPS", "MB/s", "mean ms"];
+
+fn figures(line: &RunLine) -> [String; 4] {
+    [
+        line.iodepth.to_string(),
+        format!("{:.1}", line.iops),
+        format!("{:.1}", line.mb_per_s),
+        format!("{:.3}", line.lat_ns_mean / 1e6),
+    ]
+}
+
+fn width_of(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+/// `name` in at most `width` characters, without its end.
+fn cut_end(name: &str, width: usize) -> String {
+    if name.chars().count() <= width {
+        return name.to_owned();
+    }
+    name.chars().take(width.saturating_sub(2)).chain("..".chars()).collect()
+}
+
+/// `name` in at most `width` characters, without its start: workloads of a suite begin alike.
+fn cut_start(name: &str, width: usize) -> String {
+    let length = name.chars().count();
+    if length <= width {
+        return name.to_owned();
+    }
+    "..".chars().chain(name.chars().skip(length + 2 - width.max(2))).collect()
 }
 
 fn studies_text(studies: &[StoredStudy], output: &Output) -> String {
@@ -133,6 +187,12 @@ fn studies_text(studies: &[StoredStudy], output: &Output) -> String {
     let header = ["Study", "Started", "Verb", "Title", "State", "Runs"];
     let rows = studies.iter().map(row).collect();
     raidlab_report::terminal::table(&header, 5, vec![rows], output.terminal())
+}
+
+/// A time as month, day, hour and minute.
+fn to_the_minute(time: &str) -> String {
+    let time = to_the_second(time);
+    time.get(5..16).map_or(time.clone(), str::to_owned)
 }
 
 /// A time without its fractions: the list is for people.

@@ -33,35 +33,40 @@ use std::time::SystemTime;
 /// Measured window, and virtual time before it, where nobody says.
 const WINDOW_DEFAULT: NanoSpan = NanoSpan::from_secs(20);
 
+/// Headings of options.
+const ARRAY: &str = "Array";
+const FAILURE: &str = "A controller that fails";
+
 /// Arguments of `raidlab simulate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Describe the array in a file (TOML) instead of by options
-    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["level", "members", "drive", "controller"])]
+    #[arg(long, value_name = "FILE.toml", help_heading = ARRAY, conflicts_with_all = ["level", "members", "drive", "controller"])]
     array: Option<PathBuf>,
     #[command(flatten)]
     hardware: HardwareArgs,
     /// What was done to the solid-state drives before: fresh, sequential, random, or random:N for N times overwritten [default: random:3]
-    #[arg(long, value_name = "CONDITION")]
+    #[arg(long, value_name = "CONDITION", help_heading = ARRAY)]
     condition: Option<DriveHistory>,
     /// Percent of the solid-state drives' capacity that holds data [default: 100]
-    #[arg(long, value_name = "PCT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    #[arg(long, value_name = "PCT", help_heading = ARRAY, value_parser = clap::value_parser!(u8).range(1..=100))]
     fill: Option<u8>,
     /// The controller that fails: A or B [default: A, with --fail-after]
-    #[arg(long, value_parser = owner, value_name = "A|B", requires = "fail_after", conflicts_with = "until")]
+    #[arg(long, value_parser = owner, value_name = "A|B", help_heading = FAILURE, requires = "fail_after", conflicts_with = "until")]
     fail: Option<Owner>,
     /// When a controller fails, from the start of the measured window
-    #[arg(long, value_name = "TIME", conflicts_with = "until")]
+    #[arg(long, value_name = "TIME", help_heading = FAILURE, conflicts_with = "until")]
     fail_after: Option<NanoSpan>,
     #[command(flatten)]
     file: FileArgs,
     #[command(flatten)]
     sweep: SweepArgs,
     /// Length of each measured window, in virtual time [default: 20s; a trace to its end]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help_heading = "Load")]
     run: Option<NanoSpan>,
-    /// Virtual time before each measured window [default: 20s; none for a trace]
-    #[arg(long, value_name = "TIME")]
+    /// Virtual time before each measured window [default: 20s, and more until the write cache is in its steady state; none for
+    /// a trace]
+    #[arg(long, value_name = "TIME", help_heading = "Load")]
     ramp: Option<NanoSpan>,
     #[command(flatten)]
     catalog: CatalogArgs,
@@ -74,7 +79,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     judge: JudgeArgs,
     /// Keep the runs in this results file
-    #[arg(long, value_name = "FILE.sqlite")]
+    #[arg(long, value_name = "FILE.sqlite", help_heading = "Results")]
     db: Option<PathBuf>,
     #[command(flatten)]
     report: ReportArgs,
@@ -84,6 +89,7 @@ pub(crate) struct Args {
 
 /// The host, and a file on it instead of the volume.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Host and file")]
 struct FileArgs {
     /// The host, by its name in the catalogue: software RAID runs on its sockets, and the load with --filesystem
     #[arg(long, value_name = "ID")]
@@ -172,6 +178,7 @@ fn file_io(text: &str) -> Result<FileIo, String> {
 
 /// The array by options. What is left out is as the controller is delivered.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = ARRAY)]
 struct HardwareArgs {
     /// RAID level: 0, 1, 5, 6, 10, 10:far, 1e:offset, 50:2-spans, ...
     #[arg(long, required_unless_present = "array")]
@@ -247,6 +254,8 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     }
     let frame = Frame {
         ramp: (args.ramp, WINDOW_DEFAULT),
+        // Rounds until steady are windows of one long run, and end when it is.
+        settles: !args.judge.is_in_rounds(),
         run: (args.run, WINDOW_DEFAULT),
         targets: u32::from(array.volume_count()),
         reading: ReadingAs::Asked,

@@ -239,7 +239,7 @@ fn what_is_no_array_is_refused_with_the_way_out() {
     array(&bench, &[&secure[..], &["--insecure", "--tls-verify-peer"]].concat()).assert(2, &["--insecure"]);
     done(&bench, &["create", "b", "b0", "b1", "b2", "--level", "5", "--member-size", "8MiB"]);
     // Defect: it panicked, and left its files behind.
-    let odd = ["create", "c", "c0", "c1", "c2", "--level", "5", "--member-size", "10000001"];
+    let odd = ["create", "c", "c0", "c1", "c2", "--level", "5", "--member-size", "10000001B"];
     array(&bench, &odd).assert(2, &["member size of 10000001 bytes", "block of 4 KiB: 9998336 bytes is"]);
     assert!(!bench.path().join("c0").exists(), "what was made is taken away");
     let half = array(&bench, &["assemble", "b0"]);

@@ -5,7 +5,8 @@ use crate::support::Bench;
 #[test]
 fn two_processes_over_loopback_give_figures_of_both() {
     let bench = Bench::new();
-    let args = ["net", "--loopback", "--send", "10,100k", "--connections", "1,2", "--direction", "send,both"];
+    let args =
+        ["net", "--loopback", "--send", "10B,100k", "--connections", "1,2", "--direction", "send,both"];
     let rest = ["--seconds", "0.2", "--ramp", "20ms", "--report", "net.html"];
     let ended = bench.run(&[&args[..], &rest, &["--json"]].concat());
     ended.assert(0, &[]);

@@ -56,7 +56,7 @@ fn streams_say_what_falls_short_and_what_is_warm() {
     // What is there is used, read past the page cache, and stays.
     with(&["--streams", "2", "--cold", "direct"]).assert(0, &[]);
     assert!(bench.path().join("a/raidlab-streams/00000").exists());
-    bench.run(&["streams", "a", "--cold", "direct", "--block", "1000"]).assert(2, &["multiples of 4096"]);
+    bench.run(&["streams", "a", "--cold", "direct", "--block", "1000B"]).assert(2, &["multiples of 4096"]);
     bench.run(&["streams", "a", "--size", "1000TB"]).assert(1, &["no room for the files in 'a'"]);
     bench.run(&["streams", "c"]).assert(2, &["'c' is no folder"]);
     with(&["--beside", "nothing"]).assert(2, &["papers are"]);

@@ -349,3 +349,30 @@ fn the_settings_of_md_have_their_own_names() {
         .run(&["plan", "--usable", "1TB", "--app", "oltp", "--set", "skip_copy=1"])
         .assert(2, &["of which entry"]);
 }
+
+#[test]
+fn a_window_begins_when_the_write_cache_is_full() {
+    let bench = Bench::new();
+    let base =
+        ["simulate", "--level", "6", "--members", "6", "--drive", "st3600057ss", "--controller", "perc-h800"];
+    let load = [
+        "--cache-size",
+        "64MiB",
+        "--region",
+        "8GB",
+        "-w",
+        "database",
+        "--iodepth",
+        "64",
+        "--bottleneck",
+        "off",
+    ];
+    let iops = |more: &[&'static str]| {
+        let ran = bench.run(&[&base[..], &load, &["--run", "10s", "--json"], more].concat());
+        ran.assert(0, &[]);
+        ran.json()["runs"][0]["total"]["iops"].as_f64().expect("a rate")
+    };
+    let (empty, full, found) = (iops(&["--ramp", "0s"]), iops(&["--ramp", "60s"]), iops(&[]));
+    assert!(empty > 1.1 * full, "an empty cache is fast: {empty}, {full}");
+    assert!((found / full - 1.0).abs() < 0.05, "{found}, {full}");
+}

@@ -12,8 +12,8 @@ fn import_makes_workload_files_that_run() {
     many.assert(2, &["2 steps", "--output"]);
     let ended = bench.run(&["import", "fio", "job.fio", "-o", "made"]);
     ended.assert(0, &[]);
-    let text = "raidlab measure TARGET --workload made/job.toml --run 1s --size 2097152\n\
-                raidlab measure TARGET --workload made/c.toml --iodepth 1 --run 1s --size 1048576\n";
+    let text = "raidlab measure TARGET --workload made/job.toml --run 1s --size 2097152B\n\
+                raidlab measure TARGET --workload made/c.toml --iodepth 1 --run 1s --size 1048576B\n";
     assert_eq!(ended.stdout, text);
     let shown = bench.run(&["workloads", "made/job.toml"]);
     shown.assert(0, &[]);

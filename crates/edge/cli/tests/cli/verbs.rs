@@ -143,6 +143,52 @@ fn help_documents_the_exit_codes() {
 }
 
 #[test]
+fn verbs_are_in_groups_and_what_is_misspelt_is_named() {
+    let bench = Bench::new();
+    let help = bench.run(&["--help"]);
+    for line in
+        ["Measure: raidlab measure ", "Model: raidlab plan ", "Arrays: ", "Results: ", "More: ", "  runs "]
+    {
+        assert!(
+            help.stdout.lines().any(|said| said.starts_with(line)),
+            "'{line}' is not in\n{}",
+            help.stdout
+        );
+    }
+    let measure = ["measure", "null:1MiB", "--run", "20ms", "--ramp", "0s"];
+    let with = |more: &[&'static str]| bench.run(&[&measure[..], more].concat());
+    with(&["-w", "databse"]).assert(2, &["did you mean 'storagebench-database'"]);
+    with(&["-w", "database", "--engine", "nul"]).assert(2, &["--engine", "'nul'"]);
+    with(&["-w", "database", "--block-size", "4"]).assert(2, &["--block-size", "'4'", "4KiB"]);
+    bench.run(&["measur"]).assert(2, &["measure"]);
+    bench
+        .run(&["plan", "--app", "database", "--usable", "400"])
+        .assert(2, &["--usable", "'400': give a unit, as 400GB or 400KiB"]);
+    let policy =
+        ["simulate", "--level", "5", "--members", "4", "--drive", "st3600057ss", "--controller", "perc-h800"];
+    bench
+        .run(&[&policy[..], &["-w", "database", "--write-policy", "writeback"]].concat())
+        .assert(2, &["--write-policy", "did you mean 'write-back'?"]);
+}
+
+#[test]
+fn runs_fit_a_terminal() {
+    let bench = Bench::new();
+    let name = "a-target-with-a-name-that-is-far-too-long-for-it.dat";
+    let measure = ["measure", name, "--size", "1MiB", "-w", "database", "--run", "20ms", "--ramp", "0s"];
+    bench.run(&measure).assert(0, &[]);
+    let listed = |columns: &str| {
+        let ran = bench.command(&["runs"]).env("COLUMNS", columns).output().expect("the binary was built");
+        String::from_utf8(ran.stdout).expect("text")
+    };
+    let narrow = listed("80");
+    assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    assert!(narrow.contains("..database") || narrow.contains("-database"), "{narrow}");
+    let wide = listed("200");
+    assert!(wide.contains(name) && wide.contains("World"), "{wide}");
+}
+
+#[test]
 fn a_results_file_that_is_not_there_is_not_made() {
     let bench = Bench::new();
     bench.run(&["runs"]).assert(2, &["raidlab.sqlite", "hint:"]);

@@ -1,18 +1,16 @@
 //! One candidate, run under each application.
 //!
-//! A window is as long as it takes for some thousand requests, and its ramp as long as a write-back cache takes to fill: before
-//! that every array that writes back is as fast as its cache, and levels can't be told apart. To tell candidates apart a
+//! A window is as long as it takes for some thousand requests, and its ramp as long as a write-back cache takes to fill
+//! ([`crate::settle`]). To tell candidates apart a
 //! controller has an eighth of its cache, which fills sooner and is still far larger than what its drives have in flight.
 
 use super::{Bench, PlanError};
 use crate::load::{Load, RUN_TO_THE_END};
+use crate::settle::fill_secs;
 use crate::worlds::simulated::run_simulated;
 use raidlab_advisor::plan::{Geometry, Judged, Performance};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
-
-/// A ramp lasts as long as it takes to write the cache this often: while it fills, some of it is written to the drives.
-const FILLS: f64 = 2.5;
 
 /// How long a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +50,7 @@ pub(super) fn load(bench: &Bench<'_>, judged: &Judged, index: usize, window: Win
         times(bench, judged, index, window)
     };
     let workload = app.workload.clone();
-    Load { workload, iodepth, workers: 1, ramp, run, seed: bench.order.seed, once: false }
+    Load { workload, iodepth, workers: 1, ramp, run, seed: bench.order.seed, once: false, settles: false }
 }
 
 /// A trace is run to its end where it matters, and over its first seconds to tell candidates apart.
@@ -75,8 +73,8 @@ fn times(bench: &Bench<'_>, judged: &Judged, index: usize, window: Window) -> (N
     let iops = judged.performance.get(index).map_or(1.0, |it| it.iops.max(1.0));
     let run: f64 = (requests / iops).clamp(run.0, run.1);
     let written = iops * demand.bytes_mean * (1.0 - demand.read_share);
-    let cache = cache_size(bench, judged.geometry, window).0 as f64;
-    let fills = if judged.settings.write_back && written > 0.0 { FILLS * cache / written } else { 0.0 };
+    let cache = cache_size(bench, judged.geometry, window);
+    let fills = if judged.settings.write_back { fill_secs(cache, written) } else { 0.0 };
     let ramp = fills.max(run / 2.0).min(ramp.2 / iops).clamp(ramp.0, ramp.1);
     (NanoSpan::from_secs_f64(ramp), NanoSpan::from_secs_f64(run))
 }

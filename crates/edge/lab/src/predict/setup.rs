@@ -194,6 +194,7 @@ pub(crate) fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup
         workers: 1,
         seed: options.seed,
         once: false,
+        settles: false,
     };
     Ok(Setup {
         array: Some(array),

@@ -33,17 +33,16 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn of(study: &Study) -> Self {
+        let rounds = u64::from(study.repeats);
         let measured = study
             .measures
             .iter()
-            .map(|section| (section.load.run_count(), section.load.run + section.load.ramp));
-        let array = study.arrays.iter().map(|section| {
-            (section.load.run_count() * section.arrays.len() as u64, section.load.run + section.load.ramp)
-        });
-        let simulated = study
-            .simulations
+            .map(|section| (rounds * section.load.run_count(), section.load.run + section.load.ramp));
+        let array = study
+            .arrays
             .iter()
-            .map(|section| (section.load.run_count() * section.arrays.len() as u64, SIMULATED_GUESS));
+            .map(|section| (rounds * section.run_count(), section.load.run + section.load.ramp));
+        let simulated = study.simulations.iter().map(|section| (section.run_count(), SIMULATED_GUESS));
         Self {
             measured: Kind::planned(measured),
             array: Kind::planned(array),

@@ -88,6 +88,54 @@ fn a_small_study_runs_in_all_worlds_and_leaves_nothing_behind() {
     assert!(outcome.environment.filesystem.is_some());
 }
 
+/// Rounds over everything real; writes settle, and reads are done once for both write policies.
+#[test]
+fn rounds_go_over_all_and_every_other_one_backwards() {
+    let folder = disk_folder();
+    let text = format!(
+        "schema = 1\ntitle = 'rounds'\nquestion = 'does it last?'\nseed = 3\nrepeats = 3\n\
+         [load]\nworkloads = ['streaming', 'restore']\niodepths = [4]\nrun = '50ms'\n\
+         [[measure]]\npath = '{folder}/new/test-file'\nsize = '4MiB'\ndirect = true\n\
+         [[array]]\ndirectory = '{folder}/new/members'\nlevels = ['0', '5']\nmembers = 3\nmember-size = '4MiB'\n\
+         strip-size = '16KiB'\nwrite-policies = ['write-through', 'write-back']\ndisk-cache = true\n\
+         [array.cache]\nsize = '1MiB'\n",
+        folder = folder.path().display()
+    );
+    let study = Study::parse("rounds.toml", &text, &Catalog::builtin()).unwrap();
+    let cancel = AtomicBool::new(false);
+    let mut watcher =
+        Watcher { finished: Vec::new(), started: 0, prepared: 0, stop_after: None, cancel: &cancel };
+    let mut store = Store::in_memory().unwrap();
+    let ran =
+        run_study(&study, &Catalog::builtin(), RunOptions::default(), &mut store, &mut watcher, &cancel)
+            .unwrap();
+    assert!(ran.complete);
+    let order: Vec<String> = ran
+        .results
+        .iter()
+        .map(|run| {
+            let array = run.array.as_ref().map(raidlab_workload::ArrayFacts::label).unwrap_or_default();
+            format!("{} {array}", run.workload.trim_start_matches("storagebench-"))
+        })
+        .collect();
+    let (back, through) = ("write-back", "write-through");
+    let there = [
+        "streaming ".to_owned(),
+        "restore ".to_owned(),
+        format!("streaming RAID 0 {through}"),
+        format!("restore RAID 0 {through}"),
+        format!("restore RAID 0 {back}"),
+        format!("streaming RAID 5 {through}"),
+        format!("restore RAID 5 {through}"),
+        format!("restore RAID 5 {back}"),
+    ];
+    let and_back = [0, 1, 7, 5, 6, 4, 2, 3].map(|index: usize| there[index].clone());
+    assert_eq!(order, [&there[..], &and_back, &there].concat());
+    let noise = raidlab_advisor::noise(&ran.results).expect("everything was repeated");
+    assert_eq!(noise.cells, 8);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
+}
+
 #[test]
 fn a_stop_keeps_what_is_finished_and_removes_the_files() {
     for stop_after in [1, 6] {

@@ -98,6 +98,7 @@ fn change_load(load: &mut LoadPlan, changes: &StudyChanges) {
     if !changes.iodepths.is_empty() {
         load.iodepths.clone_from(&changes.iodepths);
     }
+    load.settles &= changes.ramp.is_none();
     load.ramp = changes.ramp.unwrap_or(load.ramp);
     load.run = changes.run.unwrap_or(load.run);
 }

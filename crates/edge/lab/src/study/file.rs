@@ -21,6 +21,7 @@ pub(super) struct StudyFile {
     pub(super) title: String,
     pub(super) question: String,
     pub(super) seed: u64,
+    pub(super) repeats: Option<Spanned<u32>>,
     pub(super) beside: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) load: LoadFile,

@@ -15,13 +15,21 @@ use raidlab_controller::{ArrayConfig, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError, DriveCondition, DriveHistory, DriveModel};
 use raidlab_raid::{LevelVariant, ParseLevelError};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::Workload;
+use raidlab_workload::{Workload, World};
 use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
 
 /// Version of the form of study files.
 const SCHEMA: u32 = 1;
+
+/// Rounds of a study at most.
+const REPEATS_MAX: u32 = 100;
+
+/// Virtual time before a window at least, where nobody says.
+const SIMULATED_RAMP: NanoSpan = NanoSpan::from_secs(10);
+/// The same on real storage, where the window is not shorter.
+const REAL_RAMP: NanoSpan = NanoSpan::from_secs(1);
 
 /// Reads `text`, the contents of `file`.
 pub(super) fn resolve(file: &str, text: &str, catalog: &Catalog) -> Result<Study, StudyFileError> {
@@ -33,6 +41,12 @@ pub(super) fn resolve(file: &str, text: &str, catalog: &Catalog) -> Result<Study
     {
         return Err(place.value(paper.span(), "beside", format!("names no paper: {error}")));
     }
+    let repeats = parsed.repeats.as_ref().map_or(1, |repeats| *repeats.get_ref());
+    if let Some(given) = &parsed.repeats
+        && !(1..=REPEATS_MAX).contains(&repeats)
+    {
+        return Err(place.value(given.span(), "repeats", format!("must be from 1 to {REPEATS_MAX}")));
+    }
     let study = Study {
         measures: each(&parsed.measure, |section| measure(place, section, common))?,
         arrays: each(&parsed.array, |section| array(place, section, common))?,
@@ -40,6 +54,7 @@ pub(super) fn resolve(file: &str, text: &str, catalog: &Catalog) -> Result<Study
         title: parsed.title,
         question: parsed.question,
         seed: parsed.seed,
+        repeats,
         beside: parsed.beside.map(Spanned::into_inner),
     };
     if study.run_count() == 0 {
@@ -59,7 +74,7 @@ fn measure(
     common: &LoadFile,
 ) -> Result<MeasureSection, StudyFileError> {
     let given = section.get_ref();
-    let load = load_plan(place, section.span(), &given.load, common)?;
+    let load = load_plan(place, section.span(), (&given.load, common), World::Measured)?;
     let size = *given.size.get_ref();
     load.check_region(size).map_err(|problem| place.value(given.size.span(), "size", problem))?;
     let (path, direct) = (given.path.clone(), given.direct);
@@ -72,7 +87,8 @@ fn array(
     common: &LoadFile,
 ) -> Result<ArraySection, StudyFileError> {
     let given = section.get_ref();
-    let load = single_worker(place, section.span(), load_plan(place, section.span(), &given.load, common)?)?;
+    let load = load_plan(place, section.span(), (&given.load, common), World::Array)?;
+    let load = single_worker(place, section.span(), load)?;
     let threads = ArrayThreads {
         io: thread_count(place, given.io_threads.as_ref(), "io-threads")?,
         parity: thread_count(place, given.parity_threads.as_ref(), "parity-threads")?,
@@ -122,7 +138,8 @@ fn simulate(
     catalog: &Catalog,
 ) -> Result<SimulateSection, StudyFileError> {
     let given = section.get_ref();
-    let load = single_worker(place, section.span(), load_plan(place, section.span(), &given.load, common)?)?;
+    let load = load_plan(place, section.span(), (&given.load, common), World::Simulated)?;
+    let load = single_worker(place, section.span(), load)?;
     let parts = Parts {
         controller: given.controller.get_ref().clone(),
         enclosure: given.enclosure.as_ref().map(|name| name.get_ref().clone()),
@@ -218,8 +235,8 @@ fn unknown_parts(place: Place<'_>, given: &SimulateFile, unknown: UnknownParts) 
 fn load_plan(
     place: Place<'_>,
     section: Range<usize>,
-    own: &LoadFile,
-    common: &LoadFile,
+    (own, common): (&LoadFile, &LoadFile),
+    world: World,
 ) -> Result<LoadPlan, StudyFileError> {
     let missing = |key| {
         let problem =
@@ -261,13 +278,14 @@ fn load_plan(
     let span = sizes.map_or(section.clone(), Spanned::span);
     let workloads = varied(&plain, &block_sizes, &read_pcts)
         .map_err(|error| place.value(span, "block-sizes", format!("cannot be used: {error}")))?;
-    Ok(LoadPlan {
-        workloads,
-        iodepths: depths,
-        workers,
-        ramp: own.ramp.or(common.ramp).ok_or_else(|| missing("ramp"))?,
-        run: *run.get_ref(),
-    })
+    let run = *run.get_ref();
+    let given = own.ramp.or(common.ramp);
+    let least = match world {
+        World::Simulated => SIMULATED_RAMP,
+        World::Measured | World::Array => REAL_RAMP.min(run),
+    };
+    let (ramp, settles) = (given.unwrap_or(least), given.is_none() && world != World::Measured);
+    Ok(LoadPlan { workloads, iodepths: depths, workers, ramp, run, settles })
 }
 
 /// `load`, which must be of one worker: arrays of raidlab are driven by one.

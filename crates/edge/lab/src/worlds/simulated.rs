@@ -4,6 +4,7 @@ use super::{array_settings, empty_result, load_settings, set_measurement};
 use crate::arrays::{ModelledArray, Models, array_facts};
 use crate::controllers::{ModelledControllers, Owner};
 use crate::load::Load;
+use crate::settle::settled;
 use crate::worlds::files::{FileUse, run_file_load};
 use raidlab_controller::{ConfigError, Controller, WritePolicy};
 use raidlab_hosts::{Hosts, HostsError, all_processors};
@@ -38,7 +39,7 @@ pub enum SimulatedError {
     Readers(#[from] ReadersError),
 }
 
-/// Runs `load` on `array`, whose parts are `models`. The same input gives the same result, but for
+/// Runs `load` on `array`, whose parts are `models`; where the load settles, with the ramp that it then needs. The same input gives the same result, but for
 /// `cost.wall_ns`, which tells how long the simulation itself took.
 ///
 /// # Errors
@@ -48,7 +49,22 @@ pub fn run_simulated(
     array: &ModelledArray,
     load: &Load,
 ) -> Result<RunResult, SimulatedError> {
-    run_with(models, array, load, simulate_enclosure).map(|(result, _)| result)
+    settle(models, array, load).map(|(_, result)| result)
+}
+
+/// Runs `load`, where it asks for that with the ramp that it needs; the load as it was run, and its result.
+fn settle(
+    models: &Models<'_>,
+    array: &ModelledArray,
+    load: &Load,
+) -> Result<(Load, RunResult), SimulatedError> {
+    let run = |load: &Load| run_with(models, array, load, simulate_enclosure).map(|(result, _)| result);
+    if !load.settles {
+        return Ok((load.clone(), run(load)?));
+    }
+    let cache = &array.config.cache;
+    let of_all = ByteCount(cache.size.0 * u64::from(array.volume_count()));
+    settled(load, (cache.write_policy != WritePolicy::WriteThrough).then_some(of_all), run)
 }
 
 /// As [`run_simulated`], and finds out where the time of requests went and what set the pace, by running parts of the load again up to a dozen times, on up to
@@ -62,6 +78,8 @@ pub fn run_with_bottleneck(
     load: &Load,
     threads: NonZeroUsize,
 ) -> Result<RunResult, SimulatedError> {
+    let settled = if load.settles { Some(settle(models, array, load)?.0) } else { None };
+    let load = settled.as_ref().unwrap_or(load);
     let (mut result, outcome) = run_with(models, array, load, simulate_attributed)?;
     result.times = outcome.times.as_ref().map(times_facts);
     add_bottleneck(&mut result, (models, array, load), &outcome, threads)?;

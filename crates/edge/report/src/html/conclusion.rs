@@ -1,9 +1,9 @@
 //! What the figures come to, in sentences, each with its reason.
 //!
-//! Where arrays were judged the verdicts say it. Else the loads do: how far throughput rises with the requests in flight, what
+//! Where arrays were judged the answer at the top says it. Else the loads do: how far throughput rises with the requests in flight, what
 //! latency that costs, and from where on it is not worth it.
 
-use super::{escaped, sentences, side_name};
+use super::escaped;
 use crate::figures::{Column, three_digits};
 use crate::matrix::Matrix;
 use raidlab_advisor::Verdict;
@@ -14,7 +14,7 @@ const ENOUGH: f64 = 0.9;
 
 /// The section; empty where there is nothing to conclude.
 pub(super) fn section(matrix: &Matrix, verdicts: &[Verdict]) -> String {
-    let mut items: Vec<String> = verdicts.iter().map(of_verdict).collect();
+    let mut items = Vec::new();
     for profile in 0..matrix.profiles.len() {
         let is_judged = verdicts.iter().any(|verdict| verdict.workload == matrix.profiles[profile].workload);
         if !is_judged {
@@ -26,19 +26,6 @@ pub(super) fn section(matrix: &Matrix, verdicts: &[Verdict]) -> String {
     }
     let items: String = items.iter().map(|item| format!("<li>{item}</li>")).collect();
     super::section("conclusion", "Conclusion", &format!("<ul>{items}</ul>"))
-}
-
-/// The recommendation and the sentence that gives its reason.
-fn of_verdict(verdict: &Verdict) -> String {
-    let what = verdict.recommended.as_ref().map_or("no configuration", |choice| &choice.label);
-    let finding = sentences(&verdict.reason).into_iter().next().unwrap_or_default();
-    format!(
-        "<b>{}, {}: {}.</b> {}",
-        escaped(&verdict.workload),
-        side_name(verdict.world),
-        escaped(what),
-        escaped(finding)
-    )
 }
 
 /// A sentence for each configuration of a profile.

@@ -1,15 +1,16 @@
 //! Results as one HTML file that opens anywhere, without a network, and reads like a white paper.
 //!
-//! The answer comes first: a publication's tables where the study is beside one, and the recommendations with their
-//! reasons. Then how it was found, then all figures: one table, and for each profile bars at one iodepth, throughput and
-//! latency over the iodepth, the distribution of latency, its course over the window, a map of it, and any figure against
-//! any other. The conclusion says in words what they show.
+//! The answer comes first: a table of the recommendations that fits one screen, a publication's tables where the study is beside
+//! one, and the reasons. Then all figures: for each profile bars at one iodepth, and folded below them throughput and latency over
+//! the iodepth, the distribution of latency, its course over the window, a map of it, and any figure against any other; one table of
+//! all. Then how it was found. What to find where stands at the side.
 //! Charts are small multiples: a panel per side, a line per configuration, one key for all.
 //!
 //! The file carries everything it needs: its style and the charts as SVG. Its content security policy forbids every load,
 //! so that this stays true whatever a name in it contains. All names are escaped. Without scripts everything is there but
 //! the choice of axes and the switches of lines.
 
+mod answer;
 mod beside;
 mod charts;
 mod conclusion;
@@ -61,15 +62,17 @@ pub fn study(report: &StudyReport) -> Page {
         question: report.question,
         facts: facts(report, &matrix),
         body: [
+            answer::section(report),
+            page::warning_box(&warnings),
             beside::tables(report.beside),
             recommendations(report.verdicts),
-            method_section(&report.setup, &report.method),
-            results,
             conclusion,
+            results,
+            method_section(&report.setup, &report.method),
             notes(&report.notes),
         ]
         .concat(),
-        warnings: &warnings,
+        warnings: &[],
     };
     document.page(figures)
 }
@@ -109,7 +112,7 @@ fn recommendations(verdicts: &[Verdict]) -> String {
         return String::new();
     }
     let cards: String = verdicts.chunk_by(|a, b| a.workload == b.workload).map(card).collect();
-    section("recommendations", "Recommendations", &format!(r#"<div class="cards">{cards}</div>"#))
+    section("recommendations", "Why", &format!(r#"<div class="cards">{cards}</div>"#))
 }
 
 /// The recommendations for one profile, measured and simulated.
@@ -125,10 +128,13 @@ fn card(verdicts: &[Verdict]) -> String {
 fn choice(verdict: &Verdict) -> String {
     let side = side_name(verdict.world);
     let figures = verdict.recommended.as_ref().map_or_else(String::new, choice_figures);
-    let label = verdict.recommended.as_ref().map_or("nothing", |choice| &choice.label);
     format!(
         r#"<div class="choice"><p class="side">{side}</p><h4>{}</h4>{figures}{}</div>"#,
-        escaped(label),
+        escaped(&if verdict.too_close.is_empty() {
+            verdict.answer()
+        } else {
+            "too close to call".to_owned()
+        }),
         reason(&verdict.reason)
     )
 }
@@ -184,7 +190,10 @@ fn method_section(setup: &[(String, String)], paragraphs: &[String]) -> String {
         let paragraphs: String = paragraphs.iter().map(|text| format!("<p>{}</p>", escaped(text))).collect();
         body += &format!("<h3>Method</h3>{paragraphs}");
     }
-    if body.is_empty() { body } else { section("method", "How it was found", &body) }
+    if body.is_empty() {
+        return body;
+    }
+    section("method", "How it was found", &folded("Setup and method", &body))
 }
 
 /// The table and the charts.
@@ -192,11 +201,21 @@ fn results(matrix: &Matrix, report: &StudyReport, figures: &mut FigureList) -> S
     if matrix.profiles.is_empty() {
         return section("results", "Results", "<p>No run was finished.</p>");
     }
-    let mut sections = section("results", "Results", &tables::summary(matrix));
+    let table = folded("All configurations, one table", &tables::summary(matrix));
+    let mut sections = section("results", "Results", &table);
     for profile in 0..matrix.profiles.len() {
-        sections += &ProfileSection { matrix, profile, figures }.html(report);
+        let is_open = profile < OPEN_PROFILES;
+        sections += &ProfileSection { matrix, profile, figures }.html(report, is_open);
     }
     sections
+}
+
+/// Profiles whose first figure is open; all others are folded, so that a page stays short.
+const OPEN_PROFILES: usize = 6;
+
+/// `body`, which opens at a click on its `title`.
+fn folded(title: &str, body: &str) -> String {
+    format!(r#"<details class="more"><summary>{}</summary>{body}</details>"#, escaped(title))
 }
 
 /// One profile, whose figures are added to those of the page.
@@ -207,11 +226,17 @@ struct ProfileSection<'a> {
 }
 
 impl ProfileSection<'_> {
-    fn html(&mut self, report: &StudyReport) -> String {
+    fn html(&mut self, report: &StudyReport, is_open: bool) -> String {
         let (matrix, profile) = (self.matrix, self.profile);
         let names = matrix.profiles[profile];
         let judged = Column::judging(names.metric);
-        let mut body = legend::of(matrix, profile);
+        let first = self.bars(judged);
+        let (mut open, mut body) = (legend::of(matrix, profile), String::new());
+        if is_open {
+            open += &first;
+        } else {
+            body += &first;
+        }
         body += &self.over_load(judged);
         body += &self.over_time(judged);
         body += &self.latency_maps();
@@ -232,17 +257,23 @@ impl ProfileSection<'_> {
             tables::every_depth(matrix, profile),
             tables::latencies(matrix, profile)
         );
-        section(&format!("profile-{profile}"), names.workload, &body)
+        open += &folded("More charts and all figures", &body);
+        section(&format!("profile-{profile}"), names.workload, &open)
+    }
+
+    /// What each configuration does at the iodepth shown.
+    fn bars(&mut self, judged: Column) -> String {
+        let iodepth = self.matrix.iodepth;
+        self.figure(
+            &[("", &|panel| panel.bars(judged))],
+            &format!("Throughput in {} at iodepth {iodepth}.", judged.unit()),
+            "Solid bars write through, hatched ones write back. Measured and simulated panels have scales of their own.",
+        )
     }
 
     /// What a load of so many requests in flight gets.
     fn over_load(&mut self, judged: Column) -> String {
         let iodepth = self.matrix.iodepth;
-        let bars = self.figure(
-            &[("", &|panel| panel.bars(judged))],
-            &format!("Throughput in {} at iodepth {iodepth}.", judged.unit()),
-            "Solid bars write through, hatched ones write back. Measured and simulated panels have scales of their own.",
-        );
         let has_depths = self.matrix.iodepths.len() > 1;
         let throughput: &[PanelRow<'_>] = &[("", &|panel| panel.over_iodepth(judged))];
         let throughput = self.figure(
@@ -269,7 +300,7 @@ impl ProfileSection<'_> {
             &format!("Distribution of latency at iodepth {iodepth}."),
             "The share of requests that were done within a time; each further nine is one step to the right.",
         );
-        bars + &throughput + &map + &latency + &distribution
+        throughput + &map + &latency + &distribution
     }
 
     /// The course of the runs at the iodepth shown, where they lasted long enough to have one.

@@ -116,6 +116,7 @@ impl Document<'_> {
                 ("question", &question),
                 ("facts", &self.facts),
                 ("warnings", &warning_box(self.warnings)),
+                ("contents", &contents(&self.body)),
                 ("body", &self.body),
                 ("version", env!("CARGO_PKG_VERSION")),
                 ("css", STYLE),
@@ -127,7 +128,22 @@ impl Document<'_> {
     }
 }
 
-fn warning_box(warnings: &[String]) -> String {
+/// Links to the sections of `body`, in their order, by the headings that [`super::section`] gives them.
+fn contents(body: &str) -> String {
+    let links = body.split("<h2 id=\"").skip(1).filter_map(|part| {
+        let (id, rest) = part.split_once("\">")?;
+        let (title, _) = rest.split_once("</h2>")?;
+        Some(format!(r##"<li><a href="#{id}">{title}</a></li>"##))
+    });
+    let links: String = links.collect();
+    if links.is_empty() {
+        return String::new();
+    }
+    format!(r#"<nav class="contents" aria-label="Contents"><ul>{links}</ul></nav>"#)
+}
+
+/// What is to be known before figures are trusted; empty where there is nothing.
+pub(super) fn warning_box(warnings: &[String]) -> String {
     if warnings.is_empty() {
         return String::new();
     }

@@ -5,6 +5,7 @@ use super::{TerminalOptions, beside, heading, printable, wrapped};
 use crate::StudyReport;
 use crate::figures::{Column, capacity, survives, three_digits};
 use crate::matrix::{Matrix, Profile, side_name};
+use raidlab_advisor::noise;
 use raidlab_workload::RunResult;
 
 /// Prints a study: its question, the table, the recommendations with their reasons, and warnings.
@@ -14,6 +15,9 @@ use raidlab_workload::RunResult;
 pub fn study(report: &StudyReport, options: TerminalOptions) -> String {
     let matrix = Matrix::of(report.runs, report.iodepth);
     let mut text = heading(report.title, options) + "\n" + &wrapped(report.question, options.width, 0) + "\n";
+    if let Some(noise) = noise(report.runs) {
+        text += &(wrapped(&noise.sentence(), options.width, 0) + "\n");
+    }
     if matrix.profiles.is_empty() {
         text += "No run was finished.\n";
     } else {
@@ -87,7 +91,11 @@ fn section(matrix: &Matrix, profile: usize, names: &Profile, sides: &[usize]) ->
     let has_run = |index: &usize| sides.iter().any(|side| !matrix.line(profile, *index, *side).is_empty());
     let row = |index: usize| {
         let (name, policy) = matrix.name(index);
-        let policy = policy.map_or("-", |policy| policy.strip_prefix("write-").unwrap_or(policy));
+        let policy = match policy {
+            Some(_) if matrix.only_reads(profile) => "any",
+            Some(policy) => policy.strip_prefix("write-").unwrap_or(policy),
+            None => "-",
+        };
         let survives = matrix.any_facts(index).map_or("-".to_owned(), |facts| survives(facts, "-"));
         let workload = &names.workload[matrix.common_prefix().len()..];
         let left = [printable(workload), printable(&name), printable(policy), survives];
@@ -122,8 +130,7 @@ fn recommendations(report: &StudyReport, options: TerminalOptions) -> String {
     for profile in report.verdicts.chunk_by(|a, b| a.workload == b.workload) {
         text += &format!("\n  {}\n", heading(&profile[0].workload, options));
         for verdict in profile {
-            let choice = verdict.recommended.as_ref().map_or("nothing", |choice| &choice.label);
-            let head = format!("{}: {choice}", side_name(verdict.world));
+            let head = format!("{}: {}", side_name(verdict.world), verdict.answer());
             text +=
                 &format!("    {}\n{}", heading(&head, options), wrapped(&verdict.reason, options.width, 6));
         }

@@ -75,6 +75,7 @@ fn database_verdict(runs: &[RunResult], world: World) -> Verdict {
         iodepth: 16,
         keeps_limit: true,
         metric_value: run.metric_value(),
+        metric_repeats: Vec::new(),
         iops: run.ops.total.iops,
         bytes_per_sec: run.ops.total.bytes_per_sec,
         lat_ns_mean: run.ops.total.lat_ns_mean,
@@ -90,6 +91,7 @@ fn database_verdict(runs: &[RunResult], world: World) -> Verdict {
         metric: run.metric,
         lat_ns_mean_limit: 20_000_000,
         recommended: Some(choice),
+        too_close: Vec::new(),
         runner_up: None,
         fastest_without_redundancy: None,
         reason: "It is the fastest at 3.5 ms. Mirrors write twice. Without redundancy it would be faster."

@@ -122,7 +122,7 @@ fn percent_decoded(text: &str) -> Option<Vec<u8>> {
 
 /// Checks a size as people write it, so that what is wrong with it is said before a job begins.
 pub(super) fn size(field: &str, text: Option<&String>) -> Result<(), Fault> {
-    checked::<ByteCount>(field, text, "write it as 64KiB, 1GiB or 1000000")
+    checked::<ByteCount>(field, text, "write it as 64KiB, 1GiB or 1000000B")
 }
 
 /// Checks a time as people write it.

@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// Length of a strip
     #[arg(long, default_value = "64KiB", value_name = "SIZE")]
     strip_size: ByteCount,
-    /// Length of a block: 512 or 4KiB
+    /// Length of a block: 512B or 4KiB
     #[arg(long, default_value = "4KiB", value_name = "SIZE")]
     block_size: ByteCount,
     /// Data area of each member, without what the array keeps about itself [default: all that the smallest has]
@@ -150,7 +150,7 @@ impl Args {
             _ => {
                 let size = self.block_size;
                 return Err(Failure::input(anyhow::anyhow!(
-                    "a block of {size} is not possible: use 512 or 4KiB"
+                    "a block of {size} is not possible: use 512B or 4KiB"
                 )));
             }
         };

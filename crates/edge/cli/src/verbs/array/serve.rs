@@ -69,6 +69,7 @@ fn default_busy_poll() -> NanoSpan {
 
 /// How the volume is reached.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Export")]
 #[command(group(clap::ArgGroup::new("export").required(true).multiple(true).args(["socket", "listen", "ublk"])))]
 struct ExportArgs {
     #[command(flatten)]
@@ -80,6 +81,7 @@ struct ExportArgs {
 
 /// The cache and what is promised when writes are acknowledged.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Cache")]
 struct CacheArgs {
     /// When writes are acknowledged: write-through, write-back, write-back-bad-battery [default: write-through, and
     /// write-back with --kept-memory]

@@ -29,6 +29,7 @@ const CELLS_ARE_KEPT: &str = "stopping; cells that are finished are in the file 
 
 /// How a matrix is measured.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "A matrix of latencies instead")]
 pub(super) struct MatrixArgs {
     /// Instead of workloads, measure what random reads take at each of many rates beside one sequential writer at each of many,
     /// into this file, which must not be there without --matrix-resume; without --destroy-data nothing is written [--run: 30s]
@@ -239,7 +240,7 @@ fn command(limits: &MatrixLimits, plan: &MatrixPlan, capacity: ByteCount) -> Str
         );
     }
     format!(
-        "raidlab model from-sheet --kind nvme {capacity}{} --read-iops {:.0} --read-latency {:.1}us --read-block {} --measured -o mine.toml",
+        "raidlab model from-sheet --kind nvme {capacity}{} --read-iops {:.0} --read-latency {:.1}us --read-block {}B --measured -o mine.toml",
         rate("--seq-write"),
         limits.read_iops,
         limits.read_p50_us,

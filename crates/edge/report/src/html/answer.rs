@@ -1,0 +1,65 @@
+//! The answer: for each workload what is recommended, in a table that fits one screen.
+
+use super::{escaped, escaped_digits, side_name};
+use crate::StudyReport;
+use crate::figures::survives;
+use raidlab_advisor::{Choice, Verdict, noise};
+
+/// What the cells of a row are called; on a narrow screen each stands beside its cell.
+const HEADER: [&str; 7] = ["", "Recommended", "delivers", "mean ms", "usable", "survives", "next best"];
+
+/// The section; empty where nothing was judged and no noise is known.
+pub(super) fn section(report: &StudyReport) -> String {
+    let noise = noise(report.runs)
+        .map_or_else(String::new, |noise| format!(r#"<p class="noise">{}</p>"#, escaped(&noise.sentence())));
+    let table = if report.verdicts.is_empty() { String::new() } else { table(report.verdicts) };
+    if noise.is_empty() && table.is_empty() {
+        return String::new();
+    }
+    super::section("answer", "Answer", &(table + &noise))
+}
+
+fn table(verdicts: &[Verdict]) -> String {
+    let head: String = HEADER.map(|name| format!(r#"<th scope="col" class="name">{name}</th>"#)).concat();
+    let bodies: String = verdicts
+        .chunk_by(|a, b| a.workload == b.workload)
+        .map(|of_workload| {
+            let rows: String = of_workload.iter().map(row).collect();
+            let name = escaped(&of_workload[0].workload);
+            format!(r#"<tbody><tr><th scope="rowgroup" colspan="7" class="section">{name}</th></tr>{rows}</tbody>"#)
+        })
+        .collect();
+    format!(r#"<table class="answers"><thead><tr>{head}</tr></thead>{bodies}</table>"#)
+}
+
+fn row(verdict: &Verdict) -> String {
+    let figure = |of: &dyn Fn(&Choice) -> String| {
+        verdict.recommended.as_ref().map_or_else(|| "–".to_owned(), |choice| escaped(&of(choice)))
+    };
+    let cells = [
+        format!("<b>{}</b>", escaped(&verdict.answer())),
+        figure(&|choice| choice.metric_text(verdict.metric)),
+        verdict
+            .recommended
+            .as_ref()
+            .map_or_else(|| "–".to_owned(), |choice| escaped_digits(choice.lat_ns_mean / 1e6)),
+        figure(&|choice| format!("{:.0} %", 100.0 * choice.array.usable_fraction())),
+        figure(&|choice| survives(&choice.array, "–")),
+        next_best(verdict),
+    ];
+    let cells: String = cells
+        .iter()
+        .zip(&HEADER[1..])
+        .map(|(cell, name)| format!(r#"<td class="text" data-name="{name}">{cell}</td>"#))
+        .collect();
+    format!(r#"<tr><th scope="row" class="name">{}</th>{cells}</tr>"#, side_name(verdict.world))
+}
+
+/// The runner-up, and how much of the recommended one's figure it has.
+fn next_best(verdict: &Verdict) -> String {
+    let (Some(best), Some(second)) = (&verdict.recommended, &verdict.runner_up) else {
+        return "–".to_owned();
+    };
+    let share = 100.0 * second.metric_value / best.metric_value.max(f64::MIN_POSITIVE);
+    format!("{} <small>({share:.0} %)</small>", escaped(&second.label))
+}
