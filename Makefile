@@ -49,10 +49,12 @@ binary: lint
 unit: programs
 	PROPTEST_RNG_SEED=2026 RUST_TEST_THREADS=6 $(LINTED) test $(EVERYTHING)
 
-## Property tests on new random cases, ten times as many, and the long soak of the controller; takes some ten minutes.
+## Property tests on new random cases, ten times as many, the long soak of the controller, and the plans of docs/planning.md; takes some
+## ten minutes.
 explore:
 	PROPTEST_CASES=2560 $(CARGO) test --workspace --locked --release
 	$(CARGO) test -p raidlab-controller -p raidlab-sim -p raidlab-calibrate --release --locked -- --ignored
+	$(CARGO) test -p raidlab-lab --lib --release --locked planning::tests::goldens -- --ignored
 
 ## The long campaign: random arrays under load and faults, every byte checked. MINUTES of each mode, on all processors.
 MINUTES ?= 60

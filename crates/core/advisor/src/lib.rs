@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod beside;
+mod bound;
 mod claim;
 mod comparison;
 mod contrast;
@@ -32,6 +33,7 @@ mod search;
 pub mod significance;
 
 pub use beside::{BesideCell, BesideRow, BesideTable};
+pub use bound::{Bound, BoundError};
 pub use claim::{CLAIM_TOLERANCE_PCT, ClaimKind, ClaimMeasure, ClaimRow, ClaimSummary, ClaimVerdict};
 pub use comparison::{Comparison, ComparisonRow, ComparisonSummary, PlaceSummary, unit_of};
 pub use contrast::{Contrast, ContrastCell, ContrastFigure, ContrastValue, RunGroup};

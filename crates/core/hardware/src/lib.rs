@@ -33,7 +33,7 @@ mod sheet;
 mod ssd;
 
 pub use catalog::{
-    BadYears, Catalog, CatalogChange, CatalogEntry, CatalogError, CatalogFile, FigureSource, YearRange,
+    BadYears, Catalog, CatalogChange, CatalogEntry, CatalogError, CatalogFile, End, FigureSource, YearRange,
 };
 pub use controller::{
     CacheDefaults, CommandCost, ControllerModel, CutThrough, DriverCost, DualModel, HostOpKind, MemberPath,

@@ -23,10 +23,10 @@ mod torture;
 
 pub use array::{
     Bottleneck, BottleneckOutcome, ControllerFailure, ControllerName, ControllerUtilisation, Extent,
-    FailoverOutcome, Gain, Goal, LiveAnswer, LiveArray, LoadRegion, Part, Probe, ProbeFigures, ProbeRunner,
-    RebuildProgress, SecondController, SimError, SimulatedArray, SimulatedEnclosure, SimulatedVolume,
-    SimulationLoad, SimulationOutcome, Station, Stay, StayMean, Stays, TimesOutcome, Utilisation,
-    find_bottleneck, simulate, simulate_attributed, simulate_degraded, simulate_enclosure,
+    FailoverOutcome, FlashWrites, Gain, Goal, LiveAnswer, LiveArray, LoadRegion, Part, Probe, ProbeFigures,
+    ProbeRunner, RebuildProgress, SecondController, SimError, SimulatedArray, SimulatedEnclosure,
+    SimulatedVolume, SimulationLoad, SimulationOutcome, Station, Stay, StayMean, Stays, TimesOutcome,
+    Utilisation, find_bottleneck, simulate, simulate_attributed, simulate_degraded, simulate_enclosure,
 };
 pub use files::{
     FileAccess, FilePlace, FilesOutcome, HostVolume, SimulatedHost, simulate_file_load, simulate_files,

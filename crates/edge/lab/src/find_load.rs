@@ -20,8 +20,8 @@
 //!
 //! Source of the interval: any text on statistics, e.g. NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.5.2.
 
-use crate::bound::Bound;
 use crate::read_off::{LoadPoint, Search, SearchRange};
+use raidlab_advisor::Bound;
 use raidlab_workload::RunResult;
 use serde::Serialize;
 

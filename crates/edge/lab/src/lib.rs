@@ -12,7 +12,6 @@
 mod array_file;
 mod arrays;
 mod beside;
-mod bound;
 mod cache;
 mod claims;
 mod controllers;
@@ -48,7 +47,6 @@ pub use arrays::{
     ArrayThreads, ModelledArray, ModelledSettings, Models, Parts, RegionTooLarge, SoftwareArray,
     UnknownParts, array_facts, member_cache,
 };
-pub use bound::{Bound, BoundError};
 pub use cache::{CacheSettings, SOFTWARE_CACHE, STAGING_SIZE, io_policy_name, read_policy_name};
 pub use claims::{
     Against, CLAIM_COLUMNS, Choice, Claim, ClaimMethod, ClaimPart, ClaimPrediction, ClaimSide, ClaimWorkload,
@@ -77,6 +75,7 @@ pub use published::{
     COLUMNS, MatrixRow, PublishedError, PublishedMetric, PublishedRow, RowProblem, matrix_header,
     parse_published, read_matrix, read_published,
 };
+pub use raidlab_advisor::{Bound, BoundError};
 pub use read_off::{LoadPoint, ReadOff};
 pub use replay::{ReplayOrder, ReplayOrderError, default_iodepth};
 pub use rounds::{ROUNDS_MAX, SteadyRounds, until_steady};

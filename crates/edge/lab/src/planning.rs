@@ -14,13 +14,17 @@
 
 mod application;
 mod choose;
+mod estimates;
 mod judge;
+mod life;
 mod outcome;
 mod parts;
 mod prices;
 mod reason;
 
 pub use application::Application;
+pub use estimates::{Estimates, PerformanceRange};
+pub use life::{DriveLife, WARRANTY_YEARS};
 pub use outcome::{PlanOutcome, Planned, SearchEnd, SimulatedArray};
 pub use parts::{default_levels, default_settings};
 pub use prices::{PriceError, Prices};
@@ -116,6 +120,16 @@ pub enum PlanError {
         label: String,
         /// What is against it.
         source: SimulatedError,
+    },
+    /// The parts of an array can't be at the end of their figures' ranges together.
+    #[error(
+        "{label} at the end of what its figures may be: {source}; correct the 'low' or 'high' of that entry"
+    )]
+    End {
+        /// Which array.
+        label: String,
+        /// What the catalogue's reader says.
+        source: CatalogError,
     },
     /// The ranks can't go on together.
     #[error(transparent)]
@@ -348,7 +362,7 @@ impl Bench<'_> {
             let Some((pace, mut too_long)) = starved
                 .filter(|(_, too_long)| *too_long > 1.0 && resilience.sweep_iodepth < REBUILD_IODEPTH_MAX)
             else {
-                return Ok((judge::performance(&result), rebuild));
+                return Ok((Performance::of(&result), rebuild));
             };
             resilience.sweep_bytes_per_sec = Some(ByteCount(pace.bytes_per_sec as u64));
             while too_long > 1.0 && resilience.sweep_iodepth < REBUILD_IODEPTH_MAX {

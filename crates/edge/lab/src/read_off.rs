@@ -11,7 +11,7 @@
 //! interpolated between the nearest points on both sides, which are kept: they say how sure it is.
 //! [`crate::find_load`] builds on this search and adds repeats. Invariant: the points depend on the limit, the step and what the runs give, on nothing else.
 
-use crate::bound::Bound;
+use raidlab_advisor::Bound;
 use raidlab_units::NanoSpan;
 use raidlab_workload::RunResult;
 use serde::{Deserialize, Serialize};

@@ -292,7 +292,7 @@ impl Needs {
             Need::Usable => other.usable = ByteCount(1),
             Need::Survive => other.survive = 0,
             Need::Throughput => (other.iops, other.bytes_per_sec) = (None, None),
-            Need::MeanResponse => other.mean_response = None,
+            Need::Latency => other.latency.clear(),
             Need::Budget => other.budget = None,
             Need::Power => other.power_watts = None,
             Need::Slots => other.slots = None,

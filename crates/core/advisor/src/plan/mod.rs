@@ -24,13 +24,14 @@ mod safety;
 
 pub use enumerate::{Enumeration, Kept, Space, enumerate, shelf_takes};
 pub use frontier::Frontier;
-pub use rank::{Bulk, Judged, Margins, ParetoPoint, Performance, RankKey, Ranking, pareto};
+pub use rank::{Bulk, Judged, LatencyTail, Margins, ParetoPoint, Performance, RankKey, Ranking, pareto};
 pub use relax::{Need, Relaxation, near_misses, relaxations};
 pub use safety::{AtRisk, Hardware};
 
+use crate::bound::Bound;
 use crate::plan::estimate::{CommandSecs, Demand, DriveRates};
 use raidlab_raid::LevelVariant;
-use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
+use raidlab_units::{ByteCount, BytesPerSec};
 use serde::{Deserialize, Serialize};
 
 /// What the array must do.
@@ -44,8 +45,8 @@ pub struct Needs {
     pub iops: Option<f64>,
     /// Bytes per second.
     pub bytes_per_sec: Option<f64>,
-    /// Mean total latency at most.
-    pub mean_response: Option<NanoSpan>,
+    /// Bounds that keep total latency from above, each of which every application must keep.
+    pub latency: Vec<Bound>,
     /// Cost at most, in the currency of the prices.
     pub budget: Option<f64>,
     /// Power at most, in watts.

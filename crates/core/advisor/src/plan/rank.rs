@@ -10,14 +10,14 @@
 use super::estimate::Demand;
 use super::{Geometry, Needs, Settings};
 use raidlab_units::ByteCount;
-use raidlab_workload::Metric;
+use raidlab_workload::{Metric, RunResult};
 use serde::{Deserialize, Serialize};
 
 /// A figure of at least this share of another counts as equal to it, as two runs of one array differ by about as much.
 const EQUAL_SHARE: f64 = 0.98;
 
 /// What a simulation found for one application.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Performance {
     /// Requests per second.
     pub iops: f64,
@@ -25,14 +25,57 @@ pub struct Performance {
     pub bytes_per_sec: f64,
     /// Mean total latency.
     pub lat_ns_mean: f64,
+    /// Total latency of the slower requests.
+    #[serde(flatten)]
+    pub tail: LatencyTail,
     /// Requests in flight.
     pub iodepth: u32,
 }
 
+/// Total latency that so many percent of the requests stay within.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencyTail {
+    /// The median.
+    pub lat_ns_p50: u64,
+    /// 90 %.
+    pub lat_ns_p90: u64,
+    /// 99 %.
+    pub lat_ns_p99: u64,
+    /// 99.9 %.
+    pub lat_ns_p999: u64,
+    /// 99.99 %.
+    pub lat_ns_p9999: u64,
+    /// 99.999 %.
+    pub lat_ns_p99999: u64,
+    /// All.
+    pub lat_ns_max: u64,
+}
+
 impl Performance {
+    /// What `result` measured.
+    pub fn of(result: &RunResult) -> Self {
+        let total = &result.ops.total;
+        Self {
+            iops: total.iops.0,
+            bytes_per_sec: total.bytes_per_sec.0,
+            lat_ns_mean: total.lat_ns_mean,
+            tail: LatencyTail {
+                lat_ns_p50: total.lat_ns_p50,
+                lat_ns_p90: total.lat_ns_p90,
+                lat_ns_p99: total.lat_ns_p99,
+                lat_ns_p999: total.lat_ns_p999,
+                lat_ns_p9999: total.lat_ns_p9999,
+                lat_ns_p99999: total.lat_ns_p99999,
+                lat_ns_max: total.lat_ns_max,
+            },
+            iodepth: result.iodepth,
+        }
+    }
+
     /// What `demand` gets at `iops` requests per second, without latency.
     pub(super) fn at_best(iops: f64, demand: &Demand) -> Self {
-        Self { iops, bytes_per_sec: iops * demand.bytes_mean, lat_ns_mean: 0.0, iodepth: demand.iodepth }
+        let bytes_per_sec = iops * demand.bytes_mean;
+        Self { iops, bytes_per_sec, iodepth: demand.iodepth, ..Self::default() }
     }
 
     /// The figure that an application is judged by, in its unit.
@@ -62,8 +105,8 @@ pub struct Margins {
     pub usable: f64,
     /// Of throughput, the worst of all applications.
     pub throughput: Option<f64>,
-    /// Of latency.
-    pub mean_response: Option<f64>,
+    /// Of latency, the worst of all bounds and applications.
+    pub latency: Option<f64>,
     /// Of the budget.
     pub budget: Option<f64>,
     /// Of power.
@@ -111,11 +154,11 @@ impl Judged {
         let latencies = self
             .performance
             .iter()
-            .filter_map(|it| needs.mean_response.map(|need| under(it.lat_ns_mean, need.get() as f64)));
+            .flat_map(|it| needs.latency.iter().map(move |bound| under(bound.figure_in(it), bound.value())));
         Margins {
             usable: over(self.usable_bytes, needs.usable.0 as f64),
             throughput: worst(rates.collect()),
-            mean_response: worst(latencies.collect()),
+            latency: worst(latencies.collect()),
             budget: needs.budget.and_then(|need| Some(under(self.cost?, need))),
             power: needs.power_watts.and_then(|need| Some(under(self.watts?, need))),
         }
@@ -124,7 +167,7 @@ impl Judged {
     /// Whether it keeps all of `needs`.
     pub fn keeps(&self, needs: &Needs) -> bool {
         let margins = self.margins(needs);
-        let parts = [margins.throughput, margins.mean_response, margins.budget, margins.power];
+        let parts = [margins.throughput, margins.latency, margins.budget, margins.power];
         self.survives_always >= needs.survive
             && margins.usable >= 0.0
             && parts.into_iter().flatten().all(|margin| margin >= 0.0)

@@ -6,6 +6,7 @@
 //! what they do instead.
 
 use super::{Judged, Kept, Needs, Request, enumerate};
+use crate::bound::Bound;
 use serde::Serialize;
 
 /// A need that can give.
@@ -18,8 +19,8 @@ pub enum Need {
     Survive,
     /// Requests or bytes per second.
     Throughput,
-    /// Mean latency.
-    MeanResponse,
+    /// Latency.
+    Latency,
     /// Cost.
     Budget,
     /// Power.
@@ -42,6 +43,9 @@ pub struct Relaxation {
     pub fitting: u64,
     /// Whether a throughput is in bytes per second.
     pub is_bytes: bool,
+    /// Which bound on latency, where it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Bound>,
 }
 
 impl Relaxation {
@@ -51,15 +55,8 @@ impl Relaxation {
     }
 }
 
-const ALL: [Need; 7] = [
-    Need::Usable,
-    Need::Survive,
-    Need::Throughput,
-    Need::MeanResponse,
-    Need::Budget,
-    Need::Power,
-    Need::Slots,
-];
+const ALL: [Need; 7] =
+    [Need::Usable, Need::Survive, Need::Throughput, Need::Latency, Need::Budget, Need::Power, Need::Slots];
 
 /// Of arrays that were simulated and each miss a need: every single need that would let one of them fit.
 pub fn near_misses(judged: &[Judged], needs: &Needs) -> Vec<Relaxation> {
@@ -78,6 +75,12 @@ fn near_miss(judged: &[Judged], needs: &Needs, need: Need) -> Option<Relaxation>
         one.performance.iter().map(of).reduce(f64::min).unwrap_or(0.0)
     };
     let is_bytes = needs.iops.is_none();
+    // Of the array that comes closest, the bound that it misses by most.
+    let latency = || {
+        let farthest = fit.iter().filter_map(|one| farthest_bound(one, needs));
+        farthest.min_by(|a, b| a.share().total_cmp(&b.share()))
+    };
+    let bounded = (need == Need::Latency).then(latency).flatten();
     let (from, to) = match need {
         Need::Usable => (needs.usable.0 as f64, most(&|one| one.usable_bytes)),
         Need::Survive => (f64::from(needs.survive), most(&|one| f64::from(one.survives_always))),
@@ -85,15 +88,39 @@ fn near_miss(judged: &[Judged], needs: &Needs, need: Need) -> Option<Relaxation>
             (needs.bytes_per_sec?, most(&|one| worst(one, &|it| it.bytes_per_sec)))
         }
         Need::Throughput => (needs.iops?, most(&|one| worst(one, &|it| it.iops))),
-        Need::MeanResponse => {
-            (needs.mean_response?.get() as f64, least(&|one| -worst(one, &|it| -it.lat_ns_mean)))
+        Need::Latency => {
+            let Bounded { bound, figure } = bounded?;
+            (bound.value(), Some(figure))
         }
         Need::Budget => (needs.budget?, least(&|one| one.cost.unwrap_or(f64::INFINITY))),
         Need::Power => (needs.power_watts?, least(&|one| one.watts.unwrap_or(f64::INFINITY))),
         Need::Slots => (f64::from(needs.slots?), least(&|one| f64::from(one.drives()))),
     };
     let to = to.filter(|to| to.is_finite())?;
-    Some(Relaxation { need, to, from, fitting: fit.len() as u64, is_bytes })
+    let bound = bounded.map(|it| it.bound.clone());
+    Some(Relaxation { need, to, from, fitting: fit.len() as u64, is_bytes, bound })
+}
+
+/// A bound on latency, and what an array comes to.
+#[derive(Clone, Copy, Debug)]
+struct Bounded<'a> {
+    bound: &'a Bound,
+    figure: f64,
+}
+
+impl Bounded<'_> {
+    fn share(&self) -> f64 {
+        self.figure / self.bound.value()
+    }
+}
+
+/// The bound that an array is farthest beyond, whichever application it is with.
+fn farthest_bound<'a>(one: &Judged, needs: &'a Needs) -> Option<Bounded<'a>> {
+    let of_bound = |bound: &'a Bound| {
+        let figures = one.performance.iter().map(|it| bound.figure_in(it));
+        figures.reduce(f64::max).map(|figure| Bounded { bound, figure })
+    };
+    needs.latency.iter().filter_map(of_bound).max_by(|a, b| a.share().total_cmp(&b.share()))
 }
 
 /// Every single need that would let something fit, the smallest change first.
@@ -104,7 +131,7 @@ pub fn relaxations(request: &Request<'_>) -> Vec<Relaxation> {
         Need::Survive => needs.survive > 0,
         Need::Throughput => needs.iops.is_some() || needs.bytes_per_sec.is_some(),
         // Arithmetic knows no latency.
-        Need::MeanResponse => false,
+        Need::Latency => false,
         Need::Budget => needs.budget.is_some(),
         Need::Power => needs.power_watts.is_some(),
         Need::Slots => needs.slots.is_some(),
@@ -129,7 +156,7 @@ fn relaxed(request: &Request<'_>, need: Need) -> Option<Relaxation> {
                 request.demands.iter().filter_map(|demand| request.needs.requests_per_sec(demand.bytes_mean));
             (needed.fold(0.0, f64::max), most(&worst))
         }
-        Need::MeanResponse => return None,
+        Need::Latency => return None,
         Need::Budget => (request.needs.budget?, least(&|kept| kept.cost.unwrap_or(f64::INFINITY))),
         Need::Power => (request.needs.power_watts?, least(&|kept| kept.watts.unwrap_or(f64::INFINITY))),
         Need::Slots => (
@@ -141,7 +168,7 @@ fn relaxed(request: &Request<'_>, need: Need) -> Option<Relaxation> {
     // Smaller needs make everything faster, too: what fits for that reason keeps this need, and says nothing about it.
     let gives = match need {
         Need::Usable | Need::Survive | Need::Throughput => to < from,
-        Need::MeanResponse | Need::Budget | Need::Power | Need::Slots => to > from,
+        Need::Latency | Need::Budget | Need::Power | Need::Slots => to > from,
     };
-    gives.then_some(Relaxation { need, to, from, fitting: kept.len() as u64, is_bytes: false })
+    gives.then_some(Relaxation { need, to, from, fitting: kept.len() as u64, is_bytes: false, bound: None })
 }

@@ -2,6 +2,7 @@
 
 use super::estimate::{CHANCE, CommandSecs, Demand, DriveRates, RandomRate};
 use super::*;
+use raidlab_units::NanoSpan;
 use raidlab_workload::Metric;
 
 fn drive(id: &str, capacity_gb: u64, random: f64) -> DrivePart {
@@ -72,13 +73,17 @@ fn space(levels: &[&str]) -> Space {
     }
 }
 
+fn mean(limit: NanoSpan) -> Vec<Bound> {
+    vec![Bound::on_mean(limit)]
+}
+
 fn needs() -> Needs {
     Needs {
         usable: ByteCount(4_000_000_000_000),
         survive: 1,
         iops: None,
         bytes_per_sec: None,
-        mean_response: None,
+        latency: Vec::new(),
         budget: None,
         power_watts: None,
         slots: None,
@@ -244,8 +249,13 @@ fn judged(members: u16, score: f64, disk_cache: bool) -> Judged {
         members,
         spares: 0,
     };
-    let performance =
-        vec![Performance { iops: score, bytes_per_sec: score * 8192.0, lat_ns_mean: 1e6, iodepth: 32 }];
+    let performance = vec![Performance {
+        iops: score,
+        bytes_per_sec: score * 8192.0,
+        lat_ns_mean: 1e6,
+        iodepth: 32,
+        ..Performance::default()
+    }];
     Judged {
         geometry,
         settings: Settings { strip: None, write_back: true, read_ahead: true, disk_cache },
@@ -303,14 +313,16 @@ fn an_efficient_array_is_beaten_by_none() {
 #[test]
 fn of_those_that_miss_the_nearest_says_what_would_have_to_give() {
     let list = [judged(6, 2000.0, false), judged(4, 1000.0, false)];
-    let wants = Needs { iops: Some(2500.0), mean_response: Some(NanoSpan::from_millis(2)), ..needs() };
+    let wants = Needs { iops: Some(2500.0), latency: mean(NanoSpan::from_millis(2)), ..needs() };
     let found = near_misses(&list, &wants);
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!((found[0].need, found[0].from, found[0].to), (Need::Throughput, 2500.0, 2000.0));
     // Two needs missed by all: no single one helps.
-    let both = Needs { mean_response: Some(NanoSpan::from_micros(10)), ..wants };
+    let both = Needs { latency: mean(NanoSpan::from_micros(10)), ..wants };
     assert_eq!(near_misses(&list, &both), []);
     let slow = Needs { iops: None, ..both };
-    assert_eq!(near_misses(&list, &slow)[0].need, Need::MeanResponse);
+    let nearest = &near_misses(&list, &slow)[0];
+    let bound = nearest.bound.as_ref().map(Bound::text);
+    assert_eq!((nearest.need, bound, nearest.to), (Need::Latency, Some("mean<=10 us"), 1e6));
     assert_eq!(near_misses(&list, &needs()), [], "all needs are kept");
 }

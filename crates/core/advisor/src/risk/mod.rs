@@ -264,6 +264,13 @@ pub struct LossChance {
     pub array_lost_per_rebuild: f64,
 }
 
+impl LossChance {
+    /// Bytes that are lost in a year, expected: with the array and as unreadable sectors.
+    pub fn bytes_per_year(&self) -> f64 {
+        self.array_bytes_per_year + self.sector_bytes_per_year
+    }
+}
+
 /// What the drawn failures say.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DrawnChance {

@@ -129,7 +129,7 @@ fn unknown_key(file: &str, key: &str, nearest: Option<String>) -> CatalogError {
 }
 
 /// `text` with the value of the change's key replaced, or with one of its own where only `base` has it.
-fn changed(
+pub(super) fn changed(
     file: &str,
     text: &str,
     base: Option<&str>,

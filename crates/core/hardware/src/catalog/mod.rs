@@ -18,12 +18,14 @@
 
 mod builtin;
 mod change;
+mod ends;
 mod error;
 mod nearest;
 mod reader;
 mod years;
 
 pub use change::CatalogChange;
+pub use ends::End;
 pub use error::CatalogError;
 pub(crate) use reader::Section;
 use reader::{Head, Layers};
@@ -106,8 +108,17 @@ pub struct Catalog {
     filesystems: BTreeMap<String, FilesystemModel>,
     servers: BTreeMap<String, FileServerModel>,
     networks: BTreeMap<String, NetworkModel>,
-    /// Text of each entry that another can be like, by id.
-    bases: BTreeMap<String, Arc<str>>,
+    /// What each entry was read from, by id.
+    texts: BTreeMap<String, Written>,
+}
+
+/// What an entry was read from.
+#[derive(Clone, Debug)]
+struct Written {
+    file: Arc<str>,
+    text: Arc<str>,
+    /// The entry that it is like; one that is like another can't be what a third is like.
+    like: Option<String>,
 }
 
 /// What comes with the program, which is read once.
@@ -163,7 +174,7 @@ impl Catalog {
         self.filesystems.remove(id);
         self.servers.remove(id);
         self.networks.remove(id);
-        self.bases.remove(id);
+        self.texts.remove(id);
     }
 
     /// Adds the entry in `text`; `file` is its name for messages. Links that it refers to must be there, and what it is like.
@@ -176,8 +187,8 @@ impl Catalog {
 
     /// The same of a text that says that it is `like` an entry, if it does.
     fn add_like(&mut self, file: &str, text: &str, like: Option<&str>) -> Result<(), CatalogError> {
-        let base = like.map(|id| find(&self.bases, "entry that others can be like,", id)).transpose()?;
-        let layers = Layers::new(text, base.map(|base| &**base));
+        let base = like.map(|id| self.base(id)).transpose()?;
+        let layers = Layers::new(text, base);
         let root = reader::parse(file, &layers, &self.links)?;
         let mut root = Section::root(&root)?;
         let (id, kind) = (root.text("id")?, root.text("kind")?);
@@ -222,10 +233,24 @@ impl Catalog {
         if duplicate {
             return Err(CatalogError::DuplicateId { file: file.into(), id });
         }
-        if like.is_none() {
-            self.bases.insert(id, text.into());
-        }
+        self.texts
+            .insert(id, Written { file: file.into(), text: text.into(), like: like.map(str::to_owned) });
         Ok(())
+    }
+
+    /// Text of an entry that another can be like.
+    fn base(&self, id: &str) -> Result<&str, CatalogError> {
+        let is_base = |written: &&Written| written.like.is_none();
+        self.texts.get(id).filter(is_base).map(|written| &*written.text).ok_or_else(|| {
+            let known = self.texts.iter().filter(|(_, written)| is_base(written)).map(|(id, _)| id.clone());
+            let known: Vec<String> = known.collect();
+            CatalogError::UnknownId {
+                what: "entry that others can be like,",
+                id: id.into(),
+                nearest: nearest(id, known.iter().map(String::as_str)),
+                known,
+            }
+        })
     }
 
     /// The drive called `id`.

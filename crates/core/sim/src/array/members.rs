@@ -2,7 +2,7 @@
 
 use super::event::Life;
 use raidlab_controller::{Area, MemberIo, MemberIoId, MemberOp};
-use raidlab_hardware::{Drive, DriveOp, DriveRequest, DriveTimes, Sector, SectorCount};
+use raidlab_hardware::{Drive, DriveOp, DriveRequest, DriveTimes, FlashCounters, Sector, SectorCount};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, NanoSpan, Nanos};
 
 /// Bytes in a sector of a drive.
@@ -180,6 +180,11 @@ impl Member {
     /// Where the time of that command went, while that is followed.
     pub(super) fn poll_times(&mut self) -> DriveTimes {
         self.drive.poll_times()
+    }
+
+    /// What its drive has done to flash, if it follows that.
+    pub(super) fn flash_counters(&self) -> Option<FlashCounters> {
+        self.drive.flash_counters()
     }
 
     /// Takes in that an admitted command of so many bytes is over, or will never reach the drive.

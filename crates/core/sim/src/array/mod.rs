@@ -48,8 +48,8 @@ pub use live::{LiveAnswer, LiveArray};
 pub(crate) use load::HostIo;
 pub(crate) use port::ArrayPort;
 pub use spec::{
-    ControllerFailure, ControllerName, FailoverOutcome, LoadRegion, RebuildProgress, SecondController,
-    SimError, SimulatedArray, SimulatedEnclosure, SimulatedVolume, SimulationLoad, SimulationOutcome,
-    simulate, simulate_attributed, simulate_degraded, simulate_enclosure,
+    ControllerFailure, ControllerName, FailoverOutcome, FlashWrites, LoadRegion, RebuildProgress,
+    SecondController, SimError, SimulatedArray, SimulatedEnclosure, SimulatedVolume, SimulationLoad,
+    SimulationOutcome, simulate, simulate_attributed, simulate_degraded, simulate_enclosure,
 };
 pub use utilisation::{ControllerUtilisation, Utilisation};

@@ -166,7 +166,9 @@ pub struct SimulationOutcome {
     pub utilisation: Utilisation,
     /// Acknowledged data that only the cache had, at the start and at the end of the measured window.
     pub dirty: Vec<ByteCount>,
-    /// The same of each controller, A first.
+    /// What was written to the flash of all members in the measured window; none where no member follows that.
+    pub flash: Option<FlashWrites>,
+    /// How busy the resources of each controller were, A first.
     pub controllers: Vec<ControllerUtilisation>,
     /// What the failure of a controller cost, if one failed.
     pub failover: Option<FailoverOutcome>,
@@ -176,6 +178,22 @@ pub struct SimulationOutcome {
     pub rebuild: Option<RebuildProgress>,
     /// What the host sees of the array, of all volumes together.
     pub volume: ByteCount,
+}
+
+/// What was written to the flash of members, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlashWrites {
+    /// For the controller, in whole mapping units; a unit that is overwritten in the write buffer counts once.
+    pub host_bytes: ByteCount,
+    /// The same, and what the drives moved, folded and kept up besides.
+    pub flash_bytes: ByteCount,
+}
+
+impl FlashWrites {
+    /// Times that flash is written for each write to a member; none where nothing was written.
+    pub fn amplification(&self) -> Option<f64> {
+        (self.host_bytes.0 > 0).then(|| self.flash_bytes.0 as f64 / self.host_bytes.0 as f64)
+    }
 }
 
 /// How far a rebuild came in the virtual time of the run.

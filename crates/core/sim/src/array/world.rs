@@ -5,9 +5,11 @@ use super::event::Event;
 use super::failover::Failover;
 use super::head::HardwareTimes;
 use super::load::Load;
+use super::members::Member;
 use super::service::Shared;
 use super::spec::{
-    RebuildProgress, SimError, SimulatedEnclosure, SimulatedVolume, SimulationLoad, SimulationOutcome,
+    FlashWrites, RebuildProgress, SimError, SimulatedEnclosure, SimulatedVolume, SimulationLoad,
+    SimulationOutcome,
 };
 use super::utilisation::{ControllerUtilisation, Utilisation};
 use super::volume::{Phase, Volume};
@@ -28,6 +30,8 @@ pub(super) struct Noted {
     pub(super) host_requests: u64,
     /// Acknowledged data that only the cache has.
     dirty: ByteCount,
+    /// What was written to flash, if that is followed.
+    flash: Option<FlashWrites>,
 }
 
 /// Everything that happens in one simulation.
@@ -178,6 +182,7 @@ impl<'a, const FOLLOWED: bool> World<'a, FOLLOWED> {
                 hardware: self.shared.hardware.times(at),
                 host_requests: self.host_requests(),
                 dirty: self.dirty(),
+                flash: self.flash(),
             };
             self.noted.push(noted);
             self.next_edge = self.window.get(self.noted.len()).copied().unwrap_or(Nanos::FAR_FUTURE);
@@ -195,6 +200,36 @@ impl<'a, const FOLLOWED: bool> World<'a, FOLLOWED> {
             u64::from(volume.controller.dirty_cache_blocks()) * spec.config.cache.block_size.0
         };
         ByteCount(self.volumes.iter().zip(&self.enclosure.volumes).map(of_volume).sum())
+    }
+
+    /// What was written to the flash of all members so far, if that is followed.
+    fn flash(&self) -> Option<FlashWrites> {
+        let of_volume = |(volume, spec): (&Volume<FOLLOWED>, &SimulatedVolume)| {
+            let unit = spec.drive.mapping_unit()?.0;
+            let mut written = FlashWrites::default();
+            for counters in volume.members.iter().filter_map(Member::flash_counters) {
+                let besides = counters.moved_units + counters.folded_units + counters.upkeep_units;
+                written.host_bytes += ByteCount(counters.host_units * unit);
+                written.flash_bytes += ByteCount((counters.host_units + besides) * unit);
+            }
+            Some(written)
+        };
+        let volumes = self.volumes.iter().zip(&self.enclosure.volumes).filter_map(of_volume);
+        volumes.reduce(|a, b| FlashWrites {
+            host_bytes: a.host_bytes + b.host_bytes,
+            flash_bytes: a.flash_bytes + b.flash_bytes,
+        })
+    }
+
+    /// What was written to flash in the window, if that is followed.
+    fn flash_in_window(&self) -> Option<FlashWrites> {
+        let [start, end] = self.noted.as_slice() else { return None };
+        let (start, end) = (start.flash?, end.flash?);
+        let within = |from: ByteCount, to: ByteCount| ByteCount(to.0 - from.0);
+        Some(FlashWrites {
+            host_bytes: within(start.host_bytes, end.host_bytes),
+            flash_bytes: within(start.flash_bytes, end.flash_bytes),
+        })
     }
 
     pub(super) fn outcome(&self, volume: ByteCount) -> SimulationOutcome {
@@ -218,6 +253,7 @@ impl<'a, const FOLLOWED: bool> World<'a, FOLLOWED> {
             virtual_time: self.shared.queue.now() - Nanos::ZERO,
             utilisation: self.utilisation(&controllers),
             dirty: self.noted.iter().map(|noted| noted.dirty).collect(),
+            flash: self.flash_in_window(),
             controllers,
             failover: self.failover_outcome(),
             rebuild: self.rebuild_progress(),

@@ -11,6 +11,7 @@ use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
 use inputs::{AppArgs, Asked};
 use raidlab_advisor::plan::{Needs, Space};
+use raidlab_advisor::{Bound, BoundError};
 use raidlab_hardware::{Catalog, DriveHistory, YearRange};
 use raidlab_hosts::Hosts;
 use raidlab_lab::condition_of;
@@ -50,6 +51,10 @@ pub(crate) struct Args {
     /// Mean latency at most; fewer requests are put in flight until it is kept
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     mean_response: Option<NanoSpan>,
+    /// A bound on latency from above: `p99<=5ms`, of mean, p50, p90, p99, p99.9, p99.99, p99.999 and max; kept as --mean-response is, may be
+    /// repeated
+    #[arg(long, value_name = "BOUND", value_parser = latency_bound)]
+    bound: Vec<Bound>,
     /// Cost at most, in the currency of the price file
     #[arg(long, value_name = "N", requires = "prices", value_parser = above_zero)]
     budget: Option<f64>,
@@ -210,11 +215,21 @@ impl Args {
             survive: self.survive,
             iops: self.iops.or(asked.iops.filter(|_| self.mib_per_sec.is_none())),
             bytes_per_sec: self.mib_per_sec.map(|rate| rate * 1_048_576.0),
-            mean_response: self.mean_response,
+            latency: self.mean_response.map(Bound::on_mean).into_iter().chain(self.bound.clone()).collect(),
             budget: self.budget,
             power_watts: self.power,
             slots: self.slots,
         }
+    }
+}
+
+/// A bound that fewer requests in flight can help to keep.
+fn latency_bound(text: &str) -> Result<Bound, String> {
+    let bound: Bound = text.parse().map_err(|error: BoundError| error.to_string())?;
+    if bound.limits_latency() {
+        Ok(bound)
+    } else {
+        Err("plan takes bounds on latency from above, such as p99<=5ms; throughput is --iops or --mib-per-sec".into())
     }
 }
 
@@ -261,7 +276,8 @@ fn row(one: &Planned) -> PlanRow<'_> {
         usable_bytes: one.judged.usable_bytes,
         survives: one.judged.survives_always,
         rebuild_hours: one.rebuild_hours,
-        loss_per_year: one.risk.map(|risk| risk.per_year),
+        loss: one.risk.map(|risk| (risk.per_year, risk.bytes_per_year())),
+        life_years: one.drive_life.iter().map(|life| life.map(|life| life.years)).collect(),
         cost: one.judged.cost,
         watts: one.judged.watts,
         reason: &one.reason,
@@ -279,7 +295,8 @@ fn to_json(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Value {
             "array": one.label, "settings": one.judged.settings, "settings_text": one.settings_label,
             "keeps_needs": one.keeps_needs, "margins": one.margins, "performance": one.judged.performance,
             "degraded": one.degraded, "rebuilding": one.rebuilding, "rebuild_hours": one.rebuild_hours,
-            "risk": one.risk, "lost_with_power": one.at_risk, "usable_bytes": one.judged.usable_bytes, "cost": one.judged.cost,
+            "risk": one.risk, "bytes_lost_per_year": one.risk.map(|risk| risk.bytes_per_year()), "drive_life": one.drive_life,
+            "estimates": one.estimates, "range": one.range, "lost_with_power": one.at_risk, "usable_bytes": one.judged.usable_bytes, "cost": one.judged.cost,
             "watts": one.judged.watts, "reason": one.reason,
             "drive_condition": setting(one, "drive condition"), "trims": setting(one, "trims"),
         })

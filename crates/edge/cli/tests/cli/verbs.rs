@@ -317,6 +317,9 @@ fn needs_and_limits_are_numbers_above_zero() {
         bench.run(&[&plan[..], &["--usable", "400GB", need]].concat()).assert(2, &["invalid value"]);
     }
     bench.run(&[&plan[..], &["--usable", "400GB", "--mean-response=0s"]].concat()).assert(2, &["no time"]);
+    let bound = |text| bench.run(&[&plan[..], &["--usable", "400GB", "--bound", text]].concat());
+    bound("iops>=100").assert(2, &["--iops"]);
+    bound("p99.95<=1ms").assert(2, &["p99.99"]);
     bench.run(&[&plan[..], &["--usable", "0"]].concat()).assert(2, &["0 bytes"]);
     bench.run(&["torture", "--seeds", "0"]).assert(2, &["invalid value"]);
     bench.run(&["streams", ".", "--streams", "0"]).assert(2, &["no number of streams"]);

@@ -6,11 +6,14 @@
 //! The search ends when the frontier is empty, or with the order's budget: time, or a number of geometries; what could still be
 //! better then is counted.
 
+use super::estimates::{PerformanceRange, at_end, estimates};
 use super::judge::{Window, judge};
-use super::reason::{reason, settings_label};
+use super::life::drive_life;
+use super::reason::{reason, rests_on, settings_label};
 use super::{Bench, Crew, Fault, Faults, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage};
 use crate::arrays::Parts;
-use raidlab_advisor::plan::{Frontier, Hardware, Judged, Kept, Ranking, Request};
+use raidlab_advisor::plan::{Frontier, Hardware, Judged, Kept, Performance, Ranking, Request};
+use raidlab_hardware::End;
 use raidlab_workload::RunResult;
 
 /// Geometries that are run at once, before it is asked whether that is enough.
@@ -22,11 +25,13 @@ const DRIVES_SMALLER: usize = 3;
 /// Which of the numbers of members smaller ones have, in thirds of how many there are.
 const SMALLER: [usize; 3] = [0, 1, 2];
 
-/// How far it all is, about, when the search, the smaller ones and the longer runs are done; parts are before.
+/// How far it all is, about, when the search, the smaller ones, the longer runs, the bottlenecks and the faults are done; parts
+/// are before, and the ends of what figures may be after.
 const SEARCH_SHARE: f64 = 0.65;
 const SMALLER_SHARE: f64 = 0.75;
 const LONG_SHARE: f64 = 0.85;
-const BOTTLENECKS_SHARE: f64 = 0.92;
+const BOTTLENECKS_SHARE: f64 = 0.90;
+const FAULTS_SHARE: f64 = 0.97;
 
 /// What was chosen.
 pub(super) struct Chosen<'a> {
@@ -169,11 +174,30 @@ impl Search<'_, '_, '_> {
         results.sort_by_key(|(judged, _)| order.iter().position(|other| other == judged));
         self.bottlenecks(&mut results)?;
         let faults = self.faults(&order)?;
+        let range = self.range(order.first())?;
         let planned = results
             .into_iter()
             .zip(faults)
             .map(|((judged, runs), faults)| planned(self.bench, judged, runs, faults, (&order, &self.tried)));
-        Ok(planned.collect())
+        let mut planned: Vec<Planned> = planned.collect();
+        if let Some(first) = planned.first_mut() {
+            first.reason += &rests_on(&first.estimates, first.runs.iter().zip(&range));
+            first.range = range;
+        }
+        Ok(planned)
+    }
+
+    /// Runs the first once more with its parts at both ends of what their figures may be.
+    fn range(&mut self, first: Option<&Judged>) -> Result<Vec<PerformanceRange>, PlanError> {
+        const ENDS: [End; 2] = [End::Slower, End::Faster];
+        let Some(first) = first else { return Ok(Vec::new()) };
+        let (bench, apps) = (self.bench, self.bench.order.applications.len());
+        let stage =
+            Stage { label: "running the first at both ends of its estimates", from: FAULTS_SHARE, to: 1.0 };
+        let job = |index: usize| at_end(bench, first, (index / 2, ENDS[index % 2]));
+        let found = self.crew.on_all(stage, 2 * apps, job)?;
+        let range = |pair: &[Performance]| PerformanceRange { slower: pair[0], faster: pair[1] };
+        Ok(found.chunks_exact(2).map(range).collect())
     }
 
     /// Finds what sets the pace of each run of the best.
@@ -198,7 +222,8 @@ impl Search<'_, '_, '_> {
             .flat_map(|(one, _)| apps.clone().map(move |app| (one, app)))
             .flat_map(|(one, app)| Fault::ALL.map(|fault| (one, app, fault)))
             .collect();
-        let stage = Stage { label: "failing a member of the best", from: BOTTLENECKS_SHARE, to: 1.0 };
+        let stage =
+            Stage { label: "failing a member of the best", from: BOTTLENECKS_SHARE, to: FAULTS_SHARE };
         let run = |index: usize| {
             let (one, app, fault) = jobs[index];
             bench.fault(&best[one], app, fault)
@@ -222,6 +247,8 @@ fn planned(
     let needs = &bench.order.needs;
     let Faults { degraded, rebuilding, rebuild_hours } = faults;
     let models = bench.models(judged.geometry);
+    let drive_life: Vec<_> =
+        runs.iter().enumerate().map(|(app, run)| drive_life(bench, &judged, app, run)).collect();
     Planned {
         parts: Parts {
             controller: models.controller.id.clone(),
@@ -236,7 +263,10 @@ fn planned(
         margins: judged.margins(needs),
         keeps_needs: judged.keeps(needs),
         risk: bench.risk(judged.geometry, rebuild_hours),
-        reason: reason(bench, &judged, &runs, order, tried),
+        reason: reason(bench, &judged, (&runs, &drive_life), (order, tried)),
+        drive_life,
+        estimates: estimates(&models),
+        range: Vec::new(),
         degraded,
         rebuilding,
         rebuild_hours,

@@ -1,5 +1,7 @@
 //! What a plan comes to.
 
+use super::estimates::{Estimates, PerformanceRange};
+use super::life::DriveLife;
 use crate::arrays::Parts;
 use raidlab_advisor::plan::{AtRisk, Judged, Margins, ParetoPoint, Performance, Rejection, Relaxation};
 use raidlab_advisor::risk::LossChance;
@@ -95,6 +97,13 @@ pub struct Planned {
     pub rebuild_hours: Option<f64>,
     /// Chance of data loss, where the catalogue knows how often the drives fail.
     pub risk: Option<LossChance>,
+    /// How long solid-state drives last under each application; none where nothing wears out, or it is not known how much may be
+    /// written.
+    pub drive_life: Vec<Option<DriveLife>>,
+    /// Which figures of its parts rest on estimates.
+    pub estimates: Vec<Estimates>,
+    /// What each application gets at both ends of what these figures may be; of the first only.
+    pub range: Vec<PerformanceRange>,
     /// Why it stands where it stands.
     pub reason: String,
 }

@@ -2,8 +2,11 @@
 //! another level, drive or setting did, and where its bottleneck is.
 
 use super::Bench;
+use super::estimates::{Estimates, PerformanceRange};
+use super::life::{DriveLife, WARRANTY_YEARS};
 use raidlab_advisor::plan::{Geometry, Hardware, Judged, Settings};
-use raidlab_units::ByteCount;
+use raidlab_advisor::risk::Endurance;
+use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
 
 /// Its settings in words.
@@ -52,14 +55,15 @@ fn lost_with_power(bench: &Bench<'_>, judged: &Judged) -> Option<String> {
 pub(super) fn reason(
     bench: &Bench<'_>,
     judged: &Judged,
-    runs: &[RunResult],
-    order: &[Judged],
-    tried: &[Judged],
+    (runs, lives): (&[RunResult], &[Option<DriveLife>]),
+    (order, tried): (&[Judged], &[Judged]),
 ) -> String {
     let mut sentences: Vec<String> = lost_with_power(bench, judged).into_iter().collect();
     sentences.push(standing(bench, judged, order));
     sentences.extend(against_others(bench, judged, tried));
     sentences.extend(runs.iter().filter_map(bottleneck));
+    let lives = runs.iter().zip(lives).filter_map(|(run, life)| Some((run, life.as_ref()?)));
+    sentences.extend(lives.map(|(run, life)| worn_out(&run.workload, life)));
     sentences.join(" ")
 }
 
@@ -70,7 +74,7 @@ fn standing(bench: &Bench<'_>, judged: &Judged, order: &[Judged]) -> String {
         let margins = judged.margins(needs);
         let parts = [
             ("throughput", margins.throughput),
-            ("mean latency", margins.mean_response),
+            ("latency", margins.latency),
             ("budget", margins.budget),
             ("power", margins.power),
         ];
@@ -133,6 +137,49 @@ fn against_others(bench: &Bench<'_>, judged: &Judged, tried: &[Judged]) -> Vec<S
         sentences.push(format!("Of other drives {name} does most: {}.", times(other)));
     }
     sentences
+}
+
+/// That figures rest on estimates, and how far they may be off; a blank before it.
+pub(super) fn rests_on<'a>(
+    estimates: &[Estimates],
+    ranges: impl Iterator<Item = (&'a RunResult, &'a PerformanceRange)>,
+) -> String {
+    let part = |it: &Estimates| format!("{} of the {} figures of {}", it.keys.len(), it.figures, it.part);
+    let parts: Vec<String> = estimates.iter().map(part).collect();
+    if parts.is_empty() {
+        return String::new();
+    }
+    let mut text = format!(" It rests on estimates: {}.", parts.join(", "));
+    for (run, PerformanceRange { slower, faster }) in ranges {
+        let span = |lat_ns: f64| NanoSpan(lat_ns as u64);
+        text += &format!(
+            " With all of these that have a range at their slower ends at once, and at their faster ones, {} gets {:.0} to {:.0} \
+             requests/s at {} to {} on average.",
+            run.workload,
+            slower.iops,
+            faster.iops,
+            span(slower.lat_ns_mean),
+            span(faster.lat_ns_mean)
+        );
+    }
+    text
+}
+
+/// How long drives last, and a warning where that is short.
+fn worn_out(workload: &str, life: &DriveLife) -> String {
+    let Endurance { amplification, member_bytes_per_day, .. } = life.endurance;
+    let verdict = if life.margin < 0.0 {
+        format!("less than the {WARRANTY_YEARS} years that such drives mostly have a warranty for")
+    } else {
+        format!("beyond the {WARRANTY_YEARS} years of most warranties")
+    };
+    format!(
+        "With {workload} at {:.0} requests/s each drive is sent {} a day and its flash takes {amplification:.2} times that: the rated \
+         writes last {:.1} years, {verdict}.",
+        life.iops,
+        ByteCount(member_bytes_per_day as u64).decimal(),
+        life.years,
+    )
 }
 
 fn bottleneck(run: &RunResult) -> Option<String> {

@@ -1,5 +1,8 @@
 //! A plan from end to end on the catalogue, and the bound that arithmetic gives against what simulation finds.
 
+mod answers;
+mod goldens;
+
 use super::*;
 use crate::load::find_workload;
 use raidlab_advisor::plan::{AtRisk, Frontier, Kept, Settings};
@@ -58,7 +61,7 @@ fn needs(usable: ByteCount) -> Needs {
         survive: 1,
         iops: None,
         bytes_per_sec: None,
-        mean_response: None,
+        latency: Vec::new(),
         budget: None,
         power_watts: None,
         slots: Some(12),

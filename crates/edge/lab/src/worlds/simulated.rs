@@ -22,6 +22,12 @@ use raidlab_workload::{
 use std::num::NonZeroUsize;
 use std::time::Instant;
 
+/// Bytes that the members' flash is sent in a second, all members together, in whole mapping units.
+pub(crate) const FLASH_HOST_RATE: &str = "flash_host_bytes_per_sec";
+
+/// Times that flash is written for each write that it is sent.
+pub(crate) const WRITE_AMPLIFICATION: &str = "write_amplification";
+
 /// Why a modelled array can't be run.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulatedError {
@@ -233,6 +239,11 @@ fn run_with(
         result.settings.insert("host".to_owned(), host.clone());
         let busy = format!("{:.1} %", outcome.utilisation.memory * 100.0);
         result.settings.insert("busy host memory".to_owned(), busy);
+    }
+    if let Some((flash, amplification)) = outcome.flash.and_then(|it| Some((it, it.amplification()?))) {
+        let rate = flash.host_bytes.0 as f64 / NanoSpan(result.window_ns).as_secs_f64();
+        result.figures.insert(FLASH_HOST_RATE.to_owned(), rate);
+        result.figures.insert(WRITE_AMPLIFICATION.to_owned(), amplification);
     }
     Ok((result, outcome))
 }

@@ -7,7 +7,7 @@ use super::page::{Document, FigureList, Page};
 use super::{escaped, escaped_digits, notes, reason, section};
 use crate::chart::{Axis, Chart, Colour, Line, Mark, Marker, Point};
 use crate::figures::{grouped, three_digits};
-use crate::terminal::{PlanPoint, PlanRow, PlanText};
+use crate::terminal::{PlanPoint, PlanRow, PlanText, size};
 
 /// Prints `plan` as one HTML document.
 pub fn plan(plan: &PlanText<'_>) -> Page {
@@ -61,16 +61,23 @@ fn facts(plan: &PlanText<'_>, row: &PlanRow<'_>) -> Vec<(&'static str, String)> 
         ("usable", Some(format!("{} TB", three_digits(row.usable_bytes / 1e12)))),
         ("survives", Some(row.survives.to_string())),
         ("rebuild under load", row.rebuild_hours.map(|hours| format!("{} h", three_digits(hours)))),
-        ("data loss in a year", row.loss_per_year.map(|chance| format!("{chance:.1e}"))),
+        ("data loss in a year", row.loss.map(|(chance, _)| format!("{chance:.1e}"))),
+        ("bytes lost in a year", row.loss.map(|(_, bytes)| size(bytes))),
+        ("drives last", shortest_life(row).map(|years| format!("{} years", three_digits(years)))),
         ("cost", row.cost.map(|cost| format!("{} {}", three_digits(cost), plan.currency))),
         ("power", row.watts.map(|watts| format!("{} W", three_digits(watts)))),
         ("margin: capacity", margin(Some(margins.usable))),
         ("throughput", margin(margins.throughput)),
-        ("latency", margin(margins.mean_response)),
+        ("latency", margin(margins.latency)),
         ("budget", margin(margins.budget)),
         ("power bound", margin(margins.power)),
     ];
     known.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// Years until the first application has used up what may be written to the drives.
+fn shortest_life(row: &PlanRow<'_>) -> Option<f64> {
+    row.life_years.iter().flatten().copied().reduce(f64::min)
 }
 
 fn results(plan: &PlanText<'_>, figures: &mut FigureList) -> String {
@@ -84,10 +91,11 @@ fn results(plan: &PlanText<'_>, figures: &mut FigureList) -> String {
 }
 
 fn table(plan: &PlanText<'_>) -> String {
-    const HEAD: [&str; 8] = [
+    const HEAD: [&str; 9] = [
         "IOPS",
         "MB/s",
         "mean ms",
+        "p99 ms",
         "in flight",
         "degraded IOPS",
         "degraded ms",
@@ -118,11 +126,12 @@ fn table(plan: &PlanText<'_>) -> String {
                 )
             };
             body += &format!(
-                r#"<tr><th scope="row" class="name first">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td>{}{}</tr>"#,
+                r#"<tr><th scope="row" class="name first">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>{}{}</tr>"#,
                 escaped(plan.applications[app]),
                 escaped_digits(own.iops),
                 escaped_digits(own.bytes_per_sec / 1e6),
                 escaped_digits(own.lat_ns_mean / 1e6),
+                escaped_digits(own.tail.lat_ns_p99 as f64 / 1e6),
                 own.iodepth,
                 fault(row.degraded),
                 fault(row.rebuilding)

@@ -35,6 +35,7 @@ pub use matrix::{MatrixCell, MatrixErrors, latency_matrix};
 pub use plan::{PlanPoint, PlanRow, PlanText, plan};
 pub use programs::{bonnie, streams};
 pub use risk::risk;
+pub(crate) use risk::size;
 pub use runs::{run, runs};
 pub use soak::{SoakFigures, soaks};
 pub use study::study;

@@ -1,6 +1,7 @@
 //! What `plan` found: the best arrays with margins, degraded and rebuilding, why, and what was left out.
 
 use super::grid::{Grid, GridCell};
+use super::risk::size;
 use super::{TerminalOptions, heading, wrapped};
 use crate::figures::three_digits;
 use raidlab_advisor::plan::{Margins, Performance};
@@ -28,8 +29,10 @@ pub struct PlanRow<'a> {
     pub survives: u16,
     /// Time of a rebuild under load, in hours.
     pub rebuild_hours: Option<f64>,
-    /// Chance of data loss in a year.
-    pub loss_per_year: Option<f64>,
+    /// Chance of data loss in a year, and bytes that are lost in it, expected.
+    pub loss: Option<(f64, f64)>,
+    /// Years that solid-state drives last under each application.
+    pub life_years: Vec<Option<f64>>,
     /// Cost.
     pub cost: Option<f64>,
     /// Power in watts.
@@ -102,12 +105,15 @@ fn grid(plan: &PlanText<'_>) -> Grid {
         "IOPS",
         "MB/s",
         "Mean ms",
+        "p99 ms",
         "Depth",
         "Margin %",
         "Degraded",
         "Rebuilding",
         "Rebuild h",
         "Loss/year",
+        "Lost/year",
+        "Life years",
         "Usable TB",
         "Survives",
         "Cost",
@@ -136,7 +142,7 @@ fn cells(
 ) -> Vec<GridCell> {
     let known = |value: Option<f64>| value.map_or("-".to_owned(), three_digits);
     let iops = |list: &[Performance]| known(list.get(app).map(|it| it.iops));
-    let margins = [row.margins.throughput, row.margins.mean_response, row.margins.budget, row.margins.power];
+    let margins = [row.margins.throughput, row.margins.latency, row.margins.budget, row.margins.power];
     let least = margins.into_iter().flatten().chain([row.margins.usable]).reduce(f64::min);
     [
         (index + 1).to_string(),
@@ -145,12 +151,15 @@ fn cells(
         three_digits(figures.iops),
         three_digits(figures.bytes_per_sec / 1e6),
         three_digits(figures.lat_ns_mean / 1e6),
+        three_digits(figures.tail.lat_ns_p99 as f64 / 1e6),
         figures.iodepth.to_string(),
         known(least.map(|margin| 100.0 * margin)),
         iops(row.degraded),
         iops(row.rebuilding),
         known(row.rebuild_hours),
-        row.loss_per_year.map_or("-".to_owned(), |chance| format!("{chance:.1e}")),
+        row.loss.map_or("-".to_owned(), |(chance, _)| format!("{chance:.1e}")),
+        row.loss.map_or("-".to_owned(), |(_, bytes)| size(bytes)),
+        known(row.life_years.get(app).copied().flatten()),
         three_digits(row.usable_bytes / 1e12),
         row.survives.to_string(),
         row.cost.map_or("-".to_owned(), |cost| format!("{} {}", three_digits(cost), plan.currency)),

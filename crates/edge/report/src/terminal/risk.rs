@@ -139,7 +139,7 @@ fn percent(chance: f64) -> String {
 }
 
 /// Bytes in decimal units.
-fn size(bytes: f64) -> String {
+pub(crate) fn size(bytes: f64) -> String {
     const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
     let mut unit = 0;
     let mut value = bytes;

@@ -5,6 +5,7 @@ use super::super::{
     ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Needs, PartList, Space, enumerate,
 };
 use super::*;
+use crate::Bound;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use raidlab_workload::{Metric, Rng};
 
@@ -85,7 +86,7 @@ fn needs(draw: &mut Draw) -> Needs {
         survive: 1,
         iops: draw.is().then(|| draw.between(100.0, 1500.0)),
         bytes_per_sec: None,
-        mean_response: draw.is().then_some(NanoSpan::from_millis(40)),
+        latency: draw.is().then(|| Bound::on_mean(NanoSpan::from_millis(40))).into_iter().collect(),
         budget: None,
         power_watts: None,
         slots: None,
@@ -173,7 +174,7 @@ fn what_the_search_ends_with_nothing_that_there_is_beats() {
 fn a_search_that_is_ended_says_how_many_could_still_be_better() {
     let mut draw = Draw(Rng::new(7));
     let parts = parts(&mut draw);
-    let needs = Needs { iops: None, mean_response: None, ..needs(&mut draw) };
+    let needs = Needs { iops: None, latency: Vec::new(), ..needs(&mut draw) };
     let space = Space {
         levels: vec!["5".parse().expect("a level")],
         members_max: 8,

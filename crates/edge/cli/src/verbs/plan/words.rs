@@ -1,6 +1,7 @@
 //! Needs, what was looked at and left out, and what would have to give, in words.
 
 use super::setting;
+use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Need, Needs, Rejection, Relaxation};
 use raidlab_lab::planning::{PlanOrder, PlanOutcome, SearchEnd, SimulatedArray};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -21,7 +22,7 @@ pub(super) fn needs(needs: &Needs, currency: &str) -> String {
     ];
     parts.extend(needs.iops.map(|iops| format!("{iops} requests/s of each application")));
     parts.extend(needs.bytes_per_sec.map(|rate| format!("{:.0} MB/s", rate / 1e6)));
-    parts.extend(needs.mean_response.map(|limit| format!("mean latency within {limit}")));
+    parts.extend(needs.latency.iter().map(Bound::to_string));
     parts.extend(needs.budget.map(|budget| format!("at most {budget} {currency}")));
     parts.extend(needs.power_watts.map(|watts| format!("at most {watts} W")));
     parts.extend(needs.slots.map(|slots| format!("at most {slots} drives")));
@@ -117,7 +118,7 @@ fn relaxation(it: &Relaxation, currency: &str) -> String {
         Need::Survive => format!("{value} failures survived"),
         Need::Throughput if it.is_bytes => format!("{:.1} MB/s", value / 1e6),
         Need::Throughput => format!("{value:.0} requests/s"),
-        Need::MeanResponse => NanoSpan(value as u64).to_string(),
+        Need::Latency => NanoSpan(value as u64).to_string(),
         Need::Budget => format!("{value} {currency}").trim_end().to_owned(),
         Need::Power => format!("{value:.0} W"),
         Need::Slots => format!("{value} places"),
@@ -126,7 +127,7 @@ fn relaxation(it: &Relaxation, currency: &str) -> String {
         Need::Usable => "capacity",
         Need::Survive => "failures",
         Need::Throughput => "throughput",
-        Need::MeanResponse => "mean latency",
+        Need::Latency => it.bound.as_ref().map_or("latency", Bound::text),
         Need::Budget => "budget",
         Need::Power => "power",
         Need::Slots => "places",

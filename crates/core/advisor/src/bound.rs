@@ -1,9 +1,11 @@
 //! Bounds on a run's figures, as people write them: `mean<=20ms`, `p99<=100ms`, `iops>=5000`, `mb_per_s>=200`.
 
+use crate::plan::Performance;
+use core::fmt;
+use core::str::FromStr;
 use raidlab_units::{NanoSpan, ParseUnitError};
 use raidlab_workload::RunResult;
-use std::fmt;
-use std::str::FromStr;
+use serde::{Serialize, Serializer};
 
 /// What is bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +94,16 @@ impl Bound {
         self.is_upper && !matches!(self.figure, Figure::Iops | Figure::MbPerS)
     }
 
+    /// Whether it is one on the mean.
+    pub fn is_on_mean(&self) -> bool {
+        self.figure == Figure::Mean
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The value of the bound, in nanoseconds, requests per second or 10^6 bytes per second.
     pub fn value(&self) -> f64 {
         self.value
@@ -99,19 +111,30 @@ impl Bound {
 
     /// What is bounded, of `result`, in the unit of [`Bound::value`].
     pub fn figure_of(&self, result: &RunResult) -> f64 {
-        let total = &result.ops.total;
+        self.figure_in(&Performance::of(result))
+    }
+
+    /// The same of what a simulation found.
+    pub fn figure_in(&self, performance: &Performance) -> f64 {
+        let tail = &performance.tail;
         match self.figure {
-            Figure::Mean => total.lat_ns_mean,
-            Figure::P50 => total.lat_ns_p50 as f64,
-            Figure::P90 => total.lat_ns_p90 as f64,
-            Figure::P99 => total.lat_ns_p99 as f64,
-            Figure::P999 => total.lat_ns_p999 as f64,
-            Figure::P9999 => total.lat_ns_p9999 as f64,
-            Figure::P99999 => total.lat_ns_p99999 as f64,
-            Figure::Max => total.lat_ns_max as f64,
-            Figure::Iops => total.iops.0,
-            Figure::MbPerS => total.bytes_per_sec.mb_per_s(),
+            Figure::Mean => performance.lat_ns_mean,
+            Figure::P50 => tail.lat_ns_p50 as f64,
+            Figure::P90 => tail.lat_ns_p90 as f64,
+            Figure::P99 => tail.lat_ns_p99 as f64,
+            Figure::P999 => tail.lat_ns_p999 as f64,
+            Figure::P9999 => tail.lat_ns_p9999 as f64,
+            Figure::P99999 => tail.lat_ns_p99999 as f64,
+            Figure::Max => tail.lat_ns_max as f64,
+            Figure::Iops => performance.iops,
+            Figure::MbPerS => performance.bytes_per_sec / 1e6,
         }
+    }
+}
+
+impl Serialize for Bound {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
     }
 }
 
@@ -147,12 +170,21 @@ impl FromStr for Bound {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::example_result;
+    use raidlab_units::{BytesPerSec, Iops};
+    use raidlab_workload::{Metric, World};
+
+    /// 100 requests per second of 8 KiB, 1.25 ms on average and 3 ms at the 99th percentile.
+    fn example_result() -> RunResult {
+        let mut result = RunResult::unmeasured(World::Simulated, "any".into(), "any".into(), Metric::Iops);
+        let total = &mut result.ops.total;
+        (total.requests, total.iops, total.bytes_per_sec) = (100, Iops(100.0), BytesPerSec(819_200.0));
+        (total.lat_ns_mean, total.lat_ns_p99) = (1.25e6, 3_000_000);
+        result
+    }
 
     #[test]
     fn bounds_are_checked_in_both_directions() {
-        // The example has 100 requests per second of 8 KiB, 1.25 ms on average and 3 ms at the 99th percentile.
-        let result = example_result("database", 100.0);
+        let result = example_result();
         let rows = [
             ("mean<=2ms", true),
             ("mean <= 1ms", false),
@@ -171,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_run_without_requests_keeps_no_bound() {
-        let mut result = example_result("database", 100.0);
+        let mut result = example_result();
         result.ops.total.requests = 0;
         assert!(!"mean<=1h".parse::<Bound>().unwrap().is_kept(&result));
     }
