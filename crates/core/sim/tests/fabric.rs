@@ -1,4 +1,4 @@
-//! What is between processors and drives: a network (NVMe over Ethernet), and the sockets of a host.
+//! What is between processors and drives: a network (`NVMe` over Ethernet), and the sockets of a host.
 
 use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, Resilience};
 use raidlab_hardware::{Catalog, ControllerModel, EnclosureModel, HostOpKind, SocketsModel};
@@ -8,7 +8,7 @@ use raidlab_sim::{
 use raidlab_units::{BlockSize, ByteCount, NanoSpan};
 use raidlab_workload::{AccessLine, AccessSpec};
 
-/// md over NVMe, its drives in the server.
+/// md over `NVMe`, its drives in the server.
 fn md() -> ControllerModel {
     Catalog::builtin().controller("linux-md-nvme").expect("there").clone()
 }

@@ -376,3 +376,50 @@ fn a_window_begins_when_the_write_cache_is_full() {
     assert!(empty > 1.1 * full, "an empty cache is fast: {empty}, {full}");
     assert!((found / full - 1.0).abs() < 0.05, "{found}, {full}");
 }
+
+#[test]
+fn hosts_and_files_are_for_what_they_change() {
+    let bench = Bench::new();
+    let md = [
+        "simulate",
+        "--level",
+        "10",
+        "--members",
+        "4",
+        "--drive",
+        "generic-nvme",
+        "--controller",
+        "linux-md-nvme",
+        "--ramp",
+        "5ms",
+        "--run",
+        "20ms",
+        "--workload",
+        "md1200-sql-log",
+        "--iodepth",
+        "1",
+    ];
+    let with = |more: &[&'static str]| bench.run(&[&md[..], more].concat());
+    let on_sockets = with(&["--host", "xeon-8380-2s", "--bottleneck", "off", "--json"]);
+    on_sockets.assert(0, &[]);
+    assert_eq!(on_sockets.json()["runs"][0]["settings"]["host"], "xeon-8380-2s");
+    // Synchronised writes wait for the data, the journal and its record; buffered ones for a copy.
+    let latency = |how: &'static str, op: &str| {
+        let more =
+            ["--host", "epyc-7402p", "--filesystem", "ext4", "--region", "1GiB", "--file-io", how, "--json"];
+        let ended = with(&more);
+        ended.assert(0, &[]);
+        ended.json()["runs"][0][op]["lat_ns_mean"].as_f64().expect("a figure")
+    };
+    let (buffered, direct, synced) =
+        (latency("buffered", "write"), latency("direct", "write"), latency("fsync", "flush"));
+    assert!(buffered < direct && direct < synced, "{buffered} {direct} {synced}");
+    with(&["--host", "noral3"]).assert(2, &["noral3", "runs programs on files only", "--filesystem"]);
+    with(&["--host", "epyc-7402p", "--filesystem", "ext4"]).assert(2, &["--region"]);
+    with(&["--file-io", "fsync"]).assert(2, &["--filesystem"]);
+    let on_file = ["--host", "epyc-7402p", "--filesystem", "ext4", "--region", "1GiB"];
+    with(&[&on_file[..], &["--bottleneck", "on"]].concat())
+        .assert(2, &["leave --bottleneck or --filesystem out"]);
+    let own = [&simulate(&[])[..], &["--host", "epyc-7402p"]].concat();
+    bench.run(&own).assert(2, &["perc-h800", "processors and memory of its own"]);
+}
