@@ -307,6 +307,14 @@ fn failure(error: FileError, args: &Args) -> Failure {
         let hint = replay_hint(fault);
         return Failure::input(error).with_hint(hint);
     }
+    let is_nowhere = |name: &PathBuf| {
+        let folder = place_of(name).parent().map(Path::to_owned).unwrap_or_default();
+        is_missing(name) && !folder.as_os_str().is_empty() && !folder.exists()
+    };
     let is_refused = matches!(error, FileError::Load(LoadError::Safety(_) | LoadError::NullSize { .. }));
-    if is_refused { Failure::input(error) } else { Failure::run(error) }
+    if is_refused || args.targets.iter().any(is_nowhere) {
+        Failure::input(error)
+    } else {
+        Failure::run(error)
+    }
 }

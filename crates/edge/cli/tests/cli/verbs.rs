@@ -161,6 +161,7 @@ fn verbs_are_in_groups_and_what_is_misspelt_is_named() {
     with(&["-w", "database", "--engine", "nul"]).assert(2, &["--engine", "'nul'"]);
     with(&["-w", "database", "--block-size", "4"]).assert(2, &["--block-size", "'4'", "4KiB"]);
     bench.run(&["measur"]).assert(2, &["measure"]);
+    bench.run(&["measure", "no/where", "--size", "1MiB", "-w", "database"]).assert(2, &["no/where"]);
     bench
         .run(&["plan", "--app", "database", "--usable", "400"])
         .assert(2, &["--usable", "'400': give a unit, as 400GB or 400KiB"]);
