@@ -443,14 +443,6 @@ impl DriveModel {
         }
     }
 
-    /// Bytes of a mapping unit, which a translation layer writes whole; none for drives whose translation layer is not followed.
-    pub fn mapping_unit(&self) -> Option<ByteCount> {
-        match &self.kind {
-            DriveKind::Flash(flash) => Some(flash.translation.unit),
-            DriveKind::HardDrive(_) | DriveKind::SolidState(_) => None,
-        }
-    }
-
     /// What people call its kind: `nvme`, `sata-ssd`, `sas-ssd`, `ssd` on another bus, `hdd`.
     pub fn class(&self) -> &'static str {
         match self.bus.as_deref() {

@@ -323,6 +323,6 @@ fn of_those_that_miss_the_nearest_says_what_would_have_to_give() {
     let slow = Needs { iops: None, ..both };
     let nearest = &near_misses(&list, &slow)[0];
     let bound = nearest.bound.as_ref().map(Bound::text);
-    assert_eq!((nearest.need, bound, nearest.to), (Need::Latency, Some("mean<=10 us"), 1e6));
+    assert_eq!((nearest.need, bound, nearest.to), (Need::Latency, Some("mean<=10.0 us"), 1e6));
     assert_eq!(near_misses(&list, &needs()), [], "all needs are kept");
 }

@@ -12,7 +12,7 @@
 //! figures of links.
 
 use super::change::changed;
-use super::{Catalog, CatalogChange, CatalogError, FigureSource};
+use super::{Catalog, CatalogChange, CatalogError, FigureSource, Written};
 use crate::drive::DriveModel;
 use raidlab_units::NanoSpan;
 
@@ -58,7 +58,8 @@ impl FigureSource {
 
 impl Catalog {
     /// This catalogue with drives, controllers and enclosures `ids` at one `end` of what their figures may be; a drive stays in its
-    /// condition.
+    /// condition. Where figures can't be so together, as a fastest page that is slower than the slowest, one after the other goes as
+    /// far as the ones before allow.
     ///
     /// # Errors
     /// What the catalogue's reader says of an entry whose figures can't be so together.
@@ -72,29 +73,50 @@ impl Catalog {
 
     fn put_at_end(&mut self, id: &str, end: End) -> Result<(), CatalogError> {
         let Some(entry) = self.entries().find(|entry| entry.id == id) else { return Ok(()) };
-        let Some(written) = self.texts.get(id).cloned() else { return Ok(()) };
         let figures = entry.sources.iter().filter_map(|figure| Some((&figure.key, figure.at_end(end)?)));
-        let changes = figures.map(|(key, value)| CatalogChange {
-            entry: id.to_owned(),
-            key: key.clone(),
-            value: value.to_owned(),
-            source: None,
-        });
-        let base = written.like.as_deref().and_then(|like| self.texts.get(like));
-        let base = base.map(|base| &*base.text);
-        let file = &*written.file;
-        let text = changes
-            .into_iter()
-            .try_fold(written.text.to_string(), |text, change| changed(file, &text, base, &change))?;
+        let changes: Vec<CatalogChange> = figures
+            .map(|(key, value)| CatalogChange {
+                entry: id.to_owned(),
+                key: key.clone(),
+                value: value.to_owned(),
+                source: None,
+            })
+            .collect();
+        let Some(written) = self.texts.get(id).cloned() else { return Ok(()) };
+        let all = changes
+            .iter()
+            .try_fold(written.text.to_string(), |text, it| self.applied(&written, &text, it))?;
+        let alone = self.read_alone(&written, &all).or_else(|_| {
+            let mut text = written.text.to_string();
+            for change in &changes {
+                let next = self.applied(&written, &text, change)?;
+                if self.read_alone(&written, &next).is_ok() {
+                    text = next;
+                }
+            }
+            self.read_alone(&written, &text)
+        })?;
         let condition = self.drives.get(id).and_then(DriveModel::condition);
-        self.drives.remove(id);
-        self.controllers.remove(id);
-        self.enclosures.remove(id);
-        self.add(file, &text)?;
-        match condition {
-            Some(condition) => self.condition_drive(id, condition),
-            None => Ok(()),
-        }
+        self.drives.extend(alone.drives);
+        self.controllers.extend(alone.controllers);
+        self.enclosures.extend(alone.enclosures);
+        self.texts.extend(alone.texts);
+        condition.map_or(Ok(()), |condition| self.condition_drive(id, condition))
+    }
+
+    /// `text`, which stands for what is `written`, with a change.
+    fn applied(&self, written: &Written, text: &str, change: &CatalogChange) -> Result<String, CatalogError> {
+        let base = written.like.as_deref().and_then(|like| self.texts.get(like));
+        changed(&written.file, text, base.map(|base| &*base.text), change)
+    }
+
+    /// A catalogue of the links, what an entry is like, and that entry as `text` has it.
+    fn read_alone(&self, written: &Written, text: &str) -> Result<Self, CatalogError> {
+        let base = written.like.as_ref().and_then(|like| self.texts.get_key_value(like));
+        let texts = base.map(|(id, base)| (id.clone(), base.clone())).into_iter().collect();
+        let mut alone = Self { links: self.links.clone(), texts, ..Self::default() };
+        alone.add(&written.file, text)?;
+        Ok(alone)
     }
 }
 

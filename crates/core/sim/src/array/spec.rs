@@ -185,7 +185,7 @@ pub struct SimulationOutcome {
 pub struct FlashWrites {
     /// For the controller, in whole mapping units; a unit that is overwritten in the write buffer counts once.
     pub host_bytes: ByteCount,
-    /// The same, and what the drives moved, folded and kept up besides.
+    /// The same, and what the drives moved, folded and kept up besides; without their parity.
     pub flash_bytes: ByteCount,
 }
 

@@ -15,7 +15,7 @@ use super::utilisation::{ControllerUtilisation, Utilisation};
 use super::volume::{Phase, Volume};
 use crate::queue::Due;
 use raidlab_controller::{Controller, Counters, Sweep};
-use raidlab_hardware::Drive;
+use raidlab_hardware::{Drive, DriveKind, FlashCounters, FlashModel};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use raidlab_workload::{Driver, IssuedCounts, Measurement, Rng, derived_seed};
 
@@ -95,6 +95,19 @@ pub(super) fn handle_due<const FOLLOWED: bool>(
     }
     volume.pump(shared);
     index
+}
+
+/// Data in all programs of a drive so far, its parity left out. What garbage collection moves is counted here when it is programmed,
+/// evenly; the translation layer's count goes up by a superblock at a time.
+fn programmed(model: &FlashModel, counters: &FlashCounters) -> ByteCount {
+    let cells = &model.cells;
+    let row = cells.program_bytes().0;
+    // A program of the pseudo-SLC cache holds one bit in a cell, and has no parity.
+    let cached = counters.cached_units * model.translation.unit.0;
+    let whole_rows = counters.programs.saturating_sub(cached * u64::from(cells.bits_per_cell) / row);
+    let parity_rows =
+        if cells.parity_every == 0 { 0 } else { whole_rows / u64::from(cells.parity_every + 1) };
+    ByteCount(cached + (whole_rows - parity_rows) * row)
 }
 
 impl<'a, const FOLLOWED: bool> World<'a, FOLLOWED> {
@@ -205,12 +218,11 @@ impl<'a, const FOLLOWED: bool> World<'a, FOLLOWED> {
     /// What was written to the flash of all members so far, if that is followed.
     fn flash(&self) -> Option<FlashWrites> {
         let of_volume = |(volume, spec): (&Volume<FOLLOWED>, &SimulatedVolume)| {
-            let unit = spec.drive.mapping_unit()?.0;
+            let DriveKind::Flash(model) = &spec.drive.kind else { return None };
             let mut written = FlashWrites::default();
             for counters in volume.members.iter().filter_map(Member::flash_counters) {
-                let besides = counters.moved_units + counters.folded_units + counters.upkeep_units;
-                written.host_bytes += ByteCount(counters.host_units * unit);
-                written.flash_bytes += ByteCount((counters.host_units + besides) * unit);
+                written.host_bytes += ByteCount(counters.host_units * model.translation.unit.0);
+                written.flash_bytes += programmed(model, &counters);
             }
             Some(written)
         };

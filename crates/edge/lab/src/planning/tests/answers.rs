@@ -53,15 +53,16 @@ fn what_it_rests_on_is_told_with_what_it_may_come_to() {
     assert!(one.reason.contains("It rests on estimates"), "{}", one.reason);
 }
 
-/// Fewer requests are put in flight until the slowest of a hundred keeps its bound, too.
+/// Fewer requests are put in flight until the slowest of ten keeps its bound, too. What the slowest of a hundred takes is mostly the
+/// program that it meets on a die, however few are in flight.
 #[test]
 fn a_percentile_is_kept_with_fewer_requests_in_flight() {
     let free = mirror(|needs| needs).judged.performance[0];
-    let limit = NanoSpan(free.tail.lat_ns_p99 * 2 / 3);
-    let bound: Bound = format!("p99<={} ns", limit.get()).parse().expect("a bound");
+    let limit = NanoSpan(free.tail.lat_ns_p90 * 3 / 4);
+    let bound: Bound = format!("p90<={} ns", limit.get()).parse().expect("a bound");
     let kept = mirror(|needs| Needs { latency: vec![bound], ..needs });
     let found = kept.judged.performance[0];
-    assert!(found.tail.lat_ns_p99 <= limit.get(), "{found:?} beside {limit}");
+    assert!(found.tail.lat_ns_p90 <= limit.get(), "{found:?} beside {limit}");
     assert!(found.iodepth < free.iodepth, "{found:?}");
     assert!(kept.keeps_needs && kept.margins.latency.expect("there is a bound") >= 0.0);
 }
