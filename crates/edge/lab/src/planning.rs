@@ -129,7 +129,7 @@ pub enum PlanError {
         /// Which array.
         label: String,
         /// What the catalogue's reader says.
-        source: CatalogError,
+        source: Box<CatalogError>,
     },
     /// The ranks can't go on together.
     #[error(transparent)]

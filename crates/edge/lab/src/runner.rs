@@ -552,7 +552,9 @@ impl RoundsOfArrays {
     /// Removes all members.
     fn remove(&self, section: &ArraySection) -> Result<(), StudyError> {
         let removed = self.levels.iter().map(|(folders, _, count)| remove_array(folders, *count));
-        removed.fold(Ok(()), |first, next| first.and(next)).map_err(|source| {
+        // Each is removed, whether or not another one could be.
+        let removed: Vec<_> = removed.collect();
+        removed.into_iter().collect::<Result<(), _>>().map_err(|source| {
             let label = format!("member files in {}", describe::folders_text(&section.directories));
             StudyError::Array { label, source: Box::new(source) }
         })

@@ -53,7 +53,7 @@ fn catalog_at(bench: &Bench<'_>, judged: &Judged, end: End) -> Result<Catalog, P
         .order
         .catalog
         .at_end(&ids, end)
-        .map_err(|source| PlanError::End { label: bench.label(judged.geometry), source })
+        .map_err(|source| PlanError::End { label: bench.label(judged.geometry), source: Box::new(source) })
 }
 
 /// What application `app` gets with the array's parts at one end, with as many requests in flight as without.

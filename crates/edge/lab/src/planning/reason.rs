@@ -8,6 +8,7 @@ use raidlab_advisor::plan::{Geometry, Hardware, Judged, Settings};
 use raidlab_advisor::risk::Endurance;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
+use std::fmt::Write as _;
 
 /// Its settings in words.
 pub(super) fn settings_label(bench: &Bench<'_>, judged: &Judged) -> String {
@@ -152,7 +153,8 @@ pub(super) fn rests_on<'a>(
     let mut text = format!(" It rests on estimates: {}.", parts.join(", "));
     for (run, PerformanceRange { slower, faster }) in ranges {
         let span = |lat_ns: f64| NanoSpan(lat_ns as u64);
-        text += &format!(
+        let _ = write!(
+            text,
             " With all of these that have a range at their slower ends at once, and at their faster ones, {} gets {:.0} to {:.0} \
              requests/s at {} to {} on average.",
             run.workload,

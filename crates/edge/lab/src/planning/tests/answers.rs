@@ -7,7 +7,7 @@ use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Needs, Space};
 use raidlab_units::{ByteCount, NanoSpan};
 
-/// Two NVMe drives as a mirror under the OLTP of 2011 with some requests in flight.
+/// Two `NVMe` drives as a mirror under the OLTP of 2011 with some requests in flight.
 fn mirror(change: impl FnOnce(Needs) -> Needs) -> Planned {
     let plain = Needs { slots: Some(2), ..needs(ByteCount(1_000_000_000_000)) };
     let outcome = planned(&PlanOrder {
