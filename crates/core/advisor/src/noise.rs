@@ -78,8 +78,13 @@ mod tests {
             run
         };
         let real = |iodepth, iops| run(World::Array, iodepth, iops);
-        let runs =
-            [real(1, 90.0), real(8, 100.0), real(1, 110.0), real(8, 100.0), run(World::Simulated, 1, 5.0)];
+        let runs = vec![
+            real(1, 90.0),
+            real(8, 100.0),
+            real(1, 110.0),
+            real(8, 100.0),
+            run(World::Simulated, 1, 5.0),
+        ];
         let found = noise(&runs).unwrap();
         assert_eq!((found.cells, found.median), (2, 0.0));
         assert!((found.worst - 200.0_f64.sqrt() / 100.0).abs() < 1e-12, "{found:?}");
