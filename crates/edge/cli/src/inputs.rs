@@ -482,7 +482,7 @@ mod tests {
         assert_eq!(read_policy("adaptive"), Ok(ReadPolicy::Adaptive));
         assert_eq!(io_policy("cached"), Ok(IoPolicy::Cached));
         assert_eq!(on_or_off("off"), Ok(false));
-        assert_eq!(on_or_off("no"), Err("'no' is none of on, off; did you mean 'on'?".into()));
+        assert_eq!(on_or_off("offf"), Err("'offf' is none of on, off; did you mean 'off'?".into()));
         assert_eq!(on_or_off("x"), Err("'x' is none of on, off".into()));
     }
 }

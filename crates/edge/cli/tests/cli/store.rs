@@ -207,7 +207,7 @@ fn kept_runs_become_a_page_markdown_and_pictures() {
     let bench = two_studies();
     bench.run(&on_runs(&["report", "study:1", "study:2", "-o", "r.html"])).assert(0, &["report: r.html"]);
     let page = std::fs::read_to_string(bench.path().join("r.html")).expect("it was written");
-    for part in ["simulate RAID 5 x3", "<h2 id=\"conclusion\">", "id=\"figure-1\"", "</html>"] {
+    for part in ["simulate RAID 5 x3", "<h2 id=\"answer\">", "id=\"figure-1\"", "</html>"] {
         assert!(page.contains(part), "{part}");
     }
     let args = [
