@@ -230,7 +230,7 @@ mod tests {
             ("[[line]]\nsize = '8KiB'\n", "f.toml:4: the key 'read_pct' is missing here: add it"),
             (
                 "member_size = '8 Parsec'\n",
-                "f.toml:4: member_size: 'Parsec' in '8 Parsec' is not a unit here: write a size such as 64KiB, 8GB or 512",
+                "f.toml:4: member_size: 'Parsec' in '8 Parsec' is not a unit here: write a size such as 64KiB, 8GB or 512B",
             ),
             (
                 "[[line]]\nsize = 8192\nread_pct = 256\n",
