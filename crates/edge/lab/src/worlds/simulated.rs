@@ -65,7 +65,9 @@ fn settle(
     load: &Load,
 ) -> Result<(Load, RunResult), SimulatedError> {
     let run = |load: &Load| run_with(models, array, load, simulate_enclosure).map(|(result, _)| result);
-    if !load.settles {
+    // When a controller fails counts from the window of the whole run: shorter ones beforehand may end sooner.
+    let second = array.controllers.as_ref().and_then(|controllers| controllers.second);
+    if !load.settles || second.is_some_and(|second| second.failure.is_some()) {
         return Ok((load.clone(), run(load)?));
     }
     let cache = &array.config.cache;
