@@ -3,6 +3,7 @@
 //! Of the repeats of each run (one workload on one target at one depth) the coefficient of variation is taken: the standard
 //! deviation over the mean, s / m with s^2 = sum (x - m)^2 / (n - 1). Simulated runs have no noise, and are left out.
 
+use crate::significance::mean_and_error;
 use raidlab_workload::{RunResult, World};
 
 /// What repeats differ by.
@@ -58,10 +59,8 @@ pub fn noise(runs: &[RunResult]) -> Option<Noise> {
 
 /// The coefficient of variation; none for fewer than two values or a mean of zero.
 fn variation(values: &[f64]) -> Option<f64> {
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (values.len() >= 2 && mean > 0.0).then(|| (squares / (count - 1.0)).sqrt() / mean)
+    let (mean, error) = mean_and_error(values)?;
+    (mean > 0.0).then(|| (error * values.len() as f64).sqrt() / mean)
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ pub fn half_width_95(values: &[f64]) -> Option<f64> {
 }
 
 /// The mean, and the square of its standard error.
-fn mean_and_error(values: &[f64]) -> Option<(f64, f64)> {
+pub(crate) fn mean_and_error(values: &[f64]) -> Option<(f64, f64)> {
     let count = values.len() as f64;
     if values.len() < 2 || values.iter().any(|value| !value.is_finite()) {
         return None;

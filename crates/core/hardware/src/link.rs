@@ -112,7 +112,8 @@ impl LinkModel {
     pub(crate) fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
         if let Some(LinkStandard { id, fabric: Some(_), .. }) = section.optional_link()? {
             let problem = format!(
-                "'{}' is the network '{id}', which is modelled between processors and drives only: a controller's member_link, an                  enclosure's port",
+                "'{}' is the network '{id}', which is modelled between processors and drives only: a controller's member_link, an \
+                 enclosure's port",
                 section.path("link")
             );
             return Err(section.unsound(problem));

@@ -350,7 +350,12 @@ impl Search<'_> {
                 NanoSpan(part.max(1) as u64)
             };
             let load = SimulationLoad { ramp: cut(whole.ramp), run: cut(whole.run), ..whole.clone() };
-            let outcome = simulate_enclosure(self.enclosure, &load)?;
+            requests *= LONGER;
+            let outcome = match simulate_enclosure(self.enclosure, &load) {
+                // A window that ends before a controller fails shows nothing of that.
+                Err(SimError::FailureAfterRun { .. }) => continue,
+                outcome => outcome?,
+            };
             self.runs += 1;
             self.requests += outcome.host_requests;
             let found = figure(self.goal, &outcome.measurement);
@@ -358,7 +363,6 @@ impl Search<'_> {
             if (found / wanted - 1.0).abs() <= CUT_ERROR_MAX {
                 return Ok((load, outcome));
             }
-            requests *= LONGER;
         }
         Ok((whole, base.clone()))
     }

@@ -52,4 +52,5 @@ pub use spec::{
     SecondController, SimError, SimulatedArray, SimulatedEnclosure, SimulatedVolume, SimulationLoad,
     SimulationOutcome, simulate, simulate_attributed, simulate_degraded, simulate_enclosure,
 };
+pub(crate) use spec::{driver_config, region_in};
 pub use utilisation::{ControllerUtilisation, Utilisation};

@@ -422,7 +422,9 @@ fn simulate_with<const FOLLOWED: bool>(
         let bytes = volume.config.block_size.bytes_of(controller.volume_blocks());
         size += bytes;
         let region = region_in(load, bytes)?;
-        let driver = Driver::new(&load.workload, &driver_config(volume, load, (index, volumes), region))?;
+        let block_bytes = volume.config.block_size.bytes() as u32;
+        let config = driver_config(block_bytes, load, (index, volumes), region);
+        let driver = Driver::new(&load.workload, &config)?;
         machines.push((controller, Load::Driver(driver)));
     }
     let mut world = World::<FOLLOWED>::new(enclosure, machines, load);
@@ -474,7 +476,8 @@ pub(super) fn check_volume(enclosure: &SimulatedEnclosure, index: usize) -> Resu
     }
 }
 
-fn region_in(load: &SimulationLoad, volume: ByteCount) -> Result<ByteCount, SimError> {
+/// What of `volume` the load is on.
+pub(crate) fn region_in(load: &SimulationLoad, volume: ByteCount) -> Result<ByteCount, SimError> {
     match load.region {
         LoadRegion::StrokePct(stroke_pct) if (1..=100).contains(&stroke_pct) => {
             Ok(ByteCount((u128::from(volume.0) * u128::from(stroke_pct) / 100) as u64))
@@ -485,10 +488,10 @@ fn region_in(load: &SimulationLoad, volume: ByteCount) -> Result<ByteCount, SimE
     }
 }
 
-/// The load on one volume: its share of the requests in flight, and requests of its own. The first volume's are the same
-/// whether there are others or not.
-fn driver_config(
-    volume: &SimulatedVolume,
+/// The load on one volume, or on a file, in blocks of `block_bytes`: its share of the requests in flight, and requests of its own. The
+/// first one's are the same whether there are others or not.
+pub(crate) fn driver_config(
+    block_bytes: u32,
     load: &SimulationLoad,
     (index, volumes): (usize, usize),
     region: ByteCount,
@@ -498,7 +501,7 @@ fn driver_config(
     let (iodepth, index, volumes) = (load.iodepth, index as u32, volumes as u32);
     DriverConfig {
         region,
-        block_bytes: volume.config.block_size.bytes() as u32,
+        block_bytes,
         iodepth: iodepth / volumes + u32::from(index < iodepth % volumes),
         seed: if index == 0 { load.seed } else { derived_seed(load.seed, FIRST_STREAM + u64::from(index)) },
         ramp: load.ramp,

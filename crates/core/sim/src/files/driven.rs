@@ -8,12 +8,10 @@
 //! read ahead together: with more than one request in flight a sequential stream has no read-ahead.
 
 use super::spec::{FilesOutcome, SimulatedHost, simulate_files};
-use crate::array::{LoadRegion, SimError, SimulationLoad};
+use crate::array::{SimError, SimulationLoad, driver_config, region_in};
 use raidlab_units::{ByteCount, Nanos};
 use raidlab_workload::program::{FileCall, FileId, ProcessTime, Program, ProgramStep};
-use raidlab_workload::{
-    Driver, DriverConfig, DriverError, DriverIo, DriverStep, IoOp, Measurement, OpSet, Worker,
-};
+use raidlab_workload::{Driver, DriverError, DriverIo, DriverStep, IoOp, Measurement, OpSet};
 
 const FILE: FileId = FileId(0);
 
@@ -94,28 +92,13 @@ pub fn simulate_file_load(
 ) -> Result<(FilesOutcome, Measurement), SimError> {
     load.workload.check_ops(OpSet::OF_ARRAYS)?;
     let room = host.files.first().map_or(ByteCount::ZERO, |file| file.room);
-    let region = match load.region {
-        LoadRegion::Bytes(region) if region <= room => region,
-        LoadRegion::Bytes(region) => return Err(SimError::RegionTooLarge { region, volume: room }),
-        LoadRegion::StrokePct(stroke_pct @ 1..=100) => ByteCount(room.0 / 100 * u64::from(stroke_pct)),
-        LoadRegion::StrokePct(stroke_pct) => return Err(SimError::Stroke { stroke_pct }),
-    };
+    let region = region_in(load, room)?;
     let block_bytes = u32::try_from(host.unit.0).map_err(|_| SimError::CacheUnit { unit: host.unit })?;
     // The driver's blocks keep offsets whole; a length that is not would share its last unit with the next request.
     if let Some(line) = load.workload.all_lines().find(|line| !line.bytes.is_multiple_of(block_bytes)) {
         return Err(SimError::PartOfUnit { bytes: line.bytes, unit: host.unit });
     }
-    let config = DriverConfig {
-        region,
-        block_bytes,
-        iodepth: load.iodepth,
-        seed: load.seed,
-        ramp: load.ramp,
-        run: load.run,
-        max_requests: None,
-        start_offset: ByteCount::ZERO,
-        worker: Worker::ALONE,
-    };
+    let config = driver_config(block_bytes, load, (0, 1), region);
     let driver = Driver::new(&load.workload, &config).map_err(|error: DriverError| SimError::from(error))?;
     let handed_out = vec![None; driver.iodepth() as usize];
     let mut program = DrivenFile {

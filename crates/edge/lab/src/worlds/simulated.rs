@@ -55,19 +55,17 @@ pub fn run_simulated(
     array: &ModelledArray,
     load: &Load,
 ) -> Result<RunResult, SimulatedError> {
-    settle(models, array, load).map(|(_, result)| result)
+    settle(array, load, |load| run_with(models, array, load, simulate_enclosure).map(|(result, _)| result))
+        .map(|(_, result)| result)
 }
 
-/// Runs `load`, where it asks for that with the ramp that it needs; the load as it was run, and its result.
+/// Runs `load` by `run`, where it asks for that with the ramp that it needs; the load as it was run last, and its result.
 fn settle(
-    models: &Models<'_>,
     array: &ModelledArray,
     load: &Load,
+    mut run: impl FnMut(&Load) -> Result<RunResult, SimulatedError>,
 ) -> Result<(Load, RunResult), SimulatedError> {
-    let run = |load: &Load| run_with(models, array, load, simulate_enclosure).map(|(result, _)| result);
-    // When a controller fails counts from the window of the whole run: shorter ones beforehand may end sooner.
-    let second = array.controllers.as_ref().and_then(|controllers| controllers.second);
-    if !load.settles || second.is_some_and(|second| second.failure.is_some()) {
+    if !load.settles {
         return Ok((load.clone(), run(load)?));
     }
     let cache = &array.config.cache;
@@ -86,11 +84,15 @@ pub fn run_with_bottleneck(
     load: &Load,
     threads: NonZeroUsize,
 ) -> Result<RunResult, SimulatedError> {
-    let settled = if load.settles { Some(settle(models, array, load)?.0) } else { None };
-    let load = settled.as_ref().unwrap_or(load);
-    let (mut result, outcome) = run_with(models, array, load, simulate_attributed)?;
+    let mut last = None;
+    let (load, mut result) = settle(array, load, |load| {
+        let (result, outcome) = run_with(models, array, load, simulate_attributed)?;
+        last = Some(outcome);
+        Ok(result)
+    })?;
+    let outcome = last.expect("it has run");
     result.times = outcome.times.as_ref().map(times_facts);
-    add_bottleneck(&mut result, (models, array, load), &outcome, threads)?;
+    add_bottleneck(&mut result, (models, array, &load), &outcome, threads)?;
     Ok(result)
 }
 
