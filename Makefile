@@ -16,7 +16,9 @@ demo: build
 	@echo "Open first-look.html in a browser; it needs no network." >&2
 
 ## Everything that must hold: format, lints, tests, documentation, and a short run of the real binary.
-test: tools format lint unit doc smoke documented store clients attack-short ublk studio
+# Two at a time: most of what follows the build waits for servers, disks and guests.
+test: tools format lint
+	$(MAKE) --no-print-directory -j2 -Otarget unit doc smoke documented store clients attack-short ublk studio
 
 tools:
 	@command -v cc >/dev/null || { echo "error: no C compiler: SQLite is built from source; install gcc" >&2; exit 1; }
