@@ -33,7 +33,7 @@ format:
 
 # Clippy's own compiler in place of rustc lints what is compiled anyway: one build for lints, tests and the scripts' binary. As
 # `cargo clippy` it would check everything a second time, which takes minutes.
-LINTED := RUSTC_WORKSPACE_WRAPPER="$$(rustc --print sysroot)/bin/clippy-driver" CLIPPY_ARGS=-Dwarnings $(CARGO)
+LINTED := MAKEFLAGS= RUSTC_WORKSPACE_WRAPPER="$$(rustc --print sysroot)/bin/clippy-driver" CLIPPY_ARGS=-Dwarnings $(CARGO)
 EVERYTHING := --workspace --features raidlab/ublk,raidlab/mpi --locked
 
 # Installs the programs that builds with all features and their scripts need, as root.
@@ -123,7 +123,7 @@ store: binary
 	bash tests/store/fio.sh target/debug/raidlab
 
 doc:
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+	MAKEFLAGS= RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 smoke: binary
 	target/debug/raidlab doctor
