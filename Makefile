@@ -6,21 +6,26 @@ SHELL := /bin/bash
 CARGO ?= cargo
 # Histories of arrays that tests and benches serve.
 export STATE_DIRECTORY := $(CURDIR)/target/state
+# Counts the parts of `make test`, and those that an ordinary user can't run.
+PART := bash tests/part.sh
 
 .PHONY: demo test tools programs build binary format lint unit documented reference accuracy book deb deb-test explore torture mutants \
 	store clients attack attack-short clients-self-test ublk doc smoke bench studio studio-fuzz studio-pictures bench-arrays bench-against-md
 
-## Builds the release binary and runs the first-look study on this machine's own disk and files.
-demo: build
-	./target/release/raidlab study studies/first-look.toml --report first-look.html --db first-look.sqlite
+## Builds a binary quickly and runs the first-look study on this machine's own disk and files.
+demo:
+	$(CARGO) build --profile demo --locked -p raidlab
+	./target/demo/raidlab study studies/first-look.toml --report first-look.html --db first-look.sqlite
 	@echo "Open first-look.html in a browser; it needs no network." >&2
 
 ## Everything that must hold: format, lints, tests, documentation, and a short run of the real binary.
 # Two at a time: most of what follows the build waits for servers, disks and guests.
 test: tools format lint
 	$(MAKE) --no-print-directory -j2 -Otarget unit doc smoke documented store clients attack-short ublk studio
+	@$(PART) --end
 
 tools:
+	@$(PART) --begin
 	@command -v cc >/dev/null || { echo "error: no C compiler: SQLite is built from source; install gcc" >&2; exit 1; }
 	@$(CARGO) fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 	@$(CARGO) clippy --version >/dev/null 2>&1 || rustup component add clippy
@@ -68,15 +73,15 @@ torture: build
 mutants:
 	$(CARGO) run --quiet --locked -p raidlab-sim --example mutants -- $(ARGS)
 
-## Real clients on a real array, members failing and the server being killed (docs/clients.md); installs them, needs root.
+## Real clients on a real array, members failing and the server being killed (docs/clients.md); without root some are skipped.
 clients: binary
-	RAIDLAB=target/debug/raidlab bash tests/clients/array.sh
-	bash tests/clients/members.sh target/debug/raidlab
-	bash tests/clients/devices.sh target/debug/raidlab
-	bash tests/clients/fuse.sh target/debug/raidlab
-	bash tests/clients/nfs.sh target/debug/raidlab
-	bash tests/clients/xrootd.sh target/debug/raidlab
-	bash tests/clients/hosts.sh target/debug/raidlab
+	RAIDLAB=target/debug/raidlab $(PART) bash tests/clients/array.sh
+	$(PART) bash tests/clients/members.sh target/debug/raidlab
+	$(PART) bash tests/clients/devices.sh target/debug/raidlab
+	$(PART) bash tests/clients/fuse.sh target/debug/raidlab
+	$(PART) bash tests/clients/nfs.sh target/debug/raidlab
+	$(PART) bash tests/clients/xrootd.sh target/debug/raidlab
+	$(PART) bash tests/clients/hosts.sh target/debug/raidlab
 
 ## Attacks served arrays: CRASHES of them, and much more, from SEED on (docs/torture.md); installs nbdkit, needs root.
 CRASHES ?= 1000
@@ -87,18 +92,18 @@ attack: binary
 
 attack-short: binary
 	bash tests/attack/setup.sh target/attack
-	/usr/bin/python3 tests/attack/attack.py target/debug/raidlab target/attack/volatile.so --short --seed $(SEED)
+	$(PART) /usr/bin/python3 tests/attack/attack.py target/debug/raidlab target/attack/volatile.so --short --seed $(SEED)
 
 ## An array as a block device of Debian's kernel in a guest (docs/clients.md); downloads it once, takes less than a minute.
 ublk: binary
-	bash tests/clients/ublk.sh target/debug/raidlab
+	$(PART) bash tests/clients/ublk.sh target/debug/raidlab
 
 ## The studio's pages in Chromium, its API fuzzed from its description, metrics as Prometheus reads them (docs/studio.md).
 studio: binary
 	bash tests/studio/setup.sh
-	python3 tests/studio/pages.py target/debug/raidlab
-	python3 tests/studio/metrics.py target/debug/raidlab
-	python3 tests/studio/fuzz.py target/debug/raidlab 20
+	$(PART) python3 tests/studio/pages.py target/debug/raidlab
+	$(PART) python3 tests/studio/metrics.py target/debug/raidlab
+	$(PART) python3 tests/studio/fuzz.py target/debug/raidlab 20
 
 ## Fuzzes the studio's API for SECONDS, with a new seed.
 SECONDS_OF_FUZZ ?= 600
@@ -119,8 +124,8 @@ clients-self-test:
 
 ## DuckDB, pandas and Polars, from PyPI, on the tables of a results file; runs of the real fio taken in. Installs them once.
 store: binary
-	bash tests/store/parquet.sh target/debug/raidlab
-	bash tests/store/fio.sh target/debug/raidlab
+	$(PART) bash tests/store/parquet.sh target/debug/raidlab
+	$(PART) bash tests/store/fio.sh target/debug/raidlab
 
 doc:
 	MAKEFLAGS= RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
@@ -131,7 +136,7 @@ smoke: binary
 
 ## Runs every command that the README and docs/ tell people to type, on small stand-ins (tests/docs/pages.toml).
 documented: binary
-	python3 tests/docs/run.py target/debug/raidlab
+	$(PART) python3 tests/docs/run.py target/debug/raidlab
 
 ## Renews docs/reference.md from the command line's own table.
 reference:
@@ -148,9 +153,10 @@ book:
 	@test -x target/tools/bin/mdbook || $(CARGO) install mdbook --locked --version 0.4.52 --root target/tools
 	target/tools/bin/mdbook build
 
-## A Debian package of the release binary, in target/; needs dpkg-dev.
-deb: build
-	bash packaging/debian/build.sh target/release/raidlab target
+## A Debian package, in target/, with its symbols in a file beside; needs dpkg-dev. Optimises as a whole, which takes long.
+deb:
+	$(CARGO) build --profile dist --locked -p raidlab
+	bash packaging/debian/build.sh target/dist/raidlab target
 
 ## Installs it in a bare Debian, runs it there and removes it; as root, downloads some 60 MB.
 deb-test: deb

@@ -90,7 +90,7 @@ def overview(papers):
 
 def details(paper, found):
     method = found["method"]
-    yield f"\n## {method['title']}\n\n`{paper}`: {method['authors']}; {method['publisher']}."
+    yield f"\n## {method['title']}\n\n`{paper}`: {'; '.join(filter(None, [method.get('authors'), method['publisher']]))}."
     if found.get("places"):
         yield "\n| table | median, % | 90th percentile, % | rows | median not fitted, % | 90th percentile not fitted, % | rows | tau |"
         yield "|---|---|---|---|---|---|---|---|"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Makes a Debian package of the release binary.
 #
-#   build.sh RAIDLAB DIR      the binary (target/release/raidlab), and where the package goes
+#   build.sh RAIDLAB DIR      the binary (target/dist/raidlab), and where the package goes
 #
 # In it: the binary; manual pages and completions, which the binary itself makes; the systemd unit; the book's pages, studies and
-# workloads as documentation. Needs dpkg-dev. What the binary links to is found by dpkg-shlibdeps.
+# workloads as documentation. Its symbols are a file beside the package. Needs dpkg-dev. What the binary links to is found by dpkg-shlibdeps.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 raidlab=$(realpath "$1")
@@ -16,7 +16,15 @@ arch=$(dpkg --print-architecture)
 tree=$work/debian/raidlab
 
 install -D -m 755 "$raidlab" "$tree/usr/bin/raidlab"
+# Debuggers find the symbols by this link, in the folder of the program or in /usr/lib/debug/usr/bin.
+symbols=raidlab_${version}_$arch.debug
+objcopy --only-keep-debug --compress-debug-sections "$raidlab" "$out/$symbols"
+chmod 644 "$out/$symbols"
 strip --strip-unneeded "$tree/usr/bin/raidlab"
+objcopy --add-gnu-debuglink="$out/$symbols" "$tree/usr/bin/raidlab"
+limit=$((30 << 20))
+size=$(stat -c %s "$tree/usr/bin/raidlab")
+((size < limit)) || { echo "error: the program has $size bytes, more than $limit" >&2; exit 1; }
 "$raidlab" reference man "$tree/usr/share/man/man1"
 gzip -9 -n "$tree"/usr/share/man/man1/*.1
 install -d "$tree/usr/share/bash-completion/completions" "$tree/usr/share/zsh/vendor-completions" \

@@ -8,6 +8,8 @@
 # rebuilt; SIGKILL of the server and a start with the devices in another order; check after each; a member that is served is
 # held against others. Left out: rates (bench/), devices that go away.
 set -euo pipefail
+# shellcheck source=tests/needs-root.sh
+source "$(dirname "$0")/../needs-root.sh"
 . "$(dirname "$0")/served.sh"
 await_tries=600 iodepth=16
 loops=() zrams=() server=

@@ -6,6 +6,8 @@
 # Verified after each step, on a fresh mount whose caches are empty: every file's digest, name and length, and that
 # fsck -fn or xfs_repair -n finds nothing. The steps: write; write while a member is failed; write while it is replaced
 # and rebuilt; fstrim and punched holes. Needs root. Left out: a crash of the server (postgres.sh, tests/attack).
+# shellcheck source=tests/needs-root.sh
+source "$(dirname "$0")/../needs-root.sh"
 # shellcheck source=tests/clients/common.sh
 source "$(dirname "$0")/common.sh"
 kind=${2:-}

@@ -8,6 +8,8 @@
 # when both servers have it and have flushed; without FUA no server flushes; with --disk-cache off every write is flushed. fio
 # verifies the data. `measure --fua` by io_uring is refused there.
 set -euo pipefail
+# shellcheck source=tests/needs-root.sh
+source "$(dirname "$0")/../needs-root.sh"
 . "$(dirname "$0")/served.sh"
 await_tries=200 iodepth=16
 ids=() server=

@@ -6,9 +6,10 @@
 # Every verb that several hosts do together gives one result with all ranks in it; a rank that fails, dies or stops ends the run
 # with its name. Needs root; installs Open MPI if it is missing.
 set -euo pipefail
+# shellcheck source=tests/needs-root.sh
+source "$(dirname "$0")/../needs-root.sh"
 RAIDLAB=$(realpath "${1:?usage: hosts.sh RAIDLAB}")
 command -v mpirun >/dev/null || {
-    [[ $(id -u) == 0 ]] || { echo "error: missing, to be installed by root: openmpi-bin" >&2 && exit 1; }
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openmpi-bin >/dev/null
 }

@@ -8,6 +8,8 @@
 # arrived. Needs root; installs server and library if they are missing. NFS 3 is found by rpcbind, on a port that is the same for
 # all, so everything runs in a network namespace and with a /run of its own.
 set -euo pipefail
+# shellcheck source=tests/needs-root.sh
+source "$(dirname "$0")/../needs-root.sh"
 RAIDLAB=$(realpath "${1:?usage: nfs.sh RAIDLAB}")
 missing=()
 command -v ganesha.nfsd >/dev/null || missing+=(nfs-ganesha nfs-ganesha-vfs)
@@ -15,12 +17,10 @@ PATH=$PATH:/sbin:/usr/sbin command -v rpcbind >/dev/null || missing+=(rpcbind)
 ldconfig -p | grep -qE 'libnfs\.so\.1[34]' ||
     missing+=("$(apt-cache pkgnames libnfs1 | grep -xE 'libnfs1[34]' | sort | tail -1)")
 if ((${#missing[@]})); then
-    [[ $(id -u) == 0 ]] || { echo "error: missing, to be installed by root: ${missing[*]}" >&2 && exit 1; }
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 if [[ ${NFS_ALONE:-} != yes ]]; then
-    [[ $(id -u) == 0 ]] || { echo "error: run as root: the servers get a network of their own" >&2 && exit 1; }
     NFS_ALONE=yes exec unshare --net --mount "$0" "$RAIDLAB"
 fi
 ip link set lo up

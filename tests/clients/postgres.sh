@@ -9,6 +9,8 @@
 # the kill comes at a random instant within), FILESYSTEM (ext4 or xfs). FAIL_MEMBER, REPLACE_MEMBER and REBUILD_MEMBER
 # run under the load of the rounds 1, 2 and 3 of every four; a kill waits for them to return.
 # Needs root (mounts) and the user postgres. Left out: a kill of the machine, replication.
+# shellcheck source=tests/needs-root.sh
+source "$(dirname "$0")/../needs-root.sh"
 # shellcheck source=tests/clients/common.sh
 source "$(dirname "$0")/common.sh"
 [[ -n ${SERVER_COMMAND:-} ]] || fail "SERVER_COMMAND is not set"

@@ -46,6 +46,9 @@ run_one() {
     timeout --foreground --kill-after=60 "${TIME_LIMIT:-600}" "$folder/$1.sh" "$uri"
 }
 
+# For tests/part.sh.
+count() { [[ -z ${COUNTED:-} ]] || echo "$1: clients/$2.sh$([[ $1 == ran ]] || echo " ($(tail -n 1 "$logs/out"))")" >>"$COUNTED"; }
+
 failed=0
 table=$(printf '%-10s %-8s %8s  %s' client result seconds remark)
 for script in "${scripts[@]}"; do
@@ -59,8 +62,8 @@ for script in "${scripts[@]}"; do
     fi
     stop_server
     case $status in
-        0) result=passed ;;
-        77) result=skipped ;;
+        0) result=passed && count ran "$script" ;;
+        77) result=skipped && count skipped "$script" ;;
         *) result=FAILED && failed=1 && echo "--- $script" >&2 && tail -n 30 "$logs/out" >&2 ;;
     esac
     [[ $status != 124 ]] || echo "time limit" >>"$logs/out"

@@ -8,8 +8,9 @@
 # server's own folder is looked at for what arrived. Needs root, since the server will not run as root and is given another user;
 # installs server and client if they are missing.
 set -euo pipefail
+# shellcheck source=tests/needs-root.sh
+source "$(dirname "$0")/../needs-root.sh"
 RAIDLAB=$(realpath "${1:?usage: xrootd.sh RAIDLAB}")
-[[ $(id -u) == 0 ]] || { echo "error: run as root: the server is started as another user" >&2 && exit 1; }
 missing=()
 command -v xrootd >/dev/null || missing+=(xrootd-server)
 command -v xrdfs >/dev/null || missing+=(xrootd-client)

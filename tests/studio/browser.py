@@ -66,6 +66,10 @@ class Browser:
         """Runs a script in the page; its value comes back as JSON."""
         return self._ask("POST", f"{self.session}/execute/sync", {"script": script, "args": list(arguments)})
 
+    def run_until_called(self, script, *arguments):
+        """Runs a script that calls its last argument with its value when it is done."""
+        return self._ask("POST", f"{self.session}/execute/async", {"script": script, "args": list(arguments)})
+
     def wait(self, script, *arguments, what=None):
         """Waits until the script gives something that is true, and returns that."""
         end = time.monotonic() + self.patience

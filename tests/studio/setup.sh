@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Gets what the studio's tests need: Chromium and its driver from Debian's archive (as root), and, below target/, promtool
-# without the server that it comes with, and schemathesis from PyPI. Does nothing where all is there.
+# without the server that it comes with, schemathesis from PyPI and axe-core from npm's registry. Does nothing where all is there.
 set -euo pipefail
 install() {
     line="apt-get install -y -qq --no-install-recommends $*"
@@ -10,6 +10,7 @@ install() {
 }
 missing=()
 command -v chromium >/dev/null || missing+=(chromium)
+command -v npm >/dev/null || missing+=(npm)
 command -v chromedriver >/dev/null || missing+=(chromium-driver)
 # A font, or pages have no text.
 compgen -G '/usr/share/fonts/truetype/*' >/dev/null || missing+=(fonts-dejavu-core)
@@ -22,4 +23,8 @@ fi
 if [[ ! -x target/schemathesis/bin/st ]]; then
     python3 -m venv target/schemathesis 2>/dev/null || { install python3-venv && python3 -m venv --clear target/schemathesis; }
     target/schemathesis/bin/pip install --quiet --disable-pip-version-check 'schemathesis==4.32.5'
+fi
+axe=4.14.1
+if ! grep -q "\"version\": \"$axe\"" target/axe/node_modules/axe-core/package.json 2>/dev/null; then
+    npm install --silent --no-audit --no-fund --no-save --prefix target/axe "axe-core@$axe" >/dev/null
 fi

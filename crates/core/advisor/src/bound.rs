@@ -13,6 +13,7 @@ enum Figure {
     Mean,
     P50,
     P90,
+    P95,
     P99,
     P999,
     P9999,
@@ -22,10 +23,11 @@ enum Figure {
     MbPerS,
 }
 
-const FIGURES: [(&str, Figure); 10] = [
+const FIGURES: [(&str, Figure); 11] = [
     ("mean", Figure::Mean),
     ("p50", Figure::P50),
     ("p90", Figure::P90),
+    ("p95", Figure::P95),
     ("p99", Figure::P99),
     ("p99.9", Figure::P999),
     ("p99.99", Figure::P9999),
@@ -56,7 +58,7 @@ pub enum BoundError {
     },
     /// The left side is no figure.
     #[error(
-        "'{figure}' in '{text}' is no figure: write one of mean, p50, p90, p99, p99.9, p99.99, p99.999, max, iops, mb_per_s"
+        "'{figure}' in '{text}' is no figure: write one of mean, p50, p90, p95, p99, p99.9, p99.99, p99.999, max, iops, mb_per_s"
     )]
     UnknownFigure {
         /// What was given.
@@ -121,6 +123,7 @@ impl Bound {
             Figure::Mean => performance.lat_ns_mean,
             Figure::P50 => tail.lat_ns_p50 as f64,
             Figure::P90 => tail.lat_ns_p90 as f64,
+            Figure::P95 => tail.lat_ns_p95 as f64,
             Figure::P99 => tail.lat_ns_p99 as f64,
             Figure::P999 => tail.lat_ns_p999 as f64,
             Figure::P9999 => tail.lat_ns_p9999 as f64,

@@ -133,26 +133,45 @@ impl Table {
 pub(crate) struct Slab<T> {
     entries: Vec<T>,
     free: Vec<u32>,
+    /// Whether each entry is in `free`: a search of that list took most of the time of a build with assertions.
+    #[cfg(debug_assertions)]
+    is_free: Vec<bool>,
 }
 
 impl<T: Default> Slab<T> {
     pub(crate) const fn new() -> Self {
-        Self { entries: Vec::new(), free: Vec::new() }
+        Self {
+            entries: Vec::new(),
+            free: Vec::new(),
+            #[cfg(debug_assertions)]
+            is_free: Vec::new(),
+        }
     }
 
     /// Takes an entry; it holds what its last user left in it.
     #[inline]
     pub(crate) fn take(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| {
+        let entry = self.free.pop().unwrap_or_else(|| {
             self.entries.push(T::default());
+            #[cfg(debug_assertions)]
+            self.is_free.push(true);
             (self.entries.len() - 1) as u32
-        })
+        });
+        #[cfg(debug_assertions)]
+        {
+            self.is_free[entry as usize] = false;
+        }
+        entry
     }
 
     /// Gives an entry back.
     #[inline]
     pub(crate) fn give(&mut self, entry: u32) {
-        debug_assert!(!self.free.contains(&entry), "entry {entry} given back twice");
+        #[cfg(debug_assertions)]
+        assert!(
+            !core::mem::replace(&mut self.is_free[entry as usize], true),
+            "entry {entry} given back twice"
+        );
         self.free.push(entry);
     }
 

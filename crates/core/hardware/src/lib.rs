@@ -34,6 +34,7 @@ mod ssd;
 
 pub use catalog::{
     BadYears, Catalog, CatalogChange, CatalogEntry, CatalogError, CatalogFile, End, FigureSource, YearRange,
+    nearest,
 };
 pub use controller::{
     CacheDefaults, CommandCost, ControllerModel, CutThrough, DriverCost, DualModel, HostOpKind, MemberPath,

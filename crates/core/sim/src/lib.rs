@@ -26,7 +26,8 @@ pub use array::{
     FailoverOutcome, FlashWrites, Gain, Goal, LiveAnswer, LiveArray, LoadRegion, Part, Probe, ProbeFigures,
     ProbeRunner, RebuildProgress, SecondController, SimError, SimulatedArray, SimulatedEnclosure,
     SimulatedVolume, SimulationLoad, SimulationOutcome, Station, Stay, StayMean, Stays, TimesOutcome,
-    Utilisation, find_bottleneck, simulate, simulate_attributed, simulate_degraded, simulate_enclosure,
+    Utilisation, VolumeLoad, find_bottleneck, simulate, simulate_attributed, simulate_degraded,
+    simulate_each, simulate_enclosure,
 };
 pub use files::{
     FileAccess, FilePlace, FilesOutcome, HostVolume, SimulatedHost, simulate_file_load, simulate_files,

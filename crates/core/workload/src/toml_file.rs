@@ -8,6 +8,8 @@
 //! where. A type read here needs `#[serde(deny_unknown_fields)]` and a field `schema` (it may be ignored).
 
 use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 /// Why a TOML file was not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,11 +76,63 @@ pub enum TomlFileError {
     },
 }
 
-/// Reads `text`, the content of the file called `file`, of schema `supported`.
+/// Reads `text`, the content of the file called `file`, which a person wrote, of schema `supported`. Sizes in it have a unit.
 ///
 /// # Errors
 /// [`TomlFileError`] says what is wrong and where.
 pub fn parse<T: DeserializeOwned>(file: &str, text: &str, supported: u32) -> Result<T, TomlFileError> {
+    let parsed = parse_generated(file, text, supported)?;
+    let root = DeTable::parse(text).map_err(|error| explain(file, text, &error))?;
+    let mut sizes = Vec::new();
+    sizes_without_unit(root.get_ref(), &mut sizes);
+    match sizes.first() {
+        None => Ok(parsed),
+        Some((key, number, at)) => Err(TomlFileError::Invalid {
+            file: file.to_owned(),
+            line: Some(line_at(text, *at)),
+            key: Some(key.clone()),
+            message: format!("{number} has no unit: give a unit, as \"{number} B\" or \"64KiB\""),
+        }),
+    }
+}
+
+/// Finds numbers above zero that are sizes by their keys, each with its place in the text.
+fn sizes_without_unit(table: &DeTable<'_>, found: &mut Vec<(String, String, usize)>) {
+    const SIZES: [&str; 3] = ["size", "sizes", "region"];
+    for (key, value) in table {
+        let key = key.get_ref();
+        let is_size = key.rsplit(['-', '_']).next().is_some_and(|word| SIZES.contains(&word));
+        numbers_without_unit(key, is_size, value, found);
+    }
+}
+
+fn numbers_without_unit(
+    key: &str,
+    is_size: bool,
+    value: &Spanned<DeValue<'_>>,
+    found: &mut Vec<(String, String, usize)>,
+) {
+    match value.get_ref() {
+        DeValue::Integer(number) if is_size && number.as_str() != "0" => {
+            found.push((key.to_owned(), number.as_str().to_owned(), value.span().start));
+        }
+        DeValue::Array(values) => {
+            values.iter().for_each(|value| numbers_without_unit(key, is_size, value, found));
+        }
+        DeValue::Table(table) => sizes_without_unit(table, found),
+        _ => {}
+    }
+}
+
+/// Reads `text` as [`parse`] does, but sizes may be bare numbers of bytes, as programs write them.
+///
+/// # Errors
+/// [`TomlFileError`] says what is wrong and where.
+pub fn parse_generated<T: DeserializeOwned>(
+    file: &str,
+    text: &str,
+    supported: u32,
+) -> Result<T, TomlFileError> {
     #[derive(serde::Deserialize)]
     struct Head {
         schema: i64,
@@ -231,6 +285,11 @@ mod tests {
             (
                 "member_size = '8 Parsec'\n",
                 "f.toml:4: member_size: 'Parsec' in '8 Parsec' is not a unit here: write a size such as 64KiB, 8GB or 512B",
+            ),
+            ("member_size = 0\n", "ok"),
+            (
+                "[[line]]\nsize = 8192\nread_pct = 67\n",
+                "f.toml:5: size: 8192 has no unit: give a unit, as \"8192 B\" or \"64KiB\"",
             ),
             (
                 "[[line]]\nsize = 8192\nread_pct = 256\n",

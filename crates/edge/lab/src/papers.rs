@@ -27,8 +27,9 @@ pub struct Method {
     pub id: String,
     /// Its title.
     pub title: String,
-    /// Who wrote it.
-    pub authors: String,
+    /// Who wrote it, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authors: Option<String>,
     /// Who published it, and when.
     pub publisher: String,
     /// How it was measured, sentence by sentence.
@@ -65,6 +66,12 @@ pub struct Method {
 }
 
 impl Method {
+    /// Who wrote it, if that is known, and who published it.
+    pub fn source(&self) -> String {
+        let known = self.authors.as_ref().map(|authors| format!("{authors}, ")).unwrap_or_default();
+        known + &self.publisher
+    }
+
     /// How the figures of `place` are simulated.
     fn options_at(&self, place: &str) -> PredictOptions {
         let own = PredictOptions::from(self);

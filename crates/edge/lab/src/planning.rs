@@ -8,7 +8,7 @@
 //!   what is likely to be best comes first. It ends when nothing is left, or with its budget.
 //! - **Settings** are tried all, one by one, on what may be the best: what a cache, a strip or a write policy does is found out
 //!   and not assumed. Those that lose acknowledged writes with the power are out unless the order allows them.
-//! - Each application is run alone, and the array must serve each of them.
+//! - Each application is run alone, and the array must serve each of them; or all run together, and it must serve all at once.
 //!
 //! The same orders give the same plan, on any number of threads and hosts, while there is time enough.
 
@@ -21,6 +21,7 @@ mod outcome;
 mod parts;
 mod prices;
 mod reason;
+mod tiers;
 
 pub use application::Application;
 pub use estimates::{Estimates, PerformanceRange};
@@ -28,6 +29,7 @@ pub use life::{DriveLife, WARRANTY_YEARS};
 pub use outcome::{PlanOutcome, Planned, SearchEnd, SimulatedArray};
 pub use parts::{default_levels, default_settings};
 pub use prices::{PriceError, Prices};
+pub use tiers::{GroupSearch, Placement, TIER_APPLICATIONS_MAX, Tier, TiersOutcome, plan_tiers};
 
 use crate::arrays::{ModelledArray, ModelledSettings, Models};
 use crate::cache::CacheSettings;
@@ -45,10 +47,11 @@ use raidlab_controller::{ConfigError, ReadPolicy, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError, DriveModel, YearRange};
 use raidlab_hosts::{Hosts, HostsError, all_processors};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::BottleneckFacts;
+use raidlab_workload::{AccessSpec, BottleneckFacts, PartSummary, RunResult};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::time::Instant;
 
 /// Stripes that a rebuild has under way at most, and how many times as many it is given where it does not get its rate.
@@ -72,6 +75,8 @@ pub struct PlanOrder<'a> {
     pub needs: Needs,
     /// The applications; at least one.
     pub applications: &'a [Application],
+    /// Whether they run at the same time; else one after the other.
+    pub together: bool,
     /// Years of the parts to choose from where these are not named.
     pub era: YearRange,
     /// Drives to choose from; all of the era if empty.
@@ -104,6 +109,23 @@ pub enum PlanError {
     HostManaged {
         /// Name of the drive.
         drive: String,
+    },
+    /// An application can't run beside others.
+    #[error(
+        "application '{application}' {what}, and only what is one stream of requests can run together with others: leave out \
+         --together, or give each part a workload file of its own"
+    )]
+    NotTogether {
+        /// Its name.
+        application: String,
+        /// What it is instead.
+        what: &'static str,
+    },
+    /// The applications can't be placed on two arrays.
+    #[error("no plan of two arrays: {what}")]
+    NoTiers {
+        /// What is against it, and what to do.
+        what: String,
     },
     /// The controller refuses an array that arithmetic allows.
     #[error("{label} can't be: {source}")]
@@ -147,11 +169,16 @@ pub fn plan(
     has_time: &mut dyn FnMut() -> bool,
     progress: &mut dyn FnMut(&str, f64),
 ) -> Result<PlanOutcome, PlanError> {
+    if order.together {
+        order.applications.iter().try_for_each(Application::check_together)?;
+    }
     let threads = order.threads.unwrap_or_else(all_processors);
     let mut crew = Crew { hosts, threads, has_time, progress };
     let parts = parts::of_order(order, &mut crew)?;
-    let demands: Vec<Demand> = order.applications.iter().map(Application::demand).collect();
-    let request = Request { needs: &order.needs, demands: &demands, space: &order.space, parts: &parts };
+    let demands = order.demands();
+    let together = order.together;
+    let request =
+        Request { needs: &order.needs, demands: &demands, space: &order.space, parts: &parts, together };
     let started = Instant::now();
     let enumeration = enumerate(&request);
     let arithmetic_secs = started.elapsed().as_secs_f64();
@@ -246,12 +273,12 @@ struct Faults {
 }
 
 impl Faults {
-    /// Takes in what a fault did to the next application.
-    fn add(&mut self, fault: Fault, performance: Performance, rebuild: Option<NanoSpan>) {
+    /// Takes in what a fault did to the next applications.
+    fn add(&mut self, fault: Fault, performance: Vec<Performance>, rebuild: Option<NanoSpan>) {
         match fault {
-            Fault::Missing => self.degraded.push(performance),
+            Fault::Missing => self.degraded.extend(performance),
             Fault::Rebuilt => {
-                self.rebuilding.push(performance);
+                self.rebuilding.extend(performance);
                 let hours = rebuild.map(|span| span.as_secs_f64() / 3600.0);
                 self.rebuild_hours = self.rebuild_hours.into_iter().chain(hours).reduce(f64::max);
             }
@@ -266,7 +293,37 @@ struct Bench<'a> {
     demands: &'a [Demand],
 }
 
+impl PlanOrder<'_> {
+    /// What the applications ask on average.
+    fn demands(&self) -> Vec<Demand> {
+        let of = if self.together { Application::demand_together } else { Application::demand };
+        self.applications.iter().map(of).collect()
+    }
+
+    /// Runs that it takes to see what an array does: one of all applications, or one of each.
+    fn runs(&self) -> usize {
+        if self.together { 1 } else { self.applications.len() }
+    }
+
+    /// The applications in a run, by number.
+    fn apps_of(&self, run: usize) -> Range<usize> {
+        if self.together { 0..self.applications.len() } else { run..run + 1 }
+    }
+}
+
 impl Bench<'_> {
+    /// What each application got in `run`, where so many of each were in flight.
+    fn performance(&self, result: &RunResult, iodepths: &[u32]) -> Vec<Performance> {
+        if !self.order.together || self.order.applications.len() == 1 {
+            return vec![Performance::of(result)];
+        }
+        let specs = self.order.applications.iter().map(|app| &app.workload.spec);
+        let of_part = |((spec, iodepth), part): ((&AccessSpec, &u32), &PartSummary)| {
+            Performance::of_requests(&part.ops.total, spec.iodepth(*iodepth))
+        };
+        specs.zip(iodepths).zip(&result.parts).map(of_part).collect()
+    }
+
     /// In words.
     fn label(&self, geometry: Geometry) -> String {
         let drive = &self.parts.drives[usize::from(geometry.drive)].id;
@@ -332,7 +389,7 @@ impl Bench<'_> {
         Ok(ModelledArray { region, ..array })
     }
 
-    /// Performance of an application with a member missing, and the time of its rebuild if it is rebuilt.
+    /// Performance of the applications of a run with a member missing, and the time of its rebuild if it is rebuilt.
     ///
     /// A rebuild has a reserved rate, [`REBUILD_SHARE`] of each member's time, as controllers have it and md's least rate does:
     /// where it gets less beside a load, it has more and more stripes under way, until it has that rate and no more. So many times as
@@ -340,15 +397,15 @@ impl Bench<'_> {
     fn fault(
         &self,
         judged: &Judged,
-        app: usize,
+        run: usize,
         fault: Fault,
-    ) -> Result<(Performance, Option<NanoSpan>), PlanError> {
+    ) -> Result<(Vec<Performance>, Option<NanoSpan>), PlanError> {
         let models = self.models(judged.geometry);
-        let load = judge::load(self, judged, app, judge::Window::Fault, judged.performance[app].iodepth);
+        let iodepths = judge::iodepths(self, judged, run);
+        let load = judge::load(self, judged, run, judge::Window::Fault, &iodepths);
         let spares = if fault == Fault::Missing { 0 } else { judged.geometry.spares.max(1) };
         let mut array = self.array(judged, spares, judge::Window::Fault)?;
-        let name = self.order.applications[app].workload.name();
-        let label = || format!("{} degraded, {name}", self.label(judged.geometry));
+        let label = || format!("{} degraded, {}", self.label(judged.geometry), load.workload.name());
         let reserved = RebuildRate::Share(REBUILD_SHARE).pace(models.drive);
         loop {
             let (result, rebuild) = run_degraded(&models, &array, &load)
@@ -362,7 +419,7 @@ impl Bench<'_> {
             let Some((pace, mut too_long)) = starved
                 .filter(|(_, too_long)| *too_long > 1.0 && resilience.sweep_iodepth < REBUILD_IODEPTH_MAX)
             else {
-                return Ok((Performance::of(&result), rebuild));
+                return Ok((self.performance(&result, &iodepths), rebuild));
             };
             resilience.sweep_bytes_per_sec = Some(ByteCount(pace.bytes_per_sec as u64));
             while too_long > 1.0 && resilience.sweep_iodepth < REBUILD_IODEPTH_MAX {
@@ -372,11 +429,12 @@ impl Bench<'_> {
         }
     }
 
-    /// What sets the pace of an application on an array. Found on runs as they tell candidates apart: their cache is smaller and
+    /// What sets the pace of a run on an array. Found on runs as they tell candidates apart: their cache is smaller and
     /// full sooner, and what sets the pace is the same.
-    fn bottleneck(&self, judged: &Judged, app: usize) -> Result<BottleneckFacts, PlanError> {
+    fn bottleneck(&self, judged: &Judged, run: usize) -> Result<BottleneckFacts, PlanError> {
         let array = self.array(judged, judged.geometry.spares, judge::Window::Short)?;
-        let load = judge::load(self, judged, app, judge::Window::Short, judged.performance[app].iodepth);
+        let iodepths = judge::iodepths(self, judged, run);
+        let load = judge::load(self, judged, run, judge::Window::Short, &iodepths);
         name_bottleneck(&self.models(judged.geometry), &array, &load).map_err(|source| {
             PlanError::Simulation {
                 label: format!("{}, {}", self.label(judged.geometry), load.label()),

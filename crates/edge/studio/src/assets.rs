@@ -21,6 +21,7 @@ const ASSETS: &[(&str, &str, &str)] = &[
     ("/ui.js", SCRIPT, include_str!("web/ui.js")),
     ("/chart.js", SCRIPT, include_str!("web/chart.js")),
     ("/jobs.js", SCRIPT, include_str!("web/jobs.js")),
+    ("/pages/home.js", SCRIPT, include_str!("web/pages/home.js")),
     ("/pages/plan.js", SCRIPT, include_str!("web/pages/plan.js")),
     ("/pages/papers.js", SCRIPT, include_str!("web/pages/papers.js")),
     ("/pages/runs.js", SCRIPT, include_str!("web/pages/runs.js")),

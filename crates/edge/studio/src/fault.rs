@@ -1,7 +1,7 @@
 //! Errors as people and programs get them: what happened, where, and what to do, always in the same JSON.
 
 use axum::body::Body;
-use axum::http::{Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
@@ -72,9 +72,16 @@ impl IntoResponse for Fault {
     }
 }
 
-/// The answer to a path that nothing is at.
-pub(crate) async fn no_such_page(uri: Uri) -> Fault {
-    Fault::absent("there is no such page", shown(uri.path()), "begin at /, or read /api/openapi.json")
+/// The answer to a path that nothing is at: a page for who asks for pages, JSON for programs.
+pub(crate) async fn no_such_page(headers: HeaderMap, uri: Uri) -> Response {
+    let wants = headers.get(header::ACCEPT).map(HeaderValue::as_bytes).unwrap_or_default();
+    if wants.starts_with(b"text/html") && !uri.path().starts_with("/api") {
+        let kind = [(header::CONTENT_TYPE, "text/html; charset=utf-8")];
+        return (StatusCode::NOT_FOUND, kind, include_str!("web/absent.html")).into_response();
+    }
+    let fault =
+        Fault::absent("there is no such page", shown(uri.path()), "begin at /, or read /api/openapi.json");
+    fault.into_response()
 }
 
 /// The answer to a method that a path does not know.

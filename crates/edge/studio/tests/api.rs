@@ -40,6 +40,32 @@ fn what_is_described_is_what_there_is() {
 }
 
 #[test]
+fn an_address_without_a_page_is_a_page_for_people_and_json_for_programs() {
+    let bench = Bench::new();
+    let browser = [("accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
+    for path in ["/nothing", "/plan", "/pages/"] {
+        let answer = bench.ask("GET", path, &browser, b"");
+        assert_eq!(
+            (answer.status, answer.header("content-type").as_str()),
+            (404, "text/html; charset=utf-8")
+        );
+        assert!(answer.text.contains("There is no such page"), "{path}");
+        assert!(answer.header("content-security-policy").contains("default-src 'none'"), "{path}");
+        bench.get(path).fault(404);
+    }
+    bench.ask("GET", "/api/nothing", &browser, b"").fault(404);
+}
+
+#[test]
+fn files_that_are_of_no_array_are_not_offered_for_serving() {
+    let bench = Bench::new();
+    for (name, bytes) in [("empty", 0), ("short", 512), ("zeros", 1 << 20)] {
+        std::fs::write(bench.folder.path().join(name), vec![0; bytes]).unwrap();
+    }
+    assert_eq!(bench.get("/api/arrays/stored").json(), json!({ "schema": 1, "arrays": [] }));
+}
+
+#[test]
 fn pages_come_with_a_policy_that_allows_nothing_from_elsewhere() {
     let bench = Bench::new();
     for (path, kind) in [("/", "text/html"), ("/app.js", "text/javascript"), ("/style.css", "text/css")] {

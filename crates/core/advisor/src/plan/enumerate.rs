@@ -3,7 +3,7 @@
 //! Settings other than the strip change nothing that arithmetic sees, but for what a loss of power takes ([`Hardware`]); they are
 //! counted, and tried one by one when an array is simulated. What is kept is so a geometry, with its figures.
 
-use super::estimate::Throughput;
+use super::estimate::{Throughput, TogetherAtBest};
 use super::{
     Bulk, ControllerPart, DrivePart, DrivePlaces, Geometry, Hardware, Needs, PartList, Rejection, Request,
     Settings,
@@ -46,6 +46,8 @@ pub struct Kept {
     pub bulk: Bulk,
     /// Requests per second of each demand, at best.
     pub at_best: Vec<f64>,
+    /// What all of them come to, at best.
+    pub score_at_best: f64,
 }
 
 /// What came of it.
@@ -143,7 +145,7 @@ impl Walk<'_> {
     }
 
     fn kept(&self, geometry: Geometry, facts: &LayoutFacts) -> Result<Kept, Rejection> {
-        let Request { needs, demands, space, parts } = *self.request;
+        let Request { needs, demands, space, parts, together } = *self.request;
         let drive = &parts.drives[usize::from(geometry.drive)];
         let controller = &parts.controllers[usize::from(geometry.controller)];
         let drives = geometry.members + geometry.spares;
@@ -180,14 +182,22 @@ impl Walk<'_> {
             controller,
             port: enclosure.map(|it| it.port_rate),
         };
-        let at_best: Vec<f64> = demands.iter().map(|demand| throughput.requests_per_sec(demand)).collect();
-        let is_slow = |(demand, at_best): (&super::estimate::Demand, &f64)| {
-            needs.requests_per_sec(demand.bytes_mean).is_some_and(|needed| *at_best < needed)
+        let needed: Vec<f64> = demands
+            .iter()
+            .enumerate()
+            .map(|(app, demand)| needs.requests_per_sec(app, demand.bytes_mean).unwrap_or(0.0))
+            .collect();
+        let TogetherAtBest { iops: at_best, score: score_at_best } = if together {
+            throughput.together(demands, &needed)
+        } else {
+            let iops: Vec<f64> = demands.iter().map(|demand| throughput.requests_per_sec(demand)).collect();
+            let score = demands.iter().zip(&iops).map(|(demand, iops)| demand.merit_at_best(*iops)).product();
+            TogetherAtBest { iops, score }
         };
-        if demands.iter().zip(&at_best).any(is_slow) {
+        if at_best.iter().zip(&needed).any(|(at_best, needed)| at_best < needed) {
             return Err(Rejection::Throughput);
         }
-        Ok(Kept { geometry, usable, survives: facts.survives, cost, watts, bulk, at_best })
+        Ok(Kept { geometry, usable, survives: facts.survives, cost, watts, bulk, at_best, score_at_best })
     }
 
     fn layout(&mut self, level: LevelVariant, members: u16) -> Option<LayoutFacts> {
@@ -291,8 +301,14 @@ impl Needs {
         match need {
             Need::Usable => other.usable = ByteCount(1),
             Need::Survive => other.survive = 0,
-            Need::Throughput => (other.iops, other.bytes_per_sec) = (None, None),
-            Need::Latency => other.latency.clear(),
+            Need::Throughput => {
+                (other.iops, other.bytes_per_sec) = (None, None);
+                other.own.iter_mut().for_each(|own| (own.iops, own.bytes_per_sec) = (None, None));
+            }
+            Need::Latency => {
+                other.latency.clear();
+                other.own.iter_mut().for_each(|own| own.latency.clear());
+            }
             Need::Budget => other.budget = None,
             Need::Power => other.power_watts = None,
             Need::Slots => other.slots = None,

@@ -16,6 +16,9 @@
 //! with few than with many, and the less each further one adds: with as many at each member as on average all together
 //! do most. It holds for reads that jump, since others may be read ahead and writes are taken by caches.
 //!
+//! **Together**: applications that run at the same time share links, processor and members. Of the time of each, an application has
+//! what the needs of the others leave, and the product of what all get is the largest where each has an equal part.
+//!
 //! A controller's cache merges random writes to places near each other, which no formula here knows; [`MERGING`] is the
 //! room that is left for it. Random accesses per second are those of one drive on the part of it that is in use, simulated
 //! once for each kind of drive; [`CHANCE`] is the room for their chance.
@@ -49,6 +52,27 @@ pub struct Demand {
     pub is_spread: bool,
     /// What it is judged by.
     pub metric: Metric,
+    /// Requests per second of an application that runs beside others at a rate of its own; it asks for no more.
+    pub pace: Option<f64>,
+}
+
+impl Demand {
+    /// What counts of `iops` requests per second, at best: the figure that it is judged by, or all of its own rate.
+    pub(super) fn merit_at_best(&self, iops: f64) -> f64 {
+        match self.pace {
+            Some(_) => 1.0,
+            None => super::Performance::at_best(iops, self).metric(self.metric),
+        }
+    }
+}
+
+/// What several applications do at the same time, at best.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TogetherAtBest {
+    /// Requests per second of each, if the others get what they need and no more.
+    pub iops: Vec<f64>,
+    /// The product of what all get, each by its metric.
+    pub score: f64,
 }
 
 /// What a drive does at best.
@@ -133,15 +157,46 @@ pub struct Throughput<'a> {
 impl Throughput<'_> {
     /// Requests of `demand` per second at best.
     pub fn requests_per_sec(&self, demand: &Demand) -> f64 {
+        let secs = self.secs(demand).into_iter().fold(0.0, f64::max);
+        (1.0 / secs).min(self.by_iodepth(demand))
+    }
+
+    /// What all of `demands` get at the same time at best, where each needs so many requests per second.
+    pub fn together(&self, demands: &[Demand], needed: &[f64]) -> TogetherAtBest {
+        let secs: Vec<[f64; 4]> = demands.iter().map(|demand| self.secs(demand)).collect();
+        let alone =
+            |app: usize| self.requests_per_sec(&demands[app]).min(demands[app].pace.unwrap_or(f64::INFINITY));
+        let beside = |app: usize, resource: usize| {
+            let others = secs.iter().zip(needed).enumerate().filter(|(other, _)| *other != app);
+            let taken: f64 = others.map(|(_, (secs, needed))| secs[resource] * needed).sum();
+            (1.0 - taken).max(0.0) / secs[app][resource]
+        };
+        let iops: Vec<f64> = (0..demands.len())
+            .map(|app| (0..4).map(|at| beside(app, at)).fold(alone(app), f64::min))
+            .collect();
+        let product = |rate: &dyn Fn(usize) -> f64| -> f64 {
+            demands.iter().enumerate().map(|(app, demand)| demand.merit_at_best(rate(app))).product()
+        };
+        let sharing = demands.iter().filter(|demand| demand.pace.is_none()).count().max(1) as f64;
+        let shared = |resource: usize| product(&|app| 1.0 / (sharing * secs[app][resource]));
+        let score = (0..4).map(shared).fold(product(&|app| iops[app]), f64::min);
+        TogetherAtBest { iops, score }
+    }
+
+    /// Seconds that a request of `demand` takes at least of the host link, of the members' links, of the processors and of the members.
+    fn secs(&self, demand: &Demand) -> [f64; 4] {
         let write_share = 1.0 - demand.read_share;
         let units = f64::from(self.shape.unit_count()) / f64::from(self.shape.data_strips);
         let bytes_to_members = demand.bytes_mean * (demand.read_share + write_share * units);
         let to_members = self.port.map_or(f64::INFINITY, |port| port.0).min(self.controller.member_rate.0);
-        let by_links = (self.controller.host_rate.0 / demand.bytes_mean).min(to_members / bytes_to_members);
         let member_secs = demand.random_share * self.jump_secs(demand)
             + (1.0 - demand.random_share) * bytes_to_members / self.rates.media;
-        let by_members = f64::from(self.members) / member_secs;
-        by_links.min(self.by_commands(demand)).min(by_members).min(self.by_iodepth(demand))
+        [
+            demand.bytes_mean / self.controller.host_rate.0,
+            bytes_to_members / to_members,
+            1.0 / self.by_commands(demand),
+            member_secs / f64::from(self.members),
+        ]
     }
 
     fn random(&self, demand: &Demand) -> Option<&RandomRate> {

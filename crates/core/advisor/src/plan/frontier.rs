@@ -157,6 +157,9 @@ impl<'a> Frontier<'a> {
         let nearest = known.and_then(|some| some.iter().min_by_key(|(other, _)| other.abs_diff(members)));
         if let Some((_, shares)) = nearest {
             kept.at_best.iter_mut().zip(shares).for_each(|(rate, share)| *rate *= share);
+            let demands = self.request.demands.iter().zip(&kept.at_best);
+            let score: f64 = demands.map(|(demand, iops)| demand.merit_at_best(*iops)).product();
+            kept.score_at_best = kept.score_at_best.min(score);
         }
         kept.unjudged(&self.request, open.settings[0])
     }
@@ -193,8 +196,6 @@ impl Kept {
         let figures = self.at_best.iter().zip(request.demands);
         let performance: Vec<Performance> =
             figures.map(|(iops, demand)| Performance::at_best(*iops, demand)).collect();
-        let score =
-            performance.iter().zip(request.demands).map(|(it, demand)| it.metric(demand.metric)).product();
         Judged {
             geometry: self.geometry,
             settings,
@@ -204,7 +205,7 @@ impl Kept {
             watts: self.watts,
             bulk: self.bulk,
             performance,
-            score,
+            score: self.score_at_best,
         }
     }
 }

@@ -47,6 +47,8 @@ pub struct Needs {
     pub bytes_per_sec: Option<f64>,
     /// Bounds that keep total latency from above, each of which every application must keep.
     pub latency: Vec<Bound>,
+    /// What single applications need, in their order; empty where all need the same.
+    pub own: Vec<OwnNeeds>,
     /// Cost at most, in the currency of the prices.
     pub budget: Option<f64>,
     /// Power at most, in watts.
@@ -55,16 +57,46 @@ pub struct Needs {
     pub slots: Option<u16>,
 }
 
+/// What one application needs beside or instead of what all need.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct OwnNeeds {
+    /// Its part of the capacity.
+    pub usable: Option<ByteCount>,
+    /// Requests per second, instead of those of all.
+    pub iops: Option<f64>,
+    /// Bytes per second, instead of those of all.
+    pub bytes_per_sec: Option<f64>,
+    /// Bounds that keep its latency from above, beside those of all.
+    pub latency: Vec<Bound>,
+}
+
 impl Needs {
     /// Whether a throughput is needed.
     pub fn wants_rate(&self) -> bool {
-        self.iops.is_some() || self.bytes_per_sec.is_some()
+        let own = self.own.iter().any(|own| own.iops.is_some() || own.bytes_per_sec.is_some());
+        self.iops.is_some() || self.bytes_per_sec.is_some() || own
     }
 
-    /// Requests per second that both throughput needs come to for requests of `bytes_mean`; `None` without either.
-    pub fn requests_per_sec(&self, bytes_mean: f64) -> Option<f64> {
-        let by_bytes = self.bytes_per_sec.map(|rate| rate / bytes_mean);
-        match (self.iops, by_bytes) {
+    /// Requests per second that application `app` needs.
+    pub fn iops_of(&self, app: usize) -> Option<f64> {
+        self.own.get(app).and_then(|own| own.iops).or(self.iops)
+    }
+
+    /// Bytes per second that application `app` needs.
+    pub fn bytes_per_sec_of(&self, app: usize) -> Option<f64> {
+        self.own.get(app).and_then(|own| own.bytes_per_sec).or(self.bytes_per_sec)
+    }
+
+    /// The bounds on latency that application `app` must keep.
+    pub fn latency_of(&self, app: usize) -> impl Iterator<Item = &Bound> {
+        self.latency.iter().chain(self.own.get(app).into_iter().flat_map(|own| &own.latency))
+    }
+
+    /// Requests per second that both throughput needs of application `app` come to for requests of `bytes_mean`; `None` without
+    /// either.
+    pub fn requests_per_sec(&self, app: usize, bytes_mean: f64) -> Option<f64> {
+        let by_bytes = self.bytes_per_sec_of(app).map(|rate| rate / bytes_mean);
+        match (self.iops_of(app), by_bytes) {
             (Some(a), Some(b)) => Some(a.max(b)),
             (a, b) => a.or(b),
         }
@@ -266,6 +298,8 @@ pub struct Request<'a> {
     pub space: &'a Space,
     /// The parts.
     pub parts: &'a PartList,
+    /// Whether all applications run at the same time; else one after the other.
+    pub together: bool,
 }
 
 #[cfg(test)]

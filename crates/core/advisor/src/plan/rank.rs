@@ -10,7 +10,7 @@
 use super::estimate::Demand;
 use super::{Geometry, Needs, Settings};
 use raidlab_units::ByteCount;
-use raidlab_workload::{Metric, RunResult};
+use raidlab_workload::{Metric, OpSummary, RunResult};
 use serde::{Deserialize, Serialize};
 
 /// A figure of at least this share of another counts as equal to it, as two runs of one array differ by about as much.
@@ -39,6 +39,8 @@ pub struct LatencyTail {
     pub lat_ns_p50: u64,
     /// 90 %.
     pub lat_ns_p90: u64,
+    /// 95 %; 99 % in runs from before it was kept.
+    pub lat_ns_p95: u64,
     /// 99 %.
     pub lat_ns_p99: u64,
     /// 99.9 %.
@@ -54,7 +56,12 @@ pub struct LatencyTail {
 impl Performance {
     /// What `result` measured.
     pub fn of(result: &RunResult) -> Self {
-        let total = &result.ops.total;
+        Self::of_requests(&result.ops.total, result.iodepth)
+    }
+
+    /// The figures of requests of which `iodepth` were in flight.
+    pub fn of_requests(total: &OpSummary, iodepth: u32) -> Self {
+        let p95 = total.lat_curve.iter().find(|point| point.pct == 95.0).map(|point| point.lat_ns);
         Self {
             iops: total.iops.0,
             bytes_per_sec: total.bytes_per_sec.0,
@@ -62,13 +69,14 @@ impl Performance {
             tail: LatencyTail {
                 lat_ns_p50: total.lat_ns_p50,
                 lat_ns_p90: total.lat_ns_p90,
+                lat_ns_p95: p95.unwrap_or(total.lat_ns_p99),
                 lat_ns_p99: total.lat_ns_p99,
                 lat_ns_p999: total.lat_ns_p999,
                 lat_ns_p9999: total.lat_ns_p9999,
                 lat_ns_p99999: total.lat_ns_p99999,
                 lat_ns_max: total.lat_ns_max,
             },
-            iodepth: result.iodepth,
+            iodepth,
         }
     }
 
@@ -132,7 +140,8 @@ pub struct Judged {
     pub bulk: Bulk,
     /// What each application gets.
     pub performance: Vec<Performance>,
-    /// Product of what the applications get, each by its metric; what is ranked.
+    /// Product of what the applications get, each by its metric; what is ranked. Where they run together, one at a rate of its own
+    /// counts as the share of that rate which it gets.
     pub score: f64,
 }
 
@@ -147,14 +156,14 @@ impl Judged {
         let over = |have: f64, need: f64| have / need - 1.0;
         let under = |have: f64, need: f64| 1.0 - have / need;
         let worst = |margins: Vec<f64>| margins.into_iter().reduce(f64::min);
-        let rates = self.performance.iter().flat_map(|it| {
-            let iops = needs.iops.map(|need| over(it.iops, need));
-            iops.into_iter().chain(needs.bytes_per_sec.map(|need| over(it.bytes_per_sec, need)))
+        let performance = || self.performance.iter().enumerate();
+        let rates = performance().flat_map(|(app, it)| {
+            let iops = needs.iops_of(app).map(|need| over(it.iops, need));
+            iops.into_iter().chain(needs.bytes_per_sec_of(app).map(|need| over(it.bytes_per_sec, need)))
         });
-        let latencies = self
-            .performance
-            .iter()
-            .flat_map(|it| needs.latency.iter().map(move |bound| under(bound.figure_in(it), bound.value())));
+        let latencies = performance().flat_map(|(app, it)| {
+            needs.latency_of(app).map(move |bound| under(bound.figure_in(it), bound.value()))
+        });
         Margins {
             usable: over(self.usable_bytes, needs.usable.0 as f64),
             throughput: worst(rates.collect()),

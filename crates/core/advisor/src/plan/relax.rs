@@ -43,6 +43,9 @@ pub struct Relaxation {
     pub fitting: u64,
     /// Whether a throughput is in bytes per second.
     pub is_bytes: bool,
+    /// Number of the application, where it is a need of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub application: Option<usize>,
     /// Which bound on latency, where it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
@@ -71,10 +74,16 @@ fn near_miss(judged: &[Judged], needs: &Needs, need: Need) -> Option<Relaxation>
     let fit: Vec<&Judged> = judged.iter().filter(|one| one.keeps(&without) && !one.keeps(needs)).collect();
     let most = |of: &dyn Fn(&Judged) -> f64| fit.iter().map(|one| of(one)).reduce(f64::max);
     let least = |of: &dyn Fn(&Judged) -> f64| fit.iter().map(|one| of(one)).reduce(f64::min);
-    let worst = |one: &Judged, of: &dyn Fn(&super::Performance) -> f64| {
-        one.performance.iter().map(of).reduce(f64::min).unwrap_or(0.0)
+    let rates = |one: &Judged| {
+        let of_app = |(app, it): (usize, &super::Performance)| {
+            let iops = needs.iops_of(app).map(|need| Slow { app, need, rate: it.iops, is_bytes: false });
+            let bytes = needs.bytes_per_sec_of(app);
+            let bytes = bytes.map(|need| Slow { app, need, rate: it.bytes_per_sec, is_bytes: true });
+            [iops, bytes]
+        };
+        one.performance.iter().enumerate().flat_map(of_app).flatten().collect::<Vec<_>>()
     };
-    let is_bytes = needs.iops.is_none();
+    let slowest = (need == Need::Throughput).then(|| nearest(fit.iter().map(|one| rates(one)))).flatten();
     // Of the array that comes closest, the bound that it misses by most.
     let latency = || {
         let farthest = fit.iter().filter_map(|one| farthest_bound(one, needs));
@@ -84,12 +93,12 @@ fn near_miss(judged: &[Judged], needs: &Needs, need: Need) -> Option<Relaxation>
     let (from, to) = match need {
         Need::Usable => (needs.usable.0 as f64, most(&|one| one.usable_bytes)),
         Need::Survive => (f64::from(needs.survive), most(&|one| f64::from(one.survives_always))),
-        Need::Throughput if is_bytes => {
-            (needs.bytes_per_sec?, most(&|one| worst(one, &|it| it.bytes_per_sec)))
+        Need::Throughput => {
+            let Slow { need, rate, .. } = slowest?;
+            (need, Some(rate))
         }
-        Need::Throughput => (needs.iops?, most(&|one| worst(one, &|it| it.iops))),
         Need::Latency => {
-            let Bounded { bound, figure } = bounded?;
+            let Bounded { bound, figure, .. } = bounded?;
             (bound.value(), Some(figure))
         }
         Need::Budget => (needs.budget?, least(&|one| one.cost.unwrap_or(f64::INFINITY))),
@@ -98,7 +107,30 @@ fn near_miss(judged: &[Judged], needs: &Needs, need: Need) -> Option<Relaxation>
     };
     let to = to.filter(|to| to.is_finite())?;
     let bound = bounded.map(|it| it.bound.clone());
-    Some(Relaxation { need, to, from, fitting: fit.len() as u64, is_bytes, bound })
+    let application = bounded.map(|it| it.app).or(slowest.map(|it| it.app));
+    let is_bytes = slowest.is_some_and(|it| it.is_bytes);
+    Some(Relaxation { need, to, from, fitting: fit.len() as u64, is_bytes, bound, application })
+}
+
+/// A throughput that is needed, and what an array does of it.
+#[derive(Clone, Copy, Debug)]
+struct Slow {
+    app: usize,
+    need: f64,
+    rate: f64,
+    is_bytes: bool,
+}
+
+impl Slow {
+    fn share(&self) -> f64 {
+        self.rate / self.need
+    }
+}
+
+/// Of what each array does of each need the least share, and of these the greatest.
+fn nearest(arrays: impl Iterator<Item = Vec<Slow>>) -> Option<Slow> {
+    let by_share = |a: &Slow, b: &Slow| a.share().total_cmp(&b.share());
+    arrays.filter_map(|rates| rates.into_iter().min_by(by_share)).max_by(by_share)
 }
 
 /// A bound on latency, and what an array comes to.
@@ -106,6 +138,7 @@ fn near_miss(judged: &[Judged], needs: &Needs, need: Need) -> Option<Relaxation>
 struct Bounded<'a> {
     bound: &'a Bound,
     figure: f64,
+    app: usize,
 }
 
 impl Bounded<'_> {
@@ -116,11 +149,12 @@ impl Bounded<'_> {
 
 /// The bound that an array is farthest beyond, whichever application it is with.
 fn farthest_bound<'a>(one: &Judged, needs: &'a Needs) -> Option<Bounded<'a>> {
-    let of_bound = |bound: &'a Bound| {
-        let figures = one.performance.iter().map(|it| bound.figure_in(it));
-        figures.reduce(f64::max).map(|figure| Bounded { bound, figure })
+    let of_app = |(app, it): (usize, &super::Performance)| {
+        let of_bound = |bound: &'a Bound| Bounded { bound, figure: bound.figure_in(it), app };
+        needs.latency_of(app).map(of_bound).collect::<Vec<_>>()
     };
-    needs.latency.iter().filter_map(of_bound).max_by(|a, b| a.share().total_cmp(&b.share()))
+    let all = one.performance.iter().enumerate().flat_map(of_app);
+    all.max_by(|a, b| a.share().total_cmp(&b.share()))
 }
 
 /// Every single need that would let something fit, the smallest change first.
@@ -129,7 +163,7 @@ pub fn relaxations(request: &Request<'_>) -> Vec<Relaxation> {
     let is_set = |need: &Need| match need {
         Need::Usable => true,
         Need::Survive => needs.survive > 0,
-        Need::Throughput => needs.iops.is_some() || needs.bytes_per_sec.is_some(),
+        Need::Throughput => needs.wants_rate(),
         // Arithmetic knows no latency.
         Need::Latency => false,
         Need::Budget => needs.budget.is_some(),
@@ -147,14 +181,20 @@ fn relaxed(request: &Request<'_>, need: Need) -> Option<Relaxation> {
     let kept = enumerate(&Request { needs: &needs, ..request.clone() }).kept;
     let most = |of: &dyn Fn(&Kept) -> f64| kept.iter().map(of).reduce(f64::max);
     let least = |of: &dyn Fn(&Kept) -> f64| kept.iter().map(of).reduce(f64::min);
+    let rates = |one: &Kept| {
+        let of_app = |(app, rate): (usize, &f64)| {
+            let need = request.needs.requests_per_sec(app, request.demands[app].bytes_mean)?;
+            Some(Slow { app, need, rate: *rate, is_bytes: false })
+        };
+        one.at_best.iter().enumerate().filter_map(of_app).collect()
+    };
+    let slowest = (need == Need::Throughput).then(|| nearest(kept.iter().map(rates))).flatten();
     let (from, to) = match need {
         Need::Usable => (request.needs.usable.0 as f64, most(&|kept| kept.usable.0 as f64)),
         Need::Survive => (f64::from(request.needs.survive), most(&|kept| f64::from(kept.survives.0))),
         Need::Throughput => {
-            let worst = |kept: &Kept| kept.at_best.iter().copied().fold(f64::INFINITY, f64::min);
-            let needed =
-                request.demands.iter().filter_map(|demand| request.needs.requests_per_sec(demand.bytes_mean));
-            (needed.fold(0.0, f64::max), most(&worst))
+            let Slow { need, rate, .. } = slowest?;
+            (need, Some(rate))
         }
         Need::Latency => return None,
         Need::Budget => (request.needs.budget?, least(&|kept| kept.cost.unwrap_or(f64::INFINITY))),
@@ -170,5 +210,7 @@ fn relaxed(request: &Request<'_>, need: Need) -> Option<Relaxation> {
         Need::Usable | Need::Survive | Need::Throughput => to < from,
         Need::Latency | Need::Budget | Need::Power | Need::Slots => to > from,
     };
-    gives.then_some(Relaxation { need, to, from, fitting: kept.len() as u64, is_bytes: false, bound: None })
+    let application = slowest.map(|it| it.app);
+    let fitting = kept.len() as u64;
+    gives.then_some(Relaxation { need, to, from, fitting, is_bytes: false, bound: None, application })
 }

@@ -84,6 +84,7 @@ fn needs() -> Needs {
         iops: None,
         bytes_per_sec: None,
         latency: Vec::new(),
+        own: Vec::new(),
         budget: None,
         power_watts: None,
         slots: None,
@@ -98,11 +99,12 @@ fn database() -> Demand {
         iodepth: 256,
         is_spread: true,
         metric: Metric::Iops,
+        pace: None,
     }
 }
 
 fn run(needs: &Needs, space: &Space) -> Enumeration {
-    enumerate(&Request { needs, demands: &[database()], space, parts: &parts() })
+    enumerate(&Request { needs, demands: &[database()], space, parts: &parts(), together: false })
 }
 
 #[test]
@@ -123,7 +125,8 @@ fn every_candidate_is_kept_or_out_for_one_reason() {
 fn a_controller_takes_no_more_drives_than_it_has_ports() {
     let (space, mut parts) = (space(&["0", "5", "10"]), parts());
     let drives_of = |parts: &PartList| {
-        let request = Request { needs: &needs(), demands: &[database()], space: &space, parts };
+        let request =
+            Request { needs: &needs(), demands: &[database()], space: &space, parts, together: false };
         let kept = enumerate(&request).kept.into_iter().map(|kept| kept.geometry);
         let plain = kept.filter(|geometry| geometry.controller == 1);
         plain.map(|geometry| geometry.members + geometry.spares).max()
@@ -227,7 +230,8 @@ fn the_smallest_change_is_said_first() {
     // Three drives of 2 TB and a controller cost the least that holds 4 TB: 800.
     let hard = Needs { budget: Some(700.0), slots: Some(12), ..needs() };
     let (space, parts) = (space(&["5"]), parts());
-    let request = Request { needs: &hard, demands: &[database()], space: &space, parts: &parts };
+    let request =
+        Request { needs: &hard, demands: &[database()], space: &space, parts: &parts, together: false };
     assert!(enumerate(&request).kept.is_empty());
     let found = relaxations(&request);
     let budget = found.iter().find(|it| it.need == Need::Budget).expect("more money helps");
@@ -267,6 +271,67 @@ fn judged(members: u16, score: f64, disk_cache: bool) -> Judged {
         performance,
         score,
     }
+}
+
+/// Links, processors and members are shared: two applications get no more than one alone, and what one needs is not there for the other.
+#[test]
+fn together_nobody_gets_more_than_alone() {
+    let parts = parts();
+    let throughput = estimate::Throughput {
+        shape: shape_of("5", 5),
+        members: 5,
+        strip: ByteCount::from_kib(64),
+        share: 0.6,
+        rates: &parts.drives[0].rates,
+        controller: &parts.controllers[0],
+        port: None,
+    };
+    let log = Demand { read_share: 0.0, random_share: 0.0, bytes_mean: 65_536.0, ..database() };
+    let idle = Demand { pace: Some(0.001), ..database() };
+    let alone = |demand: &Demand| throughput.requests_per_sec(demand);
+    let (of_database, of_log) = (alone(&database()), alone(&log));
+    let one = throughput.together(&[database()], &[0.0]);
+    assert_eq!((one.iops[0], one.score), (of_database, of_database));
+    let with_idle = throughput.together(&[database(), idle], &[0.0, 0.0]);
+    assert_eq!(
+        (with_idle.iops[0], with_idle.score),
+        (of_database, of_database),
+        "an idle one changes nothing"
+    );
+    let both = throughput.together(&[database(), log.clone()], &[0.0, 0.0]);
+    assert_eq!(both.iops, [of_database, of_log], "each could have all");
+    assert!(both.score < of_database * of_log, "not both at once: {both:?}");
+    let half = throughput.together(&[database(), log], &[0.0, of_log / 2.0]);
+    assert!(half.iops[0] < of_database && half.iops[1] == of_log, "{half:?}");
+}
+
+fn shape_of(level: &str, members: u16) -> raidlab_raid::StripeShape {
+    let spec = raidlab_raid::LayoutSpec {
+        level: level.parse().expect("a level"),
+        members,
+        strip_blocks: raidlab_units::BlockCount(1),
+        member_blocks: raidlab_units::BlockCount(64),
+    };
+    raidlab_raid::build_layout(&spec).expect("it is a layout").shape()
+}
+
+#[test]
+fn needs_of_one_application_are_its_own() {
+    let bound = |text: &str| text.parse::<Bound>().expect("a bound");
+    let own = OwnNeeds { iops: Some(500.0), latency: vec![bound("p95<=2ms")], ..OwnNeeds::default() };
+    let wants = Needs { iops: Some(900.0), own: vec![OwnNeeds::default(), own], ..needs() };
+    assert_eq!([wants.iops_of(0), wants.iops_of(1)], [Some(900.0), Some(500.0)]);
+    let mut both = judged(4, 1000.0, false);
+    both.performance.push(Performance { iops: 600.0, ..both.performance[0] });
+    both.performance[1].tail.lat_ns_p95 = 1_000_000;
+    assert!(both.keeps(&wants));
+    both.performance[1].tail.lat_ns_p95 = 3_000_000;
+    assert!(!both.keeps(&wants));
+    let gives = near_misses(&[both.clone()], &wants);
+    assert_eq!((gives[0].need, gives[0].application, gives[0].to), (Need::Latency, Some(1), 3e6));
+    both.performance[1] = Performance { iops: 400.0, ..Performance::default() };
+    let gives = near_misses(&[both], &wants);
+    assert_eq!((gives[0].need, gives[0].application, gives[0].to), (Need::Throughput, Some(1), 400.0));
 }
 
 #[test]

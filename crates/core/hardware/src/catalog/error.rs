@@ -111,7 +111,7 @@ pub enum CatalogError {
         id: String,
     },
     /// No entry has this id.
-    #[error("there is no {what} '{id}' in the catalogue{}; it has: {}", did_you_mean(nearest.as_ref()), known.join(", "))]
+    #[error("there is no {what} '{id}' in the catalogue{}", meant_or_known(nearest.as_ref(), known))]
     UnknownId {
         /// Drive, controller or enclosure.
         what: &'static str,
@@ -122,6 +122,11 @@ pub enum CatalogError {
         /// All ids of that kind.
         known: Vec<String>,
     },
+}
+
+/// What was meant; all there is only where nothing is like it.
+fn meant_or_known(nearest: Option<&String>, known: &[String]) -> String {
+    if nearest.is_some() { did_you_mean(nearest) } else { format!("; it has: {}", known.join(", ")) }
 }
 
 fn did_you_mean(nearest: Option<&String>) -> String {

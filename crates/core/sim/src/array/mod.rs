@@ -50,7 +50,8 @@ pub(crate) use port::ArrayPort;
 pub use spec::{
     ControllerFailure, ControllerName, FailoverOutcome, FlashWrites, LoadRegion, RebuildProgress,
     SecondController, SimError, SimulatedArray, SimulatedEnclosure, SimulatedVolume, SimulationLoad,
-    SimulationOutcome, simulate, simulate_attributed, simulate_degraded, simulate_enclosure,
+    SimulationOutcome, VolumeLoad, simulate, simulate_attributed, simulate_degraded, simulate_each,
+    simulate_enclosure,
 };
 pub(crate) use spec::{driver_config, region_in};
 pub use utilisation::{ControllerUtilisation, Utilisation};

@@ -402,6 +402,57 @@ pub fn simulate_degraded(
     simulate_with::<false>(enclosure, load, Some(missing))
 }
 
+/// The load of one volume of several, in place of that of the run.
+#[derive(Clone, Debug)]
+pub struct VolumeLoad {
+    /// The workload.
+    pub workload: AccessSpec,
+    /// Requests in flight.
+    pub iodepth: u32,
+    /// The part of the volume in use, from its start.
+    pub region: LoadRegion,
+}
+
+/// Runs each volume of `enclosure` under a load of its own at once in virtual time, on the hardware that they share. Times and seed are
+/// those of `load`, whose workload is not looked at. What was measured is of all of them together, and then volume by volume.
+///
+/// # Panics
+/// If there are not as many loads as volumes.
+///
+/// # Errors
+/// [`SimError`] if the enclosure, a load or both together make no sense.
+pub fn simulate_each(
+    enclosure: &SimulatedEnclosure,
+    load: &SimulationLoad,
+    own: &[VolumeLoad],
+) -> Result<(SimulationOutcome, Vec<Measurement>), SimError> {
+    assert_eq!(enclosure.volumes.len(), own.len(), "each volume has a load");
+    let mut machines = Vec::with_capacity(own.len());
+    let mut size = ByteCount::ZERO;
+    for (index, (volume, VolumeLoad { workload, iodepth, region })) in
+        (0..).zip(enclosure.volumes.iter().zip(own))
+    {
+        let (iodepth, region) = (*iodepth, *region);
+        let alone = SimulationLoad { workload: workload.clone(), iodepth, region, ..load.clone() };
+        check_figures(&enclosure.controller)?;
+        workload.check_ops(OpSet::OF_ARRAYS.with(IoOp::Trim))?;
+        check_volume(enclosure, index)?;
+        let controller = enclosure.controller_of(volume)?;
+        let bytes = volume.config.block_size.bytes_of(controller.volume_blocks());
+        size += bytes;
+        let block_bytes = volume.config.block_size.bytes() as u32;
+        let config = DriverConfig {
+            seed: if index == 0 { load.seed } else { derived_seed(load.seed, VOLUMES_STREAM + index as u64) },
+            ..driver_config(block_bytes, &alone, (0, 1), region_in(&alone, bytes)?)
+        };
+        machines.push((controller, Load::Driver(Driver::new(workload, &config)?)));
+    }
+    let mut world = World::<false>::new(enclosure, machines, load);
+    world.run(load.seed)?;
+    let measured = world.volumes.iter().filter_map(|volume| volume.load.driver()).map(Driver::measurement);
+    Ok((world.outcome(size), measured.collect()))
+}
+
 /// `FOLLOWED` if it is followed where the time of each request goes.
 fn simulate_with<const FOLLOWED: bool>(
     enclosure: &SimulatedEnclosure,
@@ -432,12 +483,16 @@ fn simulate_with<const FOLLOWED: bool>(
     Ok(world.outcome(size))
 }
 
-fn check_controllers(enclosure: &SimulatedEnclosure, load: &SimulationLoad) -> Result<(), SimError> {
-    let model = &enclosure.controller;
+fn check_figures(model: &ControllerModel) -> Result<(), SimError> {
     let figures = [("processors", model.processors), ("member_queue_depth", model.member_queue_depth)];
-    if let Some((figure, _)) = figures.iter().find(|(_, value)| *value == 0) {
-        return Err(SimError::ControllerFigure { controller: model.id.clone(), figure });
+    match figures.iter().find(|(_, value)| *value == 0) {
+        Some((figure, _)) => Err(SimError::ControllerFigure { controller: model.id.clone(), figure }),
+        None => Ok(()),
     }
+}
+
+fn check_controllers(enclosure: &SimulatedEnclosure, load: &SimulationLoad) -> Result<(), SimError> {
+    check_figures(&enclosure.controller)?;
     let volumes = enclosure.volumes.len();
     if volumes == 0 {
         return Err(SimError::NoVolumes);
@@ -488,6 +543,9 @@ pub(crate) fn region_in(load: &SimulationLoad, volume: ByteCount) -> Result<Byte
     }
 }
 
+/// Streams of random numbers of volumes but the first one's; those below have other uses.
+const VOLUMES_STREAM: u64 = 1_000;
+
 /// The load on one volume, or on a file, in blocks of `block_bytes`: its share of the requests in flight, and requests of its own. The
 /// first one's are the same whether there are others or not.
 pub(crate) fn driver_config(
@@ -496,14 +554,12 @@ pub(crate) fn driver_config(
     (index, volumes): (usize, usize),
     region: ByteCount,
 ) -> DriverConfig {
-    /// Streams of random numbers below this have other uses.
-    const FIRST_STREAM: u64 = 1_000;
     let (iodepth, index, volumes) = (load.iodepth, index as u32, volumes as u32);
     DriverConfig {
         region,
         block_bytes,
         iodepth: iodepth / volumes + u32::from(index < iodepth % volumes),
-        seed: if index == 0 { load.seed } else { derived_seed(load.seed, FIRST_STREAM + u64::from(index)) },
+        seed: if index == 0 { load.seed } else { derived_seed(load.seed, VOLUMES_STREAM + u64::from(index)) },
         ramp: load.ramp,
         run: load.run,
         max_requests: None,

@@ -28,7 +28,7 @@ use core::fmt;
 use raidlab_controller::{ArrayConfig, ConfigError, Controller};
 use raidlab_format::{ArrayUuid, Problem};
 use raidlab_units::ByteCount;
-use raidlab_workload::toml_file::{TomlFileError, nearest, parse};
+use raidlab_workload::toml_file::{TomlFileError, nearest, parse_generated};
 use serde::{Deserialize, Serialize};
 
 /// The only version that there is.
@@ -125,7 +125,7 @@ pub enum PlanError {
 /// # Errors
 /// [`PlanFileError`] if the text is no file of plans, or if one of them can't be carried out.
 pub fn read_plans(file: &str, text: &str) -> Result<Vec<TorturePlan>, PlanFileError> {
-    let PlanFile { plan: plans, .. } = parse(file, text, SCHEMA)?;
+    let PlanFile { plan: plans, .. } = parse_generated(file, text, SCHEMA)?;
     if plans.is_empty() {
         return Err(PlanFileError::Empty { file: file.into() });
     }

@@ -7,8 +7,7 @@ use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, print_json};
 use anyhow::anyhow;
-use raidlab_hardware::{CatalogEntry, CatalogError, FigureSource, YearRange};
-use raidlab_workload::toml_file::nearest;
+use raidlab_hardware::{CatalogEntry, CatalogError, FigureSource, YearRange, nearest};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -87,7 +86,7 @@ fn find<'a, 'b>(entries: &'b [CatalogEntry<'a>], id: &str) -> Result<&'b Catalog
         Failure::input(CatalogError::UnknownId {
             what: "entry",
             id: id.to_owned(),
-            nearest: nearest(id, known()).map(str::to_owned),
+            nearest: nearest(id, known()),
             known: known().map(str::to_owned).collect(),
         })
     })

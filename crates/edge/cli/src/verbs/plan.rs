@@ -1,17 +1,20 @@
 //! `raidlab plan`: the arrays that serve an application best, of those that the catalogue's parts make.
 
 mod inputs;
+mod needs;
 mod study;
+mod tiers;
 mod words;
 
 use crate::failure::{Exit, Failure};
 use crate::hosts::RankArgs;
-use crate::inputs::{CatalogArgs, above_zero, some_bytes, some_time};
+use crate::inputs::{CatalogArgs, above_zero, some_time};
 use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
 use inputs::{AppArgs, Asked};
-use raidlab_advisor::plan::{Needs, Space};
-use raidlab_advisor::{Bound, BoundError};
+use needs::Need;
+use raidlab_advisor::Bound;
+use raidlab_advisor::plan::Space;
 use raidlab_hardware::{Catalog, DriveHistory, YearRange};
 use raidlab_hosts::Hosts;
 use raidlab_lab::condition_of;
@@ -36,25 +39,32 @@ pub(crate) struct Args {
     app: AppArgs,
     #[command(flatten)]
     catalog: CatalogArgs,
-    /// Capacity that the host needs
-    #[arg(long, value_name = "SIZE", value_parser = some_bytes)]
-    usable: ByteCount,
+    /// All applications run at the same time, and the array must serve all at once; else each runs alone, one after the other
+    #[arg(long, conflicts_with = "study")]
+    together: bool,
+    /// Arrays at most that the applications are placed on, in one enclosure behind one controller: whichever takes least
+    #[arg(long, default_value_t = 1, requires = "together", conflicts_with = "report", value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=2))]
+    arrays: u16,
+    /// Capacity that the host needs; with --together also NAME:SIZE for each application, which then lie one after the other
+    #[arg(long, required = true, value_name = "SIZE", value_parser = needs::capacity)]
+    usable: Vec<Need<ByteCount>>,
     /// Failed members that the array must survive, whichever they are
     #[arg(long, default_value_t = 1, value_name = "N")]
     survive: u16,
-    /// Requests per second that each application needs
-    #[arg(long, value_name = "N", value_parser = above_zero)]
-    iops: Option<f64>,
-    /// MiB per second that each application needs
-    #[arg(long, value_name = "N", value_parser = above_zero)]
-    mib_per_sec: Option<f64>,
+    /// Requests per second that each application needs, or NAME:N for one of them; may be repeated
+    #[arg(long, value_name = "N", value_parser = needs::rate)]
+    iops: Vec<Need<f64>>,
+    /// MiB per second that each application needs, or NAME:N for one of them; may be repeated
+    #[arg(long, value_name = "N", value_parser = needs::rate)]
+    mib_per_sec: Vec<Need<f64>>,
     /// Mean latency at most; fewer requests are put in flight until it is kept
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     mean_response: Option<NanoSpan>,
-    /// A bound on latency from above: `p99<=5ms`, of mean, p50, p90, p99, p99.9, p99.99, p99.999 and max; kept as --mean-response is, may be
-    /// repeated
-    #[arg(long, value_name = "BOUND", value_parser = latency_bound)]
-    bound: Vec<Bound>,
+    /// A bound on latency from above: `p99<=5ms`, of mean, p50, p90, p95, p99, p99.9, p99.99, p99.999 and max, or `NAME:p99<=5ms` for one
+    /// application; kept as --mean-response is, may be repeated
+    #[arg(long, value_name = "BOUND", value_parser = needs::latency)]
+    bound: Vec<Need<Bound>>,
     /// Cost at most, in the currency of the price file
     #[arg(long, value_name = "N", requires = "prices", value_parser = above_zero)]
     budget: Option<f64>,
@@ -141,8 +151,9 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     let order = PlanOrder {
         catalog: &catalog,
         prices: &prices,
-        needs: args.needs(&asked),
+        needs: needs::needs(args, &asked)?,
         applications: &asked.applications,
+        together: args.together,
         era: args.era,
         drives: &args.drives,
         controllers: &args.controllers,
@@ -160,6 +171,9 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         threads: args.threads,
         seed: args.seed,
     };
+    if args.arrays == 2 {
+        return tiers::run(args, &order, output, hosts);
+    }
     let mut progress = Progress::start_on(hosts);
     let (started, time) = (Instant::now(), args.search_time());
     let mut has_time = || time.is_none_or(|time| started.elapsed() < time);
@@ -208,29 +222,6 @@ impl Args {
         let default = self.simulations.is_none().then_some(SEARCH_TIME);
         self.search_time.map(|time| Duration::from_nanos(time.get())).or(default)
     }
-
-    fn needs(&self, asked: &Asked) -> Needs {
-        Needs {
-            usable: self.usable,
-            survive: self.survive,
-            iops: self.iops.or(asked.iops.filter(|_| self.mib_per_sec.is_none())),
-            bytes_per_sec: self.mib_per_sec.map(|rate| rate * 1_048_576.0),
-            latency: self.mean_response.map(Bound::on_mean).into_iter().chain(self.bound.clone()).collect(),
-            budget: self.budget,
-            power_watts: self.power,
-            slots: self.slots,
-        }
-    }
-}
-
-/// A bound that fewer requests in flight can help to keep.
-fn latency_bound(text: &str) -> Result<Bound, String> {
-    let bound: Bound = text.parse().map_err(|error: BoundError| error.to_string())?;
-    if bound.limits_latency() {
-        Ok(bound)
-    } else {
-        Err("plan takes bounds on latency from above, such as p99<=5ms; throughput is --iops or --mib-per-sec".into())
-    }
 }
 
 fn failure(error: PlanError) -> Failure {
@@ -255,7 +246,7 @@ fn to_text<'a>(outcome: &'a PlanOutcome, order: &'a PlanOrder<'_>) -> PlanText<'
     PlanText {
         rows: rows.collect(),
         applications: order.applications.iter().map(|app| app.workload.name()).collect(),
-        needs: words::needs(&order.needs, &order.prices.currency),
+        needs: words::needs(order),
         points: outcome.pareto.iter().zip(&outcome.others).map(point).collect(),
         effort: if outcome.has_prices { "cost" } else { "drives" },
         score: words::score(order),
@@ -270,6 +261,7 @@ fn row(one: &Planned) -> PlanRow<'_> {
         settings: &one.settings_label,
         keeps_needs: one.keeps_needs,
         performance: &one.judged.performance,
+        alone: &one.alone,
         degraded: &one.degraded,
         rebuilding: &one.rebuilding,
         margins: one.margins,
@@ -290,17 +282,7 @@ fn setting<'a>(one: &'a Planned, name: &str) -> Option<&'a str> {
 }
 
 fn to_json(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Value {
-    let top = outcome.top.iter().map(|one| {
-        json!({
-            "array": one.label, "settings": one.judged.settings, "settings_text": one.settings_label,
-            "keeps_needs": one.keeps_needs, "margins": one.margins, "performance": one.judged.performance,
-            "degraded": one.degraded, "rebuilding": one.rebuilding, "rebuild_hours": one.rebuild_hours,
-            "risk": one.risk, "bytes_lost_per_year": one.risk.map(|risk| risk.bytes_per_year()), "drive_life": one.drive_life,
-            "estimates": one.estimates, "range": one.range, "lost_with_power": one.at_risk, "usable_bytes": one.judged.usable_bytes, "cost": one.judged.cost,
-            "watts": one.judged.watts, "reason": one.reason,
-            "drive_condition": setting(one, "drive condition"), "trims": setting(one, "trims"),
-        })
-    });
+    let top = outcome.top.iter().map(top_json);
     let others: Vec<Value> = outcome
         .others
         .iter()
@@ -315,5 +297,18 @@ fn to_json(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Value {
         "kept": outcome.kept, "arithmetic_secs": outcome.arithmetic_secs, "runs_simulated": outcome.simulated,
         "search_end": outcome.end, "left_out": outcome.left_out, "beaten": outcome.beaten, "effort": if outcome.has_prices { "cost" } else { "drives" },
         "top": top.collect::<Vec<_>>(), "simulated_arrays": others, "relaxations": outcome.relaxations,
+    })
+}
+
+/// One of the best.
+fn top_json(one: &Planned) -> Value {
+    json!({
+    "array": one.label, "settings": one.judged.settings, "settings_text": one.settings_label,
+    "keeps_needs": one.keeps_needs, "margins": one.margins, "performance": one.judged.performance,
+    "alone": one.alone, "degraded": one.degraded, "rebuilding": one.rebuilding, "rebuild_hours": one.rebuild_hours,
+    "risk": one.risk, "bytes_lost_per_year": one.risk.map(|risk| risk.bytes_per_year()), "drive_life": one.drive_life,
+    "estimates": one.estimates, "range": one.range, "lost_with_power": one.at_risk, "usable_bytes": one.judged.usable_bytes, "cost": one.judged.cost,
+    "watts": one.judged.watts, "reason": one.reason,
+    "drive_condition": setting(one, "drive condition"), "trims": setting(one, "trims"),
     })
 }

@@ -226,12 +226,11 @@ fn list(output: &Output) -> Result<Exit, Failure> {
         };
         let claims = (!paper.claims.is_empty()).then(|| format!("{} claims", paper.claims.len()));
         let text = format!(
-            "{}  {}\n  {}\n  {}, {}",
+            "{}  {}\n  {}\n  {}",
             method.id,
             figures.into_iter().chain(claims).collect::<Vec<_>>().join(", and "),
             method.title,
-            method.authors,
-            method.publisher
+            method.source()
         );
         print(&text)?;
     }
@@ -365,9 +364,10 @@ fn as_text(
     claims: Option<&ClaimPrediction>,
     output: &Output,
 ) -> String {
-    let mut text = figures.method.as_ref().map_or(String::new(), |method| {
-        format!("{}\n{}, {}\n\n", method.title, method.authors, method.publisher)
-    });
+    let mut text = figures
+        .method
+        .as_ref()
+        .map_or(String::new(), |method| format!("{}\n{}\n\n", method.title, method.source()));
     if let Some(prediction) = prediction {
         text += &raidlab_report::terminal::comparison(&prediction.comparison(), output.terminal());
         text.extend(["\n", &places(prediction.places.iter(), output.terminal())]);

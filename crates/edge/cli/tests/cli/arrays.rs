@@ -143,6 +143,9 @@ fn an_array_that_starts_without_a_member_says_so() {
     let greedy = array(&bench, &[&serve[..], &["--cache-size", "1TiB"]].concat());
     greedy.assert(1, &["this machine has", "smaller cache"]);
     array(&bench, &["serve", "m0", "--socket", "n.sock", "--control", "./c.sock"]).assert(1, &["Absent: m2"]);
+    // One that is not where it was named is a mistake of the command's.
+    array(&bench, &["serve", "m0", "gone", "--socket", "n.sock", "--control", "./c.sock"])
+        .assert(2, &["there is no device 'gone'", "array assemble"]);
 }
 
 /// A check or rebuild that did not come to its end is not called done, and one that rests says why.

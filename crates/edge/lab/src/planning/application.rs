@@ -1,7 +1,10 @@
-//! What an array is for, and what arithmetic makes of it: means over all its requests.
+//! What an array is for, what arithmetic makes of it (means over all its requests), and what several applications are as one load.
 
+use super::PlanError;
+use raidlab_advisor::plan::OwnNeeds;
 use raidlab_advisor::plan::estimate::Demand;
-use raidlab_workload::{AccessSpec, Places, Workload};
+use raidlab_units::ByteCount;
+use raidlab_workload::{AccessSpec, MixPart, Pacing, Places, RequestRate, Workload};
 
 /// What the array is for.
 #[derive(Clone, Debug)]
@@ -12,7 +15,67 @@ pub struct Application {
     pub iodepth: u32,
 }
 
+/// All of `applications` at the same time: each is a part with a loop of its own and so many requests in flight, if the number is not
+/// its own. Those with a part of the capacity of their own lie one after the other on the volume, the others on all of it.
+pub(super) fn together(applications: &[Application], own: &[OwnNeeds], iodepths: &[u32]) -> Workload {
+    let mut from = ByteCount::ZERO;
+    let mut parts: Vec<MixPart> = Vec::with_capacity(applications.len());
+    for (index, app) in applications.iter().enumerate() {
+        let spec = &app.workload.spec;
+        let mut places = spec.places.clone();
+        if let Some(usable) = own.get(index).and_then(|own| own.usable) {
+            let rest = usable - places.start.min(usable);
+            places.size = Some(places.size.map_or(rest, |size| size.min(rest)));
+            places.start += from;
+            from += usable;
+        }
+        let iodepth = spec.iodepth.or((!spec.pacing.is_open()).then_some(iodepths[index]));
+        let (lines, pacing, flush) = (spec.lines.clone(), spec.pacing, spec.flush);
+        let name = part_name(applications, index);
+        parts.push(MixPart { name, weight: None, lines, places, pacing, iodepth, flush });
+    }
+    let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
+    let spec = AccessSpec { name: names.join(" + "), ..AccessSpec::default() };
+    let first = &applications[0].workload;
+    Workload { spec: AccessSpec { data: first.spec.data, parts, ..spec }, ..first.clone() }
+}
+
+/// Its name, and its number where another has the same.
+pub(super) fn part_name(applications: &[Application], index: usize) -> String {
+    let name = applications[index].workload.name();
+    let same = applications[..index].iter().filter(|other| other.workload.name() == name).count();
+    if same == 0 { name.to_owned() } else { format!("{name} {}", same + 1) }
+}
+
 impl Application {
+    /// Checks that it can run beside others as one stream of requests.
+    pub(super) fn check_together(&self) -> Result<(), PlanError> {
+        let spec = &self.workload.spec;
+        let what = match (&spec.trace, &spec.parts[..]) {
+            (Some(_), _) => "is a trace",
+            (None, [_, ..]) => "has parts of its own",
+            (None, []) => return Ok(()),
+        };
+        Err(PlanError::NotTogether { application: self.workload.name().to_owned(), what })
+    }
+
+    /// Requests per second of a loop that has a rate of its own.
+    fn pace(&self, bytes_mean: f64) -> Option<f64> {
+        match self.workload.spec.pacing {
+            Pacing::Open(arrivals) => Some(arrivals.rate.per_second()),
+            Pacing::Closed(closed) => {
+                let by_bytes = closed.bytes_per_sec_max.map(|rate| rate.0 as f64 / bytes_mean);
+                closed.rate_max.map(RequestRate::per_second).into_iter().chain(by_bytes).reduce(f64::min)
+            }
+        }
+    }
+
+    /// What it asks on average beside others.
+    pub(super) fn demand_together(&self) -> Demand {
+        let demand = self.demand();
+        Demand { pace: self.pace(demand.bytes_mean), ..demand }
+    }
+
     /// What it asks on average, parts and lines alike; of a trace, what its summary counts.
     pub(crate) fn demand(&self) -> Demand {
         let spec = &self.workload.spec;
@@ -26,6 +89,7 @@ impl Application {
                 iodepth,
                 is_spread: false,
                 metric,
+                pace: None,
             };
         }
         let (mut weight, mut reads, mut random, mut bytes) = (0.0, 0.0, 0.0, 0.0);
@@ -44,6 +108,7 @@ impl Application {
             iodepth: iodepth_of(spec, iodepth),
             is_spread: spec.places == everywhere && spec.parts.iter().all(|part| part.places == everywhere),
             metric,
+            pace: None,
         }
     }
 }

@@ -6,10 +6,11 @@
 //! The search ends when the frontier is empty, or with the order's budget: time, or a number of geometries; what could still be
 //! better then is counted.
 
+use super::application::part_name;
 use super::estimates::{PerformanceRange, at_end, estimates};
-use super::judge::{Window, judge};
-use super::life::drive_life;
-use super::reason::{reason, rests_on, settings_label};
+use super::judge::{Window, alone, judge};
+use super::life::{DriveLife, drive_life};
+use super::reason::{beside, reason, rests_on, settings_label};
 use super::{Bench, Crew, Fault, Faults, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage};
 use crate::arrays::Parts;
 use raidlab_advisor::plan::{Frontier, Hardware, Judged, Kept, Performance, Ranking, Request};
@@ -59,7 +60,7 @@ pub(super) fn choose<'a>(
     let (left_out, ranking) = (frontier.open(), frontier.ranking());
     let (judged, tried) = frontier.into_results();
     let simulated = tried.len() as u64;
-    let mut search = Search { bench, ranking, judged, tried, simulated, crew };
+    let mut search = Search { bench, ranking, judged, tried, simulated, crew: &mut crew };
     search.run_smaller(request, kept)?;
     let top = search.top()?;
     Ok(Chosen { top, all: search.judged, simulated: search.simulated, left_out, end, ranking })
@@ -105,15 +106,15 @@ fn judge_all(
     crew.on_all(stage, list.len(), |index| judge(bench, &list[index], window))
 }
 
-struct Search<'a, 'b, 'c> {
-    bench: &'a Bench<'a>,
-    ranking: Ranking<'c>,
+pub(super) struct Search<'a, 'b, 'c> {
+    pub(super) bench: &'a Bench<'a>,
+    pub(super) ranking: Ranking<'a>,
     /// Each geometry once, with the best settings so far.
-    judged: Vec<Judged>,
+    pub(super) judged: Vec<Judged>,
     /// Every run that was made.
-    tried: Vec<Judged>,
-    simulated: u64,
-    crew: Crew<'b>,
+    pub(super) tried: Vec<Judged>,
+    pub(super) simulated: u64,
+    pub(super) crew: &'b mut Crew<'c>,
 }
 
 impl Search<'_, '_, '_> {
@@ -144,7 +145,7 @@ impl Search<'_, '_, '_> {
         }
         let stage =
             Stage { label: "simulating smaller ones of the best", from: SEARCH_SHARE, to: SMALLER_SHARE };
-        let results = judge_all(self.bench, &mut self.crew, stage, (&smaller, Window::Short))?;
+        let results = judge_all(self.bench, self.crew, stage, (&smaller, Window::Short))?;
         self.simulated += results.len() as u64;
         for (judged, _) in results {
             self.tried.push(judged.clone());
@@ -155,14 +156,14 @@ impl Search<'_, '_, '_> {
     }
 
     /// Runs the best longer, degraded and rebuilding.
-    fn top(&mut self) -> Result<Vec<Planned>, PlanError> {
+    pub(super) fn top(&mut self) -> Result<Vec<Planned>, PlanError> {
         let needs = self.ranking.needs;
         let count = self.bench.order.top.min(self.judged.len());
         // What misses a need is told of only where nothing keeps them.
         let keeps = self.judged[..count].iter().filter(|one| one.keeps(needs)).count();
         let best: Vec<Judged> = self.judged[..if keeps > 0 { keeps } else { count }].to_vec();
         let stage = Stage { label: "running the best for longer", from: SMALLER_SHARE, to: LONG_SHARE };
-        let mut results = judge_all(self.bench, &mut self.crew, stage, (&best, Window::Long))?;
+        let mut results = judge_all(self.bench, self.crew, stage, (&best, Window::Long))?;
         self.simulated += results.len() as u64;
         for (place, (judged, _)) in self.judged.iter_mut().zip(&results) {
             *place = judged.clone();
@@ -174,39 +175,62 @@ impl Search<'_, '_, '_> {
         results.sort_by_key(|(judged, _)| order.iter().position(|other| other == judged));
         self.bottlenecks(&mut results)?;
         let faults = self.faults(&order)?;
+        let alone = self.alone(&order)?;
         let range = self.range(order.first())?;
+        let (bench, apps) = (self.bench, self.bench.order.applications);
         let planned = results
             .into_iter()
             .zip(faults)
-            .map(|((judged, runs), faults)| planned(self.bench, judged, runs, faults, (&order, &self.tried)));
+            .map(|((judged, runs), faults)| planned(bench, judged, runs, faults, (&order, &self.tried)));
         let mut planned: Vec<Planned> = planned.collect();
+        for (one, alone) in planned.iter_mut().zip(alone) {
+            one.reason += &beside(bench, &one.judged, &alone);
+            one.alone = alone;
+        }
         if let Some(first) = planned.first_mut() {
-            first.reason += &rests_on(&first.estimates, first.runs.iter().zip(&range));
+            let names = (0..apps.len()).map(|app| part_name(apps, app));
+            first.reason += &rests_on(&first.estimates, names.zip(&range));
             first.range = range;
         }
         Ok(planned)
+    }
+
+    /// Where applications run together, what each gets of each of `best` alone, with as many requests in flight.
+    fn alone(&mut self, best: &[Judged]) -> Result<Vec<Vec<Performance>>, PlanError> {
+        let (bench, apps) = (self.bench, self.bench.order.applications.len());
+        if !bench.order.together {
+            return Ok(best.iter().map(|_| Vec::new()).collect());
+        }
+        let stage = Stage { label: "running each application alone", from: FAULTS_SHARE, to: FAULTS_SHARE };
+        let job = |index: usize| alone(bench, &best[index / apps], index % apps);
+        let found = self.crew.on_all(stage, best.len() * apps, job)?;
+        Ok(found.chunks_exact(apps).map(<[Performance]>::to_vec).collect())
     }
 
     /// Runs the first once more with its parts at both ends of what their figures may be.
     fn range(&mut self, first: Option<&Judged>) -> Result<Vec<PerformanceRange>, PlanError> {
         const ENDS: [End; 2] = [End::Slower, End::Faster];
         let Some(first) = first else { return Ok(Vec::new()) };
-        let (bench, apps) = (self.bench, self.bench.order.applications.len());
+        let (bench, runs) = (self.bench, self.bench.order.runs());
         let stage =
             Stage { label: "running the first at both ends of its estimates", from: FAULTS_SHARE, to: 1.0 };
         let job = |index: usize| at_end(bench, first, (index / 2, ENDS[index % 2]));
-        let found = self.crew.on_all(stage, 2 * apps, job)?;
-        let range = |pair: &[Performance]| PerformanceRange { slower: pair[0], faster: pair[1] };
-        Ok(found.chunks_exact(2).map(range).collect())
+        let found = self.crew.on_all(stage, 2 * runs, job)?;
+        let both = |pair: &[Vec<Performance>]| {
+            let ends = pair[0].iter().zip(&pair[1]);
+            ends.map(|(slower, faster)| PerformanceRange { slower: *slower, faster: *faster })
+                .collect::<Vec<_>>()
+        };
+        Ok(found.chunks_exact(2).flat_map(both).collect())
     }
 
     /// Finds what sets the pace of each run of the best.
     fn bottlenecks(&mut self, best: &mut [(Judged, Vec<RunResult>)]) -> Result<(), PlanError> {
-        let (bench, apps) = (self.bench, self.bench.order.applications.len());
-        let jobs = best.len() * apps;
+        let (bench, each) = (self.bench, self.bench.order.runs());
+        let jobs = best.len() * each;
         let stage =
             Stage { label: "finding the bottlenecks of the best", from: LONG_SHARE, to: BOTTLENECKS_SHARE };
-        let job = |index: usize| bench.bottleneck(&best[index / apps].0, index % apps);
+        let job = |index: usize| bench.bottleneck(&best[index / each].0, index % each);
         let found = self.crew.on_all(stage, jobs, job)?;
         let runs = best.iter_mut().flat_map(|(_, runs)| runs);
         runs.zip(found).for_each(|(run, facts)| run.bottleneck = Some(facts));
@@ -217,16 +241,16 @@ impl Search<'_, '_, '_> {
     fn faults(&mut self, best: &[Judged]) -> Result<Vec<Faults>, PlanError> {
         let bench = self.bench;
         let with_redundancy = best.iter().enumerate().filter(|(_, judged)| judged.survives_always > 0);
-        let apps = 0..bench.order.applications.len();
+        let runs = 0..bench.order.runs();
         let jobs: Vec<(usize, usize, Fault)> = with_redundancy
-            .flat_map(|(one, _)| apps.clone().map(move |app| (one, app)))
-            .flat_map(|(one, app)| Fault::ALL.map(|fault| (one, app, fault)))
+            .flat_map(|(one, _)| runs.clone().map(move |run| (one, run)))
+            .flat_map(|(one, run)| Fault::ALL.map(|fault| (one, run, fault)))
             .collect();
         let stage =
             Stage { label: "failing a member of the best", from: BOTTLENECKS_SHARE, to: FAULTS_SHARE };
         let run = |index: usize| {
-            let (one, app, fault) = jobs[index];
-            bench.fault(&best[one], app, fault)
+            let (one, run, fault) = jobs[index];
+            bench.fault(&best[one], run, fault)
         };
         let results = self.crew.on_all(stage, jobs.len(), run)?;
         let mut faults: Vec<Faults> = best.iter().map(|_| Faults::default()).collect();
@@ -247,8 +271,11 @@ fn planned(
     let needs = &bench.order.needs;
     let Faults { degraded, rebuilding, rebuild_hours } = faults;
     let models = bench.models(judged.geometry);
-    let drive_life: Vec<_> =
-        runs.iter().enumerate().map(|(app, run)| drive_life(bench, &judged, app, run)).collect();
+    let lives: Vec<_> =
+        runs.iter().enumerate().map(|(index, run)| drive_life(bench, &judged, index, run)).collect();
+    let of_run = |(run, life): (usize, &Option<DriveLife>)| {
+        bench.order.apps_of(run).map(|_| *life).collect::<Vec<_>>()
+    };
     Planned {
         parts: Parts {
             controller: models.controller.id.clone(),
@@ -263,8 +290,9 @@ fn planned(
         margins: judged.margins(needs),
         keeps_needs: judged.keeps(needs),
         risk: bench.risk(judged.geometry, rebuild_hours),
-        reason: reason(bench, &judged, (&runs, &drive_life), (order, tried)),
-        drive_life,
+        reason: reason(bench, &judged, (&runs, &lives), (order, tried)),
+        drive_life: lives.iter().enumerate().flat_map(of_run).collect(),
+        alone: Vec::new(),
         estimates: estimates(&models),
         range: Vec::new(),
         degraded,

@@ -56,21 +56,22 @@ fn catalog_at(bench: &Bench<'_>, judged: &Judged, end: End) -> Result<Catalog, P
         .map_err(|source| PlanError::End { label: bench.label(judged.geometry), source: Box::new(source) })
 }
 
-/// What application `app` gets with the array's parts at one end, with as many requests in flight as without.
+/// What the applications of a run get with the array's parts at one end, with as many requests in flight as without.
 pub(super) fn at_end(
     bench: &Bench<'_>,
     judged: &Judged,
-    (app, end): (usize, End),
-) -> Result<Performance, PlanError> {
+    (run, end): (usize, End),
+) -> Result<Vec<Performance>, PlanError> {
     let order = bench.order;
     let catalog = catalog_at(bench, judged, end)?;
     let order =
         PlanOrder { catalog: &catalog, needs: order.needs.clone(), space: order.space.clone(), ..*order };
     let bench = Bench { order: &order, parts: bench.parts, demands: bench.demands };
     let array = bench.array(judged, judged.geometry.spares, judge::Window::Fault)?;
-    let load = judge::load(&bench, judged, app, judge::Window::Fault, judged.performance[app].iodepth);
-    let run = run_simulated(&bench.models(judged.geometry), &array, &load).map_err(|source| {
+    let iodepths = judge::iodepths(&bench, judged, run);
+    let load = judge::load(&bench, judged, run, judge::Window::Fault, &iodepths);
+    let result = run_simulated(&bench.models(judged.geometry), &array, &load).map_err(|source| {
         PlanError::Simulation { label: format!("{}, {}", bench.label(judged.geometry), load.label()), source }
     })?;
-    Ok(Performance::of(&run))
+    Ok(bench.performance(&result, &iodepths))
 }

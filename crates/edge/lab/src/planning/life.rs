@@ -16,7 +16,7 @@ pub const WARRANTY_YEARS: f64 = 5.0;
 
 const SECS_PER_DAY: f64 = 86_400.0;
 
-/// How long the drives last under one application.
+/// How long the drives last under one application, or under all that run together.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DriveLife {
     /// What it is counted from, of each member on average.
@@ -26,11 +26,11 @@ pub struct DriveLife {
     pub years: f64,
     /// How far `years` is beyond [`WARRANTY_YEARS`], as a share of them; below zero it is less.
     pub margin: f64,
-    /// Requests per second that this is at: those needed, or what the array does where it does less or nothing is needed.
+    /// Requests per second of all its applications that this is at: those needed, or what the array does where it does less or nothing is needed.
     pub iops: f64,
 }
 
-/// The life under application `index`, of which `run` is the run; none where nothing is written or it is not known what may be.
+/// The life under run `index`, which is `run`; none where nothing is written or it is not known what may be.
 pub(super) fn drive_life(
     bench: &Bench<'_>,
     judged: &Judged,
@@ -41,9 +41,15 @@ pub(super) fn drive_life(
     let rated = drive.reliability.rated_writes?;
     let written = run.figures.get(FLASH_HOST_RATE).copied().filter(|rate| *rate > 0.0)?;
     let amplification = run.figures.get(WRITE_AMPLIFICATION).copied()?;
-    let does = judged.performance[index].iops;
-    let needed = bench.order.needs.requests_per_sec(bench.demands[index].bytes_mean);
-    let iops = needed.unwrap_or(does).min(does);
+    let apps = bench.order.apps_of(index);
+    let does: f64 = judged.performance[apps.clone()].iter().map(|it| it.iops).sum();
+    let needed = |app: usize| {
+        let does = judged.performance[app].iops;
+        let needed = bench.order.needs.requests_per_sec(app, bench.demands[app].bytes_mean);
+        needed.map_or(1.0, |needed| (needed / does).min(1.0))
+    };
+    // Who needs most of what it gets sets the pace of all.
+    let iops = does * apps.map(needed).fold(0.0, f64::max);
     let endurance = Endurance {
         rated_bytes: rated.0 as f64,
         rated_amplification: rated_amplification(drive),

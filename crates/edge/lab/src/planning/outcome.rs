@@ -86,8 +86,10 @@ pub struct Planned {
     pub margins: Margins,
     /// Whether it keeps all of them.
     pub keeps_needs: bool,
-    /// The run of each application.
+    /// The run of each application, or the one of all together.
     pub runs: Vec<RunResult>,
+    /// What each application gets of the array alone, where they run together.
+    pub alone: Vec<Performance>,
     /// The same with a member missing; none where the level has no redundancy.
     pub degraded: Vec<Performance>,
     /// The same while that member is rebuilt.

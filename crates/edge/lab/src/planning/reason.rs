@@ -2,9 +2,11 @@
 //! another level, drive or setting did, and where its bottleneck is.
 
 use super::Bench;
+use super::application::part_name;
 use super::estimates::{Estimates, PerformanceRange};
 use super::life::{DriveLife, WARRANTY_YEARS};
-use raidlab_advisor::plan::{Geometry, Hardware, Judged, Settings};
+use raidlab_advisor::Bound;
+use raidlab_advisor::plan::{Geometry, Hardware, Judged, Needs, Performance, Settings};
 use raidlab_advisor::risk::Endurance;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
@@ -143,7 +145,7 @@ fn against_others(bench: &Bench<'_>, judged: &Judged, tried: &[Judged]) -> Vec<S
 /// That figures rest on estimates, and how far they may be off; a blank before it.
 pub(super) fn rests_on<'a>(
     estimates: &[Estimates],
-    ranges: impl Iterator<Item = (&'a RunResult, &'a PerformanceRange)>,
+    ranges: impl Iterator<Item = (String, &'a PerformanceRange)>,
 ) -> String {
     let part = |it: &Estimates| format!("{} of the {} figures of {}", it.keys.len(), it.figures, it.part);
     let parts: Vec<String> = estimates.iter().map(part).collect();
@@ -151,13 +153,12 @@ pub(super) fn rests_on<'a>(
         return String::new();
     }
     let mut text = format!(" It rests on estimates: {}.", parts.join(", "));
-    for (run, PerformanceRange { slower, faster }) in ranges {
+    for (name, PerformanceRange { slower, faster }) in ranges {
         let span = |lat_ns: f64| NanoSpan(lat_ns as u64);
         let _ = write!(
             text,
-            " With all of these that have a range at their slower ends at once, and at their faster ones, {} gets {:.0} to {:.0} \
+            " With all of these that have a range at their slower ends at once, and at their faster ones, {name} gets {:.0} to {:.0} \
              requests/s at {} to {} on average.",
-            run.workload,
             slower.iops,
             faster.iops,
             span(slower.lat_ns_mean),
@@ -165,6 +166,39 @@ pub(super) fn rests_on<'a>(
         );
     }
     text
+}
+
+/// What each application gets beside the others, of what it gets alone, and which of its needs is the tightest; a blank before each.
+pub(super) fn beside(bench: &Bench<'_>, judged: &Judged, alone: &[Performance]) -> String {
+    let order = bench.order;
+    let mut text = String::new();
+    for (app, alone) in alone.iter().enumerate() {
+        let (own, name) = (&judged.performance[app], part_name(order.applications, app));
+        let span = |lat_ns: f64| NanoSpan(lat_ns as u64);
+        let _ = write!(
+            text,
+            " {name} gets {:.0} requests/s at {} on average beside the others, {:.0} at {} alone.",
+            own.iops,
+            span(own.lat_ns_mean),
+            alone.iops,
+            span(alone.lat_ns_mean),
+        );
+        if let Some((need, margin)) = tightest(&order.needs, app, own) {
+            let side = if margin < 0.0 { "missed" } else { "kept" };
+            let _ = write!(text, " Its tightest need is {need}, {side} by {:.0} %.", 100.0 * margin.abs());
+        }
+    }
+    text
+}
+
+/// The need of application `app` that is nearest to being missed, or missed by most, and how far it is, as a share of it.
+fn tightest(needs: &Needs, app: usize, found: &Performance) -> Option<(String, f64)> {
+    let iops = needs.iops_of(app).map(|need| (format!("{need} requests/s"), found.iops / need - 1.0));
+    let bytes = needs.bytes_per_sec_of(app);
+    let bytes = bytes.map(|need| (format!("{:.0} MB/s", need / 1e6), found.bytes_per_sec / need - 1.0));
+    let of_bound = |bound: &Bound| (bound.to_string(), 1.0 - bound.figure_in(found) / bound.value());
+    let all = iops.into_iter().chain(bytes).chain(needs.latency_of(app).map(of_bound));
+    all.min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// How long drives last, and a warning where that is short.

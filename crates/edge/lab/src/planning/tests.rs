@@ -2,6 +2,7 @@
 
 mod answers;
 mod goldens;
+mod together;
 
 use super::*;
 use crate::load::find_workload;
@@ -26,6 +27,7 @@ fn order(needs: Needs, applications: &[Application]) -> PlanOrder<'_> {
         prices: &PRICES,
         needs,
         applications,
+        together: false,
         era: YearRange::default(),
         drives: &DRIVES,
         controllers: &CONTROLLERS,
@@ -62,6 +64,7 @@ fn needs(usable: ByteCount) -> Needs {
         iops: None,
         bytes_per_sec: None,
         latency: Vec::new(),
+        own: Vec::new(),
         budget: None,
         power_watts: None,
         slots: Some(12),
@@ -151,8 +154,14 @@ fn no_run_does_more_than_arithmetic_allows() {
         let order_parts = with_crew(|crew| parts::of_order(&order, crew)).expect("they are in the catalogue");
         let (needs, space) = (needs(ByteCount(300_000_000_000)), space());
         let demands = [app.demand()];
-        let kept =
-            enumerate(&Request { needs: &needs, demands: &demands, space: &space, parts: &order_parts }).kept;
+        let kept = enumerate(&Request {
+            needs: &needs,
+            demands: &demands,
+            space: &space,
+            parts: &order_parts,
+            together: false,
+        })
+        .kept;
         for SimulatedArray { label, judged, .. } in &outcome.others {
             let bound =
                 kept.iter().find(|one| one.geometry == judged.geometry).expect("it was kept").at_best[0];
@@ -274,7 +283,8 @@ fn trying_everything_finds_nothing_better_than_the_search() {
         };
         let parts = with_crew(|crew| parts::of_order(&order, crew)).expect("they are in the catalogue");
         let demands = [applications[0].demand()];
-        let request = Request { needs: &order.needs, demands: &demands, space: &order.space, parts: &parts };
+        let (needs, space) = (&order.needs, &order.space);
+        let request = Request { needs, demands: &demands, space, parts: &parts, together: false };
         let kept = enumerate(&request).kept;
         let bench = Bench { order: &order, parts: &parts, demands: &demands };
         let mut frontier = Frontier::new(request.clone(), kept.clone());

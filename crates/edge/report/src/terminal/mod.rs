@@ -32,7 +32,7 @@ pub use contrast::contrast;
 pub use examine::examined;
 pub use hosts::hosts;
 pub use matrix::{MatrixCell, MatrixErrors, latency_matrix};
-pub use plan::{PlanPoint, PlanRow, PlanText, plan};
+pub use plan::{PlanPoint, PlanRow, PlanText, TiersText, plan, tiers};
 pub use programs::{bonnie, streams};
 pub use risk::risk;
 pub(crate) use risk::size;

@@ -17,6 +17,8 @@ pub struct PlanRow<'a> {
     pub keeps_needs: bool,
     /// What each application gets.
     pub performance: &'a [Performance],
+    /// The same alone, where applications run together.
+    pub alone: &'a [Performance],
     /// With a member missing.
     pub degraded: &'a [Performance],
     /// While that is rebuilt.
@@ -79,25 +81,105 @@ pub struct PlanText<'a> {
     pub currency: &'a str,
 }
 
-/// Prints a plan.
+/// Arrays that share an enclosure, and who is on which.
+#[derive(Clone, Debug)]
+pub struct TiersText<'a> {
+    /// The answer in a few words.
+    pub answer: String,
+    /// The needs in words.
+    pub needs: String,
+    /// Each array with its applications, as a plan of one row.
+    pub arrays: Vec<PlanText<'a>>,
+    /// What each application of `arrays`, in their order, gets while all run.
+    pub performance: Vec<Performance>,
+    /// What else was found, sentence by sentence.
+    pub account: Vec<String>,
+}
+
+/// Prints a plan: the answer, figures, then the reasons.
 pub fn plan(plan: &PlanText<'_>, options: TerminalOptions) -> String {
-    let mut text = wrapped(&format!("Needs: {}.", plan.needs), options.width, 0);
+    let mut text = String::new();
+    if let Some(best) = plan.rows.first() {
+        let verdict = if best.keeps_needs { "Best" } else { "Nothing keeps all needs; nearest" };
+        text += &heading(&format!("{verdict}: {}", best.label), options);
+        text += "\n";
+        text += &wrapped(best.settings, options.width, 3);
+    }
+    text += &wrapped(&format!("Needs: {}.", plan.needs), options.width, 0);
     text += "\n";
     if !plan.rows.is_empty() {
-        text += &grid(plan).render(options);
+        text += &service(plan).render(options);
+        text += "\n";
+        text += &worth(plan).render(options);
         text += "\n";
     }
     for (index, row) in plan.rows.iter().enumerate() {
-        text += &heading(&format!("{}. {}", index + 1, row.label), options);
-        text += "\n";
-        text += &wrapped(row.settings, options.width, 3);
-        text += &wrapped(row.reason, options.width, 3);
+        text += &array(index + 1, row, options);
     }
     text += "\n";
     plan.account.iter().fold(text, |text, line| text + &wrapped(line, options.width, 0))
 }
 
-fn grid(plan: &PlanText<'_>) -> Grid {
+/// Prints arrays that share an enclosure: the answer, what each application gets, then array by array.
+pub fn tiers(tiers: &TiersText<'_>, options: TerminalOptions) -> String {
+    let mut text = heading(&tiers.answer, options) + "\n";
+    for (index, one) in tiers.arrays.iter().enumerate() {
+        let label = one.rows.first().map_or("", |row| row.label);
+        let line = format!("{}. {label}, for {}", index + 1, one.applications.join(" and "));
+        text += &wrapped(&line, options.width, 3);
+    }
+    text += &wrapped(&format!("Needs: {}.", tiers.needs), options.width, 0);
+    text += "\n";
+    text += &everyone(tiers).render(options);
+    text += "\n";
+    for (index, one) in tiers.arrays.iter().enumerate() {
+        for row in &one.rows {
+            text += &array(index + 1, row, options);
+            text += "\n";
+            text += &worth(one).render(options);
+            text += "\n";
+        }
+    }
+    tiers.account.iter().fold(text, |text, line| text + &wrapped(line, options.width, 0))
+}
+
+/// An array with its settings, and why it stands where it stands.
+fn array(number: usize, row: &PlanRow<'_>, options: TerminalOptions) -> String {
+    let title = heading(&format!("{number}. {}", row.label), options);
+    title + "\n" + &wrapped(row.settings, options.width, 3) + &wrapped(row.reason, options.width, 3)
+}
+
+fn known(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), three_digits)
+}
+
+/// A grid of `rows`, without the columns that say nothing of any of them.
+fn grid_of(header: &[&str], first_number: usize, sections: &[Vec<Vec<String>>]) -> Grid {
+    let says = |column: &usize| sections.iter().flatten().any(|row| row[*column] != "-");
+    let columns: Vec<usize> = (0..header.len()).filter(says).collect();
+    let pick = |row: &Vec<String>| columns.iter().map(|at| GridCell::plain(&*row[*at])).collect();
+    Grid {
+        header: columns.iter().map(|at| header[*at].to_owned()).collect(),
+        first_number: columns.iter().filter(|at| **at < first_number).count(),
+        sections: sections.iter().map(|rows| rows.iter().map(pick).collect()).collect(),
+        gap: 2,
+        ..Grid::default()
+    }
+}
+
+/// Figures of an application: requests, bytes, latency and requests in flight.
+fn figures(it: &Performance) -> [String; 5] {
+    [
+        three_digits(it.iops),
+        three_digits(it.bytes_per_sec / 1e6),
+        three_digits(it.lat_ns_mean / 1e6),
+        three_digits(it.tail.lat_ns_p99 as f64 / 1e6),
+        it.iodepth.to_string(),
+    ]
+}
+
+/// What each application gets, whole and with faults.
+fn service(plan: &PlanText<'_>) -> Grid {
     let header = [
         "No",
         "Application",
@@ -107,64 +189,73 @@ fn grid(plan: &PlanText<'_>) -> Grid {
         "Mean ms",
         "p99 ms",
         "Depth",
-        "Margin %",
+        "Alone",
         "Degraded",
         "Rebuilding",
+    ];
+    let several = plan.applications.len() > 1;
+    let section = |(index, row): (usize, &PlanRow<'_>)| {
+        let of_app = |(app, it): (usize, &Performance)| {
+            let iops = |list: &[Performance]| known(list.get(app).map(|it| it.iops));
+            let name = if several { plan.applications[app] } else { "-" };
+            let kept = if row.keeps_needs { "kept" } else { "missed" };
+            let mut cells = vec![(index + 1).to_string(), name.to_owned(), kept.to_owned()];
+            cells.extend(figures(it));
+            cells.extend([iops(row.alone), iops(row.degraded), iops(row.rebuilding)]);
+            cells
+        };
+        row.performance.iter().enumerate().map(of_app).collect()
+    };
+    grid_of(&header, 3, &plan.rows.iter().enumerate().map(section).collect::<Vec<_>>())
+}
+
+/// What an array holds, risks and takes.
+fn worth(plan: &PlanText<'_>) -> Grid {
+    let header = [
+        "No",
+        "Margin %",
+        "Usable TB",
+        "Survives",
         "Rebuild h",
         "Loss/year",
         "Lost/year",
         "Life years",
-        "Usable TB",
-        "Survives",
         "Cost",
         "W",
     ];
-    let section = |(index, row): (usize, &PlanRow<'_>)| {
-        row.performance
-            .iter()
-            .enumerate()
-            .map(|(app, figures)| cells(plan, (index, row), (app, figures)))
-            .collect::<Vec<_>>()
+    let cells = |(index, row): (usize, &PlanRow<'_>)| {
+        let margins = [row.margins.throughput, row.margins.latency, row.margins.budget, row.margins.power];
+        let least = margins.into_iter().flatten().chain([row.margins.usable]).reduce(f64::min);
+        let life = row.life_years.iter().flatten().copied().reduce(f64::min);
+        let cells = [
+            (index + 1).to_string(),
+            known(least.map(|margin| 100.0 * margin)),
+            three_digits(row.usable_bytes / 1e12),
+            row.survives.to_string(),
+            known(row.rebuild_hours),
+            row.loss.map_or("-".to_owned(), |(chance, _)| format!("{chance:.1e}")),
+            row.loss.map_or("-".to_owned(), |(_, bytes)| size(bytes)),
+            known(life),
+            row.cost.map_or("-".to_owned(), |cost| format!("{} {}", three_digits(cost), plan.currency)),
+            known(row.watts),
+        ];
+        vec![cells.to_vec()]
     };
-    Grid {
-        header: header.map(str::to_owned).to_vec(),
-        first_number: 3,
-        sections: plan.rows.iter().enumerate().map(section).collect(),
-        gap: 2,
-        ..Grid::default()
-    }
+    grid_of(&header, 1, &plan.rows.iter().enumerate().map(cells).collect::<Vec<_>>())
 }
 
-fn cells(
-    plan: &PlanText<'_>,
-    (index, row): (usize, &PlanRow<'_>),
-    (app, figures): (usize, &Performance),
-) -> Vec<GridCell> {
-    let known = |value: Option<f64>| value.map_or("-".to_owned(), three_digits);
-    let iops = |list: &[Performance]| known(list.get(app).map(|it| it.iops));
-    let margins = [row.margins.throughput, row.margins.latency, row.margins.budget, row.margins.power];
-    let least = margins.into_iter().flatten().chain([row.margins.usable]).reduce(f64::min);
-    [
-        (index + 1).to_string(),
-        plan.applications[app].to_owned(),
-        if row.keeps_needs { "kept" } else { "missed" }.to_owned(),
-        three_digits(figures.iops),
-        three_digits(figures.bytes_per_sec / 1e6),
-        three_digits(figures.lat_ns_mean / 1e6),
-        three_digits(figures.tail.lat_ns_p99 as f64 / 1e6),
-        figures.iodepth.to_string(),
-        known(least.map(|margin| 100.0 * margin)),
-        iops(row.degraded),
-        iops(row.rebuilding),
-        known(row.rebuild_hours),
-        row.loss.map_or("-".to_owned(), |(chance, _)| format!("{chance:.1e}")),
-        row.loss.map_or("-".to_owned(), |(_, bytes)| size(bytes)),
-        known(row.life_years.get(app).copied().flatten()),
-        three_digits(row.usable_bytes / 1e12),
-        row.survives.to_string(),
-        row.cost.map_or("-".to_owned(), |cost| format!("{} {}", three_digits(cost), plan.currency)),
-        known(row.watts),
-    ]
-    .map(GridCell::plain)
-    .to_vec()
+/// What each application gets of its array, and with all others at work.
+fn everyone(tiers: &TiersText<'_>) -> Grid {
+    let header = ["Application", "Array", "IOPS", "MB/s", "Mean ms", "p99 ms", "Depth", "Alone"];
+    let mut rows = Vec::new();
+    for (index, one) in tiers.arrays.iter().enumerate() {
+        let alone = one.rows.first().map_or(&[][..], |row| row.alone);
+        for (app, name) in one.applications.iter().enumerate() {
+            let mut cells = vec![(*name).to_owned(), (index + 1).to_string()];
+            cells.extend(figures(&tiers.performance[rows.len()]));
+            cells.push(known(alone.get(app).map(|it| it.iops)));
+            rows.push(cells);
+        }
+    }
+    grid_of(&header, 1, &[rows])
 }

@@ -9,6 +9,7 @@ mod live;
 mod papers;
 mod plan;
 mod runs;
+mod stored;
 
 use crate::Desk;
 use crate::command::CommandLine;
@@ -47,6 +48,7 @@ pub(crate) fn routes() -> Vec<(&'static str, MethodRouter<Arc<Desk>>)> {
         ("/api/measure", post(live::measure)),
         ("/api/soak", post(live::soak)),
         ("/api/arrays", get(arrays::list).post(arrays::create)),
+        ("/api/arrays/stored", get(stored::list)),
         ("/api/arrays/serve", post(arrays::serve)),
         ("/api/arrays/{name}/command", post(arrays::command)),
         ("/api/emulate", post(emulate::emulate)),

@@ -87,6 +87,7 @@ fn head(paper: &Paper) -> Value {
         "id": method.id,
         "title": method.title,
         "authors": method.authors,
+        "source": method.source(),
         "publisher": method.publisher,
         "tables": paper.places(),
         "figures": paper.rows.len(),
@@ -111,5 +112,15 @@ fn row_json(row: &PublishedRow, fitted: &[String]) -> Value {
         "published": row.value,
         "fitted": fitted.contains(&row.id),
         "note": row.note,
+        "write_policy": row.write_policy,
+        "read_policy": row.read_policy,
+        "io_policy": row.io_policy,
+        "disk_cache": row.disk_cache,
+        "cache_mirroring": row.cache_mirroring,
+        "filesystem": row.filesystem,
+        "volumes": (row.volumes > 1).then_some(row.volumes),
+        "response_limit_ns": row.response_limit,
+        "stroke_pct": row.stroke_pct,
+        "file_bytes": row.file,
     })
 }

@@ -6,7 +6,7 @@ export function takeToken() {
   const found = /^#token=([0-9a-f]+)$/.exec(location.hash);
   if (!found) return;
   sessionStorage.setItem(KEY, found[1]);
-  history.replaceState(null, "", "#/papers");
+  history.replaceState(null, "", "#/");
 }
 
 export const hasToken = () => Boolean(sessionStorage.getItem(KEY));

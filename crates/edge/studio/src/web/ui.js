@@ -38,6 +38,7 @@ export function span(ns) {
 export const percent = (value) => (value === null || value === undefined ? "–" : `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(1)} %`);
 export const share = (value) => `${(value * 100).toFixed(0)} %`;
 export const when = (text) => text.replace("T", " ").replace(/\.\d+Z$/, "");
+export const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
 export const quoted = (text) => (/^[\w.+@=\/,:%-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 /** Says something for a few seconds. */
@@ -60,7 +61,7 @@ export function complain(fault) {
 
 /** The command line that does the same, to be copied. */
 export function commandBox(text) {
-  const code = h("code", { tabindex: "0" }, text);
+  const code = h("code", { tabindex: "0" });
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(code.textContent);
@@ -71,7 +72,12 @@ export function commandBox(text) {
     }
   };
   const box = h("div", { class: "command" }, code, h("button", { type: "button", onclick: copy, "aria-label": "Copy the command line" }, "Copy"));
-  box.show = (shown) => (code.textContent = shown);
+  // Lines break between words only. Without a command there is nothing to copy.
+  box.show = (shown) => {
+    code.replaceChildren(...shown.split(/(\s+)/).map((word) => (/\S/.test(word) ? h("span", { class: "word" }, word) : word)));
+    box.hidden = shown === "";
+  };
+  box.show(text);
   return box;
 }
 
@@ -82,16 +88,17 @@ export const tile = (value, name) => h("div", { class: "tile" }, h("b", {}, valu
 export const pill = (text, kind = "") => h("span", { class: `pill ${kind}` }, text);
 export const card = (title, ...children) => h("section", { class: "card" }, title && h("h2", {}, title), children);
 
-/** A table whose columns sort: { name, of: row => value, show: row => text or element, right }. */
+/** A table whose columns sort: { name, of: row => value, show: row => text or element, right, more }. Narrow windows show the
+columns that are `more` when they are asked for. */
 export function table(columns, rows, caption) {
   let [sorted, down] = [null, false];
   const body = h("tbody");
   const heads = columns.map((column, index) =>
-    h("th", { class: column.right ? "n" : "", scope: "col" }, column.of ? h("button", { type: "button", onclick: () => sort(index) }, column.name) : column.name),
+    h("th", { class: classes(column, "n"), scope: "col" }, column.of ? h("button", { type: "button", onclick: () => sort(index) }, column.name) : column.name),
   );
   const fill = () => {
     const order = sorted === null ? rows : [...rows].sort((a, b) => compare(columns[sorted].of(a), columns[sorted].of(b)) * (down ? -1 : 1));
-    body.replaceChildren(...order.map((row) => h("tr", {}, columns.map((column) => h("td", { class: [column.right && "n", column.class].filter(Boolean).join(" ") }, (column.show ?? column.of)(row) ?? "")))));
+    body.replaceChildren(...order.map((row) => h("tr", {}, columns.map((column) => h("td", { class: classes(column, "n", column.class) }, (column.show ?? column.of)(row) ?? "")))));
   };
   function sort(index) {
     [down, sorted] = [sorted === index ? !down : Boolean(columns[index].right), index];
@@ -99,8 +106,11 @@ export function table(columns, rows, caption) {
     fill();
   }
   fill();
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, h("table", {}, h("thead", {}, h("tr", {}, heads)), body));
+  const all = h("table", {}, h("thead", {}, h("tr", {}, heads)), body);
+  const more = columns.some((column) => column.more) && h("button", { class: "tiny narrow", type: "button", "aria-pressed": "false", onclick: () => more.setAttribute("aria-pressed", String(all.classList.toggle("all"))) }, "All columns");
+  return h("div", {}, more, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, all));
 }
+const classes = (column, right, own) => [column.right && right, column.more && "more", own].filter(Boolean).join(" ");
 const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a ?? "").localeCompare(String(b ?? ""), "en", { numeric: true }));
 
 /** A field of a form: { name, label, hint, value, options | type | list, wide, when }. */

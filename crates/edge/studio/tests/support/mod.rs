@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 pub(crate) struct Bench {
     pub(crate) studio: Studio,
     pub(crate) address: SocketAddr,
-    folder: tempfile::TempDir,
+    pub(crate) folder: tempfile::TempDir,
     tools: tempfile::TempDir,
     authorization: String,
 }

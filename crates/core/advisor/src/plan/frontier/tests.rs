@@ -2,7 +2,7 @@
 
 use super::super::estimate::{CommandSecs, Demand, DriveRates, RandomRate};
 use super::super::{
-    ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Needs, PartList, Space, enumerate,
+    ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Needs, OwnNeeds, PartList, Space, enumerate,
 };
 use super::*;
 use crate::Bound;
@@ -87,6 +87,7 @@ fn needs(draw: &mut Draw) -> Needs {
         iops: draw.is().then(|| draw.between(100.0, 1500.0)),
         bytes_per_sec: None,
         latency: draw.is().then(|| Bound::on_mean(NanoSpan::from_millis(40))).into_iter().collect(),
+        own: Vec::new(),
         budget: None,
         power_watts: None,
         slots: None,
@@ -115,7 +116,13 @@ fn what_the_search_ends_with_nothing_that_there_is_beats() {
     let (mut run, mut all) = (0, 0);
     for seed in 0..200 {
         let mut draw = Draw(Rng::new(seed));
-        let (parts, needs) = (parts(&mut draw), needs(&mut draw));
+        let (parts, mut needs) = (parts(&mut draw), needs(&mut draw));
+        // Of every three plans one is for two applications at the same time.
+        let together = seed % 3 == 0;
+        if together {
+            let log = OwnNeeds { iops: draw.is().then(|| draw.between(10.0, 200.0)), ..OwnNeeds::default() };
+            needs.own = vec![OwnNeeds::default(), log];
+        }
         let setting =
             |write_back, read_ahead| Settings { strip: None, write_back, read_ahead, disk_cache: false };
         let space = Space {
@@ -138,9 +145,11 @@ fn what_the_search_ends_with_nothing_that_there_is_beats() {
             iodepth: 8,
             is_spread: true,
             metric: Metric::Iops,
+            pace: None,
         };
-        let demands = [demand];
-        let request = Request { needs: &needs, demands: &demands, space: &space, parts: &parts };
+        let log = Demand { read_share: 0.0, random_share: 0.0, bytes_mean: 65_536.0, ..demand.clone() };
+        let demands = if together { vec![demand, log] } else { vec![demand] };
+        let request = Request { needs: &needs, demands: &demands, space: &space, parts: &parts, together };
         let kept = enumerate(&request).kept;
         let mut search = Frontier::new(request.clone(), kept.clone());
         loop {
@@ -190,8 +199,9 @@ fn a_search_that_is_ended_says_how_many_could_still_be_better() {
         iodepth: 64,
         is_spread: true,
         metric: Metric::Iops,
+        pace: None,
     }];
-    let request = Request { needs: &needs, demands: &demands, space: &space, parts: &parts };
+    let request = Request { needs: &needs, demands: &demands, space: &space, parts: &parts, together: false };
     let mut search = Frontier::new(request.clone(), enumerate(&request).kept);
     let all = search.open();
     assert!(all > 4, "{all}");

@@ -12,7 +12,7 @@ use crate::output::{Output, remark, write_beside};
 use crate::verbs::nbd::NbdArgs;
 use raidlab_array::{
     ArrayError, ArrayStatus, ArrayWorld, Condition, DeviceReport, DeviceVerdict, ExamineReport, HostPort,
-    RunSettings, operator_line,
+    RunSettings, is_nbd_uri, operator_line,
 };
 use raidlab_controller::{CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy};
 use raidlab_lab::{SOFTWARE_CACHE, STAGING_SIZE};
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         Ok(world) => world,
         Err(error) => {
             write_beside(&examined(&started.report, output.terminal()));
-            return Err(Failure::run(error));
+            return Err(not_started(&args.devices, error));
         }
     };
     let cancel = cancel_flag("stopping the array cleanly (once more to end at once, as a crash would)");
@@ -147,6 +147,19 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     serve_port(&mut world, &mut server, &cancel)?;
     stop(&mut world)?;
     Ok(Exit::Done)
+}
+
+/// Why an array is not served. A device that is not where it was named is the first thing to mend; an array that starts without it
+/// does not come here.
+fn not_started(devices: &[PathBuf], error: ArrayError) -> Failure {
+    let is_absent = |path: &&PathBuf| !is_nbd_uri(path) && !path.exists();
+    let absent: Vec<String> =
+        devices.iter().filter(is_absent).map(|path| format!("'{}'", path.display())).collect();
+    if absent.is_empty() {
+        return Failure::run(error);
+    }
+    Failure::input(anyhow::Error::new(error).context(format!("there is no device {}", absent.join(", "))))
+        .with_hint("name the array's devices as they are now; 'raidlab array assemble DEVICE...' says what each of them is")
 }
 
 /// Says what is not as it should be with an array that starts all the same.

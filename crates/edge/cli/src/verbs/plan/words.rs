@@ -2,20 +2,24 @@
 
 use super::setting;
 use raidlab_advisor::Bound;
-use raidlab_advisor::plan::{Need, Needs, Rejection, Relaxation};
-use raidlab_lab::planning::{PlanOrder, PlanOutcome, SearchEnd, SimulatedArray};
+use raidlab_advisor::plan::{Need, OwnNeeds, Rejection, Relaxation};
+use raidlab_lab::planning::{Application, PlanOrder, PlanOutcome, SearchEnd, SimulatedArray};
 use raidlab_units::{ByteCount, NanoSpan};
 
 /// What is ranked, with its unit.
 pub(super) fn score(order: &PlanOrder<'_>) -> String {
     match order.applications {
         [only] => format!("{} in {}", only.workload.name(), only.workload.metric.unit()),
+        several if order.together => {
+            format!("product of the {} applications' figures, together", several.len())
+        }
         several => format!("product of the {} applications' figures", several.len()),
     }
 }
 
 /// The needs in one sentence.
-pub(super) fn needs(needs: &Needs, currency: &str) -> String {
+pub(super) fn needs(order: &PlanOrder<'_>) -> String {
+    let (needs, currency) = (&order.needs, &order.prices.currency);
     let mut parts = vec![
         format!("{:.3} TB", needs.usable.0 as f64 / 1e12),
         format!("any {} failed members survived", needs.survive),
@@ -23,16 +27,29 @@ pub(super) fn needs(needs: &Needs, currency: &str) -> String {
     parts.extend(needs.iops.map(|iops| format!("{iops} requests/s of each application")));
     parts.extend(needs.bytes_per_sec.map(|rate| format!("{:.0} MB/s", rate / 1e6)));
     parts.extend(needs.latency.iter().map(Bound::to_string));
+    parts.extend(order.applications.iter().zip(&needs.own).filter_map(|(app, own)| own_needs(app, own)));
+    if order.together {
+        parts.push(format!("{} applications at the same time", order.applications.len()));
+    }
     parts.extend(needs.budget.map(|budget| format!("at most {budget} {currency}")));
     parts.extend(needs.power_watts.map(|watts| format!("at most {watts} W")));
     parts.extend(needs.slots.map(|slots| format!("at most {slots} drives")));
     parts.join(", ")
 }
 
+/// What one application needs besides.
+fn own_needs(app: &Application, own: &OwnNeeds) -> Option<String> {
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(own.usable.map(|size| format!("{:.3} TB", size.0 as f64 / 1e12)));
+    parts.extend(own.iops.map(|iops| format!("{iops} requests/s")));
+    parts.extend(own.bytes_per_sec.map(|rate| format!("{:.0} MB/s", rate / 1e6)));
+    parts.extend(own.latency.iter().map(Bound::to_string));
+    (!parts.is_empty()).then(|| format!("{} for {}", parts.join(" and "), app.workload.name()))
+}
+
 /// What was looked at and left out, sentence by sentence.
 pub(super) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<String> {
-    let mut lines: Vec<String> =
-        outcome.relaxations.iter().map(|it| relaxation(it, &order.prices.currency)).collect();
+    let mut lines: Vec<String> = outcome.relaxations.iter().map(|it| relaxation(it, order)).collect();
     if !outcome.fits() {
         lines.insert(0, "Nothing that was looked at keeps all needs.".to_owned());
     }
@@ -112,7 +129,8 @@ fn assumed(outcome: &PlanOutcome) -> Vec<String> {
     lines
 }
 
-fn relaxation(it: &Relaxation, currency: &str) -> String {
+fn relaxation(it: &Relaxation, order: &PlanOrder<'_>) -> String {
+    let currency = &order.prices.currency;
     let show = |value: f64| match it.need {
         Need::Usable => ByteCount(value as u64).to_string(),
         Need::Survive => format!("{value} failures survived"),
@@ -132,8 +150,14 @@ fn relaxation(it: &Relaxation, currency: &str) -> String {
         Need::Power => "power",
         Need::Slots => "places",
     };
+    let several = order.applications.len() > 1;
+    let app = it
+        .application
+        .filter(|_| several)
+        .map(|app| format!(" of {}", order.applications[app].workload.name()));
+    let app = app.unwrap_or_default();
     format!(
-        "Something would fit if only {name} gave by {:.0} %: {} instead of {} ({} geometries).",
+        "Something would fit if only {name}{app} gave by {:.0} %: {} instead of {} ({} geometries).",
         100.0 * it.share(),
         show(it.to),
         show(it.from),

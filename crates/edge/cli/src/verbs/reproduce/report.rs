@@ -20,7 +20,7 @@ pub(super) fn write(
         .flat_map(|prediction| prediction.places.iter().map(|place| of_place(place, prediction)));
     let places: Vec<PaperPlace> = places.chain(claims.map(of_claims)).collect();
     let method = figures.method.as_ref();
-    let source = method.map_or(String::new(), |method| format!("{}, {}", method.authors, method.publisher));
+    let source = method.map_or(String::new(), raidlab_lab::Method::source);
     let correction = |correction: &MetricCorrection| {
         let MetricCorrection { place, metric, reason, .. } = correction;
         format!("The figures of {place} count {}: {reason}.", metric.name())

@@ -1,6 +1,19 @@
 "use strict";
-// The charts are in the page as they are. This switches lines on and off, and moves the points of a chart to other axes.
+// The charts are in the page as they are. This switches lines on and off, moves the points of a chart to other axes, and folds all
+// but the answer where the page would be long.
 (() => {
+  if (matchMedia("(max-width: 34rem)").matches) {
+    document.querySelectorAll("main > section:not(:first-of-type)").forEach(section => {
+      const heading = section.querySelector("h2");
+      const [details, summary] = ["details", "summary"].map(name => document.createElement(name));
+      details.className = "more fold";
+      heading.replaceWith(details);
+      details.append(summary, ...[...section.childNodes].filter(node => node !== details));
+      summary.append(heading);
+    });
+    addEventListener("beforeprint", () => document.querySelectorAll(".fold").forEach(details => { details.open = true; }));
+  }
+
   const svg = (name, attributes, text) => {
     const element = document.createElementNS("http://www.w3.org/2000/svg", name);
     for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);

@@ -10,28 +10,47 @@ const ENDS = { through: "", stopped: "stopped after ", "broken-off": "broken off
 const EVERY_MS = 500;
 
 export async function show(_, isShown) {
-  const [{ files }, { jobs }] = await Promise.all([get("/api/studio"), get("/api/jobs")]);
+  const [{ files }, { jobs }, stored] = await Promise.all([get("/api/studio"), get("/api/jobs"), get("/api/arrays/stored")]);
   const place = h("div", { id: "arrays" });
   const list = h("div", { id: "jobs" });
   const add = (job) => list.prepend(jobCard(job, null, ended));
   const ended = (job) => {
-    if (job.kind !== "array-create" || job.state !== "done") return;
-    const members = job.command.split(" ").slice(4).filter((part) => !part.startsWith("--"));
-    const [name] = job.command.split(" ").slice(3);
-    const spares = [...job.command.matchAll(/--spare=(\S+)/g)].map((found) => found[1]);
-    fill(serving, { devices: [...members, ...spares].join(" "), socket: `${name}.nbd` });
+    if (job.state === "running" || !["array-create", "array-serve"].includes(job.kind)) return;
+    offer((job.kind === "array-create" && job.subject) || null);
   };
+  // Arrays that lie in the folder are offered for serving: with the devices that are theirs now, failed ones left out.
+  const choice = h("select", { onchange: () => take(choice.value) });
+  const left = h("p", { class: "small soft wide" });
+  const chooser = h("label", { class: "wide" }, "Array", choice);
+  let found = [];
+  function take(uuid) {
+    const array = found.find((one) => one.array_uuid === uuid);
+    chooser.hidden = found.length === 0;
+    left.textContent = !array ? "" : [array.refused, ...array.left_out.map((one) => `${one.file} is left out: ${one.reason}`)].filter(Boolean).join(". ");
+    if (array) fill(serving, { devices: array.devices.join(" "), socket: `${array.name}.nbd` });
+  }
+  async function offer(name, answer) {
+    try {
+      found = (answer ?? (await get("/api/arrays/stored"))).arrays;
+    } catch (fault) {
+      return complain(fault);
+    }
+    const current = (name && found.find((one) => one.name === name)?.array_uuid) || found.find((one) => one.array_uuid === choice.value)?.array_uuid || found.at(-1)?.array_uuid;
+    choice.replaceChildren(...found.map((one) => h("option", { value: one.array_uuid, selected: one.array_uuid === current }, `${one.name}${one.level ? `, RAID ${one.level}` : ""}`)));
+    take(current);
+  }
   jobs.filter((job) => job.kind.startsWith("array")).reverse().slice(-6).forEach(add);
   const making = order({
-    path: () => "/api/arrays", button: "Make the array", done: add, note: "Nothing that holds data is written over unless it is named below.",
+    path: () => "/api/arrays", button: "Make the array", done: add, note: "Nothing that holds data is written over unless it is named for that.",
     fields: [{ name: "name", label: "Name", value: "vault" }, { name: "level", label: "RAID level", options: ["0", "1", "10", "5", "6", "50:2-spans", "60:2-spans"], value: "5" }, { name: "members", label: "Members", hint: "files, made if they are not there", value: "d0 d1 d2 d3", wide: true, list: "files" }, { name: "spares", label: "Hot spares", placeholder: "none" }, { name: "member_size", label: "Size of each member", value: "64MiB" }, { name: "strip_size", label: "Strip", value: "64KiB" }, { name: "metadata", label: "Against crashes", options: [["log", "log: no write hole"], ["bitmap", "bitmap: resync what was being written"], ["resync", "resync everything"], ["none", "nothing"]], value: "log" }, { name: "destroy_data", label: "Destroy the data of", hint: "name files once more to have them written over", placeholder: "nothing" }, { name: "integrity", type: "checkbox", label: "Keep checksums of all blocks" }],
     body: (values) => ({ ...values, members: names(values.members), spares: names(values.spares), destroy_data: names(values.destroy_data) }),
   });
   const serving = order({
-    path: () => "/api/arrays/serve", button: "Serve it", done: add,
-    fields: [{ name: "devices", label: "Members and spares", hint: "in any order", value: "d0 d1 d2 d3", wide: true }, { name: "socket", label: "NBD socket", hint: "a file in the folder", value: "vault.nbd" }, { name: "write_policy", label: "Writes", options: [["write-through", "write-through"], ["write-back", "write-back"]], value: "write-through" }, { name: "cache_size", label: "Cache", placeholder: "as delivered" }, { name: "sweep_rate", label: "Rebuild at most, each second", placeholder: "100MiB" }],
+    path: () => "/api/arrays/serve", button: "Serve it", done: add, isWaiting: true,
+    fields: [chooser, left, { name: "devices", label: "Members and spares", hint: "in any order", placeholder: "d0 d1 d2 d3", wide: true, required: true }, { name: "socket", label: "NBD socket", hint: "a file in the folder", value: "vault.nbd" }, { name: "write_policy", label: "Writes", options: [["write-through", "write-through"], ["write-back", "write-back"]], value: "write-through" }, { name: "cache_size", label: "Cache", placeholder: "as delivered" }, { name: "sweep_rate", label: "Rebuild at most, each second", placeholder: "100MiB" }],
     body: (values) => ({ ...values, devices: names(values.devices) }),
   });
+  offer(null, stored);
   watch(place, isShown);
   return [
     head("Arrays", "Software arrays on files in the studio's folder, run by the controller that the simulations use."),

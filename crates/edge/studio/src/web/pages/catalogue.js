@@ -1,13 +1,14 @@
 // The catalogue: all modelled hardware, every figure with its source.
-import { get } from "../api.js";
+import { Fault, get } from "../api.js";
 import { h, head, pill, table, tools } from "../ui.js";
 
 export async function show([chosen]) {
   const { entries } = await get("/api/catalogue");
+  if (chosen && !entries.some((entry) => entry.id === chosen)) throw new Fault({ status: 404, what: `The catalogue has no ‘${chosen}’.`, where: "catalogue", what_to_do: "search for it on the page of the catalogue" });
   const kinds = [...new Set(entries.map((entry) => entry.kind))];
   const figures = entries.reduce((sum, entry) => sum + entry.figures.length, 0);
-  const search = h("input", { type: "search", placeholder: "st3600057ss, cache, data sheet …", "aria-label": "Search" });
-  const kind = h("select", { "aria-label": "Kind" }, h("option", { value: "" }, "All kinds"), kinds.map((name) => h("option", { value: name }, name)));
+  const search = h("input", { type: "search", placeholder: "st3600057ss, cache, data sheet …", id: "search" });
+  const kind = h("select", {}, h("option", { value: "" }, "All kinds"), kinds.map((name) => h("option", { value: name }, name)));
   const found = h("div", { id: "entries" });
   const fill = () => {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -25,7 +26,7 @@ export async function show([chosen]) {
       details.append(tools(`raidlab catalog ${entry.id}`), table([
         { name: "Figure", of: (figure) => figure.key, show: (figure) => h("code", {}, figure.key), class: "key" },
         { name: "Value", of: (figure) => figure.value, class: "n" },
-        { name: "Source", of: (figure) => figure.source, class: "source" }], entry.figures, `Figures of ${entry.name}`));
+        { name: "Source", of: (figure) => figure.source, class: "source", more: true }], entry.figures, `Figures of ${entry.name}`));
     };
     details.addEventListener("toggle", fillIn);
     fillIn();

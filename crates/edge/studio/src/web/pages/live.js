@@ -4,6 +4,8 @@ import { lines } from "../chart.js";
 import { bytes, card, fileList, h, head, number, order, tile, dataLinks } from "../ui.js";
 import { jobCard, result } from "../jobs.js";
 
+// A file that is not there is laid out; one that raidlab laid out is used again.
+const EXAMPLE = { target: "raidlab-test.bin", size: "256MiB" };
 const SIZE = { name: "size", label: "Lay out", hint: "size of a new file; leave it out for one that is there", placeholder: "256MiB" };
 const DESTROY = { name: "destroy_data", label: "Destroy the data of", hint: "name the file once more to have it written over", placeholder: "nothing" };
 
@@ -12,21 +14,21 @@ export async function show([kind]) {
   const list = h("div", { id: "jobs", "aria-live": "off" });
   const add = (job) => list.prepend(jobCard(job, job.kind === "soak" ? soaking : measuring, job.kind === "measure" ? measured : undefined));
   jobs.filter((job) => ["measure", "soak"].includes(job.kind)).reverse().forEach(add);
-  const target = { name: "target", label: "File", hint: "in the studio's folder", list: "files", value: files.find((file) => /\.(img|bin|dat|raw)$/.test(file.name))?.name ?? "test.bin", required: true };
+  const target = { name: "target", label: "File", hint: "in the studio's folder", list: "files", value: EXAMPLE.target, required: true };
   const measure = () => order({
     path: () => "/api/measure", button: "Start the measurement", done: add,
-    fields: [target, { name: "workload", label: "Workload", options: workloads.map((one) => [one.name, `${one.title}${one.writes ? "" : " (reads only)"}`]), value: "storagebench-database" }, { name: "iodepth", label: "Requests in flight", hint: "8, or 1,8,64, or 1..64", value: "8" }, { name: "run", label: "For", hint: "measured window: 10s, 2m", value: "10s" }, { ...SIZE, value: files.length ? "" : "256MiB" }, { name: "block_size", label: "Length of requests", hint: "instead of the workload's", placeholder: "4KiB" }, { name: "bound", label: "Bound", placeholder: "p99<=20ms" }, DESTROY, { name: "remove", type: "checkbox", label: "Remove the file afterwards if it was laid out" }],
+    fields: [target, { name: "workload", label: "Workload", options: workloads.map((one) => [one.name, `${one.title}${one.writes ? "" : " (reads only)"}`]), value: "storagebench-database" }, { name: "iodepth", label: "Requests in flight", hint: "8, or 1,8,64, or 1..64", value: "8" }, { name: "run", label: "For", hint: "measured window: 10s, 2m", value: "10s" }, { ...SIZE, value: EXAMPLE.size }, { name: "block_size", label: "Length of requests", hint: "instead of the workload's", placeholder: "4KiB" }, { name: "bound", label: "Bound", placeholder: "p99<=20ms" }, DESTROY, { name: "remove", type: "checkbox", label: "Remove the file afterwards if it was laid out" }],
     body: (values) => values,
   });
   const soak = () => order({
     path: () => "/api/soak", button: "Start the soak", done: add,
-    fields: [target, { name: "time", label: "For", hint: "30s, 2h; without it until it is stopped", value: "30s" }, { name: "passes", label: "Passes at most", type: "number", min: "1" }, SIZE, { name: "rate", label: "At most, each second", placeholder: "100MiB" }, DESTROY, { name: "write", type: "checkbox", label: "Write stamped data first" }, { name: "rewrite", type: "checkbox", label: "Write anew after every pass" }],
+    fields: [target, { name: "time", label: "For", hint: "30s, 2h; without it until it is stopped", value: "30s" }, { name: "passes", label: "Passes at most", type: "number", min: "1" }, { ...SIZE, value: EXAMPLE.size }, { name: "rate", label: "At most, each second", placeholder: "100MiB" }, DESTROY, { name: "write", type: "checkbox", label: "Write stamped data first" }, { name: "rewrite", type: "checkbox", label: "Write anew after every pass" }],
     body: (values) => ({ ...values, ...(values.passes ? { passes: Number(values.passes) } : {}) }),
   });
   const isSoak = kind === "soak";
   const tab = (name, title, current) => h("a", { class: "button", href: `#/live${name}`, "aria-current": current ? "true" : null }, title);
   return [
-    head("Live", "Start a measurement or a soak on a file, watch it, stop it. What is finished is kept in the results file."),
+    head(isSoak ? "Soak" : "Measure", "Start a measurement or a soak on a file, watch it, stop it. What is finished is kept in the results file."),
     fileList(files),
     card(null, h("div", { class: "row tabs" }, tab("", "Measure", !isSoak), tab("/soak", "Soak", isSoak)), h("p", { class: "soft small" }, isSoak ? "Reads the same data again and again and compares every bit." : "Puts a load on the file and measures what it serves, second by second."), isSoak ? soak() : measure()),
     h("div", { class: "row between" }, h("h2", {}, "Jobs"), dataLinks(["JSON", "/api/jobs"])), list,

@@ -1,7 +1,7 @@
 // Papers: what was published beside what the models predict, table by table, with the errors.
-import { get, hasToken, post } from "../api.js";
+import { Fault, get, hasToken, post } from "../api.js";
 import { agreement, bars } from "../chart.js";
-import { bytes, card, complain, commandBox, dataLinks, h, head, number, percent, pill, quoted, table, tile, tools } from "../ui.js";
+import { bytes, card, complain, commandBox, dataLinks, h, head, number, percent, pill, plural, quoted, span, table, tile, tools } from "../ui.js";
 import { failureBox, jobCard, result } from "../jobs.js";
 
 export async function show([id, chosen]) {
@@ -11,13 +11,14 @@ export async function show([id, chosen]) {
 async function list() {
   const { papers } = await get("/api/papers");
   const one = (it) =>
-    h("a", { class: "card", href: `#/papers/${it.id}` }, h("h2", {}, it.title), h("p", {}, it.authors), h("p", { class: "soft small" }, it.publisher), h("p", { class: "foot row" }, it.figures > 0 && pill(`${it.figures} figures`, "on"), it.claims > 0 && pill(`${it.claims} claims`, "on"), it.tables.length > 0 && h("span", { class: "soft small" }, `${it.tables.length} tables`)));
+    h("a", { class: "card", href: `#/papers/${it.id}` }, h("h2", {}, it.title), it.authors && h("p", {}, it.authors), h("p", { class: "soft small" }, it.publisher), h("p", { class: "foot row" }, it.figures > 0 && pill(plural(it.figures, "figure"), "on"), it.claims > 0 && pill(plural(it.claims, "claim"), "on"), it.tables.length > 0 && h("span", { class: "soft small" }, plural(it.tables.length, "table"))));
   return [head("Papers", "Published measurements of real arrays, and what raidlab's models predict for them. How far to trust a model is how far it is off here."), tools("raidlab reproduce list", ["JSON", "/api/papers"]), h("div", { class: "grid" }, papers.map(one))];
 }
 
 async function paper(id, chosen) {
   const it = await get(`/api/papers/${encodeURIComponent(id)}`);
-  const current = it.tables.includes(chosen) ? chosen : null;
+  if (chosen !== undefined && !it.tables.includes(chosen)) throw new Fault({ status: 404, what: `This paper has no table ‘${chosen}’.`, where: it.title, what_to_do: `take one of ${it.tables.join(", ")}` });
+  const current = chosen ?? null;
   const rows = it.rows.filter((row) => !current || row.table === current);
   const line = `raidlab reproduce ${id}${current ? ` --table ${quoted(current)}` : ""}`;
   const outcome = h("div", { id: "outcome" });
@@ -34,7 +35,7 @@ async function paper(id, chosen) {
   }
   function follow(job) {
     start.disabled = true;
-    outcome.replaceChildren(jobCard(job, null, async (now) => {
+    outcome.replaceChildren(jobCard({ ...job, subject: current ? `${it.title}, ${current}` : it.title }, null, async (now) => {
       start.disabled = !hasToken();
       if (now.state !== "done") return outcome.append(now.state === "failed" ? "" : failureBox(now));
       const found = await result(now.id);
@@ -47,25 +48,29 @@ async function paper(id, chosen) {
   if (known) follow(known);
   else outcome.replaceChildren(card(current ?? "All published figures", publishedTable(rows)));
   return [
-    head(it.title, `${it.authors}. ${it.publisher}.`),
+    head(current ? `${it.title}: ${current}` : it.title, `${it.source}.`),
     h("div", { class: "tools" }, h("label", { class: "row" }, "Table ", select), start, commandBox(line), dataLinks(["JSON", `/api/papers/${id}`], ...(it.figures > 0 ? [["CSV", `/api/papers/${id}/published.csv`]] : []))),
     outcome,
     h("details", { class: "card" }, h("summary", {}, "How it was measured, and what is assumed"), h("h3", {}, "Measured"), it.method.map((text) => h("p", {}, text)), it.assumed.length > 0 && [h("h3", {}, "Assumed"), it.assumed.map((text) => h("p", {}, text))], it.corrections.map((one) => h("p", {}, h("b", {}, `${one.place}, ${one.workload}: `), one.reason))),
   ];
 }
 
-const setup = (row) => [row.system, row.raid && `RAID ${row.raid}`.replace("RAID jbod", "JBOD").replace("RAID -", ""), row.drives ? `${row.drives} drives` : null].filter(Boolean).join(", ");
-const load = (row) => [row.workload, row.block_bytes && bytes(row.block_bytes), row.queue_depth && `depth ${row.queue_depth}`, row.streams && `${row.streams} streams`].filter(Boolean).join(", ");
+// What tells one row from the next: all that the publication says of it.
+const LEVELS = { jbod: "JBOD", "-": null };
+const isSet = (value, name) => (value === null || value === undefined ? null : `${name} ${value ? "on" : "off"}`);
+const join = (...parts) => parts.filter(Boolean).join(", ");
+const setup = (row) => join(row.system, row.raid && (row.raid in LEVELS ? LEVELS[row.raid] : `RAID ${row.raid}`), row.drives ? `${row.drives} × ${row.drive || "drive"}` : row.drive, row.volumes && plural(row.volumes, "volume"), row.write_policy, row.read_policy, row.io_policy, isSet(row.disk_cache, "disk cache"), isSet(row.cache_mirroring, "mirroring"), row.filesystem);
+const load = (row) => join(row.workload, row.block_bytes && bytes(row.block_bytes), row.queue_depth && `depth ${row.queue_depth}`, row.streams && plural(row.streams, "stream"), row.file_bytes && `files of ${bytes(row.file_bytes)}`, row.response_limit_ns && `at ${span(row.response_limit_ns)}`, row.stroke_pct && `${row.stroke_pct} % of the capacity`);
 
 const COLUMNS = [
-  { name: "Table", of: (row) => row.table, class: "key" },
+  { name: "Table", of: (row) => row.table, class: "key", more: true },
   { name: "Array", of: setup },
   { name: "Load", of: load },
 ];
 
 function publishedTable(rows) {
   if (rows.length === 0) return h("p", { class: "empty" }, "This paper gives claims instead of figures: predict them to see them.");
-  return table([...COLUMNS, { name: "Published", of: (row) => row.published, show: (row) => number(row.published), right: true }, { name: "Unit", of: (row) => row.unit }, { name: "Note", of: (row) => row.note, class: "small" }], rows, "Published figures");
+  return table([...COLUMNS, { name: "Published", of: (row) => row.published, show: (row) => number(row.published), right: true }, { name: "Unit", of: (row) => row.unit, more: true }, { name: "Note", of: (row) => row.note, class: "small", more: true }], rows, "Published figures");
 }
 
 const judged = (error) => pill(percent(error), Math.abs(error) <= 10 ? "good" : Math.abs(error) <= 25 ? "warn" : "bad");
@@ -92,8 +97,8 @@ function compared(found, published, job) {
       { name: "Published", of: (row) => row.published, show: (row) => number(row.published), right: true },
       { name: "Predicted", of: (row) => row.predicted, show: (row) => number(row.predicted), right: true },
       { name: "Error", of: (row) => Math.abs(row.error_pct), show: (row) => judged(row.error_pct), right: true },
-      { name: "Unit", of: (row) => row.unit },
-      { name: "", show: (row) => row.fitted && pill("fitted to") }], rows, "Published and predicted figures")));
+      { name: "Unit", of: (row) => row.unit, more: true },
+      { name: "Fitted", of: (row) => (row.fitted ? 1 : 0), show: (row) => row.fitted && pill("fitted to"), more: true }], rows, "Published and predicted figures")));
   }
   if (found.claims?.claims) parts.push(card("Claims", claims(found.claims.claims)));
   return parts;

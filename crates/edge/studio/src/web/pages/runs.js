@@ -4,26 +4,32 @@ import { bars, lines } from "../chart.js";
 import { bytes, card, h, head, number, pill, quoted, span, table, tile, tools, when } from "../ui.js";
 
 export async function show([id, ids]) {
-  if (id === "compare") return compare((ids ?? "").split(",").filter(Boolean));
-  return id ? one(id) : list();
+  const several = (ids ?? "").split(",").filter(Boolean).map(Number);
+  if (id === "compare") return compare(several);
+  return id && id !== "choose" ? one(id) : list(several);
 }
 
 const dbOf = (db) => (db === "raidlab.sqlite" ? "" : ` --db ${quoted(db)}`);
 
-async function list() {
+async function list(selected) {
   const { runs, db } = await get("/api/runs?limit=1000");
   const lead = "Every finished run is kept, whichever command made it. Choose some and compare them.";
   if (runs.length === 0) return [head("Runs", lead), tools(`raidlab runs${dbOf(db)}`, ["JSON", "/api/runs"]), card(null, h("p", { class: "empty" }, `There are no runs in ${db} yet. `, h("a", { href: "#/live" }, "Measure something"), ", or run a study."))];
-  const chosen = new Set();
-  const link = h("a", { class: "button", "aria-disabled": "true" }, "Compare");
+  const chosen = new Set(selected.filter((id) => runs.some((run) => run.id === id)));
+  const link = h("button", { class: "main", type: "button", onclick: () => (location.hash = `#/runs/compare/${inOrder()}`) });
+  const inOrder = () => [...chosen].sort((a, b) => a - b).join(",");
   const csv = h("a", { class: "button tiny" }, "CSV of the chosen");
+  // What is chosen stands in the address, so that Back comes to it again.
+  const tell = () => {
+    link.textContent = chosen.size > 1 ? `Compare ${chosen.size} runs` : "Choose two or more to compare";
+    link.disabled = chosen.size < 2;
+    csv.hidden = chosen.size === 0;
+    csv.href = `/api/runs.csv?ids=${inOrder()}`;
+  };
   const choose = (run, box) => {
     box.checked ? chosen.add(run.id) : chosen.delete(run.id);
-    const text = [...chosen].sort((a, b) => a - b).join(",");
-    link.textContent = chosen.size > 1 ? `Compare ${chosen.size} runs` : "Choose two or more to compare";
-    chosen.size > 1 ? link.setAttribute("href", `#/runs/compare/${text}`) : link.removeAttribute("href");
-    csv.hidden = chosen.size === 0;
-    csv.href = `/api/runs.csv?ids=${text}`;
+    history.replaceState(null, "", chosen.size > 0 ? `#/runs/choose/${inOrder()}` : "#/runs");
+    tell();
   };
   const search = h("input", { type: "search", placeholder: "target, workload, title …", "aria-label": "Filter runs" });
   const place = h("div");
@@ -31,22 +37,22 @@ async function list() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const fits = (run) => words.every((word) => `${run.id} ${run.title} ${run.world} ${run.target} ${run.workload} ${(run.tags ?? []).join(" ")}`.toLowerCase().includes(word));
     place.replaceChildren(table([
-      { name: "", show: (run) => { const box = h("input", { type: "checkbox", "aria-label": `Choose run ${run.id}`, checked: chosen.has(run.id), onchange: () => choose(run, box) }); return box; } },
-      { name: "Run", of: (run) => run.id, show: (run) => h("a", { href: `#/runs/${run.id}` }, run.id), right: true },
-      { name: "Started (UTC)", of: (run) => run.started_at, show: (run) => when(run.started_at), class: "key" },
-      { name: "World", of: (run) => run.world, show: (run) => pill(run.world, run.world === "simulated" ? "on" : "") },
+      { name: "Choose", show: (run) => { const box = h("input", { type: "checkbox", "aria-label": `Choose run ${run.id}`, checked: chosen.has(run.id), onchange: () => choose(run, box) }); return box; } },
+      { name: "Run", of: (run) => run.id, show: (run) => h("a", { href: `#/runs/${run.id}`, "aria-label": `Run ${run.id}` }, run.id), right: true },
+      { name: "Started (UTC)", of: (run) => run.started_at, show: (run) => when(run.started_at), class: "key", more: true },
+      { name: "World", of: (run) => run.world, show: (run) => pill(run.world, run.world === "simulated" ? "on" : ""), more: true },
       { name: "Target", of: (run) => run.target },
-      { name: "Workload", of: (run) => run.workload },
-      { name: "Tags", of: (run) => (run.tags ?? []).join(", "), show: (run) => (run.tags ?? []).map((tag) => pill(tag)) },
-      { name: "Depth", of: (run) => run.iodepth, right: true },
+      { name: "Workload", of: (run) => run.workload, more: true },
+      { name: "Tags", of: (run) => (run.tags ?? []).join(", "), show: (run) => (run.tags ?? []).map((tag) => pill(tag)), more: true },
+      { name: "Depth", of: (run) => run.iodepth, right: true, more: true },
       { name: "Requests/s", of: (run) => run.iops, show: (run) => number(run.iops), right: true },
-      { name: "MB/s", of: (run) => run.mb_per_s, show: (run) => number(run.mb_per_s), right: true },
+      { name: "MB/s", of: (run) => run.mb_per_s, show: (run) => number(run.mb_per_s), right: true, more: true },
       { name: "Mean", of: (run) => run.lat_ns_mean, show: (run) => span(run.lat_ns_mean), right: true },
-      { name: "99 %", of: (run) => run.lat_ns_p99, show: (run) => span(run.lat_ns_p99), right: true }], runs.filter(fits), "Runs"));
+      { name: "99 %", of: (run) => run.lat_ns_p99, show: (run) => span(run.lat_ns_p99), right: true, more: true }], runs.filter(fits), "Runs"));
   };
   search.addEventListener("input", fill);
   fill();
-  choose({ id: null }, { checked: false });
+  tell();
   return [head("Runs", lead), tools(`raidlab runs${dbOf(db)}`, ["JSON", "/api/runs?limit=1000"]), card(null, h("div", { class: "row between" }, h("label", { class: "grow" }, "Filter", search), h("div", { class: "row" }, link, csv)), place)];
 }
 
@@ -75,7 +81,7 @@ async function one(id) {
   const { total, read, write } = run.result;
   const direction = ([name, found]) => found.requests > 0 && { name, ...found };
   const directions = [["Reads", read], ["Writes", write], ["All", total]].map(direction).filter(Boolean);
-  const cell = (name, of, format = span) => ({ name, of, show: (row) => format(of(row)), right: true });
+  const cell = (name, of, format = span, more = false) => ({ name, of, show: (row) => format(of(row)), right: true, more });
   const facts = Object.entries(run.result.settings ?? {}).map(([name, value]) => ({ name, value }));
   const neck = run.result.bottleneck;
   const gain = (value) => `${value.toFixed(1)} %`;
@@ -92,8 +98,8 @@ async function one(id) {
     h("div", { class: "tiles" }, tile(number(total.iops), "requests per second"), tile(number(total.bytes_per_sec / 1e6), "MB per second"), tile(span(total.lat_ns_mean), "mean latency"), tile(span(total.lat_ns_p99), "99th percentile"), tile(number(total.requests), "requests"), total.errors > 0 && tile(number(total.errors), "errors")),
     h("div", { class: "two" }, card(null, latencyChart([run])), run.result.series && [card(null, rateChart([run])), card(null, slowChart([run]))]),
     neck && card(`Bottleneck: ${neck.name}`, table([{ name: "Changed alone", of: (row) => row.part, class: "key" }, { name: `Brings so much ${brings}`, of: (row) => row.gain_pct, show: (row) => gain(row.gain_pct), right: true }], gains, "Gains")),
-    times && card("Where the time goes", table([{ name: "Station", of: (row) => row.station, class: "key" }, cell("Waiting", (row) => row.waiting_ns_mean), cell("Service", (row) => row.service_ns_mean), shareCell("Share", ""), cell("Slowest 1 %: waiting", (row) => row.slowest_waiting_ns_mean), cell("Service", (row) => row.slowest_service_ns_mean), shareCell("Share", "slowest_")], times.stations, "Where the time goes")),
-    card("Directions", table([{ name: "", of: (row) => row.name }, cell("Requests", (row) => row.requests, number), cell("Requests/s", (row) => row.iops, number), cell("MB/s", (row) => row.bytes_per_sec / 1e6, number), cell("Mean", (row) => row.lat_ns_mean), cell("50 %", (row) => row.lat_ns_p50), cell("90 %", (row) => row.lat_ns_p90), cell("99 %", (row) => row.lat_ns_p99), cell("99.9 %", (row) => row.lat_ns_p999), cell("Max", (row) => row.lat_ns_max)], directions, "Reads and writes")),
+    times && card("Where the time goes", table([{ name: "Station", of: (row) => row.station, class: "key" }, cell("Waiting", (row) => row.waiting_ns_mean, span, true), cell("Service", (row) => row.service_ns_mean, span, true), shareCell("Share", ""), cell("Slowest 1 %: waiting", (row) => row.slowest_waiting_ns_mean, span, true), cell("Slowest 1 %: service", (row) => row.slowest_service_ns_mean, span, true), shareCell("Slowest 1 %: share", "slowest_")], times.stations, "Where the time goes")),
+    card("Directions", table([{ name: "Direction", of: (row) => row.name }, cell("Requests", (row) => row.requests, number, true), cell("Requests/s", (row) => row.iops, number), cell("MB/s", (row) => row.bytes_per_sec / 1e6, number, true), cell("Mean", (row) => row.lat_ns_mean), cell("50 %", (row) => row.lat_ns_p50, span, true), cell("90 %", (row) => row.lat_ns_p90, span, true), cell("99 %", (row) => row.lat_ns_p99), cell("99.9 %", (row) => row.lat_ns_p999, span, true), cell("Max", (row) => row.lat_ns_max, span, true)], directions, "Reads and writes")),
     h("div", { class: "two" }, card("Settings in effect", pairs([{ name: "seed", value: String(run.result.seed) }, { name: "window", value: span(run.result.window_ns) }, ...facts], "Settings")), card("Machine", pairs(machine, "Machine"))),
   ];
 }
@@ -109,13 +115,14 @@ async function compare(ids) {
     better,
   });
   const columns = [
-    { name: "Run", of: (run) => run.id, show: (run) => h("a", { href: `#/runs/${run.id}` }, run.id), right: true },
-    { name: "Target", of: (run) => run.result.target }, { name: "Workload", of: (run) => run.result.workload }, { name: "Depth", of: (run) => run.result.iodepth, right: true },
-    { name: "Requests/s", ...beside((it) => it.iops, number) }, { name: "MB/s", ...beside((it) => it.bytes_per_sec / 1e6, number) },
-    { name: "Mean", ...beside((it) => it.lat_ns_mean, span) }, { name: "99 %", ...beside((it) => it.lat_ns_p99, span) }, { name: "99.9 %", ...beside((it) => it.lat_ns_p999, span) }, { name: "Errors", of: (run) => total(run).errors, right: true }];
+    { name: "Run", of: (run) => run.id, show: (run) => h("a", { href: `#/runs/${run.id}`, "aria-label": `Run ${run.id}` }, run.id), right: true },
+    { name: "Target", of: (run) => run.result.target }, { name: "Workload", of: (run) => run.result.workload, more: true }, { name: "Depth", of: (run) => run.result.iodepth, right: true, more: true },
+    { name: "Requests/s", ...beside((it) => it.iops, number) }, { name: "MB/s", ...beside((it) => it.bytes_per_sec / 1e6, number), more: true },
+    { name: "Mean", ...beside((it) => it.lat_ns_mean, span) }, { name: "99 %", ...beside((it) => it.lat_ns_p99, span), more: true }, { name: "99.9 %", ...beside((it) => it.lat_ns_p999, span), more: true }, { name: "Errors", of: (run) => total(run).errors, right: true, more: true }];
   const chart = (title, of, unit, format) => card(null, bars({ title, unit, format, rows: runs.map((run, index) => ({ name: label(run), values: [of(total(run))], colour: index })) }));
   return [
-    head(`Compare ${runs.length} runs`, "Ratios (×) are to the first one."),
+    head(`Compare runs ${ids.join(", ")}`, "Ratios (×) are to the first one."),
+    h("p", {}, h("a", { href: `#/runs/choose/${ids.join(",")}` }, "Choose others")),
     tools(`raidlab compare ${ids.join(" ")}`, ["CSV", `/api/runs.csv?ids=${ids.join(",")}`], ...ids.map((id) => [`JSON ${id}`, `/api/runs/${id}`])),
     card(null, table(columns, runs, "Compared runs")),
     h("div", { class: "two" }, chart("Requests per second", (it) => it.iops), chart("Mean latency", (it) => it.lat_ns_mean, undefined, span), card(null, latencyChart(runs)), card(null, rateChart(runs))),

@@ -1,0 +1,139 @@
+//! What is needed of the array, and what single applications need of it: `2000`, or `NAME:2000`.
+
+use super::{Args, Asked};
+use crate::failure::Failure;
+use crate::inputs::{above_zero, some_bytes};
+use raidlab_advisor::plan::{Needs, OwnNeeds};
+use raidlab_advisor::{Bound, BoundError};
+use raidlab_units::ByteCount;
+
+/// A need of all applications, or of those with a name.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Need<T> {
+    of: Option<String>,
+    value: T,
+}
+
+fn need<T>(text: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Need<T>, String> {
+    let (of, value) = text.rsplit_once(':').map_or((None, text), |(of, value)| (Some(of.to_owned()), value));
+    Ok(Need { of, value: read(value.trim())? })
+}
+
+/// Reads a capacity.
+pub(super) fn capacity(text: &str) -> Result<Need<ByteCount>, String> {
+    need(text, some_bytes)
+}
+
+/// Reads a rate.
+pub(super) fn rate(text: &str) -> Result<Need<f64>, String> {
+    need(text, above_zero)
+}
+
+/// Reads a bound that fewer requests in flight can help to keep.
+pub(super) fn latency(text: &str) -> Result<Need<Bound>, String> {
+    need(text, |text| {
+        let bound: Bound = text.parse().map_err(|error: BoundError| error.to_string())?;
+        if bound.limits_latency() {
+            Ok(bound)
+        } else {
+            Err("plan takes bounds on latency from above, such as p99<=5ms; throughput is --iops or --mib-per-sec".into())
+        }
+    })
+}
+
+/// Hands each of `list` to what all applications need, or to that of the ones it names.
+fn share<T: Clone>(
+    list: &[Need<T>],
+    option: &'static str,
+    asked: &Asked,
+    mut take: impl FnMut(Option<usize>, T),
+) -> Result<(), Failure> {
+    for Need { of, value } in list {
+        let Some(name) = of else {
+            take(None, value.clone());
+            continue;
+        };
+        let of_name = |app: &usize| {
+            let full = asked.applications[*app].workload.name();
+            full == name || full.strip_suffix(name.as_str()).is_some_and(|rest| rest.ends_with('-'))
+        };
+        let apps: Vec<usize> = (0..asked.applications.len()).filter(of_name).collect();
+        if apps.is_empty() {
+            let names: Vec<&str> = asked.applications.iter().map(|app| app.workload.name()).collect();
+            let known = names.join(", ");
+            return Err(Failure::input(anyhow::anyhow!(
+                "{option} {name}: there is no application '{name}' in this plan; there are: {known}"
+            )));
+        }
+        for app in apps {
+            take(Some(app), value.clone());
+        }
+    }
+    Ok(())
+}
+
+/// The needs.
+pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
+    let mut own = vec![OwnNeeds::default(); asked.applications.len()];
+    let mut whole = None;
+    share(&args.usable, "--usable", asked, |app, size| match app {
+        Some(app) => own[app].usable = Some(size),
+        None => whole = Some(size),
+    })?;
+    let with_parts = own.iter().filter(|own| own.usable.is_some()).count();
+    let usable = match (whole, with_parts) {
+        (Some(whole), 0) => whole,
+        (None, parts) if parts == own.len() && args.together => {
+            own.iter().filter_map(|own| own.usable).fold(ByteCount::ZERO, |sum, size| sum + size)
+        }
+        _ => {
+            return Err(Failure::input(anyhow::anyhow!(
+                "--usable is one size for all applications, or with --together one for each of them, as NAME:SIZE"
+            )));
+        }
+    };
+    let (mut iops, mut mib_per_sec, mut latency) = (None, None, Vec::new());
+    share(&args.iops, "--iops", asked, |app, rate| match app {
+        Some(app) => own[app].iops = Some(rate),
+        None => iops = Some(rate),
+    })?;
+    share(&args.mib_per_sec, "--mib-per-sec", asked, |app, rate| match app {
+        Some(app) => own[app].bytes_per_sec = Some(rate * 1_048_576.0),
+        None => mib_per_sec = Some(rate),
+    })?;
+    latency.extend(args.mean_response.map(Bound::on_mean));
+    share(&args.bound, "--bound", asked, |app, bound| match app {
+        Some(app) => own[app].latency.push(bound),
+        None => latency.push(bound),
+    })?;
+    let has_own = own.iter().any(|own| *own != OwnNeeds::default());
+    Ok(Needs {
+        usable,
+        survive: args.survive,
+        iops: iops.or(asked.iops.filter(|_| args.mib_per_sec.is_empty())),
+        bytes_per_sec: mib_per_sec.map(|rate| rate * 1_048_576.0),
+        latency,
+        own: if has_own { own } else { Vec::new() },
+        budget: args.budget,
+        power_watts: args.power,
+        slots: args.slots,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn needs_are_of_all_or_of_one() {
+        let rows =
+            [("2000", Ok((None, 2000.0))), ("oltp:2e3", Ok((Some("oltp"), 2000.0))), ("oltp:", Err(()))];
+        for (text, told) in rows {
+            let found = rate(text).map(|need| (need.of, need.value)).map_err(drop);
+            assert_eq!(found, told.map(|(of, value)| (of.map(str::to_owned), value)), "{text}");
+        }
+        let bound = latency("md1200-oltp:p95<=2ms").expect("a bound of one application");
+        assert_eq!((bound.of.as_deref(), bound.value.text()), (Some("md1200-oltp"), "p95<=2ms"));
+        assert!(latency("iops>=5").is_err() && capacity("oltp:0B").is_err());
+    }
+}

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Runs a part of `make test`, keeps count of the parts, and lets those that can't run here be skipped by name.
+#
+#   part.sh COMMAND...      runs it; exit code 77 says that the part needs root and was skipped
+#   part.sh --begin         begins to count
+#   part.sh --end           says what was skipped, of how many
+#
+# As root nothing is to be skipped: there 77 is a failure.
+set -uo pipefail
+counted=$(cd "$(dirname "$0")/.." && pwd)/target/parts
+case $1 in
+    --begin)
+        mkdir -p "${counted%/*}" && : >"$counted"
+        exit
+        ;;
+    --end)
+        grep '^skipped' "$counted" >&2
+        echo "$(grep -c '^skipped' "$counted") of $(wc -l <"$counted") parts skipped" >&2
+        exit 0
+        ;;
+esac
+name=''
+for word in "$@"; do
+    [[ $word != */tests/* && $word != tests/* ]] || { name=${word##*tests/} && break; }
+done
+# Parts of parts are counted there, too.
+mkdir -p "${counted%/*}"
+export COUNTED=$counted
+"$@"
+status=$?
+if ((status == 77)) && [[ $(id -u) != 0 ]]; then
+    echo "skipped: $name (needs root)" | tee -a "$counted" >&2
+    exit 0
+fi
+((status)) || echo "ran: $name" >>"$counted"
+exit "$status"
