@@ -267,8 +267,7 @@ fn parts_are_read_with_all_that_a_loop_has() {
 
 #[test]
 fn settings_that_do_not_go_together_are_named() {
-    let part =
-        "[[part]]\nname = 'a'\n[[part.line]]\nsize = '512 B'\nshare_pct = 100\nread_pct = 100\nrandom_pct = 0\n";
+    let part = "[[part]]\nname = 'a'\n[[part.line]]\nsize = '512 B'\nshare_pct = 100\nread_pct = 100\nrandom_pct = 0\n";
     let rows = [
         (
             "[places]\ndistribution = 'zipf'\ntheta = 1\n",
