@@ -59,7 +59,7 @@ rebuild() {
     done
     "$raidlab" array create bench-rebuild --level "$1" --zero "${destroy[@]:0:12}" "${loops[@]:0:6}" >/dev/null 2>"$folder/log" || { cat "$folder/log" >&2; exit 1; }
     (echo "$BASHPID" >"$group/cgroup.procs"
-        exec "$raidlab" array serve --socket "$folder/nbd" --sweep-iodepth "${SWEEP_IODEPTH:-8}" \
+        exec "$raidlab" array serve --socket "$folder/nbd" --scan-iodepth "${SWEEP_IODEPTH:-8}" \
             "${loops[@]:0:6}" >/dev/null 2>"$folder/log") &
     for _ in $(seq 100); do "$raidlab" array status bench-rebuild >/dev/null 2>&1 && break || sleep 0.1; done
     "$raidlab" array status bench-rebuild >/dev/null || { cat "$folder/log" >&2; exit 1; }

@@ -66,7 +66,7 @@ class Plan:
                 self.block, *log, *size, *["--integrity"] * self.integrity]
 
     def serve(self, case):
-        kept = ["--kept-memory", case.path("kept")] if self.kept_memory else []
+        kept = ["--nvram", case.path("kept")] if self.kept_memory else []
         policy = "write-back" if self.back else "write-through"
         io, parity = self.threads
         return ["--write-policy", policy, "--disk-cache", "on" if self.disk_cache else "off", "--io-threads", str(io),

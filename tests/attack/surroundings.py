@@ -1,10 +1,10 @@
 """Members whose surroundings fail them: full disks, sectors that can't be read, members that are slow, silent or gone.
 
-full        members with holes on a tmpfs that gets full under load: for less than --answer-limit, which no request notices; or
+full        members with holes on a tmpfs that gets full under load: for less than --member-timeout, which no request notices; or
             for longer, then the server ends in its own time or by SIGKILL and there is room again (root only)
 unreadable  64 KiB of a member can't be read: whole, or with another member failed, or being rebuilt
 slow        a member that stands still for moments (SIGSTOP and SIGCONT)
-silent      a member that answers nothing for longer than --answer-limit, and then does all it was sent
+silent      a member that answers nothing for longer than --member-timeout, and then does all it was sent
 vanishing   a member whose connection goes
 
 What must hold: no request without an end, no wrong data, then and after a start; blocks are unreadable only where redundancy was
@@ -43,7 +43,7 @@ class Surroundings:
         log = ["--log-size", "1MiB"] if self.metadata == "log" else []
         create = ["--level", self.level, "--metadata", self.metadata, *log, *["--integrity"] * self.integrity, *more]
         policy = policy or self.draw.choice(("write-through", "write-back"))
-        serve = ["--write-policy", policy, "--answer-limit", f"{self.limit_seconds}s"]
+        serve = ["--write-policy", policy, "--member-timeout", f"{self.limit_seconds}s"]
         self.array = Array(self.case, members, create, serve)
         self.array.must_start()
         self.model = model.Model(connect(self.array.uri).get_size())

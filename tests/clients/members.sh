@@ -6,7 +6,7 @@
 # RAID 5 over three `nbdkit memory`, one under --filter=error, whose errors a file switches on, and --filter=delay, later one
 # under --filter=delay alone and one on TCP. Verified, each with fio's crc32c and no failed request: plain service; reads that fail at random, after which the
 # member is still there and a check finds nothing; a server killed in mid load, and a rebuild onto another; a server that is
-# stopped (SIGSTOP) and counted lost after --answer-limit, refused while it might still do what it was sent, and taken again
+# stopped (SIGSTOP) and counted lost after --member-timeout, refused while it might still do what it was sent, and taken again
 # after that; a start with the members in another order; what create refuses.
 # Left out: rates.
 set -euo pipefail
@@ -33,7 +33,7 @@ member() {
 
 uri() { echo "nbd+unix:///?socket=$work/$1"; }
 serve() {
-    "$RAIDLAB" array serve "$@" --socket nbd --control ./control --answer-limit 3s >server.log 2>&1 &
+    "$RAIDLAB" array serve "$@" --socket nbd --control ./control --member-timeout 3s >server.log 2>&1 &
     server=$!
     servers+=("$server")
     await_server

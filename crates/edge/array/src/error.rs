@@ -271,7 +271,7 @@ pub enum ArrayError {
     /// What was acknowledged may be in kept memory that is not there.
     #[error(
         "the array was not stopped cleanly and its cache was in kept memory, but {verdict}: writes that it acknowledged may \
-         be in that file alone; name it with --kept-memory, or give them up with --accept-lost-cache"
+         be in that file alone; name it with --nvram, or give them up with --accept-lost-cache"
     )]
     KeptMissing {
         /// What there is instead.

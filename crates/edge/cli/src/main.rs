@@ -15,6 +15,7 @@ mod journal;
 mod log;
 mod output;
 mod progress;
+mod spelling;
 mod verbs;
 mod whole_file;
 
@@ -27,9 +28,12 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // Clap's own code for bad usage is 2, as documented; help and version end with 0.
-    let cli = Cli::from_arg_matches(&cli::command().get_matches()).unwrap_or_else(|error| error.exit());
+    let (arguments, notes) = spelling::current(std::env::args_os());
+    let matches = cli::command().get_matches_from(arguments);
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     log::start(cli.verbose, cli.command.serves());
     let output = Output::of_process(cli.json);
+    notes.iter().for_each(output::remark);
     let mut hosts = match hosts::join(&cli.command) {
         Ok(hosts) => hosts,
         Err(failure) => {

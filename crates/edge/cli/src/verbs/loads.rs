@@ -159,15 +159,15 @@ pub(crate) struct ReportArgs {
     /// Write an HTML report with charts here; it opens without a network
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
-    /// Show a paper's tables with the runs in them; with :TEXT the rows whose system or id has this text in it
+    /// Compare with a paper: its tables with the runs in them; with :TEXT the rows whose system or id has this text in it
     #[arg(long, value_name = "PAPER[:TEXT]")]
-    beside: Option<String>,
+    compare_paper: Option<String>,
 }
 
 impl ReportArgs {
     /// The paper that is to be shown beside.
     pub(crate) fn beside(&self) -> Result<Option<Beside>, Failure> {
-        self.beside.as_deref().map(Beside::find).transpose()
+        self.compare_paper.as_deref().map(Beside::find).transpose()
     }
 }
 

@@ -97,9 +97,9 @@ pub(crate) struct KeepArgs {
     /// Write an HTML report with charts here; it opens without a network
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
-    /// Show a paper's published figures beside; with :TEXT those whose system or id has this text in it
+    /// Compare with a paper's published figures; with :TEXT those whose system or id has this text in it
     #[arg(long, value_name = "PAPER[:TEXT]")]
-    beside: Option<String>,
+    compare_paper: Option<String>,
 }
 
 impl KeepArgs {
@@ -113,7 +113,7 @@ impl KeepArgs {
         if let Some(report) = self.report.as_ref().filter(|_| hosts.leads()) {
             check_writable(report)?;
         }
-        self.beside.as_ref().map_or_else(|| Ok(Vec::new()), |paper| beside(paper, workload))
+        self.compare_paper.as_ref().map_or_else(|| Ok(Vec::new()), |paper| beside(paper, workload))
     }
 }
 

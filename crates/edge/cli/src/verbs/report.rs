@@ -43,10 +43,10 @@ pub(crate) struct Args {
     /// Figure up in that chart
     #[arg(long, value_name = "AXIS", requires = "x")]
     y: Option<Quantity>,
-    /// Show a paper's tables with the runs in them, where the study run does not name one; with :TEXT the rows whose system or
+    /// Compare with a paper: its tables with the runs in them, where the study run does not name one; with :TEXT the rows whose system or
     /// id has this text in it
     #[arg(long, value_name = "PAPER[:TEXT]")]
-    beside: Option<String>,
+    compare_paper: Option<String>,
     /// Title, instead of that of the study run
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
@@ -125,7 +125,7 @@ fn page(args: &Args, studies: &[StoredStudy], stored: Vec<StoredRun>) -> Result<
     let has_arrays = runs.iter().any(|run| run.array.is_some());
     let verdicts = if has_arrays { verdicts(&runs) } else { Vec::new() };
     let named = studies.iter().find_map(paper_of);
-    let beside = args.beside.clone().or(named).map(|name| Beside::find(&name)).transpose()?;
+    let beside = args.compare_paper.clone().or(named).map(|name| Beside::find(&name)).transpose()?;
     let tables = beside.map_or_else(Vec::new, |beside| beside.tables(&runs));
     Ok(html::study(&StudyReport {
         title: &title,

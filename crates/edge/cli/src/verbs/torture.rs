@@ -46,16 +46,16 @@ pub(crate) struct Args {
     /// Seeds to run at once [default: as many as there are processors]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZero<usize>>,
-    /// Which arrays' blocks have tags, and devices that lie: change bytes, lose writes, write to a wrong place
+    /// Which arrays have block checksums, and devices with silent corruption: changed bytes, lost and misplaced writes
     /// [default: what each seed draws, one in five]
     #[arg(long, value_enum)]
-    tags: Option<Tags>,
+    checksums: Option<Checksums>,
     /// Only arrays of this level
     #[arg(long)]
     level: Option<LevelVariant>,
     /// Run the plans of this file, which a failure left behind, instead of seeds
     #[arg(long, value_name = "FILE.toml",
-        conflicts_with_all = ["seed", "ops", "seeds", "minutes", "mode", "tags", "level"])]
+        conflicts_with_all = ["seed", "ops", "seeds", "minutes", "mode", "checksums", "level"])]
     plan: Option<PathBuf>,
     /// Folder for the plan of a failure, cut down to what is needed to see it again
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -71,12 +71,12 @@ enum Mode {
     Beyond,
 }
 
-/// Arrays with tags.
+/// Arrays with block checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Tags {
-    /// All arrays have tags
+enum Checksums {
+    /// All arrays have them
     All,
-    /// No array has tags
+    /// No array has them
     None,
 }
 
@@ -163,9 +163,9 @@ fn read(path: &Path) -> Result<Vec<TorturePlan>, Failure> {
 
 /// The plan of a seed.
 fn drawn(args: &Args, seed: u64) -> Result<TorturePlan, Failure> {
-    let Args { ops, mode, level, tags, .. } = *args;
-    let drawn = match tags {
-        Some(tags) => TorturePlan::draw_with(tags == Tags::All, seed, ops, mode.into(), level),
+    let Args { ops, mode, level, checksums, .. } = *args;
+    let drawn = match checksums {
+        Some(checksums) => TorturePlan::draw_with(checksums == Checksums::All, seed, ops, mode.into(), level),
         None => TorturePlan::draw(seed, ops, mode.into(), level),
     };
     drawn.map_err(Failure::input)

@@ -153,7 +153,7 @@ fn an_array_that_starts_without_a_member_says_so() {
 fn a_sweep_that_was_ended_or_rests_is_told_as_such() {
     let bench = Bench::new();
     done(&bench, &["create", "a", "m0", "m1", "m2", "--level", "5", "--member-size", "8MiB"]);
-    let _served = Served::start(&bench, &["m0", "m1", "m2", "--sweep-rate", "1MiB"]);
+    let _served = Served::start(&bench, &["m0", "m1", "m2", "--scan-rate", "1MiB"]);
     array(&bench, &["check", "./c.sock", "--stop"]).assert(1, &["no check or repair runs"]);
     done(&bench, &["rebuild", "./c.sock", "--rate", "0"]);
     let (resting, said) = std::thread::scope(|scope| {

@@ -20,8 +20,15 @@ fn streams_read_cold_files_of_several_folders_and_leave_nothing() {
     let streams =
         ["streams", "a", "b", "--streams", "1,3", "--size", "2MB", "--block", "64KiB", "--cold", "advise"];
     let with = |more: &[&'static str]| bench.run(&[&streams[..], more].concat());
-    let ended =
-        with(&["--repeat", "2", "--report", "r.html", "--json", "--beside", "cdf-caf-2002:asa/nfs-udp-8k"]);
+    let ended = with(&[
+        "--repeat",
+        "2",
+        "--report",
+        "r.html",
+        "--json",
+        "--compare-paper",
+        "cdf-caf-2002:asa/nfs-udp-8k",
+    ]);
     ended.assert(0, &["report: r.html"]);
     let json = ended.json();
     assert_eq!(json["runs"].as_array().map(Vec::len), Some(4));
@@ -59,7 +66,7 @@ fn streams_say_what_falls_short_and_what_is_warm() {
     bench.run(&["streams", "a", "--cold", "direct", "--block", "1000B"]).assert(2, &["multiples of 4096"]);
     bench.run(&["streams", "a", "--size", "1000TB"]).assert(1, &["no room for the files in 'a'"]);
     bench.run(&["streams", "c"]).assert(2, &["'c' is no folder"]);
-    with(&["--beside", "nothing"]).assert(2, &["papers are"]);
+    with(&["--compare-paper", "nothing"]).assert(2, &["papers are"]);
 }
 
 #[test]
@@ -82,7 +89,7 @@ fn bonnie_goes_over_folders_in_rounds() {
         "b.csv",
         "--report",
         "r.html",
-        "--beside",
+        "--compare-paper",
         "crs4-2004:noral3",
     ]);
     ended.assert(0, &["report: r.html"]);

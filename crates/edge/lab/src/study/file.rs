@@ -22,7 +22,9 @@ pub(super) struct StudyFile {
     pub(super) question: String,
     pub(super) seed: u64,
     pub(super) repeats: Option<Spanned<u32>>,
-    pub(super) beside: Option<Spanned<String>>,
+    // Until version 0.2: its old spelling.
+    #[serde(alias = "beside")]
+    pub(super) compare_paper: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) load: LoadFile,
     #[serde(default)]

@@ -36,10 +36,10 @@ pub(super) fn resolve(file: &str, text: &str, catalog: &Catalog) -> Result<Study
     let parsed: StudyFile = raidlab_workload::toml_file::parse(file, text, SCHEMA)?;
     let place = Place { file, text };
     let common = &parsed.load;
-    if let Some(paper) = &parsed.beside
+    if let Some(paper) = &parsed.compare_paper
         && let Err(error) = Paper::builtin(paper.get_ref())
     {
-        return Err(place.value(paper.span(), "beside", format!("names no paper: {error}")));
+        return Err(place.value(paper.span(), "compare-paper", format!("names no paper: {error}")));
     }
     let repeats = parsed.repeats.as_ref().map_or(1, |repeats| *repeats.get_ref());
     if let Some(given) = &parsed.repeats
@@ -55,7 +55,7 @@ pub(super) fn resolve(file: &str, text: &str, catalog: &Catalog) -> Result<Study
         question: parsed.question,
         seed: parsed.seed,
         repeats,
-        beside: parsed.beside.map(Spanned::into_inner),
+        beside: parsed.compare_paper.map(Spanned::into_inner),
     };
     if study.run_count() == 0 {
         let problem = "are all missing or empty: a study needs at least one run".into();

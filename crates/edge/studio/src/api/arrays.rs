@@ -180,7 +180,7 @@ pub(super) async fn serve(
         .option("--socket", Some(order.socket))
         .option("--write-policy", order.write_policy)
         .option("--cache-size", order.cache_size)
-        .option("--sweep-rate", order.sweep_rate);
+        .option("--scan-rate", order.sweep_rate);
     start(&desk, JobKind::ArrayServe, subject, command, order.dry_run)
 }
 

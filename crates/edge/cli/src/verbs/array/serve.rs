@@ -38,13 +38,13 @@ pub(crate) struct Args {
     operators: OperatorArgs,
     #[command(flatten)]
     history: HistoryArgs,
-    /// Most bytes of each member per second that rebuilds, resyncs, checks and repairs walk over, 0 to let them rest
+    /// Bytes of each member per second at most for background scans: rebuild, resync, scrub (check and repair); 0 pauses them
     /// [default: no bound]
     #[arg(long, value_name = "SIZE")]
-    sweep_rate: Option<ByteCount>,
-    /// Stripes that they have under way at once
+    scan_rate: Option<ByteCount>,
+    /// Stripes that background scans have under way at once
     #[arg(long, default_value_t = 8, value_name = "N")]
-    sweep_iodepth: u32,
+    scan_iodepth: u32,
     /// While events come within this time of each other, look for the next one instead of sleeping: less latency for more
     /// processor time; 0s always sleeps [default: 50us where there are two processors or more]
     #[arg(long, value_name = "TIME")]
@@ -56,9 +56,9 @@ pub(crate) struct Args {
     /// thread
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=64))]
     io_threads: u8,
-    /// A member that leaves a request unanswered for so long is taken for gone: an NBD URI, a file or a block device
+    /// Timeout of a member's requests: a member (NBD URI, file or block device) that exceeds it is lost
     #[arg(long, default_value_t = RunSettings::ANSWER_LIMIT, value_name = "TIME", value_parser = answer_limit)]
-    answer_limit: NanoSpan,
+    member_timeout: NanoSpan,
 }
 
 /// The time that a served array looks for events unless told otherwise: none where the client needs the same processor.
@@ -84,17 +84,17 @@ struct ExportArgs {
 #[command(next_help_heading = "Cache")]
 struct CacheArgs {
     /// When writes are acknowledged: write-through, write-back, write-back-bad-battery [default: write-through, and
-    /// write-back with --kept-memory]
+    /// write-back with --nvram]
     #[arg(long, value_parser = write_policy, value_name = "POLICY")]
     write_policy: Option<WritePolicy>,
     /// Memory of the cache
     #[arg(long, default_value_t = SOFTWARE_CACHE.size, value_name = "SIZE")]
     cache_size: ByteCount,
-    /// Keep the cache in this file, so that what was acknowledged from it survives the end of this process; it survives a
-    /// power loss only where the file's memory does
+    /// Keep the cache in this file as NVRAM: acknowledged writes survive the end of this process, and a power loss where
+    /// the file's memory does
     #[arg(long, value_name = "FILE")]
-    kept_memory: Option<PathBuf>,
-    /// Start though the kept memory is gone that held acknowledged writes when the array was last used: they are lost
+    nvram: Option<PathBuf>,
+    /// Start though the NVRAM is gone that held acknowledged writes when the array was last used: they are lost
     #[arg(long)]
     accept_lost_cache: bool,
     /// Read-ahead: no-read-ahead, read-ahead, adaptive [default: adaptive]
@@ -197,7 +197,7 @@ pub(super) fn stop(world: &mut ArrayWorld) -> Result<(), Failure> {
 impl Args {
     fn settings(&self) -> RunSettings {
         let cache = &self.cache;
-        let is_kept = cache.kept_memory.is_some();
+        let is_kept = cache.nvram.is_some();
         let default_policy = if is_kept { WritePolicy::WriteBack } else { WritePolicy::WriteThrough };
         RunSettings {
             cache: CacheConfig {
@@ -210,14 +210,14 @@ impl Args {
             },
             member_cache: if cache.disk_cache { MemberCache::On } else { MemberCache::Off },
             staging_size: STAGING_SIZE,
-            sweep_iodepth: self.sweep_iodepth,
-            sweep_bytes_per_sec: self.sweep_rate,
-            kept_memory: cache.kept_memory.clone(),
+            sweep_iodepth: self.scan_iodepth,
+            sweep_bytes_per_sec: self.scan_rate,
+            kept_memory: cache.nvram.clone(),
             accept_lost_cache: cache.accept_lost_cache,
             busy_poll: self.busy_poll.unwrap_or_else(default_busy_poll),
             parity_threads: self.parity_threads.into(),
             io_threads: self.io_threads.into(),
-            answer_limit: self.answer_limit,
+            answer_limit: self.member_timeout,
             history: self.history.place(),
         }
     }
