@@ -9,7 +9,7 @@ export STATE_DIRECTORY := $(CURDIR)/target/state
 # Counts the parts of `make test`, and those that an ordinary user can't run.
 PART := bash tests/part.sh
 
-.PHONY: demo test tools programs build binary format lint unit documented reference accuracy book deb deb-test explore torture mutants \
+.PHONY: demo test tools programs build binary format lint unit documented reference accuracy book deb deb-test wheel explore torture mutants \
 	store clients attack attack-short clients-self-test ublk doc smoke bench studio studio-fuzz studio-pictures bench-arrays bench-against-md
 
 ## Builds a binary quickly and runs the first-look study on this machine's own disk and files.
@@ -157,6 +157,13 @@ book:
 deb:
 	$(CARGO) build --profile dist --locked -p raidlab
 	bash packaging/debian/build.sh target/dist/raidlab target
+
+## A wheel of the program, in target/, which pip installs; needs Python's venv.
+wheel:
+	python3 -m venv target/wheel
+	target/wheel/bin/pip --quiet wheel --wheel-dir target packaging/python
+	target/wheel/bin/pip --quiet install --force-reinstall target/raidlab-*.whl
+	target/wheel/bin/raidlab --version
 
 ## Installs it in a bare Debian, runs it there and removes it; as root, downloads some 60 MB.
 deb-test: deb

@@ -57,7 +57,7 @@ pub use result::{
     ArrayFacts, BottleneckFacts, CURVE_PCT, CacheFill, ControllerFacts, CostFacts, Counts, DeviceLoad,
     EnclosureFacts, FailoverFacts, LagStats, LagSummary, LatencyPoint, LoadFacts, MachineLoad, Measurement,
     Metric, OpStats, OpSummary, OtherStats, OtherSummaries, PartGain, PartMeasurement, PartSummary,
-    PhaseResult, RunResult, StationTimes, Summaries, TargetResult, TimesFacts, World,
+    PhaseResult, RangeFacts, RunResult, StationTimes, Summaries, TargetResult, TimesFacts, World,
 };
 pub use rng::{Rng, derived_seed};
 pub use series::{LatencyMap, RunSeries, Series, SeriesColumns};

@@ -11,7 +11,8 @@ mod figures;
 
 pub use facts::{
     ArrayFacts, BottleneckFacts, CacheFill, ControllerFacts, CostFacts, DeviceLoad, EnclosureFacts,
-    FailoverFacts, LoadFacts, MachineLoad, PartGain, PhaseResult, StationTimes, TargetResult, TimesFacts,
+    FailoverFacts, LoadFacts, MachineLoad, PartGain, PhaseResult, RangeFacts, StationTimes, TargetResult,
+    TimesFacts,
 };
 pub use figures::{
     CURVE_PCT, Counts, LagStats, LagSummary, LatencyPoint, Measurement, OpStats, OpSummary, OtherStats,
@@ -126,6 +127,9 @@ pub struct RunResult {
     /// What set the pace, where that was looked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<BottleneckFacts>,
+    /// How far it would go with the estimated figures of its array at their ends, where that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<Box<RangeFacts>>,
     /// Where the time of its requests went, where that was followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<TimesFacts>,
@@ -176,6 +180,7 @@ impl RunResult {
             steady: None,
             cache_fill: None,
             bottleneck: None,
+            range: None,
             times: None,
             phases: Vec::new(),
             streams: None,

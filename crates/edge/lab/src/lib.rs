@@ -18,6 +18,7 @@ mod controllers;
 mod corrections;
 pub mod describe;
 pub mod doctor;
+mod ends;
 mod environment;
 mod find_load;
 mod fit;
@@ -56,6 +57,7 @@ pub use controllers::{
     ControllerSettings, ControllersError, MirrorLink, ModelledControllers, ModelledSecond, Owner,
 };
 pub use corrections::{DriveCorrection, drive_corrections};
+pub use ends::{Ends, Estimates};
 pub use environment::{DeviceFacts, Environment, FilesystemFacts};
 pub use find_load::{Certainty, FindMethod, FindOrder, FoundLoad, LoadUnit, Repeats, find_load};
 pub use fit::{

@@ -24,7 +24,7 @@ mod reason;
 mod tiers;
 
 pub use application::Application;
-pub use estimates::{Estimates, PerformanceRange};
+pub use estimates::PerformanceRange;
 pub use life::{DriveLife, WARRANTY_YEARS};
 pub use outcome::{PlanOutcome, Planned, SearchEnd, SimulatedArray};
 pub use parts::{default_levels, default_settings};

@@ -1,7 +1,7 @@
 //! Numbers for people: three significant digits, and the columns that every table has in common.
 
 use raidlab_units::ByteCount;
-use raidlab_workload::{ArrayFacts, Metric, OpSummary, RunResult};
+use raidlab_workload::{ArrayFacts, Metric, OpSummary, RangeFacts, RunResult};
 
 /// Prints `value` with three significant digits and without an exponent; whole from 100 on.
 pub(crate) fn three_digits(value: f64) -> String {
@@ -21,6 +21,29 @@ pub(crate) fn short_digits(value: f64) -> String {
         v if v >= 9_995.0 => format!("{}k", three_digits(v / 1e3)),
         v => three_digits(v),
     }
+}
+
+/// How far estimated figures let a run go, from the slower to the faster end, and whose they are.
+pub(crate) fn range_text(facts: &RangeFacts) -> String {
+    let parts: Vec<String> =
+        facts.estimated.iter().map(|(part, keys)| format!("{} of {part}", keys.len())).collect();
+    let parts = parts.join(", ");
+    let (Some(slower), Some(faster)) = (&facts.slower, &facts.faster) else {
+        return match parts.as_str() {
+            "" => "none: no figure of the array is estimated".to_owned(),
+            _ => format!("none: no estimated figure of the array has one ({parts})"),
+        };
+    };
+    let from_to = |name: &str, figure: &dyn Fn(&OpSummary) -> f64| {
+        format!("{name} {} to {}", three_digits(figure(slower)), three_digits(figure(faster)))
+    };
+    let figures = [
+        from_to("IOPS", &|it| it.iops.0),
+        from_to("MB/s", &|it| it.bytes_per_sec.mb_per_s()),
+        from_to("lat ms mean", &|it| it.lat_ns_mean / 1e6),
+        from_to("p99", &|it| ns_to_ms(it.lat_ns_p99)),
+    ];
+    format!("{}; with all estimated figures at one end: {parts}", figures.join(", "))
 }
 
 /// Puts narrow no-break spaces between the thousands of a whole number of five digits or more.

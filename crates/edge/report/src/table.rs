@@ -111,7 +111,7 @@ const SUMMARY_COLUMNS: [Column<OpSummary>; 14] = [
 ];
 
 /// What a run cost, and what has no column of its own.
-const COST_COLUMNS: [Column<RunResult>; 12] = [
+const COST_COLUMNS: [Column<RunResult>; 13] = [
     ("seed", Kind::Count, |run| Value::Count(run.seed)),
     ("cpu_ns_per_io", Kind::Real, |run| run.cost.cpu_ns_per_io.map_or(Value::None, Value::Real)),
     ("member_reads", Kind::Count, |run| maybe(run.cost.member_reads)),
@@ -121,6 +121,7 @@ const COST_COLUMNS: [Column<RunResult>; 12] = [
     ("wall_ns", Kind::Count, |run| Value::Count(run.cost.wall_ns)),
     ("bottleneck", Kind::Text, |run| run.bottleneck.as_ref().map_or(Value::None, |facts| text(&facts.name))),
     ("bottleneck_json", Kind::Text, |run| run.bottleneck.as_ref().map_or(Value::None, json)),
+    ("range_json", Kind::Text, |run| run.range.as_ref().map_or(Value::None, json)),
     ("times_json", Kind::Text, |run| run.times.as_ref().map_or(Value::None, json)),
     ("figures_json", Kind::Text, |run| json(&run.figures)),
     ("settings_json", Kind::Text, |run| json(&run.settings)),

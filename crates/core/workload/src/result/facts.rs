@@ -1,10 +1,11 @@
 //! What is known of a run beside its figures: the array, the controllers, what it cost, what the machine did meanwhile, and
 //! how the load was made up.
 
-use super::Summaries;
+use super::{OpSummary, Summaries};
 use crate::program::PhaseFigures;
 use raidlab_units::ByteCount;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What is known of the array that a run was on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -283,6 +284,17 @@ pub struct PartGain {
     pub part: String,
     /// So many percent more throughput, or less mean latency.
     pub gain_pct: f64,
+}
+
+/// How far the estimated figures of a simulated array let its answer go.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RangeFacts {
+    /// The figures that somebody estimated or fitted, part by part, `exos-x24-24tb`: `seek.full`.
+    pub estimated: BTreeMap<String, Vec<String>>,
+    /// All requests, with every figure that has a range at its slower end; none where no figure has one.
+    pub slower: Option<OpSummary>,
+    /// The same at the faster ends.
+    pub faster: Option<OpSummary>,
 }
 
 /// Where the time of the requests of a simulated run went: waiting and service along each one's critical path. The means of all

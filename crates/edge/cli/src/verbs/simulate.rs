@@ -13,13 +13,15 @@ use crate::inputs::{
 use crate::output::{Output, remark};
 use crate::progress::Progress;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
-use raidlab_hardware::{Catalog, DriveHistory};
+use raidlab_hardware::{Catalog, DriveHistory, End};
 use raidlab_hosts::{Hosts, all_processors};
 use raidlab_lab::worlds::files::{FileUse, HostModels};
-use raidlab_lab::worlds::simulated::{LoadsError, RunOn, SimulatedError, run_on, run_simulated_loads};
+use raidlab_lab::worlds::simulated::{
+    LoadsError, Manner, RunOn, SimulatedError, run_on, run_simulated_loads,
+};
 use raidlab_lab::{
-    ArrayFile, ArrayFileError, CacheSettings, ControllerSettings, Environment, Load, LoadPlan, ModelledArray,
-    Models, Owner,
+    ArrayFile, ArrayFileError, CacheSettings, ControllerSettings, Ends, Environment, Load, LoadPlan,
+    ModelledArray, Models, Owner,
 };
 use raidlab_raid::LevelVariant;
 use raidlab_sim::{FileAccess, SimError};
@@ -76,6 +78,9 @@ pub(crate) struct Args {
     /// Find out what sets the pace, by running parts of each load again with each part of the hardware 10 % faster: on, off [default: on; off with --until and --find-load]
     #[arg(long, value_parser = on_or_off, value_name = "on|off")]
     bottleneck: Option<bool>,
+    /// Run each load twice more, with all estimated figures of the array at their slower and at their faster ends: on, off [default: off]
+    #[arg(long, value_parser = on_or_off, value_name = "on|off")]
+    intervals: Option<bool>,
     #[command(flatten)]
     judge: JudgeArgs,
     /// Keep the runs in this results file
@@ -263,7 +268,9 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     let mut plan = args.sweep.plan(&frame)?;
     args.file.synchronise(&mut plan)?;
     let steps = is_step_by_step(&args.judge)?;
-    let on = args.run_on((&catalog, &array), steps)?;
+    let ends = args.catalogs_at_ends(&models, &catalog)?;
+    let manner =
+        Manner { on: args.run_on((&catalog, &array), steps)?, ends: at_ends(&description, ends.as_ref())? };
     if steps {
         only_alone("simulate' with one run after the other", hosts)?;
     }
@@ -282,11 +289,11 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         let mut run = |load: &Load, label: &str, done: f64| {
             progress.show(label, done);
             let failed = |error| Stop::Failed(refused(error).context(load.label()));
-            run_on(&models, &array, load, (&on, args.threads())).map_err(failed)
+            run_on(&models, &array, load, (&manner, args.threads())).map_err(failed)
         };
         carry_out(&plan, seed, &args.judge, Rounds::Windows, &mut keeper, &mut run)?
     } else {
-        side_by_side(args, (&models, &array, on), &plan, hosts, (&mut keeper, &mut progress))?
+        side_by_side(args, (&models, &array, manner), &plan, hosts, (&mut keeper, &mut progress))?
     };
     progress.end();
     if !hosts.leads() {
@@ -315,15 +322,41 @@ impl Args {
         }
     }
 
+    /// The catalogue with the array's parts at their slower and at their faster ends, where intervals are asked for.
+    fn catalogs_at_ends(
+        &self,
+        models: &Models<'_>,
+        catalog: &Catalog,
+    ) -> Result<Option<[Catalog; 2]>, Failure> {
+        if self.intervals != Some(true) {
+            return Ok(None);
+        }
+        let at = |end| {
+            let failed = |error| Failure::input(error).with_hint("leave --intervals out");
+            models.catalog_at(catalog, end).map_err(failed)
+        };
+        Ok(Some([at(End::Slower)?, at(End::Faster)?]))
+    }
+
     fn threads(&self) -> NonZeroUsize {
         self.threads.unwrap_or_else(all_processors)
     }
 }
 
+/// The array's parts at both ends, from the catalogues that have them so.
+fn at_ends<'a>(
+    description: &ArrayFile,
+    catalogs: Option<&'a [Catalog; 2]>,
+) -> Result<Option<Ends<'a>>, Failure> {
+    let Some([slower, faster]) = catalogs else { return Ok(None) };
+    let models = |catalog: &'a Catalog| description.resolve(catalog).map_err(bad_array).map(|found| found.0);
+    Ok(Some(Ends { slower: models(slower)?, faster: models(faster)? }))
+}
+
 /// Runs all loads of `plan` on several processors, of several hosts where there are.
 fn side_by_side(
     args: &Args,
-    (models, array, on): (&Models<'_>, &ModelledArray, RunOn<'_>),
+    (models, array, manner): (&Models<'_>, &ModelledArray, Manner<'_>),
     plan: &LoadPlan,
     hosts: &mut Hosts,
     (keeper, progress): (&mut Keeper, &mut Progress),
@@ -332,13 +365,15 @@ fn side_by_side(
     let started_at = SystemTime::now();
     let mut count = 0;
     let mut kept = Ok(());
-    let ran = run_simulated_loads(models, array, &loads, (hosts, args.threads, on), &mut |index, result| {
-        count += 1;
-        progress.show(&format!("simulated {}", loads[index].label()), f64::from(count) / loads.len() as f64);
-        if kept.is_ok() {
-            kept = keeper.store(index, started_at, result);
-        }
-    });
+    let ran =
+        run_simulated_loads(models, array, &loads, (hosts, args.threads, manner), &mut |index, result| {
+            count += 1;
+            progress
+                .show(&format!("simulated {}", loads[index].label()), f64::from(count) / loads.len() as f64);
+            if kept.is_ok() {
+                kept = keeper.store(index, started_at, result);
+            }
+        });
     keeper.results = ran.map_err(|error| match error {
         LoadsError::Load(index, error) => refused(error).context(loads[index].label()),
         LoadsError::Hosts(error) => Failure::run(error),

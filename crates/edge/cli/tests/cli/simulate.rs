@@ -299,6 +299,28 @@ fn only_drives_with_a_translation_layer_have_a_condition() {
         .assert(2, &["a fresh drive holds nothing"]);
 }
 
+#[test]
+fn intervals_come_from_the_ranges_of_estimated_figures() {
+    let bench = Bench::new();
+    let of_drive = |drive: &str, controller: &str| {
+        let words = format!(
+            "simulate --level 0 --members 2 --drive {drive} --controller {controller} --workload md1200-oltp --iodepth 8 --ramp 50ms \
+             --run 200ms --bottleneck off --intervals on --json"
+        );
+        let ended = bench.run(&words.split_whitespace().collect::<Vec<_>>());
+        ended.assert(0, &[]);
+        ended.json()["runs"][0].clone()
+    };
+    let run = of_drive("samsung-pm9a3-7680", "linux-md-nvme");
+    let iops = |of: &serde_json::Value| of["iops"].as_f64().expect("a rate");
+    let [slower, own, faster] = [&run["range"]["slower"], &run["total"], &run["range"]["faster"]].map(iops);
+    assert!(slower < own && own < faster, "{slower} {own} {faster}");
+    assert!(run["range"]["estimated"]["samsung-pm9a3-7680"].is_array(), "{run}");
+    // Figures that nobody gave a range have no ends to be run at.
+    let run = of_drive("st3600057ss", "perc-h800");
+    assert!(run["range"]["slower"].is_null() && run["range"]["faster"].is_null(), "{run}");
+}
+
 /// Requests a second of an array of Linux md, by more words of a command.
 fn md_iops(bench: &Bench, words: &str) -> f64 {
     let words = format!("simulate --bottleneck off --json --ramp 20ms --run 60ms {words}");

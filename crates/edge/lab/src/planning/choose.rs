@@ -7,7 +7,7 @@
 //! better then is counted.
 
 use super::application::part_name;
-use super::estimates::{PerformanceRange, at_end, estimates};
+use super::estimates::{PerformanceRange, at_end};
 use super::judge::{Window, alone, judge};
 use super::life::{DriveLife, drive_life};
 use super::reason::{beside, reason, rests_on, settings_label};
@@ -293,7 +293,7 @@ fn planned(
         reason: reason(bench, &judged, (&runs, &lives), (order, tried)),
         drive_life: lives.iter().enumerate().flat_map(of_run).collect(),
         alone: Vec::new(),
-        estimates: estimates(&models),
+        estimates: models.estimates(),
         range: Vec::new(),
         degraded,
         rebuilding,

@@ -1,8 +1,9 @@
 //! What a plan comes to.
 
-use super::estimates::{Estimates, PerformanceRange};
+use super::estimates::PerformanceRange;
 use super::life::DriveLife;
 use crate::arrays::Parts;
+use crate::ends::Estimates;
 use raidlab_advisor::plan::{AtRisk, Judged, Margins, ParetoPoint, Performance, Rejection, Relaxation};
 use raidlab_advisor::risk::LossChance;
 use raidlab_controller::WritePolicy;

@@ -3,8 +3,9 @@
 
 use super::Bench;
 use super::application::part_name;
-use super::estimates::{Estimates, PerformanceRange};
+use super::estimates::PerformanceRange;
 use super::life::{DriveLife, WARRANTY_YEARS};
+use crate::ends::Estimates;
 use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Geometry, Hardware, Judged, Needs, Performance, Settings};
 use raidlab_advisor::risk::Endurance;

@@ -3,6 +3,7 @@
 use super::{array_settings, empty_result, load_settings, set_measurement};
 use crate::arrays::{ModelledArray, Models, array_facts};
 use crate::controllers::{ModelledControllers, Owner};
+use crate::ends::Ends;
 use crate::load::Load;
 use crate::settle::settled;
 use crate::worlds::files::{FileUse, run_file_load};
@@ -17,7 +18,7 @@ use raidlab_units::{ByteCount, MemberIndex, NanoSpan};
 use raidlab_workload::program::{BonnieError, ReadersError};
 use raidlab_workload::{
     ArrayFacts, BottleneckFacts, CacheFill, ControllerFacts, EnclosureFacts, FailoverFacts, LoadFacts,
-    PartGain, RunResult, StationTimes, TimesFacts, World,
+    PartGain, RangeFacts, RunResult, StationTimes, TimesFacts, World,
 };
 use std::num::NonZeroUsize;
 use std::time::Instant;
@@ -282,6 +283,15 @@ fn trims_told(
 
 /// How each load is run.
 #[derive(Clone, Copy, Debug)]
+pub struct Manner<'a> {
+    /// What carries it.
+    pub on: RunOn<'a>,
+    /// The array's parts at the ends of what their figures may be, where each load is to be run there, too.
+    pub ends: Option<Ends<'a>>,
+}
+
+/// What carries a load.
+#[derive(Clone, Copy, Debug)]
 pub enum RunOn<'a> {
     /// On the volume, and again in parts until it is known what set the pace.
     VolumeForBottleneck,
@@ -291,7 +301,7 @@ pub enum RunOn<'a> {
     File(FileUse<'a>),
 }
 
-/// Runs `load` on `array` as `on` says, on up to `threads` threads.
+/// Runs `load` on `array` as `manner` says, on up to `threads` threads.
 ///
 /// # Errors
 /// [`SimulatedError`] if the array, the load or both together make no sense.
@@ -299,13 +309,24 @@ pub fn run_on(
     models: &Models<'_>,
     array: &ModelledArray,
     load: &Load,
-    (on, threads): (&RunOn<'_>, NonZeroUsize),
+    (manner, threads): (&Manner<'_>, NonZeroUsize),
 ) -> Result<RunResult, SimulatedError> {
-    match on {
-        RunOn::VolumeForBottleneck => run_with_bottleneck(models, array, load, threads),
-        RunOn::Volume => run_simulated(models, array, load),
+    let once = |models: &Models<'_>| match &manner.on {
         RunOn::File(file) => run_file_load(models, array, load, file),
+        RunOn::Volume | RunOn::VolumeForBottleneck => run_simulated(models, array, load),
+    };
+    let mut result = match manner.on {
+        RunOn::VolumeForBottleneck => run_with_bottleneck(models, array, load, threads)?,
+        RunOn::Volume | RunOn::File(_) => once(models)?,
+    };
+    if let Some(Ends { slower, faster }) = &manner.ends {
+        let at = |end: &Models<'_>| once(end).map(|result| result.ops.total);
+        let (slower, faster) =
+            if models.has_ranges() { (Some(at(slower)?), Some(at(faster)?)) } else { (None, None) };
+        let estimated = models.estimates().into_iter().map(|it| (it.part, it.keys)).collect();
+        result.range = Some(Box::new(RangeFacts { estimated, slower, faster }));
     }
+    Ok(result)
 }
 
 /// Why loads were not run.
@@ -317,7 +338,7 @@ pub enum LoadsError {
     Hosts(HostsError),
 }
 
-/// Runs each of `loads` on `array` as [`run_simulated`], [`run_with_bottleneck`] or [`run_file_load`] do, which `on` says, on up to `threads` threads of each of `hosts`, all processors by
+/// Runs each of `loads` on `array` as `manner` says ([`run_on`]), on up to `threads` threads of each of `hosts`, all processors by
 /// default, and hands each one that ends to `finished`, with its index. The results are in the order of the loads, and the
 /// same on any number of threads and hosts.
 ///
@@ -327,7 +348,7 @@ pub fn run_simulated_loads(
     models: &Models<'_>,
     array: &ModelledArray,
     loads: &[Load],
-    (hosts, threads, on): (&mut Hosts, Option<NonZeroUsize>, RunOn<'_>),
+    (hosts, threads, manner): (&mut Hosts, Option<NonZeroUsize>, Manner<'_>),
     finished: &mut dyn FnMut(usize, &RunResult),
 ) -> Result<Vec<RunResult>, LoadsError> {
     let threads = threads.unwrap_or_else(all_processors);
@@ -335,7 +356,7 @@ pub fn run_simulated_loads(
     let each = if loads.len() == 1 { threads } else { NonZeroUsize::MIN };
     let results = hosts.share_all(
         (loads.len(), threads),
-        |index| run_on(models, array, &loads[index], (&on, each)),
+        |index| run_on(models, array, &loads[index], (&manner, each)),
         |index, result| {
             if let Ok(result) = result {
                 finished(index, result);

@@ -248,7 +248,7 @@ impl ProfileSection<'_> {
             );
             body += &explorer::with_choices(&explorer, &choices);
         }
-        let tables = [tables::bottlenecks, tables::times, tables::lags, tables::others];
+        let tables = [tables::bottlenecks, tables::ranges, tables::times, tables::lags, tables::others];
         for table in tables.map(|table| table(matrix, profile)) {
             body += &table.unwrap_or_default();
         }

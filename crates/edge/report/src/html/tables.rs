@@ -1,7 +1,7 @@
 //! The tables of the page.
 
 use super::{escaped, escaped_digits};
-use crate::figures::{Column, capacity, ns_to_ms, survives};
+use crate::figures::{Column, capacity, ns_to_ms, range_text, survives};
 use crate::matrix::{CellKey, Matrix};
 use crate::places::place_cells;
 use crate::{PaperPlace, PaperRow};
@@ -230,6 +230,26 @@ pub(super) fn bottlenecks(matrix: &Matrix, profile: usize) -> Option<String> {
         escaped(matrix.profiles[profile].workload)
     );
     let table = || scrolling("Bottlenecks", &caption, &format!("<thead>{head}</thead><tbody>{rows}</tbody>"));
+    (!rows.is_empty()).then(table)
+}
+
+/// How far estimated figures let each run go; none where that was asked of none.
+pub(super) fn ranges(matrix: &Matrix, profile: usize) -> Option<String> {
+    let mut rows = String::new();
+    for (name, run) in each_run(matrix, profile) {
+        let Some(text) = run.range.as_deref().map(range_text) else { continue };
+        rows += &format!(
+            r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td></tr>"#,
+            run.iodepth,
+            escaped(&text)
+        );
+    }
+    let head = r#"<tr><th scope="col" class="name first">Configuration</th><th scope="col">iodepth</th><th scope="col" class="name">from the slower to the faster end</th></tr>"#;
+    let caption = format!(
+        "{}: how far it goes with all estimated figures of the array at one end.",
+        escaped(matrix.profiles[profile].workload)
+    );
+    let table = || scrolling("Intervals", &caption, &format!("<thead>{head}</thead><tbody>{rows}</tbody>"));
     (!rows.is_empty()).then(table)
 }
 

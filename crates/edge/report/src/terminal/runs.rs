@@ -2,7 +2,7 @@
 
 use super::grid::{Grid, GridCell};
 use super::{TerminalOptions, heading, network, printable};
-use crate::figures::{Column, capacity, latency_text, ns_to_ms, survives, three_digits};
+use crate::figures::{Column, capacity, latency_text, ns_to_ms, range_text, survives, three_digits};
 use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{
@@ -36,6 +36,10 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
     text += &run.lag.as_ref().map_or_else(String::new, |lag| lag_line("", lag));
     text += &run.targets.iter().map(target_line).collect::<String>();
     text += &run.hosts.as_ref().map_or_else(String::new, |facts| super::hosts::lines(facts, options));
+    text += &run
+        .range
+        .as_ref()
+        .map_or_else(String::new, |facts| format!("  range {}\n", printable(&range_text(facts))));
     text += &cost_line(run);
     text += &steady_line(run);
     text
@@ -170,8 +174,15 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
     let head = format!("{} on {}", first.workload, first.target);
     // What differs from row to row is in the table.
     let common = RunResult { load: None, ..first.clone() };
+    let ranges: String = runs
+        .iter()
+        .filter_map(|run| {
+            let text = range_text(run.range.as_deref()?);
+            Some(format!("  range at iodepth {} {}\n", run.iodepth, printable(&text)))
+        })
+        .collect();
     let hosts = super::hosts::hosts(runs, options);
-    heading(&head, options) + "\n" + &about(&common) + &grid.render(options) + &hosts
+    heading(&head, options) + "\n" + &about(&common) + &grid.render(options) + &ranges + &hosts
 }
 
 /// The lines that say what a run was.
