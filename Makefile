@@ -102,6 +102,7 @@ ublk: binary
 studio: binary
 	bash tests/studio/setup.sh
 	$(PART) python3 tests/studio/pages.py target/debug/raidlab
+	$(PART) python3 tests/studio/lighthouse.py target/debug/raidlab
 	$(PART) python3 tests/studio/metrics.py target/debug/raidlab
 	$(PART) python3 tests/studio/fuzz.py target/debug/raidlab 20
 

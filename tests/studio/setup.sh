@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Gets what the studio's tests need: Chromium and its driver from Debian's archive (as root), and, below target/, promtool
-# without the server that it comes with, schemathesis from PyPI and axe-core from npm's registry. Does nothing where all is there.
+# without the server that it comes with, schemathesis from PyPI, axe-core and Lighthouse from npm's registry. Does nothing where all is there.
 set -euo pipefail
 install() {
     line="apt-get install -y -qq --no-install-recommends $*"
@@ -27,4 +27,8 @@ fi
 axe=4.14.1
 if ! grep -q "\"version\": \"$axe\"" target/axe/node_modules/axe-core/package.json 2>/dev/null; then
     npm install --silent --no-audit --no-fund --no-save --prefix target/axe "axe-core@$axe" >/dev/null
+fi
+lighthouse=13.5.0
+if ! grep -q "\"version\": \"$lighthouse\"" target/lighthouse/node_modules/lighthouse/package.json 2>/dev/null; then
+    npm install --silent --no-audit --no-fund --no-save --prefix target/lighthouse "lighthouse@$lighthouse" >/dev/null
 fi
