@@ -6,38 +6,11 @@
 use crate::api::HostOp;
 use crate::cache::{SlotState, runs_of_ones};
 use crate::controller::Controller;
+use crate::geometry::CacheBlock;
 use crate::io::{Arrival, Move, TaskOwner};
-use crate::request::{Fragment, Request};
+use crate::request::Request;
 use crate::table::NIL;
 use raidlab_units::{BlockCount, Lba};
-
-/// A cache block, seen from a strip.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CacheBlock {
-    /// Number of the cache block within the volume.
-    pub(crate) key: u64,
-    /// Row of the strip where it begins.
-    rows_first: u32,
-    /// Row of the strip after its end.
-    pub(crate) rows_end: u32,
-}
-
-impl CacheBlock {
-    /// The bit that stands for `row`.
-    pub(crate) const fn bit(&self, row: u32) -> u32 {
-        row - self.rows_first
-    }
-
-    /// The bits that stand for rows `first` to before `end`.
-    pub(crate) const fn mask(&self, first: u32, end: u32) -> u64 {
-        (u64::MAX >> (64 - (end - first))) << self.bit(first)
-    }
-
-    /// Where `row` lies in a slot.
-    pub(crate) const fn byte(&self, row: u32, block_bytes: u64) -> u64 {
-        self.bit(row) as u64 * block_bytes
-    }
-}
 
 /// A request that waits for the destage of a slot.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,18 +20,10 @@ pub(crate) struct SlotWaiter {
 }
 
 impl Controller {
-    /// The cache block that holds `row` of a fragment's strip.
-    pub(crate) fn cache_block_at(&self, fragment: &Fragment, row: u32) -> CacheBlock {
-        let rows = self.cache_block_rows();
-        let rows_first = row - row % rows;
-        let lba = self.strip_lba(fragment.stripe, fragment.strip, rows_first);
-        CacheBlock { key: lba.0 / u64::from(rows), rows_first, rows_end: rows_first + rows }
-    }
-
     /// True when the cache holds data of the range that the members do not have yet.
     pub(crate) fn holds_dirty(&self, lba: Lba, blocks: BlockCount) -> bool {
         self.cache.dirty_count() > 0
-            && self.cache_keys(lba, blocks).any(|key| {
+            && self.geometry.cache_keys(lba, blocks).any(|key| {
                 let state = self.cache.lookup(key).map(|slot| self.cache[slot].state);
                 matches!(state, Some(SlotState::Dirty | SlotState::Flushing))
             })
@@ -69,7 +34,7 @@ impl Controller {
         if self.cache.is_empty() {
             return;
         }
-        for key in self.cache_keys(lba, blocks) {
+        for key in self.geometry.cache_keys(lba, blocks) {
             let Some(slot) = self.cache.lookup(key) else { continue };
             match self.cache[slot].state {
                 SlotState::Clean => self.cache.drop_clean(slot),
@@ -77,11 +42,6 @@ impl Controller {
                 SlotState::Dirty | SlotState::Flushing | SlotState::Free | SlotState::Preserved => {}
             }
         }
-    }
-
-    pub(crate) fn cache_keys(&self, lba: Lba, blocks: BlockCount) -> core::ops::Range<u64> {
-        let rows = u64::from(self.cache_block_rows());
-        lba.0 / rows..(lba.0 + blocks.0).div_ceil(rows)
     }
 
     /// Writes a request into the cache; `durable` ones end when the members have the data.
@@ -121,11 +81,11 @@ impl Controller {
         let fua = op == HostOp::Write { fua: true };
         // What has no place yet.
         let mut walk = self.walk(tag).skip(BlockCount(placed), lba);
-        'fragments: while let Some(fragment) = walk.next(&*self.layout) {
-            let key = self.granule_key(&fragment);
+        'fragments: while let Some(fragment) = walk.next(self.geometry.layout()) {
+            let key = self.geometry.granule_key(&fragment);
             let mut row = fragment.rows.first;
             while row < fragment.rows.end() {
-                let block = self.cache_block_at(&fragment, row);
+                let block = self.geometry.cache_block_at(&fragment, row);
                 let end = block.rows_end.min(fragment.rows.end());
                 let written = block.mask(row, end);
                 let mut replaces = false;
@@ -138,9 +98,10 @@ impl Controller {
                     self.wait_for_destage(slot, tag);
                 }
                 let id = *task.get_or_insert_with(|| self.new_copies(TaskOwner::CopyIn { request: tag }));
-                let part = fragment.part(crate::request::Rows::between(row, end), self.block_bytes());
-                let to = self.cache.buffer(slot, block.byte(row, self.block_bytes()));
-                let bytes = u64::from(end - row) * self.block_bytes();
+                let part =
+                    fragment.part(crate::request::Rows::between(row, end), self.geometry.block_bytes());
+                let to = self.cache.buffer(slot, block.byte(row, self.geometry.block_bytes()));
+                let bytes = u64::from(end - row) * self.geometry.block_bytes();
                 let copy = Move { from: part.host_buffer(), to, bytes };
                 let mirrored = self.cache[slot].mirrored;
                 let task = &mut self.tasks[id];
@@ -213,9 +174,9 @@ impl Controller {
 
     fn copy_slot(&mut self, from: u32, to: u32, blocks: u64, task: u32) {
         for (first, count) in runs_of_ones(blocks) {
-            let byte = u64::from(first) * self.block_bytes();
+            let byte = u64::from(first) * self.geometry.block_bytes();
             let (source, target) = (self.cache.buffer(from, byte), self.cache.buffer(to, byte));
-            let bytes = u64::from(count) * self.block_bytes();
+            let bytes = u64::from(count) * self.geometry.block_bytes();
             self.tasks[task].moves.push(Move { from: source, to: target, bytes });
         }
         self.cache.pin(from);
@@ -241,7 +202,7 @@ impl Controller {
             let is_named = slot.dirty == named;
             if slot.first_waiter != NIL && slot.incoming == 0 {
                 let block = slot.key;
-                let key = self.granule_of_block(block);
+                let key = self.geometry.granule_of_block(block);
                 self.destage.urgent.push_back(key);
             }
             if arrival.replaces {

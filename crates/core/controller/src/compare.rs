@@ -22,8 +22,8 @@ impl Controller {
     /// Whether there is something to compare with: all data, or a copy.
     pub(crate) fn comparison_possible(&self, id: u32) -> Result<Plan, BeyondRedundancy> {
         let views = &self.ops[id].views;
-        let possible = if self.parities() > 0 {
-            views[..self.data_strips()].iter().all(|view| view.readable)
+        let possible = if self.geometry.parities() > 0 {
+            views[..self.geometry.data_strips()].iter().all(|view| view.readable)
         } else {
             views.iter().any(|view| view.readable)
         };
@@ -32,7 +32,8 @@ impl Controller {
 
     /// Decides what a comparison reads. Behind the units of the stripe stand those that parity is computed into.
     pub(crate) fn assign_comparison(&mut self, id: u32) {
-        let (parities, data_strips, units) = (self.parities(), self.data_strips(), self.granule_units());
+        let (parities, data_strips, units) =
+            (self.geometry.parities(), self.geometry.data_strips(), self.geometry.granule_units());
         let op = &mut self.ops[id];
         op.units.clear();
         let first_copy = op.views.iter().position(|view| view.readable).unwrap_or(0) as u16;
@@ -62,30 +63,37 @@ impl Controller {
     /// Bytes that the parity of a comparison takes in and gives out.
     pub(crate) fn comparison_volume(&self, id: u32) -> (u64, u64) {
         let op = &self.ops[id];
-        let hull_bytes = u64::from(op.hull.count) * self.block_bytes();
-        let spare = op.units[usize::from(self.granule_units())..].iter();
+        let hull_bytes = u64::from(op.hull.count) * self.geometry.block_bytes();
+        let spare = op.units[usize::from(self.geometry.granule_units())..].iter();
         let computed = spare.filter(|unit| unit.staging != NIL).count() as u64;
-        if computed == 0 { (0, 0) } else { (self.data_strips() as u64 * hull_bytes, computed * hull_bytes) }
+        if computed == 0 {
+            (0, 0)
+        } else {
+            (self.geometry.data_strips() as u64 * hull_bytes, computed * hull_bytes)
+        }
     }
 
     /// True for a unit that a comparison compares: redundancy that was read.
     fn is_compared(&self, id: u32, unit: u16) -> bool {
         let uses = &self.ops[id].units[usize::from(unit)];
-        let is_redundancy =
-            if self.parities() > 0 { usize::from(unit) >= self.data_strips() } else { unit != uses.from };
+        let is_redundancy = if self.geometry.parities() > 0 {
+            usize::from(unit) >= self.geometry.data_strips()
+        } else {
+            unit != uses.from
+        };
         is_redundancy && !uses.read.is_empty()
     }
 
     /// Asks for the digests of what is to be compared: what the redundancy should be, then what it is.
     pub(crate) fn start_comparison(&mut self, id: u32) {
-        let units = self.granule_units();
+        let units = self.geometry.granule_units();
         let Some(first) = (0..units).find(|&unit| self.is_compared(id, unit)) else {
             return self.start_rewrites(id);
         };
         let task = self.new_digest(TaskOwner::Digest { op: id });
         let hull = self.ops[id].hull;
         for unit in 0..units {
-            if self.is_compared(id, unit) && (self.parities() > 0 || unit == first) {
+            if self.is_compared(id, unit) && (self.geometry.parities() > 0 || unit == first) {
                 let from = self.ops[id].units[usize::from(unit)].from;
                 let buffer = self.staged(id, from, hull.first);
                 self.add_to_digest(task, buffer, hull.count);
@@ -105,19 +113,19 @@ impl Controller {
         let hull = self.ops[id].hull;
         let visit = self.ops[id].target.request;
         let rows = hull.count as usize;
-        let compared = (0..self.granule_units()).filter(|&unit| self.is_compared(id, unit)).count();
-        let references = if self.parities() > 0 { compared } else { 1 };
+        let compared = (0..self.geometry.granule_units()).filter(|&unit| self.is_compared(id, unit)).count();
+        let references = if self.geometry.parities() > 0 { compared } else { 1 };
         assert!(
             digests.is_empty() || digests.len() == (references + compared) * rows,
             "{} digests of {compared} units and {references} references, {rows} rows each",
             digests.len()
         );
         let mut index = 0;
-        for unit in 0..self.granule_units() {
+        for unit in 0..self.geometry.granule_units() {
             if digests.is_empty() || !self.is_compared(id, unit) {
                 continue;
             }
-            let reference = if self.parities() > 0 { index } else { 0 };
+            let reference = if self.geometry.parities() > 0 { index } else { 0 };
             let should = &digests[reference * rows..][..rows];
             let is = &digests[(references + index) * rows..][..rows];
             index += 1;

@@ -13,6 +13,7 @@ use crate::destage::{AGE_TIMER, Destage};
 use crate::discard::Discards;
 use crate::fill::{Fill, Streams};
 use crate::gather::{Gather, HOLD_TIMER};
+use crate::geometry::Geometry;
 use crate::granule::Granules;
 use crate::intent::Intent;
 use crate::io::{IoState, TaskState};
@@ -32,7 +33,7 @@ use crate::tags::Tags;
 use crate::unsynced::Unsynced;
 use crate::visit::Visit;
 use raidlab_format::{AreaLayout, ArrayState, DeviceUuid, KEPT_RING_AT};
-use raidlab_raid::{FailuresSurvived, Layout, StripeShape};
+use raidlab_raid::{FailuresSurvived, Layout};
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, Nanos};
 use std::collections::VecDeque;
 
@@ -82,10 +83,7 @@ impl Counters {
 #[derive(Debug)]
 pub struct Controller {
     pub(crate) config: ArrayConfig,
-    pub(crate) layout: Box<dyn Layout>,
-    pub(crate) shape: StripeShape,
-    pub(crate) block_bytes: u64,
-    pub(crate) cache_block_rows: u32,
+    pub(crate) geometry: Geometry,
     pub(crate) battery: BatteryState,
     pub(crate) peer: PeerState,
     /// Labels on their way to kept memory. The second controller may lack its own until there are none.
@@ -178,10 +176,7 @@ impl Controller {
             restores: Restores::default(),
             sweeps: Sweeps::new(),
             config: config.clone(),
-            layout,
-            shape,
-            block_bytes: config.block_size.bytes(),
-            cache_block_rows: checked.cache_block_rows,
+            geometry: Geometry::new(layout, config.block_size.bytes(), checked.cache_block_rows),
             battery: BatteryState::Good,
             peer: PeerState::Present,
             labels_pending: 0,
@@ -337,7 +332,7 @@ impl Controller {
         if self.state.record.is_none() {
             return BlockCount::ZERO;
         }
-        BlockCount(self.area.total_bytes / self.block_bytes)
+        BlockCount(self.area.total_bytes / self.geometry.block_bytes())
     }
 
     /// Length of kept memory's label and log: none where nothing is kept, or no memory.
@@ -390,10 +385,13 @@ impl Controller {
 
     /// The memory that the world provides for the cache and for staging.
     pub fn memory_needs(&self) -> MemoryNeeds {
-        let places = self.config.staging_size.0 / (u64::from(self.strip_rows()) * self.block_bytes);
+        let places = self.config.staging_size.0
+            / (u64::from(self.geometry.strip_rows()) * self.geometry.block_bytes());
         MemoryNeeds {
             cache_bytes: ByteCount(u64::from(self.cache.slot_count()) * self.config.cache.block_size.0),
-            staging_bytes: ByteCount(places * u64::from(self.strip_rows()) * self.block_bytes),
+            staging_bytes: ByteCount(
+                places * u64::from(self.geometry.strip_rows()) * self.geometry.block_bytes(),
+            ),
             kept_log_bytes: self.kept_log_bytes(),
             directory_entries: self.directory_entries(),
         }
@@ -406,17 +404,17 @@ impl Controller {
 
     /// Where each strip lives.
     pub fn layout(&self) -> &dyn Layout {
-        &*self.layout
+        self.geometry.layout()
     }
 
     /// Size of the volume that the host sees.
     pub fn volume_blocks(&self) -> BlockCount {
-        self.layout.volume_blocks()
+        self.geometry.layout().volume_blocks()
     }
 
     /// How many members may fail.
     pub fn failures_survived(&self) -> FailuresSurvived {
-        self.layout.failures_survived()
+        self.geometry.layout().failures_survived()
     }
 
     /// What each device is to the array, members first, then spares.
@@ -446,7 +444,8 @@ impl Controller {
     pub fn needs_device(&self, device: MemberIndex) -> bool {
         let role = self.members.role(device);
         role.is_some_and(|role| {
-            self.members.in_sync(role) == Some(device) && self.members.is_last_hope(role, &*self.layout)
+            self.members.in_sync(role) == Some(device)
+                && self.members.is_last_hope(role, self.geometry.layout())
         })
     }
 

@@ -201,7 +201,10 @@ impl Controller {
     fn list_by_age(&self, out: &mut Vec<DirtyGranule>) {
         for slot in self.cache.dirty_by_age() {
             if self.cache[slot].state == SlotState::Dirty {
-                out.push(DirtyGranule { key: self.granule_of_block(self.cache[slot].key), entry: NIL });
+                out.push(DirtyGranule {
+                    key: self.geometry.granule_of_block(self.cache[slot].key),
+                    entry: NIL,
+                });
             }
         }
         out.dedup();
@@ -225,7 +228,7 @@ impl Controller {
 
     #[inline(never)]
     fn start_destage(&mut self, key: u64) {
-        let (stripe, _) = self.granule_start(key);
+        let (stripe, _) = self.geometry.granule_start(key);
         let granule = self.granules.obtain(key);
         granule.locked = true;
         if self.needs_resync(key) {
@@ -256,9 +259,9 @@ impl Controller {
         self.cache.start_flush(slot);
         self.ops[id].fua |= self.must_survive(slot);
         self.ops[id].slots.push(slot);
-        let (_, strip, first_row) = self.layout.locate(self.first_lba(slot));
+        let (_, strip, first_row) = self.geometry.layout().locate(self.first_lba(slot));
         for (first, count) in runs_of_ones(self.cache[slot].dirty) {
-            let source: BufferRef = self.cache.buffer(slot, u64::from(first) * self.block_bytes());
+            let source: BufferRef = self.cache.buffer(slot, u64::from(first) * self.geometry.block_bytes());
             let rows = Rows { first: first_row.0 as u32 + first, count };
             self.ops[id].pieces.push(Piece { strip, rows, source });
         }
@@ -329,7 +332,7 @@ impl Controller {
 
     /// Address of the first block that a slot has a place for.
     pub(crate) fn first_lba(&self, slot: u32) -> Lba {
-        Lba(self.cache[slot].key * u64::from(self.cache_block_rows()))
+        Lba(self.cache[slot].key * u64::from(self.geometry.cache_block_rows()))
     }
 
     /// When a dirty slot has been so for long enough.

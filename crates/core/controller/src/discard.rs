@@ -36,7 +36,7 @@ impl Controller {
 
     /// Whether host discards reach members.
     pub fn passes_discards(&self) -> bool {
-        self.discards.is_on && self.parities() == 0 && !self.tags.is_on()
+        self.discards.is_on && self.geometry.parities() == 0 && !self.tags.is_on()
     }
 
     pub(crate) fn begin_discard(&mut self, tag: u32) {
@@ -49,10 +49,10 @@ impl Controller {
         self.forget_cached(lba, blocks);
         let mut runs = core::mem::take(&mut self.discards.runs);
         let mut walk = self.walk(tag);
-        while let Some(fragment) = walk.next(&*self.layout) {
-            for copy in 0..self.copies() {
+        while let Some(fragment) = walk.next(self.geometry.layout()) {
+            for copy in 0..self.geometry.copies() {
                 let unit = StripUnit::Data { strip: fragment.strip, copy };
-                let place = self.layout.place(fragment.stripe, unit);
+                let place = self.geometry.layout().place(fragment.stripe, unit);
                 let Some(device) = self.members.holder(place) else { continue };
                 let lba = place.start + BlockCount(u64::from(fragment.rows.first));
                 if runs.len() <= device.index() {

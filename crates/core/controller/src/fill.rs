@@ -87,7 +87,7 @@ impl Controller {
     /// Reads the blocks of `fragment` into the cache and gives the host its part. Returns false, having done
     /// nothing, where that can't be: a block is cached already, there is no room, or no copy to read from.
     pub(crate) fn fill_for(&mut self, fragment: Fragment) -> bool {
-        let rows = self.rounded_out(fragment.rows);
+        let rows = self.geometry.rounded_out(fragment.rows);
         let whole = Fragment { rows, ..fragment };
         let Some(fill) = self.start_fill(&whole, IoClass::Host) else { return false };
         self.requests[fragment.request as usize].pending += 1;
@@ -95,14 +95,9 @@ impl Controller {
         true
     }
 
-    fn rounded_out(&self, rows: Rows) -> Rows {
-        let unit = self.cache_block_rows();
-        Rows::between(rows.first - rows.first % unit, rows.end().next_multiple_of(unit))
-    }
-
     fn start_fill(&mut self, whole: &Fragment, class: IoClass) -> Option<u32> {
         if !self.unsynced.is_empty() {
-            let key = self.granule_key(whole);
+            let key = self.geometry.granule_key(whole);
             if self.needs_resync(key) || self.is_being_synced(key) {
                 return None;
             }
@@ -114,7 +109,7 @@ impl Controller {
         self.fills[fill].rows = whole.rows;
         let mut row = whole.rows.first;
         while row < whole.rows.end() {
-            let block = self.cache_block_at(whole, row);
+            let block = self.geometry.cache_block_at(whole, row);
             let free = self.cache.lookup(block.key).is_none();
             let Some(slot) = free.then(|| self.cache.allocate(block.key)).flatten() else {
                 self.abandon_fill(fill);
@@ -162,7 +157,7 @@ impl Controller {
                 Err(_) => self.read_from_members(part, CopySet::NONE),
             }
         }
-        let all = u64::MAX >> (64 - self.cache_block_rows());
+        let all = u64::MAX >> (64 - self.geometry.cache_block_rows());
         for slot in fill.slots.drain(..) {
             self.cache[slot].first_waiter = NIL;
             self.cache.finish_fill(slot, if result.is_ok() { all } else { 0 });
@@ -173,14 +168,14 @@ impl Controller {
 
     fn copy_from_fill(&mut self, slots: &[u32], rows: Rows, part: Fragment) {
         let task = self.new_copies(TaskOwner::CopyOut { request: part.request });
-        let unit = self.cache_block_rows();
+        let unit = self.geometry.cache_block_rows();
         let mut row = part.rows.first;
         while row < part.rows.end() {
             let slot = slots[((row - rows.first) / unit) as usize];
             let end = part.rows.end().min(row - row % unit + unit);
-            let from = self.cache.buffer(slot, u64::from(row % unit) * self.block_bytes());
-            let to = part.part(Rows::between(row, end), self.block_bytes()).host_buffer();
-            let bytes = u64::from(end - row) * self.block_bytes();
+            let from = self.cache.buffer(slot, u64::from(row % unit) * self.geometry.block_bytes());
+            let to = part.part(Rows::between(row, end), self.geometry.block_bytes()).host_buffer();
+            let bytes = u64::from(end - row) * self.geometry.block_bytes();
             self.tasks[task].moves.push(Move { from, to, bytes });
             self.tasks[task].pinned.push(slot);
             self.cache.pin(slot);
@@ -196,7 +191,7 @@ impl Controller {
             ReadPolicy::ReadAhead => 1,
             ReadPolicy::Adaptive => 2,
         };
-        let most = self.config.cache.read_ahead.0 / self.block_bytes();
+        let most = self.config.cache.read_ahead.0 / self.geometry.block_bytes();
         let end = lba.0 + blocks.0;
         let volume_end = self.volume_blocks().0;
         let stream = self.streams.note(lba.0, end);
@@ -217,14 +212,15 @@ impl Controller {
     }
 
     fn prefetch(&mut self, lba: Lba, blocks: BlockCount) {
-        let unit = self.cache_block_rows();
-        let mut walk = FragmentWalk::new(0, lba, blocks, self.block_bytes(), self.strip_rows());
-        while let Some(fragment) = walk.next(&*self.layout) {
-            let rows = self.rounded_out(fragment.rows);
+        let unit = self.geometry.cache_block_rows();
+        let mut walk =
+            FragmentWalk::new(0, lba, blocks, self.geometry.block_bytes(), self.geometry.strip_rows());
+        while let Some(fragment) = walk.next(self.geometry.layout()) {
+            let rows = self.geometry.rounded_out(fragment.rows);
             let mut first = rows.first;
             for row in (rows.first..=rows.end()).step_by(unit as usize) {
                 let known = row == rows.end() || {
-                    let block = self.cache_block_at(&fragment, row);
+                    let block = self.geometry.cache_block_at(&fragment, row);
                     self.cache.lookup(block.key).is_some()
                 };
                 if known {

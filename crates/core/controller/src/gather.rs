@@ -31,7 +31,7 @@
 use crate::api::{Action, HostOp, IoClass, TimerId};
 use crate::controller::Controller;
 use crate::granule::{Through, WaitKind};
-use crate::request::{Fragment, Rows};
+use crate::request::Fragment;
 use crate::stripe_op::{OpKind, Piece};
 use raidlab_units::{NanoSpan, Nanos};
 
@@ -87,7 +87,7 @@ impl Controller {
     /// True where writes through collect before they are carried out.
     #[inline]
     pub(crate) const fn collects(&self) -> bool {
-        self.parities() > 0 && self.config.cache.gather_through
+        self.geometry.parities() > 0 && self.config.cache.gather_through
     }
 
     /// Lets a fragment of a write through collect in its granule, or stand in line for it.
@@ -202,7 +202,7 @@ impl Controller {
     /// True if an operation writes all rows of its stripe.
     pub(crate) fn is_whole(&self, op: u32) -> bool {
         let rows: u32 = self.ops[op].pieces.iter().map(|piece| piece.rows.count).sum();
-        rows == self.data_strips() as u32 * self.strip_rows()
+        rows == self.geometry.data_strips() as u32 * self.geometry.strip_rows()
     }
 
     /// True if the host has other writes in flight than those of this operation. The fragments of a request are handed in
@@ -226,16 +226,13 @@ impl Controller {
             Through::WritesEnd => true,
         };
         // It may stand in line behind a part of its stripe that was begun by itself.
-        is_being_written || self.granules.any_write_waits(before, |it| self.is_end(it.strip, it.rows))
+        is_being_written
+            || self.granules.any_write_waits(before, |it| self.geometry.is_end(it.strip, it.rows))
     }
 
     /// True if an operation writes the last block of its granule.
     fn has_end(&self, op: u32) -> bool {
-        self.ops[op].pieces.iter().any(|piece| self.is_end(piece.strip, piece.rows))
-    }
-
-    fn is_end(&self, strip: u16, rows: Rows) -> bool {
-        usize::from(strip) == self.data_strips() - 1 && rows.end() == self.strip_rows()
+        self.ops[op].pieces.iter().any(|piece| self.geometry.is_end(piece.strip, piece.rows))
     }
 
     fn may_hold(&mut self) -> bool {

@@ -16,8 +16,7 @@
 
 use crate::controller::Controller;
 use crate::request::Rows;
-use raidlab_raid::StripUnit;
-use raidlab_units::{BlockCount, MemberLba, StripeIndex};
+use raidlab_units::{BlockCount, MemberLba};
 use std::collections::BTreeSet;
 
 /// Stripes with bad blocks that are looked at. Where more are concerned, so many of them stand for all.
@@ -47,8 +46,8 @@ struct GranuleHealth {
 impl Controller {
     /// What the host has lost, and how far the array is from losing more.
     pub fn health(&self) -> Health {
-        let by_members = self.members.failures_left(&*self.layout);
-        let parity_in_doubt = self.parities() > 0 && self.unsynced_granules() > 0;
+        let by_members = self.members.failures_left(self.geometry.layout());
+        let parity_in_doubt = self.geometry.parities() > 0 && self.unsynced_granules() > 0;
         let mut health = Health {
             lost_blocks: BlockCount(0),
             failures_left: if parity_in_doubt { 0 } else { by_members },
@@ -85,7 +84,7 @@ impl Controller {
 
     /// The granules with bad blocks, or each so-manieth of them, and how many each stands for.
     fn bad_granules(&self) -> (BTreeSet<u64>, u64) {
-        let rows = u64::from(self.strip_rows());
+        let rows = u64::from(self.geometry.strip_rows());
         let strips: u64 = self.bad.iter().map(|(_, _, blocks)| blocks.0.div_ceil(rows) + 1).sum();
         let stride = strips.div_ceil(LOOKS_MAX).max(1);
         let mut keys = BTreeSet::new();
@@ -94,35 +93,25 @@ impl Controller {
             let strips = first.0 / rows..(first.0 + blocks.0).div_ceil(rows);
             for strip in strips.step_by(stride as usize) {
                 let start = MemberLba((strip * rows).max(first.0));
-                if let Some((stripe, unit, _)) = self.layout.identify(role, start) {
-                    keys.insert(self.unit_granule(stripe, unit));
+                if let Some((stripe, unit, _)) = self.geometry.layout().identify(role, start) {
+                    keys.insert(self.geometry.unit_granule(stripe, unit));
                 }
             }
         }
         (keys, stride)
     }
 
-    /// The granule that a unit belongs to.
-    fn unit_granule(&self, stripe: StripeIndex, unit: StripUnit) -> u64 {
-        match unit {
-            StripUnit::Data { strip, .. } if self.parities() == 0 => {
-                stripe.0 * self.data_strips() as u64 + u64::from(strip)
-            }
-            _ => stripe.0,
-        }
-    }
-
     fn granule_health(&self, key: u64) -> GranuleHealth {
         let mut health = GranuleHealth { lost_rows: 0, spare_units: None };
         for rows in self.even_rows(key) {
             let is_readable = |unit: &u16| {
-                let place = self.granule_place(key, *unit);
+                let place = self.geometry.granule_place(key, *unit);
                 self.members.holds(place) && !self.is_bad(place, Rows::between(rows.first, rows.first + 1))
             };
-            let units = self.granule_units();
-            let data = if self.parities() > 0 { self.data_strips() as u16 } else { units };
+            let units = self.geometry.granule_units();
+            let data = if self.geometry.parities() > 0 { self.geometry.data_strips() as u16 } else { units };
             let readable = (0..data).filter(is_readable).count() as u16;
-            let (lacking, redundant) = if self.parities() == 0 {
+            let (lacking, redundant) = if self.geometry.parities() == 0 {
                 (u16::from(readable == 0), readable.saturating_sub(1))
             } else {
                 let parity = (data..units).filter(is_readable).count() as u16;
@@ -140,9 +129,9 @@ impl Controller {
 
     /// The rows of a granule, cut wherever bad blocks begin or end.
     fn even_rows(&self, key: u64) -> impl Iterator<Item = Rows> + use<> {
-        let rows = self.strip_rows();
+        let rows = self.geometry.strip_rows();
         let mut cuts = BTreeSet::from([0, rows]);
-        for place in (0..self.granule_units()).map(|unit| self.granule_place(key, unit)) {
+        for place in (0..self.geometry.granule_units()).map(|unit| self.geometry.granule_place(key, unit)) {
             let Some(device) = self.members.holder(place) else { continue };
             let mut row = 0;
             while row < rows {
@@ -194,7 +183,8 @@ mod tests {
         unsynced.mark_unsynced(3..5);
         assert_eq!(health(&unsynced), (0, 0), "a member that fails takes data of two stripes with it");
         unsynced.handle_member_loss(Nanos::ZERO, MemberIndex(0));
-        let holds_data = |key: &u64| (0..3).any(|unit| unsynced.granule_place(*key, unit).member.0 == 0);
+        let holds_data =
+            |key: &u64| (0..3).any(|unit| unsynced.geometry.granule_place(*key, unit).member.0 == 0);
         let lost = (3..5).filter(holds_data).count() as u64;
         assert_eq!(health(&unsynced), (16 * lost, 0), "parity in doubt makes nothing up");
 
@@ -218,7 +208,7 @@ mod tests {
         let mut triple = array("5", 3);
         bad(&mut triple, 0, 0, 16);
         bad(&mut triple, 1, 8, 8);
-        assert_eq!(triple.granule_place(0, 2).member, MemberIndex(2), "parity is on the third");
+        assert_eq!(triple.geometry.granule_place(0, 2).member, MemberIndex(2), "parity is on the third");
         assert_eq!(health(&triple), (2 * 8, 0));
     }
 }

@@ -81,14 +81,20 @@ impl Controller {
 
     pub(crate) fn walk(&self, tag: u32) -> FragmentWalk {
         let request = &self.requests[tag as usize];
-        FragmentWalk::new(tag, request.lba, request.blocks, self.block_bytes(), self.strip_rows())
+        FragmentWalk::new(
+            tag,
+            request.lba,
+            request.blocks,
+            self.geometry.block_bytes(),
+            self.geometry.strip_rows(),
+        )
     }
 
     fn begin_read(&mut self, tag: u32) {
         let Request { lba, blocks, .. } = self.requests[tag as usize];
         let mut walk = if self.reads_runs() { self.walk(tag).in_runs() } else { self.walk(tag) };
         let mut copies = None;
-        while let Some(fragment) = walk.next(&*self.layout) {
+        while let Some(fragment) = walk.next(self.geometry.layout()) {
             if self.cache.is_empty() {
                 self.read_missing(fragment);
             } else {
@@ -107,7 +113,7 @@ impl Controller {
         let mut row = fragment.rows.first;
         let mut missing_from = row;
         while row < fragment.rows.end() {
-            let block = self.cache_block_at(&fragment, row);
+            let block = self.geometry.cache_block_at(&fragment, row);
             let rows_end = block.rows_end.min(fragment.rows.end());
             let wanted = block.mask(row, rows_end);
             let Some(slot) = self.cache.lookup(block.key) else {
@@ -116,7 +122,10 @@ impl Controller {
             };
             if self.cache[slot].state == SlotState::Filling {
                 self.read_run(&fragment, missing_from, row);
-                self.wait_for_fill(slot, fragment.part(Rows::between(row, rows_end), self.block_bytes()));
+                self.wait_for_fill(
+                    slot,
+                    fragment.part(Rows::between(row, rows_end), self.geometry.block_bytes()),
+                );
                 row = rows_end;
                 missing_from = row;
                 continue;
@@ -132,8 +141,8 @@ impl Controller {
             let run_end = rows_end.min(row + run);
             if held & 1 == 1 {
                 // The copy pins the slot before the read before it looks for slots to fill.
-                let part = fragment.part(Rows::between(row, run_end), self.block_bytes());
-                self.copy_out(source, block.byte(row, self.block_bytes()), part, copies);
+                let part = fragment.part(Rows::between(row, run_end), self.geometry.block_bytes());
+                self.copy_out(source, block.byte(row, self.geometry.block_bytes()), part, copies);
                 self.read_run(&fragment, missing_from, row);
                 missing_from = run_end;
             }
@@ -144,14 +153,14 @@ impl Controller {
 
     fn read_run(&mut self, fragment: &Fragment, first: u32, end: u32) {
         if first < end {
-            self.read_missing(fragment.part(Rows::between(first, end), self.block_bytes()));
+            self.read_missing(fragment.part(Rows::between(first, end), self.geometry.block_bytes()));
         }
     }
 
     fn copy_out(&mut self, slot: u32, slot_byte: u64, part: Fragment, copies: &mut Option<u32>) {
         let owner = TaskOwner::CopyOut { request: part.request };
         let task = *copies.get_or_insert_with(|| self.new_copies(owner));
-        let bytes = u64::from(part.rows.count) * self.block_bytes();
+        let bytes = u64::from(part.rows.count) * self.geometry.block_bytes();
         let from = self.cache.buffer(slot, slot_byte);
         self.counters.cache_hit_blocks += u64::from(part.rows.count);
         self.tasks[task].moves.push(Move { from, to: part.host_buffer(), bytes });
@@ -175,7 +184,7 @@ impl Controller {
     /// this last round the fragment has its granule locked: else one could fail again before its turn comes.
     pub(crate) fn read_from_members(&mut self, fragment: Fragment, tried: CopySet) {
         if !self.unsynced.is_empty() && !tried.is_last_round() {
-            let key = self.granule_key(&fragment);
+            let key = self.geometry.granule_key(&fragment);
             if self.needs_resync(key) || self.is_being_synced(key) {
                 return self.sync_before(key, WaitKind::Read, fragment);
             }
@@ -185,17 +194,17 @@ impl Controller {
                 let owner = IoOwner::HostRead { fragment, tried: tried.with(copy) };
                 self.member_read(place, fragment.rows, IoClass::Host, owner);
             }
-            None if self.parities() > 0 && !tried.is_last_round() => self.recover(fragment),
+            None if self.geometry.parities() > 0 && !tried.is_last_round() => self.recover(fragment),
             None if fragment.rows.count > 1 && (tried != CopySet::NONE || !self.bad.is_empty()) => {
                 self.read_row_by_row(fragment);
             }
             None if tried != CopySet::NONE && !tried.is_last_round() => {
-                if self.lock_or_wait(self.granule_key(&fragment), WaitKind::LastRound, fragment) {
+                if self.lock_or_wait(self.geometry.granule_key(&fragment), WaitKind::LastRound, fragment) {
                     self.read_from_members(fragment, CopySet::LAST_ROUND);
                 }
             }
             None => {
-                let lba = self.fragment_lba(&fragment);
+                let lba = self.geometry.fragment_lba(&fragment);
                 self.end_host_read(fragment, tried, Err(HostError::DataLost { lba }));
             }
         }
@@ -205,7 +214,7 @@ impl Controller {
     fn end_host_read(&mut self, fragment: Fragment, tried: CopySet, result: Result<(), HostError>) {
         self.end_part(fragment.request, result);
         if tried.is_last_round() {
-            self.unlock(self.granule_key(&fragment));
+            self.unlock(self.geometry.granule_key(&fragment));
         }
     }
 
@@ -213,7 +222,7 @@ impl Controller {
     pub(crate) fn read_row_by_row(&mut self, fragment: Fragment) {
         self.requests[fragment.request as usize].pending += fragment.rows.count - 1;
         for row in fragment.rows.first..fragment.rows.end() {
-            let part = fragment.part(Rows::between(row, row + 1), self.block_bytes());
+            let part = fragment.part(Rows::between(row, row + 1), self.geometry.block_bytes());
             self.read_from_members(part, CopySet::NONE);
         }
     }
@@ -223,15 +232,16 @@ impl Controller {
         let Fragment { strip, rows: wanted, .. } = *fragment;
         let rows = BlockCount(u64::from(wanted.first));
         let doubted = self.doubted_copies(fragment);
-        let copies = (0..doubted.unwrap_or(self.copies())).filter(|&copy| !tried.contains(copy));
-        let places =
-            copies.map(|copy| (copy, self.layout.place(fragment.stripe, StripUnit::Data { strip, copy })));
+        let copies = (0..doubted.unwrap_or(self.geometry.copies())).filter(|&copy| !tried.contains(copy));
+        let places = copies.map(|copy| {
+            (copy, self.geometry.layout().place(fragment.stripe, StripUnit::Data { strip, copy }))
+        });
         let present = places
             .filter_map(|(copy, place)| Some((copy, place, self.members.holder(place)?)))
             .filter(|(_, place, _)| !self.is_bad(*place, wanted));
         // A stream passes over what it writes, so the nearest copy goes on with it if that is not far.
-        let gap = STREAM_GAP_STRIPS * u64::from(self.strip_rows());
-        let stream_way = if self.copies() > 1 && self.config.cache.stream_lead > 0 {
+        let gap = STREAM_GAP_STRIPS * u64::from(self.geometry.strip_rows());
+        let stream_way = if self.geometry.copies() > 1 && self.config.cache.stream_lead > 0 {
             let ways = present.clone().map(|(_, place, device)| self.members.way(device, place.start + rows));
             ways.min().filter(|way| *way <= gap).unwrap_or(0)
         } else {
@@ -254,7 +264,9 @@ impl Controller {
     ) {
         match result {
             Ok(()) => self.end_host_read(fragment, tried, Ok(())),
-            Err(MemberError::Gone | MemberError::Medium) if fragment.rows.end() > self.strip_rows() => {
+            Err(MemberError::Gone | MemberError::Medium)
+                if fragment.rows.end() > self.geometry.strip_rows() =>
+            {
                 self.read_strip_by_strip(fragment);
             }
             Err(MemberError::Gone | MemberError::Medium) => self.read_from_members(fragment, tried),
@@ -262,7 +274,7 @@ impl Controller {
     }
 
     fn recover(&mut self, fragment: Fragment) {
-        let key = self.granule_key(&fragment);
+        let key = self.geometry.granule_key(&fragment);
         if self.lock_or_wait(key, WaitKind::Recover, fragment) {
             self.launch_recovery(key, fragment);
         }
@@ -328,9 +340,9 @@ impl Controller {
             return None;
         }
         let mut walk = self.walk(tag);
-        while let Some(fragment) = walk.next(&*self.layout) {
+        while let Some(fragment) = walk.next(self.geometry.layout()) {
             if !self.can_store(fragment.stripe, fragment.strip, fragment.rows) {
-                return Some(self.fragment_lba(&fragment));
+                return Some(self.geometry.fragment_lba(&fragment));
             }
         }
         None
@@ -340,13 +352,13 @@ impl Controller {
         let fua = fua && self.config.member_cache == MemberCache::On;
         let mut walk = self.walk(tag);
         let mut gathering: Option<(u64, u32)> = None;
-        while let Some(fragment) = walk.next(&*self.layout) {
+        while let Some(fragment) = walk.next(self.geometry.layout()) {
             self.requests[tag as usize].pending += 1;
-            if self.parities() == 0 && self.copies() == 1 && !self.tags.is_on() {
+            if self.geometry.parities() == 0 && self.geometry.copies() == 1 && !self.tags.is_on() {
                 self.write_plain(fragment, fua);
                 continue;
             }
-            let key = self.granule_key(&fragment);
+            let key = self.geometry.granule_key(&fragment);
             if self.collects() {
                 self.collect_fragment(key, &fragment, fua);
                 continue;
@@ -373,11 +385,11 @@ impl Controller {
 
     fn write_plain(&mut self, fragment: Fragment, fua: bool) {
         let unit = StripUnit::Data { strip: fragment.strip, copy: 0 };
-        let place = self.layout.place(fragment.stripe, unit);
+        let place = self.geometry.layout().place(fragment.stripe, unit);
         if self.members.holds(place) {
             self.member_write(place, fragment.rows, IoClass::Host, fua, IoOwner::HostWrite { fragment });
         } else {
-            let lba = self.fragment_lba(&fragment);
+            let lba = self.geometry.fragment_lba(&fragment);
             self.end_part(fragment.request, Err(HostError::ArrayFailed { lba }));
         }
     }

@@ -118,7 +118,7 @@ impl Controller {
         owner: IoOwner,
     ) {
         let first = self.tags.row_of(lba);
-        assert!(first + rows <= self.strip_rows(), "a member I/O stays within a strip");
+        assert!(first + rows <= self.geometry.strip_rows(), "a member I/O stays within a strip");
         let id = self.tags.checks.take();
         self.tags.checks[id] = Check {
             owner,
@@ -234,7 +234,7 @@ impl Controller {
     pub(crate) fn tag_segment(&self, id: u32) -> Segment {
         let Check { rows, place, .. } = self.tags.checks[id];
         let tag_rows = self.tags.tag_rows_of(rows);
-        let bytes = u64::from(tag_rows.count) * self.block_bytes();
+        let bytes = u64::from(tag_rows.count) * self.geometry.block_bytes();
         Segment { buffer: self.tags.buffer(place, tag_rows.first), bytes }
     }
 
@@ -316,7 +316,7 @@ impl Controller {
     /// True if data and tags of the check may disagree because of a crash.
     fn is_in_doubt(&self, id: u32) -> bool {
         let Check { role, strip_start, .. } = self.tags.checks[id];
-        let found = self.unit_at(role, strip_start).expect("only what the layout uses is read");
+        let found = self.geometry.unit_at(role, strip_start).expect("only what the layout uses is read");
         self.unsynced.contains(found.key)
     }
 
@@ -328,7 +328,7 @@ impl Controller {
         segments.clear();
         self.owner_segments(owner, rows.count, &mut segments);
         for segment in &segments {
-            self.add_to_digest(task, segment.buffer, (segment.bytes / self.block_bytes()) as u32);
+            self.add_to_digest(task, segment.buffer, (segment.bytes / self.geometry.block_bytes()) as u32);
         }
         self.segment_scratch = segments;
         self.start_digest(task);

@@ -43,7 +43,7 @@ impl Controller {
             return self.give_window_up(id);
         }
         // Where blocks have tags, these could disagree with the data.
-        let is_bare = self.parities() > 0 && !self.writes_parity(id);
+        let is_bare = self.geometry.parities() > 0 && !self.writes_parity(id);
         if is_bare && !self.state.is_kept() {
             // After a crash parity would count as good, and a record as whole, unless the devices know what is missing or given up.
             return self.wait_for_state(StateWaiter::Admission(id));
@@ -66,7 +66,7 @@ impl Controller {
     fn writes_parity(&self, id: u32) -> bool {
         let op = &self.ops[id];
         let is_written = |unit: usize| op.units[unit].staging != NIL && self.members.holds(op.places[unit]);
-        op.plan.computes_parity() && (self.data_strips()..op.units.len()).any(is_written)
+        op.plan.computes_parity() && (self.geometry.data_strips()..op.units.len()).any(is_written)
     }
 
     /// Takes in that an operation's writes in place have ended; `stored` unless what was written can't be read back.

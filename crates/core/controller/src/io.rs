@@ -260,7 +260,7 @@ impl Controller {
             IoOwner::HostRead { fragment, tried } => self.host_read_done(fragment, tried, result),
             IoOwner::HostWrite { fragment } => {
                 self.rows_written(member, lba, rows, result);
-                let lba = self.fragment_lba(&fragment);
+                let lba = self.geometry.fragment_lba(&fragment);
                 match result {
                     // A bad block that it has healed is one until the devices know.
                     Ok(()) => self.end_part_when_kept(fragment.request),
@@ -361,7 +361,7 @@ impl Controller {
 
     /// Adds blocks to a digest.
     pub(crate) fn add_to_digest(&mut self, id: u32, buffer: BufferRef, rows: u32) {
-        let bytes = u64::from(rows) * self.block_bytes();
+        let bytes = u64::from(rows) * self.geometry.block_bytes();
         push_joined(&mut self.tasks[id].rows, Segment { buffer, bytes });
     }
 
@@ -421,7 +421,7 @@ impl Controller {
 
     /// Adds where the bytes of `rows` blocks lie that are read or written for `owner`.
     pub(crate) fn owner_segments(&self, owner: IoOwner, rows: u32, out: &mut Vec<Segment>) {
-        let bytes = u64::from(rows) * self.block_bytes();
+        let bytes = u64::from(rows) * self.geometry.block_bytes();
         match owner {
             IoOwner::Nobody => unreachable!("what is under way has an owner"),
             IoOwner::HostFlush { .. }
@@ -442,7 +442,7 @@ impl Controller {
                 out.push(Segment { buffer: fragment.host_buffer(), bytes });
             }
             IoOwner::Fill { fill } => {
-                let block_bytes = self.cache_block_bytes();
+                let block_bytes = self.geometry.cache_block_bytes();
                 let slots = &self.fills[fill].slots;
                 out.extend(
                     slots
@@ -464,7 +464,7 @@ impl Controller {
             IoOwner::OpWriteData { op, first_piece, pieces } => {
                 let range = first_piece as usize..(first_piece + pieces) as usize;
                 for piece in &self.ops[op].pieces[range] {
-                    let bytes = u64::from(piece.rows.count) * self.block_bytes();
+                    let bytes = u64::from(piece.rows.count) * self.geometry.block_bytes();
                     push_joined(out, Segment { buffer: piece.source, bytes });
                 }
             }
@@ -474,7 +474,8 @@ impl Controller {
     /// Where `row` of a unit lies in the operation's staging place for it.
     pub(crate) fn staged(&self, op: u32, unit: u16, row: u32) -> BufferRef {
         let place = u64::from(self.ops[op].units[usize::from(unit)].staging);
-        let offset = (place * u64::from(self.strip_rows()) + u64::from(row)) * self.block_bytes();
+        let offset =
+            (place * u64::from(self.geometry.strip_rows()) + u64::from(row)) * self.geometry.block_bytes();
         BufferRef { space: BufferSpace::Staging, offset }
     }
 }

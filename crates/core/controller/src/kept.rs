@@ -90,7 +90,7 @@ impl Controller {
         self.check_kept(&mut found)?;
         for (slot, restored) in self.without_superseded(found) {
             self.cache.restore(slot, restored);
-            let key = self.granule_of_block(restored.key);
+            let key = self.geometry.granule_of_block(restored.key);
             self.cache[slot].granule_next = self.granules.list_dirty(key, slot);
         }
         self.cache.end_restore();
@@ -174,7 +174,7 @@ impl Controller {
     /// True when no write to the slot's blocks can succeed before the array starts again, so that what the slot holds
     /// stays the newest.
     fn waits_for_lost_device(&self, slot: u32) -> bool {
-        let (stripe, strip, _) = self.layout.locate(self.first_lba(slot));
+        let (stripe, strip, _) = self.geometry.layout().locate(self.first_lba(slot));
         !self.survives(stripe, strip)
     }
 
@@ -187,7 +187,7 @@ impl Controller {
 
     /// Checks that each entry can be one of this array's. Leaves them in order of slot.
     pub(crate) fn check_kept(&self, entries: &mut [(u32, KeptEntry)]) -> Result<(), RestoreError> {
-        let (slots, rows) = (self.directory_entries(), self.cache_block_rows());
+        let (slots, rows) = (self.directory_entries(), self.geometry.cache_block_rows());
         let blocks = self.volume_blocks().0 / u64::from(rows);
         entries.sort_unstable_by_key(|(_, entry)| entry.sequence);
         let twice = entries.windows(2).find(|pair| pair[0].1.sequence == pair[1].1.sequence);

@@ -13,7 +13,6 @@
 //! needs none. It reads no clock: every event brings `now`, which never goes backwards.
 #![forbid(unsafe_code)]
 
-mod addresses;
 mod api;
 mod bad_blocks;
 mod bitmap;
@@ -27,6 +26,7 @@ mod destage;
 mod discard;
 mod fill;
 mod gather;
+mod geometry;
 mod granule;
 mod health;
 mod host;

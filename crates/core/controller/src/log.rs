@@ -232,7 +232,7 @@ impl Controller {
         let rows = self.runs_of(id, &mut runs);
         let header_bytes = header_len(runs.len() as u16, rows, self.config.block_size);
         self.log().runs = runs;
-        let header_blocks = header_bytes / self.block_bytes();
+        let header_blocks = header_bytes / self.geometry.block_bytes();
         let blocks = header_blocks + u64::from(rows);
         let Some(at_block) = self.log().ring.room_for(blocks) else { return false };
         let Some(header) = self.own.take_header() else { return false };
@@ -256,7 +256,7 @@ impl Controller {
         let mut segments = core::mem::take(&mut self.segment_scratch);
         self.payload(id, &mut segments);
         for segment in &segments {
-            self.add_to_digest(task, segment.buffer, (segment.bytes / self.block_bytes()) as u32);
+            self.add_to_digest(task, segment.buffer, (segment.bytes / self.geometry.block_bytes()) as u32);
         }
         self.segment_scratch = segments;
         self.start_digest(task);
@@ -278,11 +278,11 @@ impl Controller {
         self.for_each_run(id, |unit, rows, pieces| {
             if let Some((first, count)) = pieces {
                 for piece in &self.ops[id].pieces[first..first + count] {
-                    let bytes = u64::from(piece.rows.count) * self.block_bytes();
+                    let bytes = u64::from(piece.rows.count) * self.geometry.block_bytes();
                     out.push(Segment { buffer: piece.source, bytes });
                 }
             } else {
-                let bytes = u64::from(rows.count) * self.block_bytes();
+                let bytes = u64::from(rows.count) * self.geometry.block_bytes();
                 out.push(Segment { buffer: self.staged(id, unit, rows.first), bytes });
             }
         });
@@ -299,7 +299,7 @@ impl Controller {
             each(strip, rows, Some((first, count)));
             first += count;
         }
-        for unit in self.data_strips()..op.units.len() {
+        for unit in self.geometry.data_strips()..op.units.len() {
             if op.units[unit].staging != NIL {
                 each(unit as u16, op.hull, None);
             }
@@ -343,11 +343,13 @@ impl Controller {
             (record.op, record.at_block, record.header, record.header_blocks);
         record.found_by_peer = mirrored;
         let task = self.new_copies(TaskOwner::KeepRecord { sequence });
-        let mut offset = KEPT_RING_AT as u64 + at_block * self.block_bytes();
+        let mut offset = KEPT_RING_AT as u64 + at_block * self.geometry.block_bytes();
         let mut segments = core::mem::take(&mut self.segment_scratch);
         self.payload(op, &mut segments);
-        let first =
-            Segment { buffer: self.own.header_buffer(header), bytes: header_blocks * self.block_bytes() };
+        let first = Segment {
+            buffer: self.own.header_buffer(header),
+            bytes: header_blocks * self.geometry.block_bytes(),
+        };
         for segment in core::iter::once(&first).chain(&segments) {
             let to = BufferRef { space: BufferSpace::KeptLog, offset };
             self.add_kept_move(task, Move { from: segment.buffer, to, bytes: segment.bytes });
@@ -374,7 +376,7 @@ impl Controller {
         let Intent::Log(log) = &self.intent else { unreachable!("asked only where there is a log") };
         let record = log.ring.record(sequence);
         self.payload(record.op, out);
-        let bytes = record.header_blocks * self.block_bytes();
+        let bytes = record.header_blocks * self.geometry.block_bytes();
         out.insert(0, Segment { buffer: self.own.header_buffer(record.header), bytes });
     }
 

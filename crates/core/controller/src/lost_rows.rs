@@ -71,13 +71,15 @@ impl Controller {
     /// Plans the window of a write.
     pub(crate) fn write_plan(&self, id: u32) -> Result<Plan, BeyondRedundancy> {
         let op = &self.ops[id];
-        if self.parities() > 0 && self.unsynced.contains(op.key) {
-            let cover = Cover { hull_rows: op.hull.count, strip_rows: self.strip_rows() };
-            return plan::choose_unsynced(&op.views, self.parities(), cover);
+        if self.geometry.parities() > 0 && self.unsynced.contains(op.key) {
+            let cover = Cover { hull_rows: op.hull.count, strip_rows: self.geometry.strip_rows() };
+            return plan::choose_unsynced(&op.views, self.geometry.parities(), cover);
         }
-        plan::choose(&op.views, self.parities(), self.config.cache.rules.parity_update).or_else(|error| {
-            if op.hull.count == 1 && self.may_abandon(id) { Ok(Plan::Abandon) } else { Err(error) }
-        })
+        plan::choose(&op.views, self.geometry.parities(), self.config.cache.rules.parity_update).or_else(
+            |error| {
+                if op.hull.count == 1 && self.may_abandon(id) { Ok(Plan::Abandon) } else { Err(error) }
+            },
+        )
     }
 
     /// True if what a window of one row writes has devices to hold it, and what it does not write is lost already.
@@ -85,8 +87,8 @@ impl Controller {
         let op = &self.ops[id];
         let held = op.views.iter().all(|view| view.touched.is_empty() || view.stored);
         let missing = op.views.iter().filter(|view| !view.stored).count();
-        let lost = self.members.touches_lost(places_of(&*self.layout, op.stripe));
-        held && missing <= self.parities() && !lost
+        let lost = self.members.touches_lost(places_of(self.geometry.layout(), op.stripe));
+        held && missing <= self.geometry.parities() && !lost
     }
 
     /// Leaves only the first row of the hull in the window of a write that can't be planned because of bad blocks. Returns
@@ -97,7 +99,7 @@ impl Controller {
         if op.kind != OpKind::Write || op.hull.count < 2 || !bad || self.unsynced.contains(op.key) {
             return false;
         }
-        let block_bytes = self.block_bytes();
+        let block_bytes = self.geometry.block_bytes();
         let op = &mut self.ops[id];
         let end = op.hull.first + 1;
         let (pieces, rest) = (&mut op.pieces, &mut op.rest);
@@ -154,7 +156,7 @@ impl Controller {
     }
 
     fn note_rows_failed(&mut self, id: u32, strip: u16, rows: Rows) {
-        let lba = self.strip_lba(self.ops[id].stripe, strip, rows.first);
+        let lba = self.geometry.strip_lba(self.ops[id].stripe, strip, rows.first);
         self.ops[id].failed.ranges.push((lba, BlockCount(u64::from(rows.count))));
     }
 
@@ -168,8 +170,8 @@ impl Controller {
 
     /// Makes rows of all parity strips of a stripe bad blocks.
     pub(crate) fn spoil_parity(&mut self, key: u64, rows: Rows) {
-        for unit in self.data_strips()..self.unit_count() {
-            let place = self.granule_place(key, unit as u16);
+        for unit in self.geometry.data_strips()..self.geometry.unit_count() {
+            let place = self.geometry.granule_place(key, unit as u16);
             if let Some(device) = self.members.holder(place) {
                 let first = place.start + BlockCount(u64::from(rows.first));
                 self.mark_bad(device, first, u64::from(rows.count));
@@ -181,7 +183,7 @@ impl Controller {
     pub(crate) fn window_written(&mut self, id: u32) -> bool {
         let op = &self.ops[id];
         let key = op.key;
-        if op.plan == Plan::ReconstructWrite && op.hull.count == self.strip_rows() {
+        if op.plan == Plan::ReconstructWrite && op.hull.count == self.geometry.strip_rows() {
             self.granule_synced(key);
         }
         if !self.members.any_incomplete() && !self.members.any_lost() && self.bad.is_empty() {
@@ -209,13 +211,15 @@ impl Controller {
         if !self.survives(stripe, strip) {
             return false;
         }
-        if self.parities() == 0 {
-            let places =
-                || (0..self.copies()).map(|copy| self.layout.place(stripe, StripUnit::Data { strip, copy }));
+        if self.geometry.parities() == 0 {
+            let places = || {
+                (0..self.geometry.copies())
+                    .map(|copy| self.geometry.layout().place(stripe, StripUnit::Data { strip, copy }))
+            };
             let is_held = |row| places().any(|place| self.members.holds(place) && !self.is_bad(place, row));
             return self.in_each_row(rows, is_held);
         }
-        let own = self.unit_place(stripe, strip);
+        let own = self.geometry.unit_place(stripe, strip);
         let is_held =
             |row| (self.members.holds(own) && !self.is_bad(own, row)) || self.can_recover(stripe, row);
         self.in_each_row(rows, is_held)
@@ -226,12 +230,12 @@ impl Controller {
         if !self.survives(stripe, strip) {
             return false;
         }
-        if self.parities() == 0 || self.members.holds(self.unit_place(stripe, strip)) {
+        if self.geometry.parities() == 0 || self.members.holds(self.geometry.unit_place(stripe, strip)) {
             return true;
         }
         if self.unsynced.contains(stripe.0) {
             // Parity can hold it if it is computed from all data, all rows at once; the cache may cut them up.
-            return rows.count == self.strip_rows() && !self.writes_back();
+            return rows.count == self.geometry.strip_rows() && !self.writes_back();
         }
         self.in_each_row(rows, |row| self.can_recover(stripe, row))
     }
@@ -241,25 +245,29 @@ impl Controller {
         if !self.members.any_incomplete() && !self.members.any_lost() {
             return true;
         }
-        if self.parities() > 0 {
-            let units = 0..self.unit_count() as u16;
-            let missing = units.filter(|&unit| !self.members.holds(self.unit_place(stripe, unit)));
-            return missing.count() <= self.parities()
-                && !self.members.touches_lost(places_of(&*self.layout, stripe));
+        if self.geometry.parities() > 0 {
+            let units = 0..self.geometry.unit_count() as u16;
+            let missing = units.filter(|&unit| !self.members.holds(self.geometry.unit_place(stripe, unit)));
+            return missing.count() <= self.geometry.parities()
+                && !self.members.touches_lost(places_of(self.geometry.layout(), stripe));
         }
-        let places =
-            || (0..self.copies()).map(|copy| self.layout.place(stripe, StripUnit::Data { strip, copy }));
+        let places = || {
+            (0..self.geometry.copies())
+                .map(|copy| self.geometry.layout().place(stripe, StripUnit::Data { strip, copy }))
+        };
         !self.members.touches_lost(places()) && places().any(|place| self.members.holds(place))
     }
 
     /// True if all that is missing or bad in `rows` of a stripe can be made up from its redundancy.
     fn can_recover(&self, stripe: StripeIndex, rows: Rows) -> bool {
         let is_readable = |unit: usize| {
-            let place = self.unit_place(stripe, unit as u16);
+            let place = self.geometry.unit_place(stripe, unit as u16);
             self.members.holds(place) && !self.is_bad(place, rows)
         };
-        let erased = (0..self.data_strips()).filter(|&unit| !is_readable(unit)).count();
-        let usable = (self.data_strips()..self.unit_count()).filter(|&unit| is_readable(unit)).count();
+        let erased = (0..self.geometry.data_strips()).filter(|&unit| !is_readable(unit)).count();
+        let usable = (self.geometry.data_strips()..self.geometry.unit_count())
+            .filter(|&unit| is_readable(unit))
+            .count();
         erased <= usable && !self.unsynced.contains(stripe.0)
     }
 

@@ -141,7 +141,7 @@ impl Controller {
         if placed == BlockCount::ZERO {
             return;
         }
-        for key in self.cache_keys(lba, placed) {
+        for key in self.geometry.cache_keys(lba, placed) {
             // A newer slot of a block is destaged after the older one, so waiting for the newer is waiting for both.
             let Some(slot) = self.cache.lookup(key).filter(|&slot| self.cache[slot].is_newer_than_members())
             else {
@@ -149,7 +149,7 @@ impl Controller {
             };
             self.wait_for_destage(slot, tag);
             if self.cache[slot].incoming == 0 {
-                let granule = self.granule_of_block(key);
+                let granule = self.geometry.granule_of_block(key);
                 self.destage.urgent.push_back(granule);
             }
         }

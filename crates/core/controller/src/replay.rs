@@ -126,7 +126,7 @@ impl Controller {
     /// Reads blocks of a device's ring.
     fn read_log(&mut self, device: MemberIndex, at_block: u64, blocks: BlockCount, owner: IoOwner) {
         self.current().pending += 1;
-        let lba = MemberLba(self.area.log.offset_bytes / self.block_bytes() + at_block);
+        let lba = MemberLba(self.area.log.offset_bytes / self.geometry.block_bytes() + at_block);
         let (id, op, area, class) = (MemberIoId(0), MemberOp::Read, Area::Metadata, IoClass::Host);
         self.begin_member_io(MemberIo { id, member: device, op, area, lba, blocks, class }, owner);
     }
@@ -135,7 +135,7 @@ impl Controller {
     fn record_extent(&self) -> (u64, BlockCount, BlockCount) {
         let &Current { ref record, copy, .. } =
             self.start.current.as_ref().expect("a record is being replayed");
-        let header_blocks = self.header_bytes_of(record) as u64 / self.block_bytes();
+        let header_blocks = self.header_bytes_of(record) as u64 / self.geometry.block_bytes();
         let rows: u64 = record.runs.iter().map(|run| u64::from(run.rows)).sum();
         let at_block = record.copies[copy].block - header_blocks;
         (at_block, BlockCount(header_blocks), BlockCount(header_blocks + rows))
@@ -164,7 +164,7 @@ impl Controller {
         self.current().pending = 1;
         while let Some(device) = self.next_copy() {
             let (at_block, _, blocks) = self.record_extent();
-            let lba = MemberLba(self.area.log.offset_bytes / self.block_bytes() + at_block);
+            let lba = MemberLba(self.area.log.offset_bytes / self.geometry.block_bytes() + at_block);
             self.current().holders.push(device);
             self.current().pending += 1;
             self.metadata_write(device, lba, blocks, IoOwner::ReplayCopy);
@@ -220,7 +220,7 @@ impl Controller {
         let record = &self.start.current.as_ref().expect("a record is being replayed").record;
         let mut parts = Vec::new();
         for (index, run) in record.runs.iter().enumerate() {
-            let place = self.unit_place(record.stripe, run.unit);
+            let place = self.geometry.unit_place(record.stripe, run.unit);
             let mut skipped = 0;
             while let Some(device) = self.members.holder(place).filter(|_| skipped < run.rows) {
                 let rows = Rows { first: run.first_row + skipped, count: run.rows - skipped };
@@ -253,7 +253,8 @@ impl Controller {
         let stripe = self.current().record.stripe;
         let may_be_newer = self.state_is_frozen() || !self.current().lacks_copy;
         for ReplayPart { run, place, rows, .. } in self.replay_parts() {
-            let is_data = usize::from(self.current().record.runs[usize::from(run)].unit) < self.data_strips();
+            let is_data =
+                usize::from(self.current().record.runs[usize::from(run)].unit) < self.geometry.data_strips();
             if may_be_newer
                 && is_data
                 && let Some(device) = self.members.holder(place)
@@ -262,7 +263,7 @@ impl Controller {
                 self.lose_rows_of_record(device, lba, rows.count);
             }
         }
-        let granules = self.granules_of(stripe..StripeIndex(stripe.0 + 1));
+        let granules = self.geometry.granules_of(stripe..StripeIndex(stripe.0 + 1));
         self.mark_unsynced(granules);
         let record = self.state.record.as_mut().expect("an array that starts keeps a state");
         record.needs_resync = true;
@@ -303,19 +304,19 @@ impl Controller {
         let index = usize::from(run);
         let before: u64 = runs[..index].iter().map(|run| u64::from(run.rows)).sum();
         let (before, first_row) = (before + u64::from(skipped), runs[index].first_row + skipped);
-        let bytes = u64::from(rows) * self.block_bytes();
+        let bytes = u64::from(rows) * self.geometry.block_bytes();
         let buffer = match copies[current.copy].source {
             LogSource::Kept => {
                 let block = copies[current.copy].block + before;
                 BufferRef {
                     space: BufferSpace::KeptLog,
-                    offset: KEPT_RING_AT as u64 + block * self.block_bytes(),
+                    offset: KEPT_RING_AT as u64 + block * self.geometry.block_bytes(),
                 }
             }
             LogSource::Device(_) => {
                 let place = u64::from(current.places[usize::from(run)]);
-                let row = place * u64::from(self.strip_rows()) + u64::from(first_row);
-                BufferRef { space: BufferSpace::Staging, offset: row * self.block_bytes() }
+                let row = place * u64::from(self.geometry.strip_rows()) + u64::from(first_row);
+                BufferRef { space: BufferSpace::Staging, offset: row * self.geometry.block_bytes() }
             }
         };
         Segment { buffer, bytes }

@@ -12,6 +12,7 @@
 use crate::api::{IoClass, MemberError, Notice};
 use crate::config::MemberCache;
 use crate::controller::Controller;
+use crate::geometry::UnitRow;
 use crate::io::IoOwner;
 use crate::plan::{BeyondRedundancy, Plan};
 use crate::request::{Fragment, Rows};
@@ -19,7 +20,6 @@ use crate::stripe_op::{OpKind, StripeOp};
 use crate::table::NIL;
 use crate::units::UnitUse;
 use crate::visit::{Purpose, Visit};
-use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 use std::collections::VecDeque;
 
@@ -36,14 +36,6 @@ pub(crate) struct ReadError {
     pub(crate) key: u64,
     pub(crate) unit: u16,
     pub(crate) rows: Rows,
-}
-
-/// A row of a unit, and the unit's granule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct UnitRow {
-    pub(crate) key: u64,
-    pub(crate) unit: u16,
-    pub(crate) row: u32,
 }
 
 /// Read errors that wait to be restored or are being restored.
@@ -106,7 +98,7 @@ impl Controller {
     pub(crate) fn medium_error(&mut self, owner: IoOwner, device: MemberIndex, lba: MemberLba, rows: u32) {
         match owner {
             // It is read again strip by strip.
-            IoOwner::HostRead { fragment, .. } if fragment.rows.end() > self.strip_rows() => return,
+            IoOwner::HostRead { fragment, .. } if fragment.rows.end() > self.geometry.strip_rows() => return,
             IoOwner::HostRead { .. } | IoOwner::Fill { .. } => {}
             IoOwner::OpRead { op, unit } => {
                 let op = &self.ops[op];
@@ -137,21 +129,10 @@ impl Controller {
     }
 
     fn read_error(&self, device: MemberIndex, lba: MemberLba, rows: u32) -> Option<ReadError> {
-        let role = self.members.role(device).filter(|_| self.is_redundant())?;
-        let UnitRow { key, unit, row } = self.unit_at(role, lba).expect("only what the layout uses is read");
+        let role = self.members.role(device).filter(|_| self.geometry.is_redundant())?;
+        let UnitRow { key, unit, row } =
+            self.geometry.unit_at(role, lba).expect("only what the layout uses is read");
         Some(ReadError { device, key, unit, rows: Rows { first: row, count: rows } })
-    }
-
-    /// What the layout puts at `lba` of a role.
-    pub(crate) fn unit_at(&self, role: MemberIndex, lba: MemberLba) -> Option<UnitRow> {
-        let (stripe, unit, block) = self.layout.identify(role, lba)?;
-        let (strip, unit) = match unit {
-            StripUnit::Data { strip, .. } if self.parities() > 0 => (strip, strip),
-            StripUnit::Data { strip, copy } => (strip, copy),
-            StripUnit::Parity(parity) => (0, self.data_strips() as u16 + parity),
-        };
-        let key = self.granule_key(&Fragment { stripe, strip, ..Fragment::default() });
-        Some(UnitRow { key, unit, row: block.0 as u32 })
     }
 
     /// Begins to restore what waits, as far as it may.
@@ -165,7 +146,7 @@ impl Controller {
     /// Asks for the next step of a visit: an operation on rows of a unit.
     pub(crate) fn launch_step_op(&mut self, visit: u32, kind: OpKind, unit: u16, rows: Rows) {
         let Visit { key, purpose, .. } = self.visits[visit];
-        let (stripe, _) = self.granule_start(key);
+        let (stripe, _) = self.geometry.granule_start(key);
         let class = if purpose == Purpose::SyncFirst { IoClass::Host } else { IoClass::Background };
         let id = self.new_op(key, stripe, kind, class);
         self.ops[id].target = Fragment { request: visit, stripe, strip: unit, rows, host_byte: 0 };
@@ -180,7 +161,7 @@ impl Controller {
         let op = &self.ops[id];
         let possible = match op.kind {
             OpKind::Probe => op.views[usize::from(op.target.strip)].readable,
-            _ if self.parities() > 0 => return self.recovery_possible(id),
+            _ if self.geometry.parities() > 0 => return self.recovery_possible(id),
             _ => self.source_copy(id).is_some(),
         };
         if possible { Ok(Plan::Recover) } else { Err(BeyondRedundancy) }
@@ -189,7 +170,7 @@ impl Controller {
     /// The readable copy that is cheapest to read.
     fn source_copy(&self, id: u32) -> Option<u16> {
         let op = &self.ops[id];
-        let readable = (0..self.copies()).filter(|&copy| op.views[usize::from(copy)].readable);
+        let readable = (0..self.geometry.copies()).filter(|&copy| op.views[usize::from(copy)].readable);
         readable.min_by_key(|&copy| {
             let place = op.places[usize::from(copy)];
             let device = self.members.holder(place).expect("readable");
@@ -199,11 +180,11 @@ impl Controller {
 
     /// Decides what a restore or a probe reads.
     pub(crate) fn assign_restore(&mut self, id: u32) {
-        let data_strips = self.data_strips();
+        let data_strips = self.geometry.data_strips();
         let (probes, target) = (self.ops[id].kind == OpKind::Probe, usize::from(self.ops[id].target.strip));
         let source = if probes {
             Some(target)
-        } else if self.parities() == 0 {
+        } else if self.geometry.parities() == 0 {
             self.source_copy(id).map(usize::from)
         } else {
             None
@@ -244,7 +225,7 @@ impl Controller {
         // Nothing will resync the granule once more.
         let syncs = self.visits[self.ops[id].target.request].purpose.syncs();
         let fua = syncs && self.config.member_cache == MemberCache::On;
-        for unit in 0..self.granule_units() {
+        for unit in 0..self.geometry.granule_units() {
             let rows = self.ops[id].units[usize::from(unit)].write;
             let Some(device) = self.rewrite_device(id, unit).filter(|_| !rows.is_empty()) else { continue };
             let place = self.ops[id].places[usize::from(unit)];
@@ -298,10 +279,10 @@ impl Controller {
     /// Bytes that the recovery of a restore takes in and gives out; none where a copy is as good.
     pub(crate) fn restore_volume(&self, id: u32) -> (u64, u64) {
         let op = &self.ops[id];
-        if self.parities() == 0 || op.kind == OpKind::Probe {
+        if self.geometry.parities() == 0 || op.kind == OpKind::Probe {
             return (0, 0);
         }
-        let hull_bytes = u64::from(op.hull.count) * self.block_bytes();
+        let hull_bytes = u64::from(op.hull.count) * self.geometry.block_bytes();
         let sources = op.units.iter().filter(|unit| unit.staging != NIL && !unit.read.is_empty()).count();
         (sources as u64 * hull_bytes, hull_bytes)
     }

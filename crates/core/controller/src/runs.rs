@@ -21,7 +21,7 @@ impl Controller {
 
     /// Reads a fragment that goes on in other strips, one part of its request, as a part for each strip.
     pub(crate) fn read_strip_by_strip(&mut self, fragment: Fragment) {
-        let (strip_rows, block_bytes) = (self.strip_rows(), self.block_bytes());
+        let (strip_rows, block_bytes) = (self.geometry.strip_rows(), self.geometry.block_bytes());
         let Rows { first, .. } = fragment.rows;
         let end = fragment.rows.end();
         self.requests[fragment.request as usize].pending += (end - 1) / strip_rows - first / strip_rows;

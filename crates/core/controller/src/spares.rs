@@ -18,7 +18,7 @@ impl Controller {
     /// Takes a member out of the array.
     pub(crate) fn fail_member(&mut self, member: MemberIndex) {
         let outvoted = self.state.is_outvoted_without(member, &self.members);
-        match self.members.lose(member, &*self.layout, outvoted) {
+        match self.members.lose(member, self.geometry.layout(), outvoted) {
             Loss::Known => return,
             Loss::Survived => {
                 self.bad.forget(member);

@@ -263,7 +263,7 @@ impl Controller {
                 Intent::Bitmap(Box::new(bitmap))
             }
             Intent::Log(_) => {
-                let ring_blocks = controller.area.log.length_bytes / controller.block_bytes();
+                let ring_blocks = controller.area.log.length_bytes / controller.geometry.block_bytes();
                 Intent::Log(Box::new(Log::new(ring_blocks, LogPlace::Members, next_sequence)))
             }
             Intent::Nothing => Intent::Nothing,
@@ -324,7 +324,7 @@ impl Controller {
                 absent.push(device);
             }
         }
-        if self.members.loses_data(&*self.layout) {
+        if self.members.loses_data(self.geometry.layout()) {
             return Err(StartError::BeyondRedundancy { absent });
         }
         Ok(absent)

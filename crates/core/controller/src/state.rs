@@ -272,10 +272,10 @@ impl Controller {
         let record = record.as_ref().expect("asked only where there is one");
         sent.take(record);
         *sent_dirty = record.dirty;
-        let slot = self.area.state_slot(record.generation).offset_bytes / self.block_bytes();
+        let slot = self.area.state_slot(record.generation).offset_bytes / self.geometry.block_bytes();
         self.state.writing = Some(changes);
         self.state.pending = 1;
-        let blocks = BlockCount(STATE_BYTES as u64 / self.block_bytes());
+        let blocks = BlockCount(STATE_BYTES as u64 / self.geometry.block_bytes());
         let mut devices = core::mem::take(&mut self.member_scratch);
         devices.clear();
         devices.extend(self.members.answering());

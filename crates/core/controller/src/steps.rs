@@ -67,19 +67,20 @@ impl Controller {
     /// Bytes that the parity work of an operation takes in and gives out; none if there is none.
     pub(crate) fn parity_volume(&self, id: u32) -> (u64, u64) {
         let op = &self.ops[id];
-        let hull_bytes = u64::from(op.hull.count) * self.block_bytes();
+        let hull_bytes = u64::from(op.hull.count) * self.geometry.block_bytes();
         let written: u64 = op.pieces.iter().map(|piece| u64::from(piece.rows.count)).sum();
         let parities =
-            op.units.iter().skip(self.data_strips()).filter(|unit| unit.staging != NIL).count() as u64;
+            op.units.iter().skip(self.geometry.data_strips()).filter(|unit| unit.staging != NIL).count()
+                as u64;
         let erased = op.units.iter().filter(|unit| unit.erased).count() as u64;
-        let data_bytes = self.data_strips() as u64 * hull_bytes;
+        let data_bytes = self.geometry.data_strips() as u64 * hull_bytes;
         match (op.kind, op.plan) {
             (OpKind::Recover, _) => (data_bytes, hull_bytes),
             (OpKind::Restore | OpKind::Probe, _) => self.restore_volume(id),
             (OpKind::Compare, _) => self.comparison_volume(id),
             (OpKind::Write, Plan::Store | Plan::Abandon) => (0, 0),
             (OpKind::Write, Plan::ReadModifyWrite) => {
-                (2 * written * self.block_bytes() + parities * hull_bytes, parities * hull_bytes)
+                (2 * written * self.geometry.block_bytes() + parities * hull_bytes, parities * hull_bytes)
             }
             (OpKind::Write, Plan::ReconstructWrite) => (data_bytes, parities * hull_bytes),
             (OpKind::Write, Plan::Recover) => (2 * data_bytes, (parities + erased) * hull_bytes),
@@ -93,8 +94,8 @@ impl Controller {
         let mut results = [nowhere; 2];
         let mut count = 0;
         let beside = self.ops[id].kind == OpKind::Compare;
-        let first = if beside { self.unit_count() } else { self.data_strips() } as u16;
-        for parity in 0..self.parities() as u16 {
+        let first = if beside { self.geometry.unit_count() } else { self.geometry.data_strips() } as u16;
+        for parity in 0..self.geometry.parities() as u16 {
             let unit = first + parity;
             if self.ops[id].units[usize::from(unit)].staging != NIL {
                 results[count] = (parity, self.staged(id, unit, row));
@@ -110,7 +111,7 @@ impl Controller {
             let (results, count) = self.parity_results(id, piece.rows.first);
             let old = self.staged(id, piece.strip, piece.rows.first);
             let factors = results.map(|(parity, _)| generate(parity, piece.strip));
-            let bytes = u64::from(piece.rows.count) * self.block_bytes();
+            let bytes = u64::from(piece.rows.count) * self.geometry.block_bytes();
             let destinations = results.map(|(_, place)| place);
             out.push(bytes, &destinations[..count], true, &[(old, factors), (piece.source, factors)]);
         }
@@ -124,8 +125,8 @@ impl Controller {
             let end = next_change(op, row);
             let (results, count) = self.parity_results(id, row);
             let destinations = results.map(|(_, place)| place);
-            out.begin(u64::from(end - row) * self.block_bytes(), &destinations[..count], false);
-            for strip in 0..self.data_strips() as u16 {
+            out.begin(u64::from(end - row) * self.geometry.block_bytes(), &destinations[..count], false);
+            for strip in 0..self.geometry.data_strips() as u16 {
                 let factors = results.map(|(parity, _)| generate(parity, strip));
                 out.add_source(self.newest(id, strip, row), factors);
             }
@@ -140,7 +141,7 @@ impl Controller {
         let from = op.pieces.partition_point(|piece| (piece.strip, piece.rows.end()) <= (strip, row));
         match op.pieces.get(from) {
             Some(piece) if piece.strip == strip && piece.rows.first <= row => {
-                let skipped = u64::from(row - piece.rows.first) * self.block_bytes();
+                let skipped = u64::from(row - piece.rows.first) * self.geometry.block_bytes();
                 BufferRef { offset: piece.source.offset + skipped, ..piece.source }
             }
             _ => self.staged(id, strip, row),
@@ -176,7 +177,7 @@ impl Controller {
     /// One step that computes the given rows of the recovery over the hull.
     fn recover_rows(&self, id: u32, destinations: &[BufferRef], rows: &[usize], out: &mut MemorySteps) {
         let op = &self.ops[id];
-        let data_strips = self.data_strips() as u16;
+        let data_strips = self.geometry.data_strips() as u16;
         let mut missing = [StripUnit::Parity(0); 2];
         let mut count = 0;
         for (unit, uses) in op.units.iter().enumerate() {
@@ -190,9 +191,10 @@ impl Controller {
                 count += 1;
             }
         }
-        let damage = Damage { data_strips, parities: self.parities() as u16, missing: &missing[..count] };
+        let damage =
+            Damage { data_strips, parities: self.geometry.parities() as u16, missing: &missing[..count] };
         let recovery = Recovery::new(&damage).expect("the plan was made for what can be recovered");
-        out.begin(u64::from(op.hull.count) * self.block_bytes(), destinations, false);
+        out.begin(u64::from(op.hull.count) * self.geometry.block_bytes(), destinations, false);
         for (unit, uses) in op.units.iter().enumerate().filter(|(_, uses)| !uses.read.is_empty()) {
             let unit = unit as u16;
             let source =

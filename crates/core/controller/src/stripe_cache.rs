@@ -144,20 +144,20 @@ impl Controller {
         let Some(directory) = &self.stripe_cache else { return };
         let op = &self.ops[id];
         if op.kind != OpKind::Write
-            || self.parities() == 0
+            || self.geometry.parities() == 0
             || !self.bad.is_empty()
             || !op.unreadable.is_empty()
         {
             return;
         }
         let held = directory.held(op.key);
-        let whole = Rows { first: 0, count: self.strip_rows() };
+        let whole = Rows { first: 0, count: self.geometry.strip_rows() };
         let op = &mut self.ops[id];
         op.hull = whole;
         for (unit, view) in op.views.iter_mut().enumerate() {
             let is_written_whole = view.touched == whole && view.gap.is_empty();
             view.touched = if view.touched.is_empty() { Rows::NONE } else { whole };
-            let is_data = unit + usize::from(self.shape.parities) < op.places.len();
+            let is_data = unit + self.geometry.parities() < op.places.len();
             view.gap = if is_data && !is_written_whole { whole } else { Rows::NONE };
             view.held = view.readable && held & bit(unit) != 0;
         }
@@ -173,14 +173,14 @@ impl Controller {
         let (mut touched, mut whole): (Units, Units) = (0, 0);
         for piece in &self.ops[id].pieces {
             touched |= bit(piece.strip.into());
-            if piece.rows.count == self.strip_rows() {
+            if piece.rows.count == self.geometry.strip_rows() {
                 whole |= bit(piece.strip.into());
             }
         }
         let units = |range: core::ops::Range<usize>| range.fold(0, |units, unit| units | bit(unit));
-        let data = units(0..self.data_strips());
-        let parities = units(self.data_strips()..self.unit_count());
-        let is_known = self.unit_count() <= Units::BITS as usize;
+        let data = units(0..self.geometry.data_strips());
+        let parities = units(self.geometry.data_strips()..self.geometry.unit_count());
+        let is_known = self.geometry.unit_count() <= Units::BITS as usize;
         is_known && ((touched | parities) & !held == 0 || data & !whole & !held == 0)
     }
 
@@ -189,10 +189,10 @@ impl Controller {
         let keeps_data = self.config.cache.rules.stripe_cache == StripeCache::Held;
         let Some(directory) = &mut self.stripe_cache else { return };
         let op = &self.ops[id];
-        let whole = Rows { first: 0, count: self.shape.strip_blocks.0 as u32 };
+        let whole = Rows { first: 0, count: self.geometry.strip_rows() };
         let (mut held, mut dropped): (Units, Units) = (0, 0);
         for (unit, (view, used)) in op.views.iter().zip(&op.units).enumerate() {
-            let is_parity = unit + usize::from(self.shape.parities) >= op.views.len();
+            let is_parity = unit + self.geometry.parities() >= op.views.len();
             let is_written = view.touched == whole || (is_parity && op.plan.computes_parity());
             if is_written && !is_parity && !keeps_data {
                 dropped |= bit(unit);

@@ -138,7 +138,7 @@ impl Controller {
         op.slots.clear();
         op.unreadable.clear();
         let mut places = core::mem::take(&mut op.places);
-        self.granule_places(key, &mut places);
+        self.geometry.granule_places(key, &mut places);
         self.ops[id].places = places;
         self.take_stripe_place(key);
         id
@@ -197,7 +197,7 @@ impl Controller {
         if !self.ops[id].units.iter().any(|unit| unit.staged) {
             return 0;
         }
-        let pages = (u64::from(self.ops[id].hull.count) * self.block_bytes()).div_ceil(PAGE_BYTES);
+        let pages = (u64::from(self.ops[id].hull.count) * self.geometry.block_bytes()).div_ceil(PAGE_BYTES);
         pages.min(most.into()) as u32
     }
 
@@ -315,8 +315,8 @@ impl Controller {
         while first < self.ops[id].pieces.len() {
             let (count, rows) = self.written_run(id, first);
             let strip = self.ops[id].pieces[first].strip;
-            for copy in 0..self.copies() {
-                let unit = if self.parities() > 0 { strip } else { copy };
+            for copy in 0..self.geometry.copies() {
+                let unit = if self.geometry.parities() > 0 { strip } else { copy };
                 let place = self.ops[id].places[usize::from(unit)];
                 let owner = IoOwner::OpWriteData { op: id, first_piece: first as u32, pieces: count as u32 };
                 self.op_write(id, place, rows, class, owner);
@@ -333,7 +333,7 @@ impl Controller {
     fn start_parity_writes(&mut self, id: u32) {
         let class = self.ops[id].class.expect("set when the operation was made");
         self.ops[id].parity_is_due = false;
-        for unit in self.data_strips()..self.ops[id].units.len() {
+        for unit in self.geometry.data_strips()..self.ops[id].units.len() {
             let written = self.ops[id].units[unit].staging != NIL && self.ops[id].plan.computes_parity();
             if written {
                 let place = self.ops[id].places[unit];
@@ -351,7 +351,7 @@ impl Controller {
             first += self.run_of_pieces(id, first).0;
             runs += 1;
         }
-        runs * u32::from(self.copies()) + self.parities() as u32
+        runs * u32::from(self.geometry.copies()) + self.geometry.parities() as u32
     }
 
     /// Bytes that members are to write for the pieces of an operation and their parity, if parity is to be changed
@@ -360,11 +360,13 @@ impl Controller {
         let pieces = &self.ops[id].pieces;
         let data: u64 = pieces.iter().map(|piece| u64::from(piece.rows.count)).sum();
         let hull = pieces.iter().fold(Rows::NONE, |hull, piece| hull.hull(piece.rows));
-        if self.parities() == 0 || data == u64::from(hull.count) * self.data_strips() as u64 {
+        if self.geometry.parities() == 0 || data == u64::from(hull.count) * self.geometry.data_strips() as u64
+        {
             return 0;
         }
-        let rows = data * u64::from(self.copies()) + u64::from(hull.count) * self.parities() as u64;
-        rows * self.block_bytes()
+        let rows = data * u64::from(self.geometry.copies())
+            + u64::from(hull.count) * self.geometry.parities() as u64;
+        rows * self.geometry.block_bytes()
     }
 
     fn op_write(&mut self, id: u32, place: UnitPlace, rows: Rows, class: IoClass, owner: IoOwner) {
@@ -382,7 +384,7 @@ impl Controller {
         let is_held = |unit: usize| self.members.holds(op.places[unit]);
         self.config.member_cache == MemberCache::On
             && !op.plan.computes_parity()
-            && (self.data_strips()..self.unit_count()).any(is_held)
+            && (self.geometry.data_strips()..self.geometry.unit_count()).any(is_held)
     }
 
     /// The pieces from `first` on that one write has, and its rows: those that lie next to each other, or the whole page.

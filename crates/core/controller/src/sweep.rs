@@ -22,9 +22,9 @@
 use crate::api::{Action, MemberError, Notice, Sweep, SweepCounts, SweepEnd, SweepProgress, TimerId};
 use crate::config::MemberCache;
 use crate::controller::Controller;
+use crate::geometry::UnitRow;
 use crate::io::IoOwner;
 use crate::members::DeviceState;
-use crate::restore::UnitRow;
 use crate::visit::{Purpose, Visit, VisitEnd};
 use raidlab_units::{ByteCount, MemberIndex, MemberLba, NanoSpan, Nanos};
 use std::collections::VecDeque;
@@ -144,7 +144,7 @@ impl Controller {
         if matches!(sweep, Sweep::Rebuild { .. } | Sweep::Resync) {
             return Err(SweepRefused::NotOnDemand);
         }
-        if !self.is_redundant() {
+        if !self.geometry.is_redundant() {
             return Err(SweepRefused::NoRedundancy);
         }
         if self.members.any_lost() {
@@ -262,8 +262,8 @@ impl Controller {
             let DeviceState::Rebuilding { boundary, .. } = self.members.state(target) else {
                 unreachable!("a target is being rebuilt")
             };
-            let strips = self.config.member_size.0 / (self.tags.pitch() * self.block_bytes());
-            let first = boundary.0 / u64::from(self.strip_rows());
+            let strips = self.config.member_size.0 / (self.tags.pitch() * self.geometry.block_bytes());
+            let first = boundary.0 / u64::from(self.geometry.strip_rows());
             self.begin_sweep_of(Sweep::Rebuild { target }, first, strips);
         } else if let Some(parked) = self.sweeps.parked.take() {
             self.notify(Notice::SweepResumed { sweep: parked.sweep });
@@ -358,7 +358,8 @@ impl Controller {
     fn rebuild_visit(&self, target: MemberIndex, next: u64, end: u64) -> (u64, Option<Visit>) {
         let Some(role) = self.members.role(target) else { return (end, None) };
         let place_of = |strip: u64| {
-            let found = self.unit_at(role, MemberLba(strip * u64::from(self.strip_rows())))?;
+            let found =
+                self.geometry.unit_at(role, MemberLba(strip * u64::from(self.geometry.strip_rows())))?;
             Some((strip, found))
         };
         let Some((at, UnitRow { key, unit, .. })) = (next..end).find_map(place_of) else {
@@ -370,10 +371,13 @@ impl Controller {
     /// Puts the next visit off for as long as the rate bound gives what this one walks over.
     fn charge_visit(&mut self, sweep: Sweep) {
         let Some(rate) = self.config.resilience.sweep_bytes_per_sec else { return };
-        let strip = u128::from(u64::from(self.strip_rows()) * self.block_bytes());
+        let strip = u128::from(u64::from(self.geometry.strip_rows()) * self.geometry.block_bytes());
         let bytes = match sweep {
             Sweep::Rebuild { .. } => strip,
-            _ => strip * u128::from(self.granule_units()) / u128::from(self.layout.member_count()),
+            _ => {
+                strip * u128::from(self.geometry.granule_units())
+                    / u128::from(self.geometry.layout().member_count())
+            }
         };
         let span = NanoSpan((bytes * 1_000_000_000 / u128::from(rate.0)) as u64);
         self.sweeps.free_at = self.sweeps.free_at.max(self.now) + span;
@@ -424,7 +428,7 @@ impl Controller {
 
     /// Moves the boundary to before strip `strips`, and has it written down now and then.
     fn move_boundary(&mut self, target: MemberIndex, strips: u64) {
-        let boundary = MemberLba(strips * u64::from(self.strip_rows()));
+        let boundary = MemberLba(strips * u64::from(self.geometry.strip_rows()));
         self.members.advance_boundary(target, boundary);
         let Some(running) = &mut self.sweeps.current else { return };
         let is_due = strips >= running.kept + KEPT_STRIPS;
@@ -463,7 +467,7 @@ impl Controller {
         device: MemberIndex,
         result: Result<(), MemberError>,
     ) {
-        let strip_rows = u64::from(self.strip_rows());
+        let strip_rows = u64::from(self.geometry.strip_rows());
         let ours = |running: &&mut Running| running.number == sweep;
         let Some(running) = self.sweeps.current.as_mut().filter(ours) else { return };
         let Sweep::Rebuild { target } = running.sweep else { unreachable!("only a rebuild has a boundary") };
@@ -484,7 +488,7 @@ impl Controller {
         if self.config.member_cache == MemberCache::On && kept < end {
             if flushing == 0 && !self.sweeps_held() {
                 // What the layout leaves unused behind the last strip is passed, too.
-                let boundary = MemberLba(end * u64::from(self.strip_rows()));
+                let boundary = MemberLba(end * u64::from(self.geometry.strip_rows()));
                 self.members.advance_boundary(target, boundary);
                 self.flush_boundary(boundary);
             }

@@ -51,14 +51,17 @@ impl Controller {
             OpKind::Write => op.pieces.iter().fold(Rows::NONE, |hull, piece| hull.hull(piece.rows)),
             _ => op.target.rows,
         };
-        let unit_count =
-            if op.kind == OpKind::Write && self.parities() == 0 { 0 } else { self.granule_units() };
+        let unit_count = if op.kind == OpKind::Write && self.geometry.parities() == 0 {
+            0
+        } else {
+            self.geometry.granule_units()
+        };
         let mut views = core::mem::take(&mut self.ops[id].views);
         let op = &self.ops[id];
         let untouched =
             UnitView { readable: true, stored: true, touched: Rows::NONE, gap: hull, held: false };
         views.clear();
-        views.resize(self.data_strips().min(unit_count.into()), untouched);
+        views.resize(self.geometry.data_strips().min(unit_count.into()), untouched);
         views.resize(unit_count.into(), UnitView { gap: Rows::NONE, ..untouched });
         if unit_count > 0 {
             for pieces in op.pieces.chunk_by(|one, next| one.strip == next.strip) {
@@ -84,7 +87,7 @@ impl Controller {
         if self.unsynced.contains(self.ops[id].key) {
             return Err(BeyondRedundancy);
         }
-        let (data, parity) = self.ops[id].views.split_at(self.data_strips());
+        let (data, parity) = self.ops[id].views.split_at(self.geometry.data_strips());
         let erased = data.iter().filter(|unit| !unit.readable).count();
         let usable = parity.iter().filter(|unit| unit.readable).count();
         if erased > usable { Err(BeyondRedundancy) } else { Ok(Plan::Recover) }
@@ -97,7 +100,7 @@ impl Controller {
             OpKind::Restore | OpKind::Probe => return self.assign_restore(id),
             OpKind::Compare => return self.assign_comparison(id),
         }
-        let data_strips = self.data_strips();
+        let data_strips = self.geometry.data_strips();
         let op = &mut self.ops[id];
         let (plan, hull, writes) = (op.plan, op.hull, op.kind == OpKind::Write);
         op.units.clear();

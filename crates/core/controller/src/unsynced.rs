@@ -23,7 +23,6 @@ use crate::request::Fragment;
 use core::ops::Range;
 use raidlab_format::{RegionIndex, RegionMap};
 use raidlab_raid::StripUnit;
-use raidlab_units::StripeIndex;
 
 /// The set of unsynced granules: a bit each.
 #[derive(Debug, Default)]
@@ -88,8 +87,7 @@ impl Unsynced {
 impl Controller {
     /// How many granules there are: stripes where there is parity, else strips.
     pub fn granule_count(&self) -> u64 {
-        let stripes = self.layout.stripe_count().0;
-        if self.parities() > 0 { stripes } else { stripes * self.data_strips() as u64 }
+        self.geometry.granule_count()
     }
 
     /// How many granules may disagree with their redundancy; see [`Controller::mark_unsynced`].
@@ -102,7 +100,7 @@ impl Controller {
     pub fn mark_unsynced(&mut self, granules: Range<u64>) {
         let count = self.granule_count();
         assert!(granules.end <= count, "granules {granules:?} are not all among {count}");
-        if self.is_redundant() || self.tags.is_on() {
+        if self.geometry.is_redundant() || self.tags.is_on() {
             self.unsynced.mark(granules, count);
             self.sweeps.resync_due = true;
             self.sweeps.attention = true;
@@ -122,43 +120,48 @@ impl Controller {
 
     /// True when each data strip of the granule stands on some device.
     pub(crate) fn has_all_data(&self, key: u64) -> bool {
-        let (stripe, first) = self.granule_start(key);
+        let (stripe, first) = self.geometry.granule_start(key);
         if self.touches_lost(key) {
             return false;
         }
-        let strips = if self.parities() > 0 { 0..self.data_strips() as u16 } else { first..first + 1 };
+        let strips = if self.geometry.parities() > 0 {
+            0..self.geometry.data_strips() as u16
+        } else {
+            first..first + 1
+        };
         strips.into_iter().all(|strip| {
-            let mut copies = (0..self.copies()).map(|copy| StripUnit::Data { strip, copy });
-            copies.any(|unit| self.members.holds(self.layout.place(stripe, unit)))
+            let mut copies = (0..self.geometry.copies()).map(|copy| StripUnit::Data { strip, copy });
+            copies.any(|unit| self.members.holds(self.geometry.layout().place(stripe, unit)))
         })
     }
 
     /// True if a unit of the granule stands on a device that is lost.
     pub(crate) fn touches_lost(&self, key: u64) -> bool {
-        let places = (0..self.granule_units()).map(|unit| self.granule_place(key, unit));
+        let places = (0..self.geometry.granule_units()).map(|unit| self.geometry.granule_place(key, unit));
         self.members.any_lost() && self.members.touches_lost(places)
     }
 
     /// How many of a fragment's copies, the first of them, a resync will take before one that is on a lost device; none where
     /// copies agree, or none is lost.
     pub(crate) fn doubted_copies(&self, fragment: &Fragment) -> Option<u16> {
-        if self.unsynced.is_empty() || self.parities() > 0 || !self.members.any_lost() {
+        if self.unsynced.is_empty() || self.geometry.parities() > 0 || !self.members.any_lost() {
             return None;
         }
         let is_lost = |copy: &u16| {
             let unit = StripUnit::Data { strip: fragment.strip, copy: *copy };
-            self.members.touches_lost(core::iter::once(self.layout.place(fragment.stripe, unit)))
+            self.members.touches_lost(core::iter::once(self.geometry.layout().place(fragment.stripe, unit)))
         };
-        let lost = (0..self.copies()).find(is_lost);
-        lost.filter(|_| self.unsynced.contains(self.granule_key(fragment)))
+        let lost = (0..self.geometry.copies()).find(is_lost);
+        lost.filter(|_| self.unsynced.contains(self.geometry.granule_key(fragment)))
     }
 
     /// True if a granule whose copies have been made to agree lacks one whose device the devices may still take for one in
     /// sync. Where they will never know better it is a lost one.
     pub(crate) fn lacks_copy_unknown(&self, key: u64) -> bool {
-        let mut places = (0..self.granule_units()).map(|unit| self.granule_place(key, unit));
+        let mut places =
+            (0..self.geometry.granule_units()).map(|unit| self.geometry.granule_place(key, unit));
         let is_awaited = !self.state.is_kept() && !self.state_is_frozen();
-        self.copies() > 1 && is_awaited && places.any(|place| !self.members.holds(place))
+        self.geometry.copies() > 1 && is_awaited && places.any(|place| !self.members.holds(place))
     }
 
     /// Takes in that redundancy agrees in a granule.
@@ -167,8 +170,8 @@ impl Controller {
             return;
         }
         self.unsynced.remove(key);
-        let (stripe, _) = self.granule_start(key);
-        let region = self.granules_of(self.region_stripes(stripe));
+        let (stripe, _) = self.geometry.granule_start(key);
+        let region = self.geometry.granules_of(self.region_stripes(stripe));
         if self.unsynced.next(region.start).is_none_or(|next| next >= region.end) {
             self.release_region(stripe);
         }
@@ -187,17 +190,11 @@ impl Controller {
         }
     }
 
-    /// The granules of some stripes.
-    pub(crate) fn granules_of(&self, stripes: Range<StripeIndex>) -> Range<u64> {
-        let each = if self.parities() > 0 { 1 } else { self.data_strips() as u64 };
-        stripes.start.0 * each..stripes.end.0 * each
-    }
-
     /// Marks what a bitmap marks.
     pub(crate) fn mark_regions_unsynced(&mut self, marked: &RegionMap) {
         let mut next = marked.next_marked(RegionIndex(0));
         while let Some(region) = next {
-            self.mark_unsynced(self.granules_of(marked.stripes_of(region)));
+            self.mark_unsynced(self.geometry.granules_of(marked.stripes_of(region)));
             next = marked.next_marked(RegionIndex(region.0 + 1));
         }
     }

@@ -202,9 +202,9 @@ impl Controller {
 
     /// Starts a visit whose granule is locked for it.
     pub(crate) fn start_visit(&mut self, id: u32) {
-        let whole = Rows { first: 0, count: self.strip_rows() };
+        let whole = Rows { first: 0, count: self.geometry.strip_rows() };
         let Visit { purpose, key, unit, device, .. } = self.visits[id];
-        let place = self.granule_place(key, unit);
+        let place = self.geometry.granule_place(key, unit);
         let mut end = None;
         match purpose {
             Purpose::ReadError if self.members.holder(place) == Some(device) => {
@@ -214,7 +214,7 @@ impl Controller {
                 if !self.unsynced.contains(key) {
                     self.visits[id].restore = RowWalk::over(whole);
                     self.visits[id].step = Step::Restoring;
-                } else if self.parities() > 0 && usize::from(unit) < self.data_strips() {
+                } else if self.geometry.parities() > 0 && usize::from(unit) < self.geometry.data_strips() {
                     // Parity may disagree, and no device has the data: it can't be told any more.
                     self.lose_run(id, device, unit, whole);
                 }
@@ -222,8 +222,8 @@ impl Controller {
             }
             Purpose::Check | Purpose::Repair if self.sweeps.is_current(self.visits[id].sweep) => {
                 self.visits[id].compare = RowWalk::over(whole);
-                let is_held = |unit| self.members.holds(self.granule_place(key, unit));
-                let is_whole = (0..self.granule_units()).all(is_held);
+                let is_held = |unit| self.members.holds(self.geometry.granule_place(key, unit));
+                let is_whole = (0..self.geometry.granule_units()).all(is_held);
                 self.count_for(id, |counts| counts.incomplete_granules += u64::from(!is_whole));
             }
             Purpose::Resync | Purpose::SyncFirst if self.needs_resync(key) => {
@@ -305,12 +305,12 @@ impl Controller {
         }
         let Visit { key, compare: RowWalk { rest, .. }, .. } = self.visits[id];
         let stretch = |unit| {
-            let place = self.granule_place(key, unit);
+            let place = self.geometry.granule_place(key, unit);
             let device = self.members.holder(place)?;
             let first = place.start + BlockCount(u64::from(rest.first));
             Some(self.bad.stretch(device, first, u64::from(rest.count)).blocks as u32)
         };
-        (0..self.granule_units()).filter_map(stretch).min().unwrap_or(u32::MAX)
+        (0..self.geometry.granule_units()).filter_map(stretch).min().unwrap_or(u32::MAX)
     }
 
     fn restore_step_done(&mut self, id: u32, succeeded: bool) {
@@ -319,7 +319,7 @@ impl Controller {
         if succeeded {
             return;
         }
-        let role = self.granule_place(key, unit).member;
+        let role = self.geometry.granule_place(key, unit).member;
         if self.members.player(role) != Some(device) || self.touches_lost(key) {
             self.visits[id].end = Some(VisitEnd::Abandoned);
         } else if !self.visits[id].restore.again_singly() {
@@ -334,12 +334,13 @@ impl Controller {
     }
 
     fn lose_run(&mut self, id: u32, device: MemberIndex, unit: u16, rows: Rows) {
-        let place = self.granule_place(self.visits[id].key, unit);
+        let place = self.geometry.granule_place(self.visits[id].key, unit);
         self.count_for(id, |counts| counts.unreadable_rows += u64::from(rows.count));
         let Visit { key, purpose, .. } = self.visits[id];
         // Parity could have made up a bad block until it came to be in doubt.
-        let is_news =
-            purpose.syncs() && self.parities() > 0 && self.is_bad(self.granule_place(key, unit), rows);
+        let is_news = purpose.syncs()
+            && self.geometry.parities() > 0
+            && self.is_bad(self.geometry.granule_place(key, unit), rows);
         self.lose_rows(device, place.start + BlockCount(u64::from(rows.first)), rows.count, is_news);
     }
 
@@ -352,15 +353,15 @@ impl Controller {
             self.visits[id].end = Some(end);
             return;
         }
-        let mut units = (0..self.compared_with()).map(|unit| self.granule_place(key, unit));
+        let mut units = (0..self.compared_with()).map(|unit| self.geometry.granule_place(key, unit));
         let is_bad = |place| self.is_bad(place, run);
         // No row of the run is better than the others.
-        let all_bad = if self.parities() > 0 {
+        let all_bad = if self.geometry.parities() > 0 {
             units.any(is_bad)
         } else {
             units.filter(|place| self.members.holds(*place)).all(is_bad)
         };
-        if self.parities() > 0 && !purpose.syncs() {
+        if self.geometry.parities() > 0 && !purpose.syncs() {
             self.restore_for_comparison(id);
         } else if all_bad || !self.visits[id].compare.again_singly() {
             self.give_run_up(id);
@@ -369,7 +370,7 @@ impl Controller {
 
     /// Units that a comparison needs: the data, or any of the copies.
     fn compared_with(&self) -> u16 {
-        if self.parities() > 0 { self.data_strips() as u16 } else { self.copies() }
+        if self.geometry.parities() > 0 { self.geometry.data_strips() as u16 } else { self.geometry.copies() }
     }
 
     /// Restores the next unit that keeps the run from being compared, or passes the run over if all were tried.
@@ -382,11 +383,11 @@ impl Controller {
         }
         let visit = &self.visits[id];
         let unit = (0..self.compared_with()).find(|unit| {
-            let place = self.granule_place(key, *unit);
+            let place = self.geometry.granule_place(key, *unit);
             !visit.restored.contains(unit) && (visit.unreadable.contains(unit) || self.is_bad(place, run))
         });
         let Some(unit) = unit else { return };
-        let holder = self.members.holder(self.granule_place(key, unit));
+        let holder = self.members.holder(self.geometry.granule_place(key, unit));
         let visit = &mut self.visits[id];
         visit.restored.push(unit);
         visit.unit = unit;
@@ -400,7 +401,7 @@ impl Controller {
     fn give_run_up(&mut self, id: u32) {
         let Visit { key, compare: RowWalk { run, .. }, .. } = self.visits[id];
         for unit in 0..self.compared_with() {
-            let place = self.granule_place(key, unit);
+            let place = self.geometry.granule_place(key, unit);
             let unreadable = self.visits[id].unreadable.contains(&unit) || self.is_bad(place, run);
             if let Some(device) = self.members.holder(place)
                 && unreadable
@@ -408,10 +409,10 @@ impl Controller {
                 self.lose_run(id, device, unit, run);
             }
         }
-        if self.parities() > 0 {
+        if self.geometry.parities() > 0 {
             self.spoil_parity(key, run);
         }
-        if self.parities() > 0 && self.tags.is_on() {
+        if self.geometry.parities() > 0 && self.tags.is_on() {
             let visit = &mut self.visits[id];
             (visit.step, visit.unit, visit.restore) = (Step::Tagging, 0, RowWalk::over(run));
         }
@@ -419,7 +420,7 @@ impl Controller {
 
     /// Reads the next of what data is left in a run that was given up. Returns false when all was read.
     fn launch_tag_step(&mut self, id: u32) -> bool {
-        let data_strips = self.data_strips();
+        let data_strips = self.geometry.data_strips();
         loop {
             let visit = &mut self.visits[id];
             if !visit.restore.advance(u32::MAX) {
@@ -431,7 +432,7 @@ impl Controller {
                 return false;
             }
             let Visit { key, unit, restore: RowWalk { run, .. }, .. } = *visit;
-            let place = self.granule_place(key, unit);
+            let place = self.geometry.granule_place(key, unit);
             if self.members.holds(place) && !self.is_bad(place, run) {
                 self.launch_step_op(id, OpKind::Probe, unit, run);
                 return true;
@@ -445,7 +446,8 @@ impl Controller {
         if !self.has_all_data(key) {
             self.visits[id].end = Some(VisitEnd::Abandoned);
         } else if !succeeded && !self.visits[id].restore.again_singly() {
-            let device = self.members.holder(self.granule_place(key, unit)).expect("all data is held");
+            let device =
+                self.members.holder(self.geometry.granule_place(key, unit)).expect("all data is held");
             self.lose_run(id, device, unit, run);
         }
     }
@@ -465,7 +467,7 @@ impl Controller {
             if self.lacks_copy_unknown(key) {
                 return self.wait_for_state(StateWaiter::Visit(id));
             }
-            if self.parities() > 0 || !self.touches_lost(key) {
+            if self.geometry.parities() > 0 || !self.touches_lost(key) {
                 self.granule_synced(key);
             }
         }

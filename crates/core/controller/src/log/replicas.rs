@@ -11,7 +11,7 @@ use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
 impl Controller {
     /// Sends a record to as many devices of its stripe as it takes to outlive all losses that the stripe can.
     pub(super) fn replicate(&mut self, sequence: u64) {
-        let lba = self.area.log.offset_bytes / self.block_bytes();
+        let lba = self.area.log.offset_bytes / self.geometry.block_bytes();
         let record = self.log().ring.record_mut(sequence);
         record.pending += 1;
         let (lba, blocks) = (MemberLba(lba + record.at_block), BlockCount(record.blocks));
@@ -39,10 +39,10 @@ impl Controller {
         sequence: u64,
         holders: &(impl Iterator<Item = MemberIndex> + Clone),
     ) -> Option<MemberIndex> {
-        let units = self.unit_count() as u64;
-        let device = |unit: u64| self.members.in_sync(self.unit_place(stripe, unit as u16).member);
+        let units = self.geometry.unit_count() as u64;
+        let device = |unit: u64| self.members.in_sync(self.geometry.unit_place(stripe, unit as u16).member);
         let missing = (0..units).filter(|&unit| device(unit).is_none()).count();
-        let wanted = (self.parities() + 1).saturating_sub(missing).max(1);
+        let wanted = (self.geometry.parities() + 1).saturating_sub(missing).max(1);
         if holders.clone().count() >= wanted {
             return None;
         }
