@@ -173,7 +173,7 @@ impl Controller {
     pub(crate) fn lose_rows(&mut self, device: MemberIndex, lba: MemberLba, rows: u32, is_news: bool) {
         let blocks = BlockCount(u64::from(rows));
         if self.mark_bad(device, lba, blocks.0) || is_news {
-            self.notify(Notice::BlocksLost { member: device, lba, blocks });
+            self.outbox.notify(Notice::BlocksLost { member: device, lba, blocks });
         }
     }
 

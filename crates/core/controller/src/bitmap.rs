@@ -208,7 +208,7 @@ impl Controller {
         let bitmap = self.bitmap();
         if !core::mem::replace(&mut bitmap.timer_set, true) {
             let at = now + delay.unwrap_or(CLEAR_AFTER);
-            self.actions.push_back(crate::api::Action::Timer { id: CLEAR_TIMER, at });
+            self.outbox.set_timer(CLEAR_TIMER, at);
         }
     }
 

@@ -1,8 +1,6 @@
 //! The controller itself: its parts, the events it takes, and the getters.
 
-use crate::api::{
-    Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Notice, Segment, Sweep, TimerId,
-};
+use crate::api::{Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Segment, Sweep, TimerId};
 use crate::bad_blocks::BadBlocks;
 use crate::bitmap::CLEAR_TIMER;
 use crate::cache::Cache;
@@ -18,6 +16,7 @@ use crate::granule::Granules;
 use crate::intent::Intent;
 use crate::io::{IoState, TaskState};
 use crate::members::{DeviceState, Members};
+use crate::outbox::{Counters, Outbox};
 use crate::own::OwnMemory;
 use crate::protection::{BatteryState, PeerState};
 use crate::request::Request;
@@ -36,48 +35,6 @@ use raidlab_format::{AreaLayout, ArrayState, DeviceUuid, KEPT_RING_AT};
 use raidlab_raid::{FailuresSurvived, Layout};
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, Nanos};
 use std::collections::VecDeque;
-
-/// What a controller has done since it started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Member reads asked for, those of tags among them; so are writes.
-    pub member_reads: u64,
-    /// Member writes asked for.
-    pub member_writes: u64,
-    /// Member flushes asked for.
-    pub member_flushes: u64,
-    /// Member discards asked for.
-    pub member_discards: u64,
-    /// Host discards that went no further, wholly.
-    pub discards_ignored: u64,
-    /// Blocks that host reads found in the cache.
-    pub cache_hit_blocks: u64,
-    /// Bytes copied between host and cache, or within the cache.
-    pub copy_bytes: u64,
-    /// Bytes of parity, or of recovered data, computed.
-    pub parity_bytes: u64,
-    /// Writes to metadata areas.
-    pub metadata_writes: u64,
-    /// Blocks that were read and did not agree with their checksums; 0 without integrity. Redundancy that disagrees with the data is
-    /// counted by the check that finds it: [`crate::SweepCounts::mismatched_rows`].
-    pub mismatched_blocks: u64,
-}
-
-impl Counters {
-    /// Adds what another controller has done.
-    pub fn merge(&mut self, other: &Self) {
-        self.member_reads += other.member_reads;
-        self.member_writes += other.member_writes;
-        self.member_flushes += other.member_flushes;
-        self.member_discards += other.member_discards;
-        self.discards_ignored += other.discards_ignored;
-        self.cache_hit_blocks += other.cache_hit_blocks;
-        self.copy_bytes += other.copy_bytes;
-        self.parity_bytes += other.parity_bytes;
-        self.metadata_writes += other.metadata_writes;
-        self.mismatched_blocks += other.mismatched_blocks;
-    }
-}
 
 /// An array controller. See the crate's head for how a world drives it.
 #[derive(Debug)]
@@ -133,8 +90,7 @@ pub struct Controller {
     pub(crate) member_scratch: Vec<MemberIndex>,
     pub(crate) discards: Discards,
     pub(crate) segment_scratch: Vec<Segment>,
-    pub(crate) actions: VecDeque<Action>,
-    pub(crate) counters: Counters,
+    pub(crate) outbox: Outbox,
 }
 
 impl Controller {
@@ -199,14 +155,13 @@ impl Controller {
             member_scratch: Vec::new(),
             discards: Discards::default(),
             segment_scratch: Vec::new(),
-            actions: VecDeque::new(),
-            counters: Counters::default(),
+            outbox: Outbox::default(),
         };
         controller.settle_log_place();
         Ok(controller)
     }
 
-    /// Takes in a host request. Its tag must not be in use (asserted). Until [`Notice::Serving`] it waits.
+    /// Takes in a host request. Its tag must not be in use (asserted). Until [`crate::Notice::Serving`] it waits.
     pub fn handle_host_request(&mut self, now: Nanos, request: HostRequest) {
         self.advance(now);
         self.end_stop();
@@ -270,7 +225,7 @@ impl Controller {
     }
 
     /// Stops the array cleanly: destages, makes everything durable, and lets the devices know that they agree. The host
-    /// must have no request in flight and make none until [`Notice::Stopped`].
+    /// must have no request in flight and make none until [`crate::Notice::Stopped`].
     pub fn handle_stop(&mut self, now: Nanos) {
         self.advance(now);
         self.begin_stop();
@@ -321,10 +276,10 @@ impl Controller {
     /// has at the moment: writes that come together are carried out together.
     #[inline]
     pub fn poll_action(&mut self) -> Option<Action> {
-        if self.actions.is_empty() && (!self.gather.is_empty() || self.delay.is_due()) {
+        if self.outbox.is_empty() && (!self.gather.is_empty() || self.delay.is_due()) {
             self.start_collected();
         }
-        self.actions.pop_front()
+        self.outbox.poll()
     }
 
     /// Length of the metadata area of each device.
@@ -350,11 +305,6 @@ impl Controller {
     /// The same, for what member reads bring into it.
     pub fn own_memory_mut(&mut self) -> &mut [u8] {
         self.own.bytes_mut()
-    }
-
-    /// Tells the operator.
-    pub(crate) fn notify(&mut self, notice: Notice) {
-        self.actions.push_back(Action::Notice(notice));
     }
 
     pub(crate) fn advance(&mut self, now: Nanos) {
@@ -462,7 +412,7 @@ impl Controller {
 
     /// What has been done so far.
     pub const fn counters(&self) -> Counters {
-        self.counters
+        self.outbox.counters()
     }
 
     /// Acknowledged data that only the cache holds, in cache blocks.
@@ -478,7 +428,7 @@ impl Controller {
             && self.tasks.in_use() == 0
             && self.tags.checks.in_use() == 0
             && self.granules.is_empty()
-            && self.actions.is_empty()
+            && self.outbox.is_empty()
             && self.start.is_idle()
             && (self.state.is_kept() || self.state_is_frozen())
             && self.requests.iter().all(|request| !request.active)

@@ -8,7 +8,7 @@
 //!
 //! Granules that a request waits for go first.
 
-use crate::api::{Action, BufferRef, HostError, IoClass, Notice, TimerId};
+use crate::api::{BufferRef, HostError, IoClass, Notice, TimerId};
 use crate::cache::{SlotState, runs_of_ones};
 use crate::config::{CacheConfig, FlushOrder};
 use crate::controller::Controller;
@@ -318,7 +318,7 @@ impl Controller {
     fn lose_write(&mut self, lba: Lba, blocks: BlockCount) {
         self.lost_since_flush = Some(lba);
         self.fail_writes_under_way(lba, blocks);
-        self.actions.push_back(Action::Notice(Notice::WriteLost { lba, blocks }));
+        self.outbox.notify(Notice::WriteLost { lba, blocks });
     }
 
     fn fail_writes_under_way(&mut self, lba: Lba, blocks: BlockCount) {
@@ -349,7 +349,7 @@ impl Controller {
             self.destage.timer_set = true;
             // Blocks that became dirty shortly after one another are let grow old together.
             let at = due.max(self.now + self.config.cache.flush_after / AGE_STEPS);
-            self.actions.push_back(Action::Timer { id: AGE_TIMER, at });
+            self.outbox.set_timer(AGE_TIMER, at);
         }
     }
 

@@ -43,7 +43,7 @@ impl Controller {
         let Request { lba, blocks, .. } = self.requests[tag as usize];
         let is_awaited = !self.stalled.is_empty() || self.holds_dirty(lba, blocks);
         if !self.passes_discards() || is_awaited {
-            self.counters.discards_ignored += 1;
+            self.outbox.count_ignored_discard();
             return;
         }
         self.forget_cached(lba, blocks);

@@ -28,7 +28,7 @@
 //!
 //! [`GatherRule::Prereads`]: crate::rules::GatherRule::Prereads
 
-use crate::api::{Action, HostOp, IoClass, TimerId};
+use crate::api::{HostOp, IoClass, TimerId};
 use crate::controller::Controller;
 use crate::granule::{Through, WaitKind};
 use crate::request::Fragment;
@@ -275,7 +275,7 @@ impl Controller {
         let Some(first) = self.gather.ops.iter().filter_map(ends).min() else { return };
         if self.gather.timer_at.is_none_or(|at| first < at) {
             self.gather.timer_at = Some(first);
-            self.actions.push_back(Action::Timer { id: HOLD_TIMER, at: first });
+            self.outbox.set_timer(HOLD_TIMER, first);
         }
     }
 

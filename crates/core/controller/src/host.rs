@@ -1,6 +1,6 @@
 //! The host's side: requests in, reads, writes through, flushes, completions out.
 
-use crate::api::{Action, HostCompletion, HostError, HostOp, HostRequest, HostTag, IoClass, MemberError};
+use crate::api::{HostError, HostOp, HostRequest, HostTag, IoClass, MemberError};
 use crate::cache::{Slot, SlotState};
 use crate::config::{IoPolicy, MemberCache};
 use crate::controller::Controller;
@@ -25,8 +25,7 @@ impl Controller {
         if let (HostOp::Read | HostOp::Write { .. } | HostOp::Discard, Err(error)) =
             (request.op, self.check_range(&request))
         {
-            let completion = HostCompletion { tag: request.tag, result: Err(error) };
-            self.actions.push_back(Action::Complete(completion));
+            self.outbox.complete(request.tag, Err(error));
             return;
         }
         // One part stands for the hand-out itself, so that no request ends half handed out.
@@ -76,7 +75,7 @@ impl Controller {
             self.forget_cached(lba, blocks);
         }
         let result = error.map_or(Ok(()), Err);
-        self.actions.push_back(Action::Complete(HostCompletion { tag: HostTag(tag), result }));
+        self.outbox.complete(HostTag(tag), result);
     }
 
     pub(crate) fn walk(&self, tag: u32) -> FragmentWalk {
@@ -162,7 +161,7 @@ impl Controller {
         let task = *copies.get_or_insert_with(|| self.new_copies(owner));
         let bytes = u64::from(part.rows.count) * self.geometry.block_bytes();
         let from = self.cache.buffer(slot, slot_byte);
-        self.counters.cache_hit_blocks += u64::from(part.rows.count);
+        self.outbox.count_hits(part.rows.count);
         self.tasks[task].moves.push(Move { from, to: part.host_buffer(), bytes });
         self.tasks[task].pinned.push(slot);
         self.cache.pin(slot);

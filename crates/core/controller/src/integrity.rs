@@ -223,7 +223,6 @@ impl Controller {
             Part::Tags => (self.tags.tag_row_place(strip_start, tag_rows.first), tag_rows.count),
             Part::Both => (self.tags.physical(first), rows.count + tag_rows.count),
         };
-        self.count_member_io(op);
         let blocks = BlockCount(u64::from(blocks));
         let io = MemberIo { id: MemberIoId(0), member: device, op, area: Area::Data, lba, blocks, class };
         let state = IoState { owner, member: device, lba: first, rows: rows.count, check: id, part };
@@ -386,9 +385,9 @@ impl Controller {
             }
             if !run.is_empty() {
                 let blocks = BlockCount(u64::from(run.count));
-                self.counters.mismatched_blocks += blocks.0;
+                self.outbox.count_mismatched(blocks.0);
                 let lba = strip_start + BlockCount(u64::from(run.first));
-                self.notify(Notice::Mismatch { member: device, lba, blocks });
+                self.outbox.notify(Notice::Mismatch { member: device, lba, blocks });
             }
             run = Rows { first: row + 1, count: 0 };
         }

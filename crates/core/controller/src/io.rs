@@ -1,7 +1,7 @@
 //! Member I/O and memory tasks under way: who waits for each, and where its bytes lie.
 
 use crate::api::{
-    Action, Area, BufferRef, BufferSpace, HostError, IoClass, MemberError, MemberIo, MemberIoId, MemberOp,
+    Area, BufferRef, BufferSpace, HostError, IoClass, MemberError, MemberIo, MemberIoId, MemberOp,
     MemoryKind, MemoryTask, MemoryTaskId, Segment,
 };
 use crate::config::MemberCache;
@@ -146,19 +146,9 @@ impl Controller {
         if self.tags.is_on() && op != MemberOp::Flush {
             return self.begin_check((member, lba, rows), op, class, owner);
         }
-        self.count_member_io(op);
         let blocks = BlockCount(u64::from(rows));
         let id = MemberIoId(0);
         self.begin_member_io(MemberIo { id, member, op, area: Area::Data, lba, blocks, class }, owner);
-    }
-
-    pub(crate) fn count_member_io(&mut self, op: MemberOp) {
-        match op {
-            MemberOp::Read => self.counters.member_reads += 1,
-            MemberOp::Write { .. } => self.counters.member_writes += 1,
-            MemberOp::Flush => self.counters.member_flushes += 1,
-            MemberOp::Discard => self.counters.member_discards += 1,
-        }
     }
 
     /// Asks for a member I/O of blocks without tags, whose id is given here.
@@ -175,7 +165,7 @@ impl Controller {
         let id = self.ios.take();
         self.ios[id] = state;
         self.members.begin_io(state.member, io.op, state.lba, BlockCount(u64::from(state.rows)));
-        self.actions.push_back(Action::Member(MemberIo { id: MemberIoId(id), ..io }));
+        self.outbox.member_io(MemberIo { id: MemberIoId(id), ..io });
     }
 
     /// Reads `rows` of the unit at `place`.
@@ -324,9 +314,8 @@ impl Controller {
     pub(crate) fn parity_task(&mut self, owner: TaskOwner, bytes_in: u64, bytes_out: u64) {
         let id = self.tasks.take();
         self.tasks[id].owner = owner;
-        self.counters.parity_bytes += bytes_out;
         let task = MemoryTask { id: MemoryTaskId(id), kind: MemoryKind::Parity, bytes_in, bytes_out };
-        self.actions.push_back(Action::Memory(task));
+        self.outbox.memory(task);
     }
 
     /// Takes a task to collect copies in; [`Controller::start_copies`] asks for it.
@@ -346,10 +335,9 @@ impl Controller {
         let sum = |copies: &[Move]| copies.iter().map(|copy| copy.bytes).sum::<u64>();
         let mirrored = sum(&self.tasks[id].mirrored);
         let bytes_in = sum(&self.tasks[id].moves) + mirrored;
-        self.counters.copy_bytes += bytes_in;
         let kind = MemoryKind::Copy;
         let task = MemoryTask { id: MemoryTaskId(id), kind, bytes_in, bytes_out: bytes_in + mirrored };
-        self.actions.push_back(Action::Memory(task));
+        self.outbox.memory(task);
     }
 
     /// Takes a task to collect rows to digest in; [`Controller::start_digest`] asks for it.
@@ -370,7 +358,7 @@ impl Controller {
         let bytes: u64 = self.tasks[id].rows.iter().map(|rows| rows.bytes).sum();
         let kind = MemoryKind::Digest;
         let task = MemoryTask { id: MemoryTaskId(id), kind, bytes_in: bytes, bytes_out: 0 };
-        self.actions.push_back(Action::Memory(task));
+        self.outbox.memory(task);
     }
 
     /// Lists the rows of a digest task. Clears `out` first; valid until the task ends. Each block of each segment, in

@@ -19,7 +19,7 @@
 //!
 //! Left out: clean blocks, which a start reads from the members again.
 
-use crate::api::{Action, BufferRef, BufferSpace, Keep};
+use crate::api::{BufferRef, BufferSpace, Keep};
 use crate::cache::{Restored, Slot};
 use crate::config::CacheMemory;
 use crate::controller::Controller;
@@ -118,7 +118,7 @@ impl Controller {
         let mirrored = self.mirrors_kept();
         for slot in 0..self.cache.slot_count() {
             let entry = KeptEntry { sequence: 0, block: 0, dirty: 0 };
-            self.actions.push_back(Action::Keep(Keep { slot, entry, mirrored }));
+            self.outbox.keep(Keep { slot, entry, mirrored });
         }
         self.write_kept_label();
     }
@@ -157,7 +157,7 @@ impl Controller {
         }
         let Slot { sequence, key, dirty, mirrored, .. } = self.cache[slot];
         let entry = KeptEntry { sequence, block: key, dirty };
-        self.actions.push_back(Action::Keep(Keep { slot, entry, mirrored }));
+        self.outbox.keep(Keep { slot, entry, mirrored });
     }
 
     /// Ends the destage of a slot. Data that could not be stored because a device is lost, which may come back at the
@@ -229,7 +229,7 @@ impl Controller {
             taken |= dirty;
             if left != dirty {
                 let entry = KeptEntry { sequence, block, dirty: left };
-                self.actions.push_back(Action::Keep(Keep { slot, entry, mirrored: false }));
+                self.outbox.keep(Keep { slot, entry, mirrored: false });
             }
             if left != 0 {
                 slots.push((slot, Restored { key: block, dirty: left, sequence, detached }));

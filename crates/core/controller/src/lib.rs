@@ -37,6 +37,7 @@ mod kept;
 mod log;
 mod lost_rows;
 mod members;
+mod outbox;
 mod own;
 mod plan;
 mod protection;
@@ -64,10 +65,11 @@ pub use config::{
     ArrayConfig, CacheConfig, CacheMemory, ConfigError, FlushOrder, IoPolicy, MemberCache, MemoryNeeds,
     ReadPolicy, Resilience, WritePolicy,
 };
-pub use controller::{Controller, Counters};
+pub use controller::Controller;
 pub use health::Health;
 pub use kept::RestoreError;
 pub use members::DeviceState;
+pub use outbox::Counters;
 pub use protection::{BatteryState, PeerState};
 pub use raidlab_format::MetadataPolicy;
 pub use rules::{ArrayRules, GatherRule, ParityUpdate, ReadBalance, StripeCache};

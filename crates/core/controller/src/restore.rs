@@ -263,7 +263,7 @@ impl Controller {
                 let place = self.ops[id].places[usize::from(unit)];
                 let lba = place.start + BlockCount(u64::from(rows.first));
                 let blocks = BlockCount(u64::from(rows.count));
-                self.notify(Notice::Restored { member: device, lba, blocks });
+                self.outbox.notify(Notice::Restored { member: device, lba, blocks });
             }
         }
         self.end_of_rewrites(id);

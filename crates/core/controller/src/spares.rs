@@ -27,7 +27,7 @@ impl Controller {
             Loss::BeyondRedundancy => self.members.lose_unwritten(self.state.found_in_sync()),
         }
         self.sweeps.attention = true;
-        self.notify(Notice::MemberFailed { member });
+        self.outbox.notify(Notice::MemberFailed { member });
     }
 
     /// Takes in that a device with a new label answers at this place.
@@ -55,7 +55,7 @@ impl Controller {
             self.change_state();
             self.sweeps.attention = true;
             self.greet_newcomer();
-            self.notify(Notice::MemberAdded { member: device });
+            self.outbox.notify(Notice::MemberAdded { member: device });
         }
     }
 

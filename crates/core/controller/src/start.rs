@@ -287,10 +287,10 @@ impl Controller {
         };
         controller.sweeps.held = true;
         if kept_is_lost {
-            controller.notify(Notice::KeptMemoryLost);
+            controller.outbox.notify(Notice::KeptMemoryLost);
         }
         for device in absent {
-            controller.notify(Notice::MemberFailed { member: device });
+            controller.outbox.notify(Notice::MemberFailed { member: device });
         }
         controller.send_found_state();
         controller.pump_bitmap();
@@ -424,7 +424,7 @@ impl Controller {
 
     fn begin_serving(&mut self) {
         self.start.phase = Phase::Serving;
-        self.notify(Notice::Serving);
+        self.outbox.notify(Notice::Serving);
         self.check_log_place();
         // A stop that was asked for meanwhile holds them.
         (self.sweeps.held, self.sweeps.attention) = (self.stop != Stop::NotAsked, true);

@@ -357,7 +357,6 @@ impl Controller {
         blocks: BlockCount,
         owner: IoOwner,
     ) {
-        self.counters.metadata_writes += 1;
         let io = MemberIo {
             id: MemberIoId(0),
             member: device,

@@ -83,7 +83,7 @@ impl Controller {
                 Stop::Keeping => {
                     self.stop = Stop::Stopped;
                     self.cancel_drain();
-                    self.notify(Notice::Stopped);
+                    self.outbox.notify(Notice::Stopped);
                 }
             }
         }

@@ -19,7 +19,7 @@
 //! **The rate bound** counts what is walked over on each member: a strip of the target in a rebuild, else a granule's units
 //! shared out over all members.
 
-use crate::api::{Action, MemberError, Notice, Sweep, SweepCounts, SweepEnd, SweepProgress, TimerId};
+use crate::api::{MemberError, Notice, Sweep, SweepCounts, SweepEnd, SweepProgress, TimerId};
 use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::geometry::UnitRow;
@@ -174,7 +174,7 @@ impl Controller {
             return Some(running.sweep);
         }
         let parked = self.sweeps.parked.take_if(|running| on_demand(running))?;
-        self.notify(Notice::SweepEnded { progress: parked.progress(), end: SweepEnd::Stopped });
+        self.outbox.notify(Notice::SweepEnded { progress: parked.progress(), end: SweepEnd::Stopped });
         Some(parked.sweep)
     }
 
@@ -216,7 +216,7 @@ impl Controller {
         if self.members.any_lost()
             && let Some(parked) = self.sweeps.parked.take()
         {
-            self.notify(Notice::SweepEnded { progress: parked.progress(), end: SweepEnd::BrokenOff });
+            self.outbox.notify(Notice::SweepEnded { progress: parked.progress(), end: SweepEnd::BrokenOff });
         }
         let Some(running) = &self.sweeps.current else { return self.begin_next_sweep() };
         if self.members.any_lost() || !self.has_target(running.sweep) {
@@ -235,7 +235,7 @@ impl Controller {
             }
             sweep if self.next_target().is_some() => {
                 self.sweeps.parked = self.sweeps.current.take();
-                self.notify(Notice::SweepParked { sweep });
+                self.outbox.notify(Notice::SweepParked { sweep });
                 true
             }
             _ => false,
@@ -266,7 +266,7 @@ impl Controller {
             let first = boundary.0 / u64::from(self.geometry.strip_rows());
             self.begin_sweep_of(Sweep::Rebuild { target }, first, strips);
         } else if let Some(parked) = self.sweeps.parked.take() {
-            self.notify(Notice::SweepResumed { sweep: parked.sweep });
+            self.outbox.notify(Notice::SweepResumed { sweep: parked.sweep });
             self.sweeps.current = Some(parked);
         } else if core::mem::take(&mut self.sweeps.resync_due) && !self.unsynced.is_empty() {
             self.begin_sweep_of(Sweep::Resync, 0, self.granule_count());
@@ -294,13 +294,13 @@ impl Controller {
             flush_failed: false,
             stopping: false,
         });
-        self.notify(Notice::SweepStarted { sweep });
+        self.outbox.notify(Notice::SweepStarted { sweep });
     }
 
     /// Ends the sweep that runs. Visits that it still has under way belong to none.
     fn break_off(&mut self, end: SweepEnd) {
         let Some(running) = self.sweeps.current.take() else { return };
-        self.notify(Notice::SweepEnded { progress: running.progress(), end });
+        self.outbox.notify(Notice::SweepEnded { progress: running.progress(), end });
         self.sweeps.attention = true;
         for visit in running.line {
             if self.visits[visit].end.is_some() {
@@ -386,7 +386,7 @@ impl Controller {
     fn set_sweep_timer(&mut self, at: Nanos) {
         if self.sweeps.timer_at.is_none_or(|set| set > at) {
             self.sweeps.timer_at = Some(at);
-            self.actions.push_back(Action::Timer { id: SWEEP_TIMER, at });
+            self.outbox.set_timer(SWEEP_TIMER, at);
         }
     }
 
