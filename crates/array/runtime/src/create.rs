@@ -64,7 +64,7 @@ pub struct CreateOptions {
     pub file_bytes: Option<ByteCount>,
     /// What is done about the data areas.
     pub contents: Contents,
-    /// Names of what may be destroyed; see [`raidlab_load::safety`].
+    /// Names of what may be destroyed; see [`raidlab_device::safety`].
     pub destroy_data: Vec<String>,
     /// Files that belong to an array of the same name are replaced without being named. For arrays that are made for a
     /// measurement and taken away again.

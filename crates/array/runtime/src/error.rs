@@ -1,8 +1,8 @@
 //! Why devices can't be used, why an array can't be made, and why it can't run.
 
 use raidlab_controller::{ConfigError, HostError, StartError};
+use raidlab_device::safety::SafetyError;
 use raidlab_format::{ArrayUuid, AssembleError, DecodeError, KeptVerdict};
-use raidlab_load::safety::SafetyError;
 use raidlab_units::{ByteCount, NanoSpan};
 use std::io;
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
 //! Why a target can't be opened, laid out or loaded. Every message says what was wrong, where, and what to do.
 
 use crate::engine::FailureCause;
-use crate::nbd_client::NbdError;
 use crate::remote::RemoteError;
-use crate::safety::SafetyError;
+use raidlab_device::NbdError;
+use raidlab_device::safety::SafetyError;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{DriverError, OpSet, ReplayError};
 use rustix::io::Errno;

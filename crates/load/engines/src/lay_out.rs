@@ -10,9 +10,8 @@
 
 use crate::error::{LoadError, errno_of};
 use crate::noise;
-use crate::safety;
-use crate::target::describe;
-use crate::trailer::{TRAILER_BYTES, Trailer};
+use raidlab_device::safety::{self, describe};
+use raidlab_device::{TRAILER_BYTES, Trailer};
 use raidlab_units::ByteCount;
 use raidlab_verify::{STAMPED_SECTOR_BYTES, stamp_sectors};
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fstatvfs};

@@ -13,10 +13,8 @@
 //!   files cold and looks whether they are.
 //! - [`soak`] reads the same data again and again, and counts what is wrong.
 //! - [`net`] moves data over TCP to another process, here or on another host, and says what that cost both.
-//! - [`safety`] decides whether something may be overwritten. It is for every part of raidlab that writes to
-//!   files or devices which it did not make.
 //!
-//! Invariants: nothing is written that [`safety::permit_write`] did not allow; no I/O allocates or takes a lock;
+//! Invariants: nothing is written that [`raidlab_device::safety::permit_write`] did not allow; no I/O allocates or takes a lock;
 //! memory that the kernel may still write to is never given back.
 #![deny(unsafe_code)]
 
@@ -25,11 +23,9 @@ mod clock;
 mod drive;
 mod engine;
 mod error;
-mod file_system;
 mod lay_out;
 mod library;
 mod memory;
-mod nbd_client;
 pub mod net;
 mod nfs;
 mod noise;
@@ -37,12 +33,10 @@ pub mod programs;
 mod remote;
 pub mod residency;
 mod run;
-pub mod safety;
 pub mod soak;
 mod target;
 mod ticks;
 mod timed;
-mod trailer;
 mod verify;
 mod xrootd;
 
@@ -51,10 +45,8 @@ pub use engine::{
     SlotTable, SyncEngine, UnknownEngine, UringEngine, UringOptions, XrootdEngine,
 };
 pub use error::LoadError;
-pub use file_system::{keeps_dsync, waits_in_submission, with_inline_io};
 pub use lay_out::{LaidOut, LayOut, LayOutContent, LayOutProgress, lay_out_file};
 pub use memory::IoMemory;
-pub use nbd_client::{NbdClient, NbdError, NbdPayload, is_nbd_uri};
 pub use nfs::{NfsLibrary, is_nfs_uri, nfs_library};
 pub use remote::{RemoteError, is_remote_uri, lay_out_remote, remove_remote, uri_in_folder};
 pub use run::{

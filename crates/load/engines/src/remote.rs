@@ -13,9 +13,9 @@
 use crate::lay_out::{LayOut, LayOutContent, LayOutProgress};
 use crate::nfs::{NfsFile, is_nfs_uri};
 use crate::noise;
-use crate::safety::{DeviceImage, ExportLook};
-use crate::trailer::{TRAILER_BYTES, Trailer};
 use crate::xrootd::{XrootdFile, is_xrootd_uri};
+use raidlab_device::safety::{DeviceImage, ExportLook};
+use raidlab_device::{TRAILER_BYTES, Trailer};
 use raidlab_units::ByteCount;
 use rustix::io::Errno;
 use std::fmt::Debug;

@@ -7,7 +7,7 @@
 //! an NBD URI names an export, an NFS or root URI a file of a server, the path of a Unix socket the default export of the NBD server there; `null:SIZE` is a
 //! target that does nothing.
 //!
-//! **Writing** is asked for, and goes through [`crate::safety::permit_write`] on the very file that is then
+//! **Writing** is asked for, and goes through [`raidlab_device::safety::permit_write`] on the very file that is then
 //! written. A block device is opened with `O_EXCL` then, so the kernel refuses what is mounted or held, too.
 
 mod local;
@@ -15,20 +15,17 @@ mod local;
 use crate::engine::EngineKind;
 use crate::error::LoadError;
 use crate::lay_out::{LayOut, LayOutContent, LayOutProgress};
-use crate::nbd_client::{NbdClient, NbdError, is_nbd_uri};
 use crate::nfs::NfsFile;
 use crate::remote::{self, RemoteError, is_remote_uri, open_remote};
-use crate::safety;
 use crate::xrootd::{XrootdFile, is_xrootd_uri};
 use local::{Look, block_bytes, is_block_device, is_socket, lay_out_if_needed, open_for_load};
+use raidlab_device::{NbdClient, NbdError, is_nbd_uri, safety};
 use raidlab_nbd::{NbdUri, TransmissionFlags};
 use raidlab_units::ByteCount;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-
-pub(crate) use local::describe;
 
 /// Name of the test file in a folder that was given as a target.
 pub const TEST_FILE_NAME: &str = "raidlab-test-file";
@@ -48,7 +45,7 @@ pub struct TargetOptions {
     pub direct: bool,
     /// Also for writing.
     pub may_write: bool,
-    /// Names the target whose data may be destroyed; see [`crate::safety`].
+    /// Names the target whose data may be destroyed; see [`raidlab_device::safety`].
     pub destroy_data: Option<String>,
 }
 

@@ -13,12 +13,12 @@ use crate::inputs::{Workers, replay_hint};
 use crate::interrupt::{RUNS_ARE_KEPT, cancel_flag};
 use crate::output::Output;
 use crate::progress::Progress;
+use raidlab_device::is_nbd_uri;
 use raidlab_hosts::Hosts;
 use raidlab_lab::worlds::file::{FileBench, FileError};
 use raidlab_lab::{Environment, Load, LoadPlan};
 use raidlab_load::{
-    EngineKind, LoadError, LoadOptions, LoadProgress, TargetOptions, UringOptions, is_nbd_uri, is_remote_uri,
-    place_of,
+    EngineKind, LoadError, LoadOptions, LoadProgress, TargetOptions, UringOptions, is_remote_uri, place_of,
 };
 use raidlab_tracefile::ReadingAs;
 use raidlab_units::{ByteCount, NanoSpan};

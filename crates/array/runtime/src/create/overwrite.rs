@@ -4,11 +4,11 @@
 //! file, block device   look (read only) ─► judge ─► open for use ─► the same file? ─► Device
 //! export               open for use, which holds it ─► look ─► judge ────────────────► Device
 //! ```
-//! Left out: the rules, which are [`raidlab_load::safety`]'s.
+//! Left out: the rules, which are [`raidlab_device::safety`]'s.
 
 use crate::device::{Device, LocalDevice, Purpose, RemoteDevice, begin, failed, is_nbd_uri};
 use crate::error::{CreateError, DeviceError};
-use raidlab_load::safety::{self, SafetyError};
+use raidlab_device::safety::{self, SafetyError};
 use std::fs::File;
 use std::path::Path;
 

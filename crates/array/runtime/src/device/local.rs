@@ -101,7 +101,8 @@ impl LocalDevice {
         // The end of a block device is where its size is.
         let end = rustix::fs::seek(&file, SeekFrom::End(0));
         let bytes = ByteCount(end.map_err(|errno| failed("find the length of", path, errno.into()))?);
-        let flushing = if raidlab_load::keeps_dsync(&file) { Flushing::Whole } else { Flushing::WithoutFua };
+        let flushing =
+            if raidlab_device::keeps_dsync(&file) { Flushing::Whole } else { Flushing::WithoutFua };
         Ok(Self { path: path.to_owned(), file, bytes, is_block, flushing, is_shared: false })
     }
 
@@ -132,7 +133,7 @@ impl LocalDevice {
 
     /// Whether its I/O would hold up the thread that submits it.
     pub(crate) fn waits_in_submission(&self) -> bool {
-        raidlab_load::waits_in_submission(&self.file)
+        raidlab_device::waits_in_submission(&self.file)
     }
 
     /// Its descriptor, open as long as `self`.
@@ -259,7 +260,7 @@ fn arena(bytes: u64) -> Result<Arena, DeviceError> {
 
 fn open_direct(path: &Path, flags: OFlags) -> Result<File, DeviceError> {
     match rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR) {
-        Ok(descriptor) => Ok(raidlab_load::with_inline_io(descriptor.into())),
+        Ok(descriptor) => Ok(raidlab_device::with_inline_io(descriptor.into())),
         Err(Errno::EXIST) => Err(DeviceError::Exists { path: path.to_owned() }),
         Err(Errno::BUSY) => Err(DeviceError::InUse { path: path.to_owned() }),
         Err(Errno::INVAL) => Err(DeviceError::NoDirectIo { path: path.to_owned() }),

@@ -19,7 +19,7 @@ pub(crate) use remote::{Remote, RemoteDevice};
 pub(crate) use watch::{Watched, begin, blame, watched};
 
 use crate::error::DeviceError;
-pub use raidlab_load::is_nbd_uri;
+pub use raidlab_device::is_nbd_uri;
 use raidlab_nbd::TransmissionFlags;
 use raidlab_units::ByteCount;
 use std::io;

@@ -14,8 +14,8 @@
 
 use super::{Flushing, Purpose, UNIT_BYTES, ZEROS_BYTES, failed};
 use crate::error::DeviceError;
-use raidlab_load::safety::ExportLook;
-use raidlab_load::{NbdClient, NbdError, NbdPayload};
+use raidlab_device::safety::ExportLook;
+use raidlab_device::{NbdClient, NbdError, NbdPayload};
 use raidlab_nbd::{ClientAgreement, ClientRequest, NbdUri, Op, TransmissionFlags};
 use raidlab_units::ByteCount;
 use std::cell::RefCell;

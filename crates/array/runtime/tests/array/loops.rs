@@ -9,8 +9,8 @@ use raidlab_array::{
     ArrayError, ArrayWorld, CreateError, CreateOptions, DeviceError, RunSettings, ScriptOp, create, examine,
 };
 use raidlab_controller::{ArrayConfig, MetadataPolicy};
+use raidlab_device::safety::SafetyError;
 use raidlab_format::StartOptions;
-use raidlab_load::safety::SafetyError;
 use raidlab_units::{ByteCount, Lba};
 use std::path::{Path, PathBuf};
 use std::process::Command;

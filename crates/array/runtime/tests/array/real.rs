@@ -265,7 +265,10 @@ fn devices_that_hold_something_are_not_taken_without_being_named() {
     let world = start(&paths, &RunSettings::of(&config)).expect("it starts");
     order.destroy_data = paths.iter().map(|path| path.display().to_string()).collect();
     let error = made(&order).expect_err("they are in use");
-    assert!(matches!(error, CreateError::Safety(raidlab_load::safety::SafetyError::InUse { .. })), "{error}");
+    assert!(
+        matches!(error, CreateError::Safety(raidlab_device::safety::SafetyError::InUse { .. })),
+        "{error}"
+    );
     drop(world);
     let twice = options(vec![paths[0].clone(), paths[1].clone(), paths[0].clone()], vec![]);
     let twice = CreateOptions { destroy_data: order.destroy_data.clone(), ..twice };

@@ -4,8 +4,8 @@ use super::LoadOptions;
 use crate::can_do::cannot_do;
 use crate::engine::EngineKind;
 use crate::error::LoadError;
-use crate::file_system::{DsyncLoser, dsync_loser};
 use crate::target::{Target, TargetKind};
+use raidlab_device::{DsyncLoser, dsync_loser};
 use raidlab_workload::{AccessSpec, DriverConfig, OpSet};
 
 /// The workload must fit the target: its length, its blocks, and what may be done to it.

@@ -8,10 +8,10 @@
 
 use super::{BUFFERED_BLOCK_BYTES, LAY_OUT_SEED, TargetKind, TargetOptions};
 use crate::error::LoadError;
-use crate::file_system::with_inline_io;
 use crate::lay_out::{LayOut, LayOutContent, LayOutProgress, lay_out_file};
 use crate::memory::IoMemory;
-use crate::trailer::Trailer;
+use raidlab_device::safety::describe;
+use raidlab_device::{Trailer, with_inline_io};
 use raidlab_units::ByteCount;
 use raidlab_workload::IoOp;
 use rustix::fs::{AtFlags, OFlags, StatxFlags};
@@ -96,19 +96,6 @@ fn kind_of(file_type: FileType) -> Option<TargetKind> {
         file if file.is_file() => Some(TargetKind::File),
         device if device.is_block_device() => Some(TargetKind::BlockDevice),
         _ => None,
-    }
-}
-
-/// Says what a path is that is no target.
-pub(crate) fn describe(file_type: FileType) -> &'static str {
-    match file_type {
-        kind if kind.is_dir() => "a directory",
-        kind if kind.is_char_device() => "a character device",
-        kind if kind.is_fifo() => "a pipe",
-        kind if kind.is_socket() => "a socket",
-        kind if kind.is_file() => "a regular file",
-        kind if kind.is_block_device() => "a block device",
-        _ => "something else",
     }
 }
 

@@ -52,7 +52,7 @@ const fn is_known_to_keep_dsync(magic: u32) -> bool {
 
 /// A file system that is known to end writes with `RWF_DSYNC` before they are durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DsyncLoser {
+pub enum DsyncLoser {
     /// FUSE: direct writes by `io_uring`.
     Fuse,
     /// Btrfs before Linux 6.1: direct writes by `io_uring`.
@@ -62,7 +62,7 @@ pub(crate) enum DsyncLoser {
 }
 
 /// The one that holds `file`, if it is such.
-pub(crate) fn dsync_loser(file: &File) -> Option<DsyncLoser> {
+pub fn dsync_loser(file: &File) -> Option<DsyncLoser> {
     let kernel = rustix::system::uname().release().to_str().ok().and_then(kernel_of);
     magic(file).and_then(|magic| dsync_loser_of(magic, kernel))
 }

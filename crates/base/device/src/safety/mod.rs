@@ -15,7 +15,7 @@
 //! destroys another one's file system.
 //!
 //! What can't be looked at is refused. Left out: other mount namespaces, and members of a mounted btrfs that the
-//! mount table does not list; opening with `O_EXCL`, as [`crate::Target::open`] does, finds those.
+//! mount table does not list; opening with `O_EXCL`, as load targets do, finds those.
 
 mod in_use;
 mod signature;
@@ -25,14 +25,26 @@ pub use in_use::{DeviceId, Family, Kin, Relative, Use, find_use, loop_device_ove
 pub use signature::{DeviceImage, Signature, find_signatures};
 pub use tables::{Mount, parse_mountinfo, parse_swaps};
 
-use crate::target::describe;
 use crate::trailer::Trailer;
 use rustix::fs::{FlockOperation, Stat, flock, fstat, major, minor};
 use rustix::io::Errno;
-use std::fs::File;
+use std::fs::{File, FileType};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
+
+/// Says what a path is.
+pub fn describe(file_type: FileType) -> &'static str {
+    match file_type {
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_char_device() => "a character device",
+        kind if kind.is_fifo() => "a pipe",
+        kind if kind.is_socket() => "a socket",
+        kind if kind.is_file() => "a regular file",
+        kind if kind.is_block_device() => "a block device",
+        _ => "something else",
+    }
+}
 
 /// Why something may not be overwritten.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,7 @@
 //! byte 0 magic "raidlab testfile"; 16 version u32; 20 state u32 (1 being laid out, 2 complete);
 //!     24 length of the data u64; 32 seed u64; 40 checksum u64 (FNV-1a of bytes 0 to 39); zero up to 4096
 //! ```
-//! Numbers are little endian. The trailer lies outside what a [`crate::Target`] shows, so no load overwrites it.
+//! Numbers are little endian. The trailer lies outside what a load target shows, so no load overwrites it.
 //! It is written first as "being laid out", so an interrupted lay-out is known as raidlab's own too.
 
 use raidlab_units::ByteCount;
@@ -14,9 +14,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 /// Length of the trailer, and the unit of the data's length.
-pub(crate) const TRAILER_BYTES: u64 = 4096;
+pub const TRAILER_BYTES: u64 = 4096;
 /// What a trailer begins with.
-pub(crate) const MAGIC: [u8; 16] = *b"raidlab testfile";
+pub const MAGIC: [u8; 16] = *b"raidlab testfile";
 const VERSION: u32 = 1;
 const BEING_LAID_OUT: u32 = 1;
 const COMPLETE: u32 = 2;
@@ -24,17 +24,18 @@ const CHECKED_BYTES: usize = 40;
 
 /// What the trailer of a test file says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Trailer {
+pub struct Trailer {
     /// Whether all data is written.
-    pub(crate) complete: bool,
+    pub complete: bool,
     /// Length of the data before the trailer.
-    pub(crate) data_bytes: ByteCount,
+    pub data_bytes: ByteCount,
     /// Seed of the data.
-    pub(crate) seed: u64,
+    pub seed: u64,
 }
 
 impl Trailer {
-    pub(crate) fn encode(&self) -> [u8; TRAILER_BYTES as usize] {
+    /// The block that says so.
+    pub fn encode(&self) -> [u8; TRAILER_BYTES as usize] {
         let mut block = [0; TRAILER_BYTES as usize];
         let state = if self.complete { COMPLETE } else { BEING_LAID_OUT };
         block[..16].copy_from_slice(&MAGIC);
@@ -48,7 +49,7 @@ impl Trailer {
     }
 
     /// Returns what `block` says, or `None` when it is no trailer of this version.
-    pub(crate) fn decode(block: &[u8]) -> Option<Self> {
+    pub fn decode(block: &[u8]) -> Option<Self> {
         let number = |at: usize| Some(u64::from_le_bytes(block.get(at..at + 8)?.try_into().ok()?));
         let checksum = number(CHECKED_BYTES)?;
         if block[..16] != MAGIC || checksum != fnv1a(&block[..CHECKED_BYTES]) {
@@ -64,7 +65,10 @@ impl Trailer {
     }
 
     /// Reads the trailer of a file of `file_bytes`; `None` when it has none, or one that does not fit its length.
-    pub(crate) fn read(file: &File, file_bytes: u64) -> io::Result<Option<Self>> {
+    ///
+    /// # Errors
+    /// What the read met.
+    pub fn read(file: &File, file_bytes: u64) -> io::Result<Option<Self>> {
         let Some(data_bytes) = file_bytes.checked_sub(TRAILER_BYTES) else { return Ok(None) };
         let mut block = [0; TRAILER_BYTES as usize];
         file.read_exact_at(&mut block, data_bytes)?;
