@@ -4,7 +4,7 @@ use raidlab_units::ByteCount;
 use raidlab_workload::{ArrayFacts, Metric, OpSummary, RangeFacts, RunResult};
 
 /// Prints `value` with three significant digits and without an exponent; whole from 100 on.
-pub(crate) fn three_digits(value: f64) -> String {
+pub fn three_digits(value: f64) -> String {
     if !value.is_finite() {
         return "-".to_owned();
     }

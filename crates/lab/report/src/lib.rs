@@ -46,6 +46,7 @@ extern crate self as raidlab_report;
 mod testdata;
 
 pub use chart::Palette;
+pub use figures::three_digits;
 pub use html::{Quantity, QuantityError};
 pub use programs::{
     BonnieStep, BonnieStepPhase, ProgramReport, PublishedPoint, StreamsStep, bonnie_steps, streams_steps,

@@ -20,46 +20,53 @@ const GROUP_INDENT: u16 = 1;
 
 /// What is in a cell.
 #[derive(Clone, Debug)]
-pub(super) struct GridCell {
-    pub(super) text: String,
-    pub(super) bold: bool,
+pub struct GridCell {
+    /// What stands in it.
+    pub text: String,
+    /// Whether a terminal shows it bold.
+    pub bold: bool,
 }
 
 impl GridCell {
-    pub(super) fn plain(text: impl Into<String>) -> Self {
+    /// `text` as it is.
+    pub fn plain(text: impl Into<String>) -> Self {
         Self { text: text.into(), bold: false }
     }
 }
 
 /// A heading over several columns.
 #[derive(Clone, Debug)]
-pub(super) struct Group {
-    pub(super) columns: Range<usize>,
-    pub(super) name: String,
+pub struct Group {
+    /// Its columns.
+    pub columns: Range<usize>,
+    /// The heading.
+    pub name: String,
 }
 
 /// The table.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Grid {
-    pub(super) groups: Vec<Group>,
-    pub(super) header: Vec<String>,
+pub struct Grid {
+    /// Headings above the header.
+    pub groups: Vec<Group>,
+    /// Names of the columns.
+    pub header: Vec<String>,
     /// Columns from this one on hold numbers and are aligned to the right.
-    pub(super) first_number: usize,
+    pub first_number: usize,
     /// Rows, in sections with a rule between them.
-    pub(super) sections: Vec<Vec<Vec<GridCell>>>,
+    pub sections: Vec<Vec<Vec<GridCell>>>,
     /// Spaces between columns.
-    pub(super) gap: u16,
+    pub gap: u16,
 }
 
 impl Grid {
     /// Characters that the widest line has.
-    pub(super) fn width(&self) -> usize {
+    pub fn width(&self) -> usize {
         let widths = self.column_widths(&self.table(false));
         widths.iter().sum::<usize>() - usize::from(self.gap)
     }
 
     /// Prints the table; every line ends with a line feed.
-    pub(super) fn render(&self, options: TerminalOptions) -> String {
+    pub fn render(&self, options: TerminalOptions) -> String {
         let table = self.table(options.colour);
         let widths = self.column_widths(&table);
         let rule = if options.colour { "─" } else { "-" };

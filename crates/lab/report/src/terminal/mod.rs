@@ -8,11 +8,9 @@
 //! text is plain ASCII apart from the names it is given, with
 //! one record per line, and every line names its profile, so that `grep` and `awk` can take it apart.
 
-mod array;
 mod beside;
 mod claims;
 mod contrast;
-mod examine;
 mod grid;
 mod hosts;
 mod matrix;
@@ -25,11 +23,10 @@ mod soak;
 mod study;
 mod validation;
 
-pub use array::{array_status, array_summary, event_lines};
 pub use beside::beside;
 pub use claims::claims;
 pub use contrast::contrast;
-pub use examine::examined;
+pub use grid::{Grid, GridCell, Group};
 pub use hosts::hosts;
 pub use matrix::{MatrixCell, MatrixErrors, latency_matrix};
 pub use plan::{PlanPoint, PlanRow, PlanText, TiersText, plan, tiers};
@@ -43,7 +40,6 @@ pub use validation::{DriveValidation, drive_validation};
 
 use crate::figures::three_digits;
 use crate::places::{PLACE_HEADER, place_cells};
-use grid::{Grid, GridCell};
 use raidlab_advisor::{Comparison, PlaceSummary, unit_of};
 
 /// How to print.
@@ -119,7 +115,7 @@ fn signed_pct(pct: f64) -> String {
 }
 
 /// `name` without the control characters by which a name could steer the terminal.
-fn printable(name: &str) -> String {
+pub fn printable(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
@@ -129,13 +125,13 @@ pub fn printable_lines(text: &str) -> String {
 }
 
 /// `text` as a heading.
-fn heading(text: &str, options: TerminalOptions) -> String {
+pub fn heading(text: &str, options: TerminalOptions) -> String {
     let text = printable(text);
     if options.colour { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text }
 }
 
 /// Breaks `text` into lines of `width` characters at spaces; every line starts with `indent` spaces.
-fn wrapped(text: &str, width: u16, indent: usize) -> String {
+pub fn wrapped(text: &str, width: u16, indent: usize) -> String {
     let room = usize::from(width).saturating_sub(indent).max(20);
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split_whitespace().map(printable) {

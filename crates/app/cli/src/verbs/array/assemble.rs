@@ -1,10 +1,10 @@
 //! `raidlab array assemble`: says what devices are and whether they may be served, and changes nothing.
 
+use super::examined_text::examined;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
 use raidlab_array::examine;
 use raidlab_format::StartOptions;
-use raidlab_report::terminal::examined;
 use serde_json::json;
 use std::path::PathBuf;
 

@@ -1,9 +1,9 @@
 //! `raidlab array events`: what happened to an array, also to one that is not served.
 
+use super::status_text::event_lines;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
 use raidlab_array::{Answer, Command, HistoryPlace, HistoryRead, read_history};
-use raidlab_report::terminal::event_lines;
 use raidlab_serve::{ControlClient, control_socket};
 use serde_json::json;
 use std::path::{Path, PathBuf};

@@ -5,9 +5,11 @@ mod assemble;
 mod block_device;
 mod create;
 mod events;
+mod examined_text;
 mod operate;
 mod operator;
 mod serve;
+mod status_text;
 
 pub(super) use operator::OperatorArgs;
 

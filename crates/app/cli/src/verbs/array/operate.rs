@@ -1,5 +1,6 @@
 //! What is asked of an array that is being served, over its control socket.
 
+use super::status_text::array_status;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
@@ -8,7 +9,7 @@ use raidlab_array::{
     Answer, ArrayStatus, Command, Condition, SweepOutcome, SweepStatus, is_nbd_uri, parse_sweep_rate,
 };
 use raidlab_nbd::{NbdUri, Transport};
-use raidlab_report::terminal::{array_status, printable_lines};
+use raidlab_report::terminal::printable_lines;
 use raidlab_serve::{ControlClient, ServeError, control_socket, run_folder, served};
 use raidlab_units::{ByteCount, ParseUnitError};
 use serde_json::json;

@@ -4,7 +4,9 @@
 use super::assemble::Risks;
 use super::block_device;
 use super::events::HistoryArgs;
+use super::examined_text::examined;
 use super::operator::OperatorArgs;
+use super::status_text::array_summary;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{answer_limit, io_policy, on_or_off, read_policy, write_policy};
 use crate::interrupt::cancel_flag;
@@ -16,7 +18,6 @@ use raidlab_array::{
 };
 use raidlab_controller::{CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy};
 use raidlab_lab::{SOFTWARE_CACHE, STAGING_SIZE};
-use raidlab_report::terminal::{array_summary, examined};
 use raidlab_serve::notify_stopping;
 use raidlab_units::{ByteCount, NanoSpan};
 use std::path::PathBuf;

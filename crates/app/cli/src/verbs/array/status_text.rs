@@ -1,19 +1,18 @@
 //! An array that is served, as `/proc/mdstat` would tell it, but in words and with what an operator decides by.
 
-use super::grid::{Grid, GridCell};
-use super::{TerminalOptions, heading, printable, wrapped};
-use crate::figures::three_digits;
 use raidlab_array::{
     ArrayStatus, Condition, DeviceCondition, DeviceStatus, EventLevel, EventStatus, HistoryLine,
     SweepOutcome, SweepStatus,
 };
+use raidlab_report::terminal::{Grid, GridCell, TerminalOptions, heading, printable, wrapped};
+use raidlab_report::three_digits;
 use raidlab_units::{ByteCount, NanoSpan};
 
 /// Events that are shown, the latest.
 const EVENTS_SHOWN: usize = 8;
 
 /// Prints how an array is: a few lines about the whole, a table of its devices, its latest events.
-pub fn array_status(status: &ArrayStatus, options: TerminalOptions) -> String {
+pub(super) fn array_status(status: &ArrayStatus, options: TerminalOptions) -> String {
     let mut text = heading(&format!("{}: {}", status.name, array_summary(status)), options) + "\n";
     text += &wrapped(&settings(status), options.width, 2);
     text += &wrapped(&cache(status), options.width, 2);
@@ -48,7 +47,7 @@ pub fn array_status(status: &ArrayStatus, options: TerminalOptions) -> String {
 }
 
 /// Prints the history of an array, and how many of its lines could not be read.
-pub fn event_lines(lines: &[HistoryLine], damaged: u64, options: TerminalOptions) -> String {
+pub(super) fn event_lines(lines: &[HistoryLine], damaged: u64, options: TerminalOptions) -> String {
     let mut text: String = lines.iter().map(|line| event_line(&line.event, options)).collect();
     if lines.is_empty() {
         text += "nothing happened\n";
@@ -70,7 +69,7 @@ fn event_line(event: &EventStatus, options: TerminalOptions) -> String {
 }
 
 /// How an array is, in a line: its condition, what it is, and how many members may still fail.
-pub fn array_summary(status: &ArrayStatus) -> String {
+pub(super) fn array_summary(status: &ArrayStatus) -> String {
     let left = match (status.condition, status.failures_left) {
         (Condition::Failed, _) => "data is missing".to_owned(),
         (_, 0) => "no more members may fail".to_owned(),

@@ -1,12 +1,11 @@
 //! What devices were found to be, before anything is done with them.
 
-use super::grid::{Grid, GridCell};
-use super::{TerminalOptions, heading, printable, wrapped};
 use raidlab_array::{ArrayFound, DeviceReport, DeviceVerdict, ExamineReport};
+use raidlab_report::terminal::{Grid, GridCell, TerminalOptions, heading, printable, wrapped};
 use raidlab_units::ByteCount;
 
 /// Prints what was found: the array, or why there is none that may be started, and a line for each device.
-pub fn examined(report: &ExamineReport, options: TerminalOptions) -> String {
+pub(super) fn examined(report: &ExamineReport, options: TerminalOptions) -> String {
     let mut text = match &report.array {
         Some(array) => found(array, options),
         None => heading("these devices are no array that may be started", options) + "\n",
