@@ -3,15 +3,15 @@
 use crate::failure::Failure;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogChange, CatalogError, CatalogFile, DriveModel, md_setting_key};
-use raidlab_lab::{
-    Owner, ReplayOrder, ReplayOrderError, StoredFit, TextFileError, WorkloadError, find_workload, read_text,
-    sweep,
-};
+use raidlab_papers::StoredFit;
 use raidlab_tracefile::TraceFileError;
 use raidlab_units::{ByteCount, NanoSpan, ParseUnitError};
 use raidlab_workload::toml_file::meant;
 use raidlab_workload::{
     ArrivalProcess, Arrivals, ClosedLoop, Fit, Pacing, ReplayError, RequestRate, Timing, Workload,
+};
+use raidlab_worlds::{
+    Owner, ReplayOrder, ReplayOrderError, TextFileError, WorkloadError, find_workload, read_text, sweep,
 };
 use std::path::{Path, PathBuf};
 

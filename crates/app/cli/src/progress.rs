@@ -6,8 +6,8 @@
 use crate::output::remark;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use raidlab_hosts::Hosts;
-use raidlab_lab::{StudyEvent, StudyObserver};
 use raidlab_report::terminal::printable_lines;
+use raidlab_study::{StudyEvent, StudyObserver};
 use raidlab_units::{ByteCount, NanoSpan};
 use serde_json::json;
 use std::io::{self, IsTerminal};

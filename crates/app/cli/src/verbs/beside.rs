@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use raidlab_advisor::BesideTable;
-use raidlab_lab::{Paper, paper_ids};
+use raidlab_papers::{Paper, paper_ids};
 use raidlab_workload::RunResult;
 
 /// A paper, and the text that its rows must have in their system or id.

@@ -5,7 +5,8 @@ use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, print_json};
 use raidlab_advisor::{Contrast, RunGroup};
-use raidlab_lab::{DriveCorrection, RunSelector, StoredRun, drive_corrections};
+use raidlab_planning::{DriveCorrection, drive_corrections};
+use raidlab_store::{RunSelector, StoredRun};
 use serde_json::json;
 
 /// Arguments of `raidlab compare`.

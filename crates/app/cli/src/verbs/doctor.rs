@@ -2,8 +2,8 @@
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
-use raidlab_lab::Environment;
-use raidlab_lab::doctor::{Check, Verdict, examine};
+use raidlab_machine::Environment;
+use raidlab_machine::doctor::{Check, Verdict, examine};
 use serde_json::json;
 use std::path::PathBuf;
 

@@ -8,11 +8,11 @@ use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
 use raidlab_array::{Backing, EmulatedWorld, LatenessFacts, operator_line};
 use raidlab_format::ArrayName;
-use raidlab_lab::ArrayFile;
-use raidlab_lab::worlds::simulated::simulated_enclosure;
 use raidlab_serve::notify_stopping;
 use raidlab_sim::LiveArray;
 use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_worlds::ArrayFile;
+use raidlab_worlds::simulated::simulated_enclosure;
 use serde_json::json;
 use std::path::PathBuf;
 

@@ -9,8 +9,10 @@ use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
 use crate::whole_file::write_whole_or_fail;
 use raidlab_hardware::{Catalog, CatalogChange};
-use raidlab_lab::{Fit, FitEffort, FitError, FitProgress, FitTask, Paper, RunOptions, fit, read_text};
+use raidlab_papers::{Fit, FitEffort, FitError, FitProgress, FitTask, Paper, fit};
+use raidlab_study::RunOptions;
 use raidlab_units::NanoSpan;
+use raidlab_worlds::read_text;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 

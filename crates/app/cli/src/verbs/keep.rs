@@ -3,12 +3,14 @@
 //! Every run is in the file before the next one begins, so neither Ctrl-C nor a crash takes a finished run away.
 
 use crate::failure::Failure;
-use raidlab_lab::{
-    Environment, FinishedRun, LoadPlan, RunSelector, Store, StoreError, StoredRun, StudyEnd, StudyRunHead,
-    StudyRunId, describe,
-};
+use raidlab_machine::Environment;
 use raidlab_report::StudyReport;
+use raidlab_store::{
+    FinishedRun, RunSelector, Store, StoreError, StoredRun, StudyEnd, StudyRunHead, StudyRunId,
+};
+use raidlab_study::describe;
 use raidlab_workload::RunResult;
+use raidlab_worlds::LoadPlan;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 

@@ -9,15 +9,17 @@ use crate::inputs::{BlockSizes, Iodepths, PacingArgs, ReadPcts, ReplayArgs, bad_
 use crate::output::{Output, print, print_json, remark};
 use crate::verbs::keep::Keeper;
 use crate::verbs::report::write_report;
+use raidlab_advisor::Bound;
 use raidlab_advisor::{BesideTable, Verdict, verdicts};
-use raidlab_lab::{
-    Bound, FindMethod, FindOrder, FoundLoad, Load, LoadPlan, LoadUnit, ROUNDS_MAX, RUN_TO_THE_END,
-    SteadyRounds, default_iodepth, describe, find_load, until_steady, varied,
-};
 use raidlab_report::StudyReport;
+use raidlab_study::describe;
 use raidlab_tracefile::ReadingAs;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{Pacing, RequestRate, RunResult, derived_seed};
+use raidlab_worlds::{
+    FindMethod, FindOrder, FoundLoad, Load, LoadPlan, LoadUnit, ROUNDS_MAX, RUN_TO_THE_END, SteadyRounds,
+    default_iodepth, find_load, until_steady, varied,
+};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -389,7 +391,7 @@ impl Conclusions {
     }
 
     fn exit(&self, results: &[RunResult], judge: &JudgeArgs) -> Exit {
-        let none_keeps = |found: &FoundLoad| found.certainty == raidlab_lab::Certainty::NoneKeeps;
+        let none_keeps = |found: &FoundLoad| found.certainty == raidlab_worlds::Certainty::NoneKeeps;
         let missed = self.found.iter().any(none_keeps)
             || self.steady.iter().any(|rounds| !rounds.is_steady())
             || judge.missed(results).next().is_some();

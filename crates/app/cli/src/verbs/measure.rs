@@ -15,14 +15,15 @@ use crate::output::Output;
 use crate::progress::Progress;
 use raidlab_device::is_nbd_uri;
 use raidlab_hosts::Hosts;
-use raidlab_lab::worlds::file::{FileBench, FileError};
-use raidlab_lab::{Environment, Load, LoadPlan};
 use raidlab_load::{
     EngineKind, LoadError, LoadOptions, LoadProgress, TargetOptions, UringOptions, is_remote_uri, place_of,
 };
+use raidlab_machine::Environment;
 use raidlab_tracefile::ReadingAs;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{DriverError, RunResult};
+use raidlab_worlds::file::{FileBench, FileError};
+use raidlab_worlds::{Load, LoadPlan};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 

@@ -12,9 +12,9 @@ use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json, remark};
 use anyhow::Context;
 use raidlab_disksim::{DriveFiles, Imported, Validation, import, parse_trace, validate};
-use raidlab_lab::read_text;
 use raidlab_report::terminal::{DriveValidation, drive_validation};
 use raidlab_trace::TraceRecord;
+use raidlab_worlds::read_text;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 

@@ -17,13 +17,13 @@ use raidlab_advisor::Bound;
 use raidlab_advisor::plan::Space;
 use raidlab_hardware::{Catalog, DriveHistory, YearRange};
 use raidlab_hosts::Hosts;
-use raidlab_lab::condition_of;
-use raidlab_lab::planning::{
+use raidlab_planning::{
     PlanError, PlanOrder, PlanOutcome, Planned, Prices, SimulatedArray, default_levels, default_settings,
     plan,
 };
 use raidlab_report::terminal::{PlanPoint, PlanRow, PlanText};
 use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_worlds::condition_of;
 use serde_json::{Value, json};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

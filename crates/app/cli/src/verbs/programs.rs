@@ -10,13 +10,13 @@ use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, remark};
 use raidlab_hardware::Catalog;
 use raidlab_hosts::Hosts;
-use raidlab_lab::worlds::folders::FoldersError;
-use raidlab_lab::{
-    ArrayFile, ModelledArray, Models, Paper, PublishedMetric, PublishedRow, describe, paper_ids,
-};
+use raidlab_papers::{Paper, PublishedMetric, PublishedRow, paper_ids};
 use raidlab_report::terminal::TerminalOptions;
 use raidlab_report::{ProgramReport, PublishedPoint};
+use raidlab_study::describe;
 use raidlab_workload::RunResult;
+use raidlab_worlds::folders::FoldersError;
+use raidlab_worlds::{ArrayFile, ModelledArray, Models};
 use std::path::{Path, PathBuf};
 
 /// A modelled array instead of folders.

@@ -12,12 +12,14 @@ use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
 use raidlab_advisor::ComparisonSummary;
 use raidlab_hosts::Hosts;
-use raidlab_lab::{
-    Claim, ClaimPrediction, Environment, FittedFigure, Method, MetricCorrection, Paper, PaperError,
-    PredictError, PredictOptions, PredictTask, Prediction, PublishedRow, RunOptions, claim_runs, paper_ids,
-    predict, predict_claims, predicted_runs, read_published,
+use raidlab_machine::Environment;
+use raidlab_papers::{
+    Claim, ClaimPrediction, FittedFigure, Method, MetricCorrection, Paper, PaperError, PredictError,
+    PredictOptions, PredictTask, Prediction, PublishedRow, paper_ids, predict, predict_claims,
+    read_published,
 };
 use raidlab_report::terminal::places;
+use raidlab_study::{RunOptions, claim_runs, predicted_runs};
 use raidlab_units::{ByteCount, NanoSpan};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

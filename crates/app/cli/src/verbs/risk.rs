@@ -8,9 +8,10 @@ use crate::inputs::{CatalogArgs, above_zero, some_bytes};
 use crate::output::{Output, print, print_json};
 use inputs::Inputs;
 use raidlab_advisor::risk::{Risk, RiskRange, RiskReport, RiskSpec, fleet_risk};
-use raidlab_lab::reliability::RebuildRate;
-use raidlab_lab::{Environment, risk_run};
+use raidlab_machine::Environment;
+use raidlab_planning::reliability::RebuildRate;
 use raidlab_raid::LevelVariant;
+use raidlab_study::risk_run;
 use raidlab_units::ByteCount;
 use std::time::SystemTime;
 

@@ -3,7 +3,7 @@
 use super::keep::{DbArgs, not_there};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
-use raidlab_lab::{RunFilter, RunLine, StoredStudy};
+use raidlab_store::{RunFilter, RunLine, StoredStudy};
 use serde_json::json;
 
 /// Arguments of `raidlab runs`.

@@ -15,19 +15,18 @@ use crate::progress::Progress;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, DriveHistory, End};
 use raidlab_hosts::{Hosts, all_processors};
-use raidlab_lab::worlds::files::{FileUse, HostModels};
-use raidlab_lab::worlds::simulated::{
-    LoadsError, Manner, RunOn, SimulatedError, run_on, run_simulated_loads,
-};
-use raidlab_lab::{
-    ArrayFile, ArrayFileError, CacheSettings, ControllerSettings, Ends, Environment, Load, LoadPlan,
-    ModelledArray, Models, Owner,
-};
+use raidlab_machine::Environment;
 use raidlab_raid::LevelVariant;
 use raidlab_sim::{FileAccess, SimError};
 use raidlab_tracefile::ReadingAs;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{DriverError, FlushRule};
+use raidlab_worlds::files::{FileUse, HostModels};
+use raidlab_worlds::simulated::{LoadsError, Manner, RunOn, SimulatedError, run_on, run_simulated_loads};
+use raidlab_worlds::{
+    ArrayFile, ArrayFileError, CacheSettings, ControllerSettings, Ends, Load, LoadPlan, ModelledArray,
+    Models, Owner,
+};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::SystemTime;

@@ -5,12 +5,13 @@ use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
-use raidlab_lab::{Environment, soak_run};
 use raidlab_load::LoadError;
 use raidlab_load::soak::{
     HealthSources, SoakError, SoakLimit, SoakOptions, SoakProgress, SoakRecord, TemperatureSeries, soak,
 };
+use raidlab_machine::Environment;
 use raidlab_report::terminal::{SoakFigures, soaks};
+use raidlab_study::soak_run;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use serde_json::{Value, json};
 use std::path::PathBuf;

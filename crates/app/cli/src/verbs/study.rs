@@ -8,8 +8,9 @@ use crate::output::{Output, print, remark};
 use crate::progress::Progress;
 use crate::verbs::report::{check_writable, write_report};
 use raidlab_advisor::{BesideTable, Verdict, verdicts};
-use raidlab_lab::{RunOptions, Store, Study, StudyChanges, StudyOutcome, describe, run_study};
 use raidlab_report::StudyReport;
+use raidlab_store::Store;
+use raidlab_study::{RunOptions, Study, StudyChanges, StudyOutcome, describe, run_study};
 use raidlab_units::{ByteCount, NanoSpan};
 use std::path::PathBuf;
 

@@ -3,7 +3,7 @@
 use super::keep::{DbArgs, not_there};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print_json, remark};
-use raidlab_lab::RunSelector;
+use raidlab_store::RunSelector;
 use serde_json::json;
 
 /// Arguments of `raidlab tag`.

@@ -10,12 +10,12 @@ use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
 use crate::whole_file::write_whole_or_fail;
 use clap::ValueEnum;
-use raidlab_lab::read_text;
 use raidlab_raid::LevelVariant;
 use raidlab_studio::quoted;
 use raidlab_torture::{
     Fault, Shrunk, TortureMode, TorturePlan, TortureReport, read_plans, shrink, write_plans,
 };
+use raidlab_worlds::read_text;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::num::NonZero;

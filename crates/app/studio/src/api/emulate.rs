@@ -12,7 +12,7 @@ use crate::job::JobKind;
 use axum::extract::State;
 use axum::response::Response;
 use raidlab_hardware::Catalog;
-use raidlab_lab::ArrayFile;
+use raidlab_worlds::ArrayFile;
 use serde::Deserialize;
 use std::io::Write;
 use std::sync::Arc;

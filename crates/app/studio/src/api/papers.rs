@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use raidlab_advisor::unit_of;
-use raidlab_lab::{Paper, PaperError, PublishedRow, paper_ids};
+use raidlab_papers::{Paper, PaperError, PublishedRow, paper_ids};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;

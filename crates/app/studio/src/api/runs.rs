@@ -6,8 +6,8 @@ use crate::Desk;
 use crate::fault::{Fault, csv_response};
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
-use raidlab_lab::{RunFilter, Store, StoreError, StoredRun};
 use raidlab_report::table::{KeptRun, Table};
+use raidlab_store::{RunFilter, Store, StoreError, StoredRun};
 use serde_json::json;
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! A studio in a folder of its own, and a client that can also say what no browser would.
 
-use raidlab_lab::{Environment, FinishedRun, Store, StudyEnd, StudyRunHead};
+use raidlab_machine::Environment;
+use raidlab_store::{FinishedRun, Store, StudyEnd, StudyRunHead};
 use raidlab_studio::{Studio, StudioError, StudioOptions};
 use raidlab_workload::{Metric, RunResult, World};
 use serde_json::Value;

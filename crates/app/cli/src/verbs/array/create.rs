@@ -8,9 +8,9 @@ use crate::progress::Progress;
 use raidlab_array::{Contents, CreateError, CreateOptions, Created, create};
 use raidlab_controller::{ArrayConfig, MemberCache, MetadataPolicy, Resilience};
 use raidlab_format::ArrayName;
-use raidlab_lab::{SOFTWARE_CACHE, STAGING_SIZE};
 use raidlab_raid::LevelVariant;
 use raidlab_units::{BlockSize, ByteCount};
+use raidlab_worlds::{SOFTWARE_CACHE, STAGING_SIZE};
 use serde_json::json;
 use std::path::PathBuf;
 

@@ -17,9 +17,9 @@ use raidlab_array::{
     RunSettings, is_nbd_uri, operator_line,
 };
 use raidlab_controller::{CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy};
-use raidlab_lab::{SOFTWARE_CACHE, STAGING_SIZE};
 use raidlab_serve::notify_stopping;
 use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_worlds::{SOFTWARE_CACHE, STAGING_SIZE};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 

@@ -141,20 +141,17 @@ fn sweep_line(sweep: &SweepStatus) -> String {
         Some(SweepOutcome::Stopped) => format!("stopped at {share:.1} %"),
         Some(SweepOutcome::BrokenOff) => format!("broken off at {share:.1} %"),
     };
-    let mut line = format!("{}{target}: {how}", sweep.sweep);
-    if let Some(rate) = sweep.bytes_per_sec {
-        line += &format!(", {} MB/s of each member", three_digits(rate / 1e6));
-    }
-    if let Some(left) = sweep.left_ns {
-        line += &format!(", {:.0} s left", NanoSpan(left).as_secs_f64());
-    }
-    if sweep.incomplete_stripes > 0 {
-        line += &format!(", {} stripes not compared in full (a member is missing)", sweep.incomplete_stripes);
-    }
-    line + &format!(
+    let rate = sweep.bytes_per_sec.map(|rate| format!(", {} MB/s of each member", three_digits(rate / 1e6)));
+    let left = sweep.left_ns.map(|left| format!(", {:.0} s left", NanoSpan(left).as_secs_f64()));
+    let incomplete = (sweep.incomplete_stripes > 0).then(|| {
+        format!(", {} stripes not compared in full (a member is missing)", sweep.incomplete_stripes)
+    });
+    let found = format!(
         ", {} rows disagreed, {} rewritten, {} unreadable",
         sweep.mismatched_rows, sweep.rewritten_rows, sweep.unreadable_rows
-    )
+    );
+    let start = format!("{}{target}: {how}", sweep.sweep);
+    [Some(start), rate, left, incomplete, Some(found)].into_iter().flatten().collect()
 }
 
 fn devices(status: &ArrayStatus) -> Grid {

@@ -1,7 +1,7 @@
 //! A fit in words: the numbers with what depends on them, the rows that were fitted to, and the check on the others.
 
 use crate::output::Output;
-use raidlab_lab::{BeforeAfter, Fit, FittedFigure, FittedParameter, Residual};
+use raidlab_papers::{BeforeAfter, Fit, FittedFigure, FittedParameter, Residual};
 use raidlab_report::terminal::table;
 
 /// Rows that were not fitted to and are shown: those that the fit changed most.
@@ -41,7 +41,7 @@ fn numbers(found: &Fit, output: &Output) -> String {
 
 fn number(parameter: &FittedParameter) -> Vec<Vec<String>> {
     let rise = |rise: Option<f64>| rise.map_or("-".to_owned(), |rise| format!("{:+.2}", rise * 1e3));
-    let row = |(index, key): (usize, &raidlab_lab::FittedKey)| {
+    let row = |(index, key): (usize, &raidlab_papers::FittedKey)| {
         let mut row = vec![format!("{}:{}", key.entry, key.key), key.was.clone(), key.value.clone()];
         let more = [
             parameter.low.clone(),

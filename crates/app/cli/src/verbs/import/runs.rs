@@ -2,8 +2,8 @@
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json, remark};
-use raidlab_lab::{Archive, ForeignStudy, RunFilter, Store};
 use raidlab_report::import::{ForeignResults, fio, iometer, is_fio, is_iometer};
+use raidlab_store::{Archive, ForeignStudy, RunFilter, Store};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 

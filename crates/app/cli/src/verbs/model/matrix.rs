@@ -7,7 +7,7 @@ use crate::verbs::report::{check_writable, write_page};
 use anyhow::Context;
 use raidlab_calibrate::{CellLatency, prefilled, replay_cell};
 use raidlab_hardware::DriveModel;
-use raidlab_lab::{MatrixRow, read_matrix};
+use raidlab_papers::{MatrixRow, read_matrix};
 use raidlab_report::html;
 use raidlab_report::terminal::{MatrixCell, MatrixErrors, latency_matrix};
 use serde_json::{Value, json};

@@ -4,10 +4,10 @@ use crate::failure::Failure;
 use crate::inputs::{bad_order, workloads};
 use crate::output::remark;
 use raidlab_jobs::{Import, ImportError, import_fio, import_icf};
-use raidlab_lab::planning::Application;
-use raidlab_lab::{ReplayOrder, read_foreign_text};
+use raidlab_planning::Application;
 use raidlab_tracefile::ReadingAs;
 use raidlab_workload::{Fit, Timing};
+use raidlab_worlds::{ReplayOrder, read_foreign_text};
 use std::path::{Path, PathBuf};
 
 /// What the array is for, by options.

@@ -4,7 +4,7 @@
 //! is rarely what was planned: the figures agree where the plan's drives are those of the folder (`raidlab calibrate`).
 
 use crate::failure::Failure;
-use raidlab_lab::planning::{PlanOrder, Planned};
+use raidlab_planning::{PlanOrder, Planned};
 use raidlab_units::ByteCount;
 use raidlab_workload::builtin_workload;
 use serde::Serialize;

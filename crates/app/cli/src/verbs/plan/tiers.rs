@@ -5,7 +5,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
 use raidlab_hosts::Hosts;
-use raidlab_lab::planning::{Placement, PlanOrder, SearchEnd, Tier, TiersOutcome, plan_tiers};
+use raidlab_planning::{Placement, PlanOrder, SearchEnd, Tier, TiersOutcome, plan_tiers};
 use raidlab_report::terminal::{PlanText, TiersText};
 use serde_json::{Value, json};
 use std::time::Instant;
@@ -122,7 +122,7 @@ fn to_json(outcome: &TiersOutcome, order: &PlanOrder<'_>) -> Value {
         let arrays: Vec<Value> = arrays.collect();
         json!({ "arrays": arrays, "performance": it.performance, "effort": it.effort, "drives": it.drives })
     };
-    let search = |it: &raidlab_lab::planning::GroupSearch| {
+    let search = |it: &raidlab_planning::GroupSearch| {
         let apps: Vec<&str> = it.applications.iter().map(|app| name(order, *app)).collect();
         json!({
             "applications": apps, "kept": it.kept, "runs_simulated": it.simulated, "left_out": it.left_out,

@@ -3,7 +3,7 @@
 use super::setting;
 use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Need, OwnNeeds, Rejection, Relaxation};
-use raidlab_lab::planning::{Application, PlanOrder, PlanOutcome, SearchEnd, SimulatedArray};
+use raidlab_planning::{Application, PlanOrder, PlanOutcome, SearchEnd, SimulatedArray};
 use raidlab_units::{ByteCount, NanoSpan};
 
 /// What is ranked, with its unit.

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::output::Output;
 use anyhow::anyhow;
-use raidlab_lab::{Claim, ClaimPrediction, Method, PredictedClaim, read_claims};
+use raidlab_papers::{Claim, ClaimPrediction, Method, PredictedClaim, read_claims};
 use std::path::Path;
 
 /// The claims of the paper of `method` in the file at `path`.

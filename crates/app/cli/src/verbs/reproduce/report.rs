@@ -4,7 +4,7 @@ use super::Figures;
 use crate::failure::Failure;
 use crate::verbs::report::write_page;
 use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary, PlaceSummary, kendall_tau};
-use raidlab_lab::{ClaimPrediction, MetricCorrection, PredictedClaim, Prediction};
+use raidlab_papers::{ClaimPrediction, MetricCorrection, PredictedClaim, Prediction};
 use raidlab_report::{PaperPlace, PaperReport, PaperRow, html};
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub(super) fn write(
         .flat_map(|prediction| prediction.places.iter().map(|place| of_place(place, prediction)));
     let places: Vec<PaperPlace> = places.chain(claims.map(of_claims)).collect();
     let method = figures.method.as_ref();
-    let source = method.map_or(String::new(), raidlab_lab::Method::source);
+    let source = method.map_or(String::new(), raidlab_papers::Method::source);
     let correction = |correction: &MetricCorrection| {
         let MetricCorrection { place, metric, reason, .. } = correction;
         format!("The figures of {place} count {}: {reason}.", metric.name())

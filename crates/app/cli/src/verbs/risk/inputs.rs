@@ -9,7 +9,7 @@ use raidlab_advisor::risk::{
     random_amplification,
 };
 use raidlab_hardware::DriveModel;
-use raidlab_lab::reliability::{
+use raidlab_planning::reliability::{
     KnownFigure, REBUILD_SHARE, RebuildRate, annual_failure_share, bits_per_read_error,
 };
 use raidlab_units::{ByteCount, NanoSpan};
