@@ -59,8 +59,8 @@ unit: programs
 ## ten minutes.
 explore:
 	PROPTEST_CASES=2560 $(CARGO) test --workspace --locked --release
-	$(CARGO) test -p raidlab-controller -p raidlab-sim -p raidlab-calibrate --release --locked -- --ignored
-	$(CARGO) test -p raidlab-lab --lib --release --locked planning::tests::goldens -- --ignored
+	$(CARGO) test -p raidlab-controller -p raidlab-torture -p raidlab-sim -p raidlab-calibrate --release --locked -- --ignored
+	$(CARGO) test -p raidlab-planning --lib --release --locked tests::goldens -- --ignored
 
 ## The long campaign: random arrays under load and faults, every byte checked. MINUTES of each mode, on all processors.
 MINUTES ?= 60
@@ -70,7 +70,7 @@ torture: build
 
 ## Gives the core deliberate defects, one at a time, each of which the torture net must find. ARGS="--list" tells them.
 mutants:
-	$(CARGO) run --quiet --locked -p raidlab-sim --example mutants -- $(ARGS)
+	$(CARGO) run --quiet --locked -p raidlab-torture --example mutants -- $(ARGS)
 
 ## Real clients on a real array, members failing and the server being killed (docs/clients.md); without root some are skipped.
 clients: binary

@@ -5,7 +5,7 @@ usage: bench/catalog-from-sheets.py RAIDLAB [ID...]
 
 Writes catalog/drives/ID.toml for every row, or for those named, and ends with 1 if a row makes no entry. RAIDLAB is the program,
 built without the entries that are written anew: an entry that it has already is a name that is taken, so ids are made under
-another name first. crates/core/calibrate/tests/sheets.rs holds the entries to the table.
+another name first. crates/model/calibrate/tests/sheets.rs holds the entries to the table.
 """
 import csv
 import pathlib

@@ -1,4 +1,4 @@
-/* The cases of crates/core/raid/examples/parity_rate.rs through ISA-L: xor_gen for P, pq_gen for P and Q, and
+/* The cases of crates/array/raid/examples/parity_rate.rs through ISA-L: xor_gen for P, pq_gen for P and Q, and
  * ec_encode_data with the inverted matrix for what is missing, its tables made beforehand. Same arguments, memory,
  * slices of time and output. Built by parity-against-isal.sh against Debian's libisal-dev. */
 #include <isa-l/erasure_code.h>

@@ -7,7 +7,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 RAIDLAB=$(realpath "${RAIDLAB:-$here/target/release/raidlab}")
 seconds=${SECONDS_EACH:-3}
-command -v iperf3 >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends iperf3 >/dev/null; }
+command -v iperf3 >/dev/null || bash "$(dirname "$0")/../tests/install.sh" iperf3
 a=rn-a-$$ b=rn-b-$$
 work=$(mktemp -d)
 served=()

@@ -44,7 +44,7 @@ fi
 [[ "$what" == torture ]] || exec "$fuzzer" "${lengths[@]}" "$@" "$corpus"
 
 # A campaign begins with the stored plans, each in a file of its own.
-stored=../crates/core/sim/tests/torture/corpus.toml
+stored=../crates/array/torture/tests/torture/corpus.toml
 awk -v to="$corpus/stored-" '/^\[\[plan\]\]/ { close(file); file = to (++n); print "schema = 1\n" > file }
     file { print > file }' "$stored"
 [[ "${1:-}" == store ]] || exec "$fuzzer" "${lengths[@]}" "$@" "$corpus"

@@ -39,11 +39,8 @@ guest_need() {
         command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
     done
     ((${#missing[@]})) || return 0
-    local line="apt-get install -y --no-install-recommends ${missing[*]}"
-    [[ $(id -u) == 0 ]] || guest_fail "missing programs; as root: $line" || return
     echo "guest: installing ${missing[*]}" >&2
-    apt-get update -qq >&2 || true
-    DEBIAN_FRONTEND=noninteractive $line -qq >/dev/null || guest_fail "cannot be installed (no network?): $line"
+    bash "$(dirname "${BASH_SOURCE[0]}")/../../tests/install.sh" "${missing[@]}" || guest_fail "cannot be installed (no network?): ${missing[*]}"
 }
 
 # Prints the package of the kernel: what the meta package depends on, or else the newest name that fits.

@@ -3,13 +3,13 @@
 //! ```text
 //! plans that reached something new ── changed or spliced ── run, all checkers on ── kept if they reach something new
 //! ```
-//! See `crates/core/sim/src/torture/mutate.rs` for how plans are changed, and `fuzz/run.sh` for how it is run. Of the
+//! See `crates/array/torture/src/mutate.rs` for how plans are changed, and `fuzz/run.sh` for how it is run. Of the
 //! environment: with `PLANS=drawn` every plan is drawn anew from a seed and nothing is learnt, to compare with.
 
 #![no_main]
 
 use libfuzzer_sys::{Corpus, fuzz_crossover, fuzz_mutator, fuzz_target};
-use raidlab_sim::{TorturePlan, read_plans, write_plans};
+use raidlab_torture::{TorturePlan, read_plans, write_plans};
 use raidlab_workload::Rng;
 use std::sync::LazyLock;
 

@@ -9,10 +9,7 @@ set -euo pipefail
 # shellcheck source=tests/needs-root.sh
 source "$(dirname "$0")/../needs-root.sh"
 RAIDLAB=$(realpath "${1:?usage: hosts.sh RAIDLAB}")
-command -v mpirun >/dev/null || {
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openmpi-bin >/dev/null
-}
+command -v mpirun >/dev/null || bash "$(dirname "$0")/../install.sh" openmpi-bin
 work=$(mktemp -d "${TMPDIR:-/tmp}/raidlab-hosts.XXXXXX")
 # Direct I/O is not to be had everywhere, the build's folder has it.
 files=$(mktemp -d "$(dirname "$RAIDLAB")/raidlab-hosts.XXXXXX")

@@ -16,10 +16,7 @@ command -v ganesha.nfsd >/dev/null || missing+=(nfs-ganesha nfs-ganesha-vfs)
 PATH=$PATH:/sbin:/usr/sbin command -v rpcbind >/dev/null || missing+=(rpcbind)
 ldconfig -p | grep -qE 'libnfs\.so\.1[34]' ||
     missing+=("$(apt-cache pkgnames libnfs1 | grep -xE 'libnfs1[34]' | sort | tail -1)")
-if ((${#missing[@]})); then
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-fi
+((${#missing[@]} == 0)) || bash "$(dirname "$0")/../install.sh" "${missing[@]}"
 if [[ ${NFS_ALONE:-} != yes ]]; then
     NFS_ALONE=yes exec unshare --net --mount "$0" "$RAIDLAB"
 fi

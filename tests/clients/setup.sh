@@ -16,7 +16,5 @@ command -v mpicc >/dev/null && command -v mpirun >/dev/null || missing+=(openmpi
 compgen -G '/usr/lib/llvm-*/lib/libclang.so*' >/dev/null || missing+=(libclang-dev)
 compgen -G '/usr/lib/postgresql/*/bin/pgbench' >/dev/null || missing+=(postgresql)
 ((${#missing[@]})) || exit 0
-line="apt-get install -y -qq --no-install-recommends $(printf '%s\n' "${missing[@]}" | sort -u | tr '\n' ' ')"
-[[ $(id -u) == 0 ]] || { echo "error: programs are missing; as root: $line" >&2 && exit 1; }
-apt-get update -qq
-DEBIAN_FRONTEND=noninteractive $line >/dev/null
+mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
+exec bash "$(dirname "$0")/../install.sh" "${missing[@]}"

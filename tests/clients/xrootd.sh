@@ -16,10 +16,7 @@ command -v xrootd >/dev/null || missing+=(xrootd-server)
 command -v xrdfs >/dev/null || missing+=(xrootd-client)
 ldconfig -p | grep -q 'libXrdPosixPreload\.so' ||
     missing+=("$(apt-cache pkgnames libxrdposix | grep -xE 'libxrdposix[0-9]+(t64)?' | sort | tail -1)")
-if ((${#missing[@]})); then
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-fi
+((${#missing[@]} == 0)) || bash "$(dirname "$0")/../install.sh" "${missing[@]}"
 work=$(mktemp -d "${TMPDIR:-/tmp}/raidlab-xrootd.XXXXXX")
 server=''
 clean_up() {

@@ -6,7 +6,7 @@
 # Installs fio if it is missing and this is root. A page of all runs is written, too.
 set -euo pipefail
 RAIDLAB=$(realpath "${1:?usage: fio.sh RAIDLAB}")
-command -v fio >/dev/null || { [[ $(id -u) == 0 ]] || { echo "error: fio is missing; as root: apt-get install -y fio" >&2 && exit 1; } && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq fio >/dev/null; }
+command -v fio >/dev/null || bash "$(dirname "$0")/../install.sh" fio
 work=$(mktemp -d "${TMPDIR:-/tmp}/raidlab-fio.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$work"

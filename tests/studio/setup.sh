@@ -2,12 +2,7 @@
 # Gets what the studio's tests need: Chromium and its driver from Debian's archive (as root), and, below target/, promtool
 # without the server that it comes with, schemathesis from PyPI, axe-core and Lighthouse from npm's registry. Does nothing where all is there.
 set -euo pipefail
-install() {
-    line="apt-get install -y -qq --no-install-recommends $*"
-    [[ $(id -u) == 0 ]] || { echo "error: programs are missing; as root: $line" >&2 && exit 1; }
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive $line >/dev/null
-}
+install() { bash tests/install.sh "$@"; }
 missing=()
 command -v chromium >/dev/null || missing+=(chromium)
 command -v npm >/dev/null || missing+=(npm)

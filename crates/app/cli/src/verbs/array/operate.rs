@@ -1,0 +1,447 @@
+//! What is asked of an array that is being served, over its control socket.
+
+use super::status_text::array_status;
+use crate::failure::{Exit, Failure};
+use crate::interrupt::cancel_flag;
+use crate::output::{Output, print, print_json};
+use crate::progress::Progress;
+use raidlab_array::{
+    Answer, ArrayStatus, Command, Condition, SweepOutcome, SweepStatus, is_nbd_uri, parse_sweep_rate,
+};
+use raidlab_nbd::{NbdUri, Transport};
+use raidlab_report::terminal::printable_lines;
+use raidlab_serve::{ControlClient, ServeError, control_socket, run_folder, served};
+use raidlab_units::{ByteCount, ParseUnitError};
+use serde_json::json;
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often progress is asked for.
+const ASK_EVERY: Duration = Duration::from_millis(500);
+
+/// An array.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NameArgs {
+    /// Name of the array, or the path of its control socket
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+/// Arguments of `raidlab array status`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatusArgs {
+    /// Names of arrays, or paths of their control sockets [default: all that this user serves]
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+}
+
+/// Arguments of `raidlab array fail`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FailArgs {
+    #[command(flatten)]
+    array: NameArgs,
+    /// Number or path of the device
+    #[arg(value_name = "DEVICE")]
+    device: String,
+}
+
+/// What an operator knows of the server of an NBD URI.
+#[derive(Clone, Copy, Debug, clap::Args)]
+struct ServerArgs {
+    /// The server of the NBD URI was restarted since the array gave a connection to it up, so that it does no more of what it was
+    /// sent
+    #[arg(long)]
+    server_restarted: bool,
+}
+
+/// Arguments of `raidlab array replace`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReplaceArgs {
+    #[command(flatten)]
+    array: NameArgs,
+    /// Number or path of the missing device
+    #[arg(value_name = "DEVICE")]
+    device: String,
+    /// The new device: a block device, a file, the name of a file to be made, or an NBD URI
+    #[arg(value_name = "PATH")]
+    with: PathBuf,
+    /// Name the new device once more to destroy what it holds
+    #[arg(long, value_name = "PATH")]
+    destroy_data: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Arguments of `raidlab array add-spare`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AddSpareArgs {
+    #[command(flatten)]
+    array: NameArgs,
+    /// The new device: a block device, a file, the name of a file to be made, or an NBD URI
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+    /// Name the new device once more to destroy what it holds
+    #[arg(long, value_name = "PATH")]
+    destroy_data: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Arguments of `raidlab array rebuild`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RebuildArgs {
+    #[command(flatten)]
+    array: NameArgs,
+    /// Most bytes of each member per second that a rebuild, resync, check or repair walks over; `none` for no bound,
+    /// 0 to let them rest
+    #[arg(long, value_name = "SIZE|none")]
+    rate: Option<Rate>,
+    /// Say so and come back at once, instead of waiting for the end
+    #[arg(long)]
+    no_wait: bool,
+}
+
+/// Arguments of `raidlab array check`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    array: NameArgs,
+    /// Rewrite the redundancy that disagrees
+    #[arg(long)]
+    repair: bool,
+    /// End the check or repair that runs
+    #[arg(long, conflicts_with_all = ["repair", "no_wait"])]
+    stop: bool,
+    /// Come back when it has begun, instead of waiting for the end
+    #[arg(long)]
+    no_wait: bool,
+}
+
+/// A bound of a rate, or none.
+#[derive(Clone, Copy, Debug)]
+struct Rate(Option<ByteCount>);
+
+impl std::str::FromStr for Rate {
+    type Err = ParseUnitError;
+
+    fn from_str(text: &str) -> Result<Self, ParseUnitError> {
+        parse_sweep_rate(text).map(Self)
+    }
+}
+
+/// A line to an array that is served.
+struct Line {
+    client: ControlClient,
+}
+
+impl Line {
+    fn open(name: &str) -> Result<Self, Failure> {
+        Ok(Self { client: ControlClient::connect(&control_socket(name)).map_err(unreachable_array)? })
+    }
+
+    /// Asks for something to be done; gives what the array says to it.
+    fn ask(&mut self, command: &Command) -> Result<String, Failure> {
+        match self.client.ask(command).map_err(unreachable_array)? {
+            Answer::Done { message } => Ok(message),
+            Answer::Refused { reason } => Err(Failure::run(anyhow::Error::msg(reason))),
+            Answer::Status(_) => Err(Failure::run(anyhow::anyhow!("the array answered with its state"))),
+        }
+    }
+
+    fn status(&mut self) -> Result<ArrayStatus, Failure> {
+        match self.client.ask(&Command::Status).map_err(unreachable_array)? {
+            Answer::Status(status) => Ok(*status),
+            Answer::Refused { reason } => Err(Failure::run(anyhow::Error::msg(reason))),
+            Answer::Done { message } => {
+                Err(Failure::run(anyhow::anyhow!("the array gave no state but said: {message}")))
+            }
+        }
+    }
+}
+
+fn unreachable_array(error: ServeError) -> Failure {
+    let is_absent = matches!(error, ServeError::NotServed { .. });
+    let failure = Failure::run(error);
+    if is_absent {
+        failure.with_hint("'raidlab array status' lists the arrays that are served")
+    } else {
+        failure
+    }
+}
+
+/// Runs `status`.
+pub(crate) fn status(args: &StatusArgs, output: &Output) -> Result<Exit, Failure> {
+    let (sockets, are_named) = match args.names.as_slice() {
+        [] => (served(), false),
+        names => (names.iter().map(|name| control_socket(name)).collect(), true),
+    };
+    let mut states = Vec::new();
+    for socket in sockets {
+        let asked = ControlClient::connect(&socket);
+        match asked {
+            Ok(client) => states.push(Line { client }.status()?),
+            // What a killed array left behind is no array.
+            Err(ServeError::NotServed { .. }) if !are_named => {}
+            Err(error) => return Err(unreachable_array(error)),
+        }
+    }
+    if output.is_json() {
+        print_json(&json!({ "schema": 1, "arrays": states }))?;
+    } else if states.is_empty() {
+        print(&format!("no array is served (control sockets are in {})", run_folder().display()))?;
+    } else {
+        let pages: Vec<String> =
+            states.iter().map(|status| array_status(status, output.terminal())).collect();
+        print(&pages.join("\n"))?;
+    }
+    let worst = states.iter().map(|status| exit_of(status.condition)).max_by_key(|exit| exit.code());
+    Ok(worst.unwrap_or(Exit::Done))
+}
+
+/// What the exit code of `status` says of an array.
+const fn exit_of(condition: Condition) -> Exit {
+    match condition {
+        Condition::Optimal => Exit::Done,
+        Condition::Starting
+        | Condition::Stopping
+        | Condition::Resyncing
+        | Condition::Degraded
+        | Condition::Rebuilding => Exit::ArrayAtRisk,
+        Condition::DataLost | Condition::Failed => Exit::ArrayDamaged,
+    }
+}
+
+/// Runs `fail`.
+pub(crate) fn fail(args: &FailArgs, output: &Output) -> Result<Exit, Failure> {
+    command(&args.array.name, &Command::Fail { device: args.device.clone() }, output)
+}
+
+/// Runs `replace`.
+pub(crate) fn replace(args: &ReplaceArgs, output: &Output) -> Result<Exit, Failure> {
+    let with = absolute(&args.with)?;
+    let destroy_data = may_destroy(&args.with, args.destroy_data.as_deref())?;
+    command(
+        &args.array.name,
+        &Command::Replace {
+            device: args.device.clone(),
+            with,
+            destroy_data,
+            server_restarted: args.server.server_restarted,
+        },
+        output,
+    )
+}
+
+/// Runs `add-spare`.
+pub(crate) fn add_spare(args: &AddSpareArgs, output: &Output) -> Result<Exit, Failure> {
+    let path = absolute(&args.path)?;
+    let destroy_data = may_destroy(&args.path, args.destroy_data.as_deref())?;
+    command(
+        &args.array.name,
+        &Command::AddSpare { path, destroy_data, server_restarted: args.server.server_restarted },
+        output,
+    )
+}
+
+/// Runs `reload`.
+pub(crate) fn reload(args: &NameArgs, output: &Output) -> Result<Exit, Failure> {
+    command(&args.name, &Command::Reload, output)
+}
+
+/// Runs `stop`.
+pub(crate) fn stop(args: &NameArgs, output: &Output) -> Result<Exit, Failure> {
+    command(&args.name, &Command::Stop, output)
+}
+
+/// Runs `rebuild`.
+pub(crate) fn rebuild(args: &RebuildArgs, output: &Output) -> Result<Exit, Failure> {
+    let mut line = Line::open(&args.array.name)?;
+    if let Some(Rate(bytes_per_sec)) = args.rate {
+        let said = line.ask(&Command::SweepRate { bytes_per_sec })?;
+        if args.no_wait || bytes_per_sec == Some(ByteCount::ZERO) {
+            return tell(&said, output);
+        }
+    }
+    let status = line.status()?;
+    match &status.sweep {
+        Some(sweep) if sweep.sweep == "rebuild" && args.no_wait => {
+            tell(&format!("a rebuild of device {} runs", sweep.target.unwrap_or_default()), output)
+        }
+        Some(sweep) if sweep.sweep == "rebuild" => follow(&mut line, "rebuild")?.tell(output),
+        _ if args.rate.is_some() => tell("the rate is set; no rebuild runs", output),
+        _ if matches!(status.condition, Condition::Optimal | Condition::Resyncing) => {
+            tell("nothing to rebuild: all members are in sync", output)
+        }
+        _ => {
+            let hint = if status.sweep_bytes_per_sec_max == Some(0) {
+                "rebuilds rest, since their rate is 0: '--rate none' lifts that"
+            } else {
+                "a rebuild begins by itself when a spare or a replacement is there: 'raidlab array add-spare' or 'replace'"
+            };
+            Err(Failure::run(anyhow::anyhow!("no device of {} is being rebuilt", status.name))
+                .with_hint(hint))
+        }
+    }
+}
+
+/// Runs `check`.
+pub(crate) fn check(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> {
+    let mut line = Line::open(&args.array.name)?;
+    if args.stop {
+        let said = line.ask(&Command::StopSweep)?;
+        return tell(&said, output);
+    }
+    let (asked, sweep) = if args.repair { (Command::Repair, "repair") } else { (Command::Check, "check") };
+    let said = line.ask(&asked)?;
+    if args.no_wait { tell(&said, output) } else { follow(&mut line, sweep)?.tell(output) }
+}
+
+/// Asks one thing and prints what the array says to it.
+fn command(name: &str, command: &Command, output: &Output) -> Result<Exit, Failure> {
+    let said = Line::open(name)?.ask(command)?;
+    tell(&said, output)
+}
+
+fn tell(said: &str, output: &Output) -> Result<Exit, Failure> {
+    if output.is_json() {
+        print_json(&json!({ "schema": 1, "message": said }))?;
+    } else {
+        print(&printable_lines(said))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// What came of watching sweeps.
+enum Watched {
+    /// Ctrl-C stopped the watching, not the sweep.
+    Interrupted,
+    /// They have ended, one after the other.
+    Ended(Vec<SweepStatus>),
+}
+
+/// Shows how far the latest sweep of this kind is until it has ended; of rebuilds also those that come straight after it.
+fn follow(line: &mut Line, kind: &str) -> Result<Watched, Failure> {
+    let cancelled = cancel_flag("no more is shown; the array goes on with it");
+    let mut ended = Vec::new();
+    loop {
+        match follow_one(line, kind, &cancelled)? {
+            None => return Ok(Watched::Interrupted),
+            Some(sweep) => ended.push(sweep),
+        }
+        let next = line.status()?.sweep;
+        if next.is_none_or(|next| kind != "rebuild" || next.sweep != kind) {
+            return Ok(Watched::Ended(ended));
+        }
+    }
+}
+
+/// Shows how far the latest sweep of this kind is until it has ended; none if Ctrl-C stopped that.
+fn follow_one(line: &mut Line, kind: &str, cancelled: &AtomicBool) -> Result<Option<SweepStatus>, Failure> {
+    let mut progress = Progress::start();
+    let mut status = line.status()?;
+    let number = sweeps(&status).filter(|sweep| sweep.sweep == kind).map(|sweep| sweep.number).max();
+    let mut was_resting = false;
+    let ended = loop {
+        let found = sweeps(&status).find(|sweep| Some(sweep.number) == number);
+        let Some(found) = found.filter(|sweep| sweep.end.is_none()) else { break found.cloned() };
+        let rests = status.sweep_bytes_per_sec_max == Some(0);
+        if rests && !was_resting {
+            let name = &status.name;
+            progress.line(&format!(
+                "the {kind} rests, since the rate of sweeps is 0: 'raidlab array rebuild {name} --rate none' lifts that"
+            ));
+        }
+        was_resting = rests;
+        let is_parked = status.parked_sweep.as_ref().is_some_and(|parked| parked.number == found.number);
+        let label = if is_parked { format!("{kind} (waits for a rebuild)") } else { kind.to_owned() };
+        progress.show(&label, share(found));
+        if cancelled.load(Ordering::Relaxed) {
+            progress.end();
+            return Ok(None);
+        }
+        std::thread::sleep(ASK_EVERY);
+        status = line.status()?;
+    };
+    progress.end();
+    ended.map(Some).ok_or_else(|| {
+        let what = anyhow::anyhow!("how the {kind} ended is not known: another sweep has ended since");
+        Failure::run(what).with_hint("'raidlab array status' shows the latest events")
+    })
+}
+
+impl Watched {
+    /// Prints what the sweeps came to; one that was not through, or left something that disagrees or was not compared, is a failure.
+    fn tell(self, output: &Output) -> Result<Exit, Failure> {
+        let Self::Ended(sweeps) = self else { return Ok(Exit::Interrupted) };
+        if output.is_json() {
+            print_json(&json!({ "schema": 1, "sweep": sweeps.last(), "sweeps": sweeps }))?;
+        } else {
+            sweeps.iter().try_for_each(|sweep| print(&said_of(sweep)))?;
+        }
+        let is_well = |sweep: &SweepStatus| {
+            let left = sweep.mismatched_rows.saturating_sub(sweep.rewritten_rows);
+            let open = left + sweep.unreadable_rows + sweep.incomplete_stripes;
+            sweep.end == Some(SweepOutcome::Through) && open == 0
+        };
+        Ok(if sweeps.iter().all(is_well) { Exit::Done } else { Exit::RunFailed })
+    }
+}
+
+/// All sweeps that the array tells of.
+fn sweeps(status: &ArrayStatus) -> impl Iterator<Item = &SweepStatus> {
+    [&status.sweep, &status.parked_sweep, &status.last_sweep].into_iter().flatten()
+}
+
+/// What a sweep that has ended came to.
+fn said_of(ended: &SweepStatus) -> String {
+    let (done, total) = (ended.done_stripes, ended.total_stripes);
+    let how = match ended.end {
+        Some(SweepOutcome::Stopped) => format!("stopped after {done} of {total} stripes"),
+        Some(SweepOutcome::BrokenOff) => format!("broken off after {done} of {total} stripes"),
+        Some(SweepOutcome::Through) | None => format!("done: {done} stripes"),
+    };
+    let lacking = match ended.incomplete_stripes {
+        0 => String::new(),
+        many => format!(", {many} not compared in full because a member is missing"),
+    };
+    format!(
+        "{} {how}{lacking}, {} rows disagreed, {} rewritten, {} unreadable",
+        ended.sweep, ended.mismatched_rows, ended.rewritten_rows, ended.unreadable_rows
+    )
+}
+
+fn share(sweep: &SweepStatus) -> f64 {
+    sweep.done_stripes as f64 / sweep.total_stripes.max(1) as f64
+}
+
+/// The path or URI as the array's process finds it, whatever its working folder.
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    if !is_nbd_uri(path) {
+        return std::path::absolute(path).map_err(Failure::input);
+    }
+    // What is wrong with one that is none, the array says.
+    let Some(Ok(mut uri)) = path.to_str().map(str::parse::<NbdUri>) else { return Ok(path.to_owned()) };
+    if let Transport::Unix { path } = &mut uri.transport
+        && !path.starts_with(&[0])
+    {
+        let socket = std::path::absolute(OsStr::from_bytes(path)).map_err(Failure::input)?;
+        *path = socket.into_os_string().into_vec();
+    }
+    Ok(uri.to_string().into())
+}
+
+/// Whether what the device holds may be destroyed: only when it is named for that.
+fn may_destroy(path: &Path, named: Option<&Path>) -> Result<bool, Failure> {
+    match named {
+        None => Ok(false),
+        Some(named) if named == path => Ok(true),
+        Some(named) => Err(Failure::input(anyhow::anyhow!(
+            "--destroy-data names {}, but the new device is {}",
+            named.display(),
+            path.display()
+        ))),
+    }
+}

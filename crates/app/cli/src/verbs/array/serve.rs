@@ -1,0 +1,227 @@
+//! `raidlab array serve`: starts an array from its devices and serves it over NBD, or as a block device, until it is told to
+//! stop.
+
+use super::assemble::Risks;
+use super::block_device;
+use super::events::HistoryArgs;
+use super::examined_text::examined;
+use super::operator::OperatorArgs;
+use super::status_text::array_summary;
+use crate::failure::{Exit, Failure};
+use crate::inputs::{answer_limit, io_policy, on_or_off, read_policy, write_policy};
+use crate::interrupt::cancel_flag;
+use crate::output::{Output, remark, write_beside};
+use crate::verbs::nbd::NbdArgs;
+use raidlab_array::{
+    ArrayError, ArrayStatus, ArrayWorld, Condition, DeviceReport, DeviceVerdict, ExamineReport, HostPort,
+    RunSettings, is_nbd_uri, operator_line,
+};
+use raidlab_controller::{CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy};
+use raidlab_format::AssembleError;
+use raidlab_serve::notify_stopping;
+use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_worlds::{SOFTWARE_CACHE, STAGING_SIZE};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+/// Arguments of `raidlab array serve`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Devices of the array, in any order: block devices, files, or NBD URIs
+    #[arg(value_name = "DEVICE", required = true)]
+    devices: Vec<PathBuf>,
+    #[command(flatten)]
+    exports: ExportArgs,
+    #[command(flatten)]
+    cache: CacheArgs,
+    #[command(flatten)]
+    risks: Risks,
+    #[command(flatten)]
+    operators: OperatorArgs,
+    #[command(flatten)]
+    history: HistoryArgs,
+    /// Bytes of each member per second at most for background scans: rebuild, resync, scrub (check and repair); 0 pauses them
+    /// [default: no bound]
+    #[arg(long, value_name = "SIZE")]
+    scan_rate: Option<ByteCount>,
+    /// Stripes that background scans have under way at once
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    scan_iodepth: u32,
+    /// While events come within this time of each other, look for the next one instead of sleeping: less latency for more
+    /// processor time; 0s always sleeps [default: 50us where there are two processors or more]
+    #[arg(long, value_name = "TIME")]
+    busy_poll: Option<NanoSpan>,
+    /// Threads beside the array's own that compute parity and digests, each for stripes of its own
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=64))]
+    parity_threads: u8,
+    /// Threads of the kernel, beside one for each device, that do I/O of members of 64 KiB and more; 0 leaves it to the array's own
+    /// thread
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=64))]
+    io_threads: u8,
+    /// Timeout of a member's requests: a member (NBD URI, file or block device) that exceeds it is lost
+    #[arg(long, default_value_t = RunSettings::ANSWER_LIMIT, value_name = "TIME", value_parser = answer_limit)]
+    member_timeout: NanoSpan,
+}
+
+/// The time that a served array looks for events unless told otherwise: none where the client needs the same processor.
+fn default_busy_poll() -> NanoSpan {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if processors > 1 { NanoSpan::from_micros(50) } else { NanoSpan::ZERO }
+}
+
+/// How the volume is reached.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Export")]
+#[command(group(clap::ArgGroup::new("export").required(true).multiple(true).args(["socket", "listen", "ublk"])))]
+struct ExportArgs {
+    #[command(flatten)]
+    nbd: NbdArgs,
+    /// Make a block device of the volume, /dev/ublkbN, instead of serving NBD; needs root and a kernel with ublk
+    #[arg(long, conflicts_with_all = ["socket", "listen", "connections", "insecure", "tls_certificates"])]
+    ublk: bool,
+}
+
+/// The cache and what is promised when writes are acknowledged.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Cache")]
+struct CacheArgs {
+    /// When writes are acknowledged: write-through, write-back, write-back-bad-battery [default: write-through, and
+    /// write-back with --nvram]
+    #[arg(long, value_parser = write_policy, value_name = "POLICY")]
+    write_policy: Option<WritePolicy>,
+    /// Memory of the cache
+    #[arg(long, default_value_t = SOFTWARE_CACHE.size, value_name = "SIZE")]
+    cache_size: ByteCount,
+    /// Keep the cache in this file as NVRAM: acknowledged writes survive the end of this process, and a power loss where
+    /// the file's memory does
+    #[arg(long, value_name = "FILE")]
+    nvram: Option<PathBuf>,
+    /// Start though the NVRAM is gone that held acknowledged writes when the array was last used: they are lost
+    #[arg(long)]
+    accept_lost_cache: bool,
+    /// Read-ahead: no-read-ahead, read-ahead, adaptive [default: adaptive]
+    #[arg(long, value_parser = read_policy, value_name = "POLICY")]
+    read_policy: Option<ReadPolicy>,
+    /// Whether reads stay in the cache: direct, cached [default: direct]
+    #[arg(long, value_parser = io_policy, value_name = "POLICY")]
+    io_policy: Option<IoPolicy>,
+    /// Whether writes may rest in the members' own caches until a flush; off makes each write durable by itself
+    #[arg(long, value_parser = on_or_off, action = clap::ArgAction::Set, default_value = "on", value_name = "on|off")]
+    disk_cache: bool,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    let tls = args.exports.nbd.tls()?;
+    let started = ArrayWorld::start(&args.devices, &args.settings(), args.risks.options());
+    let mut world = match started.world {
+        Ok(world) => world,
+        Err(error) => {
+            write_beside(&examined(&started.report, output.terminal()));
+            return Err(not_started(&args.devices, error));
+        }
+    };
+    let cancel = cancel_flag("stopping the array cleanly (once more to end at once, as a crash would)");
+    let (operator, queue) = operator_line().map_err(Failure::run)?;
+    world.attach_operator(queue);
+    let nbd = if args.exports.ublk {
+        None
+    } else {
+        Some(args.exports.nbd.server(
+            world.name(),
+            (world.block_size(), world.volume_bytes()),
+            tls.as_ref(),
+        )?)
+    };
+    let operator = NbdArgs::with_reload(operator, tls.as_ref());
+    let operators = args.operators.start(world.name(), operator)?;
+    match world.await_serving(&cancel) {
+        Ok(()) => {}
+        Err(ArrayError::Cancelled) => return Ok(Exit::Interrupted),
+        Err(error) => return Err(Failure::run(error)),
+    }
+    tell_what_lacks(&world.status(), &started.report, output);
+    let announcement = operators.announcement(world.name(), world.volume_bytes(), output);
+    let Some((mut server, addresses)) = nbd else {
+        return block_device::serve(&mut world, args.exports.nbd.read_only, announcement, &cancel);
+    };
+    announcement.say(&addresses, None);
+    serve_port(&mut world, &mut server, &cancel)?;
+    stop(&mut world)?;
+    Ok(Exit::Done)
+}
+
+/// Why an array is not served. A device that is not where it was named is the first thing to mend; an array that starts without it
+/// does not come here.
+fn not_started(devices: &[PathBuf], error: ArrayError) -> Failure {
+    let is_absent = |path: &&PathBuf| !is_nbd_uri(path) && !path.exists();
+    let absent: Vec<String> =
+        devices.iter().filter(is_absent).map(|path| format!("'{}'", path.display())).collect();
+    if absent.is_empty() {
+        let are_none = matches!(error, ArrayError::Assemble(AssembleError::NoDevices { .. }));
+        return if are_none { Failure::input(error) } else { Failure::run(error) };
+    }
+    Failure::input(anyhow::Error::new(error).context(format!("there is no device {}", absent.join(", "))))
+        .with_hint("name the array's devices as they are now; 'raidlab array assemble DEVICE...' says what each of them is")
+}
+
+/// Says what is not as it should be with an array that starts all the same.
+fn tell_what_lacks(status: &ArrayStatus, report: &ExamineReport, output: &Output) {
+    let is_present = |device: &DeviceReport| matches!(device.verdict, DeviceVerdict::Present { .. });
+    let is_whole = report.array.as_ref().is_some_and(|array| array.absent.is_empty());
+    if !is_whole || !report.devices.iter().all(is_present) {
+        write_beside(&examined(report, output.terminal()));
+    }
+    if status.condition != Condition::Optimal {
+        remark(format_args!("warning: {} is not optimal: {}", status.name, array_summary(status)));
+    }
+}
+
+/// Serves until an operator or a signal ends it. A second signal ends the process at once; the array is then as after a
+/// crash, and loses nothing that was promised.
+pub(super) fn serve_port<P: HostPort>(
+    world: &mut ArrayWorld,
+    port: &mut P,
+    cancel: &AtomicBool,
+) -> Result<(), Failure> {
+    match world.serve(port, cancel) {
+        Ok(()) | Err(ArrayError::Cancelled) => Ok(()),
+        Err(error) => Err(Failure::run(error)),
+    }
+}
+
+/// Stops the array cleanly.
+pub(super) fn stop(world: &mut ArrayWorld) -> Result<(), Failure> {
+    notify_stopping();
+    // What stops it was heard; a clean stop is not to be cut short by it.
+    world.stop(&AtomicBool::new(false)).map_err(Failure::run)
+}
+
+impl Args {
+    fn settings(&self) -> RunSettings {
+        let cache = &self.cache;
+        let is_kept = cache.nvram.is_some();
+        let default_policy = if is_kept { WritePolicy::WriteBack } else { WritePolicy::WriteThrough };
+        RunSettings {
+            cache: CacheConfig {
+                size: cache.cache_size,
+                memory: if is_kept { CacheMemory::BatteryBacked } else { CacheMemory::Volatile },
+                write_policy: cache.write_policy.unwrap_or(default_policy),
+                read_policy: cache.read_policy.unwrap_or(SOFTWARE_CACHE.read_policy),
+                io_policy: cache.io_policy.unwrap_or(SOFTWARE_CACHE.io_policy),
+                ..SOFTWARE_CACHE
+            },
+            member_cache: if cache.disk_cache { MemberCache::On } else { MemberCache::Off },
+            staging_size: STAGING_SIZE,
+            sweep_iodepth: self.scan_iodepth,
+            sweep_bytes_per_sec: self.scan_rate,
+            kept_memory: cache.nvram.clone(),
+            accept_lost_cache: cache.accept_lost_cache,
+            busy_poll: self.busy_poll.unwrap_or_else(default_busy_poll),
+            parity_threads: self.parity_threads.into(),
+            io_threads: self.io_threads.into(),
+            answer_limit: self.member_timeout,
+            history: self.history.place(),
+        }
+    }
+}

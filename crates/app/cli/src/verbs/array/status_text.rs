@@ -1,0 +1,195 @@
+//! An array that is served, as `/proc/mdstat` would tell it, but in words and with what an operator decides by.
+
+use raidlab_array::{
+    ArrayStatus, Condition, DeviceCondition, DeviceStatus, EventLevel, EventStatus, HistoryLine,
+    SweepOutcome, SweepStatus,
+};
+use raidlab_report::terminal::{Grid, GridCell, TerminalOptions, heading, printable, wrapped};
+use raidlab_report::three_digits;
+use raidlab_units::{ByteCount, NanoSpan};
+
+/// Events that are shown, the latest.
+const EVENTS_SHOWN: usize = 8;
+
+/// Prints how an array is: a few lines about the whole, a table of its devices, its latest events.
+pub(super) fn array_status(status: &ArrayStatus, options: TerminalOptions) -> String {
+    let mut text = heading(&format!("{}: {}", status.name, array_summary(status)), options) + "\n";
+    text += &wrapped(&settings(status), options.width, 2);
+    text += &wrapped(&cache(status), options.width, 2);
+    if status.lost_blocks > 0 {
+        let line =
+            format!("{} blocks are lost: they are errors until they are written again", status.lost_blocks);
+        text += &wrapped(&line, options.width, 2);
+    }
+    if status.unsynced_stripes > 0 {
+        let line = format!("the redundancy of {} stripes is not known to agree yet", status.unsynced_stripes);
+        text += &wrapped(&line, options.width, 2);
+    }
+    if let Some(rate) = status.sweep_bytes_per_sec_max {
+        text += &wrapped(&sweep_bound(rate), options.width, 2);
+    }
+    let rows =
+        [("", &status.sweep), ("waits for it: ", &status.parked_sweep), ("latest ", &status.last_sweep)];
+    for (when, sweep) in rows {
+        if let Some(sweep) = sweep {
+            text += &wrapped(&format!("{when}{}", sweep_line(sweep)), options.width, 2);
+        }
+    }
+    text += "\n";
+    text += &devices(status).render(options);
+    if !status.events.is_empty() {
+        text += "\n";
+    }
+    for event in &status.events[status.events.len().saturating_sub(EVENTS_SHOWN)..] {
+        text += &event_line(event, options);
+    }
+    text
+}
+
+/// Prints the history of an array, and how many of its lines could not be read.
+pub(super) fn event_lines(lines: &[HistoryLine], damaged: u64, options: TerminalOptions) -> String {
+    let mut text: String = lines.iter().map(|line| event_line(&line.event, options)).collect();
+    if lines.is_empty() {
+        text += "nothing happened\n";
+    }
+    if damaged > 0 {
+        text += &wrapped(&format!("{damaged} lines of the history are damaged"), options.width, 0);
+    }
+    text
+}
+
+/// When it was, how bad, and what.
+fn event_line(event: &EventStatus, options: TerminalOptions) -> String {
+    let level = match event.level {
+        EventLevel::Info => String::new(),
+        level => format!("{}: ", level.name()),
+    };
+    let path = event.path.as_ref().map_or(String::new(), |path| format!(" ({path})"));
+    wrapped(&printable(&format!("{} {level}{}{path}", event.time, event.text)), options.width, 0)
+}
+
+/// How an array is, in a line: its condition, what it is, and how many members may still fail.
+pub(super) fn array_summary(status: &ArrayStatus) -> String {
+    let left = match (status.condition, status.failures_left) {
+        (Condition::Failed, _) => "data is missing".to_owned(),
+        (_, 0) => "no more members may fail".to_owned(),
+        (_, 1) => "1 member may fail".to_owned(),
+        (_, many) => format!("{many} members may fail"),
+    };
+    let size = ByteCount(status.volume_bytes);
+    let condition = match (status.condition, status.lost_blocks) {
+        (Condition::DataLost, blocks) => format!("DATA LOST ({blocks} blocks)"),
+        (other, _) => condition(other).to_owned(),
+    };
+    format!("{condition}, RAID {} of {} members, {size}, {left}", status.level, status.members)
+}
+
+const fn condition(condition: Condition) -> &'static str {
+    match condition {
+        Condition::Starting => "starting",
+        Condition::Optimal => "optimal",
+        Condition::Resyncing => "resyncing",
+        Condition::DataLost => "DATA LOST",
+        Condition::Degraded => "DEGRADED",
+        Condition::Rebuilding => "rebuilding",
+        Condition::Failed => "FAILED",
+        Condition::Stopping => "stopping",
+    }
+}
+
+fn settings(status: &ArrayStatus) -> String {
+    let integrity = if status.integrity { "on" } else { "off" };
+    format!(
+        "strip {}, metadata {}, block integrity {integrity}, generation {}, {}",
+        ByteCount(status.strip_bytes),
+        status.metadata,
+        status.generation,
+        status.array_uuid
+    )
+}
+
+fn cache(status: &ArrayStatus) -> String {
+    let cache = &status.cache;
+    let now = match (cache.writes_back, cache.write_policy.as_str()) {
+        (true, _) | (false, "write-through") => "",
+        (false, _) => " (writes through now)",
+    };
+    let kept = match &cache.kept_memory {
+        Some(file) => format!("kept in {file}"),
+        None => "volatile".to_owned(),
+    };
+    let (size, dirty) = (ByteCount(cache.size_bytes), ByteCount(cache.dirty_bytes));
+    format!("{}{now}, cache {size}, {kept}, {dirty} dirty", cache.write_policy)
+}
+
+fn sweep_bound(bytes_per_sec: u64) -> String {
+    if bytes_per_sec == 0 {
+        return "rebuilds, resyncs, checks and repairs rest: their rate is 0".to_owned();
+    }
+    format!(
+        "rebuilds, resyncs, checks and repairs walk over {}/s of each member at most",
+        ByteCount(bytes_per_sec)
+    )
+}
+
+fn sweep_line(sweep: &SweepStatus) -> String {
+    let target = sweep.target.map_or(String::new(), |device| format!(" of device {device}"));
+    let share = 100.0 * sweep.done_stripes as f64 / sweep.total_stripes.max(1) as f64;
+    let how = match sweep.end {
+        None => format!("{share:.1} %"),
+        Some(SweepOutcome::Through) => "through".to_owned(),
+        Some(SweepOutcome::Stopped) => format!("stopped at {share:.1} %"),
+        Some(SweepOutcome::BrokenOff) => format!("broken off at {share:.1} %"),
+    };
+    let rate = sweep.bytes_per_sec.map(|rate| format!(", {} MB/s of each member", three_digits(rate / 1e6)));
+    let left = sweep.left_ns.map(|left| format!(", {:.0} s left", NanoSpan(left).as_secs_f64()));
+    let incomplete = (sweep.incomplete_stripes > 0).then(|| {
+        format!(", {} stripes not compared in full (a member is missing)", sweep.incomplete_stripes)
+    });
+    let found = format!(
+        ", {} rows disagreed, {} rewritten, {} unreadable",
+        sweep.mismatched_rows, sweep.rewritten_rows, sweep.unreadable_rows
+    );
+    let start = format!("{}{target}: {how}", sweep.sweep);
+    [Some(start), rate, left, incomplete, Some(found)].into_iter().flatten().collect()
+}
+
+fn devices(status: &ArrayStatus) -> Grid {
+    let header = ["Device", "State", "Path", "Role", "Held %", "Errors", "Bad blocks"];
+    Grid {
+        header: header.map(str::to_owned).to_vec(),
+        first_number: 3,
+        sections: vec![status.devices.iter().map(device_row).collect()],
+        gap: 2,
+        ..Grid::default()
+    }
+}
+
+fn device_row(device: &DeviceStatus) -> Vec<GridCell> {
+    let state = match device.state {
+        DeviceCondition::InSync => "in sync",
+        DeviceCondition::Rebuilding => "rebuilding",
+        DeviceCondition::Spare => "spare",
+        DeviceCondition::Empty => "empty",
+        DeviceCondition::Missing => "MISSING",
+        DeviceCondition::Lost => "LOST",
+    };
+    let held = match (device.state, device.rebuilt_bytes) {
+        (DeviceCondition::InSync, _) => "100".to_owned(),
+        (DeviceCondition::Rebuilding, Some(bytes)) => {
+            format!("{:.1}", 100.0 * bytes as f64 / device.data_bytes.max(1) as f64)
+        }
+        _ => "-".to_owned(),
+    };
+    let role = device.role.map_or("-".to_owned(), |role| role.to_string());
+    let path = device.path.as_deref().map_or("-".to_owned(), printable);
+    vec![
+        GridCell::plain(device.device.to_string()),
+        GridCell { text: state.to_owned(), bold: state.chars().all(char::is_uppercase) },
+        GridCell::plain(path),
+        GridCell::plain(role),
+        GridCell::plain(held),
+        GridCell::plain(device.errors.to_string()),
+        GridCell::plain(device.bad_blocks.to_string()),
+    ]
+}

@@ -1,0 +1,58 @@
+//! `raidlab compare`: runs side by side, each argument a group of them.
+
+use super::keep::DbArgs;
+use crate::failure::{Exit, Failure};
+use crate::inputs::CatalogArgs;
+use crate::output::{Output, print, print_json};
+use raidlab_advisor::{Contrast, RunGroup};
+use raidlab_planning::{DriveCorrection, drive_corrections};
+use raidlab_store::{RunSelector, StoredRun};
+use serde_json::json;
+
+/// Arguments of `raidlab compare`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What is compared: a run 12, or runs that are repeats of each other, 3..7, study:2, tag:NAME; the others are compared
+    /// with the first
+    #[arg(required = true, num_args = 2.., value_name = "RUNS")]
+    groups: Vec<RunSelector>,
+    #[command(flatten)]
+    place: DbArgs,
+    #[command(flatten)]
+    catalog: CatalogArgs,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    let groups = args
+        .groups
+        .iter()
+        .map(|selector| Ok((selector, args.place.runs(std::slice::from_ref(selector))?)))
+        .collect::<Result<Vec<(&RunSelector, Vec<StoredRun>)>, Failure>>()?;
+    let groups: Vec<RunGroup<'_>> = groups
+        .iter()
+        .map(|(selector, runs)| RunGroup {
+            name: match (selector, &runs[..]) {
+                (RunSelector::Run(id), _) => format!("run {id}"),
+                (selector, runs) => format!("{selector} ({} runs)", runs.len()),
+            },
+            runs: runs.iter().map(|run| &run.result).collect(),
+        })
+        .collect();
+    let contrast = Contrast::of(&groups);
+    let catalog = args.catalog.load()?;
+    let corrections: Vec<DriveCorrection> =
+        groups.iter().skip(1).flat_map(|group| drive_corrections(group, &groups[0], &catalog)).collect();
+    if output.is_json() {
+        print_json(&json!({ "schema": 1, "comparison": contrast, "corrections": corrections }))?;
+    } else {
+        let mut text = raidlab_report::terminal::contrast(&contrast, output.terminal());
+        for it in &corrections {
+            let steps = it.corrected.steps.join("\n  ");
+            text += "\n";
+            text += &[it.what.as_str(), ", corrected for its drives:\n  ", &steps, "\n"].concat();
+        }
+        print(&text)?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,115 @@
+//! `raidlab import runs`: runs that were kept on another machine, in another results file, or measured by another program.
+
+use crate::failure::{Exit, Failure};
+use crate::output::{Output, print, print_json, remark};
+use crate::verbs::keep::store_failure;
+use raidlab_report::import::{ForeignResults, fio, iometer, is_fio, is_iometer};
+use raidlab_store::{Archive, ForeignStudy, RunFilter, Store};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// What a file of `SQLite` begins with.
+const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
+
+/// Arguments of `raidlab import runs`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// What `raidlab export json` wrote, or a results file, where one of an older version is brought up to date; what fio
+    /// printed as JSON (--output-format=json or json+), or Iometer's results (.csv)
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Results file that they are added to; what is in it already is left alone
+    #[arg(long, value_name = "FILE.sqlite", default_value = "raidlab.sqlite")]
+    db: PathBuf,
+}
+
+/// Runs the verb.
+pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    let found = args.files.iter().map(|file| find(file)).collect::<Result<Vec<_>, _>>()?;
+    let mut store = Store::open(&args.db).map_err(store_failure)?;
+    let mut files = Vec::new();
+    for (file, found) in args.files.iter().zip(found) {
+        let (archive, notes) = match found {
+            Found::Kept(archive) => (archive, Vec::new()),
+            Found::Foreign { content, results } => foreign(file, &content, results, &store)?,
+        };
+        let imported = store.take_in(&archive).map_err(Failure::run)?;
+        if !output.is_json() {
+            let (new, known) = (imported.runs.len(), imported.known);
+            print(&format!("{}: {new} runs are new, {known} were there already", file.display()))?;
+            for note in &notes {
+                remark(format_args!("note: {note}"));
+            }
+        }
+        files.push(json!({ "file": file, "runs": imported.runs, "known": imported.known, "notes": notes }));
+    }
+    if output.is_json() {
+        print_json(&json!({ "schema": 1, "files": files }))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// What a file holds.
+enum Found {
+    /// Runs that raidlab kept.
+    Kept(Archive),
+    /// Results of another program.
+    Foreign { content: Vec<u8>, results: ForeignResults },
+}
+
+/// The results of another program as an archive, and what is to be known of them.
+fn foreign(
+    path: &Path,
+    content: &[u8],
+    results: ForeignResults,
+    store: &Store,
+) -> Result<(Archive, Vec<String>), Failure> {
+    let mut notes = results.notes.clone();
+    let mut lacks: Vec<&str> = results
+        .runs
+        .iter()
+        .filter_map(|it| it.run.settings.get("lacks"))
+        .flat_map(|all| all.split("; "))
+        .collect();
+    lacks.sort_unstable();
+    lacks.dedup();
+    notes.extend(lacks.iter().map(|lacking| format!("{} does not have: {lacking}", results.program)));
+    let file = path.display().to_string();
+    let study = ForeignStudy {
+        file: &file,
+        content,
+        program: &results.program,
+        title: &results.title,
+        notes: &notes,
+        runs: results.runs.into_iter().map(|it| (it.started_at_unix_ms, it.run)).collect(),
+    };
+    let archive = store.archive_of_foreign(&study).map_err(Failure::run)?;
+    Ok((archive, notes))
+}
+
+/// The runs of a file, of whichever form it is.
+fn find(path: &Path) -> Result<Found, Failure> {
+    let cannot = |failure: Failure| failure.context(format!("{} cannot be taken in", path.display()));
+    let bytes = std::fs::read(path).map_err(|error| cannot(Failure::input(error)))?;
+    if !bytes.starts_with(SQLITE_MAGIC) {
+        let text = String::from_utf8_lossy(&bytes);
+        let refused = |error| cannot(Failure::input(error));
+        let results = match &*text {
+            text if is_fio(text) => fio(text).map_err(refused)?,
+            text if is_iometer(text) => iometer(text).map_err(refused)?,
+            text => {
+                let kept = Archive::from_json(text).map(Found::Kept);
+                return kept.map_err(|error| cannot(Failure::input(error)));
+            }
+        };
+        drop(text);
+        return Ok(Found::Foreign { content: bytes, results });
+    }
+    let of_store = || {
+        let store = Store::open(path)?;
+        let ids: Vec<i64> =
+            store.list_runs(&RunFilter::default())?.iter().rev().map(|line| line.id).collect();
+        store.archive(&ids)
+    };
+    of_store().map(Found::Kept).map_err(|error| cannot(Failure::input(error)))
+}

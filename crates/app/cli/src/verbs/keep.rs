@@ -1,0 +1,199 @@
+//! Keeping finished runs: in memory for what is shown at the end, and in a results file where there is one.
+//!
+//! Every run is in the file before the next one begins, so neither Ctrl-C nor a crash takes a finished run away.
+
+use crate::failure::Failure;
+use raidlab_machine::Environment;
+use raidlab_report::StudyReport;
+use raidlab_store::{
+    FinishedRun, RunSelector, Store, StoreError, StoredRun, StudyEnd, StudyRunHead, StudyRunId,
+};
+use raidlab_study::describe;
+use raidlab_workload::RunResult;
+use raidlab_worlds::LoadPlan;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The results file that a verb reads.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DbArgs {
+    /// Results file
+    #[arg(long, value_name = "FILE.sqlite", default_value = "raidlab.sqlite")]
+    pub(crate) db: PathBuf,
+}
+
+impl DbArgs {
+    /// Opens the file, which must be there: looking must not make one.
+    pub(crate) fn open(&self) -> Result<Store, Failure> {
+        if !self.db.exists() {
+            let error = std::io::Error::from(std::io::ErrorKind::NotFound);
+            return Err(Failure::input(error)
+                .context(format!("there is no results file {}", self.db.display()))
+                .with_hint("'raidlab study' makes one; name another with --db"));
+        }
+        Store::open(&self.db).map_err(store_failure)
+    }
+
+    /// The runs that `selectors` name, in full.
+    pub(crate) fn runs(&self, selectors: &[RunSelector]) -> Result<Vec<StoredRun>, Failure> {
+        let store = self.open()?;
+        let ids = store.select(selectors).map_err(store_failure)?;
+        ids.into_iter().map(|id| store.run(id).map_err(store_failure)).collect()
+    }
+}
+
+/// The results file that a verb writes if it is asked to.
+#[derive(Debug, clap::Args)]
+pub(crate) struct KeepDbArgs {
+    /// Keep the results in this results file
+    #[arg(long, value_name = "FILE.sqlite")]
+    pub(crate) db: Option<PathBuf>,
+}
+
+impl KeepDbArgs {
+    /// Keeps `results`, which began at `started_at`, where a file is named.
+    pub(crate) fn keep(
+        &self,
+        planned: Planned,
+        environment: Environment,
+        started_at: SystemTime,
+        results: Vec<RunResult>,
+    ) -> Result<(), Failure> {
+        if self.db.is_none() {
+            return Ok(());
+        }
+        let is_complete = results.len() as u64 == planned.runs;
+        let mut keeper = Keeper::begin_planned(self.db.as_deref(), planned, environment)?;
+        results.into_iter().try_for_each(|result| keeper.take(started_at, result))?;
+        keeper.end(is_complete, &[])
+    }
+}
+
+/// What is not there, and a file that is none of results, is the asker's error, anything else the file's.
+pub(crate) fn store_failure(error: StoreError) -> Failure {
+    match error {
+        StoreError::NoSuchRun { .. } | StoreError::NoSuchStudy { .. } | StoreError::NoSuchTag { .. } => {
+            Failure::input(error)
+        }
+        StoreError::Open { .. } | StoreError::Foreign { .. } | StoreError::TooNew { .. } => {
+            Failure::input(error).with_hint("name another results file with --db")
+        }
+        other => Failure::run(other),
+    }
+}
+
+/// Runs that are about to be done.
+pub(crate) struct Planned {
+    /// The verb.
+    pub(crate) kind: &'static str,
+    pub(crate) title: String,
+    /// How they are done, in a paragraph.
+    pub(crate) method: String,
+    /// How many they are.
+    pub(crate) runs: u64,
+    pub(crate) seed: u64,
+    /// All settings, as JSON.
+    pub(crate) configuration: String,
+}
+
+/// The finished runs, in the results file where there is one.
+pub(crate) struct Keeper {
+    store: Option<(Store, StudyRunId)>,
+    pub(crate) environment: Environment,
+    pub(crate) title: String,
+    pub(crate) method: String,
+    pub(crate) results: Vec<RunResult>,
+}
+
+impl Keeper {
+    /// Begins to keep the runs of `plan` on what `title` names.
+    pub(crate) fn begin(
+        db: Option<&Path>,
+        kind: &'static str,
+        title: String,
+        plan: &LoadPlan,
+        seed: u64,
+        environment: Environment,
+    ) -> Result<Self, Failure> {
+        let configuration = serde_json::to_string(plan).map_err(Failure::run)?;
+        let planned = Planned {
+            kind,
+            title,
+            method: describe::load(plan),
+            runs: plan.run_count(),
+            seed,
+            configuration,
+        };
+        Self::begin_planned(db, planned, environment)
+    }
+
+    /// Begins to keep runs of any kind.
+    pub(crate) fn begin_planned(
+        db: Option<&Path>,
+        planned: Planned,
+        environment: Environment,
+    ) -> Result<Self, Failure> {
+        let Planned { kind, title, method, runs, seed, configuration } = planned;
+        let paragraphs = [method];
+        let head = StudyRunHead {
+            kind,
+            title: &title,
+            question: "",
+            method: &paragraphs,
+            planned_runs: runs,
+            seed,
+            configuration,
+        };
+        let begin = |path: &Path| {
+            let mut store = Store::open(path)?;
+            let study = store.begin_study(&head)?;
+            Ok((store, study))
+        };
+        let store = db.map(begin).transpose().map_err(store_failure)?;
+        let [method] = paragraphs;
+        Ok(Self { store, environment, title, method, results: Vec::new() })
+    }
+
+    /// Takes in a finished run; it is safe when this returns.
+    pub(crate) fn take(&mut self, started_at: SystemTime, result: RunResult) -> Result<(), Failure> {
+        self.store(self.results.len(), started_at, &result)?;
+        self.results.push(result);
+        Ok(())
+    }
+
+    /// Puts a finished run at its place in the plan into the file, for who takes in the results later, in their order.
+    pub(crate) fn store(
+        &mut self,
+        ordinal: usize,
+        started_at: SystemTime,
+        result: &RunResult,
+    ) -> Result<(), Failure> {
+        let Some((store, study)) = &mut self.store else { return Ok(()) };
+        let run = FinishedRun { ordinal: ordinal as u64, started_at, result, environment: &self.environment };
+        store.insert_run(*study, &run).map(|_| ()).map_err(Failure::run)
+    }
+
+    /// What a report of the runs begins with.
+    pub(crate) fn report(&self) -> StudyReport<'_> {
+        StudyReport {
+            title: &self.title,
+            question: "",
+            method: vec![self.method.clone()],
+            setup: describe::setup(&self.environment),
+            runs: &self.results,
+            verdicts: &[],
+            warnings: Vec::new(),
+            notes: Vec::new(),
+            beside: &[],
+            iodepth: None,
+            axes: None,
+        }
+    }
+
+    /// Records the end, and what was concluded.
+    pub(crate) fn end(&mut self, complete: bool, notes: &[String]) -> Result<(), Failure> {
+        let Some((store, study)) = &mut self.store else { return Ok(()) };
+        let end = if complete { StudyEnd::Complete } else { StudyEnd::Incomplete };
+        store.end_study(*study, end, notes).map_err(Failure::run)
+    }
+}

@@ -1,0 +1,449 @@
+//! What `measure` and `simulate` have in common: sweeps, the search for the highest load, rounds until steady, the results
+//! file, and how runs are shown.
+//!
+//! Every run is in the results file before the next one begins, so neither Ctrl-C nor a crash takes a finished run away.
+
+use super::beside::Beside;
+use crate::failure::{Exit, Failure};
+use crate::inputs::{BlockSizes, Iodepths, PacingArgs, ReadPcts, ReplayArgs, bad_order, workloads};
+use crate::output::{Output, print, print_json, remark};
+use crate::verbs::keep::Keeper;
+use crate::verbs::report::write_report;
+use raidlab_advisor::Bound;
+use raidlab_advisor::{BesideTable, Verdict, verdicts};
+use raidlab_report::StudyReport;
+use raidlab_study::describe;
+use raidlab_tracefile::ReadingAs;
+use raidlab_units::NanoSpan;
+use raidlab_workload::{Pacing, RequestRate, RunResult, derived_seed};
+use raidlab_worlds::{
+    FindMethod, FindOrder, FoundLoad, Load, LoadPlan, LoadUnit, ROUNDS_MAX, RUN_TO_THE_END, SteadyRounds,
+    default_iodepth, find_load, until_steady, varied,
+};
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+/// What to go through.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Load")]
+pub(crate) struct SweepArgs {
+    /// Workloads: built-in names such as `database`, or workload files (.toml)
+    #[arg(long, short, value_delimiter = ',', value_name = "NAME,...")]
+    workload: Vec<String>,
+    /// Replay a trace instead.
+    #[command(flatten)]
+    replay: ReplayArgs,
+    /// Requests in flight: a number, a list 1,8,64, a range 1..64 that doubles, or 1..64+8 in steps [default: 1; in a timed
+    /// replay up to 256]
+    #[arg(long, visible_alias = "queue-depth", value_name = "N,...")]
+    iodepth: Option<Iodepths>,
+    /// When requests start.
+    #[command(flatten)]
+    pacing: PacingArgs,
+    /// Length of requests instead of the workload's own: 4KiB, a list, a range 512B..64KiB or 4KiB..32KiB+4KiB
+    #[arg(long, value_name = "SIZE,...")]
+    block_size: Option<BlockSizes>,
+    /// Percentage of reads instead of the workload's own: 67, a list, or a range 0..100+25
+    #[arg(long, value_name = "PERCENT,...")]
+    read_pct: Option<ReadPcts>,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+}
+
+/// How long runs are, and what they are on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    /// Time before the measured window, and what it is where nobody says; a trace has none then.
+    pub(crate) ramp: (Option<NanoSpan>, NanoSpan),
+    /// Whether the ramp grows where nobody says it, until write caches are in their steady state.
+    pub(crate) settles: bool,
+    /// Length of the measured window, and what it is where nobody says; a trace is replayed to its end then.
+    pub(crate) run: (Option<NanoSpan>, NanoSpan),
+    /// Targets of each run.
+    pub(crate) targets: u32,
+    /// How a trace is read.
+    pub(crate) reading: ReadingAs,
+}
+
+impl SweepArgs {
+    /// The runs that these arguments ask for.
+    pub(crate) fn plan(&self, frame: &Frame) -> Result<LoadPlan, Failure> {
+        let workers = vec![1];
+        if let Some(order) = self.replay.order() {
+            let workload = order.workload(frame.targets, frame.reading).map_err(bad_order)?;
+            let iodepths = self
+                .iodepth
+                .as_ref()
+                .map_or_else(|| vec![default_iodepth(&workload)], |given| given.0.clone());
+            let (ramp, run) = (frame.ramp.0.unwrap_or_default(), frame.run.0.unwrap_or(RUN_TO_THE_END));
+            let workloads = vec![workload];
+            return Ok(LoadPlan { workloads, iodepths, workers, ramp, run, settles: false });
+        }
+        if self.workload.is_empty() {
+            let missing = Failure::input(anyhow::anyhow!("no workload is given: --workload NAME"));
+            return Err(missing.with_hint("'raidlab workloads' lists those that are built in"));
+        }
+        let sizes = self.block_size.as_ref().map_or(&[][..], |sizes| &sizes.0);
+        let shares = self.read_pct.as_ref().map_or(&[][..], |shares| &shares.0);
+        let workloads =
+            varied(&self.pacing.apply(workloads(&self.workload)?)?, sizes, shares).map_err(Failure::input)?;
+        let iodepths = self.iodepth.as_ref().map_or_else(|| vec![1], |given| given.0.clone());
+        let (ramp, run) = (frame.ramp.0.unwrap_or(frame.ramp.1), frame.run.0.unwrap_or(frame.run.1));
+        let settles = frame.settles && frame.ramp.0.is_none();
+        Ok(LoadPlan { workloads, iodepths, workers, ramp, run, settles })
+    }
+}
+
+/// How to search for the highest load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum FindBy {
+    /// Halve what is unknown, from the first iodepth on
+    Bisection,
+    /// Go through the iodepths until one misses the bound
+    Ramp,
+}
+
+/// What a run is repeated for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Until {
+    /// A steady state
+    Steady,
+}
+
+/// What to judge by.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Bounds and repeats")]
+pub(crate) struct JudgeArgs {
+    /// A bound to be kept: `mean<=20ms`, `p99<=100ms` (p50 to p99.999, max), `iops>=5000`, `mb_per_s>=200`; may be repeated
+    #[arg(long, value_name = "BOUND")]
+    bound: Vec<Bound>,
+    /// Find the highest load that keeps the bound on latency, and say how sure that is
+    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, default_missing_value = "bisection", requires = "bound")]
+    find_load: Option<FindBy>,
+    /// Runs at each edge of the load found, each with a seed of its own
+    #[arg(long, default_value_t = 5, value_name = "N", requires = "find_load")]
+    repeats: u32,
+    /// Go on in rounds of --run until the last five are steady, 25 at most (SNIA PTS)
+    #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "find_load")]
+    until: Option<Until>,
+}
+
+impl JudgeArgs {
+    /// Whether loads are run again until they are steady.
+    pub(crate) fn is_in_rounds(&self) -> bool {
+        self.until.is_some()
+    }
+
+    /// The bounds that runs missed, where no load was searched for.
+    fn missed<'a>(&'a self, results: &'a [RunResult]) -> impl Iterator<Item = (&'a RunResult, &'a Bound)> {
+        let judged = if self.find_load.is_none() { results } else { &[] };
+        let missed = |result: &'a RunResult| self.bound.iter().filter(move |bound| !bound.is_kept(result));
+        judged.iter().flat_map(move |result| missed(result).map(move |bound| (result, bound)))
+    }
+
+    /// The one bound that a highest load is to be found for, and how.
+    fn search(&self) -> Result<Option<(&Bound, FindBy)>, Failure> {
+        let Some(by) = self.find_load else { return Ok(None) };
+        match &self.bound[..] {
+            [bound] if bound.limits_latency() => Ok(Some((bound, by))),
+            _ => Err(Failure::input(anyhow::anyhow!("--find-load needs one bound, on latency from above"))
+                .with_hint("write --bound 'mean<=20ms' or --bound 'p99<=50ms'")),
+        }
+    }
+}
+
+/// Where results go.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Results")]
+pub(crate) struct ReportArgs {
+    /// Write an HTML report with charts here; it opens without a network
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
+    /// Compare with a paper: its tables with the runs in them; with :TEXT the rows whose system or id has this text in it
+    #[arg(long, value_name = "PAPER[:TEXT]")]
+    compare_paper: Option<String>,
+}
+
+impl ReportArgs {
+    /// The paper that is to be shown beside.
+    pub(crate) fn beside(&self) -> Result<Option<Beside>, Failure> {
+        self.compare_paper.as_deref().map(Beside::find).transpose()
+    }
+}
+
+/// Why a run gave no result.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The user stopped it.
+    Cancelled,
+    /// It failed.
+    Failed(Failure),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// What was concluded from runs, beside their figures.
+#[derive(Debug, Default)]
+pub(crate) struct Conclusions {
+    /// The highest load of each workload, where it was searched for.
+    found: Vec<FoundLoad>,
+    /// The rounds of each load, where runs were repeated until steady.
+    steady: Vec<SteadyRounds>,
+    /// The user stopped before all was done.
+    interrupted: bool,
+    /// What went wrong before all was done.
+    failure: Option<Failure>,
+}
+
+/// What a round is that follows others until they are steady.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rounds {
+    /// A run of its own, on a target as the one before left it.
+    Runs,
+    /// The next window of one long run. A world that starts anew for every run, and does the same each time, gets there by
+    /// a longer ramp.
+    Windows,
+}
+
+impl Rounds {
+    /// The load of round `round`, from 1.
+    fn load(self, load: &Load, round: u32) -> Load {
+        let before = load.run.get().saturating_mul(u64::from(round - 1));
+        match self {
+            Self::Runs => load.clone(),
+            Self::Windows => Load { ramp: NanoSpan(load.ramp.get().saturating_add(before)), ..load.clone() },
+        }
+    }
+}
+
+/// Whether the next run depends on those before: a search for the highest load, or rounds until steady. A search that can't
+/// be done is an error.
+pub(crate) fn is_step_by_step(judge: &JudgeArgs) -> Result<bool, Failure> {
+    Ok(judge.search()?.is_some() || judge.until.is_some())
+}
+
+/// Runs `plan` one run after another: each load once or until steady, or a search for the highest load of each workload.
+/// `run` does a run, and is told what share of all runs is done, as far as that is known. Stops where `run` was cancelled.
+pub(crate) fn carry_out(
+    plan: &LoadPlan,
+    seed: u64,
+    judge: &JudgeArgs,
+    rounds: Rounds,
+    keeper: &mut Keeper,
+    run: &mut dyn FnMut(&Load, &str, f64) -> Result<RunResult, Stop>,
+) -> Result<Conclusions, Failure> {
+    let mut conclusions = Conclusions::default();
+    let search = judge.search()?;
+    let loads: Vec<Load> = match search {
+        // One search for each workload; the iodepth of this load is not used.
+        Some(_) => LoadPlan { iodepths: vec![plan.iodepths[0]], ..plan.clone() }.loads(seed).collect(),
+        None => plan.loads(seed).collect(),
+    };
+    for (index, load) in loads.iter().enumerate() {
+        let done = index as f64 / loads.len() as f64;
+        let mut kept = |load: &Load, label: &str, round: Option<u32>| -> Result<RunResult, Stop> {
+            let started_at = SystemTime::now();
+            let mut result = run(load, label, done)?;
+            if let Some(round) = round {
+                result.settings.insert("round".into(), round.to_string());
+            }
+            keeper.take(started_at, result.clone())?;
+            Ok(result)
+        };
+        let ended = match (search, judge.until) {
+            (Some((bound, by)), _) => search_one(plan, load, bound, by, judge.repeats, &mut kept)
+                .map(|found| conclusions.found.push(found)),
+            (None, Some(Until::Steady)) => {
+                let label = |round| format!("round {round} of at most {ROUNDS_MAX}: {}", load.label());
+                until_steady(ROUNDS_MAX, |round| kept(&rounds.load(load, round), &label(round), Some(round)))
+                    .map(|rounds| conclusions.steady.push(rounds))
+            }
+            (None, None) => {
+                let label = format!("run {} of {}: {}", index + 1, loads.len(), load.label());
+                kept(load, &label, None).map(|_| ())
+            }
+        };
+        match ended {
+            Ok(()) => {}
+            Err(Stop::Cancelled) => {
+                conclusions.interrupted = true;
+                break;
+            }
+            Err(Stop::Failed(failure)) => {
+                conclusions.failure = Some(failure);
+                break;
+            }
+        }
+    }
+    Ok(conclusions)
+}
+
+/// Does a run under a label, numbered where it is a round, and keeps it.
+type KeptRun<'a> = dyn FnMut(&Load, &str, Option<u32>) -> Result<RunResult, Stop> + 'a;
+
+/// Looks for the highest load of the kind of `like` that keeps `bound`: requests in flight, or the rate of an open loop.
+fn search_one(
+    plan: &LoadPlan,
+    like: &Load,
+    bound: &Bound,
+    by: FindBy,
+    repeats: u32,
+    kept: &mut KeptRun<'_>,
+) -> Result<FoundLoad, Stop> {
+    let (unit, first) = searched(like, by, plan.iodepths[0])?;
+    let method = match by {
+        FindBy::Bisection => FindMethod::Bisection { first },
+        FindBy::Ramp => FindMethod::Ramp { loads: plan.iodepths.clone() },
+    };
+    let order = FindOrder { bound, method, unit, repeats };
+    let search = find_load(&order, |value, repeat| {
+        let seed = if repeat == 0 { like.seed } else { derived_seed(like.seed, u64::from(repeat)) };
+        let load = Load { seed, ..at_load(like, value) };
+        let what = match unit {
+            LoadUnit::Iodepth => load.label(),
+            LoadUnit::RequestsPerSec => format!("{} at {value} requests/s", load.workload.name()),
+        };
+        let label = match repeat {
+            0 => format!("looking for the highest load: {what}"),
+            _ => format!("repeat {repeat} of {repeats}: {what}"),
+        };
+        kept(&load, &label, None)
+    });
+    search.map(|(found, _)| found)
+}
+
+/// What the load of `like` is counted in, and where a search begins.
+fn searched(like: &Load, by: FindBy, iodepth: u32) -> Result<(LoadUnit, u32), Failure> {
+    let spec = &like.workload.spec;
+    let refused =
+        |why: &str| Failure::input(anyhow::anyhow!("--find-load and workload '{}': {why}", spec.name));
+    match spec.pacing {
+        _ if !spec.parts.is_empty() => Err(refused("it is a mix, which has no one load to raise")),
+        Pacing::Open(_) if by == FindBy::Ramp => {
+            Err(refused("it has arrivals at a rate, which the iodepths of a ramp do not change")
+                .with_hint("write --find-load=bisection"))
+        }
+        Pacing::Open(arrivals) => Ok((LoadUnit::RequestsPerSec, (arrivals.rate.per_second() as u32).max(1))),
+        Pacing::Closed(_) => Ok((LoadUnit::Iodepth, iodepth)),
+    }
+}
+
+/// `like` at another load: the rate of an open loop, else requests in flight, also where the workload has its own.
+fn at_load(like: &Load, value: u32) -> Load {
+    let mut load = like.clone();
+    if let Pacing::Open(arrivals) = &mut load.workload.spec.pacing {
+        arrivals.rate =
+            RequestRate::new(f64::from(value)).expect("loads are at least 1 and below the highest rate");
+    } else {
+        load.workload.spec.iodepth = None;
+        load.iodepth = value;
+    }
+    load
+}
+
+/// Prints the runs and what was concluded from them, also where a failure ended them, and says how the verb ends.
+pub(crate) fn conclude(
+    mut keeper: Keeper,
+    mut conclusions: Conclusions,
+    judge: &JudgeArgs,
+    report: &ReportArgs,
+    output: &Output,
+) -> Result<Exit, Failure> {
+    let failure = conclusions.failure.take();
+    let notes = notes_of(&keeper.results, &conclusions);
+    keeper.end(!conclusions.interrupted && failure.is_none(), &notes)?;
+    if keeper.results.is_empty()
+        && let Some(failure) = failure
+    {
+        return Err(failure);
+    }
+    let beside = report.beside()?.map_or_else(Vec::new, |beside| beside.tables(&keeper.results));
+    show(&keeper.results, &conclusions, &beside, output)?;
+    for warning in keeper.results.iter().flat_map(RunResult::warnings) {
+        remark(format_args!("warning: {warning}"));
+    }
+    if let Some(path) = &report.report {
+        // A verdict compares arrays; runs on one target have none to compare.
+        let has_arrays = keeper.results.iter().any(|run| run.array.is_some());
+        let verdicts = if has_arrays { verdicts(&keeper.results) } else { Vec::new() };
+        write_report(path, &StudyReport { beside: &beside, ..compose(&keeper, &conclusions, &verdicts) })?;
+    }
+    for (result, bound) in judge.missed(&keeper.results) {
+        remark(format_args!("bound missed: {bound} by {} at iodepth {}", result.workload, result.iodepth));
+    }
+    // What was done is shown; that not all was is the last word.
+    failure.map_or_else(|| Ok(conclusions.exit(&keeper.results, judge)), Err)
+}
+
+impl Conclusions {
+    /// How the verb ends on a process that shows nothing; what the runs were is known to all.
+    pub(crate) fn exit_unshown(&mut self, keeper: &Keeper, judge: &JudgeArgs) -> Result<Exit, Failure> {
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(self.exit(&keeper.results, judge)),
+        }
+    }
+
+    fn exit(&self, results: &[RunResult], judge: &JudgeArgs) -> Exit {
+        let none_keeps = |found: &FoundLoad| found.certainty == raidlab_worlds::Certainty::NoneKeeps;
+        let missed = self.found.iter().any(none_keeps)
+            || self.steady.iter().any(|rounds| !rounds.is_steady())
+            || judge.missed(results).next().is_some();
+        match (self.interrupted, missed) {
+            (true, _) => Exit::Interrupted,
+            (false, true) => Exit::BoundMissed,
+            (false, false) => Exit::Done,
+        }
+    }
+}
+
+fn show(
+    results: &[RunResult],
+    conclusions: &Conclusions,
+    beside: &[BesideTable],
+    output: &Output,
+) -> Result<(), Failure> {
+    let Conclusions { found, steady, .. } = conclusions;
+    if output.is_json() {
+        if found.is_empty() && steady.is_empty() {
+            return print(&raidlab_report::json::runs(results));
+        }
+        return print_json(&json!({ "schema": 1, "runs": results, "found": found, "steady": steady }));
+    }
+    let mut text = match results {
+        [only] => raidlab_report::terminal::run(only, output.terminal()),
+        _ => raidlab_report::terminal::runs(results, output.terminal()),
+    };
+    for paragraph in sentences(conclusions) {
+        text.extend(["\n", &paragraph.join("\n  "), "\n"]);
+    }
+    text += &raidlab_report::terminal::beside(beside, output.terminal());
+    print(&text)
+}
+
+/// A paragraph for each conclusion.
+fn sentences(conclusions: &Conclusions) -> Vec<Vec<String>> {
+    let found = conclusions.found.iter().map(describe::found_load);
+    found.chain(conclusions.steady.iter().map(describe::steady_rounds)).collect()
+}
+
+/// The same, each in a line.
+fn notes_of(results: &[RunResult], conclusions: &Conclusions) -> Vec<String> {
+    let concluded = sentences(conclusions).into_iter().map(|paragraph| paragraph.join(". ") + ".");
+    concluded.chain(raidlab_report::hosts::notes(results)).collect()
+}
+
+fn compose<'a>(keeper: &'a Keeper, conclusions: &Conclusions, verdicts: &'a [Verdict]) -> StudyReport<'a> {
+    StudyReport {
+        verdicts,
+        warnings: describe::doubts(&keeper.results),
+        notes: notes_of(&keeper.results, conclusions),
+        ..keeper.report()
+    }
+}

@@ -1,0 +1,315 @@
+//! `raidlab plan`: the arrays that serve an application best, of those that the catalogue's parts make.
+
+mod inputs;
+mod needs;
+mod study;
+mod tiers;
+mod words;
+
+use crate::failure::{Exit, Failure};
+use crate::hosts::RankArgs;
+use crate::inputs::{CatalogArgs, above_zero, some_time};
+use crate::output::{Output, print, print_json, remark};
+use crate::progress::Progress;
+use crate::whole_file::{check_writable, write_whole};
+use inputs::{AppArgs, Asked};
+use needs::Need;
+use raidlab_advisor::Bound;
+use raidlab_advisor::plan::Space;
+use raidlab_hardware::{Catalog, DriveHistory, YearRange};
+use raidlab_hosts::Hosts;
+use raidlab_planning::{
+    PlanError, PlanOrder, PlanOutcome, Planned, Prices, SimulatedArray, default_levels, default_settings,
+    plan,
+};
+use raidlab_report::terminal::{PlanPoint, PlanRow, PlanText};
+use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_worlds::condition_of;
+use serde_json::{Value, json};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long a search takes where nobody says.
+const SEARCH_TIME: Duration = Duration::from_secs(20);
+
+/// Arguments of `raidlab plan`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    app: AppArgs,
+    #[command(flatten)]
+    catalog: CatalogArgs,
+    /// All applications run at the same time, and the array must serve all at once; else each runs alone, one after the other
+    #[arg(long, conflicts_with = "study")]
+    together: bool,
+    /// Arrays at most that the applications are placed on, in one enclosure behind one controller: whichever takes least
+    #[arg(long, default_value_t = 1, requires = "together", conflicts_with = "report", value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=2))]
+    arrays: u16,
+    /// Capacity that the host needs; with --together also NAME:SIZE for each application, which then lie one after the other
+    #[arg(long, required = true, value_name = "SIZE", value_parser = needs::capacity)]
+    usable: Vec<Need<ByteCount>>,
+    /// Failed members that the array must survive, whichever they are
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    survive: u16,
+    /// Requests per second that each application needs, or NAME:N for one of them; may be repeated
+    #[arg(long, value_name = "N", value_parser = needs::rate)]
+    iops: Vec<Need<f64>>,
+    /// MiB per second that each application needs, or NAME:N for one of them; may be repeated
+    #[arg(long, value_name = "N", value_parser = needs::rate)]
+    mib_per_sec: Vec<Need<f64>>,
+    /// Mean latency at most; fewer requests are put in flight until it is kept
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    mean_response: Option<NanoSpan>,
+    /// A bound on latency from above: `p99<=5ms`, of mean, p50, p90, p95, p99, p99.9, p99.99, p99.999 and max, or `NAME:p99<=5ms` for one
+    /// application; kept as --mean-response is, may be repeated
+    #[arg(long, value_name = "BOUND", value_parser = needs::latency)]
+    bound: Vec<Need<Bound>>,
+    /// Cost at most, in the currency of the price file
+    #[arg(long, value_name = "N", requires = "prices", value_parser = above_zero)]
+    budget: Option<f64>,
+    /// Prices and powers of parts (TOML)
+    #[arg(long, value_name = "FILE.toml")]
+    prices: Option<PathBuf>,
+    /// Power at most, in watts
+    #[arg(long, value_name = "W", value_parser = above_zero)]
+    power: Option<f64>,
+    /// Places for drives at most, spares included
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    slots: Option<u16>,
+    /// Drives to choose from, by their names in the catalogue [default: all of the era]
+    #[arg(long, value_delimiter = ',', value_name = "ID")]
+    drives: Vec<String>,
+    /// Years of the parts to choose from that are not named: 2017.., 2004..2011, any
+    #[arg(long, default_value_t = YearRange::TODAY, value_name = "YEARS")]
+    era: YearRange,
+    /// What was done to the solid-state drives before: fresh, sequential, random, or random:N for N times overwritten [default: random:3]
+    #[arg(long, value_name = "CONDITION")]
+    condition: Option<DriveHistory>,
+    /// Percent of the solid-state drives' capacity that holds data; the rest was trimmed or never written [default: 100]
+    #[arg(long, value_name = "PCT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    fill: Option<u8>,
+    /// Controllers to choose from [default: all of the era]
+    #[arg(long, value_delimiter = ',', value_name = "ID")]
+    controllers: Vec<String>,
+    /// Enclosures to choose from [default: all of the era, and drives in the server]
+    #[arg(long, value_delimiter = ',', value_name = "ID")]
+    enclosures: Vec<String>,
+    /// Hot spares to try
+    #[arg(long, value_delimiter = ',', default_value = "0", value_name = "N")]
+    spares: Vec<u16>,
+    /// Strips to try beside the one that the controller is delivered with
+    #[arg(long, value_delimiter = ',', value_name = "SIZE")]
+    strip_sizes: Vec<ByteCount>,
+    /// Try every level and variant, not only 1, 5, 6, 10, 50 and 60
+    #[arg(long)]
+    all_levels: bool,
+    /// Try settings that lose acknowledged writes with the power, too: unprotected write caches of drives, write-back without a
+    /// battery; the answer then says what is lost
+    #[arg(long)]
+    allow_volatile: bool,
+    /// Time for the search, which ends earlier when nothing can be better; the longer runs of the best come to it [default: 20s, or
+    /// none with --simulations]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    search_time: Option<NanoSpan>,
+    /// Arrays to simulate at most, whatever the time; their settings and the longer runs of the best come to it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    simulations: Option<u16>,
+    /// Arrays to tell of
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=50))]
+    top: u16,
+    /// Threads; all processors by default
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write an HTML report with charts here; it opens without a network
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Write a study of the best arrays here: 'raidlab study' makes them for real over files, measures them, and puts that beside
+    /// what was predicted
+    #[arg(long, value_name = "FILE.toml")]
+    study: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) ranks: RankArgs,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
+    if hosts.leads() {
+        for path in args.report.iter().chain(&args.study) {
+            check_writable(path)?;
+        }
+    }
+    let mut catalog = args.catalog.load()?;
+    args.condition_drives(&mut catalog)?;
+    let prices =
+        args.prices.as_deref().map(Prices::read).transpose().map_err(Failure::input)?.unwrap_or_default();
+    let asked = args.app.read()?;
+    let slots = args.slots.unwrap_or(24).min(128);
+    let order = PlanOrder {
+        catalog: &catalog,
+        prices: &prices,
+        needs: needs::needs(args, &asked)?,
+        applications: &asked.applications,
+        together: args.together,
+        era: args.era,
+        drives: &args.drives,
+        controllers: &args.controllers,
+        enclosures: &args.enclosures,
+        space: Space {
+            levels: default_levels(args.survive, args.all_levels),
+            members_max: slots,
+            enclosures_max: 8,
+            spares: args.spares.clone(),
+            settings: default_settings(&args.strip_sizes),
+            allows_volatile: args.allow_volatile,
+        },
+        simulations_max: args.simulations.map(usize::from),
+        top: usize::from(args.top),
+        threads: args.threads,
+        seed: args.seed,
+    };
+    if args.arrays == 2 {
+        return tiers::run(args, &order, output, hosts);
+    }
+    let mut progress = Progress::start_on(hosts);
+    let (started, time) = (Instant::now(), args.search_time());
+    let mut has_time = || time.is_none_or(|time| started.elapsed() < time);
+    let outcome = plan(&order, hosts, &mut has_time, &mut |label, done| progress.show(label, done));
+    let outcome = outcome.map_err(failure)?;
+    progress.end();
+    if hosts.leads() {
+        show(args, &outcome, &order, output)?;
+    }
+    Ok(if outcome.fits() { Exit::Done } else { Exit::BoundMissed })
+}
+
+/// Prints the plan and writes what is asked for.
+fn show(args: &Args, outcome: &PlanOutcome, order: &PlanOrder<'_>, output: &Output) -> Result<(), Failure> {
+    if output.is_json() {
+        print_json(&to_json(outcome, order))?;
+    } else {
+        print(&raidlab_report::terminal::plan(&to_text(outcome, order), output.terminal()))?;
+    }
+    if outcome.top.is_empty() && args.study.is_some() {
+        remark(format_args!("study: there is no array to make one of"));
+    } else if let Some(path) = &args.study {
+        write_whole(path, &study::study(&outcome.top, order)?)?;
+        remark(format_args!("study: raidlab study {}", path.display()));
+    }
+    if let Some(path) = &args.report {
+        super::report::write_page(path, &raidlab_report::html::plan(&to_text(outcome, order)).html)?;
+    }
+    Ok(())
+}
+
+impl Args {
+    /// Puts all drives that can be in one into the condition asked for, if any.
+    fn condition_drives(&self, catalog: &mut Catalog) -> Result<(), Failure> {
+        if self.condition.is_none() && self.fill.is_none() {
+            return Ok(());
+        }
+        let condition = condition_of(self.condition, self.fill).map_err(Failure::input)?;
+        let with_one = catalog.drives().filter(|drive| drive.condition().is_some());
+        let ids: Vec<String> = with_one.map(|drive| drive.id.clone()).collect();
+        ids.iter().try_for_each(|id| catalog.condition_drive(id, condition)).map_err(Failure::input)
+    }
+
+    /// How long the search may take; no limit where a number of simulations is one.
+    fn search_time(&self) -> Option<Duration> {
+        let default = self.simulations.is_none().then_some(SEARCH_TIME);
+        self.search_time.map(|time| Duration::from_nanos(time.get())).or(default)
+    }
+}
+
+fn failure(error: PlanError) -> Failure {
+    if let PlanError::Hosts(error) = error {
+        return Failure::run(error);
+    }
+    let is_unknown = matches!(error, PlanError::UnknownPart(_));
+    let failure = Failure::input(error);
+    if is_unknown { failure.with_hint("'raidlab catalog' lists the hardware") } else { failure }
+}
+
+fn to_text<'a>(outcome: &'a PlanOutcome, order: &'a PlanOrder<'_>) -> PlanText<'a> {
+    let rows = outcome.top.iter().map(row);
+    let point = |(point, other): (&raidlab_advisor::plan::ParetoPoint, &'a SimulatedArray)| PlanPoint {
+        label: &other.label,
+        settings: &other.settings_label,
+        effort: point.effort,
+        score: point.score,
+        keeps_needs: point.keeps_needs,
+        is_efficient: point.is_efficient,
+    };
+    PlanText {
+        rows: rows.collect(),
+        applications: order.applications.iter().map(|app| app.workload.name()).collect(),
+        needs: words::needs(order),
+        points: outcome.pareto.iter().zip(&outcome.others).map(point).collect(),
+        effort: if outcome.has_prices { "cost" } else { "drives" },
+        score: words::score(order),
+        account: words::account(outcome, order),
+        currency: &order.prices.currency,
+    }
+}
+
+fn row(one: &Planned) -> PlanRow<'_> {
+    PlanRow {
+        label: &one.label,
+        settings: &one.settings_label,
+        keeps_needs: one.keeps_needs,
+        performance: &one.judged.performance,
+        alone: &one.alone,
+        degraded: &one.degraded,
+        rebuilding: &one.rebuilding,
+        margins: one.margins,
+        usable_bytes: one.judged.usable_bytes,
+        survives: one.judged.survives_always,
+        rebuild_hours: one.rebuild_hours,
+        loss: one.risk.map(|risk| (risk.per_year, risk.bytes_per_year())),
+        life_years: one.drive_life.iter().map(|life| life.map(|life| life.years)).collect(),
+        cost: one.judged.cost,
+        watts: one.judged.watts,
+        reason: &one.reason,
+    }
+}
+
+/// A setting of the runs of an array, of the first that has it.
+fn setting<'a>(one: &'a Planned, name: &str) -> Option<&'a str> {
+    one.runs.iter().find_map(|run| run.settings.get(name)).map(String::as_str)
+}
+
+fn to_json(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Value {
+    let top = outcome.top.iter().map(top_json);
+    let others: Vec<Value> = outcome
+        .others
+        .iter()
+        .zip(&outcome.pareto)
+        .map(|(other, point)| {
+            let SimulatedArray { label, judged, .. } = other;
+            json!({ "array": label, "settings": judged.settings, "performance": judged.performance, "point": point })
+        })
+        .collect();
+    json!({
+        "schema": 1, "needs": order.needs, "candidates": outcome.candidates, "rejected": outcome.rejected,
+        "kept": outcome.kept, "arithmetic_secs": outcome.arithmetic_secs, "runs_simulated": outcome.simulated,
+        "search_end": outcome.end, "left_out": outcome.left_out, "beaten": outcome.beaten, "effort": if outcome.has_prices { "cost" } else { "drives" },
+        "top": top.collect::<Vec<_>>(), "simulated_arrays": others, "relaxations": outcome.relaxations,
+    })
+}
+
+/// One of the best.
+fn top_json(one: &Planned) -> Value {
+    json!({
+    "array": one.label, "settings": one.judged.settings, "settings_text": one.settings_label,
+    "keeps_needs": one.keeps_needs, "margins": one.margins, "performance": one.judged.performance,
+    "alone": one.alone, "degraded": one.degraded, "rebuilding": one.rebuilding, "rebuild_hours": one.rebuild_hours,
+    "risk": one.risk, "bytes_lost_per_year": one.risk.map(|risk| risk.bytes_per_year()), "drive_life": one.drive_life,
+    "estimates": one.estimates, "range": one.range, "lost_with_power": one.at_risk, "usable_bytes": one.judged.usable_bytes, "cost": one.judged.cost,
+    "watts": one.judged.watts, "reason": one.reason,
+    "drive_condition": setting(one, "drive condition"), "trims": setting(one, "trims"),
+    })
+}

@@ -1,0 +1,84 @@
+//! What a plan is for: workloads by name or file, jobs of fio and Iometer, traces; any number of each at once.
+
+use crate::failure::Failure;
+use crate::inputs::{bad_order, workloads};
+use crate::output::remark;
+use raidlab_jobs::{Import, ImportError, import_fio, import_icf};
+use raidlab_planning::Application;
+use raidlab_tracefile::ReadingAs;
+use raidlab_workload::{Fit, Timing};
+use raidlab_worlds::{ReplayOrder, read_foreign_text};
+use std::path::{Path, PathBuf};
+
+/// What the array is for, by options.
+#[derive(Debug, clap::Args)]
+pub(super) struct AppArgs {
+    /// Applications, each of which the array must serve: workloads, or files of workloads
+    #[arg(long, required_unless_present_any = ["icf", "fio", "trace"], value_delimiter = ',', value_name = "NAME")]
+    app: Vec<String>,
+    /// Each step of this configuration of Iometer is an application; may be repeated
+    #[arg(long, value_name = "FILE.icf")]
+    icf: Vec<PathBuf>,
+    /// Each step of this job file of fio is an application; may be repeated
+    #[arg(long, value_name = "FILE")]
+    fio: Vec<PathBuf>,
+    /// A trace that 'raidlab import trace' made, replayed in its order as fast as the array takes it; may be repeated
+    #[arg(long, value_name = "FILE.parquet")]
+    trace: Vec<PathBuf>,
+    /// Requests in flight of each application [default: 64, or what the job file says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    iodepth: Option<u32>,
+}
+
+/// What the array is for.
+pub(super) struct Asked {
+    pub(super) applications: Vec<Application>,
+    /// Requests per second of the busiest second of a trace, where there is nothing else.
+    pub(super) iops: Option<f64>,
+}
+
+type Reader = fn(&str, &str) -> Result<Import, ImportError>;
+
+impl AppArgs {
+    /// Reads everything.
+    pub(super) fn read(&self) -> Result<Asked, Failure> {
+        let plain = self.iodepth.unwrap_or(64);
+        let named = workloads(&self.app)?.into_iter();
+        let mut applications: Vec<Application> =
+            named.map(|workload| Application { workload, iodepth: plain }).collect();
+        let jobs = self.icf.iter().map(|path| (path, import_icf as Reader));
+        for (path, reader) in jobs.chain(self.fio.iter().map(|path| (path, import_fio as Reader))) {
+            self.jobs(path, reader, &mut applications)?;
+        }
+        let mut iops = None;
+        for path in &self.trace {
+            let order = ReplayOrder {
+                path: path.clone(),
+                timing: Timing::None,
+                fit: Fit::Wrap,
+                whole_blocks: true,
+                map: Vec::new(),
+            };
+            let workload = order.workload(1, ReadingAs::Asked).map_err(bad_order)?;
+            if let Some(trace) = &workload.spec.trace {
+                iops = Some(trace.summary().requests_per_sec_max as f64).filter(|rate| *rate > 0.0);
+            }
+            applications.push(Application { workload, iodepth: plain });
+        }
+        let only = applications.len() == 1;
+        Ok(Asked { iops: iops.filter(|_| only), applications })
+    }
+
+    fn jobs(&self, path: &Path, reader: Reader, to: &mut Vec<Application>) -> Result<(), Failure> {
+        let text = read_foreign_text(path).map_err(Failure::input)?;
+        let name = path.file_name().map_or_else(|| "-".into(), |name| name.to_string_lossy().into_owned());
+        let import = reader(&name, &text).map_err(Failure::input)?;
+        import.notes.iter().for_each(|note| remark(format_args!("note: {note}")));
+        for step in import.steps {
+            let own = step.run.iodepths.iter().copied().max();
+            let iodepth = self.iodepth.or(own).unwrap_or(64).clamp(1, 4096);
+            to.push(Application { workload: step.workload, iodepth });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,180 @@
+//! Needs, what was looked at and left out, and what would have to give, in words.
+
+use super::setting;
+use raidlab_advisor::Bound;
+use raidlab_advisor::plan::{Need, OwnNeeds, Rejection, Relaxation};
+use raidlab_planning::{Application, PlanOrder, PlanOutcome, SearchEnd, SimulatedArray};
+use raidlab_units::{ByteCount, NanoSpan};
+
+/// What is ranked, with its unit.
+pub(super) fn score(order: &PlanOrder<'_>) -> String {
+    match order.applications {
+        [only] => format!("{} in {}", only.workload.name(), only.workload.metric.unit()),
+        several if order.together => {
+            format!("product of the {} applications' figures, together", several.len())
+        }
+        several => format!("product of the {} applications' figures", several.len()),
+    }
+}
+
+/// The needs in one sentence.
+pub(super) fn needs(order: &PlanOrder<'_>) -> String {
+    let (needs, currency) = (&order.needs, &order.prices.currency);
+    let failures = match needs.survive {
+        0 => "no failure need be survived".to_owned(),
+        1 => "any failed drive survived".to_owned(),
+        several => format!("any {several} failed drives survived"),
+    };
+    let of_each = if order.applications.len() > 1 { " of each application" } else { "" };
+    let mut parts = vec![format!("{} TB usable", terabytes(needs.usable)), failures];
+    parts.extend(needs.iops.map(|iops| format!("{iops} requests/s{of_each}")));
+    parts.extend(needs.bytes_per_sec.map(|rate| format!("{:.0} MB/s", rate / 1e6)));
+    parts.extend(needs.latency.iter().map(Bound::to_string));
+    parts.extend(order.applications.iter().zip(&needs.own).filter_map(|(app, own)| own_needs(app, own)));
+    if order.together {
+        parts.push(format!("{} applications at the same time", order.applications.len()));
+    }
+    parts.extend(needs.budget.map(|budget| format!("at most {budget} {currency}")));
+    parts.extend(needs.power_watts.map(|watts| format!("at most {watts} W")));
+    parts.extend(needs.slots.map(|slots| format!("at most {slots} drives")));
+    parts.join(", ")
+}
+
+/// As it was asked for, to a gigabyte.
+fn terabytes(size: ByteCount) -> String {
+    let text = format!("{:.3}", size.0 as f64 / 1e12);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// What one application needs besides.
+fn own_needs(app: &Application, own: &OwnNeeds) -> Option<String> {
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(own.usable.map(|size| format!("{} TB", terabytes(size))));
+    parts.extend(own.iops.map(|iops| format!("{iops} requests/s")));
+    parts.extend(own.bytes_per_sec.map(|rate| format!("{:.0} MB/s", rate / 1e6)));
+    parts.extend(own.latency.iter().map(Bound::to_string));
+    (!parts.is_empty()).then(|| format!("{} for {}", parts.join(" and "), app.workload.name()))
+}
+
+/// What was looked at and left out, sentence by sentence.
+pub(super) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<String> {
+    let mut lines: Vec<String> = outcome.relaxations.iter().map(|it| relaxation(it, order)).collect();
+    if !outcome.fits() {
+        lines.insert(0, "Nothing that was looked at keeps all needs.".to_owned());
+    }
+    lines.push(format!(
+        "{} candidates, {} of them rejected by arithmetic in {}; {} geometries left, of which {} were simulated, in {} runs.",
+        outcome.candidates,
+        outcome.rejected.values().sum::<u64>(),
+        whole_seconds(outcome.arithmetic_secs),
+        outcome.kept,
+        outcome.others.len(),
+        outcome.simulated,
+    ));
+    lines.push(searched(outcome));
+    let rejected = outcome.rejected.iter().map(|(reason, count)| format!("{count} {}", reason.words()));
+    let rejected: Vec<String> = rejected.collect();
+    if !rejected.is_empty() {
+        lines.push(format!("Rejected: {}.", rejected.join(", ")));
+    }
+    if outcome.rejected.contains_key(&Rejection::Volatile) {
+        lines.push(
+            "Settings that lose acknowledged writes with the power were not tried: --allow-volatile does."
+                .to_owned(),
+        );
+    }
+    lines.extend(assumed(outcome));
+    let effort = if outcome.has_prices { "cost" } else { "drives" };
+    let mut efficient: Vec<_> = outcome.pareto.iter().filter(|point| point.is_efficient).collect();
+    efficient.sort_by(|a, b| a.effort.total_cmp(&b.effort));
+    for point in efficient {
+        let SimulatedArray { label, settings_label, .. } = &outcome.others[point.index];
+        lines.push(format!(
+            "No array is faster for less: {label}, {settings_label} ({effort} {}).",
+            point.effort
+        ));
+    }
+    lines
+}
+
+/// How the search ended.
+fn searched(outcome: &PlanOutcome) -> String {
+    let option = match outcome.end {
+        SearchEnd::Proven => {
+            return format!(
+                "The search is complete: {} geometries were not simulated because even at best they can't beat the first.",
+                outcome.beaten
+            );
+        }
+        SearchEnd::Time => "--search-time",
+        SearchEnd::Simulations => "--simulations",
+    };
+    format!(
+        "The search was ended by {option}: {} candidates could still be better than the first, {} can't.",
+        outcome.left_out, outcome.beaten
+    )
+}
+
+/// What the best arrays are taken to be like where that decides how fast they are, and what became of trims.
+fn assumed(outcome: &PlanOutcome) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut add = |line: String| {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    };
+    for one in &outcome.top {
+        if let Some(condition) = setting(one, "drive condition") {
+            add(format!(
+                "Solid-state drives are taken to be {condition}: --condition and --fill say otherwise."
+            ));
+        }
+    }
+    for one in &outcome.top {
+        if let Some(trims) = setting(one, "trims") {
+            add(format!("Trims, {}: {trims}.", one.label));
+        }
+    }
+    lines
+}
+
+fn relaxation(it: &Relaxation, order: &PlanOrder<'_>) -> String {
+    let currency = &order.prices.currency;
+    let show = |value: f64| match it.need {
+        Need::Usable => ByteCount(value as u64).to_string(),
+        Need::Survive => format!("{value} failures survived"),
+        Need::Throughput if it.is_bytes => format!("{:.1} MB/s", value / 1e6),
+        Need::Throughput => format!("{value:.0} requests/s"),
+        Need::Latency => NanoSpan(value as u64).to_string(),
+        Need::Budget => format!("{value} {currency}").trim_end().to_owned(),
+        Need::Power => format!("{value:.0} W"),
+        Need::Slots => format!("{value} places"),
+    };
+    let name = match it.need {
+        Need::Usable => "capacity",
+        Need::Survive => "failures",
+        Need::Throughput => "throughput",
+        Need::Latency => it.bound.as_ref().map_or("latency", Bound::text),
+        Need::Budget => "budget",
+        Need::Power => "power",
+        Need::Slots => "places",
+    };
+    let several = order.applications.len() > 1;
+    let app = it
+        .application
+        .filter(|_| several)
+        .map(|app| format!(" of {}", order.applications[app].workload.name()));
+    let app = app.unwrap_or_default();
+    format!(
+        "Something would fit if only {name}{app} gave by {:.0} %: {} instead of {} ({} geometries).",
+        100.0 * it.share(),
+        show(it.to),
+        show(it.from),
+        it.fitting
+    )
+}
+
+/// To the second: who runs a plan twice may compare the answers.
+fn whole_seconds(secs: f64) -> String {
+    if secs < 1.0 { "less than a second".into() } else { format!("{secs:.0} s") }
+}

@@ -1,0 +1,285 @@
+//! The array of `raidlab risk` at what its figures are, and at both ends of what they may be, with where each comes from.
+
+use super::Args;
+use crate::failure::Failure;
+use raidlab_advisor::risk::age::{DISK, FLASH, flash_error_factor};
+use raidlab_advisor::risk::{
+    Endurance, EnduranceReport, FLASH_BLOCKS_PER_ERROR, FLASH_LATENT_ERRORS_PER_YEAR, FOLLOW_DAYS,
+    FOLLOWED_SHARE, FieldCount, LATENT_ERRORS_PER_YEAR, LossRules, Ranged, RebuildPace, RiskSpec,
+    random_amplification,
+};
+use raidlab_hardware::DriveModel;
+use raidlab_planning::reliability::{
+    KnownFigure, REBUILD_SHARE, RebuildRate, annual_failure_share, bits_per_read_error,
+};
+use raidlab_units::{ByteCount, NanoSpan};
+
+/// Least rebuild time that the model takes, in hours.
+const REBUILD_HOURS_MIN: f64 = 0.1;
+
+/// All that the answer needs.
+pub(super) struct Inputs {
+    /// Every figure at its better end.
+    pub(super) low: RiskSpec,
+    /// What is taken to be.
+    pub(super) spec: RiskSpec,
+    /// Every figure at its worse end.
+    pub(super) high: RiskSpec,
+    pub(super) rebuild: Option<RebuildPace>,
+    pub(super) endurance: Option<EnduranceReport>,
+    /// Names of figures, and a source each.
+    pub(super) sources: Vec<(String, String)>,
+}
+
+pub(super) fn read(args: &Args, drive: Option<&DriveModel>) -> Result<Inputs, Failure> {
+    let mut reader = Reader { args, drive, sources: Vec::new() };
+    let failure = reader.failure()?;
+    let bits = reader.bits()?;
+    let capacity = args.capacity.or(drive.map(|drive| drive.capacity.bytes()));
+    let capacity = capacity.ok_or_else(|| missing("capacity", "--capacity"))?;
+    reader.add("capacity of a member", capacity.to_string());
+    if let Some(bits) = &bits {
+        let met = capacity.0 as f64 * 8.0 / bits.value;
+        reader.add("unreadable sectors in reading a member whole", format!("{met:.3}, latent ones besides"));
+    }
+    if let Some(limit) = drive.and_then(|drive| drive.recovery_limit) {
+        reader.add("time that the drive tries an unreadable sector", recovery(limit));
+    }
+    let (hours, rebuild) = reader.rebuild(capacity)?;
+    let latent = reader.latent();
+    let (followed, follow_days) = reader.batch();
+    let checks = args.check_days.map_or("none".to_owned(), |days| format!("every {days} days"));
+    reader.add("checks", checks);
+    let spares = format!("{}, a failed drive is replaced in {} hours", args.spares, args.replace_hours);
+    reader.add("spares", spares);
+    let endurance = reader.endurance()?;
+    let blocks = if reader.is_flash() { FLASH_BLOCKS_PER_ERROR } else { 1.0 };
+    let at = |end: fn(&Ranged) -> f64, bits_end: fn(&Ranged) -> f64| RiskSpec {
+        level: args.level,
+        members: args.members,
+        annual_failure_share: end(&failure),
+        bits_per_read_error: bits.as_ref().map(bits_end),
+        latent_errors_per_year: end(&latent),
+        blocks_per_latent_error: blocks,
+        capacity,
+        rebuild_hours: end(&hours),
+        spares: args.spares,
+        replace_hours: args.replace_hours,
+        check_days: args.check_days,
+        followed_share: end(&followed),
+        follow_days,
+    };
+    Ok(Inputs {
+        // More bits for each error are the better end.
+        low: at(|range| range.low, |range| range.high),
+        spec: at(|range| range.value, |range| range.value),
+        high: at(|range| range.high, |range| range.low),
+        rebuild,
+        endurance,
+        sources: reader.sources,
+    })
+}
+
+/// How long Linux waits for a command before it resets the drive (`/sys/block/NAME/device/timeout`).
+const COMMAND_TIMER: NanoSpan = NanoSpan::from_secs(30);
+
+/// What a drive's recovery limit means for an array.
+fn recovery(limit: NanoSpan) -> String {
+    if limit > COMMAND_TIMER {
+        format!(
+            "{limit}, beyond the {COMMAND_TIMER} that Linux waits: such a sector can take the drive out of its array; set a limit \
+             (smartctl -l scterc,70,70)"
+        )
+    } else {
+        format!("{limit}; then the array has the sector from the others, if there is redundancy left")
+    }
+}
+
+/// Figures as they are found, and where.
+struct Reader<'a> {
+    args: &'a Args,
+    drive: Option<&'a DriveModel>,
+    sources: Vec<(String, String)>,
+}
+
+impl Reader<'_> {
+    fn add(&mut self, name: &str, value: String) {
+        self.sources.push((name.to_owned(), value));
+    }
+
+    fn is_flash(&self) -> bool {
+        self.drive.is_some_and(DriveModel::is_flash)
+    }
+
+    /// Share of members that fails in the year, by age where one is given.
+    fn failure(&mut self) -> Result<Ranged, Failure> {
+        let known = if let Some(pct) = self.args.afr {
+            KnownFigure { range: Ranged::exactly(pct / 100.0), source: "given".to_owned() }
+        } else if let (Some(failures), Some(drive_days)) = (self.args.failures, self.args.drive_days) {
+            let range = FieldCount { failures, drive_days }.annual_failure_share();
+            let source = format!("{failures} failures in {drive_days} drive days, exact interval of 95 %");
+            KnownFigure { range, source }
+        } else {
+            let known = self.drive.and_then(annual_failure_share);
+            known.ok_or_else(|| missing("annual failure rate in %", "--afr"))?
+        };
+        let KnownFigure { mut range, source } = known;
+        self.add("annual failure rate in %", format!("{} ({source})", percent(range)));
+        if let Some(age) = self.args.age {
+            let factor = if self.is_flash() { FLASH } else { DISK }.factor(age);
+            let of_rate = |share: f64, factor: f64| -(factor * (-share).ln_1p()).exp_m1();
+            range = Ranged {
+                low: of_rate(range.low, factor.low.min(factor.value)),
+                value: of_rate(range.value, factor.value),
+                high: of_rate(range.high, factor.high),
+            };
+            let study =
+                if self.is_flash() { "new flash fails more: FAST 2020" } else { "Backblaze 2021 and 2025" };
+            let text =
+                format!("{age} years: {:.2} times that rate, {} % ({study})", factor.value, percent(range));
+            self.add("age of the members", text);
+        }
+        Ok(range)
+    }
+
+    /// Bits read per error; none for flash, unless they are given.
+    fn bits(&mut self) -> Result<Option<Ranged>, Failure> {
+        let known = match (self.args.bits_per_error, self.drive) {
+            (Some(bits), _) => Some(KnownFigure { range: Ranged::exactly(bits), source: "given".to_owned() }),
+            (None, Some(drive)) => bits_per_read_error(drive),
+            (None, None) => None,
+        };
+        if self.is_flash() && self.args.bits_per_error.is_none() {
+            let sheet = known.map_or("not known".to_owned(), |known| format!("{:e}", known.range.value));
+            let why = "not counted: errors of flash come with time, not with what is read, FAST 2016";
+            self.add("bits per read error", format!("{sheet} by the sheet ({why})"));
+            return Ok(None);
+        }
+        let KnownFigure { range, source } =
+            known.ok_or_else(|| missing("bits per read error", "--bits-per-error"))?;
+        let Ranged { low, value, high } = range;
+        let text =
+            if low < high { format!("{value:e}, from {low:e} to {high:e}") } else { format!("{value:e}") };
+        self.add("bits per read error", format!("{text} ({source})"));
+        Ok(Some(range))
+    }
+
+    /// Hours of a rebuild, and its pace where the drive's is known.
+    fn rebuild(&mut self, capacity: ByteCount) -> Result<(Ranged, Option<RebuildPace>), Failure> {
+        if let Some(hours) = self.args.rebuild_hours {
+            self.add("rebuild in hours", format!("{hours} (given)"));
+            return Ok((Ranged::exactly(hours), None));
+        }
+        let rate = self.args.rebuild_rate.unwrap_or(RebuildRate::Share(REBUILD_SHARE));
+        let Some(pace) = self.drive.and_then(|drive| rate.pace(drive)) else {
+            if let RebuildRate::Bytes(rate) = rate {
+                let hours = (capacity.0 as f64 / rate / 3600.0).max(REBUILD_HOURS_MIN);
+                self.add("rebuild in hours", format!("{hours:.3} (at the rate that is kept for it)"));
+                return Ok((Ranged::exactly(hours), None));
+            }
+            return Err(missing("rebuild time", "--rebuild-hours"));
+        };
+        let scale = self.drive.map_or(1.0, |drive| capacity.0 as f64 / drive.capacity.bytes().0 as f64);
+        let pace = RebuildPace { hours: pace.hours * scale, ..pace };
+        let hours = pace.hours.max(REBUILD_HOURS_MIN);
+        // With nothing else to do it takes the whole of the members' time.
+        let idle = (pace.hours * pace.member_share).max(REBUILD_HOURS_MIN);
+        let by = if self.args.rebuild_rate.is_some() { "given" } else { "as controllers are delivered" };
+        let share = 100.0 * pace.member_share;
+        let text =
+            format!("{hours:.3} with {share:.3} % of each member's time ({by}); {idle:.3} with all of it");
+        self.add("rebuild in hours", text);
+        Ok((Ranged { low: idle, value: hours, high: hours }, Some(pace)))
+    }
+
+    fn latent(&mut self) -> Ranged {
+        if let Some(latent) = self.args.latent_per_year {
+            self.add("latent errors of a member per year", format!("{latent} (given)"));
+            return Ranged::exactly(latent);
+        }
+        let (known, study) = if self.is_flash() {
+            (
+                FLASH_LATENT_ERRORS_PER_YEAR,
+                "20 to 63 % of drives in four years: Schroeder and others, FAST 2016",
+            )
+        } else {
+            let study =
+                "3.45 % of 1.53 million drives in 32 months: Bairavasundaram and others, SIGMETRICS 2007";
+            (LATENT_ERRORS_PER_YEAR, study)
+        };
+        let factor = self.args.age.filter(|_| self.is_flash()).map_or(1.0, flash_error_factor);
+        let range = known.map(|rate| rate * factor);
+        let Ranged { low, value, high } = range;
+        let text = format!("{value:.4}, from {low:.4} to {high:.4} ({study})");
+        self.add("latent errors of a member per year", text);
+        range
+    }
+
+    /// Share of failures that are followed by another one, and the mean days until then.
+    fn batch(&mut self) -> (Ranged, f64) {
+        let days = self.args.batch_days.unwrap_or(FOLLOW_DAYS);
+        let (range, text) = if let Some(pct) = self.args.batch_correlation {
+            let text = format!("{pct} % of failures are followed by another one in {days} days on average");
+            (Ranged::exactly(pct / 100.0), text)
+        } else {
+            let pct = 100.0 * FOLLOWED_SHARE;
+            let text = format!(
+                "none; in the high figures {pct:.1} % of failures are followed by another one \
+                in {days} days on average (Han and others, FAST 2021; Maneas and others, FAST 2020)"
+            );
+            (Ranged { low: 0.0, value: 0.0, high: FOLLOWED_SHARE }, text)
+        };
+        self.add("correlated failures", text);
+        (range, days)
+    }
+
+    fn endurance(&mut self) -> Result<Option<EnduranceReport>, Failure> {
+        let Some(writes) = self.args.writes_per_day else { return Ok(None) };
+        let rated = self.drive.and_then(|drive| drive.reliability.rated_writes).ok_or_else(|| {
+            let error = anyhow::anyhow!("how much may be written to the members is not known");
+            Failure::input(error)
+                .with_hint("--writes-per-day is for flash of the catalogue with rated_writes")
+        })?;
+        let rules = LossRules::of_level(self.args.level, self.args.members).map_err(Failure::input)?;
+        let factors = rules.write_factors();
+        let rated_amplification =
+            self.drive.and_then(DriveModel::spare_room).map_or(1.0, random_amplification);
+        let life = |factor: f64, amplification: f64| Endurance {
+            rated_bytes: rated.0 as f64,
+            rated_amplification,
+            amplification,
+            member_bytes_per_day: writes.0 as f64 * factor / f64::from(self.args.members),
+        };
+        let found = self.args.write_amplification;
+        let small = life(factors.small, found.unwrap_or(rated_amplification));
+        // Whole stripes are written in sequence, where next to nothing is moved.
+        let whole_stripes = life(factors.whole_stripes, found.unwrap_or(1.0));
+        let drive = self.drive.map_or("", |drive| drive.id.as_str());
+        let source = |figure: &raidlab_hardware::FigureSource| figure.key == "reliability.rated_writes";
+        let figure = self.drive.and_then(|drive| drive.sources.iter().find(|one| source(one)));
+        let text = figure.map_or_else(String::new, |figure| figure.source.clone());
+        self.add("rated writes", format!("{:.0} TB of {drive} ({text})", rated.0 as f64 / 1e12));
+        let by = if found.is_some() { "given" } else { "random: as its spare room has it; in sequence: 1" };
+        let text = format!("{:.2} and {:.2} ({by})", small.amplification, whole_stripes.amplification);
+        self.add("write amplification of flash", text);
+        Ok(Some(EnduranceReport {
+            host_bytes_per_day: writes.0 as f64,
+            factors,
+            small,
+            whole_stripes,
+            small_years: small.years(),
+            whole_stripes_years: whole_stripes.years(),
+        }))
+    }
+}
+
+/// A range of shares in percent.
+fn percent(range: Ranged) -> String {
+    let Ranged { low, value, high } = range.map(|share| (1e5 * share).round() / 1e3);
+    if low < high { format!("{value}, from {low} to {high}") } else { value.to_string() }
+}
+
+fn missing(what: &'static str, option: &'static str) -> Failure {
+    Failure::input(anyhow::anyhow!("the {what} of the members is not known"))
+        .with_hint(format!("give it with {option}, or a drive of the catalogue that has it with --drive"))
+}

@@ -1,0 +1,201 @@
+//! `raidlab runs` and `raidlab show`: what is in a results file.
+
+use super::keep::{DbArgs, store_failure};
+use crate::failure::{Exit, Failure};
+use crate::output::{Output, print, print_json};
+use raidlab_store::{RunFilter, RunLine, StoredStudy};
+use serde_json::json;
+
+/// Arguments of `raidlab runs`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    place: DbArgs,
+    /// List study runs instead: what each verb that keeps runs was started for
+    #[arg(long)]
+    studies: bool,
+    /// Only runs of this study run
+    #[arg(long, value_name = "N")]
+    study: Option<i64>,
+    /// Only runs of this workload
+    #[arg(long, value_name = "NAME")]
+    workload: Option<String>,
+    /// Only runs of this kind: measured, array, simulated
+    #[arg(long, value_name = "WORLD", value_parser = ["measured", "array", "simulated"])]
+    world: Option<String>,
+    /// Only runs whose target has this in its name
+    #[arg(long, value_name = "TEXT")]
+    target: Option<String>,
+    /// Only runs with this tag
+    #[arg(long, value_name = "TAG")]
+    tag: Option<String>,
+    /// Only runs that this verb kept: measure, simulate, soak
+    #[arg(long, value_name = "VERB")]
+    kind: Option<String>,
+    /// So many at most, the latest first
+    #[arg(long, default_value_t = 50, value_name = "N")]
+    limit: u32,
+}
+
+/// Arguments of `raidlab show`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShowArgs {
+    /// Number of the run, as `raidlab runs` lists it
+    run: i64,
+    #[command(flatten)]
+    place: DbArgs,
+}
+
+/// Lists runs, or study runs.
+pub(crate) fn list(args: &ListArgs, output: &Output) -> Result<Exit, Failure> {
+    let store = args.place.open()?;
+    if args.studies {
+        let studies = store.list_studies(args.limit).map_err(Failure::run)?;
+        if output.is_json() {
+            print_json(&json!({ "schema": 1, "studies": studies }))?;
+        } else {
+            print(&studies_text(&studies, output))?;
+        }
+        return Ok(Exit::Done);
+    }
+    let filter = RunFilter {
+        study: args.study,
+        workload: args.workload.clone(),
+        world: args.world.clone(),
+        target: args.target.clone(),
+        tag: args.tag.clone(),
+        kind: args.kind.clone(),
+        limit: Some(args.limit),
+    };
+    let lines = store.list_runs(&filter).map_err(Failure::run)?;
+    if output.is_json() {
+        print_json(&json!({ "schema": 1, "runs": lines }))?;
+    } else {
+        print(&runs_text(&lines, output))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Shows one run.
+pub(crate) fn show(args: &ShowArgs, output: &Output) -> Result<Exit, Failure> {
+    let run = args.place.open()?.run(args.run).map_err(store_failure)?;
+    if output.is_json() {
+        let mut value = serde_json::to_value(&run).map_err(Failure::run)?;
+        value["schema"] = json!(1);
+        print_json(&value)?;
+        return Ok(Exit::Done);
+    }
+    let mut text = format!("run {} of '{}', started {}\n", run.id, run.title, run.started_at);
+    if !run.tags.is_empty() {
+        text.extend(["tags: ", &run.tags.join(", "), "\n"]);
+    }
+    text += &raidlab_report::terminal::run(&run.result, output.terminal());
+    text.extend(run.result.figures.iter().map(|(name, value)| format!("{name}: {value}\n")));
+    print(&text)?;
+    Ok(Exit::Done)
+}
+
+/// The whole table where the terminal is wide enough for it; else one without what the options select by, and with names cut
+/// so that it fits.
+fn runs_text(lines: &[RunLine], output: &Output) -> String {
+    let row = |line: &RunLine| {
+        let mut row = vec![
+            line.id.to_string(),
+            line.study.to_string(),
+            to_the_second(&line.started_at),
+            line.world.clone(),
+            line.target.clone(),
+            line.workload.clone(),
+            line.tags.join(","),
+        ];
+        row.extend(figures(line));
+        row
+    };
+    let mut header = vec!["Run", "Study", "Started", "World", "Target", "Workload", "Tags"];
+    header.extend(FIGURES);
+    let table = |header: &[&str], first_number, rows| {
+        raidlab_report::terminal::table(header, first_number, vec![rows], output.terminal())
+    };
+    let whole = table(&header, 7, lines.iter().map(row).collect());
+    let width = usize::from(output.terminal().width);
+    if width_of(&whole) <= width {
+        return whole;
+    }
+    let header = [&["Run", "Started", "Target", "Workload"][..], &FIGURES].concat();
+    let narrow = |target: usize, workload: usize| {
+        let row = |line: &RunLine| {
+            let names = [cut_end(&line.target, target), cut_start(&line.workload, workload)];
+            let mut row = vec![line.id.to_string(), to_the_minute(&line.started_at)];
+            row.extend(names.into_iter().chain(figures(line)));
+            row
+        };
+        table(&header, 4, lines.iter().map(row).collect())
+    };
+    let longest =
+        |name: fn(&RunLine) -> &str| lines.iter().map(|line| name(line).chars().count()).max().unwrap_or(0);
+    let (target, workload) = (longest(|line| &line.target), longest(|line| &line.workload));
+    // What the names have beside the rest; the target gets what the workload leaves of its half, and the other way round.
+    let room = (width + target.max(6) + workload.max(8)).saturating_sub(width_of(&narrow(target, workload)));
+    let half = room / 2;
+    let for_target = target.min(half.max(room.saturating_sub(workload)));
+    narrow(for_target, room.saturating_sub(for_target))
+}
+
+const FIGURES: [&str; 4] = ["iodepth", "IOPS", "MB/s", "mean ms"];
+
+fn figures(line: &RunLine) -> [String; 4] {
+    [
+        line.iodepth.to_string(),
+        format!("{:.1}", line.iops),
+        format!("{:.1}", line.mb_per_s),
+        format!("{:.3}", line.lat_ns_mean / 1e6),
+    ]
+}
+
+fn width_of(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+/// `name` in at most `width` characters, without its end.
+fn cut_end(name: &str, width: usize) -> String {
+    if name.chars().count() <= width {
+        return name.to_owned();
+    }
+    name.chars().take(width.saturating_sub(2)).chain("..".chars()).collect()
+}
+
+/// `name` in at most `width` characters, without its start: workloads of a suite begin alike.
+fn cut_start(name: &str, width: usize) -> String {
+    let length = name.chars().count();
+    if length <= width {
+        return name.to_owned();
+    }
+    "..".chars().chain(name.chars().skip(length + 2 - width.max(2))).collect()
+}
+
+fn studies_text(studies: &[StoredStudy], output: &Output) -> String {
+    let row = |study: &StoredStudy| {
+        vec![
+            study.id.to_string(),
+            to_the_second(&study.started_at),
+            study.kind.clone(),
+            study.title.clone(),
+            study.state.clone(),
+            format!("{} of {}", study.finished_runs, study.planned_runs),
+        ]
+    };
+    let header = ["Study", "Started", "Verb", "Title", "State", "Runs"];
+    let rows = studies.iter().map(row).collect();
+    raidlab_report::terminal::table(&header, 5, vec![rows], output.terminal())
+}
+
+/// A time as month, day, hour and minute.
+fn to_the_minute(time: &str) -> String {
+    let time = to_the_second(time);
+    time.get(5..16).map_or(time.clone(), str::to_owned)
+}
+
+/// A time without its fractions: the list is for people.
+fn to_the_second(time: &str) -> String {
+    time.split('.').next().unwrap_or(time).replace('T', " ")
+}

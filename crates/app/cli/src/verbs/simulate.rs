@@ -1,0 +1,442 @@
+//! `raidlab simulate`: an array of modelled hardware in virtual time.
+
+use super::keep::Keeper;
+use super::loads::{
+    Conclusions, Frame, JudgeArgs, ReportArgs, Rounds, Stop, SweepArgs, carry_out, conclude, is_step_by_step,
+};
+use crate::failure::{Exit, Failure};
+use crate::hosts::{RankArgs, only_alone};
+use crate::inputs::{
+    CatalogArgs, io_policy, metadata_policy, on_or_off, owner, read_policy, replay_hint, window, write_policy,
+};
+use crate::output::{Output, remark};
+use crate::progress::Progress;
+use crate::whole_file::check_writable;
+use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
+use raidlab_hardware::{Catalog, DriveHistory, End};
+use raidlab_hosts::{Hosts, all_processors};
+use raidlab_machine::Environment;
+use raidlab_raid::LevelVariant;
+use raidlab_sim::{FileAccess, SimError};
+use raidlab_tracefile::ReadingAs;
+use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::{DriverError, FlushRule};
+use raidlab_worlds::files::{FileUse, HostModels};
+use raidlab_worlds::simulated::{LoadsError, Manner, RunOn, SimulatedError, run_on, run_simulated_loads};
+use raidlab_worlds::{
+    ArrayFile, ArrayFileError, CacheSettings, ControllerSettings, Ends, Load, LoadPlan, ModelledArray,
+    Models, Owner,
+};
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+/// Measured window, and virtual time before it, where nobody says.
+const WINDOW_DEFAULT: NanoSpan = NanoSpan::from_secs(20);
+
+/// Headings of options.
+const ARRAY: &str = "Array";
+const FAILURE: &str = "A controller that fails";
+
+/// Arguments of `raidlab simulate`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Describe the array in a file (TOML) instead of by options
+    #[arg(long, value_name = "FILE.toml", help_heading = ARRAY, conflicts_with_all = ["level", "members", "drive", "controller"])]
+    array: Option<PathBuf>,
+    #[command(flatten)]
+    hardware: HardwareArgs,
+    /// What was done to the solid-state drives before: fresh, sequential, random, or random:N for N times overwritten [default: random:3]
+    #[arg(long, value_name = "CONDITION", help_heading = ARRAY)]
+    condition: Option<DriveHistory>,
+    /// Percent of the solid-state drives' capacity that holds data [default: 100]
+    #[arg(long, value_name = "PCT", help_heading = ARRAY, value_parser = clap::value_parser!(u8).range(1..=100))]
+    fill: Option<u8>,
+    /// The controller that fails: A or B [default: A, with --fail-after]
+    #[arg(long, value_parser = owner, value_name = "A|B", help_heading = FAILURE, requires = "fail_after", conflicts_with = "until")]
+    fail: Option<Owner>,
+    /// When a controller fails, from the start of the measured window
+    #[arg(long, value_name = "TIME", help_heading = FAILURE, conflicts_with = "until")]
+    fail_after: Option<NanoSpan>,
+    #[command(flatten)]
+    file: FileArgs,
+    #[command(flatten)]
+    sweep: SweepArgs,
+    /// Length of each measured window, in virtual time [default: 20s; a trace to its end]
+    #[arg(long, value_parser = window, value_name = "TIME", help_heading = "Load")]
+    run: Option<NanoSpan>,
+    /// Virtual time before each measured window [default: 20s, and more until the write cache is in its steady state; none for
+    /// a trace]
+    #[arg(long, value_name = "TIME", help_heading = "Load")]
+    ramp: Option<NanoSpan>,
+    #[command(flatten)]
+    catalog: CatalogArgs,
+    /// Threads, where there are several runs; all processors by default
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Find out what sets the pace, by running parts of each load again with each part of the hardware 10 % faster: on, off [default: on; off with --until and --find-load]
+    #[arg(long, value_parser = on_or_off, value_name = "on|off")]
+    bottleneck: Option<bool>,
+    /// Run each load twice more, with all estimated figures of the array at their slower and at their faster ends: on, off [default: off]
+    #[arg(long, value_parser = on_or_off, value_name = "on|off")]
+    intervals: Option<bool>,
+    #[command(flatten)]
+    judge: JudgeArgs,
+    /// Keep the runs in this results file
+    #[arg(long, value_name = "FILE.sqlite", help_heading = "Results")]
+    db: Option<PathBuf>,
+    #[command(flatten)]
+    report: ReportArgs,
+    #[command(flatten)]
+    pub(crate) ranks: RankArgs,
+}
+
+/// The host, and a file on it instead of the volume.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Host and file")]
+struct FileArgs {
+    /// The host, by its name in the catalogue: software RAID runs on its sockets, and the load with --filesystem
+    #[arg(long, value_name = "ID")]
+    host: Option<String>,
+    /// Run the load on a file of this filesystem, by its name in the catalogue, as long as --region
+    #[arg(long, value_name = "ID", requires = "host", conflicts_with_all = ["fail_after", "controllers", "volumes"])]
+    filesystem: Option<String>,
+    /// How the load uses the file: direct, buffered, fsync (buffered, and synchronised after each write) [default: direct]
+    #[arg(long, value_parser = file_io, value_name = "HOW", requires = "filesystem")]
+    file_io: Option<FileIo>,
+}
+
+impl FileArgs {
+    /// Puts software RAID on the host of today that is named.
+    fn put_on_host(&self, controller: &str, catalog: &mut Catalog) -> Result<(), Failure> {
+        match &self.host {
+            // With files, the host has a part whatever the controller is.
+            Some(host) if self.filesystem.is_none() => {
+                catalog.put_on_host(controller, host).map_err(|error| {
+                    Failure::input(error)
+                        .with_hint("leave --host out, or add --filesystem to run on a file of the host")
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The file, if there is to be one.
+    fn file<'a>(&self, catalog: &'a Catalog, array: &ModelledArray) -> Result<Option<FileUse<'a>>, Failure> {
+        let (Some(host), Some(filesystem)) = (&self.host, &self.filesystem) else { return Ok(None) };
+        let host = HostModels::look_up(catalog, host, filesystem).map_err(|error| {
+            Failure::input(error).with_hint("'raidlab catalog' lists hosts and filesystems")
+        })?;
+        if array.controllers.is_some() {
+            let error = anyhow::anyhow!("programs on files run on one volume behind one controller");
+            return Err(Failure::input(error).with_hint("leave [controllers] out"));
+        }
+        if array.region == array.usable {
+            let error = anyhow::anyhow!("--filesystem needs the length of the file, and that is the region");
+            return Err(Failure::input(error).with_hint("say --region SIZE, or region in the array's file"));
+        }
+        let access = match self.file_io {
+            None | Some(FileIo::Direct) => FileAccess::Direct,
+            Some(FileIo::Buffered | FileIo::Fsync) => FileAccess::Buffered,
+        };
+        Ok(Some(FileUse { host, access }))
+    }
+
+    /// Has each write of the plan synchronised, if that is asked for.
+    fn synchronise(&self, plan: &mut LoadPlan) -> Result<(), Failure> {
+        if self.file_io != Some(FileIo::Fsync) {
+            return Ok(());
+        }
+        for workload in &mut plan.workloads {
+            let spec = &mut workload.spec;
+            if spec.flush.is_some()
+                || spec.parts.iter().any(|part| part.flush.is_some())
+                || spec.trace.is_some()
+            {
+                let error = anyhow::anyhow!("workload '{}' says itself when it flushes", spec.name);
+                return Err(Failure::input(error).with_hint("use --file-io buffered"));
+            }
+            spec.flush = Some(FlushRule { every: NonZeroU32::MIN, with_metadata: true });
+        }
+        Ok(())
+    }
+}
+
+/// How a load uses its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileIo {
+    Direct,
+    Buffered,
+    Fsync,
+}
+
+/// Reads `--file-io`.
+fn file_io(text: &str) -> Result<FileIo, String> {
+    match text {
+        "direct" => Ok(FileIo::Direct),
+        "buffered" => Ok(FileIo::Buffered),
+        "fsync" => Ok(FileIo::Fsync),
+        _ => Err(format!("'{text}' is none of direct, buffered, fsync")),
+    }
+}
+
+/// The array by options. What is left out is as the controller is delivered.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = ARRAY)]
+struct HardwareArgs {
+    /// RAID level: 0, 1, 5, 6, 10, 10:far, 1e:offset, 50:2-spans, ...
+    #[arg(long, required_unless_present = "array")]
+    level: Option<LevelVariant>,
+    /// Number of members
+    #[arg(long, required_unless_present = "array", value_name = "N")]
+    members: Option<u16>,
+    /// Members, by their name in the catalogue
+    #[arg(long, required_unless_present = "array", value_name = "ID")]
+    drive: Option<String>,
+    /// Controller, by its name in the catalogue
+    #[arg(long, required_unless_present = "array", value_name = "ID")]
+    controller: Option<String>,
+    /// Enclosure, by its name in the catalogue
+    #[arg(long, value_name = "ID", conflicts_with = "array")]
+    enclosure: Option<String>,
+    /// When writes are acknowledged: write-through, write-back, write-back-bad-battery [default: write-back where
+    /// there is a cache]
+    #[arg(long, value_parser = write_policy, value_name = "POLICY", conflicts_with = "array")]
+    write_policy: Option<WritePolicy>,
+    /// Read-ahead: no-read-ahead, read-ahead, adaptive [default: adaptive]
+    #[arg(long, value_parser = read_policy, value_name = "POLICY", conflicts_with = "array")]
+    read_policy: Option<ReadPolicy>,
+    /// Whether reads stay in the cache: direct, cached [default: direct]
+    #[arg(long, value_parser = io_policy, value_name = "POLICY", conflicts_with = "array")]
+    io_policy: Option<IoPolicy>,
+    /// The members' own write caches: on, off
+    #[arg(long, value_parser = on_or_off, value_name = "on|off", conflicts_with = "array")]
+    disk_cache: Option<bool>,
+    /// Memory of the controller's cache
+    #[arg(long, value_name = "SIZE", conflicts_with = "array")]
+    cache_size: Option<ByteCount>,
+    /// Length of a strip
+    #[arg(long, value_name = "SIZE", conflicts_with = "array")]
+    strip_size: Option<ByteCount>,
+    /// What the controller keeps on the members against crashes: none, resync, bitmap, log [default: none]
+    #[arg(long, value_parser = metadata_policy, value_name = "POLICY", conflicts_with = "array")]
+    metadata: Option<MetadataPolicy>,
+    /// Controllers of the enclosure, 1 or 2, with a volume on each
+    #[arg(long, value_name = "N", conflicts_with = "array")]
+    controllers: Option<u8>,
+    /// Volumes, each with so many members, spread evenly over the controllers [default: one for each]
+    #[arg(long, value_name = "N", conflicts_with = "array")]
+    volumes: Option<u16>,
+    /// Whether two controllers mirror what is dirty in their caches: on, off [default: on]
+    #[arg(long, value_parser = on_or_off, value_name = "on|off", conflicts_with = "array")]
+    mirror: Option<bool>,
+    /// Part of the volume in use, from its start [default: all]
+    #[arg(long, value_name = "SIZE", conflicts_with = "array")]
+    region: Option<ByteCount>,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
+    let mut description = match &args.array {
+        Some(path) => ArrayFile::read(path).map_err(Failure::input)?,
+        None => args.hardware.describe(),
+    };
+    if args.fail_after.is_some() {
+        let controllers = description.controllers.get_or_insert_with(|| ControllerSettings::of_count(1));
+        (controllers.fail, controllers.fail_after) = (args.fail, args.fail_after);
+    }
+    let mut catalog = args.catalog.load_with_md(&description.controller)?;
+    description.condition = args.condition.or(description.condition);
+    description.fill = args.fill.or(description.fill);
+    description.condition_drives(&mut catalog).map_err(Failure::input)?;
+    args.file.put_on_host(&description.controller, &mut catalog)?;
+    let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
+    if hosts.leads() {
+        for misfit in models.misfits(description.members) {
+            remark(format_args!("warning: {misfit}; it is simulated all the same"));
+        }
+    }
+    let frame = Frame {
+        ramp: (args.ramp, WINDOW_DEFAULT),
+        // Rounds until steady are windows of one long run, and end when it is.
+        settles: !args.judge.is_in_rounds(),
+        run: (args.run, WINDOW_DEFAULT),
+        targets: u32::from(array.volume_count()),
+        reading: ReadingAs::Asked,
+    };
+    let mut plan = args.sweep.plan(&frame)?;
+    args.file.synchronise(&mut plan)?;
+    let steps = is_step_by_step(&args.judge)?;
+    let ends = args.catalogs_at_ends(&models, &catalog)?;
+    let manner =
+        Manner { on: args.run_on((&catalog, &array), steps)?, ends: at_ends(&description, ends.as_ref())? };
+    if steps {
+        only_alone("simulate' with one run after the other", hosts)?;
+    }
+    if let Some(report) = &args.report.report
+        && hosts.leads()
+    {
+        check_writable(report)?;
+    }
+    args.report.beside()?;
+    let seed = args.sweep.seed;
+    let title = format!("simulate {}", array.label());
+    let db = args.db.as_deref().filter(|_| hosts.leads());
+    let mut keeper = Keeper::begin(db, "simulate", title, &plan, seed, Environment::of_machine())?;
+    let mut progress = Progress::start_on(hosts);
+    let mut conclusions = if steps {
+        let mut run = |load: &Load, label: &str, done: f64| {
+            progress.show(label, done);
+            let failed = |error| Stop::Failed(refused(error).context(load.label()));
+            run_on(&models, &array, load, (&manner, args.threads())).map_err(failed)
+        };
+        carry_out(&plan, seed, &args.judge, Rounds::Windows, &mut keeper, &mut run)?
+    } else {
+        side_by_side(args, (&models, &array, manner), &plan, hosts, (&mut keeper, &mut progress))?
+    };
+    progress.end();
+    if !hosts.leads() {
+        return conclusions.exit_unshown(&keeper, &args.judge);
+    }
+    conclude(keeper, conclusions, &args.judge, &args.report, output)
+}
+
+impl Args {
+    /// How each load is run; one after the other where it goes by `steps`.
+    fn run_on<'a>(
+        &self,
+        (catalog, array): (&'a Catalog, &ModelledArray),
+        steps: bool,
+    ) -> Result<RunOn<'a>, Failure> {
+        match (self.file.file(catalog, array)?, self.bottleneck) {
+            (Some(_), Some(true)) => {
+                let error =
+                    anyhow::anyhow!("what sets the pace is found on volumes, and this load runs on a file");
+                Err(Failure::input(error).with_hint("leave --bottleneck or --filesystem out"))
+            }
+            (Some(file), _) => Ok(RunOn::File(file)),
+            (None, Some(true)) => Ok(RunOn::VolumeForBottleneck),
+            (None, None) if !steps => Ok(RunOn::VolumeForBottleneck),
+            (None, _) => Ok(RunOn::Volume),
+        }
+    }
+
+    /// The catalogue with the array's parts at their slower and at their faster ends, where intervals are asked for.
+    fn catalogs_at_ends(
+        &self,
+        models: &Models<'_>,
+        catalog: &Catalog,
+    ) -> Result<Option<[Catalog; 2]>, Failure> {
+        if self.intervals != Some(true) {
+            return Ok(None);
+        }
+        let at = |end| {
+            let failed = |error| Failure::input(error).with_hint("leave --intervals out");
+            models.catalog_at(catalog, end).map_err(failed)
+        };
+        Ok(Some([at(End::Slower)?, at(End::Faster)?]))
+    }
+
+    fn threads(&self) -> NonZeroUsize {
+        self.threads.unwrap_or_else(all_processors)
+    }
+}
+
+/// The array's parts at both ends, from the catalogues that have them so.
+fn at_ends<'a>(
+    description: &ArrayFile,
+    catalogs: Option<&'a [Catalog; 2]>,
+) -> Result<Option<Ends<'a>>, Failure> {
+    let Some([slower, faster]) = catalogs else { return Ok(None) };
+    let models = |catalog: &'a Catalog| description.resolve(catalog).map_err(bad_array).map(|found| found.0);
+    Ok(Some(Ends { slower: models(slower)?, faster: models(faster)? }))
+}
+
+/// Runs all loads of `plan` on several processors, of several hosts where there are.
+fn side_by_side(
+    args: &Args,
+    (models, array, manner): (&Models<'_>, &ModelledArray, Manner<'_>),
+    plan: &LoadPlan,
+    hosts: &mut Hosts,
+    (keeper, progress): (&mut Keeper, &mut Progress),
+) -> Result<Conclusions, Failure> {
+    let loads: Vec<Load> = plan.loads(args.sweep.seed).collect();
+    let started_at = SystemTime::now();
+    let mut count = 0;
+    let mut kept = Ok(());
+    let ran =
+        run_simulated_loads(models, array, &loads, (hosts, args.threads, manner), &mut |index, result| {
+            count += 1;
+            progress
+                .show(&format!("simulated {}", loads[index].label()), f64::from(count) / loads.len() as f64);
+            if kept.is_ok() {
+                kept = keeper.store(index, started_at, result);
+            }
+        });
+    keeper.results = ran.map_err(|error| match error {
+        LoadsError::Load(index, error) => refused(error).context(loads[index].label()),
+        LoadsError::Hosts(error) => Failure::run(error),
+    })?;
+    kept.map(|()| Conclusions::default())
+}
+
+/// A load that does not go with the array.
+fn refused(error: SimulatedError) -> Failure {
+    let hint = match &error {
+        SimulatedError::Simulation(SimError::Driver(DriverError::Replay(fault))) => Some(replay_hint(fault)),
+        _ => None,
+    };
+    let failure = Failure::input(error);
+    match hint {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    }
+}
+
+/// What is wrong with the description of an array.
+pub(super) fn bad_array(error: ArrayFileError) -> Failure {
+    let is_unknown = matches!(error, ArrayFileError::UnknownParts(_));
+    let failure = Failure::input(error);
+    if is_unknown { failure.with_hint("'raidlab catalog' lists the hardware") } else { failure }
+}
+
+impl HardwareArgs {
+    /// The description that a file would give. Clap has made sure that the four parts are there.
+    fn describe(&self) -> ArrayFile {
+        let (Some(level), Some(members), Some(drive), Some(controller)) =
+            (self.level, self.members, self.drive.clone(), self.controller.clone())
+        else {
+            unreachable!("clap requires level, members, drive and controller without --array");
+        };
+        ArrayFile {
+            schema: 1,
+            level,
+            members,
+            drive,
+            controller,
+            enclosure: self.enclosure.clone(),
+            write_policy: self.write_policy,
+            strip_size: self.strip_size,
+            disk_cache: self.disk_cache,
+            region: self.region,
+            cache: CacheSettings {
+                size: self.cache_size,
+                read_policy: self.read_policy,
+                io_policy: self.io_policy,
+                ..CacheSettings::default()
+            },
+            resilience: Resilience { metadata: self.metadata.unwrap_or_default(), ..Resilience::default() },
+            controllers: self.controllers(),
+            condition: None,
+            fill: None,
+        }
+    }
+
+    /// What is said of controllers and volumes.
+    fn controllers(&self) -> Option<ControllerSettings> {
+        let Self { controllers, volumes, mirror, .. } = *self;
+        let is_given = controllers.is_some() || volumes.is_some() || mirror.is_some();
+        let count = controllers.unwrap_or(1);
+        is_given.then(|| ControllerSettings { volumes, mirror, ..ControllerSettings::of_count(count) })
+    }
+}

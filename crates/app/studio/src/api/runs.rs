@@ -1,0 +1,81 @@
+//! Finished runs, from the results file. Looking makes none.
+
+use super::input::{Numbered, bad_parameter, number, parameter};
+use super::{blocking, ok};
+use crate::Desk;
+use crate::fault::{Fault, csv_response};
+use axum::extract::{RawQuery, State};
+use axum::response::Response;
+use raidlab_report::table::{KeptRun, Table};
+use raidlab_store::{RunFilter, Store, StoreError, StoredRun};
+use serde_json::json;
+use std::sync::Arc;
+
+/// Runs in a list, unless told otherwise.
+const LIMIT: u64 = 200;
+/// Most runs in a list.
+const LIMIT_MAX: u64 = 5000;
+/// Most runs that are compared.
+const COMPARED_MAX: usize = 64;
+
+pub(super) async fn list(
+    State(desk): State<Arc<Desk>>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Fault> {
+    let limit = number(query.as_deref(), "limit", LIMIT_MAX)?.unwrap_or(LIMIT);
+    blocking(move || {
+        let Some(store) = open(&desk)? else {
+            return Ok(ok(&json!({ "schema": 1, "db": desk.db, "runs": [] })));
+        };
+        let filter = RunFilter { limit: Some(limit as u32), ..RunFilter::default() };
+        let runs = store.list_runs(&filter).map_err(|error| fault(&error))?;
+        Ok(ok(&json!({ "schema": 1, "db": desk.db, "runs": runs })))
+    })
+    .await
+}
+
+pub(super) async fn one(State(desk): State<Arc<Desk>>, Numbered(id): Numbered) -> Result<Response, Fault> {
+    blocking(move || Ok(ok(&run(&desk, id)?))).await
+}
+
+pub(super) async fn csv(State(desk): State<Arc<Desk>>, RawQuery(query): RawQuery) -> Result<Response, Fault> {
+    let ids = parameter(query.as_deref(), "ids")?;
+    let ids = ids.ok_or_else(|| bad_parameter("ids", "it is missing"))?;
+    let ids: Vec<u64> = ids
+        .split(',')
+        .map(|id| id.parse().map_err(|_| bad_parameter("ids", "it is no list of numbers, 1,2,3")))
+        .collect::<Result<_, _>>()?;
+    if ids.len() > COMPARED_MAX {
+        return Err(bad_parameter("ids", &format!("it names more than {COMPARED_MAX} runs")));
+    }
+    blocking(move || {
+        let runs = ids.iter().map(|id| run(&desk, *id)).collect::<Result<Vec<_>, Fault>>()?;
+        let kept: Vec<KeptRun<'_>> = runs.iter().map(kept_run).collect();
+        Ok(csv_response("runs.csv", raidlab_report::csv::table(&Table::runs(&kept))))
+    })
+    .await
+}
+
+fn kept_run(run: &StoredRun) -> KeptRun<'_> {
+    let StoredRun { id, study, title, started_at, tags, result, .. } = run;
+    KeptRun { id: *id, study: *study, title, started_at, tags, run: result }
+}
+
+fn run(desk: &Desk, id: u64) -> Result<StoredRun, Fault> {
+    let absent = || Fault::absent(format!("there is no run {id}"), "run", "take one of /api/runs");
+    let store = open(desk)?.ok_or_else(absent)?;
+    match store.run(i64::try_from(id).map_err(|_| absent())?) {
+        Err(StoreError::NoSuchRun { .. }) => Err(absent()),
+        found => found.map_err(|error| fault(&error)),
+    }
+}
+
+/// The results file, if there is one.
+fn open(desk: &Desk) -> Result<Option<Store>, Fault> {
+    let path = desk.folder.path().join(&desk.db);
+    path.exists().then(|| Store::open(&path)).transpose().map_err(|error| fault(&error))
+}
+
+fn fault(error: &StoreError) -> Fault {
+    Fault::internal(error.to_string(), "results file")
+}

@@ -1,0 +1,316 @@
+//! A block device or a file that is open for an array, with its length, and small reads and writes past any cache.
+//!
+//! Opened for an array it is kept from everybody else: a block device is opened with `O_EXCL`, which the kernel refuses for
+//! what is mounted or held, and both are locked (`flock`), so that no two arrays use one device. Looked at, it is only read
+//! and nobody is kept from it.
+//!
+//! Reads and writes here are those of start, creation and joining; I/O of a running array goes through the ring.
+//!
+//! Source: `open(2)` on `O_EXCL` for block devices, `fallocate(2)` on block devices (Linux 4.9).
+
+use super::{Flushing, Purpose, UNIT_BYTES, ZEROS_BYTES, begin, failed};
+use crate::arena::Arena;
+use crate::error::DeviceError;
+use raidlab_units::ByteCount;
+use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, Stat, StatxFlags, statx};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+/// Longest read in one call of the system.
+const PIECE_BYTES: u64 = 1 << 20;
+/// Smallest unit of direct I/O where the system does not say.
+const UNKNOWN_UNIT_BYTES: u32 = 512;
+
+/// An open file or block device.
+#[derive(Debug)]
+pub(crate) struct LocalDevice {
+    path: PathBuf,
+    file: File,
+    bytes: ByteCount,
+    is_block: bool,
+    flushing: Flushing,
+    /// The lock is another's, with whom the file is shared.
+    is_shared: bool,
+}
+
+impl Drop for LocalDevice {
+    fn drop(&mut self) {
+        if self.is_shared {
+            return;
+        }
+        // A ring that was just closed may hold its files a little longer, and their locks with them.
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
+impl LocalDevice {
+    /// Opens the device at `path`.
+    ///
+    /// # Errors
+    /// [`DeviceError`]: it does not exist, is no storage, is in use, or has no direct I/O.
+    pub(crate) fn open(path: &Path, purpose: Purpose) -> Result<Self, DeviceError> {
+        begin("open", path)?;
+        let facts = std::fs::metadata(path).map_err(|source| failed("look at", path, source))?;
+        let is_block_device = facts.file_type().is_block_device();
+        if !is_block_device && !facts.is_file() {
+            return Err(DeviceError::NotStorage { path: path.to_owned() });
+        }
+        let mut flags = OFlags::CLOEXEC | OFlags::DIRECT;
+        flags |= if purpose == Purpose::Use { OFlags::RDWR } else { OFlags::RDONLY };
+        if is_block_device && purpose == Purpose::Use {
+            flags |= OFlags::EXCL;
+        }
+        let file = open_direct(path, flags)?;
+        if purpose == Purpose::Use {
+            lock(&file, path)?;
+        }
+        Self::of_file(path, file, is_block_device)
+    }
+
+    /// Makes a file of `bytes`, all of it allocated, that begins with `head` (whole units of 4 KiB) and is zeros behind it. `head` is
+    /// durable before the file gets longer, so a file that a killed process leaves is empty or begins with it.
+    ///
+    /// # Errors
+    /// [`DeviceError`]: something is there already, or there is no space or no direct I/O. What was made is removed again.
+    pub(crate) fn make(path: &Path, bytes: ByteCount, head: &[u8]) -> Result<Self, DeviceError> {
+        begin("make", path)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::DIRECT;
+        let made = open_direct(path, flags).and_then(|file| {
+            lock(&file, path)?;
+            let mut made = Self::of_file(path, file, false)?;
+            if !head.is_empty() {
+                made.write(0, head)?;
+                made.sync()?;
+            }
+            allocate(&made.file, path, bytes)?;
+            made.bytes = bytes;
+            Ok(made)
+        });
+        if !matches!(made, Ok(_) | Err(DeviceError::Exists { .. })) {
+            // Without direct I/O the file itself was made before the flag was refused.
+            let _ = std::fs::remove_file(path);
+        }
+        made
+    }
+
+    fn of_file(path: &Path, file: File, is_block: bool) -> Result<Self, DeviceError> {
+        // The end of a block device is where its size is.
+        let end = rustix::fs::seek(&file, SeekFrom::End(0));
+        let bytes = ByteCount(end.map_err(|errno| failed("find the length of", path, errno.into()))?);
+        let flushing =
+            if raidlab_device::keeps_dsync(&file) { Flushing::Whole } else { Flushing::WithoutFua };
+        Ok(Self { path: path.to_owned(), file, bytes, is_block, flushing, is_shared: false })
+    }
+
+    /// The same open file once more; the lock stays with `self`.
+    ///
+    /// # Errors
+    /// The system gives no descriptor.
+    pub(crate) fn share(&self) -> io::Result<Self> {
+        let Self { bytes, is_block, flushing, .. } = *self;
+        let (path, file) = (self.path.clone(), self.file.try_clone()?);
+        Ok(Self { path, file, bytes, is_block, flushing, is_shared: true })
+    }
+
+    /// The path as it was given.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its length.
+    pub(crate) const fn bytes(&self) -> ByteCount {
+        self.bytes
+    }
+
+    /// How what the ring writes becomes durable.
+    pub(crate) const fn flushing(&self) -> Flushing {
+        self.flushing
+    }
+
+    /// Whether its I/O would hold up the thread that submits it.
+    pub(crate) fn waits_in_submission(&self) -> bool {
+        raidlab_device::waits_in_submission(&self.file)
+    }
+
+    /// Its descriptor, open as long as `self`.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    /// Whether two are the same file or device.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.is_file(&other.file)
+    }
+
+    /// Whether it is this open file.
+    pub(crate) fn is_file(&self, other: &File) -> bool {
+        self.is_what(rustix::fs::fstat(other))
+    }
+
+    /// Whether it is what `path` leads to.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        self.is_what(rustix::fs::stat(path))
+    }
+
+    fn is_what(&self, other: Result<Stat, Errno>) -> bool {
+        let id = |facts: Result<Stat, Errno>| {
+            facts.ok().map(|facts| match facts.st_rdev {
+                0 => (facts.st_dev, facts.st_ino),
+                device => (device, 0),
+            })
+        };
+        id(rustix::fs::fstat(&self.file)).is_some_and(|own| id(other) == Some(own))
+    }
+
+    /// Smallest unit, in bytes, that direct I/O can be done in, in the file and in memory; 512 where the system does not
+    /// say.
+    pub(crate) fn direct_io_unit(&self) -> ByteCount {
+        let unit = if self.is_block {
+            rustix::fs::ioctl_blksszget(&self.file).ok()
+        } else {
+            let facts = statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
+            facts.map(|facts| facts.stx_dio_offset_align.max(facts.stx_dio_mem_align))
+        };
+        ByteCount(u64::from(unit.unwrap_or_default().max(UNKNOWN_UNIT_BYTES)))
+    }
+
+    /// Reads up to `bytes` from `offset` on, both whole units of 4 KiB: what there is of them before the device's end.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`].
+    pub(crate) fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>, DeviceError> {
+        let bytes = bytes.min(self.bytes.get().saturating_sub(offset));
+        let mut arena = arena(bytes.next_multiple_of(UNIT_BYTES))?;
+        let mut done = 0;
+        while done < bytes {
+            let end = bytes.next_multiple_of(UNIT_BYTES).min(done + PIECE_BYTES);
+            let piece = arena.slice_mut(done..end);
+            begin("read from", &self.path)?;
+            match rustix::io::pread(&self.file, piece, offset + done) {
+                Ok(0) => break,
+                Ok(moved) => done += moved as u64,
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(errno) => return Err(failed("read from", &self.path, errno.into())),
+            }
+        }
+        Ok(arena.slice(0..done.min(bytes)).to_vec())
+    }
+
+    /// Writes whole units of 4 KiB at `offset`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`].
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        let mut arena = arena(bytes.len() as u64)?;
+        arena.slice_mut(0..bytes.len() as u64).copy_from_slice(bytes);
+        self.write_from(&arena, offset, bytes.len() as u64)
+    }
+
+    fn write_from(&self, arena: &Arena, offset: u64, bytes: u64) -> Result<(), DeviceError> {
+        let mut done = 0;
+        while done < bytes {
+            begin("write to", &self.path)?;
+            match rustix::io::pwrite(&self.file, arena.slice(done..bytes), offset + done) {
+                Ok(0) => return Err(failed("write to", &self.path, io::ErrorKind::WriteZero.into())),
+                Ok(moved) => done += moved as u64,
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(errno) => return Err(failed("write to", &self.path, errno.into())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes `bytes` from `offset` on zeros, both whole units of 4 KiB: by the device itself where it can.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`].
+    pub(crate) fn zero(&self, offset: u64, bytes: u64) -> Result<(), DeviceError> {
+        begin("write zeros to", &self.path)?;
+        let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+        if rustix::fs::fallocate(&self.file, flags, offset, bytes).is_ok() {
+            return Ok(());
+        }
+        let zeros = arena(ZEROS_BYTES.min(bytes))?;
+        let mut done = 0;
+        while done < bytes {
+            let piece = ZEROS_BYTES.min(bytes - done);
+            self.write_from(&zeros, offset + done, piece)?;
+            done += piece;
+        }
+        Ok(())
+    }
+
+    /// Makes everything written durable.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`].
+    pub(crate) fn sync(&self) -> Result<(), DeviceError> {
+        begin("sync", &self.path)?;
+        self.file.sync_all().map_err(|source| failed("sync", &self.path, source))
+    }
+}
+
+fn arena(bytes: u64) -> Result<Arena, DeviceError> {
+    Arena::new(bytes).map_err(|source| DeviceError::Memory { bytes: ByteCount(bytes), source })
+}
+
+fn open_direct(path: &Path, flags: OFlags) -> Result<File, DeviceError> {
+    match rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(descriptor) => Ok(raidlab_device::with_inline_io(descriptor.into())),
+        Err(Errno::EXIST) => Err(DeviceError::Exists { path: path.to_owned() }),
+        Err(Errno::BUSY) => Err(DeviceError::InUse { path: path.to_owned() }),
+        Err(Errno::INVAL) => Err(DeviceError::NoDirectIo { path: path.to_owned() }),
+        Err(errno) => Err(failed("open", path, errno.into())),
+    }
+}
+
+/// Keeps every other array away from the file as long as it is open here.
+fn lock(file: &File, path: &Path) -> Result<(), DeviceError> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        // A file system without locks can't keep anybody away, which is no reason not to work on it.
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOLCK) => Ok(()),
+        Err(Errno::WOULDBLOCK) => Err(DeviceError::InUse { path: path.to_owned() }),
+        Err(errno) => Err(failed("lock", path, errno.into())),
+    }
+}
+
+/// Allocates a file's blocks. Where the file system can't do that ahead, it is only made so long.
+fn allocate(file: &File, path: &Path, bytes: ByteCount) -> Result<(), DeviceError> {
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes.get()) {
+        Ok(()) => Ok(()),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+            file.set_len(bytes.get()).map_err(|source| failed("make", path, source))
+        }
+        Err(errno) => Err(allocation_failed(path, bytes, errno)),
+    }
+}
+
+/// Says what a refused allocation or write of new blocks means.
+pub(crate) fn allocation_failed(path: &Path, needed: ByteCount, errno: Errno) -> DeviceError {
+    match errno {
+        Errno::NOSPC | Errno::DQUOT => {
+            let available = ByteCount(space_of(folder_of(path)).map_or(0, |(_, available)| available));
+            DeviceError::NoSpace { path: path.to_owned(), needed, available }
+        }
+        _ => failed("allocate", path, errno.into()),
+    }
+}
+
+/// Returns the device that holds `folder`, and the bytes it has left for this user.
+pub(crate) fn space_of(folder: &Path) -> Result<(u64, u64), Errno> {
+    let device = rustix::fs::stat(folder)?.st_dev;
+    let space = rustix::fs::statvfs(folder)?;
+    Ok((device, space.f_bavail.saturating_mul(space.f_frsize)))
+}
+
+/// The folder that a path lies in.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}

@@ -1,0 +1,170 @@
+//! An NBD export that is a device: the connection, and reads and writes one at a time, which wait.
+//!
+//! ```text
+//! URI ─► NbdClient ─► RemoteDevice ── reads, writes ──► into_remote ─► Link, on the ring
+//! ```
+//! NBD has no locks: nothing keeps a second array, or anybody else, away from an export. Its server may (`nbdkit
+//! --filter=limit limit=1`).
+//!
+//! A server says whether its export has a volatile cache by offering flush. One that offers none is taken at its word, as
+//! Linux and QEMU do: what it has acknowledged is taken for durable. See [`Flushing`].
+//!
+//! Invariant: an export for use can be written, and its smallest block divides 4 KiB.
+//! Left out: TLS.
+
+use super::{Flushing, Purpose, UNIT_BYTES, ZEROS_BYTES, failed};
+use crate::error::DeviceError;
+use raidlab_device::safety::ExportLook;
+use raidlab_device::{NbdClient, NbdError, NbdPayload};
+use raidlab_nbd::{ClientAgreement, ClientRequest, NbdUri, Op, TransmissionFlags};
+use raidlab_units::ByteCount;
+use std::cell::RefCell;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// Longest write of zeros.
+const ZEROS_REQUEST_BYTES: u64 = 32 << 20;
+
+/// A connection that transmits.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    /// The connection.
+    pub(crate) socket: OwnedFd,
+    /// What was agreed on; nothing is in flight.
+    pub(crate) agreement: ClientAgreement,
+    /// What came that nobody asked for, as a server that is at fault sends it.
+    pub(crate) unasked: Vec<u8>,
+}
+
+/// An export that is open.
+#[derive(Debug)]
+pub(crate) struct RemoteDevice {
+    path: PathBuf,
+    uri: NbdUri,
+    bytes: ByteCount,
+    agreement: ClientAgreement,
+    client: RefCell<NbdClient>,
+}
+
+impl RemoteDevice {
+    /// Connects to the export at `path`, which begins as a URI does.
+    ///
+    /// # Errors
+    /// [`DeviceError`]: no URI, TLS, nobody there, a server that refuses or is silent, an export that can't be used for this.
+    pub(crate) fn open(path: &Path, purpose: Purpose) -> Result<Self, DeviceError> {
+        let refused = |reason: String| DeviceError::Refused { path: path.to_owned(), reason };
+        let client = NbdClient::connect(path).map_err(|error| of_client(path, error))?;
+        let agreement = *client.agreement();
+        let (flags, unit) = (agreement.flags, u64::from(agreement.block_sizes.minimum()));
+        if purpose == Purpose::Use && flags.contains(TransmissionFlags::READ_ONLY) {
+            return Err(refused("its server offers it read-only, and a member is written".to_owned()));
+        }
+        if unit > UNIT_BYTES {
+            let unit = ByteCount(unit);
+            return Err(refused(format!("it takes requests in units of {unit} only; 4 KiB are the most")));
+        }
+        let (uri, bytes) = (client.uri().clone(), ByteCount(client.bytes()));
+        Ok(Self { path: path.to_owned(), uri, bytes, agreement, client: RefCell::new(client) })
+    }
+
+    /// The URI as it was given.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its length, whole smallest blocks.
+    pub(crate) const fn bytes(&self) -> ByteCount {
+        self.bytes
+    }
+
+    /// Whether two are the same export of the same server by the same name.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.uri.transport == other.uri.transport && self.uri.export == other.uri.export
+    }
+
+    /// Its smallest block.
+    pub(crate) fn io_unit(&self) -> ByteCount {
+        ByteCount(self.agreement.block_sizes.minimum().into())
+    }
+
+    /// The connection, for a running array.
+    pub(crate) fn into_remote(self) -> Remote {
+        // The ring waits without a limit; what is silent for too long is found by its own clock.
+        let (socket, agreement, unasked) = self.client.into_inner().into_parts();
+        Remote { socket, agreement, unasked }
+    }
+
+    /// What it holds, as far as that is told without reading all of it.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`].
+    pub(crate) fn look(&self) -> Result<ExportLook, DeviceError> {
+        self.client.borrow_mut().look().map_err(|error| of_client(&self.path, error))
+    }
+
+    /// See [`super::Device::read`].
+    pub(crate) fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>, DeviceError> {
+        self.client.borrow_mut().read(offset, bytes).map_err(|error| of_client(&self.path, error))
+    }
+
+    /// See [`super::Device::write`].
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        let op = Op::Write { fua: Flushing::of(self.agreement.flags).has_fua(false) };
+        let mut at = offset;
+        let piece_bytes = self.client.borrow().piece_bytes() as usize;
+        for piece in bytes.chunks(piece_bytes) {
+            let length = piece.len() as u32;
+            self.request("write to", op, (at, length), NbdPayload::Write(piece))?;
+            at += u64::from(length);
+        }
+        Ok(())
+    }
+
+    /// See [`super::Device::zero`].
+    pub(crate) fn zero(&self, offset: u64, bytes: u64) -> Result<(), DeviceError> {
+        let can = self.agreement.flags.contains(TransmissionFlags::SEND_WRITE_ZEROES);
+        let fua = Flushing::of(self.agreement.flags).has_fua(false);
+        let zeros = vec![0; if can { 0 } else { ZEROS_BYTES.min(bytes) as usize }];
+        let piece_max = if can { ZEROS_REQUEST_BYTES } else { ZEROS_BYTES };
+        let mut done = 0;
+        while done < bytes {
+            let (at, piece) = (offset + done, piece_max.min(bytes - done));
+            if can {
+                let op = Op::WriteZeroes { fua, no_hole: true };
+                self.request("write zeros to", op, (at, piece as u32), NbdPayload::None)?;
+            } else {
+                self.write(at, &zeros[..piece as usize])?;
+            }
+            done += piece;
+        }
+        Ok(())
+    }
+
+    /// See [`super::Device::sync`].
+    pub(crate) fn sync(&self) -> Result<(), DeviceError> {
+        if !Flushing::of(self.agreement.flags).has_flush() {
+            return Ok(());
+        }
+        self.request("flush", Op::Flush, (0, 0), NbdPayload::None)
+    }
+
+    /// Does one request for the range from its first byte on, so many bytes, and waits for its end.
+    fn request(
+        &self,
+        doing: &'static str,
+        op: Op,
+        (offset, length): (u64, u32),
+        payload: NbdPayload<'_>,
+    ) -> Result<(), DeviceError> {
+        let mut client = self.client.borrow_mut();
+        let request = ClientRequest { op, offset, length };
+        client.request(request, payload).map_err(|source| failed(doing, &self.path, source))
+    }
+}
+
+fn of_client(path: &Path, error: NbdError) -> DeviceError {
+    match error {
+        NbdError::Refused { reason } => DeviceError::Refused { path: path.to_owned(), reason },
+        NbdError::Io { doing, source } => failed(doing, path, source),
+    }
+}

@@ -1,0 +1,340 @@
+//! Why devices can't be used, why an array can't be made, and why it can't run.
+
+use raidlab_controller::{ConfigError, HostError, StartError};
+use raidlab_device::safety::SafetyError;
+use raidlab_format::{ArrayUuid, AssembleError, DecodeError, KeptVerdict};
+use raidlab_units::{ByteCount, NanoSpan};
+use std::io;
+use std::path::PathBuf;
+
+/// Why a device can't be opened, made, read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// A file is in the way of one that is to be made.
+    #[error("{} exists already: remove it, or name another place", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Neither a regular file nor a block device.
+    #[error("{} is neither a file nor a block device", path.display())]
+    NotStorage {
+        /// What it is not.
+        path: PathBuf,
+    },
+    /// Another array, or something else, uses it.
+    #[error("{} is in use: stop the array, or release what is mounted or built on it", path.display())]
+    InUse {
+        /// The device.
+        path: PathBuf,
+    },
+    /// The file system is too full.
+    #[error(
+        "no space for {} and what is to be made beside it: {needed} are needed, {available} are available: free some \
+         space or make them smaller", path.display()
+    )]
+    NoSpace {
+        /// The first that does not fit.
+        path: PathBuf,
+        /// What it and those before it on the same file system need.
+        needed: ByteCount,
+        /// What the file system has left.
+        available: ByteCount,
+    },
+    /// The file system has no direct I/O, without which nothing is known to be on the device.
+    #[error("the file system of {} has no direct I/O (O_DIRECT): name a place on another one", path.display())]
+    NoDirectIo {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A call of the system on it does not end.
+    #[error(
+        "{} does not answer: to {doing} it has not ended for {limit}; look at the kernel's log, and leave the device out or replace it",
+        path.display()
+    )]
+    Silent {
+        /// What was tried.
+        doing: &'static str,
+        /// The device.
+        path: PathBuf,
+        /// How long it was waited for.
+        limit: NanoSpan,
+    },
+    /// An NBD export, or what names it, is none that an array can use.
+    #[error("can't use {}: {reason}", path.display())]
+    Refused {
+        /// Its URI.
+        path: PathBuf,
+        /// Why, and what would help.
+        reason: String,
+    },
+    /// The system refused.
+    #[error("can't {doing} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// On which device or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No memory for a buffer.
+    #[error("no memory for a buffer of {bytes}: {source}")]
+    Memory {
+        /// Size asked for.
+        bytes: ByteCount,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Why an array can't be made, or a device can't join one.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// The configuration is no array.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// It may not be overwritten.
+    #[error(transparent)]
+    Safety(#[from] SafetyError),
+    /// The same device was named for two places.
+    #[error("{} is named twice, or under two names: every place needs a device of its own", path.display())]
+    NamedTwice {
+        /// The path that was named later.
+        path: PathBuf,
+    },
+    /// The configuration wants another number of members.
+    #[error("the array has {wanted} members, and {found} devices were named for them")]
+    MemberCount {
+        /// By the configuration.
+        wanted: u16,
+        /// Named.
+        found: usize,
+    },
+    /// More devices than an array can have.
+    #[error("{devices} devices with the spares' slots are too many: an array has 256 at most")]
+    TooManyDevices {
+        /// Members and slots for spares.
+        devices: usize,
+    },
+    /// A file is to be made and nobody said how long.
+    #[error("{} does not exist: give a size to have a file made there, or name another device", path.display())]
+    NoSize {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A device is too short for the array.
+    #[error("{} has {found}, and the array needs {needed}", path.display())]
+    TooShort {
+        /// The device.
+        path: PathBuf,
+        /// Length that would do.
+        needed: ByteCount,
+        /// Its length.
+        found: ByteCount,
+    },
+    /// The device can't do I/O as fine as the array's block.
+    #[error(
+        "{} takes direct I/O in units of {needed} only, but the array's block is {block}: \
+         use a block of 4 KiB", path.display()
+    )]
+    BlockTooSmall {
+        /// The device.
+        path: PathBuf,
+        /// The array's block.
+        block: ByteCount,
+        /// Smallest unit of the device.
+        needed: ByteCount,
+    },
+    /// No random numbers for identities.
+    #[error("the system gives no random numbers: {source}")]
+    NoRandom {
+        /// What the system said.
+        source: io::Error,
+    },
+    /// `io_uring` can't be used.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// The caller asked to stop; the files made so far are removed, and nothing is labelled.
+    #[error("stopped before the array was made; the files made so far are removed")]
+    Cancelled,
+}
+
+/// `io_uring` can't be set up or used.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "can't {doing}: {source}; io_uring needs Linux 5.11 or later, must not be switched off \
+     (/proc/sys/kernel/io_uring_disabled), and a container's seccomp profile must allow it"
+)]
+pub struct RingError {
+    /// What was tried.
+    pub doing: &'static str,
+    /// What the system said.
+    pub source: io::Error,
+}
+
+/// Why a file of kept memory can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeptMemoryError {
+    /// It is another kind of file, or damaged.
+    #[error("{} is no file of kept memory: {source}; name another place, or remove it", path.display())]
+    NotOne {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with its header.
+        source: DecodeError,
+    },
+    /// It was made for other settings.
+    #[error(
+        "{} was made for another {what} ({found}, now {wanted}): use the settings that it was made with until the array \
+         has been stopped cleanly, or name another file", path.display()
+    )]
+    Other {
+        /// The file.
+        path: PathBuf,
+        /// What differs.
+        what: &'static str,
+        /// In the file.
+        found: u64,
+        /// By the settings.
+        wanted: u64,
+    },
+    /// Another array uses it, or a device that has not answered a server of before may still write to it.
+    #[error(
+        "{} is in use: by another array, or by a read for a server of before that its device has not answered",
+        path.display()
+    )]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The system refused.
+    #[error("can't {doing} the kept memory {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Why an array can't be set up or run.
+#[derive(Debug, thiserror::Error)]
+pub enum ArrayError {
+    /// The configuration is no array.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// What the devices hold can't be started.
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    /// The controller won't start from it.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// An array that keeps nothing about itself runs only with all its members.
+    #[error(
+        "the array keeps no metadata (metadata none) and {absent} of its members are not there: bring them back"
+    )]
+    NotWhole {
+        /// How many.
+        absent: usize,
+    },
+    /// A device's unit of direct I/O is larger than the array's block.
+    #[error("{} takes direct I/O in units of {needed} only, but the array's block is {block}", path.display())]
+    BlockTooSmall {
+        /// The device.
+        path: PathBuf,
+        /// The array's block.
+        block: ByteCount,
+        /// Smallest unit of the device.
+        needed: ByteCount,
+    },
+    /// A battery-backed cache without the file that stands for its memory.
+    #[error(
+        "a battery-backed cache needs a file of kept memory: name one on memory that survives what the battery is to \
+         protect against, or use a volatile cache"
+    )]
+    NoKeptMemory,
+    /// The file of kept memory is another array's.
+    #[error("the kept memory belongs to array {found}, which may need what it holds: name another file")]
+    KeptOfOther {
+        /// The other array.
+        found: ArrayUuid,
+    },
+    /// What was acknowledged may be in kept memory that is not there.
+    #[error(
+        "the array was not stopped cleanly and its cache was in kept memory, but {verdict}: writes that it acknowledged may \
+         be in that file alone; name it with --nvram, or give them up with --accept-lost-cache"
+    )]
+    KeptMissing {
+        /// What there is instead.
+        verdict: KeptVerdict,
+    },
+    /// Kept memory for an array that can't be started from it.
+    #[error("an array that keeps no metadata (metadata none) can't use kept memory: use a volatile cache")]
+    KeepsNothing,
+    /// A mirrored cache.
+    #[error("a mirrored cache needs a second controller, which there is none of here: leave 'mirror' out")]
+    NoSecondController,
+    /// The file of kept memory can't be used.
+    #[error(transparent)]
+    Kept(#[from] KeptMemoryError),
+    /// The start failed on the way.
+    #[error("the array does not come up: {reason}")]
+    NotServing {
+        /// What happened.
+        reason: String,
+    },
+    /// More memory is asked for than the machine has to spare. The system would grant it, and end programs when it is used.
+    #[error(
+        "the cache and the working memory take {wanted}, and this machine has {available} to spare: ask for a smaller cache"
+    )]
+    TooLittleMemory {
+        /// Cache and working memory.
+        wanted: ByteCount,
+        /// What can be had without swapping.
+        available: ByteCount,
+    },
+    /// No memory for the cache, staging or host buffers.
+    #[error("no memory for {what} of {bytes}: {source}")]
+    Memory {
+        /// Which memory.
+        what: &'static str,
+        /// Size asked for.
+        bytes: ByteCount,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// `io_uring` can't be used.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// The workload's region is larger than the volume.
+    #[error("the workload uses {region}, but the volume has only {volume}")]
+    RegionTooLarge {
+        /// Of the workload.
+        region: ByteCount,
+        /// Of the array.
+        volume: ByteCount,
+    },
+    /// The workload's blocks are no multiple of the array's.
+    #[error("the workload's unit of {unit} is no multiple of the array's block of {block}")]
+    UnitMismatch {
+        /// Of the workload.
+        unit: ByteCount,
+        /// Of the array.
+        block: ByteCount,
+    },
+    /// Dirty blocks could not be written to the members.
+    #[error("the cache could not be drained to the members: {0}")]
+    DrainFailed(#[source] HostError),
+    /// The caller asked to stop. Nothing of the host is in flight any more.
+    #[error("stopped by request")]
+    Cancelled,
+}

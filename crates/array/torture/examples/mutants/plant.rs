@@ -1,0 +1,142 @@
+//! Planting: a copy of the crates of the array below `target`, in which every defect stands behind a switch.
+//!
+//! Files that come out as they are there already are left alone, so that only what changed is built again.
+
+use crate::table::{Hunk, Mutant, apply};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// What is copied, below `crates`: the crates of the array that defects are in, and what they need.
+const PLANTED: [&str; 7] = [
+    "array/controller",
+    "array/format",
+    "array/raid",
+    "array/torture",
+    "base/units",
+    "load/trace",
+    "load/workload",
+];
+
+const SWITCH: &str = include_str!("switch.rs");
+
+/// Added to the switch in the copy: what the sites ask.
+const QUESTION: &str = "
+/// True if defect `number` is at work on this thread.
+#[inline]
+pub fn is_at_work(number: u32) -> bool {
+    ASKED.with(|asked| {
+        let mut bits = asked.get();
+        bits[number as usize / 64] |= 1 << (number % 64);
+        asked.set(bits);
+    });
+    AT_WORK.with(Cell::get) == number
+}
+";
+
+/// What the hunting program has in place of the switch there.
+const REFERENCE: &str = "//! The switch of the planted crates.\npub(crate) use raidlab_units::mutant::{Asked, IS_PLANTED, set, take_asked};\n";
+
+/// Plants the defects and hunts them in the copy.
+pub(crate) fn plant_and_run(
+    mutants: &[Mutant],
+    args: impl Iterator<Item = String>,
+) -> Result<ExitCode, String> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let copy = workspace.join("target/mutants");
+    let mut hunks: BTreeMap<String, Vec<(&str, &Hunk)>> = BTreeMap::new();
+    for mutant in mutants {
+        for hunk in &mutant.hunks {
+            hunks.entry(format!("array/{}", hunk.file)).or_default().push((mutant.name, hunk));
+        }
+    }
+    let number = |name: &str| 1 + mutants.iter().position(|mutant| mutant.name == name).expect("one of them");
+    let condition = |name: &str| format!("raidlab_units::mutant::is_at_work({})", number(name));
+    let crates = workspace.join("crates");
+    let needed = PLANTED.iter().map(|name| files_below(&crates.join(name))).collect::<Result<Vec<_>, _>>()?;
+    for path in needed.concat() {
+        let below =
+            path.strip_prefix(&crates).expect("it is below").to_str().ok_or("a file's name is no text")?;
+        let bytes = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let planted = match below {
+            "array/torture/examples/mutants/switch.rs" => REFERENCE.as_bytes().to_vec(),
+            "base/units/src/lib.rs" => [bytes.as_slice(), b"pub mod mutant;\n"].concat(),
+            _ => match hunks.remove(below) {
+                Some(hunks) => apply(&String::from_utf8_lossy(&bytes), &hunks, condition)?.into_bytes(),
+                None => bytes,
+            },
+        };
+        write(&copy.join("crates").join(below), &planted)?;
+    }
+    if let Some(file) = hunks.keys().next() {
+        return Err(format!("there is no {file}, which a defect is to change"));
+    }
+    let switch = SWITCH.replace("pub(crate)", "pub").replace("bool = false", "bool = true") + QUESTION;
+    write(&copy.join("crates/base/units/src/mutant.rs"), switch.as_bytes())?;
+    bring_the_rest(&workspace, &copy)?;
+    let status = Command::new(env!("CARGO"))
+        .args([
+            "run",
+            "--release",
+            "--quiet",
+            "--offline",
+            "-p",
+            "raidlab-torture",
+            "--example",
+            "mutants",
+            "--",
+        ])
+        .args(args)
+        .current_dir(&copy)
+        .env("CARGO_TARGET_DIR", copy.join("target"))
+        // Built far more often than it pays to optimize it to the last.
+        .envs([("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_PROFILE_RELEASE_DEBUG", "false")])
+        .status();
+    let status = status.map_err(|error| format!("cargo could not be started: {error}"))?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What the planted crates need of the rest of the workspace.
+fn bring_the_rest(workspace: &Path, copy: &Path) -> Result<(), String> {
+    let manifest = std::fs::read_to_string(workspace.join("Cargo.toml"))
+        .map_err(|error| format!("Cargo.toml: {error}"))?;
+    let members = PLANTED.map(|name| format!("crates/{name}")).join("\", \"");
+    write(&copy.join("Cargo.toml"), manifest.replace("crates/*/*", &members).as_bytes())?;
+    // Cargo cuts it down to what these need.
+    if !copy.join("Cargo.lock").exists() {
+        let lock =
+            std::fs::read(workspace.join("Cargo.lock")).map_err(|error| format!("Cargo.lock: {error}"))?;
+        write(&copy.join("Cargo.lock"), &lock)?;
+    }
+    for folder in ["catalog", "workloads", "validation"] {
+        for path in files_below(&workspace.join(folder))? {
+            let below = path.strip_prefix(workspace).expect("it is below");
+            let bytes = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            write(&copy.join(below), &bytes)?;
+        }
+    }
+    Ok(())
+}
+
+fn files_below(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut files = Vec::new();
+    let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    for entry in entries {
+        let path = entry.map_err(|error| format!("{}: {error}", folder.display()))?.path();
+        if path.is_dir() {
+            files.extend(files_below(&path)?);
+        } else {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    if std::fs::read(path).is_ok_and(|there| there == bytes) {
+        return Ok(());
+    }
+    let folder = path.parent().expect("a file is in a folder");
+    let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(path, bytes));
+    written.map_err(|error| format!("{}: {error}", path.display()))
+}

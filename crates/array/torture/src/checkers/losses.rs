@@ -1,0 +1,421 @@
+//! Losses: what fails or is lost fails only because of what is missing, and is reported.
+//!
+//! A request may fail, acknowledged data may be given up, and a block may become an error, where in the row of one of its
+//! blocks, or, with doubt and lost devices, in one of its stripes
+//!
+//! | reason | until |
+//! |---|---|
+//! | more is gone or unreadable than the level survives | that is over |
+//! | a row was written while that was so: parity can't make up the rest of it any more (`volume.rs`: gone) | it is rewritten |
+//! | redundancy is in doubt after a crash, by a policy that leaves the write hole open, and something is missing | it agrees |
+//! | the same, and the start found the block called bad: only redundancy could give it, whatever a torn write left there | it is written |
+//! | a write to the very block failed | one succeeds |
+//! | a device is lost: nothing is written that the devices would have to know, and of copies in doubt the first may be on it | the next start |
+//! | a block was written or restored while a device was lost: the devices could not be told that it is bad no more | it is rewritten |
+//!
+//! Verified: that, and that a flush fails exactly when data was given up before it; a member is failed only where the
+//! faults justify it (it is gone, or a write to it failed); a member that does not hold what it should is out of the array
+//! when all is quiet; in a bounded run, each bad block is one that can't be read, or was in a stripe in doubt, or was found
+//! called bad by the latest start and has been reached by a write that was cut off, or of which the devices had not been told.
+//! Not verified: which block of a row it was; bad blocks of a run beyond redundancy, once they are listed.
+
+use crate::host::HostInFlight;
+use crate::members::Presence;
+use crate::plan::TortureMode;
+use crate::stripes::{BadRange, Stripes};
+use crate::violation::{Failure, Violation};
+use crate::volume::Stamp;
+use crate::world::{TortureWorld, is_in_sync};
+use raidlab_controller::{
+    Controller, DeviceState, HostError, HostOp, HostRequest, MemberIo, Notice, Sweep, SweepProgress,
+};
+use raidlab_format::{RegionIndex, RegionMap};
+use raidlab_raid::StripUnit;
+use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeIndex};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What was lost, and where it may be.
+#[derive(Debug, Default)]
+pub(crate) struct Losses {
+    /// Losses that no flush has failed for.
+    untold: u64,
+    /// The next flush must fail.
+    pub(crate) must_be_told: bool,
+    /// For each stripe, if any: requests that begin until then may find its redundancy in doubt.
+    in_doubt_until: Vec<Stamp>,
+    /// For rows: requests that begin before this may have met them failed, and then they were written.
+    failed_until: BTreeMap<(StripeIndex, u64), Stamp>,
+    /// Some stripe is in doubt now.
+    any_doubt: bool,
+    /// The latest start had records to write again, which may have gone with a device before they were.
+    may_lack_records: bool,
+    /// Blocks that the latest start found called bad and no write has reached since.
+    found_bad: BTreeSet<(MemberIndex, u64)>,
+    /// Those of them that can be read because a write reached them that was cut off, or ended before the devices were told.
+    reached: BTreeSet<(MemberIndex, u64)>,
+    /// Blocks that could be read and were called bad all the same when the latest controller ended.
+    needless: BTreeSet<(MemberIndex, u64)>,
+    /// The target of the latest rebuild.
+    target: Option<MemberIndex>,
+    /// When a device was last given another state.
+    changed: Stamp,
+}
+
+impl Losses {
+    /// Takes note of it that a device has another state: requests under way may have met what was missing until now.
+    pub(crate) fn note_change(&mut self, now: Stamp) {
+        self.changed = now;
+    }
+
+    /// Takes note of a flush that failed; false if it had no reason.
+    fn tell(&mut self) -> bool {
+        let is_due = self.untold > 0;
+        self.untold = self.untold.saturating_sub(1);
+        is_due
+    }
+}
+
+impl TortureWorld {
+    /// Checks that a request had reason to fail.
+    pub(crate) fn check_failed(
+        &mut self,
+        host: &HostInFlight,
+        error: HostError,
+    ) -> Result<(), Box<Violation>> {
+        self.look_at_states();
+        let HostRequest { tag, op, lba, blocks } = host.request;
+        let is_justified = match op {
+            HostOp::Flush => self.losses.tell(),
+            _ => self.may_fail(lba, blocks, host.started),
+        };
+        let is_refused = op != HostOp::Read && self.has_lost();
+        if is_justified || is_refused {
+            Ok(())
+        } else {
+            Err(Violation::NeedlessFailure { tag, error }.into())
+        }
+    }
+
+    /// Whether a request begun at `started` may find that some of the range is lost, or can't be stored.
+    fn may_fail(&self, lba: Lba, blocks: BlockCount, started: Stamp) -> bool {
+        let mut each = (lba.0..lba.0 + blocks.0).map(Lba);
+        self.losses.changed >= started
+            || each.any(|lba| self.may_fail_in_row(lba, started))
+            || self.stripes().of_range(lba, blocks).any(|stripe| self.may_fail_in_stripe(stripe, started))
+    }
+
+    /// Whether there is a reason in the row of a block.
+    fn may_fail_in_row(&self, lba: Lba, started: Stamp) -> bool {
+        let stripes = self.stripes();
+        let (stripe, _, row) = self.layout.locate(lba);
+        self.volume.is_undefined(lba, started)
+            || self.is_called_lost(lba)
+            || stripes.is_row_failed(stripe, row.0)
+            || self.losses.failed_until.get(&(stripe, row.0)).is_some_and(|until| *until > started)
+            || stripes.row_blocks(stripe, row.0).any(|lba| self.volume.may_be_gone(lba, started))
+    }
+
+    /// Whether there is a reason in all of a stripe.
+    fn may_fail_in_stripe(&self, stripe: StripeIndex, started: Stamp) -> bool {
+        self.is_doubtful(stripe, started)
+            || (self.has_lost() && self.was_in_doubt(stripe, started) && self.stripes().awaits_device(stripe))
+    }
+
+    /// True if a block is lost with what the devices call bad. A row that was written, restored or torn while they could not be
+    /// told is readable, but a bad block from the next start on.
+    fn is_called_lost(&self, lba: Lba) -> bool {
+        self.mode == TortureMode::Beyond && self.stripes().is_called_lost(lba)
+    }
+
+    /// True if a device is lost beyond what the level survives: then the state on the devices stays as it is, and no write
+    /// that would need a new one is acknowledged.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.states.iter().any(|state| matches!(state, DeviceState::Lost { .. }))
+    }
+
+    // Doubt.
+
+    /// Notes in which stripes redundancy is in doubt after a start: those that it finds unsynced, and, beyond the bounds, those
+    /// with `records` that may go with their device before they are written again.
+    pub(crate) fn note_doubts(&mut self, unsynced: &RegionMap, records: &[StripeIndex]) {
+        let found_bad = bad_blocks_of(&self.controller);
+        let is_reached =
+            |it: &&(MemberIndex, u64)| !self.is_spoiled(**it) && !self.losses.needless.contains(it);
+        let reached = found_bad.iter().filter(is_reached).copied().collect();
+        self.losses =
+            Losses { may_lack_records: !records.is_empty(), found_bad, reached, ..Losses::default() };
+        if !self.is_redundant() {
+            return;
+        }
+        let mut in_doubt_until = vec![Stamp(0); self.layout.stripe_count().0 as usize];
+        let mut next = unsynced.next_marked(RegionIndex(0));
+        while let Some(region) = next {
+            for stripe in unsynced.stripes_of(region).start.0..unsynced.stripes_of(region).end.0 {
+                in_doubt_until[stripe as usize] = Stamp::NEVER;
+                self.losses.any_doubt = true;
+            }
+            next = unsynced.next_marked(RegionIndex(region.0 + 1));
+        }
+        for stripe in records.iter().filter(|_| self.mode == TortureMode::Beyond) {
+            in_doubt_until[stripe.0 as usize] = Stamp::NEVER;
+            self.losses.any_doubt = true;
+        }
+        self.losses.in_doubt_until = in_doubt_until;
+    }
+
+    /// Takes note of it when redundancy agrees everywhere.
+    pub(crate) fn look_at_doubts(&mut self) {
+        let is_settled = self.controller.is_serving() && self.controller.unsynced_granules() == 0;
+        if self.losses.any_doubt && is_settled {
+            self.losses.any_doubt = false;
+            let now = self.stamp;
+            self.losses.in_doubt_until.iter_mut().for_each(|until| *until = (*until).min(now));
+        }
+    }
+
+    /// True if redundancy may have been in doubt for a request begun at `started`.
+    fn was_in_doubt(&self, stripe: StripeIndex, started: Stamp) -> bool {
+        self.losses.in_doubt_until.get(stripe.0 as usize).is_some_and(|until| *until >= started)
+    }
+
+    /// True if redundancy may have been in doubt for a request begun at `started`, and is needed.
+    fn is_doubtful(&self, stripe: StripeIndex, started: Stamp) -> bool {
+        let stripes = self.stripes();
+        stripes.shape().parities > 0
+            && self.was_in_doubt(stripe, started)
+            && stripes.units().any(|unit| stripes.is_unavailable(stripe, unit))
+    }
+
+    /// True if a block that could be read may be lost all the same: it was called bad when redundancy came to be in doubt. The
+    /// devices don't tell a block that a torn write has reached from one that it has not, and what stands in the latter may
+    /// never have been the host's.
+    fn is_bad_and_doubtful(&self, member: MemberIndex, block: u64, stripe: StripeIndex) -> bool {
+        self.mode == TortureMode::Beyond
+            && self.stripes().shape().parities > 0
+            && self.was_in_doubt(stripe, self.stamp)
+            && self.losses.found_bad.contains(&(member, block))
+    }
+
+    /// Takes note of it that a write to a device's data area has succeeded.
+    pub(crate) fn note_written(&mut self, io: &MemberIo) {
+        if self.losses.found_bad.is_empty() {
+            return;
+        }
+        let tags = self.devices[io.member.index()].data.tags;
+        for block in (io.lba.0..io.lba.0 + io.blocks.0).filter_map(|place| tags.block(place)) {
+            self.losses.found_bad.remove(&(io.member, block));
+            self.losses.reached.remove(&(io.member, block));
+        }
+    }
+
+    // What is gone.
+
+    /// Notes what nothing brings back when a write changes rows that have lost more than the level survives.
+    pub(crate) fn note_lost_rows(&mut self, io: &MemberIo) {
+        if self.devices.iter().all(|device| !device.is_out() && device.data.is_readable()) {
+            return;
+        }
+        self.look_at_states();
+        let tags = self.devices[io.member.index()].data.tags;
+        let is_lost = matches!(self.states[io.member.index()], DeviceState::Lost { .. });
+        for block in (io.lba.0..io.lba.0 + io.blocks.0).filter_map(|place| tags.block(place)) {
+            if is_lost {
+                self.note_row_of_lost(io.member, MemberLba(block));
+            }
+            let Some((stripe, _, row)) = self.unit_at(io.member, MemberLba(block)) else { continue };
+            let stripes = self.stripes();
+            // Where a block of the row is gone, its parity was given up.
+            let is_gone = stripes.row_blocks(stripe, row).any(|lba| self.volume.may_be_gone(lba, self.stamp));
+            if !stripes.is_row_failed(stripe, row) && !is_gone {
+                continue;
+            }
+            for lba in stripes.hopeless_blocks(stripe, row) {
+                self.volume.give_up(lba);
+            }
+            self.losses.failed_until.insert((stripe, row), self.stamp);
+        }
+    }
+
+    /// Notes what nothing brings back in a row that a write changes on a device that is lost, but answers: the devices can't
+    /// be told that its bad block has been written, so it is one when the device is back.
+    fn note_row_of_lost(&mut self, device: MemberIndex, block: MemberLba) {
+        let back = |state: &DeviceState| match *state {
+            DeviceState::Lost { role } => DeviceState::InSync { role },
+            state => state,
+        };
+        let states: Vec<DeviceState> = self.states.iter().map(back).collect();
+        let DeviceState::InSync { role } = states[device.index()] else { return };
+        let Some((stripe, _, row)) = self.layout.identify(role, block) else { return };
+        let stripes = Stripes { states: &states, ..self.stripes() };
+        if !stripes.is_row_failed(stripe, row.0) {
+            return;
+        }
+        for lba in stripes.hopeless_blocks(stripe, row.0) {
+            self.volume.give_up(lba);
+        }
+    }
+
+    /// The strip and its row at a block of a device's data area.
+    fn unit_at(&self, device: MemberIndex, block: MemberLba) -> Option<(StripeIndex, StripUnit, u64)> {
+        let (DeviceState::InSync { role } | DeviceState::Rebuilding { role, .. }) =
+            self.states[device.index()]
+        else {
+            return None;
+        };
+        let (stripe, unit, row) = self.layout.identify(role, block)?;
+        Some((stripe, unit, row.0))
+    }
+
+    /// Checks that blocks had reason to become errors, and notes what is gone with them.
+    fn take_lost_blocks(
+        &mut self,
+        member: MemberIndex,
+        lba: MemberLba,
+        blocks: BlockCount,
+    ) -> Result<(), Box<Violation>> {
+        for block in lba.0..lba.0 + blocks.0 {
+            let Some((stripe, unit, row)) = self.unit_at(member, MemberLba(block)) else { continue };
+            let stripes = self.stripes();
+            let is_gone = stripes.blocks(stripe).any(|lba| self.volume.may_be_gone(lba, self.stamp));
+            // The boundary may have passed what is lost of a target.
+            let is_target = self.losses.target == Some(member);
+            let is_failed = stripes.is_row_failed(stripe, row)
+                || (is_target && stripes.is_row_failed_without(stripe, row, unit))
+                // A torn write may have made readable what the devices call bad.
+                || (self.mode == TortureMode::Beyond && stripes.is_row_given_up(stripe, row, unit, is_target))
+                || (is_target && stripes.shape().parities > 0 && self.was_in_doubt(stripe, self.stamp))
+                || (is_target && self.losses.may_lack_records && self.mode == TortureMode::Beyond)
+                // A start could not read a record from any device.
+                || (self.media.start_errors > 0
+                    && self.mode == TortureMode::Beyond
+                    && self.was_in_doubt(stripe, self.stamp));
+            let is_in_doubt =
+                self.is_doubtful(stripe, self.stamp) || self.is_bad_and_doubtful(member, block, stripe);
+            if !is_failed && !is_in_doubt && !is_gone {
+                return Err(Violation::NeedlessBadBlock { member, block }.into());
+            }
+            if let StripUnit::Data { strip, .. } = unit {
+                let lba = stripes.lba(stripe, strip, row);
+                self.volume.give_up(lba);
+            }
+        }
+        Ok(())
+    }
+
+    /// The blocks that the controller calls bad.
+    pub(crate) fn bad_blocks(&self) -> BTreeSet<(MemberIndex, u64)> {
+        bad_blocks_of(&self.controller)
+    }
+
+    /// Takes note, before what is on its way arrives, of the blocks that are called bad without need.
+    pub(crate) fn note_end_of_controller(&mut self) {
+        self.losses.needless = self.needless_bad_blocks().collect();
+    }
+
+    /// Blocks that the controller calls bad, but that can be read, and no write that was cut off has made them so.
+    fn needless_bad_blocks(&self) -> impl Iterator<Item = (MemberIndex, u64)> + '_ {
+        let is_needless =
+            |it: &(MemberIndex, u64)| !self.is_spoiled(*it) && !self.losses.reached.contains(it);
+        self.bad_blocks().into_iter().filter(is_needless)
+    }
+
+    fn is_spoiled(&self, (member, block): (MemberIndex, u64)) -> bool {
+        self.devices[member.index()].data.is_spoiled(block, 1)
+    }
+
+    /// True if the controller calls a block bad.
+    pub(crate) fn is_bad(&self, member: MemberIndex, block: u64) -> bool {
+        let holds =
+            |range: BadRange| range.0 == member && (range.1.0..range.1.0 + range.2.0).contains(&block);
+        self.controller.bad_blocks().any(holds)
+    }
+
+    /// Checks that blocks that are errors could not be read; parity may also have been given up with its stripe.
+    pub(crate) fn check_bad_blocks(&self) -> Result<(), Box<Violation>> {
+        let stripes = self.stripes();
+        for (member, block) in self.needless_bad_blocks() {
+            let is_gone = || {
+                self.unit_at(member, MemberLba(block)).is_some_and(|(stripe, _, _)| {
+                    stripes.blocks(stripe).any(|lba| self.volume.may_be_gone(lba, self.stamp))
+                })
+            };
+            if self.mode == TortureMode::Bounded && !is_gone() {
+                return Err(Violation::NeedlessBadBlock { member, block }.into());
+            }
+        }
+        Ok(())
+    }
+
+    // Notices.
+
+    /// Checks a notice, and notes what the array says it lost.
+    pub(crate) fn take_notice(&mut self, notice: Notice) -> Result<(), Failure> {
+        self.look_at_states();
+        match notice {
+            Notice::WriteLost { lba, blocks } => {
+                for lba in (lba.0..lba.0 + blocks.0).map(Lba) {
+                    if !self.may_fail(lba, BlockCount(1), self.stamp) && !self.has_lost() {
+                        return Err(self.failure(Violation::NeedlessLoss { lba }));
+                    }
+                    self.volume.lose(lba);
+                }
+                self.losses.untold += 1;
+                self.losses.must_be_told |= !self.hosts.any_flush();
+            }
+            Notice::BlocksLost { member, lba, blocks } => {
+                let taken = self.take_lost_blocks(member, lba, blocks);
+                taken.map_err(|violation| self.failure(violation))?;
+                // What stands there is not to be believed until it is written.
+                let data = &mut self.devices[member.index()].data;
+                (lba.0..lba.0 + blocks.0).for_each(|block| data.spoil(data.tags.place(block)));
+            }
+            Notice::MemberFailed { member } => {
+                let device = usize::from(member.0);
+                if !self.excluded[device] && !self.devices[device].is_out() {
+                    return Err(self.failure(Violation::NeedlessMemberFailure { member }));
+                }
+            }
+            Notice::MemberAdded { member } => self.excluded[member.index()] = false,
+            Notice::Mismatch { member, lba, .. } => self.check_mismatch(member, lba)?,
+            Notice::SweepStarted { sweep: Sweep::Rebuild { target } } => self.losses.target = Some(target),
+            Notice::Serving => {
+                self.last_progress = self.stamp;
+                self.devices.iter_mut().for_each(|device| device.log_rot = None);
+                // While a device is lost the state on the devices stays as it is, and with it the life of kept memory that it names.
+                self.relics.lives += u64::from(!self.has_lost());
+            }
+            Notice::Stopped => self.is_stopped = true,
+            Notice::SweepEnded { progress: SweepProgress { sweep, counts, .. }, .. } => match sweep {
+                Sweep::Rebuild { .. } => {}
+                Sweep::Resync => self.is_resyncing = false,
+                Sweep::Check | Sweep::Repair => self.take_counts(sweep, counts)?,
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Checks, when all is quiet, that no member is trusted that failed a write, and that no spare waits while a role is
+    /// vacant.
+    pub(crate) fn check_membership(&self) -> Result<(), Failure> {
+        let in_sync = self.states.iter().filter(|state| is_in_sync(**state)).count();
+        let is_complete = in_sync == usize::from(self.config.members);
+        for (device, state) in self.states.iter().enumerate() {
+            let member = MemberIndex(device as u16);
+            let is_waiting = matches!(state, DeviceState::Spare | DeviceState::Rebuilding { .. });
+            if is_waiting && !is_complete && !self.has_lost() {
+                return Err(self.failure(Violation::NotRebuilt { member }));
+            }
+            let is_unfit = self.devices[device].presence == Presence::Unfit;
+            if is_unfit && matches!(state, DeviceState::InSync { .. } | DeviceState::Rebuilding { .. }) {
+                return Err(self.failure(Violation::UnfitMember { member }));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bad_blocks_of(controller: &Controller) -> BTreeSet<(MemberIndex, u64)> {
+    let each = |(member, lba, blocks): BadRange| (lba.0..lba.0 + blocks.0).map(move |block| (member, block));
+    controller.bad_blocks().flat_map(each).collect()
+}

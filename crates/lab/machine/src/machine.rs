@@ -1,0 +1,259 @@
+//! What the machine and the device under a target did while a run lasted: two readings of the kernel's counters and
+//! their difference.
+//!
+//! The time watched is that of the whole run, ramp and drain too. Counters of the machine count all its processes: on a
+//! machine that does something else meanwhile they tell of that as well, which is worth knowing. What the kernel does
+//! not tell stays `None`.
+//!
+//! Sources: proc(5) for `/proc/stat`, Documentation/block/stat.rst of Linux for a device's `stat`.
+
+use crate::environment::{DeviceFolder, device_under};
+use raidlab_workload::{DeviceLoad, MachineLoad};
+use rustix::time::{ClockId, clock_gettime};
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+/// A run being watched.
+#[derive(Debug)]
+pub struct MachineWatch {
+    started: Instant,
+    before: Reading,
+    device: Option<DeviceFolder>,
+}
+
+impl MachineWatch {
+    /// Begins to watch the machine and the device under `target`.
+    pub fn start(target: &Path) -> Self {
+        let device = device_under(target);
+        Self { started: Instant::now(), before: Reading::now(device.as_ref()), device }
+    }
+
+    /// Begins to watch the machine alone.
+    pub fn start_machine() -> Self {
+        Self { started: Instant::now(), before: Reading::now(None), device: None }
+    }
+
+    /// Reads again and tells the difference.
+    pub fn end(self) -> MachineLoad {
+        let after = Reading::now(self.device.as_ref());
+        let watched_ns = self.started.elapsed().as_nanos() as u64;
+        let name = self.device.map(|device| device.name).unwrap_or_default();
+        difference(&self.before, &after, watched_ns, name)
+    }
+}
+
+/// The counters at one time.
+#[derive(Clone, Debug, Default)]
+struct Reading {
+    machine: Option<MachineCounters>,
+    process_cpu_ns: Option<u64>,
+    /// User and system time of the process, in ticks of any length.
+    process_ticks: Option<(u64, u64)>,
+    device: Option<DeviceCounters>,
+}
+
+impl Reading {
+    fn now(device: Option<&DeviceFolder>) -> Self {
+        let stat = |device: &DeviceFolder| fs::read_to_string(device.folder.join("stat")).ok();
+        Self {
+            machine: fs::read_to_string("/proc/stat").ok().and_then(|text| MachineCounters::parse(&text)),
+            process_cpu_ns: Some(process_cpu_ns()),
+            process_ticks: fs::read_to_string("/proc/self/stat").ok().and_then(|text| process_ticks(&text)),
+            device: device.and_then(stat).and_then(|text| DeviceCounters::parse(&text)),
+        }
+    }
+}
+
+/// `/proc/stat`: processor time in ticks of any length, and events since the start of the system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct MachineCounters {
+    cpus: u32,
+    all: u64,
+    busy: u64,
+    system: u64,
+    interrupt_time: u64,
+    interrupts: u64,
+    switches: u64,
+}
+
+impl MachineCounters {
+    fn parse(stat: &str) -> Option<Self> {
+        let after = |key: &str| stat.lines().find_map(|line| line.strip_prefix(key));
+        let ticks: Vec<u64> =
+            after("cpu ")?.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+        // user nice system idle iowait irq softirq steal; guest time is in user already.
+        let [user, nice, system, idle, iowait, irq, softirq, steal] = *ticks.first_chunk::<8>()?;
+        let busy = user + nice + system + irq + softirq + steal;
+        let first = |rest: &str| rest.split_whitespace().next().and_then(|word| word.parse().ok());
+        let is_processor = |line: &&str| {
+            line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        Some(Self {
+            cpus: stat.lines().filter(is_processor).count() as u32,
+            all: busy + idle + iowait,
+            busy,
+            system: system + irq + softirq,
+            interrupt_time: irq + softirq,
+            interrupts: after("intr ").and_then(first)?,
+            switches: after("ctxt ").and_then(first)?,
+        })
+    }
+}
+
+/// A device's `stat`: counts, sectors of 512 bytes, and milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct DeviceCounters {
+    reads: u64,
+    read_merges: u64,
+    read_sectors: u64,
+    read_ms: u64,
+    writes: u64,
+    write_merges: u64,
+    write_sectors: u64,
+    write_ms: u64,
+    busy_ms: u64,
+    queue_ms: u64,
+}
+
+impl DeviceCounters {
+    fn parse(stat: &str) -> Option<Self> {
+        let values: Vec<u64> = stat.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+        let [
+            reads,
+            read_merges,
+            read_sectors,
+            read_ms,
+            writes,
+            write_merges,
+            write_sectors,
+            write_ms,
+            _in_flight,
+            busy_ms,
+            queue_ms,
+        ] = *values.first_chunk::<11>()?;
+        Some(Self {
+            reads,
+            read_merges,
+            read_sectors,
+            read_ms,
+            writes,
+            write_merges,
+            write_sectors,
+            write_ms,
+            busy_ms,
+            queue_ms,
+        })
+    }
+}
+
+fn difference(before: &Reading, after: &Reading, watched_ns: u64, device: String) -> MachineLoad {
+    let mut load = MachineLoad { watched_ns, ..MachineLoad::default() };
+    let seconds = watched_ns.max(1) as f64 / 1e9;
+    if let (Some(before), Some(after)) = (before.machine, after.machine) {
+        let all = after.all.saturating_sub(before.all);
+        let share = |before: u64, after: u64| {
+            (all > 0).then(|| (after.saturating_sub(before) as f64 / all as f64).min(1.0))
+        };
+        let rate = |before: u64, after: u64| Some(after.saturating_sub(before) as f64 / seconds);
+        load.cpus = after.cpus;
+        load.cpu_busy = share(before.busy, after.busy);
+        load.cpu_system = share(before.system, after.system);
+        load.cpu_interrupts = share(before.interrupt_time, after.interrupt_time);
+        load.interrupts_per_sec = rate(before.interrupts, after.interrupts);
+        load.context_switches_per_sec = rate(before.switches, after.switches);
+    }
+    let cpu = before.process_cpu_ns.zip(after.process_cpu_ns);
+    load.process_cpu_ns = cpu.map(|(before, after)| after.saturating_sub(before));
+    let ticks = before.process_ticks.zip(after.process_ticks);
+    load.process_cpu_system_ns = load.process_cpu_ns.zip(ticks).map(|(ns, (before, after))| {
+        let (user, system) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
+        // The clock is finer than the ticks, which only say how to divide it.
+        (ns as f64 * system as f64 / (user + system).max(1) as f64) as u64
+    });
+    let both = before.device.zip(after.device);
+    load.device = both.map(|(before, after)| device_load(&before, &after, seconds, device));
+    load
+}
+
+fn process_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Fields 14 and 15 of `/proc/self/stat`; the name of the program before them may hold anything but is in brackets.
+fn process_ticks(stat: &str) -> Option<(u64, u64)> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+fn device_load(before: &DeviceCounters, after: &DeviceCounters, seconds: f64, name: String) -> DeviceLoad {
+    // Counters of 32-bit kernels wrap; a difference below zero tells nothing.
+    let diff = |of: fn(&DeviceCounters) -> u64| of(after).saturating_sub(of(before));
+    let (reads, writes) = (diff(|it| it.reads), diff(|it| it.writes));
+    let mean_ns = |ms: u64, count: u64| if count > 0 { ms as f64 * 1e6 / count as f64 } else { 0.0 };
+    DeviceLoad {
+        name,
+        reads,
+        writes,
+        read_merges: diff(|it| it.read_merges),
+        write_merges: diff(|it| it.write_merges),
+        read_bytes: diff(|it| it.read_sectors) * 512,
+        write_bytes: diff(|it| it.write_sectors) * 512,
+        read_ns_mean: mean_ns(diff(|it| it.read_ms), reads),
+        write_ns_mean: mean_ns(diff(|it| it.write_ms), writes),
+        in_flight_mean: diff(|it| it.queue_ms) as f64 / 1e3 / seconds,
+        utilisation: (diff(|it| it.busy_ms) as f64 / 1e3 / seconds).min(1.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE: &str = "cpu  100 0 50 800 40 5 5 0 0 0\ncpu0 50 0 25 400 20 3 2 0 0 0\ncpu1 50 0 25 400 20 2 3 0 0 0\n\
+                          intr 1000 1 2 3\nctxt 5000\nbtime 1\n";
+    const AFTER: &str = "cpu  140 0 70 820 50 15 5 0 0 0\ncpu0 50 0 25 400 20 3 2 0 0 0\ncpu1 50 0 25 400 20 2 3 0 0 0\n\
+                         intr 3000 1 2 3\nctxt 9000\nbtime 1\n";
+
+    fn reading(stat: &str, device: &str) -> Reading {
+        let machine = MachineCounters::parse(stat);
+        Reading { machine, process_cpu_ns: None, process_ticks: None, device: DeviceCounters::parse(device) }
+    }
+
+    #[test]
+    fn counters_become_shares_and_rates() {
+        let before = reading(BEFORE, "10 1 80 5 20 2 160 40 0 30 45 0 0 0 0\n");
+        let after = reading(AFTER, "110 3 880 205 220 6 1760 440 9 1030 2045 0 0 0 0\n");
+        let load = difference(&before, &after, 2_000_000_000, "sda".into());
+        assert_eq!((load.cpus, load.watched_ns), (2, 2_000_000_000));
+        // 100 ticks in all: 70 busy, of which 30 in the kernel and 10 in interrupts.
+        assert_eq!((load.cpu_busy, load.cpu_system, load.cpu_interrupts), (Some(0.7), Some(0.3), Some(0.1)));
+        assert_eq!((load.interrupts_per_sec, load.context_switches_per_sec), (Some(1000.0), Some(2000.0)));
+        let device = load.device.unwrap();
+        assert_eq!((device.reads, device.writes, device.read_merges, device.write_merges), (100, 200, 2, 4));
+        assert_eq!((device.read_bytes, device.write_bytes), (800 * 512, 1600 * 512));
+        assert_eq!((device.read_ns_mean, device.write_ns_mean), (2e6, 2e6));
+        assert_eq!((device.in_flight_mean, device.utilisation), (1.0, 0.5));
+    }
+
+    #[test]
+    fn what_is_not_told_stays_unknown() {
+        let load = difference(&Reading::default(), &Reading::default(), 0, String::new());
+        assert_eq!(load, MachineLoad::default());
+        assert_eq!(MachineCounters::parse("cpu  1 2 3\n"), None);
+        assert_eq!(DeviceCounters::parse("1 2 x"), None);
+        let stat = "42 (a) b) S 1 2 3 4 5 6 7 8 9 10 77 33 0 0";
+        assert_eq!(process_ticks(stat), Some((77, 33)));
+        assert_eq!(process_ticks("42 (a) S 1"), None);
+    }
+
+    #[test]
+    fn a_run_here_is_watched() {
+        let watch = MachineWatch::start(Path::new("."));
+        let load = watch.end();
+        assert!(load.watched_ns > 0 && load.process_cpu_ns.is_some(), "{load:?}");
+        assert_eq!(load.interrupts_per_sec.is_some(), Path::new("/proc/stat").exists());
+    }
+}

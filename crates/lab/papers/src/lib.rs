@@ -1,0 +1,34 @@
+//! Published evaluations: what they measured and claimed, what is predicted for it, and fits of models to it.
+//!
+//! ```text
+//! published.csv ─► PublishedRow ─► predict ─► raidlab_worlds::simulated ─► Comparison
+//! ```
+#![forbid(unsafe_code)]
+
+mod beside;
+mod claims;
+mod fit;
+mod matrix_run;
+mod papers;
+mod predict;
+mod published;
+
+pub use claims::{
+    Against, CLAIM_COLUMNS, Choice, Claim, ClaimMethod, ClaimPart, ClaimPrediction, ClaimSide, ClaimWorkload,
+    PredictedClaim, WorkloadPair, parse_claims, predict_claims, read_claims,
+};
+pub use fit::{
+    BeforeAfter, Fit, FitEffort, FitError, FitFile, FitFileParameter, FitParameter, FitParameterError,
+    FitProgress, FitTask, FittedKey, FittedParameter, Residual, StoredFigure, StoredFit, StoredFitError,
+    StoredResidual, fit, parse_fit_file,
+};
+pub use matrix_run::{ForeignRow, KnownLimits, MatrixLimits, MatrixPlace, MatrixPlan, matrix_row};
+pub use papers::{Method, MetricCorrection, NotStated, Paper, PaperError, paper_ids};
+pub use predict::{
+    FittedFigure, PredictError, PredictOptions, PredictTask, PredictedConfiguration, PredictedRow,
+    Prediction, predict,
+};
+pub use published::{
+    COLUMNS, MatrixRow, PublishedError, PublishedMetric, PublishedRow, RowProblem, matrix_header,
+    parse_published, read_matrix, read_published,
+};

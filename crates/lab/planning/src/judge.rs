@@ -1,0 +1,236 @@
+//! One candidate, run under each application, or under all of them at the same time.
+//!
+//! A window is as long as it takes for some thousand requests, or for some GB where they are large, and its ramp as long as a write-back cache takes to fill
+//! ([`raidlab_worlds`]). To tell candidates apart a
+//! controller has an eighth of its cache, which fills sooner and is still far larger than what its drives have in flight; and never more
+//! than its ramp fills.
+
+use super::application::together;
+use super::{Bench, PlanError, PlanOrder};
+use raidlab_advisor::Bound;
+use raidlab_advisor::plan::{Geometry, Judged, Needs, Performance};
+use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::{LagSummary, RunResult};
+use raidlab_worlds::simulated::run_simulated;
+use raidlab_worlds::{FILLS, Load, RUN_TO_THE_END, fill_secs};
+
+/// The least time of a window is no more than so many times its requests take.
+const REQUESTS_MORE: f64 = 2.0;
+
+/// How many times as long a window is at most for an application that is slower than those beside it.
+const APPLICATIONS_MORE: f64 = 3.0;
+
+/// An application that makes fewer requests in the longest window there is does not make it longer.
+const REQUESTS_FEW: f64 = 100.0;
+
+/// Requests of a window at least, however large they are.
+const REQUESTS_LEAST: f64 = 1_000.0;
+
+/// A step of lowering the load goes by no more than this where it is for a percentile.
+const TAIL_STEP: f64 = 3.0;
+
+/// How long a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Window {
+    /// To tell candidates apart.
+    Short,
+    /// With a member missing.
+    Fault,
+    /// For the figures that are told.
+    Long,
+}
+
+impl Window {
+    /// The least and the most seconds of its ramp, and the most requests.
+    const fn ramp(self) -> (f64, f64, f64) {
+        match self {
+            Self::Short => (0.25, 100.0, 300_000.0),
+            Self::Fault => (0.5, 150.0, 500_000.0),
+            Self::Long => (1.0, 200.0, 1_000_000.0),
+        }
+    }
+}
+
+/// The controller's cache in such a run: no more of it than the requests of the ramp fill, or every array would be as fast as that.
+pub(super) fn cache_size(bench: &Bench<'_>, geometry: Geometry, window: Window) -> ByteCount {
+    const LEAST: u64 = 32 << 20;
+    let cache = &bench.models(geometry).controller.cache;
+    let (whole, block) = (cache.size.0, cache.block_size.0.max(1));
+    let part = if window == Window::Short { whole / 8 } else { whole };
+    let written = bench.demands.iter().map(|demand| demand.bytes_mean * (1.0 - demand.read_share));
+    let least_written = written.filter(|bytes| *bytes > 0.0).fold(f64::INFINITY, f64::min);
+    let filled = (window.ramp().2 * least_written / FILLS) as u64;
+    let part = part.min(filled).max(LEAST.min(whole));
+    ByteCount(part / block * block)
+}
+
+/// The load of run `run` on an array, with so many requests of each of its applications in flight.
+pub(super) fn load(bench: &Bench<'_>, judged: &Judged, run: usize, window: Window, iodepths: &[u32]) -> Load {
+    let order = bench.order;
+    let workload = if order.together {
+        together(order.applications, &order.needs.own, iodepths)
+    } else {
+        order.applications[run].workload.clone()
+    };
+    let (ramp, length) = if workload.spec.trace.is_some() {
+        (NanoSpan::ZERO, trace_window(window))
+    } else {
+        times(bench, judged, run, window)
+    };
+    let (iodepth, seed) = (iodepths[0], order.seed);
+    Load { workload, iodepth, workers: 1, ramp, run: length, seed, once: false, settles: false }
+}
+
+/// Requests in flight of each application of run `run`, as the array was judged with.
+pub(super) fn iodepths(bench: &Bench<'_>, judged: &Judged, run: usize) -> Vec<u32> {
+    judged.performance[bench.order.apps_of(run)].iter().map(|it| it.iodepth).collect()
+}
+
+/// A trace is run to its end where it matters, and over its first seconds to tell candidates apart.
+fn trace_window(window: Window) -> NanoSpan {
+    match window {
+        Window::Short => NanoSpan::from_secs(20),
+        Window::Fault => NanoSpan::from_secs(60),
+        Window::Long => RUN_TO_THE_END,
+    }
+}
+
+fn times(bench: &Bench<'_>, judged: &Judged, run: usize, window: Window) -> (NanoSpan, NanoSpan) {
+    // Requests and bytes, the least and the most seconds of the window.
+    let (requests, bytes, run_secs) = match window {
+        Window::Short => (20_000.0, 1.5e9, (0.25, 10.0)),
+        Window::Fault => (30_000.0, 2e9, (1.0, 10.0)),
+        Window::Long => (100_000.0, 6e9, (1.0, 20.0)),
+    };
+    let ramp = window.ramp();
+    let apps = bench.order.apps_of(run);
+    let rate = |app: usize| judged.performance.get(app).map_or(1.0, |it| it.iops.max(1.0));
+    let iops: f64 = apps.clone().map(rate).sum();
+    let moved: f64 = apps.clone().map(|app| rate(app) * bench.demands[app].bytes_mean).sum();
+    // Beside a fast application a slow one has fewer requests: the window is longer for it, as far as that goes.
+    let counts = |rate: &f64| rate * run_secs.1 >= REQUESTS_FEW;
+    let slowest = apps.clone().map(rate).filter(counts).fold(f64::INFINITY, f64::min);
+    let secs = (requests / slowest).min(APPLICATIONS_MORE * requests / iops).max(requests / iops);
+    // A large request is many of the members: what takes time to simulate is bytes then.
+    let secs = secs.min((bytes / moved).max(REQUESTS_LEAST / iops));
+    // Fast arrays do many times the requests in the least time; what is told does not get better by them, and takes as much longer.
+    let least = |least: f64| least.min(REQUESTS_MORE * secs);
+    let length: f64 = secs.clamp(least(run_secs.0), run_secs.1);
+    let written: f64 = apps
+        .map(|app| rate(app) * bench.demands[app].bytes_mean * (1.0 - bench.demands[app].read_share))
+        .sum();
+    let cache = cache_size(bench, judged.geometry, window);
+    let fills = if judged.settings.write_back { fill_secs(cache, written) } else { 0.0 };
+    let ramp = fills.max(length / 2.0).min(ramp.2 / iops).clamp(least(ramp.0), ramp.1);
+    (NanoSpan::from_secs_f64(ramp), NanoSpan::from_secs_f64(length))
+}
+
+/// How many times its bound a latency is, as far as one step of lowering the load goes by it. The mean falls with the requests in
+/// flight, as Little's law has it. What the slowest take falls with them in some places and hardly in others, so a step is at most to
+/// a third.
+fn excess(bound: &Bound, found: &Performance) -> f64 {
+    let over = bound.figure_in(found) / bound.value();
+    if bound.is_on_mean() { over } else { over.min(TAIL_STEP) }
+}
+
+/// Fewer requests in flight, where application by application a latency is so many times its bound: fewer of those that miss one, and
+/// of the others where those have one left. None where that helps nobody.
+fn lowered(iodepths: &[u32], over: &[f64]) -> Option<Vec<u32>> {
+    let less =
+        |iodepth: u32, over: f64| ((f64::from(iodepth) / over * 0.97) as u32).clamp(1, iodepth.max(2) - 1);
+    let stuck = iodepths.iter().zip(over).filter(|(iodepth, over)| **over > 1.0 && **iodepth == 1);
+    let by_others = stuck.map(|(_, over)| over.min(TAIL_STEP)).fold(1.0, f64::max);
+    let next: Vec<u32> = iodepths
+        .iter()
+        .zip(over)
+        .map(|(iodepth, over)| {
+            let over = if *over > 1.0 { *over } else { by_others };
+            if over > 1.0 { less(*iodepth, over) } else { *iodepth }
+        })
+        .collect();
+    (next != iodepths).then_some(next)
+}
+
+/// Runs every application on an array. Where a latency is above its bound the load is lowered.
+pub(super) fn judge(
+    bench: &Bench<'_>,
+    kept: &Judged,
+    window: Window,
+) -> Result<(Judged, Vec<RunResult>), PlanError> {
+    const LOWERINGS_MAX: u32 = 6;
+    let order = bench.order;
+    let (mut judged, mut runs) = (kept.clone(), Vec::new());
+    let array = bench.array(kept, kept.geometry.spares, window)?;
+    let models = bench.models(kept.geometry);
+    judged.score = 1.0;
+    for run in 0..order.runs() {
+        let apps = order.apps_of(run);
+        let mut depths: Vec<u32> = order.applications[apps.clone()].iter().map(|app| app.iodepth).collect();
+        let mut lowerings = 0;
+        let mut expected = kept.clone();
+        let result = loop {
+            let load = load(bench, &expected, run, window, &depths);
+            let result = run_simulated(&models, &array, &load);
+            let result = result.map_err(|source| PlanError::Simulation {
+                label: format!("{}, {}", bench.label(kept.geometry), load.label()),
+                source,
+            })?;
+            let found = bench.performance(&result, &depths);
+            expected.performance[apps.clone()].copy_from_slice(&found);
+            // What the ramp was made for may have been a bound, and the cache not full after it.
+            let (ramp, _) = times(bench, &expected, run, window);
+            if load.workload.spec.trace.is_none() && ramp.0 > 2 * load.ramp.0 {
+                continue;
+            }
+            let over = apps.clone().zip(&found).map(|(app, found)| {
+                order.needs.latency_of(app).map(|bound| excess(bound, found)).fold(0.0, f64::max)
+            });
+            let next = lowered(&depths, &over.collect::<Vec<f64>>());
+            let Some(next) = next.filter(|_| lowerings < LOWERINGS_MAX) else { break result };
+            (lowerings, depths) = (lowerings + 1, next);
+        };
+        judged.performance[apps.clone()].copy_from_slice(&expected.performance[apps.clone()]);
+        let merit = |app: usize| {
+            let found = &judged.performance[app];
+            let lag = result.parts.get(app).map_or(result.lag, |part| part.lag);
+            match bench.demands[app].pace {
+                Some(pace) => share_served(lag, found.iops / pace),
+                None => found.metric(order.applications[app].workload.metric),
+            }
+        };
+        judged.score *= apps.map(merit).product::<f64>();
+        runs.push(result);
+    }
+    Ok((judged, runs))
+}
+
+/// What application `app` gets of an array alone, with as many requests in flight as it was judged with beside the others.
+pub(super) fn alone(bench: &Bench<'_>, judged: &Judged, app: usize) -> Result<Performance, PlanError> {
+    let order = bench.order;
+    let own = order.needs.own.get(app).cloned().into_iter().collect();
+    let needs = Needs { own, ..order.needs.clone() };
+    let order = PlanOrder {
+        applications: &order.applications[app..=app],
+        needs,
+        space: order.space.clone(),
+        ..*order
+    };
+    let bench = Bench { order: &order, parts: bench.parts, demands: &bench.demands[app..=app] };
+    let judged = Judged { performance: vec![judged.performance[app]], ..judged.clone() };
+    let array = bench.array(&judged, judged.geometry.spares, Window::Fault)?;
+    let depths = iodepths(&bench, &judged, 0);
+    let load = load(&bench, &judged, 0, Window::Fault, &depths);
+    let result = run_simulated(&bench.models(judged.geometry), &array, &load).map_err(|source| {
+        PlanError::Simulation { label: format!("{}, {}", bench.label(judged.geometry), load.label()), source }
+    })?;
+    Ok(bench.performance(&result, &depths)[0])
+}
+
+/// The share that an application at a rate of its own gets of it: of what arrived, or of its limit.
+fn share_served(lag: Option<LagSummary>, of_limit: f64) -> f64 {
+    match lag {
+        Some(lag) if lag.started + lag.unserved == 0 => 1.0,
+        Some(lag) => lag.started as f64 / (lag.started + lag.unserved) as f64,
+        None => of_limit.min(1.0),
+    }
+}

@@ -1,0 +1,480 @@
+//! Plans: arithmetic first, then simulation of what is left, longer for fewer, until a ranking stands.
+//!
+//! ```text
+//! catalogue, prices ─► parts ─► enumeration ─► frontier ⇄ short runs ─► long runs of the best
+//!                               (arithmetic)   (bounds)                 + degraded + rebuilding + risk
+//! ```
+//! - **The search** is [`raidlab_advisor::plan::Frontier`]'s: what can't beat the best even at its bound is not run, and of the rest
+//!   what is likely to be best comes first. It ends when nothing is left, or with its budget.
+//! - **Settings** are tried all, one by one, on what may be the best: what a cache, a strip or a write policy does is found out
+//!   and not assumed. Those that lose acknowledged writes with the power are out unless the order allows them.
+//! - Each application is run alone, and the array must serve each of them; or all run together, and it must serve all at once.
+//!
+//! The same orders give the same plan, on any number of threads and hosts, while there is time enough.
+
+#![forbid(unsafe_code)]
+
+mod application;
+mod choose;
+mod corrections;
+mod estimates;
+mod judge;
+mod life;
+mod outcome;
+mod parts;
+mod prices;
+mod reason;
+pub mod reliability;
+mod tiers;
+
+pub use application::Application;
+pub use estimates::PerformanceRange;
+pub use life::{DriveLife, WARRANTY_YEARS};
+pub use outcome::{PlanOutcome, Planned, SearchEnd, SimulatedArray};
+pub use parts::{default_levels, default_settings};
+pub use prices::{PriceError, Prices};
+pub use tiers::{GroupSearch, Placement, TIER_APPLICATIONS_MAX, Tier, TiersOutcome, plan_tiers};
+
+pub use corrections::{DriveCorrection, drive_corrections};
+
+use crate::reliability::{REBUILD_SHARE, RebuildRate, annual_failure_share, bits_per_read_error};
+use raidlab_advisor::plan::{
+    Geometry, Hardware, Judged, Needs, PartList, Performance, Request, Space, enumerate, estimate::Demand,
+    near_misses, pareto, relaxations,
+};
+use raidlab_advisor::risk::{
+    FLASH_BLOCKS_PER_ERROR, FLASH_LATENT_ERRORS_PER_YEAR, FOLLOW_DAYS, LATENT_ERRORS_PER_YEAR, LossChance,
+    Risk, RiskSpec,
+};
+use raidlab_controller::{ConfigError, ReadPolicy, Resilience, WritePolicy};
+use raidlab_hardware::{Catalog, CatalogError, DriveModel, YearRange};
+use raidlab_hosts::{Hosts, HostsError, all_processors};
+use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::{AccessSpec, BottleneckFacts, PartSummary, RunResult};
+use raidlab_worlds::CacheSettings;
+use raidlab_worlds::simulated::{SimulatedError, name_bottleneck, run_degraded};
+use raidlab_worlds::{ModelledArray, ModelledSettings, Models};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::time::Instant;
+
+/// Stripes that a rebuild has under way at most, and how many times as many it is given where it does not get its rate.
+const REBUILD_IODEPTH_MAX: u32 = 256;
+const REBUILD_IODEPTH_STEP: u32 = 4;
+
+/// A rebuild that takes so many times as long as at its reserved rate starves.
+const STARVED: f64 = 1.1;
+
+/// How far it all is, about, when the parts are known.
+const PARTS_SHARE: f64 = 0.05;
+
+/// What to plan.
+#[derive(Debug)]
+pub struct PlanOrder<'a> {
+    /// The hardware there is.
+    pub catalog: &'a Catalog,
+    /// Prices and powers.
+    pub prices: &'a Prices,
+    /// What the array must do.
+    pub needs: Needs,
+    /// The applications; at least one.
+    pub applications: &'a [Application],
+    /// Whether they run at the same time; else one after the other.
+    pub together: bool,
+    /// Years of the parts to choose from where these are not named.
+    pub era: YearRange,
+    /// Drives to choose from; all of the era if empty.
+    pub drives: &'a [String],
+    /// Controllers to choose from; all of the era if empty.
+    pub controllers: &'a [String],
+    /// Enclosures to choose from; all of the era if empty, or all that there are for controllers that are named.
+    pub enclosures: &'a [String],
+    /// Levels, counts, spares and settings.
+    pub space: Space,
+    /// Geometries to simulate at most; their settings and the longer runs of the best come to it. Without it the search goes on
+    /// until nothing can be better, or there is no more time.
+    pub simulations_max: Option<usize>,
+    /// How many to tell of.
+    pub top: usize,
+    /// Threads; all processors if none.
+    pub threads: Option<NonZeroUsize>,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The catalogue lacks a part.
+    #[error(transparent)]
+    UnknownPart(#[from] CatalogError),
+    /// A drive that was asked for can't be a member.
+    #[error("drive '{drive}' is host-managed: arrays here write anywhere, which it refuses; leave it out")]
+    HostManaged {
+        /// Name of the drive.
+        drive: String,
+    },
+    /// An application can't run beside others.
+    #[error(
+        "application '{application}' {what}, and only what is one stream of requests can run together with others: leave out \
+         --together, or give each part a workload file of its own"
+    )]
+    NotTogether {
+        /// Its name.
+        application: String,
+        /// What it is instead.
+        what: &'static str,
+    },
+    /// The applications can't be placed on two arrays.
+    #[error("no plan of two arrays: {what}")]
+    NoTiers {
+        /// What is against it, and what to do.
+        what: String,
+    },
+    /// The controller refuses an array that arithmetic allows.
+    #[error("{label} can't be: {source}")]
+    Impossible {
+        /// Which.
+        label: String,
+        /// What is against it.
+        source: ConfigError,
+    },
+    /// An array can't be simulated.
+    #[error("{label} can't be simulated: {source}")]
+    Simulation {
+        /// Which.
+        label: String,
+        /// What is against it.
+        source: SimulatedError,
+    },
+    /// The parts of an array can't be at the end of their figures' ranges together.
+    #[error(
+        "{label} at the end of what its figures may be: {source}; correct the 'low' or 'high' of that entry"
+    )]
+    End {
+        /// Which array.
+        label: String,
+        /// What the catalogue's reader says.
+        source: Box<CatalogError>,
+    },
+    /// The ranks can't go on together.
+    #[error(transparent)]
+    Hosts(#[from] HostsError),
+}
+
+/// Makes the plan on the threads of `hosts`. The search goes on while `has_time` says so, which is asked on the first host.
+/// `progress` is told what is being done, and about how much of it is done.
+///
+/// # Errors
+/// [`PlanError`] if a part is not known, an array can't be simulated or a rank is lost.
+pub fn plan(
+    order: &PlanOrder<'_>,
+    hosts: &mut Hosts,
+    has_time: &mut dyn FnMut() -> bool,
+    progress: &mut dyn FnMut(&str, f64),
+) -> Result<PlanOutcome, PlanError> {
+    if order.together {
+        order.applications.iter().try_for_each(Application::check_together)?;
+    }
+    let threads = order.threads.unwrap_or_else(all_processors);
+    let mut crew = Crew { hosts, threads, has_time, progress };
+    let parts = parts::of_order(order, &mut crew)?;
+    let demands = order.demands();
+    let together = order.together;
+    let request =
+        Request { needs: &order.needs, demands: &demands, space: &order.space, parts: &parts, together };
+    let started = Instant::now();
+    let enumeration = enumerate(&request);
+    let arithmetic_secs = started.elapsed().as_secs_f64();
+    let bench = Bench { order, parts: &parts, demands: &demands };
+    let chosen = choose::choose(&bench, &request, &enumeration.kept, crew)?;
+    let pareto = pareto(&chosen.all, chosen.ranking);
+    let has_prices = chosen.ranking.has_prices;
+    let judged = &chosen.all;
+    let relaxations = match &judged[..] {
+        [] => relaxations(&request),
+        some if some.iter().any(|one| one.keeps(&order.needs)) => Vec::new(),
+        some => near_misses(some, &order.needs),
+    };
+    let kept = enumeration.kept.len() as u64;
+    Ok(PlanOutcome {
+        candidates: enumeration.candidates,
+        rejected: enumeration.rejected,
+        kept,
+        arithmetic_secs,
+        simulated: chosen.simulated,
+        end: chosen.end,
+        left_out: chosen.left_out,
+        beaten: kept.saturating_sub(chosen.all.len() as u64 + chosen.left_out),
+        top: chosen.top,
+        pareto,
+        has_prices,
+        others: chosen.all.into_iter().map(|judged| bench.described(judged)).collect(),
+        relaxations,
+    })
+}
+
+/// Who does the work, and who is told of it.
+struct Crew<'a> {
+    hosts: &'a mut Hosts,
+    threads: NonZeroUsize,
+    /// Whether the search may go on; asked on rank 0.
+    has_time: &'a mut dyn FnMut() -> bool,
+    /// Told what is being done, and about how much of all is done.
+    progress: &'a mut dyn FnMut(&str, f64),
+}
+
+/// How far it all is when some work begins, and when it is done.
+#[derive(Clone, Copy)]
+struct Stage<'a> {
+    label: &'a str,
+    from: f64,
+    to: f64,
+}
+
+impl Crew<'_> {
+    /// Whether the search may go on, the same answer on all ranks.
+    fn has_time(&mut self) -> Result<bool, PlanError> {
+        let own = (self.has_time)();
+        Ok(self.hosts.together(Ok(own), |all| all.first().copied().unwrap_or(own))?)
+    }
+
+    /// Does `count` jobs; the results are in order.
+    fn on_all<T: Send + Serialize + DeserializeOwned>(
+        &mut self,
+        stage: Stage<'_>,
+        count: usize,
+        job: impl Fn(usize) -> Result<T, PlanError> + Sync,
+    ) -> Result<Vec<T>, PlanError> {
+        let mut done = 0;
+        let Self { hosts, threads, progress, .. } = self;
+        progress(stage.label, stage.from);
+        let results = hosts.share_all((count, *threads), job, |_, _| {
+            done += 1;
+            progress(stage.label, stage.from + (stage.to - stage.from) * f64::from(done) / count as f64);
+        });
+        results?.into_iter().collect()
+    }
+}
+
+/// What happens to a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Missing,
+    Rebuilt,
+}
+
+impl Fault {
+    const ALL: [Self; 2] = [Self::Missing, Self::Rebuilt];
+}
+
+/// What faults do; nothing where a level survives none.
+#[derive(Debug, Default)]
+struct Faults {
+    degraded: Vec<Performance>,
+    rebuilding: Vec<Performance>,
+    rebuild_hours: Option<f64>,
+}
+
+impl Faults {
+    /// Takes in what a fault did to the next applications.
+    fn add(&mut self, fault: Fault, performance: Vec<Performance>, rebuild: Option<NanoSpan>) {
+        match fault {
+            Fault::Missing => self.degraded.extend(performance),
+            Fault::Rebuilt => {
+                self.rebuilding.extend(performance);
+                let hours = rebuild.map(|span| span.as_secs_f64() / 3600.0);
+                self.rebuild_hours = self.rebuild_hours.into_iter().chain(hours).reduce(f64::max);
+            }
+        }
+    }
+}
+
+/// What is needed to simulate candidates.
+struct Bench<'a> {
+    order: &'a PlanOrder<'a>,
+    parts: &'a PartList,
+    demands: &'a [Demand],
+}
+
+impl PlanOrder<'_> {
+    /// What the applications ask on average.
+    fn demands(&self) -> Vec<Demand> {
+        let of = if self.together { Application::demand_together } else { Application::demand };
+        self.applications.iter().map(of).collect()
+    }
+
+    /// Runs that it takes to see what an array does: one of all applications, or one of each.
+    fn runs(&self) -> usize {
+        if self.together { 1 } else { self.applications.len() }
+    }
+
+    /// The applications in a run, by number.
+    fn apps_of(&self, run: usize) -> Range<usize> {
+        if self.together { 0..self.applications.len() } else { run..run + 1 }
+    }
+}
+
+impl Bench<'_> {
+    /// What each application got in `run`, where so many of each were in flight.
+    fn performance(&self, result: &RunResult, iodepths: &[u32]) -> Vec<Performance> {
+        if !self.order.together || self.order.applications.len() == 1 {
+            return vec![Performance::of(result)];
+        }
+        let specs = self.order.applications.iter().map(|app| &app.workload.spec);
+        let of_part = |((spec, iodepth), part): ((&AccessSpec, &u32), &PartSummary)| {
+            Performance::of_requests(&part.ops.total, spec.iodepth(*iodepth))
+        };
+        specs.zip(iodepths).zip(&result.parts).map(of_part).collect()
+    }
+
+    /// In words.
+    fn label(&self, geometry: Geometry) -> String {
+        let drive = &self.parts.drives[usize::from(geometry.drive)].id;
+        let controller = &self.parts.controllers[usize::from(geometry.controller)].id;
+        let spares = match geometry.spares {
+            0 => String::new(),
+            some => format!(" + {some} spare"),
+        };
+        let enclosure = geometry.enclosure.map(|index| &self.parts.enclosures[usize::from(index)].id);
+        let enclosure = enclosure.map_or_else(String::new, |id| format!(", {id}"));
+        format!("RAID {} x{}{spares} of {drive}, {controller}{enclosure}", geometry.level, geometry.members)
+    }
+
+    fn described(&self, judged: Judged) -> SimulatedArray {
+        let settings_label = reason::settings_label(self, &judged);
+        SimulatedArray { label: self.label(judged.geometry), settings_label, judged }
+    }
+
+    fn models(&self, geometry: Geometry) -> Models<'_> {
+        let catalog = self.order.catalog;
+        let known = "parts come from the catalogue";
+        let drive = &self.parts.drives[usize::from(geometry.drive)].id;
+        let controller = &self.parts.controllers[usize::from(geometry.controller)].id;
+        let enclosure = geometry.enclosure.map(|enclosure| &self.parts.enclosures[usize::from(enclosure)].id);
+        Models {
+            controller: catalog.controller(controller).expect(known),
+            enclosure: enclosure.map(|id| catalog.enclosure(id).expect(known)),
+            drive: catalog.drive(drive).expect(known),
+        }
+    }
+
+    /// When its controller acknowledges writes. Without a battery only the policy that does so all the same writes back.
+    fn write_policy(&self, judged: &Judged) -> WritePolicy {
+        let has_battery = Hardware::of(self.parts, judged.geometry).controller.is_battery_backed;
+        match (judged.settings.write_back, has_battery) {
+            (false, _) => WritePolicy::WriteThrough,
+            (true, true) => WritePolicy::WriteBack,
+            (true, false) => WritePolicy::WriteBackBadBattery,
+        }
+    }
+
+    /// The array, with as much of it in use as the host needs.
+    fn array(&self, judged: &Judged, spares: u16, window: judge::Window) -> Result<ModelledArray, PlanError> {
+        let Judged { geometry, settings, .. } = *judged;
+        let read_policy = if settings.read_ahead { ReadPolicy::Adaptive } else { ReadPolicy::NoReadAhead };
+        let modelled = ModelledSettings {
+            level: geometry.level,
+            members: geometry.members,
+            write_policy: self.write_policy(judged),
+            strip_size: settings.strip,
+            disk_cache: Some(settings.disk_cache),
+            cache: CacheSettings {
+                size: Some(judge::cache_size(self, geometry, window)),
+                read_policy: Some(read_policy),
+                ..CacheSettings::default()
+            },
+            resilience: Resilience { spares, ..Resilience::default() },
+        };
+        let array = ModelledArray::new(&self.models(geometry), &modelled)
+            .map_err(|source| PlanError::Impossible { label: self.label(geometry), source })?;
+        let block = array.config.block_size.bytes();
+        let region = ByteCount(self.order.needs.usable.0.div_ceil(block) * block).min(array.usable);
+        Ok(ModelledArray { region, ..array })
+    }
+
+    /// Performance of the applications of a run with a member missing, and the time of its rebuild if it is rebuilt.
+    ///
+    /// A rebuild has a reserved rate, [`REBUILD_SHARE`] of each member's time, as controllers have it and md's least rate does:
+    /// where it gets less beside a load, it has more and more stripes under way, until it has that rate and no more. So many times as
+    /// many stripes are at most so many times as fast, so steps that can't be enough are passed over.
+    fn fault(
+        &self,
+        judged: &Judged,
+        run: usize,
+        fault: Fault,
+    ) -> Result<(Vec<Performance>, Option<NanoSpan>), PlanError> {
+        let models = self.models(judged.geometry);
+        let iodepths = judge::iodepths(self, judged, run);
+        let load = judge::load(self, judged, run, judge::Window::Fault, &iodepths);
+        let spares = if fault == Fault::Missing { 0 } else { judged.geometry.spares.max(1) };
+        let mut array = self.array(judged, spares, judge::Window::Fault)?;
+        let label = || format!("{} degraded, {}", self.label(judged.geometry), load.workload.name());
+        let reserved = RebuildRate::Share(REBUILD_SHARE).pace(models.drive);
+        loop {
+            let (result, rebuild) = run_degraded(&models, &array, &load)
+                .map_err(|source| PlanError::Simulation { label: label(), source })?;
+            let resilience = &mut array.config.resilience;
+            let too_long = |hours: f64| {
+                rebuild.map_or(f64::INFINITY, |span| span.as_secs_f64() / 3600.0 / (hours * STARVED))
+            };
+            let starved =
+                reserved.filter(|_| fault == Fault::Rebuilt).map(|pace| (pace, too_long(pace.hours)));
+            let Some((pace, mut too_long)) = starved
+                .filter(|(_, too_long)| *too_long > 1.0 && resilience.sweep_iodepth < REBUILD_IODEPTH_MAX)
+            else {
+                return Ok((self.performance(&result, &iodepths), rebuild));
+            };
+            resilience.sweep_bytes_per_sec = Some(ByteCount(pace.bytes_per_sec as u64));
+            while too_long > 1.0 && resilience.sweep_iodepth < REBUILD_IODEPTH_MAX {
+                resilience.sweep_iodepth *= REBUILD_IODEPTH_STEP;
+                too_long /= f64::from(REBUILD_IODEPTH_STEP);
+            }
+        }
+    }
+
+    /// What sets the pace of a run on an array. Found on runs as they tell candidates apart: their cache is smaller and
+    /// full sooner, and what sets the pace is the same.
+    fn bottleneck(&self, judged: &Judged, run: usize) -> Result<BottleneckFacts, PlanError> {
+        let array = self.array(judged, judged.geometry.spares, judge::Window::Short)?;
+        let iodepths = judge::iodepths(self, judged, run);
+        let load = judge::load(self, judged, run, judge::Window::Short, &iodepths);
+        name_bottleneck(&self.models(judged.geometry), &array, &load).map_err(|source| {
+            PlanError::Simulation {
+                label: format!("{}, {}", self.label(judged.geometry), load.label()),
+                source,
+            }
+        })
+    }
+
+    /// The chance of data loss, where the catalogue knows the drives well enough.
+    fn risk(&self, geometry: Geometry, rebuild_hours: Option<f64>) -> Option<LossChance> {
+        let drive: &DriveModel = self.models(geometry).drive;
+        let least = drive.full_write_time().map(|time| time.as_secs_f64() / 3600.0);
+        let hours = rebuild_hours.into_iter().chain(least).reduce(f64::max)?;
+        let is_flash = drive.is_flash();
+        let bits = if is_flash { None } else { Some(bits_per_read_error(drive)?.range.value) };
+        let latent = if is_flash { FLASH_LATENT_ERRORS_PER_YEAR } else { LATENT_ERRORS_PER_YEAR };
+        let spec = RiskSpec {
+            level: geometry.level,
+            members: geometry.members,
+            annual_failure_share: annual_failure_share(drive)?.range.value,
+            bits_per_read_error: bits,
+            latent_errors_per_year: latent.value,
+            blocks_per_latent_error: if is_flash { FLASH_BLOCKS_PER_ERROR } else { 1.0 },
+            capacity: drive.capacity.bytes(),
+            rebuild_hours: hours.clamp(0.1, 1e6),
+            spares: geometry.spares,
+            replace_hours: 24.0,
+            check_days: Some(7.0),
+            followed_share: 0.0,
+            follow_days: FOLLOW_DAYS,
+        };
+        Some(Risk::new(&spec).ok()?.markov())
+    }
+}
+
+#[cfg(test)]
+mod tests;

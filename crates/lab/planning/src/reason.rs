@@ -1,0 +1,244 @@
+//! Why an array stands where it stands, in sentences made of figures: what it is judged by beside the best, what others of
+//! another level, drive or setting did, and where its bottleneck is.
+
+use super::Bench;
+use super::application::part_name;
+use super::estimates::PerformanceRange;
+use super::life::{DriveLife, WARRANTY_YEARS};
+use raidlab_advisor::Bound;
+use raidlab_advisor::plan::{Geometry, Hardware, Judged, Needs, Performance, Settings};
+use raidlab_advisor::risk::Endurance;
+use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::RunResult;
+use raidlab_worlds::Estimates;
+use std::fmt::Write as _;
+
+/// Its settings in words.
+pub(super) fn settings_label(bench: &Bench<'_>, judged: &Judged) -> String {
+    let strip = judged.settings.strip.unwrap_or(bench.models(judged.geometry).controller.strip_size);
+    format!("strip {strip}, {}", policies(&Hardware::of(bench.parts, judged.geometry), judged.settings))
+}
+
+fn policies(hardware: &Hardware<'_>, settings: Settings) -> String {
+    let words = [
+        match (settings.write_back, hardware.controller.is_battery_backed) {
+            (true, true) => "write-back",
+            (true, false) => "write-back without a battery",
+            (false, _) => "write-through",
+        },
+        if settings.read_ahead { "adaptive read-ahead" } else { "no read-ahead" },
+        match (settings.disk_cache, hardware.drive.volatile_cache.0) {
+            (true, _) => "disk cache on",
+            (false, 0) => "no volatile disk cache",
+            (false, _) => "disk cache off",
+        },
+    ];
+    words.join(", ")
+}
+
+/// What a loss of power takes, where it takes something.
+fn lost_with_power(bench: &Bench<'_>, judged: &Judged) -> Option<String> {
+    let Geometry { members, .. } = judged.geometry;
+    let at_risk = Hardware::of(bench.parts, judged.geometry).at_risk(judged.settings, members);
+    let places = [
+        (at_risk.controller_bytes, "the controller's cache, which no battery keeps".to_owned()),
+        (at_risk.drives_bytes, format!("the write caches of {members} drives, which they do not protect")),
+    ];
+    let parts = places.into_iter().filter(|(bytes, _)| *bytes > 0);
+    let parts: Vec<String> =
+        parts.map(|(bytes, place)| format!("up to {} in {place}", ByteCount(bytes))).collect();
+    (!parts.is_empty()).then(|| {
+        format!(
+            "A loss of power takes acknowledged writes: {}. What the host flushed before is kept.",
+            parts.join(", and ")
+        )
+    })
+}
+
+/// Why it stands where it stands. `order` are the best, `tried` is all that was run.
+pub(super) fn reason(
+    bench: &Bench<'_>,
+    judged: &Judged,
+    (runs, lives): (&[RunResult], &[Option<DriveLife>]),
+    (order, tried): (&[Judged], &[Judged]),
+) -> String {
+    let mut sentences: Vec<String> = lost_with_power(bench, judged).into_iter().collect();
+    sentences.push(standing(bench, judged, order));
+    sentences.extend(against_others(bench, judged, tried));
+    sentences.extend(runs.iter().filter_map(bottleneck));
+    let lives = runs.iter().zip(lives).filter_map(|(run, life)| Some((run, life.as_ref()?)));
+    sentences.extend(lives.map(|(run, life)| worn_out(&run.workload, life)));
+    sentences.join(" ")
+}
+
+fn standing(bench: &Bench<'_>, judged: &Judged, order: &[Judged]) -> String {
+    let needs = &bench.order.needs;
+    let best = &order[0];
+    if !judged.keeps(needs) {
+        let margins = judged.margins(needs);
+        let parts = [
+            ("throughput", margins.throughput),
+            ("latency", margins.latency),
+            ("budget", margins.budget),
+            ("power", margins.power),
+        ];
+        let misses = parts.into_iter().filter_map(|(name, margin)| {
+            margin.filter(|margin| *margin < 0.0).map(|margin| format!("{name} by {:.0} %", -100.0 * margin))
+        });
+        return format!("It misses a need: {}.", misses.collect::<Vec<_>>().join(", "));
+    }
+    if judged == best {
+        return match (bench.order.needs.wants_rate(), judged.cost) {
+            (true, Some(_)) => "No array that keeps the needs was found for less.",
+            (true, None) => {
+                "No array that keeps the needs was found with fewer drives, or a faster one with as many."
+            }
+            (false, _) => "No array was found that is faster by more than 2 %.",
+        }
+        .to_owned();
+    }
+    let takes = effort((judged.drives(), judged.cost), (best.drives(), best.cost));
+    let ratio = judged.score / best.score;
+    if (ratio - 1.0).abs() < 0.005 {
+        return format!("It does as much as the first, {takes}.");
+    }
+    format!("It does {ratio:.2} times what the first does, {takes}.")
+}
+
+/// What it takes, drives and cost, beside what the best takes.
+fn effort((drives, cost): (u16, Option<f64>), (best_drives, best_cost): (u16, Option<f64>)) -> String {
+    match (cost, best_cost) {
+        (Some(own), Some(other)) => format!("at {:.2} times the cost", own / other),
+        _ if drives == best_drives => "with as many drives".to_owned(),
+        _ => format!("with {drives} drives instead of {best_drives}"),
+    }
+}
+
+/// The best of what was run that differs in one thing.
+fn against_others(bench: &Bench<'_>, judged: &Judged, tried: &[Judged]) -> Vec<String> {
+    let best = |differs: &dyn Fn(&Judged) -> bool| {
+        let others = tried.iter().filter(|other| differs(other));
+        others.max_by(|a, b| a.score.total_cmp(&b.score))
+    };
+    let own = judged.geometry;
+    let times = |other: &Judged| format!("{:.2} times that", other.score / judged.score);
+    let mut sentences = Vec::new();
+    let writes =
+        |other: &Judged| other.geometry == own && other.settings.write_back != judged.settings.write_back;
+    if let Some(other) = best(&writes) {
+        let hardware = Hardware::of(bench.parts, own);
+        sentences.push(format!("With {} it does {}.", policies(&hardware, other.settings), times(other)));
+    }
+    let level = |other: &Judged| {
+        other.geometry.level != own.level
+            && (other.geometry.drive, other.geometry.controller) == (own.drive, own.controller)
+    };
+    if let Some(other) = best(&level) {
+        let name = format!("RAID {} x{}", other.geometry.level, other.geometry.members);
+        sentences.push(format!("Of other levels on these drives {name} does most: {}.", times(other)));
+    }
+    if let Some(other) = best(&|other: &Judged| other.geometry.drive != own.drive) {
+        let name = bench.label(other.geometry);
+        sentences.push(format!("Of other drives {name} does most: {}.", times(other)));
+    }
+    sentences
+}
+
+/// That figures rest on estimates, and how far they may be off; a blank before it.
+pub(super) fn rests_on<'a>(
+    estimates: &[Estimates],
+    ranges: impl Iterator<Item = (String, &'a PerformanceRange)>,
+) -> String {
+    let part = |it: &Estimates| format!("{} of the {} figures of {}", it.keys.len(), it.figures, it.part);
+    let parts: Vec<String> = estimates.iter().map(part).collect();
+    if parts.is_empty() {
+        return String::new();
+    }
+    let mut text = format!(" It rests on estimates: {}.", parts.join(", "));
+    for (name, PerformanceRange { slower, faster }) in ranges {
+        let span = |lat_ns: f64| NanoSpan(lat_ns as u64);
+        let _ = write!(
+            text,
+            " With all of these that have a range at their slower ends at once, and at their faster ones, {name} gets {:.0} to {:.0} \
+             requests/s at {} to {} on average.",
+            slower.iops,
+            faster.iops,
+            span(slower.lat_ns_mean),
+            span(faster.lat_ns_mean)
+        );
+    }
+    text
+}
+
+/// What each application gets beside the others, of what it gets alone, and which of its needs is the tightest; a blank before each.
+pub(super) fn beside(bench: &Bench<'_>, judged: &Judged, alone: &[Performance]) -> String {
+    let order = bench.order;
+    let mut text = String::new();
+    for (app, alone) in alone.iter().enumerate() {
+        let (own, name) = (&judged.performance[app], part_name(order.applications, app));
+        let span = |lat_ns: f64| NanoSpan(lat_ns as u64);
+        let _ = write!(
+            text,
+            " {name} gets {:.0} requests/s at {} on average beside the others, {:.0} at {} alone.",
+            own.iops,
+            span(own.lat_ns_mean),
+            alone.iops,
+            span(alone.lat_ns_mean),
+        );
+        if let Some((need, margin)) = tightest(&order.needs, app, own) {
+            let side = if margin < 0.0 { "missed" } else { "kept" };
+            let _ = write!(text, " Its tightest need is {need}, {side} by {:.0} %.", 100.0 * margin.abs());
+        }
+    }
+    text
+}
+
+/// The need of application `app` that is nearest to being missed, or missed by most, and how far it is, as a share of it.
+fn tightest(needs: &Needs, app: usize, found: &Performance) -> Option<(String, f64)> {
+    let iops = needs.iops_of(app).map(|need| (format!("{need} requests/s"), found.iops / need - 1.0));
+    let bytes = needs.bytes_per_sec_of(app);
+    let bytes = bytes.map(|need| (format!("{:.0} MB/s", need / 1e6), found.bytes_per_sec / need - 1.0));
+    let of_bound = |bound: &Bound| (bound.to_string(), 1.0 - bound.figure_in(found) / bound.value());
+    let all = iops.into_iter().chain(bytes).chain(needs.latency_of(app).map(of_bound));
+    all.min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// How long drives last, and a warning where that is short.
+fn worn_out(workload: &str, life: &DriveLife) -> String {
+    let Endurance { amplification, member_bytes_per_day, .. } = life.endurance;
+    let verdict = if life.margin < 0.0 {
+        format!("less than the {WARRANTY_YEARS} years that such drives mostly have a warranty for")
+    } else {
+        format!("beyond the {WARRANTY_YEARS} years of most warranties")
+    };
+    format!(
+        "With {workload} at {:.0} requests/s each drive is sent {} a day and its flash takes {amplification:.2} times that: the rated \
+         writes last {:.1} years, {verdict}.",
+        life.iops,
+        ByteCount(member_bytes_per_day as u64).decimal(),
+        life.years,
+    )
+}
+
+fn bottleneck(run: &RunResult) -> Option<String> {
+    let facts = run.bottleneck.as_ref()?;
+    Some(format!("With {} the bottleneck is the {}.", run.workload, facts.sentence()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::effort;
+
+    #[test]
+    fn drives_are_compared_where_they_differ() {
+        let rows = [
+            ((12, None), (12, None), "with as many drives"),
+            ((12, None), (8, None), "with 12 drives instead of 8"),
+            ((12, Some(300.0)), (8, Some(200.0)), "at 1.50 times the cost"),
+            ((8, Some(300.0)), (8, None), "with as many drives"),
+        ];
+        for (own, best, said) in rows {
+            assert_eq!(effort(own, best), said, "{own:?} beside {best:?}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What is told of the best beside its throughput, against arithmetic: bounds on percentiles, the life of its drives, what its
+//! figures rest on.
+
+use super::{application, ids, needs, order, planned, space};
+use crate::{PlanOrder, Planned};
+use raidlab_advisor::Bound;
+use raidlab_advisor::plan::{Needs, Space};
+use raidlab_units::{ByteCount, NanoSpan};
+
+/// Two `NVMe` drives as a mirror under the OLTP of 2011 with some requests in flight.
+fn mirror(change: impl FnOnce(Needs) -> Needs) -> Planned {
+    let plain = Needs { slots: Some(2), ..needs(ByteCount(1_000_000_000_000)) };
+    let outcome = planned(&PlanOrder {
+        drives: &ids(&["samsung-pm9a3-7680"]),
+        controllers: &ids(&["linux-md-nvme"]),
+        enclosures: &ids(&["backplane-24-nvme"]),
+        space: Space { levels: vec!["1".parse().expect("a level")], members_max: 2, ..space() },
+        ..order(change(plain), &[application("md1200-oltp", 24)])
+    });
+    outcome.expect("it can be planned").top.into_iter().next().expect("there is one array")
+}
+
+/// A mirror writes all that the host writes to each drive; less of it wears drives out later.
+#[test]
+fn drives_last_as_long_as_what_is_written_to_them_allows() {
+    let whole = mirror(|needs| needs);
+    let iops = whole.judged.performance[0].iops;
+    let life = whole.drive_life[0].expect("it is flash with a rating");
+    let sent = iops * 0.3 * 8192.0 * 86_400.0;
+    let found = life.endurance.member_bytes_per_day;
+    assert!((found / sent - 1.0).abs() < 0.02, "{found} a day instead of {sent}");
+    assert!(life.endurance.amplification > 1.5, "full and overwritten at random: {life:?}");
+    assert!((life.endurance.rated_bytes - 18_220e12).abs() < 1.0);
+    assert!(whole.reason.contains("the rated writes last"), "{}", whole.reason);
+    let half = mirror(|needs| Needs { iops: Some(iops / 2.0), ..needs });
+    let slower = half.drive_life[0].expect("it is flash with a rating");
+    assert!((slower.years / life.years / 2.0 - 1.0).abs() < 0.05, "{slower:?} beside {life:?}");
+    let loss = whole.risk.expect("the drives are known");
+    assert!(loss.bytes_per_year() >= loss.sector_bytes_per_year && loss.bytes_per_year() > 0.0);
+}
+
+#[test]
+fn what_it_rests_on_is_told_with_what_it_may_come_to() {
+    let one = mirror(|needs| needs);
+    let drive = &one.estimates[0];
+    assert_eq!(drive.part, "samsung-pm9a3-7680");
+    for key in ["host.read_latency", "translation.spare_pct", "flash.program"] {
+        assert!(drive.keys.iter().any(|known| known == key), "{key} is estimated: {:?}", drive.keys);
+    }
+    assert!(!drive.keys.iter().any(|key| key == "capacity_sectors"), "the sheet says so");
+    let (range, iops) = (one.range[0], one.judged.performance[0].iops);
+    assert!(range.slower.iops < iops && iops < range.faster.iops, "{iops} in {range:?}");
+    assert!(one.reason.contains("It rests on estimates"), "{}", one.reason);
+}
+
+/// Fewer requests are put in flight until the slowest of ten keeps its bound, too. What the slowest of a hundred takes is mostly the
+/// program that it meets on a die, however few are in flight.
+#[test]
+fn a_percentile_is_kept_with_fewer_requests_in_flight() {
+    let free = mirror(|needs| needs).judged.performance[0];
+    let limit = NanoSpan(free.tail.lat_ns_p90 * 3 / 4);
+    let bound: Bound = format!("p90<={} ns", limit.get()).parse().expect("a bound");
+    let kept = mirror(|needs| Needs { latency: vec![bound], ..needs });
+    let found = kept.judged.performance[0];
+    assert!(found.tail.lat_ns_p90 <= limit.get(), "{found:?} beside {limit}");
+    assert!(found.iodepth < free.iodepth, "{found:?}");
+    assert!(kept.keeps_needs && kept.margins.latency.expect("there is a bound") >= 0.0);
+}

@@ -1,0 +1,177 @@
+//! Applications that run at the same time, on one array and on two.
+
+use super::{application, ids, levels, needs, order, planned, with_crew};
+use crate::*;
+use raidlab_advisor::plan::{Frontier, Kept, OwnNeeds, Settings};
+
+/// An application without a request in any window.
+fn idle() -> Application {
+    let text = r#"
+        schema = 1
+        name = "idle"
+        title = "Hardly ever"
+        source = "made up"
+        metric = "iops"
+        [arrival]
+        process = "fixed"
+        rate = 0.001
+        [[line]]
+        size = "8KiB"
+        share_pct = 100
+        read_pct = 100
+        random_pct = 100
+    "#;
+    let workload = raidlab_workload::Workload::from_toml("idle.toml", text).expect("it is a workload");
+    Application { workload, iodepth: 1 }
+}
+
+fn needing(iops: &[f64]) -> Needs {
+    let own = iops.iter().map(|iops| OwnNeeds { iops: Some(*iops), ..OwnNeeds::default() });
+    Needs { own: own.collect(), ..needs(ByteCount(500_000_000_000)) }
+}
+
+fn disks<'a>(needs: Needs, applications: &'a [Application], drives: &'a [String]) -> PlanOrder<'a> {
+    let space = levels(&["5", "10"], 8);
+    PlanOrder { together: true, drives, space, simulations_max: None, ..order(needs, applications) }
+}
+
+#[test]
+fn an_idle_application_leaves_the_array_that_is_planned() {
+    let drives = ids(&["st9146852ss"]);
+    let with = |applications: &[Application]| {
+        let needs = needs(ByteCount(500_000_000_000));
+        let order = PlanOrder { space: levels(&["10"], 8), ..disks(needs, applications, &drives) };
+        planned(&order).expect("it can be planned")
+    };
+    let alone = with(&[application("md1200-oltp", 16)]);
+    let both = with(&[application("md1200-oltp", 16), idle()]);
+    assert_eq!((&both.top[0].label, both.end), (&alone.top[0].label, SearchEnd::Proven));
+    assert_eq!(both.top[0].judged.performance[1].iops, 0.0);
+}
+
+/// What serves two at the same time serves each of them alone: it can't take less.
+#[test]
+fn a_plan_for_two_takes_no_less_than_one_for_either() {
+    let drives = ids(&["st9146852ss"]);
+    let apps = [application("md1200-oltp", 16), application("md1200-sql-log", 4)];
+    let members = |applications: &[Application], iops: &[f64]| {
+        let outcome = planned(&disks(needing(iops), applications, &drives)).expect("it can be planned");
+        assert!(outcome.fits(), "{:?}", outcome.relaxations);
+        outcome.top.into_iter().next().expect("there is one")
+    };
+    let both = members(&apps, &[400.0, 300.0]);
+    for (app, iops) in [(0, 400.0), (1, 300.0)] {
+        let alone = members(&apps[app..=app], &[iops]);
+        let (one, two) = (alone.judged.drives(), both.judged.drives());
+        assert!(one <= two, "{one} drives for {app} alone, {two} for both");
+        let figures = (both.alone[app].iops, both.judged.performance[app].iops);
+        assert!(figures.0 > figures.1 && figures.1 >= iops, "{app}: {figures:?} alone and beside");
+    }
+    let log = "md1200-sql-log gets";
+    assert!(both.reason.contains(log) && both.reason.contains("Its tightest need is"), "{}", both.reason);
+    assert_eq!((both.degraded.len(), both.rebuilding.len(), both.range.len()), (2, 2, 2));
+}
+
+/// What the search of applications that run together ends with is what trying everything ends with.
+#[test]
+fn trying_everything_finds_nothing_better_for_two() {
+    let drives = ids(&["st3600057ss", "st9500430ss"]);
+    let apps = [application("md1200-oltp", 16), application("md1200-sql-log", 4)];
+    for needs in [needs(ByteCount(500_000_000_000)), needing(&[200.0, 300.0])] {
+        let order = PlanOrder { space: levels(&["1", "5"], 4), ..disks(needs, &apps, &drives) };
+        let parts = with_crew(|crew| parts::of_order(&order, crew)).expect("they are in the catalogue");
+        let demands = order.demands();
+        let (needs, space) = (&order.needs, &order.space);
+        let request = Request { needs, demands: &demands, space, parts: &parts, together: true };
+        let kept = enumerate(&request).kept;
+        let bench = Bench { order: &order, parts: &parts, demands: &demands };
+        let mut frontier = Frontier::new(request.clone(), kept.clone());
+        let end =
+            with_crew(|crew| choose::search(&bench, &mut frontier, crew)).expect("they can be simulated");
+        assert_eq!((end, frontier.open()), (SearchEnd::Proven, 0));
+        let ranking = frontier.ranking();
+        let works =
+            |kept: &Kept, it: &Settings| Hardware::of(&parts, kept.geometry).rejects(*it, false).is_none();
+        let each = kept.iter().flat_map(|kept| space.settings.iter().map(move |it| (kept, it)));
+        let all: Vec<Judged> = each
+            .filter(|(kept, it)| works(kept, it))
+            .map(|(kept, it)| kept.unjudged(&request, *it))
+            .collect();
+        let judge = |index: usize| judge::judge(&bench, &all[index], judge::Window::Short).map(|(it, _)| it);
+        let stage = Stage { label: "all", from: 0.0, to: 1.0 };
+        let results = with_crew(|crew| crew.on_all(stage, all.len(), judge)).expect("they can be simulated");
+        for one in &results {
+            let bound = kept.iter().find(|it| it.geometry == one.geometry).expect("it was kept");
+            assert!(one.score <= bound.score_at_best * 1.02, "{one:?} beyond {}", bound.score_at_best);
+        }
+        let best = results.iter().map(|one| ranking.key(one)).min();
+        let (judged, _) = frontier.into_results();
+        assert_eq!(judged.first().map(|one| ranking.key(one)), best, "{:?}", judged.first());
+    }
+}
+
+#[test]
+fn what_is_more_than_one_stream_is_refused_together() {
+    let text = r#"
+        schema = 1
+        name = "mix"
+        title = "A mix"
+        source = "made up"
+        metric = "iops"
+        [[part]]
+        name = "one"
+        [[part.line]]
+        size = "8KiB"
+        share_pct = 100
+        read_pct = 100
+        random_pct = 100
+    "#;
+    let workload = raidlab_workload::Workload::from_toml("mix.toml", text).expect("it is a workload");
+    let apps = [application("md1200-oltp", 4), Application { workload, iodepth: 1 }];
+    let drives = ids(&["st9146852ss"]);
+    let refused = planned(&disks(needs(ByteCount(1)), &apps, &drives)).expect_err("it has parts");
+    assert!(refused.to_string().contains("'mix' has parts of its own"), "{refused}");
+}
+
+/// Flash for random access and disks for what is large take fewer drives than either alone.
+#[test]
+fn two_arrays_take_less_where_applications_differ() {
+    let drives = ids(&["st9500430ss", "pliant-lb150"]);
+    let enclosures = ids(&["md1220"]);
+    let apps = [application("md1200-oltp", 32), application("md1200-sql-log", 16)];
+    let own = |usable: u64, iops: f64| OwnNeeds {
+        usable: Some(ByteCount(usable)),
+        iops: Some(iops),
+        ..OwnNeeds::default()
+    };
+    let own = vec![own(100_000_000_000, 8000.0), own(1_500_000_000_000, 500.0)];
+    let needs = Needs { own, slots: Some(24), ..needs(ByteCount(1_600_000_000_000)) };
+    let space = levels(&["5", "10"], 24);
+    let order = PlanOrder { enclosures: &enclosures, space, ..disks(needs, &apps, &drives) };
+    let outcome = plan_tiers(&order, &mut Hosts::alone(), &mut |_| true, &mut |_, _| {});
+    let outcome = outcome.expect("it can be planned");
+    let best = outcome.best().expect("something keeps the needs");
+    let placed: Vec<(&str, &[usize])> =
+        best.arrays.iter().map(|tier| (tier.planned.parts.drive.as_str(), &*tier.applications)).collect();
+    assert_eq!(placed, [("pliant-lb150", &[0][..]), ("st9500430ss", &[1][..])]);
+    assert!(outcome.one.as_ref().is_none_or(|one| one.drives > best.drives), "{:?}", outcome.one);
+    assert!(
+        best.performance[0].iops >= 8000.0 && best.performance[1].iops >= 500.0,
+        "{:?}",
+        best.performance
+    );
+    // Each array is the smallest that serves its applications alone.
+    assert!(outcome.searches.iter().all(|search| search.end == SearchEnd::Proven), "{:?}", outcome.searches);
+    for tier in &best.arrays {
+        let app = tier.applications[0];
+        let alone = Needs { own: vec![order.needs.own[app].clone()], ..order.needs.clone() };
+        let alone = Needs { usable: alone.own[0].usable.expect("it has a part"), ..alone };
+        let plan = planned(&PlanOrder {
+            enclosures: &enclosures,
+            space: levels(&["5", "10"], 24),
+            ..disks(alone, &apps[app..=app], &drives)
+        });
+        let plan = plan.expect("it can be planned");
+        assert_eq!(plan.top[0].judged.drives(), tier.planned.judged.drives(), "{}", plan.top[0].label);
+    }
+}

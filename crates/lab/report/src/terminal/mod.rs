@@ -1,0 +1,169 @@
+//! Results as text for a terminal, or for a file that a person reads.
+//!
+//! [`study`] prints one table, a section per profile and a row per configuration, with measured and simulated figures
+//! side by side, and then the recommendations. [`run`] and [`runs`] print what `measure` and `simulate` found,
+//! [`comparison`] and [`claims`] what `reproduce` did, [`drive_validation`] what `model validate` did, [`latency_matrix`] what `model matrix` did, [`soaks`] what `soak` did,
+//! [`plan`] and [`risk`] what `plan` and `risk` found, [`contrast`] what `compare` did,
+//! [`streams`] and [`bonnie`] what the verbs of their names did. Without colour the
+//! text is plain ASCII apart from the names it is given, with
+//! one record per line, and every line names its profile, so that `grep` and `awk` can take it apart.
+
+mod beside;
+mod claims;
+mod contrast;
+mod grid;
+mod hosts;
+mod matrix;
+mod network;
+mod plan;
+mod programs;
+mod risk;
+mod runs;
+mod soak;
+mod study;
+mod validation;
+
+pub use beside::beside;
+pub use claims::claims;
+pub use contrast::contrast;
+pub use grid::{Grid, GridCell, Group};
+pub use hosts::hosts;
+pub use matrix::{MatrixCell, MatrixErrors, latency_matrix};
+pub use plan::{PlanPoint, PlanRow, PlanText, TiersText, plan, tiers};
+pub use programs::{bonnie, streams};
+pub use risk::risk;
+pub(crate) use risk::size;
+pub use runs::{run, runs};
+pub use soak::{SoakFigures, soaks};
+pub use study::study;
+pub use validation::{DriveValidation, drive_validation};
+
+use crate::figures::three_digits;
+use crate::places::{PLACE_HEADER, place_cells};
+use raidlab_advisor::{Comparison, PlaceSummary, unit_of};
+
+/// How to print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TerminalOptions {
+    /// Characters per line. Tables that need more are split or, failing that, are wider.
+    pub width: u16,
+    /// Whether the reader is a terminal that shows bold text and line drawing; otherwise plain ASCII.
+    pub colour: bool,
+}
+
+/// Prints rows of text under a header, in sections with a rule between them; from column `first_number` on text is aligned right.
+pub fn table(
+    header: &[&str],
+    first_number: usize,
+    sections: Vec<Vec<Vec<String>>>,
+    options: TerminalOptions,
+) -> String {
+    let cells = |row: Vec<String>| row.iter().map(|text| GridCell::plain(printable(text))).collect();
+    let section = |rows: Vec<Vec<String>>| rows.into_iter().map(cells).collect();
+    let grid = Grid {
+        header: header.iter().map(|name| (*name).to_owned()).collect(),
+        first_number,
+        sections: sections.into_iter().map(section).collect(),
+        gap: 2,
+        ..Grid::default()
+    };
+    grid.render(options)
+}
+
+/// Prints what the places of a publication come to, one by one.
+pub fn places<'a>(places: impl Iterator<Item = &'a PlaceSummary>, options: TerminalOptions) -> String {
+    let rows = places.map(|place| place_cells(place).to_vec()).collect();
+    table(&PLACE_HEADER, 1, vec![rows], options)
+}
+
+/// Prints published figures beside predicted ones and how far off the predictions are.
+pub fn comparison(comparison: &Comparison, options: TerminalOptions) -> String {
+    let row = |row: &raidlab_advisor::ComparisonRow| {
+        vec![
+            GridCell::plain(printable(&row.id)),
+            GridCell::plain(printable(unit_of(&row.metric))),
+            GridCell::plain(three_digits(row.published)),
+            GridCell::plain(three_digits(row.predicted)),
+            GridCell::plain(signed_pct(row.error_pct)),
+        ]
+    };
+    let grid = Grid {
+        header: ["Id", "Unit", "Published", "Predicted", "Error %"].map(str::to_owned).to_vec(),
+        first_number: 2,
+        sections: vec![comparison.rows.iter().map(row).collect()],
+        gap: 2,
+        ..Grid::default()
+    };
+    grid.render(options) + "\n" + &comparison_summary(comparison)
+}
+
+/// The lines that sum a comparison up.
+fn comparison_summary(comparison: &Comparison) -> String {
+    let summary = comparison.summary;
+    let figure = |pct: Option<f64>| pct.map_or("none".to_owned(), |pct| format!("{pct:.1} %"));
+    format!(
+        "figures compared:           {}\nmedian absolute error:      {}\n90th percentile of errors:  {}\n",
+        summary.rows,
+        figure(summary.median_abs_error_pct),
+        figure(summary.p90_abs_error_pct)
+    )
+}
+
+/// Prints a percentage with its sign.
+fn signed_pct(pct: f64) -> String {
+    format!("{pct:+.1}")
+}
+
+/// `name` without the control characters by which a name could steer the terminal.
+pub fn printable(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// `text` with its lines, and without other control characters.
+pub fn printable_lines(text: &str) -> String {
+    text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
+}
+
+/// `text` as a heading.
+pub fn heading(text: &str, options: TerminalOptions) -> String {
+    let text = printable(text);
+    if options.colour { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text }
+}
+
+/// Breaks `text` into lines of `width` characters at spaces; every line starts with `indent` spaces.
+pub fn wrapped(text: &str, width: u16, indent: usize) -> String {
+    let room = usize::from(width).saturating_sub(indent).max(20);
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split_whitespace().map(printable) {
+        let line = lines.last_mut().expect("there is a line to start with");
+        if line.is_empty() {
+            *line = word;
+        } else if line.chars().count() + 1 + word.chars().count() <= room {
+            line.push(' ');
+            line.push_str(&word);
+        } else {
+            lines.push(word);
+        }
+    }
+    lines.iter().map(|line| format!("{:indent$}{line}\n", "")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{printable, wrapped};
+
+    #[test]
+    fn lines_break_at_spaces_and_keep_to_the_width() {
+        let text = "one two three four five six seven eight nine ten";
+        assert_eq!(wrapped(text, 24, 2), "  one two three four\n  five six seven eight\n  nine ten\n");
+        assert_eq!(
+            wrapped("a-word-longer-than-the-whole-line x", 20, 0),
+            "a-word-longer-than-the-whole-line\nx\n"
+        );
+    }
+
+    #[test]
+    fn names_cannot_steer_the_terminal() {
+        assert_eq!(printable("a\u{1b}[2J\r\nb\u{9b}c"), "a\u{fffd}[2J\u{fffd}\u{fffd}b\u{fffd}c");
+    }
+}

@@ -1,0 +1,155 @@
+//! What goes into the store and what comes out of it.
+
+use raidlab_machine::Environment;
+use raidlab_workload::RunResult;
+use serde::{Deserialize, Serialize};
+use std::time::SystemTime;
+
+/// Names a study run in a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StudyRunId(pub i64);
+
+/// What is recorded when a study starts. Every verb that keeps runs begins one.
+#[derive(Clone, Debug, Default)]
+pub struct StudyRunHead<'a> {
+    /// The verb: `study`, `measure`, `soak`.
+    pub kind: &'a str,
+    /// The study's title.
+    pub title: &'a str,
+    /// The question it answers.
+    pub question: &'a str,
+    /// How it is done, paragraph by paragraph.
+    pub method: &'a [String],
+    /// Runs planned.
+    pub planned_runs: u64,
+    /// Seed of all that is random.
+    pub seed: u64,
+    /// The effective configuration, as JSON.
+    pub configuration: String,
+}
+
+/// How a study ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StudyEnd {
+    /// With all planned runs.
+    Complete,
+    /// Stopped before that.
+    Incomplete,
+}
+
+impl StudyEnd {
+    /// The word for it in the file.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Incomplete => "incomplete",
+        }
+    }
+}
+
+/// A finished run as it goes into the store.
+#[derive(Clone, Copy, Debug)]
+pub struct FinishedRun<'a> {
+    /// Place in the study's plan, from 0.
+    pub ordinal: u64,
+    /// When it started, by the wall clock.
+    pub started_at: SystemTime,
+    /// What came of it.
+    pub result: &'a RunResult,
+    /// What it depended on.
+    pub environment: &'a Environment,
+}
+
+/// One line of the list of runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunLine {
+    /// Number of the run in the store.
+    pub id: i64,
+    /// Number of the study run it belongs to.
+    pub study: i64,
+    /// The verb that kept it; empty for runs from before it was recorded.
+    pub kind: String,
+    /// Title of the study.
+    pub title: String,
+    /// Start, UTC, ISO 8601.
+    pub started_at: String,
+    /// `measured`, `array` or `simulated`.
+    pub world: String,
+    /// What was measured.
+    pub target: String,
+    /// Name of the workload.
+    pub workload: String,
+    /// Requests in flight.
+    pub iodepth: u32,
+    /// Requests per second.
+    pub iops: f64,
+    /// 10^6 bytes per second.
+    pub mb_per_s: f64,
+    /// Mean total latency.
+    pub lat_ns_mean: f64,
+    /// 99th percentile of total latency.
+    pub lat_ns_p99: i64,
+    /// Its tags, in alphabetical order.
+    pub tags: Vec<String>,
+}
+
+/// A run with everything that is known of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoredRun {
+    /// Number of the run in the store.
+    pub id: i64,
+    /// Number of the study run it belongs to.
+    pub study: i64,
+    /// Title of the study.
+    pub title: String,
+    /// Place in the study's plan, from 0.
+    pub ordinal: u64,
+    /// Start, UTC, ISO 8601.
+    pub started_at: String,
+    /// The same in seconds since 1970.
+    pub started_at_unix: u64,
+    /// End, UTC, ISO 8601: the start and the wall-clock time that it took.
+    pub ended_at: String,
+    /// Its tags, in alphabetical order.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// What came of it.
+    pub result: RunResult,
+    /// What it depended on.
+    pub environment: Environment,
+}
+
+/// A study run without its runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredStudy {
+    /// Number of the study run in the store.
+    pub id: i64,
+    /// The same study run has the same one in whatever store it is.
+    pub uid: String,
+    /// The verb that kept it; empty for study runs from before it was recorded.
+    pub kind: String,
+    /// Its title.
+    pub title: String,
+    /// The question it answers; may be empty.
+    pub question: String,
+    /// How it was done, paragraph by paragraph.
+    pub method: Vec<String>,
+    /// What was concluded beyond the figures: sentences.
+    pub notes: Vec<String>,
+    /// Start, UTC, ISO 8601.
+    pub started_at: String,
+    /// End; none while it runs, and none where its process was killed.
+    pub finished_at: Option<String>,
+    /// `running`, `complete` or `incomplete`. A study that was killed says `running`.
+    pub state: String,
+    /// Runs planned.
+    pub planned_runs: u64,
+    /// Runs that are in the store.
+    pub finished_runs: u64,
+    /// Seed of all that is random.
+    pub seed: u64,
+    /// The effective configuration, as JSON.
+    pub configuration: String,
+    /// The raidlab that ran it.
+    pub raidlab_version: String,
+}

@@ -1,0 +1,126 @@
+//! When the window of an array may begin: once its write-back cache is in its steady state.
+//!
+//! ```text
+//! dirty │            ┌─────────────   what comes goes on to the drives, at their pace
+//!       │        ╱
+//!       │    ╱                        every array is as fast as its cache
+//!       └───────────┼──────┼──────── time
+//!                    ramp   window
+//! ```
+//! Before that levels can't be told apart. The ramp is so long that the cache could be written [`FILLS`] times at the rate that
+//! the window then shows: while a cache fills, some of it goes on to the drives. That rate is not known before, so a run whose
+//! ramp was far too short for it is done again with the one that it should have had.
+//!
+//! `plan`, `simulate` and studies begin their windows so. Left out: caches of reads, which the region may never fit into.
+
+use crate::load::Load;
+use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::RunResult;
+
+/// A ramp lasts as long as it takes to write the cache this often.
+pub const FILLS: f64 = 2.5;
+/// A ramp that is shorter than it should be by this factor is taken again.
+const TOO_SHORT: u64 = 2;
+/// Requests that a ramp is made of at most, and the most time it takes: an idle array fills no cache, whatever it is given.
+const REQUESTS_MAX: f64 = 1_000_000.0;
+const SECS_MAX: f64 = 200.0;
+
+/// Seconds that a ramp needs until a write cache of `cache` is in its steady state, at `written` bytes per second.
+pub fn fill_secs(cache: ByteCount, written: f64) -> f64 {
+    if written > 0.0 { FILLS * cache.get() as f64 / written } else { 0.0 }
+}
+
+/// The ramp that a run with this result should have had, through a write cache of `cache`.
+fn ramp_for(cache: ByteCount, result: &RunResult) -> NanoSpan {
+    let longest = (REQUESTS_MAX / result.ops.total.iops.0.max(1.0)).min(SECS_MAX);
+    NanoSpan::from_secs_f64(fill_secs(cache, result.ops.write.bytes_per_sec.0).min(longest))
+}
+
+/// Runs `load` with the ramp that its write cache of `cache` needs, its own at least. Returns the load as it was run, and the last run.
+///
+/// # Errors
+/// Those of `run`.
+pub(crate) fn settled<E>(
+    load: &Load,
+    cache: Option<ByteCount>,
+    mut run: impl FnMut(&Load) -> Result<RunResult, E>,
+) -> Result<(Load, RunResult), E> {
+    let mut load = Load { settles: false, ..load.clone() };
+    loop {
+        let result = run(&load)?;
+        let ramp = cache.map_or(NanoSpan::ZERO, |cache| ramp_for(cache, &result));
+        if ramp.0 <= TOO_SHORT * load.ramp.0.max(1) {
+            return Ok((load, result));
+        }
+        load.ramp = ramp;
+    }
+}
+
+/// [`settled`] where a run may give nothing because it was cancelled.
+///
+/// # Errors
+/// Those of `run`.
+pub fn settled_or_cancelled<E>(
+    load: &Load,
+    cache: Option<ByteCount>,
+    mut run: impl FnMut(&Load) -> Result<Option<RunResult>, E>,
+) -> Result<Option<(Load, RunResult)>, E> {
+    let ended = settled(load, cache, |load| run(load).map_err(Some)?.ok_or(None));
+    match ended {
+        Ok(settled) => Ok(Some(settled)),
+        Err(None) => Ok(None),
+        Err(Some(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::find_workload;
+    use core::convert::Infallible;
+    use raidlab_testkit::example_result;
+    use raidlab_units::BytesPerSec;
+    use std::path::Path;
+
+    /// An array that takes `fast` bytes a second into its cache until that is full, and `slow` from then on.
+    fn ramps(cache: u64, fast: f64, slow: f64) -> Vec<f64> {
+        let workload = find_workload("database", Path::new("")).unwrap();
+        let second = NanoSpan::from_secs(1);
+        let load = Load {
+            workload,
+            iodepth: 1,
+            workers: 1,
+            ramp: second,
+            run: second,
+            seed: 1,
+            once: false,
+            settles: true,
+        };
+        let mut ramps = Vec::new();
+        let ran = settled(&load, Some(ByteCount(cache)), |load| {
+            assert!(!load.settles);
+            ramps.push(load.ramp.as_secs_f64());
+            let is_full = load.ramp.as_secs_f64() * fast >= cache as f64;
+            let mut result = example_result("database", 1000.0);
+            result.ops.write.bytes_per_sec = BytesPerSec(if is_full { slow } else { fast });
+            Ok::<_, Infallible>(result)
+        });
+        let Ok((load, _)) = ran;
+        assert_eq!(Some(&load.ramp.as_secs_f64()), ramps.last());
+        ramps
+    }
+
+    #[test]
+    fn a_window_begins_when_its_cache_is_full() {
+        assert_eq!(ramps(100_000_000, 10e6, 10e6), [1.0, 25.0]);
+        assert_eq!(
+            ramps(100_000_000, 10e6, 2e6),
+            [1.0, 25.0, 125.0],
+            "25 s were too short for what it then showed"
+        );
+        assert_eq!(ramps(100_000_000, 10e6, 6e6), [1.0, 25.0], "25 s of 42 fill it");
+        assert_eq!(ramps(1_000_000, 10e6, 10e6), [1.0], "it is full within the least ramp");
+        assert_eq!(ramps(100_000_000, 1e3, 1e3), [1.0, 200.0], "what fills no cache is run for a while");
+        assert_eq!(ramps(100_000_000, 0.0, 0.0), [1.0], "reads fill none");
+    }
+}

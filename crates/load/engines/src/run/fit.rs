@@ -1,0 +1,108 @@
+//! Whether a load can be made as it is asked for: workload, engine and target looked at together, before anything is set up.
+
+use super::LoadOptions;
+use crate::can_do::cannot_do;
+use crate::engine::EngineKind;
+use crate::error::LoadError;
+use crate::target::{Target, TargetKind};
+use raidlab_device::{DsyncLoser, dsync_loser};
+use raidlab_workload::{AccessSpec, DriverConfig, OpSet};
+
+/// The workload must fit the target: its length, its blocks, and what may be done to it.
+pub(super) fn check_fit(target: &Target, spec: &AccessSpec, config: &DriverConfig) -> Result<(), LoadError> {
+    let path = || target.path().to_path_buf();
+    if config.region > target.size() {
+        return Err(LoadError::TooSmall { path: path(), size: target.size(), region: config.region });
+    }
+    let (target_bytes, driver_bytes) = (target.block_bytes(), config.block_bytes);
+    if !driver_bytes.is_multiple_of(target_bytes) {
+        return Err(LoadError::BlockSize { path: path(), target_bytes, driver_bytes });
+    }
+    if let Some(bytes_max) = target.request_bytes_max()
+        && spec.request_bytes_max() > bytes_max
+    {
+        return Err(LoadError::TooLong { path: path(), bytes: spec.request_bytes_max(), bytes_max });
+    }
+    if spec.writes() && !target.may_write() {
+        return Err(LoadError::ReadOnly { path: path(), workload: spec.name.clone() });
+    }
+    Ok(())
+}
+
+/// Exports are loaded by the NBD protocol only, files of file servers by theirs, and nothing else is by any.
+pub(super) fn check_engine(target: &Target, options: &LoadOptions) -> Result<(), LoadError> {
+    let is_remote =
+        |engine: EngineKind| matches!(engine, EngineKind::Nbd | EngineKind::Nfs | EngineKind::Xrootd);
+    let suits = |engine: EngineKind| match engine_for(target) {
+        only if is_remote(only) => engine == only,
+        _ => !is_remote(engine),
+    };
+    match options.engine.filter(|engine| !suits(*engine)) {
+        Some(engine) => Err(LoadError::EngineUnfit { path: target.path().into(), engine: engine.name() }),
+        None => check_uring(target, options).and_then(|()| check_fua(target, options)),
+    }
+}
+
+/// What is asked of `io_uring` must be asked of a load by it.
+fn check_uring(target: &Target, options: &LoadOptions) -> Result<(), LoadError> {
+    let engine = options.engine.unwrap_or_else(|| engine_for(target));
+    let asked = [
+        (options.uring.io_poll, "polling for ends (--poll)"),
+        (options.uring.kernel_thread, "a thread of the kernel (--kernel-thread)"),
+    ];
+    match asked.into_iter().find(|(is_asked, _)| *is_asked && engine != EngineKind::Uring) {
+        Some((_, what)) => {
+            Err(LoadError::NotOfEngine { path: target.path().into(), engine: engine.name(), what })
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_fua(target: &Target, options: &LoadOptions) -> Result<(), LoadError> {
+    if !options.fua {
+        return Ok(());
+    }
+    let path = || target.path().into();
+    let engine = options.engine.unwrap_or_else(|| engine_for(target));
+    if !target.takes_fua() {
+        return Err(LoadError::NoFua { path: path() });
+    }
+    match target.file().and_then(dsync_loser) {
+        Some(DsyncLoser::Fuse) if engine == EngineKind::Uring && target.is_direct() => {
+            Err(LoadError::FuaLostOnFuse { path: path() })
+        }
+        Some(DsyncLoser::Btrfs) if engine == EngineKind::Uring && target.is_direct() => {
+            Err(LoadError::FuaLostOnBtrfs { path: path() })
+        }
+        // A mapping is made durable by `fsync`.
+        Some(DsyncLoser::Netfs) if engine != EngineKind::Mapped => {
+            Err(LoadError::FuaLostOnNetfs { path: path() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What the workload asks for beyond reads and writes must be what target and engine can do, and what can be verified.
+pub(super) fn check_ops(target: &Target, ops: OpSet, options: &LoadOptions) -> Result<(), LoadError> {
+    let engine = options.engine.unwrap_or_else(|| engine_for(target));
+    let missing = cannot_do(target, engine, ops);
+    if !missing.is_empty() {
+        return Err(LoadError::CannotDo { path: target.path().into(), engine: engine.name(), ops: missing });
+    }
+    let unverifiable = ops.without(OpSet::TRANSFERS).without(OpSet::FLUSHES);
+    if options.verify && !unverifiable.is_empty() {
+        return Err(LoadError::Unverifiable { path: target.path().into(), ops: unverifiable });
+    }
+    Ok(())
+}
+
+/// What suits a target of this kind.
+pub(super) fn engine_for(target: &Target) -> EngineKind {
+    match target.kind() {
+        TargetKind::NoOp => EngineKind::Null,
+        TargetKind::Nbd => EngineKind::Nbd,
+        TargetKind::Nfs => EngineKind::Nfs,
+        TargetKind::Xrootd => EngineKind::Xrootd,
+        TargetKind::File | TargetKind::BlockDevice => EngineKind::Uring,
+    }
+}
