@@ -10,7 +10,7 @@ export STATE_DIRECTORY := $(CURDIR)/target/state
 PART := bash tests/part.sh
 
 .PHONY: demo test tools programs build binary format lint unit documented reference accuracy book deb deb-test wheel explore torture mutants \
-	store clients attack attack-short clients-self-test ublk doc smoke bench studio studio-fuzz studio-pictures bench-arrays bench-against-md
+	store clients attack attack-short clients-self-test ublk smoke bench studio studio-fuzz studio-pictures bench-arrays bench-against-md
 
 ## Builds a binary quickly and runs the first-look study on this machine's own disk and files.
 demo:
@@ -21,7 +21,7 @@ demo:
 ## Everything that must hold: format, lints, tests, documentation, and a short run of the real binary.
 # Two at a time: most of what follows the build waits for servers, disks and guests.
 test: tools format lint
-	$(MAKE) --no-print-directory -j2 -Otarget unit doc smoke documented store clients attack-short ublk studio
+	$(MAKE) --no-print-directory -j2 -Otarget unit smoke documented store clients attack-short ublk studio
 	@$(PART) --end
 
 tools:
@@ -36,9 +36,8 @@ build:
 format:
 	$(CARGO) fmt --all --check
 
-# Clippy's own compiler in place of rustc lints what is compiled anyway: one build for lints, tests and the scripts' binary. As
-# `cargo clippy` it would check everything a second time, which takes minutes.
-LINTED := MAKEFLAGS= RUSTC_WORKSPACE_WRAPPER="$$(rustc --print sysroot)/bin/clippy-driver" CLIPPY_ARGS=-Dwarnings $(CARGO)
+# One build for lints, documentation, tests and the scripts' binary (tests/rustc.sh).
+LINTED := env MAKEFLAGS= RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/rustc.sh CLIPPY_ARGS=-Dwarnings $(CARGO)
 EVERYTHING := --workspace --features raidlab/ublk,raidlab/mpi --locked
 
 # Installs the programs that builds with all features and their scripts need, as root.
@@ -54,7 +53,7 @@ binary: lint
 # One seed, so that a run can be repeated; `make explore` draws new cases. Many tests wait, so more of them run at once than there
 # are processors.
 unit: programs
-	PROPTEST_RNG_SEED=2026 RUST_TEST_THREADS=6 $(LINTED) test $(EVERYTHING)
+	PROPTEST_RNG_SEED=2026 RUST_TEST_THREADS=6 $(PART) --name unit $(LINTED) test $(EVERYTHING) --lib --bins --tests
 
 ## Property tests on new random cases, ten times as many, the long soak of the controller, and the plans of docs/planning.md; takes some
 ## ten minutes.
@@ -127,9 +126,6 @@ clients-self-test:
 store: binary
 	$(PART) bash tests/store/parquet.sh target/debug/raidlab
 	$(PART) bash tests/store/fio.sh target/debug/raidlab
-
-doc:
-	MAKEFLAGS= RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 smoke: binary
 	target/debug/raidlab doctor

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs a part of `make test`, keeps count of the parts, and lets those that can't run here be skipped by name.
 #
-#   part.sh COMMAND...      runs it; exit code 77 says that the part needs root and was skipped
-#   part.sh --begin         begins to count
-#   part.sh --end           says what was skipped, of how many
+#   part.sh [--name NAME] COMMAND...    runs it; exit code 77 says that the part needs root and was skipped
+#   part.sh --begin                     begins to count
+#   part.sh --end                       says how long each took, what was skipped, and of how many
 #
 # As root nothing is to be skipped: there 77 is a failure.
 set -uo pipefail
@@ -14,15 +14,21 @@ case $1 in
         exit
         ;;
     --end)
+        sort -t' ' -k2n "$counted" | grep '^ran' >&2
         grep '^skipped' "$counted" >&2
         echo "$(grep -c '^skipped' "$counted") of $(wc -l <"$counted") parts skipped" >&2
         exit 0
         ;;
 esac
 name=''
+if [[ $1 == --name ]]; then
+    name=$2
+    shift 2
+fi
 for word in "$@"; do
-    [[ $word != */tests/* && $word != tests/* ]] || { name=${word##*tests/} && break; }
+    [[ $name || ($word != */tests/* && $word != tests/*) ]] || name=${word##*tests/}
 done
+begun=$SECONDS
 # Parts of parts are counted there, too.
 mkdir -p "${counted%/*}"
 export COUNTED=$counted
@@ -32,5 +38,5 @@ if ((status == 77)) && [[ $(id -u) != 0 ]]; then
     echo "skipped: $name (needs root)" | tee -a "$counted" >&2
     exit 0
 fi
-((status)) || echo "ran: $name" >>"$counted"
+((status)) || echo "ran: $((SECONDS - begun)) s $name" >>"$counted"
 exit "$status"

@@ -9,7 +9,8 @@ use crate::verbs::{
     plan, reference, report, reproduce, risk, runs, simulate, soak, streams, studio, study, tag, torture,
     workloads,
 };
-use clap::{ArgAction, CommandFactory, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches, CommandFactory, Parser, Subcommand};
 use std::fmt::Write;
 
 /// Columns that help takes at most.
@@ -36,6 +37,10 @@ pub(crate) struct Cli {
     /// Print results as JSON; field names carry the units
     #[arg(long, global = true, help_heading = GENERAL)]
     pub(crate) json: bool,
+
+    /// Let results replace files that raidlab did not write
+    #[arg(long, global = true, help_heading = GENERAL)]
+    pub(crate) overwrite: bool,
 
     /// Log more to standard error (twice for debugging); `RAIDLAB_LOG` takes filters
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = GENERAL)]
@@ -97,6 +102,30 @@ pub(crate) fn command() -> clap::Command {
          {header}{GENERAL}:{header:#}\n{{options}}{{after-help}}"
     );
     command.help_template(template)
+}
+
+/// The options that were given, by their long names, with each part of their values; arguments without a name by that of their value.
+pub(crate) fn given(matches: &ArgMatches) -> Vec<(String, String)> {
+    let whole = command();
+    let (mut command, mut matches, mut given) = (&whole, matches, Vec::new());
+    loop {
+        for arg in command.get_arguments() {
+            let id = arg.get_id().as_str();
+            let name =
+                arg.get_long().map_or_else(|| format!("<{}>", id.to_uppercase()), |long| format!("--{long}"));
+            let is_given = matches.try_contains_id(id).unwrap_or_default()
+                && matches.value_source(id) == Some(ValueSource::CommandLine);
+            for value in matches.try_get_raw(id).ok().flatten().into_iter().flatten().filter(|_| is_given) {
+                let value = value.to_string_lossy();
+                given.push((name.clone(), value.clone().into_owned()));
+                let parts = value.split([',', '=', ':']).filter(|part| !part.is_empty());
+                given.extend(parts.map(|part| (name.clone(), part.to_owned())));
+            }
+        }
+        let Some((verb, of_verb)) = matches.subcommand() else { return given };
+        let Some(below) = command.find_subcommand(verb) else { return given };
+        (command, matches) = (below, of_verb);
+    }
 }
 
 /// The verbs, each with what it does.

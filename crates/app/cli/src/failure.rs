@@ -51,6 +51,8 @@ pub(crate) struct Failure {
     exit: Exit,
     error: anyhow::Error,
     hint: Option<String>,
+    /// The option that brought what is refused.
+    option: Option<String>,
     /// What else was found wrong before it ended.
     others: Vec<Failure>,
 }
@@ -58,12 +60,12 @@ pub(crate) struct Failure {
 impl Failure {
     /// The input is at fault: arguments, or a file.
     pub(crate) fn input(error: impl Into<anyhow::Error>) -> Self {
-        Self { exit: Exit::BadInput, error: error.into(), hint: None, others: Vec::new() }
+        Self { exit: Exit::BadInput, error: error.into(), hint: None, option: None, others: Vec::new() }
     }
 
     /// The run is at fault: the machine, the storage, or the results file.
     pub(crate) fn run(error: impl Into<anyhow::Error>) -> Self {
-        Self { exit: Exit::RunFailed, error: error.into(), hint: None, others: Vec::new() }
+        Self { exit: Exit::RunFailed, error: error.into(), hint: None, option: None, others: Vec::new() }
     }
 
     /// Adds what to do.
@@ -74,6 +76,17 @@ impl Failure {
     /// Adds another one that was found at the same time, so that both can be mended at once.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.others.push(other);
+        self
+    }
+
+    /// Says with which of `given`, options with their values, a quoted value came that is refused.
+    pub(crate) fn given_with(mut self, given: &[(String, String)]) -> Self {
+        let text: String = self.lines().into_iter().map(|(_, line)| line).collect();
+        let is_told = |option: &str| text.contains(option);
+        let is_refused = |(_, value): &&(String, String)| text.contains(&format!("'{value}'"));
+        if self.exit == Exit::BadInput && !given.iter().any(|(option, _)| is_told(option)) {
+            self.option = given.iter().find(is_refused).map(|(option, _)| option.clone());
+        }
         self
     }
 
@@ -107,6 +120,7 @@ impl Failure {
                 said = text;
             }
         }
+        lines.extend(self.option.iter().map(|option| ("option", option.clone())));
         lines.extend(self.hint.iter().map(|hint| ("hint", hint.clone())));
         lines.extend(self.others.iter().flat_map(Self::lines));
         lines
@@ -149,6 +163,18 @@ mod tests {
         );
         let repeated = Failure::run(anyhow::Error::new(Full).context("cannot write: the disk is full"));
         assert_eq!(repeated.lines(), [("error", "cannot write: the disk is full".to_owned())]);
+    }
+
+    #[test]
+    fn the_option_of_a_refused_value_is_named_once() {
+        let given = [("--drive", "st360057ss"), ("--level", "5")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let refused = |text: &str| Failure::input(anyhow::anyhow!("{text}")).given_with(&given).lines();
+        assert_eq!(refused("there is no drive 'st360057ss'")[1], ("option", "--drive".to_owned()));
+        assert_eq!(refused("--drive 'st360057ss' is unknown").len(), 1);
+        assert_eq!(refused("there are 5 of them").len(), 1, "what is not quoted may be anything");
+        let failed = Failure::run(anyhow::anyhow!("'5' broke")).given_with(&given);
+        assert_eq!(failed.lines().len(), 1, "it is not the input's fault");
     }
 
     #[test]

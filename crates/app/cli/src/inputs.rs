@@ -31,6 +31,11 @@ pub(crate) fn some_time(text: &str) -> Result<NanoSpan, String> {
     above_zero_of(text, "no request takes no time: write a time such as 20ms")
 }
 
+/// Reads the length of a window, above zero.
+pub(crate) fn window(text: &str) -> Result<NanoSpan, String> {
+    above_zero_of(text, "nothing is measured in no time: write a time such as 5s")
+}
+
 /// Reads what has a unit and is above zero; `refusal` is said of zero.
 fn above_zero_of<T>(text: &str, refusal: &str) -> Result<T, String>
 where

@@ -33,6 +33,9 @@ fn main() -> ExitCode {
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     log::start(cli.verbose, cli.command.serves());
     let output = Output::of_process(cli.json);
+    if cli.overwrite {
+        whole_file::allow_overwriting();
+    }
     notes.iter().for_each(output::remark);
     let mut hosts = match hosts::join(&cli.command) {
         Ok(hosts) => hosts,
@@ -46,7 +49,7 @@ fn main() -> ExitCode {
         Ok(exit) => exit,
         // Whoever read the results has had enough of them.
         Err(failure) if failure.is_broken_pipe() => Exit::Done,
-        Err(failure) => hosts::fail(&failure, &mut hosts, &output),
+        Err(failure) => hosts::fail(&failure.given_with(&cli::given(&matches)), &mut hosts, &output),
     };
     hosts::tell_shares(&hosts);
     hosts.part();

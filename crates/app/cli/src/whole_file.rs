@@ -1,20 +1,89 @@
 //! Files of results: written beside their place and put there when they are whole, so that a full disk or an end in the midst leaves
 //! what was there before.
 //!
+//! A file that is there is replaced only if it is empty, a page of raidlab's own, or the same already; others need `--overwrite`.
+//!
 //! Left out: a device, a pipe, and a file in a folder that may not be written are written in place, as there is no other way.
 
 use crate::failure::Failure;
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What stands at the end of every page, and tells that raidlab wrote it.
+const MARK_OF_PAGES: &[u8] = b"<p>Written by raidlab ";
+
+/// Whether `--overwrite` was given: one answer for the whole process.
+static MAY_OVERWRITE: AtomicBool = AtomicBool::new(false);
+
+/// Lets any file be replaced from now on.
+pub(crate) fn allow_overwriting() {
+    MAY_OVERWRITE.store(true, Ordering::Relaxed);
+}
 
 /// Writes `content` to the file at `path`, which is made or replaced; a symbolic link to it stays one.
-pub(crate) fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
+///
+/// # Errors
+/// Bad input if the file is somebody's.
+pub(crate) fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
     let content = content.as_ref();
-    // Names such as /dev/stdout lead to what is open already, whatever it is.
-    let is_open = path.starts_with("/dev") || path.starts_with("/proc");
+    if !std::fs::read(path).is_ok_and(|found| found == content) {
+        check_free(path)?;
+    }
+    rewrite(path, content)
+}
+
+/// Writes `content` to a file that the user named to be changed.
+pub(crate) fn rewrite(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    write(path, content).map_err(|error| cannot_write(path, error))
+}
+
+/// Finds out before the work whether its result can be written after it.
+pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
+    check_free(path)?;
+    let existed = path.exists();
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened
+        .and_then(|_| if existed { Ok(()) } else { std::fs::remove_file(path) })
+        .map_err(|error| cannot_write(path, error))
+}
+
+/// Refuses a file that a result would destroy.
+pub(crate) fn check_free(path: &Path) -> Result<(), Failure> {
+    let is_open = is_open_already(path);
+    let holds_data = std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0);
+    if is_open || !holds_data || MAY_OVERWRITE.load(Ordering::Relaxed) || is_own_page(path) {
+        return Ok(());
+    }
+    let problem =
+        anyhow::anyhow!("{} is there already, and is not a page that raidlab wrote", path.display());
+    Err(Failure::input(problem).with_hint("name another file; --overwrite replaces it"))
+}
+
+/// Says of any file of results why it could not be written.
+pub(crate) fn cannot_write(path: &Path, error: io::Error) -> Failure {
+    let is_no_place =
+        matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory);
+    let failure = if is_no_place { Failure::input(error) } else { Failure::run(error) };
+    failure
+        .context(format!("{} cannot be written", path.display()))
+        .with_hint("name a file in a folder that exists, that you can write to, and that has room")
+}
+
+fn is_own_page(path: &Path) -> bool {
+    let holds_mark = |text: Vec<u8>| text.windows(MARK_OF_PAGES.len()).any(|part| part == MARK_OF_PAGES);
+    std::fs::read(path).is_ok_and(holds_mark)
+}
+
+/// Names such as /dev/stdout lead to what is open already, whatever it is.
+fn is_open_already(path: &Path) -> bool {
+    path.starts_with("/dev") || path.starts_with("/proc")
+}
+
+fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     let found = std::fs::metadata(path).ok();
-    if is_open || found.as_ref().is_some_and(|found| !found.is_file()) {
+    if is_open_already(path) || found.as_ref().is_some_and(|found| !found.is_file()) {
         return std::fs::write(path, content);
     }
     match replace(path, content, found.as_ref()) {
@@ -23,12 +92,6 @@ pub(crate) fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> io::Result<
         }
         ended => ended,
     }
-}
-
-/// The same, for a verb that has nothing to add to what went wrong.
-pub(crate) fn write_whole_or_fail(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
-    write_whole(path, content)
-        .map_err(|error| Failure::run(error).context(format!("{} cannot be written", path.display())))
 }
 
 fn replace(path: &Path, content: &[u8], found: Option<&Metadata>) -> io::Result<()> {
@@ -68,29 +131,29 @@ mod tests {
     fn a_file_is_made_or_replaced_and_nothing_else_is_left() {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let at = |name: &str| folder.path().join(name);
-        write_whole(&at("a"), "one").expect("it can be made");
+        write(&at("a"), b"one").expect("it can be made");
         std::fs::set_permissions(at("a"), PermissionsExt::from_mode(0o640)).expect("it is ours");
         symlink("a", at("link")).expect("a link can be made");
-        write_whole(&at("link"), "two").expect("it can be replaced");
+        write(&at("link"), b"two").expect("it can be replaced");
         assert_eq!(std::fs::read_to_string(at("a")).expect("it is there"), "two");
         assert!(at("link").is_symlink());
         assert_eq!(std::fs::metadata(at("a")).expect("it is there").permissions().mode() & 0o777, 0o640);
         assert_eq!(names(folder.path()), ["a", "link"]);
-        assert!(write_whole(folder.path(), "x").is_err(), "a folder is no file");
-        assert!(write_whole(&at("no/a"), "x").is_err());
-        write_whole(Path::new("/dev/null"), "x").expect("a device is written in place");
-        assert!(write_whole(Path::new("/dev/full"), "x").is_err());
+        assert!(write(folder.path(), b"x").is_err(), "a folder is no file");
+        assert!(write(&at("no/a"), b"x").is_err());
+        write(Path::new("/dev/null"), b"x").expect("a device is written in place");
+        assert!(write(Path::new("/dev/full"), b"x").is_err());
     }
 
     #[test]
     fn what_can_not_be_written_whole_leaves_what_was_there() {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let path = folder.path().join("report");
-        write_whole(&path, "good").expect("it can be made");
+        write(&path, b"good").expect("it can be made");
         // The name of the part is taken.
         let part = folder.path().join(format!(".report.{}.part", std::process::id()));
         std::fs::create_dir(&part).expect("a folder can be made");
-        assert!(write_whole(&path, "bad").is_err());
+        assert!(write(&path, b"bad").is_err());
         assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "good");
     }
 }

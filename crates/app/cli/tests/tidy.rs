@@ -67,6 +67,26 @@ fn every_file_has_a_head_and_a_bearable_length() {
     check(&complaints);
 }
 
+/// `make test` runs no examples of comments, which would be a program each.
+#[test]
+fn comments_hold_no_rust() {
+    let mut complaints = Vec::new();
+    for (path, text) in sources() {
+        let fences = text.lines().zip(1..).filter_map(|(line, number)| {
+            let comment =
+                line.trim_start().strip_prefix("//").map(|rest| rest.trim_start_matches(['/', '!', ' ']))?;
+            comment.strip_prefix("```").map(|language| (language.to_owned(), number))
+        });
+        for (language, number) in fences.step_by(2) {
+            if language.is_empty() || language.starts_with("rust") {
+                complaints
+                    .push(format!("{}:{number}: make a test of it, or name its language", path.display()));
+            }
+        }
+    }
+    check(&complaints);
+}
+
 /// Functions by first line, its number and length, found by indentation, which `cargo fmt` makes reliable.
 fn functions(text: &str) -> Vec<(String, usize, usize)> {
     const OPENINGS: [&str; 7] =

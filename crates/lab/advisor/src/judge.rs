@@ -1,7 +1,7 @@
 //! Grouping the runs, choosing the depth each configuration is judged at, and ranking.
 
 use crate::reason;
-use crate::significance::welch;
+use crate::significance::Rounds;
 use crate::{Alternative, Choice, Verdict};
 use raidlab_units::NanoSpan;
 use raidlab_workload::{ArrayFacts, RunResult, World};
@@ -14,7 +14,7 @@ pub const LAT_MEAN_LIMIT: NanoSpan = NanoSpan::from_millis(20);
 /// about as much.
 const EQUAL_SHARE: f64 = 0.98;
 
-/// Means of repeats whose difference is this likely by chance alone are not told apart.
+/// What differs as much with this chance where there is no difference is not told apart.
 const CHANCE: f64 = 0.05;
 
 /// Returns a verdict for each workload, real arrays first, with [`LAT_MEAN_LIMIT`].
@@ -49,15 +49,21 @@ pub fn verdicts_within(runs: &[RunResult], lat_mean_limit: NanoSpan) -> Vec<Verd
 /// Judges the runs of one workload in one world; nothing to judge gives `None`.
 fn verdict_of(group: &[(&ArrayFacts, &RunResult)], limit: NanoSpan) -> Option<Verdict> {
     let (_, first) = group.first()?;
-    let ranked = ranked_choices(group, limit);
+    let mut ranked = ranked_choices(group, limit);
+    let repeats: Vec<&[f64]> = ranked.iter().map(|choice| &choice.metric_repeats[..]).collect();
+    let noise = Rounds::of(&repeats);
+    for choice in &mut ranked {
+        let width = |noise: Rounds| choice.metric_value * noise.half_width_95(choice.metric_repeats.len());
+        choice.metric_half_width_95 = noise.filter(|_| choice.metric_repeats.len() > 1).map(width);
+    }
     let sound = |choice: &&Choice| choice.errors == 0 && choice.metric_value > 0.0;
     let redundant: Vec<&Choice> =
         ranked.iter().filter(sound).filter(|choice| choice.is_redundant()).collect();
-    let recommended = best_of(&redundant).cloned();
-    let too_close = too_close(&redundant, recommended.as_ref());
+    let recommended = best_of(&redundant, noise).cloned();
+    let too_close = too_close(&redundant, recommended.as_ref(), noise);
     let runner_up = recommended.as_ref().and_then(|best| runner_up_to(best, &redundant)).cloned();
     let exposed: Vec<&Choice> = ranked.iter().filter(sound).filter(|choice| !choice.is_redundant()).collect();
-    let fastest_without_redundancy = best_of(&exposed).cloned();
+    let fastest_without_redundancy = best_of(&exposed, noise).cloned();
     let reference = recommended.as_ref().or(ranked.first()).map_or(0.0, |choice| choice.metric_value);
     let alternatives = ranked
         .into_iter()
@@ -140,6 +146,7 @@ fn choice_of(array: &ArrayFacts, run: &RunResult, label: String, limit: NanoSpan
         keeps_limit: keeps_limit(run, limit),
         metric_value: run.metric_value(),
         metric_repeats: Vec::new(),
+        metric_half_width_95: None,
         iops: total.iops,
         bytes_per_sec: total.bytes_per_sec,
         lat_ns_mean: total.lat_ns_mean,
@@ -178,13 +185,14 @@ fn label_among(array: &ArrayFacts, arrays: &[&ArrayFacts]) -> String {
 }
 
 /// The first of `ranked`, or of what is as good as equal to it, the one that costs least.
-fn best_of<'a>(ranked: &[&'a Choice]) -> Option<&'a Choice> {
+fn best_of<'a>(ranked: &[&'a Choice], noise: Option<Rounds>) -> Option<&'a Choice> {
     let first = *ranked.first()?;
+    let by_chance = ByChance { noise, others: ranked.len() - 1 };
     ranked
         .iter()
         .copied()
         .filter(|choice| choice.keeps_limit == first.keeps_limit)
-        .filter(|choice| is_equal(choice, first) || is_by_chance(choice, first))
+        .filter(|choice| is_equal(choice, first) || by_chance.is(choice, first))
         .min_by(|a, b| cheaper_first(a, b))
 }
 
@@ -192,20 +200,34 @@ fn is_equal(choice: &Choice, best: &Choice) -> bool {
     choice.metric_value >= EQUAL_SHARE * best.metric_value
 }
 
-/// Whether repeats do not tell which of the two is faster.
-fn is_by_chance(choice: &Choice, best: &Choice) -> bool {
-    welch(&choice.metric_repeats, &best.metric_repeats).is_some_and(|test| test.p >= CHANCE)
+/// Whether repeats tell that one of several is slower than the best.
+#[derive(Clone, Copy)]
+struct ByChance {
+    noise: Option<Rounds>,
+    /// How many are compared with the best.
+    others: usize,
+}
+
+impl ByChance {
+    /// Whether they do not tell which of the two is faster.
+    fn is(self, choice: &Choice, best: &Choice) -> bool {
+        let (ours, bests) = (&choice.metric_repeats, &best.metric_repeats);
+        let are_repeated = ours.len() > 1 && bests.len() > 1;
+        are_repeated
+            && self.noise.is_some_and(|noise| noise.chance_that_as_good(ours, bests, self.others) >= CHANCE)
+    }
 }
 
 /// The labels of those of `ranked` beside the recommended one that repeats do not tell apart from the first.
-fn too_close(ranked: &[&Choice], recommended: Option<&Choice>) -> Vec<String> {
+fn too_close(ranked: &[&Choice], recommended: Option<&Choice>, noise: Option<Rounds>) -> Vec<String> {
     let (Some(first), Some(recommended)) = (ranked.first(), recommended) else { return Vec::new() };
+    let by_chance = ByChance { noise, others: ranked.len() - 1 };
     let is_close = |choice: &&&Choice| {
         choice.keeps_limit == first.keeps_limit
             && choice.array != recommended.array
-            && (choice.array == first.array || is_by_chance(choice, first))
+            && (choice.array == first.array || by_chance.is(choice, first))
     };
-    if recommended.array == first.array || is_by_chance(recommended, first) {
+    if recommended.array == first.array || by_chance.is(recommended, first) {
         ranked.iter().filter(is_close).map(|choice| choice.label.clone()).collect()
     } else {
         Vec::new()

@@ -7,8 +7,8 @@
 //! - **Judged where?** At the highest number of requests in flight whose mean latency stays within a limit (20 ms, as
 //!   the `FAStT` evaluation reports), else at the lowest that was run, and then it ranks behind all that keep the limit.
 //! - **Judged by what?** The workload's metric. What lies within 2 % of the best counts as equal; of equals the one
-//!   with more usable capacity wins, then the one that survives more failures, then write-through. So does what repeated runs
-//!   do not tell apart (Welch, p >= 0.05): it is *too close to call*.
+//!   with more usable capacity wins, then the one that survives more failures, then write-through. So does what repeats
+//!   do not tell apart ([`significance::Rounds`], p >= 0.05): it is *too close to call*.
 //! - **Recommended** is only what survives at least one failure; the fastest without redundancy is named beside it.
 //!   Runs with failed requests are listed but never recommended.
 //! - The reason is built from the figures: member I/Os per host I/O show what parity and mirrors cost.
@@ -89,6 +89,9 @@ pub struct Choice {
     /// It in each run at that depth, in their order.
     #[serde(default)]
     pub metric_repeats: Vec<f64>,
+    /// Half the width of the 95 % interval of the mean of these, by the noise of all configurations.
+    #[serde(default)]
+    pub metric_half_width_95: Option<f64>,
     /// Requests per second.
     pub iops: Iops,
     /// Bytes per second.
@@ -142,7 +145,7 @@ impl Choice {
             Metric::Iops => format!("{} IOPS", self.iops),
             Metric::MbPerS => self.bytes_per_sec.to_string(),
         };
-        match significance::half_width_95(&self.metric_repeats) {
+        match self.metric_half_width_95 {
             Some(half) => format!("{text} ± {half:.0}"),
             None => text,
         }

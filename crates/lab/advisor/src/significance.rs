@@ -7,13 +7,19 @@
 //!   Its distribution is counted exactly where there are no ties and at most [`EXACT_MAX`] runs a side, else it is the normal
 //!   one with correction for ties and continuity.
 //!
-//! Both are two-sided. Runs must be independent: windows of one run are not repeats. Left out: corrections for many comparisons
-//! at once; who compares twenty cells should expect one below 0.05.
+//! - **Rounds** compare many configurations that were all run once in each round, as in a randomised block design. Noise is taken as a
+//!   factor that is about as large for all of them: `ln x_ij = m_i + b_j + e_ij` for configuration i in round j. The variance of e comes
+//!   from all configurations together, `sum (ln x_ij - m_i - b_j)^2 / ((c-1)(r-1))`, so that three rounds of ten arrays leave 18
+//!   degrees of freedom where a pair by itself has two to four; and what slows a whole round down, `b_j`, is not noise between arrays.
+//!   All are compared with the best one, as Hsu's procedure does: one-sided, and the chance of each times how many they are (Bonferroni).
+//!
+//! The first two are two-sided. Runs must be independent: windows of one run are not repeats. Left out of the first two: corrections for
+//! many comparisons at once; who compares twenty cells should expect one below 0.05.
 //!
 //! Sources: B. L. Welch, "The generalization of Student's problem when several different population variances are involved",
 //! Biometrika 34, 1947; F. E. Satterthwaite, Biometrics Bulletin 2, 1946; H. B. Mann and D. R. Whitney, "On a test of whether
-//! one of two random variables is stochastically larger than the other", Annals of Mathematical Statistics 18, 1947. The
-//! incomplete beta function by its continued fraction (NIST Digital Library of Mathematical Functions, 8.17.22), the gamma
+//! one of two random variables is stochastically larger than the other", Annals of Mathematical Statistics 18, 1947; R. A. Fisher, "The Design of Experiments", 1935
+//! (randomised blocks); J. C. Hsu, "Multiple comparisons with the best", Annals of Statistics 9, 1981. The incomplete beta function by its continued fraction (NIST Digital Library of Mathematical Functions, 8.17.22), the gamma
 //! function by Lanczos, "A precision approximation of the gamma function", SIAM Journal on Numerical Analysis 1, 1964.
 
 use serde::Serialize;
@@ -80,12 +86,6 @@ pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
     })
 }
 
-/// Half the width of the 95 % confidence interval of the mean; none for fewer than two values.
-pub fn half_width_95(values: &[f64]) -> Option<f64> {
-    let (_, error) = mean_and_error(values)?;
-    Some(student_quantile_95(values.len() as f64 - 1.0) * error.sqrt())
-}
-
 /// The mean, and the square of its standard error.
 pub(crate) fn mean_and_error(values: &[f64]) -> Option<(f64, f64)> {
     let count = values.len() as f64;
@@ -95,6 +95,65 @@ pub(crate) fn mean_and_error(values: &[f64]) -> Option<(f64, f64)> {
     let mean = values.iter().sum::<f64>() / count;
     let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
     Some((mean, variance / count))
+}
+
+/// What repeats of several configurations tell of the noise between them; figures are taken as logarithms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rounds {
+    /// Variance of a figure within its configuration, less what a whole round shares.
+    variance: f64,
+    degrees: f64,
+    /// The same with what a whole round shares.
+    variance_of_all: f64,
+    degrees_of_all: f64,
+}
+
+impl Rounds {
+    /// The noise of `configurations`, each with its figures in the order of the rounds. Those with a figure that is not above zero
+    /// are left out. Rounds are told apart only where at least three configurations were in all of them. None where nothing was
+    /// repeated, or no figure differs.
+    pub fn of(configurations: &[&[f64]]) -> Option<Self> {
+        let repeated = configurations.iter().filter(|values| values.len() > 1);
+        let deviations: Vec<Vec<f64>> = repeated.filter_map(|values| log_deviations(values)).collect();
+        let count = deviations.len() as f64;
+        let degrees_of_all = deviations.iter().map(|of_one| of_one.len() as f64 - 1.0).sum::<f64>();
+        let squares = deviations.iter().flatten().map(|deviation| deviation * deviation).sum::<f64>();
+        let rounds = deviations.first()?.len();
+        let (mut rest, mut degrees) = (squares, degrees_of_all);
+        if deviations.len() >= 3 && deviations.iter().all(|of_one| of_one.len() == rounds) {
+            let shared = |round: usize| deviations.iter().map(|of_one| of_one[round]).sum::<f64>() / count;
+            rest -= (0..rounds).map(|round| count * shared(round).powi(2)).sum::<f64>();
+            degrees -= rounds as f64 - 1.0;
+        }
+        (rest > 0.0).then(|| Self {
+            variance: rest / degrees,
+            degrees,
+            variance_of_all: squares / degrees_of_all,
+            degrees_of_all,
+        })
+    }
+
+    /// Chance that `other`, one of `others` that are compared with `best`, is not slower: its figures would be as far below by luck.
+    pub fn chance_that_as_good(&self, other: &[f64], best: &[f64], others: usize) -> f64 {
+        let mean = |values: &[f64]| values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64;
+        let error = self.variance * (1.0 / other.len() as f64 + 1.0 / best.len() as f64);
+        let t = (mean(best) - mean(other)) / error.sqrt();
+        let beyond = student_two_sided(t, self.degrees) / 2.0;
+        let is_below = t > 0.0;
+        (others as f64 * if is_below { beyond } else { 1.0 - beyond }).min(1.0)
+    }
+
+    /// Half the width of the 95 % interval of a mean of `repeats` figures, as a share of it.
+    pub fn half_width_95(&self, repeats: usize) -> f64 {
+        student_quantile_95(self.degrees_of_all) * (self.variance_of_all / repeats as f64).sqrt()
+    }
+}
+
+/// How far the logarithm of each figure is from their mean; none where one is not above zero.
+fn log_deviations(values: &[f64]) -> Option<Vec<f64>> {
+    let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+    let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+    logs.iter().all(|log| log.is_finite()).then(|| logs.iter().map(|log| log - mean).collect())
 }
 
 /// Mann and Whitney's test; none where a side has no run.
@@ -279,6 +338,33 @@ mod tests {
         assert!((ratio - 23.0 / 11.0).abs() < 1e-12 && low < ratio && ratio < high);
         assert_eq!(welch(&[1.0], &b), None);
         assert_eq!(welch(&[1.0, 1.0], &[2.0, 2.0]), None, "no spread, nothing to compare it with");
+    }
+
+    #[test]
+    fn rounds_follow_their_formula() {
+        // ln x = m_i + b_j + e_ij with m = 0, 1, 2; b = -1, 0, 1; and e, whose rows and columns sum to zero.
+        let e = [[0.1, -0.2, 0.1], [-0.1, 0.2, -0.1], [0.0, 0.0, 0.0]];
+        let figures: Vec<Vec<f64>> = e
+            .iter()
+            .zip(0..)
+            .map(|(row, m)| (0..3).map(|j| (f64::from(m) + j as f64 - 1.0 + row[j]).exp()).collect())
+            .collect();
+        let all: Vec<&[f64]> = figures.iter().map(Vec::as_slice).collect();
+        let rounds = Rounds::of(&all).expect("they differ");
+        assert!((rounds.variance - 0.12 / 4.0).abs() < 1e-12 && rounds.degrees == 4.0, "{rounds:?}");
+        assert!((rounds.variance_of_all - 6.12 / 6.0).abs() < 1e-12 && rounds.degrees_of_all == 6.0);
+        let t = 1.0 / (0.03_f64 * 2.0 / 3.0).sqrt();
+        let chance = rounds.chance_that_as_good(all[0], all[1], 2);
+        assert!((chance - student_two_sided(t, 4.0)).abs() < 1e-12, "{chance}");
+        assert_eq!(rounds.chance_that_as_good(all[1], all[0], 2), 1.0, "it is faster");
+        // Two alone, or of unequal length, have no rounds.
+        let pair = Rounds::of(&all[..2]).expect("they differ");
+        assert!((pair.variance - 4.12 / 4.0).abs() < 1e-12 && pair.degrees == 4.0, "{pair:?}");
+        let ragged = Rounds::of(&[all[0], all[1], &all[2][..2], &[5.0]]).expect("they differ");
+        assert_eq!((ragged.degrees, ragged.degrees_of_all), (5.0, 5.0));
+        for nothing in [&[&[1.0][..], &[2.0]][..], &[&[1.0, 1.0]], &[&[0.0, 1.0]], &[]] {
+            assert_eq!(Rounds::of(nothing), None, "{nothing:?}");
+        }
     }
 
     /// All orders of the figures, one by one: the slow oracle.

@@ -2,7 +2,7 @@
 
 use super::*;
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{CostFacts, OpSummary, RunResult, Summaries};
+use raidlab_workload::{CostFacts, OpSummary, Rng, RunResult, Summaries};
 
 /// One made-up run on six members: level, policy, depth, IOPS, mean latency in ms, member I/Os per host I/O.
 type Row = (&'static str, &'static str, u32, f64, f64, f64);
@@ -279,6 +279,51 @@ fn what_repeats_do_not_tell_apart_is_too_close_to_call() {
     );
     let clear = rows([990.0, 1000.0, 1010.0], [1190.0, 1200.0, 1210.0]);
     assert_eq!((clear.answer().as_str(), clear.too_close.len()), ("RAID 10 write-through", 0));
+}
+
+/// A normal variable, by twelve uniform ones.
+fn normal(rng: &mut Rng) -> f64 {
+    (0..12).map(|_| rng.unit_f64()).sum::<f64>() - 6.0
+}
+
+/// Ten arrays in three rounds, RAID 10 `factor` times as fast as the rest, under noise of `noise` (its logarithm's deviation) and
+/// rounds that differ by 20 %.
+fn noisy_verdict(factor: f64, noise: f64, rng: &mut Rng) -> Verdict {
+    let mut rows = Vec::new();
+    for _ in 0..3 {
+        let round = 0.2 * normal(rng);
+        for (level, policy) in
+            ["0", "1", "5", "6", "10"].into_iter().flat_map(|level| [(level, WT), (level, WB)])
+        {
+            let own = if (level, policy) == ("10", WT) { factor } else { 1.0 };
+            rows.push((level, policy, 8, 1000.0 * own * (round + noise * normal(rng)).exp(), 8.0, 2.0));
+        }
+    }
+    only_verdict(&runs(&rows))
+}
+
+#[test]
+fn large_differences_are_told_in_three_noisy_rounds_and_equals_are_not() {
+    const TRIALS: u32 = 400;
+    let share = |factor, noise, is_told: &dyn Fn(&Verdict) -> bool| {
+        let mut rng = Rng::new(2026);
+        let told = (0..TRIALS).filter(|_| is_told(&noisy_verdict(factor, noise, &mut rng))).count();
+        told as f64 / f64::from(TRIALS)
+    };
+    let is_called = |verdict: &Verdict| verdict.answer() == "RAID 10 write-through";
+    for (noise, least) in [(0.05, 1.0), (0.1, 0.85), (0.15, 0.3)] {
+        let called = share(1.5, noise, &is_called);
+        assert!(called >= least, "a factor of 1.5 under noise of {noise}: {called}");
+    }
+    let called_of_equals = share(1.0, 0.15, &|verdict| verdict.too_close.is_empty());
+    assert!(called_of_equals <= 0.02, "{called_of_equals}");
+    // The best one may lose by bad luck, but then it must be among those that are too close.
+    let is_lost = |verdict: &Verdict| {
+        let best = "RAID 10 write-through";
+        label(verdict.recommended.as_ref()) != best && !verdict.too_close.iter().any(|label| label == best)
+    };
+    let lost = share(1.1, 0.15, &is_lost);
+    assert!(lost <= 0.05, "{lost}");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! A window is as long as it takes for some thousand requests, or for some GB where they are large, and its ramp as long as a write-back cache takes to fill
 //! ([`raidlab_worlds`]). To tell candidates apart a
-//! controller has an eighth of its cache, which fills sooner and is still far larger than what its drives have in flight.
+//! controller has an eighth of its cache, which fills sooner and is still far larger than what its drives have in flight; and never more
+//! than its ramp fills.
 
 use super::application::together;
 use super::{Bench, PlanError, PlanOrder};
@@ -10,9 +11,8 @@ use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Geometry, Judged, Needs, Performance};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{LagSummary, RunResult};
-use raidlab_worlds::fill_secs;
 use raidlab_worlds::simulated::run_simulated;
-use raidlab_worlds::{Load, RUN_TO_THE_END};
+use raidlab_worlds::{FILLS, Load, RUN_TO_THE_END, fill_secs};
 
 /// The least time of a window is no more than so many times its requests take.
 const REQUESTS_MORE: f64 = 2.0;
@@ -40,12 +40,27 @@ pub(super) enum Window {
     Long,
 }
 
-/// The controller's cache in such a run.
+impl Window {
+    /// The least and the most seconds of its ramp, and the most requests.
+    const fn ramp(self) -> (f64, f64, f64) {
+        match self {
+            Self::Short => (0.25, 100.0, 300_000.0),
+            Self::Fault => (0.5, 150.0, 500_000.0),
+            Self::Long => (1.0, 200.0, 1_000_000.0),
+        }
+    }
+}
+
+/// The controller's cache in such a run: no more of it than the requests of the ramp fill, or every array would be as fast as that.
 pub(super) fn cache_size(bench: &Bench<'_>, geometry: Geometry, window: Window) -> ByteCount {
     const LEAST: u64 = 32 << 20;
     let cache = &bench.models(geometry).controller.cache;
     let (whole, block) = (cache.size.0, cache.block_size.0.max(1));
-    let part = if window == Window::Short { (whole / 8).max(LEAST.min(whole)) } else { whole };
+    let part = if window == Window::Short { whole / 8 } else { whole };
+    let written = bench.demands.iter().map(|demand| demand.bytes_mean * (1.0 - demand.read_share));
+    let least_written = written.filter(|bytes| *bytes > 0.0).fold(f64::INFINITY, f64::min);
+    let filled = (window.ramp().2 * least_written / FILLS) as u64;
+    let part = part.min(filled).max(LEAST.min(whole));
     ByteCount(part / block * block)
 }
 
@@ -81,13 +96,13 @@ fn trace_window(window: Window) -> NanoSpan {
 }
 
 fn times(bench: &Bench<'_>, judged: &Judged, run: usize, window: Window) -> (NanoSpan, NanoSpan) {
-    // Requests and bytes, the least and the most seconds of the window; the least and the most seconds of the ramp, and the most
-    // requests.
-    let (requests, bytes, run_secs, ramp) = match window {
-        Window::Short => (20_000.0, 1.5e9, (0.25, 10.0), (0.25, 100.0, 300_000.0)),
-        Window::Fault => (30_000.0, 2e9, (1.0, 10.0), (0.5, 150.0, 500_000.0)),
-        Window::Long => (100_000.0, 6e9, (1.0, 20.0), (1.0, 200.0, 1_000_000.0)),
+    // Requests and bytes, the least and the most seconds of the window.
+    let (requests, bytes, run_secs) = match window {
+        Window::Short => (20_000.0, 1.5e9, (0.25, 10.0)),
+        Window::Fault => (30_000.0, 2e9, (1.0, 10.0)),
+        Window::Long => (100_000.0, 6e9, (1.0, 20.0)),
     };
+    let ramp = window.ramp();
     let apps = bench.order.apps_of(run);
     let rate = |app: usize| judged.performance.get(app).map_or(1.0, |it| it.iops.max(1.0));
     let iops: f64 = apps.clone().map(rate).sum();

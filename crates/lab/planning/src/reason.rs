@@ -97,11 +97,12 @@ fn standing(bench: &Bench<'_>, judged: &Judged, order: &[Judged]) -> String {
         }
         .to_owned();
     }
-    format!(
-        "It does {:.2} times what the first does, {}.",
-        judged.score / best.score,
-        effort((judged.drives(), judged.cost), (best.drives(), best.cost))
-    )
+    let takes = effort((judged.drives(), judged.cost), (best.drives(), best.cost));
+    let ratio = judged.score / best.score;
+    if (ratio - 1.0).abs() < 0.005 {
+        return format!("It does as much as the first, {takes}.");
+    }
+    format!("It does {ratio:.2} times what the first does, {takes}.")
 }
 
 /// What it takes, drives and cost, beside what the best takes.

@@ -207,6 +207,15 @@ impl<'a> Matrix<'a> {
                 run.ops.total.errors
             ));
         }
+        let filling: Vec<String> = self.cells.values().filter_map(|run| run.filling_text()).collect();
+        if let Some(first) = filling.first() {
+            warnings.push(format!(
+                "In {} of {} runs a write cache was still filling, and until it is full every array is as fast as its cache: without \
+                 a ramp of their own, windows begin when it is. {first}.",
+                filling.len(),
+                self.cells.len(),
+            ));
+        }
         let expected = self.expected_cells();
         let missing = expected.iter().filter(|key| !self.cells.contains_key(key)).count();
         if missing > 0 {
@@ -391,7 +400,7 @@ mod tests {
     use super::Matrix;
     use crate::figures::Column;
     use crate::testdata::study_runs;
-    use raidlab_workload::{RunResult, World};
+    use raidlab_workload::{CacheFill, RunResult, World};
 
     fn names(matrix: &Matrix) -> Vec<String> {
         (0..matrix.configurations.len()).map(|index| matrix.full_name(index)).collect()
@@ -450,6 +459,23 @@ mod tests {
         });
         let matrix = Matrix::of(&members, None);
         assert_eq!(names(&matrix)[9..11], ["RAID 10 x6, write-through", "RAID 10 x12, write-through"]);
+    }
+
+    #[test]
+    fn caches_that_fill_in_the_window_are_told() {
+        assert!(Matrix::of(&study_runs(), None).warnings().is_empty());
+        let filling = with_simulated("10", |run| {
+            run.cache_fill = Some(CacheFill {
+                dirty_bytes_start: 0,
+                dirty_bytes_end: 1 << 40,
+                cache_bytes: 1 << 41,
+                flush_start_pct: 80,
+            });
+        });
+        let matrix = Matrix::of(&filling, None);
+        let [warning] = &matrix.warnings()[..] else { panic!("one: {:?}", matrix.warnings()) };
+        let count = filling.iter().filter(|run| run.filling_text().is_some()).count();
+        assert!(count > 0 && warning.starts_with(&format!("In {count} of ")), "{warning}");
     }
 
     #[test]

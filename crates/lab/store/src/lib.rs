@@ -52,6 +52,12 @@ pub enum StoreError {
         /// What `SQLite` said.
         source: rusqlite::Error,
     },
+    /// It is another program's database.
+    #[error("{path} is a database of another program, not a results file")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
     /// A newer raidlab wrote the file.
     #[error(
         "the results file has schema version {found}, this raidlab knows up to {known}: use a newer raidlab or another file"
@@ -103,18 +109,21 @@ impl Store {
     /// Opens the store at `path`, makes it if there is none, and brings an older one up to date.
     ///
     /// # Errors
-    /// [`StoreError::Open`] when the file can't be opened or is no `SQLite` file, [`StoreError::TooNew`] when a
-    /// newer raidlab wrote it.
+    /// [`StoreError::Open`] when the file can't be opened or is no `SQLite` file, [`StoreError::Foreign`] when another program
+    /// made it, [`StoreError::TooNew`] when a newer raidlab wrote it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let open = || -> Result<Connection, rusqlite::Error> {
-            let connection = Connection::open(path)?;
-            connection.busy_timeout(PATIENCE)?;
+        let failed = |source| StoreError::Open { path: path.to_owned(), source };
+        let connection = Connection::open(path).map_err(failed)?;
+        connection.busy_timeout(PATIENCE).map_err(failed)?;
+        if is_foreign(&connection).map_err(failed)? {
+            return Err(StoreError::Foreign { path: path.to_owned() });
+        }
+        let set_up = || {
             write_ahead(&connection)?;
             connection.pragma_update(None, "synchronous", "full")?;
-            connection.pragma_update(None, "foreign_keys", true)?;
-            Ok(connection)
+            connection.pragma_update(None, "foreign_keys", true)
         };
-        let connection = open().map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+        set_up().map_err(failed)?;
         Self::prepare(connection)
     }
 
@@ -269,6 +278,13 @@ impl RunRow<'_> {
             ],
         )
     }
+}
+
+/// Whether the file has tables, and none of ours.
+fn is_foreign(connection: &Connection) -> rusqlite::Result<bool> {
+    let tables =
+        "SELECT count(*) > 0 AND sum(name = 'study_run') = 0 FROM sqlite_schema WHERE type = 'table'";
+    connection.query_row(tables, [], |row| row.get(0))
 }
 
 /// Has the file written ahead. The answer is the mode in force: a filesystem without shared memory keeps the rollback

@@ -110,6 +110,12 @@ fn unknown_runs_newer_files_and_other_files_are_errors() {
     let text = folder.path().join("text.sqlite");
     std::fs::write(&text, "this is no database, but long enough to be looked at as one".repeat(20)).unwrap();
     assert!(matches!(Store::open(&text), Err(StoreError::Open { .. })));
+
+    let other = folder.path().join("other.sqlite");
+    Connection::open(&other).unwrap().execute_batch("CREATE TABLE customer (name TEXT)").unwrap();
+    let before = std::fs::read(&other).unwrap();
+    assert!(matches!(Store::open(&other), Err(StoreError::Foreign { .. })));
+    assert_eq!(std::fs::read(&other).unwrap(), before);
 }
 
 /// A file as the first version wrote it, with a run from then.

@@ -152,6 +152,17 @@ pub enum StudyError {
     Catalog(#[from] UnknownParts),
 }
 
+impl StudyError {
+    /// Whether what was asked for is at fault, and not the machine or the storage.
+    pub fn is_input(&self) -> bool {
+        match self {
+            Self::File { source, .. } => matches!(&**source, FileError::Load(error) if error.is_input()),
+            Self::Simulation { .. } | Self::Catalog(_) => true,
+            Self::Store(_) | Self::Scratch(_) | Self::Array { .. } => false,
+        }
+    }
+}
+
 /// Runs `study`. Setting `cancel` ends it soon, with what is finished.
 ///
 /// # Errors

@@ -51,7 +51,7 @@ pub use read_off::{LoadPoint, ReadOff, at_limit, read_off};
 pub use replay::{ReplayOrder, ReplayOrderError, default_iodepth};
 pub use rounds::{ROUNDS_MAX, SteadyRounds, until_steady};
 pub use scratch::{ScratchError, ScratchFolders};
-pub use settle::{fill_secs, settled_or_cancelled};
+pub use settle::{FILLS, fill_secs, settled_or_cancelled};
 pub use text_file::{TextFileError, read_foreign_text, read_text};
 
 use raidlab_controller::{ArrayConfig, CacheMemory, FlushOrder, MemberCache};

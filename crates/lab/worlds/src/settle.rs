@@ -18,7 +18,7 @@ use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
 
 /// A ramp lasts as long as it takes to write the cache this often.
-const FILLS: f64 = 2.5;
+pub const FILLS: f64 = 2.5;
 /// A ramp that is shorter than it should be by this factor is taken again.
 const TOO_SHORT: u64 = 2;
 /// Requests that a ramp is made of at most, and the most time it takes: an idle array fills no cache, whatever it is given.

@@ -347,6 +347,53 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// Whether what was asked for is at fault, and not the machine, the storage or a server.
+    pub fn is_input(&self) -> bool {
+        match self {
+            Self::System { errno, .. } => {
+                matches!(*errno, Errno::NOENT | Errno::NOTDIR | Errno::ISDIR | Errno::NAMETOOLONG)
+            }
+            Self::Nbd { source: NbdError::Refused { .. }, .. }
+            | Self::Remote { source: RemoteError::Uri { .. } | RemoteError::InTheWay { .. }, .. }
+            | Self::NotStorage { .. }
+            | Self::NullSize { .. }
+            | Self::TooLong { .. }
+            | Self::EngineUnfit { .. }
+            | Self::VerifyNothing { .. }
+            | Self::VerifySize { .. }
+            | Self::DirectRefused { .. }
+            | Self::NoBlockSize { .. }
+            | Self::Unfinished { .. }
+            | Self::SizeDiffers { .. }
+            | Self::LayOutSize { .. }
+            | Self::TooSmall { .. }
+            | Self::BlockSize { .. }
+            | Self::ReadOnly { .. }
+            | Self::Iodepth { .. }
+            | Self::CannotDo { .. }
+            | Self::Unverifiable { .. }
+            | Self::NotOfEngine { .. }
+            | Self::NoFua { .. }
+            | Self::FuaLostOnFuse { .. }
+            | Self::FuaLostOnBtrfs { .. }
+            | Self::FuaLostOnNetfs { .. }
+            | Self::Pin { .. }
+            | Self::Driver(_)
+            | Self::Safety(_) => true,
+            Self::Nbd { .. }
+            | Self::Replay { .. }
+            | Self::Remote { .. }
+            | Self::NoSpace { .. }
+            | Self::Map { .. }
+            | Self::Memory { .. }
+            | Self::Engine { .. }
+            | Self::Failing { .. }
+            | Self::Stuck { .. }
+            | Self::NotStarted
+            | Self::Cancelled { .. } => false,
+        }
+    }
+
     /// Returns a closure that names what failed, for `map_err` on calls of `rustix`.
     pub(crate) fn system<'a>(path: &'a Path, op: &'static str) -> impl Fn(Errno) -> Self + 'a {
         move |errno| Self::System { path: path.into(), op, errno }

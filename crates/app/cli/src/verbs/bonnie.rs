@@ -3,12 +3,12 @@
 use super::keep::{Keeper, Planned};
 use super::loads::Stop;
 use super::programs::{Ended, KeepArgs, ModelArgs, conclude};
-use super::report::{check_writable, write_text};
 use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, agree, names_here, only_alone};
 use crate::interrupt::{RUNS_ARE_KEPT, cancel_flag};
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::whole_file::{check_writable, write_whole};
 use raidlab_hosts::Hosts;
 use raidlab_machine::Environment;
 use raidlab_report::terminal;
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     progress.end();
     let (keeper, ended) = ran?;
     if let Some(path) = args.csv.as_ref().filter(|_| hosts.leads()) {
-        write_text(path, &raidlab_report::export::bonnie::bonnie(&keeper.results))?;
+        write_whole(path, &raidlab_report::export::bonnie::bonnie(&keeper.results))?;
     }
     let notes = notes(args, &keeper.environment);
     conclude(keeper, ended, (&args.kept, notes, &beside), terminal::bonnie, (output, hosts))

@@ -3,6 +3,7 @@
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
+use crate::whole_file::{check_writable, write_whole};
 use raidlab_calibrate::{Effort, EntryNames, Estimate, FlashFound, Found, TurningFound, calibrate};
 use raidlab_engines::{Target, TargetOptions, with_timed};
 use raidlab_units::ByteCount;
@@ -45,9 +46,8 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
-    if let Some(path) = args.output.as_ref().filter(|path| path.exists()) {
-        let problem = anyhow::anyhow!("{} is there already, and is not written over", path.display());
-        return Err(Failure::input(problem).with_hint("name another file with --output"));
+    if let Some(path) = &args.output {
+        check_writable(path)?;
     }
     let options = TargetOptions {
         direct: !args.buffered,
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     };
     let entry = found.entry(&names);
     if let Some(path) = &args.output {
-        super::report::write_text(path, &entry)?;
+        write_whole(path, &entry)?;
     }
     if output.is_json() {
         print_json(&json!({ "schema": 1, "target": args.target, "found": found, "entry_toml": entry }))?;

@@ -55,8 +55,10 @@ impl Args {
         let names = |entry: &CatalogEntry<'a>| [Some(entry.kind), entry.class].into_iter().flatten();
         let known: BTreeSet<&str> = entries.iter().flat_map(names).collect();
         if let Some(kind) = self.kind.iter().find(|kind| !known.contains(kind.as_str())) {
+            let meant = nearest(kind, known.iter().copied());
+            let meant = meant.map(|name| format!(", did you mean '{name}'?")).unwrap_or_default();
             let known: Vec<&str> = known.into_iter().collect();
-            let failure = Failure::input(anyhow!("the catalogue has no kind '{kind}'"));
+            let failure = Failure::input(anyhow!("the catalogue has no kind '{kind}'{meant}"));
             return Err(failure.with_hint(format!("kinds are {}", known.join(", "))));
         }
         let is_wanted = |entry: &&CatalogEntry<'a>| {

@@ -2,8 +2,8 @@
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json, remark};
-use crate::verbs::keep::{DbArgs, not_there};
-use crate::whole_file::write_whole_or_fail;
+use crate::verbs::keep::{DbArgs, store_failure};
+use crate::whole_file::{cannot_write, check_free, write_whole};
 use raidlab_report::export::{fio, iometer};
 use raidlab_report::table::{KeptRun, Table};
 use raidlab_store::{RunSelector, StoredRun};
@@ -119,17 +119,17 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         Form::Parquet(args) => parquet(args, output),
         Form::Json(args) => {
             let store = args.place.db.open()?;
-            let runs = store.select(&args.runs).map_err(not_there)?;
-            let archive = store.archive(&runs).map_err(not_there)?;
+            let runs = store.select(&args.runs).map_err(store_failure)?;
+            let archive = store.archive(&runs).map_err(store_failure)?;
             tell(&deliver(&archive.to_json(), &args.place)?, output)
         }
         Form::Fio(args) => {
-            let run = args.place.db.open()?.run(args.run).map_err(not_there)?;
+            let run = args.place.db.open()?.run(args.run).map_err(store_failure)?;
             let mut written = deliver(&fio::json(&run.result, run.started_at_unix), &args.place)?;
             if let (true, Some(place)) = (args.logs, &args.place.output) {
                 for (name, text) in fio::logs(&run.result) {
                     let path = place.with_file_name(name);
-                    write_whole_or_fail(&path, &text)?;
+                    write_whole(&path, &text)?;
                     written.push(path);
                 }
             }
@@ -189,7 +189,7 @@ fn parquet(args: &TableArgs, output: &Output) -> Result<Exit, Failure> {
         TableOf::Histograms => "histograms",
     };
     let bytes = args.table(|table| raidlab_report::parquet::table(table, content))?.map_err(Failure::run)?;
-    write_whole_or_fail(path, &bytes)?;
+    write_whole(path, &bytes)?;
     tell(std::slice::from_ref(path), output)
 }
 
@@ -211,8 +211,8 @@ fn iolog(args: &IologArgs, output: &Output) -> Result<Exit, Failure> {
             ended => ended.map(|()| Exit::Done).map_err(Failure::run),
         };
     };
-    let file = std::fs::File::create(path)
-        .map_err(|error| Failure::run(error).context(format!("{} cannot be written", path.display())))?;
+    check_free(path)?;
+    let file = std::fs::File::create(path).map_err(|error| cannot_write(path, error))?;
     write_iolog(&trace, &args.file, path, &mut std::io::BufWriter::new(file)).map_err(Failure::run)?;
     tell(std::slice::from_ref(path), output)
 }
@@ -226,7 +226,7 @@ fn timed(run: &StoredRun) -> (String, String) {
 /// Writes `text` to its file, or prints it. Returns the file.
 fn deliver(text: &str, place: &PlaceArgs) -> Result<Vec<PathBuf>, Failure> {
     match &place.output {
-        Some(path) => write_whole_or_fail(path, text).map(|()| vec![path.clone()]),
+        Some(path) => write_whole(path, text).map(|()| vec![path.clone()]),
         None => print(text).map(|()| Vec::new()),
     }
 }

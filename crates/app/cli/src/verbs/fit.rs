@@ -7,7 +7,7 @@ use crate::inputs::{catalog_change, catalog_with};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
-use crate::whole_file::write_whole_or_fail;
+use crate::whole_file::{check_writable, rewrite, write_whole};
 use raidlab_hardware::{Catalog, CatalogChange};
 use raidlab_papers::{Fit, FitEffort, FitError, FitProgress, FitTask, Paper, fit};
 use raidlab_study::RunOptions;
@@ -57,12 +57,22 @@ pub(crate) struct Args {
     threads: Option<std::num::NonZeroUsize>,
 }
 
+impl Args {
+    /// The file that the values are stored in.
+    fn result(&self) -> PathBuf {
+        self.out.clone().unwrap_or_else(|| PathBuf::from(format!("{}-fitted.toml", self.paper)))
+    }
+}
+
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let paper = Paper::builtin(&args.paper).map_err(Failure::input)?;
     catalog_with(&[], &args.set)?;
     if let Some(folder) = &args.write {
         check_catalog(folder)?;
+    }
+    if !args.dry_run {
+        check_writable(&args.result())?;
     }
     let found = search(args, &paper)?;
     let Some(found) = found else { return Ok(Exit::Interrupted) };
@@ -116,9 +126,8 @@ fn show(progress: &mut Progress, state: &FitProgress<'_>) {
 
 /// Stores what was found.
 fn keep(args: &Args, found: &Fit) -> Result<(), Failure> {
-    let usual = || PathBuf::from(format!("{}-fitted.toml", args.paper));
-    let path = args.out.clone().unwrap_or_else(usual);
-    write_whole_or_fail(&path, found.as_file())?;
+    let path = args.result();
+    write_whole(&path, found.as_file())?;
     remark(format_args!(
         "stored: {}; 'raidlab reproduce {} --fitted FILE' uses it",
         path.display(),
@@ -133,7 +142,7 @@ fn keep(args: &Args, found: &Fit) -> Result<(), Failure> {
         let path = file_in(folder, &change.entry)?;
         let text = read_text(&path).map_err(Failure::run)?;
         let changed = change.applied_to(&path.display().to_string(), &text).map_err(Failure::input)?;
-        write_whole_or_fail(&path, changed)?;
+        rewrite(&path, changed.as_bytes())?;
         remark(format_args!("written: {} {} = {}", path.display(), change.key, change.value));
     }
     Ok(())

@@ -31,14 +31,14 @@ impl DbArgs {
                 .context(format!("there is no results file {}", self.db.display()))
                 .with_hint("'raidlab study' makes one; name another with --db"));
         }
-        Store::open(&self.db).map_err(Failure::run)
+        Store::open(&self.db).map_err(store_failure)
     }
 
     /// The runs that `selectors` name, in full.
     pub(crate) fn runs(&self, selectors: &[RunSelector]) -> Result<Vec<StoredRun>, Failure> {
         let store = self.open()?;
-        let ids = store.select(selectors).map_err(not_there)?;
-        ids.into_iter().map(|id| store.run(id).map_err(not_there)).collect()
+        let ids = store.select(selectors).map_err(store_failure)?;
+        ids.into_iter().map(|id| store.run(id).map_err(store_failure)).collect()
     }
 }
 
@@ -69,11 +69,14 @@ impl KeepDbArgs {
     }
 }
 
-/// What was asked for and is not there is the asker's error, anything else the file's.
-pub(crate) fn not_there(error: StoreError) -> Failure {
+/// What is not there, and a file that is none of results, is the asker's error, anything else the file's.
+pub(crate) fn store_failure(error: StoreError) -> Failure {
     match error {
         StoreError::NoSuchRun { .. } | StoreError::NoSuchStudy { .. } | StoreError::NoSuchTag { .. } => {
             Failure::input(error)
+        }
+        StoreError::Open { .. } | StoreError::Foreign { .. } | StoreError::TooNew { .. } => {
+            Failure::input(error).with_hint("name another results file with --db")
         }
         other => Failure::run(other),
     }
@@ -146,9 +149,7 @@ impl Keeper {
             let study = store.begin_study(&head)?;
             Ok((store, study))
         };
-        let store = db.map(begin).transpose().map_err(|error: StoreError| {
-            Failure::run(error).with_hint("name another results file with --db")
-        })?;
+        let store = db.map(begin).transpose().map_err(store_failure)?;
         let [method] = paragraphs;
         Ok(Self { store, environment, title, method, results: Vec::new() })
     }

@@ -6,13 +6,13 @@ use super::keep::Keeper;
 use super::loads::{
     Conclusions, Frame, JudgeArgs, ReportArgs, Rounds, Stop, SweepArgs, carry_out, conclude, is_step_by_step,
 };
-use super::report::check_writable;
 use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, agree, names_here, text_here};
-use crate::inputs::{Workers, replay_hint};
+use crate::inputs::{Workers, replay_hint, window};
 use crate::interrupt::{RUNS_ARE_KEPT, cancel_flag};
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::whole_file::check_writable;
 use raidlab_device::is_nbd_uri;
 use raidlab_engines::{
     EngineKind, LoadError, LoadOptions, LoadProgress, TargetOptions, UringOptions, is_remote_uri, place_of,
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     sweep: SweepArgs,
     /// Length of each measured window [default: 5s; a trace to its end]
-    #[arg(long, value_name = "TIME", help_heading = "Load")]
+    #[arg(long, value_parser = window, value_name = "TIME", help_heading = "Load")]
     run: Option<NanoSpan>,
     /// Time before each measured window [default: 1s; none for a trace]
     #[arg(long, value_name = "TIME", help_heading = "Load")]
@@ -308,14 +308,8 @@ fn failure(error: FileError, args: &Args) -> Failure {
         let hint = replay_hint(fault);
         return Failure::input(error).with_hint(hint);
     }
-    let is_nowhere = |name: &PathBuf| {
-        let folder = place_of(name).parent().map(Path::to_owned).unwrap_or_default();
-        is_missing(name) && !folder.as_os_str().is_empty() && !folder.exists()
-    };
-    let is_refused = matches!(error, FileError::Load(LoadError::Safety(_) | LoadError::NullSize { .. }));
-    if is_refused || args.targets.iter().any(is_nowhere) {
-        Failure::input(error)
-    } else {
-        Failure::run(error)
+    match &error {
+        FileError::Load(refused) if refused.is_input() => Failure::input(error),
+        _ => Failure::run(error),
     }
 }

@@ -1,8 +1,8 @@
 //! How a volume is reached over NBD: the options that a real array and an emulated one share.
 
 use crate::failure::Failure;
-use raidlab_nbd_server::{ClientCertificates, NbdListener, NbdOptions, NbdServer, TlsServer};
-use raidlab_runtime::Operator;
+use raidlab_nbd_server::{ClientCertificates, ExportError, NbdListener, NbdOptions, NbdServer, TlsServer};
+use raidlab_runtime::{Operator, UnixSocketError};
 use raidlab_units::{BlockSize, ByteCount};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -98,6 +98,9 @@ impl NbdArgs {
             Some(tls) if !self.insecure => NbdListener::tcp(address, tls),
             _ => NbdListener::tcp_insecure(address).map(offering),
         });
-        unix.into_iter().chain(tcp).collect::<Result<_, _>>().map_err(Failure::run)
+        unix.into_iter().chain(tcp).collect::<Result<_, _>>().map_err(|error| match error {
+            ExportError::Socket(UnixSocketError::NoSocket { .. }) => Failure::input(error),
+            other => Failure::run(other),
+        })
     }
 }

@@ -5,13 +5,14 @@
 
 use super::keep::{Keeper, Planned};
 use super::loads::ReportArgs;
-use super::report::{check_writable, write_report};
+use super::report::write_report;
 use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, agree, only_alone, text_here};
 use crate::inputs::{BlockSizes, Workers};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, remark};
 use crate::progress::Progress;
+use crate::whole_file::check_writable;
 use raidlab_engines::net::{NetError, NetEvent, NetOrder};
 use raidlab_hosts::{Hosts, Refusal, is_launcher_variable};
 use raidlab_machine::Environment;
@@ -19,7 +20,7 @@ use raidlab_report::StudyReport;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{NetDirection, RunResult};
 use raidlab_worlds::network::{NetBench, NetworkError, serve_network};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -322,6 +323,9 @@ fn failure(error: NetworkError) -> Failure {
     };
     match error {
         NetError::File { .. } | NetError::FileTooShort { .. } | NetError::Order(_) => Failure::input(error),
+        NetError::Connect { ref source, .. } if source.kind() == ErrorKind::InvalidInput => {
+            Failure::input(error).with_hint("write HOST:PORT")
+        }
         error => Failure::run(error),
     }
 }

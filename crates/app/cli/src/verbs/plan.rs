@@ -11,6 +11,7 @@ use crate::hosts::RankArgs;
 use crate::inputs::{CatalogArgs, above_zero, some_time};
 use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
+use crate::whole_file::{check_writable, write_whole};
 use inputs::{AppArgs, Asked};
 use needs::Need;
 use raidlab_advisor::Bound;
@@ -137,10 +138,10 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
-    if let Some(report) = &args.report
-        && hosts.leads()
-    {
-        super::report::check_writable(report)?;
+    if hosts.leads() {
+        for path in args.report.iter().chain(&args.study) {
+            check_writable(path)?;
+        }
     }
     let mut catalog = args.catalog.load()?;
     args.condition_drives(&mut catalog)?;
@@ -196,7 +197,7 @@ fn show(args: &Args, outcome: &PlanOutcome, order: &PlanOrder<'_>, output: &Outp
     if outcome.top.is_empty() && args.study.is_some() {
         remark(format_args!("study: there is no array to make one of"));
     } else if let Some(path) = &args.study {
-        super::report::write_text(path, &study::study(&outcome.top, order)?)?;
+        write_whole(path, &study::study(&outcome.top, order)?)?;
         remark(format_args!("study: raidlab study {}", path.display()));
     }
     if let Some(path) = &args.report {

@@ -3,11 +3,11 @@
 
 use super::keep::Keeper;
 use super::loads::Stop;
-use super::report::check_writable;
 use super::simulate::bad_array;
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, remark};
+use crate::whole_file::check_writable;
 use raidlab_hardware::Catalog;
 use raidlab_hosts::Hosts;
 use raidlab_papers::{Paper, PublishedMetric, PublishedRow, paper_ids};

@@ -1,10 +1,10 @@
 //! `raidlab report`: a page of kept runs, the same as Markdown, and its charts as pictures; and how all verbs write pages.
 
 use super::beside::Beside;
-use super::keep::{DbArgs, not_there};
+use super::keep::{DbArgs, store_failure};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print_json, remark};
-use crate::whole_file::write_whole;
+use crate::whole_file::{cannot_write, write_whole};
 use raidlab_advisor::verdicts;
 use raidlab_report::html::{Page, Picture};
 use raidlab_report::{Palette, ProgramReport, Quantity, StudyReport, html, markdown, png};
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let mut studies: Vec<StoredStudy> = Vec::new();
     for run in &runs {
         if !studies.iter().any(|study| study.id == run.study) {
-            studies.push(store.study(StudyRunId(run.study)).map_err(not_there)?);
+            studies.push(store.study(StudyRunId(run.study)).map_err(store_failure)?);
         }
     }
     let page = page(args, &studies, runs)?;
@@ -69,13 +69,13 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let is_default = args.markdown.is_none() && args.charts.is_none();
     let default = is_default.then(|| PathBuf::from("report.html"));
     if let Some(path) = args.output.clone().or(default) {
-        write_text(&path, &page.html)?;
+        write_whole(&path, &page.html)?;
         written.push(path);
     }
     if let Some(path) = &args.markdown {
         let folder = path.with_extension("charts");
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        write_text(path, &markdown::of_page(&page, &name))?;
+        write_whole(path, &markdown::of_page(&page, &name))?;
         written.push(path.clone());
         written.extend(write_pictures(&folder, &page.pictures, palette, false)?);
     }
@@ -169,31 +169,17 @@ fn write_pictures(
     for picture in pictures {
         let svg = picture.svg(palette);
         let path = folder.join(format!("{}.svg", picture.name));
-        write_text(&path, &svg)?;
+        write_whole(&path, &svg)?;
         written.push(path);
         if with_png {
             let path = folder.join(format!("{}.png", picture.name));
             let pixels = png::of_svg(&svg, PIXELS).map_err(Failure::run)?;
-            write_whole(&path, pixels).map_err(|error| cannot_write(&path, error))?;
+            write_whole(&path, pixels)?;
             written.push(path);
         }
     }
     Ok(written)
 }
-/// Finds out before the runs whether their report can be written after them.
-pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
-    let existed = path.exists();
-    std::fs::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(path)
-        .map_err(|error| cannot_write(path, error))?;
-    if !existed {
-        std::fs::remove_file(path).map_err(|error| cannot_write(path, error))?;
-    }
-    Ok(())
-}
-
 /// Writes `report` as HTML.
 pub(crate) fn write_report(path: &Path, report: &StudyReport<'_>) -> Result<(), Failure> {
     write_page(path, &html::study(report).html)
@@ -201,18 +187,7 @@ pub(crate) fn write_report(path: &Path, report: &StudyReport<'_>) -> Result<(), 
 
 /// Writes a report that is a page already.
 pub(crate) fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
-    write_text(path, page)?;
+    write_whole(path, page)?;
     remark(format_args!("report: {}", path.display()));
     Ok(())
-}
-
-/// Writes what is text already.
-pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
-    write_whole(path, text).map_err(|error| cannot_write(path, error))
-}
-
-fn cannot_write(path: &Path, error: std::io::Error) -> Failure {
-    Failure::run(error)
-        .context(format!("the report {} cannot be written", path.display()))
-        .with_hint("name a file in a folder that exists, that you can write to, and that has room")
 }

@@ -6,10 +6,11 @@ mod report;
 use super::keep::{KeepDbArgs, Planned};
 use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, only_alone};
-use crate::inputs::CatalogArgs;
+use crate::inputs::{CatalogArgs, window};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
+use crate::whole_file::check_writable;
 use raidlab_advisor::ComparisonSummary;
 use raidlab_hosts::Hosts;
 use raidlab_machine::Environment;
@@ -49,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME")]
     ramp: Option<NanoSpan>,
     /// Length of each measured window in virtual time [default: the paper's, or 20s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_parser = window, value_name = "TIME")]
     run: Option<NanoSpan>,
     /// Seed of everything random [default: the paper's, or 1]
     #[arg(long, value_name = "N")]
@@ -112,7 +113,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     if let Some(path) = &args.report
         && hosts.leads()
     {
-        super::report::check_writable(path)?;
+        check_writable(path)?;
     }
     let figures = load(args)?;
     let started_at = SystemTime::now();

@@ -1,6 +1,6 @@
 //! `raidlab runs` and `raidlab show`: what is in a results file.
 
-use super::keep::{DbArgs, not_there};
+use super::keep::{DbArgs, store_failure};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
 use raidlab_store::{RunFilter, RunLine, StoredStudy};
@@ -78,7 +78,7 @@ pub(crate) fn list(args: &ListArgs, output: &Output) -> Result<Exit, Failure> {
 
 /// Shows one run.
 pub(crate) fn show(args: &ShowArgs, output: &Output) -> Result<Exit, Failure> {
-    let run = args.place.open()?.run(args.run).map_err(not_there)?;
+    let run = args.place.open()?.run(args.run).map_err(store_failure)?;
     if output.is_json() {
         let mut value = serde_json::to_value(&run).map_err(Failure::run)?;
         value["schema"] = json!(1);

@@ -4,14 +4,14 @@ use super::keep::Keeper;
 use super::loads::{
     Conclusions, Frame, JudgeArgs, ReportArgs, Rounds, Stop, SweepArgs, carry_out, conclude, is_step_by_step,
 };
-use super::report::check_writable;
 use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, only_alone};
 use crate::inputs::{
-    CatalogArgs, io_policy, metadata_policy, on_or_off, owner, read_policy, replay_hint, write_policy,
+    CatalogArgs, io_policy, metadata_policy, on_or_off, owner, read_policy, replay_hint, window, write_policy,
 };
 use crate::output::{Output, remark};
 use crate::progress::Progress;
+use crate::whole_file::check_writable;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, DriveHistory, End};
 use raidlab_hosts::{Hosts, all_processors};
@@ -63,7 +63,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     sweep: SweepArgs,
     /// Length of each measured window, in virtual time [default: 20s; a trace to its end]
-    #[arg(long, value_name = "TIME", help_heading = "Load")]
+    #[arg(long, value_parser = window, value_name = "TIME", help_heading = "Load")]
     run: Option<NanoSpan>,
     /// Virtual time before each measured window [default: 20s, and more until the write cache is in its steady state; none for
     /// a trace]

@@ -140,12 +140,14 @@ fn options(args: &Args) -> SoakOptions {
 }
 
 fn failure(error: SoakError) -> Failure {
-    let is_input = !matches!(
-        error,
-        SoakError::Target(LoadError::System { .. } | LoadError::Memory { .. })
-            | SoakError::Record { .. }
-            | SoakError::PowerCut { .. }
-    );
+    let is_input = match &error {
+        SoakError::Target(error) => error.is_input(),
+        SoakError::Record { .. } | SoakError::PowerCut { .. } => false,
+        _ => true,
+    };
+    if matches!(error, SoakError::Chunk { .. }) {
+        return Failure::input(error).with_hint("name another length of reads with --block");
+    }
     if is_input { Failure::input(error) } else { Failure::run(error) }
 }
 

@@ -2,11 +2,13 @@
 
 use super::beside::Beside;
 use crate::failure::{Exit, Failure};
-use crate::inputs::{CatalogArgs, Iodepths};
+use crate::inputs::{CatalogArgs, Iodepths, window};
 use crate::interrupt::{RUNS_ARE_KEPT, cancel_flag};
 use crate::output::{Output, print, remark};
 use crate::progress::Progress;
-use crate::verbs::report::{check_writable, write_report};
+use crate::verbs::keep::store_failure;
+use crate::verbs::report::write_report;
+use crate::whole_file::check_writable;
 use raidlab_advisor::{BesideTable, Verdict, verdicts};
 use raidlab_report::StudyReport;
 use raidlab_store::Store;
@@ -36,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME")]
     ramp: Option<NanoSpan>,
     /// Length of each measured window on real storage instead of the file's
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_parser = window, value_name = "TIME")]
     run: Option<NanoSpan>,
     /// Write an HTML report with charts here; it opens without a network
     #[arg(long, value_name = "FILE.html")]
@@ -63,8 +65,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     if let Some(report) = &args.report {
         check_writable(report)?;
     }
-    let mut store = Store::open(&args.db)
-        .map_err(|error| Failure::run(error).with_hint("name another results file with --db"))?;
+    let mut store = Store::open(&args.db).map_err(store_failure)?;
     let mut options = RunOptions { keep: args.keep, ..RunOptions::default() };
     options.threads = args.threads.unwrap_or(options.threads);
     let cancel = cancel_flag(RUNS_ARE_KEPT);
@@ -72,7 +73,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let ran = run_study(&study, &catalog, options, &mut store, &mut progress, &cancel);
     let took = progress.end();
     let outcome = ran.map_err(|error| {
-        Failure::run(error).with_hint(format!("runs finished before are in {}", args.db.display()))
+        let failure = if error.is_input() { Failure::input(error) } else { Failure::run(error) };
+        failure.with_hint(format!("runs finished before are in {}", args.db.display()))
     })?;
     remark(format_args!(
         "{} of {} runs finished in {:.0} s; they are study run {} in {}",

@@ -8,7 +8,7 @@ use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
-use crate::whole_file::write_whole_or_fail;
+use crate::whole_file::write_whole;
 use clap::ValueEnum;
 use raidlab_raid::LevelVariant;
 use raidlab_studio::quoted;
@@ -186,7 +186,7 @@ fn save(folder: &Path, shrunk: &Shrunk) -> Result<PathBuf, Failure> {
     let names = (1..).map(|nth: u32| if nth == 1 { stem.clone() } else { format!("{stem}-{nth}") });
     let mut paths = names.map(|name| folder.join(name + ".toml"));
     let path = paths.find(|path| !path.exists()).expect("one of all numbers is free");
-    write_whole_or_fail(&path, text)?;
+    write_whole(&path, text)?;
     Ok(path)
 }
 

@@ -234,7 +234,7 @@ fn what_is_no_array_is_refused_with_the_way_out() {
     let found = array(&bench, &["assemble", "f"]);
     assert_eq!(found.code, Some(1), "{}", found.stdout);
     assert!(found.stdout.contains("no array that may be started"), "{}", found.stdout);
-    array(&bench, &["serve", "f", "--socket", "n.sock"]).assert(1, &["error"]);
+    array(&bench, &["serve", "f", "--socket", "n.sock"]).assert(2, &["error"]);
     array(&bench, &["serve", "f", "--listen", "127.0.0.1:0"])
         .assert(2, &["--insecure", "--tls-certificates"]);
     let secure = ["serve", "f", "--listen", "127.0.0.1:0", "--tls-certificates", "nowhere"];

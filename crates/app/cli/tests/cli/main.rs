@@ -7,6 +7,7 @@ mod loads;
 mod model;
 mod net;
 mod programs;
+mod refusals;
 mod reproduce;
 mod simulate;
 mod store;

@@ -5,13 +5,13 @@ use rusqlite::Connection;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-const HEAD: &str = "schema = 1\ntitle = 'small'\nquestion = 'does it run?'\nseed = 3\n\
+pub(crate) const HEAD: &str = "schema = 1\ntitle = 'small'\nquestion = 'does it run?'\nseed = 3\n\
                     [load]\nworkloads = ['database', 'streaming']\niodepths = [1, 4]\nramp = '5ms'\nrun = '20ms'\n";
-const MEASURE: &str = "[[measure]]\npath = 'scratch/test-file'\nsize = '4MiB'\ndirect = true\n";
+pub(crate) const MEASURE: &str = "[[measure]]\npath = 'scratch/test-file'\nsize = '4MiB'\ndirect = true\n";
 const ARRAY: &str = "[[array]]\ndirectory = 'scratch'\nlevels = ['0', '5']\nmembers = 3\nmember-size = '4MiB'\n\
                      strip-size = '16KiB'\nwrite-policies = ['write-back']\ndisk-cache = true\n\
                      cache = { size = '1MiB' }\n";
-const SIMULATE: &str = "[[simulate]]\ncontroller = 'perc-h800'\ndrive = 'st3600057ss'\nlevels = ['0', '5']\n\
+pub(crate) const SIMULATE: &str = "[[simulate]]\ncontroller = 'perc-h800'\ndrive = 'st3600057ss'\nlevels = ['0', '5']\n\
                         members = 3\nwrite-policies = ['write-back']\nregion = '1GB'\n\
                         load = { ramp = '50ms', run = '200ms' }\n";
 
@@ -92,7 +92,7 @@ fn a_report_that_cannot_be_written_is_found_before_the_study() {
     let bench = Bench::new();
     bench.write("small.toml", &format!("{HEAD}{SIMULATE}"));
     let ended = bench.run(&["study", "small.toml", "--report", "none/small.html"]);
-    ended.assert(1, &["error: the report none/small.html cannot be written", "because:", "hint:"]);
+    ended.assert(2, &["error: none/small.html cannot be written", "because:", "hint:"]);
     assert_eq!(bench.names(), ["small.toml"]);
 }
 

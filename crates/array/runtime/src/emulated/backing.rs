@@ -9,7 +9,6 @@ use rustix::fs::{FlockOperation, MemfdFlags, flock, memfd_create};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The bytes behind an emulated volume.
@@ -81,7 +80,7 @@ impl Backing {
         Ok(Self { file, bytes, is_durable: false })
     }
 
-    /// Bytes in the file at `path`, which is made if it is not there. One that holds data is used only if `may_overwrite`.
+    /// Bytes in the file at `path`, which is made if it is not there. One that is not empty is used only if `may_overwrite`.
     ///
     /// # Errors
     /// [`BackingError`] if the file can't be used.
@@ -104,7 +103,7 @@ impl Backing {
         } else if found.len() != bytes.get() {
             let found = ByteCount(found.len());
             return Err(BackingError::Length { path: path.to_owned(), found, wanted: bytes });
-        } else if found.blocks() > 0 && !may_overwrite {
+        } else if !may_overwrite {
             return Err(BackingError::HoldsData { path: path.to_owned() });
         }
         Ok(Self { file, bytes, is_durable: true })
@@ -134,7 +133,8 @@ mod tests {
         let path = folder.path().join("bytes");
         let bytes = ByteCount::from_mib(1);
         drop(Backing::in_file(&path, bytes, false).expect("it is made"));
-        drop(Backing::in_file(&path, bytes, false).expect("nothing was written to it"));
+        let again = Backing::in_file(&path, bytes, false);
+        assert!(matches!(again, Err(BackingError::HoldsData { .. })), "a sparse file is somebody's, too");
         std::fs::write(&path, vec![7; 1 << 20]).expect("it can be written");
         assert!(matches!(Backing::in_file(&path, bytes, false), Err(BackingError::HoldsData { .. })));
         assert!(matches!(Backing::in_file(&path, ByteCount(512), true), Err(BackingError::Length { .. })));

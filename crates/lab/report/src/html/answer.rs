@@ -6,7 +6,15 @@ use crate::figures::survives;
 use raidlab_advisor::{Choice, Verdict, noise};
 
 /// What the cells of a row are called; on a narrow screen each stands beside its cell.
-const HEADER: [&str; 7] = ["", "Recommended", "delivers", "mean ms", "usable", "survives", "next best"];
+const HEADER: [&str; 7] = [
+    r#"<span class="unseen">measured or simulated</span>"#,
+    "Recommended",
+    "delivers",
+    "mean ms",
+    "usable",
+    "survives",
+    "next best",
+];
 
 /// The section; empty where nothing was judged and no noise is known.
 pub(super) fn section(report: &StudyReport) -> String {

@@ -39,7 +39,7 @@ fn cards(plan: &PlanText<'_>) -> String {
             .collect();
         let kept = if row.keeps_needs { "keeps all needs" } else { "misses a need" };
         format!(
-            r#"<article class="card"><div class="choice"><p class="side">{}. {kept}</p><h4>{}</h4><p class="side">{}</p><dl class="figures">{figures}</dl>{}</div></article>"#,
+            r#"<article class="card"><div class="choice"><p class="side">{}. {kept}</p><h3>{}</h3><p class="side">{}</p><dl class="figures">{figures}</dl>{}</div></article>"#,
             index + 1,
             escaped(row.label),
             escaped(row.settings),
@@ -103,15 +103,10 @@ fn table(plan: &PlanText<'_>) -> String {
         "rebuilding ms",
     ];
     let head: String = HEAD.iter().map(|name| format!(r#"<th scope="col">{name}</th>"#)).collect();
+    let several = plan.applications.len() > 1;
+    let application = if several { r#"<th scope="col" class="name">Application</th>"# } else { "" };
     let mut body = String::new();
     for (index, row) in plan.rows.iter().enumerate() {
-        body += &format!(
-            r#"<tr><th colspan="{}" class="section"><span>{}. {} <small>{}</small></span></th></tr>"#,
-            HEAD.len() + 1,
-            index + 1,
-            escaped(row.label),
-            escaped(row.settings)
-        );
         for (app, own) in row.performance.iter().enumerate() {
             let fault = |list: &[raidlab_advisor::plan::Performance]| {
                 list.get(app).map_or_else(
@@ -125,9 +120,15 @@ fn table(plan: &PlanText<'_>) -> String {
                     },
                 )
             };
+            let name = if several {
+                format!(r#"<td class="name">{}</td>"#, escaped(plan.applications[app]))
+            } else {
+                String::new()
+            };
             body += &format!(
-                r#"<tr><th scope="row" class="name first">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>{}{}</tr>"#,
-                escaped(plan.applications[app]),
+                r#"<tr><th scope="row" class="name first label">{}. {}</th>{name}<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>{}{}</tr>"#,
+                index + 1,
+                escaped(row.label),
                 escaped_digits(own.iops),
                 escaped_digits(own.bytes_per_sec / 1e6),
                 escaped_digits(own.lat_ns_mean / 1e6),
@@ -139,7 +140,7 @@ fn table(plan: &PlanText<'_>) -> String {
         }
     }
     format!(
-        r#"<div class="scroll" tabindex="0"><table><thead><tr><th scope="col" class="name first">Application</th>{head}</tr></thead><tbody>{body}</tbody></table></div>"#
+        r#"<div class="scroll" role="region" aria-label="Figures of the best arrays" tabindex="0"><table><thead><tr><th scope="col" class="name first">Array</th>{application}{head}</tr></thead><tbody>{body}</tbody></table></div>"#
     )
 }
 

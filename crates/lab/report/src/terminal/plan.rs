@@ -149,6 +149,12 @@ fn array(number: usize, row: &PlanRow<'_>, options: TerminalOptions) -> String {
     title + "\n" + &wrapped(row.settings, options.width, 3) + &wrapped(row.reason, options.width, 3)
 }
 
+/// Number, level and drives of an array: what tells it from the others and leaves room for figures.
+fn short_name(index: usize, row: &PlanRow<'_>) -> String {
+    let level = row.label.split_once(" of ").map_or(row.label, |(level, _)| level);
+    format!("{} {level}", index + 1)
+}
+
 fn known(value: Option<f64>) -> String {
     value.map_or("-".to_owned(), three_digits)
 }
@@ -181,7 +187,7 @@ fn figures(it: &Performance) -> [String; 5] {
 /// What each application gets, whole and with faults.
 fn service(plan: &PlanText<'_>) -> Grid {
     let header = [
-        "No",
+        "Array",
         "Application",
         "Needs",
         "IOPS",
@@ -194,12 +200,17 @@ fn service(plan: &PlanText<'_>) -> Grid {
         "Rebuilding",
     ];
     let several = plan.applications.len() > 1;
+    let any_misses = plan.rows.iter().any(|row| !row.keeps_needs);
     let section = |(index, row): (usize, &PlanRow<'_>)| {
         let of_app = |(app, it): (usize, &Performance)| {
             let iops = |list: &[Performance]| known(list.get(app).map(|it| it.iops));
             let name = if several { plan.applications[app] } else { "-" };
-            let kept = if row.keeps_needs { "kept" } else { "missed" };
-            let mut cells = vec![(index + 1).to_string(), name.to_owned(), kept.to_owned()];
+            let kept = match row.keeps_needs {
+                _ if !any_misses => "-",
+                true => "kept",
+                false => "missed",
+            };
+            let mut cells = vec![short_name(index, row), name.to_owned(), kept.to_owned()];
             cells.extend(figures(it));
             cells.extend([iops(row.alone), iops(row.degraded), iops(row.rebuilding)]);
             cells
@@ -211,24 +222,14 @@ fn service(plan: &PlanText<'_>) -> Grid {
 
 /// What an array holds, risks and takes.
 fn worth(plan: &PlanText<'_>) -> Grid {
-    let header = [
-        "No",
-        "Margin %",
-        "Usable TB",
-        "Survives",
-        "Rebuild h",
-        "Loss/year",
-        "Lost/year",
-        "Life years",
-        "Cost",
-        "W",
-    ];
+    let header =
+        ["Array", "Margin %", "TB", "Survives", "Rebuild h", "Loss/year", "Lost/year", "Years", "Cost", "W"];
     let cells = |(index, row): (usize, &PlanRow<'_>)| {
         let margins = [row.margins.throughput, row.margins.latency, row.margins.budget, row.margins.power];
         let least = margins.into_iter().flatten().chain([row.margins.usable]).reduce(f64::min);
         let life = row.life_years.iter().flatten().copied().reduce(f64::min);
         let cells = [
-            (index + 1).to_string(),
+            short_name(index, row),
             known(least.map(|margin| 100.0 * margin)),
             three_digits(row.usable_bytes / 1e12),
             row.survives.to_string(),

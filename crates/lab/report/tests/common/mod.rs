@@ -76,6 +76,7 @@ fn database_verdict(runs: &[RunResult], world: World) -> Verdict {
         keeps_limit: true,
         metric_value: run.metric_value(),
         metric_repeats: Vec::new(),
+        metric_half_width_95: None,
         iops: run.ops.total.iops,
         bytes_per_sec: run.ops.total.bytes_per_sec,
         lat_ns_mean: run.ops.total.lat_ns_mean,

@@ -77,8 +77,12 @@ impl FoldersError {
     }
 
     /// Whether what was asked for is at fault, and not the storage.
-    pub const fn is_input(&self) -> bool {
-        matches!(self, Self::NoFolder(_) | Self::BlockNotWhole(_) | Self::Size(_) | Self::Bonnie(_))
+    pub fn is_input(&self) -> bool {
+        match self {
+            Self::NoFolder(_) | Self::BlockNotWhole(_) | Self::Size(_) | Self::Bonnie(_) => true,
+            Self::Load(error) => error.is_input(),
+            Self::NoRoom { .. } | Self::Scratch(_) | Self::Hosts(_) | Self::Stopped => false,
+        }
     }
 }
 

@@ -36,7 +36,8 @@ impl FromStr for YearRange {
         let bad = || BadYears { text: text.to_owned() };
         let end = |end: &str| match end {
             "" => Ok(None),
-            year => year.parse().map(Some).map_err(|_| bad()),
+            year if year.len() == 4 => year.parse().map(Some).map_err(|_| bad()),
+            _ => Err(bad()),
         };
         let range = match text.split_once("..") {
             _ if text == "any" => return Ok(Self::default()),

@@ -2,8 +2,8 @@
 
 use crate::failure::Failure;
 use crate::output::{Output, print, print_json};
-use raidlab_control::{ControlServer, MetricsServer, control_socket, notify_ready};
-use raidlab_runtime::Operator;
+use raidlab_control::{ControlServer, MetricsServer, ServeError, control_socket, notify_ready};
+use raidlab_runtime::{Operator, UnixSocketError};
 use raidlab_units::ByteCount;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -30,7 +30,10 @@ impl OperatorArgs {
     /// Serves the operators of the array `name`.
     pub(crate) fn start(&self, name: &str, operator: Operator) -> Result<OperatorServers, Failure> {
         let path = self.control.clone().unwrap_or_else(|| control_socket(name));
-        let control = ControlServer::start(&path, operator.clone()).map_err(Failure::run)?;
+        let control = ControlServer::start(&path, operator.clone()).map_err(|error| match error {
+            ServeError::Socket(UnixSocketError::NoSocket { .. }) => Failure::input(error),
+            other => Failure::run(other),
+        })?;
         let metrics = self.metrics.map(|address| MetricsServer::start(address, operator)).transpose();
         Ok(OperatorServers { control, metrics: metrics.map_err(Failure::input)? })
     }

@@ -14,6 +14,7 @@ use crate::output::{Output, remark, write_beside};
 use crate::verbs::nbd::NbdArgs;
 use raidlab_control::notify_stopping;
 use raidlab_controller::{CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy};
+use raidlab_format::AssembleError;
 use raidlab_runtime::{
     ArrayError, ArrayStatus, ArrayWorld, Condition, DeviceReport, DeviceVerdict, ExamineReport, HostPort,
     RunSettings, is_nbd_uri, operator_line,
@@ -157,7 +158,8 @@ fn not_started(devices: &[PathBuf], error: ArrayError) -> Failure {
     let absent: Vec<String> =
         devices.iter().filter(is_absent).map(|path| format!("'{}'", path.display())).collect();
     if absent.is_empty() {
-        return Failure::run(error);
+        let are_none = matches!(error, ArrayError::Assemble(AssembleError::NoDevices { .. }));
+        return if are_none { Failure::input(error) } else { Failure::run(error) };
     }
     Failure::input(anyhow::Error::new(error).context(format!("there is no device {}", absent.join(", "))))
         .with_hint("name the array's devices as they are now; 'raidlab array assemble DEVICE...' says what each of them is")

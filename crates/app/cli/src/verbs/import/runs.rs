@@ -2,6 +2,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json, remark};
+use crate::verbs::keep::store_failure;
 use raidlab_report::import::{ForeignResults, fio, iometer, is_fio, is_iometer};
 use raidlab_store::{Archive, ForeignStudy, RunFilter, Store};
 use serde_json::json;
@@ -25,7 +26,7 @@ pub(super) struct Args {
 /// Runs the verb.
 pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let found = args.files.iter().map(|file| find(file)).collect::<Result<Vec<_>, _>>()?;
-    let mut store = Store::open(&args.db).map_err(Failure::run)?;
+    let mut store = Store::open(&args.db).map_err(store_failure)?;
     let mut files = Vec::new();
     for (file, found) in args.files.iter().zip(found) {
         let (archive, notes) = match found {

@@ -4,7 +4,7 @@ use super::matrix::{Cell, errors, replay_all};
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, print_json};
-use crate::whole_file::write_whole_or_fail;
+use crate::whole_file::{check_writable, write_whole};
 use raidlab_calibrate::{FittedFigure, MatrixTarget, cells_to_fit, fit_matrix, prefilled};
 use raidlab_hardware::{Catalog, CatalogChange};
 use raidlab_papers::{MatrixRow, read_matrix};
@@ -31,17 +31,14 @@ pub(super) struct Args {
     /// Name of the new entry
     #[arg(long, default_value = "fitted", value_name = "ID")]
     id: String,
-    /// Write the new entry into this file, which must not be there
+    /// Write the new entry into this file
     #[arg(long, short, value_name = "FILE.toml")]
     output: PathBuf,
 }
 
 /// Runs the verb.
 pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
-    if args.output.exists() {
-        let problem = anyhow::anyhow!("{} is there already, and is not written over", args.output.display());
-        return Err(Failure::input(problem).with_hint("name another file with --output"));
-    }
+    check_writable(&args.output)?;
     let model = args.catalog.load_drive(&args.drive.to_string_lossy())?;
     let rows = read_matrix(&args.matrix).map_err(Failure::input)?;
     let is_whole = |row: &MatrixRow| row.read_p50_us.is_some() && row.read_p95_us.is_some();
@@ -64,7 +61,7 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         rows.into_iter().partition(|row| ids.contains(&row.id));
     let used = replay_all(&made, used, args.reads)?;
     let others = replay_all(&made, others, args.reads)?;
-    write_whole_or_fail(&args.output, &entry)?;
+    write_whole(&args.output, &entry)?;
     if output.is_json() {
         print_json(&as_json(&args.id, &fitted, &ids, &[errors(&used), errors(&others)]))?;
     } else {

@@ -4,7 +4,7 @@ mod args;
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
-use crate::whole_file::write_whole_or_fail;
+use crate::whole_file::write_whole;
 use args::{DiskArgs, FactArgs, FlashArgs};
 use raidlab_calibrate::{
     DiskSheet, Sheet, SheetInterface, SheetKind, SheetModel, SheetSeeks, disk_from_sheet, model_from_sheet,
@@ -97,7 +97,7 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     };
     let made = made.map_err(Failure::input)?;
     if let Some(path) = &args.output {
-        write_whole_or_fail(path, &made.entry)?;
+        write_whole(path, &made.entry)?;
     }
     let given = args.facts.facts().source.unwrap_or_else(|| "data sheet: as given".to_owned());
     if output.is_json() {

@@ -3,7 +3,8 @@
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, print_json};
-use crate::verbs::report::{check_writable, write_page};
+use crate::verbs::report::write_page;
+use crate::whole_file::check_writable;
 use anyhow::Context;
 use raidlab_calibrate::{CellLatency, prefilled, replay_cell};
 use raidlab_hardware::DriveModel;

@@ -20,11 +20,14 @@ pub(super) fn score(order: &PlanOrder<'_>) -> String {
 /// The needs in one sentence.
 pub(super) fn needs(order: &PlanOrder<'_>) -> String {
     let (needs, currency) = (&order.needs, &order.prices.currency);
-    let mut parts = vec![
-        format!("{:.3} TB", needs.usable.0 as f64 / 1e12),
-        format!("any {} failed members survived", needs.survive),
-    ];
-    parts.extend(needs.iops.map(|iops| format!("{iops} requests/s of each application")));
+    let failures = match needs.survive {
+        0 => "no failure need be survived".to_owned(),
+        1 => "any failed drive survived".to_owned(),
+        several => format!("any {several} failed drives survived"),
+    };
+    let of_each = if order.applications.len() > 1 { " of each application" } else { "" };
+    let mut parts = vec![format!("{} TB usable", terabytes(needs.usable)), failures];
+    parts.extend(needs.iops.map(|iops| format!("{iops} requests/s{of_each}")));
     parts.extend(needs.bytes_per_sec.map(|rate| format!("{:.0} MB/s", rate / 1e6)));
     parts.extend(needs.latency.iter().map(Bound::to_string));
     parts.extend(order.applications.iter().zip(&needs.own).filter_map(|(app, own)| own_needs(app, own)));
@@ -37,10 +40,16 @@ pub(super) fn needs(order: &PlanOrder<'_>) -> String {
     parts.join(", ")
 }
 
+/// As it was asked for, to a gigabyte.
+fn terabytes(size: ByteCount) -> String {
+    let text = format!("{:.3}", size.0 as f64 / 1e12);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// What one application needs besides.
 fn own_needs(app: &Application, own: &OwnNeeds) -> Option<String> {
     let mut parts: Vec<String> = Vec::new();
-    parts.extend(own.usable.map(|size| format!("{:.3} TB", size.0 as f64 / 1e12)));
+    parts.extend(own.usable.map(|size| format!("{} TB", terabytes(size))));
     parts.extend(own.iops.map(|iops| format!("{iops} requests/s")));
     parts.extend(own.bytes_per_sec.map(|rate| format!("{:.0} MB/s", rate / 1e6)));
     parts.extend(own.latency.iter().map(Bound::to_string));
