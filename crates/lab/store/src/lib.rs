@@ -8,7 +8,7 @@
 //! study_run  1 ── * run  1 ── * run_tag         one writer at a time, any number of readers (write-ahead log)
 //! ```
 //! Several processes may write: each statement that changes something is one transaction, waits for the others up to
-//! [`PATIENCE`], and takes its lock at once, so that none finds its ground changed half way. A study whose process was
+//! `PATIENCE`, and takes its lock at once, so that none finds its ground changed half way. A study whose process was
 //! killed stays `running` with the runs that it finished.
 //!
 //! Invariants: `ordinal` is a run's place in its study's plan, so the order in which parallel runs happened to

@@ -56,7 +56,7 @@ pub(crate) fn settled<E>(
     }
 }
 
-/// [`settled`] where a run may give nothing because it was cancelled.
+/// Runs `load` with a ramp that lets write caches settle, where a run may give nothing because it was cancelled.
 ///
 /// # Errors
 /// Those of `run`.

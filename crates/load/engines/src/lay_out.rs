@@ -36,7 +36,7 @@ pub struct LayOut {
     pub content: LayOutContent,
     /// Seed of the data; of stamped data, the run.
     pub seed: u64,
-    /// Names an existing file whose data may be destroyed; see [`crate::safety`]. A test file that raidlab laid
+    /// Names an existing file whose data may be destroyed; see [`raidlab_device::safety`]. A test file that raidlab laid
     /// out, and an empty file, may always be replaced.
     pub destroy_data: Option<String>,
 }

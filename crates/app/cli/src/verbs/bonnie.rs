@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     progress.end();
     let (keeper, ended) = ran?;
     if let Some(path) = args.csv.as_ref().filter(|_| hosts.leads()) {
-        write_whole(path, &raidlab_report::export::bonnie::bonnie(&keeper.results))?;
+        write_whole(path, raidlab_report::export::bonnie::bonnie(&keeper.results))?;
     }
     let notes = notes(args, &keeper.environment);
     conclude(keeper, ended, (&args.kept, notes, &beside), terminal::bonnie, (output, hosts))

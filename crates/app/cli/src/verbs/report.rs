@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     if let Some(path) = &args.markdown {
         let folder = path.with_extension("charts");
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        write_whole(path, &markdown::of_page(&page, &name))?;
+        write_whole(path, markdown::of_page(&page, &name))?;
         written.push(path.clone());
         written.extend(write_pictures(&folder, &page.pictures, palette, false)?);
     }

@@ -193,16 +193,18 @@ fn words(command: &str) -> Vec<&str> {
 #[test]
 fn bad_input_ends_with_2_and_names_what_is_wrong() {
     let bench = bench();
-    let mut wrong = String::new();
+    let mut wrong = Vec::new();
     for (command, parts) in BAD_INPUT {
         let ended = bench.run(&words(command));
         let missing: Vec<&&str> = parts.iter().filter(|part| !ended.stderr.contains(**part)).collect();
         if ended.code != Some(2) || !missing.is_empty() || !ended.stdout.is_empty() {
-            wrong +=
-                &format!("{command}\n  code {:?}, not named: {missing:?}\n{}\n", ended.code, ended.stderr);
+            wrong.push(format!(
+                "{command}\n  code {:?}, not named: {missing:?}\n{}",
+                ended.code, ended.stderr
+            ));
         }
     }
-    assert!(wrong.is_empty(), "{wrong}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// Commands that write a file, whose name is FILE.
@@ -259,7 +261,7 @@ fn no_verb_destroys_a_file_that_raidlab_did_not_make() {
     bench.write("small.toml", &[HEAD, MEASURE, SIMULATE].concat());
     bench.run(&["import", "trace", "web.spc", "-o", "t.parquet"]).assert(0, &[]);
     let path = bench.path().join("mine");
-    let mut wrong = String::new();
+    let mut wrong = Vec::new();
     for kind in ["text", "zero", "sparse"] {
         for command in WRITERS {
             let _ = std::fs::remove_file(&path);
@@ -273,14 +275,14 @@ fn no_verb_destroys_a_file_that_raidlab_did_not_make() {
             let ended = bench.run(&words(&command.replace("FILE", "mine")));
             let is_as_it_was = std::fs::read(&path).is_ok_and(|now| now == before);
             if ended.code != Some(2) || !is_as_it_was || !ended.stderr.contains("mine") {
-                wrong += &format!(
-                    "{command} ({kind})\n  code {:?}, as it was: {is_as_it_was}\n{}\n",
+                wrong.push(format!(
+                    "{command} ({kind})\n  code {:?}, as it was: {is_as_it_was}\n{}",
                     ended.code, ended.stderr
-                );
+                ));
             }
         }
     }
-    assert!(wrong.is_empty(), "{wrong}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub struct SoakOptions {
     pub power_cut: Option<String>,
     /// Where drives and sensors are found.
     pub health: HealthSources,
-    /// Names the target whose data may be destroyed; see [`crate::safety`].
+    /// Names the target whose data may be destroyed; see [`raidlab_device::safety`].
     pub destroy_data: Option<String>,
     /// Folder of the records; without one, that of each file, and the current one for devices.
     pub records: Option<PathBuf>,
