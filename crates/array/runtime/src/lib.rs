@@ -42,6 +42,7 @@ mod pieces;
 mod port_ring;
 mod ring;
 mod run;
+mod serving;
 mod status;
 mod workers;
 mod world;

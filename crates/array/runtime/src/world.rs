@@ -17,17 +17,17 @@ use crate::begin::Parts;
 use crate::command::Desk;
 use crate::error::{ArrayError, RingError};
 use crate::events::{Event, EventLevel, Kind};
-use crate::host::{HostPort, HostStep, ScriptHost, ScriptOp, StopWish};
+use crate::host::{HostPort, ScriptHost, ScriptOp};
 use crate::member_io::MemberPort;
 use crate::memory::Memory;
 use crate::panic::AbortOnPanic;
-use crate::port_ring::{PortEntries, PortRing};
 use crate::ring::{BELL_LINE, Done, Owner, Ring};
+use crate::serving::{ForHost, HostFront, Served, serve_until_finished};
 use crate::status::Tally;
 use crate::workers::{Finished, Workers};
 use raidlab_controller::{
-    Action, Controller, Counters, DeviceState, HostCompletion, HostRequest, IoClass, MemberCache, MemberIo,
-    MemberOp, MemoryKind, MemorySteps, MemoryTask, Notice, Segment, Sweep, TimerId,
+    Action, Controller, Counters, DeviceState, HostRequest, IoClass, MemberCache, MemberIo, MemberOp,
+    MemoryKind, MemorySteps, MemoryTask, Notice, Segment, Sweep, TimerId,
 };
 use raidlab_format::ArrayName;
 use raidlab_raid::FailuresSurvived;
@@ -58,7 +58,7 @@ pub struct ArrayWorld {
     // Dropped first: it waits for all I/O on the memory below.
     pub(crate) ring: Ring,
     pub(crate) members: MemberPort,
-    port_entries: PortEntries,
+    front: HostFront,
     // Dropped before the memory that its jobs are on.
     workers: Workers,
     pub(crate) memory: Memory,
@@ -74,9 +74,6 @@ pub struct ArrayWorld {
     requests: Vec<Option<HostRequest>>,
     /// I/Os that wait until memory has been moved.
     held: VecDeque<MemberIo>,
-    /// Completions that the host was not told yet.
-    completions: Vec<HostCompletion>,
-    host_in_flight: u32,
     /// Bytes of the requests that the controller has.
     host_bytes: u64,
     pub(crate) tally: Tally,
@@ -109,13 +106,6 @@ impl Drop for ArrayWorld {
     }
 }
 
-/// What the host wants after it was asked.
-enum HostWish {
-    Nothing,
-    AskAt(Nanos),
-    Finished,
-}
-
 impl ArrayWorld {
     /// Puts a world around a controller and its devices.
     pub(crate) fn of_parts(parts: Parts) -> Self {
@@ -123,7 +113,7 @@ impl ArrayWorld {
         Self {
             ring,
             members,
-            port_entries: PortEntries::default(),
+            front: HostFront::default(),
             workers,
             memory,
             name,
@@ -134,8 +124,6 @@ impl ArrayWorld {
             timers: Vec::new(),
             requests: Vec::new(),
             held: VecDeque::new(),
-            completions: Vec::new(),
-            host_in_flight: 0,
             host_bytes: 0,
             tally,
             notices: VecDeque::new(),
@@ -214,35 +202,9 @@ impl ArrayWorld {
         let needs = port.needs();
         self.memory.provide_host(needs.slots, needs.slot_bytes.get(), &mut self.ring)?;
         let _guard = AbortOnPanic;
-        let served = self.serve_until_finished(port, cancel);
-        self.port_entries.end_all(&mut self.ring, &mut self.done);
-        served
-    }
-
-    fn serve_until_finished<P: HostPort + ?Sized>(
-        &mut self,
-        port: &mut P,
-        cancel: &AtomicBool,
-    ) -> Result<(), ArrayError> {
-        let mut stop = None;
-        loop {
-            self.take_in_members()?;
-            self.hear_operator()?;
-            let now = self.now();
-            self.tell_host(port, now);
-            let cancelled = cancel.load(Ordering::Relaxed);
-            if (cancelled || self.desk.is_stopping) && stop.is_none() {
-                stop = Some(port.handle_stop(now));
-            }
-            let ends_now = stop == Some(StopWish::EndNow);
-            let wish = if ends_now { HostWish::Finished } else { self.ask_host(port, now) };
-            self.run_actions(now)?;
-            if matches!(wish, HostWish::Finished) && self.host_in_flight == 0 {
-                return if cancelled { Err(ArrayError::Cancelled) } else { Ok(()) };
-            }
-            let ask_at = if let HostWish::AskAt(at) = wish { at } else { Nanos::FAR_FUTURE };
-            self.wait(now, ask_at)?;
-        }
+        let served = serve_until_finished(self, port, cancel);
+        self.front.end_entries(&mut self.ring, &mut self.done);
+        if served? { Err(ArrayError::Cancelled) } else { Ok(()) }
     }
 
     /// Writes all dirty blocks to the members and makes them durable. Returns how long it took.
@@ -345,7 +307,7 @@ impl ArrayWorld {
                         self.controller.handle_member_completion(now, end.id, end.result);
                     }
                 }
-                Owner::Port => self.port_entries.take(done),
+                Owner::Port => self.front.take_entry(done),
                 Owner::Line if done.number == BELL_LINE => self.workers.hear_bell(),
                 Owner::Line => self.desk.take(done.number),
                 Owner::Link => self.members.take_link(now, done, &mut self.ring)?,
@@ -396,41 +358,6 @@ impl ArrayWorld {
         self.renew_states(now)
     }
 
-    fn tell_host<P: HostPort + ?Sized>(&mut self, port: &mut P, now: Nanos) {
-        for completion in self.completions.drain(..) {
-            self.host_in_flight -= 1;
-            port.handle_completion(now, completion, &self.memory.host);
-        }
-        for end in self.port_entries.drain() {
-            port.handle_entry(now, end);
-        }
-    }
-
-    fn ask_host<P: HostPort + ?Sized>(&mut self, port: &mut P, now: Nanos) -> HostWish {
-        loop {
-            let mut ring = PortRing { ring: &mut self.ring, entries: &mut self.port_entries };
-            match port.poll_step(now, &mut self.memory.host, &mut ring) {
-                HostStep::Submit(request) => self.begin_request(now, request),
-                HostStep::WaitUntil(at) => return HostWish::AskAt(at),
-                HostStep::WaitForCompletion => return HostWish::Nothing,
-                HostStep::Finished => return HostWish::Finished,
-            }
-        }
-    }
-
-    fn begin_request(&mut self, now: Nanos, request: HostRequest) {
-        let bytes = self.block_size.bytes_of(request.blocks).get();
-        self.memory.host.begin(request.tag, bytes);
-        self.host_in_flight += 1;
-        self.host_bytes += bytes;
-        let index = request.tag.0 as usize;
-        if self.requests.len() <= index {
-            self.requests.resize(index + 1, None);
-        }
-        self.requests[index] = Some(request);
-        self.controller.handle_host_request(now, request);
-    }
-
     /// Does all actions that the controller has.
     pub(crate) fn run_actions(&mut self, now: Nanos) -> Result<(), RingError> {
         while let Some(action) = self.controller.poll_action() {
@@ -443,7 +370,7 @@ impl ArrayWorld {
                     let request = request.expect("only requests in flight are completed");
                     self.host_bytes -= self.block_size.bytes_of(request.blocks).get();
                     self.tally.count(&request, completion.result.is_ok(), self.block_size);
-                    self.completions.push(completion);
+                    self.front.complete(completion);
                 }
                 Action::Timer { id, at } => self.set_timer(id, at),
                 Action::Keep(keep) => self.memory.keep(&keep),
@@ -550,11 +477,44 @@ impl ArrayWorld {
         }
         self.timers[index] = at;
     }
+}
 
-    /// Submits what is queued and waits for something to happen; not at all where the host has news to hear.
+impl Served for ArrayWorld {
+    fn take_in(&mut self) -> Result<Nanos, ArrayError> {
+        self.take_in_members()?;
+        self.hear_operator()?;
+        Ok(self.now())
+    }
+
+    #[inline]
+    fn for_host(&mut self) -> ForHost<'_> {
+        ForHost { front: &mut self.front, buffers: &mut self.memory.host, ring: &mut self.ring }
+    }
+
+    fn begin(&mut self, now: Nanos, request: HostRequest) -> Result<(), RingError> {
+        let bytes = self.block_size.bytes_of(request.blocks).get();
+        self.memory.host.begin(request.tag, bytes);
+        self.host_bytes += bytes;
+        let index = request.tag.0 as usize;
+        if self.requests.len() <= index {
+            self.requests.resize(index + 1, None);
+        }
+        self.requests[index] = Some(request);
+        self.controller.handle_host_request(now, request);
+        Ok(())
+    }
+
+    fn act(&mut self, now: Nanos) -> Result<(), RingError> {
+        self.run_actions(now)
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.desk.is_stopping
+    }
+
+    // Not at all where the host has news to hear.
     fn wait(&mut self, now: Nanos, ask_at: Nanos) -> Result<(), RingError> {
-        let news = !self.completions.is_empty()
-            || self.port_entries.has_news()
+        let news = self.front.has_news()
             || self.members.has_news()
             || self.workers.has_news()
             || !self.done.is_empty();

@@ -23,19 +23,19 @@ pub use lateness::{Lateness, LatenessFacts};
 use crate::command::{clear, free_slot, may_be_filled, may_join, may_leave, order_sweeps};
 use crate::error::{ArrayError, RingError};
 use crate::events::Chronicle;
-use crate::host::{HostPort, HostStep, StopWish};
+use crate::host::HostPort;
 use crate::memory::HostBuffers;
 use crate::operator::{Answer, ArrayStatus, Asked, Command, CommandQueue, nothing_to_reload};
 use crate::panic::AbortOnPanic;
-use crate::port_ring::{PortEntries, PortRing};
 use crate::ring::{Direction, Done, Owner, Ring, Target};
+use crate::serving::{ForHost, HostFront, Served, serve_until_finished};
 use crate::status::{StatusFacts, Tally};
 use raidlab_controller::{HostCompletion, HostError, HostOp, HostRequest, HostTag};
 use raidlab_format::{ArrayName, DeviceUuid};
 use raidlab_sim::LiveArray;
 use raidlab_units::{BlockSize, ByteCount, MemberIndex, NanoSpan, Nanos};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// Longest wait before the request to stop is looked at.
@@ -62,7 +62,7 @@ struct Running {
 pub struct EmulatedWorld<'a> {
     // Dropped first: it waits for all I/O on the memory and the file below.
     ring: Ring,
-    port_entries: PortEntries,
+    front: HostFront,
     host: HostBuffers,
     backing: Backing,
     model: LiveArray<'a>,
@@ -70,9 +70,6 @@ pub struct EmulatedWorld<'a> {
     block_size: BlockSize,
     started: Instant,
     running: Vec<Option<Running>>,
-    in_flight: u32,
-    /// Requests that are done but for telling the port.
-    completions: Vec<HostCompletion>,
     tally: Tally,
     lateness: Lateness,
     queue: Option<CommandQueue>,
@@ -98,7 +95,7 @@ impl<'a> EmulatedWorld<'a> {
         }
         Ok(Self {
             ring,
-            port_entries: PortEntries::default(),
+            front: HostFront::default(),
             host: HostBuffers::new(0, 0)?,
             backing,
             block_size: model.block_size(),
@@ -106,8 +103,6 @@ impl<'a> EmulatedWorld<'a> {
             name,
             started: Instant::now(),
             running: Vec::new(),
-            in_flight: 0,
-            completions: Vec::new(),
             tally: Tally::new(Chronicle::new(name.to_string(), "emulated".to_owned(), None)),
             lateness: Lateness::default(),
             queue: None,
@@ -170,42 +165,13 @@ impl<'a> EmulatedWorld<'a> {
         self.host = HostBuffers::new(needs.slots, needs.slot_bytes.get())?;
         self.running = vec![None; needs.slots as usize];
         let _guard = AbortOnPanic;
-        let served = self.serve_until_finished(port, cancel);
-        self.port_entries.end_all(&mut self.ring, &mut self.done);
+        let served = serve_until_finished(self, port, cancel).map(|_| ());
+        self.front.end_entries(&mut self.ring, &mut self.done);
         for asked in self.stop_asked.drain(..) {
             asked.answer(Answer::Done { message: "the array is stopped".to_owned() });
         }
         self.queue = None;
         served
-    }
-
-    fn serve_until_finished<P: HostPort>(
-        &mut self,
-        port: &mut P,
-        cancel: &AtomicBool,
-    ) -> Result<(), ArrayError> {
-        let mut stop = None;
-        loop {
-            self.take_in_ring();
-            self.hear_operator()?;
-            let now = self.now();
-            self.model.advance(now);
-            self.take_in_model(now);
-            self.tell_host(port, now);
-            if (cancel.load(Ordering::Relaxed) || self.is_stopping) && stop.is_none() {
-                stop = Some(port.handle_stop(now));
-            }
-            let wish =
-                if stop == Some(StopWish::EndNow) { HostStep::Finished } else { self.ask_host(port, now)? };
-            self.take_in_model(now);
-            let ask_at = match wish {
-                HostStep::Finished if self.in_flight == 0 => return Ok(()),
-                HostStep::WaitUntil(at) => at,
-                HostStep::Finished | HostStep::WaitForCompletion => Nanos::FAR_FUTURE,
-                HostStep::Submit(_) => unreachable!("requests were submitted"),
-            };
-            self.wait(now, ask_at)?;
-        }
     }
 
     fn now(&self) -> Nanos {
@@ -219,7 +185,7 @@ impl<'a> EmulatedWorld<'a> {
         for done in done.drain(..) {
             match done.owner {
                 Owner::Member => self.end_bytes(done),
-                Owner::Port => self.port_entries.take(done),
+                Owner::Port => self.front.take_entry(done),
                 Owner::Line => (self.line_waits, self.line_news) = (false, true),
                 Owner::Link | Owner::Cancel => {}
             }
@@ -277,62 +243,8 @@ impl<'a> EmulatedWorld<'a> {
                 HostError::ArrayFailed { lba: request.lba }
             }
         };
-        self.completions
-            .push(HostCompletion { tag: HostTag(tag), result: if is_ok { Ok(()) } else { Err(lost) } });
-    }
-
-    fn tell_host<P: HostPort>(&mut self, port: &mut P, now: Nanos) {
-        for completion in self.completions.drain(..) {
-            self.in_flight -= 1;
-            port.handle_completion(now, completion, &self.host);
-        }
-        for end in self.port_entries.drain() {
-            port.handle_entry(now, end);
-        }
-    }
-
-    /// Takes in what the host asks for, until it says to wait.
-    fn ask_host<P: HostPort>(&mut self, port: &mut P, now: Nanos) -> Result<HostStep, ArrayError> {
-        loop {
-            let mut ring = PortRing { ring: &mut self.ring, entries: &mut self.port_entries };
-            match port.poll_step(now, &mut self.host, &mut ring) {
-                HostStep::Submit(request) => self.begin_request(now, request)?,
-                wait => return Ok(wait),
-            }
-        }
-    }
-
-    fn begin_request(&mut self, now: Nanos, request: HostRequest) -> Result<(), RingError> {
-        let tag = request.tag;
-        self.host.begin(tag, self.block_size.bytes_of(request.blocks).get());
-        self.in_flight += 1;
-        let offset = request.lba.0 * self.block_size.bytes();
-        let target = Target::Single(self.host.io_vec(tag), None);
-        let mut bytes = None;
-        match request.op {
-            HostOp::Read => self.ring.push_transfer(tag.0, BACKING, Direction::Read, offset, target)?,
-            HostOp::Write { fua } => {
-                let direction = Direction::Write { durable: fua && self.backing.is_durable() };
-                self.ring.push_transfer(tag.0, BACKING, direction, offset, target)?;
-            }
-            HostOp::Flush if self.backing.is_durable() => self.ring.push_flush(tag.0, BACKING)?,
-            HostOp::Flush | HostOp::Discard => bytes = Some(true),
-        }
-        self.running[tag.0 as usize] = Some(Running { request, modelled: None, bytes });
-        self.model.handle_request(now, request);
-        Ok(())
-    }
-
-    /// Submits what is queued and waits for something to happen.
-    fn wait(&mut self, now: Nanos, ask_at: Nanos) -> Result<(), RingError> {
-        let has_news = !self.completions.is_empty() || self.port_entries.has_news() || self.line_news;
-        let due = self.model.next_at().unwrap_or(Nanos::FAR_FUTURE);
-        let span = due.saturating_since(now);
-        if has_news || span <= LOOK_AHEAD {
-            return self.ring.enter(Some(NanoSpan::ZERO));
-        }
-        let until_due = NanoSpan(span.0 - LOOK_AHEAD.0);
-        self.ring.enter(Some(until_due.min(ask_at.saturating_since(now)).min(PATIENCE)))
+        self.front
+            .complete(HostCompletion { tag: HostTag(tag), result: if is_ok { Ok(()) } else { Err(lost) } });
     }
 
     // Operators.
@@ -414,5 +326,60 @@ impl<'a> EmulatedWorld<'a> {
         self.joined += 1;
         self.model.add_member(self.now(), place, DeviceUuid(self.joined.to_le_bytes()));
         format!("a new drive is device {} of the array now", place.0)
+    }
+}
+
+impl Served for EmulatedWorld<'_> {
+    fn take_in(&mut self) -> Result<Nanos, ArrayError> {
+        self.take_in_ring();
+        self.hear_operator()?;
+        let now = self.now();
+        self.model.advance(now);
+        self.take_in_model(now);
+        Ok(now)
+    }
+
+    fn for_host(&mut self) -> ForHost<'_> {
+        ForHost { front: &mut self.front, buffers: &mut self.host, ring: &mut self.ring }
+    }
+
+    fn begin(&mut self, now: Nanos, request: HostRequest) -> Result<(), RingError> {
+        let tag = request.tag;
+        self.host.begin(tag, self.block_size.bytes_of(request.blocks).get());
+        let offset = request.lba.0 * self.block_size.bytes();
+        let target = Target::Single(self.host.io_vec(tag), None);
+        let mut bytes = None;
+        match request.op {
+            HostOp::Read => self.ring.push_transfer(tag.0, BACKING, Direction::Read, offset, target)?,
+            HostOp::Write { fua } => {
+                let direction = Direction::Write { durable: fua && self.backing.is_durable() };
+                self.ring.push_transfer(tag.0, BACKING, direction, offset, target)?;
+            }
+            HostOp::Flush if self.backing.is_durable() => self.ring.push_flush(tag.0, BACKING)?,
+            HostOp::Flush | HostOp::Discard => bytes = Some(true),
+        }
+        self.running[tag.0 as usize] = Some(Running { request, modelled: None, bytes });
+        self.model.handle_request(now, request);
+        Ok(())
+    }
+
+    fn act(&mut self, now: Nanos) -> Result<(), RingError> {
+        self.take_in_model(now);
+        Ok(())
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.is_stopping
+    }
+
+    fn wait(&mut self, now: Nanos, ask_at: Nanos) -> Result<(), RingError> {
+        let has_news = self.front.has_news() || self.line_news;
+        let due = self.model.next_at().unwrap_or(Nanos::FAR_FUTURE);
+        let span = due.saturating_since(now);
+        if has_news || span <= LOOK_AHEAD {
+            return self.ring.enter(Some(NanoSpan::ZERO));
+        }
+        let until_due = NanoSpan(span.0 - LOOK_AHEAD.0);
+        self.ring.enter(Some(until_due.min(ask_at.saturating_since(now)).min(PATIENCE)))
     }
 }
