@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 rounds=${ROUNDS:-3} seconds=${SECONDS_EACH:-1} cases=${CASES:-tmpfs zram ext4 cached noop}
 depths=${DEPTHS:-1 32 128} prefix=${PREFIX:-} raidlab=${RAIDLAB:-./target/release/raidlab}
 t_io_uring=${T_IO_URING:-} folder=${FOLDER:-target} size=256M
-command -v fio >/dev/null || bash "$(dirname "$0")/../tests/install.sh" fio
+command -v fio >/dev/null || bash tests/install.sh fio
 work=$(mktemp -d) zram=''
 end() {
     rm -rf "$work" /dev/shm/raidlab-bench "$folder/raidlab-bench"

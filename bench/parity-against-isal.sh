@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${ROUNDS:-5}
-[ -e /usr/include/isa-l/raid.h ] || bash "$(dirname "$0")/../tests/install.sh" libisal-dev
+[ -e /usr/include/isa-l/raid.h ] || bash tests/install.sh libisal-dev
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cargo build --release --locked -q -p raidlab-raid --example parity_rate

@@ -6,12 +6,12 @@
 //!                    full: the line is lost, and counted      closed, or no room on its disk: the same
 //! ```
 //! How many lines were lost is said when some can be written again. Events that a client can cause
-//! ([`raidlab_array::CLIENT_CAUSED`]) are shown [`BURST`] times in [`WINDOW`] for each place in the source; then only
+//! ([`raidlab_runtime::CLIENT_CAUSED`]) are shown [`BURST`] times in [`WINDOW`] for each place in the source; then only
 //! their number is. Other verbs write at once and wait for their reader.
 
 use crate::journal::Journal;
 use crate::output::wants_colour;
-use raidlab_array::{CLIENT_CAUSED, EVENT_TARGET};
+use raidlab_runtime::{CLIENT_CAUSED, EVENT_TARGET};
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;

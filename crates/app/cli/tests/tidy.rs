@@ -3,7 +3,7 @@
 //! Verified: module heads, lengths of files and functions, banned words, white space, files that no module names, purity of
 //! the manifests and heads of crates that say they are pure, reasons for dependencies. Not verified: whether names and comments are any good.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// A longer file must say "Length:" with its reason in its head.
@@ -229,6 +229,75 @@ fn pure_crates_are_pure() {
         }
     }
     check(&complaints);
+}
+
+/// Names of the workspace's crates that a crate depends on, not counting its tests.
+fn crates_used(manifest: &toml::Table) -> Vec<&str> {
+    let dependencies = manifest.get("dependencies").and_then(toml::Value::as_table);
+    let names = dependencies.into_iter().flatten().map(|(name, _)| name.as_str());
+    names.filter(|name| name.starts_with("raidlab-")).collect()
+}
+
+/// The crates by folder and by how many stand on each other: a crate is in the line above the highest that it depends on.
+fn picture() -> String {
+    const FOLDERS: [&str; 5] = ["base", "array", "model", "load", "lab"];
+    let crates = crates();
+    let mut heights: BTreeMap<&str, usize> = BTreeMap::new();
+    while heights.len() < crates.len() {
+        let before = heights.len();
+        for (_, name, manifest) in &crates {
+            let below: Option<Vec<usize>> =
+                crates_used(manifest).into_iter().map(|used| heights.get(used).copied()).collect();
+            if let Some(below) = below {
+                heights.insert(name, below.into_iter().max().map_or(0, |highest| highest + 1));
+            }
+        }
+        assert!(heights.len() > before, "crates depend on each other in a circle");
+    }
+    let top = heights.values().copied().max().expect("there are crates");
+    let cell = |folder: &str, height: usize| {
+        let here = crates.iter().filter(|(path, name, _)| {
+            path.parent().is_some_and(|parent| parent.ends_with(folder)) && heights[name.as_str()] == height
+        });
+        let label = |(_, name, manifest): &(PathBuf, String, toml::Table)| {
+            let short = name.strip_prefix("raidlab-").unwrap_or(name);
+            format!("{short}{}", if is_pure(manifest) { "*" } else { "" })
+        };
+        here.map(label).collect::<Vec<_>>().join(" ")
+    };
+    let folders: Vec<&str> = FOLDERS.into_iter().chain(["app"]).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(folders.iter().map(|it| (*it).to_owned()).collect())
+        .chain((0..=top).rev().map(|height| folders.iter().map(|folder| cell(folder, height)).collect()))
+        .collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().expect("there are rows");
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().enumerate().map(|(at, cell)| format!("{cell:0$}", width(at) + 2));
+        cells.collect::<String>().trim_end().to_owned()
+    };
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_picture_and_the_table_of_crates_are_true() {
+    let page = std::fs::read_to_string(root().join("docs/architecture.md")).expect("the page");
+    let drawn =
+        page.split("```text\n").nth(1).and_then(|rest| rest.split("\n```").next()).expect("a picture");
+    let picture = picture();
+    assert!(drawn == picture, "docs/architecture.md: the picture is to be\n{picture}");
+    let named: BTreeSet<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `raidlab"))
+        .filter_map(|rest| rest.split('`').next())
+        .map(|rest| rest.trim_start_matches('-'))
+        .collect();
+    let crates = crates();
+    let there: BTreeSet<&str> =
+        crates.iter().map(|(_, name, _)| name["raidlab".len()..].trim_start_matches('-')).collect();
+    let unlike: Vec<String> = named
+        .symmetric_difference(&there)
+        .map(|name| format!("raidlab-{name}: in the table or in the tree only"))
+        .collect();
+    check(&unlike);
 }
 
 #[test]

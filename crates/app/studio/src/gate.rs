@@ -19,7 +19,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use raidlab_serve::HostNames;
+use raidlab_control::HostNames;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;

@@ -35,7 +35,7 @@ use axum::middleware::from_fn_with_state;
 use gate::Gate;
 use job::Jobs;
 use place::Folder;
-use raidlab_serve::{LoopbackListener, ServeError};
+use raidlab_control::{LoopbackListener, ServeError};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! The operator's end of the control socket: one command, one answer.
 
 use crate::error::ServeError;
-use raidlab_array::{Answer, Command};
+use raidlab_runtime::{Answer, Command};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};

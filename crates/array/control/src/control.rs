@@ -12,7 +12,7 @@
 use crate::error::ServeError;
 use crate::place::prepare_folder;
 use crate::places::{GRACE, LOOK_EVERY, NoPlace, Places, Seat};
-use raidlab_array::{Answer, ArrayStopped, CLIENT_CAUSED, Command, Operator, listen_unix};
+use raidlab_runtime::{Answer, ArrayStopped, CLIENT_CAUSED, Command, Operator, listen_unix};
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -218,7 +218,7 @@ fn refusal(reason: String) -> Answer {
 mod tests {
     use super::*;
     use crate::client::ControlClient;
-    use raidlab_array::{UnixSocketError, operator_line};
+    use raidlab_runtime::{UnixSocketError, operator_line};
     use std::io::{BufRead, BufReader};
     use std::os::unix::fs::MetadataExt;
 

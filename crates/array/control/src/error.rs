@@ -1,6 +1,6 @@
 //! Why an array can't be reached, or can't be made reachable.
 
-use raidlab_array::UnixSocketError;
+use raidlab_runtime::UnixSocketError;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;

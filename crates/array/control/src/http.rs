@@ -27,7 +27,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use raidlab_array::{Answer, CLIENT_CAUSED, Command, Operator, listen_tcp};
+use raidlab_runtime::{Answer, CLIENT_CAUSED, Command, Operator, listen_tcp};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, OnceLock};
@@ -214,7 +214,7 @@ async fn metrics(State(scrapes): State<Scrapes>) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use raidlab_array::operator_line;
+    use raidlab_runtime::operator_line;
     use std::io::{Read, Write};
     use std::net::TcpStream;
     use std::time::Instant;

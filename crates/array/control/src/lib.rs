@@ -8,7 +8,7 @@
 //! ```
 //! All of it runs on threads of its own, and asks the array as anybody else would; none of it is in the data path.
 //!
-//! Left out: the export itself (`raidlab-array`), and what the answers look like on a terminal (`raidlab-report`).
+//! Left out: the export itself (`raidlab-runtime`), and what the answers look like on a terminal (`raidlab-report`).
 #![forbid(unsafe_code)]
 
 mod client;

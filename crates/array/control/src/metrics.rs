@@ -9,7 +9,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
-use raidlab_array::{ArrayStatus, Condition, DeviceCondition, DeviceStatus};
+use raidlab_runtime::{ArrayStatus, Condition, DeviceCondition, DeviceStatus};
 use std::fmt::Error;
 
 /// What the text is, for HTTP.
@@ -224,7 +224,7 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use raidlab_array::{CacheStatus, CounterStatus, OPERATOR_SCHEMA};
+    use raidlab_runtime::{CacheStatus, CounterStatus, OPERATOR_SCHEMA};
 
     fn status() -> ArrayStatus {
         let sdb = DeviceStatus {

@@ -5,9 +5,9 @@
 use crate::edges::Edges;
 use crate::seats::Seats;
 use crate::share::Share;
-use raidlab_array::HostBuffers;
 use raidlab_controller::{HostRequest, HostTag};
 use raidlab_nbd::{Exports, Piece, ServerLimits};
+use raidlab_runtime::HostBuffers;
 use std::collections::VecDeque;
 
 /// What a buffer is used for.

@@ -22,12 +22,12 @@ use crate::listener::Security;
 use crate::outbox::Outbox;
 use crate::peer::{Caller, Peer};
 use crate::secure::SecureStream;
-use raidlab_array::{CLIENT_CAUSED, HostBuffers, PortRing, RingError};
 use raidlab_controller::HostTag;
 use raidlab_nbd::{
     BufferId, ClientFault, Fate, Intake, Op, Output, Payload, Piece, PieceEnd, ServerHandshake, ServerStep,
     ServerTransmission,
 };
+use raidlab_runtime::{CLIENT_CAUSED, HostBuffers, PortRing, RingError};
 use raidlab_units::Nanos;
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};

@@ -19,9 +19,9 @@
 //! `blocked_by` is not 0 or its edges are being read.
 
 use crate::common::{Common, Work};
-use raidlab_array::HostBuffers;
 use raidlab_controller::{HostOp, HostRequest, HostTag};
 use raidlab_nbd::{Op, Piece};
+use raidlab_runtime::HostBuffers;
 use raidlab_units::{BlockCount, BlockSize, Lba};
 use std::collections::VecDeque;
 use std::ops::Range;

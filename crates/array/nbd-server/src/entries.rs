@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use io_uring::{opcode, types::Fd};
-use raidlab_array::{IoVec, MessageHeader, PortRing, RingError};
+use raidlab_runtime::{IoVec, MessageHeader, PortRing, RingError};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::null_mut;
 

@@ -1,7 +1,7 @@
 //! Why a volume can't be exported.
 
-use raidlab_array::UnixSocketError;
 use raidlab_nbd::{BlockSizesError, ExportError as NbdExportError};
+use raidlab_runtime::UnixSocketError;
 use std::io;
 
 /// Why a volume can't be exported.

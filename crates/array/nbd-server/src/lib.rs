@@ -3,7 +3,7 @@
 //! ```text
 //! sockets ◄──io_uring entries──► Connection ── ServerHandshake, ServerTransmission (raidlab-nbd)
 //!                                    │ pieces ▲ ends
-//!                                NbdServer: HostPort ◄──► ArrayWorld (raidlab-array)
+//!                                NbdServer: HostPort ◄──► ArrayWorld (raidlab-runtime)
 //!                                    └── Share: host buffers, dealt out to the connections
 //! ```
 //! One thread does all of it: member I/O, parity and sockets share one ring, so that a round of the loop takes in what all

@@ -2,8 +2,8 @@
 
 use crate::error::ExportError;
 use crate::tls::{ClientCertificates, TlsServer};
-use raidlab_array::{listen_tcp, listen_unix};
 use raidlab_nbd::ServerTls;
+use raidlab_runtime::{listen_tcp, listen_unix};
 use rustls::ServerConfig;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -7,9 +7,9 @@
 //! when all of it is sent.
 
 use crate::entries::send;
-use raidlab_array::{IoVec, MessageHeader, PortRing, RingError};
 use raidlab_controller::HostTag;
 use raidlab_nbd::Head;
+use raidlab_runtime::{IoVec, MessageHeader, PortRing, RingError};
 use raidlab_units::Nanos;
 use std::os::fd::BorrowedFd;
 

@@ -21,13 +21,13 @@ use crate::listener::NbdListener;
 use crate::peer::{Caller, Peer};
 use crate::seats::Seats;
 use crate::share::Share;
-use raidlab_array::{
-    CLIENT_CAUSED, EntryEnd, HostBuffers, HostPort, HostPortNeeds, HostStep, PortRing, RingError, StopWish,
-};
 use raidlab_controller::{HostCompletion, HostTag};
 use raidlab_nbd::{
     BlockSizes, Errno, Export, Exports, PAYLOAD_BYTES_DEFAULT, PIECE_BYTES_MIN, Piece, PieceEnd,
     ServerLimits, TransmissionFlags,
+};
+use raidlab_runtime::{
+    CLIENT_CAUSED, EntryEnd, HostBuffers, HostPort, HostPortNeeds, HostStep, PortRing, RingError, StopWish,
 };
 use raidlab_units::{BlockSize, ByteCount, NanoSpan, Nanos};
 use std::cmp::Reverse;
@@ -106,7 +106,7 @@ struct Door {
     again_at: Nanos,
 }
 
-/// A volume's NBD server. Lives on the array's ring: give it to [`raidlab_array::ArrayWorld::serve`].
+/// A volume's NBD server. Lives on the array's ring: give it to [`raidlab_runtime::ArrayWorld::serve`].
 #[derive(Debug)]
 pub struct NbdServer {
     doors: Vec<Door>,

@@ -1,7 +1,7 @@
 //! An array's volume as a block device, `/dev/ublkbN`, in the array's own event loop.
 //!
 //! ```text
-//! block layer ─► ublk_drv ── io_uring commands, one for each tag ──► UblkServer: HostPort ◄──► ArrayWorld (raidlab-array)
+//! block layer ─► ublk_drv ── io_uring commands, one for each tag ──► UblkServer: HostPort ◄──► ArrayWorld (raidlab-runtime)
 //!                   ▲                                                     │
 //!                   └──── /dev/ublk-control, a ring of its own: add, start, stop, delete ◄──┘
 //! ```

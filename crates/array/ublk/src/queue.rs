@@ -12,7 +12,7 @@ use crate::error::UblkError;
 use crate::uapi::{COMMIT_AND_FETCH_REQ, Description, FETCH_REQ, io_command};
 use io_uring::opcode;
 use io_uring::types::Fd;
-use raidlab_array::{PortRing, RingError};
+use raidlab_runtime::{PortRing, RingError};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};

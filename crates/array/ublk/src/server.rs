@@ -17,10 +17,10 @@ use crate::queue::{Queue, await_readable};
 use crate::uapi::{
     Description, DeviceInfo, NEW_DEVICE, Parameters, SECTOR_BYTES, STATE_DEAD, attribute, command, op,
 };
-use raidlab_array::{
+use raidlab_controller::{HostCompletion, HostOp, HostRequest, HostTag};
+use raidlab_runtime::{
     EntryEnd, HostBuffers, HostPort, HostPortNeeds, HostStep, PortRing, RingError, StopWish,
 };
-use raidlab_controller::{HostCompletion, HostOp, HostRequest, HostTag};
 use raidlab_units::{BlockSize, ByteCount, Lba, Nanos};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -121,7 +121,7 @@ impl Drop for Device {
     }
 }
 
-/// A volume's block device. Lives on the array's ring: give it to [`raidlab_array::ArrayWorld::serve`].
+/// A volume's block device. Lives on the array's ring: give it to [`raidlab_runtime::ArrayWorld::serve`].
 pub struct UblkServer {
     // Dropped first: the driver waits for it.
     queue: Queue,
@@ -332,7 +332,7 @@ impl UblkServer {
                         self.ready.push_back(request);
                     }
                     Err(errno) => {
-                        tracing::warn!(target: raidlab_array::CLIENT_CAUSED, ?description, %errno, "a request of the block layer is refused");
+                        tracing::warn!(target: raidlab_runtime::CLIENT_CAUSED, ?description, %errno, "a request of the block layer is refused");
                         self.ends.push((tag, -errno.raw_os_error()));
                     }
                 }
@@ -388,7 +388,7 @@ impl HostPort for UblkServer {
         let result = match completion.result {
             Ok(()) => bytes,
             Err(error) => {
-                tracing::warn!(target: raidlab_array::CLIENT_CAUSED, %error, "a request of the block device failed");
+                tracing::warn!(target: raidlab_runtime::CLIENT_CAUSED, %error, "a request of the block device failed");
                 -Errno::IO.raw_os_error()
             }
         };

@@ -107,7 +107,7 @@ fn direct_io_unit(file: &OwnedFd) -> Option<u32> {
 }
 
 fn check_libnfs() -> Check {
-    let found = raidlab_load::nfs_library().map(|library| format!("{} is there", library.name()));
+    let found = raidlab_engines::nfs_library().map(|library| format!("{} is there", library.name()));
     check(
         "NFS client (libnfs)",
         found.map_err(|error| error.to_string()),
@@ -117,7 +117,7 @@ fn check_libnfs() -> Check {
 }
 
 fn check_xrootd() -> Check {
-    let found = raidlab_load::xrootd_library().map(|library| format!("{} is there", library.name()));
+    let found = raidlab_engines::xrootd_library().map(|library| format!("{} is there", library.name()));
     check(
         "XRootD client (libXrdPosix)",
         found.map_err(|error| error.to_string()),

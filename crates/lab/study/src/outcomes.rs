@@ -6,7 +6,7 @@
 //! configuration is a simulated run as it is, with the published figures that it predicts beside it.
 
 use raidlab_advisor::risk::RiskReport;
-use raidlab_load::soak::{SoakHealth, SoakRecord};
+use raidlab_engines::soak::{SoakHealth, SoakRecord};
 use raidlab_papers::ClaimPrediction;
 use raidlab_papers::{PredictedConfiguration, PredictedRow, Prediction};
 use raidlab_units::{BytesPerSec, Iops, NanoSpan};

@@ -9,13 +9,13 @@
 use super::{array_settings, empty_result, load_settings};
 use crate::arrays::{SoftwareArray, array_facts};
 use crate::load::Load;
-use raidlab_array::{
-    ArrayError, ArrayOutcome, ArrayWorld, Contents, CreateError, CreateOptions, DeviceReport, RunSettings,
-    StartOptions, create, examine,
-};
 use raidlab_controller::ConfigError;
 use raidlab_format::ArrayName;
 use raidlab_machine::MachineWatch;
+use raidlab_runtime::{
+    ArrayError, ArrayOutcome, ArrayWorld, Contents, CreateError, CreateOptions, DeviceReport, RunSettings,
+    StartOptions, create, examine,
+};
 use raidlab_units::ByteCount;
 use raidlab_workload::{Driver, DriverError, IssuedCounts, OpSet, RunResult, WindowProgress, World};
 use std::path::{Path, PathBuf};

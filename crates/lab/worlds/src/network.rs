@@ -1,9 +1,9 @@
 //! Runs over a network: TCP from this process to another that serves, with the machine watched on both sides.
 
 use super::together::{Share, Shared, merged_programs, run_together};
+use raidlab_engines::Go;
+use raidlab_engines::net::{NetClient, NetError, NetEvent, NetOrder, NetSource, serve};
 use raidlab_hosts::{Hosts, HostsError, Refusal};
-use raidlab_load::Go;
-use raidlab_load::net::{NetClient, NetError, NetEvent, NetOrder, NetSource, serve};
 use raidlab_machine::MachineWatch;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{MachineLoad, Measurement, NetworkFacts, RunResult};

@@ -11,8 +11,8 @@
 //! Invariants: rates are of all that was completed in the window, which is one length on all; a run of one process is what it
 //! would be without all this.
 
+use raidlab_engines::Go;
 use raidlab_hosts::{ClockOffset, CommonStart, Hosts, HostsError, Refusal};
-use raidlab_load::Go;
 use raidlab_workload::{CostFacts, HostsFacts, LoadFacts, Measurement, RankFacts, RunResult, TargetResult};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;

@@ -3,7 +3,7 @@
 //! All allocations of the process are counted, those of the load's threads too. A run of many requests may make as many as one
 //! of few: what is made before the first request and after the last.
 
-use raidlab_load::{EngineKind, LoadOptions, Target, run};
+use raidlab_engines::{EngineKind, LoadOptions, Target, run};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{AccessLine, AccessSpec, DriverConfig, Worker};
 use std::alloc::{GlobalAlloc, Layout, System};

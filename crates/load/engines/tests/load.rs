@@ -3,7 +3,7 @@
 mod common;
 
 use common::{config, folder, lay_out, named, run_quietly, spec, test_file, until, writable};
-use raidlab_load::{
+use raidlab_engines::{
     EngineKind, FailureCause, LoadError, LoadOptions, Target, TargetKind, TargetOptions, UringOptions, run,
     run_targets,
 };

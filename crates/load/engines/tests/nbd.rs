@@ -3,7 +3,7 @@
 mod common;
 
 use common::{config, folder, named, run_quietly, spec, to_the_end, trace, until};
-use raidlab_load::{
+use raidlab_engines::{
     EngineKind, FailureCause, LoadError, LoadOptions, Target, TargetKind, TargetOptions, run_targets,
 };
 use raidlab_trace::TraceKind;

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{named, run_quietly, test_file, to_the_end, trace, writable};
-use raidlab_load::{EngineKind, LoadOptions, Target, TargetOptions, UringOptions};
+use raidlab_engines::{EngineKind, LoadOptions, Target, TargetOptions, UringOptions};
 use raidlab_trace::TraceKind;
 use raidlab_units::ByteCount;
 use raidlab_workload::{AccessSpec, FlushRule};

@@ -5,7 +5,7 @@ mod common;
 use common::{
     command, folder, is_root, lay_out, named, order, run_quietly, spec, test_file, until, writable,
 };
-use raidlab_load::{LoadError, LoadOptions, Target, TargetKind, TargetOptions, lay_out_file};
+use raidlab_engines::{LoadError, LoadOptions, Target, TargetKind, TargetOptions, lay_out_file};
 use raidlab_units::ByteCount;
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{config, run_quietly, spec, test_file, until, writable};
-use raidlab_load::{EngineKind, LoadError, LoadOptions, LoadOutcome, Target, TargetOptions, Verified};
+use raidlab_engines::{EngineKind, LoadError, LoadOptions, LoadOutcome, Target, TargetOptions, Verified};
 use raidlab_units::ByteCount;
 use std::fs::OpenOptions;
 use std::num::NonZeroU32;

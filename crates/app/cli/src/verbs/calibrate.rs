@@ -5,7 +5,7 @@ use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
 use crate::whole_file::{check_writable, write_whole};
 use raidlab_calibrate::{Effort, EntryNames, Estimate, FlashFound, Found, TurningFound, calibrate};
-use raidlab_load::{Target, TargetOptions, with_timed};
+use raidlab_engines::{Target, TargetOptions, with_timed};
 use raidlab_units::ByteCount;
 use serde_json::json;
 use std::path::PathBuf;

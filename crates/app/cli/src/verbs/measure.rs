@@ -14,10 +14,10 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::whole_file::check_writable;
 use raidlab_device::is_nbd_uri;
-use raidlab_hosts::Hosts;
-use raidlab_load::{
+use raidlab_engines::{
     EngineKind, LoadError, LoadOptions, LoadProgress, TargetOptions, UringOptions, is_remote_uri, place_of,
 };
+use raidlab_hosts::Hosts;
 use raidlab_machine::Environment;
 use raidlab_tracefile::ReadingAs;
 use raidlab_units::{ByteCount, NanoSpan};

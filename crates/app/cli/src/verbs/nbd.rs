@@ -1,8 +1,8 @@
 //! How a volume is reached over NBD: the options that a real array and an emulated one share.
 
 use crate::failure::Failure;
-use raidlab_array::{Operator, UnixSocketError};
-use raidlab_export::{ClientCertificates, ExportError, NbdListener, NbdOptions, NbdServer, TlsServer};
+use raidlab_nbd_server::{ClientCertificates, ExportError, NbdListener, NbdOptions, NbdServer, TlsServer};
+use raidlab_runtime::{Operator, UnixSocketError};
 use raidlab_units::{BlockSize, ByteCount};
 use std::net::SocketAddr;
 use std::path::PathBuf;

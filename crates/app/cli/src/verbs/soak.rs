@@ -5,8 +5,8 @@ use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
-use raidlab_load::LoadError;
-use raidlab_load::soak::{
+use raidlab_engines::LoadError;
+use raidlab_engines::soak::{
     HealthSources, SoakError, SoakLimit, SoakOptions, SoakProgress, SoakRecord, TemperatureSeries, soak,
 };
 use raidlab_machine::Environment;

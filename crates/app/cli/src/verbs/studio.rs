@@ -3,7 +3,7 @@
 use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
-use raidlab_serve::ServeError;
+use raidlab_control::ServeError;
 use raidlab_studio::{Studio, StudioError, StudioOptions};
 use serde_json::json;
 use std::net::SocketAddr;

@@ -10,7 +10,7 @@ use crate::Desk;
 use crate::fault::Fault;
 use axum::extract::State;
 use axum::response::Response;
-use raidlab_array::{DeviceVerdict, ExamineReport, StartOptions, examine};
+use raidlab_runtime::{DeviceVerdict, ExamineReport, StartOptions, examine};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use super::{Connection, Ending, Stage};
 use crate::common::Common;
 use crate::inbox::Inbox;
 use crate::secure::{Opened, SecureStream};
-use raidlab_array::{CLIENT_CAUSED, HostBuffers, PortRing, RingError};
+use raidlab_runtime::{CLIENT_CAUSED, HostBuffers, PortRing, RingError};
 use raidlab_units::Nanos;
 use std::os::fd::AsFd;
 

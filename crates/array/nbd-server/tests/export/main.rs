@@ -9,12 +9,12 @@ mod ragged;
 mod tls;
 
 use client::{Client, Socket, Trouble};
-use raidlab_array::{
+use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, Resilience, WritePolicy};
+use raidlab_nbd::{Errno, Op, ServerFault};
+use raidlab_nbd_server::{ExportError, NbdListener, NbdOptions, NbdServer, TlsServer};
+use raidlab_runtime::{
     ArrayError, ArrayWorld, CreateOptions, RunSettings, StartOptions, UnixSocketError, create,
 };
-use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, Resilience, WritePolicy};
-use raidlab_export::{ExportError, NbdListener, NbdOptions, NbdServer, TlsServer};
-use raidlab_nbd::{Errno, Op, ServerFault};
 use raidlab_units::{BlockSize, ByteCount};
 use std::io::{Read, Write};
 use std::net::TcpStream;

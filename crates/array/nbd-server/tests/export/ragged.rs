@@ -2,8 +2,8 @@
 
 use crate::client::{Client, Socket};
 use crate::{BLOCK, MIB, PLAIN, Random, exercise, exercise_grains, few_buffers, serve, with_server};
-use raidlab_export::NbdOptions;
 use raidlab_nbd::{Errno, Op};
+use raidlab_nbd_server::NbdOptions;
 
 #[test]
 fn any_alignment_gets_its_bytes_back() {

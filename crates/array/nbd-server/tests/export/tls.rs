@@ -5,8 +5,8 @@
 use crate::certificates::{Authority, LONG, Pair};
 use crate::client::{Client, Socket, Trouble, secured};
 use crate::{MIB, PLAIN, Place, Random, exercise, few_buffers, serve};
-use raidlab_export::{ClientCertificates, NbdOptions, TlsError, TlsServer};
 use raidlab_nbd::{Op, ServerFault};
+use raidlab_nbd_server::{ClientCertificates, NbdOptions, TlsError, TlsServer};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

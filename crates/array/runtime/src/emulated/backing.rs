@@ -9,7 +9,6 @@ use rustix::fs::{FlockOperation, MemfdFlags, flock, memfd_create};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The bytes behind an emulated volume.

@@ -6,15 +6,15 @@
 
 #![allow(unreachable_pub, reason = "a test's module is a crate of its own")]
 
-use raidlab_array::{
-    ArrayError, ArrayWorld, CreateError, CreateOptions, Created, RunSettings, ScriptOp, ScriptResult, create,
-};
 use raidlab_controller::{
     Action, ArrayConfig, BufferRef, BufferSpace, CacheConfig, CacheMemory, Controller, Counters, HostOp,
     HostRequest, HostTag, MemberCache, MemberIo, MemberOp, MemoryStep, MemorySteps, Resilience, WritePolicy,
 };
 use raidlab_format::{ArrayName, ArrayUuid, Placement, StartOptions};
 use raidlab_raid::StripUnit;
+use raidlab_runtime::{
+    ArrayError, ArrayWorld, CreateError, CreateOptions, Created, RunSettings, ScriptOp, ScriptResult, create,
+};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos, StripeIndex};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

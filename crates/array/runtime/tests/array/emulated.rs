@@ -2,14 +2,14 @@
 //!
 //! Not verified: how late requests end, which depends on the machine; `bench/emulated-against-simulated.sh` measures it.
 
-use raidlab_array::{
-    Answer, Backing, Command, Condition, EmulatedWorld, ScriptHost, ScriptOp, ScriptResult, operator_line,
-};
 use raidlab_controller::{
     ArrayConfig, CacheConfig, HostOp, HostRequest, HostTag, MemberCache, MetadataPolicy, Resilience,
 };
 use raidlab_format::ArrayName;
 use raidlab_hardware::Catalog;
+use raidlab_runtime::{
+    Answer, Backing, Command, Condition, EmulatedWorld, ScriptHost, ScriptOp, ScriptResult, operator_line,
+};
 use raidlab_sim::{ControllerName, LiveArray, SimulatedEnclosure, SimulatedVolume};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, Nanos};
 use std::sync::atomic::AtomicBool;

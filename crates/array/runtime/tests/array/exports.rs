@@ -9,12 +9,12 @@ use super::operator::{check_again, is_whole, replace, use_array};
 use super::peer::{FLUSH, FUA, Manners, PLAIN, Peer, READ_ONLY, ZEROES};
 use super::real::{keeping, options};
 use super::{GO_ON, folder, read_all, serve};
-use raidlab_array::{
+use raidlab_controller::{ArrayConfig, MemberCache, MetadataPolicy};
+use raidlab_format::{ArrayUuid, Placement, StartOptions};
+use raidlab_runtime::{
     ArrayWorld, Command, Condition, CreateError, DeviceCondition, DeviceVerdict, RunSettings, ScriptOp,
     create, examine,
 };
-use raidlab_controller::{ArrayConfig, MemberCache, MetadataPolicy};
-use raidlab_format::{ArrayUuid, Placement, StartOptions};
 use raidlab_units::{ByteCount, Lba, NanoSpan};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

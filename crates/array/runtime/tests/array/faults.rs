@@ -10,11 +10,11 @@ use super::loops::loop_over;
 use super::operator::{Used, check_again, is_whole, replace, use_array};
 use super::real::{keeping, options};
 use super::{GO_ON, folder, read_all, serve};
-use raidlab_array::{
-    ArrayStatus, ArrayWorld, Condition, CreateOptions, DeviceCondition, RunSettings, ScriptOp, create,
-};
 use raidlab_controller::{ArrayConfig, CacheMemory, MemberCache, MetadataPolicy, WritePolicy};
 use raidlab_format::{ArrayUuid, Placement, StartOptions};
+use raidlab_runtime::{
+    ArrayStatus, ArrayWorld, Condition, CreateOptions, DeviceCondition, RunSettings, ScriptOp, create,
+};
 use raidlab_units::{BlockCount, ByteCount, Lba, NanoSpan};
 use rustix::fs::FlockOperation;
 use std::fs::File;

@@ -20,12 +20,12 @@ use super::common::{self, BLOCK, Random};
 use super::operator::pattern;
 use super::real::{keeping, make};
 use super::{GO_ON, read_all};
-use raidlab_array::{ArrayWorld, HostBuffers, HostPort, HostPortNeeds, HostStep, PortRing};
 use raidlab_controller::{
     ArrayConfig, CacheMemory, HostCompletion, HostOp, HostRequest, HostTag, MemberCache, MetadataPolicy,
     WritePolicy,
 };
 use raidlab_format::StartOptions;
+use raidlab_runtime::{ArrayWorld, HostBuffers, HostPort, HostPortNeeds, HostStep, PortRing};
 use raidlab_units::{BlockCount, ByteCount, Lba, NanoSpan, Nanos};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;

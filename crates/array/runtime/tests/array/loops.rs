@@ -5,12 +5,12 @@
 use super::common::Random;
 use super::real::{keeping, options};
 use super::{GO_ON, folder, read_all, serve};
-use raidlab_array::{
-    ArrayError, ArrayWorld, CreateError, CreateOptions, DeviceError, RunSettings, ScriptOp, create, examine,
-};
 use raidlab_controller::{ArrayConfig, MetadataPolicy};
 use raidlab_device::safety::SafetyError;
 use raidlab_format::StartOptions;
+use raidlab_runtime::{
+    ArrayError, ArrayWorld, CreateError, CreateOptions, DeviceError, RunSettings, ScriptOp, create, examine,
+};
 use raidlab_units::{ByteCount, Lba};
 use std::path::{Path, PathBuf};
 use std::process::Command;

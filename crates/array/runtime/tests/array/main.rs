@@ -16,12 +16,12 @@ mod truth;
 mod worlds;
 
 use common::{BLOCK, PlainWorld, Random};
-use raidlab_array::{ArrayError, ArrayWorld, RunSettings, ScriptHost, ScriptOp, ScriptResult};
 use raidlab_controller::{
     ArrayConfig, CacheMemory, HostError, IoPolicy, MemberCache, MetadataPolicy, Notice, ReadPolicy,
     WritePolicy,
 };
 use raidlab_format::StartOptions;
+use raidlab_runtime::{ArrayError, ArrayWorld, RunSettings, ScriptHost, ScriptOp, ScriptResult};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan};
 use raidlab_workload::{AccessLine, AccessSpec, Driver, DriverConfig, Worker};
 use std::path::Path;

@@ -7,15 +7,15 @@
 use super::common::{self, BLOCK, Random};
 use super::real::{keeping, make, options};
 use super::{GO_ON, read_all};
-use raidlab_array::{
-    Answer, ArrayStatus, ArrayWorld, Command, Condition, Contents, CreateOptions, DeviceCondition,
-    HostBuffers, HostPort, HostPortNeeds, HostStep, Operator, PortRing, RunSettings, SweepOutcome,
-    SweepStatus, create, operator_line,
-};
 use raidlab_controller::{
     ArrayConfig, HostCompletion, HostOp, HostRequest, HostTag, MetadataPolicy, WritePolicy,
 };
 use raidlab_format::StartOptions;
+use raidlab_runtime::{
+    Answer, ArrayStatus, ArrayWorld, Command, Condition, Contents, CreateOptions, DeviceCondition,
+    HostBuffers, HostPort, HostPortNeeds, HostStep, Operator, PortRing, RunSettings, SweepOutcome,
+    SweepStatus, create, operator_line,
+};
 use raidlab_units::{BlockCount, ByteCount, Lba, Nanos};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -249,7 +249,7 @@ fn a_device_is_failed_and_replaced_and_rebuilt_while_the_array_is_used() {
         assert!(checker.writes > 100 && checker.reads > 100);
         // The old one is named, too: it must not be taken for the array's.
         paths.push(new);
-        let report = raidlab_array::examine(&paths, StartOptions::default());
+        let report = raidlab_runtime::examine(&paths, StartOptions::default());
         let array = report.array.expect("an array");
         assert_eq!((array.dirty, array.absent.len()), (false, 0));
         check_again(&paths, &settings, &checker);

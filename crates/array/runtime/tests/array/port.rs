@@ -7,10 +7,10 @@
 
 use super::common::{self, BLOCK};
 use io_uring::{opcode, types::Fd};
-use raidlab_array::{
+use raidlab_controller::{HostCompletion, HostOp, HostRequest, HostTag, WritePolicy};
+use raidlab_runtime::{
     ArrayError, EntryEnd, HostBuffers, HostPort, HostPortNeeds, HostStep, PortRing, ScriptHost, ScriptOp,
 };
-use raidlab_controller::{HostCompletion, HostOp, HostRequest, HostTag, WritePolicy};
 use raidlab_units::{BlockCount, ByteCount, Lba, Nanos};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;

@@ -6,12 +6,12 @@
 
 use super::common::{self, BLOCK, Random};
 use super::{GO_ON, folder, read_all, serve};
-use raidlab_array::{
+use raidlab_controller::{ArrayConfig, CacheMemory, DeviceState, MemberCache, MetadataPolicy, WritePolicy};
+use raidlab_format::{ArrayName, AssembleError, StartOptions};
+use raidlab_runtime::{
     ArrayError, ArrayWorld, Contents, CreateError, CreateOptions, DeviceVerdict, ExamineReport, RunSettings,
     ScriptOp, create, examine,
 };
-use raidlab_controller::{ArrayConfig, CacheMemory, DeviceState, MemberCache, MetadataPolicy, WritePolicy};
-use raidlab_format::{ArrayName, AssembleError, StartOptions};
 use raidlab_units::{ByteCount, Lba, MemberIndex};
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;

@@ -7,9 +7,9 @@
 use super::common::{self, Random};
 use super::operator::{check_again, is_whole, replace, use_array};
 use super::{GO_ON, POLICIES, folder, read_all, real, serve, shuffled_cover};
-use raidlab_array::{ArrayWorld, Command, RunSettings};
 use raidlab_controller::{ArrayConfig, MetadataPolicy, WritePolicy};
 use raidlab_format::StartOptions;
+use raidlab_runtime::{ArrayWorld, Command, RunSettings};
 use raidlab_units::{ByteCount, MemberIndex};
 use std::path::PathBuf;
 

@@ -6,12 +6,12 @@
 use super::operator::{is_whole, replace, use_array};
 use super::real::{keeping, make, options};
 use super::{GO_ON, folder, read_all};
-use raidlab_array::{
+use raidlab_controller::{ArrayConfig, MetadataPolicy};
+use raidlab_format::{AREA_UNIT_BYTES, AreaLayout, LABEL_BYTES, Label, StartOptions, Unfinished};
+use raidlab_runtime::{
     ArrayStatus, ArrayWorld, Command, Condition, CreateError, CreateOptions, DeviceCondition, EventLevel,
     HistoryPlace, RunSettings, create, examine, read_history,
 };
-use raidlab_controller::{ArrayConfig, MetadataPolicy};
-use raidlab_format::{AREA_UNIT_BYTES, AreaLayout, LABEL_BYTES, Label, StartOptions, Unfinished};
 use raidlab_units::ByteCount;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

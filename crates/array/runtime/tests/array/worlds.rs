@@ -4,9 +4,9 @@
 //! Not verified: anything that depends on timing. Requests come one at a time, so that both worlds see one order.
 
 use super::common::{self, BLOCK, Random};
-use raidlab_array::{ArrayWorld, ScriptHost, ScriptOp};
 use raidlab_controller::{ArrayConfig, Counters, HostOp, MemberCache, WritePolicy};
 use raidlab_raid::StripUnit;
+use raidlab_runtime::{ArrayWorld, ScriptHost, ScriptOp};
 use raidlab_torture::TortureWorld;
 use raidlab_units::{BlockCount, Lba, MemberIndex};
 use std::path::Path;

@@ -201,7 +201,7 @@ fn a_test_file_that_a_killed_study_left_is_taken_over_and_removed() {
     std::fs::create_dir(file.parent().unwrap()).unwrap();
     let order =
         LayOut { bytes: ByteCount::from_mib(4), content: LayOutContent::Noise, seed: 3, destroy_data: None };
-    raidlab_load::lay_out_file(&file, &order, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    raidlab_engines::lay_out_file(&file, &order, &AtomicBool::new(false), &mut |_| {}).unwrap();
     let cancel = AtomicBool::new(false);
     let mut watcher =
         Watcher { finished: Vec::new(), started: 0, prepared: 0, stop_after: Some(1), cancel: &cancel };

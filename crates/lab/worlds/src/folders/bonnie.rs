@@ -6,9 +6,9 @@
 use super::{FoldersError, check_folders, check_room};
 use crate::scratch::ScratchFolder;
 use crate::together::{Share, merged_programs, run_together};
+use raidlab_engines::Go;
+use raidlab_engines::programs::{PageCaching, ProgramEnd, ProgramFiles, run_program_from};
 use raidlab_hosts::Hosts;
-use raidlab_load::Go;
-use raidlab_load::programs::{PageCaching, ProgramEnd, ProgramFiles, run_program_from};
 use raidlab_machine::MachineWatch;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::program::{

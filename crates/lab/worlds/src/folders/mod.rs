@@ -12,8 +12,8 @@ pub use streams::{Cold, StreamsBench, StreamsPlan};
 
 use super::together::Shared;
 use crate::scratch::ScratchError;
+use raidlab_engines::{LoadError, is_remote_uri};
 use raidlab_hosts::{HostsError, Refusal};
-use raidlab_load::{LoadError, is_remote_uri};
 use raidlab_units::ByteCount;
 use raidlab_workload::program::BonnieError;
 use std::collections::BTreeMap;

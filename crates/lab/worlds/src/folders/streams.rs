@@ -13,12 +13,12 @@
 use super::{FoldersError, check_folders, check_room, label};
 use crate::scratch::ScratchFolder;
 use crate::together::{Share, merged_programs, run_together};
-use raidlab_hosts::Hosts;
-use raidlab_load::programs::{PageCaching, ProgramEnd, ProgramFiles, run_program_from};
-use raidlab_load::{
+use raidlab_engines::programs::{PageCaching, ProgramEnd, ProgramFiles, run_program_from};
+use raidlab_engines::{
     Go, LayOut, LayOutContent, LayOutProgress, LoadError, RemoteError, is_remote_uri, lay_out_file,
     lay_out_remote, remove_remote, residency, uri_in_folder,
 };
+use raidlab_hosts::Hosts;
 use raidlab_machine::MachineWatch;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::program::{ColdFacts, FileId, Readers, ReadersConfig, StreamsFigures};

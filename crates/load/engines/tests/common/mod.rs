@@ -1,7 +1,7 @@
 //! What the test files share.
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
-use raidlab_load::{
+use raidlab_engines::{
     LayOut, LayOutContent, LoadError, LoadOptions, LoadOutcome, Target, TargetOptions, lay_out_file, run,
 };
 use raidlab_trace::{Summary, TraceKind, TraceRecord, TraceSummary};

@@ -3,8 +3,8 @@
 use super::examined_text::examined;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
-use raidlab_array::examine;
 use raidlab_format::StartOptions;
+use raidlab_runtime::examine;
 use serde_json::json;
 use std::path::PathBuf;
 

@@ -2,7 +2,7 @@
 
 use super::operator::Announcement;
 use crate::failure::{Exit, Failure};
-use raidlab_array::ArrayWorld;
+use raidlab_runtime::ArrayWorld;
 use std::sync::atomic::AtomicBool;
 
 /// Serves the volume as a block device until an operator or a signal ends it, then stops the array cleanly.

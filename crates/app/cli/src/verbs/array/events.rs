@@ -3,8 +3,8 @@
 use super::status_text::event_lines;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
-use raidlab_array::{Answer, Command, HistoryPlace, HistoryRead, read_history};
-use raidlab_serve::{ControlClient, control_socket};
+use raidlab_control::{ControlClient, control_socket};
+use raidlab_runtime::{Answer, Command, HistoryPlace, HistoryRead, read_history};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 

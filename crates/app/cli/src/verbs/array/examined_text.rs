@@ -1,7 +1,7 @@
 //! What devices were found to be, before anything is done with them.
 
-use raidlab_array::{ArrayFound, DeviceReport, DeviceVerdict, ExamineReport};
 use raidlab_report::terminal::{Grid, GridCell, TerminalOptions, heading, printable, wrapped};
+use raidlab_runtime::{ArrayFound, DeviceReport, DeviceVerdict, ExamineReport};
 use raidlab_units::ByteCount;
 
 /// Prints what was found: the array, or why there is none that may be started, and a line for each device.

@@ -5,12 +5,12 @@ use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
-use raidlab_array::{
-    Answer, ArrayStatus, Command, Condition, SweepOutcome, SweepStatus, is_nbd_uri, parse_sweep_rate,
-};
+use raidlab_control::{ControlClient, ServeError, control_socket, run_folder, served};
 use raidlab_nbd::{NbdUri, Transport};
 use raidlab_report::terminal::printable_lines;
-use raidlab_serve::{ControlClient, ServeError, control_socket, run_folder, served};
+use raidlab_runtime::{
+    Answer, ArrayStatus, Command, Condition, SweepOutcome, SweepStatus, is_nbd_uri, parse_sweep_rate,
+};
 use raidlab_units::{ByteCount, ParseUnitError};
 use serde_json::json;
 use std::ffi::OsStr;

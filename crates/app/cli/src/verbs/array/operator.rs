@@ -2,8 +2,8 @@
 
 use crate::failure::Failure;
 use crate::output::{Output, print, print_json};
-use raidlab_array::{Operator, UnixSocketError};
-use raidlab_serve::{ControlServer, MetricsServer, ServeError, control_socket, notify_ready};
+use raidlab_control::{ControlServer, MetricsServer, ServeError, control_socket, notify_ready};
+use raidlab_runtime::{Operator, UnixSocketError};
 use raidlab_units::ByteCount;
 use serde_json::json;
 use std::net::SocketAddr;

@@ -12,13 +12,13 @@ use crate::inputs::{answer_limit, io_policy, on_or_off, read_policy, write_polic
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, remark, write_beside};
 use crate::verbs::nbd::NbdArgs;
-use raidlab_array::{
+use raidlab_control::notify_stopping;
+use raidlab_controller::{CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy};
+use raidlab_format::AssembleError;
+use raidlab_runtime::{
     ArrayError, ArrayStatus, ArrayWorld, Condition, DeviceReport, DeviceVerdict, ExamineReport, HostPort,
     RunSettings, is_nbd_uri, operator_line,
 };
-use raidlab_controller::{CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy};
-use raidlab_format::AssembleError;
-use raidlab_serve::notify_stopping;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_worlds::{SOFTWARE_CACHE, STAGING_SIZE};
 use std::path::PathBuf;

@@ -1,11 +1,11 @@
 //! An array that is served, as `/proc/mdstat` would tell it, but in words and with what an operator decides by.
 
-use raidlab_array::{
+use raidlab_report::terminal::{Grid, GridCell, TerminalOptions, heading, printable, wrapped};
+use raidlab_report::three_digits;
+use raidlab_runtime::{
     ArrayStatus, Condition, DeviceCondition, DeviceStatus, EventLevel, EventStatus, HistoryLine,
     SweepOutcome, SweepStatus,
 };
-use raidlab_report::terminal::{Grid, GridCell, TerminalOptions, heading, printable, wrapped};
-use raidlab_report::three_digits;
 use raidlab_units::{ByteCount, NanoSpan};
 
 /// Events that are shown, the latest.

@@ -9,8 +9,8 @@ use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
 use crate::verbs::loads::Stop;
 use raidlab_calibrate::Arrivals;
+use raidlab_engines::LoadProgress;
 use raidlab_hosts::Hosts;
-use raidlab_load::LoadProgress;
 use raidlab_papers::{
     KnownLimits, MatrixLimits, MatrixPlan, MatrixRow, matrix_header, matrix_row, read_matrix,
 };
