@@ -79,13 +79,15 @@ impl Failure {
         self
     }
 
-    /// Says with which of `given`, options with their values, a quoted value came that is refused.
+    /// Says with which of `given`, options with their values, a quoted value came that is refused: the last one that is quoted, as
+    /// what it does not go with stands before.
     pub(crate) fn given_with(mut self, given: &[(String, String)]) -> Self {
         let text: String = self.lines().into_iter().map(|(_, line)| line).collect();
-        let is_told = |option: &str| text.contains(option);
-        let is_refused = |(_, value): &&(String, String)| text.contains(&format!("'{value}'"));
-        if self.exit == Exit::BadInput && !given.iter().any(|(option, _)| is_told(option)) {
-            self.option = given.iter().find(is_refused).map(|(option, _)| option.clone());
+        let is_told = given.iter().any(|(option, _)| text.contains(option));
+        let place = |value: &str| text.find(&format!("'{value}'"));
+        if self.exit == Exit::BadInput && !is_told {
+            let quoted = given.iter().filter_map(|(option, value)| Some((place(value)?, option)));
+            self.option = quoted.max().map(|(_, option)| option.clone());
         }
         self
     }
@@ -172,6 +174,7 @@ mod tests {
         let refused = |text: &str| Failure::input(anyhow::anyhow!("{text}")).given_with(&given).lines();
         assert_eq!(refused("there is no drive 'st360057ss'")[1], ("option", "--drive".to_owned()));
         assert_eq!(refused("--drive 'st360057ss' is unknown").len(), 1);
+        assert_eq!(refused("level '5' has no drive 'st360057ss'")[1], ("option", "--drive".to_owned()));
         assert_eq!(refused("there are 5 of them").len(), 1, "what is not quoted may be anything");
         let failed = Failure::run(anyhow::anyhow!("'5' broke")).given_with(&given);
         assert_eq!(failed.lines().len(), 1, "it is not the input's fault");

@@ -28,7 +28,8 @@ pub(crate) fn allow_overwriting() {
 /// Bad input if the file is somebody's.
 pub(crate) fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
     let content = content.as_ref();
-    if !std::fs::read(path).is_ok_and(|found| found == content) {
+    let is_same = is_file(path) && std::fs::read(path).is_ok_and(|found| found == content);
+    if !is_same {
         check_free(path)?;
     }
     rewrite(path, content)
@@ -51,9 +52,8 @@ pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
 
 /// Refuses a file that a result would destroy.
 pub(crate) fn check_free(path: &Path) -> Result<(), Failure> {
-    let is_open = is_open_already(path);
-    let holds_data = std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0);
-    if is_open || !holds_data || MAY_OVERWRITE.load(Ordering::Relaxed) || is_own_page(path) {
+    let holds_data = is_file(path) && std::fs::metadata(path).is_ok_and(|found| found.len() > 0);
+    if !holds_data || MAY_OVERWRITE.load(Ordering::Relaxed) || is_own_page(path) {
         return Ok(());
     }
     let problem =
@@ -74,6 +74,11 @@ pub(crate) fn cannot_write(path: &Path, error: io::Error) -> Failure {
 fn is_own_page(path: &Path) -> bool {
     let holds_mark = |text: Vec<u8>| text.windows(MARK_OF_PAGES.len()).any(|part| part == MARK_OF_PAGES);
     std::fs::read(path).is_ok_and(holds_mark)
+}
+
+/// Whether it is a file that is not open already; reading a pipe would wait, and take from it.
+fn is_file(path: &Path) -> bool {
+    !is_open_already(path) && path.is_file()
 }
 
 /// Names such as /dev/stdout lead to what is open already, whatever it is.

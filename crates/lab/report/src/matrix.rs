@@ -210,8 +210,7 @@ impl<'a> Matrix<'a> {
         let filling: Vec<String> = self.cells.values().filter_map(|run| run.filling_text()).collect();
         if let Some(first) = filling.first() {
             warnings.push(format!(
-                "In {} of {} runs a write cache was still filling, and until it is full every array is as fast as its cache: without \
-                 a ramp of their own, windows begin when it is. {first}.",
+                "In {} of {} runs a write cache was still filling, and until it is full any array is as fast as its cache. {first}.",
                 filling.len(),
                 self.cells.len(),
             ));
