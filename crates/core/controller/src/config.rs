@@ -1,12 +1,12 @@
 //! What an array is configured as. TOML files, superblocks and studies all end in an [`ArrayConfig`].
 
 use crate::bitmap::Bitmap;
+use crate::checksums::Checksums;
 use crate::intent::Intent;
 use crate::log::Log;
 use crate::own::OwnMemory;
 use crate::rules::ArrayRules;
 use crate::start::new_state;
-use crate::tags::Tags;
 use raidlab_format::{
     AreaLayout, ArrayState, ArrayUuid, Geometry, LogPlace, MetadataPolicy, RegionMap, header_len, tag_blocks,
     untagged_blocks,
@@ -413,7 +413,7 @@ impl ArrayConfig {
             own: OwnMemory::new(
                 self.resilience.metadata != MetadataPolicy::None,
                 self.header_bytes_max(&*layout),
-                Tags::memory_bytes(self),
+                Checksums::memory_bytes(self),
             ),
             intent: self.intent(&*layout)?,
             state: (self.resilience.metadata != MetadataPolicy::None)

@@ -3,7 +3,7 @@
 //! ```text
 //! | state image 16 KiB | bitmap image 4 KiB | label of kept memory | header places | tag places |
 //! ```
-//! An image does not change while it is being written. `tags.rs` says what tag places are; an array that keeps
+//! An image does not change while it is being written. `checksums.rs` says what tag places are; an array that keeps
 //! nothing else has only them.
 //!
 //! Worlds read and write it past any cache, so it begins on a multiple of [`ALIGNMENT_BYTES`], as do all places in it that

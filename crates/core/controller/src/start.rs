@@ -18,19 +18,18 @@
 
 use crate::api::{HostRequest, Notice};
 use crate::bitmap::Bitmap;
+use crate::cache::RestoreError;
 use crate::config::{ArrayConfig, ConfigError, MemberCache};
 use crate::controller::Controller;
 use crate::intent::Intent;
-use crate::io::IoOwner;
-use crate::kept::RestoreError;
 use crate::log::Log;
-use crate::members::DeviceState;
+use crate::member_io::IoOwner;
 use crate::own;
 use crate::replay::Current;
 use crate::stop::Stop;
 use raidlab_format::{
-    AreaLayout, ArrayName, ArrayState, ArrayUuid, Assembly, BadRange, DeviceRecord, DeviceUuid, Geometry,
-    KeptEntry, KeptVerdict, Label, LogPlace, LogSource, MetadataPolicy, Replay, STATE_BYTES,
+    AreaLayout, ArrayName, ArrayState, ArrayUuid, Assembly, DeviceRecord, DeviceUuid, Geometry, KeptEntry,
+    KeptVerdict, Label, LogPlace, LogSource, MetadataPolicy, Replay, STATE_BYTES,
 };
 use raidlab_units::{MemberIndex, MemberLba};
 use std::collections::VecDeque;
@@ -241,12 +240,9 @@ impl Controller {
         let mut controller = Self::new(config)?;
         controller.check_kept(&mut assembly.kept_entries)?;
         check_geometry(&assembly.state.geometry, &config.geometry(assembly.state.geometry.array_uuid))?;
-        let absent = controller.take_devices(&assembly)?;
-        // One that is absent comes back as a spare, of which nothing is known.
-        let holds_role = |range: &&BadRange| controller.members.role(range.device).is_some();
-        for range in assembly.state.bad_ranges.iter().filter(holds_role) {
-            controller.bad.add(range.device, range.first, u64::from(range.count));
-        }
+        let Self { metadata, geometry, .. } = &mut controller;
+        let beyond = |absent| StartError::BeyondRedundancy { absent };
+        let absent = metadata.take_devices(geometry, &assembly).map_err(beyond)?;
         let was_dirty = assembly.state.dirty;
         let kept_is_lost = assembly.state.relies_on_kept_memory() && assembly.kept != KeptVerdict::Used;
         // With these bytes the devices already agree, or are made to; see below.
@@ -272,9 +268,9 @@ impl Controller {
         let whole = assembly.unsynced.marked_count() == u32::from(assembly.unsynced.regions());
         state.needs_resync |= whole && !assembly.write_hole_accepted;
         state.log_place = LogPlace::Members;
-        controller.state = crate::state::StateKeeper::new(Some(state));
+        controller.metadata.take_superblock(state);
         if !assembly.write_hole_accepted {
-            controller.mark_regions_unsynced(&assembly.unsynced);
+            controller.mark_regions_out_of_sync(&assembly.unsynced);
         }
         let is_kept = |record: &Replay| record.copies.iter().any(|copy| copy.source == LogSource::Kept);
         controller.start = Start {
@@ -285,49 +281,18 @@ impl Controller {
             entries: assembly.kept_entries,
             ..Start::default()
         };
-        controller.sweeps.held = true;
+        controller.scan.hold();
         if kept_is_lost {
             controller.outbox.notify(Notice::KeptMemoryLost);
         }
         for device in absent {
             controller.outbox.notify(Notice::MemberFailed { member: device });
         }
-        controller.send_found_state();
+        controller.send_found_superblock();
         controller.pump_bitmap();
-        controller.change_state();
+        controller.metadata.change();
         controller.pump();
         Ok(controller)
-    }
-
-    /// Takes over the devices' states; returns those that the state calls in sync and that are not there.
-    fn take_devices(&mut self, assembly: &Assembly) -> Result<Vec<MemberIndex>, StartError> {
-        let mut absent = Vec::new();
-        for (index, line) in assembly.state.devices.iter().enumerate() {
-            let device = MemberIndex(index as u16);
-            let role = MemberIndex(line.role.unwrap_or_default());
-            let state = match line.state {
-                raidlab_format::DeviceState::InSync => DeviceState::InSync { role },
-                raidlab_format::DeviceState::Rebuilding => {
-                    DeviceState::Rebuilding { role, boundary: line.boundary }
-                }
-                raidlab_format::DeviceState::Spare => DeviceState::Spare,
-                raidlab_format::DeviceState::Missing => DeviceState::Missing,
-            };
-            if assembly.present[index].is_some() {
-                self.members.set_state(device, state);
-                self.members.set_uuid(device, line.device_uuid);
-                continue;
-            }
-            self.members.set_state(device, DeviceState::Missing);
-            self.members.set_uuid(device, line.device_uuid);
-            if line.state == raidlab_format::DeviceState::InSync {
-                absent.push(device);
-            }
-        }
-        if self.members.loses_data(self.geometry.layout()) {
-            return Err(StartError::BeyondRedundancy { absent });
-        }
-        Ok(absent)
     }
 
     /// True when the array has finished starting and serves the host.
@@ -357,12 +322,14 @@ impl Controller {
                 },
                 Phase::Flushing if self.start.flush_pending > 0 => return,
                 Phase::Flushing => self.start.phase = Phase::KeepingState,
-                Phase::KeepingState | Phase::EndingLife | Phase::BeginningLife if self.state_is_pending() => {
-                    self.pump_state();
+                Phase::KeepingState | Phase::EndingLife | Phase::BeginningLife
+                    if self.metadata.is_pending() =>
+                {
+                    self.pump_superblock();
                     return;
                 }
                 Phase::KeepingState => {
-                    self.start.needs_kept_log &= !self.state.is_kept();
+                    self.start.needs_kept_log &= !self.metadata.is_kept();
                     let entries = core::mem::take(&mut self.start.entries);
                     self.restore_kept(entries.into_iter()).expect("checked when the start began");
                     self.start.phase = Phase::Destaging;
@@ -371,10 +338,9 @@ impl Controller {
                 Phase::Destaging if self.cache.dirty_count() > 0 => return,
                 Phase::Destaging => self.end_life(),
                 Phase::EndingLife if !self.keeps_directory() => self.begin_serving(),
-                Phase::EndingLife if !self.state.has_reached(self.start.life_changes_with) => {
+                Phase::EndingLife if !self.metadata.has_reached(self.start.life_changes_with) => {
                     // A device is lost: kept memory names what it should hold, and the devices can't name a new life.
-                    let record = self.state.record.as_mut().expect("an array that starts keeps a state");
-                    record.kept_epoch = self.start.ended_life;
+                    self.metadata.keep_nvram_life(self.start.ended_life);
                     self.begin_serving();
                 }
                 Phase::EndingLife => {
@@ -394,30 +360,21 @@ impl Controller {
     /// before the host is served, so that what was left behind is never taken for the array's again.
     fn end_life(&mut self) {
         let keeps = self.keeps_directory();
-        let record = self.state.record.as_mut().expect("an array that starts keeps a state");
-        self.start.ended_life = record.kept_epoch;
-        if !keeps && record.kept_epoch == 0 {
+        self.start.ended_life = self.metadata.nvram_epoch();
+        if !keeps && self.start.ended_life == 0 {
             return self.begin_serving();
         }
-        record.kept_epoch = (record.kept_epoch | 1) + 1;
-        self.change_life(Phase::EndingLife);
-    }
-
-    fn change_life(&mut self, phase: Phase) {
-        self.change_state();
-        self.start.life_changes_with = self.state.latest_change();
-        self.start.phase = phase;
+        self.start.life_changes_with = self.metadata.end_nvram_life();
+        self.start.phase = Phase::EndingLife;
     }
 
     /// Takes in that the label of kept memory is written. If it is that of a new life, the devices are told, and that from
     /// the first write on kept memory alone may hold what was acknowledged: a start without it must be able to tell.
     pub(crate) fn label_written(&mut self) {
-        self.labels_pending -= 1;
+        self.cache.end_label();
         if self.start.phase == Phase::Labelling {
-            let record = self.state.record.as_mut().expect("an array that starts keeps a state");
-            record.kept_epoch |= 1;
-            record.dirty = true;
-            self.change_life(Phase::BeginningLife);
+            self.start.life_changes_with = self.metadata.begin_nvram_life();
+            self.start.phase = Phase::BeginningLife;
             self.move_start_on();
         }
     }
@@ -427,7 +384,7 @@ impl Controller {
         self.outbox.notify(Notice::Serving);
         self.check_log_place();
         // A stop that was asked for meanwhile holds them.
-        (self.sweeps.held, self.sweeps.attention) = (self.stop != Stop::NotAsked, true);
+        self.scan.release(self.stop != Stop::NotAsked);
         while let Some(request) = self.start.waiting.pop_front() {
             self.begin_request(request);
         }
@@ -437,11 +394,7 @@ impl Controller {
         self.start.phase = Phase::Flushing;
         self.start.flush_pending = 1;
         if self.config.member_cache == MemberCache::On {
-            let devices: Vec<_> = self.members.answering().collect();
-            self.start.flush_pending += devices.len() as u32;
-            for device in devices {
-                self.member_flush(device, IoOwner::StartFlush);
-            }
+            self.start.flush_pending += self.flush_members(IoOwner::StartFlush);
         }
         self.start_flush_done();
     }

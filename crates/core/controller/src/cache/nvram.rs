@@ -19,13 +19,13 @@
 //!
 //! Left out: clean blocks, which a start reads from the members again.
 
+use super::protection::PeerState;
+use super::slots::{Restored, Slot};
 use crate::api::{BufferRef, BufferSpace, Keep};
-use crate::cache::{Restored, Slot};
 use crate::config::CacheMemory;
 use crate::controller::Controller;
-use crate::io::{Move, TaskOwner};
+use crate::memory_task::{Move, TaskOwner};
 use crate::own::{self, own_buffer};
-use crate::protection::PeerState;
 use core::cmp::Reverse;
 use raidlab_format::{KEPT_LABEL_BYTES, KEPT_RING_AT, KeptEntry, KeptLabel};
 
@@ -86,26 +86,26 @@ impl Controller {
         entries: impl Iterator<Item = (u32, KeptEntry)>,
     ) -> Result<(), RestoreError> {
         let mut found: Vec<(u32, KeptEntry)> = entries.filter(|(_, entry)| entry.dirty != 0).collect();
-        assert!(self.cache.is_empty(), "only a new controller starts from kept memory");
+        assert!(self.cache.slots.is_empty(), "only a new controller starts from kept memory");
         self.check_kept(&mut found)?;
         for (slot, restored) in self.without_superseded(found) {
-            self.cache.restore(slot, restored);
+            self.cache.slots.restore(slot, restored);
             let key = self.geometry.granule_of_block(restored.key);
-            self.cache[slot].granule_next = self.granules.list_dirty(key, slot);
+            self.cache.slots[slot].granule_next = self.granules.list_dirty(key, slot);
         }
-        self.cache.end_restore();
+        self.cache.slots.end_restore();
         self.destage_all();
         Ok(())
     }
 
     /// Restored cache slots that are not on the members yet, nor given up because a device is lost.
     pub const fn restored_pending(&self) -> u32 {
-        self.cache.restored_count()
+        self.cache.slots.restored_count()
     }
 
     /// Entries of the directory that the world keeps.
     pub(crate) fn directory_entries(&self) -> u32 {
-        if self.keeps_directory() { self.cache.slot_count() } else { 0 }
+        if self.keeps_directory() { self.cache.slots.slot_count() } else { 0 }
     }
 
     /// Whether anyone could start from the cache memory: this controller after a power loss, or the second one.
@@ -116,7 +116,7 @@ impl Controller {
     /// Begins a new life of kept memory: an empty directory, and a label that says so.
     pub(crate) fn begin_kept_life(&mut self) {
         let mirrored = self.mirrors_kept();
-        for slot in 0..self.cache.slot_count() {
+        for slot in 0..self.cache.slots.slot_count() {
             let entry = KeptEntry { sequence: 0, block: 0, dirty: 0 };
             self.outbox.keep(Keep { slot, entry, mirrored });
         }
@@ -125,29 +125,27 @@ impl Controller {
 
     /// Writes the label of kept memory, to the second controller's, too.
     pub(crate) fn write_kept_label(&mut self) {
-        let Some(record) = &self.state.record else { return };
+        let Some(record) = self.metadata.record() else { return };
         // The devices name a life, by an odd number, when its label is written.
         let label = KeptLabel { array_uuid: record.geometry.array_uuid, kept_epoch: record.kept_epoch | 1 };
         label.encode(&mut self.own.bytes_mut()[own::KEPT_LABEL_AT..own::KEPT_LABEL_AT + KEPT_LABEL_BYTES]);
-        self.labels_pending += 1;
-        let task = self.new_copies(TaskOwner::KeptLabel);
+        self.cache.labels_pending += 1;
+        let task = self.tasks.new_copies(TaskOwner::KeptLabel);
         let to = BufferRef { space: BufferSpace::KeptLog, offset: 0 };
         let from = own_buffer(own::KEPT_LABEL_AT);
         self.add_kept_move(task, Move { from, to, bytes: KEPT_RING_AT as u64 });
-        self.start_copies(task);
+        self.tasks.start_copies(task, &mut self.outbox);
     }
 
     /// Adds a copy into the kept log to a task; into the second controller's, too, where it is mirrored.
     pub(crate) fn add_kept_move(&mut self, task: u32, copy: Move) {
         let mirrored = self.mirrors_kept();
-        let task = &mut self.tasks[task];
-        let copies = if mirrored { &mut task.mirrored } else { &mut task.moves };
-        copies.push(copy);
+        self.tasks.add_copy(task, copy, mirrored);
     }
 
     /// True when the second controller takes what is kept.
     fn mirrors_kept(&self) -> bool {
-        self.config.cache.mirror && self.peer == PeerState::Present
+        self.config.cache.mirror && self.cache.peer == PeerState::Present
     }
 
     /// Stores what the slot holds now.
@@ -155,7 +153,7 @@ impl Controller {
         if !self.keeps_directory() {
             return;
         }
-        let Slot { sequence, key, dirty, mirrored, .. } = self.cache[slot];
+        let Slot { sequence, key, dirty, mirrored, .. } = self.cache.slots[slot];
         let entry = KeptEntry { sequence, block: key, dirty };
         self.outbox.keep(Keep { slot, entry, mirrored });
     }
@@ -164,9 +162,9 @@ impl Controller {
     /// next start, stays named where the directory is kept.
     pub(crate) fn settle_destaged(&mut self, slot: u32, stored: bool) {
         if !stored && self.keeps_directory() && self.waits_for_lost_device(slot) {
-            self.cache.preserve(slot);
+            self.cache.slots.preserve(slot);
         } else {
-            self.cache.finish_flush(slot);
+            self.cache.slots.finish_flush(slot);
             self.keep_slot(slot);
         }
     }
@@ -175,12 +173,12 @@ impl Controller {
     /// stays the newest.
     fn waits_for_lost_device(&self, slot: u32) -> bool {
         let (stripe, strip, _) = self.geometry.layout().locate(self.first_lba(slot));
-        !self.survives(stripe, strip)
+        !self.metadata.survives(&self.geometry, stripe, strip)
     }
 
     /// Makes room in the cache by giving up preserved data. Returns false if there is none.
     pub(crate) fn give_up_preserved(&mut self) -> bool {
-        let Some(slot) = self.cache.give_up_preserved() else { return false };
+        let Some(slot) = self.cache.slots.give_up_preserved() else { return false };
         self.keep_slot(slot);
         true
     }

@@ -8,12 +8,12 @@
 //!
 //! Granules that a request waits for go first.
 
-use crate::api::{BufferRef, HostError, IoClass, Notice, TimerId};
-use crate::cache::{SlotState, runs_of_ones};
+use super::slots::{SlotState, runs_of_ones};
+use crate::api::{BufferRef, IoClass, Notice, TimerId};
 use crate::config::{CacheConfig, FlushOrder};
 use crate::controller::Controller;
 use crate::granule::{DirtyGranule, sort_by_key};
-use crate::request::{Request, Rows};
+use crate::request::Rows;
 use crate::stripe_op::{OpKind, Piece};
 use crate::table::NIL;
 use raidlab_units::{BlockCount, ByteCount, Lba, Nanos};
@@ -30,7 +30,7 @@ const LOOK_AHEAD: usize = 8;
 
 /// What destaging is at.
 #[derive(Debug, Default)]
-pub(crate) struct Destage {
+pub(super) struct Destage {
     /// The marks, in slots: destaging starts above the one and stops at the other.
     start_above: u32,
     stop_at: u32,
@@ -47,20 +47,20 @@ pub(crate) struct Destage {
     /// Bytes that those of them write that write parts of stripes.
     partial_bytes: u64,
     /// Granules that a request waits for.
-    pub(crate) urgent: VecDeque<u64>,
+    pub(super) urgent: VecDeque<u64>,
     /// The dirty share is on its way from the start mark down to the stop mark.
     draining: bool,
     /// Blocks that became dirty before this sequence are due whatever their age.
     due_before: u64,
     /// Slots that became dirty before this sequence hold what a host flush promised to keep.
-    pub(crate) promised_before: u64,
+    pub(super) promised_before: u64,
     /// Destages under way that may end in members' volatile caches.
-    pub(crate) unforced_count: u32,
+    pub(super) unforced_count: u32,
     timer_set: bool,
 }
 
 impl Destage {
-    pub(crate) fn new(cache: &CacheConfig, slots: u32) -> Self {
+    pub(super) fn new(cache: &CacheConfig, slots: u32) -> Self {
         let share = |pct: u8| (u64::from(slots) * u64::from(pct) / 100) as u32;
         Self {
             start_above: share(cache.flush_start_pct),
@@ -74,15 +74,15 @@ impl Controller {
     /// Starts destages as far as they are wanted and allowed.
     #[inline]
     pub(crate) fn pump_destage(&mut self) {
-        if self.cache.dirty_count() == 0 {
-            self.destage.draining = false;
+        if self.cache.slots.dirty_count() == 0 {
+            self.cache.destage.draining = false;
             return;
         }
         self.watch_marks();
-        if self.may_destage() && (!self.destage.urgent.is_empty() || self.wants_destage()) {
+        if self.may_destage() && (!self.cache.destage.urgent.is_empty() || self.wants_destage()) {
             self.start_destages();
         }
-        if !self.destage.timer_set {
+        if !self.cache.destage.timer_set {
             self.set_age_timer();
         }
     }
@@ -103,33 +103,33 @@ impl Controller {
     /// True while fewer member writes are under way than destages may have.
     #[inline]
     fn may_destage(&self) -> bool {
-        let partial_is_full = |max: ByteCount| self.destage.partial_bytes >= max.0;
-        self.destage.active_writes < self.config.cache.flush_iodepth
+        let partial_is_full = |max: ByteCount| self.cache.destage.partial_bytes >= max.0;
+        self.cache.destage.active_writes < self.config.cache.flush_iodepth
             && !self.config.cache.flush_partial_bytes.is_some_and(partial_is_full)
     }
 
     #[inline]
     fn watch_marks(&mut self) {
-        let dirty = self.cache.dirty_count();
-        if dirty > self.destage.start_above {
-            self.destage.draining = true;
-        } else if dirty <= self.destage.stop_at {
-            self.destage.draining = false;
+        let dirty = self.cache.slots.dirty_count();
+        if dirty > self.cache.destage.start_above {
+            self.cache.destage.draining = true;
+        } else if dirty <= self.cache.destage.stop_at {
+            self.cache.destage.draining = false;
         }
     }
 
     fn wants_destage(&self) -> bool {
-        let Some(oldest) = self.cache.oldest_dirty() else { return false };
-        self.destage.draining
-            || !self.stalled.is_empty()
-            || (!self.flushes.is_empty() && !self.cache_survives_power_loss())
+        let Some(oldest) = self.cache.slots.oldest_dirty() else { return false };
+        self.cache.destage.draining
+            || !self.cache.stalled.is_empty()
+            || (self.host.has_flushes() && !self.cache_survives_power_loss())
             || !self.writes_back()
-            || self.cache[oldest].sequence < self.destage.due_before
+            || self.cache.slots[oldest].sequence < self.cache.destage.due_before
             || self.due_time(oldest) <= self.now
     }
 
     fn next_urgent(&mut self) -> Option<u64> {
-        while let Some(key) = self.destage.urgent.pop_front() {
+        while let Some(key) = self.cache.destage.urgent.pop_front() {
             if self.can_destage(key) {
                 return Some(key);
             }
@@ -146,10 +146,10 @@ impl Controller {
     #[inline(never)]
     fn next_in_sweep(&mut self) -> Option<u64> {
         for _ in 0..2 {
-            while self.destage.at < self.destage.sweep.len() {
+            while self.cache.destage.at < self.cache.destage.sweep.len() {
                 self.look_ahead();
-                let granule = self.destage.sweep[self.destage.at];
-                self.destage.at += 1;
+                let granule = self.cache.destage.sweep[self.cache.destage.at];
+                self.cache.destage.at += 1;
                 self.granules.recall(granule);
                 if self.can_destage(granule.key) {
                     return Some(granule.key);
@@ -161,48 +161,48 @@ impl Controller {
     }
 
     fn begin_sweep(&mut self) {
-        let mut sweep = core::mem::take(&mut self.destage.sweep);
+        let mut sweep = core::mem::take(&mut self.cache.destage.sweep);
         sweep.clear();
         match self.config.cache.flush_order {
             FlushOrder::Address => {
                 sweep.extend_from_slice(self.granules.dirty());
-                sort_by_key(&mut sweep, &mut self.destage.spare);
+                sort_by_key(&mut sweep, &mut self.cache.destage.spare);
             }
             FlushOrder::Age => self.list_by_age(&mut sweep),
         }
-        self.destage.sweep = sweep;
-        (self.destage.at, self.destage.looked_to) = (0, 0);
+        self.cache.destage.sweep = sweep;
+        (self.cache.destage.at, self.cache.destage.looked_to) = (0, 0);
     }
 
     /// Reads what destages of the next granules will ask for. Each would wait for memory several times, one after the
     /// other; here the processor waits for many places at the same time.
     fn look_ahead(&mut self) {
-        let from = self.destage.looked_to;
-        if self.destage.at < from {
+        let from = self.cache.destage.looked_to;
+        if self.cache.destage.at < from {
             return;
         }
-        let to = (from + LOOK_AHEAD).min(self.destage.sweep.len());
+        let to = (from + LOOK_AHEAD).min(self.cache.destage.sweep.len());
         let mut first_slots = [NIL; LOOK_AHEAD];
         let mut sum = 0;
-        for (granule, first) in self.destage.sweep[from..to].iter().zip(&mut first_slots) {
+        for (granule, first) in self.cache.destage.sweep[from..to].iter().zip(&mut first_slots) {
             let (cell, slot) = self.granules.look_at(*granule);
             sum ^= cell;
             *first = slot;
         }
         let slots = first_slots.into_iter().filter(|slot| *slot != NIL);
-        sum ^= slots.map(|slot| self.cache.look_at(slot)).fold(0, |sum, read| sum ^ read);
+        sum ^= slots.map(|slot| self.cache.slots.look_at(slot)).fold(0, |sum, read| sum ^ read);
         // What is read counts only for having been read.
         core::hint::black_box(sum);
-        self.destage.looked_to = to;
+        self.cache.destage.looked_to = to;
     }
 
     /// Lists the granules of dirty slots, the oldest first. A granule may come more than once; the later times find it
     /// clean.
     fn list_by_age(&self, out: &mut Vec<DirtyGranule>) {
-        for slot in self.cache.dirty_by_age() {
-            if self.cache[slot].state == SlotState::Dirty {
+        for slot in self.cache.slots.dirty_by_age() {
+            if self.cache.slots[slot].state == SlotState::Dirty {
                 out.push(DirtyGranule {
-                    key: self.geometry.granule_of_block(self.cache[slot].key),
+                    key: self.geometry.granule_of_block(self.cache.slots[slot].key),
                     entry: NIL,
                 });
             }
@@ -218,10 +218,10 @@ impl Controller {
         }
         let mut slot = granule.first_dirty;
         while slot != NIL {
-            if self.cache[slot].incoming == 0 {
+            if self.cache.slots[slot].incoming == 0 {
                 return true;
             }
-            slot = self.cache[slot].granule_next;
+            slot = self.cache.slots[slot].granule_next;
         }
         false
     }
@@ -231,7 +231,7 @@ impl Controller {
         let (stripe, _) = self.geometry.granule_start(key);
         let granule = self.granules.obtain(key);
         granule.locked = true;
-        if self.needs_resync(key) {
+        if self.metadata.needs_resync(&self.geometry, key) {
             // When it is in sync it is the next to be destaged.
             self.granules.obtain(key).urgent = true;
             return self.sync_granule(key);
@@ -239,29 +239,30 @@ impl Controller {
         let mut slot = self.granules.take_dirty(key);
         let id = self.new_op(key, stripe, OpKind::Write, IoClass::Destage);
         while slot != NIL {
-            let next = self.cache[slot].granule_next;
-            if self.cache[slot].incoming == 0 {
+            let next = self.cache.slots[slot].granule_next;
+            if self.cache.slots[slot].incoming == 0 {
                 self.add_slot(id, slot);
             } else {
-                self.cache[slot].granule_next = self.granules.list_dirty(key, slot);
+                self.cache.slots[slot].granule_next = self.granules.list_dirty(key, slot);
             }
             slot = next;
         }
         self.ops[id].writes = self.writes_of_pieces(id);
         self.ops[id].partial_bytes = self.partial_bytes_of_pieces(id);
-        self.destage.active_writes += self.ops[id].writes;
-        self.destage.partial_bytes += self.ops[id].partial_bytes;
-        self.destage.unforced_count += u32::from(!self.ops[id].fua);
+        self.cache.destage.active_writes += self.ops[id].writes;
+        self.cache.destage.partial_bytes += self.ops[id].partial_bytes;
+        self.cache.destage.unforced_count += u32::from(!self.ops[id].fua);
         self.launch_op(id);
     }
 
     fn add_slot(&mut self, id: u32, slot: u32) {
-        self.cache.start_flush(slot);
+        self.cache.slots.start_flush(slot);
         self.ops[id].fua |= self.must_survive(slot);
         self.ops[id].slots.push(slot);
         let (_, strip, first_row) = self.geometry.layout().locate(self.first_lba(slot));
-        for (first, count) in runs_of_ones(self.cache[slot].dirty) {
-            let source: BufferRef = self.cache.buffer(slot, u64::from(first) * self.geometry.block_bytes());
+        for (first, count) in runs_of_ones(self.cache.slots[slot].dirty) {
+            let source: BufferRef =
+                self.cache.slots.buffer(slot, u64::from(first) * self.geometry.block_bytes());
             let rows = Rows { first: first_row.0 as u32 + first, count };
             self.ops[id].pieces.push(Piece { strip, rows, source });
         }
@@ -273,16 +274,16 @@ impl Controller {
         if op.slots.is_empty() {
             return;
         }
-        self.destage.active_writes -= op.writes;
-        self.destage.partial_bytes -= op.partial_bytes;
-        self.destage.unforced_count -= u32::from(!op.fua);
+        self.cache.destage.active_writes -= op.writes;
+        self.cache.destage.partial_bytes -= op.partial_bytes;
+        self.cache.destage.unforced_count -= u32::from(!op.fua);
         for index in 0..self.ops[id].slots.len() {
             let slot = self.ops[id].slots[index];
             let stored = self.ops[id].failed.is_empty() || !self.lose_slot(id, slot);
-            let mut waiter = core::mem::replace(&mut self.cache[slot].first_waiter, NIL);
+            let mut waiter = core::mem::replace(&mut self.cache.slots[slot].first_waiter, NIL);
             while waiter != NIL {
-                let waiting = self.slot_waiters[waiter];
-                self.slot_waiters.give(waiter);
+                let waiting = self.cache.slot_waiters[waiter];
+                self.cache.slot_waiters.give(waiter);
                 let result = if stored { Ok(()) } else { self.result_for(id, waiting.request) };
                 self.end_part(waiting.request, result);
                 waiter = waiting.next;
@@ -294,7 +295,7 @@ impl Controller {
     /// Gives up on dirty data of a slot that no member can take. Returns false if there is none.
     fn lose_slot(&mut self, id: u32, slot: u32) -> bool {
         let mut any = false;
-        for (first, count) in runs_of_ones(self.cache[slot].dirty) {
+        for (first, count) in runs_of_ones(self.cache.slots[slot].dirty) {
             let mut at = self.first_lba(slot) + BlockCount(u64::from(first));
             let end = at + BlockCount(u64::from(count));
             while let Some(lost) = self.ops[id].failed.first_in(at, BlockCount(end.0 - at.0)) {
@@ -308,7 +309,7 @@ impl Controller {
             }
         }
         if any {
-            self.cache.detach(slot);
+            self.cache.slots.detach(slot);
         }
         any
     }
@@ -316,37 +317,28 @@ impl Controller {
     /// Says that dirty data is lost: to the operator, to the next host flush, and to the writes that brought it if they are
     /// still under way.
     fn lose_write(&mut self, lba: Lba, blocks: BlockCount) {
-        self.lost_since_flush = Some(lba);
-        self.fail_writes_under_way(lba, blocks);
+        self.cache.lost_since_flush = Some(lba);
+        self.host.fail_cached_writes(lba, blocks);
         self.outbox.notify(Notice::WriteLost { lba, blocks });
-    }
-
-    fn fail_writes_under_way(&mut self, lba: Lba, blocks: BlockCount) {
-        let overlaps =
-            |request: &Request| request.lba.0 < lba.0 + blocks.0 && lba.0 < request.lba.0 + request.blocks.0;
-        let writes = self.requests.iter_mut().filter(|request| request.active && request.placed > 0);
-        for request in writes.filter(|request| overlaps(request)) {
-            request.error.get_or_insert(HostError::ArrayFailed { lba });
-        }
     }
 
     /// Address of the first block that a slot has a place for.
     pub(crate) fn first_lba(&self, slot: u32) -> Lba {
-        Lba(self.cache[slot].key * u64::from(self.geometry.cache_block_rows()))
+        Lba(self.cache.slots[slot].key * u64::from(self.geometry.cache_block_rows()))
     }
 
     /// When a dirty slot has been so for long enough.
     fn due_time(&self, slot: u32) -> Nanos {
-        self.cache[slot].dirtied_at + self.config.cache.flush_after
+        self.cache.slots[slot].dirtied_at + self.config.cache.flush_after
     }
 
     /// Sets the timer, which is not set, for the block that has been dirty longest, unless it is due: then it is on its way, and every
     /// event looks again.
     fn set_age_timer(&mut self) {
-        let Some(oldest) = self.cache.oldest_dirty() else { return };
+        let Some(oldest) = self.cache.slots.oldest_dirty() else { return };
         let due = self.due_time(oldest);
         if due > self.now {
-            self.destage.timer_set = true;
+            self.cache.destage.timer_set = true;
             // Blocks that became dirty shortly after one another are let grow old together.
             let at = due.max(self.now + self.config.cache.flush_after / AGE_STEPS);
             self.outbox.set_timer(AGE_TIMER, at);
@@ -355,11 +347,11 @@ impl Controller {
 
     /// Marks all that is dirty as due.
     pub(crate) fn destage_all(&mut self) {
-        self.destage.due_before = self.cache.next_sequence();
+        self.cache.destage.due_before = self.cache.slots.next_sequence();
     }
 
     /// Takes in that blocks may have been dirty for long enough.
     pub(crate) fn age_timer_due(&mut self) {
-        self.destage.timer_set = false;
+        self.cache.destage.timer_set = false;
     }
 }
