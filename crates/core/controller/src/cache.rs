@@ -47,6 +47,7 @@ pub(crate) struct CacheEngine {
     peer: PeerState,
     /// Labels on their way to NVRAM. The second controller may lack its own until there are none.
     labels_pending: u32,
+    config: CacheConfig,
 }
 
 impl CacheEngine {
@@ -66,6 +67,7 @@ impl CacheEngine {
             battery: BatteryState::Good,
             peer: PeerState::Present,
             labels_pending: 0,
+            config: *config,
         }
     }
 

@@ -198,7 +198,7 @@ pub struct Resilience {
     pub spares: u16,
     /// What is kept on the devices.
     pub metadata: MetadataPolicy,
-    /// Length of the intent log on each device, and in kept memory.
+    /// Length of the intent log on each device, and in NVRAM.
     pub log_size: ByteCount,
     /// Whether each block has a tag that is compared when it is read.
     pub integrity: bool,
@@ -253,9 +253,9 @@ pub struct MemoryNeeds {
     pub cache_bytes: ByteCount,
     /// Length of the staging memory.
     pub staging_bytes: ByteCount,
-    /// Length of the log in kept memory; 0 if there is none.
+    /// Length of the log in NVRAM; 0 if there is none.
     pub kept_log_bytes: ByteCount,
-    /// Entries of the cache's directory in kept memory; 0 if there is none.
+    /// Entries of the cache's directory in NVRAM; 0 if there is none.
     pub directory_entries: u32,
 }
 

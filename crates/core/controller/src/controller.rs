@@ -158,7 +158,7 @@ impl Controller {
     pub fn handle_timer(&mut self, now: Nanos, id: TimerId) {
         self.advance(now);
         match id {
-            AGE_TIMER => self.age_timer_due(),
+            AGE_TIMER => self.cache.age_timer_due(),
             CLEAR_TIMER => self.clear_timer_due(),
             SCAN_TIMER => self.scan.timer_due(),
             HOLD_TIMER => self.hold_timer_due(),
@@ -179,7 +179,7 @@ impl Controller {
     /// between two runs. [`Controller::is_idle`] says when it is done.
     pub fn handle_destage_all(&mut self, now: Nanos) {
         self.advance(now);
-        self.destage_all();
+        self.cache.destage_all();
         self.pump();
     }
 
@@ -249,9 +249,9 @@ impl Controller {
         BlockCount(self.area.total_bytes / self.geometry.block_bytes())
     }
 
-    /// Length of kept memory's label and log: none where nothing is kept, or no memory.
-    fn kept_log_bytes(&self) -> ByteCount {
-        let keeps = self.metadata.record().is_some() && self.keeps_directory();
+    /// Length of NVRAM's label and log: none where nothing is kept, or no memory.
+    fn nvram_log_bytes(&self) -> ByteCount {
+        let keeps = self.metadata.record().is_some() && self.cache.keeps_directory();
         ByteCount(if keeps { KEPT_RING_AT as u64 + self.area.log.length_bytes } else { 0 })
     }
 
@@ -301,8 +301,8 @@ impl Controller {
             staging_bytes: ByteCount(
                 places * u64::from(self.geometry.strip_rows()) * self.geometry.block_bytes(),
             ),
-            kept_log_bytes: self.kept_log_bytes(),
-            directory_entries: self.directory_entries(),
+            kept_log_bytes: self.nvram_log_bytes(),
+            directory_entries: self.cache.directory_entries(),
         }
     }
 

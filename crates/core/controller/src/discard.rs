@@ -63,12 +63,12 @@ impl Controller {
 
     pub(crate) fn begin_discard(&mut self, tag: u32) {
         let Request { lba, blocks, .. } = self.host.request(tag);
-        let is_awaited = self.cache.has_stalled() || self.holds_dirty(lba, blocks);
+        let is_awaited = self.cache.has_stalled() || self.cache.holds_dirty(&self.geometry, lba, blocks);
         if !self.passes_discards() || is_awaited {
             self.outbox.count_ignored_discard();
             return;
         }
-        self.forget_cached(lba, blocks);
+        self.cache.forget(&self.geometry, lba, blocks);
         let mut walk = self.walk(tag);
         while let Some(fragment) = walk.next(self.geometry.layout()) {
             for copy in 0..self.geometry.copies() {

@@ -35,7 +35,7 @@ impl Controller {
     pub(crate) fn end_part(&mut self, tag: u32, result: Result<(), HostError>) {
         if let Some((lba, blocks)) = self.host.end_part(tag, result, &mut self.outbox) {
             // Fills that read the old data while the write was under way must not outlive it.
-            self.forget_cached(lba, blocks);
+            self.cache.forget(&self.geometry, lba, blocks);
         }
     }
 
@@ -243,12 +243,12 @@ impl Controller {
             self.host.fail(tag, HostError::ArrayFailed { lba });
         } else if self.writes_back() {
             self.begin_cached_write(tag, fua && !self.cache_survives_power_loss());
-        } else if self.cache.has_stalled() || self.holds_dirty(lba, blocks) {
+        } else if self.cache.has_stalled() || self.cache.holds_dirty(&self.geometry, lba, blocks) {
             // Older data of these blocks is on its way to the members, or older writes wait until no write goes
             // through; order is kept by going the same way.
             self.begin_cached_write(tag, true);
         } else {
-            self.forget_cached(lba, blocks);
+            self.cache.forget(&self.geometry, lba, blocks);
             self.host.begin_through(tag);
             self.write_through(tag, fua);
         }

@@ -339,7 +339,7 @@ impl Controller {
         let (op, at_block, header, header_blocks) =
             (record.op, record.at_block, record.header, record.header_blocks);
         record.found_by_peer = mirrored;
-        let task = self.tasks.new_copies(TaskOwner::KeepRecord { sequence });
+        let task = self.tasks.new_copies(TaskOwner::NvramRecord { sequence });
         let mut offset = KEPT_RING_AT as u64 + at_block * self.geometry.block_bytes();
         let mut segments = core::mem::take(&mut self.segment_scratch);
         self.payload(op, &mut segments);
@@ -349,7 +349,7 @@ impl Controller {
         };
         for segment in core::iter::once(&first).chain(&segments) {
             let to = BufferRef { space: BufferSpace::KeptLog, offset };
-            self.add_kept_move(task, Move { from: segment.buffer, to, bytes: segment.bytes });
+            self.add_nvram_copy(task, Move { from: segment.buffer, to, bytes: segment.bytes });
             offset += segment.bytes;
         }
         self.segment_scratch = segments;

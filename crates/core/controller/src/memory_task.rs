@@ -21,9 +21,9 @@ pub(crate) enum TaskOwner {
     /// Checksums of a log record's payload.
     Record { sequence: u64 },
     /// A log record on its way to NVRAM.
-    KeepRecord { sequence: u64 },
+    NvramRecord { sequence: u64 },
     /// The label of NVRAM.
-    KeptLabel,
+    NvramLabel,
     /// Digests by which an operation compares.
     Digest { op: u32 },
     /// Checksums of blocks that are read or written with theirs.

@@ -1,15 +1,15 @@
-//! Starting an array from what its devices hold: records are written again, kept memory is destaged, and only then is the
+//! Starting an array from what its devices hold: records are written again, NVRAM is destaged, and only then is the
 //! host served.
 //!
 //! ```text
 //! Replaying ─► Flushing ─► KeepingState ─► Destaging ─► EndingLife ─► Labelling ─► Serving
-//!  records      members     new generation,  kept cache   the kept memory's old     requests that waited,
+//!  records      members     new generation,  kept cache   NVRAM's old     requests that waited,
 //!  in order     if cached   new log tail                  life ends, a new begins   resync and rebuild
 //! ```
 //! The state is not written before the records are in place and durable, because it names a tail behind them. A crash in
 //! any phase starts over.
 //!
-//! Kept memory lives one life from start to start: state and memory name it, and a copy that was left behind somewhere can
+//! NVRAM lives one life from start to start: state and memory name it, and a copy that was left behind somewhere can
 //! not be taken for the present one. The old life ends when all that it held is on the members; it goes on when a device
 //! was lost meanwhile. Memory that is not of the old life then has none, and counts as kept by no battery.
 //!
@@ -53,7 +53,7 @@ pub enum StartError {
         /// In the configuration.
         configured: String,
     },
-    /// The kept memory is not this array's.
+    /// The NVRAM is not this array's.
     #[error(transparent)]
     Kept(#[from] RestoreError),
     /// Too many members are absent.
@@ -91,12 +91,12 @@ pub(crate) struct Start {
     pub(crate) replaced: Vec<MemberIndex>,
     flush_pending: u32,
     entries: Vec<(u32, KeptEntry)>,
-    /// Kept memory names no life that the devices know, or another: the next start would not use it.
+    /// NVRAM names no life that the devices know, or another: the next start would not use it.
     lacks_life: bool,
-    /// Records that only kept memory has may have to be written again by the next start: a device was lost before the
+    /// Records that only NVRAM has may have to be written again by the next start: a device was lost before the
     /// devices knew otherwise.
     needs_kept_log: bool,
-    /// The change of the state by which the devices name the end of a life of kept memory, or the next one.
+    /// The change of the state by which the devices name the end of a life of NVRAM, or the next one.
     life_changes_with: u64,
     /// The life that ended, in case the devices can't be told.
     ended_life: u64,
@@ -123,18 +123,18 @@ impl Start {
         self.phase == Phase::Serving
     }
 
-    /// True while a power loss would take with it what is in kept memory.
+    /// True while a power loss would take with it what is in NVRAM.
     #[inline]
     pub(crate) fn lacks_life(&self) -> bool {
         self.lacks_life
     }
 
-    /// True where a second controller that comes must be given the label of kept memory; later it gets it with the first.
+    /// True where a second controller that comes must be given the label of NVRAM; later it gets it with the first.
     pub(crate) fn has_label_written(&self) -> bool {
         !self.lacks_life || matches!(self.phase, Phase::Labelling | Phase::BeginningLife)
     }
 
-    /// True if the next start may need the records in kept memory that this one has found there.
+    /// True if the next start may need the records in NVRAM that this one has found there.
     pub(crate) fn needs_kept_log(&self) -> bool {
         self.needs_kept_log
     }
@@ -238,7 +238,7 @@ impl Controller {
     /// [`StartError`] when the configuration is not this array's, or too many devices are absent.
     pub fn start(config: &ArrayConfig, mut assembly: Assembly) -> Result<Self, StartError> {
         let mut controller = Self::new(config)?;
-        controller.check_kept(&mut assembly.kept_entries)?;
+        controller.cache.check_directory(&controller.geometry, &mut assembly.kept_entries)?;
         check_geometry(&assembly.state.geometry, &config.geometry(assembly.state.geometry.array_uuid))?;
         let Self { metadata, geometry, .. } = &mut controller;
         let beyond = |absent| StartError::BeyondRedundancy { absent };
@@ -275,7 +275,7 @@ impl Controller {
         let is_kept = |record: &Replay| record.copies.iter().any(|copy| copy.source == LogSource::Kept);
         controller.start = Start {
             phase: Phase::Replaying,
-            lacks_life: controller.keeps_directory() && assembly.kept != KeptVerdict::Used,
+            lacks_life: controller.cache.keeps_directory() && assembly.kept != KeptVerdict::Used,
             needs_kept_log: assembly.records.iter().any(is_kept),
             records: assembly.records.into(),
             entries: assembly.kept_entries,
@@ -337,15 +337,15 @@ impl Controller {
                 }
                 Phase::Destaging if self.cache.dirty_count() > 0 => return,
                 Phase::Destaging => self.end_life(),
-                Phase::EndingLife if !self.keeps_directory() => self.begin_serving(),
+                Phase::EndingLife if !self.cache.keeps_directory() => self.begin_serving(),
                 Phase::EndingLife if !self.metadata.has_reached(self.start.life_changes_with) => {
-                    // A device is lost: kept memory names what it should hold, and the devices can't name a new life.
+                    // A device is lost: NVRAM names what it should hold, and the devices can't name a new life.
                     self.metadata.keep_nvram_life(self.start.ended_life);
                     self.begin_serving();
                 }
                 Phase::EndingLife => {
                     self.start.phase = Phase::Labelling;
-                    self.begin_kept_life();
+                    self.begin_nvram_life();
                 }
                 // Where a device is lost and the devices can't be told, the label names the life that follows theirs.
                 Phase::BeginningLife => {
@@ -356,10 +356,10 @@ impl Controller {
         }
     }
 
-    /// Ends the life that kept memory had, if it had one; where there is kept memory, another begins. That is on the devices
+    /// Ends the life that NVRAM had, if it had one; where there is NVRAM, another begins. That is on the devices
     /// before the host is served, so that what was left behind is never taken for the array's again.
     fn end_life(&mut self) {
-        let keeps = self.keeps_directory();
+        let keeps = self.cache.keeps_directory();
         self.start.ended_life = self.metadata.nvram_epoch();
         if !keeps && self.start.ended_life == 0 {
             return self.begin_serving();
@@ -368,8 +368,8 @@ impl Controller {
         self.start.phase = Phase::EndingLife;
     }
 
-    /// Takes in that the label of kept memory is written. If it is that of a new life, the devices are told, and that from
-    /// the first write on kept memory alone may hold what was acknowledged: a start without it must be able to tell.
+    /// Takes in that the label of NVRAM is written. If it is that of a new life, the devices are told, and that from
+    /// the first write on NVRAM alone may hold what was acknowledged: a start without it must be able to tell.
     pub(crate) fn label_written(&mut self) {
         self.cache.end_label();
         if self.start.phase == Phase::Labelling {

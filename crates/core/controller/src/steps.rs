@@ -31,8 +31,8 @@ impl Controller {
             TaskOwner::Record { .. } => unreachable!("a digest has rows and no steps"),
             TaskOwner::CopyIn { .. }
             | TaskOwner::CopyOut { .. }
-            | TaskOwner::KeepRecord { .. }
-            | TaskOwner::KeptLabel => {
+            | TaskOwner::NvramRecord { .. }
+            | TaskOwner::NvramLabel => {
                 for copy in self.tasks.moves(id.0) {
                     out.push(copy.bytes, &[copy.to], false, &[(copy.from, [1, 0])]);
                 }

@@ -5,7 +5,7 @@
 //!  cache,      members     log and     state says
 //!  requests    if cached   bitmap      "not dirty"
 //! ```
-//! An array that is stopped while stripes are unsynced keeps saying so. A host request after the stop puts the array in
+//! An array that is stopped while stripes are out of sync keeps saying so. A host request after the stop puts the array in
 //! use again.
 
 use crate::api::Notice;
@@ -31,7 +31,7 @@ impl Controller {
     pub(crate) fn begin_stop(&mut self) {
         self.stop = Stop::Draining;
         self.scan.hold();
-        self.destage_all();
+        self.cache.destage_all();
     }
 
     /// Puts a stopped array in use again.

@@ -1,18 +1,23 @@
-//! Destaging: dirty cache goes to the members, in sweeps over the volume, a whole granule at a time.
+//! Destage: dirty cache goes to the members in rounds over the volume, all dirty blocks of a stripe together.
 //!
-//! A sweep lists the granules that are dirty when it begins and takes them in order of address, so that members see
-//! ascending writes, or of age, and a parity stripe is written once for all that was gathered in it. Destaging runs while
+//! A round lists the stripes that are dirty when it begins. It takes them in order of address, so that members see ascending
+//! writes, or of age. A parity stripe is written once for all that is dirty in it. Destage runs while
 //! - the dirty share rose above the start mark and has not fallen to the stop mark, or
 //! - a cached write waits for a place, a host flush waits, or a block has been dirty for longer than `flush_after`, or
 //! - the cache may not hold dirty data at all, because the battery is not good.
 //!
-//! Granules that a request waits for go first.
+//! Stripes that a request waits for go first.
 
+use super::CacheEngine;
 use super::slots::{SlotState, runs_of_ones};
 use crate::api::{BufferRef, IoClass, Notice, TimerId};
 use crate::config::{CacheConfig, FlushOrder};
 use crate::controller::Controller;
+use crate::geometry::Geometry;
+use crate::granule::Granules;
 use crate::granule::{DirtyGranule, sort_by_key};
+use crate::host_front::HostFront;
+use crate::outbox::Outbox;
 use crate::request::Rows;
 use crate::stripe_op::{OpKind, Piece};
 use crate::table::NIL;
@@ -25,7 +30,7 @@ pub(crate) const AGE_TIMER: TimerId = TimerId(0);
 /// The age timer is due at most so many times in the span that blocks may stay dirty.
 const AGE_STEPS: u64 = 16;
 
-/// Granules of a sweep that are looked at together, ahead of their destages.
+/// Stripes of a round that are looked at together, ahead of their destages.
 const LOOK_AHEAD: usize = 8;
 
 /// What destaging is at.
@@ -34,8 +39,8 @@ pub(super) struct Destage {
     /// The marks, in slots: destaging starts above the one and stops at the other.
     start_above: u32,
     stop_at: u32,
-    /// Granules of the present sweep, in order.
-    sweep: Vec<DirtyGranule>,
+    /// Stripes of the present round, in order.
+    round: Vec<DirtyGranule>,
     /// Scratch memory for sorting them.
     spare: Vec<DirtyGranule>,
     /// Next of them.
@@ -46,7 +51,7 @@ pub(super) struct Destage {
     active_writes: u32,
     /// Bytes that those of them write that write parts of stripes.
     partial_bytes: u64,
-    /// Granules that a request waits for.
+    /// Stripes that a request waits for.
     pub(super) urgent: VecDeque<u64>,
     /// The dirty share is on its way from the start mark down to the stop mark.
     draining: bool,
@@ -70,6 +75,153 @@ impl Destage {
     }
 }
 
+impl CacheEngine {
+    /// True while fewer member writes are under way than destages may have.
+    #[inline]
+    pub(super) fn may_destage(&self) -> bool {
+        let partial_is_full = |max: ByteCount| self.destage.partial_bytes >= max.0;
+        self.destage.active_writes < self.config.flush_iodepth
+            && !self.config.flush_partial_bytes.is_some_and(partial_is_full)
+    }
+
+    #[inline]
+    pub(super) fn watch_marks(&mut self) {
+        let dirty = self.slots.dirty_count();
+        if dirty > self.destage.start_above {
+            self.destage.draining = true;
+        } else if dirty <= self.destage.stop_at {
+            self.destage.draining = false;
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn next_in_round(&mut self, geometry: &Geometry, granules: &mut Granules) -> Option<u64> {
+        for _ in 0..2 {
+            while self.destage.at < self.destage.round.len() {
+                self.look_ahead(granules);
+                let granule = self.destage.round[self.destage.at];
+                self.destage.at += 1;
+                granules.recall(granule);
+                if self.can_destage(granules, granule.key) {
+                    return Some(granule.key);
+                }
+            }
+            self.begin_round(geometry, granules);
+        }
+        None
+    }
+
+    fn begin_round(&mut self, geometry: &Geometry, granules: &mut Granules) {
+        let mut round = core::mem::take(&mut self.destage.round);
+        round.clear();
+        match self.config.flush_order {
+            FlushOrder::Address => {
+                round.extend_from_slice(granules.dirty());
+                sort_by_key(&mut round, &mut self.destage.spare);
+            }
+            FlushOrder::Age => self.list_by_age(geometry, &mut round),
+        }
+        self.destage.round = round;
+        (self.destage.at, self.destage.looked_to) = (0, 0);
+    }
+
+    /// Reads what destages of the next stripes will ask for. Each would wait for memory several times, one after the
+    /// other; here the processor waits for many places at the same time.
+    fn look_ahead(&mut self, granules: &mut Granules) {
+        let from = self.destage.looked_to;
+        if self.destage.at < from {
+            return;
+        }
+        let to = (from + LOOK_AHEAD).min(self.destage.round.len());
+        let mut first_slots = [NIL; LOOK_AHEAD];
+        let mut sum = 0;
+        for (granule, first) in self.destage.round[from..to].iter().zip(&mut first_slots) {
+            let (cell, slot) = granules.look_at(*granule);
+            sum ^= cell;
+            *first = slot;
+        }
+        let slots = first_slots.into_iter().filter(|slot| *slot != NIL);
+        sum ^= slots.map(|slot| self.slots.look_at(slot)).fold(0, |sum, read| sum ^ read);
+        // What is read counts only for having been read.
+        core::hint::black_box(sum);
+        self.destage.looked_to = to;
+    }
+
+    /// Lists the stripes of dirty slots, the oldest first. A stripe may come more than once; the later times find it
+    /// clean.
+    fn list_by_age(&self, geometry: &Geometry, out: &mut Vec<DirtyGranule>) {
+        for slot in self.slots.dirty_by_age() {
+            if self.slots[slot].state == SlotState::Dirty {
+                out.push(DirtyGranule { key: geometry.granule_of_block(self.slots[slot].key), entry: NIL });
+            }
+        }
+        out.dedup();
+    }
+
+    /// True when the stripe is free and has a dirty slot whose data has all arrived.
+    pub(super) fn can_destage(&self, granules: &mut Granules, key: u64) -> bool {
+        let Some(granule) = granules.get(key) else { return false };
+        if granule.locked {
+            return false;
+        }
+        let mut slot = granule.first_dirty;
+        while slot != NIL {
+            if self.slots[slot].incoming == 0 {
+                return true;
+            }
+            slot = self.slots[slot].granule_next;
+        }
+        false
+    }
+
+    /// When a dirty slot has been so for long enough.
+    pub(super) fn due_time(&self, slot: u32) -> Nanos {
+        self.slots[slot].dirtied_at + self.config.flush_after
+    }
+
+    /// Sets the timer, which is not set, for the block that has been dirty longest, unless it is due: then it is on its way, and every
+    /// event looks again.
+    pub(super) fn set_age_timer(&mut self, now: Nanos, outbox: &mut Outbox) {
+        let Some(oldest) = self.slots.oldest_dirty() else { return };
+        let due = self.due_time(oldest);
+        if due > now {
+            self.destage.timer_set = true;
+            // Blocks that became dirty shortly after one another are let grow old together.
+            let at = due.max(now + self.config.flush_after / AGE_STEPS);
+            outbox.set_timer(AGE_TIMER, at);
+        }
+    }
+
+    /// Marks all that is dirty as due.
+    pub(crate) fn destage_all(&mut self) {
+        self.destage.due_before = self.slots.next_sequence();
+    }
+
+    /// Takes in that blocks may have been dirty for long enough.
+    pub(crate) fn age_timer_due(&mut self) {
+        self.destage.timer_set = false;
+    }
+
+    /// Address of the first block that a slot has a place for.
+    pub(super) fn first_lba(&self, geometry: &Geometry, slot: u32) -> Lba {
+        Lba(self.slots[slot].key * u64::from(geometry.cache_block_rows()))
+    }
+
+    /// Says that dirty data is lost: to the operator, to the next host flush, and to the writes that brought it if they are
+    /// still under way.
+    pub(super) fn lose_write(
+        &mut self,
+        lba: Lba,
+        blocks: BlockCount,
+        host: &mut HostFront,
+        outbox: &mut Outbox,
+    ) {
+        self.lost_since_flush = Some(lba);
+        host.fail_cached_writes(lba, blocks);
+        outbox.notify(Notice::WriteLost { lba, blocks });
+    }
+}
+
 impl Controller {
     /// Starts destages as far as they are wanted and allowed.
     #[inline]
@@ -78,43 +230,30 @@ impl Controller {
             self.cache.destage.draining = false;
             return;
         }
-        self.watch_marks();
-        if self.may_destage() && (!self.cache.destage.urgent.is_empty() || self.wants_destage()) {
+        self.cache.watch_marks();
+        if self.cache.may_destage() && (!self.cache.destage.urgent.is_empty() || self.wants_destage()) {
             self.start_destages();
         }
         if !self.cache.destage.timer_set {
-            self.set_age_timer();
+            self.cache.set_age_timer(self.now, &mut self.outbox);
         }
     }
 
     #[inline(never)]
     fn start_destages(&mut self) {
-        while self.may_destage() {
+        while self.cache.may_destage() {
             let urgent = self.next_urgent();
-            let Some(key) = urgent.or_else(|| if self.wants_destage() { self.next_in_sweep() } else { None })
-            else {
+            let Some(key) = urgent.or_else(|| {
+                if self.wants_destage() {
+                    self.cache.next_in_round(&self.geometry, &mut self.granules)
+                } else {
+                    None
+                }
+            }) else {
                 break;
             };
             self.start_destage(key);
-            self.watch_marks();
-        }
-    }
-
-    /// True while fewer member writes are under way than destages may have.
-    #[inline]
-    fn may_destage(&self) -> bool {
-        let partial_is_full = |max: ByteCount| self.cache.destage.partial_bytes >= max.0;
-        self.cache.destage.active_writes < self.config.cache.flush_iodepth
-            && !self.config.cache.flush_partial_bytes.is_some_and(partial_is_full)
-    }
-
-    #[inline]
-    fn watch_marks(&mut self) {
-        let dirty = self.cache.slots.dirty_count();
-        if dirty > self.cache.destage.start_above {
-            self.cache.destage.draining = true;
-        } else if dirty <= self.cache.destage.stop_at {
-            self.cache.destage.draining = false;
+            self.cache.watch_marks();
         }
     }
 
@@ -125,12 +264,12 @@ impl Controller {
             || (self.host.has_flushes() && !self.cache_survives_power_loss())
             || !self.writes_back()
             || self.cache.slots[oldest].sequence < self.cache.destage.due_before
-            || self.due_time(oldest) <= self.now
+            || self.cache.due_time(oldest) <= self.now
     }
 
     fn next_urgent(&mut self) -> Option<u64> {
         while let Some(key) = self.cache.destage.urgent.pop_front() {
-            if self.can_destage(key) {
+            if self.cache.can_destage(&mut self.granules, key) {
                 return Some(key);
             }
             if let Some(granule) = self.granules.get(key)
@@ -141,89 +280,6 @@ impl Controller {
             }
         }
         None
-    }
-
-    #[inline(never)]
-    fn next_in_sweep(&mut self) -> Option<u64> {
-        for _ in 0..2 {
-            while self.cache.destage.at < self.cache.destage.sweep.len() {
-                self.look_ahead();
-                let granule = self.cache.destage.sweep[self.cache.destage.at];
-                self.cache.destage.at += 1;
-                self.granules.recall(granule);
-                if self.can_destage(granule.key) {
-                    return Some(granule.key);
-                }
-            }
-            self.begin_sweep();
-        }
-        None
-    }
-
-    fn begin_sweep(&mut self) {
-        let mut sweep = core::mem::take(&mut self.cache.destage.sweep);
-        sweep.clear();
-        match self.config.cache.flush_order {
-            FlushOrder::Address => {
-                sweep.extend_from_slice(self.granules.dirty());
-                sort_by_key(&mut sweep, &mut self.cache.destage.spare);
-            }
-            FlushOrder::Age => self.list_by_age(&mut sweep),
-        }
-        self.cache.destage.sweep = sweep;
-        (self.cache.destage.at, self.cache.destage.looked_to) = (0, 0);
-    }
-
-    /// Reads what destages of the next granules will ask for. Each would wait for memory several times, one after the
-    /// other; here the processor waits for many places at the same time.
-    fn look_ahead(&mut self) {
-        let from = self.cache.destage.looked_to;
-        if self.cache.destage.at < from {
-            return;
-        }
-        let to = (from + LOOK_AHEAD).min(self.cache.destage.sweep.len());
-        let mut first_slots = [NIL; LOOK_AHEAD];
-        let mut sum = 0;
-        for (granule, first) in self.cache.destage.sweep[from..to].iter().zip(&mut first_slots) {
-            let (cell, slot) = self.granules.look_at(*granule);
-            sum ^= cell;
-            *first = slot;
-        }
-        let slots = first_slots.into_iter().filter(|slot| *slot != NIL);
-        sum ^= slots.map(|slot| self.cache.slots.look_at(slot)).fold(0, |sum, read| sum ^ read);
-        // What is read counts only for having been read.
-        core::hint::black_box(sum);
-        self.cache.destage.looked_to = to;
-    }
-
-    /// Lists the granules of dirty slots, the oldest first. A granule may come more than once; the later times find it
-    /// clean.
-    fn list_by_age(&self, out: &mut Vec<DirtyGranule>) {
-        for slot in self.cache.slots.dirty_by_age() {
-            if self.cache.slots[slot].state == SlotState::Dirty {
-                out.push(DirtyGranule {
-                    key: self.geometry.granule_of_block(self.cache.slots[slot].key),
-                    entry: NIL,
-                });
-            }
-        }
-        out.dedup();
-    }
-
-    /// True when the granule is free and has a dirty slot whose data has all arrived.
-    fn can_destage(&mut self, key: u64) -> bool {
-        let Some(granule) = self.granules.get(key) else { return false };
-        if granule.locked {
-            return false;
-        }
-        let mut slot = granule.first_dirty;
-        while slot != NIL {
-            if self.cache.slots[slot].incoming == 0 {
-                return true;
-            }
-            slot = self.cache.slots[slot].granule_next;
-        }
-        false
     }
 
     #[inline(never)]
@@ -259,7 +315,7 @@ impl Controller {
         self.cache.slots.start_flush(slot);
         self.ops[id].fua |= self.must_survive(slot);
         self.ops[id].slots.push(slot);
-        let (_, strip, first_row) = self.geometry.layout().locate(self.first_lba(slot));
+        let (_, strip, first_row) = self.geometry.layout().locate(self.cache.first_lba(&self.geometry, slot));
         for (first, count) in runs_of_ones(self.cache.slots[slot].dirty) {
             let source: BufferRef =
                 self.cache.slots.buffer(slot, u64::from(first) * self.geometry.block_bytes());
@@ -288,7 +344,7 @@ impl Controller {
                 self.end_part(waiting.request, result);
                 waiter = waiting.next;
             }
-            self.settle_destaged(slot, stored);
+            self.cache.settle_destaged(&self.geometry, &self.metadata, slot, stored, &mut self.outbox);
         }
     }
 
@@ -296,14 +352,14 @@ impl Controller {
     fn lose_slot(&mut self, id: u32, slot: u32) -> bool {
         let mut any = false;
         for (first, count) in runs_of_ones(self.cache.slots[slot].dirty) {
-            let mut at = self.first_lba(slot) + BlockCount(u64::from(first));
+            let mut at = self.cache.first_lba(&self.geometry, slot) + BlockCount(u64::from(first));
             let end = at + BlockCount(u64::from(count));
             while let Some(lost) = self.ops[id].failed.first_in(at, BlockCount(end.0 - at.0)) {
                 let failed = &self.ops[id].failed;
                 let blocks =
                     (lost.0..end.0).take_while(|lba| failed.first_in(Lba(*lba), BlockCount(1)).is_some());
                 let blocks = BlockCount(blocks.count() as u64);
-                self.lose_write(lost, blocks);
+                self.cache.lose_write(lost, blocks, &mut self.host, &mut self.outbox);
                 any = true;
                 at = lost + blocks;
             }
@@ -312,46 +368,5 @@ impl Controller {
             self.cache.slots.detach(slot);
         }
         any
-    }
-
-    /// Says that dirty data is lost: to the operator, to the next host flush, and to the writes that brought it if they are
-    /// still under way.
-    fn lose_write(&mut self, lba: Lba, blocks: BlockCount) {
-        self.cache.lost_since_flush = Some(lba);
-        self.host.fail_cached_writes(lba, blocks);
-        self.outbox.notify(Notice::WriteLost { lba, blocks });
-    }
-
-    /// Address of the first block that a slot has a place for.
-    pub(crate) fn first_lba(&self, slot: u32) -> Lba {
-        Lba(self.cache.slots[slot].key * u64::from(self.geometry.cache_block_rows()))
-    }
-
-    /// When a dirty slot has been so for long enough.
-    fn due_time(&self, slot: u32) -> Nanos {
-        self.cache.slots[slot].dirtied_at + self.config.cache.flush_after
-    }
-
-    /// Sets the timer, which is not set, for the block that has been dirty longest, unless it is due: then it is on its way, and every
-    /// event looks again.
-    fn set_age_timer(&mut self) {
-        let Some(oldest) = self.cache.slots.oldest_dirty() else { return };
-        let due = self.due_time(oldest);
-        if due > self.now {
-            self.cache.destage.timer_set = true;
-            // Blocks that became dirty shortly after one another are let grow old together.
-            let at = due.max(self.now + self.config.cache.flush_after / AGE_STEPS);
-            self.outbox.set_timer(AGE_TIMER, at);
-        }
-    }
-
-    /// Marks all that is dirty as due.
-    pub(crate) fn destage_all(&mut self) {
-        self.cache.destage.due_before = self.cache.slots.next_sequence();
-    }
-
-    /// Takes in that blocks may have been dirty for long enough.
-    pub(crate) fn age_timer_due(&mut self) {
-        self.cache.destage.timer_set = false;
     }
 }

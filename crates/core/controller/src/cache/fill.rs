@@ -4,11 +4,16 @@
 //! for it instead of reading them again. A write to a block under fill takes a new slot, so old data that arrives late
 //! is only ever given to reads that began before the write.
 
+use super::CacheEngine;
 use crate::api::{IoClass, MemberError, Segment};
 use crate::config::ReadPolicy;
 use crate::controller::Controller;
+use crate::geometry::Geometry;
+use crate::host_front::HostFront;
 use crate::member_io::IoOwner;
+use crate::memory_task::MemoryTasks;
 use crate::memory_task::{Move, TaskOwner};
+use crate::outbox::Outbox;
 use crate::request::{CopySet, Fragment, FragmentWalk, Rows};
 use crate::table::NIL;
 use raidlab_units::{BlockCount, Lba};
@@ -84,6 +89,65 @@ impl Streams {
     }
 }
 
+impl CacheEngine {
+    /// Adds where the bytes of a fill go.
+    pub(crate) fn fill_segments(&self, geometry: &Geometry, fill: u32, out: &mut Vec<Segment>) {
+        let bytes = geometry.cache_block_bytes();
+        let slots = self.fills[fill].slots.iter();
+        out.extend(slots.map(|&slot| Segment { buffer: self.slots.buffer(slot, 0), bytes }));
+    }
+
+    pub(super) fn abandon_fill(&mut self, fill: u32) {
+        while let Some(slot) = self.fills[fill].slots.pop() {
+            self.slots[slot].first_waiter = NIL;
+            self.slots.finish_fill(slot, 0);
+        }
+        self.fills.give(fill);
+    }
+
+    /// Lets `part` of a request, within one slot, wait for the fill of that slot.
+    pub(super) fn wait_for_fill(&mut self, slot: u32, part: Fragment, host: &mut HostFront) {
+        let fill = self.slots[slot].first_waiter;
+        // A run of slots under the same fill is given to the host in one copy.
+        if let Some(last) = self.fills[fill].waiters.last_mut()
+            && last.request == part.request
+            && last.strip == part.strip
+            && last.rows.end() == part.rows.first
+        {
+            last.rows.count += part.rows.count;
+            return;
+        }
+        host.add_parts(part.request, 1);
+        self.fills[fill].waiters.push(part);
+    }
+
+    pub(super) fn copy_from_fill(
+        &mut self,
+        geometry: &Geometry,
+        slots: &[u32],
+        rows: Rows,
+        part: Fragment,
+        tasks: &mut MemoryTasks,
+        outbox: &mut Outbox,
+    ) {
+        let task = tasks.new_copies(TaskOwner::CopyOut { request: part.request });
+        let unit = geometry.cache_block_rows();
+        let mut row = part.rows.first;
+        while row < part.rows.end() {
+            let slot = slots[((row - rows.first) / unit) as usize];
+            let end = part.rows.end().min(row - row % unit + unit);
+            let from = self.slots.buffer(slot, u64::from(row % unit) * geometry.block_bytes());
+            let to = part.part(Rows::between(row, end), geometry.block_bytes()).host_buffer();
+            let bytes = u64::from(end - row) * geometry.block_bytes();
+            tasks.add_copy(task, Move { from, to, bytes }, false);
+            tasks.add_pin(task, slot);
+            self.slots.pin(slot);
+            row = end;
+        }
+        tasks.start_copies(task, outbox);
+    }
+}
+
 impl Controller {
     /// Reads the blocks of `fragment` into the cache and gives the host its part. Returns false, having done
     /// nothing, where that can't be: a block is cached already, there is no room, or no copy to read from.
@@ -113,7 +177,7 @@ impl Controller {
             let block = self.geometry.cache_block_at(whole, row);
             let free = self.cache.slots.lookup(block.key).is_none();
             let Some(slot) = free.then(|| self.cache.slots.allocate(block.key)).flatten() else {
-                self.abandon_fill(fill);
+                self.cache.abandon_fill(fill);
                 return None;
             };
             self.cache.slots.start_fill(slot);
@@ -125,43 +189,19 @@ impl Controller {
         Some(fill)
     }
 
-    fn abandon_fill(&mut self, fill: u32) {
-        while let Some(slot) = self.cache.fills[fill].slots.pop() {
-            self.cache.slots[slot].first_waiter = NIL;
-            self.cache.slots.finish_fill(slot, 0);
-        }
-        self.cache.fills.give(fill);
-    }
-
-    /// Lets `part` of a request, within one slot, wait for the fill of that slot.
-    pub(crate) fn wait_for_fill(&mut self, slot: u32, part: Fragment) {
-        let fill = self.cache.slots[slot].first_waiter;
-        // A run of slots under the same fill is given to the host in one copy.
-        if let Some(last) = self.cache.fills[fill].waiters.last_mut()
-            && last.request == part.request
-            && last.strip == part.strip
-            && last.rows.end() == part.rows.first
-        {
-            last.rows.count += part.rows.count;
-            return;
-        }
-        self.host.add_parts(part.request, 1);
-        self.cache.fills[fill].waiters.push(part);
-    }
-
-    /// Adds where the bytes of a fill go.
-    pub(crate) fn fill_segments(&self, fill: u32, out: &mut Vec<Segment>) {
-        let bytes = self.geometry.cache_block_bytes();
-        let slots = self.cache.fills[fill].slots.iter();
-        out.extend(slots.map(|&slot| Segment { buffer: self.cache.slots.buffer(slot, 0), bytes }));
-    }
-
     /// Takes in the end of a fill.
     pub(crate) fn fill_done(&mut self, id: u32, result: Result<(), MemberError>) {
         let mut fill = core::mem::take(&mut self.cache.fills[id]);
         for part in fill.waiters.drain(..) {
             match result {
-                Ok(()) => self.copy_from_fill(&fill.slots, fill.rows, part),
+                Ok(()) => self.cache.copy_from_fill(
+                    &self.geometry,
+                    &fill.slots,
+                    fill.rows,
+                    part,
+                    &mut self.tasks,
+                    &mut self.outbox,
+                ),
                 Err(_) => self.read_from_members(part, CopySet::NONE),
             }
         }
@@ -172,24 +212,6 @@ impl Controller {
         }
         self.cache.fills[id] = fill;
         self.cache.fills.give(id);
-    }
-
-    fn copy_from_fill(&mut self, slots: &[u32], rows: Rows, part: Fragment) {
-        let task = self.tasks.new_copies(TaskOwner::CopyOut { request: part.request });
-        let unit = self.geometry.cache_block_rows();
-        let mut row = part.rows.first;
-        while row < part.rows.end() {
-            let slot = slots[((row - rows.first) / unit) as usize];
-            let end = part.rows.end().min(row - row % unit + unit);
-            let from = self.cache.slots.buffer(slot, u64::from(row % unit) * self.geometry.block_bytes());
-            let to = part.part(Rows::between(row, end), self.geometry.block_bytes()).host_buffer();
-            let bytes = u64::from(end - row) * self.geometry.block_bytes();
-            self.tasks.add_copy(task, Move { from, to, bytes }, false);
-            self.tasks.add_pin(task, slot);
-            self.cache.slots.pin(slot);
-            row = end;
-        }
-        self.tasks.start_copies(task, &mut self.outbox);
     }
 
     /// Reads on behind a host read, if the policy and the host's habits ask for it.

@@ -59,7 +59,7 @@ impl Controller {
 
     /// Takes in the second controller's state, which matters to a mirrored cache only; it is present until told
     /// otherwise. Under [`WritePolicy::WriteBack`] the cache writes through, and destages what it holds, until the other
-    /// is there and no slot is dirty that it lacks. A world that starts from kept memory lets the other come only when
+    /// is there and no slot is dirty that it lacks. A world that starts from NVRAM lets the other come only when
     /// [`Controller::restored_pending`] is 0, so that one of them always has what is restored.
     pub fn handle_peer(&mut self, now: Nanos, state: PeerState) {
         self.advance(now);
@@ -68,9 +68,9 @@ impl Controller {
             self.cache.slots.set_mirrors(state == PeerState::Present);
             self.forget_mirrored_records();
             // What the other lacks goes to the members whatever the policy: there it needs no mirror.
-            self.destage_all();
+            self.cache.destage_all();
             if self.start.has_label_written() {
-                self.write_kept_label();
+                self.write_nvram_label();
             }
             self.check_log_place();
         }
@@ -144,7 +144,7 @@ impl Controller {
             else {
                 continue;
             };
-            self.wait_for_destage(slot, tag);
+            self.cache.wait_for_destage(slot, tag, &mut self.host);
             if self.cache.slots[slot].incoming == 0 {
                 let granule = self.geometry.granule_of_block(key);
                 self.cache.destage.urgent.push_back(granule);

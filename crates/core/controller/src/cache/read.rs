@@ -21,9 +21,10 @@ impl Controller {
             };
             if self.cache.slots[slot].state == SlotState::Filling {
                 self.read_run(&fragment, missing_from, row);
-                self.wait_for_fill(
+                self.cache.wait_for_fill(
                     slot,
                     fragment.part(Rows::between(row, rows_end), self.geometry.block_bytes()),
+                    &mut self.host,
                 );
                 row = rows_end;
                 missing_from = row;

@@ -12,7 +12,7 @@
 //! takes a new slot and the old one is *detached*, to be freed when its destage ends. A slot that is being filled
 //! from a member is detached the same way.
 //!
-//! A slot is *preserved* when a device is gone for now that its blocks need: kept memory goes on naming it, so that an
+//! A slot is *preserved* when a device is gone for now that its blocks need: NVRAM goes on naming it, so that an
 //! array that starts again with the device is whole. Until then nothing reads it, and it is given up, oldest first, when
 //! a write finds no other room.
 //!
@@ -116,7 +116,7 @@ impl List {
 /// All slots.
 #[derive(Debug)]
 pub(super) struct Slots {
-    slots: Vec<Slot>,
+    entries: Vec<Slot>,
     /// What each slot takes over; counts where any does.
     take_overs: Vec<TakeOver>,
     take_over_count: u32,
@@ -134,7 +134,7 @@ pub(super) struct Slots {
     mirrors: bool,
     /// Slots in the queue by age that are not mirrored.
     unmirrored_count: u32,
-    /// Slots below this sequence were restored from kept memory.
+    /// Slots below this sequence were restored from NVRAM.
     restored_before: u64,
     /// Those of them in the queue by age.
     restored_count: u32,
@@ -145,7 +145,7 @@ pub(super) struct Slots {
 impl Slots {
     pub(super) fn new(slot_count: u32, block_bytes: u64) -> Self {
         Self {
-            slots: vec![Slot::default(); slot_count as usize],
+            entries: vec![Slot::default(); slot_count as usize],
             take_overs: vec![TakeOver::NOTHING; slot_count as usize],
             take_over_count: 0,
             index: Table::with_room_for(slot_count as usize),
@@ -165,7 +165,7 @@ impl Slots {
     }
 
     pub(super) fn slot_count(&self) -> u32 {
-        self.slots.len() as u32
+        self.entries.len() as u32
     }
 
     /// Slots that are dirty or being destaged.
@@ -198,7 +198,7 @@ impl Slots {
     /// The slot for cache block `key`.
     #[inline]
     pub(super) fn lookup(&self, key: u64) -> Option<u32> {
-        self.index.get(key, |slot| self.slots[slot as usize].key)
+        self.index.get(key, |slot| self.entries[slot as usize].key)
     }
 
     /// Reads a slot. Returns a number that depends on it.
@@ -222,7 +222,7 @@ impl Slots {
             None => self.evict()?,
         };
         self.used_count += 1;
-        self.slots[slot as usize] =
+        self.entries[slot as usize] =
             Slot { key, granule_next: NIL, first_waiter: NIL, previous: NIL, next: NIL, ..Slot::default() };
         self.attach(slot);
         Some(slot)
@@ -230,8 +230,8 @@ impl Slots {
 
     /// Lets the index name the slot for its key.
     fn attach(&mut self, slot: u32) {
-        let Self { index, slots, .. } = self;
-        index.insert(slots[slot as usize].key, slot, |slot| slots[slot as usize].key);
+        let Self { index, entries, .. } = self;
+        index.insert(entries[slot as usize].key, slot, |slot| entries[slot as usize].key);
     }
 
     fn evict(&mut self) -> Option<u32> {
@@ -269,9 +269,9 @@ impl Slots {
     }
 
     fn enter_age_queue(&mut self, slot: u32) {
-        let Self { age, slots, .. } = self;
-        let place = age.push(slot, |moved, place| slots[moved as usize].previous = place);
-        slots[slot as usize].previous = place;
+        let Self { age, entries, .. } = self;
+        let place = age.push(slot, |moved, place| entries[moved as usize].previous = place);
+        entries[slot as usize].previous = place;
     }
 
     /// Starts the destage of a dirty slot.
@@ -450,13 +450,13 @@ impl core::ops::Index<u32> for Slots {
     type Output = Slot;
     #[inline]
     fn index(&self, slot: u32) -> &Slot {
-        &self.slots[slot as usize]
+        &self.entries[slot as usize]
     }
 }
 
 impl core::ops::IndexMut<u32> for Slots {
     #[inline]
     fn index_mut(&mut self, slot: u32) -> &mut Slot {
-        &mut self.slots[slot as usize]
+        &mut self.entries[slot as usize]
     }
 }

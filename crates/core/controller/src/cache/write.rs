@@ -3,10 +3,13 @@
 //! A request takes places block by block. When none is free it stands in line, keeping those it has (they become
 //! dirty and can be destaged), and goes on when a destage has freed some; later cached writes line up behind it.
 
+use super::CacheEngine;
 use super::slots::{SlotState, runs_of_ones};
 use crate::api::HostOp;
 use crate::controller::Controller;
 use crate::geometry::CacheBlock;
+use crate::geometry::Geometry;
+use crate::host_front::HostFront;
 use crate::host_front::Request;
 use crate::memory_task::{Arrival, Move, TaskOwner};
 use crate::table::NIL;
@@ -19,31 +22,41 @@ pub(super) struct SlotWaiter {
     pub(super) next: u32,
 }
 
-impl Controller {
+impl CacheEngine {
     /// True when the cache holds data of the range that the members do not have yet.
-    pub(crate) fn holds_dirty(&self, lba: Lba, blocks: BlockCount) -> bool {
-        self.cache.slots.dirty_count() > 0
-            && self.geometry.cache_keys(lba, blocks).any(|key| {
-                let state = self.cache.slots.lookup(key).map(|slot| self.cache.slots[slot].state);
+    pub(crate) fn holds_dirty(&self, geometry: &Geometry, lba: Lba, blocks: BlockCount) -> bool {
+        self.slots.dirty_count() > 0
+            && geometry.cache_keys(lba, blocks).any(|key| {
+                let state = self.slots.lookup(key).map(|slot| self.slots[slot].state);
                 matches!(state, Some(SlotState::Dirty | SlotState::Flushing))
             })
     }
 
     /// Drops clean and arriving copies of the range.
-    pub(crate) fn forget_cached(&mut self, lba: Lba, blocks: BlockCount) {
-        if self.cache.slots.is_empty() {
+    pub(crate) fn forget(&mut self, geometry: &Geometry, lba: Lba, blocks: BlockCount) {
+        if self.slots.is_empty() {
             return;
         }
-        for key in self.geometry.cache_keys(lba, blocks) {
-            let Some(slot) = self.cache.slots.lookup(key) else { continue };
-            match self.cache.slots[slot].state {
-                SlotState::Clean => self.cache.slots.drop_clean(slot),
-                SlotState::Filling => self.cache.slots.detach(slot),
+        for key in geometry.cache_keys(lba, blocks) {
+            let Some(slot) = self.slots.lookup(key) else { continue };
+            match self.slots[slot].state {
+                SlotState::Clean => self.slots.drop_clean(slot),
+                SlotState::Filling => self.slots.detach(slot),
                 SlotState::Dirty | SlotState::Flushing | SlotState::Free | SlotState::Preserved => {}
             }
         }
     }
 
+    /// Lets a part of the request wait until the slot, dirty or being destaged, has been destaged.
+    pub(super) fn wait_for_destage(&mut self, slot: u32, tag: u32, host: &mut HostFront) {
+        host.add_parts(tag, 1);
+        let waiter = self.slot_waiters.take();
+        let next = core::mem::replace(&mut self.slots[slot].first_waiter, waiter);
+        self.slot_waiters[waiter] = SlotWaiter { request: tag, next };
+    }
+}
+
+impl Controller {
     /// Writes a request into the cache; `durable` ones end when the members have the data.
     pub(crate) fn begin_cached_write(&mut self, tag: u32, durable: bool) {
         self.host.set_durable(tag, durable);
@@ -94,7 +107,7 @@ impl Controller {
                 };
                 self.cache.slots[slot].promised |= fua;
                 if durable {
-                    self.wait_for_destage(slot, tag);
+                    self.cache.wait_for_destage(slot, tag, &mut self.host);
                 }
                 let id =
                     *task.get_or_insert_with(|| self.tasks.new_copies(TaskOwner::CopyIn { request: tag }));
@@ -164,7 +177,11 @@ impl Controller {
     /// Takes a slot for a write; one that holds data for an array that starts again must go if there is no other.
     fn allocate(&mut self, key: u64) -> Option<u32> {
         let slot = self.cache.slots.allocate(key);
-        if slot.is_none() && self.give_up_preserved() { self.cache.slots.allocate(key) } else { slot }
+        if slot.is_none() && self.cache.give_up_preserved(&mut self.outbox) {
+            self.cache.slots.allocate(key)
+        } else {
+            slot
+        }
     }
 
     fn copy_slot(&mut self, from: u32, to: u32, blocks: u64, task: u32) {
@@ -176,14 +193,6 @@ impl Controller {
         }
         self.cache.slots.pin(from);
         self.tasks.add_pin(task, from);
-    }
-
-    /// Lets a part of the request wait until the slot, dirty or being destaged, has been destaged.
-    pub(crate) fn wait_for_destage(&mut self, slot: u32, tag: u32) {
-        self.host.add_parts(tag, 1);
-        let waiter = self.cache.slot_waiters.take();
-        let next = core::mem::replace(&mut self.cache.slots[slot].first_waiter, waiter);
-        self.cache.slot_waiters[waiter] = SlotWaiter { request: tag, next };
     }
 
     /// Takes in that a copy into the cache has arrived. What it brought is kept before the write is acknowledged.
@@ -204,7 +213,7 @@ impl Controller {
                 self.cache.slots.end_take_over(arrival.slot);
             }
             if !is_named {
-                self.keep_slot(arrival.slot);
+                self.cache.keep_slot(arrival.slot, &mut self.outbox);
             }
         }
         self.end_part(tag, Ok(()));

@@ -1,26 +1,24 @@
-//! Checks: member I/O of data together with the tags of its blocks.
+//! Checks: member I/O of data together with the checksums of its blocks.
 //!
-//! Who reads or writes data of a member asks for it as ever; where blocks have tags, each such I/O becomes a
-//! check, which ends as the one I/O that was asked for would:
+//! Whoever reads or writes data of a member asks for one I/O. Where blocks have checksums it becomes a check, which ends as
+//! that one I/O would:
 //! ```text
 //! read    data and tags ─► digest ─► agree: done
 //!            ▲                └────► differ: once more, with the strip's line ─► differ: a medium error
 //!            └──────────────────────────────────┘                              └► in doubt: new tags, done
 //! write   line ─► tags, unless held or all new ─► digest ─► data and new tags, two writes ─► done
 //! ```
-//! A read takes no line at first, and may see one of the two writes of another without the other. Before a
-//! difference is believed, both are read again while no write is under way in the strip.
+//! A read takes no line at first, and may see one of the two writes of another without the other. Before a difference is
+//! believed, both are read again while no write is under way in the strip.
 //!
-//! **In doubt** are unsynced granules: a crash may have come between data and tags, and both are what the
-//! array may hold. There the data is believed, as it is without integrity, and given the tags that it should
-//! have.
+//! **In doubt** are stripes out of sync: a crash may have come between data and tags, and both are what the array may hold.
+//! There the data is believed, as it is without checksums, and given the tags that it should have.
 //!
-//! Tags that can't be read take their rows with them, all whose tags stand in the same blocks. A write of
-//! some of them makes the others' tags unknown and has the others restored.
+//! Tags that can't be read take their rows with them: all whose tags stand in the same blocks. A write of some of these rows
+//! makes the tags of the others unknown and has them repaired.
 //!
-//! Data and tags are never written in one I/O, so that a write that is lost or goes to a wrong place leaves
-//! the other. Left out: a device that loses both. A world that carries lengths only gives no digests, and no
-//! tag ever differs.
+//! Data and tags are never written in one I/O, so that a write that is lost or goes to a wrong place leaves the other. Left
+//! out: a device that loses both. A world that carries lengths only gives no digests, and no tag ever differs.
 
 use crate::api::{Area, IoClass, MemberError, MemberIo, MemberIoId, MemberOp, Notice, Segment};
 use crate::config::MemberCache;

@@ -243,8 +243,8 @@ impl Controller {
             TaskOwner::CopyOut { request } => self.end_part(request, Ok(())),
             TaskOwner::Parity { op } => self.op_computed(op),
             TaskOwner::Record { sequence } => self.record_digested(sequence, digests),
-            TaskOwner::KeepRecord { sequence } => self.record_live(sequence),
-            TaskOwner::KeptLabel => self.label_written(),
+            TaskOwner::NvramRecord { sequence } => self.record_live(sequence),
+            TaskOwner::NvramLabel => self.label_written(),
             TaskOwner::Digest { op } => self.op_digested(op, digests),
             TaskOwner::Checksums { check } => self.check_digested(check, digests),
         }
@@ -268,13 +268,15 @@ impl Controller {
         let bytes = u64::from(rows) * self.geometry.block_bytes();
         match owner {
             IoOwner::Nobody => unreachable!("what is under way has an owner"),
-            IoOwner::BoundaryFlush { .. } | IoOwner::StartFlush | IoOwner::StopFlush => {}
-            IoOwner::Host(HostIo::Flush { .. } | HostIo::Discard { .. }) => {}
+            IoOwner::BoundaryFlush { .. }
+            | IoOwner::StartFlush
+            | IoOwner::StopFlush
+            | IoOwner::Host(HostIo::Flush { .. } | HostIo::Discard { .. }) => {}
             IoOwner::Host(HostIo::Read { fragment, .. } | HostIo::Write { fragment }) => {
                 out.push(Segment { buffer: fragment.host_buffer(), bytes });
             }
             IoOwner::Superblock => out.push(Segment { buffer: own_buffer(own::STATE_AT), bytes }),
-            IoOwner::Fill { fill } => self.fill_segments(fill, out),
+            IoOwner::Fill { fill } => self.cache.fill_segments(&self.geometry, fill, out),
             IoOwner::Op(io) => self.op_segments(io, bytes, out),
             IoOwner::Intent(io) => self.intent_segments(io, rows, out),
         }

@@ -101,7 +101,7 @@ mod tests {
                 loads.begin(MemberIndex(0), READ, MemberLba(lba), BlockCount(8));
             }
             let cost = |device| loads.read_cost(MemberIndex(device), MemberLba(16), 0);
-            let cheapest = if cost(0) <= cost(1) { 0 } else { 1 };
+            let cheapest = u16::from(cost(1) < cost(0));
             assert_eq!(cheapest, first, "lead {lead}, {balance:?}");
         }
     }

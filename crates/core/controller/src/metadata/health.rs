@@ -7,10 +7,10 @@
 //! in sync         .     .     .      -       1
 //! D1 bad          .     bad   .      -       0
 //! D0, D1 bad      bad   bad   .      2       -
-//! unsynced        .     .     ?      -       0
-//! unsynced, D1 missing  .     -  ?   1       -
+//! out of sync     .     .     ?      -       0
+//! and D1 missing  .     -     ?      1       -
 //! ```
-//! Copies that are unsynced still are copies: whichever is left is what the host reads.
+//! Copies out of sync still are copies: whichever is left is what the host reads.
 //!
 //! Left out: what a lost device holds, which is back when the device is.
 
@@ -22,15 +22,15 @@ use std::collections::BTreeSet;
 
 /// Stripes with bad blocks that are looked at. Where more are concerned, so many of them stand for all.
 const LOOKS_MAX: u64 = 1 << 18;
-/// Unsynced stripes that are looked at: one takes up to 0.7 us, and no I/O goes on meanwhile. They differ only in where parity is, which
-/// repeats after as many stripes as there are members.
-const UNSYNCED_LOOKS_MAX: u64 = 1 << 10;
+/// Stripes out of sync that are looked at: one takes up to 0.7 us, and no I/O goes on meanwhile. They differ only in where
+/// parity is, which repeats after as many stripes as there are members.
+const OUT_OF_SYNC_LOOKS_MAX: u64 = 1 << 10;
 
 /// What the host has lost, and how far the array is from losing more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Blocks of the volume that are errors until they are written again. An estimate where more than a thousand unsynced stripes, or a
-    /// quarter of a million with bad blocks, are concerned; 0 while a device is [`crate::DeviceState::Lost`].
+    /// Blocks of the volume that are errors until they are written again. An estimate where more than a
+    /// thousand stripes out of sync, or a quarter of a million with bad blocks, are concerned; 0 while a device is [`crate::DeviceState::Lost`].
     pub lost_blocks: BlockCount,
     /// How many more members may fail, whichever they are, before data is lost, or more of it.
     pub failures_left: u16,
@@ -59,7 +59,7 @@ impl Metadata {
         let (keys, stride) = self.bad_granules(geometry);
         self.add_up(geometry, keys.iter().copied(), stride, &mut health);
         if parity_in_doubt && self.members.any_incomplete() {
-            let looks = self.out_of_sync_count().min(UNSYNCED_LOOKS_MAX);
+            let looks = self.out_of_sync_count().min(OUT_OF_SYNC_LOOKS_MAX);
             let mut next = self.out_of_sync.next(0);
             let all = std::iter::from_fn(|| {
                 let key = next?;

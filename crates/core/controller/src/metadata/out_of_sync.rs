@@ -1,26 +1,21 @@
 //! Stripes out of sync: those whose redundancy may disagree with the data, because the array was not stopped cleanly.
 //!
-//! | level | where the granule has all its data | where some of its data is on no device |
-//! |---|---|---|
-//! | parity | is resynced (parity computed again from the data) before the host touches it | stays unsynced |
-//! | copies | is resynced (later copies written again from the first) before the host touches it | is lost anyway |
+//! What is done about one is in `redundancy.rs`. Nothing is made up from parity of a stripe that stays out of sync: what a
+//! device holds is read as it is, the rest is an error. A write there leaves parity alone, or computes it from all data; when
+//! it has done so for all rows the stripe is in sync.
 //!
-//! In a granule that stays unsynced nothing is ever made up from parity: what a device holds is read as it is, the rest is
-//! an error. A write there leaves parity alone, or computes it from all data; when it did so for all rows the granule is
-//! in sync.
+//! Where copies disagree the first one counts, for good once the host has read it. So a strip that lacks a copy is not in
+//! sync before the devices know who is missing: after a crash that device would be back, and its copy could be the first.
+//! While it stands on a *lost* device, which will be back, only the copies before that one are read.
 //!
-//! Where copies disagree the first one counts, for good once the host has read it. So a granule that lacks a copy is not in
-//! sync before the devices know who is missing: after a crash that device would be back, and its copy could be the first. While
-//! it stands on a *lost* device, which will be back, only the copies before that one's are read.
+//! Block checksums may disagree with the data, too, even without redundancy. A resync reads everything that is there, and
+//! believes what it reads in a stripe out of sync: it is given new checksums.
 //!
-//! Where blocks have tags, these may disagree with the data, too, even without redundancy. A resync reads
-//! everything that is there, and what is read in an unsynced granule is believed and given new tags.
-//!
-//! Invariant: the set takes memory only while some granule is in it.
+//! Invariant: the set takes memory only while something is in it.
 
 use core::ops::Range;
 
-/// The set of unsynced granules: a bit each.
+/// The set of stripes out of sync, a bit for each stripe lock.
 #[derive(Debug, Default)]
 pub(super) struct OutOfSync {
     words: Vec<u64>,
@@ -28,13 +23,13 @@ pub(super) struct OutOfSync {
 }
 
 impl OutOfSync {
-    /// True when no granule is unsynced: the common case, which costs one branch.
+    /// True when no stripe is out of sync: the common case, which costs one branch.
     #[inline]
     pub(super) const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Granules in the set.
+    /// Stripes in the set.
     pub(super) const fn count(&self) -> u64 {
         self.count
     }
@@ -44,9 +39,9 @@ impl OutOfSync {
         self.count > 0 && self.words[(key / 64) as usize] >> (key % 64) & 1 == 1
     }
 
-    /// Adds `keys`, of `granules` that there are.
-    pub(super) fn mark(&mut self, keys: Range<u64>, granules: u64) {
-        self.words.resize(granules.div_ceil(64) as usize, 0);
+    /// Adds `keys`, of so many `locks` that there are.
+    pub(super) fn mark(&mut self, keys: Range<u64>, locks: u64) {
+        self.words.resize(locks.div_ceil(64) as usize, 0);
         for key in keys {
             let word = &mut self.words[(key / 64) as usize];
             self.count += u64::from(*word >> (key % 64) & 1 == 0);
@@ -68,7 +63,7 @@ impl OutOfSync {
         }
     }
 
-    /// The first granule of the set from `key` on.
+    /// The first stripe of the set from `key` on.
     pub(super) fn next(&self, key: u64) -> Option<u64> {
         let first = (key / 64) as usize;
         let masked = |index: usize| {
@@ -89,21 +84,21 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_a_set(history in proptest::collection::vec((0u64..200, 0u64..80, any::<bool>()), 0..60)) {
-            let (mut unsynced, mut set) = (OutOfSync::default(), BTreeSet::new());
+            let (mut out_of_sync, mut set) = (OutOfSync::default(), BTreeSet::new());
             for (first, count, mark) in history {
                 let range = first..(first + count).min(200);
                 if mark {
                     set.extend(range.clone());
-                    unsynced.mark(range, 200);
+                    out_of_sync.mark(range, 200);
                 } else {
                     set.remove(&first);
-                    unsynced.remove(first);
+                    out_of_sync.remove(first);
                 }
-                prop_assert_eq!(unsynced.count(), set.len() as u64);
-                prop_assert_eq!(unsynced.is_empty(), unsynced.words.is_empty());
+                prop_assert_eq!(out_of_sync.count(), set.len() as u64);
+                prop_assert_eq!(out_of_sync.is_empty(), out_of_sync.words.is_empty());
                 for key in 0..200 {
-                    prop_assert_eq!(unsynced.contains(key), set.contains(&key));
-                    prop_assert_eq!(unsynced.next(key), set.range(key..).next().copied());
+                    prop_assert_eq!(out_of_sync.contains(key), set.contains(&key));
+                    prop_assert_eq!(out_of_sync.next(key), set.range(key..).next().copied());
                 }
             }
         }

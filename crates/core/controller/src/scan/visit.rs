@@ -327,7 +327,7 @@ impl BackgroundScan {
             return Some((OpKind::Probe, unit, rows));
         }
         let longest = visit.longest_run(geometry, metadata);
-        visit.compare.advance(longest).then(|| (OpKind::Compare, 0, visit.compare.run))
+        visit.compare.advance(longest).then_some((OpKind::Compare, 0, visit.compare.run))
     }
 
     fn restore_step_done(&mut self, id: u32, succeeded: bool, around: &mut Surroundings<'_>) {

@@ -37,8 +37,8 @@ impl Slots {
 
     /// Takes the restored slots out of the free ones.
     pub(in crate::cache) fn end_restore(&mut self) {
-        let Self { free, slots, .. } = self;
-        free.retain(|slot| slots[*slot as usize].state == SlotState::Free);
+        let Self { free, entries, .. } = self;
+        free.retain(|slot| entries[*slot as usize].state == SlotState::Free);
     }
 
     /// Restored slots that are not on the members yet.
@@ -69,9 +69,9 @@ impl Slots {
         if mirrors {
             return;
         }
-        let Self { age, slots, .. } = self;
+        let Self { age, entries, .. } = self;
         for slot in age.iter() {
-            slots[slot as usize].mirrored = false;
+            entries[slot as usize].mirrored = false;
         }
         self.unmirrored_count = self.dirty_count;
     }
