@@ -371,7 +371,7 @@ pub enum Notice {
         /// How many.
         blocks: BlockCount,
     },
-    /// After a start: what the log and the kept memory held is on the members, and the host is served.
+    /// After a start: what the log and NVRAM held is on the members, and the host is served.
     Serving,
     /// The array was not stopped cleanly, and the memory that kept its cache is not there: what was acknowledged from it
     /// and not yet destaged is lost.

@@ -16,7 +16,7 @@ use crate::api::{MemberError, TimerId};
 use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::intent::Intent;
-use crate::io::IoOwner;
+use crate::member_io::{IntentIo, IoOwner};
 use crate::own;
 use raidlab_format::{BITMAP_BYTES, RegionIndex, RegionMap};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, NanoSpan, StripeIndex};
@@ -222,14 +222,8 @@ impl Controller {
         bitmap.clearing = Clearing::Flushing;
         bitmap.flush_pending = 1;
         if self.config.member_cache == MemberCache::On {
-            let mut devices = core::mem::take(&mut self.member_scratch);
-            devices.clear();
-            devices.extend(self.members.answering());
-            self.bitmap().flush_pending += devices.len() as u32;
-            for &device in &devices {
-                self.member_flush(device, IoOwner::BitmapFlush);
-            }
-            self.member_scratch = devices;
+            let flushes = self.flush_members(IoOwner::Intent(IntentIo::BitmapFlush));
+            self.bitmap().flush_pending += flushes;
         }
         self.bitmap_flush_done();
     }
@@ -254,10 +248,10 @@ impl Controller {
     /// Clears regions that are idle; none that a device may need which the devices take for one in sync although it is
     /// missing or lost. Returns false if others may be cleared later.
     fn clear_idle_regions(&mut self) -> bool {
-        if self.state_is_frozen() {
+        if self.metadata.is_frozen() {
             return true;
         }
-        self.state.is_kept() && !self.bitmap().clear_idle()
+        self.metadata.is_kept() && !self.bitmap().clear_idle()
     }
 
     /// Sends the bits to the devices if they have changed.
@@ -267,9 +261,9 @@ impl Controller {
             return;
         }
         let block_bytes = self.config.block_size.bytes();
-        let record = self.state.record.as_ref().expect("an array with a bitmap keeps a state");
+        let array_uuid = self.metadata.array_uuid();
         let image = own::BITMAP_AT..own::BITMAP_AT + BITMAP_BYTES;
-        bitmap.wanted.encode(record.geometry.array_uuid, bitmap.sequence, &mut self.own.bytes_mut()[image]);
+        bitmap.wanted.encode(array_uuid, bitmap.sequence, &mut self.own.bytes_mut()[image]);
         let slot = self.area.bitmap[(bitmap.sequence % 2) as usize].offset_bytes / block_bytes;
         bitmap.sequence += 1;
         if bitmap.newcomer == Newcomer::Waits {
@@ -282,10 +276,10 @@ impl Controller {
         let blocks = BlockCount(BITMAP_BYTES as u64 / block_bytes);
         let mut devices = core::mem::take(&mut self.member_scratch);
         devices.clear();
-        devices.extend(self.members.answering());
+        devices.extend(self.metadata.answering());
         self.bitmap().pending += devices.len() as u32;
         for &device in &devices {
-            self.metadata_write(device, MemberLba(slot), blocks, IoOwner::Bitmap);
+            self.metadata_write(device, MemberLba(slot), blocks, IoOwner::Intent(IntentIo::Bitmap));
         }
         self.member_scratch = devices;
         self.end_bitmap_image();

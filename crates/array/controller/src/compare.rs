@@ -12,7 +12,7 @@
 //! digests, and finds no difference.
 
 use crate::controller::Controller;
-use crate::io::TaskOwner;
+use crate::memory_task::TaskOwner;
 use crate::plan::{BeyondRedundancy, Plan};
 use crate::request::Rows;
 use crate::table::NIL;
@@ -42,7 +42,7 @@ impl Controller {
         let redundancy = if parities == 0 { 0 } else { data_strips };
         let others = op.views[redundancy..].iter().filter(|view| view.stored).count();
         // Reading is enough to make tags agree where they may not.
-        let makes_tags = self.tags.is_on() && self.visits[op.target.request].purpose.syncs();
+        let makes_tags = self.checksums.is_on() && self.scan.purpose(op.target.request).syncs();
         let any = makes_tags || if parities == 0 { others > 1 } else { others > 0 };
         for (unit, view) in op.views.iter().enumerate().filter(|_| any) {
             let mut uses = UnitUse::IDLE;
@@ -90,7 +90,7 @@ impl Controller {
         let Some(first) = (0..units).find(|&unit| self.is_compared(id, unit)) else {
             return self.start_rewrites(id);
         };
-        let task = self.new_digest(TaskOwner::Digest { op: id });
+        let task = self.tasks.new_digest(TaskOwner::Digest { op: id });
         let hull = self.ops[id].hull;
         for unit in 0..units {
             if self.is_compared(id, unit) && (self.geometry.parities() > 0 || unit == first) {
@@ -105,7 +105,7 @@ impl Controller {
                 self.add_to_digest(task, buffer, hull.count);
             }
         }
-        self.start_digest(task);
+        self.tasks.start_digest(task, &mut self.outbox);
     }
 
     /// Takes in the digests of a comparison; none from a world that carries no bytes.
@@ -131,8 +131,8 @@ impl Controller {
             index += 1;
             let differ = (0..hull.count).filter(|&row| should[row as usize] != is[row as usize]);
             let differing = differ.clone().count() as u64;
-            self.count_for(visit, |counts| counts.mismatched_rows += differing);
-            if self.visits[visit].purpose.makes_agree() {
+            self.scan.count(visit, |counts| counts.mismatched_rows += differing);
+            if self.scan.purpose(visit).makes_agree() {
                 let hull_of =
                     |write: Rows, row| write.hull(Rows::between(hull.first + row, hull.first + row + 1));
                 self.ops[id].units[usize::from(unit)].write = differ.fold(Rows::NONE, hull_of);

@@ -1,12 +1,12 @@
 //! What an array is configured as. TOML files, superblocks and studies all end in an [`ArrayConfig`].
 
 use crate::bitmap::Bitmap;
+use crate::checksums::Checksums;
 use crate::intent::Intent;
 use crate::log::Log;
 use crate::own::OwnMemory;
 use crate::rules::ArrayRules;
 use crate::start::new_state;
-use crate::tags::Tags;
 use raidlab_format::{
     AreaLayout, ArrayState, ArrayUuid, Geometry, LogPlace, MetadataPolicy, RegionMap, header_len, tag_blocks,
     untagged_blocks,
@@ -198,7 +198,7 @@ pub struct Resilience {
     pub spares: u16,
     /// What is kept on the devices.
     pub metadata: MetadataPolicy,
-    /// Length of the intent log on each device, and in kept memory.
+    /// Length of the intent log on each device, and in NVRAM.
     pub log_size: ByteCount,
     /// Whether each block has a tag that is compared when it is read.
     pub integrity: bool,
@@ -253,9 +253,9 @@ pub struct MemoryNeeds {
     pub cache_bytes: ByteCount,
     /// Length of the staging memory.
     pub staging_bytes: ByteCount,
-    /// Length of the log in kept memory; 0 if there is none.
+    /// Length of the log in NVRAM; 0 if there is none.
     pub kept_log_bytes: ByteCount,
-    /// Entries of the cache's directory in kept memory; 0 if there is none.
+    /// Entries of the cache's directory in NVRAM; 0 if there is none.
     pub directory_entries: u32,
 }
 
@@ -413,7 +413,7 @@ impl ArrayConfig {
             own: OwnMemory::new(
                 self.resilience.metadata != MetadataPolicy::None,
                 self.header_bytes_max(&*layout),
-                Tags::memory_bytes(self),
+                Checksums::memory_bytes(self),
             ),
             intent: self.intent(&*layout)?,
             state: (self.resilience.metadata != MetadataPolicy::None)

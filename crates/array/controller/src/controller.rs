@@ -1,39 +1,38 @@
 //! The controller itself: its parts, the events it takes, and the getters.
 
-use crate::api::{Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Segment, Sweep, TimerId};
-use crate::bad_blocks::BadBlocks;
+mod io;
+mod scan;
+mod superblock;
+
+use crate::api::{
+    Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Segment, Sweep, SweepProgress, TimerId,
+};
 use crate::bitmap::CLEAR_TIMER;
-use crate::cache::Cache;
-use crate::cached_write::SlotWaiter;
+use crate::cache::{AGE_TIMER, CacheEngine};
+use crate::checksums::Checksums;
 use crate::config::{ArrayConfig, ConfigError, MemoryNeeds};
 use crate::delay::Delay;
-use crate::destage::{AGE_TIMER, Destage};
 use crate::discard::Discards;
-use crate::fill::{Fill, Streams};
 use crate::gather::{Gather, HOLD_TIMER};
 use crate::geometry::Geometry;
 use crate::granule::Granules;
+use crate::host_front::HostFront;
 use crate::intent::Intent;
-use crate::io::{IoState, TaskState};
-use crate::members::{DeviceState, Members};
+use crate::member_io::MemberIos;
+use crate::memory_task::MemoryTasks;
+use crate::metadata::{DeviceState, Health, Metadata};
 use crate::outbox::{Counters, Outbox};
 use crate::own::OwnMemory;
-use crate::protection::{BatteryState, PeerState};
-use crate::request::Request;
-use crate::restore::Restores;
+use crate::scan::{BackgroundScan, SCAN_TIMER, SweepRefused};
 use crate::start::Start;
-use crate::state::StateKeeper;
 use crate::stop::Stop;
 use crate::stripe_cache::Directory;
 use crate::stripe_op::StripeOp;
-use crate::sweep::{SWEEP_TIMER, SweepRefused, Sweeps};
 use crate::table::Slab;
-use crate::tags::Tags;
-use crate::unsynced::Unsynced;
-use crate::visit::Visit;
-use raidlab_format::{AreaLayout, ArrayState, DeviceUuid, KEPT_RING_AT};
+use core::ops::Range;
+use raidlab_format::{AreaLayout, ArrayState, DeviceUuid, KEPT_RING_AT, RegionMap};
 use raidlab_raid::{FailuresSurvived, Layout};
-use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, Nanos};
+use raidlab_units::{BlockCount, ByteCount, MemberIndex, MemberLba, Nanos};
 use std::collections::VecDeque;
 
 /// An array controller. See the crate's head for how a world drives it.
@@ -41,52 +40,31 @@ use std::collections::VecDeque;
 pub struct Controller {
     pub(crate) config: ArrayConfig,
     pub(crate) geometry: Geometry,
-    pub(crate) battery: BatteryState,
-    pub(crate) peer: PeerState,
-    /// Labels on their way to kept memory. The second controller may lack its own until there are none.
-    pub(crate) labels_pending: u32,
     pub(crate) now: Nanos,
-    pub(crate) members: Members,
-    pub(crate) state: StateKeeper,
+    pub(crate) metadata: Metadata,
     pub(crate) intent: Intent,
     pub(crate) start: Start,
     pub(crate) stop: Stop,
     pub(crate) own: OwnMemory,
-    pub(crate) tags: Tags,
+    pub(crate) checksums: Checksums,
     pub(crate) area: AreaLayout,
-    pub(crate) cache: Cache,
+    pub(crate) cache: CacheEngine,
     pub(crate) granules: Granules,
     pub(crate) gather: Gather,
     pub(crate) delay: Delay,
     /// What Linux md's stripe cache holds, where that is followed.
     pub(crate) stripe_cache: Option<Directory>,
-    pub(crate) bad: BadBlocks,
-    pub(crate) unsynced: Unsynced,
-    pub(crate) visits: Slab<Visit>,
-    pub(crate) restores: Restores,
-    pub(crate) sweeps: Sweeps,
+    pub(crate) scan: BackgroundScan,
     pub(crate) ops: Slab<StripeOp>,
-    pub(crate) ios: Slab<IoState>,
-    pub(crate) tasks: Slab<TaskState>,
-    pub(crate) fills: Slab<Fill>,
-    pub(crate) streams: Streams,
-    pub(crate) slot_waiters: Slab<SlotWaiter>,
-    pub(crate) requests: Vec<Request>,
+    pub(crate) ios: MemberIos,
+    pub(crate) tasks: MemoryTasks,
+    pub(crate) host: HostFront,
     /// Staging places that are free, each one strip long.
     pub(crate) staging_free: Vec<u32>,
     /// Pages that changes of stripes may take besides those under way.
     pub(crate) stripe_pages_free: u32,
     /// Operations in line for staging places.
     pub(crate) staging_waiting: VecDeque<u32>,
-    /// Writes under way that don't go through the cache.
-    pub(crate) through_in_flight: u32,
-    /// Cached writes that wait for places in the cache.
-    pub(crate) stalled: VecDeque<u32>,
-    /// Host flushes, and the sequence before which all dirty blocks must be destaged for each.
-    pub(crate) flushes: VecDeque<(u32, u64)>,
-    pub(crate) destage: Destage,
-    /// Dirty data was lost and no host flush has said so yet.
-    pub(crate) lost_since_flush: Option<Lba>,
     pub(crate) member_scratch: Vec<MemberIndex>,
     pub(crate) discards: Discards,
     pub(crate) segment_scratch: Vec<Segment>,
@@ -106,52 +84,33 @@ impl Controller {
         let layout = checked.layout;
         let shape = layout.shape();
         let places = checked.staging_places;
-        let mut cache = Cache::new(checked.cache_slots, config.cache.block_size.0);
-        cache.set_mirrors(config.cache.mirror);
+        let devices = usize::from(layout.member_count() + config.resilience.spares);
+        let checksums = Checksums::new(config, shape.strip_blocks, checked.own.tags_at);
+        let strips_each = config.member_size.0 / (checksums.pitch() * config.block_size.bytes());
         let mut controller = Self {
-            state: StateKeeper::new(checked.state),
+            metadata: Metadata::new(&*layout, config.resilience.spares, checked.state),
             intent: checked.intent,
             start: Start::default(),
             stop: Stop::default(),
-            tags: Tags::new(config, shape.strip_blocks, checked.own.tags_at),
+            checksums,
             own: checked.own,
             area: config.metadata_area(),
-            members: Members::new(
-                initial_states(&*layout, config),
-                layout.member_count(),
-                (config.cache.stream_lead, config.cache.rules.read_balance),
-            ),
-            cache,
+            cache: CacheEngine::new(&config.cache, checked.cache_slots),
             granules: Granules::new(),
             gather: Gather::default(),
             delay: Delay::default(),
             stripe_cache: Directory::of(&config.cache.rules).filter(|_| shape.parities > 0),
-            bad: BadBlocks::default(),
-            unsynced: Unsynced::default(),
-            visits: Slab::new(),
-            restores: Restores::default(),
-            sweeps: Sweeps::new(),
+            scan: BackgroundScan::new(config, strips_each),
             config: config.clone(),
             geometry: Geometry::new(layout, config.block_size.bytes(), checked.cache_block_rows),
-            battery: BatteryState::Good,
-            peer: PeerState::Present,
-            labels_pending: 0,
             now: Nanos::ZERO,
             ops: Slab::new(),
-            ios: Slab::new(),
-            tasks: Slab::new(),
-            fills: Slab::new(),
-            streams: Streams::default(),
-            slot_waiters: Slab::new(),
-            requests: Vec::new(),
+            ios: MemberIos::new(devices, &config.cache),
+            tasks: MemoryTasks::new(),
+            host: HostFront::default(),
             staging_free: (0..places).rev().collect(),
             stripe_pages_free: config.cache.rules.stripe_pages_max.unwrap_or(0),
             staging_waiting: VecDeque::new(),
-            through_in_flight: 0,
-            stalled: VecDeque::new(),
-            flushes: VecDeque::new(),
-            destage: Destage::new(&config.cache, checked.cache_slots),
-            lost_since_flush: None,
             member_scratch: Vec::new(),
             discards: Discards::default(),
             segment_scratch: Vec::new(),
@@ -199,9 +158,9 @@ impl Controller {
     pub fn handle_timer(&mut self, now: Nanos, id: TimerId) {
         self.advance(now);
         match id {
-            AGE_TIMER => self.age_timer_due(),
+            AGE_TIMER => self.cache.age_timer_due(),
             CLEAR_TIMER => self.clear_timer_due(),
-            SWEEP_TIMER => self.sweep_timer_due(),
+            SCAN_TIMER => self.scan.timer_due(),
             HOLD_TIMER => self.hold_timer_due(),
             TimerId(other) => panic!("the controller sets no timer {other}"),
         }
@@ -220,7 +179,7 @@ impl Controller {
     /// between two runs. [`Controller::is_idle`] says when it is done.
     pub fn handle_destage_all(&mut self, now: Nanos) {
         self.advance(now);
-        self.destage_all();
+        self.cache.destage_all();
         self.pump();
     }
 
@@ -248,7 +207,7 @@ impl Controller {
     pub fn handle_sweep_rate(&mut self, now: Nanos, bytes_per_sec: Option<ByteCount>) {
         self.advance(now);
         self.config.resilience.sweep_bytes_per_sec = bytes_per_sec;
-        self.lift_sweep_bound();
+        self.scan.set_rate(now, bytes_per_sec, &mut self.outbox);
         self.pump();
     }
 
@@ -258,7 +217,7 @@ impl Controller {
     /// [`SweepRefused`] while another sweep runs, and where it can't be.
     pub fn handle_sweep(&mut self, now: Nanos, sweep: Sweep) -> Result<(), SweepRefused> {
         self.advance(now);
-        self.ask_for_sweep(sweep)?;
+        self.scan.ask(&self.geometry, &self.metadata, sweep, &mut self.outbox)?;
         self.pump();
         Ok(())
     }
@@ -267,7 +226,7 @@ impl Controller {
     /// is; none if there is none. A rebuild or a resync goes on.
     pub fn handle_sweep_stop(&mut self, now: Nanos) -> Option<Sweep> {
         self.advance(now);
-        let stopped = self.stop_sweep();
+        let stopped = self.scan.stop(&mut self.outbox);
         self.pump();
         stopped
     }
@@ -283,16 +242,16 @@ impl Controller {
     }
 
     /// Length of the metadata area of each device.
-    pub const fn metadata_blocks(&self) -> BlockCount {
-        if self.state.record.is_none() {
+    pub fn metadata_blocks(&self) -> BlockCount {
+        if self.metadata.record().is_none() {
             return BlockCount::ZERO;
         }
         BlockCount(self.area.total_bytes / self.geometry.block_bytes())
     }
 
-    /// Length of kept memory's label and log: none where nothing is kept, or no memory.
-    fn kept_log_bytes(&self) -> ByteCount {
-        let keeps = self.state.record.is_some() && self.keeps_directory();
+    /// Length of NVRAM's label and log: none where nothing is kept, or no memory.
+    fn nvram_log_bytes(&self) -> ByteCount {
+        let keeps = self.metadata.record().is_some() && self.cache.keeps_directory();
         ByteCount(if keeps { KEPT_RING_AT as u64 + self.area.log.length_bytes } else { 0 })
     }
 
@@ -314,19 +273,19 @@ impl Controller {
 
     pub(crate) fn pump(&mut self) {
         loop {
-            self.pump_sweeps();
+            self.pump_scan();
             self.pump_stalled();
             let dirty = self.cache.dirty_count();
             self.pump_destage();
             // What could not be stored has made room at once.
-            let made_room = !self.stalled.is_empty() && self.cache.dirty_count() < dirty;
+            let made_room = self.cache.has_stalled() && self.cache.dirty_count() < dirty;
             self.pump_flushes();
             // Whoever waited for the state, and what a start brings back or lets in, may have made work for the others.
-            let went_on = self.pump_state();
+            let went_on = self.pump_superblock();
             let moved_on = self.pump_start();
             self.pump_stop();
-            let checked = self.tags.is_on() && self.pump_tags();
-            let swept = self.sweeps.attention && self.start.is_serving();
+            let checked = self.checksums.is_on() && self.pump_tags();
+            let swept = self.scan.is_due(&self.metadata) && self.start.is_serving();
             if !(made_room || went_on || moved_on || checked || swept) {
                 return;
             }
@@ -342,8 +301,8 @@ impl Controller {
             staging_bytes: ByteCount(
                 places * u64::from(self.geometry.strip_rows()) * self.geometry.block_bytes(),
             ),
-            kept_log_bytes: self.kept_log_bytes(),
-            directory_entries: self.directory_entries(),
+            kept_log_bytes: self.nvram_log_bytes(),
+            directory_entries: self.cache.directory_entries(),
         }
     }
 
@@ -369,45 +328,98 @@ impl Controller {
 
     /// What each device is to the array, members first, then spares.
     pub fn device_states(&self) -> impl Iterator<Item = DeviceState> + '_ {
-        self.members.states()
+        self.metadata.device_states()
     }
 
     /// The state that the devices keep, or are to keep next; none where nothing is kept.
     pub fn array_state(&self) -> Option<&ArrayState> {
-        self.state.record.as_deref()
+        self.metadata.record()
     }
 
     /// The role that a device which is missing played last, until another plays it.
     pub fn former_role(&self, device: MemberIndex) -> Option<MemberIndex> {
-        let line = self.array_state()?.devices.get(device.index())?;
-        let is_gone = self.members.state(device) == DeviceState::Missing;
-        let role = line.role.filter(|_| is_gone).map(MemberIndex)?;
-        self.members.player(role).is_none().then_some(role)
+        self.metadata.former_role(device)
     }
 
     /// Which physical device a device is.
     pub fn device_uuid(&self, device: MemberIndex) -> DeviceUuid {
-        self.members.uuid(device)
+        self.metadata.device_uuid(device)
     }
 
     /// True if some stripe could not be read any more without this device.
     pub fn needs_device(&self, device: MemberIndex) -> bool {
-        let role = self.members.role(device);
-        role.is_some_and(|role| {
-            self.members.in_sync(role) == Some(device)
-                && self.members.is_last_hope(role, self.geometry.layout())
-        })
+        self.metadata.needs_device(&self.geometry, device)
     }
 
     /// The states as they may be written down: a device that is being rebuilt holds its role up to where it would survive a
     /// power loss.
     pub fn kept_device_states(&self) -> impl Iterator<Item = DeviceState> + '_ {
-        self.members.kept_states()
+        self.metadata.kept_device_states()
     }
 
     /// True when the devices that are left keep the latest state: who is in sync, what is bad.
     pub const fn is_state_kept(&self) -> bool {
-        self.state.is_kept()
+        self.metadata.is_kept()
+    }
+
+    /// The blocks that are errors until they are written again: device, first block in its data area, and how many.
+    pub fn bad_blocks(&self) -> impl Iterator<Item = (MemberIndex, MemberLba, BlockCount)> + '_ {
+        self.metadata.bad_blocks()
+    }
+
+    /// Notes that blocks of a device's data area are bad, as after a start from its superblock, or because the operator knows.
+    /// Nothing happens for a device that is no member. A device with more bad ranges than the list holds is failed.
+    pub fn mark_bad_blocks(&mut self, device: MemberIndex, lba: MemberLba, blocks: BlockCount) {
+        self.metadata.mark_bad(&self.geometry, (device, lba, blocks.0), &mut self.outbox);
+    }
+
+    /// How many granules there are: stripes where there is parity, else strips.
+    pub fn granule_count(&self) -> u64 {
+        self.geometry.granule_count()
+    }
+
+    /// How many granules may disagree with their redundancy; see [`Controller::mark_unsynced`].
+    pub const fn unsynced_granules(&self) -> u64 {
+        self.metadata.out_of_sync_count()
+    }
+
+    /// Notes that the redundancy of granules (numbers below [`Controller::granule_count`], asserted) may disagree with
+    /// their data, as after a crash. They are resynced with the next event, and before the host touches them.
+    pub fn mark_unsynced(&mut self, granules: Range<u64>) {
+        let count = self.granule_count();
+        assert!(granules.end <= count, "granules {granules:?} are not all among {count}");
+        if self.can_be_out_of_sync() {
+            self.metadata.mark_out_of_sync(&self.geometry, granules);
+            self.scan.note_out_of_sync();
+        }
+    }
+
+    /// The same of all stripes that a bitmap marks.
+    pub(crate) fn mark_regions_out_of_sync(&mut self, marked: &RegionMap) {
+        if self.can_be_out_of_sync() {
+            self.metadata.mark_regions_out_of_sync(&self.geometry, marked);
+            self.scan.note_out_of_sync();
+        }
+    }
+
+    /// True where something could disagree: redundancy with data, or block checksums with it.
+    fn can_be_out_of_sync(&self) -> bool {
+        self.geometry.is_redundant() || self.checksums.is_on()
+    }
+
+    /// What the host has lost, and how far the array is from losing more.
+    pub fn health(&self) -> Health {
+        self.metadata.health(&self.geometry)
+    }
+
+    /// How far the sweep is that runs, or rests.
+    pub fn sweep_progress(&self) -> Option<SweepProgress> {
+        self.scan.progress()
+    }
+
+    /// How far the check, repair or resync is that waits until the rebuild that runs is over.
+    pub fn parked_sweep_progress(&self) -> Option<SweepProgress> {
+        self.scan.parked_progress()
     }
 
     /// What has been done so far.
@@ -423,21 +435,14 @@ impl Controller {
     /// True when nothing is under way and nothing is dirty. A sweep is under way until it has ended or rests.
     pub fn is_idle(&self) -> bool {
         self.cache.dirty_count() == 0
-            && self.sweeps_rest()
-            && self.ios.in_use() == 0
-            && self.tasks.in_use() == 0
-            && self.tags.checks.in_use() == 0
+            && self.scan.is_idle()
+            && self.ios.is_empty()
+            && self.tasks.is_empty()
+            && self.checksums.is_idle()
             && self.granules.is_empty()
             && self.outbox.is_empty()
             && self.start.is_idle()
-            && (self.state.is_kept() || self.state_is_frozen())
-            && self.requests.iter().all(|request| !request.active)
+            && (self.metadata.is_kept() || self.metadata.is_frozen())
+            && self.host.is_idle()
     }
-}
-
-/// Members in sync, then spares.
-fn initial_states(layout: &dyn Layout, config: &ArrayConfig) -> impl Iterator<Item = DeviceState> {
-    let in_sync = |role| DeviceState::InSync { role: MemberIndex(role) };
-    let spares = std::iter::repeat_n(DeviceState::Spare, usize::from(config.resilience.spares));
-    (0..layout.member_count()).map(in_sync).chain(spares)
 }

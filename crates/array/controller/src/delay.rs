@@ -132,7 +132,7 @@ impl Controller {
         let key = self.ops[op].key;
         self.granules.get(key).expect("it is locked").is_awaited()
             || self.is_whole(op)
-            || !self.stalled.is_empty()
+            || self.cache.has_stalled()
             || self.ops[op].pieces.len() >= GATHER_LIMIT
             || self.ops[op].hold == Hold::Over
             || self.reads_nothing(op)

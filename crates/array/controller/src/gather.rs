@@ -28,7 +28,7 @@
 //!
 //! [`GatherRule::Prereads`]: crate::rules::GatherRule::Prereads
 
-use crate::api::{HostOp, IoClass, TimerId};
+use crate::api::{IoClass, TimerId};
 use crate::controller::Controller;
 use crate::granule::{Through, WaitKind};
 use crate::request::Fragment;
@@ -129,7 +129,7 @@ impl Controller {
     }
 
     fn end_hold_if_forced(&mut self, op: u32, fragment: &Fragment) {
-        if self.requests[fragment.request as usize].op == (HostOp::Write { fua: true }) {
+        if self.host.is_forced(fragment.request) {
             self.ops[op].hold = Hold::Over;
         }
     }
@@ -179,7 +179,7 @@ impl Controller {
         if is_whole && matches!(hold, Hold::Behind | Hold::Until(_)) {
             self.gather.skips = 0;
         }
-        if is_whole || is_awaited || !self.stalled.is_empty() || self.ops[op].pieces.len() >= GATHER_LIMIT {
+        if is_whole || is_awaited || self.cache.has_stalled() || self.ops[op].pieces.len() >= GATHER_LIMIT {
             return true;
         }
         self.ops[op].hold = match hold {
@@ -209,7 +209,7 @@ impl Controller {
     /// one after the other.
     fn is_one_of_many(&self, op: u32) -> bool {
         let requests = self.ops[op].told.chunk_by(|one, next| one == next).count();
-        self.through_in_flight as usize > requests
+        self.host.through_in_flight() as usize > requests
     }
 
     /// True if an operation has the front of its granule, and the end of the granule before is being written.

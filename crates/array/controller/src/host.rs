@@ -1,16 +1,15 @@
 //! The host's side: requests in, reads, writes through, flushes, completions out.
 
-use crate::api::{HostError, HostOp, HostRequest, HostTag, IoClass, MemberError};
-use crate::cache::{Slot, SlotState};
+use crate::api::{HostError, HostOp, HostRequest, IoClass, MemberError};
 use crate::config::{IoPolicy, MemberCache};
 use crate::controller::Controller;
 use crate::granule::WaitKind;
-use crate::io::{IoOwner, Move, TaskOwner};
-use crate::request::{CopySet, Fragment, FragmentWalk, Request, Rows};
+use crate::host_front::Request;
+use crate::member_io::{HostIo, IoOwner};
+use crate::request::{CopySet, Fragment, FragmentWalk, Rows};
 use crate::stripe_op::{OpKind, Piece};
-use crate::table::NIL;
 use raidlab_raid::{StripUnit, UnitPlace};
-use raidlab_units::{BlockCount, Lba};
+use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba};
 
 /// Strips on a member that a stream may pass over and still go on there.
 const STREAM_GAP_STRIPS: u64 = 2;
@@ -18,25 +17,10 @@ const STREAM_GAP_STRIPS: u64 = 2;
 impl Controller {
     pub(crate) fn begin_request(&mut self, request: HostRequest) {
         let tag = request.tag.0;
-        if self.requests.len() <= tag as usize {
-            self.requests.resize(tag as usize + 1, Request::IDLE);
-        }
-        assert!(!self.requests[tag as usize].active, "host tag {tag} is still in use");
-        if let (HostOp::Read | HostOp::Write { .. } | HostOp::Discard, Err(error)) =
-            (request.op, self.check_range(&request))
-        {
-            self.outbox.complete(request.tag, Err(error));
+        let volume_blocks = self.volume_blocks();
+        if !self.host.begin(&request, volume_blocks, &mut self.outbox) {
             return;
         }
-        // One part stands for the hand-out itself, so that no request ends half handed out.
-        self.requests[tag as usize] = Request {
-            active: true,
-            op: request.op,
-            lba: request.lba,
-            blocks: request.blocks,
-            pending: 1,
-            ..Request::IDLE
-        };
         match request.op {
             HostOp::Read => self.begin_read(tag),
             HostOp::Write { fua } => self.begin_write(tag, fua),
@@ -46,40 +30,17 @@ impl Controller {
         self.end_part(tag, Ok(()));
     }
 
-    fn check_range(&self, request: &HostRequest) -> Result<(), HostError> {
-        let HostRequest { lba, blocks, .. } = *request;
-        let volume_blocks = self.volume_blocks();
-        let end = lba.checked_add(blocks);
-        if blocks == BlockCount::ZERO || end.is_none_or(|end| end.0 > volume_blocks.0) {
-            return Err(HostError::OutOfRange { lba, blocks, volume_blocks });
-        }
-        Ok(())
-    }
-
     /// Ends one part of a request, and the request with its last part.
+    #[inline]
     pub(crate) fn end_part(&mut self, tag: u32, result: Result<(), HostError>) {
-        let request = &mut self.requests[tag as usize];
-        if let Err(error) = result {
-            request.error.get_or_insert(error);
-        }
-        request.pending -= 1;
-        if request.pending > 0 {
-            return;
-        }
-        let through = request.through;
-        let (lba, blocks, error) = (request.lba, request.blocks, request.error);
-        request.active = false;
-        if through {
-            self.through_in_flight -= 1;
+        if let Some((lba, blocks)) = self.host.end_part(tag, result, &mut self.outbox) {
             // Fills that read the old data while the write was under way must not outlive it.
-            self.forget_cached(lba, blocks);
+            self.cache.forget(&self.geometry, lba, blocks);
         }
-        let result = error.map_or(Ok(()), Err);
-        self.outbox.complete(HostTag(tag), result);
     }
 
     pub(crate) fn walk(&self, tag: u32) -> FragmentWalk {
-        let request = &self.requests[tag as usize];
+        let request = self.host.request(tag);
         FragmentWalk::new(
             tag,
             request.lba,
@@ -90,7 +51,7 @@ impl Controller {
     }
 
     fn begin_read(&mut self, tag: u32) {
-        let Request { lba, blocks, .. } = self.requests[tag as usize];
+        let Request { lba, blocks, .. } = self.host.request(tag);
         let mut walk = if self.reads_runs() { self.walk(tag).in_runs() } else { self.walk(tag) };
         let mut copies = None;
         while let Some(fragment) = walk.next(self.geometry.layout()) {
@@ -101,79 +62,18 @@ impl Controller {
             }
         }
         if let Some(task) = copies {
-            self.requests[tag as usize].pending += 1;
-            self.start_copies(task);
+            self.host.add_parts(tag, 1);
+            self.tasks.start_copies(task, &mut self.outbox);
         }
         self.read_ahead(lba, blocks);
     }
 
-    /// Serves what the cache has of a fragment from it, and reads the runs that it has not.
-    fn read_through_cache(&mut self, fragment: Fragment, copies: &mut Option<u32>) {
-        let mut row = fragment.rows.first;
-        let mut missing_from = row;
-        while row < fragment.rows.end() {
-            let block = self.geometry.cache_block_at(&fragment, row);
-            let rows_end = block.rows_end.min(fragment.rows.end());
-            let wanted = block.mask(row, rows_end);
-            let Some(slot) = self.cache.lookup(block.key) else {
-                row = rows_end;
-                continue;
-            };
-            if self.cache[slot].state == SlotState::Filling {
-                self.read_run(&fragment, missing_from, row);
-                self.wait_for_fill(
-                    slot,
-                    fragment.part(Rows::between(row, rows_end), self.geometry.block_bytes()),
-                );
-                row = rows_end;
-                missing_from = row;
-                continue;
-            }
-            // Runs of blocks that the slot holds, that only its shadow holds, and that neither holds take turns.
-            let Slot { valid, .. } = self.cache[slot];
-            let shadow = self.cache.shadow(slot);
-            let shadowed = if shadow == NIL { 0 } else { self.cache[shadow].valid & !valid };
-            let bit = block.bit(row);
-            let (source, held) = if shadowed >> bit & 1 == 1 { (shadow, shadowed) } else { (slot, valid) };
-            let (held, any) = ((held & wanted) >> bit, ((valid | shadowed) & wanted) >> bit);
-            let run = if held & 1 == 1 { held.trailing_ones() } else { any.trailing_zeros() };
-            let run_end = rows_end.min(row + run);
-            if held & 1 == 1 {
-                // The copy pins the slot before the read before it looks for slots to fill.
-                let part = fragment.part(Rows::between(row, run_end), self.geometry.block_bytes());
-                self.copy_out(source, block.byte(row, self.geometry.block_bytes()), part, copies);
-                self.read_run(&fragment, missing_from, row);
-                missing_from = run_end;
-            }
-            row = run_end;
-        }
-        self.read_run(&fragment, missing_from, fragment.rows.end());
-    }
-
-    fn read_run(&mut self, fragment: &Fragment, first: u32, end: u32) {
-        if first < end {
-            self.read_missing(fragment.part(Rows::between(first, end), self.geometry.block_bytes()));
-        }
-    }
-
-    fn copy_out(&mut self, slot: u32, slot_byte: u64, part: Fragment, copies: &mut Option<u32>) {
-        let owner = TaskOwner::CopyOut { request: part.request };
-        let task = *copies.get_or_insert_with(|| self.new_copies(owner));
-        let bytes = u64::from(part.rows.count) * self.geometry.block_bytes();
-        let from = self.cache.buffer(slot, slot_byte);
-        self.outbox.count_hits(part.rows.count);
-        self.tasks[task].moves.push(Move { from, to: part.host_buffer(), bytes });
-        self.tasks[task].pinned.push(slot);
-        self.cache.pin(slot);
-        self.cache.touch(slot);
-    }
-
     /// Reads a fragment that the cache does not hold.
-    fn read_missing(&mut self, fragment: Fragment) {
+    pub(crate) fn read_missing(&mut self, fragment: Fragment) {
         if self.config.cache.io_policy == IoPolicy::Cached && self.fill_for(fragment) {
             return;
         }
-        self.requests[fragment.request as usize].pending += 1;
+        self.host.add_parts(fragment.request, 1);
         self.read_from_members(fragment, CopySet::NONE);
     }
 
@@ -182,19 +82,19 @@ impl Controller {
     /// that way is tried once more, because one that failed first may have been restored while others were tried. In
     /// this last round the fragment has its granule locked: else one could fail again before its turn comes.
     pub(crate) fn read_from_members(&mut self, fragment: Fragment, tried: CopySet) {
-        if !self.unsynced.is_empty() && !tried.is_last_round() {
+        if self.metadata.any_out_of_sync() && !tried.is_last_round() {
             let key = self.geometry.granule_key(&fragment);
-            if self.needs_resync(key) || self.is_being_synced(key) {
+            if self.metadata.needs_resync(&self.geometry, key) || self.is_being_synced(key) {
                 return self.sync_before(key, WaitKind::Read, fragment);
             }
         }
         match self.best_copy(&fragment, tried) {
             Some((copy, place)) => {
-                let owner = IoOwner::HostRead { fragment, tried: tried.with(copy) };
+                let owner = IoOwner::Host(HostIo::Read { fragment, tried: tried.with(copy) });
                 self.member_read(place, fragment.rows, IoClass::Host, owner);
             }
             None if self.geometry.parities() > 0 && !tried.is_last_round() => self.recover(fragment),
-            None if fragment.rows.count > 1 && (tried != CopySet::NONE || !self.bad.is_empty()) => {
+            None if fragment.rows.count > 1 && (tried != CopySet::NONE || self.metadata.any_bad()) => {
                 self.read_row_by_row(fragment);
             }
             None if tried != CopySet::NONE && !tried.is_last_round() => {
@@ -219,7 +119,7 @@ impl Controller {
 
     /// Reads the rows of a fragment, one part of its request, as parts of their own.
     pub(crate) fn read_row_by_row(&mut self, fragment: Fragment) {
-        self.requests[fragment.request as usize].pending += fragment.rows.count - 1;
+        self.host.add_parts(fragment.request, fragment.rows.count - 1);
         for row in fragment.rows.first..fragment.rows.end() {
             let part = fragment.part(Rows::between(row, row + 1), self.geometry.block_bytes());
             self.read_from_members(part, CopySet::NONE);
@@ -230,18 +130,18 @@ impl Controller {
     pub(crate) fn best_copy(&self, fragment: &Fragment, tried: CopySet) -> Option<(u16, UnitPlace)> {
         let Fragment { strip, rows: wanted, .. } = *fragment;
         let rows = BlockCount(u64::from(wanted.first));
-        let doubted = self.doubted_copies(fragment);
+        let doubted = self.metadata.doubted_copies(&self.geometry, fragment);
         let copies = (0..doubted.unwrap_or(self.geometry.copies())).filter(|&copy| !tried.contains(copy));
         let places = copies.map(|copy| {
             (copy, self.geometry.layout().place(fragment.stripe, StripUnit::Data { strip, copy }))
         });
         let present = places
-            .filter_map(|(copy, place)| Some((copy, place, self.members.holder(place)?)))
-            .filter(|(_, place, _)| !self.is_bad(*place, wanted));
+            .filter_map(|(copy, place)| Some((copy, place, self.metadata.holder(place)?)))
+            .filter(|(_, place, _)| !self.metadata.is_bad(*place, wanted));
         // A stream passes over what it writes, so the nearest copy goes on with it if that is not far.
         let gap = STREAM_GAP_STRIPS * u64::from(self.geometry.strip_rows());
         let stream_way = if self.geometry.copies() > 1 && self.config.cache.stream_lead > 0 {
-            let ways = present.clone().map(|(_, place, device)| self.members.way(device, place.start + rows));
+            let ways = present.clone().map(|(_, place, device)| self.ios.way(device, place.start + rows));
             ways.min().filter(|way| *way <= gap).unwrap_or(0)
         } else {
             0
@@ -249,18 +149,40 @@ impl Controller {
         present
             .min_by_key(|(copy, place, device)| {
                 let first = doubted.map_or(0, |_| *copy);
-                (first, self.members.read_cost(*device, place.start + rows, stream_way))
+                (first, self.ios.read_cost(*device, place.start + rows, stream_way))
             })
             .map(|(copy, place, _)| (copy, place))
     }
 
-    /// Takes in the end of a read into the host's buffer; a failed one is tried elsewhere.
-    pub(crate) fn host_read_done(
+    /// Takes in the end of a member I/O of a request.
+    pub(crate) fn host_io_ended(
         &mut self,
-        fragment: Fragment,
-        tried: CopySet,
+        io: HostIo,
+        extent: (MemberIndex, MemberLba, u32),
         result: Result<(), MemberError>,
     ) {
+        match io {
+            HostIo::Read { fragment, tried } => self.host_read_done(fragment, tried, result),
+            HostIo::Write { fragment } => {
+                self.rows_written(extent, result);
+                let lba = self.geometry.fragment_lba(&fragment);
+                match result {
+                    // A bad block that it has healed is one until the devices know.
+                    Ok(()) => self.end_part_when_kept(fragment.request),
+                    Err(_) => self.end_part(fragment.request, Err(HostError::ArrayFailed { lba })),
+                }
+            }
+            HostIo::Flush { request } => {
+                self.fail_on_flush_error(extent.0, result);
+                self.end_flush_part(request);
+            }
+            // A hint: what a member makes of it changes nothing.
+            HostIo::Discard { request } => self.end_part(request, Ok(())),
+        }
+    }
+
+    /// Takes in the end of a read into the host's buffer; a failed one is tried elsewhere.
+    fn host_read_done(&mut self, fragment: Fragment, tried: CopySet, result: Result<(), MemberError>) {
         match result {
             Ok(()) => self.end_host_read(fragment, tried, Ok(())),
             Err(MemberError::Gone | MemberError::Medium)
@@ -281,7 +203,7 @@ impl Controller {
 
     /// Locks a granule, and has it resynced first where it must be. Returns false when `fragment` waits for it.
     pub(crate) fn lock_or_wait(&mut self, key: u64, kind: WaitKind, fragment: Fragment) -> bool {
-        if self.needs_resync(key) {
+        if self.metadata.needs_resync(&self.geometry, key) {
             self.sync_before(key, kind, fragment);
             return false;
         }
@@ -315,32 +237,36 @@ impl Controller {
     }
 
     fn begin_write(&mut self, tag: u32, fua: bool) {
-        let Request { lba, blocks, .. } = self.requests[tag as usize];
+        let Request { lba, blocks, .. } = self.host.request(tag);
         if let Some(lba) = self.first_unstorable(tag) {
             // Nothing is taken into the cache that could only be lost there.
-            self.requests[tag as usize].error = Some(HostError::ArrayFailed { lba });
+            self.host.fail(tag, HostError::ArrayFailed { lba });
         } else if self.writes_back() {
             self.begin_cached_write(tag, fua && !self.cache_survives_power_loss());
-        } else if !self.stalled.is_empty() || self.holds_dirty(lba, blocks) {
+        } else if self.cache.has_stalled() || self.cache.holds_dirty(&self.geometry, lba, blocks) {
             // Older data of these blocks is on its way to the members, or older writes wait until no write goes
             // through; order is kept by going the same way.
             self.begin_cached_write(tag, true);
         } else {
-            self.forget_cached(lba, blocks);
-            self.through_in_flight += 1;
-            self.requests[tag as usize].through = true;
+            self.cache.forget(&self.geometry, lba, blocks);
+            self.host.begin_through(tag);
             self.write_through(tag, fua);
         }
     }
 
     /// The first block of a write that the members left can't hold.
     fn first_unstorable(&self, tag: u32) -> Option<Lba> {
-        if !self.members.any_incomplete() {
+        if !self.metadata.any_incomplete() {
             return None;
         }
         let mut walk = self.walk(tag);
         while let Some(fragment) = walk.next(self.geometry.layout()) {
-            if !self.can_store(fragment.stripe, fragment.strip, fragment.rows) {
+            if !self.metadata.can_store(
+                &self.geometry,
+                (fragment.stripe, fragment.strip),
+                fragment.rows,
+                self.writes_back(),
+            ) {
                 return Some(self.geometry.fragment_lba(&fragment));
             }
         }
@@ -352,8 +278,8 @@ impl Controller {
         let mut walk = self.walk(tag);
         let mut gathering: Option<(u64, u32)> = None;
         while let Some(fragment) = walk.next(self.geometry.layout()) {
-            self.requests[tag as usize].pending += 1;
-            if self.geometry.parities() == 0 && self.geometry.copies() == 1 && !self.tags.is_on() {
+            self.host.add_parts(tag, 1);
+            if self.geometry.parities() == 0 && self.geometry.copies() == 1 && !self.checksums.is_on() {
                 self.write_plain(fragment, fua);
                 continue;
             }
@@ -385,8 +311,14 @@ impl Controller {
     fn write_plain(&mut self, fragment: Fragment, fua: bool) {
         let unit = StripUnit::Data { strip: fragment.strip, copy: 0 };
         let place = self.geometry.layout().place(fragment.stripe, unit);
-        if self.members.holds(place) {
-            self.member_write(place, fragment.rows, IoClass::Host, fua, IoOwner::HostWrite { fragment });
+        if self.metadata.holds(place) {
+            self.member_write(
+                place,
+                fragment.rows,
+                IoClass::Host,
+                fua,
+                IoOwner::Host(HostIo::Write { fragment }),
+            );
         } else {
             let lba = self.geometry.fragment_lba(&fragment);
             self.end_part(fragment.request, Err(HostError::ArrayFailed { lba }));
@@ -402,7 +334,7 @@ impl Controller {
 
     /// Ends an operation's hold on its granule and starts what waits for it.
     pub(crate) fn unlock(&mut self, key: u64) {
-        if self.needs_resync(key) {
+        if self.metadata.needs_resync(&self.geometry, key) {
             return self.sync_granule(key);
         }
         while let Some(first) = self.granules.peek_waiter(key) {
@@ -420,7 +352,7 @@ impl Controller {
         let granule = self.granules.obtain(key);
         granule.locked = false;
         if core::mem::take(&mut granule.urgent) {
-            self.destage.urgent.push_back(key);
+            self.cache.destage_first(key);
         }
         self.granules.tidy(key);
     }
@@ -431,7 +363,7 @@ impl Controller {
         let op = self.new_op(key, first.stripe, OpKind::Write, IoClass::Host);
         let mut next = Some(first);
         while let Some(fragment) = next.take() {
-            let fua = matches!(self.requests[fragment.request as usize].op, HostOp::Write { fua: true });
+            let fua = self.host.is_forced(fragment.request);
             self.add_piece(op, &fragment, fua && self.config.member_cache == MemberCache::On);
             let Some(waiter) = self.granules.peek_waiter(key) else { break };
             let gathers = self.config.cache.gather_through || waiter.fragment.request == first.request;
@@ -448,38 +380,31 @@ impl Controller {
     }
 
     pub(crate) fn begin_flush(&mut self, tag: u32) {
-        self.requests[tag as usize].pending += 1;
+        self.host.add_parts(tag, 1);
         self.end_holds();
         let up_to = self.cache.next_sequence();
-        self.flushes.push_back((tag, up_to));
+        self.host.line_up_flush(tag, up_to);
     }
 
     /// Moves host flushes on whose dirty blocks have all been destaged, or survive power loss where they are.
     #[inline]
     pub(crate) fn pump_flushes(&mut self) {
-        if !self.flushes.is_empty() {
+        if self.host.has_flushes() {
             self.move_flushes_on();
         }
     }
 
     #[inline(never)]
     fn move_flushes_on(&mut self) {
-        while let Some(&(tag, up_to)) = self.flushes.front() {
+        while let Some((tag, up_to)) = self.host.first_flush() {
             if self.flush_waits(up_to) {
                 return;
             }
-            self.flushes.pop_front();
-            self.destage.promised_before = up_to;
-            let lost = self.lost_since_flush.take();
+            self.host.take_flush();
+            let lost = self.cache.promise_flush(up_to);
             if self.config.member_cache == MemberCache::On {
-                let mut members = core::mem::take(&mut self.member_scratch);
-                members.clear();
-                members.extend(self.members.answering());
-                self.requests[tag as usize].pending += members.len() as u32;
-                for &member in &members {
-                    self.member_flush(member, IoOwner::HostFlush { request: tag });
-                }
-                self.member_scratch = members;
+                let flushes = self.flush_members(IoOwner::Host(HostIo::Flush { request: tag }));
+                self.host.add_parts(tag, flushes);
             }
             match lost {
                 Some(lba) => self.end_part(tag, Err(HostError::ArrayFailed { lba })),
@@ -492,7 +417,7 @@ impl Controller {
     /// tell it to keep that.
     pub(crate) fn end_flush_part(&mut self, tag: u32) {
         if self.lost_device_is_volatile() {
-            let lba = self.requests[tag as usize].lba;
+            let lba = self.host.request(tag).lba;
             self.end_part(tag, Err(HostError::ArrayFailed { lba }));
         } else {
             self.end_part_when_kept(tag);

@@ -16,7 +16,7 @@
 use crate::bitmap::Bitmap;
 use crate::controller::Controller;
 use crate::log::Log;
-use crate::state::StateWaiter;
+use crate::metadata::SuperblockWaiter;
 use crate::table::NIL;
 
 /// What is written down, by the level and the configured policy.
@@ -36,24 +36,24 @@ impl Controller {
     /// Lets an operation write in place, at once or when what must be written down before is.
     pub(crate) fn admit(&mut self, id: u32) {
         self.give_parity_up(id);
-        let is_forgotten = self.state_is_frozen() && !self.state.is_kept();
-        if is_forgotten || self.touches_lost(self.ops[id].key) {
+        let is_forgotten = self.metadata.is_frozen() && !self.metadata.is_kept();
+        if is_forgotten || self.metadata.touches_lost(&self.geometry, self.ops[id].key) {
             // Nothing would be acknowledged. What it relies on would be forgotten, or the device that is lost would come
             // back with redundancy of what was there before.
             return self.give_window_up(id);
         }
         // Where blocks have tags, these could disagree with the data.
         let is_bare = self.geometry.parities() > 0 && !self.writes_parity(id);
-        if is_bare && !self.state.is_kept() {
+        if is_bare && !self.metadata.is_kept() {
             // After a crash parity would count as good, and a record as whole, unless the devices know what is missing or given up.
-            return self.wait_for_state(StateWaiter::Admission(id));
+            return self.metadata.wait(SuperblockWaiter::Admission(id));
         }
-        let unprotected = is_bare && !self.tags.is_on() && !self.may_be_replayed(self.ops[id].stripe);
+        let unprotected = is_bare && !self.checksums.is_on() && !self.may_be_replayed(self.ops[id].stripe);
         if matches!(self.intent, Intent::Nothing) || unprotected {
             return self.start_writes(id);
         }
-        if !self.mark_dirty() {
-            return self.wait_for_state(StateWaiter::Admission(id));
+        if !self.metadata.mark_dirty() {
+            return self.metadata.wait(SuperblockWaiter::Admission(id));
         }
         match self.intent {
             Intent::Nothing | Intent::Flag => self.start_writes(id),
@@ -65,7 +65,7 @@ impl Controller {
     /// True if an operation writes parity that some device takes.
     fn writes_parity(&self, id: u32) -> bool {
         let op = &self.ops[id];
-        let is_written = |unit: usize| op.units[unit].staging != NIL && self.members.holds(op.places[unit]);
+        let is_written = |unit: usize| op.units[unit].staging != NIL && self.metadata.holds(op.places[unit]);
         op.plan.computes_parity() && (self.geometry.data_strips()..op.units.len()).any(is_written)
     }
 
@@ -74,7 +74,7 @@ impl Controller {
     /// Only a device that is lost may need what was written down: it comes back as if nothing had happened. What a medium
     /// error has taken is a bad block, and nothing would write it again.
     pub(crate) fn end_intent(&mut self, id: u32, stored: bool) {
-        let stored = stored || !self.state_is_frozen();
+        let stored = stored || !self.metadata.is_frozen();
         match self.intent {
             Intent::Nothing | Intent::Flag => {}
             Intent::Bitmap(_) => self.end_bitmap_write(id),

@@ -14,64 +14,52 @@
 #![forbid(unsafe_code)]
 
 mod api;
-mod bad_blocks;
 mod bitmap;
 mod cache;
-mod cached_write;
+mod checksums;
 mod compare;
 mod config;
 mod controller;
 mod delay;
-mod destage;
 mod discard;
-mod fill;
 mod gather;
 mod geometry;
 mod granule;
-mod health;
 mod host;
-mod integrity;
+mod host_front;
 mod intent;
-mod io;
-mod kept;
 mod log;
 mod lost_rows;
-mod members;
+mod member_io;
+mod memory_task;
+mod metadata;
 mod outbox;
 mod own;
 mod plan;
-mod protection;
 mod replay;
 mod request;
 mod restore;
 mod rules;
 mod runs;
-mod spares;
+mod scan;
 mod start;
-mod state;
 mod steps;
 mod stop;
 mod stripe_cache;
 mod stripe_op;
-mod sweep;
 mod table;
-mod tags;
 mod units;
-mod unsynced;
-mod visit;
 
 pub use api::*;
+pub use cache::{BatteryState, PeerState, RestoreError};
 pub use config::{
     ArrayConfig, CacheConfig, CacheMemory, ConfigError, FlushOrder, IoPolicy, MemberCache, MemoryNeeds,
     ReadPolicy, Resilience, WritePolicy,
 };
 pub use controller::Controller;
-pub use health::Health;
-pub use kept::RestoreError;
-pub use members::DeviceState;
+pub use metadata::{DeviceState, Health};
 pub use outbox::Counters;
-pub use protection::{BatteryState, PeerState};
 pub use raidlab_format::MetadataPolicy;
 pub use rules::{ArrayRules, GatherRule, ParityUpdate, ReadBalance, StripeCache};
+pub use scan::SweepRefused;
 pub use start::{NewArray, StartError, create_metadata};
-pub use sweep::SweepRefused;

@@ -24,8 +24,8 @@ use crate::api::{BufferRef, BufferSpace, Segment};
 use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::intent::Intent;
-use crate::io::{IoOwner, Move, TaskOwner};
-use crate::protection::PeerState;
+use crate::member_io::{IntentIo, IoOwner};
+use crate::memory_task::{Move, TaskOwner};
 use crate::request::Rows;
 use crate::table::NIL;
 use raidlab_format::{KEPT_RING_AT, LogHeader, LogPlace, LogRun, header_len};
@@ -90,7 +90,7 @@ impl Controller {
     /// Where the log's records should go now.
     fn wanted_log_place(&self) -> LogPlace {
         // A record in kept memory must be found by the second controller, too, if it takes over.
-        let found_by_peer = !self.config.cache.mirror || self.peer == PeerState::Present;
+        let found_by_peer = !self.config.cache.mirror || self.cache.has_peer();
         if self.cache_survives_power_loss() && found_by_peer {
             LogPlace::KeptMemory
         } else {
@@ -130,8 +130,10 @@ impl Controller {
     /// Puts the log of an array that was never started where it should go.
     pub(crate) fn settle_log_place(&mut self) {
         let wanted = self.wanted_log_place();
-        if let (Intent::Log(log), Some(record)) = (&mut self.intent, &mut self.state.record) {
-            (log.place, log.next_place, record.log_place) = (wanted, wanted, wanted);
+        if let Intent::Log(log) = &mut self.intent
+            && self.metadata.settle_log_place(wanted)
+        {
+            (log.place, log.next_place) = (wanted, wanted);
         }
     }
 
@@ -143,7 +145,7 @@ impl Controller {
 
     /// True when the next state says another place of the log than the present one.
     pub(crate) fn log_moves(&self) -> bool {
-        match (&self.intent, &self.state.record) {
+        match (&self.intent, self.metadata.record()) {
             (Intent::Log(log), Some(record)) => log.place != record.log_place,
             _ => false,
         }
@@ -170,13 +172,8 @@ impl Controller {
         let Intent::Log(_) = &self.intent else { return };
         let wanted = self.wanted_log_place();
         // Kept memory has no label of its own before the host is served.
-        if !self.state_is_frozen()
-            && self.start.is_serving()
-            && let Some(record) = &mut self.state.record
-            && record.log_place != wanted
-        {
-            record.log_place = wanted;
-            self.change_state();
+        if !self.metadata.is_frozen() && self.start.is_serving() {
+            self.metadata.move_log(wanted);
         }
     }
 
@@ -202,7 +199,7 @@ impl Controller {
             let place = self.log().place;
             // While the array starts, records of what kept memory held go to the members, whatever the battery; and they
             // stay there while no state can say otherwise.
-            let stays = !self.start.is_serving() || self.state_is_frozen();
+            let stays = !self.start.is_serving() || self.metadata.is_frozen();
             let in_place = place == wanted_place || (place == LogPlace::Members && stays);
             if !in_place || self.log().draining || !self.begin_record(id) {
                 return self.flush_for_log();
@@ -221,8 +218,8 @@ impl Controller {
             Phase::Live => record.op == NIL,
             phase => matches!(phase, Phase::Applied(_)),
         };
-        self.state_is_frozen()
-            && (!self.state.is_kept()
+        self.metadata.is_frozen()
+            && (!self.metadata.is_kept()
                 || (log.place == LogPlace::KeptMemory && self.wanted_log_place() != log.place)
                 || oldest.is_some_and(stays))
     }
@@ -252,14 +249,14 @@ impl Controller {
         };
         let sequence = log.ring.begin(record, stripe);
         self.ops[id].record = Some(sequence);
-        let task = self.new_digest(TaskOwner::Record { sequence });
+        let task = self.tasks.new_digest(TaskOwner::Record { sequence });
         let mut segments = core::mem::take(&mut self.segment_scratch);
         self.payload(id, &mut segments);
         for segment in &segments {
             self.add_to_digest(task, segment.buffer, (segment.bytes / self.geometry.block_bytes()) as u32);
         }
         self.segment_scratch = segments;
-        self.start_digest(task);
+        self.tasks.start_digest(task, &mut self.outbox);
         true
     }
 
@@ -312,7 +309,7 @@ impl Controller {
         let mut runs = core::mem::take(&mut self.log().runs);
         let rows = self.runs_of(op, &mut runs);
         let named_tail = self.name_tail();
-        let state = self.state.record.as_ref().expect("an array with a log keeps a state");
+        let state = self.metadata.kept_record();
         let header = LogHeader {
             array_uuid: state.geometry.array_uuid,
             sequence,
@@ -337,12 +334,12 @@ impl Controller {
 
     /// Puts a record into kept memory.
     fn keep_record(&mut self, sequence: u64) {
-        let mirrored = self.peer == PeerState::Present;
+        let mirrored = self.cache.has_peer();
         let record = self.log().ring.record_mut(sequence);
         let (op, at_block, header, header_blocks) =
             (record.op, record.at_block, record.header, record.header_blocks);
         record.found_by_peer = mirrored;
-        let task = self.new_copies(TaskOwner::KeepRecord { sequence });
+        let task = self.tasks.new_copies(TaskOwner::NvramRecord { sequence });
         let mut offset = KEPT_RING_AT as u64 + at_block * self.geometry.block_bytes();
         let mut segments = core::mem::take(&mut self.segment_scratch);
         self.payload(op, &mut segments);
@@ -352,11 +349,11 @@ impl Controller {
         };
         for segment in core::iter::once(&first).chain(&segments) {
             let to = BufferRef { space: BufferSpace::KeptLog, offset };
-            self.add_kept_move(task, Move { from: segment.buffer, to, bytes: segment.bytes });
+            self.add_nvram_copy(task, Move { from: segment.buffer, to, bytes: segment.bytes });
             offset += segment.bytes;
         }
         self.segment_scratch = segments;
-        self.start_copies(task);
+        self.tasks.start_copies(task, &mut self.outbox);
     }
 
     /// Takes in that a record is where it can be found again: its operation may write in place.
@@ -398,7 +395,7 @@ impl Controller {
 
     /// The tail that a record names that is made now.
     fn name_tail(&mut self) -> u64 {
-        let is_kept = self.state.is_kept();
+        let is_kept = self.metadata.is_kept();
         let log = self.log();
         if is_kept {
             log.ring.name_tail();
@@ -417,7 +414,7 @@ impl Controller {
         let log = self.log();
         let has_applied = log.ring.records().any(|record| matches!(record.phase, Phase::Applied(_)));
         // A device that is lost can't be flushed.
-        if log.flushing.is_some() || !has_applied || self.state_is_frozen() {
+        if log.flushing.is_some() || !has_applied || self.metadata.is_frozen() {
             return;
         }
         let log = self.log();
@@ -425,10 +422,10 @@ impl Controller {
         log.flush_pending = 1;
         let mut devices = core::mem::take(&mut self.member_scratch);
         devices.clear();
-        devices.extend(self.members.answering());
+        devices.extend(self.metadata.answering());
         self.log().flush_pending += devices.len() as u32;
         for &device in &devices {
-            self.member_flush(device, IoOwner::LogFlush);
+            self.member_flush(device, IoOwner::Intent(IntentIo::LogFlush));
         }
         self.member_scratch = devices;
         self.log_flush_done();
@@ -442,7 +439,7 @@ impl Controller {
             return;
         }
         let before = log.flushing.take().expect("a flush was under way");
-        if !self.state_is_frozen() {
+        if !self.metadata.is_frozen() {
             for record in self.log().ring.records_mut() {
                 if matches!(record.phase, Phase::Applied(applied) if applied < before) {
                     record.phase = Phase::Retired;

@@ -16,12 +16,10 @@
 //! others have what they asked for.
 
 use crate::controller::Controller;
-use crate::members::places_of;
 use crate::plan::{self, BeyondRedundancy, Cover, Plan};
 use crate::request::Rows;
 use crate::stripe_op::{OpKind, Piece};
-use raidlab_raid::{StripUnit, UnitPlace};
-use raidlab_units::{BlockCount, Lba, StripeIndex};
+use raidlab_units::{BlockCount, Lba};
 
 /// Blocks that an operation was to write and that can't be read back.
 #[derive(Debug, Default)]
@@ -58,20 +56,10 @@ impl Failed {
 }
 
 impl Controller {
-    /// True if some of `rows` of the unit at `place` are bad blocks of the device that holds it.
-    #[inline]
-    pub(crate) fn is_bad(&self, place: UnitPlace, rows: Rows) -> bool {
-        !self.bad.is_empty()
-            && self.members.holder(place).is_some_and(|device| {
-                let first = place.start + BlockCount(u64::from(rows.first));
-                self.bad.overlaps(device, first, u64::from(rows.count))
-            })
-    }
-
     /// Plans the window of a write.
     pub(crate) fn write_plan(&self, id: u32) -> Result<Plan, BeyondRedundancy> {
         let op = &self.ops[id];
-        if self.geometry.parities() > 0 && self.unsynced.contains(op.key) {
+        if self.geometry.parities() > 0 && self.metadata.is_out_of_sync(op.key) {
             let cover = Cover { hull_rows: op.hull.count, strip_rows: self.geometry.strip_rows() };
             return plan::choose_unsynced(&op.views, self.geometry.parities(), cover);
         }
@@ -87,7 +75,7 @@ impl Controller {
         let op = &self.ops[id];
         let held = op.views.iter().all(|view| view.touched.is_empty() || view.stored);
         let missing = op.views.iter().filter(|view| !view.stored).count();
-        let lost = self.members.touches_lost(places_of(self.geometry.layout(), op.stripe));
+        let lost = self.metadata.stripe_touches_lost(&self.geometry, op.stripe);
         held && missing <= self.geometry.parities() && !lost
     }
 
@@ -96,7 +84,7 @@ impl Controller {
     pub(crate) fn narrow_window(&mut self, id: u32) -> bool {
         let op = &self.ops[id];
         let bad = op.views.iter().any(|view| view.stored && !view.readable);
-        if op.kind != OpKind::Write || op.hull.count < 2 || !bad || self.unsynced.contains(op.key) {
+        if op.kind != OpKind::Write || op.hull.count < 2 || !bad || self.metadata.is_out_of_sync(op.key) {
             return false;
         }
         let block_bytes = self.geometry.block_bytes();
@@ -164,18 +152,7 @@ impl Controller {
     pub(crate) fn give_parity_up(&mut self, id: u32) {
         if self.ops[id].plan == Plan::Abandon {
             let (key, hull) = (self.ops[id].key, self.ops[id].hull);
-            self.spoil_parity(key, hull);
-        }
-    }
-
-    /// Makes rows of all parity strips of a stripe bad blocks.
-    pub(crate) fn spoil_parity(&mut self, key: u64, rows: Rows) {
-        for unit in self.geometry.data_strips()..self.geometry.unit_count() {
-            let place = self.geometry.granule_place(key, unit as u16);
-            if let Some(device) = self.members.holder(place) {
-                let first = place.start + BlockCount(u64::from(rows.first));
-                self.mark_bad(device, first, u64::from(rows.count));
-            }
+            self.metadata.spoil_parity(&self.geometry, key, hull, &mut self.outbox);
         }
     }
 
@@ -184,98 +161,25 @@ impl Controller {
         let op = &self.ops[id];
         let key = op.key;
         if op.plan == Plan::ReconstructWrite && op.hull.count == self.geometry.strip_rows() {
-            self.granule_synced(key);
+            self.stripe_synced(key);
         }
-        if !self.members.any_incomplete() && !self.members.any_lost() && self.bad.is_empty() {
+        if self.metadata.is_unharmed() {
             return true;
         }
         let mut stored = true;
         for index in 0..self.ops[id].pieces.len() {
             let Piece { strip, rows, .. } = self.ops[id].pieces[index];
             let stripe = self.ops[id].stripe;
-            if self.is_stored(stripe, strip, rows) {
+            if self.metadata.is_stored(&self.geometry, (stripe, strip), rows) {
                 continue;
             }
             stored = false;
             for row in (rows.first..rows.end()).map(|row| Rows::between(row, row + 1)) {
-                if !self.is_stored(stripe, strip, row) {
+                if !self.metadata.is_stored(&self.geometry, (stripe, strip), row) {
                     self.note_rows_failed(id, strip, row);
                 }
             }
         }
         stored
-    }
-
-    /// True when what was written to a strip can be read back from what is left of the array.
-    fn is_stored(&self, stripe: StripeIndex, strip: u16, rows: Rows) -> bool {
-        if !self.survives(stripe, strip) {
-            return false;
-        }
-        if self.geometry.parities() == 0 {
-            let places = || {
-                (0..self.geometry.copies())
-                    .map(|copy| self.geometry.layout().place(stripe, StripUnit::Data { strip, copy }))
-            };
-            let is_held = |row| places().any(|place| self.members.holds(place) && !self.is_bad(place, row));
-            return self.in_each_row(rows, is_held);
-        }
-        let own = self.geometry.unit_place(stripe, strip);
-        let is_held =
-            |row| (self.members.holds(own) && !self.is_bad(own, row)) || self.can_recover(stripe, row);
-        self.in_each_row(rows, is_held)
-    }
-
-    /// True when enough is left of the array to hold what is to be written to a strip.
-    pub(crate) fn can_store(&self, stripe: StripeIndex, strip: u16, rows: Rows) -> bool {
-        if !self.survives(stripe, strip) {
-            return false;
-        }
-        if self.geometry.parities() == 0 || self.members.holds(self.geometry.unit_place(stripe, strip)) {
-            return true;
-        }
-        if self.unsynced.contains(stripe.0) {
-            // Parity can hold it if it is computed from all data, all rows at once; the cache may cut them up.
-            return rows.count == self.geometry.strip_rows() && !self.writes_back();
-        }
-        self.in_each_row(rows, |row| self.can_recover(stripe, row))
-    }
-
-    /// True unless so many members are gone that a strip is not to be written.
-    pub(crate) fn survives(&self, stripe: StripeIndex, strip: u16) -> bool {
-        if !self.members.any_incomplete() && !self.members.any_lost() {
-            return true;
-        }
-        if self.geometry.parities() > 0 {
-            let units = 0..self.geometry.unit_count() as u16;
-            let missing = units.filter(|&unit| !self.members.holds(self.geometry.unit_place(stripe, unit)));
-            return missing.count() <= self.geometry.parities()
-                && !self.members.touches_lost(places_of(self.geometry.layout(), stripe));
-        }
-        let places = || {
-            (0..self.geometry.copies())
-                .map(|copy| self.geometry.layout().place(stripe, StripUnit::Data { strip, copy }))
-        };
-        !self.members.touches_lost(places()) && places().any(|place| self.members.holds(place))
-    }
-
-    /// True if all that is missing or bad in `rows` of a stripe can be made up from its redundancy.
-    fn can_recover(&self, stripe: StripeIndex, rows: Rows) -> bool {
-        let is_readable = |unit: usize| {
-            let place = self.geometry.unit_place(stripe, unit as u16);
-            self.members.holds(place) && !self.is_bad(place, rows)
-        };
-        let erased = (0..self.geometry.data_strips()).filter(|&unit| !is_readable(unit)).count();
-        let usable = (self.geometry.data_strips()..self.geometry.unit_count())
-            .filter(|&unit| is_readable(unit))
-            .count();
-        erased <= usable && !self.unsynced.contains(stripe.0)
-    }
-
-    /// True if `holds` says so of each row; all at once where no block is bad.
-    fn in_each_row(&self, rows: Rows, holds: impl Fn(Rows) -> bool) -> bool {
-        if self.bad.is_empty() {
-            return holds(rows);
-        }
-        (rows.first..rows.end()).all(|row| holds(Rows::between(row, row + 1)))
     }
 }

@@ -1,9 +1,9 @@
 //! The controller's own memory: images of what it writes to metadata areas. No byte of the host is in it.
 //!
 //! ```text
-//! | state image 16 KiB | bitmap image 4 KiB | label of kept memory | header places | tag places |
+//! | state image 16 KiB | bitmap image 4 KiB | label of NVRAM | header places | tag places |
 //! ```
-//! An image does not change while it is being written. `tags.rs` says what tag places are; an array that keeps
+//! An image does not change while it is being written. `checksums.rs` says what tag places are; an array that keeps
 //! nothing else has only them.
 //!
 //! Worlds read and write it past any cache, so it begins on a multiple of [`ALIGNMENT_BYTES`], as do all places in it that
@@ -19,7 +19,7 @@ pub(crate) const ALIGNMENT_BYTES: usize = 4096;
 pub(crate) const STATE_AT: usize = 0;
 /// Where the image of the bitmap begins.
 pub(crate) const BITMAP_AT: usize = STATE_AT + STATE_BYTES;
-/// Where the label of kept memory begins.
+/// Where the label of NVRAM begins.
 pub(crate) const KEPT_LABEL_AT: usize = BITMAP_AT + BITMAP_BYTES;
 const HEADERS_AT: usize = KEPT_LABEL_AT + KEPT_RING_AT;
 

@@ -23,7 +23,7 @@ use crate::api::{
     Area, BufferRef, BufferSpace, IoClass, MemberError, MemberIo, MemberIoId, MemberOp, Segment,
 };
 use crate::controller::Controller;
-use crate::io::IoOwner;
+use crate::member_io::{IntentIo, IoOwner};
 use crate::request::Rows;
 use crate::start::Start;
 use raidlab_format::{BadRange, KEPT_RING_AT, LogSource, Replay, header_len};
@@ -103,11 +103,11 @@ impl Controller {
         if let LogSource::Device(device) = copy.source {
             if has_header {
                 let (at_block, blocks, _) = self.record_extent();
-                self.read_log(device, at_block, blocks, IoOwner::ReplayHeader);
+                self.read_log(device, at_block, blocks, IoOwner::Intent(IntentIo::ReplayHeader));
             }
             let mut at_block = copy.block;
             for (run, rows) in runs.into_iter().enumerate() {
-                let owner = IoOwner::ReplayRead { run: run as u16 };
+                let owner = IoOwner::Intent(IntentIo::ReplayRead { run: run as u16 });
                 self.read_log(device, at_block, BlockCount(u64::from(rows)), owner);
                 at_block += u64::from(rows);
             }
@@ -167,7 +167,7 @@ impl Controller {
             let lba = MemberLba(self.area.log.offset_bytes / self.geometry.block_bytes() + at_block);
             self.current().holders.push(device);
             self.current().pending += 1;
-            self.metadata_write(device, lba, blocks, IoOwner::ReplayCopy);
+            self.metadata_write(device, lba, blocks, IoOwner::Intent(IntentIo::ReplayCopy));
         }
         self.end_of_copy();
     }
@@ -175,7 +175,7 @@ impl Controller {
     /// The device that another copy of the record should go to, if it needs one and there is one.
     fn next_copy(&self) -> Option<MemberIndex> {
         let Current { record, header, holders, .. } = self.start.current.as_ref()?;
-        let is_left = |device: &MemberIndex| self.members.role(*device).is_some();
+        let is_left = |device: &MemberIndex| self.metadata.role(*device).is_some();
         let holders = holders.iter().copied().filter(is_left);
         header.and_then(|_| self.next_log_device(record.stripe, record.sequence, &holders))
     }
@@ -202,7 +202,13 @@ impl Controller {
         self.current().pending = 1;
         for ReplayPart { run, skipped, place, rows } in self.replay_parts() {
             self.current().pending += 1;
-            self.member_write(place, rows, IoClass::Host, false, IoOwner::ReplayWrite { run, skipped });
+            self.member_write(
+                place,
+                rows,
+                IoClass::Host,
+                false,
+                IoOwner::Intent(IntentIo::ReplayWrite { run, skipped }),
+            );
         }
         self.replay_write_done();
     }
@@ -222,7 +228,7 @@ impl Controller {
         for (index, run) in record.runs.iter().enumerate() {
             let place = self.geometry.unit_place(record.stripe, run.unit);
             let mut skipped = 0;
-            while let Some(device) = self.members.holder(place).filter(|_| skipped < run.rows) {
+            while let Some(device) = self.metadata.holder(place).filter(|_| skipped < run.rows) {
                 let rows = Rows { first: run.first_row + skipped, count: run.rows - skipped };
                 let (was_bad, count) = self.found_stretch(device, place, rows);
                 if !was_bad {
@@ -237,7 +243,7 @@ impl Controller {
 
     /// Whether the first of `rows` was a bad block in the state that the start has found, and how many are the same.
     fn found_stretch(&self, device: MemberIndex, place: UnitPlace, rows: Rows) -> (bool, u32) {
-        let found = &self.state.record.as_ref().expect("an array that starts keeps a state").bad_ranges;
+        let found = &self.metadata.kept_record().bad_ranges;
         let was_bad = |row: u32| {
             let lba = (place.start + BlockCount(u64::from(row))).0;
             let holds =
@@ -251,22 +257,25 @@ impl Controller {
 
     fn give_up_record(&mut self) {
         let stripe = self.current().record.stripe;
-        let may_be_newer = self.state_is_frozen() || !self.current().lacks_copy;
+        let may_be_newer = self.metadata.is_frozen() || !self.current().lacks_copy;
         for ReplayPart { run, place, rows, .. } in self.replay_parts() {
             let is_data =
                 usize::from(self.current().record.runs[usize::from(run)].unit) < self.geometry.data_strips();
             if may_be_newer
                 && is_data
-                && let Some(device) = self.members.holder(place)
+                && let Some(device) = self.metadata.holder(place)
             {
                 let lba = place.start + BlockCount(u64::from(rows.first));
-                self.lose_rows_of_record(device, lba, rows.count);
+                self.metadata.lose_rows_of_record(
+                    &self.geometry,
+                    (device, lba, rows.count),
+                    &mut self.outbox,
+                );
             }
         }
         let granules = self.geometry.granules_of(stripe..StripeIndex(stripe.0 + 1));
         self.mark_unsynced(granules);
-        let record = self.state.record.as_mut().expect("an array that starts keeps a state");
-        record.needs_resync = true;
+        self.metadata.note_resync_needed();
         self.end_replay();
     }
 

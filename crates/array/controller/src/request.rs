@@ -1,41 +1,8 @@
-//! Host requests in flight, and the walk that cuts a request into strip fragments.
+//! Fragments: the parts of a host request that lie in one strip, and the walk that cuts a request into them.
 
-use crate::api::{BufferRef, BufferSpace, HostError, HostOp, HostTag};
+use crate::api::{BufferRef, BufferSpace, HostTag};
 use raidlab_raid::Layout;
 use raidlab_units::{BlockCount, Lba, StripeIndex};
-
-/// One host request, found by its tag.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
-    pub(crate) active: bool,
-    pub(crate) op: HostOp,
-    pub(crate) lba: Lba,
-    pub(crate) blocks: BlockCount,
-    /// Parts under way; the request completes when the last one ends.
-    pub(crate) pending: u32,
-    /// The first error of any part.
-    pub(crate) error: Option<HostError>,
-    /// Blocks of a cached write that have a place in the cache.
-    pub(crate) placed: u64,
-    /// A write that does not go through the cache.
-    pub(crate) through: bool,
-    /// A cached write that is acknowledged only when the members have it.
-    pub(crate) durable: bool,
-}
-
-impl Request {
-    pub(crate) const IDLE: Self = Self {
-        active: false,
-        op: HostOp::Flush,
-        lba: Lba::ZERO,
-        blocks: BlockCount::ZERO,
-        pending: 0,
-        error: None,
-        placed: 0,
-        through: false,
-        durable: false,
-    };
-}
 
 /// A run of rows within one strip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,92 +5,18 @@
 //! | copies | the rows of another copy | as they were read |
 //! | parity | the rows of all other data strips, and of as many parities as strips are missing | what they add up to |
 //!
-//! Restores serve rebuilds, and *read errors*: a read that ended in a medium error is served from redundancy and its rows
-//! stand in line here, to be written again. The line is bounded; a read error that finds it full is met again by the next
-//! read of those rows.
+//! Restores serve rebuilds and read repair (`scan/read_repair.rs`).
 
-use crate::api::{IoClass, MemberError, Notice};
+use crate::api::{MemberError, Notice};
 use crate::config::MemberCache;
 use crate::controller::Controller;
-use crate::geometry::UnitRow;
-use crate::io::IoOwner;
+use crate::member_io::{HostIo, IoOwner, OpIo};
 use crate::plan::{BeyondRedundancy, Plan};
-use crate::request::{Fragment, Rows};
+use crate::scan::Purpose;
 use crate::stripe_op::{OpKind, StripeOp};
 use crate::table::NIL;
 use crate::units::UnitUse;
-use crate::visit::{Purpose, Visit};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
-use std::collections::VecDeque;
-
-/// Read errors that wait, at most.
-const WAITING_MAX: usize = 256;
-
-/// Read errors being restored at once, at most.
-const UNDER_WAY_MAX: usize = 4;
-
-/// Rows of a unit that a device could not read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ReadError {
-    pub(crate) device: MemberIndex,
-    pub(crate) key: u64,
-    pub(crate) unit: u16,
-    pub(crate) rows: Rows,
-}
-
-/// Read errors that wait to be restored or are being restored.
-#[derive(Debug, Default)]
-pub(crate) struct Restores {
-    waiting: VecDeque<ReadError>,
-    under_way: Vec<ReadError>,
-}
-
-impl ReadError {
-    /// True if both are of the same unit on the same device.
-    fn is_on(&self, other: &Self) -> bool {
-        (self.device, self.key) == (other.device, other.key)
-    }
-}
-
-impl Restores {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.under_way.is_empty()
-    }
-
-    /// Puts a read error in line, unless it is there or under way.
-    fn put(&mut self, error: ReadError) {
-        let covers = |other: &ReadError| other.is_on(&error) && other.rows.hull(error.rows) == other.rows;
-        if !self.under_way.iter().any(covers) {
-            self.put_again(error);
-        }
-    }
-
-    /// Puts a read error in line, unless it is there, behind what is under way.
-    fn put_again(&mut self, error: ReadError) {
-        if let Some(other) = self.waiting.iter_mut().find(|other| other.is_on(&error)) {
-            other.rows = other.rows.hull(error.rows);
-        } else if self.waiting.len() < WAITING_MAX {
-            self.waiting.push_back(error);
-        }
-    }
-
-    /// Forgets one that was under way.
-    pub(crate) fn end(&mut self, key: u64, device: MemberIndex) {
-        self.under_way.retain(|error| (error.key, error.device) != (key, device));
-    }
-
-    /// The next that may begin. One of a unit that is being restored waits.
-    fn begin(&mut self) -> Option<ReadError> {
-        if self.under_way.len() >= UNDER_WAY_MAX {
-            return None;
-        }
-        let free = |error: &ReadError| !self.under_way.iter().any(|other| other.is_on(error));
-        let index = self.waiting.iter().position(free)?;
-        let error = self.waiting.remove(index)?;
-        self.under_way.push(error);
-        Some(error)
-    }
-}
 
 impl Controller {
     /// Takes in a medium error, before who waits for the I/O does. What a read could not get is put in line to be restored,
@@ -98,62 +24,25 @@ impl Controller {
     pub(crate) fn medium_error(&mut self, owner: IoOwner, device: MemberIndex, lba: MemberLba, rows: u32) {
         match owner {
             // It is read again strip by strip.
-            IoOwner::HostRead { fragment, .. } if fragment.rows.end() > self.geometry.strip_rows() => return,
-            IoOwner::HostRead { .. } | IoOwner::Fill { .. } => {}
-            IoOwner::OpRead { op, unit } => {
+            IoOwner::Host(HostIo::Read { fragment, .. })
+                if fragment.rows.end() > self.geometry.strip_rows() =>
+            {
+                return;
+            }
+            IoOwner::Host(HostIo::Read { .. }) | IoOwner::Fill { .. } => {}
+            IoOwner::Op(OpIo::Read { op, unit }) => {
                 let op = &self.ops[op];
                 let target = op.target.strip == unit && op.kind.is_background();
                 // Where a device is lost, two read errors of a stripe could call each other into line for ever.
-                let is_chain = op.kind == OpKind::Restore && self.touches_lost(op.key);
+                let is_chain =
+                    op.kind == OpKind::Restore && self.metadata.touches_lost(&self.geometry, op.key);
                 if op.kind == OpKind::Compare || target || is_chain {
                     return;
                 }
             }
             _ => return,
         }
-        self.restore_later(device, lba, rows);
-    }
-
-    /// Puts rows of a device in line to be restored, where there is redundancy to do it from.
-    pub(crate) fn restore_later(&mut self, device: MemberIndex, lba: MemberLba, rows: u32) {
-        if let Some(error) = self.read_error(device, lba, rows) {
-            self.restores.put(error);
-        }
-    }
-
-    /// The same for rows that what is being restored has passed already.
-    pub(crate) fn restore_again(&mut self, device: MemberIndex, lba: MemberLba, rows: u32) {
-        if let Some(error) = self.read_error(device, lba, rows) {
-            self.restores.put_again(error);
-        }
-    }
-
-    fn read_error(&self, device: MemberIndex, lba: MemberLba, rows: u32) -> Option<ReadError> {
-        let role = self.members.role(device).filter(|_| self.geometry.is_redundant())?;
-        let UnitRow { key, unit, row } =
-            self.geometry.unit_at(role, lba).expect("only what the layout uses is read");
-        Some(ReadError { device, key, unit, rows: Rows { first: row, count: rows } })
-    }
-
-    /// Begins to restore what waits, as far as it may.
-    pub(crate) fn start_restores(&mut self) {
-        while let Some(error) = self.restores.begin() {
-            let visit = self.new_visit(Visit::of_read_error(&error));
-            self.line_up_visit(visit);
-        }
-    }
-
-    /// Asks for the next step of a visit: an operation on rows of a unit.
-    pub(crate) fn launch_step_op(&mut self, visit: u32, kind: OpKind, unit: u16, rows: Rows) {
-        let Visit { key, purpose, .. } = self.visits[visit];
-        let (stripe, _) = self.geometry.granule_start(key);
-        let class = if purpose == Purpose::SyncFirst { IoClass::Host } else { IoClass::Background };
-        let id = self.new_op(key, stripe, kind, class);
-        self.ops[id].target = Fragment { request: visit, stripe, strip: unit, rows, host_byte: 0 };
-        if kind == OpKind::Restore {
-            self.hold_unreadable(id, unit);
-        }
-        self.launch_op(id);
+        self.repair_later(device, lba, rows);
     }
 
     /// Whether the rows of the target can be made up from the others; or read, for a probe.
@@ -173,8 +62,8 @@ impl Controller {
         let readable = (0..self.geometry.copies()).filter(|&copy| op.views[usize::from(copy)].readable);
         readable.min_by_key(|&copy| {
             let place = op.places[usize::from(copy)];
-            let device = self.members.holder(place).expect("readable");
-            self.members.read_cost(device, place.start + BlockCount(u64::from(op.hull.first)), 0)
+            let device = self.metadata.holder(place).expect("readable");
+            self.ios.read_cost(device, place.start + BlockCount(u64::from(op.hull.first)), 0)
         })
     }
 
@@ -216,21 +105,21 @@ impl Controller {
     /// Writes what an operation in the background has to write.
     pub(crate) fn start_rewrites(&mut self, id: u32) {
         let StripeOp { kind, key, .. } = self.ops[id];
-        if kind == OpKind::Compare && self.touches_lost(key) {
+        if kind == OpKind::Compare && self.metadata.touches_lost(&self.geometry, key) {
             // Nothing may change there any more: the lost device comes back as if nothing had happened.
             return self.finish_op(id, false);
         }
         self.ops[id].pending = 1;
         let class = self.ops[id].class.expect("set when the operation was made");
         // Nothing will resync the granule once more.
-        let syncs = self.visits[self.ops[id].target.request].purpose.syncs();
+        let syncs = self.scan.purpose(self.ops[id].target.request).syncs();
         let fua = syncs && self.config.member_cache == MemberCache::On;
         for unit in 0..self.geometry.granule_units() {
             let rows = self.ops[id].units[usize::from(unit)].write;
             let Some(device) = self.rewrite_device(id, unit).filter(|_| !rows.is_empty()) else { continue };
             let place = self.ops[id].places[usize::from(unit)];
             self.ops[id].pending += 1;
-            self.device_write(device, place, rows, class, fua, IoOwner::OpRewrite { op: id, unit });
+            self.device_write(device, place, rows, class, fua, IoOwner::Op(OpIo::Rewrite { op: id, unit }));
         }
         self.end_of_rewrites(id);
     }
@@ -240,10 +129,10 @@ impl Controller {
         let op = &self.ops[id];
         let place = op.places[usize::from(unit)];
         if op.kind == OpKind::Compare {
-            return self.members.holder(place);
+            return self.metadata.holder(place);
         }
-        let device = self.visits[op.target.request].device;
-        (self.members.player(place.member) == Some(device)).then_some(device)
+        let device = self.scan.device(op.target.request);
+        (self.metadata.player(place.member) == Some(device)).then_some(device)
     }
 
     /// Takes in the end of a write of an operation in the background.
@@ -257,9 +146,9 @@ impl Controller {
         let op = &self.ops[id];
         let (visit, rows) = (op.target.request, op.units[usize::from(unit)].write);
         if result.is_ok() {
-            self.count_for(visit, |counts| counts.rewritten_rows += u64::from(rows.count));
+            self.scan.count(visit, |counts| counts.rewritten_rows += u64::from(rows.count));
             let unreadable = !self.ops[id].views[usize::from(unit)].readable;
-            if unreadable && self.visits[visit].purpose != Purpose::Rebuild {
+            if unreadable && self.scan.purpose(visit) != Purpose::Rebuild {
                 let place = self.ops[id].places[usize::from(unit)];
                 let lba = place.start + BlockCount(u64::from(rows.first));
                 let blocks = BlockCount(u64::from(rows.count));

@@ -14,9 +14,9 @@ impl Controller {
         self.config.cache.rules.row.is_some()
             && self.config.cache.is_passed_by()
             && self.cache.is_empty()
-            && !self.members.any_incomplete()
-            && self.bad.is_empty()
-            && self.unsynced.is_empty()
+            && !self.metadata.any_incomplete()
+            && !self.metadata.any_bad()
+            && !self.metadata.any_out_of_sync()
     }
 
     /// Reads a fragment that goes on in other strips, one part of its request, as a part for each strip.
@@ -24,7 +24,7 @@ impl Controller {
         let (strip_rows, block_bytes) = (self.geometry.strip_rows(), self.geometry.block_bytes());
         let Rows { first, .. } = fragment.rows;
         let end = fragment.rows.end();
-        self.requests[fragment.request as usize].pending += (end - 1) / strip_rows - first / strip_rows;
+        self.host.add_parts(fragment.request, (end - 1) / strip_rows - first / strip_rows);
         for strip in first / strip_rows..end.div_ceil(strip_rows) {
             let before = strip * strip_rows;
             let part = Rows::between(first.max(before), end.min(before + strip_rows));

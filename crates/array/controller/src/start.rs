@@ -1,15 +1,15 @@
-//! Starting an array from what its devices hold: records are written again, kept memory is destaged, and only then is the
+//! Starting an array from what its devices hold: records are written again, NVRAM is destaged, and only then is the
 //! host served.
 //!
 //! ```text
 //! Replaying ─► Flushing ─► KeepingState ─► Destaging ─► EndingLife ─► Labelling ─► Serving
-//!  records      members     new generation,  kept cache   the kept memory's old     requests that waited,
+//!  records      members     new generation,  kept cache   NVRAM's old     requests that waited,
 //!  in order     if cached   new log tail                  life ends, a new begins   resync and rebuild
 //! ```
 //! The state is not written before the records are in place and durable, because it names a tail behind them. A crash in
 //! any phase starts over.
 //!
-//! Kept memory lives one life from start to start: state and memory name it, and a copy that was left behind somewhere can
+//! NVRAM lives one life from start to start: state and memory name it, and a copy that was left behind somewhere can
 //! not be taken for the present one. The old life ends when all that it held is on the members; it goes on when a device
 //! was lost meanwhile. Memory that is not of the old life then has none, and counts as kept by no battery.
 //!
@@ -18,19 +18,18 @@
 
 use crate::api::{HostRequest, Notice};
 use crate::bitmap::Bitmap;
+use crate::cache::RestoreError;
 use crate::config::{ArrayConfig, ConfigError, MemberCache};
 use crate::controller::Controller;
 use crate::intent::Intent;
-use crate::io::IoOwner;
-use crate::kept::RestoreError;
 use crate::log::Log;
-use crate::members::DeviceState;
+use crate::member_io::IoOwner;
 use crate::own;
 use crate::replay::Current;
 use crate::stop::Stop;
 use raidlab_format::{
-    AreaLayout, ArrayName, ArrayState, ArrayUuid, Assembly, BadRange, DeviceRecord, DeviceUuid, Geometry,
-    KeptEntry, KeptVerdict, Label, LogPlace, LogSource, MetadataPolicy, Replay, STATE_BYTES,
+    AreaLayout, ArrayName, ArrayState, ArrayUuid, Assembly, DeviceRecord, DeviceUuid, Geometry, KeptEntry,
+    KeptVerdict, Label, LogPlace, LogSource, MetadataPolicy, Replay, STATE_BYTES,
 };
 use raidlab_units::{MemberIndex, MemberLba};
 use std::collections::VecDeque;
@@ -54,7 +53,7 @@ pub enum StartError {
         /// In the configuration.
         configured: String,
     },
-    /// The kept memory is not this array's.
+    /// The NVRAM is not this array's.
     #[error(transparent)]
     Kept(#[from] RestoreError),
     /// Too many members are absent.
@@ -92,12 +91,12 @@ pub(crate) struct Start {
     pub(crate) replaced: Vec<MemberIndex>,
     flush_pending: u32,
     entries: Vec<(u32, KeptEntry)>,
-    /// Kept memory names no life that the devices know, or another: the next start would not use it.
+    /// NVRAM names no life that the devices know, or another: the next start would not use it.
     lacks_life: bool,
-    /// Records that only kept memory has may have to be written again by the next start: a device was lost before the
+    /// Records that only NVRAM has may have to be written again by the next start: a device was lost before the
     /// devices knew otherwise.
     needs_kept_log: bool,
-    /// The change of the state by which the devices name the end of a life of kept memory, or the next one.
+    /// The change of the state by which the devices name the end of a life of NVRAM, or the next one.
     life_changes_with: u64,
     /// The life that ended, in case the devices can't be told.
     ended_life: u64,
@@ -124,18 +123,18 @@ impl Start {
         self.phase == Phase::Serving
     }
 
-    /// True while a power loss would take with it what is in kept memory.
+    /// True while a power loss would take with it what is in NVRAM.
     #[inline]
     pub(crate) fn lacks_life(&self) -> bool {
         self.lacks_life
     }
 
-    /// True where a second controller that comes must be given the label of kept memory; later it gets it with the first.
+    /// True where a second controller that comes must be given the label of NVRAM; later it gets it with the first.
     pub(crate) fn has_label_written(&self) -> bool {
         !self.lacks_life || matches!(self.phase, Phase::Labelling | Phase::BeginningLife)
     }
 
-    /// True if the next start may need the records in kept memory that this one has found there.
+    /// True if the next start may need the records in NVRAM that this one has found there.
     pub(crate) fn needs_kept_log(&self) -> bool {
         self.needs_kept_log
     }
@@ -239,14 +238,11 @@ impl Controller {
     /// [`StartError`] when the configuration is not this array's, or too many devices are absent.
     pub fn start(config: &ArrayConfig, mut assembly: Assembly) -> Result<Self, StartError> {
         let mut controller = Self::new(config)?;
-        controller.check_kept(&mut assembly.kept_entries)?;
+        controller.cache.check_directory(&controller.geometry, &mut assembly.kept_entries)?;
         check_geometry(&assembly.state.geometry, &config.geometry(assembly.state.geometry.array_uuid))?;
-        let absent = controller.take_devices(&assembly)?;
-        // One that is absent comes back as a spare, of which nothing is known.
-        let holds_role = |range: &&BadRange| controller.members.role(range.device).is_some();
-        for range in assembly.state.bad_ranges.iter().filter(holds_role) {
-            controller.bad.add(range.device, range.first, u64::from(range.count));
-        }
+        let Self { metadata, geometry, .. } = &mut controller;
+        let beyond = |absent| StartError::BeyondRedundancy { absent };
+        let absent = metadata.take_devices(geometry, &assembly).map_err(beyond)?;
         let was_dirty = assembly.state.dirty;
         let kept_is_lost = assembly.state.relies_on_kept_memory() && assembly.kept != KeptVerdict::Used;
         // With these bytes the devices already agree, or are made to; see below.
@@ -272,62 +268,31 @@ impl Controller {
         let whole = assembly.unsynced.marked_count() == u32::from(assembly.unsynced.regions());
         state.needs_resync |= whole && !assembly.write_hole_accepted;
         state.log_place = LogPlace::Members;
-        controller.state = crate::state::StateKeeper::new(Some(state));
+        controller.metadata.take_superblock(state);
         if !assembly.write_hole_accepted {
-            controller.mark_regions_unsynced(&assembly.unsynced);
+            controller.mark_regions_out_of_sync(&assembly.unsynced);
         }
         let is_kept = |record: &Replay| record.copies.iter().any(|copy| copy.source == LogSource::Kept);
         controller.start = Start {
             phase: Phase::Replaying,
-            lacks_life: controller.keeps_directory() && assembly.kept != KeptVerdict::Used,
+            lacks_life: controller.cache.keeps_directory() && assembly.kept != KeptVerdict::Used,
             needs_kept_log: assembly.records.iter().any(is_kept),
             records: assembly.records.into(),
             entries: assembly.kept_entries,
             ..Start::default()
         };
-        controller.sweeps.held = true;
+        controller.scan.hold();
         if kept_is_lost {
             controller.outbox.notify(Notice::KeptMemoryLost);
         }
         for device in absent {
             controller.outbox.notify(Notice::MemberFailed { member: device });
         }
-        controller.send_found_state();
+        controller.send_found_superblock();
         controller.pump_bitmap();
-        controller.change_state();
+        controller.metadata.change();
         controller.pump();
         Ok(controller)
-    }
-
-    /// Takes over the devices' states; returns those that the state calls in sync and that are not there.
-    fn take_devices(&mut self, assembly: &Assembly) -> Result<Vec<MemberIndex>, StartError> {
-        let mut absent = Vec::new();
-        for (index, line) in assembly.state.devices.iter().enumerate() {
-            let device = MemberIndex(index as u16);
-            let role = MemberIndex(line.role.unwrap_or_default());
-            let state = match line.state {
-                raidlab_format::DeviceState::InSync => DeviceState::InSync { role },
-                raidlab_format::DeviceState::Rebuilding => {
-                    DeviceState::Rebuilding { role, boundary: line.boundary }
-                }
-                raidlab_format::DeviceState::Spare => DeviceState::Spare,
-                raidlab_format::DeviceState::Missing => DeviceState::Missing,
-            };
-            if assembly.present[index].is_some() {
-                self.members.set_state(device, state);
-                self.members.set_uuid(device, line.device_uuid);
-                continue;
-            }
-            self.members.set_state(device, DeviceState::Missing);
-            self.members.set_uuid(device, line.device_uuid);
-            if line.state == raidlab_format::DeviceState::InSync {
-                absent.push(device);
-            }
-        }
-        if self.members.loses_data(self.geometry.layout()) {
-            return Err(StartError::BeyondRedundancy { absent });
-        }
-        Ok(absent)
     }
 
     /// True when the array has finished starting and serves the host.
@@ -357,12 +322,14 @@ impl Controller {
                 },
                 Phase::Flushing if self.start.flush_pending > 0 => return,
                 Phase::Flushing => self.start.phase = Phase::KeepingState,
-                Phase::KeepingState | Phase::EndingLife | Phase::BeginningLife if self.state_is_pending() => {
-                    self.pump_state();
+                Phase::KeepingState | Phase::EndingLife | Phase::BeginningLife
+                    if self.metadata.is_pending() =>
+                {
+                    self.pump_superblock();
                     return;
                 }
                 Phase::KeepingState => {
-                    self.start.needs_kept_log &= !self.state.is_kept();
+                    self.start.needs_kept_log &= !self.metadata.is_kept();
                     let entries = core::mem::take(&mut self.start.entries);
                     self.restore_kept(entries.into_iter()).expect("checked when the start began");
                     self.start.phase = Phase::Destaging;
@@ -370,16 +337,15 @@ impl Controller {
                 }
                 Phase::Destaging if self.cache.dirty_count() > 0 => return,
                 Phase::Destaging => self.end_life(),
-                Phase::EndingLife if !self.keeps_directory() => self.begin_serving(),
-                Phase::EndingLife if !self.state.has_reached(self.start.life_changes_with) => {
-                    // A device is lost: kept memory names what it should hold, and the devices can't name a new life.
-                    let record = self.state.record.as_mut().expect("an array that starts keeps a state");
-                    record.kept_epoch = self.start.ended_life;
+                Phase::EndingLife if !self.cache.keeps_directory() => self.begin_serving(),
+                Phase::EndingLife if !self.metadata.has_reached(self.start.life_changes_with) => {
+                    // A device is lost: NVRAM names what it should hold, and the devices can't name a new life.
+                    self.metadata.keep_nvram_life(self.start.ended_life);
                     self.begin_serving();
                 }
                 Phase::EndingLife => {
                     self.start.phase = Phase::Labelling;
-                    self.begin_kept_life();
+                    self.begin_nvram_life();
                 }
                 // Where a device is lost and the devices can't be told, the label names the life that follows theirs.
                 Phase::BeginningLife => {
@@ -390,34 +356,25 @@ impl Controller {
         }
     }
 
-    /// Ends the life that kept memory had, if it had one; where there is kept memory, another begins. That is on the devices
+    /// Ends the life that NVRAM had, if it had one; where there is NVRAM, another begins. That is on the devices
     /// before the host is served, so that what was left behind is never taken for the array's again.
     fn end_life(&mut self) {
-        let keeps = self.keeps_directory();
-        let record = self.state.record.as_mut().expect("an array that starts keeps a state");
-        self.start.ended_life = record.kept_epoch;
-        if !keeps && record.kept_epoch == 0 {
+        let keeps = self.cache.keeps_directory();
+        self.start.ended_life = self.metadata.nvram_epoch();
+        if !keeps && self.start.ended_life == 0 {
             return self.begin_serving();
         }
-        record.kept_epoch = (record.kept_epoch | 1) + 1;
-        self.change_life(Phase::EndingLife);
+        self.start.life_changes_with = self.metadata.end_nvram_life();
+        self.start.phase = Phase::EndingLife;
     }
 
-    fn change_life(&mut self, phase: Phase) {
-        self.change_state();
-        self.start.life_changes_with = self.state.latest_change();
-        self.start.phase = phase;
-    }
-
-    /// Takes in that the label of kept memory is written. If it is that of a new life, the devices are told, and that from
-    /// the first write on kept memory alone may hold what was acknowledged: a start without it must be able to tell.
+    /// Takes in that the label of NVRAM is written. If it is that of a new life, the devices are told, and that from
+    /// the first write on NVRAM alone may hold what was acknowledged: a start without it must be able to tell.
     pub(crate) fn label_written(&mut self) {
-        self.labels_pending -= 1;
+        self.cache.end_label();
         if self.start.phase == Phase::Labelling {
-            let record = self.state.record.as_mut().expect("an array that starts keeps a state");
-            record.kept_epoch |= 1;
-            record.dirty = true;
-            self.change_life(Phase::BeginningLife);
+            self.start.life_changes_with = self.metadata.begin_nvram_life();
+            self.start.phase = Phase::BeginningLife;
             self.move_start_on();
         }
     }
@@ -427,7 +384,7 @@ impl Controller {
         self.outbox.notify(Notice::Serving);
         self.check_log_place();
         // A stop that was asked for meanwhile holds them.
-        (self.sweeps.held, self.sweeps.attention) = (self.stop != Stop::NotAsked, true);
+        self.scan.release(self.stop != Stop::NotAsked);
         while let Some(request) = self.start.waiting.pop_front() {
             self.begin_request(request);
         }
@@ -437,11 +394,7 @@ impl Controller {
         self.start.phase = Phase::Flushing;
         self.start.flush_pending = 1;
         if self.config.member_cache == MemberCache::On {
-            let devices: Vec<_> = self.members.answering().collect();
-            self.start.flush_pending += devices.len() as u32;
-            for device in devices {
-                self.member_flush(device, IoOwner::StartFlush);
-            }
+            self.start.flush_pending += self.flush_members(IoOwner::StartFlush);
         }
         self.start_flush_done();
     }

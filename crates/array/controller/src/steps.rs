@@ -4,7 +4,7 @@
 
 use crate::api::{BufferRef, BufferSpace, MemoryStep, MemorySteps, MemoryTaskId};
 use crate::controller::Controller;
-use crate::io::TaskOwner;
+use crate::memory_task::TaskOwner;
 use crate::plan::Plan;
 use crate::request::Rows;
 use crate::stripe_op::{OpKind, StripeOp};
@@ -26,18 +26,17 @@ impl Controller {
         out.sources.clear();
         out.coefficients.clear();
         assert!(self.stripe_cache.is_none(), "pages that nothing holds can't be computed with");
-        let task = &self.tasks[id.0];
-        match task.owner {
-            TaskOwner::Nobody => panic!("memory task {} is not under way", id.0),
+        match self.tasks.owner(id.0) {
+            TaskOwner::Nobody => unreachable!("what is under way has an owner"),
             TaskOwner::Record { .. } => unreachable!("a digest has rows and no steps"),
             TaskOwner::CopyIn { .. }
             | TaskOwner::CopyOut { .. }
-            | TaskOwner::KeepRecord { .. }
-            | TaskOwner::KeptLabel => {
-                for copy in &task.moves {
+            | TaskOwner::NvramRecord { .. }
+            | TaskOwner::NvramLabel => {
+                for copy in self.tasks.moves(id.0) {
                     out.push(copy.bytes, &[copy.to], false, &[(copy.from, [1, 0])]);
                 }
-                for copy in &task.mirrored {
+                for copy in self.tasks.mirrored(id.0) {
                     let space = match copy.to.space {
                         BufferSpace::Cache => BufferSpace::PeerCache,
                         BufferSpace::KeptLog => BufferSpace::PeerKeptLog,
@@ -48,7 +47,7 @@ impl Controller {
                 }
             }
             // Its rows are read with [`Controller::digest_rows`].
-            TaskOwner::Digest { .. } | TaskOwner::Tags { .. } => {}
+            TaskOwner::Digest { .. } | TaskOwner::Checksums { .. } => {}
             TaskOwner::Parity { op } => match (self.ops[op].kind, self.ops[op].plan) {
                 (OpKind::Recover | OpKind::Restore, _) => self.recover_target(op, out),
                 (OpKind::Probe, _) | (OpKind::Write, Plan::Store | Plan::Abandon) => {}

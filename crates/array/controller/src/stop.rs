@@ -5,13 +5,13 @@
 //!  cache,      members     log and     state says
 //!  requests    if cached   bitmap      "not dirty"
 //! ```
-//! An array that is stopped while stripes are unsynced keeps saying so. A host request after the stop puts the array in
+//! An array that is stopped while stripes are out of sync keeps saying so. A host request after the stop puts the array in
 //! use again.
 
 use crate::api::Notice;
 use crate::config::MemberCache;
 use crate::controller::Controller;
-use crate::io::IoOwner;
+use crate::member_io::IoOwner;
 
 /// How far a stop is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,14 +30,14 @@ impl Controller {
     /// Stops the array cleanly. The host must have no request in flight and make none until [`Notice::Stopped`].
     pub(crate) fn begin_stop(&mut self) {
         self.stop = Stop::Draining;
-        self.sweeps.held = true;
-        self.destage_all();
+        self.scan.hold();
+        self.cache.destage_all();
     }
 
     /// Puts a stopped array in use again.
     pub(crate) fn end_stop(&mut self) {
         if core::mem::take(&mut self.stop) != Stop::NotAsked {
-            (self.sweeps.held, self.sweeps.attention) = (false, true);
+            self.scan.release(false);
         }
     }
 
@@ -58,7 +58,9 @@ impl Controller {
                 Stop::Draining if !self.is_drained() => return,
                 Stop::Draining => self.flush_to_stop(),
                 Stop::Flushing(pending) if pending > 0 => return,
-                Stop::Flushing(_) | Stop::Keeping if !self.state.is_kept() && !self.state_is_frozen() => {
+                Stop::Flushing(_) | Stop::Keeping
+                    if !self.metadata.is_kept() && !self.metadata.is_frozen() =>
+                {
                     return;
                 }
                 Stop::Flushing(_) => {
@@ -66,19 +68,14 @@ impl Controller {
                     self.stop = Stop::Clearing;
                 }
                 Stop::Clearing
-                    if !(self.state_is_frozen() || (self.drain_log() && self.bitmap_is_quiet())) =>
+                    if !(self.metadata.is_frozen() || (self.drain_log() && self.bitmap_is_quiet())) =>
                 {
                     return;
                 }
                 Stop::Clearing => {
-                    if let Some(record) = &mut self.state.record
-                        && record.dirty
-                    {
-                        record.dirty = false;
-                        self.change_state();
-                    }
+                    self.metadata.mark_clean();
                     self.stop = Stop::Keeping;
-                    self.pump_state();
+                    self.pump_superblock();
                 }
                 Stop::Keeping => {
                     self.stop = Stop::Stopped;
@@ -94,18 +91,12 @@ impl Controller {
         self.start.is_idle()
             && self.cache.dirty_count() == 0
             && self.granules.is_empty()
-            && self.sweeps_rest()
+            && self.scan.is_idle()
     }
 
     fn flush_to_stop(&mut self) {
-        let mut pending = 0;
-        if self.config.member_cache == MemberCache::On {
-            let devices: Vec<_> = self.members.answering().collect();
-            for device in devices {
-                pending += 1;
-                self.member_flush(device, IoOwner::StopFlush);
-            }
-        }
+        let is_cached = self.config.member_cache == MemberCache::On;
+        let pending = if is_cached { self.flush_members(IoOwner::StopFlush) } else { 0 };
         self.stop = Stop::Flushing(pending);
     }
 

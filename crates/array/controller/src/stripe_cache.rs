@@ -145,7 +145,7 @@ impl Controller {
         let op = &self.ops[id];
         if op.kind != OpKind::Write
             || self.geometry.parities() == 0
-            || !self.bad.is_empty()
+            || self.metadata.any_bad()
             || !op.unreadable.is_empty()
         {
             return;

@@ -19,11 +19,13 @@ use crate::api::{HostError, IoClass, MemberError};
 use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::gather::Hold;
-use crate::io::{IoOwner, TaskOwner};
+use crate::host_front::Request;
 use crate::lost_rows::Failed;
+use crate::member_io::{IoOwner, OpIo};
+use crate::memory_task::TaskOwner;
+use crate::metadata::SuperblockWaiter;
 use crate::plan::{BeyondRedundancy, Plan, UnitView};
-use crate::request::{CopySet, Fragment, Request, Rows};
-use crate::state::StateWaiter;
+use crate::request::{CopySet, Fragment, Rows};
 use crate::table::NIL;
 use crate::units::UnitUse;
 use raidlab_raid::UnitPlace;
@@ -217,7 +219,7 @@ impl Controller {
         for unit in ops[id].units.iter_mut().filter(|unit| unit.staging != NIL) {
             staging_free.push(core::mem::replace(&mut unit.staging, NIL));
         }
-        if self.tags.is_on() {
+        if self.checksums.is_on() {
             self.release_tags(id);
         }
     }
@@ -247,14 +249,14 @@ impl Controller {
             next = unit + 1;
             let (rows, place) = (self.ops[id].units[unit].read, self.ops[id].places[unit]);
             let unit = unit as u16;
-            if !self.members.holds(place) {
+            if !self.metadata.holds(place) {
                 // Its device was lost while the operation stood in line.
                 self.ops[id].read_failed = true;
                 continue;
             }
             self.ops[id].pending += 1;
             let class = self.ops[id].class.expect("set when the operation was made");
-            self.member_read(place, rows, class, IoOwner::OpRead { op: id, unit });
+            self.member_read(place, rows, class, IoOwner::Op(OpIo::Read { op: id, unit }));
         }
         self.end_of_read(id);
     }
@@ -291,7 +293,7 @@ impl Controller {
         if bytes_out == 0 {
             self.op_computed(id);
         } else {
-            self.parity_task(TaskOwner::Parity { op: id }, bytes_in, bytes_out);
+            self.tasks.start_parity(TaskOwner::Parity { op: id }, (bytes_in, bytes_out), &mut self.outbox);
         }
     }
 
@@ -318,7 +320,8 @@ impl Controller {
             for copy in 0..self.geometry.copies() {
                 let unit = if self.geometry.parities() > 0 { strip } else { copy };
                 let place = self.ops[id].places[usize::from(unit)];
-                let owner = IoOwner::OpWriteData { op: id, first_piece: first as u32, pieces: count as u32 };
+                let owner =
+                    IoOwner::Op(OpIo::WriteData { op: id, first_piece: first as u32, pieces: count as u32 });
                 self.op_write(id, place, rows, class, owner);
             }
             first += count;
@@ -337,7 +340,7 @@ impl Controller {
             let written = self.ops[id].units[unit].staging != NIL && self.ops[id].plan.computes_parity();
             if written {
                 let place = self.ops[id].places[unit];
-                let owner = IoOwner::OpWriteParity { op: id, unit: unit as u16 };
+                let owner = IoOwner::Op(OpIo::WriteParity { op: id, unit: unit as u16 });
                 self.op_write(id, place, self.ops[id].hull, class, owner);
             }
         }
@@ -370,7 +373,7 @@ impl Controller {
     }
 
     fn op_write(&mut self, id: u32, place: UnitPlace, rows: Rows, class: IoClass, owner: IoOwner) {
-        if self.members.holds(place) {
+        if self.metadata.holds(place) {
             self.ops[id].pending += 1;
             let fua = self.ops[id].fua || self.leaves_parity_behind(id);
             self.member_write(place, rows, class, fua, owner);
@@ -381,7 +384,7 @@ impl Controller {
     /// parity that is computed from it later must not find it gone.
     fn leaves_parity_behind(&self, id: u32) -> bool {
         let op = &self.ops[id];
-        let is_held = |unit: usize| self.members.holds(op.places[unit]);
+        let is_held = |unit: usize| self.metadata.holds(op.places[unit]);
         self.config.member_cache == MemberCache::On
             && !op.plan.computes_parity()
             && (self.geometry.data_strips()..self.geometry.unit_count()).any(is_held)
@@ -429,10 +432,10 @@ impl Controller {
             self.release_staging(id);
             self.plan_op(id);
             self.pump_staging();
-        } else if self.state.is_kept() {
+        } else if self.metadata.is_kept() {
             self.finish_written(id, true);
         } else {
-            self.wait_for_state(StateWaiter::Op(id));
+            self.metadata.wait(SuperblockWaiter::Op(id));
         }
     }
 
@@ -479,7 +482,7 @@ impl Controller {
             }
             OpKind::Restore | OpKind::Probe | OpKind::Compare => {
                 let visit = target.request;
-                core::mem::swap(&mut self.visits[visit].unreadable, &mut self.ops[id].unreadable);
+                self.scan.take_unreadable(visit, &mut self.ops[id].unreadable);
                 self.ops.give(id);
                 // The granule stays locked until the visit ends.
                 self.visit_step_done(visit, succeeded);
@@ -493,7 +496,7 @@ impl Controller {
 
     /// What a write comes to for one of the requests that wanted some of it.
     pub(crate) fn result_for(&self, id: u32, request: u32) -> Result<(), HostError> {
-        let Request { lba, blocks, .. } = self.requests[request as usize];
+        let Request { lba, blocks, .. } = self.host.request(request);
         let failed = self.ops[id].failed.first_in(lba, blocks);
         failed.map_or(Ok(()), |lba| Err(HostError::ArrayFailed { lba }))
     }

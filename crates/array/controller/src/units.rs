@@ -69,11 +69,12 @@ impl Controller {
                 (view.touched, view.gap) = coverage(pieces, hull);
             }
         }
-        if self.members.any_incomplete() || !self.bad.is_empty() || !op.unreadable.is_empty() {
+        if self.metadata.any_incomplete() || self.metadata.any_bad() || !op.unreadable.is_empty() {
             for (unit, (view, place)) in views.iter_mut().zip(&op.places).enumerate() {
-                view.stored = self.members.holds(*place);
-                view.readable =
-                    view.stored && !op.unreadable.contains(&(unit as u16)) && !self.is_bad(*place, hull);
+                view.stored = self.metadata.holds(*place);
+                view.readable = view.stored
+                    && !op.unreadable.contains(&(unit as u16))
+                    && !self.metadata.is_bad(*place, hull);
             }
         }
         let op = &mut self.ops[id];
@@ -84,7 +85,7 @@ impl Controller {
 
     /// Whether what can't be read can be made up; never where parity may disagree with the data.
     pub(crate) fn recovery_possible(&self, id: u32) -> Result<Plan, BeyondRedundancy> {
-        if self.unsynced.contains(self.ops[id].key) {
+        if self.metadata.is_out_of_sync(self.ops[id].key) {
             return Err(BeyondRedundancy);
         }
         let (data, parity) = self.ops[id].views.split_at(self.geometry.data_strips());

@@ -5,7 +5,7 @@
 
 use crate::api::MemberError;
 use crate::controller::Controller;
-use crate::io::IoOwner;
+use crate::member_io::{IntentIo, IoOwner};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
 
 impl Controller {
@@ -20,7 +20,7 @@ impl Controller {
             let free = record.replicas.iter_mut().find(|replica| replica.is_none());
             *free.expect("a record has no more replicas than places") = Some(device);
             record.pending += 1;
-            self.metadata_write(device, lba, blocks, IoOwner::Record { sequence });
+            self.metadata_write(device, lba, blocks, IoOwner::Intent(IntentIo::Record { sequence }));
         }
         self.end_replica(sequence);
     }
@@ -40,7 +40,7 @@ impl Controller {
         holders: &(impl Iterator<Item = MemberIndex> + Clone),
     ) -> Option<MemberIndex> {
         let units = self.geometry.unit_count() as u64;
-        let device = |unit: u64| self.members.in_sync(self.geometry.unit_place(stripe, unit as u16).member);
+        let device = |unit: u64| self.metadata.in_sync(self.geometry.unit_place(stripe, unit as u16).member);
         let missing = (0..units).filter(|&unit| device(unit).is_none()).count();
         let wanted = (self.geometry.parities() + 1).saturating_sub(missing).max(1);
         if holders.clone().count() >= wanted {

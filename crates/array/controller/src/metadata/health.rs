@@ -7,29 +7,30 @@
 //! in sync         .     .     .      -       1
 //! D1 bad          .     bad   .      -       0
 //! D0, D1 bad      bad   bad   .      2       -
-//! unsynced        .     .     ?      -       0
-//! unsynced, D1 missing  .     -  ?   1       -
+//! out of sync     .     .     ?      -       0
+//! and D1 missing  .     -     ?      1       -
 //! ```
-//! Copies that are unsynced still are copies: whichever is left is what the host reads.
+//! Copies out of sync still are copies: whichever is left is what the host reads.
 //!
 //! Left out: what a lost device holds, which is back when the device is.
 
-use crate::controller::Controller;
+use super::Metadata;
+use crate::geometry::Geometry;
 use crate::request::Rows;
 use raidlab_units::{BlockCount, MemberLba};
 use std::collections::BTreeSet;
 
 /// Stripes with bad blocks that are looked at. Where more are concerned, so many of them stand for all.
 const LOOKS_MAX: u64 = 1 << 18;
-/// Unsynced stripes that are looked at: one takes up to 0.7 us, and no I/O goes on meanwhile. They differ only in where parity is, which
-/// repeats after as many stripes as there are members.
-const UNSYNCED_LOOKS_MAX: u64 = 1 << 10;
+/// Stripes out of sync that are looked at: one takes up to 0.7 us, and no I/O goes on meanwhile. They differ only in where
+/// parity is, which repeats after as many stripes as there are members.
+const OUT_OF_SYNC_LOOKS_MAX: u64 = 1 << 10;
 
 /// What the host has lost, and how far the array is from losing more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Blocks of the volume that are errors until they are written again. An estimate where more than a thousand unsynced stripes, or a
-    /// quarter of a million with bad blocks, are concerned; 0 while a device is [`crate::DeviceState::Lost`].
+    /// Blocks of the volume that are errors until they are written again. An estimate where more than a
+    /// thousand stripes out of sync, or a quarter of a million with bad blocks, are concerned; 0 while a device is [`crate::DeviceState::Lost`].
     pub lost_blocks: BlockCount,
     /// How many more members may fail, whichever they are, before data is lost, or more of it.
     pub failures_left: u16,
@@ -43,11 +44,11 @@ struct GranuleHealth {
     spare_units: Option<u16>,
 }
 
-impl Controller {
+impl Metadata {
     /// What the host has lost, and how far the array is from losing more.
-    pub fn health(&self) -> Health {
-        let by_members = self.members.failures_left(self.geometry.layout());
-        let parity_in_doubt = self.geometry.parities() > 0 && self.unsynced_granules() > 0;
+    pub(crate) fn health(&self, geometry: &Geometry) -> Health {
+        let by_members = self.members.failures_left(geometry.layout());
+        let parity_in_doubt = geometry.parities() > 0 && self.out_of_sync_count() > 0;
         let mut health = Health {
             lost_blocks: BlockCount(0),
             failures_left: if parity_in_doubt { 0 } else { by_members },
@@ -55,67 +56,67 @@ impl Controller {
         if self.members.any_lost() {
             return health;
         }
-        let (keys, stride) = self.bad_granules();
-        self.add_up(keys.iter().copied(), stride, &mut health);
+        let (keys, stride) = self.bad_granules(geometry);
+        self.add_up(geometry, keys.iter().copied(), stride, &mut health);
         if parity_in_doubt && self.members.any_incomplete() {
-            let looks = self.unsynced_granules().min(UNSYNCED_LOOKS_MAX);
-            let mut next = self.unsynced.next(0);
+            let looks = self.out_of_sync_count().min(OUT_OF_SYNC_LOOKS_MAX);
+            let mut next = self.out_of_sync.next(0);
             let all = std::iter::from_fn(|| {
                 let key = next?;
-                next = self.unsynced.next(key + 1);
+                next = self.out_of_sync.next(key + 1);
                 Some(key)
             });
             let mut open = Health::default();
-            self.add_up(all.take(looks as usize).filter(|key| !keys.contains(key)), 1, &mut open);
+            self.add_up(geometry, all.take(looks as usize).filter(|key| !keys.contains(key)), 1, &mut open);
             let scaled =
-                u128::from(open.lost_blocks.0) * u128::from(self.unsynced_granules()) / u128::from(looks);
+                u128::from(open.lost_blocks.0) * u128::from(self.out_of_sync_count()) / u128::from(looks);
             health.lost_blocks += BlockCount(scaled as u64);
         }
         health
     }
 
-    fn add_up(&self, keys: impl Iterator<Item = u64>, stride: u64, health: &mut Health) {
+    fn add_up(&self, geometry: &Geometry, keys: impl Iterator<Item = u64>, stride: u64, health: &mut Health) {
         for key in keys {
-            let GranuleHealth { lost_rows, spare_units } = self.granule_health(key);
+            let GranuleHealth { lost_rows, spare_units } = self.granule_health(geometry, key);
             health.lost_blocks += BlockCount(lost_rows * stride);
             health.failures_left = health.failures_left.min(spare_units.unwrap_or(u16::MAX));
         }
     }
 
     /// The granules with bad blocks, or each so-manieth of them, and how many each stands for.
-    fn bad_granules(&self) -> (BTreeSet<u64>, u64) {
-        let rows = u64::from(self.geometry.strip_rows());
-        let strips: u64 = self.bad.iter().map(|(_, _, blocks)| blocks.0.div_ceil(rows) + 1).sum();
+    fn bad_granules(&self, geometry: &Geometry) -> (BTreeSet<u64>, u64) {
+        let rows = u64::from(geometry.strip_rows());
+        let strips: u64 = self.bad_blocks.iter().map(|(_, _, blocks)| blocks.0.div_ceil(rows) + 1).sum();
         let stride = strips.div_ceil(LOOKS_MAX).max(1);
         let mut keys = BTreeSet::new();
-        for (device, first, blocks) in self.bad.iter() {
+        for (device, first, blocks) in self.bad_blocks.iter() {
             let Some(role) = self.members.role(device) else { continue };
             let strips = first.0 / rows..(first.0 + blocks.0).div_ceil(rows);
             for strip in strips.step_by(stride as usize) {
                 let start = MemberLba((strip * rows).max(first.0));
-                if let Some((stripe, unit, _)) = self.geometry.layout().identify(role, start) {
-                    keys.insert(self.geometry.unit_granule(stripe, unit));
+                if let Some((stripe, unit, _)) = geometry.layout().identify(role, start) {
+                    keys.insert(geometry.unit_granule(stripe, unit));
                 }
             }
         }
         (keys, stride)
     }
 
-    fn granule_health(&self, key: u64) -> GranuleHealth {
+    fn granule_health(&self, geometry: &Geometry, key: u64) -> GranuleHealth {
         let mut health = GranuleHealth { lost_rows: 0, spare_units: None };
-        for rows in self.even_rows(key) {
+        for rows in self.even_rows(geometry, key) {
             let is_readable = |unit: &u16| {
-                let place = self.geometry.granule_place(key, *unit);
+                let place = geometry.granule_place(key, *unit);
                 self.members.holds(place) && !self.is_bad(place, Rows::between(rows.first, rows.first + 1))
             };
-            let units = self.geometry.granule_units();
-            let data = if self.geometry.parities() > 0 { self.geometry.data_strips() as u16 } else { units };
+            let units = geometry.granule_units();
+            let data = if geometry.parities() > 0 { geometry.data_strips() as u16 } else { units };
             let readable = (0..data).filter(is_readable).count() as u16;
-            let (lacking, redundant) = if self.geometry.parities() == 0 {
+            let (lacking, redundant) = if geometry.parities() == 0 {
                 (u16::from(readable == 0), readable.saturating_sub(1))
             } else {
                 let parity = (data..units).filter(is_readable).count() as u16;
-                (data - readable, if self.unsynced.contains(key) { 0 } else { parity })
+                (data - readable, if self.out_of_sync.contains(key) { 0 } else { parity })
             };
             if lacking > redundant {
                 health.lost_rows += u64::from(lacking) * u64::from(rows.count);
@@ -128,15 +129,15 @@ impl Controller {
     }
 
     /// The rows of a granule, cut wherever bad blocks begin or end.
-    fn even_rows(&self, key: u64) -> impl Iterator<Item = Rows> + use<> {
-        let rows = self.geometry.strip_rows();
+    fn even_rows(&self, geometry: &Geometry, key: u64) -> impl Iterator<Item = Rows> + use<> {
+        let rows = geometry.strip_rows();
         let mut cuts = BTreeSet::from([0, rows]);
-        for place in (0..self.geometry.granule_units()).map(|unit| self.geometry.granule_place(key, unit)) {
+        for place in (0..geometry.granule_units()).map(|unit| geometry.granule_place(key, unit)) {
             let Some(device) = self.members.holder(place) else { continue };
             let mut row = 0;
             while row < rows {
                 let first = place.start + BlockCount(u64::from(row));
-                row += self.bad.stretch(device, first, u64::from(rows - row)).blocks as u32;
+                row += self.bad_blocks.stretch(device, first, u64::from(rows - row)).blocks as u32;
                 cuts.insert(row);
             }
         }
@@ -149,6 +150,7 @@ impl Controller {
 mod tests {
     use super::*;
     use crate::config::{ArrayConfig, MemberCache, Resilience};
+    use crate::controller::Controller;
     use raidlab_format::MetadataPolicy;
     use raidlab_units::{BlockSize, ByteCount, MemberIndex, Nanos};
 

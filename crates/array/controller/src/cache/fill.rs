@@ -4,10 +4,16 @@
 //! for it instead of reading them again. A write to a block under fill takes a new slot, so old data that arrives late
 //! is only ever given to reads that began before the write.
 
-use crate::api::{IoClass, MemberError};
+use super::CacheEngine;
+use crate::api::{IoClass, MemberError, Segment};
 use crate::config::ReadPolicy;
 use crate::controller::Controller;
-use crate::io::{IoOwner, Move, TaskOwner};
+use crate::geometry::Geometry;
+use crate::host_front::HostFront;
+use crate::member_io::IoOwner;
+use crate::memory_task::MemoryTasks;
+use crate::memory_task::{Move, TaskOwner};
+use crate::outbox::Outbox;
 use crate::request::{CopySet, Fragment, FragmentWalk, Rows};
 use crate::table::NIL;
 use raidlab_units::{BlockCount, Lba};
@@ -17,9 +23,9 @@ const STREAMS: usize = 32;
 
 /// One fill under way.
 #[derive(Debug, Default)]
-pub(crate) struct Fill {
+pub(super) struct Fill {
     /// A slot for each cache block of the run.
-    pub(crate) slots: Vec<u32>,
+    slots: Vec<u32>,
     rows: Rows,
     waiters: Vec<Fragment>,
 }
@@ -36,7 +42,7 @@ struct Stream {
 
 /// All streams. Most reads continue none, so the low halves of where each goes on are compared first, all of them at once.
 #[derive(Debug)]
-pub(crate) struct Streams {
+pub(super) struct Streams {
     all: [Stream; STREAMS],
     next_low: [u32; STREAMS],
     /// Their numbers, from the one used longest ago to the one used last.
@@ -83,58 +89,25 @@ impl Streams {
     }
 }
 
-impl Controller {
-    /// Reads the blocks of `fragment` into the cache and gives the host its part. Returns false, having done
-    /// nothing, where that can't be: a block is cached already, there is no room, or no copy to read from.
-    pub(crate) fn fill_for(&mut self, fragment: Fragment) -> bool {
-        let rows = self.geometry.rounded_out(fragment.rows);
-        let whole = Fragment { rows, ..fragment };
-        let Some(fill) = self.start_fill(&whole, IoClass::Host) else { return false };
-        self.requests[fragment.request as usize].pending += 1;
-        self.fills[fill].waiters.push(fragment);
-        true
+impl CacheEngine {
+    /// Adds where the bytes of a fill go.
+    pub(crate) fn fill_segments(&self, geometry: &Geometry, fill: u32, out: &mut Vec<Segment>) {
+        let bytes = geometry.cache_block_bytes();
+        let slots = self.fills[fill].slots.iter();
+        out.extend(slots.map(|&slot| Segment { buffer: self.slots.buffer(slot, 0), bytes }));
     }
 
-    fn start_fill(&mut self, whole: &Fragment, class: IoClass) -> Option<u32> {
-        if !self.unsynced.is_empty() {
-            let key = self.geometry.granule_key(whole);
-            if self.needs_resync(key) || self.is_being_synced(key) {
-                return None;
-            }
-        }
-        let (_, place) = self.best_copy(whole, CopySet::NONE)?;
-        let fill = self.fills.take();
-        self.fills[fill].slots.clear();
-        self.fills[fill].waiters.clear();
-        self.fills[fill].rows = whole.rows;
-        let mut row = whole.rows.first;
-        while row < whole.rows.end() {
-            let block = self.geometry.cache_block_at(whole, row);
-            let free = self.cache.lookup(block.key).is_none();
-            let Some(slot) = free.then(|| self.cache.allocate(block.key)).flatten() else {
-                self.abandon_fill(fill);
-                return None;
-            };
-            self.cache.start_fill(slot);
-            self.cache[slot].first_waiter = fill;
-            self.fills[fill].slots.push(slot);
-            row = block.rows_end;
-        }
-        self.member_read(place, whole.rows, class, IoOwner::Fill { fill });
-        Some(fill)
-    }
-
-    fn abandon_fill(&mut self, fill: u32) {
+    pub(super) fn abandon_fill(&mut self, fill: u32) {
         while let Some(slot) = self.fills[fill].slots.pop() {
-            self.cache[slot].first_waiter = NIL;
-            self.cache.finish_fill(slot, 0);
+            self.slots[slot].first_waiter = NIL;
+            self.slots.finish_fill(slot, 0);
         }
         self.fills.give(fill);
     }
 
     /// Lets `part` of a request, within one slot, wait for the fill of that slot.
-    pub(crate) fn wait_for_fill(&mut self, slot: u32, part: Fragment) {
-        let fill = self.cache[slot].first_waiter;
+    pub(super) fn wait_for_fill(&mut self, slot: u32, part: Fragment, host: &mut HostFront) {
+        let fill = self.slots[slot].first_waiter;
         // A run of slots under the same fill is given to the host in one copy.
         if let Some(last) = self.fills[fill].waiters.last_mut()
             && last.request == part.request
@@ -144,44 +117,101 @@ impl Controller {
             last.rows.count += part.rows.count;
             return;
         }
-        self.requests[part.request as usize].pending += 1;
+        host.add_parts(part.request, 1);
         self.fills[fill].waiters.push(part);
+    }
+
+    pub(super) fn copy_from_fill(
+        &mut self,
+        geometry: &Geometry,
+        slots: &[u32],
+        rows: Rows,
+        part: Fragment,
+        tasks: &mut MemoryTasks,
+        outbox: &mut Outbox,
+    ) {
+        let task = tasks.new_copies(TaskOwner::CopyOut { request: part.request });
+        let unit = geometry.cache_block_rows();
+        let mut row = part.rows.first;
+        while row < part.rows.end() {
+            let slot = slots[((row - rows.first) / unit) as usize];
+            let end = part.rows.end().min(row - row % unit + unit);
+            let from = self.slots.buffer(slot, u64::from(row % unit) * geometry.block_bytes());
+            let to = part.part(Rows::between(row, end), geometry.block_bytes()).host_buffer();
+            let bytes = u64::from(end - row) * geometry.block_bytes();
+            tasks.add_copy(task, Move { from, to, bytes }, false);
+            tasks.add_pin(task, slot);
+            self.slots.pin(slot);
+            row = end;
+        }
+        tasks.start_copies(task, outbox);
+    }
+}
+
+impl Controller {
+    /// Reads the blocks of `fragment` into the cache and gives the host its part. Returns false, having done
+    /// nothing, where that can't be: a block is cached already, there is no room, or no copy to read from.
+    pub(crate) fn fill_for(&mut self, fragment: Fragment) -> bool {
+        let rows = self.geometry.rounded_out(fragment.rows);
+        let whole = Fragment { rows, ..fragment };
+        let Some(fill) = self.start_fill(&whole, IoClass::Host) else { return false };
+        self.host.add_parts(fragment.request, 1);
+        self.cache.fills[fill].waiters.push(fragment);
+        true
+    }
+
+    fn start_fill(&mut self, whole: &Fragment, class: IoClass) -> Option<u32> {
+        if self.metadata.any_out_of_sync() {
+            let key = self.geometry.granule_key(whole);
+            if self.metadata.needs_resync(&self.geometry, key) || self.is_being_synced(key) {
+                return None;
+            }
+        }
+        let (_, place) = self.best_copy(whole, CopySet::NONE)?;
+        let fill = self.cache.fills.take();
+        self.cache.fills[fill].slots.clear();
+        self.cache.fills[fill].waiters.clear();
+        self.cache.fills[fill].rows = whole.rows;
+        let mut row = whole.rows.first;
+        while row < whole.rows.end() {
+            let block = self.geometry.cache_block_at(whole, row);
+            let free = self.cache.slots.lookup(block.key).is_none();
+            let Some(slot) = free.then(|| self.cache.slots.allocate(block.key)).flatten() else {
+                self.cache.abandon_fill(fill);
+                return None;
+            };
+            self.cache.slots.start_fill(slot);
+            self.cache.slots[slot].first_waiter = fill;
+            self.cache.fills[fill].slots.push(slot);
+            row = block.rows_end;
+        }
+        self.member_read(place, whole.rows, class, IoOwner::Fill { fill });
+        Some(fill)
     }
 
     /// Takes in the end of a fill.
     pub(crate) fn fill_done(&mut self, id: u32, result: Result<(), MemberError>) {
-        let mut fill = core::mem::take(&mut self.fills[id]);
+        let mut fill = core::mem::take(&mut self.cache.fills[id]);
         for part in fill.waiters.drain(..) {
             match result {
-                Ok(()) => self.copy_from_fill(&fill.slots, fill.rows, part),
+                Ok(()) => self.cache.copy_from_fill(
+                    &self.geometry,
+                    &fill.slots,
+                    fill.rows,
+                    part,
+                    &mut self.tasks,
+                    &mut self.outbox,
+                ),
                 Err(_) => self.read_from_members(part, CopySet::NONE),
             }
         }
         let all = u64::MAX >> (64 - self.geometry.cache_block_rows());
         for slot in fill.slots.drain(..) {
-            self.cache[slot].first_waiter = NIL;
-            self.cache.finish_fill(slot, if result.is_ok() { all } else { 0 });
+            self.cache.slots[slot].first_waiter = NIL;
+            self.cache.slots.finish_fill(slot, if result.is_ok() { all } else { 0 });
         }
-        self.fills[id] = fill;
-        self.fills.give(id);
-    }
-
-    fn copy_from_fill(&mut self, slots: &[u32], rows: Rows, part: Fragment) {
-        let task = self.new_copies(TaskOwner::CopyOut { request: part.request });
-        let unit = self.geometry.cache_block_rows();
-        let mut row = part.rows.first;
-        while row < part.rows.end() {
-            let slot = slots[((row - rows.first) / unit) as usize];
-            let end = part.rows.end().min(row - row % unit + unit);
-            let from = self.cache.buffer(slot, u64::from(row % unit) * self.geometry.block_bytes());
-            let to = part.part(Rows::between(row, end), self.geometry.block_bytes()).host_buffer();
-            let bytes = u64::from(end - row) * self.geometry.block_bytes();
-            self.tasks[task].moves.push(Move { from, to, bytes });
-            self.tasks[task].pinned.push(slot);
-            self.cache.pin(slot);
-            row = end;
-        }
-        self.start_copies(task);
+        self.cache.fills[id] = fill;
+        self.cache.fills.give(id);
     }
 
     /// Reads on behind a host read, if the policy and the host's habits ask for it.
@@ -194,7 +224,7 @@ impl Controller {
         let most = self.config.cache.read_ahead.0 / self.geometry.block_bytes();
         let end = lba.0 + blocks.0;
         let volume_end = self.volume_blocks().0;
-        let stream = self.streams.note(lba.0, end);
+        let stream = self.cache.streams.note(lba.0, end);
         let is_hit = lba.0 < stream.ahead_to;
         if stream.run < wanted_run || (is_hit && self.config.cache.read_ahead_on_miss) {
             return;
@@ -221,7 +251,7 @@ impl Controller {
             for row in (rows.first..=rows.end()).step_by(unit as usize) {
                 let known = row == rows.end() || {
                     let block = self.geometry.cache_block_at(&fragment, row);
-                    self.cache.lookup(block.key).is_some()
+                    self.cache.slots.lookup(block.key).is_some()
                 };
                 if known {
                     if first < row {

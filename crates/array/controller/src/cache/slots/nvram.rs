@@ -1,13 +1,13 @@
 //! What the cache does for memory that outlives the controller: slots taken from it at a start, slots left in it, and
 //! which of them the second controller has, too.
 
-use super::{Cache, Slot, SlotState};
+use super::{Slot, SlotState, Slots};
 use crate::table::NIL;
 
-impl Cache {
+impl Slots {
     /// Takes a free slot of a new controller for what it held: blocks `dirty` of cache block `key`. Slots come in order
     /// of their sequence, and are detached where a newer one stands for their key.
-    pub(crate) fn restore(&mut self, slot: u32, restored: Restored) {
+    pub(in crate::cache) fn restore(&mut self, slot: u32, restored: Restored) {
         assert_eq!(self[slot].state, SlotState::Free, "a slot is restored once");
         let Restored { key, dirty, sequence, detached } = restored;
         assert!(sequence >= self.next_sequence, "slots are restored in order of their sequence");
@@ -36,18 +36,18 @@ impl Cache {
     }
 
     /// Takes the restored slots out of the free ones.
-    pub(crate) fn end_restore(&mut self) {
-        let Self { free, slots, .. } = self;
-        free.retain(|slot| slots[*slot as usize].state == SlotState::Free);
+    pub(in crate::cache) fn end_restore(&mut self) {
+        let Self { free, entries, .. } = self;
+        free.retain(|slot| entries[*slot as usize].state == SlotState::Free);
     }
 
     /// Restored slots that are not on the members yet.
-    pub(crate) const fn restored_count(&self) -> u32 {
+    pub(in crate::cache) const fn restored_count(&self) -> u32 {
         self.restored_count
     }
 
     /// Ends the destage of a detached slot in vain, but leaves it as it is.
-    pub(crate) fn preserve(&mut self, slot: u32) {
+    pub(in crate::cache) fn preserve(&mut self, slot: u32) {
         assert!(self[slot].detached, "what is preserved is not read");
         self.leave_age_queue(slot);
         self[slot].state = SlotState::Preserved;
@@ -55,7 +55,7 @@ impl Cache {
     }
 
     /// Frees the slot that has been preserved longest, if one is.
-    pub(crate) fn give_up_preserved(&mut self) -> Option<u32> {
+    pub(in crate::cache) fn give_up_preserved(&mut self) -> Option<u32> {
         let index = self.preserved.iter().position(|&slot| self[slot].pins == 0)?;
         let slot = self.preserved.remove(index)?;
         self[slot].dirty = 0;
@@ -64,29 +64,29 @@ impl Cache {
     }
 
     /// Says whether what becomes dirty from now on is mirrored. When it no longer is, nothing is.
-    pub(crate) fn set_mirrors(&mut self, mirrors: bool) {
+    pub(in crate::cache) fn set_mirrors(&mut self, mirrors: bool) {
         self.mirrors = mirrors;
         if mirrors {
             return;
         }
-        let Self { age, slots, .. } = self;
+        let Self { age, entries, .. } = self;
         for slot in age.iter() {
-            slots[slot as usize].mirrored = false;
+            entries[slot as usize].mirrored = false;
         }
         self.unmirrored_count = self.dirty_count;
     }
 
     /// True when the second controller has all that is dirty, and will have what becomes so.
-    pub(crate) const fn is_mirrored(&self) -> bool {
+    pub(in crate::cache) const fn is_mirrored(&self) -> bool {
         self.mirrors && self.unmirrored_count == 0
     }
 }
 
 /// What a slot held.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Restored {
-    pub(crate) key: u64,
-    pub(crate) dirty: u64,
-    pub(crate) sequence: u64,
-    pub(crate) detached: bool,
+pub(in crate::cache) struct Restored {
+    pub(in crate::cache) key: u64,
+    pub(in crate::cache) dirty: u64,
+    pub(in crate::cache) sequence: u64,
+    pub(in crate::cache) detached: bool,
 }

@@ -1,15 +1,13 @@
-//! Devices and roles: which device plays which member of the layout, what each holds, and how busy it is.
+//! Devices and roles: which device plays which member of the layout, and what each holds.
 //!
 //! The layout speaks of *roles*; member I/O goes to *devices*, members first and then spares. A device that is rebuilding
 //! holds its role below its boundary only. See `docs/fault-tolerance.md` for the states.
 //!
 //! Invariant: a role is played by at most one device, and `players` agrees with the devices' states.
 
-use crate::api::MemberOp;
-use crate::rules::ReadBalance;
 use raidlab_format::DeviceUuid;
 use raidlab_raid::{Layout, StripUnit, UnitPlace};
-use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
+use raidlab_units::{MemberIndex, MemberLba, StripeIndex};
 
 /// What a device is to the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,28 +46,22 @@ struct Device {
     uuid: DeviceUuid,
     /// Another, or the same again, answers at its place, and becomes a spare when what was under way has ended.
     newcomer: Option<DeviceUuid>,
-    in_flight: u32,
-    /// Where its latest read ended.
-    position: MemberLba,
 }
 
 /// All devices of the array.
 #[derive(Debug)]
-pub(crate) struct Members {
+pub(super) struct Members {
     devices: Vec<Device>,
     /// The device that plays each role, while one does.
     players: Vec<Option<MemberIndex>>,
     /// Roles that no device holds all of.
     incomplete_count: u16,
     lost_count: u16,
-    /// I/Os in flight that going on with a stream is worth.
-    stream_lead: u32,
-    read_balance: ReadBalance,
 }
 
 /// What the loss of a device means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Loss {
+pub(super) enum Loss {
     /// It was gone already.
     Known,
     /// The array goes on without it.
@@ -85,23 +77,17 @@ impl Device {
             _ => MemberLba::ZERO,
         };
         let uuid = DeviceUuid([0; 16]);
-        Self { state, kept_boundary, uuid, newcomer: None, in_flight: 0, position: MemberLba::ZERO }
+        Self { state, kept_boundary, uuid, newcomer: None }
     }
 }
 
 impl Members {
-    pub(crate) fn new(
-        states: impl Iterator<Item = DeviceState>,
-        roles: u16,
-        (stream_lead, read_balance): (u32, ReadBalance),
-    ) -> Self {
+    pub(super) fn new(states: impl Iterator<Item = DeviceState>, roles: u16) -> Self {
         let mut members = Self {
             devices: states.map(Device::new).collect(),
             players: vec![None; usize::from(roles)],
             incomplete_count: 0,
             lost_count: 0,
-            stream_lead,
-            read_balance,
         };
         members.count();
         members
@@ -128,34 +114,34 @@ impl Members {
     }
 
     /// State of each device, members first, then spares.
-    pub(crate) fn states(&self) -> impl Iterator<Item = DeviceState> + '_ {
+    pub(super) fn states(&self) -> impl Iterator<Item = DeviceState> + '_ {
         self.devices.iter().map(|device| device.state)
     }
 
     /// State of one device.
-    pub(crate) fn state(&self, device: MemberIndex) -> DeviceState {
+    pub(super) fn state(&self, device: MemberIndex) -> DeviceState {
         self.devices[device.index()].state
     }
 
     /// Gives a device another state.
-    pub(crate) fn set_state(&mut self, device: MemberIndex, state: DeviceState) {
-        let Device { in_flight, position, newcomer, uuid, .. } = self.devices[device.index()];
-        self.devices[device.index()] = Device { uuid, newcomer, in_flight, position, ..Device::new(state) };
+    pub(super) fn set_state(&mut self, device: MemberIndex, state: DeviceState) {
+        let Device { newcomer, uuid, .. } = self.devices[device.index()];
+        self.devices[device.index()] = Device { uuid, newcomer, ..Device::new(state) };
         self.count();
     }
 
     /// Which physical device it is.
-    pub(crate) fn uuid(&self, device: MemberIndex) -> DeviceUuid {
+    pub(super) fn uuid(&self, device: MemberIndex) -> DeviceUuid {
         self.devices[device.index()].uuid
     }
 
     /// Says which physical device it is.
-    pub(crate) fn set_uuid(&mut self, device: MemberIndex, uuid: DeviceUuid) {
+    pub(super) fn set_uuid(&mut self, device: MemberIndex, uuid: DeviceUuid) {
         self.devices[device.index()].uuid = uuid;
     }
 
     /// The role that a device plays, in whole or in part.
-    pub(crate) fn role(&self, device: MemberIndex) -> Option<MemberIndex> {
+    pub(super) fn role(&self, device: MemberIndex) -> Option<MemberIndex> {
         match self.state(device) {
             DeviceState::InSync { role } | DeviceState::Rebuilding { role, .. } => Some(role),
             DeviceState::Spare | DeviceState::Missing | DeviceState::Lost { .. } => None,
@@ -163,12 +149,12 @@ impl Members {
     }
 
     /// The first device for which `wanted` holds.
-    pub(crate) fn first(&self, wanted: impl Fn(DeviceState) -> bool) -> Option<MemberIndex> {
+    pub(super) fn first(&self, wanted: impl Fn(DeviceState) -> bool) -> Option<MemberIndex> {
         self.states().position(wanted).map(|index| MemberIndex(index as u16))
     }
 
     /// Moves the boundary of a device that is being rebuilt.
-    pub(crate) fn advance_boundary(&mut self, device: MemberIndex, to: MemberLba) {
+    pub(super) fn advance_boundary(&mut self, device: MemberIndex, to: MemberLba) {
         match &mut self.devices[device.index()].state {
             DeviceState::Rebuilding { boundary, .. } => *boundary = to,
             state => unreachable!("a device that is {state:?} has no boundary"),
@@ -176,7 +162,7 @@ impl Members {
     }
 
     /// Notes that what a device that is being rebuilt holds below `to` survives a power loss.
-    pub(crate) fn keep_boundary(&mut self, device: MemberIndex, to: MemberLba) {
+    pub(super) fn keep_boundary(&mut self, device: MemberIndex, to: MemberLba) {
         self.devices[device.index()].kept_boundary = to;
     }
 
@@ -192,27 +178,26 @@ impl Members {
 
     /// State of each device as it may be written down: what is being rebuilt holds its role up to where it would survive a
     /// power loss.
-    pub(crate) fn kept_states(&self) -> impl Iterator<Item = DeviceState> + '_ {
+    pub(super) fn kept_states(&self) -> impl Iterator<Item = DeviceState> + '_ {
         self.devices.iter().map(Self::kept_state)
     }
 
     /// Notes that a device answers at the place of one that has left.
-    pub(crate) fn note_newcomer(&mut self, device: MemberIndex, uuid: DeviceUuid) {
+    pub(super) fn note_newcomer(&mut self, device: MemberIndex, uuid: DeviceUuid) {
         self.devices[device.index()].newcomer = Some(uuid);
     }
 
-    /// True, once, when a device answers at the place of one that has left and nothing from before is under way there. The
-    /// place is the newcomer's from then on.
-    pub(crate) fn take_newcomer(&mut self, device: MemberIndex) -> bool {
+    /// True, once, when a device answers at the place of one that has left. The place is the newcomer's from then on.
+    pub(super) fn take_newcomer(&mut self, device: MemberIndex) -> bool {
         let device = &mut self.devices[device.index()];
-        let Some(uuid) = device.newcomer.take_if(|_| device.in_flight == 0) else { return false };
+        let Some(uuid) = device.newcomer.take() else { return false };
         device.uuid = uuid;
         true
     }
 
     /// The device that holds what the layout puts at `place`, if one does.
     #[inline]
-    pub(crate) fn holder(&self, place: UnitPlace) -> Option<MemberIndex> {
+    pub(super) fn holder(&self, place: UnitPlace) -> Option<MemberIndex> {
         let player = self.players[place.member.index()]?;
         match self.devices[player.index()].state {
             DeviceState::Rebuilding { boundary, .. } if place.start >= boundary => None,
@@ -222,28 +207,28 @@ impl Members {
 
     /// True if some device holds what the layout puts at `place`.
     #[inline]
-    pub(crate) fn holds(&self, place: UnitPlace) -> bool {
+    pub(super) fn holds(&self, place: UnitPlace) -> bool {
         !self.any_incomplete() || self.holder(place).is_some()
     }
 
     /// The device that plays a role, in whole or in part.
-    pub(crate) fn player(&self, role: MemberIndex) -> Option<MemberIndex> {
+    pub(super) fn player(&self, role: MemberIndex) -> Option<MemberIndex> {
         self.players[role.index()]
     }
 
     /// The device that holds all of a role.
-    pub(crate) fn in_sync(&self, role: MemberIndex) -> Option<MemberIndex> {
+    pub(super) fn in_sync(&self, role: MemberIndex) -> Option<MemberIndex> {
         let player = self.players[role.index()]?;
         matches!(self.devices[player.index()].state, DeviceState::InSync { .. }).then_some(player)
     }
 
     /// True when some stripe can't be read.
-    pub(crate) fn loses_data(&self, layout: &dyn Layout) -> bool {
+    pub(super) fn loses_data(&self, layout: &dyn Layout) -> bool {
         layout.loses_data(&|role| self.in_sync(role).is_none())
     }
 
     /// How many more roles may go, whichever they are, before some stripe can't be read.
-    pub(crate) fn failures_left(&self, layout: &dyn Layout) -> u16 {
+    pub(super) fn failures_left(&self, layout: &dyn Layout) -> u16 {
         let gone = |role| self.in_sync(role).is_none();
         let roles = || (0..self.players.len() as u16).map(MemberIndex).filter(|role| !gone(*role));
         let is_fatal = |first, second| layout.loses_data(&|it| it == first || it == second || gone(it));
@@ -258,7 +243,7 @@ impl Members {
     }
 
     /// A role that no device plays.
-    pub(crate) fn vacant_role(&self) -> Option<MemberIndex> {
+    pub(super) fn vacant_role(&self) -> Option<MemberIndex> {
         let lost = |role: usize| {
             self.states().any(|state| state == DeviceState::Lost { role: MemberIndex(role as u16) })
         };
@@ -267,7 +252,7 @@ impl Members {
     }
 
     /// Takes a device out of the array. Where those that are left would be `outvoted`, that is more than it survives.
-    pub(crate) fn lose(&mut self, device: MemberIndex, layout: &dyn Layout, outvoted: bool) -> Loss {
+    pub(super) fn lose(&mut self, device: MemberIndex, layout: &dyn Layout, outvoted: bool) -> Loss {
         let state = match self.devices[device.index()].state {
             DeviceState::Missing | DeviceState::Lost { .. } => return Loss::Known,
             DeviceState::InSync { role }
@@ -284,7 +269,7 @@ impl Members {
     }
 
     /// Takes those of `in_sync`, devices with their roles, for lost that are missing: nobody will write that down any more.
-    pub(crate) fn lose_unwritten(&mut self, in_sync: &[(MemberIndex, MemberIndex)]) {
+    pub(super) fn lose_unwritten(&mut self, in_sync: &[(MemberIndex, MemberIndex)]) {
         for &(device, role) in in_sync {
             let Device { state, newcomer, .. } = self.devices[device.index()];
             if state == DeviceState::Missing && newcomer.is_none() {
@@ -294,74 +279,38 @@ impl Members {
     }
 
     /// True when without `role` some stripe can't be read any more.
-    pub(crate) fn is_last_hope(&self, role: MemberIndex, layout: &dyn Layout) -> bool {
+    pub(super) fn is_last_hope(&self, role: MemberIndex, layout: &dyn Layout) -> bool {
         layout.loses_data(&|it| it == role || self.in_sync(it).is_none())
     }
 
     /// True if a unit of the stripe stands on a device that is lost, so that the stripe must not change.
-    pub(crate) fn touches_lost(&self, mut places: impl Iterator<Item = UnitPlace>) -> bool {
+    pub(super) fn touches_lost(&self, mut places: impl Iterator<Item = UnitPlace>) -> bool {
         let is_lost = |role| self.states().any(|state| state == DeviceState::Lost { role });
         self.lost_count > 0 && places.any(|place| is_lost(place.member))
     }
 
     /// True if any device is lost.
     #[inline]
-    pub(crate) const fn any_lost(&self) -> bool {
+    pub(super) const fn any_lost(&self) -> bool {
         self.lost_count > 0
     }
 
     /// True if a role is not held in whole by any device.
     #[inline]
-    pub(crate) const fn any_incomplete(&self) -> bool {
+    pub(super) const fn any_incomplete(&self) -> bool {
         self.incomplete_count > 0
     }
 
     /// The devices that answer: all but those missing and lost.
-    pub(crate) fn answering(&self) -> impl Iterator<Item = MemberIndex> + '_ {
+    pub(super) fn answering(&self) -> impl Iterator<Item = MemberIndex> + '_ {
         let gone = |state| matches!(state, DeviceState::Missing | DeviceState::Lost { .. });
         let all = self.devices.iter().enumerate();
         all.filter(move |(_, device)| !gone(device.state)).map(|(index, _)| MemberIndex(index as u16))
     }
-
-    #[inline]
-    pub(crate) fn begin_io(&mut self, device: MemberIndex, op: MemberOp, lba: MemberLba, blocks: BlockCount) {
-        let device = &mut self.devices[device.index()];
-        device.in_flight += 1;
-        // A write goes to all copies, and would leave them all at one place.
-        if op == MemberOp::Read {
-            device.position = lba + blocks;
-        }
-    }
-
-    #[inline]
-    pub(crate) fn end_io(&mut self, device: MemberIndex) {
-        self.devices[device.index()].in_flight -= 1;
-    }
-
-    /// How far `lba` is from where the last read of `device` ended.
-    #[inline]
-    pub(crate) fn way(&self, device: MemberIndex, lba: MemberLba) -> u64 {
-        self.devices[device.index()].position.0.abs_diff(lba.0)
-    }
-
-    /// How good `device` is for reading at `lba`: fewest in flight first, then the least way to go, where going on with a
-    /// stream is worth `stream_lead` more in flight ([`crate::CacheConfig::stream_lead`]). The copy that is no farther away
-    /// than `stream_way` goes on with it. The balance that Linux md strikes between spindles (drivers/md/raid1.c,
-    /// `read_balance`).
-    #[inline]
-    pub(crate) fn read_cost(&self, device: MemberIndex, lba: MemberLba, stream_way: u64) -> (u32, u64) {
-        let way = self.way(device, lba);
-        let lead = if way <= stream_way { 0 } else { self.stream_lead };
-        let in_flight = match self.read_balance {
-            ReadBalance::FewestInFlight => self.devices[device.index()].in_flight,
-            ReadBalance::IdleThenNearest => self.devices[device.index()].in_flight.min(1),
-        };
-        (in_flight + lead, way)
-    }
 }
 
 /// Where each unit of a stripe stands: every copy of its data strips, then its parity strips.
-pub(crate) fn places_of(layout: &dyn Layout, stripe: StripeIndex) -> impl Iterator<Item = UnitPlace> + '_ {
+pub(super) fn places_of(layout: &dyn Layout, stripe: StripeIndex) -> impl Iterator<Item = UnitPlace> + '_ {
     let shape = layout.shape();
     let copies = move |strip| (0..shape.copies).map(move |copy| StripUnit::Data { strip, copy });
     let units = (0..shape.data_strips).flat_map(copies).chain((0..shape.parities).map(StripUnit::Parity));

@@ -1,5 +1,5 @@
-//! Tags of blocks, and memory for them: where the tags of a strip stand, places for tag blocks in own memory,
-//! and the line in which writes of one strip wait for each other.
+//! Block checksums, and memory for them: where the *tags* of a strip stand (a block's checksum and address, 8 bytes), places
+//! for tag blocks in own memory, and the line in which writes of one strip wait for each other.
 //!
 //! ```text
 //! device      | strip 0 .... | tags 0 | strip 1 .... | tags 1 |   tag rows: the blocks of tags of a strip
@@ -13,12 +13,16 @@
 //! from its reads to its writes while half of the places are free without it; the other half is for those who
 //! wait for nothing else.
 
+mod check;
+
+pub(crate) use check::Part;
+
 use crate::api::BufferRef;
 use crate::config::ArrayConfig;
-use crate::integrity::Check;
 use crate::own::own_buffer;
 use crate::request::Rows;
 use crate::table::{NIL, Slab, Table};
+use check::Check;
 use raidlab_format::{NO_TAG, TAG_BYTES, row_checksum, tag, tag_blocks};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 use std::collections::VecDeque;
@@ -40,13 +44,13 @@ impl Default for Line {
     }
 }
 
-/// All about tags; nothing where the array has none.
+/// All about block checksums; nothing where the array has none.
 #[derive(Debug)]
-pub(crate) struct Tags {
+pub(crate) struct Checksums {
     strip_rows: u32,
     /// Blocks of tags behind each strip; 0 where there are none.
     tag_rows: u32,
-    /// Tags in a block.
+    /// Checksums in a block.
     each_row: u32,
     block_bytes: usize,
     /// Where the places begin in own memory.
@@ -56,17 +60,17 @@ pub(crate) struct Tags {
     free: Vec<u32>,
     /// For each place, the tag rows that it holds as they are on the device, or will be.
     held: Vec<Rows>,
-    pub(crate) checks: Slab<Check>,
+    checks: Slab<Check>,
     /// Checks that wait for a place.
-    pub(crate) waiting: VecDeque<u32>,
+    waiting: VecDeque<u32>,
     /// Checks that have got the line of their strip.
-    pub(crate) ready: VecDeque<u32>,
+    ready: VecDeque<u32>,
     lines: Table,
     line_entries: Slab<Line>,
 }
 
-impl Tags {
-    /// Tags as the configuration asks for; their places begin at `places_at` of own memory.
+impl Checksums {
+    /// Checksums as the configuration asks for; their places begin at `places_at` of own memory.
     pub(crate) fn new(config: &ArrayConfig, strip_blocks: BlockCount, places_at: usize) -> Self {
         let block_bytes = config.block_size.bytes() as usize;
         let is_on = config.resilience.integrity;
@@ -103,6 +107,11 @@ impl Tags {
         self.tag_rows > 0
     }
 
+    /// True when no check is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.checks.in_use() == 0
+    }
+
     // Where things stand.
 
     /// Blocks of the data area that a strip and its tags take.
@@ -112,7 +121,7 @@ impl Tags {
 
     /// The block of the data area that holds what the layout puts at `lba`.
     #[inline]
-    pub(crate) fn physical(&self, lba: MemberLba) -> MemberLba {
+    fn physical(&self, lba: MemberLba) -> MemberLba {
         if !self.is_on() {
             return lba;
         }
@@ -121,23 +130,23 @@ impl Tags {
     }
 
     /// The row of its strip that the layout puts at `lba`.
-    pub(crate) fn row_of(&self, lba: MemberLba) -> u32 {
+    fn row_of(&self, lba: MemberLba) -> u32 {
         (lba.0 % u64::from(self.strip_rows)) as u32
     }
 
     /// The block of the data area where `tag_row` of the strip stands that begins, for the layout, at
     /// `strip_start`.
-    pub(crate) fn tag_row_place(&self, strip_start: MemberLba, tag_row: u32) -> MemberLba {
+    fn tag_row_place(&self, strip_start: MemberLba, tag_row: u32) -> MemberLba {
         self.physical(strip_start) + BlockCount(u64::from(self.strip_rows + tag_row))
     }
 
     /// The tag rows that hold the tags of `rows`.
-    pub(crate) const fn tag_rows_of(&self, rows: Rows) -> Rows {
+    const fn tag_rows_of(&self, rows: Rows) -> Rows {
         Rows::between(rows.first / self.each_row, rows.end().div_ceil(self.each_row))
     }
 
     /// The rows whose tags are in `tag_rows`.
-    pub(crate) fn rows_of(&self, tag_rows: Rows) -> Rows {
+    fn rows_of(&self, tag_rows: Rows) -> Rows {
         let end = u64::from(tag_rows.end()) * u64::from(self.each_row);
         let end = end.min(u64::from(self.strip_rows)) as u32;
         Rows::between(tag_rows.first * self.each_row, end)
@@ -145,14 +154,14 @@ impl Tags {
 
     /// True if `rows` are followed on the device by the tag rows that hold their tags, with nothing in
     /// between.
-    pub(crate) const fn is_adjacent(&self, rows: Rows) -> bool {
+    const fn is_adjacent(&self, rows: Rows) -> bool {
         rows.end() == self.strip_rows && rows.first < self.each_row
     }
 
     // Places.
 
     /// Takes a place that holds nothing, if one is free.
-    pub(crate) fn take_place(&mut self) -> Option<u32> {
+    fn take_place(&mut self) -> Option<u32> {
         let place = self.free.pop()?;
         self.held[place as usize] = Rows::NONE;
         Some(place)
@@ -164,17 +173,17 @@ impl Tags {
     }
 
     /// True if a place may be kept although its holder goes on to wait for other things.
-    pub(crate) fn may_keep(&self) -> bool {
+    fn may_keep(&self) -> bool {
         self.waiting.is_empty() && self.free.len() > PLACES as usize / 2
     }
 
     /// True if a place holds these tag rows.
-    pub(crate) fn holds(&self, place: u32, tag_rows: Rows) -> bool {
+    fn holds(&self, place: u32, tag_rows: Rows) -> bool {
         self.held[place as usize].hull(tag_rows) == self.held[place as usize]
     }
 
     /// Notes which tag rows a place holds.
-    pub(crate) fn set_held(&mut self, place: u32, tag_rows: Rows) {
+    fn set_held(&mut self, place: u32, tag_rows: Rows) {
         self.held[place as usize] = tag_rows;
     }
 
@@ -184,41 +193,29 @@ impl Tags {
     }
 
     /// Where a tag row lies in its place.
-    pub(crate) const fn buffer(&self, place: u32, tag_row: u32) -> BufferRef {
+    const fn buffer(&self, place: u32, tag_row: u32) -> BufferRef {
         own_buffer(self.tag_at(place, tag_row * self.each_row))
     }
 
-    // Tags; `own` is own memory.
+    // Checksums; `own` is own memory.
 
     /// True if the tag of `row` says that the block, which the layout puts at `lba` of `role`, has this
     /// checksum.
-    pub(crate) fn agrees(
-        &self,
-        own: &[u8],
-        place: u32,
-        (role, lba): (MemberIndex, MemberLba),
-        checksum: u32,
-    ) -> bool {
+    fn agrees(&self, own: &[u8], place: u32, (role, lba): (MemberIndex, MemberLba), checksum: u32) -> bool {
         let at = self.tag_at(place, self.row_of(lba));
         let found = u64::from_le_bytes(own[at..at + TAG_BYTES].try_into().expect("as long as a tag"));
         found == tag(checksum, role, lba) || (found == 0 && checksum == self.zero_checksum)
     }
 
     /// Sets the tag of a block.
-    pub(crate) fn set(
-        &self,
-        own: &mut [u8],
-        place: u32,
-        (role, lba): (MemberIndex, MemberLba),
-        checksum: u32,
-    ) {
+    fn set(&self, own: &mut [u8], place: u32, (role, lba): (MemberIndex, MemberLba), checksum: u32) {
         let at = self.tag_at(place, self.row_of(lba));
         own[at..at + TAG_BYTES].copy_from_slice(&tag(checksum, role, lba).to_le_bytes());
     }
 
     /// Fills tag rows of a place with tags that agree with nothing, and the rest behind the strip's last tag
     /// with zeros.
-    pub(crate) fn fill_unknown(&mut self, own: &mut [u8], place: u32, tag_rows: Rows) {
+    fn fill_unknown(&mut self, own: &mut [u8], place: u32, tag_rows: Rows) {
         let rows = self.rows_of(tag_rows);
         for row in rows.first..rows.end() {
             let at = self.tag_at(place, row);
@@ -237,7 +234,7 @@ impl Tags {
     }
 
     /// Gives the line of a strip to a check, or puts it in line. Returns true if it has it.
-    pub(crate) fn enter_line(&mut self, device: MemberIndex, strip_start: MemberLba, check: u32) -> bool {
+    fn enter_line(&mut self, device: MemberIndex, strip_start: MemberLba, check: u32) -> bool {
         let key = Self::line_key(device, strip_start);
         let Self { lines, line_entries, .. } = self;
         let Some(line) = lines.get(key, |line| line_entries[line].key) else {
@@ -257,7 +254,7 @@ impl Tags {
     }
 
     /// Gives the line of a strip to the next in it, which is returned.
-    pub(crate) fn leave_line(&mut self, device: MemberIndex, strip_start: MemberLba) -> Option<u32> {
+    fn leave_line(&mut self, device: MemberIndex, strip_start: MemberLba) -> Option<u32> {
         let key = Self::line_key(device, strip_start);
         let line = self.lines.get(key, |line| self.line_entries[line].key);
         let line = line.expect("a line that is held is known");

@@ -9,13 +9,11 @@
 //!
 //! Invariant: ranges are sorted by device and block, not empty, and neither overlap nor touch.
 
-use crate::api::{MemberError, Notice};
-use crate::controller::Controller;
-use crate::members::DeviceState;
+use super::Stretch;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 
 /// Ranges of all devices together, at most.
-pub(crate) const RANGES_MAX: usize = 512;
+pub(super) const RANGES_MAX: usize = 512;
 
 /// Blocks of one device, `first` to before `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +25,7 @@ struct BadRange {
 
 /// What a change to the list came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(super) enum Change {
     /// The list said so already.
     Nothing,
     /// The list is another.
@@ -36,23 +34,16 @@ pub(crate) enum Change {
     Full,
 }
 
-/// A stretch of blocks that are all bad, or all not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stretch {
-    pub(crate) bad: bool,
-    pub(crate) blocks: u64,
-}
-
 /// The list.
 #[derive(Debug, Default)]
-pub(crate) struct BadBlocks {
+pub(super) struct BadBlocks {
     ranges: Vec<BadRange>,
 }
 
 impl BadBlocks {
     /// True when no block is bad: the common case, which costs one branch.
     #[inline]
-    pub(crate) const fn is_empty(&self) -> bool {
+    pub(super) const fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
@@ -63,7 +54,7 @@ impl BadBlocks {
 
     /// True if any of the blocks is bad.
     #[inline]
-    pub(crate) fn overlaps(&self, device: MemberIndex, lba: MemberLba, blocks: u64) -> bool {
+    pub(super) fn overlaps(&self, device: MemberIndex, lba: MemberLba, blocks: u64) -> bool {
         !self.is_empty() && {
             let stretch = self.stretch(device, lba, blocks);
             stretch.bad || stretch.blocks < blocks
@@ -71,7 +62,7 @@ impl BadBlocks {
     }
 
     /// How far the blocks from `lba` on, `blocks` at most, are all bad or all not.
-    pub(crate) fn stretch(&self, device: MemberIndex, lba: MemberLba, blocks: u64) -> Stretch {
+    pub(super) fn stretch(&self, device: MemberIndex, lba: MemberLba, blocks: u64) -> Stretch {
         let end = lba.0 + blocks;
         match self.ranges.get(self.position(device, lba.0)) {
             Some(range) if range.device == device && range.first <= lba.0 => {
@@ -85,7 +76,7 @@ impl BadBlocks {
     }
 
     /// Puts blocks on the list.
-    pub(crate) fn add(&mut self, device: MemberIndex, lba: MemberLba, blocks: u64) -> Change {
+    pub(super) fn add(&mut self, device: MemberIndex, lba: MemberLba, blocks: u64) -> Change {
         let (first, end) = (lba.0, lba.0 + blocks);
         if self.stretch(device, lba, blocks) == (Stretch { bad: true, blocks }) {
             return Change::Nothing;
@@ -108,7 +99,7 @@ impl BadBlocks {
     }
 
     /// Takes blocks off the list.
-    pub(crate) fn clear(&mut self, device: MemberIndex, lba: MemberLba, blocks: u64) -> Change {
+    pub(super) fn clear(&mut self, device: MemberIndex, lba: MemberLba, blocks: u64) -> Change {
         if !self.overlaps(device, lba, blocks) {
             return Change::Nothing;
         }
@@ -126,87 +117,14 @@ impl BadBlocks {
     }
 
     /// Takes all blocks of a device off the list.
-    pub(crate) fn forget(&mut self, device: MemberIndex) {
+    pub(super) fn forget(&mut self, device: MemberIndex) {
         self.ranges.retain(|range| range.device != device);
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (MemberIndex, MemberLba, BlockCount)> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (MemberIndex, MemberLba, BlockCount)> + '_ {
         let parts =
             |range: &BadRange| (range.device, MemberLba(range.first), BlockCount(range.end - range.first));
         self.ranges.iter().map(parts)
-    }
-}
-
-impl Controller {
-    /// The blocks that are errors until they are written again: device, first block in its data area, and how many.
-    pub fn bad_blocks(&self) -> impl Iterator<Item = (MemberIndex, MemberLba, BlockCount)> + '_ {
-        self.bad.iter()
-    }
-
-    /// Notes that blocks of a device's data area are bad, as after a start from its state, or because the operator knows.
-    /// Nothing happens for a device that is no member. A device with more bad ranges than the list holds is failed.
-    pub fn mark_bad_blocks(&mut self, device: MemberIndex, lba: MemberLba, blocks: BlockCount) {
-        self.mark_bad(device, lba, blocks.0);
-    }
-
-    /// Puts blocks on the list. True if they were not all there before.
-    pub(crate) fn mark_bad(&mut self, device: MemberIndex, lba: MemberLba, blocks: u64) -> bool {
-        let holds =
-            matches!(self.members.state(device), DeviceState::InSync { .. } | DeviceState::Rebuilding { .. });
-        if !holds || blocks == 0 {
-            return false;
-        }
-        let change = self.bad.add(device, lba, blocks);
-        self.take_change(device, change);
-        change != Change::Nothing
-    }
-
-    fn take_change(&mut self, device: MemberIndex, change: Change) {
-        match change {
-            Change::Nothing => {}
-            Change::Done => self.change_state(),
-            Change::Full => self.fail_member(device),
-        }
-    }
-
-    /// Gives up rows that can't be read nor made up. That is news if they were not bad blocks before, or `is_news`.
-    pub(crate) fn lose_rows(&mut self, device: MemberIndex, lba: MemberLba, rows: u32, is_news: bool) {
-        let blocks = BlockCount(u64::from(rows));
-        if self.mark_bad(device, lba, blocks.0) || is_news {
-            self.outbox.notify(Notice::BlocksLost { member: device, lba, blocks });
-        }
-    }
-
-    /// Gives up rows that a record of the log has which can't be read. Where its devices are lost, but will be back, the rows
-    /// are errors only until then, and nobody is told.
-    pub(crate) fn lose_rows_of_record(&mut self, device: MemberIndex, lba: MemberLba, rows: u32) {
-        if !self.state_is_frozen() {
-            self.lose_rows(device, lba, rows, false);
-        } else if self.bad.add(device, lba, u64::from(rows)) == Change::Full {
-            self.fail_member(device);
-        }
-    }
-
-    /// Takes in the end of a write of rows: what was written is good again, what could not be is bad. A device that is
-    /// gone has been failed before.
-    pub(crate) fn rows_written(
-        &mut self,
-        device: MemberIndex,
-        lba: MemberLba,
-        rows: u32,
-        result: Result<(), MemberError>,
-    ) {
-        match result {
-            Ok(()) if self.bad.is_empty() => {}
-            Ok(()) => {
-                let change = self.bad.clear(device, lba, u64::from(rows));
-                self.take_change(device, change);
-            }
-            Err(MemberError::Medium) => {
-                self.mark_bad(device, lba, u64::from(rows));
-            }
-            Err(MemberError::Gone) => {}
-        }
     }
 }
 

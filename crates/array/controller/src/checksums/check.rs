@@ -1,31 +1,30 @@
-//! Checks: member I/O of data together with the tags of its blocks.
+//! Checks: member I/O of data together with the checksums of its blocks.
 //!
-//! Who reads or writes data of a member asks for it as ever; where blocks have tags, each such I/O becomes a
-//! check, which ends as the one I/O that was asked for would:
+//! Whoever reads or writes data of a member asks for one I/O. Where blocks have checksums it becomes a check, which ends as
+//! that one I/O would:
 //! ```text
 //! read    data and tags ─► digest ─► agree: done
 //!            ▲                └────► differ: once more, with the strip's line ─► differ: a medium error
 //!            └──────────────────────────────────┘                              └► in doubt: new tags, done
 //! write   line ─► tags, unless held or all new ─► digest ─► data and new tags, two writes ─► done
 //! ```
-//! A read takes no line at first, and may see one of the two writes of another without the other. Before a
-//! difference is believed, both are read again while no write is under way in the strip.
+//! A read takes no line at first, and may see one of the two writes of another without the other. Before a difference is
+//! believed, both are read again while no write is under way in the strip.
 //!
-//! **In doubt** are unsynced granules: a crash may have come between data and tags, and both are what the
-//! array may hold. There the data is believed, as it is without integrity, and given the tags that it should
-//! have.
+//! **In doubt** are stripes out of sync: a crash may have come between data and tags, and both are what the array may hold.
+//! There the data is believed, as it is without checksums, and given the tags that it should have.
 //!
-//! Tags that can't be read take their rows with them, all whose tags stand in the same blocks. A write of
-//! some of them makes the others' tags unknown and has the others restored.
+//! Tags that can't be read take their rows with them: all whose tags stand in the same blocks. A write of some of these rows
+//! makes the tags of the others unknown and has them repaired.
 //!
-//! Data and tags are never written in one I/O, so that a write that is lost or goes to a wrong place leaves
-//! the other. Left out: a device that loses both. A world that carries lengths only gives no digests, and no
-//! tag ever differs.
+//! Data and tags are never written in one I/O, so that a write that is lost or goes to a wrong place leaves the other. Left
+//! out: a device that loses both. A world that carries lengths only gives no digests, and no tag ever differs.
 
 use crate::api::{Area, IoClass, MemberError, MemberIo, MemberIoId, MemberOp, Notice, Segment};
 use crate::config::MemberCache;
 use crate::controller::Controller;
-use crate::io::{IoOwner, IoState, TaskOwner};
+use crate::member_io::{IoOwner, IoState, OpIo};
+use crate::memory_task::TaskOwner;
 use crate::request::Rows;
 use crate::stripe_op::{OpKind, StripeOp};
 use crate::table::NIL;
@@ -47,14 +46,14 @@ enum Phase {
 pub(crate) enum Part {
     #[default]
     Data,
-    Tags,
+    Checksums,
     /// Data up to the end of its strip, and the tags behind it.
     Both,
 }
 
 /// A member I/O with the tags of its blocks.
 #[derive(Debug)]
-pub(crate) struct Check {
+pub(super) struct Check {
     owner: IoOwner,
     op: MemberOp,
     class: IoClass,
@@ -73,7 +72,7 @@ pub(crate) struct Check {
     /// Rows whose tags could not be read, to be restored once their block has been written.
     to_restore: Rows,
     /// The next in the line of the strip.
-    pub(crate) next: u32,
+    pub(super) next: u32,
 }
 
 impl Default for Check {
@@ -117,42 +116,43 @@ impl Controller {
         class: IoClass,
         owner: IoOwner,
     ) {
-        let first = self.tags.row_of(lba);
+        let first = self.checksums.row_of(lba);
         assert!(first + rows <= self.geometry.strip_rows(), "a member I/O stays within a strip");
-        let id = self.tags.checks.take();
-        self.tags.checks[id] = Check {
+        let id = self.checksums.checks.take();
+        self.checksums.checks[id] = Check {
             owner,
             op,
             class,
             device,
-            role: self.members.role(device).expect("only what plays a role is read or written"),
+            role: self.metadata.role(device).expect("only what plays a role is read or written"),
             strip_start: MemberLba(lba.0 - u64::from(first)),
             rows: Rows { first, count: rows },
             ..Check::default()
         };
         // The device is not done with before the check is.
-        self.members.begin_io(device, op, lba, BlockCount(u64::from(rows)));
+        self.ios.begin_check(device, op, lba, rows);
         if op == MemberOp::Read { self.take_tag_place(id) } else { self.take_line(id) }
     }
 
     fn take_line(&mut self, id: u32) {
-        let Check { device, strip_start, .. } = self.tags.checks[id];
-        self.tags.checks[id].phase = Phase::Waiting;
-        if self.tags.enter_line(device, strip_start, id) {
-            self.tags.checks[id].has_line = true;
+        let Check { device, strip_start, .. } = self.checksums.checks[id];
+        self.checksums.checks[id].phase = Phase::Waiting;
+        if self.checksums.enter_line(device, strip_start, id) {
+            self.checksums.checks[id].has_line = true;
             self.take_tag_place(id);
         }
     }
 
     /// Gets a place for the tags of a check that has the line if it needs it, and goes on with it.
     fn take_tag_place(&mut self, id: u32) {
-        if self.tags.checks[id].place == NIL {
+        if self.checksums.checks[id].place == NIL {
             let kept = self.take_kept_tags(id);
-            let may_take = self.tags.waiting.is_empty();
-            let Some(place) = kept.or_else(|| if may_take { self.tags.take_place() } else { None }) else {
-                return self.tags.waiting.push_back(id);
+            let may_take = self.checksums.waiting.is_empty();
+            let Some(place) = kept.or_else(|| if may_take { self.checksums.take_place() } else { None })
+            else {
+                return self.checksums.waiting.push_back(id);
             };
-            self.tags.checks[id].place = place;
+            self.checksums.checks[id].place = place;
         }
         self.read_for_check(id);
     }
@@ -161,13 +161,13 @@ impl Controller {
     pub(crate) fn pump_tags(&mut self) -> bool {
         let mut any = false;
         loop {
-            if let Some(id) = self.tags.ready.pop_front() {
+            if let Some(id) = self.checksums.ready.pop_front() {
                 self.take_tag_place(id);
-            } else if !self.tags.waiting.is_empty()
-                && let Some(place) = self.tags.take_place()
+            } else if !self.checksums.waiting.is_empty()
+                && let Some(place) = self.checksums.take_place()
             {
-                let id = self.tags.waiting.pop_front().expect("somebody waits");
-                self.tags.checks[id].place = place;
+                let id = self.checksums.waiting.pop_front().expect("somebody waits");
+                self.checksums.checks[id].place = place;
                 self.read_for_check(id);
             } else {
                 return any;
@@ -178,8 +178,8 @@ impl Controller {
 
     /// True if the device of a check has left the array since.
     fn check_is_orphaned(&self, id: u32) -> bool {
-        let Check { device, role, .. } = self.tags.checks[id];
-        self.members.role(device) != Some(role)
+        let Check { device, role, .. } = self.checksums.checks[id];
+        self.metadata.role(device) != Some(role)
     }
 
     /// Reads what a check needs: data and tags, or, for a write, the tags that it leaves as they are.
@@ -187,66 +187,66 @@ impl Controller {
         if self.check_is_orphaned(id) {
             return self.end_check(id, Err(MemberError::Gone));
         }
-        let Check { op, rows, place, .. } = self.tags.checks[id];
-        let tag_rows = self.tags.tag_rows_of(rows);
-        let check = &mut self.tags.checks[id];
+        let Check { op, rows, place, .. } = self.checksums.checks[id];
+        let tag_rows = self.checksums.tag_rows_of(rows);
+        let check = &mut self.checksums.checks[id];
         (check.phase, check.data, check.tags) = (Phase::Reading, Ok(()), Ok(()));
         if op == MemberOp::Read {
-            self.tags.set_held(place, tag_rows);
-            if self.tags.is_adjacent(rows) {
+            self.checksums.set_held(place, tag_rows);
+            if self.checksums.is_adjacent(rows) {
                 self.io_of_check(id, MemberOp::Read, Part::Both);
             } else {
                 self.io_of_check(id, MemberOp::Read, Part::Data);
-                self.io_of_check(id, MemberOp::Read, Part::Tags);
+                self.io_of_check(id, MemberOp::Read, Part::Checksums);
             }
-        } else if self.tags.rows_of(tag_rows) == rows {
-            if !self.tags.holds(place, tag_rows) {
-                self.tags.fill_unknown(self.own.bytes_mut(), place, tag_rows);
+        } else if self.checksums.rows_of(tag_rows) == rows {
+            if !self.checksums.holds(place, tag_rows) {
+                self.checksums.fill_unknown(self.own.bytes_mut(), place, tag_rows);
             }
             self.digest_for_check(id);
-        } else if self.tags.holds(place, tag_rows) {
+        } else if self.checksums.holds(place, tag_rows) {
             self.digest_for_check(id);
         } else {
-            self.tags.set_held(place, tag_rows);
-            self.io_of_check(id, MemberOp::Read, Part::Tags);
+            self.checksums.set_held(place, tag_rows);
+            self.io_of_check(id, MemberOp::Read, Part::Checksums);
         }
     }
 
     fn io_of_check(&mut self, id: u32, op: MemberOp, part: Part) {
-        let check = &mut self.tags.checks[id];
+        let check = &mut self.checksums.checks[id];
         check.pending += 1;
         let Check { owner, class, device, strip_start, rows, .. } = *check;
         let first = check.at(rows.first);
-        let tag_rows = self.tags.tag_rows_of(rows);
+        let tag_rows = self.checksums.tag_rows_of(rows);
         let (lba, blocks) = match part {
-            Part::Data => (self.tags.physical(first), rows.count),
-            Part::Tags => (self.tags.tag_row_place(strip_start, tag_rows.first), tag_rows.count),
-            Part::Both => (self.tags.physical(first), rows.count + tag_rows.count),
+            Part::Data => (self.checksums.physical(first), rows.count),
+            Part::Checksums => (self.checksums.tag_row_place(strip_start, tag_rows.first), tag_rows.count),
+            Part::Both => (self.checksums.physical(first), rows.count + tag_rows.count),
         };
         let blocks = BlockCount(u64::from(blocks));
         let io = MemberIo { id: MemberIoId(0), member: device, op, area: Area::Data, lba, blocks, class };
         let state = IoState { owner, member: device, lba: first, rows: rows.count, check: id, part };
-        self.issue_member_io(io, state);
+        self.ios.begin(io, state, &mut self.outbox);
     }
 
     /// Where the tags of a check lie.
     pub(crate) fn tag_segment(&self, id: u32) -> Segment {
-        let Check { rows, place, .. } = self.tags.checks[id];
-        let tag_rows = self.tags.tag_rows_of(rows);
+        let Check { rows, place, .. } = self.checksums.checks[id];
+        let tag_rows = self.checksums.tag_rows_of(rows);
         let bytes = u64::from(tag_rows.count) * self.geometry.block_bytes();
-        Segment { buffer: self.tags.buffer(place, tag_rows.first), bytes }
+        Segment { buffer: self.checksums.buffer(place, tag_rows.first), bytes }
     }
 
     /// Takes in the end of an I/O of a check.
     pub(crate) fn check_io_done(&mut self, id: u32, part: Part, result: Result<(), MemberError>) {
-        let check = &mut self.tags.checks[id];
+        let check = &mut self.checksums.checks[id];
         check.pending -= 1;
         if part == Part::Both && result == Err(MemberError::Medium) {
             // One by one tells which of them it is.
             self.io_of_check(id, MemberOp::Read, Part::Data);
-            return self.io_of_check(id, MemberOp::Read, Part::Tags);
+            return self.io_of_check(id, MemberOp::Read, Part::Checksums);
         }
-        if part == Part::Tags {
+        if part == Part::Checksums {
             check.tags = result;
         } else {
             check.data = result;
@@ -258,7 +258,7 @@ impl Controller {
         if pending > 0 {
             return;
         }
-        let Check { phase, data, tags, .. } = self.tags.checks[id];
+        let Check { phase, data, tags, .. } = self.checksums.checks[id];
         let gone = [data, tags].contains(&Err(MemberError::Gone));
         match phase {
             _ if gone => self.end_check(id, Err(MemberError::Gone)),
@@ -275,19 +275,19 @@ impl Controller {
 
     /// Puts rows in line whose tags a write did not find. Where their block can't be written either, that would never end.
     fn restore_behind(&mut self, id: u32) {
-        let Check { device, strip_start, to_restore, .. } = self.tags.checks[id];
+        let Check { device, strip_start, to_restore, .. } = self.checksums.checks[id];
         if !to_restore.is_empty() {
             let first = strip_start + BlockCount(u64::from(to_restore.first));
-            self.restore_again(device, first, to_restore.count);
+            self.scan.repair_again(&self.geometry, &self.metadata, (device, first, to_restore.count));
         }
     }
 
     /// Goes on without tags that can't be read, where that is possible.
     fn tags_unreadable(&mut self, id: u32) {
-        let Check { rows, place, has_line, data, .. } = self.tags.checks[id];
-        let tag_rows = self.tags.tag_rows_of(rows);
-        let tagged = self.tags.rows_of(tag_rows);
-        if self.tags.checks[id].is_read() {
+        let Check { rows, place, has_line, data, .. } = self.checksums.checks[id];
+        let tag_rows = self.checksums.tag_rows_of(rows);
+        let tagged = self.checksums.rows_of(tag_rows);
+        if self.checksums.checks[id].is_read() {
             if data.is_err() || !self.is_in_doubt(id) {
                 return self.end_check_with(id, Err(MemberError::Medium), tagged);
             }
@@ -295,34 +295,34 @@ impl Controller {
                 return self.check_again(id);
             }
         }
-        self.tags.fill_unknown(self.own.bytes_mut(), place, tag_rows);
-        let Check { owner, device, strip_start, .. } = self.tags.checks[id];
+        self.checksums.fill_unknown(self.own.bytes_mut(), place, tag_rows);
+        let Check { owner, device, strip_start, .. } = self.checksums.checks[id];
         let first = strip_start + BlockCount(u64::from(tagged.first));
         match owner {
-            _ if self.tags.checks[id].is_read() => {}
-            IoOwner::OpRewrite { op, .. } => {
+            _ if self.checksums.checks[id].is_read() => {}
+            IoOwner::Op(OpIo::Rewrite { op, .. }) => {
                 // A visit looks at the rows that it has still to come to by itself, but not at those behind it.
-                let ahead = self.visits[self.ops[op].target.request].rows_ahead();
+                let ahead = self.scan.rows_ahead(self.ops[op].target.request);
                 if ahead.hull(tagged) != ahead {
-                    self.tags.checks[id].to_restore = tagged;
+                    self.checksums.checks[id].to_restore = tagged;
                 }
             }
-            _ => self.restore_later(device, first, tagged.count),
+            _ => self.repair_later(device, first, tagged.count),
         }
         self.digest_for_check(id);
     }
 
     /// True if data and tags of the check may disagree because of a crash.
     fn is_in_doubt(&self, id: u32) -> bool {
-        let Check { role, strip_start, .. } = self.tags.checks[id];
+        let Check { role, strip_start, .. } = self.checksums.checks[id];
         let found = self.geometry.unit_at(role, strip_start).expect("only what the layout uses is read");
-        self.unsynced.contains(found.key)
+        self.metadata.is_out_of_sync(found.key)
     }
 
     fn digest_for_check(&mut self, id: u32) {
-        self.tags.checks[id].phase = Phase::Digesting;
-        let Check { owner, rows, .. } = self.tags.checks[id];
-        let task = self.new_digest(TaskOwner::Tags { check: id });
+        self.checksums.checks[id].phase = Phase::Digesting;
+        let Check { owner, rows, .. } = self.checksums.checks[id];
+        let task = self.tasks.new_digest(TaskOwner::Checksums { check: id });
         let mut segments = core::mem::take(&mut self.segment_scratch);
         segments.clear();
         self.owner_segments(owner, rows.count, &mut segments);
@@ -330,12 +330,12 @@ impl Controller {
             self.add_to_digest(task, segment.buffer, (segment.bytes / self.geometry.block_bytes()) as u32);
         }
         self.segment_scratch = segments;
-        self.start_digest(task);
+        self.tasks.start_digest(task, &mut self.outbox);
     }
 
     /// Takes in the digests of a check's blocks; none from a world that carries no bytes.
     pub(crate) fn check_digested(&mut self, id: u32, digests: &[u32]) {
-        let check = &self.tags.checks[id];
+        let check = &self.checksums.checks[id];
         let rows = check.rows;
         assert!(digests.is_empty() || digests.len() == rows.count as usize, "a digest for each row");
         if !check.is_read() {
@@ -343,14 +343,14 @@ impl Controller {
             return self.write_for_check(id, Part::Data);
         }
         let differing = self.differing_rows(id, digests);
-        let Check { has_line, tags, .. } = self.tags.checks[id];
+        let Check { has_line, tags, .. } = self.checksums.checks[id];
         if differing.is_empty() && tags.is_ok() {
             self.end_check(id, Ok(()));
         } else if !has_line {
             self.check_again(id);
         } else if self.is_in_doubt(id) {
             self.set_tags(id, digests);
-            self.write_for_check(id, Part::Tags);
+            self.write_for_check(id, Part::Checksums);
         } else if self.check_is_orphaned(id) {
             // What a device holds that has left is nobody's concern, and there is no place to restore it to.
             self.end_check(id, Err(MemberError::Gone));
@@ -361,22 +361,22 @@ impl Controller {
     }
 
     fn row_differs(&self, id: u32, row: u32, digests: &[u32]) -> bool {
-        let check = &self.tags.checks[id];
+        let check = &self.checksums.checks[id];
         let Some(&digest) = digests.get((row - check.rows.first) as usize) else { return false };
         let address = (check.role, check.at(row));
-        !self.tags.agrees(self.own.bytes(), check.place, address, digest)
+        !self.checksums.agrees(self.own.bytes(), check.place, address, digest)
     }
 
     /// The hull of the rows whose tags say otherwise.
     fn differing_rows(&self, id: u32, digests: &[u32]) -> Rows {
-        let rows = self.tags.checks[id].rows;
+        let rows = self.checksums.checks[id].rows;
         let differing = (rows.first..rows.end()).filter(|&row| self.row_differs(id, row, digests));
         differing.fold(Rows::NONE, |hull, row| hull.hull(Rows::between(row, row + 1)))
     }
 
     /// Counts the rows whose tags say otherwise, and tells the operator run by run.
     fn tell_of_differing_rows(&mut self, id: u32, digests: &[u32]) {
-        let Check { rows, device, strip_start, .. } = self.tags.checks[id];
+        let Check { rows, device, strip_start, .. } = self.checksums.checks[id];
         let mut run = Rows { first: rows.first, count: 0 };
         for row in rows.first..=rows.end() {
             if row < rows.end() && self.row_differs(id, row, digests) {
@@ -394,9 +394,9 @@ impl Controller {
     }
 
     fn set_tags(&mut self, id: u32, digests: &[u32]) {
-        let check = &self.tags.checks[id];
+        let check = &self.checksums.checks[id];
         for (row, &digest) in (check.rows.first..).zip(digests) {
-            self.tags.set(self.own.bytes_mut(), check.place, (check.role, check.at(row)), digest);
+            self.checksums.set(self.own.bytes_mut(), check.place, (check.role, check.at(row)), digest);
         }
     }
 
@@ -405,7 +405,7 @@ impl Controller {
         if self.check_is_orphaned(id) {
             return self.end_check(id, Err(MemberError::Gone));
         }
-        let check = &mut self.tags.checks[id];
+        let check = &mut self.checksums.checks[id];
         (check.phase, check.data, check.tags) = (Phase::Writing, Ok(()), Ok(()));
         // Nobody will be in doubt about what a read has put right once more.
         let fua = self.config.member_cache == MemberCache::On;
@@ -413,45 +413,45 @@ impl Controller {
         if part == Part::Data {
             self.io_of_check(id, op, Part::Data);
         }
-        self.io_of_check(id, op, Part::Tags);
+        self.io_of_check(id, op, Part::Checksums);
     }
 
     /// Lets a check that found a difference read again when no write is under way in its strip.
     fn check_again(&mut self, id: u32) {
-        let place = core::mem::replace(&mut self.tags.checks[id].place, NIL);
-        self.tags.give_place(place);
+        let place = core::mem::replace(&mut self.checksums.checks[id].place, NIL);
+        self.checksums.give_place(place);
         self.take_line(id);
     }
 
     fn end_check(&mut self, id: u32, result: Result<(), MemberError>) {
-        let rows = self.tags.checks[id].rows;
+        let rows = self.checksums.checks[id].rows;
         self.end_check_with(id, result, rows);
     }
 
     /// Ends a check; a medium error is one of the rows `failed`.
     fn end_check_with(&mut self, id: u32, result: Result<(), MemberError>, failed: Rows) {
-        let check = core::mem::take(&mut self.tags.checks[id]);
-        self.tags.checks.give(id);
+        let check = core::mem::take(&mut self.checksums.checks[id]);
+        self.checksums.checks.give(id);
         let Check { device, strip_start, .. } = check;
-        let next = if check.has_line { self.tags.leave_line(device, strip_start) } else { None };
+        let next = if check.has_line { self.checksums.leave_line(device, strip_start) } else { None };
         if let Some(next) = next {
-            self.tags.checks[next].has_line = true;
-            self.tags.ready.push_back(next);
+            self.checksums.checks[next].has_line = true;
+            self.checksums.ready.push_back(next);
         }
         match next {
             _ if check.place == NIL => {}
             _ if check.is_read() && result.is_ok() && self.keep_tags(&check) => {}
-            Some(next) if !check.is_read() && result.is_ok() && !self.tags.checks[next].is_read() => {
+            Some(next) if !check.is_read() && result.is_ok() && !self.checksums.checks[next].is_read() => {
                 // It holds what is on the device now.
-                self.tags.checks[next].place = check.place;
+                self.checksums.checks[next].place = check.place;
             }
-            _ => self.tags.give_place(check.place),
+            _ => self.checksums.give_place(check.place),
         }
-        self.members.end_io(device);
+        self.ios.end_check(device);
         if result == Err(MemberError::Medium) {
             self.medium_error(check.owner, device, check.at(failed.first), failed.count);
         }
-        self.member_io_ended(check.owner, device, check.at(check.rows.first), check.rows.count, result);
+        self.member_io_ended(check.owner, (device, check.at(check.rows.first), check.rows.count), result);
     }
 
     // Tags that an operation keeps from its reads to its writes. It has its granule locked, so nobody else
@@ -459,8 +459,8 @@ impl Controller {
 
     /// Leaves the tags that were read for an operation with it, if it will write to the unit.
     fn keep_tags(&mut self, check: &Check) -> bool {
-        let IoOwner::OpRead { op, unit } = check.owner else { return false };
-        let may_keep = self.tags.may_keep() && !self.unsynced.contains(self.ops[op].key);
+        let IoOwner::Op(OpIo::Read { op, unit }) = check.owner else { return false };
+        let may_keep = self.checksums.may_keep() && !self.metadata.is_out_of_sync(self.ops[op].key);
         let op = &mut self.ops[op];
         let keeps = may_keep && op.will_write(unit) && op.units[usize::from(unit)].tags == NIL;
         if keeps {
@@ -471,9 +471,9 @@ impl Controller {
 
     /// Takes the tags that an operation has kept for a write.
     fn take_kept_tags(&mut self, id: u32) -> Option<u32> {
-        let (id, unit) = match self.tags.checks[id].owner {
-            IoOwner::OpWriteParity { op, unit } => (op, unit),
-            IoOwner::OpWriteData { op, first_piece, .. } => {
+        let (id, unit) = match self.checksums.checks[id].owner {
+            IoOwner::Op(OpIo::WriteParity { op, unit }) => (op, unit),
+            IoOwner::Op(OpIo::WriteData { op, first_piece, .. }) => {
                 (op, self.ops[op].pieces[first_piece as usize].strip)
             }
             _ => return None,
@@ -486,9 +486,9 @@ impl Controller {
 
     /// Gives back what tags an operation has kept.
     pub(crate) fn release_tags(&mut self, id: u32) {
-        let Self { ops, tags, .. } = self;
+        let Self { ops, checksums, .. } = self;
         for unit in ops[id].units.iter_mut().filter(|unit| unit.tags != NIL) {
-            tags.give_place(core::mem::replace(&mut unit.tags, NIL));
+            checksums.give_place(core::mem::replace(&mut unit.tags, NIL));
         }
     }
 }

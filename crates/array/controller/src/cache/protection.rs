@@ -16,7 +16,7 @@
 use crate::api::HostOp;
 use crate::config::{CacheMemory, MemberCache, WritePolicy};
 use crate::controller::Controller;
-use crate::request::Request;
+use crate::host_front::Request;
 use raidlab_units::{BlockCount, Nanos};
 
 /// The state of the battery that keeps the cache memory. Only a good one keeps it; the others differ in what the
@@ -51,7 +51,7 @@ impl Controller {
     pub fn handle_battery(&mut self, now: Nanos, state: BatteryState) {
         self.advance(now);
         let survived = self.cache_survives_power_loss();
-        self.battery = state;
+        self.cache.battery = state;
         self.hold_to_protection(survived);
         self.check_log_place();
         self.pump();
@@ -59,18 +59,18 @@ impl Controller {
 
     /// Takes in the second controller's state, which matters to a mirrored cache only; it is present until told
     /// otherwise. Under [`WritePolicy::WriteBack`] the cache writes through, and destages what it holds, until the other
-    /// is there and no slot is dirty that it lacks. A world that starts from kept memory lets the other come only when
+    /// is there and no slot is dirty that it lacks. A world that starts from NVRAM lets the other come only when
     /// [`Controller::restored_pending`] is 0, so that one of them always has what is restored.
     pub fn handle_peer(&mut self, now: Nanos, state: PeerState) {
         self.advance(now);
         let survived = self.cache_survives_power_loss();
-        if state != core::mem::replace(&mut self.peer, state) && self.config.cache.mirror {
-            self.cache.set_mirrors(state == PeerState::Present);
+        if state != core::mem::replace(&mut self.cache.peer, state) && self.config.cache.mirror {
+            self.cache.slots.set_mirrors(state == PeerState::Present);
             self.forget_mirrored_records();
             // What the other lacks goes to the members whatever the policy: there it needs no mirror.
-            self.destage_all();
+            self.cache.destage_all();
             if self.start.has_label_written() {
-                self.write_kept_label();
+                self.write_nvram_label();
             }
             self.check_log_place();
         }
@@ -81,16 +81,16 @@ impl Controller {
     /// Whether what is in the cache memory is found again after a power loss: power loss leaves it as it is, and memory and
     /// devices name the same life of it (see `start.rs`).
     pub fn cache_survives_power_loss(&self) -> bool {
-        let is_battery_good =
-            self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
+        let is_battery_good = self.config.cache.memory == CacheMemory::BatteryBacked
+            && self.cache.battery == BatteryState::Good;
         is_battery_good && !self.start.lacks_life()
     }
 
     /// True while a mirrored cache's second controller has all that is dirty, so that it can take over: what it has must be
     /// of a life that the devices know, and have the label that says so.
     pub fn is_mirroring(&self) -> bool {
-        let has_label = self.labels_pending == 0 && !self.start.lacks_life();
-        self.cache.is_mirrored() && self.log_is_mirrored() && has_label
+        let has_label = self.cache.labels_pending == 0 && !self.start.lacks_life();
+        self.cache.slots.is_mirrored() && self.log_is_mirrored() && has_label
     }
 
     /// True while writes are acknowledged from the cache.
@@ -114,13 +114,13 @@ impl Controller {
     /// Holds what is under way to the protection that there is now.
     fn hold_to_protection(&mut self, survived: bool) {
         let lost_memory = survived && !self.cache_survives_power_loss();
-        for tag in 0..self.requests.len() as u32 {
-            let Request { active, op, through, durable, .. } = self.requests[tag as usize];
+        for tag in self.host.tags() {
+            let Request { active, op, through, durable, .. } = self.host.request(tag);
             match op {
                 HostOp::Write { fua } if active && !through && !durable && self.needs_members(fua) => {
                     self.wait_for_members(tag);
                 }
-                HostOp::Flush if active && lost_memory && !self.is_in_line(tag) => {
+                HostOp::Flush if active && lost_memory && !self.host.is_in_line(tag) => {
                     // It went on to the members' caches because this one was safe; now it does so once more, afterwards.
                     self.begin_flush(tag);
                 }
@@ -129,28 +129,25 @@ impl Controller {
         }
     }
 
-    fn is_in_line(&self, flush: u32) -> bool {
-        self.flushes.iter().any(|&(tag, _)| tag == flush)
-    }
-
     /// Lets a cached write end only when the members have what it has placed, and what it will place.
     fn wait_for_members(&mut self, tag: u32) {
-        let request = &mut self.requests[tag as usize];
-        request.durable = true;
+        let request = self.host.request(tag);
+        self.host.set_durable(tag, true);
         let (lba, placed) = (request.lba, BlockCount(request.placed));
         if placed == BlockCount::ZERO {
             return;
         }
         for key in self.geometry.cache_keys(lba, placed) {
             // A newer slot of a block is destaged after the older one, so waiting for the newer is waiting for both.
-            let Some(slot) = self.cache.lookup(key).filter(|&slot| self.cache[slot].is_newer_than_members())
+            let Some(slot) =
+                self.cache.slots.lookup(key).filter(|&slot| self.cache.slots[slot].is_newer_than_members())
             else {
                 continue;
             };
-            self.wait_for_destage(slot, tag);
-            if self.cache[slot].incoming == 0 {
+            self.cache.wait_for_destage(slot, tag, &mut self.host);
+            if self.cache.slots[slot].incoming == 0 {
                 let granule = self.geometry.granule_of_block(key);
-                self.destage.urgent.push_back(granule);
+                self.cache.destage.urgent.push_back(granule);
             }
         }
     }
@@ -158,19 +155,19 @@ impl Controller {
     /// Whether the destage of a slot must survive power loss by itself: because that was promised, or is about to be
     /// promised by a flush.
     pub(crate) fn must_survive(&self, slot: u32) -> bool {
-        let kept_flush = !self.flushes.is_empty() && self.cache_survives_power_loss();
-        let slot = &self.cache[slot];
+        let kept_flush = self.host.has_flushes() && self.cache_survives_power_loss();
+        let slot = &self.cache.slots[slot];
         self.config.member_cache == MemberCache::On
-            && (slot.promised || slot.sequence < self.destage.promised_before || kept_flush)
+            && (slot.promised || slot.sequence < self.cache.destage.promised_before || kept_flush)
     }
 
     /// Whether the first flush in line must wait. Where the cache survives power loss, dirty blocks need not be destaged,
     /// but those that are on their way into members' volatile caches must have arrived there before these are flushed.
     pub(crate) fn flush_waits(&self, up_to: u64) -> bool {
         if self.cache_survives_power_loss() {
-            self.config.member_cache == MemberCache::On && self.destage.unforced_count > 0
+            self.config.member_cache == MemberCache::On && self.cache.destage.unforced_count > 0
         } else {
-            self.cache.oldest_dirty().is_some_and(|slot| self.cache[slot].sequence < up_to)
+            self.cache.slots.oldest_dirty().is_some_and(|slot| self.cache.slots[slot].sequence < up_to)
         }
     }
 }

@@ -1,0 +1,256 @@
+//! The NVRAM directory: what it says of each cache slot, and a start from it.
+//!
+//! Each slot has an entry that names the blocks which only this slot holds: the bits of `Slot::dirty`, no more and no fewer.
+//! The world stores an entry when it takes the [`Action::Keep`](crate::Action::Keep), so the order of actions is all that is
+//! needed:
+//! ```text
+//! copy into the slot ends ──► Keep {its dirty blocks} ──► Complete (the write)
+//! destage ends            ──► Keep {none}             ──► whatever the slot is used for next
+//! ```
+//! - A block is named only when its bytes have arrived. A later write may be on its way over them; it is not acknowledged, and
+//!   a copy leaves each block old or new.
+//! - A write to a block under destage takes a new slot. Both are named until the destage has ended; for a block in both, the
+//!   higher sequence counts. A start first cuts the older entry down to what the newer lacks, and destages then: if the newer
+//!   were cleared first, the older would come back over it at the next start.
+//! - What is restored was promised to someone: its destage survives power loss by itself.
+//!
+//! Entries are stored whatever the battery's state, so that a battery that gets good finds them right. With a mirror the
+//! second controller's memory holds the same, and failover is the same start.
+//!
+//! Left out: clean blocks, which a start reads from the members again.
+
+use super::CacheEngine;
+use super::protection::PeerState;
+use super::slots::{Restored, Slot};
+use crate::api::{BufferRef, BufferSpace, Keep};
+use crate::config::CacheMemory;
+use crate::controller::Controller;
+use crate::geometry::Geometry;
+use crate::memory_task::{Move, TaskOwner};
+use crate::metadata::Metadata;
+use crate::outbox::Outbox;
+use crate::own::{self, own_buffer};
+use core::cmp::Reverse;
+use raidlab_format::{KEPT_LABEL_BYTES, KEPT_RING_AT, KeptEntry, KeptLabel};
+
+/// Sequences at or above this were never given out.
+const SEQUENCE_END: u64 = 1 << 63;
+
+/// Why NVRAM can't be this array's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// The directory is longer than the cache.
+    #[error("kept memory has an entry of cache slot {slot}, and the cache has {slots}: its size was changed")]
+    NoSuchSlot {
+        /// The slot.
+        slot: u32,
+        /// Slots that are kept.
+        slots: u32,
+    },
+    /// A block is outside the volume.
+    #[error("kept memory names block {block} of {blocks} of the volume, in cache blocks")]
+    NoSuchBlock {
+        /// The cache block.
+        block: u64,
+        /// Cache blocks in the volume.
+        blocks: u64,
+    },
+    /// A bit stands for no block.
+    #[error("kept memory says of a cache block of {rows} blocks that {dirty:#x} of them are dirty")]
+    NoSuchRow {
+        /// The bits.
+        dirty: u64,
+        /// Array blocks in a cache block.
+        rows: u32,
+    },
+    /// Two entries are for the same slot.
+    #[error("kept memory has two entries of cache slot {slot}")]
+    SlotTwice {
+        /// The slot.
+        slot: u32,
+    },
+    /// A sequence is impossible, or two entries have it.
+    #[error("kept memory has an impossible sequence {sequence}")]
+    Sequence {
+        /// The sequence.
+        sequence: u64,
+    },
+}
+
+impl CacheEngine {
+    /// Entries of the directory that the world keeps.
+    pub(crate) fn directory_entries(&self) -> u32 {
+        if self.keeps_directory() { self.slots.slot_count() } else { 0 }
+    }
+
+    /// Whether anyone could start from the cache memory: this controller after a power loss, or the second one.
+    pub(crate) fn keeps_directory(&self) -> bool {
+        self.config.memory == CacheMemory::BatteryBacked || self.config.mirror
+    }
+
+    /// True when the second controller takes what is kept.
+    pub(super) fn mirrors_nvram(&self) -> bool {
+        self.config.mirror && self.peer == PeerState::Present
+    }
+
+    /// Stores what the slot holds now.
+    pub(super) fn keep_slot(&mut self, slot: u32, outbox: &mut Outbox) {
+        if !self.keeps_directory() {
+            return;
+        }
+        let Slot { sequence, key, dirty, mirrored, .. } = self.slots[slot];
+        let entry = KeptEntry { sequence, block: key, dirty };
+        outbox.keep(Keep { slot, entry, mirrored });
+    }
+
+    /// Ends the destage of a slot. Data that could not be stored because a device is lost, which may come back at the
+    /// next start, stays named where the directory is kept.
+    pub(super) fn settle_destaged(
+        &mut self,
+        geometry: &Geometry,
+        metadata: &Metadata,
+        slot: u32,
+        stored: bool,
+        outbox: &mut Outbox,
+    ) {
+        if !stored && self.keeps_directory() && self.waits_for_lost_device(geometry, metadata, slot) {
+            self.slots.preserve(slot);
+        } else {
+            self.slots.finish_flush(slot);
+            self.keep_slot(slot, outbox);
+        }
+    }
+
+    /// True when no write to the slot's blocks can succeed before the array starts again, so that what the slot holds
+    /// stays the newest.
+    fn waits_for_lost_device(&self, geometry: &Geometry, metadata: &Metadata, slot: u32) -> bool {
+        let (stripe, strip, _) = geometry.layout().locate(self.first_lba(geometry, slot));
+        !metadata.survives(geometry, stripe, strip)
+    }
+
+    /// Makes room in the cache by giving up preserved data. Returns false if there is none.
+    pub(super) fn give_up_preserved(&mut self, outbox: &mut Outbox) -> bool {
+        let Some(slot) = self.slots.give_up_preserved() else { return false };
+        self.keep_slot(slot, outbox);
+        true
+    }
+
+    /// Checks that each entry can be one of this array's. Leaves them in order of slot.
+    pub(crate) fn check_directory(
+        &self,
+        geometry: &Geometry,
+        entries: &mut [(u32, KeptEntry)],
+    ) -> Result<(), RestoreError> {
+        let (slots, rows) = (self.directory_entries(), geometry.cache_block_rows());
+        let blocks = geometry.layout().volume_blocks().0 / u64::from(rows);
+        entries.sort_unstable_by_key(|(_, entry)| entry.sequence);
+        let twice = entries.windows(2).find(|pair| pair[0].1.sequence == pair[1].1.sequence);
+        if let Some(pair) = twice {
+            return Err(RestoreError::Sequence { sequence: pair[0].1.sequence });
+        }
+        entries.sort_unstable_by_key(|(slot, _)| *slot);
+        if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(RestoreError::SlotTwice { slot: pair[0].0 });
+        }
+        for &(slot, KeptEntry { sequence, block, dirty }) in &*entries {
+            if slot >= slots {
+                return Err(RestoreError::NoSuchSlot { slot, slots });
+            }
+            if block >= blocks {
+                return Err(RestoreError::NoSuchBlock { block, blocks });
+            }
+            if dirty & !(u64::MAX >> (64 - rows)) != 0 {
+                return Err(RestoreError::NoSuchRow { dirty, rows });
+            }
+            if sequence == 0 || sequence >= SEQUENCE_END {
+                return Err(RestoreError::Sequence { sequence });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Controller {
+    /// Takes over what NVRAM holds, on a new controller (asserted) whose world has put the cache memory back and
+    /// whose log has been applied. The blocks are dirty from here on and due, and are destaged from the next event on, of
+    /// which [`Controller::handle_destage_all`] will do. Until [`Controller::restored_pending`] is 0 the host must not be
+    /// served: where two slots hold parts of a cache block, reads find one of them only.
+    ///
+    /// # Errors
+    /// [`RestoreError`] when an entry can't be one of this array's; nothing has been taken over then.
+    pub fn restore_kept(
+        &mut self,
+        entries: impl Iterator<Item = (u32, KeptEntry)>,
+    ) -> Result<(), RestoreError> {
+        let mut found: Vec<(u32, KeptEntry)> = entries.filter(|(_, entry)| entry.dirty != 0).collect();
+        assert!(self.cache.slots.is_empty(), "only a new controller starts from kept memory");
+        self.cache.check_directory(&self.geometry, &mut found)?;
+        for (slot, restored) in without_superseded(found, &mut self.outbox) {
+            self.cache.slots.restore(slot, restored);
+            let key = self.geometry.granule_of_block(restored.key);
+            self.cache.slots[slot].granule_next = self.granules.list_dirty(key, slot);
+        }
+        self.cache.slots.end_restore();
+        self.cache.destage_all();
+        Ok(())
+    }
+
+    /// Restored cache slots that are not on the members yet, nor given up because a device is lost.
+    pub const fn restored_pending(&self) -> u32 {
+        self.cache.slots.restored_count()
+    }
+
+    /// Begins a new life of NVRAM: an empty directory, and a label that says so.
+    pub(crate) fn begin_nvram_life(&mut self) {
+        let mirrored = self.cache.mirrors_nvram();
+        for slot in 0..self.cache.slots.slot_count() {
+            let entry = KeptEntry { sequence: 0, block: 0, dirty: 0 };
+            self.outbox.keep(Keep { slot, entry, mirrored });
+        }
+        self.write_nvram_label();
+    }
+
+    /// Writes the label of NVRAM, to the second controller's, too.
+    pub(crate) fn write_nvram_label(&mut self) {
+        let Some(record) = self.metadata.record() else { return };
+        // The devices name a life, by an odd number, when its label is written.
+        let label = KeptLabel { array_uuid: record.geometry.array_uuid, kept_epoch: record.kept_epoch | 1 };
+        label.encode(&mut self.own.bytes_mut()[own::KEPT_LABEL_AT..own::KEPT_LABEL_AT + KEPT_LABEL_BYTES]);
+        self.cache.labels_pending += 1;
+        let task = self.tasks.new_copies(TaskOwner::NvramLabel);
+        let to = BufferRef { space: BufferSpace::KeptLog, offset: 0 };
+        let from = own_buffer(own::KEPT_LABEL_AT);
+        self.add_nvram_copy(task, Move { from, to, bytes: KEPT_RING_AT as u64 });
+        self.tasks.start_copies(task, &mut self.outbox);
+    }
+
+    /// Adds a copy into the kept log to a task; into the second controller's, too, where it is mirrored.
+    pub(crate) fn add_nvram_copy(&mut self, task: u32, copy: Move) {
+        let mirrored = self.cache.mirrors_nvram();
+        self.tasks.add_copy(task, copy, mirrored);
+    }
+}
+
+/// Leaves each block to the newest slot that names it, stores the entries that this makes smaller, and returns the
+/// slots in order of sequence.
+fn without_superseded(mut entries: Vec<(u32, KeptEntry)>, outbox: &mut Outbox) -> Vec<(u32, Restored)> {
+    entries.sort_unstable_by_key(|(_, entry)| (entry.block, Reverse(entry.sequence)));
+    let mut slots = Vec::with_capacity(entries.len());
+    let mut newest = None;
+    let mut taken = 0;
+    for (slot, KeptEntry { sequence, block, dirty }) in entries {
+        let detached = newest.replace(block) == Some(block);
+        taken = if detached { taken } else { 0 };
+        let left = dirty & !taken;
+        taken |= dirty;
+        if left != dirty {
+            let entry = KeptEntry { sequence, block, dirty: left };
+            outbox.keep(Keep { slot, entry, mirrored: false });
+        }
+        if left != 0 {
+            slots.push((slot, Restored { key: block, dirty: left, sequence, detached }));
+        }
+    }
+    slots.sort_unstable_by_key(|(_, restored)| restored.sequence);
+    slots
+}

@@ -1,0 +1,328 @@
+//! Routes: member I/Os and memory tasks go out for a part and their ends come back to it.
+//!
+//! What an end means is the part's to know; where the bytes of an I/O lie is asked of it, too.
+
+use crate::api::{
+    Area, BufferRef, BufferSpace, IoClass, MemberError, MemberIo, MemberIoId, MemberOp, MemoryTaskId, Segment,
+};
+use crate::checksums::Part;
+use crate::config::MemberCache;
+use crate::controller::Controller;
+use crate::member_io::{HostIo, IntentIo, IoOwner, IoState, OpIo};
+use crate::memory_task::{TaskOwner, push_joined};
+use crate::own::{self, own_buffer};
+use crate::request::Rows;
+use crate::table::NIL;
+use crate::units::UnitUse;
+use raidlab_raid::UnitPlace;
+use raidlab_units::{BlockCount, MemberIndex, MemberLba};
+
+/// Rows of a device that an I/O was for.
+type Extent = (MemberIndex, MemberLba, u32);
+
+impl Controller {
+    fn member_io(
+        &mut self,
+        member: MemberIndex,
+        op: MemberOp,
+        lba: MemberLba,
+        rows: u32,
+        class: IoClass,
+        owner: IoOwner,
+    ) {
+        if self.checksums.is_on() && op != MemberOp::Flush {
+            return self.begin_check((member, lba, rows), op, class, owner);
+        }
+        let blocks = BlockCount(u64::from(rows));
+        let id = MemberIoId(0);
+        self.begin_member_io(MemberIo { id, member, op, area: Area::Data, lba, blocks, class }, owner);
+    }
+
+    /// Asks for a member I/O of blocks without tags, whose id is given here.
+    #[inline]
+    pub(crate) fn begin_member_io(&mut self, io: MemberIo, owner: IoOwner) {
+        let MemberIo { member, lba, blocks, .. } = io;
+        let rows = blocks.0 as u32;
+        let state = IoState { owner, member, lba, rows, check: NIL, part: Part::Data };
+        self.ios.begin(io, state, &mut self.outbox);
+    }
+
+    /// Reads `rows` of the unit at `place`.
+    #[inline]
+    pub(crate) fn member_read(&mut self, place: UnitPlace, rows: Rows, class: IoClass, owner: IoOwner) {
+        let device = self.metadata.holder(place).expect("only what a device holds is read from it");
+        let lba = place.start + BlockCount(u64::from(rows.first));
+        self.member_io(device, MemberOp::Read, lba, rows.count, class, owner);
+    }
+
+    /// Writes `rows` of the unit at `place`.
+    pub(crate) fn member_write(
+        &mut self,
+        place: UnitPlace,
+        rows: Rows,
+        class: IoClass,
+        fua: bool,
+        owner: IoOwner,
+    ) {
+        let device = self.metadata.holder(place).expect("only a device that holds the place is written");
+        self.device_write(device, place, rows, class, fua, owner);
+    }
+
+    /// Writes `rows` of the unit at `place` on a device that need not hold it yet.
+    pub(crate) fn device_write(
+        &mut self,
+        device: MemberIndex,
+        place: UnitPlace,
+        rows: Rows,
+        class: IoClass,
+        fua: bool,
+        owner: IoOwner,
+    ) {
+        let lba = place.start + BlockCount(u64::from(rows.first));
+        // What takes bad blocks off their list must be there to stay: under it are old bytes, or none.
+        let heals = self.metadata.any_bad() && self.metadata.overlaps_bad(device, lba, u64::from(rows.count));
+        let fua = fua || (heals && self.config.member_cache == MemberCache::On);
+        self.member_io(device, MemberOp::Write { fua }, lba, rows.count, class, owner);
+    }
+
+    /// Makes what a member has completed durable.
+    pub(crate) fn member_flush(&mut self, member: MemberIndex, owner: IoOwner) {
+        self.member_io(member, MemberOp::Flush, MemberLba::ZERO, 0, IoClass::Host, owner);
+    }
+
+    /// Has a device that holds a range forget it.
+    pub(crate) fn member_discard(&mut self, device: MemberIndex, lba: MemberLba, rows: u32, request: u32) {
+        self.member_io(
+            device,
+            MemberOp::Discard,
+            lba,
+            rows,
+            IoClass::Host,
+            IoOwner::Host(HostIo::Discard { request }),
+        );
+    }
+
+    /// Makes what all devices that answer have completed durable. Returns how many these are.
+    pub(crate) fn flush_members(&mut self, owner: IoOwner) -> u32 {
+        let mut devices = core::mem::take(&mut self.member_scratch);
+        devices.clear();
+        devices.extend(self.metadata.answering());
+        let count = devices.len() as u32;
+        for &device in &devices {
+            self.member_flush(device, owner);
+        }
+        self.member_scratch = devices;
+        count
+    }
+
+    /// Takes in the end of a member I/O.
+    pub(crate) fn member_io_done(&mut self, id: u32, result: Result<(), MemberError>) {
+        let IoState { owner, member, lba, rows, check, part } = self.ios.end(id);
+        if check != NIL {
+            return self.check_io_done(check, part, result);
+        }
+        if result == Err(MemberError::Medium) {
+            self.medium_error(owner, member, lba, rows);
+        }
+        self.member_io_ended(owner, (member, lba, rows), result);
+    }
+
+    /// Tells who waits for a member I/O, or for one with checksums, of its end. A medium error has been seen to.
+    pub(crate) fn member_io_ended(
+        &mut self,
+        owner: IoOwner,
+        extent: Extent,
+        result: Result<(), MemberError>,
+    ) {
+        let (member, ..) = extent;
+        if result == Err(MemberError::Gone) {
+            self.fail_member(member);
+        }
+        match owner {
+            IoOwner::Nobody => unreachable!("what is under way has an owner"),
+            IoOwner::Host(io) => self.host_io_ended(io, extent, result),
+            IoOwner::Fill { fill } => self.fill_done(fill, result),
+            IoOwner::Op(io) => self.op_io_ended(io, extent, result),
+            IoOwner::Superblock => self.superblock_write_done(member, result),
+            IoOwner::Intent(io) => self.intent_io_ended(io, extent, result),
+            IoOwner::BoundaryFlush { scan: number } => {
+                self.fail_on_flush_error(member, result);
+                let Self { scan, metadata, geometry, .. } = self;
+                scan.boundary_flushed(geometry, metadata, (number, member), result);
+            }
+            IoOwner::StartFlush => {
+                self.fail_on_flush_error(member, result);
+                self.start_flush_done();
+            }
+            IoOwner::StopFlush => {
+                self.fail_on_flush_error(member, result);
+                self.stop_flush_done();
+            }
+        }
+        self.admit_again(member);
+    }
+
+    fn op_io_ended(&mut self, io: OpIo, extent: Extent, result: Result<(), MemberError>) {
+        match io {
+            OpIo::Read { op, unit } => self.op_read_done(op, unit, result),
+            OpIo::WriteData { op, .. } | OpIo::WriteParity { op, .. } => {
+                self.rows_written(extent, result);
+                self.op_write_done(op);
+            }
+            OpIo::Rewrite { op, unit } => {
+                self.rows_written(extent, result);
+                self.op_rewrite_done(op, unit, extent.0, result);
+            }
+        }
+    }
+
+    fn intent_io_ended(&mut self, io: IntentIo, extent: Extent, result: Result<(), MemberError>) {
+        let (member, ..) = extent;
+        match io {
+            IntentIo::Bitmap => self.bitmap_image_done(member, result),
+            IntentIo::Record { sequence } => self.replica_done(sequence, member, result),
+            IntentIo::ReplayHeader | IntentIo::ReplayRead { .. } => self.replay_read_done(result),
+            IntentIo::ReplayCopy => self.replay_copy_done(member, result),
+            IntentIo::ReplayWrite { .. } => {
+                self.rows_written(extent, result);
+                self.replay_write_done();
+            }
+            IntentIo::BitmapFlush => {
+                self.fail_on_flush_error(member, result);
+                self.bitmap_flush_done();
+            }
+            IntentIo::LogFlush => {
+                self.fail_on_flush_error(member, result);
+                self.log_flush_done();
+            }
+        }
+    }
+
+    /// Takes in the end of a write of rows: what was written is good again, what could not be is bad.
+    #[inline]
+    pub(crate) fn rows_written(&mut self, extent: Extent, result: Result<(), MemberError>) {
+        self.metadata.rows_written(&self.geometry, extent, result, &mut self.outbox);
+    }
+
+    /// A member that could not keep what it has taken must leave the array.
+    pub(crate) fn fail_on_flush_error(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
+        if result.is_err() {
+            self.fail_member(member);
+        }
+    }
+
+    /// Adds blocks to a digest.
+    pub(crate) fn add_to_digest(&mut self, task: u32, buffer: BufferRef, rows: u32) {
+        let bytes = u64::from(rows) * self.geometry.block_bytes();
+        self.tasks.add_rows(task, Segment { buffer, bytes });
+    }
+
+    /// Lists the rows of a digest task. Clears `out` first; valid until the task ends. Each block of each segment, in
+    /// order, is a row.
+    pub fn digest_rows(&self, id: MemoryTaskId, out: &mut Vec<Segment>) {
+        out.clear();
+        out.extend_from_slice(self.tasks.rows(id.0));
+    }
+
+    /// Tells who waits for a memory task of its end. `digests` are those of a digest task, or none where the world carries no
+    /// bytes.
+    pub(crate) fn memory_task_done(&mut self, id: u32, digests: &[u32]) {
+        let owner = self.tasks.end(id);
+        let mut pins = self.tasks.take_pins(id);
+        for slot in pins.drain(..) {
+            self.cache.unpin(slot);
+        }
+        self.tasks.return_pins(id, pins);
+        match owner {
+            TaskOwner::Nobody => unreachable!("what is under way has an owner"),
+            TaskOwner::CopyIn { request } => {
+                let arrivals = self.tasks.take_arrivals(id);
+                self.copy_in_done(request, &arrivals);
+                self.tasks.return_arrivals(id, arrivals);
+            }
+            TaskOwner::CopyOut { request } => self.end_part(request, Ok(())),
+            TaskOwner::Parity { op } => self.op_computed(op),
+            TaskOwner::Record { sequence } => self.record_digested(sequence, digests),
+            TaskOwner::NvramRecord { sequence } => self.record_live(sequence),
+            TaskOwner::NvramLabel => self.label_written(),
+            TaskOwner::Digest { op } => self.op_digested(op, digests),
+            TaskOwner::Checksums { check } => self.check_digested(check, digests),
+        }
+        self.tasks.give(id);
+    }
+
+    /// Lists where the bytes of a member I/O lie, in member block order. Clears `out` first; valid until the I/O ends.
+    pub fn member_io_segments(&self, id: MemberIoId, out: &mut Vec<Segment>) {
+        out.clear();
+        let IoState { owner, rows, check, part, .. } = self.ios.state(id.0);
+        if part != Part::Checksums {
+            self.owner_segments(owner, rows, out);
+        }
+        if part != Part::Data {
+            out.push(self.tag_segment(check));
+        }
+    }
+
+    /// Adds where the bytes of `rows` blocks lie that are read or written for `owner`.
+    pub(crate) fn owner_segments(&self, owner: IoOwner, rows: u32, out: &mut Vec<Segment>) {
+        let bytes = u64::from(rows) * self.geometry.block_bytes();
+        match owner {
+            IoOwner::Nobody => unreachable!("what is under way has an owner"),
+            IoOwner::BoundaryFlush { .. }
+            | IoOwner::StartFlush
+            | IoOwner::StopFlush
+            | IoOwner::Host(HostIo::Flush { .. } | HostIo::Discard { .. }) => {}
+            IoOwner::Host(HostIo::Read { fragment, .. } | HostIo::Write { fragment }) => {
+                out.push(Segment { buffer: fragment.host_buffer(), bytes });
+            }
+            IoOwner::Superblock => out.push(Segment { buffer: own_buffer(own::STATE_AT), bytes }),
+            IoOwner::Fill { fill } => self.cache.fill_segments(&self.geometry, fill, out),
+            IoOwner::Op(io) => self.op_segments(io, bytes, out),
+            IoOwner::Intent(io) => self.intent_segments(io, rows, out),
+        }
+    }
+
+    fn op_segments(&self, io: OpIo, bytes: u64, out: &mut Vec<Segment>) {
+        match io {
+            OpIo::Read { op, unit } => {
+                let rows = self.ops[op].units[usize::from(unit)].read;
+                out.push(Segment { buffer: self.staged(op, unit, rows.first), bytes });
+            }
+            OpIo::Rewrite { op, unit } => {
+                let UnitUse { write, from, .. } = self.ops[op].units[usize::from(unit)];
+                out.push(Segment { buffer: self.staged(op, from, write.first), bytes });
+            }
+            OpIo::WriteParity { op, unit } => {
+                out.push(Segment { buffer: self.staged(op, unit, self.ops[op].hull.first), bytes });
+            }
+            OpIo::WriteData { op, first_piece, pieces } => {
+                let range = first_piece as usize..(first_piece + pieces) as usize;
+                for piece in &self.ops[op].pieces[range] {
+                    let bytes = u64::from(piece.rows.count) * self.geometry.block_bytes();
+                    push_joined(out, Segment { buffer: piece.source, bytes });
+                }
+            }
+        }
+    }
+
+    fn intent_segments(&self, io: IntentIo, rows: u32, out: &mut Vec<Segment>) {
+        let bytes = u64::from(rows) * self.geometry.block_bytes();
+        match io {
+            IntentIo::BitmapFlush | IntentIo::LogFlush => {}
+            IntentIo::Bitmap => out.push(Segment { buffer: own_buffer(own::BITMAP_AT), bytes }),
+            IntentIo::Record { sequence } => self.record_segments(sequence, out),
+            IntentIo::ReplayHeader => out.push(self.replay_header_segment()),
+            IntentIo::ReplayCopy => self.replay_copy_segments(out),
+            IntentIo::ReplayRead { run } => out.push(self.replay_segment(run, 0, rows)),
+            IntentIo::ReplayWrite { run, skipped } => out.push(self.replay_segment(run, skipped, rows)),
+        }
+    }
+
+    /// Where `row` of a unit lies in the operation's staging place for it.
+    pub(crate) fn staged(&self, op: u32, unit: u16, row: u32) -> BufferRef {
+        let place = u64::from(self.ops[op].units[usize::from(unit)].staging);
+        let offset =
+            (place * u64::from(self.geometry.strip_rows()) + u64::from(row)) * self.geometry.block_bytes();
+        BufferRef { space: BufferSpace::Staging, offset }
+    }
+}

@@ -1,0 +1,175 @@
+//! What the background scan asks of the others: locks of stripes, operations and member flushes.
+
+use crate::api::IoClass;
+use crate::controller::Controller;
+use crate::granule::WaitKind;
+use crate::member_io::IoOwner;
+use crate::metadata::SuperblockWaiter;
+use crate::request::{Fragment, Rows};
+use crate::scan::{Begun, NextStep, PassedStrip, Purpose, STARTS_MAX, ScanChange, Surroundings, VisitEnd};
+use crate::stripe_op::OpKind;
+use raidlab_units::{MemberIndex, MemberLba};
+use std::collections::VecDeque;
+
+impl Controller {
+    /// Begins, goes on with and ends scans and read repairs, as far as there is something to do.
+    #[inline]
+    pub(crate) fn pump_scan(&mut self) {
+        if !self.scan.is_quiet(&self.metadata) && self.start.is_serving() {
+            self.move_scan_on();
+        }
+    }
+
+    #[inline(never)]
+    fn move_scan_on(&mut self) {
+        if self.scan.is_due(&self.metadata) {
+            if let Some(line) = self.scan.look(&self.metadata, &mut self.outbox) {
+                self.leave_ended(line);
+            }
+            self.metadata.assign_spares();
+        }
+        while let Some(visit) = self.scan.begin_read_repair() {
+            self.line_up_visit(visit);
+        }
+        for _ in 0..STARTS_MAX {
+            self.change_scan();
+            let Self { scan, metadata, geometry, outbox, now, .. } = self;
+            match scan.begin_visit(*now, geometry, metadata, outbox) {
+                Begun::Nothing => return,
+                Begun::Passed => {}
+                Begun::Visit(id) => self.line_up_visit(id),
+            }
+        }
+        self.scan.set_timer(self.now, &mut self.outbox);
+    }
+
+    /// Changes which scan runs, for as long as there is something to change.
+    fn change_scan(&mut self) {
+        loop {
+            let Self { scan, metadata, geometry, outbox, .. } = self;
+            match scan.change(&mut Surroundings { geometry, metadata, outbox }) {
+                ScanChange::Nothing => return,
+                ScanChange::Begun => {}
+                ScanChange::Ended(line) => self.leave_ended(line),
+                ScanChange::Flush(scan) => {
+                    self.flush_members(IoOwner::BoundaryFlush { scan });
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Gives up the stripes of visits that stood in line behind the boundary of a rebuild that has ended.
+    fn leave_ended(&mut self, line: VecDeque<u32>) {
+        for visit in line {
+            if self.scan.has_visit_ended(visit) {
+                self.leave_stripe(visit);
+            }
+        }
+    }
+
+    /// Starts a visit when its stripe is free.
+    fn line_up_visit(&mut self, id: u32) {
+        let (key, purpose) = (self.scan.stripe_of(id), self.scan.purpose(id));
+        let waiter = Fragment { request: id, ..Fragment::default() };
+        if purpose == Purpose::Resync && self.granules.get(key).is_none_or(|granule| !granule.locked) {
+            self.granules.obtain(key).locked = true;
+            self.start_visit(id);
+        } else if self.lock_or_wait(key, WaitKind::Visit, waiter) {
+            self.start_visit(id);
+        }
+    }
+
+    /// Resyncs a stripe, which is locked, before the host has it.
+    pub(crate) fn sync_granule(&mut self, key: u64) {
+        let id = self.scan.new_sync_first(key);
+        self.start_visit(id);
+    }
+
+    /// Starts a visit whose stripe is locked for it.
+    pub(crate) fn start_visit(&mut self, id: u32) {
+        let Self { scan, metadata, geometry, outbox, .. } = self;
+        if scan.start_visit(id, &mut Surroundings { geometry, metadata, outbox }) {
+            self.granules.obtain(self.scan.stripe_of(id)).syncing = true;
+        }
+        self.drive_visit(id);
+    }
+
+    /// Takes in the end of an operation of the visit.
+    pub(crate) fn visit_step_done(&mut self, id: u32, succeeded: bool) {
+        if self.scan.end_step(id, succeeded) {
+            self.drive_visit(id);
+        }
+    }
+
+    /// Goes from step to step, until one takes time or the visit has ended.
+    fn drive_visit(&mut self, id: u32) {
+        loop {
+            let Self { scan, metadata, geometry, outbox, .. } = self;
+            match scan.next_step(id, &mut Surroundings { geometry, metadata, outbox }) {
+                NextStep::End(end) => return self.visit_ended(id, end),
+                NextStep::Op { kind, unit, rows } => self.launch_step_op(id, kind, unit, rows),
+            }
+            if !self.scan.has_step_ended(id) {
+                return;
+            }
+        }
+    }
+
+    /// Asks for the next step of a visit: an operation on rows of a unit.
+    fn launch_step_op(&mut self, visit: u32, kind: OpKind, unit: u16, rows: Rows) {
+        let key = self.scan.stripe_of(visit);
+        let (stripe, _) = self.geometry.granule_start(key);
+        let syncs_first = self.scan.purpose(visit) == Purpose::SyncFirst;
+        let class = if syncs_first { IoClass::Host } else { IoClass::Background };
+        let id = self.new_op(key, stripe, kind, class);
+        self.ops[id].target = Fragment { request: visit, stripe, strip: unit, rows, host_byte: 0 };
+        if kind == OpKind::Restore {
+            self.hold_unreadable(id, unit);
+        }
+        self.launch_op(id);
+    }
+
+    /// Ends a visit, or lets it wait until the devices know who is missing.
+    pub(crate) fn visit_ended(&mut self, id: u32, end: VisitEnd) {
+        let key = self.scan.stripe_of(id);
+        if self.scan.purpose(id).syncs() && end == VisitEnd::Done {
+            if self.metadata.lacks_copy_unknown(&self.geometry, key) {
+                return self.metadata.wait(SuperblockWaiter::Visit(id));
+            }
+            if self.geometry.parities() > 0 || !self.metadata.touches_lost(&self.geometry, key) {
+                self.stripe_synced(key);
+            }
+        }
+        if self.scan.end_visit(id) {
+            self.leave_stripe(id);
+        } else {
+            self.pass_strips();
+        }
+    }
+
+    /// Moves the boundary of the rebuild over all strips that are restored without a gap.
+    fn pass_strips(&mut self) {
+        while let Some(PassedStrip { visit, flush }) =
+            self.scan.pass_strip(&self.geometry, &mut self.metadata)
+        {
+            if let Some(scan) = flush {
+                self.flush_members(IoOwner::BoundaryFlush { scan });
+            }
+            self.leave_stripe(visit);
+        }
+    }
+
+    /// Gives the stripe of a visit that is over to who waits for it.
+    fn leave_stripe(&mut self, id: u32) {
+        let key = self.scan.stripe_of(id);
+        self.scan.forget_visit(id);
+        self.granules.obtain(key).syncing = false;
+        self.unlock(key);
+    }
+
+    /// Puts rows of a device in line to be written again, where there is redundancy to do it from.
+    pub(crate) fn repair_later(&mut self, device: MemberIndex, lba: MemberLba, rows: u32) {
+        self.scan.repair_later(&self.geometry, &self.metadata, (device, lba, rows));
+    }
+}

@@ -1,0 +1,136 @@
+//! Member I/Os under way: who waits for each, what it covers, and how busy each device is.
+//!
+//! Invariant: a device is busy until all that was asked of it has ended; with block checksums that is until a whole
+//! check has, which may take several I/Os. Left out: where bytes lie, which owners know, and checksums (`checksums/check.rs`).
+
+mod load;
+mod owner;
+
+pub(crate) use owner::{HostIo, IntentIo, IoOwner, OpIo};
+
+use crate::api::{MemberIo, MemberIoId, MemberOp};
+use crate::checksums::Part;
+use crate::config::CacheConfig;
+use crate::outbox::Outbox;
+use crate::table::Slab;
+use load::Loads;
+use raidlab_units::{BlockCount, MemberIndex, MemberLba};
+
+/// A member I/O under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct IoState {
+    pub(crate) owner: IoOwner,
+    pub(crate) member: MemberIndex,
+    /// Where it begins, checksums left out.
+    pub(crate) lba: MemberLba,
+    pub(crate) rows: u32,
+    /// The check that it is part of, or [`NIL`](crate::table::NIL), and what part.
+    pub(crate) check: u32,
+    pub(crate) part: Part,
+}
+
+/// The member I/Os under way.
+#[derive(Debug)]
+pub(crate) struct MemberIos {
+    ios: Slab<IoState>,
+    loads: Loads,
+}
+
+impl MemberIos {
+    /// None, on so many devices.
+    pub(crate) fn new(devices: usize, cache: &CacheConfig) -> Self {
+        Self { ios: Slab::new(), loads: Loads::new(devices, cache) }
+    }
+
+    /// True when none is under way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ios.in_use() == 0
+    }
+
+    /// Asks for a member I/O, whose id is given here.
+    #[inline]
+    pub(crate) fn begin(&mut self, io: MemberIo, state: IoState, outbox: &mut Outbox) {
+        let id = self.ios.take();
+        self.ios[id] = state;
+        self.loads.begin(state.member, io.op, state.lba, BlockCount(u64::from(state.rows)));
+        outbox.member_io(MemberIo { id: MemberIoId(id), ..io });
+    }
+
+    /// The I/O with this number (asserted to be under way).
+    pub(crate) fn state(&self, id: u32) -> IoState {
+        let state = self.ios[id];
+        assert!(state.owner != IoOwner::Nobody, "member I/O {id} is not under way");
+        state
+    }
+
+    /// Takes in the end of an I/O (asserted to be under way).
+    #[inline]
+    pub(crate) fn end(&mut self, id: u32) -> IoState {
+        let state = self.state(id);
+        self.ios[id].owner = IoOwner::Nobody;
+        self.ios.give(id);
+        self.loads.end(state.member);
+        state
+    }
+
+    /// Counts a check as something that the device has in flight: it is not done with before the check is.
+    pub(crate) fn begin_check(&mut self, device: MemberIndex, op: MemberOp, lba: MemberLba, rows: u32) {
+        self.loads.begin(device, op, lba, BlockCount(u64::from(rows)));
+    }
+
+    /// Takes in the end of a check.
+    pub(crate) fn end_check(&mut self, device: MemberIndex) {
+        self.loads.end(device);
+    }
+
+    /// True when a device has nothing in flight.
+    pub(crate) fn is_idle(&self, device: MemberIndex) -> bool {
+        self.loads.is_idle(device)
+    }
+
+    /// How far `lba` is from where the last read of `device` ended.
+    #[inline]
+    pub(crate) fn way(&self, device: MemberIndex, lba: MemberLba) -> u64 {
+        self.loads.way(device, lba)
+    }
+
+    /// How good `device` is for reading at `lba`: see [`Loads::read_cost`].
+    #[inline]
+    pub(crate) fn read_cost(&self, device: MemberIndex, lba: MemberLba, stream_way: u64) -> (u32, u64) {
+        self.loads.read_cost(device, lba, stream_way)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{Action, Area, IoClass};
+    use crate::table::NIL;
+
+    #[test]
+    fn a_device_is_busy_until_each_io_and_check_has_ended() {
+        let mut ios = MemberIos::new(2, &CacheConfig::default());
+        let mut outbox = Outbox::default();
+        let (member, lba, op) = (MemberIndex(1), MemberLba(8), MemberOp::Read);
+        let owner = IoOwner::Fill { fill: 4 };
+        let (id, area, blocks, class) = (MemberIoId(0), Area::Data, BlockCount(2), IoClass::Host);
+        for _ in 0..2 {
+            let state = IoState { owner, member, lba, rows: 2, check: NIL, part: Part::Data };
+            ios.begin(MemberIo { id, member, op, area, lba, blocks, class }, state, &mut outbox);
+        }
+        ios.begin_check(member, op, lba, 2);
+        let ids = std::iter::from_fn(|| match outbox.poll()? {
+            Action::Member(io) => Some(io.id.0),
+            other => panic!("{other:?} was not asked for"),
+        });
+        for id in ids.collect::<Vec<_>>() {
+            assert!(!ios.is_empty() && !ios.is_idle(member));
+            assert_eq!(ios.end(id).owner, owner);
+        }
+        assert!(ios.is_empty());
+        assert!(!ios.is_idle(member), "the check is under way");
+        ios.end_check(member);
+        assert!(ios.is_idle(member) && ios.is_idle(MemberIndex(0)));
+        assert_eq!(ios.way(member, MemberLba(13)), 3);
+    }
+}

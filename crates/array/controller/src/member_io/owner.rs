@@ -1,0 +1,90 @@
+//! Who waits for a member I/O, by part.
+
+use crate::request::{CopySet, Fragment};
+
+/// The part that waits for a member I/O, and what it has to know at the end of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum IoOwner {
+    #[default]
+    Nobody,
+    Host(HostIo),
+    /// Cache slots read from a member.
+    Fill {
+        fill: u32,
+    },
+    Op(OpIo),
+    Superblock,
+    Intent(IntentIo),
+    /// A member flush before the boundary of the rebuild with this number is written down.
+    BoundaryFlush {
+        scan: u32,
+    },
+    /// A member flush before the host is served.
+    StartFlush,
+    /// A member flush before the array is stopped.
+    StopFlush,
+}
+
+/// A member I/O of a host request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HostIo {
+    /// A fragment read straight into the host's buffer, and the copies tried so far.
+    Read { fragment: Fragment, tried: CopySet },
+    /// A fragment written straight from the host's buffer, where there is no redundancy.
+    Write { fragment: Fragment },
+    /// A member flush for a host flush.
+    Flush { request: u32 },
+    /// A run on a member that a host discard covers.
+    Discard { request: u32 },
+}
+
+/// A member I/O of a stripe operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpIo {
+    Read {
+        op: u32,
+        unit: u16,
+    },
+    /// A run of pieces.
+    WriteData {
+        op: u32,
+        first_piece: u32,
+        pieces: u32,
+    },
+    WriteParity {
+        op: u32,
+        unit: u16,
+    },
+    /// Rows of a unit that an operation in the background restores or makes agree.
+    Rewrite {
+        op: u32,
+        unit: u16,
+    },
+}
+
+/// A member I/O of the write-intent bitmap, of the log or of its replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IntentIo {
+    Bitmap,
+    /// A member flush before bits of the bitmap are cleared.
+    BitmapFlush,
+    /// A replica of a record of the log.
+    Record {
+        sequence: u64,
+    },
+    /// A member flush before records are retired.
+    LogFlush,
+    /// The header of a record, read to be copied.
+    ReplayHeader,
+    /// A run of a record, read to be written again.
+    ReplayRead {
+        run: u16,
+    },
+    /// A copy of a record that is to be written again.
+    ReplayCopy,
+    /// Rows of a run of a record, written again.
+    ReplayWrite {
+        run: u16,
+        skipped: u32,
+    },
+}

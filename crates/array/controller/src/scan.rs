@@ -1,0 +1,611 @@
+//! The background scan: the walk over all stripes for rebuild, resync, check and repair, and read repair beside it.
+//!
+//! A scan has up to `sweep_iodepth` visits under way (`visit.rs`), begun in order of address and under a rate bound. A rebuild
+//! walks over the strips of its target, the others over stripes:
+//! ```text
+//! target    strip 0   1   2   3   4   5   6
+//!           passed ───────┤ under way │ not yet begun
+//!                      boundary: moves over strips in order; those restored before their turn stay locked
+//! ```
+//! **One at a time.** A rebuild goes first: a check, repair or resync rests, when what it has under way has ended, and goes
+//! on after it. Several rebuilds run one after the other. The operator's scan is refused while any other runs or rests. No
+//! scan runs while a device is lost; a rebuild that is broken off by that, or by the loss of its target, has ended.
+//!
+//! **The boundary** is written down (the superblock is changed) every [`KEPT_STRIPS`] strips and at the end. Where members have
+//! caches of their own, that and the end of the rebuild wait for a flush of all members: the target must have what it was
+//! given, and the others what that was made of. A write that found no parity to change left no record, so a power loss could
+//! take it back from under the parity that was then made of it.
+//!
+//! **The rate bound** counts what is walked over on each member: a strip of the target in a rebuild, else a stripe's units
+//! shared out over all members.
+//!
+//! Left out: locks of stripes and the operations of a visit. The controller lines visits up, carries out their operations
+//! and tells how they ended.
+
+mod read_repair;
+mod visit;
+
+pub(crate) use visit::{NextStep, Purpose, VisitEnd};
+
+use crate::api::{MemberError, Notice, Sweep, SweepCounts, SweepEnd, SweepProgress, TimerId};
+use crate::config::{ArrayConfig, MemberCache};
+use crate::geometry::{Geometry, UnitRow};
+use crate::metadata::Metadata;
+use crate::outbox::Outbox;
+use crate::table::Slab;
+use raidlab_units::{ByteCount, MemberIndex, MemberLba, NanoSpan, Nanos};
+use read_repair::ReadRepair;
+use std::collections::VecDeque;
+use visit::Visit;
+
+/// The timer for the rate bound.
+pub(crate) const SCAN_TIMER: TimerId = TimerId(1);
+
+/// Strips after which the boundary of a rebuild is written down.
+const KEPT_STRIPS: u64 = 64;
+
+/// Visits begun with one event; where there is nothing to do they end at once, and others want their turn.
+pub(crate) const STARTS_MAX: u32 = 256;
+
+/// Why a scan does not begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SweepRefused {
+    /// Scans run one at a time.
+    #[error("a sweep is under way ({sweep:?}): wait for its end, or stop it")]
+    Busy {
+        /// The one that runs, or rests for a rebuild.
+        sweep: Sweep,
+    },
+    /// Rebuilds and resyncs begin when they are needed.
+    #[error("a rebuild or resync can't be asked for: it begins by itself when it is needed")]
+    NotOnDemand,
+    /// The level keeps nothing to compare.
+    #[error("the level has no redundancy to compare")]
+    NoRedundancy,
+    /// More members are lost than the level survives.
+    #[error("more members are lost than the level survives: start the array again with them first")]
+    MembersLost,
+}
+
+/// What a scan looks at and changes of the rest of the controller.
+#[derive(Debug)]
+pub(crate) struct Surroundings<'a> {
+    pub(crate) geometry: &'a Geometry,
+    pub(crate) metadata: &'a mut Metadata,
+    pub(crate) outbox: &'a mut Outbox,
+}
+
+/// What has changed about which scan runs.
+#[derive(Debug)]
+pub(crate) enum ScanChange {
+    Nothing,
+    /// One has begun or parked: there may be more to change.
+    Begun,
+    /// One has ended. Its visits that stood in line behind the boundary; those that have ended leave their stripes.
+    Ended(VecDeque<u32>),
+    /// All members that answer are to be flushed for the scan with this number.
+    Flush(u32),
+}
+
+/// What came of the attempt to begin a visit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// No visit may begin now.
+    Nothing,
+    /// There was nothing to visit up to the end of the scan.
+    Passed,
+    Visit(u32),
+}
+
+/// A strip of the target that the boundary has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PassedStrip {
+    /// The visit that restored it, whose stripe is free now.
+    pub(crate) visit: u32,
+    /// The scan for which all members that answer are to be flushed before.
+    pub(crate) flush: Option<u32>,
+}
+
+/// A scan that has begun.
+#[derive(Debug)]
+struct Running {
+    sweep: Sweep,
+    number: u32,
+    /// Strip or stripe to visit next, and the one after the last.
+    next: u64,
+    end: u64,
+    done: u64,
+    total: u64,
+    under_way: u32,
+    /// Visits of a rebuild whose strips the boundary has not passed, in order.
+    line: VecDeque<u32>,
+    counts: SweepCounts,
+    /// Strips below the boundary that was written down last.
+    kept: u64,
+    /// Member flushes under way before the boundary is written down, how far it is then, and whether that of the target
+    /// has failed.
+    flushing: u32,
+    flushed_to: MemberLba,
+    flush_failed: bool,
+    stopping: bool,
+}
+
+impl Running {
+    const fn progress(&self) -> SweepProgress {
+        let Self { number, sweep, done, total, counts, .. } = *self;
+        SweepProgress { number, sweep, done, total, counts }
+    }
+
+    /// True unless its target is gone.
+    fn has_target(&self, metadata: &Metadata) -> bool {
+        let Sweep::Rebuild { target } = self.sweep else { return true };
+        metadata.rebuild_boundary(target).is_some()
+    }
+
+    const fn is_on_demand(&self) -> bool {
+        matches!(self.sweep, Sweep::Check | Sweep::Repair)
+    }
+
+    /// Begins to flush members, so that the boundary may be written down at `to`. Returns its number unless a flush is under
+    /// way.
+    fn begin_flush(&mut self, metadata: &Metadata, to: MemberLba) -> Option<u32> {
+        if self.flushing > 0 {
+            return None;
+        }
+        (self.flushing, self.flushed_to) = (metadata.answering().count() as u32, to);
+        self.flush_failed = false;
+        Some(self.number)
+    }
+}
+
+/// All about the background scan.
+#[derive(Debug)]
+pub(crate) struct BackgroundScan {
+    current: Option<Running>,
+    /// Rests until the rebuilds are over.
+    parked: Option<Running>,
+    last_number: u32,
+    visits: Slab<Visit>,
+    read_repair: ReadRepair,
+    /// Something has changed that may begin or end a scan.
+    is_due: bool,
+    /// Changes of membership that have been looked at.
+    seen_membership: u64,
+    /// Stripes are out of sync, or can be resynced now, since a resync looked at all.
+    resync_due: bool,
+    /// Scans rest while the array starts and stops.
+    is_held: bool,
+    /// The rate bound lets no visit begin before this.
+    free_at: Nanos,
+    timer_at: Option<Nanos>,
+    settings: Settings,
+}
+
+/// What the configuration says about it.
+#[derive(Debug)]
+struct Settings {
+    /// Most bytes that are walked over on each member in a second.
+    bytes_per_sec: Option<ByteCount>,
+    /// Visits at once.
+    iodepth: u32,
+    /// Strips of a device.
+    strips_each: u64,
+    member_cache: MemberCache,
+    has_checksums: bool,
+}
+
+impl BackgroundScan {
+    /// The scan of an array whose devices have `strips_each` strips.
+    pub(crate) fn new(config: &ArrayConfig, strips_each: u64) -> Self {
+        Self {
+            current: None,
+            parked: None,
+            last_number: 0,
+            visits: Slab::new(),
+            read_repair: ReadRepair::default(),
+            is_due: true,
+            seen_membership: 0,
+            resync_due: false,
+            is_held: false,
+            free_at: Nanos::ZERO,
+            timer_at: None,
+            settings: Settings {
+                bytes_per_sec: config.resilience.sweep_bytes_per_sec,
+                iodepth: config.resilience.sweep_iodepth.max(1),
+                strips_each,
+                member_cache: config.member_cache,
+                has_checksums: config.resilience.integrity,
+            },
+        }
+    }
+
+    /// How far the scan is that runs, or rests.
+    pub(crate) fn progress(&self) -> Option<SweepProgress> {
+        self.current.as_ref().or(self.parked.as_ref()).map(Running::progress)
+    }
+
+    /// How far the check, repair or resync is that waits until the rebuild that runs is over.
+    pub(crate) fn parked_progress(&self) -> Option<SweepProgress> {
+        self.current.as_ref().and(self.parked.as_ref()).map(Running::progress)
+    }
+
+    /// True when something has changed that may begin or end a scan.
+    #[inline]
+    pub(crate) const fn is_due(&self, metadata: &Metadata) -> bool {
+        self.is_due || self.seen_membership != metadata.membership_changes()
+    }
+
+    /// True when there is nothing to look at, and nothing to go on with.
+    #[inline]
+    pub(crate) fn is_quiet(&self, metadata: &Metadata) -> bool {
+        !self.is_due(metadata) && self.current.is_none() && self.read_repair.is_empty()
+    }
+
+    /// True while scans rest: at a start, at a stop, and under a rate bound of 0.
+    fn rests(&self) -> bool {
+        self.is_held || self.settings.bytes_per_sec == Some(ByteCount::ZERO)
+    }
+
+    /// True when nothing is under way here.
+    pub(crate) fn is_idle(&self) -> bool {
+        let rests = |running: &Running| self.rests() && running.under_way == 0 && running.flushing == 0;
+        self.read_repair.is_empty() && self.current.as_ref().is_none_or(rests)
+    }
+
+    /// Lets scans rest.
+    pub(crate) const fn hold(&mut self) {
+        self.is_held = true;
+    }
+
+    /// Lets scans go on, unless they are `held` for another reason.
+    pub(crate) const fn release(&mut self, held: bool) {
+        (self.is_held, self.is_due) = (held, true);
+    }
+
+    /// Takes in that stripes are out of sync that a resync may not have looked at.
+    pub(crate) const fn note_out_of_sync(&mut self) {
+        (self.resync_due, self.is_due) = (true, true);
+    }
+
+    /// Begins a check or a repair.
+    ///
+    /// # Errors
+    /// [`SweepRefused`] while another scan runs, and where it can't be.
+    pub(crate) fn ask(
+        &mut self,
+        geometry: &Geometry,
+        metadata: &Metadata,
+        sweep: Sweep,
+        outbox: &mut Outbox,
+    ) -> Result<(), SweepRefused> {
+        if matches!(sweep, Sweep::Rebuild { .. } | Sweep::Resync) {
+            return Err(SweepRefused::NotOnDemand);
+        }
+        if !geometry.is_redundant() {
+            return Err(SweepRefused::NoRedundancy);
+        }
+        if metadata.any_lost() {
+            return Err(SweepRefused::MembersLost);
+        }
+        if let Some(SweepProgress { sweep, .. }) = self.progress() {
+            return Err(SweepRefused::Busy { sweep });
+        }
+        let end = geometry.granule_count();
+        self.begin(sweep, (0, end), end, outbox);
+        Ok(())
+    }
+
+    /// Bounds the rate from here on. The next visit may begin at once.
+    pub(crate) fn set_rate(&mut self, now: Nanos, bytes_per_sec: Option<ByteCount>, outbox: &mut Outbox) {
+        self.settings.bytes_per_sec = bytes_per_sec;
+        self.free_at = now;
+        self.is_due = true;
+        if self.timer_at.take().is_some() {
+            self.set_timer(now, outbox);
+        }
+    }
+
+    /// Ends the check or repair that runs or is parked, and returns which it is.
+    pub(crate) fn stop(&mut self, outbox: &mut Outbox) -> Option<Sweep> {
+        if let Some(running) = self.current.as_mut().filter(|running| running.is_on_demand()) {
+            running.stopping = true;
+            return Some(running.sweep);
+        }
+        let parked = self.parked.take_if(|running| running.is_on_demand())?;
+        outbox.notify(Notice::SweepEnded { progress: parked.progress(), end: SweepEnd::Stopped });
+        Some(parked.sweep)
+    }
+
+    /// Takes in that the rate bound lets the next visit begin.
+    pub(crate) const fn timer_due(&mut self) {
+        self.timer_at = None;
+    }
+
+    /// Asks to be called at `at`, unless that is asked for already.
+    pub(crate) fn set_timer(&mut self, at: Nanos, outbox: &mut Outbox) {
+        if self.timer_at.is_none_or(|set| set > at) {
+            self.timer_at = Some(at);
+            outbox.set_timer(SCAN_TIMER, at);
+        }
+    }
+
+    /// Takes in what has changed. Returns the line of a rebuild that is broken off because its target has left: one that
+    /// answers again begins anew.
+    pub(crate) fn look(&mut self, metadata: &Metadata, outbox: &mut Outbox) -> Option<VecDeque<u32>> {
+        self.is_due = false;
+        self.seen_membership = metadata.membership_changes();
+        let is_targetless = |running: &Running| !running.has_target(metadata);
+        let ends = self.current.as_ref().is_some_and(is_targetless);
+        if ends { self.end(SweepEnd::BrokenOff, outbox) } else { None }
+    }
+
+    /// Begins, breaks off, parks or ends a scan, if that is due.
+    pub(crate) fn change(&mut self, around: &mut Surroundings<'_>) -> ScanChange {
+        let Surroundings { metadata, outbox, .. } = around;
+        if metadata.any_lost()
+            && let Some(parked) = self.parked.take()
+        {
+            outbox.notify(Notice::SweepEnded { progress: parked.progress(), end: SweepEnd::BrokenOff });
+        }
+        let Some(running) = &self.current else { return self.begin_next(around) };
+        if metadata.any_lost() || !running.has_target(metadata) {
+            return self.ended(SweepEnd::BrokenOff, outbox);
+        }
+        if running.under_way > 0 {
+            return ScanChange::Nothing;
+        }
+        let is_over = running.next >= running.end;
+        match running.sweep {
+            Sweep::Rebuild { target } if is_over => self.finish_rebuild(target, around),
+            Sweep::Rebuild { .. } => ScanChange::Nothing,
+            sweep if is_over || running.stopping => {
+                if sweep == Sweep::Resync {
+                    metadata.note_if_all_in_sync();
+                }
+                self.ended(if is_over { SweepEnd::Through } else { SweepEnd::Stopped }, outbox)
+            }
+            sweep if self.next_target(metadata).is_some() => {
+                self.parked = self.current.take();
+                outbox.notify(Notice::SweepParked { sweep });
+                ScanChange::Begun
+            }
+            _ => ScanChange::Nothing,
+        }
+    }
+
+    /// The device that a rebuild is due for.
+    fn next_target(&self, metadata: &Metadata) -> Option<MemberIndex> {
+        metadata.rebuild_target().filter(|_| !self.rests())
+    }
+
+    fn begin_next(&mut self, around: &mut Surroundings<'_>) -> ScanChange {
+        let Surroundings { geometry, metadata, outbox } = around;
+        if self.rests() || metadata.any_lost() {
+            return ScanChange::Nothing;
+        }
+        if let Some(target) = self.next_target(metadata) {
+            let boundary = metadata.rebuild_boundary(target).expect("a target is being rebuilt");
+            let first = boundary.0 / u64::from(geometry.strip_rows());
+            let end = self.settings.strips_each;
+            self.begin(Sweep::Rebuild { target }, (first, end), end, outbox);
+        } else if let Some(parked) = self.parked.take() {
+            outbox.notify(Notice::SweepResumed { sweep: parked.sweep });
+            self.current = Some(parked);
+        } else if core::mem::take(&mut self.resync_due) && metadata.any_out_of_sync() {
+            self.begin(Sweep::Resync, (0, geometry.granule_count()), metadata.out_of_sync_count(), outbox);
+        } else {
+            return ScanChange::Nothing;
+        }
+        ScanChange::Begun
+    }
+
+    fn begin(&mut self, sweep: Sweep, (next, end): (u64, u64), total: u64, outbox: &mut Outbox) {
+        self.last_number += 1;
+        self.current = Some(Running {
+            sweep,
+            number: self.last_number,
+            next,
+            end,
+            done: next,
+            total,
+            under_way: 0,
+            line: VecDeque::new(),
+            counts: SweepCounts::default(),
+            kept: next,
+            flushing: 0,
+            flushed_to: MemberLba::ZERO,
+            flush_failed: false,
+            stopping: false,
+        });
+        outbox.notify(Notice::SweepStarted { sweep });
+    }
+
+    /// Ends the scan that runs, and returns its line. Visits that it still has under way belong to none.
+    fn end(&mut self, end: SweepEnd, outbox: &mut Outbox) -> Option<VecDeque<u32>> {
+        let running = self.current.take()?;
+        outbox.notify(Notice::SweepEnded { progress: running.progress(), end });
+        self.is_due = true;
+        Some(running.line)
+    }
+
+    fn ended(&mut self, end: SweepEnd, outbox: &mut Outbox) -> ScanChange {
+        self.end(end, outbox).map_or(ScanChange::Nothing, ScanChange::Ended)
+    }
+
+    /// Begins one more visit, if the depth and the rate bound allow it.
+    pub(crate) fn begin_visit(
+        &mut self,
+        now: Nanos,
+        geometry: &Geometry,
+        metadata: &Metadata,
+        outbox: &mut Outbox,
+    ) -> Begun {
+        let Some(running) = &self.current else { return Begun::Nothing };
+        let Running { sweep, number, next, end, under_way, stopping, .. } = *running;
+        let yields = !matches!(sweep, Sweep::Rebuild { .. }) && self.next_target(metadata).is_some();
+        if self.rests() || stopping || yields || under_way >= self.settings.iodepth || next >= end {
+            return Begun::Nothing;
+        }
+        if now < self.free_at {
+            self.set_timer(self.free_at, outbox);
+            return Begun::Nothing;
+        }
+        let (at, visit) = visit_from(geometry, metadata, sweep, next..end);
+        let running = self.current.as_mut().expect("it runs");
+        running.next = at + 1;
+        let Some(visit) = visit else { return Begun::Passed };
+        running.under_way += 1;
+        let id = self.keep_visit(visit.of_sweep(number, at));
+        if matches!(sweep, Sweep::Rebuild { .. }) {
+            self.current.as_mut().expect("it runs").line.push_back(id);
+        }
+        self.charge(now, geometry, sweep);
+        Begun::Visit(id)
+    }
+
+    /// Puts the next visit off for as long as the rate bound gives what this one walks over.
+    fn charge(&mut self, now: Nanos, geometry: &Geometry, sweep: Sweep) {
+        let Some(rate) = self.settings.bytes_per_sec else { return };
+        let strip = u128::from(u64::from(geometry.strip_rows()) * geometry.block_bytes());
+        let bytes = match sweep {
+            Sweep::Rebuild { .. } => strip,
+            _ => strip * u128::from(geometry.granule_units()) / u128::from(geometry.layout().member_count()),
+        };
+        let span = NanoSpan((bytes * 1_000_000_000 / u128::from(rate.0)) as u64);
+        self.free_at = self.free_at.max(now) + span;
+    }
+
+    /// True for the number of the scan that runs.
+    fn is_current(&self, number: u32) -> bool {
+        self.current.as_ref().is_some_and(|running| running.number == number)
+    }
+
+    /// Counts for the scan that a visit belongs to; what the host has resynced first counts for the resync.
+    pub(crate) fn count(&mut self, visit: u32, count: impl FnOnce(&mut SweepCounts)) {
+        let (purpose, sweep) = self.visits[visit].belongs_to();
+        let Some(running) = &mut self.current else { return };
+        if running.number == sweep || (purpose == Purpose::SyncFirst && running.sweep == Sweep::Resync) {
+            count(&mut running.counts);
+        }
+    }
+
+    /// Takes in that a visit that compares has ended.
+    fn stripe_compared(&mut self, number: u32) {
+        if let Some(running) = self.current.as_mut().filter(|running| running.number == number) {
+            running.under_way -= 1;
+            running.done += 1;
+            running.counts.granules += 1;
+        }
+    }
+
+    /// Moves the boundary of the rebuild over the next strip, if that has been restored, and has the boundary written down now
+    /// and then.
+    pub(crate) fn pass_strip(&mut self, geometry: &Geometry, metadata: &mut Metadata) -> Option<PassedStrip> {
+        let &visit = self.current.as_ref()?.line.front()?;
+        if !self.visits[visit].is_done() || !self.is_rebuilding(metadata, visit) {
+            return None;
+        }
+        let (target, strip) = self.visits[visit].restored_strip();
+        let strips = strip + 1;
+        let running = self.current.as_mut()?;
+        running.line.pop_front();
+        running.under_way -= 1;
+        running.done = strips;
+        running.counts.granules += 1;
+        let boundary = MemberLba(strips * u64::from(geometry.strip_rows()));
+        metadata.advance_boundary(target, boundary);
+        let is_due = strips >= running.kept + KEPT_STRIPS;
+        let mut flush = None;
+        if self.settings.member_cache == MemberCache::Off {
+            metadata.keep_boundary(target, boundary);
+            if is_due {
+                running.kept = strips;
+                metadata.change();
+            }
+        } else if is_due {
+            flush = running.begin_flush(metadata, boundary);
+        }
+        Some(PassedStrip { visit, flush })
+    }
+
+    /// Takes in the end of one member flush of a rebuild. After the last, what the target holds below the boundary survives
+    /// a power loss, unless its own flush failed.
+    pub(crate) fn boundary_flushed(
+        &mut self,
+        geometry: &Geometry,
+        metadata: &mut Metadata,
+        (number, device): (u32, MemberIndex),
+        result: Result<(), MemberError>,
+    ) {
+        let Some(running) = self.current.as_mut().filter(|running| running.number == number) else { return };
+        let Sweep::Rebuild { target } = running.sweep else { unreachable!("only a rebuild has a boundary") };
+        running.flushing -= 1;
+        running.flush_failed |= device == target && result.is_err();
+        if running.flushing > 0 || running.flush_failed {
+            return;
+        }
+        let boundary = running.flushed_to;
+        running.kept = boundary.0 / u64::from(geometry.strip_rows());
+        metadata.keep_boundary(target, boundary);
+        metadata.change();
+    }
+
+    /// Calls the target in sync when all that it holds would survive a power loss.
+    fn finish_rebuild(&mut self, target: MemberIndex, around: &mut Surroundings<'_>) -> ScanChange {
+        let Surroundings { geometry, metadata, outbox } = around;
+        let rests = self.rests();
+        let Some(running) = &mut self.current else { return ScanChange::Nothing };
+        if self.settings.member_cache == MemberCache::On && running.kept < running.end {
+            if running.flushing > 0 || rests {
+                return ScanChange::Nothing;
+            }
+            // What the layout leaves unused behind the last strip is passed, too.
+            let boundary = MemberLba(running.end * u64::from(geometry.strip_rows()));
+            metadata.advance_boundary(target, boundary);
+            return running.begin_flush(metadata, boundary).map_or(ScanChange::Nothing, ScanChange::Flush);
+        }
+        // What the layout leaves unused behind the last strip is passed, too.
+        running.done = running.end;
+        metadata.finish_rebuild(target);
+        // Stripes that lacked what stands here now can be resynced.
+        self.resync_due = true;
+        self.ended(SweepEnd::Through, outbox)
+    }
+}
+
+/// The next visit of a scan among `range`, and where it is; none past the last.
+fn visit_from(
+    geometry: &Geometry,
+    metadata: &Metadata,
+    sweep: Sweep,
+    range: core::ops::Range<u64>,
+) -> (u64, Option<Visit>) {
+    let purpose = match sweep {
+        Sweep::Rebuild { target } => return rebuild_visit(geometry, metadata, target, range),
+        Sweep::Resync => Purpose::Resync,
+        Sweep::Check => Purpose::Check,
+        Sweep::Repair => Purpose::Repair,
+    };
+    let next = range.start;
+    let key = if purpose == Purpose::Resync { metadata.next_out_of_sync(next) } else { Some(next) };
+    key.map_or((range.end, None), |key| (key, Some(Visit::of_comparison(key, purpose))))
+}
+
+fn rebuild_visit(
+    geometry: &Geometry,
+    metadata: &Metadata,
+    target: MemberIndex,
+    mut range: core::ops::Range<u64>,
+) -> (u64, Option<Visit>) {
+    let end = range.end;
+    let Some(role) = metadata.role(target) else { return (end, None) };
+    let place_of = |strip: u64| {
+        let found = geometry.unit_at(role, MemberLba(strip * u64::from(geometry.strip_rows())))?;
+        Some((strip, found))
+    };
+    let Some((at, UnitRow { key, unit, .. })) = range.find_map(place_of) else { return (end, None) };
+    (at, Some(Visit::of_rebuild(key, unit, target)))
+}
+
+#[cfg(test)]
+mod tests;
