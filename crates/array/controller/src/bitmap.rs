@@ -12,14 +12,15 @@
 //! A region stays marked while it has unsynced stripes. None is cleared while a device is lost, or missing and not known to be: it may
 //! come back without what could not be stored on it.
 
-use crate::api::{MemberError, TimerId};
+use crate::api::{MemberError, MemberOp, TimerId};
 use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::intent::Intent;
-use crate::member_io::{IntentIo, IoOwner};
+use crate::member_io::{BesideIo, IntentIo, IoOwner};
 use crate::own;
+use crate::rules::BitmapPlace;
 use raidlab_format::{BITMAP_BYTES, RegionIndex, RegionMap};
-use raidlab_units::{BlockCount, MemberIndex, MemberLba, NanoSpan, StripeIndex};
+use raidlab_units::{BlockCount, ByteCount, MemberIndex, MemberLba, NanoSpan, StripeIndex};
 use std::collections::VecDeque;
 
 /// The timer for clearing.
@@ -277,12 +278,36 @@ impl Controller {
         let mut devices = core::mem::take(&mut self.member_scratch);
         devices.clear();
         devices.extend(self.metadata.answering());
+        let place = self.config.cache.rules.bitmap_place;
+        if place == BitmapPlace::Beside {
+            devices.clear();
+            self.bitmap().pending += 1;
+            let (device, write) = (self.device_beside(), MemberOp::Write { fua: false });
+            self.beside_io(device, write, ByteCount(0), ByteCount(BITMAP_BYTES as u64), BesideIo::Bitmap);
+        }
+        let preflushes = place == BitmapPlace::MembersFlushed && self.config.member_cache == MemberCache::On;
         self.bitmap().pending += devices.len() as u32;
         for &device in &devices {
-            self.metadata_write(device, MemberLba(slot), blocks, IoOwner::Intent(IntentIo::Bitmap));
+            if preflushes {
+                self.member_flush(device, IoOwner::Intent(IntentIo::BitmapPreflush));
+            } else {
+                self.metadata_write(device, MemberLba(slot), blocks, IoOwner::Intent(IntentIo::Bitmap));
+            }
         }
         self.member_scratch = devices;
         self.end_bitmap_image();
+    }
+
+    /// Takes in the end of the flush of a member before the bitmap is written there.
+    pub(crate) fn bitmap_preflushed(&mut self, device: MemberIndex, result: Result<(), MemberError>) {
+        if result.is_err() {
+            return self.bitmap_image_done(device, result);
+        }
+        let block_bytes = self.config.block_size.bytes();
+        let sequence = self.bitmap().sequence - 1;
+        let slot = self.area.bitmap[(sequence % 2) as usize].offset_bytes / block_bytes;
+        let blocks = BlockCount(BITMAP_BYTES as u64 / block_bytes);
+        self.metadata_write(device, MemberLba(slot), blocks, IoOwner::Intent(IntentIo::Bitmap));
     }
 
     /// Takes in the end of one write of the bitmap.
@@ -293,7 +318,7 @@ impl Controller {
         self.end_bitmap_image();
     }
 
-    fn end_bitmap_image(&mut self) {
+    pub(crate) fn end_bitmap_image(&mut self) {
         let bitmap = self.bitmap();
         bitmap.pending -= 1;
         if bitmap.pending > 0 {

@@ -5,8 +5,9 @@ use crate::checksums::Checksums;
 use crate::intent::Intent;
 use crate::log::Log;
 use crate::own::OwnMemory;
-use crate::rules::ArrayRules;
+use crate::rules::{ArrayRules, WriteLogPlace};
 use crate::start::new_state;
+use crate::write_log::PARTIAL_LOG_BYTES;
 use raidlab_format::{
     AreaLayout, ArrayState, ArrayUuid, Geometry, LogPlace, MetadataPolicy, RegionMap, header_len, tag_blocks,
     untagged_blocks,
@@ -304,6 +305,12 @@ pub enum ConfigError {
         /// Stop mark.
         stop_pct: u8,
     },
+    /// A write log needs parity, and a partial parity log one parity and members that it has bits for.
+    #[error("{what}")]
+    WriteLog {
+        /// What is wrong.
+        what: &'static str,
+    },
     /// Nothing would ever be destaged.
     #[error("flush-iodepth is 0: at least one member write must be allowed at a time")]
     FlushDepth,
@@ -394,6 +401,7 @@ impl ArrayConfig {
         let shape = layout.shape();
         let strip = self.block_size.bytes_of(shape.strip_blocks);
         self.check_cache(strip)?;
+        self.check_write_log(shape)?;
         // A check reads all units and computes parity beside what it read; copies are compared where they were read to.
         let compared_units = match shape {
             // After a crash its tags are made anew.
@@ -425,7 +433,12 @@ impl ArrayConfig {
     /// Length of each device's metadata area; 0 where nothing is kept.
     pub fn metadata_bytes(&self) -> ByteCount {
         let keeps = self.resilience.metadata != MetadataPolicy::None;
-        ByteCount(if keeps { self.metadata_area().total_bytes } else { 0 })
+        let log = if self.cache.rules.write_log == Some(WriteLogPlace::PartialParity) {
+            PARTIAL_LOG_BYTES
+        } else {
+            0
+        };
+        ByteCount(log + if keeps { self.metadata_area().total_bytes } else { 0 })
     }
 
     /// Where things stand in the devices' metadata areas.
@@ -447,6 +460,24 @@ impl ArrayConfig {
             metadata: self.resilience.metadata,
             integrity: self.resilience.integrity,
         }
+    }
+
+    /// Source: Linux `drivers/md/raid5-ppl.c`, `ppl_init_log`, and `raid5-log.h`.
+    fn check_write_log(&self, shape: StripeShape) -> Result<(), ConfigError> {
+        let Some(place) = self.cache.rules.write_log else { return Ok(()) };
+        let what = match place {
+            _ if shape.parities == 0 => {
+                "a journal or partial parity log is for levels with parity: 4, 5 and 6"
+            }
+            WriteLogPlace::PartialParity if shape.parities > 1 => {
+                "md's partial parity log is for RAID 5 only"
+            }
+            WriteLogPlace::PartialParity if self.members > 64 => {
+                "md's partial parity log is for 64 members at most"
+            }
+            WriteLogPlace::PartialParity | WriteLogPlace::Journal => return Ok(()),
+        };
+        Err(ConfigError::WriteLog { what })
     }
 
     /// Length of the log on each device; only parity needs one.

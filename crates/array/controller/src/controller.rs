@@ -29,6 +29,7 @@ use crate::stop::Stop;
 use crate::stripe_cache::Directory;
 use crate::stripe_op::StripeOp;
 use crate::table::Slab;
+use crate::write_log::WriteLog;
 use core::ops::Range;
 use raidlab_format::{AreaLayout, ArrayState, DeviceUuid, KEPT_RING_AT, RegionMap};
 use raidlab_raid::{FailuresSurvived, Layout};
@@ -54,6 +55,8 @@ pub struct Controller {
     pub(crate) delay: Delay,
     /// What Linux md's stripe cache holds, where that is followed.
     pub(crate) stripe_cache: Option<Directory>,
+    /// Where changes of stripes are written down first, in arrays that are simulated.
+    pub(crate) write_log: Option<WriteLog>,
     pub(crate) scan: BackgroundScan,
     pub(crate) ops: Slab<StripeOp>,
     pub(crate) ios: MemberIos,
@@ -100,6 +103,7 @@ impl Controller {
             gather: Gather::default(),
             delay: Delay::default(),
             stripe_cache: Directory::of(&config.cache.rules).filter(|_| shape.parities > 0),
+            write_log: config.cache.rules.write_log.map(|place| WriteLog::new(place, config.members)),
             scan: BackgroundScan::new(config, strips_each),
             config: config.clone(),
             geometry: Geometry::new(layout, config.block_size.bytes(), checked.cache_block_rows),
@@ -243,10 +247,9 @@ impl Controller {
 
     /// Length of the metadata area of each device.
     pub fn metadata_blocks(&self) -> BlockCount {
-        if self.metadata.record().is_none() {
-            return BlockCount::ZERO;
-        }
-        BlockCount(self.area.total_bytes / self.geometry.block_bytes())
+        let own = if self.metadata.record().is_some() { self.area.total_bytes } else { 0 };
+        let log = self.write_log.as_ref().map_or(0, WriteLog::member_bytes);
+        BlockCount((own + log) / self.geometry.block_bytes())
     }
 
     /// Length of NVRAM's label and log: none where nothing is kept, or no memory.

@@ -49,6 +49,8 @@ pub(crate) struct HostFront {
     requests: Vec<Request>,
     /// Writes under way that don't go through the cache.
     through_in_flight: u32,
+    /// Requests that were begun, ever.
+    begun: u64,
     /// Flushes, and the sequence before which all dirty blocks must be destaged for each.
     flushes: VecDeque<(u32, u64)>,
 }
@@ -68,6 +70,7 @@ impl HostFront {
             self.requests.resize(index + 1, Request::IDLE);
         }
         assert!(!self.requests[index].active, "host tag {} is still in use", tag.0);
+        self.begun += 1;
         let end = lba.checked_add(blocks);
         let is_outside = blocks == BlockCount::ZERO || end.is_none_or(|end| end.0 > volume_blocks.0);
         if op != HostOp::Flush && is_outside {
@@ -76,6 +79,11 @@ impl HostFront {
         }
         self.requests[index] = Request { active: true, op, lba, blocks, pending: 1, ..Request::IDLE };
         true
+    }
+
+    /// How many requests the host has made, ever.
+    pub(crate) const fn requests_made(&self) -> u64 {
+        self.begun
     }
 
     /// A request as it is now.

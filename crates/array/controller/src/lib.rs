@@ -49,6 +49,7 @@ mod stripe_cache;
 mod stripe_op;
 mod table;
 mod units;
+mod write_log;
 
 pub use api::*;
 pub use cache::{BatteryState, PeerState, RestoreError};
@@ -60,6 +61,6 @@ pub use controller::Controller;
 pub use metadata::{DeviceState, Health};
 pub use outbox::Counters;
 pub use raidlab_format::MetadataPolicy;
-pub use rules::{ArrayRules, GatherRule, ParityUpdate, ReadBalance, StripeCache};
+pub use rules::{ArrayRules, BitmapPlace, GatherRule, ParityUpdate, ReadBalance, StripeCache, WriteLogPlace};
 pub use scan::SweepRefused;
 pub use start::{NewArray, StartError, create_metadata};

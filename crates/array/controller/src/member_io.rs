@@ -6,7 +6,7 @@
 mod load;
 mod owner;
 
-pub(crate) use owner::{HostIo, IntentIo, IoOwner, OpIo};
+pub(crate) use owner::{BesideIo, HostIo, IntentIo, IoOwner, OpIo};
 
 use crate::api::{MemberIo, MemberIoId, MemberOp};
 use crate::checksums::Part;
@@ -52,7 +52,9 @@ impl MemberIos {
     pub(crate) fn begin(&mut self, io: MemberIo, state: IoState, outbox: &mut Outbox) {
         let id = self.ios.take();
         self.ios[id] = state;
-        self.loads.begin(state.member, io.op, state.lba, BlockCount(u64::from(state.rows)));
+        if !matches!(state.owner, IoOwner::Beside(_)) {
+            self.loads.begin(state.member, io.op, state.lba, BlockCount(u64::from(state.rows)));
+        }
         outbox.member_io(MemberIo { id: MemberIoId(id), ..io });
     }
 
@@ -69,7 +71,9 @@ impl MemberIos {
         let state = self.state(id);
         self.ios[id].owner = IoOwner::Nobody;
         self.ios.give(id);
-        self.loads.end(state.member);
+        if !matches!(state.owner, IoOwner::Beside(_)) {
+            self.loads.end(state.member);
+        }
         state
     }
 

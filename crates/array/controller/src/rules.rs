@@ -61,6 +61,29 @@ pub enum ReadBalance {
     IdleThenNearest,
 }
 
+/// Where a change of redundancy is written down before it is made. In virtual time only: nothing reads it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteLogPlace {
+    /// In a partial parity log on the member that has the parity. Source: Linux `drivers/md/raid5-ppl.c`.
+    PartialParity,
+    /// With data and parity in a journal on a device beside the members. Source: Linux `drivers/md/raid5-cache.c`, write-through.
+    Journal,
+}
+
+/// Where the write-intent bitmap stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BitmapPlace {
+    /// On all members.
+    #[default]
+    Members,
+    /// On all members, which are flushed before it is written. Source: Linux `drivers/md/md.c`, `md_super_write`: `REQ_PREFLUSH`.
+    MembersFlushed,
+    /// In a file on a device beside the members. In virtual time only. Source: Linux `drivers/md/md-bitmap.c`, `write_page`.
+    Beside,
+}
+
 /// The rules of an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -87,6 +110,13 @@ pub struct ArrayRules {
     pub bitmap_chunk: Option<ByteCount>,
     /// How long a region has no write before its bit is cleared, or twice as long; 5 s if none.
     pub bitmap_delay: Option<NanoSpan>,
+    /// Where the bitmap stands.
+    pub bitmap_place: BitmapPlace,
+    /// What changes of redundancy are written down in first.
+    pub write_log: Option<WriteLogPlace>,
+    /// Bytes on each member in a second above which a sweep makes way for the host; it never does if none. Source: Linux
+    /// `drivers/md/md.c`, `md_do_sync`: `speed_min`, `is_mddev_idle`.
+    pub sweep_floor: Option<ByteCount>,
 }
 
 impl ArrayRules {
@@ -101,7 +131,15 @@ impl ArrayRules {
         stripe_pages_max: None,
         bitmap_chunk: None,
         bitmap_delay: None,
+        bitmap_place: BitmapPlace::Members,
+        write_log: None,
+        sweep_floor: None,
     };
+
+    /// Whether there is a device beside the members and spares, which is named by the number behind theirs.
+    pub fn has_device_beside(&self) -> bool {
+        self.write_log == Some(WriteLogPlace::Journal) || self.bitmap_place == BitmapPlace::Beside
+    }
 
     /// Whether these are raidlab's own.
     pub fn are_own(&self) -> bool {

@@ -22,6 +22,7 @@
 //! Left out: locks of stripes and the operations of a visit. The controller lines visits up, carries out their operations
 //! and tells how they ended.
 
+mod pace;
 mod read_repair;
 mod visit;
 
@@ -33,6 +34,7 @@ use crate::geometry::{Geometry, UnitRow};
 use crate::metadata::Metadata;
 use crate::outbox::Outbox;
 use crate::table::Slab;
+use pace::Pace;
 use raidlab_units::{ByteCount, MemberIndex, MemberLba, NanoSpan, Nanos};
 use read_repair::ReadRepair;
 use std::collections::VecDeque;
@@ -128,6 +130,8 @@ struct Running {
     flushed_to: MemberLba,
     flush_failed: bool,
     stopping: bool,
+    /// How it makes way for the host, from its first visit on.
+    pace: Option<Pace>,
 }
 
 impl Running {
@@ -192,6 +196,8 @@ struct Settings {
     strips_each: u64,
     member_cache: MemberCache,
     has_checksums: bool,
+    /// Above this rate a scan makes way for the host, where that is followed.
+    floor: Option<ByteCount>,
 }
 
 impl BackgroundScan {
@@ -215,6 +221,7 @@ impl BackgroundScan {
                 strips_each,
                 member_cache: config.member_cache,
                 has_checksums: config.resilience.integrity,
+                floor: config.cache.rules.sweep_floor,
             },
         }
     }
@@ -416,6 +423,7 @@ impl BackgroundScan {
             flushed_to: MemberLba::ZERO,
             flush_failed: false,
             stopping: false,
+            pace: None,
         });
         outbox.notify(Notice::SweepStarted { sweep });
     }
@@ -432,10 +440,11 @@ impl BackgroundScan {
         self.end(end, outbox).map_or(ScanChange::Nothing, ScanChange::Ended)
     }
 
-    /// Begins one more visit, if the depth and the rate bound allow it.
+    /// Begins one more visit, if the depth, the rate bound and the host, which has made so many requests, allow it.
     pub(crate) fn begin_visit(
         &mut self,
         now: Nanos,
+        host_requests: u64,
         geometry: &Geometry,
         metadata: &Metadata,
         outbox: &mut Outbox,
@@ -448,6 +457,9 @@ impl BackgroundScan {
         }
         if now < self.free_at {
             self.set_timer(self.free_at, outbox);
+            return Begun::Nothing;
+        }
+        if !self.makes_no_way(now, host_requests, visit_bytes(geometry, sweep)) {
             return Begun::Nothing;
         }
         let (at, visit) = visit_from(geometry, metadata, sweep, next..end);
@@ -463,15 +475,23 @@ impl BackgroundScan {
         Begun::Visit(id)
     }
 
+    /// True unless the scan has to make way for the host.
+    fn makes_no_way(&mut self, now: Nanos, host_requests: u64, visit_bytes: u64) -> bool {
+        let Some(floor) = self.settings.floor else { return true };
+        let running = self.current.as_mut().expect("it runs");
+        let under_way = ByteCount(u64::from(running.under_way) * visit_bytes);
+        let pace = running.pace.get_or_insert_with(|| Pace::new(now));
+        pace.may_go_on(now, floor, under_way, host_requests)
+    }
+
     /// Puts the next visit off for as long as the rate bound gives what this one walks over.
     fn charge(&mut self, now: Nanos, geometry: &Geometry, sweep: Sweep) {
+        let bytes = visit_bytes(geometry, sweep);
+        if let Some(pace) = self.current.as_mut().and_then(|running| running.pace.as_mut()) {
+            pace.walk(bytes);
+        }
         let Some(rate) = self.settings.bytes_per_sec else { return };
-        let strip = u128::from(u64::from(geometry.strip_rows()) * geometry.block_bytes());
-        let bytes = match sweep {
-            Sweep::Rebuild { .. } => strip,
-            _ => strip * u128::from(geometry.granule_units()) / u128::from(geometry.layout().member_count()),
-        };
-        let span = NanoSpan((bytes * 1_000_000_000 / u128::from(rate.0)) as u64);
+        let span = NanoSpan((u128::from(bytes) * 1_000_000_000 / u128::from(rate.0)) as u64);
         self.free_at = self.free_at.max(now) + span;
     }
 
@@ -571,6 +591,16 @@ impl BackgroundScan {
         self.resync_due = true;
         self.ended(SweepEnd::Through, outbox)
     }
+}
+
+/// What a visit walks over on each member.
+fn visit_bytes(geometry: &Geometry, sweep: Sweep) -> u64 {
+    let strip = u64::from(geometry.strip_rows()) * geometry.block_bytes();
+    if let Sweep::Rebuild { .. } = sweep {
+        return strip;
+    }
+    let units = u128::from(strip) * u128::from(geometry.granule_units());
+    (units / u128::from(geometry.layout().member_count())) as u64
 }
 
 /// The next visit of a scan among `range`, and where it is; none past the last.

@@ -118,6 +118,9 @@ pub(crate) struct StripeOp {
     pub(crate) began: Option<Nanos>,
     /// The bitmap counts it among the writes of its region.
     pub(crate) noted: bool,
+    /// Its unit of a write log, until it is on the members; and whether it is counted there as being computed.
+    pub(crate) log_unit: Option<u32>,
+    pub(crate) counts_as_computing: bool,
     /// Its record in the log.
     pub(crate) record: Option<u64>,
     /// The fragment that a recovery is for; for operations in the background, see [`OpKind::is_background`].
@@ -132,6 +135,7 @@ impl Controller {
         (op.key, op.stripe, op.kind, op.class, op.fua) = (key, stripe, kind, Some(class), false);
         (op.pending, op.read_failed) = (0, false);
         (op.noted, op.record, op.began) = (false, None, None);
+        (op.log_unit, op.counts_as_computing) = (None, false);
         (op.prereads, op.is_delayed, op.writes_whole, op.stripe_pages) = (false, false, false, 0);
         op.failed.clear();
         op.pieces.clear();
@@ -293,6 +297,7 @@ impl Controller {
         if bytes_out == 0 {
             self.op_computed(id);
         } else {
+            self.log_computing(id);
             self.tasks.start_parity(TaskOwner::Parity { op: id }, (bytes_in, bytes_out), &mut self.outbox);
         }
     }
@@ -302,7 +307,9 @@ impl Controller {
         match self.ops[id].kind {
             OpKind::Write => {
                 self.end_preread(id);
+                self.log_computed(id);
                 self.admit(id);
+                self.send_units_if_due();
             }
             OpKind::Recover | OpKind::Probe => self.finish_op(id, true),
             OpKind::Restore => self.start_rewrites(id),
@@ -311,6 +318,9 @@ impl Controller {
     }
 
     pub(crate) fn start_writes(&mut self, id: u32) {
+        if self.logs_first(id) {
+            return;
+        }
         self.ops[id].pending = 1;
         let class = self.ops[id].class.expect("set when the operation was made");
         let mut first = 0;
@@ -427,6 +437,7 @@ impl Controller {
         }
         let stored = self.window_written(id);
         self.hold_pages(id);
+        self.log_stripe_written(id);
         self.end_intent(id, stored);
         if self.next_window(id) {
             self.release_staging(id);

@@ -7,7 +7,8 @@ mod counted;
 
 use counted::{READ, STRIP, WRITE, World, array};
 use raidlab_controller::{
-    ArrayConfig, ArrayRules, CacheConfig, GatherRule, MemberOp, ParityUpdate, ReadBalance, StripeCache,
+    Area, ArrayConfig, ArrayRules, BitmapPlace, CacheConfig, ConfigError, Controller, GatherRule,
+    MemberCache, MemberOp, MetadataPolicy, ParityUpdate, ReadBalance, StripeCache, WriteLogPlace,
 };
 use raidlab_raid::StripUnit;
 use raidlab_units::{ByteCount, MemberIndex, NanoSpan, StripeIndex};
@@ -219,4 +220,145 @@ fn the_nearest_copy_is_read_where_none_is_idle() {
     assert_eq!(members(ReadBalance::IdleThenNearest), [first, second, first, first, first]);
     // Of two that are as busy, too, the nearer one: it has just been sent to the block before.
     assert_eq!(members(ReadBalance::FewestInFlight), [first, second, first, second, second]);
+}
+
+const LOGGED: MemberOp = MemberOp::Write { fua: true };
+
+/// Rows, and what is written down before they are changed.
+fn logged(level: &str, members: u16, place: WriteLogPlace) -> ArrayConfig {
+    md(level, members, ArrayRules { write_log: Some(place), ..in_rows(StripeCache::None, 256) })
+}
+
+/// What is under way: the area, the member, the operation and its length in pages.
+fn under_way(world: &World) -> Vec<(Area, u16, MemberOp, u64)> {
+    world.under_way.iter().map(|io| (io.area, io.member.0, io.op, io.blocks.0)).collect()
+}
+
+/// A page that says what follows and a page of partial parity, on the member that has the parity; then data and parity.
+#[test]
+fn a_partial_parity_log_is_written_before_a_part_of_a_stripe() {
+    let mut world = World::new(&logged("5", 6, WriteLogPlace::PartialParity), SPAN);
+    world.request(WRITE, 0, 1);
+    assert_eq!(world.poll(), (2, 0));
+    world.finish();
+    assert_eq!(world.poll(), (0, 1));
+    let (area, parity, op, pages) = under_way(&world)[0];
+    assert_eq!((area, op, pages), (Area::Metadata, LOGGED, 2));
+    world.finish();
+    assert_eq!(world.poll(), (0, 2), "data and parity when it is written");
+    assert!(world.under_way.iter().any(|io| io.member.0 == parity), "{parity} has the parity, too");
+    world.finish_all();
+    assert!(world.controller.is_idle());
+}
+
+/// Units have up to 8 rows, and the next one of a member waits until the one before is on the members. A unit of whole rows has no partial parity.
+#[test]
+fn units_of_a_partial_parity_log_follow_each_other() {
+    let mut world = World::new(&logged("5", 6, WriteLogPlace::PartialParity), SPAN);
+    world.request(WRITE, 0, 5 * STRIP);
+    assert_eq!(world.poll(), (0, 1));
+    assert_eq!(under_way(&world)[0].3, 1, "one page for eight rows");
+    world.finish();
+    assert_eq!(world.poll(), (0, 8 * 6), "eight rows of six members");
+    world.finish();
+    assert_eq!(world.poll(), (0, 1), "the other eight");
+    world.finish_all();
+    assert_eq!((world.completed.len(), world.controller.is_idle()), (1, true));
+    assert_eq!((world.reads, world.writes), (0, 2 + 16 * 6));
+}
+
+/// With caches on the members they are flushed before the next unit, and the journal before its stripes.
+#[test]
+fn write_logs_flush_what_has_a_cache() {
+    let config =
+        ArrayConfig { member_cache: MemberCache::On, ..logged("5", 6, WriteLogPlace::PartialParity) };
+    let mut world = World::new(&config, SPAN);
+    world.request(WRITE, 0, 5 * STRIP);
+    world.poll();
+    world.finish();
+    world.poll();
+    world.finish();
+    world.poll();
+    assert_eq!(world.under_way.iter().filter(|io| io.op == MemberOp::Flush).count(), 6);
+    world.finish();
+    assert_eq!(world.poll(), (0, 1), "the second unit");
+    world.finish_all();
+    assert!(world.controller.is_idle());
+
+    let config = ArrayConfig { member_cache: MemberCache::On, ..logged("6", 6, WriteLogPlace::Journal) };
+    let mut world = World::new(&config, SPAN);
+    world.request(WRITE, 0, 4 * STRIP);
+    world.poll();
+    world.finish();
+    world.poll();
+    assert_eq!(under_way(&world), [(Area::Metadata, 6, MemberOp::Flush, 0)]);
+    world.finish();
+    assert_eq!(world.poll(), (0, 8 * 6), "the unit that the flush was for");
+    assert!(
+        under_way(&world).contains(&(Area::Metadata, 6, MemberOp::Flush, 0)),
+        "and a flush for the other one"
+    );
+    world.finish_all();
+    assert!(world.controller.is_idle());
+}
+
+/// A journal takes all data and parity that is written, and its units do not wait for each other's stripes.
+#[test]
+fn a_journal_is_written_before_the_members() {
+    let mut world = World::new(&logged("6", 6, WriteLogPlace::Journal), SPAN);
+    world.request(WRITE, 0, 1);
+    assert_eq!(world.poll(), (3, 0));
+    world.finish();
+    assert_eq!(world.poll(), (0, 1));
+    let plain = MemberOp::Write { fua: false };
+    assert_eq!(
+        under_way(&world),
+        [(Area::Metadata, 6, plain, 4)],
+        "one of data, two of parity, on the device behind the members"
+    );
+    world.finish();
+    assert_eq!(world.poll(), (0, 3));
+    world.finish_all();
+    world.request(WRITE, 0, 4 * STRIP);
+    assert_eq!(world.poll(), (0, 2), "two units of eight rows");
+    assert!(under_way(&world).iter().all(|&(_, member, _, pages)| (member, pages) == (6, 1 + 8 * 6)));
+    world.finish_all();
+    assert_eq!((world.completed.len(), world.controller.is_idle()), (2, true));
+}
+
+#[test]
+fn write_logs_are_for_parity() {
+    for (level, members, place) in [
+        ("6", 6, WriteLogPlace::PartialParity),
+        ("5", 65, WriteLogPlace::PartialParity),
+        ("10", 4, WriteLogPlace::PartialParity),
+        ("10", 4, WriteLogPlace::Journal),
+    ] {
+        let mut config = logged(level, members, place);
+        config.staging_size = ByteCount::from_mib(64);
+        let refused = Controller::new(&config).map(|_| ()).expect_err(level);
+        assert!(matches!(refused, ConfigError::WriteLog { .. }), "RAID {level} x{members}: {refused}");
+    }
+}
+
+/// The first write to a region waits for its bit: in the members' metadata behind a flush, or in a file on one device.
+#[test]
+fn a_bitmap_stands_where_the_rules_say() {
+    let array = |bitmap_place| {
+        let rules = ArrayRules { bitmap_place, ..in_rows(StripeCache::None, 256) };
+        let mut config = ArrayConfig { member_cache: MemberCache::On, ..md("5", 4, rules) };
+        config.resilience.metadata = MetadataPolicy::Bitmap;
+        let mut world = World::new(&config, SPAN);
+        world.run(WRITE, 0, 3 * STRIP);
+        // The array is marked as in use by now.
+        world.request(WRITE, 63 * STRIP, 3 * STRIP);
+        world.poll();
+        under_way(&world)
+    };
+    let file = array(BitmapPlace::Beside);
+    assert_eq!(file, [(Area::Metadata, 4, MemberOp::Write { fua: false }, 1)]);
+    let flushed = array(BitmapPlace::MembersFlushed);
+    assert_eq!(flushed.iter().map(|io| io.2).collect::<Vec<_>>(), [MemberOp::Flush; 4]);
+    let plain = array(BitmapPlace::Members);
+    assert_eq!(plain.iter().map(|io| io.2).collect::<Vec<_>>(), [LOGGED; 4]);
 }

@@ -181,6 +181,9 @@ pub fn plan(
     let threads = order.threads.unwrap_or_else(all_processors);
     let mut crew = Crew { hosts, threads, has_time, progress };
     let parts = parts::of_order(order, &mut crew)?;
+    for controller in &parts.controllers {
+        drive_beside(order.catalog, order.catalog.controller(&controller.id)?)?;
+    }
     let demands = order.demands();
     let together = order.together;
     let request =
@@ -354,8 +357,10 @@ impl Bench<'_> {
         let drive = &self.parts.drives[usize::from(geometry.drive)].id;
         let controller = &self.parts.controllers[usize::from(geometry.controller)].id;
         let enclosure = geometry.enclosure.map(|enclosure| &self.parts.enclosures[usize::from(enclosure)].id);
+        let controller = catalog.controller(controller).expect(known);
         Models {
-            controller: catalog.controller(controller).expect(known),
+            controller,
+            beside: drive_beside(catalog, controller).expect("looked at before"),
             enclosure: enclosure.map(|id| catalog.enclosure(id).expect(known)),
             drive: catalog.drive(drive).expect(known),
         }
@@ -413,6 +418,10 @@ impl Bench<'_> {
         let mut array = self.array(judged, spares, judge::Window::Fault)?;
         let label = || format!("{} degraded, {}", self.label(judged.geometry), load.workload.name());
         let reserved = RebuildRate::Share(REBUILD_SHARE).pace(models.drive);
+        // md's `sync_speed_min`.
+        if let (Some(floor), Some(pace)) = (&mut array.config.cache.rules.sweep_floor, reserved) {
+            *floor = ByteCount(pace.bytes_per_sec as u64);
+        }
         loop {
             let (result, rebuild) = run_degraded(&models, &array, &load)
                 .map_err(|source| PlanError::Simulation { label: label(), source })?;

@@ -348,6 +348,7 @@ impl Tiers<'_> {
                 config: array.config,
                 drive: models.drive.clone(),
                 owner: ControllerName::A,
+                beside: models.beside.cloned(),
             });
             controller.get_or_insert_with(|| models.controller_in_place());
             let workload = together(own.applications, &own.needs.own, &depths).spec;

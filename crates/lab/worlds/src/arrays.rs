@@ -8,12 +8,13 @@ use crate::cache::{CacheSettings, STAGING_SIZE};
 use crate::controllers::ModelledControllers;
 use raidlab_advisor::plan::shelf_takes;
 use raidlab_controller::{
-    ArrayConfig, ArrayRules, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder, GatherRule,
-    MemberCache, MetadataPolicy, ParityUpdate, ReadBalance, ReadPolicy, Resilience, StripeCache, WritePolicy,
+    ArrayConfig, ArrayRules, BitmapPlace, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder,
+    GatherRule, MemberCache, MetadataPolicy, ParityUpdate, ReadBalance, ReadPolicy, Resilience, StripeCache,
+    WriteLogPlace, WritePolicy,
 };
 use raidlab_hardware::{
-    Catalog, CatalogError, ConsistencyPolicy, ControllerModel, DriveKind, DriveModel, EnclosureModel,
-    FormFactor, MdModel, PAGE_BYTES, RmwLevel,
+    BitmapLocation, Catalog, CatalogError, ConsistencyPolicy, ControllerModel, DriveKind, DriveModel,
+    EnclosureModel, FormFactor, MdModel, PAGE_BYTES, RmwLevel,
 };
 use raidlab_raid::LevelVariant;
 use raidlab_units::{BlockSize, ByteCount};
@@ -111,6 +112,20 @@ pub struct Models<'a> {
     pub enclosure: Option<&'a EnclosureModel>,
     /// The members.
     pub drive: &'a DriveModel,
+    /// What stands beside the members, where the controller has that and names it: the drive of md's journal, or of its bitmap's file.
+    pub beside: Option<&'a DriveModel>,
+}
+
+/// The drive beside the members of an array of `controller`, where it names one.
+///
+/// # Errors
+/// [`CatalogError::UnknownId`] if `catalog` has none of this name.
+pub(crate) fn drive_beside<'a>(
+    catalog: &'a Catalog,
+    controller: &ControllerModel,
+) -> Result<Option<&'a DriveModel>, CatalogError> {
+    let name = controller.md.as_ref().and_then(|md| md.journal_device.as_deref());
+    name.map(|name| catalog.drive(name)).transpose()
 }
 
 impl Models<'_> {
@@ -144,7 +159,7 @@ impl Models<'_> {
     /// What could not be plugged together of `members` drives and these parts, a sentence each. A model does not need plugs, and
     /// what drives would do elsewhere is worth asking; it is only to be known.
     pub fn misfits(&self, members: u16) -> Vec<String> {
-        let Self { controller, enclosure, drive } = self;
+        let Self { controller, enclosure, drive, .. } = self;
         let mut found = Vec::new();
         if let (Some(bus), Some(buses)) = (&drive.bus, &controller.buses)
             && buses.split_whitespace().all(|one| one != bus)
@@ -178,10 +193,13 @@ impl Parts {
     pub fn look_up<'a>(&self, catalog: &'a Catalog) -> Result<Models<'a>, UnknownParts> {
         let controller = catalog.controller(&self.controller);
         let enclosure = self.enclosure.as_deref().map(|id| catalog.enclosure(id)).transpose();
-        match (controller, enclosure, catalog.drive(&self.drive)) {
-            (Ok(controller), Ok(enclosure), Ok(drive)) => Ok(Models { controller, enclosure, drive }),
-            (controller, enclosure, drive) => {
-                let errors = [controller.err(), enclosure.err(), drive.err()];
+        let beside = controller.as_ref().map_or(Ok(None), |controller| drive_beside(catalog, controller));
+        match (controller, enclosure, catalog.drive(&self.drive), beside) {
+            (Ok(controller), Ok(enclosure), Ok(drive), Ok(beside)) => {
+                Ok(Models { controller, enclosure, drive, beside })
+            }
+            (controller, enclosure, drive, beside) => {
+                let errors = [controller.err(), enclosure.err(), drive.err(), beside.err()];
                 Err(UnknownParts(errors.into_iter().flatten().collect()))
             }
         }
@@ -300,9 +318,7 @@ pub const fn member_cache(is_on: bool) -> MemberCache {
 
 /// Gives an array the rules of Linux md, and room for the stripes that its stripe cache may have under way.
 fn follow_md(config: &mut ArrayConfig, md: &MdModel, drive: &DriveModel) -> Result<(), ConfigError> {
-    if md.consistency_policy == ConsistencyPolicy::Bitmap
-        && config.resilience.metadata == MetadataPolicy::None
-    {
+    if md.bitmap() != BitmapLocation::None && config.resilience.metadata == MetadataPolicy::None {
         config.resilience.metadata = MetadataPolicy::Bitmap;
     }
     config.cache.rules = ArrayRules {
@@ -326,6 +342,17 @@ fn follow_md(config: &mut ArrayConfig, md: &MdModel, drive: &DriveModel) -> Resu
         stripe_pages_max: Some(md.stripe_cache_size),
         bitmap_chunk: Some(md.bitmap_chunk),
         bitmap_delay: Some(md.bitmap_delay),
+        bitmap_place: match md.bitmap() {
+            BitmapLocation::File => BitmapPlace::Beside,
+            BitmapLocation::Internal => BitmapPlace::MembersFlushed,
+            BitmapLocation::None => BitmapPlace::Members,
+        },
+        write_log: match md.consistency_policy {
+            ConsistencyPolicy::Ppl => Some(WriteLogPlace::PartialParity),
+            ConsistencyPolicy::Journal => Some(WriteLogPlace::Journal),
+            ConsistencyPolicy::Resync | ConsistencyPolicy::Bitmap => None,
+        },
+        sweep_floor: Some(ByteCount::from_kib(md.sync_speed_min)),
     };
     // Source: drivers/md/raid5.c, `raid5_sync_request`: it asks for stripes as long as the stripe cache has any.
     let resilience = &mut config.resilience;

@@ -220,6 +220,7 @@ fn simulated_host(
         config: array.config.clone(),
         drive: models.drive.clone(),
         owner: ControllerName::A,
+        beside: models.beside.cloned(),
     };
     let on_host = models.controller.clone().on_host(host.host);
     let controller = models.enclosure.map_or(on_host.clone(), |enclosure| on_host.behind(enclosure));

@@ -236,6 +236,7 @@ fn spec_of(
         config: array.config.clone(),
         drive: models.drive.clone(),
         owner: ControllerName::A,
+        beside: models.beside.cloned(),
     };
     let enclosure =
         SimulatedEnclosure { controller: models.controller_in_place(), second: None, volumes: vec![volume] };

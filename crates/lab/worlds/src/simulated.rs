@@ -369,7 +369,12 @@ pub fn run_simulated_loads(
 
 /// The array as a simulation takes it: once for each volume, each at its controller.
 pub fn simulated_enclosure(models: &Models<'_>, array: &ModelledArray) -> SimulatedEnclosure {
-    let volume = |owner| SimulatedVolume { config: array.config.clone(), drive: models.drive.clone(), owner };
+    let volume = |owner| SimulatedVolume {
+        config: array.config.clone(),
+        drive: models.drive.clone(),
+        owner,
+        beside: models.beside.cloned(),
+    };
     let volumes = array.controllers.as_ref().map_or_else(
         || vec![volume(ControllerName::A)],
         |controllers| controllers.owners.iter().map(|owner| volume((*owner).into())).collect(),

@@ -54,7 +54,9 @@ pub use hdd::{
 };
 pub use host::{HostModel, KernelModel, PAGE_BYTES, RemoteModel, SocketsModel};
 pub use link::{FabricModel, LinkModel, LinkStandard, Server};
-pub use md::{ConsistencyPolicy, IoEngine, MdCosts, MdModel, MdSettingError, RmwLevel, md_setting_key};
+pub use md::{
+    BitmapLocation, ConsistencyPolicy, IoEngine, MdCosts, MdModel, MdSettingError, RmwLevel, md_setting_key,
+};
 pub use network::{NetworkFlow, NetworkLoad, NetworkModel, Transport};
 pub use reliability::{FigureRange, Reliability};
 pub use server::{FileServerModel, NfsServerModel, ServedDefaults};

@@ -31,6 +31,21 @@ pub enum ConsistencyPolicy {
     Resync,
     /// The write-intent bitmap.
     Bitmap,
+    /// The partial parity log of RAID 5 (`raid5-ppl.c`).
+    Ppl,
+    /// A journal on a device of its own, written through (`raid5-cache.c`).
+    Journal,
+}
+
+/// Where the write-intent bitmap stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BitmapLocation {
+    /// There is none.
+    None,
+    /// On all members, behind the superblock.
+    Internal,
+    /// In a file on the drive of [`MdModel::journal_device`].
+    File,
 }
 
 /// When parity is changed from the old one.
@@ -64,7 +79,7 @@ pub struct MdCosts {
 }
 
 /// Linux md.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MdModel {
     /// Version of the kernel, major and minor.
     pub kernel: (u32, u32),
@@ -76,12 +91,18 @@ pub struct MdModel {
     pub preread_bypass_threshold: u32,
     /// KiB a second on each member that a rebuild or resync takes at most (`md_do_sync`).
     pub sync_speed_max: u64,
+    /// KiB a second on each member above which a rebuild or resync makes way for the host (`md_do_sync`, `is_mddev_idle`).
+    pub sync_speed_min: u64,
     /// Whether whole pages are written from where the host has them (`R5_SkipCopy`).
     pub skip_copy: bool,
     /// When parity is changed from the old one.
     pub rmw_level: RmwLevel,
     /// What is kept on the members.
     pub consistency_policy: ConsistencyPolicy,
+    /// Where the bitmap stands, if there is one.
+    pub bitmap_location: BitmapLocation,
+    /// The catalogue's drive that has the journal, or the bitmap's file; one as the members are if none.
+    pub journal_device: Option<String>,
     /// What a bit of the bitmap stands for on each member; what the bitmap has bits for where that is more.
     pub bitmap_chunk: ByteCount,
     /// How often the bitmap is looked through for bits to clear (`md_bitmap_daemon_work`).
@@ -93,14 +114,18 @@ pub struct MdModel {
 }
 
 /// Settings by md's own names (sysfs, mdadm), and the key of each in the entry.
-const SETTINGS: [(&str, &str); 14] = [
+const SETTINGS: [(&str, &str); 18] = [
     ("group_thread_cnt", "md.group_thread_cnt"),
     ("stripe_cache_size", "md.stripe_cache_size"),
     ("preread_bypass_threshold", "md.preread_bypass_threshold"),
     ("skip_copy", "md.skip_copy"),
     ("rmw_level", "md.rmw_level"),
+    ("sync_speed_min", "md.sync_speed_min"),
     ("sync_speed_max", "md.sync_speed_max"),
     ("consistency_policy", "md.consistency_policy"),
+    ("journal_mode", "md.journal_mode"),
+    ("journal_device", "md.journal_device"),
+    ("bitmap_location", "md.bitmap_location"),
     ("bitmap_chunk", "md.bitmap_chunk"),
     ("bitmap_delay", "md.bitmap_delay"),
     ("io_engine", "md.io_engine"),
@@ -111,12 +136,9 @@ const SETTINGS: [(&str, &str); 14] = [
 ];
 
 /// Settings of md that are not modelled, and why.
-const NOT_MODELLED: [(&str, &str); 9] = [
-    ("sync_speed_min", "a rebuild does not slow down when the host is busy; sync_speed_max bounds it"),
+const NOT_MODELLED: [(&str, &str); 6] = [
     ("stripe_size", "stripes of the cache are handled by pages of 4 KiB"),
-    ("journal_mode", "there is no journal device; '--metadata log' keeps a log on the members"),
-    ("ppl_write_hint", "there is no partial parity log"),
-    ("bitmap_location", "a bitmap stands on the members; consistency_policy says whether there is one"),
+    ("ppl_write_hint", "drives are told nothing of how long what they write lives"),
     ("reshape_position", "arrays are not reshaped in virtual time"),
     ("writemostly", "all members are alike"),
     ("write_behind", "all members are alike"),
@@ -170,6 +192,21 @@ impl MdModel {
         if self.kernel < RAID10_SEQLOCK { self.costs.raid10_lock } else { NanoSpan::ZERO }
     }
 
+    /// Where the bitmap stands, if one is kept: internal where only the policy says so, as mdadm has it.
+    pub fn bitmap(&self) -> BitmapLocation {
+        match (self.bitmap_location, self.consistency_policy) {
+            (BitmapLocation::None, ConsistencyPolicy::Bitmap) => BitmapLocation::Internal,
+            (location, _) => location,
+        }
+    }
+
+    /// Whether rows that are written whole are handled in batches: not where they are written down first.
+    ///
+    /// Source: `stripe_can_batch`: `raid5_has_log(conf) || raid5_has_ppl(conf)`.
+    pub const fn batches(&self) -> bool {
+        matches!(self.consistency_policy, ConsistencyPolicy::Resync | ConsistencyPolicy::Bitmap)
+    }
+
     /// What a request takes of the submitting processor beside its command.
     pub const fn engine_cost(&self) -> NanoSpan {
         match self.io_engine {
@@ -186,6 +223,7 @@ impl MdModel {
             group_thread_cnt: section.figure("group_thread_cnt")?,
             stripe_cache_size: section.figure("stripe_cache_size")?,
             preread_bypass_threshold: section.figure("preread_bypass_threshold")?,
+            sync_speed_min: section.figure("sync_speed_min")?,
             sync_speed_max: section.figure("sync_speed_max")?,
             skip_copy: match section.figure::<u8>("skip_copy")? {
                 0 => false,
@@ -201,11 +239,20 @@ impl MdModel {
             consistency_policy: match section.text("consistency_policy")?.as_str() {
                 "resync" => ConsistencyPolicy::Resync,
                 "bitmap" => ConsistencyPolicy::Bitmap,
+                "ppl" => ConsistencyPolicy::Ppl,
+                "journal" => ConsistencyPolicy::Journal,
                 _ => {
-                    let expected = "\"resync\" or \"bitmap\"; md's \"journal\" and \"ppl\" are not modelled";
+                    let expected = "\"resync\", \"bitmap\", \"ppl\" or \"journal\"";
                     return Err(section.bad_value("consistency_policy", expected));
                 }
             },
+            bitmap_location: match section.text("bitmap_location")?.as_str() {
+                "none" => BitmapLocation::None,
+                "internal" => BitmapLocation::Internal,
+                "file" => BitmapLocation::File,
+                _ => return Err(section.bad_value("bitmap_location", "\"none\", \"internal\" or \"file\"")),
+            },
+            journal_device: Some(section.text("journal_device")?).filter(|name| name != "member"),
             bitmap_chunk: section.figure("bitmap_chunk")?,
             bitmap_delay: section.figure("bitmap_delay")?,
             io_engine: match section.text("io_engine")?.as_str() {
@@ -218,6 +265,21 @@ impl MdModel {
             },
             costs: MdCosts::read(section.section("costs")?)?,
         };
+        if section.text("journal_mode")? != "write-through" {
+            let expected = "\"write-through\"; a journal that is written back is not modelled";
+            return Err(section.bad_value("journal_mode", expected));
+        }
+        // ppl_init_log, r5l_init_log: neither goes with a bitmap. mdadm makes the policy that of the bitmap where one is asked for.
+        if md.bitmap_location != BitmapLocation::None
+            && matches!(md.consistency_policy, ConsistencyPolicy::Ppl | ConsistencyPolicy::Journal)
+        {
+            return Err(
+                section.bad_value("bitmap_location", "\"none\" beside a partial parity log or a journal")
+            );
+        }
+        if md.sync_speed_min > md.sync_speed_max {
+            return Err(section.bad_value("sync_speed_min", "from 0 to sync_speed_max"));
+        }
         // The bounds of raid5_store_group_thread_cnt and raid5_set_cache_size.
         if md.group_thread_cnt > 8192 {
             return Err(section.bad_value("group_thread_cnt", "from 0 to 8192"));
@@ -283,6 +345,13 @@ mod tests {
         assert_eq!(with("rmw_level", "2").map(|md| md.rmw_level), Ok(RmwLevel::Preferred));
         assert_eq!(with("kernel", "5.15").map(|md| md.raid10_lock() > NanoSpan::ZERO), Ok(true));
         assert_eq!(with("kernel", "6.2").map(|md| md.raid10_lock()), Ok(NanoSpan::ZERO));
+        assert_eq!(with("bitmap_location", "file").map(|md| md.bitmap()), Ok(BitmapLocation::File));
+        assert_eq!(with("consistency_policy", "bitmap").map(|md| md.bitmap()), Ok(BitmapLocation::Internal));
+        assert_eq!(with("consistency_policy", "ppl").map(|md| md.batches()), Ok(false));
+        assert_eq!(
+            with("journal_device", "solidigm-p5810-1600").map(|md| md.journal_device),
+            Ok(Some("solidigm-p5810-1600".into()))
+        );
         assert_eq!(with("io_engine", "io_uring").map(|md| md.engine_cost()), Ok(NanoSpan::ZERO));
         for (name, key) in SETTINGS {
             assert_eq!(md_setting_key(name), Ok(key));
@@ -293,10 +362,12 @@ mod tests {
     fn what_md_or_the_model_lacks_is_refused() {
         let rows = [
             ("group_threads", "4", "it has group_thread_cnt, stripe_cache_size"),
-            ("sync_speed_min", "1", "is not modelled: a rebuild"),
+            ("sync_speed_min", "300000", "from 0 to sync_speed_max"),
+            ("journal_mode", "write-back", "is not modelled"),
+            ("bitmap_location", "+8", "\"internal\" or \"file\""),
             ("sync_speed_max", "0", "above zero"),
             ("io_poll", "1", "no queues to poll"),
-            ("consistency_policy", "ppl", "are not modelled"),
+            ("consistency_policy", "raid", "\"ppl\" or \"journal\""),
             ("stripe_cache_size", "16", "from 17 to 32768"),
             ("group_thread_cnt", "8193", "from 0 to 8192"),
             ("preread_bypass_threshold", "257", "from 0 to stripe_cache_size"),

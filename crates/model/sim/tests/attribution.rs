@@ -15,7 +15,12 @@ use raidlab_units::{BlockSize, ByteCount, BytesPerSec, NanoSpan};
 use raidlab_workload::{AccessLine, AccessSpec, ArrivalProcess, Arrivals, Pacing, RequestRate};
 
 fn enclosure(level: &str, members: u16) -> SimulatedEnclosure {
-    let volume = SimulatedVolume { config: config(level, members), drive: drive(), owner: ControllerName::A };
+    let volume = SimulatedVolume {
+        config: config(level, members),
+        drive: drive(),
+        owner: ControllerName::A,
+        beside: None,
+    };
     SimulatedEnclosure { controller: controller(), second: None, volumes: vec![volume] }
 }
 

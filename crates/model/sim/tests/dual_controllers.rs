@@ -22,7 +22,7 @@ const DETECTION: NanoSpan = NanoSpan::from_millis(1_500);
 
 /// A volume over `members`, written through.
 fn volume(level: &str, members: u16, owner: ControllerName) -> SimulatedVolume {
-    SimulatedVolume { config: config(level, members), drive: drive(), owner }
+    SimulatedVolume { config: config(level, members), drive: drive(), owner, beside: None }
 }
 
 fn write_back(mut volume: SimulatedVolume, mirror: bool) -> SimulatedVolume {

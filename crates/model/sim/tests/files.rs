@@ -27,7 +27,7 @@ fn host(model: HostModel, volumes: usize, level: &str, members: u16, filesystem:
         staging_size: ByteCount::from_mib(8),
         resilience: Resilience::default(),
     };
-    let volume = SimulatedVolume { config, drive, owner: ControllerName::A };
+    let volume = SimulatedVolume { config, drive, owner: ControllerName::A, beside: None };
     let enclosure = SimulatedEnclosure { controller, second: None, volumes: vec![volume] };
     let filesystem = catalog.filesystem(filesystem).expect("there");
     let on = |enclosure| HostVolume { enclosure, volume: 0, filesystem: filesystem.clone() };

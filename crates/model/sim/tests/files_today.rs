@@ -35,7 +35,7 @@ fn host(
         staging_size: ByteCount::from_mib(8),
         resilience: Resilience::default(),
     };
-    let volume = SimulatedVolume { config, drive, owner: ControllerName::A };
+    let volume = SimulatedVolume { config, drive, owner: ControllerName::A, beside: None };
     let filesystem = catalog.filesystem(filesystem).expect("there").clone();
     SimulatedHost {
         host: model,

@@ -37,7 +37,7 @@ fn enclosure(level: &str, write_policy: WritePolicy, metadata: MetadataPolicy) -
     SimulatedEnclosure {
         controller: catalog.controller("perc-h800").expect("in the catalogue").clone(),
         second: None,
-        volumes: vec![SimulatedVolume { config, drive, owner: ControllerName::A }],
+        volumes: vec![SimulatedVolume { config, drive, owner: ControllerName::A, beside: None }],
     }
 }
 

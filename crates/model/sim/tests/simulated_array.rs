@@ -7,9 +7,9 @@ use raidlab_controller::WritePolicy;
 use raidlab_hardware::{Catalog, ControllerPart, DriveKind, ParityWorker, ShingleModel};
 use raidlab_sim::{
     Bottleneck, Extent, LoadRegion, Part, SimError, SimulatedArray, SimulationLoad, SimulationOutcome,
-    find_bottleneck, simulate,
+    find_bottleneck, simulate, simulate_degraded,
 };
-use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_units::{ByteCount, MemberIndex, NanoSpan};
 use raidlab_workload::{AccessLine, AccessSpec};
 
 fn array(level: &str, members: u16) -> SimulatedArray {
@@ -243,6 +243,25 @@ fn mirrored_nvme_iops(line: AccessLine, region: LoadRegion, iodepth: u32) -> f64
         seed: 7,
     };
     iops(&run(&SimulatedArray { config, drive, controller }, &load))
+}
+
+/// Above its floor a rebuild makes way for the host: it has a window under way at a time.
+#[test]
+fn a_rebuild_makes_way_for_the_host_above_its_floor() {
+    let with = |sweep_floor| {
+        let mut array = array("5", 5);
+        array.config.resilience.spares = 1;
+        array.config.resilience.sweep_iodepth = 64;
+        array.config.cache.rules.sweep_floor = sweep_floor;
+        let load = load(AccessLine::plain(8192, 100, 100), 8);
+        let outcome = simulate_degraded(&array.enclosure(), &load, MemberIndex(0)).expect("it runs");
+        (iops(&outcome), outcome.rebuild.expect("it is under way").done)
+    };
+    let (free, low, high) =
+        (with(None), with(Some(ByteCount::from_kib(1000))), with(Some(ByteCount::from_mib(1000))));
+    assert!(low.0 > 1.2 * free.0, "requests: {} a second where it makes way, else {}", low.0, free.0);
+    assert!(low.1 < free.1, "rebuilt: {} where it makes way, else {}", low.1, free.1);
+    assert_eq!(high, free, "what is below its floor makes no way");
 }
 
 /// All lanes of a link were one server, which ended at 2.68 million reads a second.

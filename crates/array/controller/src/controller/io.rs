@@ -8,7 +8,7 @@ use crate::api::{
 use crate::checksums::Part;
 use crate::config::MemberCache;
 use crate::controller::Controller;
-use crate::member_io::{HostIo, IntentIo, IoOwner, IoState, OpIo};
+use crate::member_io::{BesideIo, HostIo, IntentIo, IoOwner, IoState, OpIo};
 use crate::memory_task::{TaskOwner, push_joined};
 use crate::own::{self, own_buffer};
 use crate::request::Rows;
@@ -118,6 +118,9 @@ impl Controller {
     /// Takes in the end of a member I/O.
     pub(crate) fn member_io_done(&mut self, id: u32, result: Result<(), MemberError>) {
         let IoState { owner, member, lba, rows, check, part } = self.ios.end(id);
+        if let IoOwner::Beside(io) = owner {
+            return self.beside_io_ended(io, member, result);
+        }
         if check != NIL {
             return self.check_io_done(check, part, result);
         }
@@ -145,6 +148,7 @@ impl Controller {
             IoOwner::Op(io) => self.op_io_ended(io, extent, result),
             IoOwner::Superblock => self.superblock_write_done(member, result),
             IoOwner::Intent(io) => self.intent_io_ended(io, extent, result),
+            IoOwner::Beside(_) => unreachable!("ended before"),
             IoOwner::BoundaryFlush { scan: number } => {
                 self.fail_on_flush_error(member, result);
                 let Self { scan, metadata, geometry, .. } = self;
@@ -180,6 +184,7 @@ impl Controller {
         let (member, ..) = extent;
         match io {
             IntentIo::Bitmap => self.bitmap_image_done(member, result),
+            IntentIo::BitmapPreflush => self.bitmap_preflushed(member, result),
             IntentIo::Record { sequence } => self.replica_done(sequence, member, result),
             IntentIo::ReplayHeader | IntentIo::ReplayRead { .. } => self.replay_read_done(result),
             IntentIo::ReplayCopy => self.replay_copy_done(member, result),
@@ -271,6 +276,7 @@ impl Controller {
             IoOwner::BoundaryFlush { .. }
             | IoOwner::StartFlush
             | IoOwner::StopFlush
+            | IoOwner::Beside(BesideIo::WriteLogFlush { .. } | BesideIo::JournalFlush)
             | IoOwner::Host(HostIo::Flush { .. } | HostIo::Discard { .. }) => {}
             IoOwner::Host(HostIo::Read { fragment, .. } | HostIo::Write { fragment }) => {
                 out.push(Segment { buffer: fragment.host_buffer(), bytes });
@@ -279,6 +285,9 @@ impl Controller {
             IoOwner::Fill { fill } => self.cache.fill_segments(&self.geometry, fill, out),
             IoOwner::Op(io) => self.op_segments(io, bytes, out),
             IoOwner::Intent(io) => self.intent_segments(io, rows, out),
+            IoOwner::Beside(BesideIo::WriteLog { .. } | BesideIo::Bitmap) => {
+                unreachable!("what stands in virtual time only has no bytes")
+            }
         }
     }
 
@@ -308,7 +317,7 @@ impl Controller {
     fn intent_segments(&self, io: IntentIo, rows: u32, out: &mut Vec<Segment>) {
         let bytes = u64::from(rows) * self.geometry.block_bytes();
         match io {
-            IntentIo::BitmapFlush | IntentIo::LogFlush => {}
+            IntentIo::BitmapFlush | IntentIo::BitmapPreflush | IntentIo::LogFlush => {}
             IntentIo::Bitmap => out.push(Segment { buffer: own_buffer(own::BITMAP_AT), bytes }),
             IntentIo::Record { sequence } => self.record_segments(sequence, out),
             IntentIo::ReplayHeader => out.push(self.replay_header_segment()),

@@ -33,8 +33,8 @@ impl Controller {
         }
         for _ in 0..STARTS_MAX {
             self.change_scan();
-            let Self { scan, metadata, geometry, outbox, now, .. } = self;
-            match scan.begin_visit(*now, geometry, metadata, outbox) {
+            let Self { scan, metadata, geometry, outbox, now, host, .. } = self;
+            match scan.begin_visit(*now, host.requests_made(), geometry, metadata, outbox) {
                 Begun::Nothing => return,
                 Begun::Passed => {}
                 Begun::Visit(id) => self.line_up_visit(id),

@@ -15,6 +15,7 @@ pub(crate) enum IoOwner {
     Op(OpIo),
     Superblock,
     Intent(IntentIo),
+    Beside(BesideIo),
     /// A member flush before the boundary of the rebuild with this number is written down.
     BoundaryFlush {
         scan: u32,
@@ -68,6 +69,8 @@ pub(crate) enum IntentIo {
     Bitmap,
     /// A member flush before bits of the bitmap are cleared.
     BitmapFlush,
+    /// A member flush before the bitmap is written there.
+    BitmapPreflush,
     /// A replica of a record of the log.
     Record {
         sequence: u64,
@@ -87,4 +90,17 @@ pub(crate) enum IntentIo {
         run: u16,
         skipped: u32,
     },
+}
+
+/// An I/O of a write log, or of the device beside the members: no member counts it among its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BesideIo {
+    /// The bitmap on the device beside the members.
+    Bitmap,
+    /// A unit of a write log.
+    WriteLog { unit: u32 },
+    /// A member flush before a unit of a write log is finished.
+    WriteLogFlush { unit: u32 },
+    /// A flush of the journal.
+    JournalFlush,
 }

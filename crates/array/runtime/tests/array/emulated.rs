@@ -35,7 +35,7 @@ fn enclosure() -> SimulatedEnclosure {
     SimulatedEnclosure {
         controller: catalog.controller("perc-h800").expect("in the catalogue").clone(),
         second: None,
-        volumes: vec![SimulatedVolume { config, drive, owner: ControllerName::A }],
+        volumes: vec![SimulatedVolume { config, drive, owner: ControllerName::A, beside: None }],
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) fn set_up_bonnie(row: &PublishedRow, task: &PredictTask<'_>) -> Resul
     let is_kept = controller.cache.battery_backed && controller.cache.size.0 > 0;
     let usual = if is_kept { WritePolicy::WriteBack } else { WritePolicy::WriteThrough };
     let filled = PublishedRow { write_policy: row.write_policy.or(Some(usual)), ..row.clone() };
-    let models = Models { controller, enclosure: None, drive };
+    let models = Models { controller, enclosure: None, drive, beside: None };
     let array = modelled_array(&filled, &models, &task.options_of(row)).map_err(|problem| vec![problem])?;
     let load = BonnieLoad {
         host: host.to_owned(),

@@ -87,7 +87,7 @@ fn set_up_on(
     let filesystem = row.filesystem.clone().expect("it was filled in");
     catalog.filesystem(&filesystem).map_err(|error| one(unknown(&row, "filesystem", error)))?;
     let controllers = if is_striped { 2 } else { row.volumes.max(1) };
-    let models = Models { controller, enclosure: None, drive };
+    let models = Models { controller, enclosure: None, drive, beside: None };
     let of_each = if is_striped { part_of_stripe(&row) } else { row.clone() };
     let array = modelled_array(&of_each, &models, &task.options_of(&row)).map_err(one)?;
     let load = ServedLoad {

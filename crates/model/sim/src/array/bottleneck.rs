@@ -69,6 +69,8 @@ pub enum Part {
     Cache,
     /// A part of the drives, or all of them.
     Drives(DrivePart),
+    /// The drive beside the members.
+    DriveBeside,
 }
 
 /// What sets the pace of a run.
@@ -423,6 +425,7 @@ impl SimulatedEnclosure {
             (Part::MirrorLink, busy.mirror_link, 1.0),
             // How much room brings does not follow from how much of it is used.
             (Part::Cache, 1.0, 1.0),
+            (Part::DriveBeside, 1.0, 1.0),
         ];
         let total = outcome.measurement.summaries().total;
         let in_flight = total.iops.0 * total.lat_ns_mean / 1e9;
@@ -472,6 +475,12 @@ impl SimulatedEnclosure {
                 return None;
             }
             Part::Cache => other.volumes.iter_mut().for_each(|volume| enlarge(&mut volume.config.cache, by)),
+            Part::DriveBeside => {
+                let mut volumes = other.volumes.iter_mut();
+                let volume = volumes.find(|it| it.config.cache.rules.has_device_beside())?;
+                let drive = volume.beside.as_ref().unwrap_or(&volume.drive);
+                volume.beside = Some(drive.faster(DrivePart::All, by)?);
+            }
             Part::Drives(part) => {
                 let mut any = false;
                 for volume in &mut other.volumes {
@@ -511,6 +520,7 @@ impl fmt::Display for Part {
             Self::HostProcessors => "host processors",
             Self::MirrorLink => "mirror link",
             Self::Cache => "cache memory",
+            Self::DriveBeside => "drive of the journal or of the bitmap's file",
             Self::Drives(part) => return fmt::Display::fmt(part, f),
         };
         f.pad(name)

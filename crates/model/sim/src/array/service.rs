@@ -342,14 +342,20 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
         now: Nanos,
         io: &MemberIo,
     ) -> Option<Visit> {
-        self.stripes?;
-        if io.area == Area::Metadata || matches!(io.op, MemberOp::Flush | MemberOp::Discard) {
+        let stripes = self.stripes?;
+        if matches!(io.op, MemberOp::Flush | MemberOp::Discard)
+            || (io.area == Area::Metadata && !stripes.has_write_log)
+        {
             return None;
         }
         self.segments.clear();
-        self.controller.member_io_segments(io.id, &mut self.segments);
+        // A unit of a write log is of pages that are there already, and its write carries no bytes in this world.
+        if io.area == Area::Data {
+            self.controller.member_io_segments(io.id, &mut self.segments);
+        }
         let is_hosts = self.segments.iter().all(|it| matches!(it.buffer.space, BufferSpace::Host(_)));
         let stripe_io = match io.op {
+            MemberOp::Write { .. } if io.area == Area::Metadata => StripeIo::WriteParity,
             MemberOp::Read if is_hosts => return None,
             MemberOp::Read => StripeIo::Read,
             _ if is_hosts => StripeIo::WriteData,

@@ -28,7 +28,7 @@ impl SimulatedArray {
     /// The enclosure that has this array and no other.
     pub fn enclosure(&self) -> SimulatedEnclosure {
         let (config, drive) = (self.config.clone(), self.drive.clone());
-        let volume = SimulatedVolume { config, drive, owner: ControllerName::A };
+        let volume = SimulatedVolume { config, drive, owner: ControllerName::A, beside: None };
         SimulatedEnclosure { controller: self.controller.clone(), second: None, volumes: vec![volume] }
     }
 }
@@ -64,6 +64,8 @@ pub struct SimulatedVolume {
     pub drive: DriveModel,
     /// The controller that serves it, as long as that one works.
     pub owner: ControllerName,
+    /// The device beside the members, where the rules of the array have one ([`raidlab_controller::ArrayRules::has_device_beside`]); one as the members are if none.
+    pub beside: Option<DriveModel>,
 }
 
 impl SimulatedVolume {
@@ -509,7 +511,7 @@ fn check_controllers(enclosure: &SimulatedEnclosure, load: &SimulationLoad) -> R
 }
 
 pub(super) fn check_volume(enclosure: &SimulatedEnclosure, index: usize) -> Result<(), SimError> {
-    let SimulatedVolume { config, drive, owner } = &enclosure.volumes[index];
+    let SimulatedVolume { config, drive, owner, .. } = &enclosure.volumes[index];
     let (member, capacity) = (config.member_size + config.metadata_bytes(), drive.capacity.bytes());
     if drive.is_host_managed() {
         return Err(SimError::HostManaged { drive: drive.id.clone() });

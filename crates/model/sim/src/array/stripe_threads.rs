@@ -34,6 +34,8 @@ pub(super) enum StripeIo {
 pub(super) struct StripeVolume {
     pub(super) data_strips: u64,
     pub(super) parities: u64,
+    /// What the threads write down first, they make, too.
+    pub(super) has_write_log: bool,
 }
 
 /// The threads of one controller's volumes.
@@ -79,7 +81,7 @@ impl StripeThreads {
         let row_bytes = task.bytes_out / volume.parities.max(1);
         let rows = row_bytes.div_ceil(PAGE_BYTES);
         let is_whole = task.bytes_in == volume.data_strips * row_bytes;
-        let pass = if is_whole { md.costs.pass_batched } else { md.costs.pass };
+        let pass = if is_whole && md.batches() { md.costs.pass_batched } else { md.costs.pass };
         let span = pass * rows + model.memory_cost(MemoryWork::Parity, bytes_in, bytes_out);
         Visit { station: Station::StripeThreads, now, span, end: self.threads.serve(now, span) }
     }

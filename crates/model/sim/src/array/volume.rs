@@ -10,7 +10,7 @@ use super::stripe_threads::StripeVolume;
 use crate::queue::EventQueue;
 use raidlab_controller::{Controller, Counters, Keep, MemberCache, MemberIoId, Notice, Segment, WritePolicy};
 use raidlab_format::{KEPT_ENTRY_BYTES, KeptImage};
-use raidlab_hardware::{ControllerModel, Drive, DriveOptions};
+use raidlab_hardware::{ControllerModel, Drive, DriveModel, DriveOptions};
 use raidlab_units::{BlockSize, ByteCount, NanoSpan, Nanos};
 use raidlab_workload::Rng;
 use std::collections::VecDeque;
@@ -60,6 +60,8 @@ pub(super) struct Volume<const FOLLOWED: bool = false> {
     pub(super) has_parity: bool,
     /// Where md's stripe threads change it.
     pub(super) stripes: Option<StripeVolume>,
+    /// Members and spares; what stands behind them in [`Volume::members`] is the device beside them.
+    devices: usize,
     /// What these have made and not sent.
     pub(super) plug: Plug,
     /// Requests on their way out of it.
@@ -104,7 +106,10 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
         (model, drive): (&ControllerModel, &Drive),
         random: &mut Rng,
     ) -> Self {
-        let member = |_| {
+        let count = usize::from(spec.config.members + spec.config.resilience.spares);
+        let beside = spec.config.cache.rules.has_device_beside().then(|| Self::drive_beside(spec));
+        let drives = core::iter::repeat_n(drive, count).chain(&beside);
+        let member = |drive: &Drive| {
             let ahead = NanoSpan(random.below(SPINDLE_SPREAD.0));
             let (depth, bytes) = (model.member_queue_depth, model.member_queue_bytes);
             let mut member = Member::new(drive.clone(), ahead, depth, bytes);
@@ -115,7 +120,7 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
         };
         let shape = spec.config.layout().map(|layout| layout.shape());
         let is_raid10 = shape.as_ref().is_ok_and(|shape| shape.copies > 1 && shape.data_strips > 1);
-        let members: Vec<_> = (0..spec.config.members + spec.config.resilience.spares).map(member).collect();
+        let members: Vec<_> = drives.map(member).collect();
         Self {
             index,
             owner: spec.owner,
@@ -126,12 +131,21 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
             passes_through: spec.config.cache.is_passed_by(),
             write_policy: spec.config.cache.write_policy,
             has_parity: shape.as_ref().is_ok_and(|shape| shape.parities > 0),
+            devices: count,
             stripes: shape.ok().filter(|shape| model.md.is_some() && shape.parities > 0).map(|shape| {
-                StripeVolume { data_strips: shape.data_strips.into(), parities: shape.parities.into() }
+                StripeVolume {
+                    data_strips: shape.data_strips.into(),
+                    parities: shape.parities.into(),
+                    has_write_log: spec.config.cache.rules.write_log.is_some(),
+                }
             }),
             plug: Plug::new(members.len()),
             unplugged: Vec::new(),
-            raid10_lock: model.md.filter(|_| is_raid10).map_or(NanoSpan::ZERO, |md| md.raid10_lock()),
+            raid10_lock: model
+                .md
+                .as_ref()
+                .filter(|_| is_raid10)
+                .map_or(NanoSpan::ZERO, raidlab_hardware::MdModel::raid10_lock),
             segments: Vec::new(),
             host_ios: vec![HostIo::NONE; load.iodepth() as usize],
             controller,
@@ -152,13 +166,27 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
 
     /// An idle drive as the members of a volume over `spec` are.
     pub(super) fn idle_drive(spec: &SimulatedVolume) -> Drive {
+        Self::idle(spec, &spec.drive)
+    }
+
+    fn idle(spec: &SimulatedVolume, drive: &DriveModel) -> Drive {
         let write_cache = Some(spec.config.member_cache == MemberCache::On);
-        Drive::new(&spec.drive, DriveOptions { write_cache, ..DriveOptions::default() })
+        Drive::new(drive, DriveOptions { write_cache, ..DriveOptions::default() })
+    }
+
+    fn drive_beside(spec: &SimulatedVolume) -> Drive {
+        Self::idle(spec, spec.beside.as_ref().unwrap_or(&spec.drive))
+    }
+
+    /// The members and spares, without the device beside them.
+    pub(super) fn devices(&self) -> &[Member] {
+        &self.members[..self.devices]
     }
 
     /// Deadline slots that a volume over `spec`'s members needs.
     pub(super) fn slot_count(spec: &SimulatedVolume) -> u32 {
-        u32::from(spec.config.members + spec.config.resilience.spares) + 1 + Controller::TIMERS
+        let beside = u32::from(spec.config.cache.rules.has_device_beside());
+        u32::from(spec.config.members + spec.config.resilience.spares) + beside + 1 + Controller::TIMERS
     }
 
     pub(super) fn driver_slot(&self) -> u32 {

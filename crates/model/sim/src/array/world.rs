@@ -188,7 +188,7 @@ impl<'a, const FOLLOWED: bool> World<'a, FOLLOWED> {
     fn note_busy_times(&mut self, now: Nanos) {
         while let Some(edge) = self.window.get(self.noted.len()).filter(|edge| **edge <= now) {
             let at = *edge;
-            let members = self.volumes.iter().flat_map(|volume| &volume.members);
+            let members = self.volumes.iter().flat_map(Volume::devices);
             let drives = members.map(|member| member.busy_until_now(at)).collect();
             let noted = Noted {
                 drives,
@@ -220,7 +220,7 @@ impl<'a, const FOLLOWED: bool> World<'a, FOLLOWED> {
         let of_volume = |(volume, spec): (&Volume<FOLLOWED>, &SimulatedVolume)| {
             let DriveKind::Flash(model) = &spec.drive.kind else { return None };
             let mut written = FlashWrites::default();
-            for counters in volume.members.iter().filter_map(Member::flash_counters) {
+            for counters in volume.devices().iter().filter_map(Member::flash_counters) {
                 written.host_bytes += ByteCount(counters.host_units * model.translation.unit.0);
                 written.flash_bytes += programmed(model, &counters);
             }

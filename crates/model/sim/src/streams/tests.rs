@@ -24,7 +24,7 @@ fn server(controllers: u16, streams: u32) -> (StreamsSpec, Readers) {
         staging_size: ByteCount::from_mib(16),
         resilience: Resilience::default(),
     };
-    let volume = SimulatedVolume { config, drive: drive.clone(), owner: ControllerName::A };
+    let volume = SimulatedVolume { config, drive: drive.clone(), owner: ControllerName::A, beside: None };
     let enclosure =
         SimulatedEnclosure { controller: controller.clone(), second: None, volumes: vec![volume] };
     let file = |number: u32| PlacedFile {
