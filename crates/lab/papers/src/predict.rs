@@ -199,6 +199,8 @@ pub struct PredictTask<'a> {
     pub catalog: &'a Catalog,
     /// Threads to simulate on.
     pub threads: NonZeroUsize,
+    /// Whether to find out what sets the pace of each configuration of raw volumes, which takes several runs more.
+    pub finds_bottleneck: bool,
 }
 
 impl PredictTask<'_> {
@@ -251,7 +253,14 @@ pub(crate) fn simulate(
     progress(0, distinct.len());
     let ended = hosts.share(
         Jobs { count: distinct.len(), threads: task.threads, cancel },
-        |index| setups[distinct[index]].simulate(task.catalog),
+        |index| {
+            let setup = &setups[distinct[index]];
+            let mut done = setup.simulate(task.catalog)?;
+            if task.finds_bottleneck {
+                done.result.bottleneck = setup.bottleneck(task.catalog, &done.result)?;
+            }
+            Ok(done)
+        },
         |index, result| {
             let row = row_of(distinct[index]);
             results[index] = Some(result.map_err(|source| PredictError::Simulation { row, source })?);

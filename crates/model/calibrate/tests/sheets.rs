@@ -230,8 +230,14 @@ fn what_no_drive_does_is_refused() {
 #[test]
 fn drives_of_the_catalogue_do_what_their_sheets_say() {
     let catalog = Catalog::builtin();
-    for id in ["samsung-pm9a3-7680", "intel-s4500-3840", "nvmevirt-970-pro", "st3600057ss", "exos-2x18-18tb"]
-    {
+    for id in [
+        "samsung-pm9a3-7680",
+        "intel-s4500-3840",
+        "nvmevirt-970-pro",
+        "nvmevirt-zn540",
+        "st3600057ss",
+        "exos-2x18-18tb",
+    ] {
         let rows = check_sheet(catalog.drive(id).expect("in the catalogue"));
         assert!(rows.len() >= 4, "{id}");
         for row in rows {
@@ -286,11 +292,16 @@ fn disk(capacity_tb: u64) -> DiskSheet {
         heads: None,
         interface: None,
         seq_read: None,
+        seq_write: None,
         seq_inner: None,
         seeks: SheetSeeks::default(),
         read_iops: None,
         write_iops: None,
-        iops_depth: 16,
+        read_latency: None,
+        write_latency: None,
+        read_block: ByteCount::from_kib(4),
+        iops_depth: None,
+        is_measured: false,
         cache: None,
         physical_sector: None,
         has_two_arms: false,
@@ -370,4 +381,95 @@ fn a_disk_that_cannot_be_is_refused() {
     let two =
         DiskSheet { rpm: Some(7200), has_two_arms: true, recording: Recording::ShingledByDrive, ..disk(4) };
     assert!(matches!(error(two), SheetError::Figure { .. }));
+}
+
+/// Every kind of drive over every interface it comes with, by a whole sheet, by parts of one and by what was measured: each figure
+/// that was given is met within 3 %, and each of the entry's figures is told as given, derived or assumed.
+#[test]
+fn sheets_of_every_kind_are_met_over_every_interface() {
+    let all = |kind, link: &str, lanes, mb_per_s, iops, latency_us| Sheet {
+        interface: Some(SheetInterface { link: link.into(), lanes }),
+        ..sheet(kind, 3840, mb_per_s, iops, latency_us)
+    };
+    let whole = [
+        all(SheetKind::Nvme, "pcie-3", 4, [3200.0, 2000.0], [600e3, 80e3], Some([95, 20])),
+        all(SheetKind::Nvme, "pcie-4", 4, [6500.0, 3500.0], [900e3, 200e3], Some([85, 15])),
+        all(SheetKind::Nvme, "pcie-5", 4, [13_000.0, 6500.0], [2.5e6, 400e3], Some([65, 12])),
+        all(SheetKind::Nvme, "pcie-5", 2, [6800.0, 4000.0], [1.0e6, 200e3], Some([75, 15])),
+        all(SheetKind::SataSsd, "sata-6g", 1, [550.0, 520.0], [95e3, 45e3], Some([120, 40])),
+        all(SheetKind::SataSsd, "sata-3g", 1, [270.0, 250.0], [60e3, 20e3], None),
+        all(SheetKind::SasSsd, "sas-12g", 1, [1050.0, 900.0], [200e3, 60e3], Some([110, 30])),
+        all(SheetKind::SasSsd, "sas-12g", 2, [2100.0, 1900.0], [400e3, 90e3], Some([110, 30])),
+        all(SheetKind::SasSsd, "sas-24g", 1, [2100.0, 1900.0], [350e3, 90e3], Some([100, 25])),
+        all(SheetKind::SasSsd, "sas-24g", 2, [4200.0, 3700.0], [700e3, 150e3], Some([100, 25])),
+    ];
+    for sheet in whole {
+        let measured = Sheet {
+            seq_read: None,
+            write_iops: None,
+            read_latency: None,
+            write_latency: None,
+            read_block: ByteCount(512),
+            is_measured: true,
+            capped: Some(false),
+            ..sheet.clone()
+        };
+        let given = if sheet.read_latency.is_some() { 6 } else { 4 };
+        for (sheet, given) in [(&sheet, given), (&measured, 2)] {
+            let made = model_from_sheet(&Catalog::builtin(), sheet);
+            let made = made.unwrap_or_else(|error| panic!("{:?}: {error}", sheet.interface));
+            assert_eq!(made.rows.len(), given, "{:?}", made.rows);
+            let is_told = |key: &str| made.model.sources.iter().any(|figure| figure.key == key);
+            for key in ["capacity_sectors", "interface.rate", "host.ports", "flash.program"] {
+                assert!(is_told(key), "{key}: {:?}", sheet.interface);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_interface_of_another_kind_is_refused() {
+    for (kind, link, lanes) in [
+        (SheetKind::Nvme, "sata-6g", 1),
+        (SheetKind::Nvme, "pcie-4", 3),
+        (SheetKind::SataSsd, "sata-6g", 2),
+        (SheetKind::SasSsd, "sas-12g", 4),
+        (SheetKind::SasSsd, "pcie-4", 4),
+    ] {
+        let interface = Some(SheetInterface { link: link.into(), lanes });
+        let sheet = Sheet { interface, ..sheet(kind, 960, [200.0, 200.0], [50e3, 20e3], None) };
+        let error = model_from_sheet(&Catalog::builtin(), &sheet).expect_err("it can't be");
+        assert!(matches!(error, SheetError::Figure { figure: "an interface", .. }), "{error}");
+    }
+}
+
+/// What little is known of a disk: figures of a sheet in any order, and limits that were measured.
+#[test]
+fn disks_are_met_over_every_interface_and_by_what_was_measured() {
+    let mb_per_s = |rate: f64| Some(BytesPerSec::from_mb_per_s(rate));
+    let measured = DiskSheet {
+        seq_write: mb_per_s(182.188),
+        read_iops: Some(130.0),
+        read_block: ByteCount(512),
+        is_measured: true,
+        ..disk(2)
+    };
+    let alone = DiskSheet { read_latency: Some(NanoSpan::from_micros(15_401)), ..measured.clone() };
+    let written = DiskSheet {
+        seq_read: mb_per_s(280.0),
+        seq_write: mb_per_s(280.0),
+        write_iops: Some(500.0),
+        read_latency: Some(NanoSpan::from_micros(12_500)),
+        write_latency: Some(NanoSpan::from_micros(250)),
+        ..disk(20)
+    };
+    for (sheet, rows) in [(measured, 2), (alone, 3), (written, 5)] {
+        for (link, lanes) in [("sata-6g", 1), ("sas-12g", 1), ("sas-12g", 2), ("sas-24g", 2)] {
+            let interface = Some(SheetInterface { link: link.into(), lanes });
+            let sheet = DiskSheet { interface, ..sheet.clone() };
+            let made = disk_from_sheet(&Catalog::builtin(), &sheet);
+            let made = made.unwrap_or_else(|error| panic!("{link}x{lanes}: {error}"));
+            assert_eq!(made.rows.len(), rows, "{:?}", made.rows);
+        }
+    }
 }

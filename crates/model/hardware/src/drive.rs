@@ -479,7 +479,8 @@ impl DriveModel {
     pub fn is_host_managed(&self) -> bool {
         match &self.kind {
             DriveKind::HardDrive(hard) => matches!(hard.modern.shingles, Some(ShingleModel::Host { .. })),
-            DriveKind::SolidState(_) | DriveKind::Flash(_) => false,
+            DriveKind::Flash(flash) => flash.zone.is_some(),
+            DriveKind::SolidState(_) => false,
         }
     }
 

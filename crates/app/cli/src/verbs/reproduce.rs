@@ -1,12 +1,13 @@
 //! `raidlab reproduce`: predicts published figures and relative claims, and compares.
 
+mod bottleneck;
 mod claims;
 mod report;
 
 use super::keep::{KeepDbArgs, Planned};
 use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, only_alone};
-use crate::inputs::{CatalogArgs, window};
+use crate::inputs::{CatalogArgs, on_or_off, window};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
@@ -63,6 +64,10 @@ pub(crate) struct Args {
     /// Threads; all processors by default
     #[arg(long, value_name = "N")]
     threads: Option<std::num::NonZeroUsize>,
+    /// Find out what sets the pace of each simulated volume, by running parts of its load again with each part of the hardware 10 %
+    /// faster: on, off [default: off]
+    #[arg(long, value_parser = on_or_off, value_name = "on|off")]
+    bottleneck: Option<bool>,
     /// End with code 3 if the median absolute error is above this
     #[arg(long, value_parser = error_bound, value_name = "PCT")]
     max_median_error: Option<f64>,
@@ -125,6 +130,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         options: figures.options,
         catalog: &catalog,
         threads: args.threads.unwrap_or(RunOptions::default().threads),
+        finds_bottleneck: args.bottleneck == Some(true),
     };
     let predicted = predict_all(&figures, &task, hosts);
     let (prediction, claims) = match predicted {
@@ -378,12 +384,14 @@ fn as_text(
         text += &how_text(prediction.configurations.len() - programs, figures);
         text += &programs_text(programs, figures);
         text += &read_off_text(prediction);
+        text += &bottleneck::of_rows_text(prediction);
         text += &fit_text(prediction);
     }
     if let Some(claims) = claims {
         let gap = if prediction.is_some() { "\n" } else { "" };
         text += &(gap.to_owned() + &claims::table(claims, output));
         text += &how_text(claims.configurations.len(), figures);
+        text += &bottleneck::of_claims_text(claims);
         text += &claims::fit_text(claims);
     }
     let assumed = figures.method.iter().flat_map(|method| &method.assumed);

@@ -79,6 +79,39 @@ fn a_sheet_becomes_an_entry_that_does_what_it_says() {
     bench.run(&sheet).assert(2, &["mine.toml is there already"]);
 }
 
+/// What a user knows of a drive that was measured: two figures. Interfaces go by the names that people have for them.
+#[test]
+fn two_measured_figures_make_an_entry_of_every_kind() {
+    let bench = Bench::new();
+    for (kind, interface, figures) in [
+        ("nvme", "pcie3x4", ["--seq-write", "1019.587MB/s", "--read-iops", "242934"]),
+        ("sata-ssd", "sata6", ["--seq-write", "480.5MB/s", "--read-iops", "81234"]),
+        ("sas-ssd", "sas12", ["--seq-write", "900.5MB/s", "--read-iops", "151234"]),
+        ("sas-ssd", "sas24x2", ["--seq-write", "3000.5MB/s", "--read-iops", "451234"]),
+        ("hdd", "sata6", ["--seq-write", "182.188MB/s", "--read-iops", "130"]),
+        ("hdd", "sas-12gx2", ["--seq-write", "182.188MB/s", "--read-iops", "130"]),
+    ] {
+        let args = ["model", "from-sheet", "--kind", kind, "--capacity", "2TB", "--interface", interface];
+        let measured = ["--measured", "--read-block", "512", "--json"];
+        let made = bench.run(&[&args[..], &figures, &measured].concat());
+        made.assert(0, &[]);
+        let json = made.json();
+        let rows = json["rows"].as_array().expect("rows");
+        assert_eq!(rows.len(), 2, "{kind} {interface}: {json}");
+        let is_met = |row: &serde_json::Value| row["error_pct"].as_f64().is_some_and(|pct| pct.abs() <= 3.0);
+        assert!(rows.iter().all(is_met), "{kind} {interface}: {rows:?}");
+        let keys = |origin: &str| {
+            let figures = json["figures"].as_array().expect("figures").iter();
+            let of = figures.filter(|figure| figure["origin"] == origin);
+            of.filter_map(|figure| figure["key"].as_str()).collect::<Vec<_>>()
+        };
+        assert!(keys("given").contains(&"sheet.random_read"), "{kind} {interface}: {json}");
+        assert!(!keys("derived").is_empty(), "{kind} {interface}: {json}");
+        let of_class = if kind == "hdd" { "firmware.queue_depth" } else { "flash.erase" };
+        assert!(keys("assumed").contains(&of_class) || interface == "sata6", "{kind} {interface}: {json}");
+    }
+}
+
 #[test]
 fn a_sheet_that_no_drive_meets_is_refused() {
     let bench = Bench::new();
@@ -92,6 +125,8 @@ fn a_sheet_that_no_drive_meets_is_refused() {
     refused(&["--seq-read", "fast"], "a rate is a size a second");
     refused(&["--read-iops", "0"], "a number above zero");
     refused(&["--interface", "pcie9x4", "--seq-read", "3GB/s"], "pcie-9");
+    refused(&["--interface", "sata6", "--seq-read", "500MB/s"], "SATA has one lane");
+    refused(&["--read-block", "512k", "--seq-read", "3GB/s"], "512k");
 }
 
 /// Two cells of a matrix on an entry of the catalogue, and on the same in a file.
@@ -196,7 +231,7 @@ fn a_disk_s_sheet_becomes_an_entry_that_is_checked_and_simulated() {
     ];
     let load = ["--level", "6", "--members", "6", "-w", "database", "--ramp", "0s", "--run", "1s"];
     bench.run(&[&array[..], &load].concat()).assert(0, &[]);
-    bench.run(&[&sheet[..], &["--measured"]].concat()).assert(2, &["--measured is a figure of flash"]);
+    bench.run(&[&sheet[..], &["--nand", "tlc"]].concat()).assert(2, &["--nand is a figure of flash"]);
     bench.run(&[&sheet[..], &["--seek-read", "900ms"]].concat()).assert(2, &["a seek of 900"]);
 }
 

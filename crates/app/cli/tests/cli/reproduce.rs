@@ -50,6 +50,27 @@ fn reproduce_compares_figures_of_a_file() {
     bounded.assert(3, &["bound missed", "median"]);
 }
 
+/// `--bottleneck on` tells what set the pace of each figure, and changes nothing else; without it nothing is looked for.
+#[test]
+fn reproduce_names_the_bottleneck_of_each_figure() {
+    let bench = Bench::new();
+    bench.write("mine.csv", CSV);
+    let args = ["reproduce", "--published", "mine.csv", "--ramp", "100ms", "--run", "300ms"];
+    let run = |more: &[&str]| bench.run(&[&args[..], more].concat());
+    let (without, with) = (run(&["--json"]).json(), run(&["--json", "--bottleneck", "on"]).json());
+    let named = |json: &serde_json::Value| json["configurations"][0]["result"]["bottleneck"]["name"].clone();
+    assert!(named(&without).is_null());
+    let name = named(&with).as_str().map(str::to_owned).expect("it is named");
+    assert_eq!(with["rows"], without["rows"]);
+    let words = run(&["--bottleneck", "on", "--report", "mine.html"]);
+    words.assert(0, &[]);
+    for id in ["a", "b"] {
+        assert!(words.stdout.contains(&format!("bottleneck of {id}: {name}")), "{}", words.stdout);
+    }
+    let page = std::fs::read_to_string(bench.path().join("mine.html")).expect("it was written");
+    assert!(page.contains(&format!("bottleneck: {}", name.replace('\'', "&#39;"))), "{name}");
+}
+
 #[test]
 fn reproduce_reports_every_row_that_it_cannot_predict() {
     let bench = Bench::new();

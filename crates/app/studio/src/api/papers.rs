@@ -21,6 +21,9 @@ use std::sync::Arc;
 pub(super) struct PredictOrder {
     /// Only those of this table.
     table: Option<String>,
+    /// And what sets the pace of each, which takes several runs more.
+    #[serde(default)]
+    bottleneck: bool,
     #[serde(default)]
     dry_run: bool,
 }
@@ -59,6 +62,7 @@ pub(super) async fn predict(
         paper.keep_table(table).map_err(fault)?;
     }
     let command = CommandLine::new(&["reproduce", &id]).option("--table", order.table.as_ref());
+    let command = command.option("--bottleneck", order.bottleneck.then_some("on"));
     let subject = order.table.map_or(id.clone(), |table| format!("{id}, {table}"));
     // What was predicted stays as it is: the same figures come of the same seed.
     if let Some(job) = desk.jobs.same(&command).filter(|_| !order.dry_run) {

@@ -116,6 +116,7 @@ fn set_up<'a>(
         options,
         catalog,
         threads: task.threads,
+        finds_bottleneck: false,
     };
     let rows = set_up_rows(&predict)?;
     let file = format!("papers/{}/claims.csv", method.id);

@@ -17,6 +17,7 @@ fn made_up(changes: &[CatalogChange]) -> Paper {
         options: PredictOptions::from(&paper.method),
         catalog: &catalog,
         threads: NonZeroUsize::MIN,
+        finds_bottleneck: false,
     };
     let predicted = predict(&task, &mut Hosts::alone(), &AtomicBool::new(false), &mut |_, _| {}).unwrap();
     for (row, predicted) in paper.rows.iter_mut().zip(predicted.rows) {

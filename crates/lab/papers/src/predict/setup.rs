@@ -8,13 +8,13 @@ use raidlab_hardware::{Catalog, CatalogError, FigureSource};
 use raidlab_raid::{Level, LevelVariant, ParseLevelError};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use raidlab_workload::program::BonniePhase;
-use raidlab_workload::{LookupError, RunResult, Workload, builtin_workload};
+use raidlab_workload::{BottleneckFacts, LookupError, RunResult, Workload, builtin_workload};
 use raidlab_worlds::CacheSettings;
 use raidlab_worlds::ControllerSettings;
 use raidlab_worlds::Load;
 use raidlab_worlds::files::{BonnieLoad, run_bonnie};
 use raidlab_worlds::served::{SentLoad, ServedLoad, run_network, run_served};
-use raidlab_worlds::simulated::{SimulatedError, run_simulated};
+use raidlab_worlds::simulated::{SimulatedError, name_bottleneck, run_simulated};
 use raidlab_worlds::{ModelledArray, ModelledSettings, Models, Parts, UnknownParts};
 use raidlab_worlds::{ReadOff, read_off};
 use serde::{Deserialize, Serialize};
@@ -113,6 +113,20 @@ impl Setup {
         let step = u32::from(array.volume_count());
         let (read_off, result) = read_off(limit, (load.iodepth, step), run)?;
         Ok(Simulated { result, read_off: Some(read_off) })
+    }
+
+    /// What set the pace of requests to raw volumes, which came to `result`; none for files, servers and networks.
+    pub(crate) fn bottleneck(
+        &self,
+        catalog: &Catalog,
+        result: &RunResult,
+    ) -> Result<Option<BottleneckFacts>, SimulatedError> {
+        let (Some(array), SetupLoad::Requests { load, .. }) = (&self.array, &self.load) else {
+            return Ok(None);
+        };
+        let models = &array.parts.look_up(catalog).expect("rows were looked up");
+        let load = Load { iodepth: result.iodepth, ..Load::clone(load) };
+        name_bottleneck(models, array, &load).map(Some)
     }
 }
 

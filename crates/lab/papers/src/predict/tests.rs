@@ -29,6 +29,7 @@ pub(super) fn task<'a>(rows: &'a [PublishedRow], catalog: &'a Catalog, threads: 
         options: QUICK,
         catalog,
         threads: NonZeroUsize::new(threads).unwrap(),
+        finds_bottleneck: false,
     }
 }
 

@@ -33,6 +33,8 @@ impl Load {
         let (ramp, commands) = match &model.kind {
             DriveKind::Flash(_) | DriveKind::SolidState(_) => flash_commands(metric),
             DriveKind::HardDrive(_) if metric.is_sequential() => (3_000, 6_000),
+            // So few that a write cache takes them.
+            DriveKind::HardDrive(_) if metric == SheetMetric::WriteLatency => (4, 16),
             DriveKind::HardDrive(hard) if conditions.read_pct < 100 => {
                 // Enough of the first commands that a write cache is full don't count.
                 (u64::from(hard.buffer.write_extents) * 4 + 100, 6_000)

@@ -9,7 +9,9 @@
 //! | capacity | sectors; sides of platters where heads are not given |
 //! | rates outside, inside | sectors per track of the zones; inside, if not given, by the class's ratio |
 //! | seeks | the seek curve; what is not given of it goes in proportion to the class's |
-//! | random reads a second | the average seek; where seeks are given, how far the drive departs from the order of arrival |
+//! | a read alone | the average seek; where that is given, nothing |
+//! | random reads a second | the average seek; where it or a read alone is given, how far the drive departs from the order of arrival |
+//! | a write alone | time of a command |
 //! | random writes a second | extents that the write cache can hold |
 //! | cache | memory; half of it takes writes |
 //! | actuators, recording | tables of their own; the figures of the sheet are those of both arms |
@@ -18,7 +20,7 @@ use super::bench::{Load, run};
 use super::check::SheetRow;
 use super::facts::{SheetFacts, Spread, Trust};
 use super::like::{LikeEntry, Value};
-use super::{SheetError, SheetInterface, SheetModel, reproduced, sectors};
+use super::{SheetError, SheetInterface, SheetKind, SheetModel, check_interface, reproduced, sectors};
 use raidlab_hardware::{
     Catalog, DriveKind, DriveModel, HardDriveModel, MechanicsModel, SeekAnchors, SheetConditions,
     SheetFigure, SheetMetric,
@@ -29,6 +31,10 @@ use std::fmt::Write;
 /// Steps in looking for a figure, and how near is near enough.
 const SEARCHES: usize = 14;
 const CLOSE: f64 = 0.005;
+
+/// Commands in flight for figures at random, where a sheet does not say, and for limits that were measured: all that SATA takes.
+const QUEUE_USUAL: u32 = 16;
+const QUEUE_MEASURED: u32 = 32;
 
 /// How tracks lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,16 +78,26 @@ pub struct DiskSheet {
     pub interface: Option<SheetInterface>,
     /// Reading in sequence at the outer edge, both arms of two together.
     pub seq_read: Option<BytesPerSec>,
+    /// The same of writing.
+    pub seq_write: Option<BytesPerSec>,
     /// The same at the inner edge.
     pub seq_inner: Option<BytesPerSec>,
     /// Seek times.
     pub seeks: SheetSeeks,
-    /// Reads of 4 KiB at random a second.
+    /// Reads at random a second.
     pub read_iops: Option<f64>,
     /// Writes of 4 KiB at random a second.
     pub write_iops: Option<f64>,
-    /// Commands in flight for these.
-    pub iops_depth: u32,
+    /// Typical time of a read at random, alone.
+    pub read_latency: Option<NanoSpan>,
+    /// Typical time of a write of 4 KiB, alone: with a persistent write cache that is acknowledged from there.
+    pub write_latency: Option<NanoSpan>,
+    /// Length of the reads at random.
+    pub read_block: ByteCount,
+    /// Commands in flight for these; 16 if the sheet does not say.
+    pub iops_depth: Option<u32>,
+    /// The figures are limits that were measured: as many commands in flight as the drive takes.
+    pub is_measured: bool,
     /// Memory.
     pub cache: Option<ByteCount>,
     /// What the media holds as one: 512 B, or 4 KiB of 512e and 4Kn.
@@ -103,7 +119,12 @@ pub fn disk_from_sheet(catalog: &Catalog, sheet: &DiskSheet) -> Result<SheetMode
     let mut draft = Draft::new(sheet)?;
     draft.solve(catalog)?;
     let (model, entry) = draft.finished(catalog)?;
-    reproduced(model, entry)
+    reproduced(catalog.drive(draft.class)?, model, entry)
+}
+
+/// Commands in flight for what is read and written at random a second.
+fn iops_depth(sheet: &DiskSheet) -> u32 {
+    sheet.iops_depth.unwrap_or(if sheet.is_measured { QUEUE_MEASURED } else { QUEUE_USUAL })
 }
 
 fn class(rpm: u32) -> &'static str {
@@ -117,6 +138,7 @@ fn class(rpm: u32) -> &'static str {
 /// The figures that the entry is held against.
 fn figures(sheet: &DiskSheet) -> Vec<(SheetFigure, Option<Spread>)> {
     let arms = if sheet.has_two_arms { 2 } else { 1 };
+    let depth = iops_depth(sheet);
     let at = |block, iodepth, read_pct, streams, write_cache| SheetConditions {
         block: ByteCount(block),
         iodepth,
@@ -129,13 +151,20 @@ fn figures(sheet: &DiskSheet) -> Vec<(SheetFigure, Option<Spread>)> {
     let mb_per_s = |rate: BytesPerSec| rate.0 / 1e6;
     let us = |span: NanoSpan| span.0 as f64 / 1e3;
     let stream = at(131_072, 4 * arms, 100, arms, None);
-    let [reads, writes] = [100, 0].map(|pct| at(4096, sheet.iops_depth, pct, 1, Some(false)));
+    let stream_in = at(131_072, 4 * arms, 0, arms, Some(false));
+    let reads = at(sheet.read_block.0, depth, 100, 1, Some(false));
+    let writes = at(4096, depth, 0, 1, Some(false));
     let alone = at(512, 1, 100, 1, None);
+    let read_alone = at(sheet.read_block.0, 1, 100, 1, None);
+    let write_alone = at(4096, 1, 0, 1, None);
     let rows = [
         (SheetMetric::SeqRead, "seq-read", sheet.seq_read.map(mb_per_s), stream),
         (SheetMetric::SeqReadInner, "seq-inner", sheet.seq_inner.map(mb_per_s), stream),
+        (SheetMetric::SeqWrite, "seq-write", sheet.seq_write.map(mb_per_s), stream_in),
         (SheetMetric::RandomRead, "read-iops", sheet.read_iops, reads),
         (SheetMetric::RandomWrite, "write-iops", sheet.write_iops, writes),
+        (SheetMetric::ReadLatency, "read-latency", sheet.read_latency.map(us), read_alone),
+        (SheetMetric::WriteLatency, "write-latency", sheet.write_latency.map(us), write_alone),
         (SheetMetric::SeekRead, "seek-read", sheet.seeks.read.map(us), alone),
     ];
     let figure = |(metric, name, value, conditions): (SheetMetric, &str, Option<f64>, SheetConditions)| {
@@ -176,15 +205,22 @@ impl<'a> Draft<'a> {
         if self.sheet.seeks != SheetSeeks::default() {
             self.set_seeks(&seeks, None);
         }
+        let depth = iops_depth(self.sheet);
         let fitted = |name: &str, iops: f64, what: &str| {
-            self.sheet
-                .facts
-                .fitted(name, &format!("{iops} random {what} a second at depth {}", self.sheet.iops_depth))
+            self.sheet.facts.fitted(name, &format!("{iops} random {what} a second at depth {depth}"))
         };
+        let (alone, by_seeks) = (self.sheet.read_latency, self.sheet.seeks.read.is_none());
+        self.solve_write_latency(catalog)?;
+        if let Some(latency) = alone.filter(|_| by_seeks) {
+            let trust = self.sheet.facts.fitted("read-latency", &format!("{latency} for a read"));
+            self.search(catalog, SheetMetric::ReadLatency, (4.0, 0.25), |draft, factor| {
+                draft.set_seeks(&seeks.times(factor), Some(&trust));
+            })?;
+        }
         let reads = self.sheet.read_iops.map(|iops| fitted("read-iops", iops, "reads"));
         let writes = self.sheet.write_iops.map(|iops| fitted("write-iops", iops, "writes"));
         if let Some(trust) = reads {
-            if self.sheet.seeks.read.is_none() {
+            if by_seeks && alone.is_none() {
                 self.search(catalog, SheetMetric::RandomRead, (0.25, 4.0), |draft, factor| {
                     draft.set_seeks(&seeks.times(factor), Some(&trust));
                 })?;
@@ -205,6 +241,17 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
+    /// The time of a command with which a write alone takes as long as the sheet says.
+    fn solve_write_latency(&mut self, catalog: &Catalog) -> Result<(), SheetError> {
+        let Some(latency) = self.sheet.write_latency else { return Ok(()) };
+        let trust = self.sheet.facts.fitted("write-latency", &format!("{latency} for a write"));
+        let work = (trust.0.clone(), None);
+        self.search(catalog, SheetMetric::WriteLatency, (1e8, 1e3), |draft, ns| {
+            draft.entry.set("firmware.command_overhead", Value::Nanos(ns), trust.clone());
+            draft.entry.set("firmware.command_work", Value::Nanos((ns / 10.0).max(1.0)), work.clone());
+        })
+    }
+
     /// What the sheet says of the entry's own figures.
     fn set_given(&mut self, class: &DriveModel) {
         let sheet = self.sheet;
@@ -217,15 +264,17 @@ impl<'a> Draft<'a> {
         entry.set("mechanics.heads", Value::Count(heads.into()), trust);
         let (inside, _) = inside(class);
         let Some(usual) = inside.mechanics.data_sheet() else { return };
-        let outer = sheet.seq_read.unwrap_or(BytesPerSec(usual.outer_rate.0 * arms)).0 / arms;
+        let in_sequence = sheet.seq_read.or(sheet.seq_write);
+        let outer = in_sequence.unwrap_or(BytesPerSec(usual.outer_rate.0 * arms)).0 / arms;
         let ratio = usual.inner_rate.0 / usual.outer_rate.0;
         let rate = |rate: f64| Value::Rate(BytesPerSec(rate.round()));
-        if sheet.seq_read.is_some() {
-            entry.set("mechanics.outer_rate", rate(outer), facts.trust("seq-read"));
+        if in_sequence.is_some() {
+            let name = if sheet.seq_read.is_some() { "seq-read" } else { "seq-write" };
+            entry.set("mechanics.outer_rate", rate(outer), facts.trust(name));
         }
         match sheet.seq_inner {
             Some(inner) => entry.set("mechanics.inner_rate", rate(inner.0 / arms), facts.trust("seq-inner")),
-            None if sheet.seq_read.is_some() => {
+            None if in_sequence.is_some() => {
                 let (text, _) = assumed("it stands to the outer rate as in the class");
                 let near = Some(Spread { low: 0.85, high: 1.15 });
                 entry.set("mechanics.inner_rate", rate(outer * ratio), (text, near));
@@ -251,6 +300,10 @@ impl<'a> Draft<'a> {
             }
             entry.set_plain("bus", format!("\"{bus}\""));
             entry.set_plain("interface.link", format!("\"{}\"", interface.link));
+            if interface.lanes > 1 {
+                let lanes = Value::Count(interface.lanes.into());
+                entry.set("interface.lanes", lanes, (facts.trust("interface").0, None));
+            }
         }
     }
 
@@ -436,9 +489,9 @@ fn check(sheet: &DiskSheet) -> Result<(), SheetError> {
     if let Some(heads) = sheet.heads.filter(|heads| !(1..=64).contains(heads)) {
         return wrong("a number of heads", heads.to_string(), "it is from 1 to 64");
     }
-    for rate in [sheet.seq_read, sheet.seq_inner].into_iter().flatten() {
+    for rate in [sheet.seq_read, sheet.seq_inner, sheet.seq_write].into_iter().flatten() {
         if !(1e6..=2e9).contains(&rate.0) {
-            return wrong("a rate of reading", rate.to_string(), "of a disk it is from 1 MB/s to 2 GB/s");
+            return wrong("a rate in sequence", rate.to_string(), "of a disk it is from 1 MB/s to 2 GB/s");
         }
     }
     for iops in [sheet.read_iops, sheet.write_iops].into_iter().flatten() {
@@ -456,8 +509,21 @@ fn check(sheet: &DiskSheet) -> Result<(), SheetError> {
             return wrong("a seek", seek.to_string(), "it is from 10 us to 100 ms");
         }
     }
-    if !(1..=256).contains(&sheet.iops_depth) {
-        return wrong("a depth", sheet.iops_depth.to_string(), "it is from 1 to 256");
+    for latency in [sheet.read_latency, sheet.write_latency].into_iter().flatten() {
+        if !(1_000..=1_000_000_000).contains(&latency.0) {
+            return wrong("a latency", latency.to_string(), "of a disk it is from 1 us to 1 s");
+        }
+    }
+    let block = sheet.read_block;
+    if !(512..=1 << 20).contains(&block.0) || !block.0.is_multiple_of(512) {
+        return wrong("a length of reads", block.to_string(), "it is a multiple of 512 B, up to 1 MiB");
+    }
+    if let Some(interface) = &sheet.interface {
+        check_interface(interface, &[SheetKind::SataSsd.links(), SheetKind::SasSsd.links()])?;
+    }
+    let depth = iops_depth(sheet);
+    if !(1..=256).contains(&depth) {
+        return wrong("a depth", depth.to_string(), "it is from 1 to 256");
     }
     if let Some(cache) = sheet.cache.filter(|cache| !(2 << 20..=16 << 30).contains(&cache.0)) {
         return wrong("a cache", cache.to_string(), "of a disk it is from 2 MiB to 16 GiB");

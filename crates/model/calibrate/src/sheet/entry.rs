@@ -4,7 +4,7 @@ use super::facts::{Spread, Trust};
 use super::layout::SOURCE;
 use super::like::{LikeEntry, Value};
 use super::solve::{Solved, conditions, hides_programs};
-use super::{Sheet, SheetError, sectors};
+use super::{Sheet, SheetError, SheetKind, sectors};
 use raidlab_hardware::{Catalog, DriveModel, FlashModel, SheetFigure, SheetMetric};
 use raidlab_units::{BytesPerSec, NanoSpan};
 
@@ -67,12 +67,13 @@ fn figures(sheet: &Sheet) -> Vec<(SheetFigure, Option<Spread>)> {
 }
 
 /// What the sheet can decide of the inside.
-fn inside(flash: &FlashModel) -> [(&'static str, Value); 18] {
+fn inside(flash: &FlashModel) -> [(&'static str, Value); 19] {
     let (front, cells) = (&flash.front, &flash.cells);
     let count = |count: u32| Value::Count(count.into());
     let span = |span: NanoSpan| Value::Nanos(span.0 as f64);
     [
         ("host.queue_depth", count(front.queue_depth)),
+        ("host.ports", count(front.ports)),
         ("host.read_command", span(front.read_command)),
         ("host.write_command", span(front.write_command)),
         ("host.read_latency", span(front.read_latency)),
@@ -122,6 +123,7 @@ fn trusts(sheet: &Sheet, solved: &Solved) -> Vec<(&'static str, Option<Trust>)> 
     let commands = reads.clone().filter(|_| !is_own && !sheet.is_capped()).or(own.clone());
     vec![
         ("host.queue_depth", own.clone()),
+        ("host.ports", Some(facts.trust("interface")).map(|(source, _)| (source, None))),
         ("host.read_command", commands),
         ("host.write_command", writes),
         ("host.read_latency", alone.or(own.clone())),
@@ -147,7 +149,7 @@ fn set_interface(entry: &mut LikeEntry, class: &DriveModel, sheet: &Sheet, solve
     let facts = &sheet.facts;
     if let Some(interface) = &sheet.interface {
         entry.set_plain("interface.link", format!("\"{}\"", interface.link));
-        if interface.lanes > 1 {
+        if sheet.kind != SheetKind::SataSsd {
             let (source, _) = facts.trust("interface");
             entry.set("interface.lanes", Value::Count(interface.lanes.into()), (source, None));
         }

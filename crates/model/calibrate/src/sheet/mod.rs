@@ -35,7 +35,7 @@ pub use check::{SheetRow, check_sheet};
 pub use disk::{DiskSheet, Recording, SheetSeeks, disk_from_sheet};
 pub use facts::SheetFacts;
 
-use raidlab_hardware::{Catalog, CatalogError, DriveModel};
+use raidlab_hardware::{Catalog, CatalogError, DriveModel, FigureSource};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
 /// Errors above this refuse a model.
@@ -59,6 +59,15 @@ impl SheetKind {
             Self::Nvme => "generic-nvme",
             Self::SataSsd => "generic-sata-ssd",
             Self::SasSsd => "generic-sas-ssd",
+        }
+    }
+
+    /// What the names of its links begin with, and how many lanes there may be.
+    const fn links(self) -> (&'static str, &'static [u8]) {
+        match self {
+            Self::Nvme => ("pcie-", &[1, 2, 4, 8, 16]),
+            Self::SataSsd => ("sata-", &[1]),
+            Self::SasSsd => ("sas-", &[1, 2]),
         }
     }
 }
@@ -142,6 +151,8 @@ pub struct SheetModel {
     pub model: DriveModel,
     /// The entry of the catalogue.
     pub entry: String,
+    /// Keys of its figures that stand as its class has them.
+    pub of_class: Vec<String>,
     /// The sheet's figures beside the model's.
     pub rows: Vec<SheetRow>,
 }
@@ -188,7 +199,7 @@ pub fn model_from_sheet(catalog: &Catalog, sheet: &Sheet) -> Result<SheetModel, 
     let class = catalog.drive(sheet.kind.class())?;
     let solved = solve::solve(catalog, class, sheet)?;
     let (model, entry) = entry::write(catalog, class, sheet, &solved)?;
-    reproduced(model, entry)
+    reproduced(class, model, entry)
 }
 
 /// Sectors of 512 bytes of a drive that is sold as one of `capacity`: those of its gigabytes by IDEMA LBA1-03, or, of what is no
@@ -202,10 +213,12 @@ fn sectors(capacity: ByteCount) -> u64 {
 }
 
 /// The model with its entry, if it does what the entry's sheet says.
-fn reproduced(model: DriveModel, entry: String) -> Result<SheetModel, SheetError> {
+fn reproduced(class: &DriveModel, model: DriveModel, entry: String) -> Result<SheetModel, SheetError> {
     let rows = check_sheet(&model);
+    let is_of_class = |figure: &&FigureSource| class.sources.contains(figure);
+    let of_class = model.sources.iter().filter(is_of_class).map(|figure| figure.key.clone()).collect();
     match rows.iter().find(|row| row.error_pct().abs() > TOLERANCE * 100.0) {
-        None => Ok(SheetModel { model, entry, rows }),
+        None => Ok(SheetModel { model, entry, of_class, rows }),
         Some(row) => Err(SheetError::OutOfReach {
             figure: row.figure.metric.name(),
             given: row.figure.value,
@@ -236,6 +249,18 @@ fn check_cache(cache: &SheetCache, capacity: ByteCount) -> Result<(), SheetError
         return wrong("a rate past the cache", cache.sustained.to_string(), "it is 1 MB/s at least");
     }
     Ok(())
+}
+
+/// Refuses an interface of which the link is none of `links`, or has other lanes than these.
+fn check_interface(interface: &SheetInterface, links: &[(&str, &[u8])]) -> Result<(), SheetError> {
+    let is_of =
+        |(link, lanes): &(&str, &[u8])| interface.link.starts_with(link) && lanes.contains(&interface.lanes);
+    if links.iter().any(is_of) {
+        return Ok(());
+    }
+    let value = format!("{} with lanes or ports: {}", interface.link, interface.lanes);
+    let reason = "NVMe is PCIe with 1, 2, 4, 8 or 16 lanes; SATA has one lane; SAS has one or two ports";
+    Err(SheetError::Figure { figure: "an interface", value, reason })
 }
 
 fn check(sheet: &Sheet) -> Result<(), SheetError> {
@@ -270,6 +295,9 @@ fn check(sheet: &Sheet) -> Result<(), SheetError> {
     }
     if let Some(cache) = &sheet.slc {
         check_cache(cache, sheet.capacity)?;
+    }
+    if let Some(interface) = &sheet.interface {
+        check_interface(interface, &[sheet.kind.links()])?;
     }
     let says_nothing = sheet.seq_read.is_none()
         && sheet.seq_write.is_none()

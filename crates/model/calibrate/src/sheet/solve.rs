@@ -229,6 +229,10 @@ fn set_interface(catalog: &Catalog, model: &mut DriveModel, sheet: &Sheet) -> Re
     let interface = sheet.interface.clone().unwrap_or(usual);
     let standard = catalog.link(&interface.link)?;
     let lanes = f64::from(interface.lanes);
+    if let DriveKind::Flash(flash) = &mut model.kind {
+        // Each lane of SAS is a port with connections of its own.
+        flash.front.ports = if sheet.kind == SheetKind::SasSsd { interface.lanes.into() } else { 1 };
+    }
     let ports = of_flash(model).front.ports;
     model.interface.per_transfer = standard.usual.per_transfer;
     model.interface.rate = BytesPerSec(standard.usual.rate.0 * lanes);

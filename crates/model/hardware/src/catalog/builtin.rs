@@ -119,6 +119,7 @@ files!(
     "drives/micron-9550-max-6400.toml",
     "drives/micron-xtr-1920.toml",
     "drives/nvmevirt-970-pro.toml",
+    "drives/nvmevirt-zn540.toml",
     "drives/pliant-lb150.toml",
     "drives/samsung-870-evo-1000.toml",
     "drives/samsung-870-qvo-4000.toml",

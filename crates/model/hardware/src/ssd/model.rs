@@ -11,6 +11,7 @@
 //! [wear]         how worn it is, and what that does to reads (`wear`); optional
 //! [heat]         limits that set in when it has worked for a time (`heat`); optional
 //! [idle]         what is done while the host is quiet; optional
+//! [zones]        it is written in zones, each in sequence (ZNS): not followed, and no member of an array; optional
 //! ```
 
 use super::condition::DriveCondition;
@@ -50,6 +51,8 @@ pub struct FlashModel {
     pub wear: Option<WearModel>,
     /// Limits that set in after a time, if there are any.
     pub heat: Option<HeatModel>,
+    /// Length of a zone, which the host writes in sequence; write pointers are not followed.
+    pub zone: Option<ByteCount>,
     /// What was done to it before.
     pub condition: DriveCondition,
 }
@@ -189,6 +192,7 @@ impl FlashModel {
             idle: root.optional_section("idle")?.map(IdleModel::read).transpose()?,
             wear: root.optional_section("wear")?.map(WearModel::read).transpose()?,
             heat: root.optional_section("heat")?.map(HeatModel::read).transpose()?,
+            zone: root.optional_section("zones")?.map(read_zone).transpose()?,
             condition: DriveCondition::default(),
         };
         match model.problem(capacity) {
@@ -216,6 +220,9 @@ impl FlashModel {
         if self.cells.programs_at_once > self.cells.dies() {
             let (programs, dies) = (self.cells.programs_at_once, self.cells.dies());
             return Some(format!("{programs} dies can't program at once where there are {dies}"));
+        }
+        if let Some(zone) = self.zone.filter(|zone| !zone.0.is_multiple_of(self.cells.block.0)) {
+            return Some(format!("a zone of {zone} is no whole number of blocks of {}", self.cells.block));
         }
         if let Some(slc) = &self.slc
             && slc.size() > capacity.bytes()
@@ -479,6 +486,15 @@ impl TranslationModel {
         section.finish()?;
         Ok(model)
     }
+}
+
+fn read_zone(mut zones: Section<'_>) -> Result<ByteCount, CatalogError> {
+    let size: ByteCount = zones.figure("size")?;
+    if size.0 == 0 {
+        return Err(zones.bad_value("size", "above zero"));
+    }
+    zones.finish()?;
+    Ok(size)
 }
 
 fn is_power_in(size: ByteCount, least: u64, most: u64) -> bool {

@@ -10,7 +10,7 @@ use raidlab_calibrate::{
     DiskSheet, Sheet, SheetInterface, SheetKind, SheetModel, SheetSeeks, disk_from_sheet, model_from_sheet,
 };
 use raidlab_hardware::{Catalog, FigureSource};
-use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
+use raidlab_units::{ByteCount, BytesPerSec, NanoSpan, ParseUnitError};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -42,15 +42,17 @@ pub(super) struct Args {
     /// Typical time of a write of 4 KiB, alone
     #[arg(long, value_name = "TIME")]
     write_latency: Option<NanoSpan>,
-    /// Interface: pcie3x4, pcie4x4, pcie5x2, sata-6g, sas-12gx2, ... [default: pcie4x4, sata-6g or sas-12gx2]
+    /// Interface: pcie3x4, pcie4x4, pcie5x2, sata6, sas12 (one port), sas24x2 (two), ... [default: pcie4x4, sata6, sas12x2 (SSD) or
+    /// sas12 (disk)]
     #[arg(long, value_parser = interface, value_name = "LINK")]
     interface: Option<SheetInterface>,
-    /// Length of the reads at random [default: 4KiB]
-    #[arg(long, value_name = "SIZE")]
+    /// Length of the reads at random; bytes where it has no unit [default: 4KiB]
+    #[arg(long, value_name = "SIZE", value_parser = block)]
     read_block: Option<ByteCount>,
     #[command(flatten)]
     flash: FlashArgs,
-    /// The figures are limits measured on a drive that was written once in sequence
+    /// The figures are limits that were measured: of flash on a drive that was written once in sequence, of a disk with 32
+    /// commands in flight
     #[arg(long)]
     measured: bool,
     /// Whether the rates are caps that a hypervisor sets: true or false [default: true if they were measured and both of
@@ -121,15 +123,7 @@ fn refuse(given: Option<&str>, kind: &str) -> Result<(), Failure> {
 impl Args {
     /// The first figure that is given and no disk has.
     fn of_flash(&self) -> Option<&'static str> {
-        let given = [
-            ("--read-latency", self.read_latency.is_some()),
-            ("--write-latency", self.write_latency.is_some()),
-            ("--read-block", self.read_block.is_some()),
-            ("--measured", self.measured),
-            ("--capped", self.capped.is_some()),
-        ];
-        let given = given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name);
-        given.or_else(|| self.flash.given())
+        if self.capped.is_some() { Some("--capped") } else { self.flash.given() }
     }
 
     fn disk_sheet(&self) -> DiskSheet {
@@ -141,7 +135,8 @@ impl Args {
             rpm: disk.rpm,
             heads: disk.heads,
             interface: self.interface.clone(),
-            seq_read: self.seq_read.or(self.seq_write),
+            seq_read: self.seq_read,
+            seq_write: self.seq_write,
             seq_inner: disk.seq_inner,
             seeks: SheetSeeks {
                 read: disk.seek_read,
@@ -151,13 +146,21 @@ impl Args {
             },
             read_iops: self.read_iops,
             write_iops: self.write_iops,
-            iops_depth: disk.iops_depth.unwrap_or(16),
+            read_latency: self.read_latency,
+            write_latency: self.write_latency,
+            read_block: self.read_block(),
+            iops_depth: disk.iops_depth,
+            is_measured: self.measured,
             cache: disk.cache,
             physical_sector: disk.sector,
             has_two_arms: disk.actuators == Some(2),
             recording: disk.recording.unwrap_or_default(),
             facts: self.facts.facts(),
         }
+    }
+
+    fn read_block(&self) -> ByteCount {
+        self.read_block.unwrap_or(ByteCount::from_kib(4))
     }
 
     fn sheet(&self, kind: SheetKind) -> Sheet {
@@ -173,7 +176,7 @@ impl Args {
             write_iops: self.write_iops,
             read_latency: self.read_latency,
             write_latency: self.write_latency,
-            read_block: self.read_block.unwrap_or(ByteCount::from_kib(4)),
+            read_block: self.read_block(),
             write_block: self.flash.write_block.unwrap_or(ByteCount::from_kib(4)),
             unit: self.flash.unit,
             bits_per_cell: self.flash.nand,
@@ -185,11 +188,11 @@ impl Args {
     }
 }
 
-/// How a figure of the entry was found.
-fn origin(figure: &FigureSource, given: &str) -> &'static str {
+/// How a figure of the entry was found: what the class has is assumed, whatever the class itself was fitted to.
+fn origin(made: &SheetModel, figure: &FigureSource, given: &str) -> &'static str {
     match figure.source.as_str() {
         source if source.starts_with(given) => "given",
-        source if source.starts_with("fitted:") => "derived",
+        source if source.starts_with("fitted:") && !made.of_class.contains(&figure.key) => "derived",
         _ => "assumed",
     }
 }
@@ -202,7 +205,7 @@ fn as_json(made: &SheetModel, given: &str) -> Value {
     };
     let figure = |figure: &FigureSource| {
         json!({
-            "key": figure.key, "value": figure.value, "origin": origin(figure, given), "source": figure.source,
+            "key": figure.key, "value": figure.value, "origin": origin(made, figure, given), "source": figure.source,
         })
     };
     json!({
@@ -234,7 +237,7 @@ fn as_words(made: &SheetModel, given: &str, below_entry: bool) -> String {
             .model
             .sources
             .iter()
-            .filter(|figure| origin(figure, given) == wanted)
+            .filter(|figure| origin(made, figure, given) == wanted)
             .map(|figure| figure.key.as_str())
             .collect();
         let _ = writeln!(text, "{lead}{wanted}: {}", keys.join(", "));
@@ -271,19 +274,29 @@ fn count(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "a number above zero, such as 200000, 200k or 1.6M".into())
 }
 
-/// A link and its lanes: `pcie4x4`, `sas-12gx2`, `sata-6g`.
+/// A length: `512`, which is bytes, or `4KiB`.
+fn block(text: &str) -> Result<ByteCount, String> {
+    let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let text = if is_plain { format!("{text}B") } else { text.to_owned() };
+    text.parse().map_err(|error: ParseUnitError| error.to_string())
+}
+
+/// A link and its lanes: `pcie4x4`, `sas12x2`, `sata6`; the links also by their names in the catalogue, `sas-12gx2`.
 fn interface(text: &str) -> Result<SheetInterface, String> {
-    let expected =
-        || "an interface is a link and its lanes, such as pcie4x4, sas-12gx2 or sata-6g".to_owned();
+    let expected = || "an interface is a link and its lanes, such as pcie4x4, sas12x2 or sata6".to_owned();
     let (link, lanes) = match text.rsplit_once('x') {
         Some((link, lanes)) => {
             (link, lanes.parse().ok().filter(|lanes| (1..=16).contains(lanes)).ok_or_else(expected)?)
         }
         None => (text, 1),
     };
-    let link = match link.strip_prefix("pcie").filter(|rest| !rest.starts_with('-')) {
-        Some(generation) => format!("pcie-{generation}"),
-        None => link.to_owned(),
+    let of_catalogue = |(family, unit): (&str, &str)| {
+        let speed = link
+            .strip_prefix(family)
+            .filter(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))?;
+        Some(format!("{family}-{}{unit}", speed.strip_suffix(unit).unwrap_or(speed)))
     };
+    let known = [("pcie", ""), ("sata", "g"), ("sas", "g")].into_iter().find_map(of_catalogue);
+    let link = known.unwrap_or_else(|| link.to_owned());
     if link.is_empty() { Err(expected()) } else { Ok(SheetInterface { link, lanes }) }
 }

@@ -1,10 +1,10 @@
 //! A reproduction as an HTML page: each place with its charts, and the claims as one more place.
 
-use super::Figures;
+use super::{Figures, bottleneck};
 use crate::failure::Failure;
 use crate::verbs::report::write_page;
 use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary, PlaceSummary, kendall_tau};
-use raidlab_papers::{ClaimPrediction, MetricCorrection, PredictedClaim, Prediction};
+use raidlab_papers::{ClaimPrediction, MetricCorrection, PredictedClaim, PredictedRow, Prediction};
 use raidlab_report::{PaperPlace, PaperReport, PaperRow, html};
 use std::path::Path;
 
@@ -45,11 +45,13 @@ fn summary_of<'a>(rows: impl Iterator<Item = &'a PaperRow>) -> ComparisonSummary
 
 fn of_place(place: &PlaceSummary, prediction: &Prediction) -> PaperPlace {
     let rows = prediction.rows.iter().filter(|row| row.place == place.place);
-    let rows = rows.map(|row| PaperRow {
-        comparison: row.comparison.clone(),
-        fitted: row.fitted,
-        note: if row.fitted { "fitted to".to_owned() } else { String::new() },
-    });
+    let note = |row: &PredictedRow| {
+        let fitted = row.fitted.then(|| "fitted to".to_owned());
+        let bottleneck = bottleneck::of_row(row, prediction).map(|name| format!("bottleneck: {name}"));
+        fitted.into_iter().chain(bottleneck).collect::<Vec<_>>().join(", ")
+    };
+    let rows =
+        rows.map(|row| PaperRow { comparison: row.comparison.clone(), fitted: row.fitted, note: note(row) });
     PaperPlace { summary: place.clone(), rows: rows.collect() }
 }
 

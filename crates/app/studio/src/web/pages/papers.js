@@ -24,10 +24,11 @@ async function paper(id, chosen) {
   const outcome = h("div", { id: "outcome" });
   const select = h("select", { "aria-label": "Table", onchange: () => (location.hash = `#/papers/${id}${select.value ? `/${encodeURIComponent(select.value)}` : ""}`) }, h("option", { value: "" }, `All ${it.tables.length} tables`), it.tables.map((name) => h("option", { value: name, selected: name === current }, name)));
   const start = h("button", { class: "main", type: "button", id: "predict", disabled: !hasToken(), onclick: () => predict() }, current ? `Predict ${current}` : "Predict all");
+  const paced = h("input", { type: "checkbox", id: "bottleneck", disabled: !hasToken() });
   async function predict() {
     start.disabled = true;
     try {
-      follow(await post(`/api/papers/${id}/predict`, current ? { table: current } : {}));
+      follow(await post(`/api/papers/${id}/predict`, { ...(current ? { table: current } : {}), bottleneck: paced.checked }));
     } catch (fault) {
       complain(fault);
       start.disabled = false;
@@ -49,7 +50,7 @@ async function paper(id, chosen) {
   else outcome.replaceChildren(card(current ?? "All published figures", publishedTable(rows)));
   return [
     head(current ? `${it.title}: ${current}` : it.title, `${it.source}.`),
-    h("div", { class: "tools" }, h("label", { class: "row" }, "Table ", select), start, commandBox(line), dataLinks(["JSON", `/api/papers/${id}`], ...(it.figures > 0 ? [["CSV", `/api/papers/${id}/published.csv`]] : []))),
+    h("div", { class: "tools" }, h("label", { class: "row" }, "Table ", select), h("label", { class: "row" }, paced, " and what sets the pace (longer)"), start, commandBox(line), dataLinks(["JSON", `/api/papers/${id}`], ...(it.figures > 0 ? [["CSV", `/api/papers/${id}/published.csv`]] : []))),
     outcome,
     h("details", { class: "card" }, h("summary", {}, "How it was measured, and what is assumed"), h("h3", {}, "Measured"), it.method.map((text) => h("p", {}, text)), it.assumed.length > 0 && [h("h3", {}, "Assumed"), it.assumed.map((text) => h("p", {}, text))], it.corrections.map((one) => h("p", {}, h("b", {}, `${one.place}, ${one.workload}: `), one.reason))),
   ];
@@ -77,7 +78,8 @@ const judged = (error) => pill(percent(error), Math.abs(error) <= 10 ? "good" : 
 
 function compared(found, published, job) {
   const known = new Map(published.map((row) => [row.id, row]));
-  const rows = (found.rows ?? []).map((row) => ({ ...known.get(row.id), ...row, table: row.place }));
+  const pace = (row) => found.configurations?.[row.configuration]?.result?.bottleneck?.name;
+  const rows = (found.rows ?? []).map((row) => ({ ...known.get(row.id), ...row, table: row.place, pace: pace(row) }));
   const parts = [];
   const summary = found.summary ?? found.claims?.summary;
   const fresh = found.summary_not_fitted ?? found.claims?.summary_not_fitted;
@@ -98,6 +100,7 @@ function compared(found, published, job) {
       { name: "Predicted", of: (row) => row.predicted, show: (row) => number(row.predicted), right: true },
       { name: "Error", of: (row) => Math.abs(row.error_pct), show: (row) => judged(row.error_pct), right: true },
       { name: "Unit", of: (row) => row.unit, more: true },
+      ...(rows.some((row) => row.pace) ? [{ name: "Bottleneck", of: (row) => row.pace }] : []),
       { name: "Fitted", of: (row) => (row.fitted ? 1 : 0), show: (row) => row.fitted && pill("fitted to"), more: true }], rows, "Published and predicted figures")));
   }
   if (found.claims?.claims) parts.push(card("Claims", claims(found.claims.claims)));

@@ -19,6 +19,7 @@ fn task(catalog: &Catalog) -> PredictTask<'_> {
         options: QUICK,
         catalog,
         threads: NonZeroUsize::new(2).unwrap(),
+        finds_bottleneck: false,
     }
 }
 
