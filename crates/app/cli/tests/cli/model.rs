@@ -126,7 +126,7 @@ fn a_sheet_that_no_drive_meets_is_refused() {
     refused(&["--read-iops", "0"], "a number above zero");
     refused(&["--interface", "pcie9x4", "--seq-read", "3GB/s"], "pcie-9");
     refused(&["--interface", "sata6", "--seq-read", "500MB/s"], "SATA has one lane");
-    refused(&["--read-block", "512k", "--seq-read", "3GB/s"], "512k");
+    refused(&["--read-block", "100", "--seq-read", "3GB/s"], "a multiple of 512 B");
 }
 
 /// Two cells of a matrix on an entry of the catalogue, and on the same in a file.
