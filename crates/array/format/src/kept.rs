@@ -1,4 +1,4 @@
-//! Battery-kept memory: its label, its ring of intent records, and the directory of the cache.
+//! NVRAM (*kept* memory): its label, its ring of intent records, and the directory of the cache.
 //!
 //! ```text
 //! kept log     | label, 64 bytes, zeros to 4096 | ring of intent records ...  |
@@ -14,11 +14,10 @@
 //!        24 zero      u32
 //!        28 CRC32C    u32     of the 28 bytes before it and the slot's number (u32)
 //! ```
-//! The label says which array the memory belongs to, and which life of it: the state carries the same
-//! `kept_epoch`. Memory that was with another array, or was left behind when the array went on without it,
-//! does not match and is not used.
+//! The label names the array and the epoch: the state has the same `kept_epoch`. NVRAM that was with another array, or
+//! was left behind when the array went on without it, does not match and is not used.
 //!
-//! An entry is written in one piece; one that is torn was never relied on, and counts as empty.
+//! An entry is written at once; a torn entry was never relied on, and counts as empty.
 
 use crate::error::{DecodeError, Part};
 use crate::identity::ArrayUuid;

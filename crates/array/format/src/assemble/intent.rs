@@ -1,18 +1,18 @@
-//! What the intent says: which records to replay, which regions are unsynced, and whether that is enough.
+//! What the write intent says: which records to replay, which regions are out of sync, and whether that is enough.
 //!
 //! ```text
 //! policy     parity                         mirrors                    no redundancy
-//! none       dirty: all unsynced            dirty: all unsynced        -
-//! resync     dirty: all unsynced            dirty: all unsynced        -
+//! none       dirty: all out of sync         dirty: all out of sync     -
+//! resync     dirty: all out of sync         dirty: all out of sync     -
 //! bitmap     the marked regions             the marked regions         -
 //! log        records; dirty and no valid    the marked regions         -
-//!            log: all unsynced
+//!            log: all out of sync
 //! ```
-//! With integrity the third column is as the second: a strip and its tags may disagree as two copies may.
+//! With integrity, levels without redundancy are treated like mirrors: a strip and its block checksums (tags) may
+//! disagree as two copies may.
 //!
-//! `needs_resync` means all, whatever the policy. A log on the devices is valid unless both copies of a
-//! record may be on devices that are absent; a log in kept memory is valid when the kept memory is this
-//! array's.
+//! `needs_resync` means all, whatever the policy. A log on the devices is valid unless both copies of a record may be
+//! on absent devices; a log in NVRAM is valid if the NVRAM is this array's.
 
 use super::error::AssembleError;
 use super::replay::{FoundLogs, LogSource, LogTrouble, Replay, read_logs};

@@ -1,4 +1,4 @@
-//! What is replayed: records of the log, and kept memory.
+//! What is replayed: records of the log, and NVRAM.
 
 use super::*;
 
