@@ -1,10 +1,10 @@
-//! Starts an array from its devices: opens them for use, finds out what they are, and puts a controller over them.
+//! Starts an array from its devices: opens them, assembles them, and runs a controller over them.
 //!
 //! ```text
-//! devices, kept memory ─► assemble ─► configuration: geometry of the devices, settings of the caller ─► controller ─► world
+//! devices, NVRAM ─► assemble ─► configuration: geometry of the devices, settings of the caller ─► controller ─► world
 //! ```
-//! An array whose metadata policy is `none` keeps nothing that could be started from: it runs with all its members or not
-//! at all, and is taken for consistent. Such arrays are made for measurements.
+//! An array with metadata policy `none` keeps nothing to start from: it runs with all its members or not at all, and
+//! counts as consistent. Such arrays are for measurements.
 
 use crate::command::Desk;
 use crate::device::{Purpose, with_patience};

@@ -1,5 +1,5 @@
-//! What an operator asks of an array that is served, and what it is told: the words of the control socket, of
-//! `raidlab array status` and of the metrics.
+//! Operators' commands and answers: the messages of the control socket, and the data of `raidlab array status` and the
+//! metrics.
 //!
 //! ```text
 //! control socket, signals ──Command──► CommandQueue ── event loop ──► controller, devices
@@ -7,9 +7,9 @@
 //!          └────────────Answer────────────┘
 //! ```
 //! Any number of threads may hold an [`Operator`]; the array's own thread holds the one [`CommandQueue`] and answers
-//! each command once. A command that waits for something slow (a stop) is answered when that is done.
+//! each command once. A slow command (a stop) is answered when it is done.
 //!
-//! Left out: who may ask, which the socket decides.
+//! Left out: who may send commands, which the socket controls.
 
 use crate::events::EventStatus;
 use raidlab_units::{ByteCount, ParseUnitError};

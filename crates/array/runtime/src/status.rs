@@ -1,4 +1,4 @@
-//! How an array is, and what has happened to it: the snapshot that status, metrics and JSON are made from.
+//! The condition and history of an array: the snapshot behind status, metrics and JSON.
 
 use crate::events::{Chronicle, event_of, sweep_name};
 use crate::operator::{

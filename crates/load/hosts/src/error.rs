@@ -1,4 +1,4 @@
-//! What may go wrong between ranks; every variant names the rank.
+//! Errors between ranks; every variant names the rank.
 
 use std::time::Duration;
 

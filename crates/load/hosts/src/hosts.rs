@@ -1,7 +1,7 @@
-//! What ranks do together, over any way to send messages.
+//! What ranks do together, over any transport of messages.
 //!
-//! Invariants: all ranks make the same calls in the same order, and get the same outcome from each; whoever waits gives signs of
-//! life meanwhile; a message that is no message of this protocol ends the run with the name of its sender.
+//! Invariants: all ranks make the same calls in the same order, and get the same outcome from each; a waiting rank
+//! sends heartbeats; an invalid message ends the run and names its sender.
 
 use crate::clocks::{ClockOffset, CommonStart, EXCHANGES, Reading, closest};
 use crate::{HostsError, Peers};

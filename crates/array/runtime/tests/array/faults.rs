@@ -1,8 +1,9 @@
-//! Local members with faults, through the kernel ([`Faulty`]): errors of reads, writes and flushes, full disks, I/O that does not
+//! Local members with faults, through the kernel ([`Faulty`]): errors of reads, writes and flushes, full disks, I/O
+//! that does not
 //! end.
 //!
-//! Verified: every byte read, then and after a start; which members are lost; that requests, commands, a stop and the end
-//! of an array come in bounded time. Not verified: block devices, whose driver may hold I/O that no signal reaches.
+//! Verified: every byte read, then and after a start; which members are lost; that requests, commands, a stop and the
+//! end of an array take bounded time. Not verified: block devices, whose driver may hold I/O that no signal reaches.
 
 use super::common;
 use super::faulty::{Faults, Faulty};
