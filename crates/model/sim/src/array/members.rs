@@ -1,4 +1,4 @@
-//! A member as the controller's hardware sees it: a line of commands, and a drive that takes a few at a time.
+//! A member as the controller's hardware sees it: a command queue, and a drive that takes a few commands at a time.
 
 use super::event::Life;
 use raidlab_controller::{Area, MemberIo, MemberIoId, MemberOp};
