@@ -55,7 +55,7 @@ use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{AccessSpec, BottleneckFacts, PartSummary, RunResult};
 use raidlab_worlds::CacheSettings;
 use raidlab_worlds::simulated::{SimulatedError, name_bottleneck, run_degraded};
-use raidlab_worlds::{ModelledArray, ModelledSettings, Models};
+use raidlab_worlds::{ModelledArray, ModelledSettings, Models, drive_beside};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::num::NonZeroUsize;

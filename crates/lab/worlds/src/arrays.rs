@@ -120,7 +120,7 @@ pub struct Models<'a> {
 ///
 /// # Errors
 /// [`CatalogError::UnknownId`] if `catalog` has none of this name.
-pub(crate) fn drive_beside<'a>(
+pub fn drive_beside<'a>(
     catalog: &'a Catalog,
     controller: &ControllerModel,
 ) -> Result<Option<&'a DriveModel>, CatalogError> {

@@ -38,7 +38,7 @@ mod together;
 pub use array_file::{ArrayFile, ArrayFileError, condition_of};
 pub use arrays::{
     ArrayThreads, ModelledArray, ModelledSettings, Models, Parts, RegionTooLarge, SoftwareArray,
-    UnknownParts, array_facts, member_cache,
+    UnknownParts, array_facts, drive_beside, member_cache,
 };
 pub use cache::{CacheSettings, SOFTWARE_CACHE, STAGING_SIZE, io_policy_name, read_policy_name};
 pub use controllers::{

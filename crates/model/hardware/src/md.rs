@@ -336,7 +336,7 @@ mod tests {
         let change = CatalogChange { entry: "linux-md-nvme".into(), key, value: value.into(), source: None };
         let catalog = Catalog::builtin_with(&[change]).map_err(|error| error.to_string())?;
         let controller = catalog.controller("linux-md-nvme").map_err(|error| error.to_string())?;
-        controller.md.ok_or_else(|| "no table [md]".to_owned())
+        controller.md.clone().ok_or_else(|| "no table [md]".to_owned())
     }
 
     #[test]
