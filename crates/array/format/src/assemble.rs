@@ -84,7 +84,7 @@ pub struct Assembly {
     pub minority_accepted: bool,
     /// What is to be written again, in this order, before anything else.
     pub records: Vec<Replay>,
-    /// What became of the kept memory.
+    /// What became of the NVRAM.
     pub kept: KeptVerdict,
     /// The slots of the kept cache that hold something, in order of sequence.
     pub kept_entries: Vec<(u32, KeptEntry)>,

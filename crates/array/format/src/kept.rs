@@ -23,7 +23,7 @@ use crate::error::{DecodeError, Part};
 use crate::identity::ArrayUuid;
 use crate::seal::{SEAL_BYTES, check_length, check_zeros, open_plain, put, seal, take, u32_at, u64_at};
 
-/// Length of the label of kept memory.
+/// Length of the NVRAM label.
 pub const KEPT_LABEL_BYTES: usize = 64;
 /// Where the ring begins in the kept log.
 pub const KEPT_RING_AT: usize = 4096;
@@ -34,12 +34,12 @@ const UUID_AT: usize = SEAL_BYTES;
 const KEPT_EPOCH_AT: usize = 32;
 const ZEROS_AT: usize = 40;
 
-/// Which array kept memory belongs to.
+/// Which array the NVRAM belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptLabel {
     /// The array.
     pub array_uuid: ArrayUuid,
-    /// Which life of the memory; the state's [`crate::ArrayState::kept_epoch`] must be the same.
+    /// The epoch of the NVRAM; the state's [`crate::ArrayState::kept_epoch`] must be the same.
     pub kept_epoch: u64,
 }
 
@@ -103,7 +103,7 @@ impl KeptEntry {
     }
 }
 
-/// What battery-kept memory holds.
+/// The contents of NVRAM.
 #[derive(Clone, Copy, Debug)]
 pub struct KeptImage<'a> {
     /// The label and the ring.

@@ -55,7 +55,7 @@ const ZEROS_AT: usize = 56;
 /// Sets a checksum apart from no line at all.
 const LINE_WHOLE: u64 = 1 << 32;
 
-/// What a file of kept memory is made for. Another array, or other settings, need another.
+/// What an NVRAM file is made for. Another array, or other settings, need another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptFileHeader {
     /// Length of the cache.

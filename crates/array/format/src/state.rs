@@ -143,7 +143,7 @@ pub struct BadRange {
 pub enum LogPlace {
     /// The rings on the devices.
     Members,
-    /// The ring in battery-kept memory.
+    /// The ring in NVRAM.
     KeptMemory,
 }
 
@@ -154,8 +154,8 @@ pub struct ArrayState {
     pub generation: u64,
     /// Counts changes of membership.
     pub epoch: u64,
-    /// Which life of the kept memory belongs to the array, an odd number, as in [`crate::KeptLabel::kept_epoch`]; even, one
-    /// below, between the end of the life before and the label of the next, or where the array goes on without.
+    /// The epoch of the array's NVRAM, an odd number, as in [`crate::KeptLabel::kept_epoch`]; even, one below, between the
+    /// end of the previous epoch and the label of the next, or if the array goes on without NVRAM.
     pub kept_epoch: u64,
     /// Every log record with a lower sequence is retired.
     pub log_tail: u64,
@@ -174,7 +174,7 @@ pub struct ArrayState {
 }
 
 impl ArrayState {
-    /// Whether what the array has acknowledged may lie in a kept memory alone, which a clean stop and a start without it end.
+    /// Whether acknowledged data may be in NVRAM alone, which a clean stop and a start without NVRAM end.
     pub const fn relies_on_kept_memory(&self) -> bool {
         self.dirty && self.kept_epoch % 2 == 1
     }

@@ -234,7 +234,7 @@ pub(crate) fn free_slot(
     found.ok_or_else(|| "all slots are taken: fail a device first, or replace one that is missing".to_owned())
 }
 
-/// Begins, bounds or ends sweeps as `command`, which is one of these, says.
+/// Begins, bounds or ends background scans as `command`, which is one of these, says.
 pub(crate) fn order_sweeps(
     controller: &mut Controller,
     tally: &mut Tally,

@@ -410,7 +410,7 @@ fn sweep_words(sweep: Sweep) -> String {
     }
 }
 
-/// The name of a sweep.
+/// The name of a background scan.
 pub(crate) const fn sweep_name(sweep: Sweep) -> &'static str {
     match sweep {
         Sweep::Rebuild { .. } => "rebuild",

@@ -268,9 +268,9 @@ pub struct ArrayFound {
     pub records: usize,
     /// Regions to be resynced, of all.
     pub unsynced_regions: u32,
-    /// What became of the kept memory.
+    /// What became of the NVRAM.
     pub kept_memory: String,
-    /// Blocks of the cache that kept memory holds.
+    /// Blocks of the cache that NVRAM holds.
     pub kept_blocks: usize,
 }
 

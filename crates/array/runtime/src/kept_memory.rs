@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 
 const PAGE_BYTES: u64 = 4096;
 
-/// A file of kept memory, open and mapped.
+/// An NVRAM file, open and mapped.
 #[derive(Debug)]
 pub(crate) struct KeptMemory {
     path: PathBuf,
@@ -62,7 +62,7 @@ impl Drop for KeptMemory {
     }
 }
 
-/// What kept memory an array of `config` needs.
+/// What NVRAM an array of `config` needs.
 pub(crate) fn wanted(config: &ArrayConfig, needs: &MemoryNeeds) -> KeptFileHeader {
     KeptFileHeader {
         cache_bytes: needs.cache_bytes,

@@ -68,7 +68,7 @@ pub fn is_one_of_several() -> bool {
 }
 
 /// Joins the processes that mpirun started; this process alone where it did not start it, or started one only. A rank may
-/// give no sign of life for `limit`.
+/// send no heartbeat for `limit`.
 ///
 /// # Errors
 /// [`HostsError`]: this program was built without MPI, or it can't be set up.

@@ -125,7 +125,7 @@ enum Event<T, E> {
     Said(usize, Word<T>),
 }
 
-/// Does a job in a thread while its caller gives signs of life.
+/// Does a job in a thread while its caller sends heartbeats.
 type Again<'a, T, E> = &'a dyn Fn(&mut Hosts, usize) -> Result<Result<T, E>, HostsError>;
 
 /// Takes a result in.

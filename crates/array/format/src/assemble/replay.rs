@@ -14,7 +14,7 @@ use raidlab_units::{MemberIndex, StripeCount, StripeIndex};
 pub enum LogSource {
     /// The ring of this device.
     Device(MemberIndex),
-    /// The ring in kept memory.
+    /// The ring in NVRAM.
     Kept,
 }
 

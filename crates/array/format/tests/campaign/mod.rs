@@ -94,7 +94,7 @@ fn check_undamaged(drawn: &Drawn) {
     check_unsynced(drawn, &assembly);
 }
 
-/// Checks the unsynced regions against the table of the design, policy by policy.
+/// Checks the regions out of sync against the table of the design, policy by policy.
 fn check_unsynced(drawn: &Drawn, assembly: &Assembly) {
     let (state, map) = (&drawn.array.state, &assembly.unsynced);
     let shape = state.check().expect("possible").shape();

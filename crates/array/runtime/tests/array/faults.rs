@@ -172,7 +172,7 @@ fn reads_into_kept_memory_until_it_is_killed() {
     }
 }
 
-/// Defect: the file of kept memory was free as soon as its process was gone, while a device might still write into it. A block device
+/// Defect: the NVRAM file was free as soon as its process was gone, while a device might still write into it. A block device
 /// holds no thread of the process, so that nothing else kept the lock.
 #[test]
 fn kept_memory_that_a_device_may_still_write_to_is_nobodys() {

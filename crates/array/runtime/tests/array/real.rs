@@ -314,7 +314,7 @@ fn data_areas_are_as_large_as_the_smallest_device_allows() {
     assert!(matches!(error, CreateError::NoSize { .. }), "{error}");
 }
 
-/// What the cache has acknowledged and no member has, is there at the next start from the same kept memory.
+/// What the cache has acknowledged and no member has, is there at the next start from the same NVRAM.
 /// The same without a cache that outlives anything.
 fn through(settings: &RunSettings) -> RunSettings {
     let mut settings = settings.clone();

@@ -194,7 +194,7 @@ fn what_a_member_took_along_is_told_as_lost() {
     assert!(bounds.contains(&status.lost_blocks), "{} of {bounds:?}", status.lost_blocks);
 }
 
-/// An array of four members over files whose contents are not known, so that all is unsynced while sweeps rest.
+/// An array of four members over files whose contents are not known, so that all is out of sync while background scans rest.
 fn unsynced_array(folder: &Path) -> (ArrayConfig, Vec<PathBuf>, RunSettings) {
     let config = keeping("5", 4, MetadataPolicy::Bitmap);
     let paths: Vec<PathBuf> = (0..4).map(|index| folder.join(format!("m{index}"))).collect();
