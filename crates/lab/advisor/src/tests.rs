@@ -1,4 +1,4 @@
-//! Verdicts from made-up runs.
+//! Verdicts from invented runs.
 
 use super::*;
 use raidlab_units::{ByteCount, NanoSpan};

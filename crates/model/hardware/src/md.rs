@@ -1,4 +1,4 @@
-//! Linux md on a host of today: its own settings by its own names, and what its stripe threads take.
+//! Linux md on a current host: its settings by their own names, and the time of its stripe threads.
 //!
 //! ```text
 //!  submitting processors ── reads within a chunk, RAID 0, 1, 10 ──────────────────────────► members
@@ -6,11 +6,12 @@
 //!        └─ writes of RAID 4, 5, 6: raid5_make_request ─► stripe threads: handle_stripe ──────┘
 //!                                                         raid5d and group_thread_cnt workers
 //! ```
-//! Stripes are changed by rows: a page of 4 KiB of each member (`struct stripe_head`). Such a change takes a stripe thread's time:
-//! `pass` for the row, `io` for each page that a member reads or writes, and copies and parity by their rates.
+//! Stripes are changed by rows: a page of 4 KiB of each member (`struct stripe_head`). Such a change takes a stripe
+//! thread's time: `pass` for the row, `io` for each page that a member reads or writes, and copies and parity by their
+//! rates.
 //!
-//! Settings that md has and that are not modelled are refused by name ([`MdSettingError::NotModelled`]); none is ignored.
-//! Source: Linux drivers/md, as named at each.
+//! Settings of md that are not modelled are refused by name ([`MdSettingError::NotModelled`]); none is ignored. Source:
+//! Linux drivers/md, as named at each.
 
 use crate::catalog::{CatalogError, Section};
 use raidlab_units::{ByteCount, NanoSpan};
