@@ -1,6 +1,6 @@
 //! The command line: one table for parsing and help.
 //!
-//! Verbs are listed in groups, each with an example; options stand under headings, those that all verbs take last, in 80
+//! Verbs are listed in groups, each with an example; options are under headings, those of all verbs last, in 80
 //! columns.
 
 use crate::hosts::RankArgs;

@@ -1,6 +1,6 @@
-//! Several processes that mpirun started: joining them, which verbs they can do, and how they fail.
+//! Several processes started by mpirun: joining them, the verbs that support them, and their failures.
 //!
-//! Rank 0 keeps and shows results and says what went wrong. The others are silent, but for what only they know.
+//! Rank 0 keeps and shows results and reports errors. The others are silent, except for what only they know.
 
 use crate::cli::Command;
 use crate::failure::{Exit, Failure};

@@ -1,4 +1,4 @@
-//! Readers of single arguments, and the lookups that several verbs share.
+//! Parsers of single arguments, and lookups that several verbs share.
 
 use crate::failure::Failure;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, WritePolicy};

@@ -1,4 +1,4 @@
-//! Ctrl-C and its kin: the first asks to stop and keep what is finished, the second ends at once.
+//! Ctrl-C and similar signals: the first asks to stop and keep what is finished, the second ends at once.
 
 use crate::output::remark;
 use std::sync::Arc;

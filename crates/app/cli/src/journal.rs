@@ -1,10 +1,11 @@
-//! The log as entries of systemd's journal, with its fields, where standard error leads there.
+//! The log as entries of systemd's journal, with fields, if standard error leads there.
 //!
-//! An entry is one datagram of fields: `NAME\n`, the length of the value as 8 little-endian bytes, the value, `\n`. Fields of events are
+//! An entry is one datagram of fields: `NAME\n`, the length of the value as 8 little-endian bytes, the value, `\n`.
+//! Fields of events are
 //! `RAIDLAB_KIND`, `RAIDLAB_DEVICE` and so on, so that `journalctl RAIDLAB_KIND=member-failed` finds them.
 //!
-//! Nothing waits for the journal: what it does not take at once is lost, and how many entries were is said in the next that it
-//! takes. That is why the socket is our own and not that of `tracing-journald`, which waits.
+//! Nothing waits for the journal: an entry that it does not take at once is lost, and the next one that it takes gives
+//! the number of lost entries. That is why the socket is our own and not that of `tracing-journald`, which blocks.
 //!
 //! Source: systemd's "Native Journal Protocol"; `systemd.exec(5)` on `$JOURNAL_STREAM`.
 

@@ -1,11 +1,12 @@
-//! What is said on standard error: the log, remarks, errors.
+//! Output on standard error: the log, notes, errors.
 //!
-//! A verb that serves an array must not depend on who reads that. There a thread writes, everybody else only queues:
+//! A verb that serves an array must not depend on the reader of standard error. There a thread writes, and everybody
+//! else only queues:
 //! ```text
 //! tracing, remarks, panics ──► queue of 256 KiB ──► writer ──► standard error
 //!                    full: the line is lost, and counted      closed, or no room on its disk: the same
 //! ```
-//! How many lines were lost is said when some can be written again. Events that a client can cause
+//! The number of lost lines is reported when lines can be written again. Events that a client can cause
 //! ([`raidlab_runtime::CLIENT_CAUSED`]) are shown [`BURST`] times in [`WINDOW`] for each place in the source; then only
 //! their number is. Other verbs write at once and wait for their reader.
 

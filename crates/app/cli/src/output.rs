@@ -1,4 +1,4 @@
-//! Where text goes and how it looks: width, colour, JSON or words.
+//! The destination and format of output: width, colour, JSON or text.
 
 use crate::failure::Failure;
 use raidlab_report::terminal::{TerminalOptions, printable_lines};

@@ -1,7 +1,7 @@
-//! Progress on standard error: a bar on a terminal, plain lines elsewhere, lines of JSON where a program watches.
+//! Progress on standard error: a bar on a terminal, plain lines elsewhere, JSON lines for a watching program.
 //!
-//! `RAIDLAB_PROGRESS=json` makes each telling a line `{"progress": {"label": …, "share": …, counts …}}`, whose counts
-//! carry their units in their names. The studio's jobs are watched by these.
+//! `RAIDLAB_PROGRESS=json` makes each report a line `{"progress": {"label": …, "share": …, counts …}}`, whose counts
+//! carry their units in their names. The studio follows its jobs by these.
 
 use crate::output::remark;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

@@ -1,4 +1,4 @@
-//! Options that had another name before: taken for one more version, with a note.
+//! Old names of options: accepted for one more version, with a note.
 
 use std::ffi::{OsStr, OsString};
 

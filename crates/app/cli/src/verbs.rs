@@ -1,4 +1,4 @@
-//! The verbs of the command line, a module each: its arguments, and what it does with them.
+//! The verbs of the command line, a module each: its arguments, and its actions.
 
 pub(crate) mod array;
 mod beside;

@@ -1,9 +1,9 @@
-//! Files of results: written beside their place and put there when they are whole, so that a full disk or an end in the midst leaves
-//! what was there before.
+//! Results files: written elsewhere and moved into place when complete, so that a full disk or an interruption leaves
+//! the previous file.
 //!
-//! A file that is there is replaced only if it is empty, a page of raidlab's own, or the same already; others need `--overwrite`.
+//! An existing file is replaced only if it is empty, a page of raidlab's own, or identical; others need `--overwrite`.
 //!
-//! Left out: a device, a pipe, and a file in a folder that may not be written are written in place, as there is no other way.
+//! Left out: a device, a pipe, and a file in a read-only folder are written in place, as there is no other way.
 
 use crate::failure::Failure;
 use std::fs::{File, Metadata, OpenOptions};

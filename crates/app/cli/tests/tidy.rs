@@ -1,7 +1,8 @@
 //! House rules that a machine can check, over the whole tree.
 //!
-//! Verified: module heads, lengths of files and functions, banned words, white space, files that no module names, purity of
-//! the manifests and heads of crates that say they are pure, reasons for dependencies. Not verified: whether names and comments are any good.
+//! Verified: module heads, lengths of files and functions, banned words, white space, files that no module names,
+//! purity of the manifests and heads of pure crates, reasons for dependencies. Not verified: whether names and comments
+//! are good.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Command lines of this program: what a job runs, and what a page shows for copying. They are the same.
+//! Command lines of this program: what a job runs is what a page shows for copying.
 
 use std::fmt::{self, Display};
 

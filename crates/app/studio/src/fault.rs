@@ -1,4 +1,4 @@
-//! Errors as people and programs get them: what happened, where, and what to do, always in the same JSON.
+//! Errors for people and programs: what happened, where, and what to do, always in the same JSON.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};

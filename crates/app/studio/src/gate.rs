@@ -1,11 +1,11 @@
-//! Who gets an answer: the checks that stand before every page and every call.
+//! Access control: the checks before every page and every call.
 //!
 //! | check | against |
 //! |---|---|
-//! | `Host` names this server | a name that was pointed at the loopback address (DNS rebinding) |
-//! | `Origin`, where there is one, is this server's; `Sec-Fetch-Site` is not another site | pages of other sites |
+//! | `Host` names this server | DNS rebinding: a name pointed at the loopback address |
+//! | `Origin`, if present, is this server's; `Sec-Fetch-Site` is not another site | pages of other sites |
 //! | a change has the token, in a header that no form can send | other sites, other users of this machine |
-//! | bodies are JSON and short; so many requests at once; a limit on time | exhaustion |
+//! | bodies are JSON and short; a maximum of requests at once; a timeout | exhaustion |
 //!
 //! Every answer carries a content security policy that allows nothing but this server's own files, and forbids frames.
 //! Reads need no token, so that data links work in any program of this machine.

@@ -1,18 +1,19 @@
-//! Jobs: raidlab run as a process of its own, watched while it runs.
+//! Jobs: raidlab run as a separate process, observed while it runs.
 //!
 //! ```text
 //!            standard error: lines {"progress": …} ──► ticks      anything else ──► messages, and the failure at the end
 //! process ──<
 //!            standard output: JSON ──► result
 //! ```
-//! A job is stopped as a person would stop it: an interrupt, upon which it keeps what is finished; a second one ends it at
-//! once. It is in a process group of its own, so that Ctrl-C in the studio's terminal reaches it through the studio only.
+//! A job is stopped as a user would stop it: by an interrupt, upon which it keeps what is finished; a second one ends
+//! it at once. It has its own process group, so that Ctrl-C in the studio's terminal reaches it through the studio
+//! only.
 //!
-//! Invariants: a process is waited for and signalled under the same lock, so no signal reaches a process that has taken its
-//! number; ticks, messages and results are bounded.
+//! Invariants: a process is waited for and signalled under the same lock, so no signal reaches another process that has
+//! taken its id; ticks, messages and results are bounded.
 //!
-//! Left out: jobs that outlive the studio, and more than one line of a job's history on disk: finished runs are in the
-//! results file, whoever started them.
+//! Left out: jobs that outlive the studio, and a history of jobs on disk: finished runs are in the results file,
+//! whoever started them.
 
 mod watch;
 

@@ -5,13 +5,13 @@
 //!                                                         ├─ control sockets: fail, replace, rebuild, check, stop
 //!                                                         └─ jobs: this program again, with the arguments shown
 //! ```
-//! **One way to do a thing.** Whatever takes time or writes is a command line of raidlab, run as a process of its own in
-//! the studio's folder: what a page starts is what a person could have typed, with the same checks, and the page shows it.
-//! What an array that is served is asked goes over its control socket, as `raidlab array` does it.
+//! **One way to do a thing.** Everything that takes time or writes is a command line of raidlab, run as a separate
+//! process in the studio's folder: a page starts what a user could have typed, with the same checks, and shows it.
+//! Commands to a served array go over its control socket, as `raidlab array` sends them.
 //!
-//! **Security.** Loopback only. `Host` and `Origin` must name this server, so that no other site and no name that was
-//! pointed here gets an answer; every change needs the token; names of files stay in the studio's folder; bodies,
-//! requests, connections and jobs are bounded. docs/studio.md says what that protects from.
+//! **Security.** Loopback only. `Host` and `Origin` must name this server, so that other sites and DNS rebinding get no
+//! answer; every change needs the token; file names stay in the studio's folder; bodies, requests, connections and jobs
+//! are bounded. docs/studio.md says what that protects from.
 //!
 //! Invariants: every route is described in `openapi.json` and every described one exists; every error has the same form.
 //!

@@ -1,10 +1,10 @@
-//! Names of files, as pages give them: always in the studio's folder.
+//! File names from pages: always in the studio's folder.
 //!
-//! A name is relative, has no `..`, and what it leads to (through links, too) lies in the folder. It has only characters
-//! that mean the same to every verb: no colon (`nbd:` and `null:` are no files), no comma (lists), no control character.
-//! A device of `/dev` is not in the folder, and so can't be named at all.
+//! A name is relative, has no `..`, and its target (through links, too) is in the folder. It has only characters that
+//! mean the same to every verb: no colon (`nbd:` and `null:` are no files), no comma (lists), no control character. A
+//! device of `/dev` is not in the folder, and so can't be named.
 //!
-//! Left out: a link that somebody puts there between the check and the use; who can write in the folder is trusted.
+//! Left out: a link that is created between the check and the use; whoever can write in the folder is trusted.
 
 use crate::fault::Fault;
 use std::io;

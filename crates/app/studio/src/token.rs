@@ -1,6 +1,6 @@
-//! The token that every change carries: 256 random bits, made anew at each start and kept nowhere.
+//! The token of every change: 256 random bits, new at each start and stored nowhere.
 //!
-//! Invariant: how long a comparison takes says nothing about where two tokens differ.
+//! Invariant: the duration of a comparison does not reveal where two tokens differ.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;

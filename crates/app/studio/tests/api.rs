@@ -1,8 +1,8 @@
-//! The API as programs see it, over real connections: what is answered, and to whom.
+//! The API as programs see it, over real connections: the answers, and who gets them.
 //!
 //! Verified: every route is described and every described one answers, errors have one form, the security checks (host,
-//! origin, token, paths, bodies), reads of papers, catalogue and runs, jobs with a program that says what a test wants. Not
-//! verified: the pages, and the verbs that jobs run; `tests/studio` sees to both in a browser.
+//! origin, token, paths, bodies), reads of papers, catalogue and runs, jobs with a program whose output the test
+//! chooses. Not verified: the pages, and the verbs that jobs run; `tests/studio` covers both in a browser.
 
 mod support;
 

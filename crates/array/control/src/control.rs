@@ -1,11 +1,11 @@
-//! The control socket: operators' commands in, answers out, a line of JSON each.
+//! The control socket: operators' commands in, answers out, one line of JSON each.
 //!
-//! Only the user who serves the array, and root, may talk to it: the socket's mode says so, and so does what the kernel
-//! tells of whoever connects; who is neither takes no place. A connection is a thread. No process can have more than
-//! [`CONNECTIONS_PER_PROCESS`]; when all places are taken, the process with most of them loses the one that has been idle
-//! longest (`places.rs`), so that an operator who asks is heard. The first command, and any that has begun to come, has
-//! [`COMMAND_LIMIT`] in all, a connection between two commands [`IDLE_LIMIT`], and who asked [`ANSWER_LIMIT`] to take the
-//! answer. A line that is too long, or is no command, is answered with the reason.
+//! Only root and the user who serves the array may use it: the socket's mode restricts it, and the kernel's credentials
+//! of each peer are checked; others take no place. Each connection has a thread. A process may have at most
+//! [`CONNECTIONS_PER_PROCESS`]. When all places are taken, the process with the most loses its longest idle connection
+//! (`places.rs`), so that an operator is always heard. The first command, and any partly received one, must be complete
+//! within [`COMMAND_LIMIT`]; a connection may idle between commands for [`IDLE_LIMIT`]; a client must take its answer
+//! within [`ANSWER_LIMIT`]. An invalid or too long line is answered with the reason.
 //!
 //! Left out: more than one command under way on a connection.
 

@@ -1,7 +1,7 @@
-//! The names of this server in requests, so that no other name gets an answer.
+//! The names of this server in requests: other names get no answer.
 //!
-//! A page of another site can have its name point at the loopback address, and then ask as if it were the server's own page
-//! (DNS rebinding). Its requests still say that name in `Host`.
+//! A page of another site can point its name at the loopback address, and then send requests as if it were the server's
+//! own page (DNS rebinding). These requests still have that name in `Host`.
 
 use axum::http::{HeaderValue, Request, header};
 use std::net::SocketAddr;

@@ -1,15 +1,15 @@
-//! HTTP for this machine alone: a loopback address, a thread of its own, and bounds on connections. Metrics and the
-//! studio's pages are served by it.
+//! HTTP for this machine alone: a loopback address, a thread of its own, and bounds on connections. It serves metrics
+//! and the studio's pages.
 //!
 //! ```text
 //! LoopbackListener::bind ──► address ──► router made for it ──► serve: a thread with a runtime
 //! ```
-//! Every peer has the same address here, so a connection that only waits makes room for the next one when all places are
-//! taken and it has had time to ask (`places.rs`); until then the next one waits to be taken. So [`CONNECTIONS_MAX`] over
-//! [`GRACE`], 10,240 a second, must be more than attackers can open: else SYNs find the backlog full and are dropped, and those
-//! who asked are not heard for seconds. The whole head of a request has [`HEAD_LIMIT`], and so has the time between two requests:
-//! hyper's `header_read_timeout`, as `client_header_timeout` of nginx and `timeout http-request` of haproxy. `axum::serve` has
-//! no such limit.
+//! All peers have the same address here. When all places are taken, a connection that only waits, and has had time to
+//! send a request, makes room for the next one (`places.rs`); until then the next one is not accepted. So
+//! [`CONNECTIONS_MAX`] over [`GRACE`], 10,240 a second, must be more than attackers can open: otherwise SYNs find the
+//! backlog full and are dropped, and clients get no answer for seconds. The whole head of a request has [`HEAD_LIMIT`],
+//! and so has the time between two requests: hyper's `header_read_timeout`, like `client_header_timeout` of nginx and
+//! `timeout http-request` of haproxy. `axum::serve` has no such timeout.
 //!
 //! Invariant: nothing is served on an address that others can reach.
 

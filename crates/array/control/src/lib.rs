@@ -1,12 +1,12 @@
-//! What stands around an array that is served: the socket that operators talk to, metrics over HTTP, and word to
-//! the service manager.
+//! The surroundings of a served array: the operators' socket, metrics over HTTP, and notification of the service
+//! manager.
 //!
 //! ```text
 //! raidlab array status | fail | ... ──ControlClient──► control socket ─┐
 //! Prometheus ──GET /metrics──► loopback ──────────────────────────────┼─► Operator ──► the array's event loop
 //! SIGTERM ────────────────────────────────────────────────────────────┘
 //! ```
-//! All of it runs on threads of its own, and asks the array as anybody else would; none of it is in the data path.
+//! All of it runs on its own threads and talks to the array like any other client; none of it is in the data path.
 //!
 //! Left out: the export itself (`raidlab-runtime`), and what the answers look like on a terminal (`raidlab-report`).
 #![forbid(unsafe_code)]

@@ -1,7 +1,7 @@
 //! The state of an array as Prometheus metrics.
 //!
-//! Names follow Prometheus' own rules: base units in the name, counters end in `_total`, and a state is a set of gauges
-//! of which one is 1. Source: `OpenMetrics` 1.0, <https://prometheus.io/docs/practices/naming/>.
+//! Names follow Prometheus' rules: base units in the name, counters end in `_total`, and a state is a set of gauges of
+//! which one is 1. Source: `OpenMetrics` 1.0, <https://prometheus.io/docs/practices/naming/>.
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text::encode};

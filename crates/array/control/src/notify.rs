@@ -1,5 +1,5 @@
-//! Word to the service manager (`sd_notify(3)`): that the array is served, and that it is stopping. Without a manager
-//! that listens nothing is said.
+//! Notification of the service manager (`sd_notify(3)`) that the array is served, and that it is stopping. Without a
+//! manager nothing is sent.
 
 use sd_notify::NotifyState;
 

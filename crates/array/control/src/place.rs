@@ -1,8 +1,8 @@
 //! Where control sockets are: one folder per user, one socket per array, named after it.
 //!
-//! root uses `/run/raidlab`, others `$XDG_RUNTIME_DIR/raidlab`, or a folder of their own under the temporary one. The
-//! folder belongs to the user and is closed to others; what is not so is refused, so that nobody can put a socket of
-//! their own where an operator looks for an array.
+//! root uses `/run/raidlab`, others `$XDG_RUNTIME_DIR/raidlab`, or their own folder below the temporary one. The folder
+//! must belong to the user and be closed to others, else it is refused: nobody can put a socket where an operator looks
+//! for an array.
 
 use crate::error::ServeError;
 use std::fs::DirBuilder;

@@ -1,12 +1,13 @@
-//! Places for connections: so many at once, and none of them is lost to who comes and says nothing.
+//! A bounded number of places for connections, which silent clients can't exhaust.
 //!
 //! ```text
-//! a connection comes ─► its peer has too many ─► refused
-//!                    └► all places taken ─► of the peer with most places, the connection that has waited for its client
-//!                                           longest, and for a moment at least, loses its place
+//! a new connection ─► its peer has too many ─► refused
+//!                  └► all places taken ─► of the peer with most places, the connection that has waited for its client
+//!                                         longest, and at least for the grace period, loses its place
 //! ```
-//! A connection *waits* while its client owes the next request, and *works* from then until the answer is there. Who asks
-//! within the moment of grace is never sent away, however many others only hold connections, or come at once to ask.
+//! A connection *waits* while its client owes the next request, and *works* from then until the answer is there. A
+//! client that sends its request within the grace period is never dropped, however many others only hold connections,
+//! or come at once to ask.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

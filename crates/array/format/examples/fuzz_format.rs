@@ -1,5 +1,4 @@
-//! A long campaign against everything that reads bytes, on stable Rust: see `tests/campaign/mod.rs` for what
-//! it does.
+//! A long campaign against everything that parses bytes, on stable Rust: see `tests/campaign/mod.rs`.
 //!
 //! ```text
 //! cargo run --release -p raidlab-format --example fuzz_format -- --minutes 30 --seed 1

@@ -1,13 +1,13 @@
-//! Where things stand in a device's metadata area.
+//! Where the parts of a device's metadata area are.
 //!
 //! ```text
 //! byte 0       4096           20480          36864      40960      45056
 //!  | label 4K | state 0  16K | state 1  16K | map 0 4K | map 1 4K | log ... rounded up to 4K |
 //! ```
-//! Everything begins on a multiple of 4096 bytes, so that it is whole blocks at any block size. All before
-//! the log stands at the same place in every array: it can be read before the array's geometry is known.
+//! Everything begins on a multiple of 4096 bytes, so it consists of whole blocks at any block size. Everything before
+//! the log has the same place in every array, so it can be read before the array's geometry is known.
 //!
-//! Where on the device the area is, and its copy: see [`crate::Placement`].
+//! [`crate::Placement`] says where the area and its copy are on the device.
 
 use raidlab_units::{BlockSize, ByteCount};
 

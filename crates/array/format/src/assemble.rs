@@ -1,28 +1,26 @@
-//! What a set of devices is: which array, who is present and who is stale, what is to be replayed, what is
-//! unsynced.
+//! What a set of devices is: which array, which devices are present or stale, what to replay, what is out of sync.
 //!
 //! ```text
 //! candidates ── labels ──► which array ── states ──► newest ──► present, stale, foreign, blank, unusable
 //!                                                       │
 //!     quorum ◄──────────────────────────────────────────┘
 //!       │
-//!       └──► log or bitmap ──► records to replay, regions unsynced ──► refuse when dirty and degraded
+//!       └──► log or bitmap ──► records to replay, regions out of sync ──► refuse when dirty and degraded
 //! ```
-//! **Newest** is the highest generation that any candidate holds, even one that can't be used: a state is
-//! evidence. Where two different states have that generation, the one counts whose holders are more than half
-//! of those that it calls in sync; where that is none or both, the start is refused.
+//! **Newest** is the highest generation on any candidate, even on one that can't be used. If two different states have
+//! that generation, the one counts that is on more than half of the devices it calls in sync; if that is none or both,
+//! the start is refused.
 //!
-//! **Stale** is a device that the newest state calls missing; one whose own generation is two or more behind;
-//! one with another state of the same generation; and a physical device other than the one the newest state
-//! names. A device one generation behind is not: the crash came between the writes of that generation, and
-//! nothing that relied on it was acknowledged before all had it (the barrier), so what such a device holds is
-//! what it should.
+//! **Stale** is a device that the newest state calls missing, whose generation is two or more behind, or that has
+//! another state of the same generation; also a physical device other than the one that the newest state names. A
+//! device one generation behind is not stale: the crash came between the writes of that generation, and nothing that
+//! relied on it was acknowledged before all had it (the barrier), so the device has all acknowledged data.
 //!
-//! **Doubt** is why redundancy may disagree. A parity array in doubt with a role that no device in sync plays
-//! is refused: what the missing member held can't be told from garbage.
+//! **Doubt** is why redundancy may disagree. A parity array in doubt is refused if a role has no device in sync: the
+//! missing member's data can't be told from garbage.
 //!
-//! Left out: whether the members present are enough for the level, which whoever starts the array decides;
-//! what candidates hold beyond their metadata.
+//! Left out: whether the present members are enough for the level, which is decided where the array is started; the
+//! devices' contents beyond their metadata.
 
 mod candidate;
 mod error;
@@ -86,7 +84,7 @@ pub struct Assembly {
     pub minority_accepted: bool,
     /// What is to be written again, in this order, before anything else.
     pub records: Vec<Replay>,
-    /// What became of the kept memory.
+    /// What became of the NVRAM.
     pub kept: KeptVerdict,
     /// The slots of the kept cache that hold something, in order of sequence.
     pub kept_entries: Vec<(u32, KeptEntry)>,

@@ -1,21 +1,19 @@
-//! The bitmap: a bit for each region of stripes whose redundancy may disagree after a crash.
+//! The write-intent bitmap: a bit for each region of stripes whose redundancy may disagree after a crash.
 //!
-//! A slot is 8 sectors of 512 bytes, each on its own, because a device may write some of them and not the
-//! rest:
+//! A slot is 8 independent sectors of 512 bytes, because a device may write only some of them:
 //! ```text
 //!  0 seal, 16 bytes: magic "RAIDMAP\n", version, which sector (0..8), CRC32C of the 512 bytes
 //! 16 sequence    u64       counts the writes of the bitmap
 //! 24 array_uuid  16 bytes
 //! 40 bits        59 words of 64 bits; region r is bit r mod 64 of word r / 64, counted over all 8 sectors
 //! ```
-//! Volumes of any size share the 30208 bits: a region is as many stripes as it takes.
+//! Volumes of any size share the 30208 bits: the region's size follows from the number of stripes.
 //!
-//! Reading takes, for each sector, the valid copy with the highest sequence, from both slots of every device
-//! in sync. A sector of which there is no valid copy is all dirty. Copies with equal sequences are the same
-//! unless a start was cut short; then a region that any of them marks is marked.
+//! A reader takes, for each sector, the valid copy with the highest sequence from both slots of every device in sync. A
+//! sector without a valid copy is all dirty. Copies with equal sequences are the same unless a start was interrupted;
+//! then a region is marked if any of them marks it.
 //!
-//! Invariant: bits beyond the last region are 0 (a sector in which one is set was not written by us, and is
-//! invalid).
+//! Invariant: bits beyond the last region are 0. A sector with such a bit was not written by us, and is invalid.
 
 use crate::area::BITMAP_BYTES;
 use crate::error::{DecodeError, Part};

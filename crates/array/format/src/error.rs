@@ -1,4 +1,4 @@
-//! Why bytes are not what they should be.
+//! Why bytes are invalid.
 
 use crate::identity::ArrayUuid;
 use core::fmt;

@@ -1,11 +1,11 @@
-//! What an array is made of; fixed when it is made.
+//! The fixed properties of an array.
 //!
-//! With integrity on, a strip's tags stand in blocks of their own behind it:
+//! With integrity on, a strip's block checksums (tags) are in separate blocks behind it:
 //! ```text
 //! member    | strip 0 ...... | tags 0 | strip 1 ...... | tags 1 |
 //!             strip_blocks   tag_blocks
 //! ```
-//! A layout knows nothing of tags: it is built for members that have only the strips.
+//! A layout does not know about tags: it is built for members that have only the strips.
 
 use crate::area::LOG_BYTES_MAX;
 use crate::error::Problem;

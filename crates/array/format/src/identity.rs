@@ -1,4 +1,4 @@
-//! Who an array and a device are.
+//! The identities of arrays and devices.
 
 use core::fmt;
 

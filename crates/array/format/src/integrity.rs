@@ -1,17 +1,16 @@
-//! Integrity tags: what each block's address and bytes should give.
+//! Block checksums (*tags*): a block's checksum and address.
 //!
 //! ```text
 //! tag, 8 bytes:  | CRC32C of the block u32 | reference u32 |
 //! reference:     low 32 bits of (block of the member, tags left out + role * 0x9e3779b1)
 //! strip:         | block 0 | block 1 | ... | block n-1 || tag blocks: tag 0, tag 1, ... tag n-1, zeros |
 //! ```
-//! The reference tells a block that was written to a wrong place together with its tag from the one that
-//! belongs there: on another role, or elsewhere on the same. T10 protection information does the same with a
-//! guard and a reference tag (SBC-4, section 4.21). The checksum is of the block alone, so that whoever has
-//! computed it for something else need not read the block again.
+//! The reference detects a block that was written to a wrong place together with its tag: on another role, or elsewhere
+//! on the same. T10 protection information does the same with a guard and a reference tag (SBC-4, section 4.21). The
+//! checksum covers the block alone, so that a checksum computed for another purpose can be reused.
 //!
-//! A tag of zeros belongs to a block of zeros: that is what a device that was never written holds. So the
-//! first write of a block is found lost like any other, whether the data or the tag is.
+//! A tag of zeros fits a block of zeros, which is what a device that was never written holds. So a lost first write of
+//! a block is found like any other, whether the data or the tag is lost.
 
 use raidlab_units::{BlockCount, BlockSize, MemberIndex, MemberLba};
 

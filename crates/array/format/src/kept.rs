@@ -1,4 +1,4 @@
-//! Battery-kept memory: its label, its ring of intent records, and the directory of the cache.
+//! NVRAM (*kept* memory): its label, its ring of intent records, and the directory of the cache.
 //!
 //! ```text
 //! kept log     | label, 64 bytes, zeros to 4096 | ring of intent records ...  |
@@ -14,17 +14,16 @@
 //!        24 zero      u32
 //!        28 CRC32C    u32     of the 28 bytes before it and the slot's number (u32)
 //! ```
-//! The label says which array the memory belongs to, and which life of it: the state carries the same
-//! `kept_epoch`. Memory that was with another array, or was left behind when the array went on without it,
-//! does not match and is not used.
+//! The label names the array and the epoch: the state has the same `kept_epoch`. NVRAM that was with another array, or
+//! was left behind when the array went on without it, does not match and is not used.
 //!
-//! An entry is written in one piece; one that is torn was never relied on, and counts as empty.
+//! An entry is written at once; a torn entry was never relied on, and counts as empty.
 
 use crate::error::{DecodeError, Part};
 use crate::identity::ArrayUuid;
 use crate::seal::{SEAL_BYTES, check_length, check_zeros, open_plain, put, seal, take, u32_at, u64_at};
 
-/// Length of the label of kept memory.
+/// Length of the NVRAM label.
 pub const KEPT_LABEL_BYTES: usize = 64;
 /// Where the ring begins in the kept log.
 pub const KEPT_RING_AT: usize = 4096;
@@ -35,12 +34,12 @@ const UUID_AT: usize = SEAL_BYTES;
 const KEPT_EPOCH_AT: usize = 32;
 const ZEROS_AT: usize = 40;
 
-/// Which array kept memory belongs to.
+/// Which array the NVRAM belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptLabel {
     /// The array.
     pub array_uuid: ArrayUuid,
-    /// Which life of the memory; the state's [`crate::ArrayState::kept_epoch`] must be the same.
+    /// The epoch of the NVRAM; the state's [`crate::ArrayState::kept_epoch`] must be the same.
     pub kept_epoch: u64,
 }
 
@@ -104,7 +103,7 @@ impl KeptEntry {
     }
 }
 
-/// What battery-kept memory holds.
+/// The contents of NVRAM.
 #[derive(Clone, Copy, Debug)]
 pub struct KeptImage<'a> {
     /// The label and the ring.

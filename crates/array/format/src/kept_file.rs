@@ -1,4 +1,4 @@
-//! Battery-kept memory as a file: what stands before the memory itself, and how an entry of the directory is changed.
+//! NVRAM as a file: what precedes the memory itself, and how a directory entry is changed.
 //!
 //! ```text
 //! byte 0      2048        3072         4096         8192            directory_at   cache_at
@@ -16,16 +16,16 @@
 //!            40 CRC32C             u64     of the 40 bytes, with bit 32 set
 //! redo place: 0 u64                         0, or one more than the array block of the cache that the redo block is for
 //! ```
-//! The file is mapped, and whoever stores an entry may be gone between any two stores of 8 bytes. So an entry is written to
-//! the redo line first and then to its place: the line's checksum is put to 0, slot and entry are stored, then the
-//! checksum, then the entry itself. At a start a line whose checksum is right is stored again. It holds the entry that was
-//! stored last, so that changes nothing unless that one was on its way.
+//! The file is mapped, and the process that stores an entry may be killed between any two stores of 8 bytes. So an
+//! entry is written to the redo line before its own place: the line's checksum is set to 0, slot and entry are stored,
+//! then the checksum, then the entry in its place. A start stores a redo line with a valid checksum again. It holds the
+//! last entry stored, so that changes nothing unless the store was interrupted.
 //!
-//! A block of the cache that an entry names may be written over by a later write, and must then hold the one or the other:
-//! the new block is copied to the redo block, then the redo place is set, then it is copied to its own place, then the redo
-//! place is put to 0. At a start a redo block whose place is set is copied once more.
+//! A later write may overwrite a cache block that an entry names, which must then be old or new as a whole: the new
+//! block is copied to the redo block, the redo place is set, the block is copied to its own place, and the redo place
+//! is set to 0. A start copies a redo block again if its place is set.
 //!
-//! Left out: that stores become durable in this order, which is the memory's to promise.
+//! Left out: that stores become durable in this order, which the memory must ensure.
 
 use crate::error::{DecodeError, Part, Problem};
 use crate::kept::KEPT_ENTRY_BYTES;
@@ -55,7 +55,7 @@ const ZEROS_AT: usize = 56;
 /// Sets a checksum apart from no line at all.
 const LINE_WHOLE: u64 = 1 << 32;
 
-/// What a file of kept memory is made for. Another array, or other settings, need another.
+/// What an NVRAM file is made for. Another array, or other settings, need another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptFileHeader {
     /// Length of the cache.

@@ -1,4 +1,4 @@
-//! The label: who a device is. Written once, when the device joins the array.
+//! The label: the identity of a device. Written once, when the device joins the array.
 //!
 //! ```text
 //!    0 seal, 16 bytes: magic "RAIDLBL\n", version, 0, CRC32C of all 4096 bytes

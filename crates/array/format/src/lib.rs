@@ -1,20 +1,18 @@
-//! What an array keeps on its devices and in battery-kept memory: bytes to structs and back, and what a set
-//! of devices is.
+//! What an array keeps on its devices and in NVRAM: encoding, decoding, and the assembly of a set of devices.
 //!
 //! ```text
 //! device      | label | state 0 | state 1 | bitmap 0 | bitmap 1 | log |      AreaLayout says where
 //!                 │        └────┬────┘          └────┬─────┘       │
 //!               Label       ArrayState           RegionMap     scan_log ── FoundRecord
-//! kept memory | KeptLabel | log | directory of KeptEntry |         │
+//! NVRAM       | KeptLabel | log | directory of KeptEntry |         │
 //!                 └──────────────┬─────────────────────────────────┘
-//!                             assemble ── Assembly: who is present, what is to be replayed, what is unsynced
+//!                             assemble ── Assembly: which devices are present, what to replay, what is out of sync
 //! ```
-//! All numbers are little-endian at fixed places; each module draws its own, docs/on-disk-format.md has all
-//! of them and what a writer must keep to. Everything here is a function of bytes: who reads or writes them
-//! is not known.
+//! All numbers are little-endian at fixed places. Each module draws its own; docs/on-disk-format.md has all of them and
+//! the rules for a writer. Everything here is a function of bytes and does not know who reads or writes them.
 //!
-//! Invariants: no input makes anything here panic; what decodes encodes to the same bytes; a bit that is
-//! flipped anywhere in a structure makes it invalid.
+//! Invariants: no input causes a panic; what decodes encodes to the same bytes; any flipped bit in a structure makes it
+//! invalid.
 #![forbid(unsafe_code)]
 
 mod area;

@@ -1,7 +1,7 @@
-//! Intent records: what is about to be written in place, so that it can be written again.
+//! Intent records: data about to be written in place, so that the write can be repeated.
 //!
-//! A record is a header of whole blocks and then its payload, a block for each row of each run, in order.
-//! Both stand together anywhere in the ring, on whole blocks, and never wrap.
+//! A record is a header of whole blocks, followed by its payload, a block for each row of each run, in order. It may
+//! start at any block of the ring, and never wraps.
 //! ```text
 //!  0 seal, 16 bytes: magic "RAIDLOG\n", version, number of runs, CRC32C of the whole header
 //! 16 array_uuid     16 bytes
@@ -18,8 +18,8 @@
 //! A *unit* is a strip of the stripe: data strips from 0, then parity strips. A *row* is a block of a strip,
 //! from 0.
 //!
-//! Writing allocates nothing. Left out: what stops a host that knows the array's UUID from writing data that
-//! looks like a record; data that merely is a copy of a record does no harm (see docs/on-disk-format.md).
+//! Writing allocates nothing. Left out: protection against a host that knows the array's UUID and forges a record; data
+//! that merely is a copy of a record does no harm (see docs/on-disk-format.md).
 
 use crate::error::{DecodeError, Part};
 use crate::identity::ArrayUuid;

@@ -1,19 +1,19 @@
-//! Where an array's parts stand on a device, and which copy of label and states counts.
+//! Where an array's parts are on a device, and which copy of label and states counts.
 //!
 //! ```text
 //! byte 0                                    data_at                                tail_at
 //!  | label | states | maps | log | free ... | data area, member_bytes | free ...  | label | states | < 4096 |
 //!    └─────── metadata area ─────┘            from a multiple of 1 MiB              └── the second copy
 //! ```
-//! Label and states are written to both places, and a write has ended when both are. So whatever a partitioner or a
-//! file system leaves at the front of a device, its end still says whose it is; the maps and the log are only at the
-//! front, and are on other devices, too.
+//! Label and states are written to both places; a write has ended when both are. So whatever a partitioner or a file
+//! system writes to the front of a device, its end still identifies it. The maps and the log are only at the front, and
+//! other devices have them, too.
 //!
-//! Part by part, [`mend_front`] takes the copy at the end where it is better: valid where the other is not, or a later
-//! state. A crash between the two writes leaves two generations, of which the later counts. Whoever starts an array writes
-//! the better copy over the other, so that both are there when the next is lost.
+//! For each part, [`mend_front`] takes the copy at the end if it is better: the only valid one, or a later state. A
+//! crash between the two writes leaves two generations, of which the later counts. A start overwrites the worse copy
+//! with the better one, so that both are there when the next is lost.
 //!
-//! Left out: a device that has grown or shrunk has its second copy no longer at its end.
+//! Left out: a device that has grown or shrunk no longer has its second copy at its end.
 
 use crate::area::{AREA_UNIT_BYTES, AreaLayout, Extent};
 use crate::assemble::newer_version;

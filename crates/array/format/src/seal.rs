@@ -4,13 +4,11 @@
 //!  0      8          10     12          16
 //!  | magic | version | aux  | CRC32C    | fields ...                       zeros to the end |
 //! ```
-//! `aux` belongs to the structure (a sector's number, a count of runs), and is 0 where it needs none. The
-//! checksum (Castagnoli polynomial, as in iSCSI, RFC 3720 section 12.1) covers the whole structure with its
-//! own field taken as 0.
+//! `aux` belongs to the structure (a sector's number, a count of runs), and is 0 if unused. The checksum (Castagnoli
+//! polynomial, as in iSCSI, RFC 3720 section 12.1) covers the whole structure with its own field taken as 0.
 //!
-//! Invariant: this prefix and the reach of the checksum are the same in every version, so that a newer
-//! version is told from damage. Bytes that mean nothing are 0 and are checked, so that each value has one
-//! encoding.
+//! Invariant: this prefix and the coverage of the checksum are the same in every version, so that a newer version is
+//! told from damage. Unused bytes are 0 and are checked, so that each value has one encoding.
 
 use crate::error::{DecodeError, Part};
 use crate::zeros::append_zeros;

@@ -1,8 +1,7 @@
-//! The array's state: what it is made of, which device is what, and how far it got. The same bytes go to
-//! every device.
+//! The array's state: its configuration, the device table, and progress. The same bytes go to every device.
 //!
-//! Generation `g` goes to slot `g mod 2`, so that a torn write leaves generation `g - 1`. One that stands in
-//! the other slot does not count.
+//! Generation `g` goes to slot `g mod 2`, so that a torn write leaves generation `g - 1`. A generation in the wrong
+//! slot is ignored.
 //! ```text
 //!     0 seal, 16 bytes: magic "RAIDSTA\n", version, 0, CRC32C of all 16384 bytes
 //!    16 generation      u64            88 block_bytes    u32
@@ -12,7 +11,7 @@
 //!    48 array_uuid      16 bytes       97 integrity      u8   0, 1
 //!    64 member_bytes    u64            98 dirty          u8   0, 1
 //!    72 strip_bytes     u64            99 needs_resync   u8   0, 1
-//!    80 log_bytes       u64           100 log_place      u8   0 members, 1 kept memory
+//!    80 log_bytes       u64           100 log_place      u8   0 members, 1 NVRAM
 //!                                     101 level length   u8
 //!                                     102 bad ranges     u16  how many
 //!   104 level           UTF-8, 128 bytes with zeros behind
@@ -29,10 +28,10 @@
 //!       12 device       u16
 //! 14848 zeros to 16384
 //! ```
-//! The level stands there as its text, so that a new variant needs no new code here.
+//! The level is stored as text, so that a new variant needs no new code here.
 //!
-//! Invariant: what decodes is an array that can be built: the layout exists, each role is played by at most
-//! one device that is in sync or rebuilding, and all numbers are within the array.
+//! Invariant: what decodes is an array that can be built: the layout exists, each role has at most one device that is
+//! in sync or rebuilding, and all numbers are within the array.
 
 use crate::area::STATE_BYTES;
 use crate::error::{DecodeError, Part, Problem};
@@ -144,7 +143,7 @@ pub struct BadRange {
 pub enum LogPlace {
     /// The rings on the devices.
     Members,
-    /// The ring in battery-kept memory.
+    /// The ring in NVRAM.
     KeptMemory,
 }
 
@@ -155,8 +154,8 @@ pub struct ArrayState {
     pub generation: u64,
     /// Counts changes of membership.
     pub epoch: u64,
-    /// Which life of the kept memory belongs to the array, an odd number, as in [`crate::KeptLabel::kept_epoch`]; even, one
-    /// below, between the end of the life before and the label of the next, or where the array goes on without.
+    /// The epoch of the array's NVRAM, an odd number, as in [`crate::KeptLabel::kept_epoch`]; even, one below, between the
+    /// end of the previous epoch and the label of the next, or if the array goes on without NVRAM.
     pub kept_epoch: u64,
     /// Every log record with a lower sequence is retired.
     pub log_tail: u64,
@@ -175,7 +174,7 @@ pub struct ArrayState {
 }
 
 impl ArrayState {
-    /// Whether what the array has acknowledged may lie in a kept memory alone, which a clean stop and a start without it end.
+    /// Whether acknowledged data may be in NVRAM alone, which a clean stop and a start without NVRAM end.
     pub const fn relies_on_kept_memory(&self) -> bool {
         self.dirty && self.kept_epoch % 2 == 1
     }

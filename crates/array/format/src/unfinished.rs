@@ -1,7 +1,7 @@
-//! The mark of a file that was made for an array which is not finished yet.
+//! The mark of a file that was made for an array whose creation has not finished.
 //!
-//! It stands where the label will, and is overwritten by it. Whoever finds it knows that the file holds nothing but what
-//! the creation of an array has put there, and that this creation did not come to its end.
+//! It is in the label's place, and the label overwrites it. A file with the mark holds only what the creation wrote,
+//! and the creation was interrupted.
 
 use crate::area::LABEL_BYTES;
 use crate::error::{DecodeError, Part};

@@ -1,9 +1,9 @@
 //! The checksum of bytes that end in zeros, without reading the zeros.
 //!
-//! A CRC is linear over GF(2): what `2^k` bytes of zeros make of its register is a sum over the register's bits, or over its
-//! eight nibbles. So there is a table of 16 entries per nibble and power of two, and a run of zeros is as many steps of
-//! eight look-ups as its length has ones in binary. For the 4 KiB header of a log record, nearly all zeros, that takes a
-//! tenth of the time of reading it.
+//! A CRC is linear over GF(2): the effect of `2^k` zero bytes on its register is a sum over the register's bits, or
+//! over its eight nibbles. So there is a table of 16 entries per nibble and power of two, and a run of zeros takes as
+//! many steps of eight look-ups as its length has binary ones. For the 4 KiB header of a log record, nearly all zeros,
+//! that takes a tenth of the time of reading it.
 //!
 //! Source: Mark Adler's `crc32_combine` of zlib, whose matrices these are, with nibbles in place of bits.
 

@@ -1,7 +1,7 @@
 //! A short campaign (see `campaign/mod.rs`); the long one is `examples/fuzz_format.rs`.
 //!
-//! Verified: nothing panics, what must hold holds, and the campaign reaches every way in which a start can
-//! end, so that it is known to look behind the checksums.
+//! Verified: nothing panics, the rules hold, and the campaign reaches every way in which a start can end, so it does
+//! get past the checksums.
 
 mod campaign;
 mod support;

@@ -1,7 +1,8 @@
-//! Where parts stand on a device, and which copy of label and states is taken.
+//! Where parts are on a device, and which copy of label and states is used.
 //!
-//! Verified: the offsets of docs/on-disk-format.md, lengths that just do and do not, every way in which one of two copies
-//! is lost or behind, and that an array is assembled from its second copies. Not verified: who writes the copies.
+//! Verified: the offsets of docs/on-disk-format.md, lengths just long enough and just too short, every way in which one
+//! of two copies is lost or behind, and that an array is assembled from its second copies. Not verified: who writes the
+//! copies.
 
 mod support;
 

@@ -1,8 +1,8 @@
 //! Every structure decodes to what was encoded, any flipped bit makes it invalid, and no bytes make decoding
 //! panic.
 //!
-//! Verified: label, state, bitmap, log header, label and entries of kept memory. Not verified: what assembly
-//! makes of them, which `tests/assemble/` does.
+//! Verified: label, state, bitmap, log header, label and entries of NVRAM. Not verified: assembly, which
+//! `tests/assemble/` does.
 
 mod support;
 

@@ -1,6 +1,6 @@
-//! What all connections share: the exports, the buffers and what each is used for, and what the array is to be told.
+//! What all connections share: the exports, the buffers with their uses, and the requests to the array.
 //!
-//! Invariant: a buffer is free, held by one connection, or its piece is worked on; it is given back once.
+//! Invariant: a buffer is free, held by one connection, or in use by its piece; it is returned once.
 
 use crate::edges::Edges;
 use crate::seats::Seats;

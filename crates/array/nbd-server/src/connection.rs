@@ -1,4 +1,4 @@
-//! One client: its socket, what came and is not taken in, what is being sent.
+//! One client: its socket, bytes received but not yet parsed, and bytes being sent.
 //!
 //! ```text
 //! socket ─► inbox ─► handshake | requests ─► pieces ─► array ─► replies ─► outbox ─► socket
@@ -6,12 +6,12 @@
 //!
 //! socket ─► SecureStream ─► inbox | host buffer        replies ─► SecureStream ─► outbox ─► socket      under TLS
 //! ```
-//! At most one receive and one send are in flight. What a client sends waits in its inbox, and then in the socket, while it
-//! has no buffer or too many requests; what it does not read waits in the outbox and keeps its buffers.
+//! At most one receive and one send are in flight. While the client has no buffer or too many requests, its bytes wait
+//! in its inbox and then in the socket. Replies that it does not read wait in the outbox and keep their buffers.
 //!
-//! What TLS changes is in `secured.rs`.
+//! `secured.rs` has what TLS changes.
 //!
-//! Invariant: a connection that is closing starts nothing; it is over when no entry and no request of it is in flight.
+//! Invariant: a closing connection starts nothing; it is over when no entry and no request of it is in flight.
 
 mod secured;
 

@@ -1,5 +1,5 @@
-//! Requests that begin or end within a block. Reads take the covering blocks and send a part of them; *ragged* writes have
-//! the blocks at their edges read, filled up, and written whole.
+//! Requests that begin or end within a block. A read takes the covering blocks and sends a part of them. For a *ragged*
+//! (unaligned) write the blocks at its edges are read, completed, and written whole.
 //!
 //! ```text
 //!               block 7      block 8      block 9
@@ -7,16 +7,16 @@
 //! 1. read       ######                       ########     into a scratch buffer, then beside the payload
 //! 2. write      ######▒▒▒▒▒▒|▒▒▒▒▒▒▒▒▒▒▒▒|▒▒▒▒########
 //! ```
-//! Between 1 and 2 no other write may touch these blocks, or its bytes would be undone. So of two writes that have a block in
-//! common and of which one is ragged, the later waits until the earlier has ended, whosever they are. A write waits for
-//! those that are there when it comes, and for no other: nobody starves. It takes its place only when all its payload is
-//! there, so others wait for the array alone, never for a client.
+//! Between 1 and 2 no other write may touch these blocks, or its bytes would be undone. So if two writes share a block
+//! and one of them is ragged, the later waits until the earlier has ended, even of another client. A write waits only
+//! for writes that are there when it comes, so none starves. It takes its place only when its whole payload has
+//! arrived, so others wait for the array alone, never for a client.
 //!
-//! What it costs: a whole write one comparison while no ragged one is under way; a ragged one, and those beside it, a walk
-//! over the buffers when it comes and when it ends.
+//! The cost: an aligned write needs one comparison while no ragged write is under way; a ragged one, and those at the
+//! same time, walk over the buffers when they come and when they end.
 //!
-//! Invariants: `ragged` counts the ragged writes that wait, are filled up or are written; a write waits exactly while its
-//! `blocked_by` is not 0 or its edges are being read.
+//! Invariants: `ragged` counts the ragged writes that wait, are being completed or written; a write waits exactly while
+//! its `blocked_by` is not 0 or its edges are being read.
 
 use crate::common::{Common, Work};
 use raidlab_controller::{HostOp, HostRequest, HostTag};

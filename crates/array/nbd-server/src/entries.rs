@@ -1,8 +1,8 @@
-//! The entries that sockets need. All of this crate's `unsafe` is here.
+//! The ring entries of sockets. All of this crate's `unsafe` is here.
 //!
-//! Each function's caller keeps the memory that it names where it is until the entry has ended: receive buffers and
-//! outboxes are boxes of a connection, and a connection is dropped only when none of its entries is in flight; host buffers
-//! stay where they are as long as the array serves. The array ends all entries before it lets go of its port.
+//! Each function's caller keeps the named memory in place until the entry has ended. Receive buffers and outboxes are
+//! boxes of a connection, and a connection is dropped only when none of its entries is in flight. Host buffers stay in
+//! place as long as the array serves, and the array ends all entries before it drops its port.
 //! Source: `io_uring_enter(2)`, `sendmsg(2)`.
 #![allow(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! Bytes that came and are not taken in: a box that is filled at its end and emptied from its front.
+//! Bytes received but not yet parsed: a buffer filled at its end and emptied from its front.
 //!
-//! Invariant: bytes move only when room is asked for, so a receive that is in flight keeps its place.
+//! Invariant: bytes move only when room is requested, so a receive in flight keeps its place.
 
 use raidlab_nbd::MESSAGE_BYTES_MAX;
 

@@ -6,15 +6,15 @@
 //!                                NbdServer: HostPort ◄──► ArrayWorld (raidlab-runtime)
 //!                                    └── Share: host buffers, dealt out to the connections
 //! ```
-//! One thread does all of it: member I/O, parity and sockets share one ring, so that a round of the loop takes in what all
-//! clients sent, and one entry sends all replies of a client that are there. Payloads are received into the host buffer that
-//! the array works on, and sent from it.
+//! One thread does everything: member I/O, parity and sockets share one ring, so a round of the loop receives from all
+//! clients, and one entry sends all ready replies of a client. Payloads are received into the host buffer that the
+//! array works on, and sent from it.
 //!
-//! What it promises: a flush on any connection covers what was acknowledged on all of them, because they all end in one
-//! controller. Requests may begin and end at any byte. Trim is taken as the hint that it is and does nothing. Cache reads the range. Write zeroes writes zeros.
-//! Block status says "allocated".
+//! A flush on any connection covers what was acknowledged on all of them, because they share one controller. Requests
+//! may begin and end at any byte. Trim is accepted and does nothing. Cache reads the range. Write zeroes writes zeros.
+//! Block status reports "allocated".
 //!
-//! TLS runs in the same loop. What a client may cost is bounded there, too: see `secure.rs`.
+//! TLS runs in the same loop. It also bounds the cost of a client: see `secure.rs`.
 #![deny(unsafe_code)]
 
 mod common;

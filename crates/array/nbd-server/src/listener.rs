@@ -1,4 +1,4 @@
-//! Where clients come in.
+//! Accepts clients.
 
 use crate::error::ExportError;
 use crate::tls::{ClientCertificates, TlsServer};

@@ -1,10 +1,10 @@
-//! What is being sent to a client: many replies in one entry, heads and buffers by turns.
+//! What is being sent to a client: many replies in one entry, heads and buffers alternating.
 //!
 //! ```text
 //! pieces  | head head head | buffer 7 | head | buffer 2 | ...      heads that follow each other are one piece
 //! ```
-//! Invariant: nothing is added while an entry is in flight, so the pieces stay where they are; a buffer is given back
-//! when all of it is sent.
+//! Invariant: nothing is added while an entry is in flight, so the pieces stay in place; a buffer is returned when all
+//! of it is sent.
 
 use crate::entries::send;
 use raidlab_controller::HostTag;

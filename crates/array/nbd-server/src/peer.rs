@@ -1,8 +1,7 @@
-//! Who is at the other end of a socket, as far as the system tells.
+//! The identity of the other end of a socket, as far as the system knows it.
 //!
-//! A peer is what one party can have only so much of: a process on a Unix socket, an address on TCP (of IPv6 the network of 64
-//! bits, which is what one party has). A dead peer is noticed by TCP's keep-alive, or its connection would keep its place for
-//! ever.
+//! Limits are per peer: a process on a Unix socket, an address on TCP (with IPv6 the network of 64 bits, which one
+//! party usually has). TCP's keep-alive detects a dead peer, which would otherwise keep its place for ever.
 
 use rustix::io;
 use rustix::net::sockopt::{

@@ -1,7 +1,7 @@
-//! How many clients are served: those past their handshake.
+//! How many clients are served after their handshake.
 //!
-//! Some seats are kept for clients that are *known*: by a certificate that was verified, or as the user who serves the array.
-//! Whoever else reaches a port can't take them.
+//! Some seats are reserved for *known* clients: those with a verified certificate, or of the user who serves the array.
+//! Others who reach a port can't take them.
 
 /// One in so many seats is kept for known clients.
 const KEPT_SHARE: u32 = 8;

@@ -1,15 +1,15 @@
-//! TLS on one connection: records that came are opened, replies are sealed.
+//! TLS on one connection: received records are decrypted, replies are encrypted.
 //!
 //! ```text
-//! socket ─► wire ─► records, opened ─► the connection's inbox, or the host buffer that is being filled
-//! replies ─► records, sealed ─► the outbox's words ─► socket
+//! socket ─► wire ─► records, decrypted ─► the connection's inbox, or the host buffer that is being filled
+//! replies ─► records, encrypted ─► the outbox's words ─► socket
 //! ```
-//! The handshake of TLS runs on the array's ring like everything else. What a client can make this hold is bounded by
-//! rustls (64 KiB of a handshake message, 16 KiB of opened bytes) and by what the connection seals before it sends.
-//! A buffer is free as soon as its bytes are sealed.
+//! The TLS handshake runs on the array's ring like everything else. What a client can make the server hold is bounded
+//! by rustls (64 KiB of a handshake message, 16 KiB of decrypted bytes) and by what the connection encrypts before it
+//! sends. A buffer is free as soon as its bytes are encrypted.
 //!
-//! Invariant: nothing is sealed before the handshake of TLS is over, and nothing leaves that is not sealed.
-//! Left out: resumption of sessions, early data, the kernel's TLS. Renegotiation is refused by rustls.
+//! Invariant: nothing is encrypted before the TLS handshake is over, and nothing leaves unencrypted. Left out: session
+//! resumption, early data, the kernel's TLS. rustls refuses renegotiation.
 
 use crate::inbox::Inbox;
 use rustls::{ServerConfig, ServerConnection};

@@ -1,16 +1,16 @@
-//! The server as a host of the array: accepts clients, deals the array's time and buffers out to them.
+//! The server as a host of the array: accepts clients, and distributes the array's time and buffers.
 //!
 //! ```text
 //! handle_entry, handle_completion ─► mark the connection ─► poll_step: pump the marked ones, hand requests out
 //! ```
-//! A connection that waits for a buffer is marked again when one is given back. Limits of time are looked at once a
-//! second: a handshake that takes too long as a whole, and a client that has taken no byte for too long while some are on
-//! their way to it.
+//! A connection that waits for a buffer is marked again when one is returned. Timeouts are checked once a second: for a
+//! handshake that takes too long as a whole, and for a client that has taken no byte for too long while some are being
+//! sent.
 //!
-//! Clients in their handshake have room of their own, so that who only comes and waits takes no seat of those who work
-//! (`seats.rs`). When that room is full, the peer that has most of it loses its oldest.
+//! Clients in their handshake have a pool of their own, so that idle ones take no seat of working clients (`seats.rs`).
+//! When that pool is full, the peer with the most handshakes loses its oldest.
 //!
-//! Invariant: a connection's number, and with it its entries' names, is used again only after all of them have ended.
+//! Invariant: a connection's number, and with it the names of its entries, is reused only after all of them have ended.
 
 use crate::common::{Common, Work};
 use crate::connection::{Connection, EntryNames};

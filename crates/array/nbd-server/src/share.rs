@@ -1,11 +1,11 @@
-//! Host buffers, dealt out to the connections.
+//! Distribution of the host buffers among the connections.
 //!
-//! Each client can have one buffer at any time, those that are still to come, too. It may take another while it holds fewer
-//! than are free and not set aside for those that hold none, so that one busy client gets nearly half, two get nearly a third
-//! each, and a client that does not read keeps only its own share (dynamic thresholds: A. Choudhury, E. Hahne, "Dynamic Queue
-//! Length Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on Networking, 1998).
+//! Each client, also each future one, can have one buffer at any time. It may take another while it holds fewer than
+//! are free and not reserved for clients that hold none. So one busy client gets nearly half, two get nearly a third
+//! each, and a client that does not read keeps only its own share (dynamic thresholds: A. Choudhury, E. Hahne, "Dynamic
+//! Queue Length Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on Networking, 1998).
 //!
-//! Invariant: as many buffers are free as there can be clients beside those that hold some.
+//! Invariant: at least one buffer is free for each possible client that holds none.
 
 use raidlab_controller::HostTag;
 

@@ -1,16 +1,16 @@
-//! The server's certificate and key, out of a folder with the names that nbdkit and qemu give them.
+//! The server's certificate and key, from a folder with nbdkit's and qemu's file names.
 //!
 //! ```text
-//! DIR/ca-cert.pem      whose certificates are believed       DIR/ca-crl.pem  those of them that are not any more,
-//! DIR/server-cert.pem  the server's own, its issuers behind                  if it is there
+//! DIR/ca-cert.pem      the authority of clients' certificates     DIR/ca-crl.pem  revoked ones, if it is there
+//! DIR/server-cert.pem  the server's own, followed by its issuers
 //! DIR/server-key.pem   its key
 //! ```
-//! What every client would refuse (an expired certificate, a key of another one) is an error here, so that it is found when
-//! the server starts and not when the first client comes. The files are read at the start and when [`TlsServer::reload`] is
-//! told to: then the whole folder is taken, or nothing of it. Handshakes that begin later use what it holds; streams that are
-//! up, and handshakes under way, keep what they began with.
+//! What every client would refuse (an expired certificate, a key of another one) is an error here, so that it is found
+//! when the server starts and not when the first client comes. The files are read at the start and at
+//! [`TlsServer::reload`], which takes the whole folder or nothing of it. Later handshakes use the new files; existing
+//! streams, and handshakes under way, keep the old ones.
 //!
-//! TLS 1.2 and 1.3, as the protocol asks for. Left out: keys that are shared beforehand (PSK), which rustls has not.
+//! TLS 1.2 and 1.3, as the protocol requires. Left out: pre-shared keys (PSK), which rustls does not have.
 //! Source: "TLS support" of the NBD protocol; `nbdkit-tls(1)`; qemu's `tls-creds-x509`.
 
 use rustls::client::{WebPkiServerVerifier, danger::ServerCertVerifier};

@@ -1,5 +1,4 @@
-//! A long campaign against both sides of the protocol, on stable Rust: see `tests/campaign/mod.rs` for what it
-//! does.
+//! A long campaign against both sides of the protocol, on stable Rust: see `tests/campaign/mod.rs`.
 //!
 //! ```text
 //! cargo run --release -p raidlab-nbd --example fuzz_nbd -- --minutes 30 --seed 1

@@ -1,7 +1,7 @@
 //! What a server offers: exports with their sizes and flags.
 //!
-//! Invariant: what is in [`Exports`] can be said on the wire: names differ and are strings of the protocol, block
-//! sizes keep to its rules, the size is a multiple of the minimum block.
+//! Invariant: everything in [`Exports`] can be sent on the wire: names differ and are strings of the protocol, block
+//! sizes follow its rules, the size is a multiple of the minimum block.
 //! Source: the document, "Conventions", "Size constraints" and "Transmission flags".
 
 use core::ops::BitOr;

@@ -11,16 +11,16 @@
 //! needs it ◄──────────                                      ◄─────
 //!         payload places, ends
 //! ```
-//! A *world* owns sockets, buffers, time limits and TLS; it hands over the bytes that came and sends the bytes it
-//! gets. Payloads never pass through here: the parser says where in the stream they are and whose they are, so
+//! A *world* owns sockets, buffers, timeouts and TLS; it passes received bytes in and sends the bytes that it gets.
+//! Payloads never pass through here: the parser says where in the stream they are and which request they belong to, so
 //! that they can be received into their buffer and sent from it.
 //!
-//! Server: fixed newstyle, with all of the protocol's options but `EXTENDED_HEADERS`, which is refused as any
-//! unknown option is. Client: what a member of an array needs, with `EXPORT_NAME` for old servers; not the
-//! oldstyle handshake.
+//! Server: fixed newstyle, with all options of the protocol except `EXTENDED_HEADERS`, which is refused like any
+//! unknown option. Client: what a member of an array needs, with `EXPORT_NAME` for old servers; not the oldstyle
+//! handshake.
 //!
-//! Invariants: no input makes anything here panic; what a peer may cost is bounded by [`ServerLimits`] and the
-//! constants of the handshake; no allocation per request once a connection transmits.
+//! Invariants: no input causes a panic; the cost of a peer is bounded by [`ServerLimits`] and the constants of the
+//! handshake; no allocation per request once a connection transmits.
 //!
 //! Source: "The NBD protocol" and "The NBD URI format", doc/proto.md and doc/uri.md of
 //! <https://github.com/NetworkBlockDevice/nbd>. *The document* in comments is the first of them.

@@ -1,4 +1,4 @@
-//! What a request does and how it can fail, in the words of both sides.
+//! What a request does and how it can fail, in terms shared by both sides.
 
 use crate::wire::command;
 use core::fmt;

@@ -1,5 +1,4 @@
-//! In steady state neither side allocates; long requests pass through few buffers, and none is lost or waited for in a
-//! circle.
+//! In steady state neither side allocates; long requests pass through few buffers, none of which is lost or deadlocked.
 
 use raidlab_nbd::{
     BlockSizes, BufferId, ClientAgreement, ClientEvent, ClientRequest, ClientTransmission, Errno, Export,

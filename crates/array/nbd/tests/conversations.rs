@@ -1,7 +1,7 @@
 //! A short campaign (see `campaign/mod.rs`); the long one is `examples/fuzz_nbd.rs`.
 //!
-//! Verified: nothing panics, sane conversations are right to the byte, and the campaign reaches every way in which
-//! a case can end, so that it is known to look behind the magics.
+//! Verified: nothing panics, valid conversations are right to the byte, and the campaign reaches every way in which a
+//! case can end, so it does get past the magics.
 
 mod campaign;
 

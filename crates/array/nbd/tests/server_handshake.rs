@@ -1,4 +1,4 @@
-//! The server's answers to options, byte by byte, as the document has them.
+//! The server's answers to options, byte by byte, as the document defines them.
 
 use raidlab_nbd::{
     BlockSizes, ClientFault, Export, Exports, OPTION_BYTES_MAX, OPTIONS_MAX, SKIPPED_BYTES_MAX,

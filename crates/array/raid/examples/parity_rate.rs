@@ -2,10 +2,10 @@
 //! of eight data strips.
 //!
 //! `parity_rate CASE STRIP_BYTES warm|cold` prints that one figure, for `bench/parity-against-isal.sh`, which
-//! does the same through ISA-L. Cases `P` and `PQ` make parity; `D`, `DP`, `DD` and `DQ` bring back one data
-//! strip, one with P, two, and one with Q, all with P and Q present at the start. *Warm* repeats one stripe;
-//! *cold* walks over more stripes than the caches hold. The rate is that of the best of several slices of
-//! time, for others disturb a slice and never speed it up.
+//! does the same through ISA-L. Cases `P` and `PQ` compute parity; `D`, `DP`, `DD` and `DQ` recover one data strip, one
+//! with P, two, and one with Q, all with P and Q present at the start. *Warm* repeats one stripe; *cold* walks over
+//! more stripes than the caches hold. The rate is the best of several slices of time, because other programs only slow
+//! a slice down.
 //!
 //! Not verified: that the results are right, which the kernel tests do.
 

@@ -13,8 +13,8 @@
 //! RAID 60       n-2 spans       2 spans/n       2        2 spans        3R+3W            as RAID 6 of a span
 //!                                                   * rounded down
 //! ```
-//! The formulas count whole strips; what a member has beyond them is overhead, too, and with it an odd last
-//! strip where copies are on rows of their own (mirror layouts far and offset).
+//! The formulas count whole strips. The rest of a member is overhead, and so is an odd last strip if copies have their
+//! own rows (mirror layouts far and offset).
 
 use crate::layout::{Layout, StripeShape};
 use raidlab_units::BlockCount;

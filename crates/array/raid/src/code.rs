@@ -1,4 +1,4 @@
-//! The parity code: the coefficients that make parity, and those that bring back what is missing.
+//! The parity code: the coefficients that compute parity and recover lost strips.
 //!
 //! With data strips `D0, D1, ...`, P is the sum of all and Q the sum of `2^i Di`, in GF(256):
 //! ```text

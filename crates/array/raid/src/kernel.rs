@@ -5,12 +5,12 @@
 //! destination[0] (+)= c[0][0] source[0] + c[0][1] source[1] + ...       P, or a missing strip
 //! destination[1] (+)= c[1][0] source[0] + c[1][1] source[1] + ...       Q, or another
 //! ```
-//! Memory is the bottleneck, so both rows are made in one pass: each source is read once and each destination
-//! written once, with the sums in registers. Rows that need no product per source are told apart
-//! (`terms.rs`): plain XOR for P, doubling for Q. A lone source times one is a copy.
+//! Memory is the bottleneck, so both rows are computed in one pass: each source is read once and each destination
+//! written once, with the sums in registers. Rows that need no product per source have their own code (`terms.rs`):
+//! plain XOR for P, doubling for Q. A single source times one is a copy.
 //!
-//! The processor is asked once which instructions it has; [`Implementation`] names them, so that tests and
-//! measurements can run each. Nothing here allocates.
+//! The processor's instructions are detected once; [`Implementation`] names them, so that tests and measurements can
+//! run each. Nothing here allocates.
 
 mod plain;
 mod tables;

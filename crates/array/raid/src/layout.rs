@@ -12,8 +12,9 @@
 //! RAID 6 x6        4         1        2
 //! RAID 50 2x3      2         1        1      (a stripe lies within one span)
 //! ```
-//! The volume's blocks fill strip 0 of stripe 0, then strip 1, and so on (but for [`crate::narrow_stripes`]). P is the XOR of the data strips, Q
-//! is the sum of `2^i` times strip `i` in GF(256) modulo 0x11d (H. P. Anvin, "The mathematics of RAID-6").
+//! The volume's blocks fill strip 0 of stripe 0, then strip 1, and so on (except in [`crate::narrow_stripes`]). P is
+//! the XOR of the data strips, Q is the sum of `2^i` times strip `i` in GF(256) modulo 0x11d (H. P. Anvin, "The
+//! mathematics of RAID-6").
 //!
 //! Invariants, which the property tests hold every layout to: no two units of the volume share a member
 //! block, units of one stripe lie on distinct members, and [`Layout::identify`] inverts [`Layout::place`].

@@ -1,7 +1,7 @@
-//! The RAID levels by name, and the variants that some of them have.
+//! The RAID levels and their variants by name.
 //!
-//! A level is written as people write it: `5`, `raid5`, `RAID 5`, `1E`, `jbod`. A [`LevelVariant`] adds what
-//! the level leaves open, after colons: `5:right-symmetric`, `50:2-spans`, `60:3-spans:left-asymmetric`,
+//! A level may be written `5`, `raid5`, `RAID 5`, `1E`, `jbod`. A [`LevelVariant`] adds the layout after colons:
+//! `5:right-symmetric`, `50:2-spans`, `60:3-spans:left-asymmetric`,
 //! `10:far`, `1e:offset`.
 
 use core::fmt;

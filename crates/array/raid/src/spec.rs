@@ -1,4 +1,4 @@
-//! What to lay out, what each level allows, and the one place that turns a level into a layout.
+//! What to lay out, what each level allows, and the one function that turns a level into a layout.
 
 use crate::layout::Layout;
 use crate::level::{Level, LevelVariant, MirrorLayout, ParityRotation};

@@ -1,4 +1,4 @@
-//! The formulas that people know, for every level.
+//! The well-known formulas, for every level.
 
 use raidlab_raid::arithmetic::{
     Capacity, MemberIos, full_stripe_write, member_ios_per_host_io, small_read, small_write,

@@ -1,4 +1,4 @@
-//! Holds the parity code to an oracle that knows only what P and Q are: it writes the code down as linear
+//! Compares the parity code with an oracle that knows only the definitions of P and Q: it writes them as linear
 //! equations over random bytes and solves them by Gaussian elimination.
 
 use proptest::prelude::*;

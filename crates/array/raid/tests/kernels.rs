@@ -1,4 +1,4 @@
-//! Holds every kernel that this processor can run to the definition: byte by byte, product by product.
+//! Compares every kernel that this processor can run with the definition: byte by byte, product by product.
 
 use raidlab_raid::gf;
 use raidlab_raid::kernel::{self, Implementation};

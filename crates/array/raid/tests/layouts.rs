@@ -1,5 +1,5 @@
-//! Holds every layout to a slow, obvious oracle: a grid of rows and members, filled strip by strip as the
-//! textbook draws it, with no formula in common with the layouts.
+//! Compares every layout with a slow, obvious oracle: a grid of rows and members, filled strip by strip as the textbook
+//! draws it, with no formula in common with the layouts.
 
 use proptest::prelude::*;
 use raidlab_raid::{

@@ -1,12 +1,12 @@
 //! Mapped memory that the kernel and the parity kernels work on.
 //!
-//! An [`Arena`] is one mapping, page aligned, every page touched at the start so that no run pays for page faults: anonymous
-//! with huge pages advised, or a part of a file, shared, which is what kept memory is made of. The controller's own memory
-//! takes part as one, too. Slices of it are made for the moment of one copy or combination
-//! only; between those the kernel may read and write it by address.
+//! An [`Arena`] is one page-aligned mapping. Every page is touched at the start, so that no run pays for page faults.
+//! It is anonymous with huge pages advised, or a shared part of a file, as for NVRAM. The controller's own memory is
+//! also one. Slices of it exist only during one copy or combination; in between the kernel may read and write it by
+//! address.
 //!
-//! Invariants: a slice never leaves the mapping; destinations of one step overlap neither its sources nor each
-//! other (asserted, as safe Rust demands it of slices).
+//! Invariants: a slice never leaves the mapping; destinations of one step overlap neither its sources nor each other
+//! (asserted, as safe Rust demands it of slices).
 #![allow(unsafe_code)]
 
 use crate::pieces::IoVec;

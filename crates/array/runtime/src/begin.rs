@@ -1,10 +1,10 @@
-//! Starts an array from its devices: opens them for use, finds out what they are, and puts a controller over them.
+//! Starts an array from its devices: opens them, assembles them, and runs a controller over them.
 //!
 //! ```text
-//! devices, kept memory ─► assemble ─► configuration: geometry of the devices, settings of the caller ─► controller ─► world
+//! devices, NVRAM ─► assemble ─► configuration: geometry of the devices, settings of the caller ─► controller ─► world
 //! ```
-//! An array whose metadata policy is `none` keeps nothing that could be started from: it runs with all its members or not
-//! at all, and is taken for consistent. Such arrays are made for measurements.
+//! An array with metadata policy `none` keeps nothing to start from: it runs with all its members or not at all, and
+//! counts as consistent. Such arrays are for measurements.
 
 use crate::command::Desk;
 use crate::device::{Purpose, with_patience};
@@ -36,13 +36,13 @@ pub struct RunSettings {
     pub member_cache: MemberCache,
     /// Working memory for parity and recovery.
     pub staging_size: ByteCount,
-    /// Stripes that a sweep has under way at once.
+    /// Stripes that a background scan has under way at once.
     pub sweep_iodepth: u32,
-    /// Most bytes that a sweep walks over on each member in a second; no bound if none.
+    /// Most bytes per second that a background scan covers on each member; no bound if none.
     pub sweep_bytes_per_sec: Option<ByteCount>,
     /// The file that is the battery-backed memory. Its head says what it survives.
     pub kept_memory: Option<PathBuf>,
-    /// Start an array whose kept memory is gone after a crash: what was acknowledged and lay there alone is lost.
+    /// Start an array whose NVRAM is gone after a crash: what was acknowledged and lay there alone is lost.
     pub accept_lost_cache: bool,
     /// How long the thread looks for the next event before it sleeps, where events have lately come that soon: less latency
     /// for more processor time. Zero sleeps at once.
@@ -175,7 +175,7 @@ fn begin(
     assembly.present.clone_from(&present);
     let mut controller = make_controller(&config, assembly)?;
     let kept = keep_memory(settings, &config, &controller, kept)?;
-    // The last place is that of kept memory.
+    // The last place is the NVRAM's.
     let mut ring = Ring::new(present.len() as u16 + 1, settings.busy_poll)?;
     if let Some(kept) = &kept {
         kept.is_held_by(&mut ring, present.len() as u16)?;
@@ -266,7 +266,7 @@ fn make_controller(config: &ArrayConfig, assembly: Assembly) -> Result<Controlle
     }
 }
 
-/// The kept memory that the array uses: that found, if it fits, or a new one.
+/// The NVRAM that the array uses: that found, if it fits, or a new one.
 fn keep_memory(
     settings: &RunSettings,
     config: &ArrayConfig,

@@ -1,10 +1,10 @@
-//! When to look for completions over and over instead of sleeping until the kernel wakes the thread.
+//! When to poll for completions instead of sleeping until the kernel wakes the thread.
 //!
-//! A sleep costs two changes of context and, on a processor that has gone idle, the time it takes to come back: 10 to 20 us
-//! where the event itself may be 10 us away. So a loop whose waits have lately been shorter than a limit looks for that long
-//! before it sleeps, and one whose waits are longer sleeps at once: a quiet array costs nothing.
+//! A sleep costs two context switches and, on a processor that has gone idle, its wake-up time: 10 to 20 us, when the
+//! event itself may be 10 us away. So a loop whose recent waits were shorter than a limit polls for that long before it
+//! sleeps, and one whose waits are longer sleeps at once: an idle array costs nothing.
 //!
-//! Source: the idea is that of the halt polling of KVM (`Documentation/virt/kvm/halt-polling.rst` of Linux).
+//! Source: halt polling of KVM (`Documentation/virt/kvm/halt-polling.rst` of Linux).
 
 use std::time::Duration;
 

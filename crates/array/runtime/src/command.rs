@@ -1,15 +1,15 @@
-//! What an operator's commands do to an array that runs.
+//! Operators' commands on a running array.
 //!
 //! ```text
-//! CommandQueue ─ eventfd ─► ring ─► hear_operator ─► at once: status, fail, rate, check, repair, end of a sweep
+//! CommandQueue ─ eventfd ─► ring ─► hear_operator ─► at once: status, fail, rate, check, repair, end of a scan
 //!                                       │                └─► answered when the array is stopped: stop
 //!                                       └─► replace, add-spare ─► a thread of its own opens, wipes and labels the device
 //!                                                                       │ eventfd
 //!              answered ◄── controller ◄── in its place, when nothing is in flight there ◄───┘
 //! ```
-//! The same thread-and-line serves the look at label and states of all devices that a check begins with.
+//! The same thread reads label and states of all devices at the beginning of a check.
 //!
-//! A device that joins is labelled before the array hears of it, and counts once the state names it: see "A device that
+//! A device that joins is labelled before the array sees it, and counts once the state names it: see "A device that
 //! joins" in `docs/on-disk-format.md`. The thread keeps slow devices out of the event loop.
 
 use crate::copies::{Findings, Looked, Suspect};
@@ -234,7 +234,7 @@ pub(crate) fn free_slot(
     found.ok_or_else(|| "all slots are taken: fail a device first, or replace one that is missing".to_owned())
 }
 
-/// Begins, bounds or ends sweeps as `command`, which is one of these, says.
+/// Begins, bounds or ends background scans as `command`, which is one of these, says.
 pub(crate) fn order_sweeps(
     controller: &mut Controller,
     tally: &mut Tally,

@@ -1,12 +1,12 @@
-//! The two copies of label and states on a device: read, told apart, and the worse written over with the better.
+//! The two copies of label and states on a device: both are read, and the better one overwrites the worse.
 //!
 //! ```text
 //! start:    front, tail ─► the better of each part ─► assemble ─► over the worse, before the array has the device
 //! running:  a check begins ─► a thread reads both copies ─► label: written by the thread
 //!                                                         └► state: two generations, which the controller writes
 //! ```
-//! While an array runs nobody but the controller writes states, so that no two writes of a slot meet; and nobody but this
-//! writes labels. A device whose copies are looked at is held as by an I/O: it is not given away before the look has ended.
+//! While an array runs, only the controller writes states, so that no two writes of a slot meet; only this module
+//! writes labels. A device whose copies are being read is held as by an I/O: it is not released before that has ended.
 
 use crate::device::{Device, LocalDevice, Purpose};
 use crate::error::DeviceError;

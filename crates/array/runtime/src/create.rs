@@ -1,17 +1,17 @@
-//! Makes an array out of devices, and makes a device ready to join one.
+//! Creates an array from devices, and prepares a device to join one.
 //!
 //! ```text
 //! open, judge ─► wipe metadata areas and second copies ─► zeros, if wanted ─► states, maps ─► labels
 //!                           sync                               sync              sync         sync
 //! ```
-//! The labels come last, so a creation that is broken off leaves devices that are blank, or, among the labels, an array
-//! that is whole on those that have theirs. Files that it has made carry a mark where the label will be (`unfinished`): the next
-//! creation makes them again.
+//! The labels come last, so an interrupted creation leaves devices that are blank, or, while labels are being written,
+//! an array that is complete on those that have theirs. Files that it has made carry a mark in the label's place
+//! (`unfinished`): the next creation remakes them.
 //!
-//! Files that do not exist are made, allocated and zeros, on which any redundancy agrees. What existing devices hold in
-//! their data areas is not known: either they are made zeros, or the array is resynced when it starts.
+//! Files that do not exist are created, allocated and zeroed, so any redundancy agrees. The data areas of existing
+//! devices have unknown contents: either they are zeroed, or the array is resynced when it starts.
 //!
-//! What may be overwritten is judged in `overwrite`.
+//! `overwrite` decides what may be overwritten.
 
 mod overwrite;
 mod unfinished;

@@ -176,7 +176,7 @@ pub struct RingError {
     pub source: io::Error,
 }
 
-/// Why a file of kept memory can't be used.
+/// Why an NVRAM file can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeptMemoryError {
     /// It is another kind of file, or damaged.
@@ -262,13 +262,13 @@ pub enum ArrayError {
          protect against, or use a volatile cache"
     )]
     NoKeptMemory,
-    /// The file of kept memory is another array's.
+    /// The NVRAM file is another array's.
     #[error("the kept memory belongs to array {found}, which may need what it holds: name another file")]
     KeptOfOther {
         /// The other array.
         found: ArrayUuid,
     },
-    /// What was acknowledged may be in kept memory that is not there.
+    /// What was acknowledged may be in NVRAM that is not there.
     #[error(
         "the array was not stopped cleanly and its cache was in kept memory, but {verdict}: writes that it acknowledged may \
          be in that file alone; name it with --nvram, or give them up with --accept-lost-cache"
@@ -277,13 +277,13 @@ pub enum ArrayError {
         /// What there is instead.
         verdict: KeptVerdict,
     },
-    /// Kept memory for an array that can't be started from it.
+    /// NVRAM for an array that can't be started from it.
     #[error("an array that keeps no metadata (metadata none) can't use kept memory: use a volatile cache")]
     KeepsNothing,
     /// A mirrored cache.
     #[error("a mirrored cache needs a second controller, which there is none of here: leave 'mirror' out")]
     NoSecondController,
-    /// The file of kept memory can't be used.
+    /// The NVRAM file can't be used.
     #[error(transparent)]
     Kept(#[from] KeptMemoryError),
     /// The start failed on the way.

@@ -1,13 +1,13 @@
-//! What happens to an array, told once and to three listeners: the log, the status, and a history that outlives the process.
+//! Events of an array, reported once to three listeners: the log, the status, and a history that outlives the process.
 //!
 //! ```text
-//! notices, devices ─► Event ─► of a kind that comes in floods? ─ no ─► told
-//!                                   └ yes ─► the first of 10 s is told, the others are counted and told as one
-//! told ─► log, target `raidlab::event`, with fields
+//! notices, devices ─► Event ─► of a kind that comes in floods? ─ no ─► reported
+//!                                   └ yes ─► the first of 10 s is reported, the others are counted and reported as one
+//! reported ─► log, target `raidlab::event`, with fields
 //!      ├► the latest, for status
 //!      └► history (`history`)
 //! ```
-//! Whatever a device or a client can cause again and again is of such a kind.
+//! Everything that a device or a client can cause again and again is of such a kind.
 
 use crate::history::{History, HistoryLine};
 use raidlab_controller::{Notice, Sweep, SweepEnd, SweepProgress};
@@ -410,7 +410,7 @@ fn sweep_words(sweep: Sweep) -> String {
     }
 }
 
-/// The name of a sweep.
+/// The name of a background scan.
 pub(crate) const fn sweep_name(sweep: Sweep) -> &'static str {
     match sweep {
         Sweep::Rebuild { .. } => "rebuild",

@@ -1,13 +1,14 @@
-//! Looks at devices: what each of them is, and what array they are together.
+//! Examines devices: what each of them is, and which array they form.
 //!
 //! ```text
 //! device ─► front, tail ─► the better copy of each part ─► its own state ─► where its log is ─► metadata area ─┐
-//! kept memory ────────────────────────────────────────────────────────────────────────────────────────────────┼─► assemble
+//! NVRAM ──────────────────────────────────────────────────────────────────────────────────────────────────────┼─►
+//! assemble
 //! ```
-//! Devices come in any order. What a device lacks of the length that its own state asks for was truncated; its label and
-//! states are evidence all the same, but it is not used.
+//! Devices come in any order. A device shorter than its own state requires was truncated; it is not used, but its label
+//! and states still count as evidence.
 //!
-//! Left out: opening them for use and starting, which [`crate::ArrayWorld::start`] does with the same reading.
+//! Left out: opening them for use and starting, which [`crate::ArrayWorld::start`] does with the same code.
 
 use crate::begin::RunSettings;
 use crate::copies::{MetadataCopies, damage_words, is_damaged, mend};
@@ -267,9 +268,9 @@ pub struct ArrayFound {
     pub records: usize,
     /// Regions to be resynced, of all.
     pub unsynced_regions: u32,
-    /// What became of the kept memory.
+    /// What became of the NVRAM.
     pub kept_memory: String,
-    /// Blocks of the cache that kept memory holds.
+    /// Blocks of the cache that NVRAM holds.
     pub kept_blocks: usize,
 }
 

@@ -3,8 +3,8 @@
 //! ```text
 //! array's thread ─ line, if there is room ─► 1,024 lines ─► thread ─► FILE, 1 MiB, then FILE.1
 //! ```
-//! Nothing waits for the file: where it is slow lines are left out and counted, where it can't be written the log says so
-//! once, and each later line tries again. A line that a crash has torn is skipped when it is read.
+//! Nothing waits for the file. If it is slow, lines are dropped and counted; if it can't be written, the log says so
+//! once, and each later line tries again. A torn line is skipped when it is read.
 
 use crate::events::EventStatus;
 use serde::{Deserialize, Serialize};

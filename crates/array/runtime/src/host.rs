@@ -1,10 +1,10 @@
-//! The host's side of the array: whatever uses the volume, behind one narrow trait.
+//! The host's side of the array: the user of the volume, behind one narrow trait.
 //!
-//! The event loop asks a [`HostPort`] for requests and tells it their ends; the port keeps the requests' bytes in
+//! The event loop asks a [`HostPort`] for requests and reports their completions; the port keeps the requests' bytes in
 //! [`HostBuffers`], which the members' I/O and the parity kernels work on directly. A port never blocks.
 //! ```text
 //! poll_step ──Submit(request)──► controller ... handle_completion ◄── its end
-//!     └────────PortRing::push──► io_uring   ... handle_entry      ◄── its end      sockets, timers, what it likes
+//!     └────────PortRing::push──► io_uring   ... handle_entry      ◄── its end      sockets, timers, anything else
 //! ```
 //! Invariant: a tag is below [`HostPortNeeds::slots`] and names at most one request in flight; while it is, the
 //! buffer belongs to the array (asserted by [`HostBuffers`]).

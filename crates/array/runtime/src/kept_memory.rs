@@ -1,21 +1,21 @@
-//! Battery-kept memory as a mapped file: the cache, its directory, the log, and their label.
+//! NVRAM as a mapped file: the cache, its directory, the log, and their label.
 //!
-//! What is stored in the mapping belongs to the file at once, whoever dies afterwards: it survives the end of this process
-//! at any instruction. Whether it survives the end of the machine is up to where the file lies:
+//! Data stored in the mapping belongs to the file at once: it survives the end of this process at any instruction.
+//! Whether it survives the end of the machine depends on where the file is:
 //!
-//! | the file lies on | the process is killed | the machine stops |
+//! | the file is on | the process is killed | the machine stops |
 //! |---|---|---|
 //! | persistent memory (DAX), or the host has a battery | kept | kept |
-//! | a disk's file system | kept | lost, but for what the system happened to write back |
+//! | a disk's file system | kept | lost, except pages written back by chance |
 //! | tmpfs | kept | lost |
 //!
-//! Where it may be lost, the array is told so by its age: the state on the devices names the life of kept memory, and what is
-//! of another life is not used. An old file of the *same* life can't be told from the present one; nothing here makes one.
+//! The state on the devices names the epoch of the NVRAM, and NVRAM of another epoch is not used. An old file of the
+//! *same* epoch can't be told from the present one; nothing here makes one.
 //!
-//! The lock of the file outlives a process that is killed while a device has a read into the mapping that it has not answered: the ring
-//! holds it, and the kernel holds the ring until that read ends.
+//! The lock of the file outlives a killed process while a device has not answered a read into the mapping: the ring
+//! holds the lock, and the kernel holds the ring until that read ends.
 //!
-//! An entry of the directory, and a block of the cache, is stored so that it is old or new after any store: see
+//! A directory entry, and a cache block, is stored so that it is old or new after any store: see
 //! `raidlab_format::redo_line`.
 
 use crate::arena::Arena;
@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 
 const PAGE_BYTES: u64 = 4096;
 
-/// A file of kept memory, open and mapped.
+/// An NVRAM file, open and mapped.
 #[derive(Debug)]
 pub(crate) struct KeptMemory {
     path: PathBuf,
@@ -62,7 +62,7 @@ impl Drop for KeptMemory {
     }
 }
 
-/// What kept memory an array of `config` needs.
+/// What NVRAM an array of `config` needs.
 pub(crate) fn wanted(config: &ArrayConfig, needs: &MemoryNeeds) -> KeptFileHeader {
     KeptFileHeader {
         cache_bytes: needs.cache_bytes,

@@ -1,16 +1,16 @@
 //! The real world: bytes, files, a clock and one `io_uring` around the pure array controller.
 //!
-//! The controller says what to do; this crate does it and says what happened. One thread decides:
+//! The controller decides; this crate executes its actions and reports the results. One thread decides:
 //! ```text
 //! HostPort ──requests──► Controller ──Member──► io_uring ──► member files (O_DIRECT), NBD servers
 //!    ▲                     │   ▲  └──Memory──► parity kernels over the arenas
 //!    └────completions──────┘   └── completions, timers
 //! ```
-//! Where asked for, other threads compute parity (`workers`), and the kernel's do long I/O (`ring`).
+//! Optionally, other threads compute parity (`workers`), and the kernel's threads do long I/O (`ring`).
 //!
 //! - [`create`] makes an array of files, block devices or NBD exports, [`examine`] says what devices are.
-//! - [`ArrayWorld`] owns a controller, its members, its memory and its ring, and turns the event loop.
-//! - A [`HostPort`] is whatever uses the volume: [`DriverHost`] is a workload driver in the same process,
+//! - [`ArrayWorld`] owns a controller, its members, its memory and its ring, and runs the event loop.
+//! - A [`HostPort`] uses the volume: [`DriverHost`] is a workload driver in the same process,
 //!   [`ScriptHost`] a list of requests with their bytes.
 //!
 //! Invariants: no allocation and no lock per I/O once the tables have grown to the depth in use; memory that the

@@ -1,19 +1,19 @@
-//! A member that is an NBD export, while an array runs on it: one connection on the array's ring, many requests in flight.
+//! A member that is an NBD export of a running array: one connection on the array's ring, many requests in flight.
 //!
 //! ```text
-//! member I/O ─► parts ─► queue ─► outbox ──sendmsg: heads and the array's memory by turns──► server
+//! member I/O ─► parts ─► queue ─► outbox ──sendmsg: alternating heads and array memory──► server
 //!                                  inbox ◄──recv: heads, short payloads── server
 //!              array's memory ◄──recvmsg: long payloads, into their place── server
 //! ```
-//! A part is what one request may carry. At most one receive and one send are in flight; a receive always is, so that the
-//! end of a connection is heard at once. While long reads are in flight only a head is received at a time, so that the
-//! payload behind it goes to its place without a copy.
+//! A part is what one request may carry. At most one receive and one send are in flight; a receive always is, so that
+//! the end of a connection is noticed at once. While long reads are in flight only one head is received at a time, so
+//! that its payload goes to its place without a copy.
 //!
-//! Invariants: memory of a member I/O is touched only until its part has ended; a link that is closing starts nothing, and
-//! its parts end only when the kernel holds no entry of it.
+//! Invariants: memory of a member I/O is touched only until its part has ended; a closing link starts nothing, and its
+//! parts end only when the kernel holds no entry of it.
 //!
-//! Left out: connecting, which [`crate::device`] does, and connecting again, which is an operator's.
-//! Source: "The NBD protocol".
+//! Left out: connecting, which [`crate::device`] does, and reconnecting, which takes a command. Source: "The NBD
+//! protocol".
 
 use crate::device::{Flushing, Remote};
 use crate::error::RingError;

@@ -1,4 +1,4 @@
-//! Sockets to listen on. What a server that is gone left at the path of a Unix socket is replaced, anything else is left alone.
+//! Listening sockets. The Unix socket of a dead server is replaced; anything else at that path is left alone.
 //!
 //! Only the owner of a Unix socket may connect, whatever the umask: a socket's mode becomes that of its file when it is bound
 //! (unix(7), Linux).

@@ -1,20 +1,20 @@
 //! Member I/O: from the controller's [`MemberIo`] to entries of the ring and back.
 //!
-//! An I/O whose memory is one piece is one entry, on a registered buffer where there is one. An I/O of many pieces
-//! is one vectored entry, or several where the pieces exceed what one entry takes; then the I/O is done when all
-//! of them are. Pieces that touch are joined first. A write of the label or a state goes to the device's front and to its
-//! end, and is done when both are.
+//! An I/O of one piece of memory is one entry, on a registered buffer if there is one. An I/O of many pieces is one
+//! vectored entry, or several if the pieces exceed one entry; it is done when all of them are. Adjacent pieces are
+//! joined first. A write of the label or a state goes to the device's front and to its end, and is done when both are.
 //!
-//! A write that is to be durable by itself, on a device that has no FUA, is followed by a flush of the device: an NBD export
-//! whose server has none, and a file whose file system is not known to keep it ([`Flushing`]).
+//! On a device without FUA, a write that must be durable by itself is followed by a flush of the device: an NBD export
+//! whose server has none, and a file whose file system is not known to honour it ([`Flushing`]).
 //!
-//! A write that a device has no room for waits until there is some (`room`).
+//! A write that finds no room on the device waits until there is some (`room`).
 //!
-//! On a member that is an NBD export the entries are parts, which its link sends as requests. An export whose server is silent for too long, or gone, is
-//! a device that has vanished. So is a file or block device whose I/O does not end in time (`hung`).
+//! On a member that is an NBD export the entries are parts, which its link sends as requests. A device has vanished if
+//! it is an export whose server is gone or silent for too long, or a file or block device whose I/O does not end in
+//! time (`hung`).
 //!
-//! Invariant: a slot of `slots` is in use from [`MemberPort::issue`] until its I/O is handed out by
-//! [`MemberPort::take`], and its list of pieces stays where it is for that time.
+//! Invariant: a slot of `slots` is in use from [`MemberPort::issue`] until [`MemberPort::take`] returns its I/O, and
+//! its list of pieces stays in place for that time.
 
 mod hung;
 mod links;

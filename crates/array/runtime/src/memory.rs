@@ -1,9 +1,9 @@
-//! The memories that the controller can name, and the work it asks to be done on them.
+//! The memories that the controller can name, and the work on them.
 //!
 //! ```text
-//! Cache    one arena, as long as the controller needs it; of the file of kept memory, where there is one
+//! Cache    one arena, as long as the controller needs it; of the NVRAM file, if there is one
 //! Staging  one arena, as long as the controller needs it
-//! KeptLog  of the file of kept memory
+//! KeptLog  of the NVRAM file
 //! Own      the controller's
 //! Host     one arena of slots, one for each request that may be in flight; the tag is the slot's number
 //! ```

@@ -1,5 +1,5 @@
-//! What an operator asks of an array that is served, and what it is told: the words of the control socket, of
-//! `raidlab array status` and of the metrics.
+//! Operators' commands and answers: the messages of the control socket, and the data of `raidlab array status` and the
+//! metrics.
 //!
 //! ```text
 //! control socket, signals ──Command──► CommandQueue ── event loop ──► controller, devices
@@ -7,9 +7,9 @@
 //!          └────────────Answer────────────┘
 //! ```
 //! Any number of threads may hold an [`Operator`]; the array's own thread holds the one [`CommandQueue`] and answers
-//! each command once. A command that waits for something slow (a stop) is answered when that is done.
+//! each command once. A slow command (a stop) is answered when it is done.
 //!
-//! Left out: who may ask, which the socket decides.
+//! Left out: who may send commands, which the socket controls.
 
 use crate::events::EventStatus;
 use raidlab_units::{ByteCount, ParseUnitError};
@@ -59,9 +59,9 @@ pub enum Command {
         #[serde(default)]
         server_restarted: bool,
     },
-    /// Bound the rate of sweeps.
+    /// Bound the rate of background scans.
     SweepRate {
-        /// Most bytes that a sweep walks over on each member in a second; no bound if none. At 0 sweeps rest.
+        /// Most bytes per second that a background scan covers on each member; no bound if none. At 0 scans pause.
         bytes_per_sec: Option<ByteCount>,
     },
     /// Begin a check.
@@ -129,13 +129,13 @@ pub struct ArrayStatus {
     pub lost_blocks: u64,
     /// Devices, members first.
     pub devices: Vec<DeviceStatus>,
-    /// The sweep that runs or rests.
+    /// The background scan that runs or pauses.
     pub sweep: Option<SweepStatus>,
     /// The check, repair or resync that waits until the rebuild that runs is over.
     pub parked_sweep: Option<SweepStatus>,
-    /// The latest sweep that has ended.
+    /// The latest background scan that has ended.
     pub last_sweep: Option<SweepStatus>,
-    /// Most bytes of each member that sweeps walk over per second; no bound if none. At 0 they rest.
+    /// Most bytes per second that background scans cover on each member; no bound if none. At 0 they pause.
     pub sweep_bytes_per_sec_max: Option<u64>,
     /// Stripes whose redundancy is not known to agree yet.
     pub unsynced_stripes: u64,
@@ -152,7 +152,7 @@ pub struct ArrayStatus {
     pub uptime_ns: u64,
 }
 
-/// Reads a bound of the rate of sweeps as operators write it: bytes per second such as `100MiB`, 0, or `none` for no bound.
+/// Parses an operator's bound on the rate of background scans: bytes per second such as `100MiB`, 0, or `none` for no bound.
 ///
 /// # Errors
 /// Whatever else it is.
@@ -223,10 +223,10 @@ pub enum DeviceCondition {
     Lost,
 }
 
-/// A sweep over all stripes.
+/// A background scan over all stripes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepStatus {
-    /// Which it is: sweeps are numbered from 1 on since the start of the array.
+    /// Which it is: background scans are numbered from 1 on since the start of the array.
     pub number: u32,
     /// `rebuild`, `resync`, `check` or `repair`.
     pub sweep: String,
@@ -238,7 +238,7 @@ pub struct SweepStatus {
     pub total_stripes: u64,
     /// Bytes of each member walked over per second since it began or its bound was set.
     pub bytes_per_sec: Option<f64>,
-    /// Time to the end at this rate; none while sweeps rest.
+    /// Time to the end at this rate; none while background scans pause.
     pub left_ns: Option<u64>,
     /// Rows of redundancy that disagreed.
     pub mismatched_rows: u64,
@@ -252,7 +252,7 @@ pub struct SweepStatus {
     pub end: Option<SweepOutcome>,
 }
 
-/// How a sweep ended.
+/// How a background scan ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SweepOutcome {

@@ -1,7 +1,8 @@
 //! A panic in the array's loop ends the process.
 //!
-//! What the kernel has in flight is counted in the loop's tables. A panic leaves them half done, and a shutdown that waits for
-//! entries which have ended already waits for ever. Ended at once, the array is as after a crash, which the next start mends.
+//! The loop's tables count what the kernel has in flight. A panic leaves them inconsistent, and a shutdown that waits
+//! for entries which have already ended would wait for ever. If the process ends at once, the array is as after a
+//! crash, which the next start recovers.
 
 /// Aborts the process when a panic drops it.
 pub(crate) struct AbortOnPanic;

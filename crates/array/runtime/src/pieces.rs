@@ -4,9 +4,8 @@
 //! pieces   |--------|   |-----|        |------------|
 //! cut          |----|   |-----|        |--|              a range of the bytes of the list
 //! ```
-//! The pieces are those of a member I/O in flight, as [`crate::memory::Memory::io_vec`] gave them: they lie within arenas, and
-//! until the I/O has ended its device alone writes what is read there. A device that is reached through a socket writes
-//! here.
+//! The pieces are those of a member I/O in flight, from [`crate::memory::Memory::io_vec`]: they lie within arenas, and
+//! until the I/O has ended only its device writes them. A device behind a socket writes here.
 //!
 //! Source: `struct msghdr` of Linux, `recvmsg(2)`.
 #![allow(unsafe_code)]

@@ -1,8 +1,7 @@
-//! The part of the ring that belongs to the host's port: entries of its own, such as those of sockets, beside the
-//! members' I/O.
+//! The host port's part of the ring: its own entries, such as those of sockets, beside the members' I/O.
 //!
-//! A port gives each entry a name of its choice, which comes back with each completion. What is in flight is listed here, so
-//! that all of it can be ended when the port is: an accept would wait for ever.
+//! A port gives each entry a name, which comes back with each completion. Entries in flight are listed here, so that
+//! all can be ended with the port: an accept would wait for ever.
 //!
 //! Invariant: [`PortEntries::end_all`] runs before the port is given back to its owner, so no entry outlives the memory
 //! that it names.

@@ -1,16 +1,16 @@
 //! One `io_uring`: set-up with graceful downgrade, registered files and buffers, submission and waiting.
 //!
-//! Entries belong to the members, to their links, to the host's port or to the operator's line; each owner has numbers of its own.
-//! Registered files are a table with empty places, so that devices can come and go while the ring runs.
+//! Entries belong to the members, to their links, to the host's port or to the operator's line; each owner has its own
+//! numbers. Registered files are a table with empty places, so that devices can come and go while the ring runs.
 //!
-//! The ring is used by the thread that made it and no other, which lets the kernel skip locks
-//! (`SINGLE_ISSUER | DEFER_TASKRUN`, Linux 6.1); older kernels get what they have. An entry names its memory by
-//! address, so whoever pushes one keeps that memory until its completion; [`Ring::quiesce`] waits for all.
+//! Only the thread that made the ring uses it, which lets the kernel skip locks (`SINGLE_ISSUER | DEFER_TASKRUN`, Linux
+//! 6.1); older kernels get what they support. An entry names its memory by address, so its owner keeps that memory
+//! until the completion; [`Ring::quiesce`] waits for all.
 //!
-//! Long transfers may be handed to threads of the kernel ([`Ring::hand_over`]), so that their work is done by other processors:
-//! for a file in memory that is the copy itself. Which thread does an entry is free, because the controller orders I/O by ends
-//! alone: what must not overtake a write (a flush, another write of the same blocks) is asked for after that write has ended.
-//! To wake a thread takes longer than a few transfers, so nothing is handed over while that is all there is to do
+//! Long transfers may be handed to kernel threads ([`Ring::hand_over`]), so that other processors do the work: for a
+//! file in memory that is the copy itself. Any thread may do an entry, because the controller orders I/O by completions
+//! alone: an I/O that must not overtake a write (a flush, another write of the same blocks) is issued after that write
+//! has ended. Waking a thread takes longer than a few transfers, so nothing is handed over while there is no more to do
 //! ([`Ring::set_crowded`]).
 //!
 //! Source: `io_uring_setup(2)`, `io_uring_enter(2)`, `io_uring_register(2)`.

@@ -1,9 +1,9 @@
-//! A workload that is measured on a real array: what its driver, the controller and the processor counted meanwhile.
+//! A workload measured on a real array: the counts of its driver, the controller and the processor.
 //!
 //! ```text
 //! drain what is left ─► count ─► ramp, window, end of what is in flight ─► drain ─► count again
 //! ```
-//! Invariant: each run pays for all that it made dirty, and for nothing else.
+//! Invariant: each run pays for everything that it made dirty, and for nothing else.
 
 use crate::error::ArrayError;
 use crate::host::DriverHost;

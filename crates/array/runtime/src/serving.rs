@@ -1,12 +1,12 @@
-//! The turn that every served array takes, real or emulated: it hears its devices, tells its host, asks it for requests, acts on
-//! them, and waits.
+//! One turn of a served array, real or emulated: take completions from its devices, report to its host, ask it for
+//! requests, act on them, and wait.
 //!
 //! ```text
 //! take_in ─► tell ─► ask ─► begin ─► act ─► wait
 //!    ▲                                        │
 //!    └────────────────────────────────────────┘
 //! ```
-//! A world says what each step means to it ([`Served`]). What it owes its host stands in its [`HostFront`].
+//! A world defines each step ([`Served`]). Its debts to the host are in its [`HostFront`].
 
 use crate::error::{ArrayError, RingError};
 use crate::host::{HostPort, HostStep, StopWish};

@@ -1,4 +1,4 @@
-//! How an array is, and what has happened to it: the snapshot that status, metrics and JSON are made from.
+//! The condition and history of an array: the snapshot behind status, metrics and JSON.
 
 use crate::events::{Chronicle, event_of, sweep_name};
 use crate::operator::{
@@ -16,9 +16,9 @@ use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, Nanos};
 pub(crate) struct Tally {
     host: CounterStatus,
     pub(crate) chronicle: Chronicle,
-    /// Since when the rate of the sweep that runs is counted (it began or went on, or its bound was set), and how far it was then.
+    /// Since when the rate of the running background scan is counted (it began, went on, or got a bound), and its progress then.
     rate_from: Option<(Nanos, SweepProgress)>,
-    /// The latest sweep that has ended.
+    /// The latest background scan that has ended.
     last_sweep: Option<SweepStatus>,
 }
 
@@ -47,7 +47,7 @@ impl Tally {
         self.host.host_errors += u64::from(!is_ok);
     }
 
-    /// Takes in a notice, with the progress of the sweep that runs and where devices are.
+    /// Takes in a notice, with the progress of the background scan that runs and where devices are.
     pub(crate) fn note(
         &mut self,
         now: Nanos,
@@ -66,7 +66,7 @@ impl Tally {
         self.chronicle.tell(now, event_of(notice, path));
     }
 
-    /// Counts the rate of the sweep that runs from here on.
+    /// Counts the rate of the background scan that runs from here on.
     pub(crate) fn begin_rate(&mut self, now: Nanos, progress: Option<SweepProgress>) {
         self.rate_from = progress.map(|progress| (now, progress));
     }
@@ -80,7 +80,7 @@ const fn outcome(end: SweepEnd) -> SweepOutcome {
     }
 }
 
-/// A sweep that is not said to have ended, without its rate.
+/// A background scan that is not said to have ended, without its rate.
 fn sweep_status(progress: SweepProgress) -> SweepStatus {
     let SweepProgress { number, sweep, done, total, counts } = progress;
     SweepStatus {

@@ -4,16 +4,16 @@
 //! controller ─► task ─► Workers::take ─► its worker ── result ─► Workers::poll_finished ─► controller
 //!   array's thread        stripes that are under way at once are computed side by side        array's thread
 //! ```
-//! The array's thread alone decides, submits I/O and copies; it hands out what is long enough to be worth the way, as long as
-//! other work is left for it meanwhile. Tasks of different stripes touch different bytes, which is what the controller
-//! promises of parity and digests, so they may run in any order and at once; copies may not, and stay.
+//! Only the array's thread decides, submits I/O and copies. It hands out tasks that are long enough, as long as other
+//! work is left for itself. Tasks of different stripes touch different bytes, as the controller guarantees for parity
+//! and digests, so they may run in any order and in parallel; copies may not, and stay.
 //!
-//! A job travels to a worker and back and is used again: nothing is allocated once all sizes have been met. The array's thread
+//! A job goes to a worker and back and is reused: nothing is allocated once all sizes have occurred. The array's thread
 //! is woken by a descriptor only if it sleeps.
 //!
 //! Invariants: a task that was handed out is reported once; the memories outlive the threads, since the world drops the
-//! threads first. A panic in a worker becomes one of the array's thread.
-//! Left out: I/O, of which threads of the kernel do what is long where asked for (`ring`).
+//! threads first. A panic in a worker becomes a panic of the array's thread. Left out: I/O, of which kernel threads may
+//! do the long transfers (`ring`).
 #![allow(unsafe_code)]
 
 use crate::arena::{Piece, combine_pieces};

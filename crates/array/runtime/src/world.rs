@@ -7,11 +7,11 @@
 //!   ▲                                                                                                        │
 //!   └────────────── submit; wait for a completion, the next timer or the host's time ◄───────────────────────┘
 //! ```
-//! The clock is read twice per turn, before the members' news and before the host's, so that the time spent on
-//! parity between the two is part of the host's latency.
+//! The clock is read twice per turn, before the members' completions and before the host's, so that the time spent on
+//! parity in between is part of the host's latency.
 //!
-//! With the members' caches configured off, every member write is durable on completion (`RWF_DSYNC`, or a flush behind it): that is
-//! what "off" promises, whatever cache the device under the file has.
+//! With the members' caches configured off, every member write is durable on completion (`RWF_DSYNC`, or a flush behind
+//! it): that is what "off" promises, whatever cache the device under the file has.
 
 use crate::begin::Parts;
 use crate::command::Desk;

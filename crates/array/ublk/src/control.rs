@@ -1,10 +1,10 @@
-//! The control device: commands that make, start, stop and delete block devices, on a ring of its own.
+//! The control device: commands that create, start, stop and delete block devices, on a ring of their own.
 //!
-//! The ring has long entries, which these commands need and the array's own has not. Some commands wait for what the array's
-//! loop does (a start for the commands that fetch requests, a stop for the ends of requests); those are begun here and looked
-//! for later, all others are waited for.
+//! These commands need long ring entries, which the array's ring does not have. Some commands wait for the array's loop
+//! (a start for the commands that fetch requests, a stop for the completions of requests); those are submitted here and
+//! polled later, all others block.
 //!
-//! Invariant: the memory that a command names lives until its completion, or is given up for good.
+//! Invariant: the memory that a command names lives until its completion, or is leaked.
 #![allow(unsafe_code)]
 
 use crate::error::UblkError;

@@ -1,4 +1,4 @@
-//! Why there can't be a block device.
+//! Why a block device can't be made.
 
 use std::io;
 use std::path::PathBuf;

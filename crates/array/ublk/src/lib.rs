@@ -5,14 +5,14 @@
 //!                   ▲                                                     │
 //!                   └──── /dev/ublk-control, a ring of its own: add, start, stop, delete ◄──┘
 //! ```
-//! The driver copies a write's data into the host buffer of its tag before the server hears of it, and a read's data out of it
-//! when the server says that it is there: the array works on the very buffer that the driver was given.
+//! The driver copies a write's data into the host buffer of its tag before the server sees the request, and a read's
+//! data out of it when the server completes the request: the array works directly on the driver's buffer.
 //!
-//! What it promises: the device has a volatile cache, flush and force unit access, and both mean what they mean to the array.
-//! Zeros are written as zeros. Discard is refused.
+//! The device has a volatile cache, flush and force unit access, with the array's meaning. Write zeroes writes zeros.
+//! Discard is refused.
 //!
-//! Left out: several queues, which one thread would serve all the same; recovery of a device whose server has died: it is
-//! removed, its users get errors, and the next start clears what is left of it away.
+//! Left out: several queues, which one thread would serve anyway; recovery of a device whose server has died: it is
+//! removed, its users get errors, and the next start removes what is left of it.
 //!
 //! Source: `Documentation/block/ublk.rst` and `include/uapi/linux/ublk_cmd.h` of Linux 6.12.
 #![deny(unsafe_code)]

@@ -1,9 +1,9 @@
-//! A device's character device: the descriptions of requests, and the commands that fetch them and tell their ends.
+//! A device's character device: the descriptions of requests, and the commands that fetch and complete them.
 //!
 //! ```text
 //! FETCH(tag, buffer) ──────────► ... ended: description[tag] is a request, a write's data is in the buffer
 //! COMMIT_AND_FETCH(tag, result) ► ... the same for the next one
-//!                               ► ended with ENODEV: the device is being taken away
+//!                               ► ended with ENODEV: the device is being removed
 //! ```
 //! Invariant: a buffer stays where it is until the last command of its tag has ended.
 #![allow(unsafe_code)]

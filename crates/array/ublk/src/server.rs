@@ -6,10 +6,11 @@
 //! ```
 //! A tag of the driver is a tag of the array, and has its host buffer.
 //!
-//! A server that dies takes its device with it, but for the name: the driver keeps that until it is told. So each start takes
-//! away what is left of servers of this kind whose process is gone; they are known by a word that they leave with the driver.
+//! A dead server's device disappears, but the driver keeps its node until told otherwise. So each start removes the
+//! remains of raidlab servers whose process is gone; it recognises them by a word that they leave with the driver.
 //!
-//! Invariant: the server is finished only when all commands of the queue have ended: the array's ring can't take them back.
+//! Invariant: the server is finished only when all commands of the queue have ended, because the array's ring can't
+//! cancel them.
 
 use crate::control::{Command, Control};
 use crate::error::UblkError;

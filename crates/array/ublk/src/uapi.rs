@@ -1,6 +1,6 @@
-//! What the driver and its server tell each other, as bytes.
+//! The structures that the driver and its server exchange, as bytes.
 //!
-//! Numbers are in the order of bytes of the machine. Structures have no gaps but those that are written here.
+//! Numbers are in the machine's byte order. Structures have only the padding that is written here.
 //! Source: `include/uapi/linux/ublk_cmd.h` of Linux 6.12; `include/uapi/asm-generic/ioctl.h` for the numbers of commands.
 
 /// The device that makes devices.

@@ -1,17 +1,17 @@
-//! What is known of the file system that holds an open file, by the magic number that `statfs(2)` gives.
+//! The file system of an open file, by the magic number of `statfs(2)`, and what it promises.
 //!
 //! | file system | I/O of `io_uring` | a direct write with `RWF_DSYNC` by `io_uring` |
 //! |---|---|---|
 //! | none: a block device | | durable when it ends (`block/fops.c` makes it a write with `REQ_FUA`) |
 //! | ext4, XFS | | the same (`fs/iomap/direct-io.c` syncs before it ends) |
-//! | tmpfs | never waits | the same, as far as memory goes |
-//! | FUSE | waits in the call that submits it | ends first: `fs/fuse/file.c` syncs only where the caller waits |
-//! | 9p, SMB, AFS | | ends first: `fs/netfs/direct_write.c` does not sync, whoever waits; some mounts have no other writes |
-//! | Btrfs | | from Linux 6.1 on the same as ext4's; ends first before (from commit 51bd9563b678, in 5.16, to 8184620ae212; fstests has generic/703 for it). Stable kernels took either at a release of their own, so none before 6.1 is trusted |
-//! | any other | | not known; overlayfs does what the one below it does |
+//! | tmpfs | never blocks | the same, as far as memory goes |
+//! | FUSE | blocks the submitting call | ends too early: `fs/fuse/file.c` syncs only synchronous writes |
+//! | 9p, SMB, AFS | | ends too early: `fs/netfs/direct_write.c` does not sync, even synchronous writes; some mounts write no other way |
+//! | Btrfs | | from Linux 6.1 on the same as ext4's; ends too early before (from commit 51bd9563b678, in 5.16, to 8184620ae212; fstests has generic/703 for it). Stable kernels took both at different releases, so none before 6.1 is trusted |
+//! | any other | | unknown; overlayfs does what the one below it does |
 //!
-//! Source: the files named (`fs/netfs` is there from Linux 6.8 on), and `linux/magic.h`. FUSE on Linux 6.18 was measured, too:
-//! `tests/clients/fuse.sh`.
+//! Source: the named files (`fs/netfs` exists from Linux 6.8 on), and `linux/magic.h`. FUSE on Linux 6.18 was measured,
+//! too: `tests/clients/fuse.sh`.
 
 use rustix::fs::OFlags;
 use std::fs::File;

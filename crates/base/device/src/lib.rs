@@ -1,12 +1,12 @@
-//! What arrays and load share about storage that was there before raidlab.
+//! What arrays and load share about existing storage.
 //!
-//! - [`safety`] decides whether a file, a device or an export may be overwritten. Every part of raidlab that writes to
-//!   what it did not make asks it.
+//! - [`safety`] decides whether a file, a device or an export may be overwritten. Every part of raidlab asks it before
+//!   it writes to anything that it did not make.
 //! - [`NbdClient`] reads and writes an NBD export, one request at a time.
-//! - [`keeps_dsync`] and its like know what the filesystem below a file promises of `io_uring`'s writes.
-//! - [`Trailer`] is the mark by which raidlab knows a test file of its own.
+//! - [`keeps_dsync`] and related functions know what the filesystem of a file promises for `io_uring`'s writes.
+//! - [`Trailer`] marks raidlab's own test files.
 //!
-//! Left out: many requests in flight, which arrays and load engines do each in their own way.
+//! Left out: many requests in flight, for which arrays and load engines have their own code.
 #![forbid(unsafe_code)]
 
 mod file_system;

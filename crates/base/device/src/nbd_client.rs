@@ -1,5 +1,5 @@
-//! An NBD export over a connection, one request at a time, which waits: to connect, to agree with the server, to look
-//! around. Those who want many requests in flight take the connection over ([`NbdClient::into_parts`]).
+//! A blocking NBD client with one request at a time, to connect, negotiate and inspect an export. Callers that want
+//! many requests in flight take over the connection ([`NbdClient::into_parts`]).
 //!
 //! ```text
 //! URI ─► connect ─► handshake ─► NbdClient ── requests ──► into_parts ─► a ring

@@ -1,12 +1,12 @@
-//! The mark by which raidlab knows a test file of its own: one 4 KiB block behind the data.
+//! The mark of raidlab's own test files: one 4 KiB block behind the data.
 //!
 //! ```text
 //! | data, a multiple of 4 KiB | trailer 4 KiB |
 //! byte 0 magic "raidlab testfile"; 16 version u32; 20 state u32 (1 being laid out, 2 complete);
 //!     24 length of the data u64; 32 seed u64; 40 checksum u64 (FNV-1a of bytes 0 to 39); zero up to 4096
 //! ```
-//! Numbers are little endian. The trailer lies outside what a load target shows, so no load overwrites it.
-//! It is written first as "being laid out", so an interrupted lay-out is known as raidlab's own too.
+//! Numbers are little endian. The trailer is outside the part that a load target exposes, so no load overwrites it. It
+//! is first written as "being laid out", so an interrupted lay-out is also recognised as raidlab's own.
 
 use raidlab_units::ByteCount;
 use std::fs::File;

@@ -1,8 +1,8 @@
 //! Addresses and counts of blocks: where something is, and how much of it.
 //!
-//! A block is the addressable unit of the array (512 or 4096 bytes, see [`crate::BlockSize`]); SCSI SBC
-//! calls it a logical block. Positions add counts and subtract to counts, and never mix spaces: a volume's
-//! [`Lba`] can't be used where a member's [`MemberLba`] is meant.
+//! A block is the addressable unit of the array (512 or 4096 bytes, see [`crate::BlockSize`]); SCSI SBC calls it a
+//! logical block. Adding a count to a position gives a position, the difference of two positions is a count, and
+//! address spaces never mix: a volume's [`Lba`] can't be used where a member's [`MemberLba`] is meant.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub, SubAssign};

@@ -1,4 +1,4 @@
-//! One parser for every quantity that people write: a number, optional space, a unit.
+//! One parser for every quantity in user input: a number, optional space, a unit.
 
 use core::fmt;
 use core::str::FromStr;

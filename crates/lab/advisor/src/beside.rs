@@ -1,6 +1,6 @@
-//! A publication's tables with figures of one's own in them, as plain data: what a report of one's own runs shows of a paper.
+//! A publication's tables with the user's figures in them, as plain data for reports.
 //!
-//! Left out: which runs a figure comes from, which is for who knows the publication's rows.
+//! Left out: which runs a figure comes from, which the caller knows from the publication's rows.
 
 use serde::Serialize;
 

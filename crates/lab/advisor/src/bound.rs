@@ -1,4 +1,4 @@
-//! Bounds on a run's figures, as people write them: `mean<=20ms`, `p99<=100ms`, `iops>=5000`, `mb_per_s>=200`.
+//! Bounds on a run's figures, as users write them: `mean<=20ms`, `p99<=100ms`, `iops>=5000`, `mb_per_s>=200`.
 
 use crate::plan::Performance;
 use core::fmt;

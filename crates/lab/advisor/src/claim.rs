@@ -1,8 +1,8 @@
-//! Published claims of the kind "A is so many times as fast as B" beside what is predicted, and whether they hold.
+//! Published claims of the kind "A is so many times as fast as B", compared with predictions.
 //!
-//! A ratio is judged twice: by its error in percent, as every figure is, and by its direction, whether A comes out on
-//! the side of B that the publication says. What only orders A and B has no error: its ratio is the bound that A over B
-//! must reach, but for the 1 % by which two equal measurements differ.
+//! A ratio is judged twice: by its error in percent, like every figure, and by its direction, whether A is on the
+//! published side of B. A claim that only orders A and B has no error: its ratio is the bound that A over B must reach,
+//! with 1 % tolerance for equal measurements.
 //!
 //! ```text
 //! |error| <= 10 %           Within

@@ -1,8 +1,8 @@
-//! Published figures beside predicted ones, and how far apart they are.
+//! Published and predicted figures, and their errors.
 //!
-//! The error of a row is relative to what was published: `100 * (predicted - published) / published`, in percent,
-//! positive when the prediction is too high. The summary forgets the sign: half of the rows are no further off than
-//! the median, nine of ten no further than the 90th percentile.
+//! The error of a row is relative to the published figure: `100 * (predicted - published) / published`, in percent,
+//! positive when the prediction is too high. The summary ignores the sign: half of the rows have at most the median
+//! error, nine of ten at most the 90th percentile.
 //!
 //! Source of the percentile: the nearest-rank definition, the smallest value that at least 90% of all values do not
 //! exceed. It is always one of the rows' own errors, never a number between two of them.

@@ -1,16 +1,17 @@
-//! Runs side by side: the same figures of several groups of runs, how far each group's are from the first one's, and how
-//! much repeated runs of a group spread.
+//! Runs side by side: the same figures of several groups of runs, the difference of each group from the first, and the
+//! spread of repeated runs in a group.
 //!
 //! ```text
 //! group A: runs 1 2 3     cell (workload, iodepth[, configuration]) ─► figure ─► Spread of A, Spread of B, difference
 //! group B: runs 4 5 6
 //! ```
-//! Runs of a group that agree in workload, iodepth and configuration are repeats of one cell: rounds, or other seeds. Where
-//! no group has two configurations, the configuration is what is compared and not part of the cell; where every group has one
-//! cell, the two are compared whatever they are.
+//! Runs of a group with equal workload, iodepth and configuration are repeats of one cell: rounds, or other seeds. If
+//! no group has two configurations, the configuration is what is compared and not part of the cell; if every group has
+//! one cell, the two are compared whatever they are.
 //!
-//! A difference is told from chance where the 95 % confidence intervals of the means do not touch; without repeats nothing
-//! is said. Beside that stand the tests of [`crate::significance`], which see differences that this rule of thumb does not. Left out: a correction for many figures at once.
+//! A difference is significant if the 95 % confidence intervals of the means do not touch; without repeats nothing is
+//! said. The tests of [`crate::significance`] stand beside it, and see differences that this rule of thumb misses. Left
+//! out: a correction for many figures at once.
 
 use crate::significance::{MannWhitney, Welch, mann_whitney, welch};
 use raidlab_workload::{RunResult, Spread};

@@ -1,17 +1,17 @@
-//! Two systems on one workload, corrected for the drives that they differ in: how many, and of which generation.
+//! Two systems on one workload, corrected for the number and generation of their drives.
 //!
 //! ```text
 //! as measured:                 A / B
 //! per drive:                   (A / drives of A) / (B / drives of B)
-//! per what a drive can do:     the same, each over the rate of one of its drives on this workload
+//! per rate of a drive:         the same, each over the rate of one of its drives on this workload
 //! ```
-//! What is left is what controllers, levels and caches make of equal drives. A drive's rate is arithmetic on its data sheet:
-//! a request that jumps takes the average seek, half a turn, the command's overhead and its bytes at the mean media rate; one
-//! that goes on takes its bytes at that rate. The rate is the inverse of the mean time. Each step is a sentence with its
-//! figures, so that a reader can follow or doubt it.
+//! The rest is due to controllers, levels and caches. A drive's rate is computed from its data sheet: a random request
+//! takes the average seek, half a rotation, the command's overhead and its bytes at the mean media rate; a sequential
+//! one takes its bytes at that rate. The rate is the inverse of the mean time. Each step is a sentence with its
+//! figures, so that a reader can check it.
 //!
-//! Left out: queues, caches and strokes, which are the system's own doing; who wants them simulates both.
-//! Source of the service time: Ruemmler and Wilkes, "An introduction to disk drive modeling", Computer 27, 1994.
+//! Left out: queues, caches and strokes, which belong to the system; simulate both systems for these. Source of the
+//! service time: Ruemmler and Wilkes, "An introduction to disk drive modeling", Computer 27, 1994.
 
 use serde::Serialize;
 

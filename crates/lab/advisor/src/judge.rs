@@ -1,4 +1,4 @@
-//! Grouping the runs, choosing the depth each configuration is judged at, and ranking.
+//! Groups the runs, chooses the depth at which each configuration is judged, and ranks.
 
 use crate::reason;
 use crate::significance::Rounds;

@@ -4,17 +4,17 @@
 //! runs of one workload in one world
 //!   └─ configurations (level, write policy, members) ─ each judged at one depth ─ ranked ─► Verdict
 //! ```
-//! - **Judged where?** At the highest number of requests in flight whose mean latency stays within a limit (20 ms, as
-//!   the `FAStT` evaluation reports), else at the lowest that was run, and then it ranks behind all that keep the limit.
-//! - **Judged by what?** The workload's metric. What lies within 2 % of the best counts as equal; of equals the one
-//!   with more usable capacity wins, then the one that survives more failures, then write-through. So does what repeats
-//!   do not tell apart ([`significance::Rounds`], p >= 0.05): it is *too close to call*.
-//! - **Recommended** is only what survives at least one failure; the fastest without redundancy is named beside it.
-//!   Runs with failed requests are listed but never recommended.
-//! - The reason is built from the figures: member I/Os per host I/O show what parity and mirrors cost.
+//! - **At which depth?** At the highest number of requests in flight whose mean latency stays within a limit (20 ms, as
+//!   in the `FAStT` evaluation), else at the lowest that was run, and then it ranks behind all that keep the limit.
+//! - **By which figure?** The workload's metric. Results within 2 % of the best count as equal; of equals the one with
+//!   more usable capacity wins, then the one that survives more failures, then write-through. The same holds for
+//!   results that repeats do not tell apart ([`significance::Rounds`], p >= 0.05): it is *too close to call*.
+//! - **Recommended** are only arrays that survive at least one failure; the fastest without redundancy is named beside
+//!   it. Runs with failed requests are listed but never recommended.
+//! - The reason is built from the figures: member I/Os per host I/O show the cost of parity and mirrors.
 //!
-//! Runs on an array and simulated runs are judged apart. Everything here is pure and its order depends on the runs
-//! only. Sources: the evaluations `fastt600-2004` (20 ms) and `md1200-2011` (recommendation per application).
+//! Real and simulated runs are judged separately. Everything here is pure, and its order depends only on the runs.
+//! Sources: the evaluations `fastt600-2004` (20 ms) and `md1200-2011` (recommendation per application).
 #![forbid(unsafe_code)]
 
 mod beside;

@@ -1,7 +1,8 @@
-//! How much the machine itself makes figures differ: what repeats of one run, which should be alike, differ by.
+//! The noise of the machine: the difference between repeats of one run, which should be equal.
 //!
-//! Of the repeats of each run (one workload on one target at one depth) the coefficient of variation is taken: the standard
-//! deviation over the mean, s / m with s^2 = sum (x - m)^2 / (n - 1). Simulated runs have no noise, and are left out.
+//! For the repeats of each run (one workload on one target at one depth) the coefficient of variation is computed: the
+//! standard deviation over the mean, s / m with s^2 = sum (x - m)^2 / (n - 1). Simulated runs have no noise, and are
+//! left out.
 
 use crate::significance::mean_and_error;
 use raidlab_workload::{RunResult, World};

@@ -1,8 +1,8 @@
-//! Whether predictions put figures in the order in which they were published: Kendall's rank correlation.
+//! Whether predictions have the order of the published figures: Kendall's rank correlation.
 //!
-//! Of every pair of figures the order counts: 1 where all pairs are in the published order, -1 where all are the other way
-//! round. Ties count by tau-b: a pair that is equal on one side only speaks for neither order and shortens the scale, so that a
-//! table in which many published figures are equal can still reach 1 where the predictions are equal, too.
+//! Every pair of figures counts by its order: the result is 1 if all pairs have the published order, -1 if all have the
+//! opposite. Ties count by tau-b: a pair that is equal on one side only counts for neither order and shortens the
+//! scale, so a table with many equal published figures can still reach 1 if the predictions are equal, too.
 //!
 //! Left out: its significance. Source: M. G. Kendall, *The Treatment of Ties in Ranking Problems*, Biometrika 33, 1945.
 

@@ -1,10 +1,10 @@
 //! The reason for a verdict in words, each sentence built from figures of the runs.
 //!
-//! What a small write costs follows from the level: a mirror writes every copy, parity reads and rewrites the data
-//! and each parity. Whether that is what decided is not assumed but read from the counted member I/Os:
+//! The cost of a small write follows from the level: a mirror writes every copy, parity reads and rewrites the data and
+//! each parity. Whether that decided the verdict is not assumed but read from the counted member I/Os:
 //! ```text
 //! expected per host I/O = reads * 1 + writes * cost       cost: 2 RAID 10, 4 RAID 5, 6 RAID 6
-//! counted about that  -> small writes decide;  counted far less -> the cache gathered whole stripes
+//! counted about that  -> small writes decide;  counted far less -> the cache coalesced whole stripes
 //! ```
 //! Source: the write costs are those of `md1200-2011` (RAID 5 2R+2W, RAID 6 3R+3W, RAID 10 2W).
 

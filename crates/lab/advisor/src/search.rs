@@ -1,21 +1,21 @@
 //! A minimum without derivatives: the pattern search of Hooke and Jeeves, in the logarithm of each value, within bounds.
 //!
-//! The function is the caller's and slow. The search hands out points and takes their values in, so that the caller may compute
-//! those of a batch in any order and on any number of threads:
+//! The function is the caller's and slow. The search returns points and takes their values, so that the caller may
+//! compute those of a batch in any order and on any number of threads:
 //! ```text
 //! poll_batch ─► points ─► values ─► handle_values ─► poll_batch ─► ... ─► None
 //!
 //! scan:   value 1 all over its range │ value 2 │ ...                              once, before the first round
 //! round:  value 1 up, down │ value 2 up, down │ ... │ all of them once more as far as this round moved them
 //! ```
-//! The scan is for what steps cannot see: a rate that limits nothing over a wide range, and everything beyond.
-//! Each value has a step of its own. A step that gains is taken and grows by half; where neither side gains, it is halved.
-//! A gain below [`SearchConfig::least_gain`] is none: the functions here are simulations, whose noise a search would follow, and
-//! a value that changes nothing stays where it was.
+//! The scan finds what steps cannot see: a rate that limits nothing over a wide range, and everything beyond. Each
+//! value has its own step. A step that gains is taken and grows by half; if neither side gains, it is halved. A gain
+//! below [`SearchConfig::least_gain`] does not count: the functions here are simulations, whose noise a search would
+//! follow. A value without effect stays where it was.
 //!
-//! Invariants: no point is outside the bounds; the best value never rises; the points depend on nothing but the values.
-//! Left out: models of the function, restarts from other places. It finds a local minimum near the start, which is what a
-//! correction of known values asks for. Source: R. Hooke and T. A. Jeeves, *"Direct Search" Solution of Numerical and
+//! Invariants: no point is outside the bounds; the best value never rises; the points depend only on the values. Left
+//! out: models of the function, restarts from other places. It finds a local minimum near the start, as suits a
+//! correction of known values. Source: R. Hooke and T. A. Jeeves, *"Direct Search" Solution of Numerical and
 //! Statistical Problems*, Journal of the ACM 8, 1961.
 
 /// Where one value may lie; all three are above zero, in any unit.

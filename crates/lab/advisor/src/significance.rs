@@ -1,25 +1,28 @@
 //! Whether two sets of repeated runs differ by more than chance.
 //!
-//! - **Welch** compares means without assuming equal spreads: `t = (mean_a - mean_b) / sqrt(va/na + vb/nb)`, with the degrees of
-//!   freedom of Welch and Satterthwaite, `(va/na + vb/nb)^2 / ((va/na)^2/(na-1) + (vb/nb)^2/(nb-1))`. The interval of the ratio
-//!   of means is that of the difference over the mean of B.
-//! - **Mann and Whitney** compare ranks and assume no shape: `U` is the number of pairs in which A is greater, ties for half.
-//!   Its distribution is counted exactly where there are no ties and at most [`EXACT_MAX`] runs a side, else it is the normal
-//!   one with correction for ties and continuity.
+//! - **Welch** compares means without assuming equal variances: `t = (mean_a - mean_b) / sqrt(va/na + vb/nb)`, with the
+//!   degrees of freedom of Welch and Satterthwaite, `(va/na + vb/nb)^2 / ((va/na)^2/(na-1) + (vb/nb)^2/(nb-1))`. The
+//!   interval of the ratio of means is that of the difference over the mean of B.
+//! - **Mann and Whitney** compare ranks and assume no distribution: `U` is the number of pairs in which A is greater,
+//!   with half of the ties. Its distribution is exact without ties and with at most [`EXACT_MAX`] runs a side, else it
+//!   is the normal one with correction for ties and continuity.
 //!
-//! - **Rounds** compare many configurations that were all run once in each round, as in a randomised block design. Noise is taken as a
-//!   factor that is about as large for all of them: `ln x_ij = m_i + b_j + e_ij` for configuration i in round j. The variance of e comes
-//!   from all configurations together, `sum (ln x_ij - m_i - b_j)^2 / ((c-1)(r-1))`, so that three rounds of ten arrays leave 18
-//!   degrees of freedom where a pair by itself has two to four; and what slows a whole round down, `b_j`, is not noise between arrays.
-//!   All are compared with the best one, as Hsu's procedure does: one-sided, and the chance of each times how many they are (Bonferroni).
+//! - **Rounds** compare many configurations that were all run once in each round, as in a randomised block design.
+//!   Noise is modelled as a factor of about equal size for all of them: `ln x_ij = m_i + b_j + e_ij` for configuration
+//!   i in round j. The variance of e comes from all configurations together, `sum (ln x_ij - m_i - b_j)^2 /
+//!   ((c-1)(r-1))`, so that three rounds of ten arrays leave 18 degrees of freedom where a pair by itself has two to
+//!   four; and what slows down a whole round, `b_j`, is not noise between arrays. All are compared with the best one,
+//!   as in Hsu's procedure: one-sided, with each p-value times the number of comparisons (Bonferroni).
 //!
-//! The first two are two-sided. Runs must be independent: windows of one run are not repeats. Left out of the first two: corrections for
-//! many comparisons at once; who compares twenty cells should expect one below 0.05.
+//! The first two are two-sided. Runs must be independent: windows of one run are not repeats. Left out of the first
+//! two: corrections for many comparisons at once; of twenty cells, expect one below 0.05.
 //!
 //! Sources: B. L. Welch, "The generalization of Student's problem when several different population variances are involved",
 //! Biometrika 34, 1947; F. E. Satterthwaite, Biometrics Bulletin 2, 1946; H. B. Mann and D. R. Whitney, "On a test of whether
-//! one of two random variables is stochastically larger than the other", Annals of Mathematical Statistics 18, 1947; R. A. Fisher, "The Design of Experiments", 1935
-//! (randomised blocks); J. C. Hsu, "Multiple comparisons with the best", Annals of Statistics 9, 1981. The incomplete beta function by its continued fraction (NIST Digital Library of Mathematical Functions, 8.17.22), the gamma
+//! one of two random variables is stochastically larger than the other", Annals of Mathematical Statistics 18, 1947; R.
+//! A. Fisher, "The Design of Experiments", 1935
+//! (randomised blocks); J. C. Hsu, "Multiple comparisons with the best", Annals of Statistics 9, 1981. The incomplete
+//! beta function by its continued fraction (NIST Digital Library of Mathematical Functions, 8.17.22), the gamma
 //! function by Lanczos, "A precision approximation of the gamma function", SIAM Journal on Numerical Analysis 1, 1964.
 
 use serde::Serialize;

@@ -1,7 +1,7 @@
-//! What this machine can and cannot do for raidlab, found out by trying it where trying is harmless.
+//! What this machine can and cannot do for raidlab, found by trying it where that is harmless.
 //!
-//! Each [`Check`] says what was found, why it matters and how to get it. Nothing is changed: the direct I/O check
-//! makes an unnamed file that vanishes when it is closed, or a named one where the filesystem has none of those.
+//! Each [`Check`] says what was found, why it matters and how to get it. Nothing is changed: the direct I/O check makes
+//! an unnamed file that vanishes when it is closed, or a named one if the filesystem has no unnamed files.
 
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;

@@ -1,5 +1,5 @@
-//! Facts of the machine and of the storage under a target, stored beside every run so that a figure can be
-//! judged later. What the kernel does not tell stays `None`: nothing here is guessed.
+//! Facts of the machine and of the storage under a target, stored with every run so that a figure can be judged later.
+//! Unknown facts stay `None`: nothing is guessed.
 //!
 //! Sources: `uname(2)`, `/proc/cpuinfo`, `sysinfo(2)`, `/proc/self/mountinfo` (proc(5)), and
 //! `/sys/dev/block/MAJOR:MINOR/queue` (Documentation/ABI/stable/sysfs-block of Linux).

@@ -1,7 +1,7 @@
-//! What machine this is, and what a run cost it.
+//! The machine's description, and its load during a run.
 //!
-//! [`Environment`] is stored with every result; [`MachineWatch`] counts what the processors and the device below a target
-//! did meanwhile; [`doctor`] says what the machine can do and what not, and why.
+//! [`Environment`] is stored with every result; [`MachineWatch`] counts the activity of the processors and of the
+//! device below a target; [`doctor`] says what the machine can and cannot do, and why.
 #![forbid(unsafe_code)]
 
 pub mod doctor;

@@ -1,9 +1,8 @@
-//! What the machine and the device under a target did while a run lasted: two readings of the kernel's counters and
+//! Activity of the machine and of the device under a target during a run: two readings of the kernel's counters and
 //! their difference.
 //!
-//! The time watched is that of the whole run, ramp and drain too. Counters of the machine count all its processes: on a
-//! machine that does something else meanwhile they tell of that as well, which is worth knowing. What the kernel does
-//! not tell stays `None`.
+//! It covers the whole run with ramp and drain. Counters of the machine count all its processes, also unrelated ones,
+//! which is worth knowing. Unknown values stay `None`.
 //!
 //! Sources: proc(5) for `/proc/stat`, Documentation/block/stat.rst of Linux for a device's `stat`.
 

@@ -1,15 +1,16 @@
-//! A paper's tables with the user's runs in them: for each column the run that it is to be compared with.
+//! A paper's tables with the user's runs in them: for each column the matching run.
 //!
 //! ```text
 //! rows of a place ─► one row for each array, one column for each load      +  a row for each array or target of the user
 //! claims          ─► one row for each, "A over B"                          +  a column with the same ratio of the user's runs
 //! ```
-//! - A column at so many requests in flight has the user's run at so many; where there is none the fastest, and says so.
-//! - A column at a limit of mean response is read off between the runs on both sides of it, as the paper's own search is. Where
-//!   all took less it is so much "or more"; where all took more, the figure of the least load, "in longer".
-//! - A side of a claim is the user's runs at its level, number of members, write policy and disk cache. Claims that compare
-//!   hardware are left out; one whose sides are the same runs has no figure.
-//! - Tables of which the user has no figure are left out.
+//! - A column at an iodepth has the user's run at that iodepth, or else the fastest one, and says so.
+//! - A column at a limit of mean response time is interpolated between the runs on both sides of it, as the paper's own
+//!   search does. If all are below the limit, the figure is "or more"; if all are above it, it is that of the least
+//!   load, "in longer".
+//! - A side of a claim is the user's runs at its level, number of members, write policy and disk cache. Claims that
+//!   compare hardware are left out; a claim with the same runs on both sides has no figure.
+//! - Tables without any figure of the user are left out.
 
 use crate::claims::{Against, Choice, Claim, ClaimMethod, ClaimSide, ClaimWorkload, WorkloadPair};
 use crate::papers::Paper;

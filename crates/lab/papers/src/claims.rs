@@ -1,15 +1,15 @@
-//! Published claims: one row of a CSV file for each "A is so many times B", in the columns of [`CLAIM_COLUMNS`].
+//! Published claims: one row of a CSV file for each "A is so many times B", with the columns of [`CLAIM_COLUMNS`].
 //!
 //! ```text
 //! id,paper,workload,a,b,ratio,kind
 //! c1,some-2008,database|file-server,system=x raid=5 drives=4 drive=y best,system=x ... write_policy=write-through,1.4,about
 //! ```
-//! - `workload`: one name, or several joined by `|`: the claim is about the mean of their ratios, and if it says `up-to`,
-//!   about the highest. `x/y` is the ratio of two workloads, A's and B's. A name may be followed by a block size (`8k`),
-//!   or a least one (`>=64k`), which stands for all sizes from there on at which the source ran it.
-//! - `a`, `b`: settings in the names of the columns of published figures. What neither they nor the study's `open` set is
-//!   as delivered. `best` is the best over all cache settings left open, `any` stands for each of them (the one that fits
-//!   the claim worst counts), `same` in `b` is A's settings, `absolute iops` or `absolute mb_per_s` makes `ratio` a figure.
+//! - `workload`: one name, or several joined by `|`: the claim is about the mean of their ratios, or with `up-to` about
+//!   the highest. `x/y` is the ratio of two workloads, A's and B's. A name may be followed by a block size (`8k`), or a
+//!   minimum (`>=64k`), which stands for all sizes from there on at which the source ran it.
+//! - `a`, `b`: settings with the column names of published figures. Settings that neither they nor the study's `open`
+//!   name are as delivered. `best` is the best over all open cache settings, `any` stands for each of them (the worst
+//!   fit counts), `same` in `b` is A's settings, `absolute iops` or `absolute mb_per_s` makes `ratio` a figure.
 //! - `kind`: `about`, `up-to` or `order`, for which the ratio is a bound.
 //!
 //! No claim is ever skipped: what can't be read or predicted is reported, all at once.

@@ -1,19 +1,20 @@
-//! Fitting: a search for the figures of the catalogue that no source gives, such that the model meets the rows marked for it.
+//! Fitting: a search for catalogue figures without a source, such that the model matches the marked rows.
 //!
 //! ```text
 //! papers/ID/fit.toml   figures, bounds, reasons ─┐
 //! papers/ID/study.toml fitted-rows ──────────────┴► search ─► values ─► all rows, before and after ─► Fit ─► fitted.toml
 //! ```
-//! - **What is searched**: figures whose source in the catalogue is `fitted:`, and no others, each within physical bounds that
-//!   stand with their reason in `fit.toml`. Several keys that are one number (four drives of one maker) move in proportion.
-//! - **What is minimised**: the mean over the marked rows of Huber's function of `|ln(predicted / published)|`. Rows that are not
-//!   marked are never looked at by the search; they are predicted once before and once after it, which is the check.
-//! - **What it costs**: a simulation is done again only where an entry of its hardware has other values than ever before. The
-//!   search may use shorter windows than the check, which always has those of the paper.
+//! - **What is searched**: only figures whose source in the catalogue is `fitted:`, each within physical bounds that
+//!   `fit.toml` gives with their reason. Several keys that are one number (four drives of one maker) move in
+//!   proportion.
+//! - **What is minimised**: the mean over the marked rows of Huber's function of `|ln(predicted / published)|`. The
+//!   search never sees rows that are not marked; they are predicted once before and once after it, as the check.
+//! - **Cost**: a simulation is repeated only if an entry of its hardware has new values. The search may use shorter
+//!   windows than the check, which always has those of the paper.
 //!
-//! Invariants: a fit depends on the rows, the method, the seed and the settings, not on the number of threads; a figure that
-//! changes nothing keeps its value; a fit that is stopped has the best values so far. Left out: which of several equally good
-//! fits is true. Source of the function: P. J. Huber, *Robust Estimation of a Location Parameter*, 1964.
+//! Invariants: a fit depends on the rows, the method, the seed and the settings, not on the number of threads; a figure
+//! without effect keeps its value; an interrupted fit has the best values so far. Left out: which of several equally
+//! good fits is true. Source of the function: P. J. Huber, *Robust Estimation of a Location Parameter*, 1964.
 
 mod evaluate;
 mod parameter;

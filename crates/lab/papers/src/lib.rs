@@ -1,4 +1,4 @@
-//! Published evaluations: what they measured and claimed, what is predicted for it, and fits of models to it.
+//! Published evaluations: their measurements and claims, predictions of them, and fits of models to them.
 //!
 //! ```text
 //! published.csv ─► PublishedRow ─► predict ─► raidlab_worlds::simulated ─► Comparison

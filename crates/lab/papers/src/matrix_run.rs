@@ -1,13 +1,13 @@
-//! A latency matrix measured on storage as it is: random reads at a rate beside one sequential writer at a rate.
+//! A latency matrix measured on real storage: random reads at a rate beside one sequential writer at a rate.
 //!
 //! ```text
 //!  limits: reads alone as fast as they go, one read at a time, the writer alone as fast as it goes
 //!      └─ grid: 1/n … n/n of the reads  x  0 … n/n of the writes
-//!            └─ cell: both at their rates; left out where the target did not keep up, and with it what is beyond in its row
+//!            └─ cell: both at their rates; left out, with the rest of its row, if the target did not keep up
 //! ```
-//! Reads arrive whatever the target does, as a Poisson process (which is what any number of independent Poisson jobs make
-//! together) or evenly; a response counts from the arrival. The writer writes from the start of the target on in sequence, so
-//! many requests in flight at most, no faster than its rate.
+//! Reads arrive whatever the target does, as a Poisson process (which is also the sum of any number of independent
+//! Poisson jobs) or evenly; a response counts from the arrival. The writer writes sequentially from the start of the
+//! target, with a bounded number of requests in flight, no faster than its rate.
 
 use crate::published::MatrixRow;
 use raidlab_calibrate::{Arrivals, HostPacing, MatrixLoad};

@@ -1,8 +1,8 @@
-//! Publications whose figures come with the program: how they were measured, and the figures themselves.
+//! Publications with figures in the program: their methods, and the figures themselves.
 //!
-//! Each lies in `papers/<id>/`: `study.toml` says how, `published.csv` holds the figures, `claims.csv` the relative claims;
-//! a paper may have only one of the two. `fit.toml` says which figures of the catalogue may be fitted to it. All are built in,
-//! so that `reproduce` and `fit` work anywhere.
+//! Each is in `papers/<id>/`: `study.toml` has the method, `published.csv` the figures, `claims.csv` the relative
+//! claims; a paper may have only one of the two. `fit.toml` says which figures of the catalogue may be fitted to it.
+//! All are built in, so that `reproduce` and `fit` work anywhere.
 
 use crate::claims::{Claim, ClaimMethod, parse_claims};
 use crate::fit::{FitFile, parse_fit_file};

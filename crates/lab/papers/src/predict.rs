@@ -1,11 +1,11 @@
-//! Predictions of published figures: each row becomes a modelled array and a load, every distinct one is simulated
-//! once, or at rising loads where the figure is at a response time, and what comes out is compared with what was published.
+//! Predictions of published figures: each row becomes a modelled array and a load. Every distinct one is simulated
+//! once, or at rising loads if the figure is at a response time, and the results are compared with the publication.
 //!
 //! ```text
 //! rows ─ look up hardware and workload ─► distinct (array, load) ─ simulate on all processors ─► Comparison
 //! ```
-//! A row whose hardware or workload the catalogue lacks is a [`RowProblem`], and problems are reported all at once:
-//! none is left out. Invariant: figures depend on the rows, the method and the seed, not on the number of threads.
+//! A row whose hardware or workload is not in the catalogue is a [`RowProblem`], and problems are reported all at once:
+//! no row is left out. Invariant: figures depend on the rows, the method and the seed, not on the number of threads.
 
 pub(crate) mod files;
 pub(crate) mod served;

@@ -1,8 +1,8 @@
-//! Published figures: one row of a CSV file per figure, in the columns of [`COLUMNS`].
+//! Published figures: one row of a CSV file per figure, with the columns of [`COLUMNS`].
 //!
-//! Rows are read as they stand: what a row leaves empty stays `None`, and what can't be read is a
-//! [`RowProblem`]. All problems of a file are reported together, because whoever wrote the file wants to mend it
-//! once. No row is ever skipped: a comparison that quietly leaves out what it can't predict flatters itself.
+//! Empty cells stay `None`, and unreadable ones are a [`RowProblem`]. All problems of a file are reported together, so
+//! that its author can correct them at once. No row is ever skipped: a comparison that silently leaves out what it
+//! can't predict looks better than it is.
 
 mod cells;
 mod matrix;

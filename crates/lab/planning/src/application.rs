@@ -1,4 +1,4 @@
-//! What an array is for, what arithmetic makes of it (means over all its requests), and what several applications are as one load.
+//! Applications of an array: their arithmetic (means over all requests), and several of them as one load.
 
 use super::PlanError;
 use raidlab_advisor::plan::OwnNeeds;

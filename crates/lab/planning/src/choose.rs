@@ -1,10 +1,10 @@
-//! Which candidates are simulated, how long, and which of them are the best.
+//! Which candidates are simulated and for how long, and which of them are the best.
 //!
 //! ```text
 //! frontier ⇄ short runs ─► smaller ones of the best ─► long runs, degraded, rebuilding
 //! ```
-//! The search ends when the frontier is empty, or with the order's budget: time, or a number of geometries; what could still be
-//! better then is counted.
+//! The search ends when the frontier is empty, or with the order's budget: time, or a number of geometries; then the
+//! arrays that could still be better are counted.
 
 use super::application::part_name;
 use super::estimates::{PerformanceRange, at_end};

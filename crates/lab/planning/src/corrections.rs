@@ -1,7 +1,7 @@
-//! What differs between the drives of two groups of runs, taken out of their comparison; the arithmetic is the advisor's.
+//! The comparison of two groups of runs, corrected for their drives; the arithmetic is the advisor's.
 //!
-//! Corrected are runs on arrays of one configuration a group, for each workload and iodepth that both have. Drives that the
-//! catalogue does not know, real ones among them, are corrected for their number only.
+//! Runs on arrays with one configuration per group are corrected, for each workload and iodepth that both have. Drives
+//! that the catalogue does not have, real ones among them, are corrected for their number only.
 
 use crate::Application;
 use raidlab_advisor::RunGroup;

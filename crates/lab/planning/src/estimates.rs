@@ -1,4 +1,4 @@
-//! How far estimated figures let a plan's first array go ([`raidlab_worlds`]).
+//! The range of a plan's first array when its estimated figures vary ([`raidlab_worlds`]).
 
 use super::{Bench, PlanError, PlanOrder, judge};
 use raidlab_advisor::plan::{Judged, Performance};

@@ -1,9 +1,8 @@
 //! One candidate, run under each application, or under all of them at the same time.
 //!
-//! A window is as long as it takes for some thousand requests, or for some GB where they are large, and its ramp as long as a write-back cache takes to fill
-//! ([`raidlab_worlds`]). To tell candidates apart a
-//! controller has an eighth of its cache, which fills sooner and is still far larger than what its drives have in flight; and never more
-//! than its ramp fills.
+//! A window is long enough for some thousand requests, or some GB if they are large, and its ramp long enough for a
+//! write-back cache to fill ([`raidlab_worlds`]). To compare candidates, a controller has an eighth of its cache, which
+//! fills sooner and is still far larger than its drives' data in flight, and never more than its ramp fills.
 
 use super::application::together;
 use super::{Bench, PlanError, PlanOrder};

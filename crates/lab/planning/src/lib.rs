@@ -1,16 +1,18 @@
-//! Plans: arithmetic first, then simulation of what is left, longer for fewer, until a ranking stands.
+//! Plans: arithmetic first, then simulation of what is left, longer for fewer, until the ranking is final.
 //!
 //! ```text
 //! catalogue, prices ─► parts ─► enumeration ─► frontier ⇄ short runs ─► long runs of the best
 //!                               (arithmetic)   (bounds)                 + degraded + rebuilding + risk
 //! ```
-//! - **The search** is [`raidlab_advisor::plan::Frontier`]'s: what can't beat the best even at its bound is not run, and of the rest
-//!   what is likely to be best comes first. It ends when nothing is left, or with its budget.
-//! - **Settings** are tried all, one by one, on what may be the best: what a cache, a strip or a write policy does is found out
-//!   and not assumed. Those that lose acknowledged writes with the power are out unless the order allows them.
-//! - Each application is run alone, and the array must serve each of them; or all run together, and it must serve all at once.
+//! - **The search** is [`raidlab_advisor::plan::Frontier`]'s: arrays that can't beat the best even at their bound are
+//!   not run, and the most promising of the rest comes first. It ends when nothing is left, or with its budget.
+//! - **Settings** are all tried, one by one, on arrays that may be the best: the effect of a cache, a strip or a write
+//!   policy is simulated and not assumed. Settings that lose acknowledged writes with the power are out unless the
+//!   order allows them.
+//! - Each application is run alone, and the array must serve each of them; or all run together, and it must serve all
+//!   at once.
 //!
-//! The same orders give the same plan, on any number of threads and hosts, while there is time enough.
+//! The same orders give the same plan, on any number of threads and hosts, if the time suffices.
 
 #![forbid(unsafe_code)]
 

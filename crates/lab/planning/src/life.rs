@@ -1,7 +1,7 @@
-//! How many years the solid-state drives of an array last under an application, from what its simulation wrote to their flash.
+//! How many years an array's solid-state drives last under an application, from its simulated writes to flash.
 //!
-//! The run says what the members were sent, parity and copies included, and how many times as much their flash took. Rated writes are
-//! those of the drive's entry in the catalogue; `raidlab_advisor::risk::Endurance` has the formula.
+//! The run gives the writes to the members, with parity and copies, and their write amplification. Rated writes come
+//! from the drive's catalogue entry; `raidlab_advisor::risk::Endurance` has the formula.
 
 use super::Bench;
 use raidlab_advisor::plan::Judged;

@@ -1,4 +1,4 @@
-//! What a plan comes to.
+//! The result of a plan.
 
 use super::estimates::PerformanceRange;
 use super::life::DriveLife;

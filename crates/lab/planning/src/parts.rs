@@ -1,6 +1,6 @@
-//! The catalogue's parts as arithmetic takes them: capacities, fits, and what a drive does at best.
+//! The catalogue's parts in the form that arithmetic needs: capacities, fits, and upper bounds of drives.
 //!
-//! What one drive does at random is simulated: so many accesses of 4 KiB outstanding, its write cache on, on shares of its
+//! The random rate of one drive is simulated: 4 KiB accesses, several outstanding, its write cache on, on shares of its
 //! capacity. No array gets more accesses out of it with as many outstanding, since they are no shorter.
 
 use super::{Crew, PARTS_SHARE, PlanError, PlanOrder, Stage};

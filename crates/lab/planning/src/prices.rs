@@ -1,4 +1,4 @@
-//! What parts cost and how much power they take, as the user writes it down.
+//! Costs and power of parts, from the user's file.
 //!
 //! ```toml
 //! schema = 1
@@ -12,7 +12,7 @@
 //! [enclosures.md1200]
 //! price = 2500
 //! ```
-//! What is not in the file is not known, which is no zero.
+//! Values not in the file are unknown, not zero.
 
 use raidlab_workload::toml_file::{self, TomlFileError};
 use raidlab_worlds::{TextFileError, read_text};

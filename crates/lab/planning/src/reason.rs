@@ -1,5 +1,5 @@
-//! Why an array stands where it stands, in sentences made of figures: what it is judged by beside the best, what others of
-//! another level, drive or setting did, and where its bottleneck is.
+//! The reasons for an array's rank, in sentences made of figures: its judged figure compared with the best, the results
+//! of other levels, drives and settings, and its bottleneck.
 
 use super::Bench;
 use super::application::part_name;

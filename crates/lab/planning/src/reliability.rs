@@ -1,4 +1,4 @@
-//! How a drive fails, from its entry of the catalogue: field data where there are some, else the maker's sheet.
+//! A drive's reliability from its catalogue entry: field data if there are some, else the maker's sheet.
 
 use raidlab_advisor::risk::{FieldCount, Ranged, RebuildPace};
 use raidlab_hardware::{DriveModel, FigureRange};

@@ -1,4 +1,4 @@
-//! A plan from end to end on the catalogue, and the bound that arithmetic gives against what simulation finds.
+//! A plan from end to end on the catalogue, and the bound of arithmetic compared with simulation.
 
 mod answers;
 mod goldens;

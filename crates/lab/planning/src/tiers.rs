@@ -1,17 +1,17 @@
-//! Applications on one array, or on two arrays in one enclosure behind one controller: whichever takes less.
+//! Applications on one array, or on two arrays in one enclosure behind one controller: whichever costs less.
 //!
 //! ```text
-//! each group of applications ─► a search of its own ─► arrays that serve it
+//! each group of applications ─► a separate search ─► arrays that serve it
 //! one array for all ──────────────────────────┐
-//! two groups, two arrays ─► least first ─► run at the same time ─► the first that keeps all needs
+//! two groups, two arrays ─► cheapest first ─► run at the same time ─► the first that satisfies all needs
 //! ```
-//! - **Least first**: money where all prices are known, else drives. Controller and enclosure count once.
-//! - A pair is run as it would be: both arrays on the one controller, each with half of its cache, every application at once. What they
-//!   take from each other on links and processors is in the figures.
-//! - Of one array and two that take as much, it is one.
+//! - **Cost** is money if all prices are known, else drives. Controller and enclosure count once.
+//! - A pair is run as in reality: both arrays on the one controller, each with half of its cache, every application at
+//!   once. The figures contain their competition for links and processors.
+//! - If one array costs as much as two, it is one.
 //!
-//! Left out: more than two arrays, arrays that share drives. A group's search ends where nothing can take less than its best, so where
-//! the best of both groups do not go together, only what was simulated on the way to them is tried beside it.
+//! Left out: more than two arrays, arrays that share drives. A group's search ends when nothing can cost less than its
+//! best. So if the best of both groups do not work together, only other arrays simulated on the way are tried.
 
 use super::application::{part_name, together};
 use super::choose::{Search, search};

@@ -1,7 +1,7 @@
 //! Tables as CSV, for spreadsheets and statistics programs.
 //!
-//! RFC 4180: fields with a comma, a quotation mark or a line break stand in quotation marks, quotation marks within
-//! are doubled. Lines end with a line feed. A value that does not apply is an empty field.
+//! RFC 4180: fields with a comma, a quotation mark or a line break are quoted, quotation marks within are doubled.
+//! Lines end with a line feed. A value that does not apply is an empty field.
 
 use crate::table::{Table, Value};
 

@@ -1,4 +1,4 @@
-//! What is to be said of several hosts that made a load together, in sentences.
+//! Sentences about several hosts that made a load together.
 
 use crate::figures::three_digits;
 use raidlab_units::NanoSpan;

@@ -1,7 +1,7 @@
 //! Results as JSON, for programs: every digit, the unit in the name of each field.
 //!
-//! Lists of runs and studies carry `schema`, which rises when a field changes its meaning. A run is what
-//! [`RunResult`] serializes to; [`read_runs`] takes it back without loss.
+//! Lists of runs and studies carry `schema`, which rises when a field changes its meaning. A run is the serialisation
+//! of [`RunResult`]; [`read_runs`] reads it back without loss.
 
 use crate::StudyReport;
 use crate::matrix::Matrix;

@@ -1,8 +1,8 @@
 //! One result type, many exporters: the terminal, a self-contained HTML page with charts, JSON, CSV and Parquet.
 //!
-//! Everything here turns [`RunResult`]s, and what was concluded from them, into text. No exporter knows how a result
-//! came about, and none reads a clock, a file, the environment or a terminal: width and colour are told by the caller,
-//! and the same input always gives the same bytes.
+//! Everything here turns [`RunResult`]s, and conclusions from them, into text. No exporter knows how a result came
+//! about, and none reads a clock, a file, the environment or a terminal: the caller sets width and colour, and the same
+//! input always gives the same bytes.
 //!
 //! ```text
 //! runs ──> matrix (profile x configuration x side x iodepth) ──┬──> terminal::study

@@ -1,11 +1,12 @@
 //! Pages as Markdown, for wikis, papers and reviews.
 //!
-//! The page is the only source: its headings, paragraphs, lists, tables and figures are taken over one by one, so nothing is
-//! told twice in two ways. Charts become references to their files. Only what the pages of this crate contain is understood;
-//! it is well formed by construction. Cells that span columns stand above the first of them, joined with the names below.
+//! The page is the only source: its headings, paragraphs, lists, tables and figures are converted one by one, so
+//! nothing is written twice. Charts become references to their files. Only the elements of this crate's pages are
+//! understood; they are well formed by construction. A header cell that spans columns is put above the first of them,
+//! joined with the names below.
 //!
-//! Markdown lets HTML through and makes links of brackets, and names in results are anybody's. So what is text on the page is
-//! text here: characters that mean something are escaped.
+//! Markdown passes HTML and turns brackets into links, and names in results are untrusted. So text of the page stays
+//! text here: special characters are escaped.
 //!
 //! Left out: colours, switches, and hidden text for screen readers.
 

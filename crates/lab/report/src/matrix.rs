@@ -1,4 +1,4 @@
-//! A study's runs in the order in which people read them.
+//! A study's runs in reading order.
 //!
 //! Four coordinates name a cell: the *profile* (a workload and how it is judged), the *configuration* (an array's level
 //! and write policy, or storage without an array), the *side* (measured or simulated, and on what hardware) and the
@@ -11,9 +11,9 @@
 //! configuration 1    RAID 0, write-through     RAID 0, write-through
 //! ```
 //!
-//! Configurations of two sides are the same row when level, write policy, member count and strip are equal; the
-//! hardware under them is what the sides differ in. Storage without an array stands on the first side of its kind.
-//! Invariant: a cell has one run at most, and of several runs of a cell it is the one whose figure is in the middle.
+//! Configurations of two sides are the same row if level, write policy, member count and strip are equal; the sides
+//! differ in the hardware under them. Storage without an array is on the first side of its kind. Invariant: a cell has
+//! at most one run; of several runs of a cell it is the one with the median figure.
 
 use crate::figures::{Column, three_digits};
 use raidlab_units::ByteCount;

@@ -1,6 +1,6 @@
 //! Tables as Parquet, the column format that `DuckDB`, pandas, Polars and others read.
 //!
-//! Every column may lack a value. Text is UTF-8, counts are unsigned 64-bit integers, numbers doubles; compressed with
+//! Every column may have nulls. Text is UTF-8, counts are unsigned 64-bit integers, numbers doubles; compressed with
 //! Snappy, in one row group: a table of runs is small. Source: Apache Parquet, `LogicalTypes.md`.
 
 use crate::table::{Kind, Table, Value};

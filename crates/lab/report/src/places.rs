@@ -1,4 +1,4 @@
-//! What the places of a publication come to, as cells: the page and the terminal show the same ones.
+//! Summaries of a publication's places, as cells: the page and the terminal show the same ones.
 
 use raidlab_advisor::PlaceSummary;
 

@@ -1,7 +1,8 @@
-//! Charts as PNG, for programs that take no SVG.
+//! Charts as PNG, for programs that don't read SVG.
 //!
-//! The pixels are resvg's. Text needs a font, and a program carries none: those of the system are looked for, once, which is the
-//! only thing that this crate ever reads. A system without any font is an error, since a chart without its text says nothing.
+//! resvg renders the pixels. Text needs a font, and the program contains none: the system's fonts are looked up once,
+//! which is the only thing that this crate ever reads. A system without any font is an error, since a chart without its
+//! text says nothing.
 
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::fontdb::Database;

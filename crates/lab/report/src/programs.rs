@@ -1,4 +1,5 @@
-//! Runs of programs on files, summed up: parallel readers step by step, Bonnie size by size, each over its repeats or rounds.
+//! Runs of programs on files, summarised: parallel readers step by step, Bonnie size by size, each over its repeats or
+//! rounds.
 //!
 //! The terminal, the page, JSON and bonnie++'s CSV all show these.
 

@@ -1,8 +1,8 @@
 //! Kept runs as tables of typed columns, for statistics programs: one row per run, per interval, or per bin of a histogram.
 //!
-//! The tables are made here once; [`crate::csv`] and [`crate::parquet`] only write them down. Names carry the unit, a
-//! value that does not apply is none, and counts are unsigned. Settings and further figures are a JSON object in one
-//! column each, since runs differ in which they have.
+//! The tables are made here once; [`crate::csv`] and [`crate::parquet`] only write them. Names carry the unit, a value
+//! that does not apply is null, and counts are unsigned. Settings and further figures are a JSON object in one column
+//! each, since runs have different ones.
 //!
 //! Invariant: every row has a value of its kind, or none, for every column.
 

@@ -1,4 +1,4 @@
-//! JSON, CSV and the forms of other tools: what programs read.
+//! JSON, CSV and the formats of other tools, for programs.
 
 mod common;
 

@@ -1,7 +1,7 @@
-//! The page that a study becomes.
+//! The page of a study.
 //!
-//! Verified: that it loads nothing, that no name gets out of its place, that every profile, table and chart is there
-//! once and shows the figures of its runs. Not verified: what a browser makes of it.
+//! Verified: it loads nothing, names are escaped everywhere, every profile, table and chart is there once and shows the
+//! figures of its runs. Not verified: how a browser renders it.
 
 mod common;
 

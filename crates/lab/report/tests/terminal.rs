@@ -1,7 +1,7 @@
-//! What terminals show.
+//! Terminal output.
 //!
-//! Verified: the layout of whole studies, runs and comparisons, that tables keep to the width they are given, and that
-//! colour changes nothing but looks. Not verified: how a real terminal draws it.
+//! Verified: the layout of whole studies, runs and comparisons, that tables keep the given width, and that colour
+//! changes nothing but looks. Not verified: how a real terminal draws it.
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! Study runs with all their runs as JSON, for other machines, and back.
 //!
-//! An archive holds what the store holds, nothing rounded. Taking one in adds what is not there: a study run is known by
-//! its `uid` and a run by its place in it, so what is taken in twice, or in parts, is there once.
+//! An archive has everything that the store has, nothing rounded. Importing adds what is missing: a study run is
+//! identified by its `uid` and a run by its ordinal in it, so what is imported twice, or in parts, is there once.
 
 use super::records::{StoredRun, StoredStudy, StudyRunId};
 use super::{RunRow, Store, StoreError, json};

@@ -1,7 +1,7 @@
-//! Runs that another program measured, as an archive that a store can take in.
+//! Runs that another program measured, as an archive that a store can import.
 //!
-//! A file of results is known by its content: taken in twice, it is there once. What the machine was is not in such files, so
-//! the environment says that it is not known, and never that of the machine which takes them in.
+//! A results file is identified by its content: imported twice, it is there once. Such files do not describe the
+//! machine, so the environment is marked as unknown, and is never that of the importing machine.
 
 use super::archive::{Archive, SCHEMA};
 use super::records::{StoredRun, StoredStudy};

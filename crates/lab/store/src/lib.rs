@@ -1,19 +1,19 @@
-//! The results store: one `SQLite` file with every run that was ever finished.
+//! The results store: one `SQLite` file with every finished run.
 //!
-//! A run is committed in a transaction of its own as soon as it ends, in write-ahead mode with full
-//! synchronisation, so neither Ctrl-C, a kill nor power loss takes a finished run away. The figures that people
-//! search by are columns; the full record is JSON beside them, in the very form that `--json` prints.
+//! A run is committed in its own transaction as soon as it ends, in write-ahead mode with full synchronisation, so
+//! neither Ctrl-C, a kill nor power loss takes a finished run away. The figures that users search by are columns; the
+//! full record is JSON beside them, in the format of `--json`.
 //!
 //! ```text
 //! study_run  1 ── * run  1 ── * run_tag         one writer at a time, any number of readers (write-ahead log)
 //! ```
-//! Several processes may write: each statement that changes something is one transaction, waits for the others up to
-//! `PATIENCE`, and takes its lock at once, so that none finds its ground changed half way. A study whose process was
-//! killed stays `running` with the runs that it finished.
+//! Several processes may write: each changing statement is one transaction, waits for the others up to `PATIENCE`, and
+//! takes its lock at once, so that nothing changes under it. A study whose process was killed stays `running` with the
+//! runs that it finished.
 //!
-//! Invariants: `ordinal` is a run's place in its study's plan, so the order in which parallel runs happened to
-//! end leaves no trace; a study has one `uid` in whatever file it is, so that what is taken in twice is there once.
-//! Left out: deleting runs; results are cheap, and a figure that was quoted should be found again.
+//! Invariants: `ordinal` is a run's place in its study's plan, so the order in which parallel runs ended leaves no
+//! trace; a study has the same `uid` in every file, so that what is imported twice is there once. Left out: deleting
+//! runs; results are cheap, and a quoted figure should be found again.
 
 #![forbid(unsafe_code)]
 

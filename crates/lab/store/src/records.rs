@@ -1,4 +1,4 @@
-//! What goes into the store and what comes out of it.
+//! The records that go into the store and come out of it.
 
 use raidlab_machine::Environment;
 use raidlab_workload::RunResult;

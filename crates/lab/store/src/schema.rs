@@ -1,7 +1,7 @@
-//! The tables of the results store and how an older file is brought up to date.
+//! The tables of the results store, and upgrades of older files.
 //!
-//! `PRAGMA user_version` holds the number of the schema. Each entry of [`MIGRATIONS`] takes a file from one
-//! version to the next inside one transaction; entries are only ever added, never changed.
+//! `PRAGMA user_version` holds the number of the schema. Each entry of [`MIGRATIONS`] takes a file from one version to
+//! the next in one transaction; entries are only ever added, never changed.
 
 use super::StoreError;
 use rusqlite::{Connection, TransactionBehavior};

@@ -1,4 +1,4 @@
-//! The store: what goes in comes out, in order, once.
+//! The store: records come out as they went in, in order, once.
 
 use super::*;
 use raidlab_testkit::example_result;

@@ -1,4 +1,4 @@
-//! A study in words: how it was done, on what, and what a reader must know before trusting the figures.
+//! A study in words: its method, its targets, and caveats for the reader.
 
 use crate::runner::StudyOutcome;
 use crate::study::{ArraySection, MeasureSection, SimulateSection, Study};

@@ -1,10 +1,10 @@
-//! Studies: matrices of runs, in rounds over everything, kept as they end.
+//! Studies: matrices of runs, in rounds over everything, stored as they end.
 //!
 //! ```text
 //! study.toml ─► Study ─► run_study ─► raidlab_worlds::{file, array, simulated} ─► RunResult ─► Store (SQLite)
 //! ```
-//! Nothing here knows how results are shown: whoever calls gets [`raidlab_workload::RunResult`]s, and events through
-//! a [`StudyObserver`] while they come about. Every run carries the effective configuration and the
+//! Nothing here knows how results are shown: the caller gets [`raidlab_workload::RunResult`]s, and events through a
+//! [`StudyObserver`] during the run. Every run carries the effective configuration and the
 //! [`raidlab_machine::Environment`] it ran in.
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
-//! What is no load as runs, so that every verb keeps what it found in one store: soaks, chances of loss, predictions of
+//! Results that are not loads, as runs, so that every verb keeps its results in one store: soaks, risks, predictions of
 //! published figures.
 //!
-//! A soak moves bytes, and its rates are those of any run. A chance has no rate; its figures are in
-//! [`RunResult::figures`], under the names that the verb's JSON gives them (`markov.per_year`). A predicted
-//! configuration is a simulated run as it is, with the published figures that it predicts beside it.
+//! A soak moves bytes, and its rates are those of any run. A risk has no rate; its figures are in
+//! [`RunResult::figures`], under the names of the verb's JSON (`markov.per_year`). A predicted configuration is an
+//! ordinary simulated run, with the published figures that it predicts.
 
 use raidlab_advisor::risk::RiskReport;
 use raidlab_engines::soak::{SoakHealth, SoakRecord};

@@ -6,9 +6,9 @@
 //! array:   members ─ level ─ policy ─ runs ...                    └► StudyObserver
 //! simulate: runs in parallel, no I/O
 //! ```
-//! Invariants: a run is in the store before its end is announced; what a study makes it takes away again, on every
-//! way out but a kill; simulated figures do not depend on the number of threads; after a stop the outcome holds all
-//! that was finished.
+//! Invariants: a run is in the store before its end is announced; a study removes what it made, on every way out but a
+//! kill; simulated figures do not depend on the number of threads; after a stop the outcome holds everything that was
+//! finished.
 
 mod pace;
 

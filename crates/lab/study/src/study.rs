@@ -7,9 +7,9 @@
 //! [[array]]     levels x write policies over member files            x workloads x iodepths
 //! [[simulate]]  levels x write policies over drives of the catalogue x workloads x iodepths
 //! ```
-//! What nothing is written to is run with one write policy only. Runs on real storage may be repeated, in rounds over all of it.
-//! Everything that can be known to be wrong is found when the file is read, and named with its line: a study that
-//! starts does not stop an hour later for a misspelt drive.
+//! A workload without writes is run with one write policy only. Runs on real storage may be repeated, in rounds over
+//! all of it. All detectable errors are found when the file is read, and named with their line: a study does not stop
+//! after an hour because of a misspelt drive.
 
 mod changes;
 mod file;

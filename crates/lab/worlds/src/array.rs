@@ -1,10 +1,11 @@
 //! Runs on real arrays over member files.
 //!
-//! The files of one section serve all its arrays, one after another. Between levels an array is made anew over them, all
-//! zeros, because redundancy left by one layout does not fit another; between write policies of one level it is kept.
+//! The files of one section serve all its arrays, one after another. Between levels an array is created again over
+//! them, all zeros, because redundancy of one layout does not fit another; between write policies of one level it is
+//! kept.
 //!
-//! They are ordinary arrays under a name of their own, by which files that an earlier run left behind are known: those
-//! are replaced, any others are not touched.
+//! They are ordinary arrays with a reserved name, which identifies files that an earlier run left behind: those are
+//! replaced, any others are not touched.
 
 use super::{array_settings, empty_result, load_settings};
 use crate::arrays::{SoftwareArray, array_facts};

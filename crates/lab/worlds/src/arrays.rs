@@ -1,8 +1,8 @@
-//! Arrays as studies and command lines describe them: real ones over files, and modelled ones whose parts the
-//! catalogue knows.
+//! Arrays as studies and command lines describe them: real ones over files, and modelled ones with parts of the
+//! catalogue.
 //!
-//! Both end in the controller's [`ArrayConfig`] and are checked by the controller itself: an array that it would
-//! refuse is refused when it is described, not when it is run.
+//! Both become the controller's [`ArrayConfig`] and are checked by the controller itself: an invalid array is refused
+//! when it is described, not when it is run.
 
 use crate::cache::{CacheSettings, STAGING_SIZE};
 use crate::controllers::ModelledControllers;

@@ -1,4 +1,4 @@
-//! Cache settings that a file or a command line may leave out, and what then holds.
+//! Cache settings that a file or a command line may leave out, and their defaults.
 
 use raidlab_controller::{
     ArrayRules, CacheConfig, CacheMemory, FlushOrder, IoPolicy, ReadPolicy, WritePolicy,

@@ -1,10 +1,11 @@
-//! The controllers of a modelled enclosure: how many, whose each volume is, what is between two, and which of them fails.
+//! The controllers of a modelled enclosure: their number, the owner of each volume, the link between two, and which one
+//! fails.
 //!
-//! All volumes of an enclosure are alike; what a file says of level, members, cache and region is said of each. They are
-//! spread evenly, A, B, A, B, unless the file says whose they are.
+//! All volumes of an enclosure are alike: level, members, cache and region of a file hold for each. They are spread
+//! evenly, A, B, A, B, unless the file assigns them.
 //!
-//! A controller's memory is shared out evenly among the volumes whose blocks it holds: its own, and with a mirror those of
-//! the other one, too. After a failover each volume goes on with the share that it had.
+//! A controller's memory is divided evenly among the volumes whose blocks it holds: its own, and with a mirror those of
+//! the other one, too. After a failover each volume keeps its share.
 
 use crate::arrays::{ModelledArray, Models};
 use core::fmt;

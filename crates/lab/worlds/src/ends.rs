@@ -1,8 +1,8 @@
-//! What rests on estimates, and the parts of a modelled array at both ends of what these may be.
+//! Estimated figures, and a modelled array at both ends of their ranges.
 //!
-//! Which figures are estimated or fitted is what the catalogue says of their sources. Most of these have a range. An array is run again with
-//! all of them at their slower ends together, and with all at their faster ends ([`Catalog::at_end`]): what it does lies between,
-//! as far as the ranges do.
+//! The sources in the catalogue say which figures are estimated or fitted. Most of these have a range. An array is run
+//! again with all of them at their slower ends, and with all at their faster ends ([`Catalog::at_end`]): the true
+//! result lies between, if the ranges hold.
 
 use crate::arrays::Models;
 use raidlab_hardware::{Catalog, CatalogError, End, FigureSource};

@@ -1,4 +1,4 @@
-//! Runs on storage as it is: test files, any other files, block devices, or nothing at all.
+//! Runs on existing storage: test files, any other files, block devices, or nothing at all.
 
 use super::together::{Share, Shared, merged, run_together, seed_of_rank};
 use super::{empty_result, load_settings, set_measurement};

@@ -1,4 +1,4 @@
-//! Finds the highest load that keeps a bound on latency, and says how sure that is.
+//! Finds the highest load that keeps a bound on latency, and its certainty.
 //!
 //! ```text
 //! bounded │                  × × ×  at the first load above: n repeats, mean ± half-width
@@ -8,15 +8,15 @@
 //! ```
 //! 1. **Search.** By *bisection* (Little's law gives the next load to try, see [`crate::read_off`]) or by a *ramp* through
 //!    given loads until one misses the bound.
-//! 2. **Repeats at the edge.** One run that kept a bound may have been lucky, and the search picks lucky ones. So the
-//!    highest load that kept the bound, and the lowest that missed it, are run again `n` times each with seeds of their own,
-//!    and only these runs are judged: of their bounded figures x₁ … xₙ the mean m and the 95 % confidence interval
-//!    m ± t·s/√n, where s² = Σ(xᵢ − m)²/(n − 1) and t is Student's for n − 1 degrees of freedom.
-//! 3. **Verdict.** The load is *sure* to keep the bound if its whole interval does. If even the mean misses it the next
-//!    load below is taken, and repeated in turn.
+//! 2. **Repeats at the edge.** One run that kept a bound may have been lucky, and the search favours lucky ones. So the
+//!    highest load that kept the bound, and the lowest that missed it, are run again `n` times each with their own
+//!    seeds, and only these runs are judged: from their bounded figures x₁ … xₙ come the mean m and the 95 % confidence
+//!    interval m ± t·s/√n, where s² = Σ(xᵢ − m)²/(n − 1) and t is Student's for n − 1 degrees of freedom.
+//! 3. **Verdict.** The load is *sure* to keep the bound if its whole interval does. If even the mean misses it, the
+//!    next lower load is taken, and repeated in turn.
 //!
-//! The rate at the bound is read off between the means of both sides. It assumes that runs are independent and their
-//! figures near enough to normal; means over thousands of requests are, a maximum is not.
+//! The rate at the bound is interpolated between the means of both sides. This assumes that runs are independent and
+//! their figures nearly normal; means over thousands of requests are, a maximum is not.
 //!
 //! Source of the interval: any text on statistics, e.g. NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.5.2.
 

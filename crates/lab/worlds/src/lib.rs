@@ -1,9 +1,9 @@
-//! The worlds that a run can take place in, each behind one narrow door. All return the one
-//! [`raidlab_workload::RunResult`], with every setting that was in effect.
+//! The worlds in which a run can take place, each behind one narrow interface. All return the same
+//! [`raidlab_workload::RunResult`], with every effective setting.
 //!
 //! | module | target | clock |
 //! |---|---|---|
-//! | [`mod@file`] | a test file, or storage as it is | wall |
+//! | [`mod@file`] | a test file, or existing storage | wall |
 //! | [`mod@array`] | a real array over member files | wall |
 //! | [`simulated`] | an array of modelled hardware | virtual |
 //! | [`mod@files`] | a file at a modelled host with such an array | virtual |

@@ -1,4 +1,4 @@
-//! The load of a run, the same in every world, and the matrix of loads that a section of a study plans.
+//! The load of a run, the same in every world, and the matrix of loads of a study's section.
 
 use crate::text_file::{TextFileError, read_text};
 use raidlab_units::{ByteCount, NanoSpan};

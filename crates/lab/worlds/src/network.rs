@@ -1,4 +1,4 @@
-//! Runs over a network: TCP from this process to another that serves, with the machine watched on both sides.
+//! Runs over a network: TCP from this process to a serving one, with both machines observed.
 
 use super::together::{Share, Shared, merged_programs, run_together};
 use raidlab_engines::Go;

@@ -1,4 +1,4 @@
-//! Searches for the load at which a bound is just kept, and reads a figure off there: the load goes up until it is not.
+//! Searches for the load at which a bound is just kept, and interpolates a figure there.
 //!
 //! ```text
 //! requests/s │          ·   ·  above      by Little's law a load of n requests that take t each is a rate of n / t, so
@@ -7,9 +7,10 @@
 //!            └──────┼──────── mean time
 //!                 limit
 //! ```
-//! A bound on a percentile is searched for in the same way, as if it grew with the load as the mean does. The figure is
-//! interpolated between the nearest points on both sides, which are kept: they say how sure it is.
-//! [`crate::find_load`] builds on this search and adds repeats. Invariant: the points depend on the limit, the step and what the runs give, on nothing else.
+//! A bound on a percentile is searched in the same way, as if it grew with the load like the mean. The figure is
+//! interpolated between the nearest points on both sides, which are kept: they show its certainty. [`crate::find_load`]
+//! builds on this search and adds repeats. Invariant: the points depend only on the limit, the step and the results of
+//! the runs.
 
 use raidlab_advisor::Bound;
 use raidlab_units::NanoSpan;

@@ -1,4 +1,4 @@
-//! A trace in a file as a workload: which of its devices goes to which target, when and where.
+//! A trace in a file as a workload: which of its devices goes to which target, and when and where.
 
 use crate::load::RUN_TO_THE_END;
 use raidlab_tracefile::{FileSource, ReadingAs, TraceFile, TraceFileError};

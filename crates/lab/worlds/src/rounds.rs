@@ -1,9 +1,9 @@
-//! Rounds until the target is steady, as SNIA's performance test has them.
+//! Rounds until the target is steady, as in SNIA's performance test.
 //!
-//! The same load is run again and again, each run a round, until the figure of the last five rounds neither spreads nor
-//! drifts ([`raidlab_workload::steady`] has the arithmetic), or until so many rounds were run that it will not be. A device
-//! that was idle or freshly erased serves its first rounds faster than it can keep up; only rounds of the steady window
-//! tell what it delivers.
+//! The same load is run again and again, each run a round, until the figure of the last five rounds neither varies nor
+//! drifts too much ([`raidlab_workload::steady`] has the arithmetic), or until the maximum number of rounds. A device
+//! that was idle or freshly erased serves its first rounds faster than it can sustain; only rounds of the steady window
+//! show what it delivers.
 //!
 //! Source: SNIA Solid State Storage Performance Test Specification 2.0.2, its definitions of "round" and "steady
 //! state", and its flow of preconditioning and test.

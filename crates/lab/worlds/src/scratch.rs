@@ -1,4 +1,4 @@
-//! Folders that a study makes for its files and takes away again.
+//! Folders that a study creates for its files and removes again.
 
 use std::io;
 use std::path::{Path, PathBuf};

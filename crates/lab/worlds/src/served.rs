@@ -4,10 +4,10 @@
 //! |---|---|
 //! | parallel readers | N streams in virtual time, locally or by NFS ([`raidlab_sim::simulate_streams`]) |
 //! | disk-to-memory | one stream in virtual time gives the file's rate, the network's formula the rest |
-//! | rootd | the same, where reading, sending and receiving take turns, block by block |
+//! | rootd | the same, with reading, sending and receiving alternating, block by block |
 //! | memory-to-memory | the network's formula |
 //!
-//! A rate of N readers is N times the length of a file by the mean time that the timed files took.
+//! A rate of N readers is N times the length of a file, divided by the mean time of the timed files.
 
 use super::array_settings;
 use crate::arrays::{ModelledArray, Models, array_facts};

@@ -1,17 +1,17 @@
-//! When the window of an array may begin: once its write-back cache is in its steady state.
+//! When the window of an array may begin: when its write-back cache is in its steady state.
 //!
 //! ```text
-//! dirty │            ┌─────────────   what comes goes on to the drives, at their pace
+//! dirty │            ┌─────────────   incoming writes go on to the drives, at their rate
 //!       │        ╱
 //!       │    ╱                        every array is as fast as its cache
 //!       └───────────┼──────┼──────── time
 //!                    ramp   window
 //! ```
-//! Before that levels can't be told apart. The ramp is so long that the cache could be written [`FILLS`] times at the rate that
-//! the window then shows: while a cache fills, some of it goes on to the drives. That rate is not known before, so a run whose
-//! ramp was far too short for it is done again with the one that it should have had.
+//! Before that, levels can't be told apart. The ramp is long enough to write the cache [`FILLS`] times at the rate that
+//! the window then shows, because some data already goes on to the drives while a cache fills. That rate is not known
+//! beforehand, so a run whose ramp was far too short for it is repeated with the right one.
 //!
-//! `plan`, `simulate` and studies begin their windows so. Left out: caches of reads, which the region may never fit into.
+//! `plan`, `simulate` and studies begin their windows so. Left out: read caches, which the region may never fit into.
 
 use crate::load::Load;
 use raidlab_units::{ByteCount, NanoSpan};

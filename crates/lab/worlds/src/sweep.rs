@@ -1,10 +1,10 @@
-//! Lists and ranges of numbers, as people write them: what a sweep goes through.
+//! Lists and ranges of numbers, as users write them for sweeps.
 //!
 //! | written | meaning |
 //! |---|---|
 //! | `8` | 8 |
-//! | `1,8,64` | these |
-//! | `1..64` | doubling: 1, 2, 4, ... 64; ends with 64 whether it is met or not |
+//! | `1,8,64` | these values |
+//! | `1..64` | doubling: 1, 2, 4, ... 64; always ends with 64 |
 //! | `1..64+8` | in steps: 1, 9, 17, ... and 64 |
 //! | `1..1000*10` | times a factor: 1, 10, 100, 1000 |
 //!

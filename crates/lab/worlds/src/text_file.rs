@@ -1,4 +1,4 @@
-//! Files of text, by people and by other programs: read whole, and named with the reason where they can't be.
+//! Text files of users and other programs: read whole, with an error that names the file and the reason.
 
 use std::fs::File;
 use std::io::{self, Read};

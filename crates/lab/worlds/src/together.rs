@@ -5,11 +5,11 @@
 //! rank 1   part ─ share ──┼─► rank 0: histograms, counts and series added up, first and last done ─► RunResult ─► all ranks
 //! rank 2   part ─ share ──┘
 //! ```
-//! Because every rank gets the same result, each decides the same on what comes next: a search or rounds until steady need
-//! nothing more.
+//! Because every rank gets the same result, each decides the same about what comes next: a search or rounds until
+//! steady need nothing more.
 //!
-//! Invariants: rates are of all that was completed in the window, which is one length on all; a run of one process is what it
-//! would be without all this.
+//! Invariants: rates count everything completed in the window, which has the same length on all; a run of one process
+//! is unchanged by this.
 
 use raidlab_engines::Go;
 use raidlab_hosts::{ClockOffset, CommonStart, Hosts, HostsError, Refusal};

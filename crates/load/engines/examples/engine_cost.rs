@@ -1,7 +1,8 @@
-//! What the load generator costs per I/O: `cargo run --release -p raidlab-engines --example engine_cost [TARGET BYTES]`.
+//! The load generator's cost per I/O: `cargo run --release -p raidlab-engines --example engine_cost [TARGET BYTES]`.
 //!
 //! Without a target: the null engine, and `io_uring` with requests that do nothing. With one: random reads of it, of
-//! so many bytes. Each line is a depth with what a second gave: IOPS, and processor time of the thread per request.
+//! this many bytes. Each line is a depth with the results of a second: IOPS, and processor time of the thread per
+//! request.
 
 use raidlab_engines::{EngineKind, LoadOptions, Target, TargetOptions, run};
 use raidlab_units::{ByteCount, NanoSpan};

@@ -1,15 +1,16 @@
-//! What can be done on a target with an engine, found out before the load: nothing that a workload asks for is left out.
+//! What an engine can do on a target, checked before the load: nothing that a workload requests is skipped.
 //!
 //! | | flush | trim | write of zeroes |
 //! |---|---|---|---|
-//! | file | yes | where the file system punches holes | where it zeroes ranges |
-//! | block device | yes | where the device discards; with `io_uring` from Linux 6.12 on | yes |
-//! | NBD export | where the server offers it | the same | the same |
+//! | file | yes | if the file system punches holes | if it zeroes ranges |
+//! | block device | yes | if the device discards; with `io_uring` from Linux 6.12 on | yes |
+//! | NBD export | if the server offers it | the same | the same |
 //! | file of an NFS or `XRootD` server | yes | no | no |
 //! | nothing (`null:`) | yes | yes | yes |
 //!
-//! A file system is asked with calls on a range behind the end of the file, which keep the file's length and leave nothing behind;
-//! a device with a discard that no device does. Only what is wanted is asked for, of targets that are open for writing.
+//! A file system is probed with calls on a range behind the end of the file, which keep the file's length and leave
+//! nothing behind; a device with a discard that no device does. Only requested operations are probed, on targets that
+//! are open for writing.
 
 use crate::engine::{EngineKind, UringEngine, discard, punch_hole, zero_range};
 use crate::target::{Target, TargetKind};

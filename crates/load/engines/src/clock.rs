@@ -1,4 +1,4 @@
-//! The clock of a run, and what the running thread has cost so far.
+//! The clock of a run, and the processor time of the running thread so far.
 
 use raidlab_units::{NanoSpan, Nanos};
 use rustix::time::{ClockId, Timespec, clock_gettime};

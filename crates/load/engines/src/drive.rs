@@ -5,29 +5,29 @@
 //!        poll the drivers at now and queue what they issue; after a batch submit it, and go on with a new now,
 //!        until there is nothing more to issue
 //!        reap         one call submits the rest and waits for the first completion
-//!        now = clock  report all that ended to the drivers at now
+//!       now = clock  report all completions to the drivers at now
 //! ```
-//! **What a latency holds.** It starts with `now`, before the request is queued, and ends with the clock after the
-//! call that brought its completion. Requests of a batch share their stamps, so a latency is never too short. It is too
-//! long by the time to take in the completions of the last pass and to queue up to a batch (about 10 ns each), and by the
-//! time since its completion was posted: at most what one pass of the loop takes. The loop never sleeps while
-//! completions lie ready. Storage that answers within the submitting call (a page cache) serves a batch one by one, and
-//! each of its requests waits for all that are in flight, as Little's law has it.
+//! **What a latency contains.** It starts with `now`, before the request is queued, and ends with the clock after the
+//! call that returned its completion. Requests of a batch share their time stamps, so a latency is never too short. It
+//! is too long by the time to process the completions of the last pass and to queue up to a batch (about 10 ns each),
+//! and by the time since its completion was posted: at most one pass of the loop. The loop never sleeps while
+//! completions are ready. Storage that answers within the submitting call (a page cache) serves a batch one by one, and
+//! each of its requests waits for all in flight, by Little's law.
 //!
-//! **Why batches are short.** If all that ended at once is issued again at once, requests travel in convoys: the
-//! device idles while they are prepared, and the processor idles while they are served. At 32 requests in flight
-//! a virtio disk did 73 000 random reads per second in such convoys, and 85 000 with batches of 1 to 8, of which
-//! larger ones cost less processor time. Storage that answers within the call can't idle: where a whole batch comes
-//! back at once the next one is twice as long, up to [`BATCH_MAX`].
+//! **Why batches are short.** If everything that ended at once is issued again at once, requests travel in convoys: the
+//! device idles while they are prepared, and the processor idles while they are served. At 32 requests in flight a
+//! virtio disk did 73 000 random reads per second in such convoys, and 85 000 with batches of 1 to 8, of which larger
+//! ones cost less processor time. Storage that answers within the call can't idle: if a whole batch comes back at once,
+//! the next one is twice as long, up to [`BATCH_MAX`].
 //!
-//! **What counts** is the driver's business: completions within the measured window.
+//! **What counts** is decided by the driver: completions within the measured window.
 //!
 //! **Failed requests** count as errors and the run goes on, unless all others must fail like this one (`EINVAL`,
-//! `ENOSPC`, end of file, ...) or [`FAILURES_IN_A_ROW_MAX`] failed in a row: then the target is left alone, and the
+//! `ENOSPC`, end of file, ...) or [`FAILURES_IN_A_ROW_MAX`] failed in a row: then the target is abandoned, and the
 //! others go on.
 //!
-//! **A stop** (`cancel`) is seen within [`LOOK_UP_EVERY`]: nothing more is issued, what is in flight comes back,
-//! and what was measured until then is returned.
+//! **A stop** (`cancel`) is noticed within [`LOOK_UP_EVERY`]: nothing more is issued, requests in flight are awaited,
+//! and the results so far are returned.
 
 use crate::clock::Clock;
 use crate::engine::{Completion, Engine, EngineIo, FailureCause, SlotTable};

@@ -1,12 +1,12 @@
 //! Laying out a test file: every block written, so that reads reach the storage and writes find their place.
 //!
-//! A file that was merely made longer reads as zeros that the file system makes up, and a file with reserved but
-//! unwritten extents pays for their conversion in the first write. So all is written with data that neither
-//! compresses nor deduplicates, made durable, and dropped from the page cache.
+//! A file that was merely extended reads as zeros that the file system invents, and a file with reserved but unwritten
+//! extents pays for their conversion in the first write. So everything is written with data that neither compresses nor
+//! deduplicates, made durable, and dropped from the page cache.
 //!
-//! The order keeps a file that was interrupted known as raidlab's own: length and mark ("being laid out") first,
-//! then the data, then the mark ("complete"); the data is durable before the last mark is written. A lay-out that
-//! fails or is stopped takes its file away, or empties it if the file was there before.
+//! The order keeps an interrupted file recognisable as raidlab's own: length and mark ("being laid out") first, then
+//! the data, then the mark ("complete"); the data is durable before the last mark is written. A lay-out that fails or
+//! is stopped removes its file, or empties it if the file existed before.
 
 use crate::error::{LoadError, errno_of};
 use crate::noise;

@@ -4,18 +4,18 @@
 //! Target::open ── safety ──► Target ──► run_targets ──► Driver  (what to do, what counts; pure)
 //! lay_out_file ──┘                        threads  └────► Engine  (`io_uring`, pread and pwrite, nothing)
 //! ```
-//! - [`lay_out_file`] makes a test file whose every block is written, with data that neither compresses nor
-//!   deduplicates; its mark lets raidlab know it again.
-//! - [`Target::open`] finds size and block size, and opens for direct I/O or, when asked, through the page cache.
-//! - [`run_targets`] keeps the asked number of requests in flight on one or many targets, with one or many threads, and
-//!   returns what the drivers measured, with what it cost; [`run`] is the same on one target.
-//! - [`programs`] runs the file programs of the workload crate, Bonnie and parallel readers, on real files; [`residency`] makes
-//!   files cold and looks whether they are.
-//! - [`soak`] reads the same data again and again, and counts what is wrong.
-//! - [`net`] moves data over TCP to another process, here or on another host, and says what that cost both.
+//! - [`lay_out_file`] makes a test file with every block written, with data that neither compresses nor deduplicates;
+//!   its mark lets raidlab recognise it.
+//! - [`Target::open`] finds size and block size, and opens for direct I/O or, on request, through the page cache.
+//! - [`run_targets`] keeps the requested number of requests in flight on one or many targets, with one or many threads,
+//!   and returns the drivers' measurements and the cost; [`run`] is the same on one target.
+//! - [`programs`] runs the file programs of the workload crate, Bonnie and parallel readers, on real files;
+//!   [`residency`] makes files cold and checks that they are.
+//! - [`soak`] reads the same data again and again, and counts errors.
+//! - [`net`] moves data over TCP to another process, here or on another host, and measures the cost on both sides.
 //!
-//! Invariants: nothing is written that [`raidlab_device::safety::permit_write`] did not allow; no I/O allocates or takes a lock;
-//! memory that the kernel may still write to is never given back.
+//! Invariants: nothing is written that [`raidlab_device::safety::permit_write`] did not allow; no I/O allocates or
+//! takes a lock; memory that the kernel may still write to is never freed.
 #![deny(unsafe_code)]
 
 mod can_do;

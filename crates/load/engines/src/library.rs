@@ -1,5 +1,5 @@
-//! A shared library that is looked for when it is first needed: a raidlab without it does everything else, and a build needs no
-//! header. It is never unloaded, and keeps its names to itself (`RTLD_LOCAL`), so that it replaces nobody's calls.
+//! A shared library loaded on first use: without it raidlab does everything else, and a build needs no header. It is
+//! never unloaded, and its names stay private (`RTLD_LOCAL`), so that it replaces no other calls.
 //!
 //! Source: `dlopen(3)`.
 #![allow(unsafe_code)]

@@ -3,10 +3,10 @@
 //! ```text
 //! | read 0 | read 1 | ... | write 0 | write 1 | ... |     each a whole number of 4 KiB pages
 //! ```
-//! Reads and writes have buffers of their own, so what was read from a target of zeros never makes the writes
-//! compressible. Write buffers hold noise, unless the workload says what its data is like, which every write then
-//! generates anew; every write of noise stamps each of its 4 KiB blocks with a number of its own,
-//! so no two writes are alike. Huge pages are asked for where the mapping is large enough.
+//! Reads and writes have separate buffers, so zeros read from a target never make the writes compressible. Write
+//! buffers hold random data, unless the workload describes its data, which every write then generates; every write of
+//! random data stamps each of its 4 KiB blocks with a unique number, so no two writes are equal. Huge pages are
+//! requested if the mapping is large enough.
 //!
 //! Invariant: a slot's buffer is touched here only while no request of that slot is in flight.
 #![allow(unsafe_code)]

@@ -1,6 +1,6 @@
 //! Pseudo-random bytes that neither compress nor deduplicate: every 8 bytes depend on the seed and their place.
 //!
-//! The n-th word of a stream is splitmix64's n-th output, so any part of it can be made without what comes before.
+//! The n-th word of a stream is splitmix64's n-th output, so any part of it can be generated directly.
 //! Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
 
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,12 +1,12 @@
-//! Files of file servers that are reached by a client library, without a mount: what NFS and `XRootD` have in common.
+//! Files of file servers through a client library, without a mount: what NFS and `XRootD` have in common.
 //!
 //! ```text
 //! nfs://host/export/file?version=4      libnfs       any number of calls on a connection    crate::nfs
 //! root://host//data/file                libXrdPosix  a call for each thread                 crate::xrootd
 //! ```
-//! A library is found when it is first needed. A [`RemoteFile`] is an open file by either; what is laid out on a server has the
-//! same mark behind its data as a test file here ([`crate::trailer`]), and what raidlab did not lay out is looked at before it is
-//! written over.
+//! A library is loaded on first use. A [`RemoteFile`] is an open file by either. A file laid out on a server has the
+//! same mark behind its data as a local test file ([`crate::trailer`]), and other files are examined before they are
+//! overwritten.
 //!
 //! Nothing is cached on this machine.
 

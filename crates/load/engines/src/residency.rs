@@ -1,12 +1,12 @@
-//! Whether files are in the page cache, and getting them out of it.
+//! Which pages of files are in the page cache, and dropping them from it.
 //!
 //! | how | what |
 //! |---|---|
 //! | drop | all of the system's clean pages, folders and inodes, by `/proc/sys/vm/drop_caches`; takes root |
 //! | advise | the pages of the files, by `posix_fadvise(DONTNEED)` after they are made durable |
 //!
-//! Neither is a promise: pages that are mapped or under way stay. So [`cached_share`] asks `mincore` about every page, which
-//! reads nothing in. Left out: caches below the page cache, those of controllers and drives.
+//! Neither is guaranteed: pages that are mapped or under I/O stay. So [`cached_share`] asks `mincore` about every page,
+//! which reads nothing in. Left out: caches below the page cache, those of controllers and drives.
 #![allow(unsafe_code)]
 
 use crate::error::LoadError;

@@ -1,19 +1,19 @@
-//! The run: workers that load targets side by side, from the same moment on, and what came of it.
+//! The run: workers that load targets in parallel, all starting at the same moment, and its results.
 //!
 //! ```text
 //! worker 0 ── thread: engine ── driver of target 0, driver of target 1, ...       iodepth requests in flight for
 //! worker 1 ── thread: engine ── driver of target 0, driver of target 1, ...       each target of each worker
 //! ```
 //! Each worker has `iodepth` requests in flight on each target, as in Iometer: `workers x targets x iodepth` in all.
-//! An engine that has one request in flight at a time takes a thread for each target of each worker. Targets of
-//! different kinds take an engine, and so a thread, for each kind.
+//! An engine with one request in flight needs a thread for each target of each worker. Targets of different kinds need
+//! an engine, and so a thread, for each kind.
 //!
-//! All engines are ready before the first request of any. Every driver has a seed of its own, and the workers'
-//! sequential streams start evenly spread over each target. Where hosts make a load together the caller is asked when to
-//! start once all is ready here ([`run_targets_from`]), and all threads wait for that moment.
+//! All engines are ready before the first request of any. Every driver has its own seed, and the workers' sequential
+//! streams start evenly spread over each target. If several hosts make a load together, the caller decides when to
+//! start once everything is ready here ([`run_targets_from`]), and all threads wait for that moment.
 //!
-//! **A target that fails** is left alone, and what was measured on it until then is kept; the others go on. If all
-//! fail the run is an error.
+//! **A target that fails** is abandoned, and its results until then are kept; the others go on. If all fail the run is
+//! an error.
 
 mod fit;
 mod outcome;

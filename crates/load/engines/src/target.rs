@@ -1,14 +1,14 @@
-//! A target: a regular file or block device that is open and ready for load, with its size and block size.
+//! A target: a regular file or block device opened for load, with its size and block size.
 //!
-//! **Direct I/O** is what measures storage, so it is the default; a file system that refuses it is an error and
-//! never a silent fall-back.
+//! **Direct I/O** measures storage, so it is the default; a file system that refuses it is an error and never a silent
+//! fall-back.
 //!
-//! **Names.** A path names a file or a block device; a folder stands for the test file in it ([`TEST_FILE_NAME`]);
-//! an NBD URI names an export, an NFS or root URI a file of a server, the path of a Unix socket the default export of the NBD server there; `null:SIZE` is a
-//! target that does nothing.
+//! **Names.** A path names a file or a block device; a folder stands for the test file in it ([`TEST_FILE_NAME`]); an
+//! NBD URI names an export, an NFS or root URI a file of a server, the path of a Unix socket the default export of the
+//! NBD server there; `null:SIZE` is a target that does nothing.
 //!
-//! **Writing** is asked for, and goes through [`raidlab_device::safety::permit_write`] on the very file that is then
-//! written. A block device is opened with `O_EXCL` then, so the kernel refuses what is mounted or held, too.
+//! **Writing** must be requested, and [`raidlab_device::safety::permit_write`] checks the very file that is then
+//! written. A block device is then opened with `O_EXCL`, so the kernel also refuses what is mounted or held.
 
 mod local;
 

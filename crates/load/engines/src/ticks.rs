@@ -1,19 +1,19 @@
-//! The clock of a load loop: the processor's counter, held to the system's clock.
+//! The clock of a load loop: the processor's counter, corrected by the system clock.
 //!
-//! The loop reads the time at least once for each pass, and the system's clock takes 20 ns: half of what a request costs that
-//! does nothing. The counter takes 9 ns. It is used where the kernel itself keeps time by it, which says that it runs evenly,
-//! goes on in idle processors and is the same on all of them; elsewhere each reading is the system's.
+//! The loop reads the time at least once per pass, and the system clock takes 20 ns: half the cost of a request that
+//! does nothing. The counter takes 9 ns. It is used if the kernel's clock source is the counter, which implies that it
+//! runs evenly, goes on in idle processors and is the same on all of them; otherwise each reading is the system's.
 //!
 //! ```text
-//! system    look ───────────────── look ──────────────── look        one each millisecond
+//! system    read ───────────────── read ──────────────── read        one each millisecond
 //! counter    │ time + ticks x rate  │ time + ticks x rate │
 //! ```
-//! **Error.** The rate is found from two looks a millisecond apart, then from ever longer spans, half a second to a second. A look is right
-//! to the length of a reading (some 20 ns), so time is off by that, and at first by 0.04 us after a millisecond. It is read
-//! without a fence, as fio does: the processor may read it before what stands in front of it has ended, by less than 0.1 us; a
-//! system call in between can't be overtaken.
+//! **Error.** The rate is found from two readings a millisecond apart, then from ever longer spans, half a second to a
+//! second. A reading is exact to its own duration (some 20 ns), so the time has that error, and at first 0.04 us after
+//! a millisecond. The counter is read without a fence, as in fio: the processor may read it up to 0.1 us before the
+//! preceding instructions have ended; a system call in between can't be overtaken.
 //!
-//! Invariant: time never goes back. Where a look finds that it is ahead, it goes on slower until the next one.
+//! Invariant: time never goes back. If it is found to be ahead, it runs slower until the next correction.
 //!
 //! Source: Linux `timekeeping.c` and `tsc.c`; fio `arch-x86_64.h`.
 #![allow(unsafe_code)]

@@ -1,6 +1,6 @@
-//! A real target as something whose time is all that is seen, for `raidlab_calibrate`.
+//! A real target of which only the timing is seen, for `raidlab_calibrate`.
 //!
-//! An access is timed from just before it is handed on until its completion is looked at. Nothing is verified, and nothing is
+//! An access is timed from just before its submission until its completion is seen. Nothing is verified, and nothing is
 //! written unless the target was opened for it.
 
 use crate::clock::Clock;

@@ -1,11 +1,12 @@
-//! Verification of a load: every write is stamped, and every read judged by the ledger of its target.
+//! Verification of a load: every write is stamped, and every read is checked against the ledger of its target.
 //!
 //! ```text
 //! drive: begin(io) ── stamps the buffer, or notes what may be there ──► engine ──► end(io) ── judges, or notes ──► faults
 //! ```
-//! All workers of a target share its ledger, behind a lock: what one has written another may read. A request's time in the
-//! ledger begins before the engine gets it and ends after it gave it back, so it is never shorter than on the target. What
-//! this costs is in the loop, and so in the latencies of what waits meanwhile; a verified run is slower than a plain one.
+//! All workers of a target share its ledger, behind a lock: one may read what another has written. A request's time in
+//! the ledger begins before the engine gets it and ends after the engine returns it, so it is never shorter than on the
+//! target. The cost is in the loop, and so in the latencies of waiting requests; a verified run is slower than a plain
+//! one.
 
 use crate::engine::EngineIo;
 use crate::error::LoadError;

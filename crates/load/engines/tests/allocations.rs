@@ -1,7 +1,7 @@
 //! The load loop allocates nothing per request, with histograms, series and a split of latency kept.
 //!
-//! All allocations of the process are counted, those of the load's threads too. A run of many requests may make as many as one
-//! of few: what is made before the first request and after the last.
+//! All allocations of the process are counted, also those of the load's threads. A run of many requests may make as
+//! many as one of few: those before the first request and after the last.
 
 use raidlab_engines::{EngineKind, LoadOptions, Target, run};
 use raidlab_units::{ByteCount, NanoSpan};

@@ -1,4 +1,4 @@
-//! Load on real files: what is measured, what is written, how a run ends.
+//! Load on real files: measurements, writes, and the end of a run.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Load on NBD exports, served by a small server of this test: replies are simple, and faults are made.
+//! Load on NBD exports of a small server in this test, with simple replies and injected faults.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Flushes, trims and writes of zeroes on real files, by every engine that has them.
+//! Flushes, trims and writes of zeroes on real files, by every engine that supports them.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Verified loads on real files: right under overlapping requests in flight, and not to be fooled by storage that lies.
+//! Verified loads on real files: right with overlapping requests in flight, and not fooled by silent corruption.
 
 mod common;
 

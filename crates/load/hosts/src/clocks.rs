@@ -1,12 +1,12 @@
-//! Clocks of different hosts: how far they are apart, and a start at the same moment.
+//! Clocks of different hosts: their offsets, and a start at the same moment.
 //!
 //! ```text
 //! rank 0   t0 ───────────╲           ╱─────── t1        offset = t − (t0 + t1) / 2
-//! rank r                  ╲── t ──╱                     off by (t1 − t0) / 2 at most
+//! rank r                  ╲── t ──╱                     error (t1 − t0) / 2 at most
 //! ```
-//! Of many such exchanges the quickest is taken, whose bound is the closest. It holds whatever the two ways take: `t` was read
-//! between `t0` and `t1`. The monotonic clocks, which begin at any time, are what the start goes by; the offset of the wall
-//! clocks is what is told to people.
+//! Of many such exchanges the quickest is used, since its bound is tightest. The bound holds whatever the two
+//! directions take: `t` was read between `t0` and `t1`. The start uses the monotonic clocks, which have arbitrary
+//! origins; the offset of the wall clocks is reported.
 //!
 //! Source: F. Cristian, *Probabilistic clock synchronization*, 1989.
 

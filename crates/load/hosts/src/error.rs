@@ -1,11 +1,11 @@
-//! What may go wrong between ranks; every variant names the rank.
+//! Errors between ranks; every variant names the rank.
 
 use std::time::Duration;
 
 /// Why several hosts did not do something together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostsError {
-    /// A rank gave no sign of life.
+    /// A rank sent no heartbeat.
     #[error(
         "rank {rank} on host {host} gave no sign of life for {} s: it died, or its host or network hangs",
         waited.as_secs()

@@ -1,7 +1,7 @@
-//! What ranks do together, over any way to send messages.
+//! What ranks do together, over any transport of messages.
 //!
-//! Invariants: all ranks make the same calls in the same order, and get the same outcome from each; whoever waits gives signs of
-//! life meanwhile; a message that is no message of this protocol ends the run with the name of its sender.
+//! Invariants: all ranks make the same calls in the same order, and get the same outcome from each; a waiting rank
+//! sends heartbeats; an invalid message ends the run and names its sender.
 
 use crate::clocks::{ClockOffset, CommonStart, EXCHANGES, Reading, closest};
 use crate::{HostsError, Peers};
@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time between two signs of life.
+/// Time between two heartbeats.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 /// While nothing comes, a rank looks in a tight loop for so long, for the clocks' sake, and then at intervals: it must not
 /// take processor time from those that still work.
@@ -33,7 +33,7 @@ pub enum Refusal {
 /// What goes over the wire.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Message<T> {
-    /// A sign of life.
+    /// A heartbeat.
     Beat,
     /// A question for the clocks, and its answer.
     Ping,
@@ -82,7 +82,7 @@ impl Hosts {
         Self { peers: None, others: Vec::new(), names, limit, beaten_at, lost: None, jobs_done: vec![0] }
     }
 
-    /// The ranks that `peers` connects; this one is on the host `name`. A rank may give no sign of life for `limit`.
+    /// The ranks that `peers` connects; this one is on the host `name`. A rank may send no heartbeat for `limit`.
     ///
     /// # Errors
     /// [`HostsError`] if a rank does not answer, or is of another version.
@@ -150,7 +150,7 @@ impl Hosts {
         let _ = self.barrier(Ok(()));
     }
 
-    /// Gives a sign of life, and looks for those of the others; cheap enough for ten times a second and more.
+    /// Sends a heartbeat, and looks for those of the others; cheap enough for ten times a second and more.
     ///
     /// # Errors
     /// [`HostsError::Lost`] with the rank that gave none for too long.
@@ -170,7 +170,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// Gives signs of life while work goes on, as [`Hosts::beat`] does. Sets `cancel` when a rank is lost, so that the work
+    /// Sends heartbeats while work goes on, as [`Hosts::beat`] does. Sets `cancel` when a rank is lost, so that the work
     /// ends; what the ranks do together next is that error.
     pub fn watch(&mut self, cancel: &AtomicBool) {
         if self.lost.is_some() {
@@ -308,7 +308,7 @@ impl Hosts {
         }
     }
 
-    /// The next message of one of the others that is no sign of life.
+    /// The next message of one of the others that is no heartbeat.
     fn next<T: DeserializeOwned>(&mut self, index: usize) -> Result<Message<T>, HostsError> {
         let begun_at = Instant::now();
         loop {
@@ -331,7 +331,7 @@ impl Hosts {
         early.or_else(|| self.next_bytes(index))
     }
 
-    /// The bytes of the next message that is no sign of life, if there is one; all are taken for signs of life.
+    /// The bytes of the next message that is no heartbeat, if there is one; all are taken for heartbeats.
     fn next_bytes(&mut self, index: usize) -> Option<Vec<u8>> {
         let other = &mut self.others[index];
         let peers = self.peers.as_mut().expect("others are there with peers only");
@@ -344,7 +344,7 @@ impl Hosts {
         None
     }
 
-    /// Counts silence from now on: nobody gave signs of life while each did what it does alone.
+    /// Counts silence from now on: nobody sent heartbeats while each did what it does alone.
     pub(crate) fn listen_anew(&mut self) {
         let now = Instant::now();
         self.others.iter_mut().for_each(|other| other.heard_at = now);
@@ -391,5 +391,5 @@ pub(crate) fn bytes_of<T: Serialize>(message: &Message<T>) -> Vec<u8> {
     serde_json::to_vec(message).expect("messages have no map keys other than text")
 }
 
-/// A sign of life on the wire.
+/// A heartbeat on the wire.
 const BEAT: &[u8] = b"\"Beat\"";

@@ -1,17 +1,18 @@
-//! Several processes on several hosts that work as one: rank 0 leads, the others answer to it.
+//! Several processes on several hosts that work as one: rank 0 leads, the others follow.
 //!
 //! ```text
-//!            rank 0                      every process runs the same command with the same arguments, so all come to the
-//!          ╱   │   ╲                     same calls in the same order; what they decide by is the same on all
+//!            rank 0                      every process runs the same command with the same arguments, so all make the
+//!          ╱   │   ╲                     same calls in the same order, and decide by the same data
 //!     rank 1 rank 2 rank 3               messages go between rank 0 and the others only
 //! ```
-//! - [`Peers`] is what a way to send messages has to offer; [`Hosts`] is all else: gathering, telling, agreeing, clocks, the
-//!   common start, jobs that are shared out. One process alone needs no messages, and goes through the same calls.
+//! - [`Peers`] is the interface of a message transport; [`Hosts`] is everything else: gathering, broadcasting,
+//!   agreeing, clocks, the common start, distributed jobs. A single process needs no messages, and makes the same
+//!   calls.
 //! - **A rank that fails** says why, and all get the same [`HostsError`] that names it.
-//! - **A rank that dies or lags** is one that gives no sign of life for as long as the limit allows; the others end with its
-//!   name. Signs of life ([`Hosts::beat`]) go both ways about once a second while work goes on.
+//! - **A rank that dies or hangs** sends no heartbeat within the limit; the others end and name it. Heartbeats
+//!   ([`Hosts::beat`]) go both ways about once a second while work goes on.
 //!
-//! Left out: to go on without a rank that is lost, and messages between ranks other than 0.
+//! Left out: continuing without a lost rank, and messages between ranks other than 0.
 #![forbid(unsafe_code)]
 
 mod clocks;
@@ -67,7 +68,7 @@ pub fn is_one_of_several() -> bool {
 }
 
 /// Joins the processes that mpirun started; this process alone where it did not start it, or started one only. A rank may
-/// give no sign of life for `limit`.
+/// send no heartbeat for `limit`.
 ///
 /// # Errors
 /// [`HostsError`]: this program was built without MPI, or it can't be set up.

@@ -1,9 +1,9 @@
 //! Messages by MPI, for processes that mpirun started.
 //!
-//! MPI's own ways to wait keep a processor busy, which would be taken from the load of a rank on the same host. So nothing here
-//! waits within MPI: messages are looked for, and the caller sleeps in between. A send that is not taken in time can't be taken
-//! back, so it ends all processes with the name of the rank that does not take it. Two ranks may send long messages to each
-//! other, which MPI passes on only when they are received: so who sends receives, too.
+//! MPI's own blocking calls keep a processor busy, which the load of a rank on the same host would lose. So nothing
+//! here blocks within MPI: messages are polled, and the caller sleeps in between. A send that is not taken in time
+//! can't be cancelled, so it ends all processes and names the rank that does not take it. Two ranks may send long
+//! messages to each other, which MPI delivers only when they are received: so a sender also receives.
 //!
 //! Left out: messages beyond 2^31 − 1 bytes.
 

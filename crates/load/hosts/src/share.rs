@@ -1,21 +1,21 @@
-//! Independent jobs shared out among the threads of all ranks, with their results taken in by every rank.
+//! Independent jobs distributed among the threads of all ranks; every rank takes all results.
 //!
 //! ```text
 //! rank 0                                        every other rank
 //!   threads ─ result ─► loop ◄── Ask, Done ────── loop ◄─ result ─ threads
 //!           ◄─ job ────  │  ──── Job, Taken ───►   │   ── job ───►
 //!                        ▼                         ▼
-//!                      take, in the order in which results get to rank 0, the same on all
+//!                      take, in the order in which results reach rank 0, the same on all
 //! ```
-//! Rank 0 hands jobs out one by one, to its own threads and to those of the others, so that who is quicker does more. Every
-//! rank gets every result, so that all come to the same next step. One process alone goes the same way without messages.
+//! Rank 0 hands out jobs one by one, to its own threads and to those of the others, so that faster ranks do more. Every
+//! rank gets every result, so that all take the same next step. A single process does the same without messages.
 //!
-//! - Jobs are handed out in order of their index; results come in whatever order they end.
-//! - The caller's thread takes results in while others work, so storing and showing never race.
-//! - An error is not sent: whoever needs it does the job again, which fails there, too.
-//! - After the last message of a call none of it is on its way.
+//! - Jobs are handed out in order of their index; results come in any order.
+//! - The caller's thread takes results while others work, so storing and showing never race.
+//! - An error is not sent: a rank that needs it repeats the job, which fails there, too.
+//! - After the last message of a call no message of it is under way.
 //!
-//! Left out: jobs of a rank that is lost, given to another; the run ends with its name.
+//! Left out: giving the jobs of a lost rank to another; the run ends and names it.
 
 use crate::hosts::{LOOK_EVERY, Message, bytes_of};
 use crate::{Hosts, HostsError};
@@ -125,7 +125,7 @@ enum Event<T, E> {
     Said(usize, Word<T>),
 }
 
-/// Does a job in a thread while its caller gives signs of life.
+/// Does a job in a thread while its caller sends heartbeats.
 type Again<'a, T, E> = &'a dyn Fn(&mut Hosts, usize) -> Result<Result<T, E>, HostsError>;
 
 /// Takes a result in.

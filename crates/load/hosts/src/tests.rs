@@ -127,7 +127,7 @@ fn a_rank_that_is_silent_is_lost_by_name_and_one_that_is_slow_is_not() {
         match hosts.rank() {
             // Gone: its ends of the channels stay silent.
             2 => return "gone".to_owned(),
-            // Slow, beyond the limit, with signs of life.
+            // Slow, beyond the limit, with heartbeats.
             1 => {
                 let begun_at = Instant::now();
                 let cancel = AtomicBool::new(false);

@@ -3,12 +3,13 @@
 //! ```text
 //! [global]   settings for all jobs after it
 //! [job]      a job: its own settings over the global ones
-//! stonewall  this job, and those after it, start when those before have ended: the next step
+//! stonewall  this job, and those after it, start when the previous ones have ended: the next step
 //! ```
-//! Jobs of a group run at once: they are the parts of one workload. What a key means is in `job.rs`, what is known of it at
-//! all in `keys.rs`. Values follow fio: `4k` is 4096 bytes (unless `kb_base=1000`), times are seconds or microseconds by key.
+//! Jobs of a group run at once: they are the parts of one workload. `job.rs` has the meaning of keys, `keys.rs` lists
+//! all known ones. Values follow fio: `4k` is 4096 bytes (unless `kb_base=1000`), times are seconds or microseconds by
+//! key.
 //!
-//! Left out: files that include others, variables of the environment, and arithmetic in values; each is an error that says
+//! Left out: files that include others, environment variables, and arithmetic in values; each is an error that says
 //! what to write instead. Source: fio's HOWTO, "Job file format" and "Job file parameters".
 
 mod job;

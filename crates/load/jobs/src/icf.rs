@@ -5,15 +5,15 @@
 //! 'key                                         'MANAGER LIST
 //! <tab>value                                     'Worker  outstanding I/Os, sectors, assigned specifications, targets
 //! ```
-//! Iometer runs the first specification of each worker, then the second of each, and so on: each is a *step* here. Workers
-//! that do the same are one workload; workers that differ are parts of one, in loops of their own. What is cycled through
-//! becomes a sweep over requests in flight, as far as it is that.
+//! Iometer runs the first specification of each worker, then the second of each, and so on: each is a *step* here.
+//! Equal workers are one workload; different ones are parts of one, in separate loops. Cycling becomes a sweep over
+//! requests in flight, where that is equivalent.
 //!
-//! Per worker and target Iometer keeps the outstanding I/Os in flight, so `n` workers with `t` targets each have `n * t` times as
-//! many. A file names targets of another machine; they are notes, and their number counts.
+//! Iometer keeps the outstanding I/Os in flight per worker and target, so `n` workers with `t` targets each have `n *
+//! t` times as many. A file names targets of another machine; they become notes, and their number counts.
 //!
-//! Left out: network workers, and connection rates, which are about network targets. Source: Iometer's `ICF_ifstream.cpp`,
-//! `AccessSpecList.cpp`, `PageSetup.cpp`, `ManagerList.cpp` and `Worker.cpp`.
+//! Left out: network workers, and connection rates, which concern network targets. Source: Iometer's
+//! `ICF_ifstream.cpp`, `AccessSpecList.cpp`, `PageSetup.cpp`, `ManagerList.cpp` and `Worker.cpp`.
 
 mod reader;
 

@@ -5,10 +5,10 @@
 //!                                                          ├─► steps: a Workload, and how to run it
 //! test.icf ─► specifications, workers, cycling ────────────┘
 //! ```
-//! A file describes one *step* or several that run one after the other. What a workload can't hold (the target, times, how
-//! many requests in flight in a sweep) goes into the step's [`RunHints`]. What changes nothing that is asked of storage
-//! is left out with a note; what would change it, and has no counterpart, is an error that names the line and says what to
-//! do: a workload that only looks like the original is worse than none.
+//! A file describes one *step* or several that run one after the other. Settings outside a workload (the target, times,
+//! requests in flight of a sweep) go into the step's [`RunHints`]. Settings that do not change the requests are left
+//! out with a note; those that do, and have no counterpart, are an error that names the line and says what to do: a
+//! workload that only looks like the original is worse than none.
 //!
 //! Nothing here panics, whatever the bytes. Left out: writing such files.
 #![forbid(unsafe_code)]

@@ -1,7 +1,7 @@
 //! Numbers and times in text.
 //!
-//! Times are decimal fractions of seconds, milliseconds or microseconds. They are read digit by digit, so that
-//! `5.000000001` s is exactly 5 000 000 001 ns, which no binary fraction is. Digits below the nanosecond are cut off.
+//! Times are decimal fractions of seconds, milliseconds or microseconds. They are parsed digit by digit, so that
+//! `5.000000001` s is exactly 5 000 000 001 ns, which no binary fraction is. Digits below the nanosecond are dropped.
 
 use crate::error::LineProblem;
 

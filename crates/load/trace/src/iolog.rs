@@ -1,8 +1,8 @@
 //! Records as an iolog that fio replays.
 //!
-//! Version 3, because only that has times; they are microseconds, so what stands below is cut off. Quirk: fio drops the pause
-//! after a request at time 0 (`delay_since_ttime`), so all times are one microsecond later here, and the files are added
-//! and opened at 0.
+//! It is version 3, because only that has times; they are microseconds, so smaller digits are dropped. Quirk: fio drops
+//! the pause after a request at time 0 (`delay_since_ttime`), so all times are one microsecond later here, and the
+//! files are added and opened at 0.
 //!
 //! Source: fio's `iolog.c`.
 

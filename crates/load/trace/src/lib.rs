@@ -1,4 +1,4 @@
-//! Block traces: the formats that they come in, one record type for all, and what is to be known of a trace.
+//! Block traces: their formats, one record type for all, and the summary of a trace.
 //!
 //! ```text
 //! fio iolog 2, 3 ┐
@@ -9,18 +9,18 @@
 //! ```
 //! | module | idea |
 //! |---|---|
-//! | `record` | one request, whatever tool saw it |
-//! | `parser` | lines in, records out; which format a line is of |
+//! | `record` | one request, from any tool |
+//! | `parser` | lines in, records out; detection of the format |
 //! | `format` | a file for each format, with its quirks |
 //! | `fields` | numbers and times in text, exact to the nanosecond |
 //! | `ordering` | requests in the order of their times, the first at zero |
-//! | `summary` | counts, sizes, places and pace of a whole trace |
+//! | `summary` | counts, sizes, places and rates of a whole trace |
 //! | `iolog` | records as an iolog that fio replays |
 //!
 //! Invariants: nothing panics, whatever the bytes; memory does not grow with the number of lines, only with the devices
 //! named and (up to a bound) the space touched; every refusal names the line and the reason.
 //!
-//! No file is opened here: the caller hands over lines.
+//! No file is opened here: the caller passes lines.
 #![forbid(unsafe_code)]
 
 mod error;

@@ -1,8 +1,8 @@
 //! Requests in the order of their times, the first at zero.
 //!
-//! Traces are nearly in order: blkparse merges streams of several processors, and clocks of hosts have coarse ticks. A heap of
-//! the latest [`ORDERING_WINDOW`] requests puts them right; what comes later than that is an error. Requests of one time stay
-//! in the order of the trace.
+//! Traces are nearly in order: blkparse merges streams of several processors, and hosts' clocks have coarse ticks. A
+//! heap of the latest [`ORDERING_WINDOW`] requests sorts them; a request that comes later than that is an error.
+//! Requests of equal time keep the order of the trace.
 
 use crate::error::LineProblem;
 use crate::record::TraceRecord;

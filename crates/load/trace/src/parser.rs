@@ -1,8 +1,8 @@
 //! Lines in, records out.
 //!
-//! A [`TraceParser`] takes a trace line by line and gives a record for each line that is a request; lines that say something
-//! else (files opened, plugs, statistics at the end) give nothing. It keeps what one line means for the next: numbers of
-//! devices, waits, the version in an iolog's head.
+//! A [`TraceParser`] takes a trace line by line and returns a record for each line that is a request; other lines
+//! (files opened, plugs, statistics at the end) return nothing. It keeps state between lines: device numbers, waits,
+//! the version in an iolog's head.
 //!
 //! Invariant: its memory grows with the devices only.
 

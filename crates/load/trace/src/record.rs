@@ -1,4 +1,4 @@
-//! One request of a trace, and the names of what traces can be.
+//! One request of a trace, and the names of its parts.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,12 +1,13 @@
-//! What is to be known of a trace: how much it asks, in which sizes, where, and at which pace.
+//! The summary of a trace: how many requests, of which sizes, where, and at which rate.
 //!
 //! ```text
 //! footprint    units of 4 KiB that any read or write touched, counted once
 //! sequential   reads and writes that begin where the last one on the device ended
 //! alignment    the largest power of two that divides all offsets and lengths
 //! ```
-//! One pass, in memory that does not grow with the number of requests: the footprint is a set of bitmaps, of [`CHUNKS_MAX`]
-//! MiB at most, and is called "at least" beyond that; of sizes the first [`SIZES_MAX`] different ones are told apart.
+//! One pass, in memory that does not grow with the number of requests: the footprint is a set of bitmaps of at most
+//! [`CHUNKS_MAX`] MiB, and is called "at least" beyond that; the first [`SIZES_MAX`] different sizes are counted
+//! separately.
 
 use crate::record::{TraceKind, TraceRecord};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Text into a trace, and a trace into text that fio replays.
+//! Imports text as a trace, and exports a trace as text that fio replays.
 
 use crate::error::TraceFileError;
 use crate::read::{BATCH_RECORDS, TraceFile};

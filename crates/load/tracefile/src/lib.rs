@@ -13,10 +13,11 @@
 //! | `kind` | text | `read`, `write`, `flush` or `trim` |
 //! | `offset_bytes` | unsigned 64 bits | first byte on the device |
 //! | `length_bytes` | unsigned 64 bits | length |
-//! | `response_ns` | unsigned 64 bits, or null | how long it took, where the trace says so |
+//! | `response_ns` | unsigned 64 bits, or null | response time, if the trace has it |
 //!
 //! The metadata hold `raidlab.trace.schema` (1) and `raidlab.trace`, JSON: source, format, the trace's own start and its
-//! summary. A file with these columns and without our metadata is read as well: its summary is then made by reading it once.
+//! summary. A file with these columns and without our metadata can be read as well: its summary is then computed by
+//! reading it once.
 //!
 //! Invariants: traces larger than memory are imported and read with a few megabytes; damage is an error.
 #![forbid(unsafe_code)]

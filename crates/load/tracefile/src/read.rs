@@ -1,7 +1,7 @@
-//! A trace out of a Parquet file, batch by batch.
+//! Reads a trace from a Parquet file, batch by batch.
 //!
-//! The reader of the crate `parquet` panics on some damaged files (1 of about 1300 with a few random bytes changed), so its calls
-//! are guarded here: such a panic is an error of the file, and nothing more is read from it.
+//! The reader of the crate `parquet` panics on some damaged files (1 of about 1300 with a few random bytes changed), so
+//! its calls are guarded here: such a panic becomes an error of the file, and nothing more is read from it.
 
 use crate::error::TraceFileError;
 use crate::schema::{COLUMNS, KEY_META, KEY_SCHEMA, SCHEMA, SCHEMA_BEFORE, TraceMeta};

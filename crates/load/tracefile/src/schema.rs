@@ -1,4 +1,4 @@
-//! The columns of a trace in a Parquet file, and what stands beside them.
+//! The columns of a trace in a Parquet file, and its metadata.
 
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::errors::ParquetError;

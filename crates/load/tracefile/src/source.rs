@@ -1,14 +1,14 @@
-//! A file as the source of a replay: read as the replay goes, or ahead of it in a thread of its own.
+//! A file as the source of a replay: read in place, or ahead in a separate thread.
 //!
 //! ```text
-//! thread: Batches ──► full batches (a few) ──► next_batch ──► the loop that makes the load
+//! thread: Batches ──► full batches (a few) ──► next_batch ──► the load's loop
 //!            ▲                                     │
 //!            └───────── empty batches ◄────────────┘
 //! ```
-//! In virtual time reading takes no time, so it is done in place. On the wall clock the loop never waits for the file: a batch
-//! that is not there yet is asked for again, and what that costs shows as lag.
+//! In virtual time reading takes no time, so it is done in place. On the wall clock the loop never waits for the file:
+//! a batch that is not there yet is requested again, and the delay shows as lag.
 //!
-//! Invariants: [`BATCHES`] batches go round and round, so memory does not grow with the trace and nothing is allocated per
+//! Invariants: [`BATCHES`] batches circulate, so memory does not grow with the trace and nothing is allocated per
 //! request; the thread ends when its reader is gone.
 
 use crate::error::TraceFileError;

@@ -1,4 +1,4 @@
-//! A trace into a Parquet file, row group by row group.
+//! Writes a trace to a Parquet file, row group by row group.
 
 use crate::error::TraceFileError;
 use crate::schema::{KEY_META, KEY_SCHEMA, SCHEMA, TraceMeta, columns};

@@ -1,4 +1,4 @@
-//! Traces through files: what is imported is read back, streaming, and nonsense is refused.
+//! Traces through files: what is imported is read back, streaming, and invalid input is refused.
 
 use proptest::prelude::*;
 use raidlab_trace::{ParseOptions, TraceFormat, TraceKind, TraceRecord};

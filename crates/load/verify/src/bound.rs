@@ -1,14 +1,14 @@
-//! What counted errors say about the rate behind them.
+//! What counted errors say about the error rate.
 //!
-//! Errors that come singly and independently in `n` bits follow Poisson's distribution with mean `n p`. The upper bound at
-//! a confidence `c` is the rate at which as few errors as were seen, or fewer, would have a chance of `1 - c`:
+//! Independent single errors in `n` bits follow the Poisson distribution with mean `n p`. The upper bound at confidence
+//! `c` is the rate at which the observed number of errors, or fewer, has a probability of `1 - c`:
 //!
 //! ```text
 //!   sum over i = 0..k of  exp(-m) m^i / i!  =  1 - c          bound = m / n
 //!   without an error: m = -ln(1 - c), which is 3.0 at 95 %: "the rule of three"
 //! ```
-//! Source: Garwood, "Fiducial limits for the Poisson distribution", Biometrika 28 (1936). For more than a thousand errors the
-//! equal quantile of the chi-squared distribution is taken by Wilson and Hilferty's approximation (1931).
+//! Source: Garwood, "Fiducial limits for the Poisson distribution", Biometrika 28 (1936). For more than a thousand
+//! errors the equal quantile of the chi-squared distribution is computed by Wilson and Hilferty's approximation (1931).
 
 /// Above this the sum is long, and the approximation better than four digits.
 const EXACT_ERRORS_MAX: u64 = 1000;

@@ -1,8 +1,8 @@
 //! The ledger: which writes a block may hold when it is read, right under any number of requests in flight.
 //!
-//! Time is a counter that goes up by one whenever a write begins or ends; a write's *sequence* is the count at which it
-//! began. Storage may put a write into place at any moment between its begin and its end, sector by sector. So a read may
-//! find write `s` unless another write `w` of the same place began after `s` had ended, and ended before the read began:
+//! Time is a counter that increases whenever a write begins or ends; a write's *sequence* is the count at which it
+//! began. Storage may apply a write at any moment between its begin and its end, sector by sector. So a read may find
+//! write `s` unless another write `w` of the same place began after `s` had ended, and ended before the read began:
 //!
 //! ```text
 //!   s |----|                 s |------|              s |----|
@@ -10,16 +10,16 @@
 //!   read              |--|   read            |--|    read            |--|
 //!        s must not be            s or w                  s or w
 //! ```
-//! Of each block the ledger keeps the sequence of the newest write that has ended (`newest`). What is no older may be there.
-//! What is older may be there only if it was in flight together with the newest: such writes are rare, and are kept in a
-//! list of *contenders* until a later write ends their time. Sectors are judged one by one: a block some of whose sectors
-//! may be there and some may not was torn.
+//! For each block the ledger keeps the sequence of the newest write that has ended (`newest`). A write that is no older
+//! may be there. An older one may be there only if it was in flight together with the newest: such writes are rare, and
+//! are kept in a list of *contenders* until a later write rules them out. Sectors are judged one by one: a block is
+//! torn if some of its sectors may be there and others may not.
 //!
-//! Nothing is said of blocks that this run has not written, except where a stamp of this run does not belong there.
-//! A sector that is read while it is written, or was written by two requests at once, may come in pieces of both (a page
-//! cache copies without a lock): a wrong checksum there says nothing. One case more is left unjudged, and counted: a block that a write finished while it was being read, and that holds something
-//! older still. Memory: eight bytes for each block, and the blocks of one request for each slot; no request allocates unless
-//! two writes overlap in flight.
+//! Blocks that this run has not written are not judged, unless a stamp of this run does not belong there. A sector that
+//! is read while it is written, or was written by two requests at once, may mix both (a page cache copies without a
+//! lock): a wrong checksum there means nothing. One more case is counted and not judged: a block that a write finished
+//! while it was being read, and that holds something older still. Memory: eight bytes for each block, and the blocks of
+//! one request for each slot; no request allocates unless two writes overlap in flight.
 
 use crate::stamp::{STAMPED_SECTOR_BYTES, SectorState, Stamp, read_sector, stamp_sectors};
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! Data that can be checked: sectors that say where they belong and which write made them, and a ledger of what each
-//! block may hold.
+//! Data that can be checked: sectors that contain their address and their write, and a ledger of what each block may
+//! hold.
 //!
 //! ```text
 //!   write ─► Ledger::begin_write ─► sequence ─► stamp ─────────────► storage
@@ -10,9 +10,9 @@
 //! | `stamp` | 512 bytes with address, sequence, noise and checksum |
 //! | `ledger` | which writes a read may see while others are in flight |
 //! | `sweep` | sectors of one known write, read again and again |
-//! | `bound` | what counted errors say about the rate behind them |
+//! | `bound` | what counted errors say about the error rate |
 //!
-//! Nothing here does I/O; a load loop stamps its buffers and shows what came back.
+//! Nothing here does I/O; a load loop stamps its buffers and passes in what it read.
 #![forbid(unsafe_code)]
 
 mod bound;

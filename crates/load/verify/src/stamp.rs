@@ -1,16 +1,16 @@
-//! The stamp: what a written sector of 512 bytes says of itself.
+//! The stamp: the contents of a written sector of 512 bytes.
 //!
 //! ```text
 //!  0        8        16       24        32                              508  512
 //!  | magic  |  run   | sector |sequence |  noise, a function of the rest |CRC |    all little-endian
 //! ```
-//! - `run` tells the data of one run from those of another;
-//! - `sector` is the place on the target, so that data in a wrong place are known;
-//! - `sequence` numbers the writes of a run, so that old data are known;
-//! - the CRC32C covers the 508 bytes before it, so that changed bits are known.
+//! - `run` distinguishes the data of different runs;
+//! - `sector` is the place on the target, which detects misplaced data;
+//! - `sequence` numbers the writes of a run, which detects old data;
+//! - the CRC32C covers the 508 bytes before it, which detects changed bits.
 //!
-//! Smaller than any write, a stamp also shows a write that was torn in the middle. The noise neither compresses nor repeats.
-//! Each of its words depends on all three numbers through the mixing function of splitmix64 (Steele, Lea and Flood 2014).
+//! A stamp is smaller than any write, so it also detects torn writes. The noise neither compresses nor repeats. Each of
+//! its words depends on all three numbers through the mixing function of splitmix64 (Steele, Lea and Flood 2014).
 
 /// Bytes of a stamped sector.
 pub const STAMPED_SECTOR_BYTES: usize = 512;

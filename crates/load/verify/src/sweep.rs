@@ -1,7 +1,7 @@
-//! Sectors that one known write has made, read again: what is wrong with them, in bits.
+//! Sectors of one known write, read again: their errors, in bits.
 //!
-//! Unlike the ledger this needs no memory per block: all of the target was written by one write of one run. What should be
-//! there can be made again, so wrong bits can be counted, and a stamp that belongs elsewhere says where.
+//! Unlike the ledger this needs no memory per block: the whole target was written by one write of one run. The expected
+//! data can be generated again, so wrong bits can be counted, and a stamp that belongs elsewhere tells its place.
 
 use crate::stamp::{STAMPED_SECTOR_BYTES, SectorState, read_sector, stamp_sectors};
 

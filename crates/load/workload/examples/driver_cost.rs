@@ -1,7 +1,8 @@
-//! What the driver and its histogram cost per I/O, and how fast data is made: `cargo run --release -p raidlab-workload --example driver_cost`.
+//! The cost of the driver and its histogram per I/O, and the rate of data generation: `cargo run --release -p
+//! raidlab-workload --example driver_cost`.
 //!
-//! Every I/O is handed out, completed at once with a made-up latency, and counted; nothing else happens, so the
-//! time is all the driver's.
+//! Every I/O is issued, completed at once with an invented latency, and counted; nothing else happens, so all the time
+//! is the driver's.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

@@ -1,4 +1,4 @@
-//! What a workload asks, line by line, as it is stored with a run: results must say what they are results of.
+//! A workload's requests, line by line, as stored with a run, so that results name their workload.
 
 use crate::spec::AccessLine;
 use serde::{Deserialize, Serialize};

@@ -1,15 +1,15 @@
-//! What writes carry: blocks of bytes that compress to a given share and repeat to a given share.
+//! The data of writes: blocks of bytes that compress to a given share and repeat to a given share.
 //!
 //! ```text
-//! block n --- unlike all others, or one of 64 that come again and again (dedupe_pct of the blocks)
+//! block n --- unique, or one of 64 that repeat (dedupe_pct of the blocks)
 //!             |  noise  |  zeros  |  noise  |  zeros  | ...   by 512 bytes, compressible_pct of each zeros
 //! ```
-//! A storage array that compresses or removes duplicates stores a share of what it is sent, and shines with writes of
-//! zeros; so the load says what its data is like. Content is a pure function of a seed and the number of the block, in
-//! units of 4 KiB, which is what arrays look for duplicates in: worker, order and time don't matter.
+//! Arrays that compress or deduplicate store only a share of the data, and look fast with writes of zeros; so the load
+//! describes its data. Content is a pure function of a seed and the number of the block, in units of 4 KiB, in which
+//! arrays look for duplicates: worker, order and time don't matter.
 //!
-//! Left out: data that can be checked when it is read. A generator for that has the same form: seed, number of the block,
-//! bytes.
+//! Left out: data that can be verified when it is read. A generator for that has the same form: seed, number of the
+//! block, bytes.
 //!
 //! Noise is a counter through the mixing function of splitmix64, four at a time without dependence between them.
 

@@ -1,6 +1,7 @@
-//! The workload driver: a pure state machine that says which request to start when, and counts what came of it.
+//! The workload driver: a pure state machine that decides which request to start when, and counts the results.
 //!
-//! In its plain form it is a closed loop that keeps `iodepth` requests in flight; the loops of [`paced`] have arrivals, limits,
+//! In its plain form it is a closed loop that keeps `iodepth` requests in flight; the loops of [`paced`] have arrivals,
+//! limits,
 //! think times and several streams of requests.
 //!
 //! ```text
@@ -8,20 +9,21 @@
 //!        │──── ramp ────────│──────────── run ─────────────────│──── drain ─────│
 //!        issues, not counted   issues; completions are counted   issues no more
 //! ```
-//! A world calls [`Driver::poll_step`] until it says to wait, does the I/Os it was handed, and reports each with
+//! A world calls [`Driver::poll_step`] until it says to wait, does the returned I/Os, and reports each with
 //! [`Driver::handle_completion`]; `now` never goes backwards.
 //!
-//! **What counts:** an I/O counts when it *completes* at a time t with window start <= t <= window end, whenever it
-//! was issued: so throughput is what the target delivered in the window, and neither the ramp nor the drain is in
-//! it. Its latency runs to its completion from the `poll_step` that handed it out, or, in an open loop, from its arrival. With
-//! [`DriverConfig::max_requests`] the window ends with the completion that reaches that count, and what completes
-//! later, even at the same instant, is not counted.
+//! **What counts:** an I/O counts if it *completes* at a time t with window start <= t <= window end, whenever it was
+//! issued: so throughput is what the target delivered in the window, without ramp and drain. Its latency runs to its
+//! completion from the `poll_step` that issued it, or, in an open loop, from its arrival. With
+//! [`DriverConfig::max_requests`] the window ends with the completion that reaches that count, and later completions,
+//! even at the same instant, are not counted.
 //!
-//! **Flushes, trims and writes of zeroes** are requests like others: they take a place in flight and are timed. They move no
-//! bytes, so they stand beside reads and writes in the figures, and do not count towards [`DriverConfig::max_requests`].
+//! **Flushes, trims and writes of zeroes** are requests like others: they take a place in flight and are timed. They
+//! move no bytes, so their figures are separate from reads and writes, and they do not count towards
+//! [`DriverConfig::max_requests`].
 //!
-//! **How it ends:** from the end of the window on nothing starts; requests in flight are waited for, but are not in the
-//! figures. Arrivals of an open loop that found no place until then are counted as unserved. A replay ends with its trace: the
+//! **How it ends:** after the end of the window nothing starts; requests in flight are awaited, but not counted.
+//! Arrivals of an open loop that found no place until then are counted as unserved. A replay ends with its trace: the
 //! window then ends with the completion of its last request.
 
 mod config;

@@ -4,15 +4,15 @@
 //! ```text
 //! 0 1 2 ... 2047 | 2048 2050 ... 4094 | 4096 4100 ... 8188 | ...      1024 steps for each further power of two
 //! ```
-//! A percentile read from them is at most 0.1 % above the true one and never below. Count, sum, smallest and largest
-//! are kept beside the buckets and are exact. A latency above one hour counts as one hour in the buckets (not in the
-//! sum and the largest).
+//! A percentile read from them is at most 0.1 % above the true one and never below. Count, sum, minimum and maximum are
+//! exact and kept beside the buckets. A latency above one hour counts as one hour in the buckets (not in the sum and
+//! the maximum).
 //!
-//! To count one latency takes a count of leading zeros, two shifts and an addition: it happens for every I/O of a load
-//! whose engine may take 10 ns itself. That is why the buckets are written out here.
+//! Counting a latency takes a count of leading zeros, two shifts and an addition: it happens for every I/O of a load
+//! whose engine may take only 10 ns. That is why the buckets are written here.
 //!
 //! The buckets (270 KiB) are allocated with the first record, so an unused histogram costs nothing. Between processes a
-//! histogram goes as the buckets that are not empty ([`HistogramRecord`]).
+//! histogram is sent as its non-empty buckets ([`HistogramRecord`]).
 //! Source: Gil Tene, `HdrHistogram` (hdrhistogram.org); fio `stat.h` for the same idea.
 
 use serde::{Deserialize, Serialize};

@@ -1,12 +1,12 @@
-//! Several hosts that made one load together: who they were, how far their clocks were apart, and when each began and ended.
+//! Several hosts that made one load together: their names, clock offsets, and when each began and ended.
 //!
 //! ```text
 //! common start                      first done          last done
 //!      │ rank 0 ────────────────────────────│                 │
 //!      │── late ─ rank 1 ─────────────────────────────────────│
 //! ```
-//! Rates of a window are those of all ranks together. Where ranks end at different times the load is whole until the first is
-//! done; both ends are kept, because a rate by either says something else.
+//! Rates of a window are those of all ranks together. If ranks end at different times, all hosts carry load until the
+//! first is done; both ends are kept, because the rates by each differ.
 
 use serde::{Deserialize, Serialize};
 

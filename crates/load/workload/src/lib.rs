@@ -1,5 +1,5 @@
-//! What to ask of storage and what came of it: access specifications, the pure workload driver, latency
-//! histograms and the one result type that every world fills in.
+//! Requests to storage and their results: access specifications, the pure workload driver, latency histograms and the
+//! one result type that every world fills in.
 //!
 //! ```text
 //! workloads/*.toml ─► Workload ─► AccessSpec ─► Driver ─► Measurement ─► RunResult
@@ -7,8 +7,8 @@
 //! ```
 //! A [`Replay`] takes the place of the lines: the requests of a trace go through the same driver.
 //!
-//! Nothing here knows what a disk is. A [`Driver`] hands out I/Os by offset and length and is told when they
-//! complete; whether that happened on a real file, in a modelled array or through the network is the world's affair.
+//! Nothing here knows what a disk is. A [`Driver`] issues I/Os by offset and length and is told when they complete; the
+//! world decides whether that happens on a real file, in a modelled array or over a network.
 #![forbid(unsafe_code)]
 
 mod access;

@@ -1,10 +1,10 @@
-//! What is known of a run over a network: what was sent how, and what it cost the two hosts.
+//! The results of a run over a network: what was sent and how, and the cost on both hosts.
 //!
 //! ```text
-//! near (who asked) ── connections ── far (who serves)       each side: its counts, its machine, its sockets
+//! near (the client) ── connections ── far (the server)       each side: its counts, its machine, its sockets
 //! ```
-//! A rate is what the **receiving** side took in within its window, by its clock; what is still in buffers does not
-//! count. Sends are counted by the side that made them.
+//! A rate is what the **receiving** side received within its window, by its clock; data still in buffers does not
+//! count. Sends are counted by the sending side.
 
 use crate::result::{MachineLoad, Metric, OpSummary, RunResult, World};
 use raidlab_units::{ByteCount, BytesPerSec, Iops, NanoSpan};

@@ -1,9 +1,9 @@
-//! What a request does, and sets of that.
+//! Kinds of requests, and sets of them.
 //!
 //! ```text
 //! read, write                  move bytes                                  the figures of a run, and their total
-//! trim, write of zeroes        change a range without moving its bytes     figures of their own
-//! flush                        has no range                                figures of its own
+//! trim, write of zeroes        change a range without moving its bytes     separate figures
+//! flush                        has no range                                separate figures
 //! ```
 //! Source: `NVMe` base specification, "Dataset Management", "Write Zeroes" and "Flush"; fsync(2) for the two kinds of flush.
 

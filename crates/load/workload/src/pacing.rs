@@ -1,16 +1,16 @@
-//! When requests start: after others have ended (closed loop), or at times of their own (open loop).
+//! When requests start: after others have ended (closed loop), or at given times (open loop).
 //!
 //! ```text
-//! closed   place 1  |== request ==|.think.|== request ==|      a slow target is asked less
-//! open     arrivals   |    | |       |  ||                     a slow target is asked all the same
+//! closed   place 1  |== request ==|.think.|== request ==|      a slow target gets fewer requests
+//! open     arrivals   |    | |       |  ||                     a slow target gets the same requests
 //! ```
-//! - **Closed loop:** so many places, each with one request at a time. A *limit* keeps the loop below a rate; a *think
-//!   time* keeps each place idle after its request has ended, as a user would.
-//! - **Open loop:** requests arrive at a rate, evenly or as a Poisson process, whatever the target does. A latency
-//!   runs from the arrival, so a request that had to wait for a place waited in its latency, too; how late requests
-//!   started is reported beside it. What has arrived and not started when the window ends is counted as unserved.
+//! - **Closed loop:** a number of places, each with one request at a time. A *limit* keeps the loop below a rate; a
+//!   *think time* keeps each place idle after its request has ended, as a user would.
+//! - **Open loop:** requests arrive at a rate, evenly or as a Poisson process, whatever the target does. A latency runs
+//!   from the arrival, so it contains the time spent waiting for a place; the lag of starts is reported beside it.
+//!   Requests that arrived and did not start before the window ends are counted as unserved.
 //!
-//! Arrivals that follow a trace are those of a replay (`replay.rs`).
+//! `replay.rs` has arrivals that follow a trace.
 
 use core::fmt;
 use core::num::NonZeroU32;

@@ -1,9 +1,9 @@
 //! A pseudorandom order of the numbers below `n`, without a table.
 //!
-//! A Feistel network over the smallest even number of bits that holds `n` maps the numbers of so many bits onto each
-//! other, one to one; what falls outside `n` is mapped again until it falls inside ("cycle walking"), which keeps it
-//! one to one and takes fewer than four turns on average. So a skewed distribution keeps its frequencies when its
-//! places are scrambled: no two ranks fall on one place, as they do where ranks are hashed and cut.
+//! A Feistel network over the smallest even number of bits that holds `n` is a one-to-one map; results outside `n` are
+//! mapped again until they fall inside ("cycle walking"), which keeps it one-to-one and takes fewer than four rounds on
+//! average. So a skewed distribution keeps its frequencies when its places are scrambled: no two ranks fall on one
+//! place, as they do if ranks are hashed and cut.
 //!
 //! Not for secrets: four rounds of a fast mixing function. Sources: M. Luby and C. Rackoff, "How to construct
 //! pseudorandom permutations" (1988); J. Black and P. Rogaway, "Ciphers with arbitrary finite domains" (2002).

@@ -3,19 +3,19 @@
 //! ```text
 //! target   |....start|== size ==========================|......|
 //!                    |= working set =|                            the first percent of it, the "stroke"
-//!                    rank 0, 1, 2, ...                            the favourite places of a skewed distribution
+//!                    rank 0, 1, 2, ...                            the hot places of a skewed distribution
 //! ```
-//! A distribution is one over *ranks*: rank 0 is the favourite. Ranks are places in order of address, or, where
-//! `scrambled` is true, places in a pseudorandom order that is one to one. Without it the favourites are neighbours, and
-//! caches, read-ahead and short strokes of a disk's arm gain from that; with it they lie all over the working set, as
-//! popular objects do. Zipf and Pareto have to say which of both they mean.
+//! A distribution is one over *ranks*: rank 0 is the hottest. Ranks are places in order of address, or, if `scrambled`
+//! is true, places in a one-to-one pseudorandom order. Without it the hot places are neighbours, which favours caches,
+//! read-ahead and short strokes of a disk's arm; with it they are spread over the working set, as popular objects are.
+//! Zipf and Pareto require the setting.
 //!
-//! Only random requests are drawn by the distribution; sequential ones go on from the last, whichever that was.
+//! Only random requests are drawn by the distribution; sequential ones continue from the last, of whichever kind.
 //!
 //! | distribution | places `0 <= k < n` |
 //! |---|---|
-//! | uniform | each with the same chance |
-//! | zipf, theta | chance of `k` proportional to `1 / (k + 1)^theta` |
+//! | uniform | each with the same probability |
+//! | zipf, theta | probability of `k` proportional to `1 / (k + 1)^theta` |
 //! | pareto, h | the first share `x` of the places gets the share `x^(ln(1 - h) / ln h)` of the accesses: the first `h` of the places gets `1 - h` of the accesses, and so on within it (self-similar) |
 //! | zones | each zone its share of the accesses, even within it; two zones are a hot spot |
 //! | normal | mean and standard deviation in percent of the working set; draws outside are drawn again |

@@ -1,7 +1,7 @@
-//! Workload files: an access specification with its title, its source and the figure it is judged by.
+//! Workload files: an access specification with its title, its source and its metric.
 //!
-//! The profiles of the published evaluations lie in the folder `workloads/` as TOML and are built into the program,
-//! so that their names work everywhere; a user's own file has the same form:
+//! The profiles of the published evaluations are in the folder `workloads/` as TOML and are built into the program, so
+//! that their names work everywhere; a user's own file has the same form:
 //! ```toml
 //! schema = 1
 //! name = "storagebench-database"
@@ -16,8 +16,8 @@
 //! random_pct = 100
 //! ```
 //! A line may also set `delay` (default none), `burst` (default 1), `align` (default the size) and `reply` (default
-//! none), as in Iometer. `block_sizes` lists the sizes at which a paper ran a profile of one size. What else there is (arrivals,
-//! limits, places, data, parts) is shown by example in `docs/workloads.md`.
+//! none), as in Iometer. `block_sizes` lists the sizes at which a paper ran a profile of one size. `docs/workloads.md`
+//! shows the rest by example (arrivals, limits, places, data, parts).
 
 mod file;
 mod write;

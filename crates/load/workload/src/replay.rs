@@ -1,20 +1,21 @@
-//! Replay: the requests of a trace, instead of those that lines of an access specification ask for.
+//! Replay: the requests of a trace, instead of those of an access specification's lines.
 //!
 //! ```text
 //! TraceSource ─► TraceReader ─► device, kind ─► timing ─► fit ─► requests of one target
 //!   (a file)       batches       which of them    when      where
 //! ```
-//! - **Timing.** `original` starts each request at its time in the trace, from the start of the run; `scaled:F` at `F` times
-//!   that, so 2 takes twice as long and 0.5 half; `none` is a closed loop that keeps the asked number in flight. Timed replay is
-//!   an open loop: latencies run from the intended start, and how late requests started is reported beside them.
-//! - **Fit.** What lies beyond the target is an error, or is put where the target has room; see [`Fit`].
+//! - **Timing.** `original` starts each request at its time in the trace, from the start of the run; `scaled:F` at `F`
+//!   times that, so 2 takes twice as long and 0.5 half; `none` is a closed loop that keeps the requested number in
+//!   flight. Timed replay is an open loop: latencies run from the intended start, and the lag of starts is reported
+//!   beside them.
+//! - **Fit.** A request beyond the target is an error, or is moved to where the target has room; see [`Fit`].
 //! - **Devices.** Each of the trace's devices goes to a target by its number, or is left out.
 //!
-//! All kinds of requests are replayed, but for reads, writes, trims and writes of zeroes of no length. A flush of a trace is one of the
-//! data ([`IoOp::FlushData`]), as devices do it.
+//! All kinds of requests are replayed, except reads, writes, trims and writes of zeroes of length zero. A flush of a
+//! trace is a data flush ([`IoOp::FlushData`]), the equivalent of a device's flush.
 //!
-//! Invariants: requests keep the order of the trace; a request handed out lies within its target and in its blocks; nothing is
-//! allocated per request.
+//! Invariants: requests keep the order of the trace; an issued request lies within its target and in its blocks;
+//! nothing is allocated per request.
 
 use crate::op::{IoOp, OpSet};
 use raidlab_trace::{DeviceSummary, TraceRecord, TraceSummary};

@@ -1,10 +1,10 @@
-//! The one result type: what a run was, and what was measured in it.
+//! The one result type: a run's settings and its measurements.
 //!
 //! ```text
 //! Measurement (what drivers counted) ─► figures ─┐
 //! array, cost, machine, targets ────────► facts ─┴─► RunResult, which is stored, compared and shown
 //! ```
-//! [`RunResult`] is the same whatever world a run took place in. Times are nanoseconds, sizes bytes, and the names say so.
+//! [`RunResult`] is the same for all worlds. Times are nanoseconds, sizes bytes, and the names say so.
 
 mod facts;
 mod figures;

@@ -1,8 +1,8 @@
 //! The one source of randomness: xoshiro256++, seeded through splitmix64.
 //!
-//! Everything random in a run comes from one seed that is printed with the result, so the generator is written
-//! out here and never changes under an old seed. Bounded draws are unbiased: Lemire's multiply-shift with
-//! rejection, which divides only in the rare case that the low half of the product is below the bound.
+//! Everything random in a run comes from one seed that is printed with the result, so the generator is written here and
+//! never changes under an old seed. Bounded draws are unbiased: Lemire's multiply-shift with rejection, which divides
+//! only in the rare case that the low half of the product is below the bound.
 //!
 //! Sources: Blackman and Vigna, "Scrambled linear pseudorandom number generators" (2021), reference code at
 //! prng.di.unimi.it; Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014);

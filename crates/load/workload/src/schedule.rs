@@ -1,14 +1,14 @@
 //! The times at which requests may start: arrivals of an open loop, and the limits of a closed one.
 //!
-//! Both count time in whole nanoseconds and carry the fraction of a nanosecond on exactly, so that after any number
-//! of requests the mean rate is the one asked for: request `k` of fixed arrivals is due `floor(k / rate)` after the
-//! first. Poisson gaps are drawn as real numbers; the fraction is carried as well.
+//! Both count time in whole nanoseconds and carry the fraction of a nanosecond exactly, so that after any number of
+//! requests the mean rate is the requested one: request `k` of fixed arrivals is due `floor(k / rate)` after the first.
+//! Poisson gaps are drawn as real numbers; the fraction is carried as well.
 //!
 //! **Workers:** of `n` workers that share a rate, worker `i` takes every n-th of the fixed arrivals, from number `i`
-//! on, and a Poisson process of an n-th of the rate; together they are the process that was asked for.
+//! on, and a Poisson process of an n-th of the rate; together they are the requested process.
 //!
-//! **Limits** are leaky buckets: a loop that was kept waiting by its target (or woken late) may catch up on at most
-//! [`CATCH_UP`] of its rate, so a late timer does not lower the mean and a long stall brings no long rush.
+//! **Limits** are leaky buckets: a loop that was delayed by its target (or woken late) may catch up on at most
+//! [`CATCH_UP`] of its rate, so a late timer does not lower the mean and a long stall causes no long burst.
 
 use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, RequestRate};
 use crate::rng::Rng;

@@ -1,4 +1,4 @@
-//! What happened when: the measured window cut into intervals of a second, with counts and latencies of each.
+//! The time series of a run: the measured window cut into intervals of a second, with counts and latencies of each.
 //!
 //! ```text
 //! window start                                                    window end
@@ -6,11 +6,11 @@
 //!      1 s each, or so long that there are at most 3600 of them
 //! ```
 //! A request counts in the slot in which it *completes*, as in the window as a whole. All slots are allocated before
-//! the run, so counting allocates nothing. [`Series`] is what a driver fills; [`RunSeries`] is what is stored: a column
-//! per figure, which stays small in JSON and is what charts need.
+//! the run, so counting allocates nothing. [`Series`] is filled by a driver; [`RunSeries`] is stored: a column per
+//! figure, which is small in JSON and suits charts.
 //!
-//! A window whose length is not known beforehand, that of a replay, begins with slots of a second; when they are full, pairs of
-//! them become one, and slots are twice as long from then on.
+//! If a window's length is not known beforehand, as for a replay, it begins with slots of a second; when they are full,
+//! pairs of them become one, and slots are twice as long from then on.
 //!
 //! Invariant: the slots' counts add up to those of the window.
 

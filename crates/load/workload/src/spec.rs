@@ -1,30 +1,31 @@
-//! Access specifications: what a workload asks of storage, with Iometer's meaning of every column.
+//! Access specifications: a workload's requests, with Iometer's meaning of every column.
 //!
-//! A specification is a list of lines. For every burst one line is drawn, by share; for every I/O of the burst
-//! the line's percentages decide whether it reads or writes, and whether it jumps or goes on:
+//! A specification is a list of lines. For every burst one line is drawn, by share; for every I/O of the burst the
+//! line's percentages decide whether it reads or writes, and whether it is random or sequential:
 //! ```text
 //! size   share  read  random  delay  burst  align
 //! 8 KiB   100%   67%   100%    0 s      1    8 KiB      one line: StorageBench "database"
 //! ```
-//! - **sequential** goes on where the last I/O of this driver ended, whatever that I/O was (Iometer keeps one
-//!   position per worker and target), rounded up to the alignment; at the end of the region it starts over.
-//! - **random** takes every aligned place in the region with the same chance.
-//! - **delay** is waited after the last I/O of a burst was issued (not completed) before the next burst starts;
-//!   the delay is that of the line whose burst just ended.
+//! - **sequential** continues where the last I/O of this driver ended, of whichever kind (Iometer keeps one position
+//!   per worker and target), rounded up to the alignment; at the end of the region it starts over.
+//! - **random** draws every aligned place in the region with the same probability.
+//! - **delay** is waited after the last I/O of a burst was issued (not completed) before the next burst starts; the
+//!   delay is that of the line whose burst just ended.
 //! - **align** is a length in bytes, the length of the I/O, or (0) the block size of the target, Iometer's "sector
 //!   boundaries".
-//! - **reply** is the answer's size on network targets; storage targets refuse it. (Iometer does a second I/O of the same
-//!   direction and that size at a place of its own on a disk, and its guide says to leave it out there.)
+//! - **reply** is the answer's size on network targets; storage targets refuse it. (On a disk, Iometer does a second
+//!   I/O of that size and the same direction at a separate place, and its guide says to leave it out there.)
 //!
-//! Around the lines a specification says where its requests go ([`Places`]), when they start ([`Pacing`]) and what
-//! writes carry ([`DataSpec`]). Instead of lines it can have *parts* that run at once, each with lines, places and pacing of
-//! its own. Parts with *weights* share one loop, and each request is drawn from one of them by weight; parts without run in
-//! loops of their own.
+//! Around the lines a specification says where its requests go ([`Places`]), when they start ([`Pacing`]) and what data
+//! writes carry ([`DataSpec`]). Instead of lines it can have *parts* that run at once, each with its own lines, places
+//! and pacing. Parts with *weights* share one loop, and each request is drawn from one of them by weight; parts without
+//! run in separate loops.
 //!
-//! **Differs from Iometer:** its dynamo waits the delay of the burst that is to come, before it; here the delay of the burst that
-//! ended is waited, as its guide says. With one delay for all lines, or one line, both are the same.
+//! **Differs from Iometer:** its dynamo waits the next burst's delay, before it; here the delay of the burst that ended
+//! is waited, as its guide says. With one delay for all lines, or one line, both are the same.
 //!
-//! Source: Iometer User's Guide, "Access Specifications tab"; its `IOGrunt.cpp` and `IOTargetDisk.cpp` for what is done.
+//! Source: Iometer User's Guide, "Access Specifications tab"; its `IOGrunt.cpp` and `IOTargetDisk.cpp` for the
+//! behaviour.
 
 mod check;
 

@@ -1,18 +1,18 @@
-//! Latency cut in two where the world takes over: how long a request waited to be handed on, and how long it took from there.
+//! Latency split at submission: how long a request waited to be submitted, and how long it took from there.
 //!
 //! ```text
-//! intended start            handed to the kernel                  its end is taken in
+//! intended start            handed to the kernel                  its completion is taken in
 //!      │── slat: arrival, place, ──│───────── clat: the call, storage, ──────│
 //!      │        queue of a batch   │              the way back               │
 //!      │────────────────────────── lat ──────────────────────────────────────│
 //! ```
-//! A world that can tell says so for each request ([`crate::Driver::handle_submitted`]), with one time for all requests that
-//! one call hands on. Counted for reads and writes as a whole, not for the parts of a mix.
+//! A world that knows the time reports it for each request ([`crate::Driver::handle_submitted`]), with one time for all
+//! requests of one call. It is counted for reads and writes as a whole, not for the parts of a mix.
 //!
 //! Invariant: the sum of both is the total latency of the same request, so the means add up; percentiles do not.
 //!
-//! Source: fio's `slat`, `clat` and `lat`. Its `slat` ends when the call has returned; this one when the call begins, so that
-//! what storage does within the call is not taken for waiting.
+//! Source: fio's `slat`, `clat` and `lat`. Its `slat` ends when the call has returned; this one when the call begins,
+//! so that work of the storage within the call does not count as waiting.
 
 use crate::histogram::LatencyHistogram;
 use raidlab_units::NanoSpan;

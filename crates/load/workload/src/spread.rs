@@ -1,10 +1,10 @@
-//! Mean and spread of a figure that was measured in several rounds.
+//! Mean and standard deviation of a figure measured in several rounds.
 //!
-//! The standard deviation is that of a sample (n - 1); the interval is Student's, for rounds that are independent and whose
-//! spread is about normal: mean ± t(n - 1) · deviation / √n has the true mean in it in 95 of 100 cases.
+//! The standard deviation is that of a sample (n - 1); the interval is Student's, for independent rounds with a nearly
+//! normal distribution: mean ± t(n - 1) · deviation / √n contains the true mean in 95 of 100 cases.
 //!
-//! Source of t: Student (1908), its quantiles as tabulated; beyond the table the expansion of Cornish and Fisher, which is
-//! right to four digits there.
+//! Source of t: Student (1908), its quantiles as tabulated; beyond the table the expansion of Cornish and Fisher, which
+//! is correct to four digits there.
 
 use serde::{Deserialize, Serialize};
 

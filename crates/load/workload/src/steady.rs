@@ -1,15 +1,16 @@
-//! Steady state as SNIA defines it: over five rounds the figure neither spreads nor drifts.
+//! Steady state by SNIA's definition: over five rounds the figure neither varies nor drifts too much.
 //!
 //! ```text
-//! y │    ·       ───── the line of least squares rises or falls by at most 10 % of the average over the window,
+//! y │    ·       ───── the least-squares line rises or falls by at most 10 % of the average over the window,
 //!   │ ────·──·──       and the largest and the smallest value are at most 20 % of the average apart
 //!   │ ·         ·
 //!   └─┬──┬──┬──┬──┬── round
 //! ```
-//! Within a single run, [`within`] takes fifths of the window for rounds, so that a run that drifts is found out too.
+//! Within a single run, [`within`] uses fifths of the window as rounds, so that a drifting run is also detected.
 //!
 //! Left out: SNIA's rule that a device has to be steady for all block sizes of a test at once.
-//! Source: SNIA Solid State Storage Performance Test Specification 2.0.2, its definitions of "round", "measurement window" and
+//! Source: SNIA Solid State Storage Performance Test Specification 2.0.2, its definitions of "round", "measurement
+//! window" and
 //! "steady state".
 
 use crate::result::Metric;

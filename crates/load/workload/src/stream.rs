@@ -1,9 +1,8 @@
-//! The stream of requests that an access specification asks for: which lines, where, read or write.
+//! The stream of requests of an access specification: which lines, where, read or write.
 //!
-//! A [`RequestStream`] is the lines of a specification made ready for one working set on a target. It knows nothing of
-//! time and of what is in flight; the same seed gives the same stream. One request costs at most four random draws (more
-//! where places are not drawn evenly) and no division (but for sequential requests at an alignment that is no power of
-//! two).
+//! A [`RequestStream`] applies a specification's lines to one working set on a target. It knows nothing of time and of
+//! requests in flight; the same seed gives the same stream. One request costs at most four random draws (more if places
+//! are not drawn evenly) and no division (except for sequential requests at an alignment that is not a power of two).
 //!
 //! Invariant: every request lies within the working set, at a multiple of its line's alignment.
 

@@ -1,11 +1,11 @@
-//! Reading the TOML files that people write: workloads, studies, arrays, the catalogue.
+//! Reads the TOML files that users write: workloads, studies, arrays, the catalogue.
 //!
-//! Every such file starts with `schema = 1`. An unknown key is an error that names it, its line and the nearest
-//! known key; so are a missing key, a wrong value and an unknown word where one of a few is due. The caller reads
-//! the file; this module sees its name (for messages) and its text.
+//! Every such file starts with `schema = 1`. An unknown key is an error that names it, its line and the nearest known
+//! key; so are a missing key, a wrong value and an unknown word. The caller reads the file; this module sees its name
+//! (for messages) and its text.
 //!
-//! How it knows: `serde` says which key or word was unknown and which ones it would have taken, and `toml` says
-//! where. A type read here needs `#[serde(deny_unknown_fields)]` and a field `schema` (it may be ignored).
+//! How it works: `serde` reports the unknown key or word and the known ones, and `toml` reports the place. A type read
+//! here needs `#[serde(deny_unknown_fields)]` and a field `schema` (it may be ignored).
 
 use serde::de::DeserializeOwned;
 use toml::Spanned;

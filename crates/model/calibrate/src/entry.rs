@@ -1,5 +1,5 @@
-//! What was found as an entry of the catalogue: each figure with how it was found and its interval, and what timing can't tell
-//! with a usual value that says so.
+//! The catalogue entry of a calibrated drive: each figure with its method and its interval, and usual values, marked as
+//! such, for figures that timing can't reveal.
 
 use crate::estimate::Estimate;
 use crate::turning::MARGIN_NS;

@@ -1,9 +1,9 @@
 //! Medians, intervals and edges.
 //!
-//! The **edge**: a read that jumps waits for any part of a turn, so that its time is spread evenly from `edge` to `edge + turn`.
-//! The least of many such times is above the edge by `turn / (count + 1)` on average, and by more than three times that in one of
-//! twenty. The greatest would bound it from the other side, but some reads lie across the end of a track and take longer, and
-//! answers may be late: what only adds does not touch the least.
+//! The **edge**: a random read waits for part of a rotation, so its time is uniform from `edge` to `edge + turn`. The
+//! minimum of many such times is above the edge by `turn / (count + 1)` on average, and by more than three times that
+//! in one case of twenty. The maximum would bound it from the other side, but some reads cross the end of a track and
+//! take longer, and answers may be late: such additions do not affect the minimum.
 
 use serde::Serialize;
 

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!  cells: reads alone light and heavy, beside a heavy writer, beside a light one, in the middle
-//!      └─ one part after the other a step up or down, as long as it helps; then half the step
+//!      └─ one figure after the other a step up or down, as long as it helps; then half the step
 //!            └─ each time: programs for the same rate of writing, time beside the flash for the same time of one read
 //! ```
-//! Figures come out that make these cells; that they are what is inside the drive nobody says. The rest of the matrix tells how good they are.
+//! The resulting figures reproduce these cells; they need not be those inside the drive. The rest of the matrix shows
+//! their quality.
 
 use crate::matrix::{MatrixError, MatrixLoad, prefilled, replay_cell};
 use raidlab_hardware::{CellModel, DriveKind, DriveModel, FlashModel};

@@ -1,19 +1,21 @@
-//! What does not turn: channels and dies by their conflicts, times of a page, transfers, overhead.
+//! Drives without rotation: channels and dies by their conflicts, times of a page, transfers, overhead.
 //!
-//! A batch of reads `step` pages apart is sent at once. What each further read of a batch adds is the time of what they share:
+//! A batch of reads `step` pages apart is sent at once. The time that each further read adds is that of the shared
+//! resource:
 //!
 //! ```text
 //!   step 1:                all dies apart            ─► the controller's time per command
 //!   step = dies:           all on one die            ─► the time to sense a page (short reads, so that the bus is no bound)
 //!   step = channels:       on one channel, dies apart ─► the transfer of a page over the channel
 //! ```
-//! The steps are not known: they are swept, and the smallest that adds as much as any other is the number of dies (short reads)
-//! and of channels (whole pages). What a lone read takes beyond these is the link's. Pages are taken to be striped over the dies
-//! by address, as a drive lays them out that was written in sequence; where that is not so, nothing stands out and one channel
-//! of one die is found. Programs are timed only where writes are allowed: the rate with many in flight times the dies, garbage
-//! collection included.
+//! The right steps are unknown, so they are swept: the smallest step that adds as much as any other is the number of
+//! dies (short reads) and of channels (whole pages). The rest of a single read's time is the link's. Pages are assumed
+//! to be striped over the dies by address, as on a drive that was written sequentially; if they are not, no step stands
+//! out and one channel of one die is found. Programs are timed only if writes are allowed: the rate with many in flight
+//! times the dies, garbage collection included.
 //!
-//! Left out: pages of other lengths than 4 KiB, which show as more dies; and how many commands the drive holds.
+//! Left out: pages of other lengths than 4 KiB, which show as more dies; and the number of commands that the drive
+//! holds.
 
 use crate::estimate::{Estimate, median};
 use crate::{Access, CalibrateError, PAGE, Probe, Timing};

@@ -1,25 +1,28 @@
-//! A drive's parameters from timing alone: accesses in, the time that each took out.
+//! A drive's parameters from timing alone: accesses in, their durations out.
 //!
 //! ```text
 //!  TimedTarget: a file, a block device, an NBD export, or a model in virtual time
-//!      └─ latency of random reads: does it turn?
-//!            ├─ yes (`turning`): turn, media rate and zones, overhead, seek curve, queue gain, buffer, read-ahead
-//!            └─ no  (`flash`):   channels and dies by conflicts, page read, transfer, overhead, programs where writes are allowed
-//!                  └─ `entry`: a drive of the catalogue, each figure with how it was found and its interval
+//!      └─ latency of random reads: does it rotate?
+//!            ├─ yes (`turning`): rotation, media rate and zones, overhead, seek curve, queue gain, buffer, read-ahead
+//!            └─ no  (`flash`):   channels and dies by conflicts, page read, transfer, overhead, programs if writes are allowed
+//!                  └─ `entry`: a drive of the catalogue, each figure with its method and its interval
 //! ```
-//! Where there is no drive but its data sheet, `sheet` solves for the inside of a model that does what the sheet says.
-//! `matrix` replays the cells of a published latency matrix on a model; `fit_matrix` fits a model to some of them.
+//! If there is only a drive's data sheet, `sheet` solves for the inside of a model that matches the sheet. `matrix`
+//! replays the cells of a published latency matrix on a model; `fit_matrix` fits a model to some of them.
 //!
-//! The same code runs on real targets and on models: only what is behind [`TimedTarget`] differs. Everything is read only unless
-//! [`Effort::may_write`] says otherwise.
+//! The same code runs on real targets and on models: only the target behind [`TimedTarget`] differs. Everything is read
+//! only unless [`Effort::may_write`] allows writes.
 //!
-//! - **Intervals** hold the value with 95 %, as far as the spread of repeats tells; a systematic error is not in them.
-//! - Caches between here and the drive (a page cache, a controller with memory) make other figures than the drive's. What looks
-//!   impossible (a turn that does not repeat) is an error, not a guess.
+//! - **Intervals** contain the value with 95 %, as far as the variation of repeats shows; a systematic error is not in
+//!   them.
+//! - Caches in front of the drive (a page cache, a controller with memory) change the figures. An impossible result (a
+//!   rotation that does not repeat) is an error, not a guess.
 //!
-//! Nothing here reads a clock or knows a file. Sources: Worthington, Ganger, Patt and Wilkes, "On-line extraction of SCSI disk
+//! Nothing here reads a clock or knows a file. Sources: Worthington, Ganger, Patt and Wilkes, "On-line extraction of
+//! SCSI disk
 //! drive parameters", SIGMETRICS 1995; Talagala, Arpaci-Dusseau and Patterson, "Microbenchmark-based extraction of local and
-//! global disk characteristics", 1999; Chen, Lee and Zhang, "Essential roles of exploiting internal parallelism of flash memory
+//! global disk characteristics", 1999; Chen, Lee and Zhang, "Essential roles of exploiting internal parallelism of
+//! flash memory
 //! based solid state drives in high-speed data processing", HPCA 2011.
 #![forbid(unsafe_code)]
 

@@ -1,16 +1,18 @@
-//! One cell of a latency matrix: random reads at a fixed rate beside one sequential writer at a fixed rate, on a drive's model.
+//! One cell of a latency matrix: random reads at a fixed rate beside one sequential writer at a fixed rate, on a
+//! drive's model.
 //!
-//! As the `diskplorer` tool has it: readers pace themselves evenly, each with a phase of its own, or reads arrive as a Poisson
-//! process. Who has as many requests in flight as it may waits, and catches up later. A response counts from when the request
-//! was sent.
+//! As in the `diskplorer` tool, readers pace themselves evenly, each with its own phase, or reads arrive as a Poisson
+//! process. A reader with its maximum of requests in flight waits, and catches up later. A response counts from when
+//! the request was sent.
 //!
-//! `fio` paces a job in its own way, and its latencies show it:
+//! `fio` paces a job differently, and its latencies show it:
 //! ```text
 //!  due? --yes--> send, next one
 //!       \--no--> wait until nothing is in flight, then sleep for what was missing *before* that wait
 //! ```
-//! So a job whose gap is shorter than a response sends in bursts, and one slow response is followed by all that has become due
-//! meanwhile. Source: `rate_ddir` and `io_u_quiesce` in fio's `io_u.c` (`io_submit_mode=inline`, its default).
+//! So a job whose gap is shorter than a response sends in bursts, and one slow response is followed by everything that
+//! has become due meanwhile. Source: `rate_ddir` and `io_u_quiesce` in fio's `io_u.c` (`io_submit_mode=inline`, its
+//! default).
 
 use raidlab_hardware::{
     Drive, DriveCondition, DriveHistory, DriveModel, DriveOp, DriveOptions, DriveRequest, Sector, SectorCount,

@@ -1,4 +1,4 @@
-//! A model of the catalogue as a target, in virtual time: what proves that calibration finds what is there.
+//! A model of the catalogue as a target, in virtual time, to show that calibration finds the right figures.
 
 use crate::entry::SECTOR_BYTES;
 use crate::{Access, TimedTarget, Timing};

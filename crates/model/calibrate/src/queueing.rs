@@ -1,8 +1,9 @@
-//! How a drive orders what waits: the age weight, by trying.
+//! A drive's queue scheduling: the age weight, by trial.
 //!
-//! Timing tells how many random reads a drive does with so many in flight, and not by which rule it takes them. Here the rule is the
-//! models': shortest positioning time first, less `weight` times the wait. A drive is made of what was found with each weight of a
-//! list, and the one whose rates come nearest to those that were timed is the drive's. A greater weight is fairer and slower.
+//! Timing shows how many random reads a drive does at a given depth, but not by which rule it orders them. The rule
+//! here is the models': shortest positioning time first, less `weight` times the wait. A drive is built from the found
+//! figures with each weight of a list, and the weight whose rates are nearest to the measured ones is the drive's. A
+//! greater weight is fairer and slower.
 
 use crate::turning::queue;
 use crate::{Effort, EntryNames, ModelledTarget, Probe, TurningFound};

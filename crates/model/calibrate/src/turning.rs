@@ -1,18 +1,21 @@
-//! What turns: the turn, rates and zones, overhead, seeks, queue gain, buffer.
+//! Drives with rotation: rotation, rates and zones, overhead, seeks, queue gain, buffer.
 //!
-//! - **Turn.** Short reads that go backwards by one step each miss the buffer and find their sector a turn less a step later:
-//!   `d(k) = turn - k * pages`. Two steps, of 1 and 4 pages, give the turn and the time of a page under the head.
-//! - **Rate** at a place: 256 KiB reads in sequence. A *zone* is a stretch of places with one rate.
-//! - **Where a byte is**: tracks are as long as the rate says, so the share of the stroke that lies before an offset is the
-//!   integral of `1 / rate` up to it.
-//! - **Seeks.** Reads that jump by a share of the stroke, to and fro at random places, take `edge + wait`, the wait even over a
-//!   turn. The edge less that of reads that stay on the spot is the seek. Through the distances goes
-//!   `c + a sqrt(x) + b x`; `c` is the single track, `c + 8/15 a + b/3` the mean over random pairs, `c + a + b` the full stroke.
-//! - **Buffer.** A read that is repeated at once is a hit, and tells the work of a command; how far behind a read the hits go
-//!   after a pause is the length of a segment; how many places can be read before the first is forgotten is their number.
+//! - **Rotation.** Short reads that go backwards by one step each miss the buffer and find their sector one rotation
+//!   later, less a step: `d(k) = turn - k * pages`. Two steps, of 1 and 4 pages, give the rotation time and the time of
+//!   a page under the head.
+//! - **Rate** at a place: 256 KiB sequential reads. A *zone* is a range of places with one rate.
+//! - **Position of a byte**: track length is proportional to the rate, so the share of the stroke before an offset is
+//!   the integral of `1 / rate` up to it.
+//! - **Seeks.** Reads that jump by a share of the stroke, to and fro at random places, take `edge + wait`, the wait
+//!   uniform over a rotation. The edge less that of reads without a seek is the seek time. The curve `c + a sqrt(x) + b
+//!   x` is fitted to the distances; `c` is the single track, `c + 8/15 a + b/3` the mean over random pairs, `c + a + b`
+//!   the full stroke.
+//! - **Buffer.** A read that is repeated at once is a hit, and gives the time of a command; the range of hits behind a
+//!   read after a pause is the length of a segment; the number of places that can be read before the first is forgotten
+//!   is the number of segments.
 //!
-//! Not found: heads, and what a change of heads takes. They show in no figure that a controller could tell apart, once rates and
-//! seeks are right.
+//! Not found: the number of heads, and the head switch time. They have no visible effect once rates and seeks are
+//! right.
 
 mod tracks;
 

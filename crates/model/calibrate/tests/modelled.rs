@@ -1,5 +1,5 @@
-//! Drives of the catalogue are calibrated in virtual time and must come back: the parameters within 5 %, and what a drive does
-//! that is made of the entry, too.
+//! Drives of the catalogue are calibrated in virtual time: the parameters must be found within 5 %, and so must the
+//! performance of a drive built from the entry.
 
 use raidlab_calibrate::{Effort, EntryNames, Estimate, Found, ModelledTarget, TurningFound, calibrate};
 use raidlab_hardware::{Catalog, CatalogFile, DataSheet, DriveKind};

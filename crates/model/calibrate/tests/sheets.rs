@@ -204,6 +204,26 @@ fn limits_that_were_measured_are_enough() {
     assert_eq!(made.rows.len(), 3);
 }
 
+/// Round figures are a cloud's caps only where the drive behind them could do more; else they are a fast drive's own.
+#[test]
+fn round_limits_are_caps_below_what_the_class_does() {
+    let made = |iops: f64, mb_per_s: f64, capped| {
+        let measured = Sheet {
+            seq_read: None,
+            write_iops: None,
+            is_measured: true,
+            capped,
+            ..sheet(SheetKind::Nvme, 2000, [0.0, mb_per_s], [iops, 0.0], None)
+        };
+        let made = model_from_sheet(&Catalog::builtin(), &measured).unwrap_or_else(|error| panic!("{error}"));
+        let DriveKind::Flash(flash) = made.model.kind else { panic!("a drive with a translation layer") };
+        flash.caps.read_iops.is_some()
+    };
+    assert!(made(170e3, 350.0, None) && made(680e3, 1400.0, None));
+    assert!(!made(828e3, 5000.0, None) && !made(1600e3, 3120.0, None) && !made(170e3, 350.0, Some(false)));
+    assert!(!made(680e3, 5000.0, None), "it writes faster than the class");
+}
+
 #[test]
 fn what_no_drive_does_is_refused() {
     let catalog = Catalog::builtin();

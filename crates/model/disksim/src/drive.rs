@@ -1,6 +1,6 @@
-//! A whole drive, put together from its files.
+//! A whole drive, built from its files.
 //!
-//! What the keys of a `disksim_disk` block mean here, for one command at a time:
+//! The meaning of a `disksim_disk` block's keys, for one command at a time:
 //!
 //! ```text
 //!  read   |- miss overhead -|- seek -|- latency -|- media to the high water mark -|- reselect, prepare -|- bus -|- completion -|

@@ -1,4 +1,4 @@
-//! Why the files of a drive make no model.
+//! Why a drive's files do not make a model.
 
 use crate::syntax::SyntaxError;
 use raidlab_hardware::TrackTableError;

@@ -1,4 +1,4 @@
-//! One block's keys: each is used, or known not to matter, or complained about.
+//! One block's keys: each is used, known to be irrelevant, or reported.
 
 use crate::error::ImportError;
 use crate::syntax::{Block, Param, Value};

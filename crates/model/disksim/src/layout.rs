@@ -2,19 +2,19 @@
 //! [`g4`].
 //!
 //! The places of a zone are numbered along its tracks, head by head, cylinder by cylinder. Blocks take these places in
-//! order, but for a management area at the front, spare places at the end (or front) of every *region*, and places that
-//! are *slipped* over. A block can also be *moved* to another place of its zone.
+//! order, except for a management area at the front, spare places at the end (or front) of every *region*, and places
+//! that are *slipped* over. A block can also be *moved* to another place of its zone.
 //!
 //! ```text
 //!   region (a track, cylinder, range of cylinders or zone):   |0|1|2|x|3|4|..|n|  s  s  |      x slipped, s spare
 //!   slips use up the spares of their region, or push all blocks after them on, depending on the scheme
 //! ```
 //!
-//! Track by track the first place begins a skew later in the turn. In the schemes with spares per track or per cylinder,
-//! a slip also moves everything behind its region on by its own width, as the original has it.
+//! Track by track the first place begins a skew later in the rotation. In the schemes with spares per track or per
+//! cylinder, a slip also shifts everything behind its region by its own width, as in the original.
 //!
-//! Invariant: the extents are in order of the blocks and leave none out. Left out: slips and moves across zones, which the
-//! format can't express.
+//! Invariant: the extents are in order of the blocks and leave none out. Left out: slips and moves across zones, which
+//! the format can't express.
 
 mod g2;
 mod g4;

@@ -1,4 +1,4 @@
-//! Drives and traces in the formats of `DiskSim` 4.0, and how well a model replays a trace.
+//! Drives and traces in the formats of `DiskSim` 4.0, and the error of a model that replays a trace.
 //!
 //! ```text
 //!   .diskspecs  buffer, overheads ─┐
@@ -10,14 +10,14 @@
 //! | module | idea |
 //! |---|---|
 //! | `syntax` | the text of parameter files: blocks of `key = value` |
-//! | `fields` | one block's keys, each used or known not to matter |
+//! | `fields` | one block's keys, each used or known to be irrelevant |
 //! | `layout` | where every sector is: zones, skews, spares, slips, moved sectors |
 //! | `mechanics` | seek times by distance |
-//! | `drive` | a whole drive, put together |
+//! | `drive` | a whole drive, built from its files |
 //! | `trace` | measured requests, of the record type of `raidlab_trace` |
 //! | `replay` | the trace on the model, and the demerit figure |
 //!
-//! No file is opened here: the caller hands over texts, and a function that finds the texts of files that others name.
+//! No file is opened here: the caller passes texts, and a function that finds the texts of files that others name.
 //! Source: Bucy, Schindler, Schlosser, Ganger and others, "The `DiskSim` Simulation Environment Version 4.0 Reference
 //! Manual", CMU-PDL-08-101.
 #![forbid(unsafe_code)]

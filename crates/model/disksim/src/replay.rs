@@ -1,10 +1,10 @@
 //! The trace on the model, and the demerit figure.
 //!
-//! One request is in flight at a time: the next is issued the trace's gap after the completion that the *model* gives, so
-//! that what the drive does meanwhile (reading ahead, writing its buffer out) has the time it had. The demerit figure is
-//! the root mean square of the horizontal distance between the two cumulative distributions of response times, as a
-//! percentage of the mean measured response. With as many requests on both sides, the distance at a height is that of
-//! the two response times of one rank.
+//! One request is in flight at a time: the next is issued the trace's gap after the completion by the *model*, so that
+//! the drive's work in between (reading ahead, writing its buffer out) has the same time. The demerit figure is the
+//! root mean square of the horizontal distance between the two cumulative distributions of response times, as a
+//! percentage of the mean measured response. With equally many requests on both sides, the distance at a height is that
+//! of the two response times of one rank.
 //!
 //! Source: Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE Computer 27(3), 1994.
 

@@ -10,8 +10,8 @@
 //! } # a remark
 //! ```
 //!
-//! What stands outside of blocks (instantiations, topologies) says nothing about a drive and is passed over. Nesting is
-//! limited, so that no text can exhaust the stack.
+//! Text outside of blocks (instantiations, topologies) does not describe a drive and is skipped. Nesting is limited, so
+//! that no text can exhaust the stack.
 
 /// Blocks within blocks that any drive needs, and some more.
 const DEPTH_MAX: u32 = 32;

@@ -1,6 +1,6 @@
 //! Validation traces, whole: measured requests, one at a time, each with its response time.
 //!
-//! What a line means stands with the other formats of traces, in `raidlab_trace`.
+//! `raidlab_trace` parses the lines, as those of other trace formats.
 
 use raidlab_trace::{LineProblem, ParseOptions, TraceFormat, TraceParser, TraceRecord};
 

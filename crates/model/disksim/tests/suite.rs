@@ -1,6 +1,6 @@
-//! The drives of `DiskSim` 4.0's validation suite that are at hand, from their files to the demerit figure.
+//! The available drives of `DiskSim` 4.0's validation suite, from their files to the demerit figure.
 //!
-//! Verified: what the files say arrives in the model; the demerit figure of each drive stays within what was reached. The
+//! Verified: the contents of the files reach the model; the demerit figure of each drive stays within its bound. The
 //! bounds are a little above the figures in `docs/models.md`. Not verified: drives of other layouts.
 
 use proptest::prelude::*;

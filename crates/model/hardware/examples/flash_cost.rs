@@ -1,6 +1,8 @@
-//! What a solid-state drive's model costs: host I/Os per second of one core, and what the drive does in virtual time.
+//! The cost of a solid-state drive's model: host I/Os per second of one core, and the drive's performance in virtual
+//! time.
 //!
-//! Run with `cargo run --release -p raidlab-hardware --example flash_cost [ID]`. The goal is 400,000 a second in steady random
+//! Run with `cargo run --release -p raidlab-hardware --example flash_cost [ID]`. The goal is 400,000 a second in steady
+//! random
 //! writing.
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "an example may read the clock")]
 

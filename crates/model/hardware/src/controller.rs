@@ -1,6 +1,6 @@
-//! What a RAID controller costs in time, and how it comes out of the box.
+//! The time costs of a RAID controller, and its default settings.
 //!
-//! The controller's logic is another crate's; this is its hardware: processors that spend time on each host
+//! The controller's logic is in another crate; this is its hardware: processors that spend time on each host
 //! command, each member command and each memory task, a link to the host, a link to the members. A world
 //! charges [`ControllerModel::host_command_cost`], [`ControllerModel::member_command_cost`] and
 //! [`ControllerModel::memory_cost`] to one of [`ControllerModel::processors`] servers, and bytes to the links.
@@ -8,7 +8,7 @@
 //! ```text
 //!  host ==host_link==> [ processors x n, memory ] ==member_link==> members
 //! ```
-//! Where an enclosure has two of them, [`DualModel`] says what is between the two.
+//! If an enclosure has two of them, [`DualModel`] describes the link between the two.
 
 use crate::catalog::{CatalogError, FigureSource, Section};
 use crate::enclosure::EnclosureModel;

@@ -1,4 +1,4 @@
-//! Enclosures: how many drives of which size fit, and what its port carries.
+//! Enclosures: number and size of drive bays, and the bandwidth of the port.
 
 use crate::catalog::{CatalogError, FigureSource, Section};
 use crate::drive::FormFactor;

@@ -1,10 +1,10 @@
-//! The same hardware with one part of it faster, to find out what that part holds up.
+//! The same hardware with one part faster, to find out how much that part limits.
 //!
-//! A part is made faster by shortening all times that are its own and raising its rates by the same share; what a part of
-//! that speed would do to the others is left to the simulation. [`DrivePart::All`] lets the drive's clock run faster, which
-//! leaves nothing out, whatever the model of the drive is made of.
+//! A part is made faster by shortening its own times and raising its rates by the same share; the simulation shows the
+//! effect on the others. [`DrivePart::All`] speeds up the drive's clock, which leaves nothing out, whatever the model
+//! of the drive is made of.
 //!
-//! Left out: spindles and flash that exist. A drive of 16,500 rpm is a question, not a product.
+//! Left out: real products. A drive of 16,500 rpm is a question, not a product.
 
 use crate::controller::{CommandCost, ControllerModel, MemoryCost, ParityWorker};
 use crate::drive::{DriveKind, DriveModel};

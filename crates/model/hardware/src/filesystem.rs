@@ -1,14 +1,14 @@
-//! A filesystem: where it puts files on a volume, how far it reads ahead, and what it writes besides.
+//! A filesystem: where it puts files on a volume, how far it reads ahead, and its additional writes.
 //!
 //! ```text
 //!  volume:  │ metadata │ data ............... │ metadata │ data ............... │
 //!           └───────────── group ─────────────┴───────────── group ─────────────┘
 //! ```
-//! Files are laid out one after the other, each in one piece but for the metadata at the start of every group.
+//! Files are laid out one after the other, each contiguous except for the metadata at the start of every group.
 //!
-//! One that copies on write puts what is written again elsewhere, one run of it behind the other.
+//! A copy-on-write filesystem puts overwritten data elsewhere, one run of it behind the other.
 //!
-//! Left out: fragmentation by age, directories, the time that finding free space takes.
+//! Left out: fragmentation by age, directories, the time to find free space.
 
 use crate::catalog::{CatalogError, FigureSource, Section};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};

@@ -1,4 +1,4 @@
-//! A host: what its processors take for file calls, and how its kernel keeps pages and feeds volumes.
+//! A host: the processor costs of file calls, and how its kernel keeps pages and feeds volumes.
 //!
 //! ```text
 //!  program ──calls──► [ processors ] ──► page cache ──► queue of each volume ──► array
@@ -7,11 +7,11 @@
 //! Figures of the processor are times or rates of one processor; a world charges them to one server for each of
 //! [`HostModel::processors`]. The kernel's figures are those that Linux names (`dirty_ratio`, `nr_requests`).
 //!
-//! A host of today has [`SocketsModel`]: memory and ports for drives on each socket, and a link between two of them.
+//! A current host has [`SocketsModel`]: memory and ports for drives on each socket, and a link between two of them.
 //! ```text
 //!   drives 0 2 4 .. ══ [ cores │ memory ] ══ link ══ [ cores │ memory ] ══ drives 1 3 5 ..
 //! ```
-//! Left out: programs beside the load, swap, memory nodes that differ.
+//! Left out: programs beside the load, swap, differing memory nodes.
 //! Source of the kernel's behaviour: Linux 2.6.0, `mm/page-writeback.c`, `mm/vmscan.c`, `drivers/block/as-iosched.c`.
 
 use crate::catalog::{CatalogError, FigureSource, Section};

@@ -2,7 +2,7 @@
 //!
 //! A drive model is a pure state machine in virtual time: [`Drive::handle_request`] takes a request,
 //! [`Drive::poll_deadline`] says when it next has something to do, [`Drive::handle_deadline`] does it and
-//! [`Drive::poll_completion`] hands out what is done. Nothing here knows what RAID is.
+//! [`Drive::poll_completion`] returns completed requests. Nothing here knows what RAID is.
 //!
 //! ```text
 //!  catalog/*.toml --Catalog--> DriveModel, ControllerModel, EnclosureModel     (figures, each with a source)
@@ -11,8 +11,8 @@
 //!  ControllerModel, LinkModel --> time spans that a world charges to a Server  (a resource, first come first served)
 //! ```
 //!
-//! "Accuracy is mechanism": a model holds what a data sheet says, and a few figures per controller that are
-//! fitted on part of the published results; no figure belongs to one workload or one table.
+//! "Accuracy is mechanism": a model has the figures of a data sheet, and a few figures per controller that are fitted
+//! to part of the published results; no figure belongs to one workload or one table.
 #![forbid(unsafe_code)]
 
 mod catalog;

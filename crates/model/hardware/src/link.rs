@@ -1,15 +1,16 @@
-//! Links, and the one kind of resource that everything shared is: first come, first served.
+//! Links, and the one type of shared resource: first come, first served.
 //!
-//! A [`LinkModel`] turns bytes into time; a [`Server`] turns "now" and a time into the instant the work ends,
-//! after all work that came before. A [`LinkStandard`] is an entry of the catalogue that parts refer to:
+//! A [`LinkModel`] turns bytes into time; a [`Server`] turns "now" and a time into the instant the work ends, after all
+//! earlier work. A [`LinkStandard`] is an entry of the catalogue that parts refer to:
 //! ```text
 //! member_link   link = "sas-3g", lanes = 8     rate = 8 x that of the link, its time per transfer
 //! host_link     link = "pcie-2", lanes = 8, rate = 1.58 GB/s      its own rate, which 8 x 500 MB/s allow
 //! ```
-//! A link that is a network ([`FabricModel`]) adds latency, during which commands do not wait for each other, and processor time.
+//! A link that is a network ([`FabricModel`]) adds latency, during which commands do not wait for each other, and
+//! processor time.
 //!
 //! Left out: arbitration between directions and packet-level effects, which the effective rate and the overhead of a
-//! transfer stand for.
+//! transfer represent.
 
 use crate::catalog::{CatalogError, FigureSource, Section};
 use crate::controller::CommandCost;

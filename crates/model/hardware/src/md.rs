@@ -1,4 +1,4 @@
-//! Linux md on a host of today: its own settings by its own names, and what its stripe threads take.
+//! Linux md on a current host: its settings by their own names, and the time of its stripe threads.
 //!
 //! ```text
 //!  submitting processors ── reads within a chunk, RAID 0, 1, 10 ──────────────────────────► members
@@ -6,11 +6,12 @@
 //!        └─ writes of RAID 4, 5, 6: raid5_make_request ─► stripe threads: handle_stripe ──────┘
 //!                                                         raid5d and group_thread_cnt workers
 //! ```
-//! Stripes are changed by rows: a page of 4 KiB of each member (`struct stripe_head`). Such a change takes a stripe thread's time:
-//! `pass` for the row, `io` for each page that a member reads or writes, and copies and parity by their rates.
+//! Stripes are changed by rows: a page of 4 KiB of each member (`struct stripe_head`). Such a change takes a stripe
+//! thread's time: `pass` for the row, `io` for each page that a member reads or writes, and copies and parity by their
+//! rates.
 //!
-//! Settings that md has and that are not modelled are refused by name ([`MdSettingError::NotModelled`]); none is ignored.
-//! Source: Linux drivers/md, as named at each.
+//! Settings of md that are not modelled are refused by name ([`MdSettingError::NotModelled`]); none is ignored. Source:
+//! Linux drivers/md, as named at each.
 
 use crate::catalog::{CatalogError, Section};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -236,70 +237,88 @@ impl MdModel {
                 2 => RmwLevel::Preferred,
                 _ => return Err(section.bad_value("rmw_level", "0, 1 or 2")),
             },
-            consistency_policy: match section.text("consistency_policy")?.as_str() {
-                "resync" => ConsistencyPolicy::Resync,
-                "bitmap" => ConsistencyPolicy::Bitmap,
-                "ppl" => ConsistencyPolicy::Ppl,
-                "journal" => ConsistencyPolicy::Journal,
-                _ => {
-                    let expected = "\"resync\", \"bitmap\", \"ppl\" or \"journal\"";
-                    return Err(section.bad_value("consistency_policy", expected));
-                }
-            },
-            bitmap_location: match section.text("bitmap_location")?.as_str() {
-                "none" => BitmapLocation::None,
-                "internal" => BitmapLocation::Internal,
-                "file" => BitmapLocation::File,
-                _ => return Err(section.bad_value("bitmap_location", "\"none\", \"internal\" or \"file\"")),
-            },
+            consistency_policy: consistency_policy(&mut section)?,
+            bitmap_location: bitmap_location(&mut section)?,
             journal_device: Some(section.text("journal_device")?).filter(|name| name != "member"),
             bitmap_chunk: section.figure("bitmap_chunk")?,
             bitmap_delay: section.figure("bitmap_delay")?,
-            io_engine: match section.text("io_engine")?.as_str() {
-                "libaio" => IoEngine::Libaio,
-                "io_uring" => IoEngine::IoUring,
-                _ => {
-                    let expected = "\"libaio\" or \"io_uring\"; md has no queues to poll";
-                    return Err(section.bad_value("io_engine", expected));
-                }
-            },
+            io_engine: io_engine(&mut section)?,
             costs: MdCosts::read(section.section("costs")?)?,
         };
+        md.check(&mut section)?;
+        section.finish()?;
+        Ok(md)
+    }
+
+    /// Refuses what md refuses, and what is not modelled.
+    fn check(&self, section: &mut Section<'_>) -> Result<(), CatalogError> {
         if section.text("journal_mode")? != "write-through" {
             let expected = "\"write-through\"; a journal that is written back is not modelled";
             return Err(section.bad_value("journal_mode", expected));
         }
         // ppl_init_log, r5l_init_log: neither goes with a bitmap. mdadm makes the policy that of the bitmap where one is asked for.
-        if md.bitmap_location != BitmapLocation::None
-            && matches!(md.consistency_policy, ConsistencyPolicy::Ppl | ConsistencyPolicy::Journal)
+        if self.bitmap_location != BitmapLocation::None
+            && matches!(self.consistency_policy, ConsistencyPolicy::Ppl | ConsistencyPolicy::Journal)
         {
             return Err(
                 section.bad_value("bitmap_location", "\"none\" beside a partial parity log or a journal")
             );
         }
-        if md.sync_speed_min > md.sync_speed_max {
-            return Err(section.bad_value("sync_speed_min", "from 0 to sync_speed_max"));
-        }
         // The bounds of raid5_store_group_thread_cnt and raid5_set_cache_size.
-        if md.group_thread_cnt > 8192 {
+        if self.group_thread_cnt > 8192 {
             return Err(section.bad_value("group_thread_cnt", "from 0 to 8192"));
         }
-        if !(17..=32768).contains(&md.stripe_cache_size) {
+        if !(17..=32768).contains(&self.stripe_cache_size) {
             return Err(section.bad_value("stripe_cache_size", "from 17 to 32768"));
         }
         // raid5_store_preread_threshold
-        if md.preread_bypass_threshold > md.stripe_cache_size {
+        if self.preread_bypass_threshold > self.stripe_cache_size {
             return Err(section.bad_value("preread_bypass_threshold", "from 0 to stripe_cache_size"));
         }
-        if md.sync_speed_max == 0 {
+        if self.sync_speed_max == 0 {
             return Err(section.bad_value("sync_speed_max", "above zero"));
         }
-        if md.bitmap_delay == NanoSpan::ZERO {
+        if self.sync_speed_min > self.sync_speed_max {
+            return Err(section.bad_value("sync_speed_min", "from 0 to sync_speed_max"));
+        }
+        if self.bitmap_delay == NanoSpan::ZERO {
             return Err(section.bad_value("bitmap_delay", "above zero"));
         }
-        section.finish()?;
-        Ok(md)
+        Ok(())
     }
+}
+
+fn consistency_policy(section: &mut Section<'_>) -> Result<ConsistencyPolicy, CatalogError> {
+    Ok(match section.text("consistency_policy")?.as_str() {
+        "resync" => ConsistencyPolicy::Resync,
+        "bitmap" => ConsistencyPolicy::Bitmap,
+        "ppl" => ConsistencyPolicy::Ppl,
+        "journal" => ConsistencyPolicy::Journal,
+        _ => {
+            let expected = "\"resync\", \"bitmap\", \"ppl\" or \"journal\"";
+            return Err(section.bad_value("consistency_policy", expected));
+        }
+    })
+}
+
+fn bitmap_location(section: &mut Section<'_>) -> Result<BitmapLocation, CatalogError> {
+    Ok(match section.text("bitmap_location")?.as_str() {
+        "none" => BitmapLocation::None,
+        "internal" => BitmapLocation::Internal,
+        "file" => BitmapLocation::File,
+        _ => return Err(section.bad_value("bitmap_location", "\"none\", \"internal\" or \"file\"")),
+    })
+}
+
+fn io_engine(section: &mut Section<'_>) -> Result<IoEngine, CatalogError> {
+    Ok(match section.text("io_engine")?.as_str() {
+        "libaio" => IoEngine::Libaio,
+        "io_uring" => IoEngine::IoUring,
+        _ => {
+            let expected = "\"libaio\" or \"io_uring\"; md has no queues to poll";
+            return Err(section.bad_value("io_engine", expected));
+        }
+    })
 }
 
 impl MdCosts {
@@ -335,7 +354,7 @@ mod tests {
         let change = CatalogChange { entry: "linux-md-nvme".into(), key, value: value.into(), source: None };
         let catalog = Catalog::builtin_with(&[change]).map_err(|error| error.to_string())?;
         let controller = catalog.controller("linux-md-nvme").map_err(|error| error.to_string())?;
-        controller.md.ok_or_else(|| "no table [md]".to_owned())
+        controller.md.clone().ok_or_else(|| "no table [md]".to_owned())
     }
 
     #[test]

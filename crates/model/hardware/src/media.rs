@@ -1,8 +1,8 @@
-//! How fast a drive's media can be written from end to end: what a rebuild can't be faster than.
+//! The rate of writing a drive's media from end to end, which bounds a rebuild.
 //!
-//! A hard drive spends one turn on each of its tracks, and what a track holds falls evenly enough from the outermost to the
-//! innermost, so that the whole takes its capacity over the mean of both zones' rates. Flash programs as many pages at once
-//! as it has dies, or may by its power; where the amplification is given, it takes its part.
+//! A hard drive spends one rotation on each of its tracks, and the length of tracks falls evenly enough from the
+//! outermost to the innermost, so the whole takes its capacity over the mean of both zones' rates. Flash programs as
+//! many pages at once as it has dies, or as its power allows; a given amplification takes its part.
 
 use crate::drive::{DriveKind, DriveModel};
 use crate::hdd::MechanicsModel;

@@ -1,4 +1,4 @@
-//! A network between two hosts: what a frame takes on the wire, and what processors take for calls, packets and bytes.
+//! A network between two hosts: the size of a frame on the wire, and the processor time for calls, packets and bytes.
 //!
 //! ```text
 //!  program ─ call ─► [ processor: copy, checksum, packets ] ═ wire ═► [ processor: interrupts, packets, copy ] ─► program
@@ -9,10 +9,10 @@
 //! wire      per byte:  (P + headers + frame) / P / wire
 //! receiver  per byte:  packet / P + 1 / copy
 //! ```
-//! An interrupt announces all packets that came since the last one; moderation lets no two come closer together than
-//! [`NetworkModel::interrupt_gap`], and saves the receiver the interrupts of the packets between.
+//! An interrupt announces all packets since the last one; moderation keeps two interrupts at least
+//! [`NetworkModel::interrupt_gap`] apart, and saves the receiver those in between.
 //!
-//! Left out: lost packets and their repetition, windows that are too small for the distance, other traffic.
+//! Left out: lost packets and their retransmission, windows too small for the distance, other traffic.
 //! Source of the sizes: IEEE 802.3 (preamble 8, header 14, check 4, gap 12 bytes), RFC 791, 768, 793, 1323.
 
 use crate::catalog::{CatalogError, FigureSource, Section};

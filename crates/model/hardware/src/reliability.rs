@@ -1,14 +1,14 @@
-//! What is known of how a drive fails: the table `[reliability]` of its entry.
+//! The failure data of a drive: the table `[reliability]` of its entry.
 //!
 //! ```text
-//! sheet_afr_pct          what the maker says: a share that fails in a year, or what a mean time between failures comes to
-//! field_afr_pct          what was seen of drives of its class
-//! field_failures         what was seen of this very model: failures,
-//! field_drive_days       and the days that drives of it were watched
+//! sheet_afr_pct          from the maker: the share that fails in a year, or the equivalent of a mean time between failures
+//! field_afr_pct          observed on drives of its class
+//! field_failures         observed on this very model: failures,
+//! field_drive_days       and the days that drives of it were observed
 //! bits_per_read_error    bits read per unrecoverable error
 //! rated_writes           bytes that the maker allows to be written
 //! ```
-//! Figures are `{ value, low, high, source }`; what has no range is as it is.
+//! Figures are `{ value, low, high, source }`; a figure without a range is exact.
 
 use crate::catalog::{CatalogError, Section};
 use raidlab_units::ByteCount;

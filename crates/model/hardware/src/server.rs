@@ -1,12 +1,12 @@
-//! A file server: what its kernel does between a volume and whoever reads a file on it.
+//! A file server: its kernel's work between a volume and the readers of its files.
 //!
 //! ```text
 //!  reader ◄─ copy ─ [ processors, page cache, read-ahead window ] ◄═ bus ═ controllers ◄═ volumes
 //!  client ◄═ network ═ [ nfsd threads, remembered read-aheads ] ◄┘
 //! ```
-//! The kernel is Linux 2.4: a window of [`FileServerModel::read_ahead`] is asked for when a reader touches the first page of
-//! the window before it, so that a reader has one window under way while it copies the last. An NFS server keeps these
-//! windows for a few files only ([`NfsServerModel::remembered_files`]); whoever reads more files at once reads them without.
+//! The kernel is Linux 2.4: a window of [`FileServerModel::read_ahead`] is requested when a reader touches the first
+//! page of the previous window, so that a reader has one window under way while it copies the last. An NFS server keeps
+//! these windows for a few files only ([`NfsServerModel::remembered_files`]); reading more files at once loses them.
 //!
 //! Left out: writing, page reclaim, programs beside the readers.
 //! Source of the kernel's behaviour: Linux 2.4.18, `mm/filemap.c`, `fs/nfsd/vfs.c`, `drivers/md/md.c`.

@@ -1,6 +1,6 @@
-//! What a drive's data sheet says it does, and how that is measured: the table `[sheet]` of an entry.
+//! A drive's performance by its data sheet, and how that is measured: the table `[sheet]` of an entry.
 //!
-//! Nothing in a model reads these figures. They are what a model is held against from outside (`raidlab catalog check`).
+//! No model reads these figures. Models are compared with them from outside (`raidlab catalog check`).
 //!
 //! ```toml
 //! [sheet]
@@ -8,9 +8,9 @@
 //! random_read = { value = 900000, source = "sheet", block = "4 KiB", iodepth = 512, condition = "random" }
 //! read_latency = { value = "90 us", source = "sheet", block = "4 KiB", condition = "random" }
 //! ```
-//! Conditions: `block` and `iodepth`; `span_pct`, the first so many percent of the drive (100 if not there); `read_pct` of mixed
-//! loads; `streams` that run side by side, evenly apart; `condition` of a drive with a translation layer; `write_cache` on or off (as
-//! delivered if not there). What a sheet does not say of them is ours.
+//! Conditions: `block` and `iodepth`; `span_pct`, the first percents of the drive (default 100); `read_pct` of mixed
+//! loads; `streams` that run in parallel, evenly apart; `condition` of a drive with a translation layer; `write_cache`
+//! on or off (default as delivered). Conditions that the sheet does not state are our own.
 
 use crate::catalog::{CatalogError, Section};
 use crate::drive::{DriveKind, SECTOR_BYTES};

@@ -1,7 +1,7 @@
-//! What a drive's buffer holds after a single read: what passed before it, and what was read ahead.
+//! A drive's buffer after a single read: what passed before it, and what was read ahead.
 //!
 //! Each case reads somewhere, leaves the drive alone for fifty milliseconds, reads near by, and asks whether that came
-//! from the buffer. Tracks of the drive have 700 to 1400 sectors, so few of the pairs lie on two.
+//! from the buffer. Tracks of the drive have 700 to 1400 sectors, so few of the pairs are on two.
 
 use raidlab_hardware::{
     AheadLimits, AheadReach, BufferModel, Catalog, Drive, DriveKind, DriveModel, DriveOp, DriveOptions,

@@ -1,4 +1,4 @@
-//! What disks of today do, from outside: against their data sheets, and each part of them against a drive without it.
+//! Current disks, from outside: against their data sheets, and each part of them against a drive without it.
 
 mod loops;
 

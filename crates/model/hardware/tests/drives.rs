@@ -1,4 +1,4 @@
-//! What whole drives do, against their data sheets and against what no drive can do.
+//! Whole drives, against their data sheets and against physical limits.
 
 mod loops;
 

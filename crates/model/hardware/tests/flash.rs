@@ -1,7 +1,7 @@
-//! Whole solid-state drives, seen from outside: what their write buffer, translation layer and flash do to a host.
+//! Whole solid-state drives from outside: the effect of their write buffer, translation layer and flash on a host.
 //!
-//! Verified on the defaults of a class, not on a real drive: directions and bounds, and figures that follow from the model's
-//! own parts. What real drives do is for their sheets (raidlab-calibrate) and for measured matrices.
+//! Verified on the defaults of a class, not on a real drive: directions and bounds, and figures that follow from the
+//! model's own parts. Sheets (raidlab-calibrate) and measured matrices cover real drives.
 
 mod loops;
 

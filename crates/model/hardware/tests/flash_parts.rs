@@ -1,6 +1,6 @@
-//! Parts that not every solid-state drive has: a pseudo-SLC cache, a map that is cached in part, trims, upkeep, and what is
-//! done while the host is quiet. Each is held to what follows from the model's own figures; what real drives do is for their
-//! sheets and reviews (`raidlab-calibrate`).
+//! Optional parts of solid-state drives: a pseudo-SLC cache, a partly cached map, trims, upkeep, and work while the
+//! host is idle. Each is compared with what follows from the model's own figures; sheets and reviews cover real drives
+//! (`raidlab-calibrate`).
 
 mod loops;
 

@@ -1,5 +1,5 @@
-//! A drive that manages its shingled tracks itself, from outside: quick in sequence, quick at random for as long as its media
-//! cache has room, then a band for every write; and quick again after it was left alone.
+//! A drive-managed shingled drive from outside: fast sequentially, fast at random while its media cache has room, then
+//! a band for every write; and fast again after it was left alone.
 
 mod loops;
 

@@ -1,5 +1,5 @@
-//! How many host requests one core simulates in a second: OLTP (8 KiB, 70% reads, random) on RAID 5 over nine drives, and random
-//! writes of 4 KiB on a flash drive that was overwritten before, and on RAID 5 over eight of them.
+//! Host requests simulated per second on one core: OLTP (8 KiB, 70% reads, random) on RAID 5 over nine drives, and
+//! random writes of 4 KiB on a preconditioned flash drive, and on RAID 5 over eight of them.
 //!
 //! Run with `cargo run --release -p raidlab-sim --example speed [OF]`, which runs the lines that contain `OF`. The goals are
 //! 1,000,000 a second for OLTP, 400,000 for one flash drive and 200,000 for eight.

@@ -1,15 +1,15 @@
 //! The virtual worlds: an event queue and a clock, and a workload against a modelled array.
 //!
-//! The array controller is a pure state machine that has to be driven by a world. This crate has three:
+//! The array controller is a pure state machine that a world drives. This crate has three worlds:
 //!
 //! - [`simulate`] runs a workload against a [`SimulatedArray`], the controller over hardware models, in virtual time
-//!   with lengths only, and tells what was measured; [`simulate_enclosure`] does so for several volumes behind one or two
-//!   controllers, of which one may fail; [`find_bottleneck`] tells what set the pace;
-//! - [`LiveArray`] is the same array for whoever brings requests at times of a clock of their own;
-//! - [`simulate_files`] runs programs that do file calls on a [`SimulatedHost`]: processors, a page cache, filesystems, and
-//!   the same arrays below them.
+//!   with lengths only, and returns the measurements; [`simulate_enclosure`] does so for several volumes behind one or
+//!   two controllers, of which one may fail; [`find_bottleneck`] finds the limiting part;
+//! - [`LiveArray`] is the same array for callers that bring requests at times of their own clock;
+//! - [`simulate_files`] runs programs that do file calls on a [`SimulatedHost`]: processors, a page cache, filesystems,
+//!   and the same arrays below them.
 //!
-//! A fourth, of real bytes under faults, checks the controller: `raidlab-torture`.
+//! A fourth, with real bytes under faults, checks the controller: `raidlab-torture`.
 //!
 //! [`EventQueue`] is the clock of the first two: events at the same time leave it first in, first out.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! The event queue of a virtual world: what happens next, and on ties, what was asked for first.
+//! The event queue of a virtual world: the earliest event is next, ties are first in, first out.
 //!
 //! Two structures share one order, `(time, sequence)`:
 //! ```text
@@ -8,11 +8,11 @@
 //!                                  pop ─► the earlier of the two heads
 //! ```
 //! A drive's next deadline moves whenever it gets a request; in a plain heap each move would leave a stale entry
-//! behind. In the winner tree it overwrites the slot's leaf and puts right one path of `log2(slots)` nodes.
+//! behind. In the winner tree it overwrites the slot's leaf and updates one path of `log2(slots)` nodes.
 //!
-//! Invariants: time never goes backwards; events of equal time leave in the order in which they were pushed (a
-//! deadline counts as pushed when it was last moved to another time); once the queue has grown to the largest
-//! number of pending events it never allocates again.
+//! Invariants: time never goes backwards; events of equal time leave in the order in which they were pushed (a deadline
+//! counts as pushed when it was last moved to another time); once the queue has grown to the largest number of pending
+//! events it never allocates again.
 //!
 //! Source of the order: `nexosim: nexosim/src/util/priority_queue.rs`; of the heap's arity: A. `LaMarca`,
 //! R. E. Ladner, "The influence of caches on the performance of heaps" (1996).

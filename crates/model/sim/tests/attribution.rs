@@ -1,4 +1,5 @@
-//! Where the time of requests goes: parts add up to the latency whatever the array is, and lie where that can be said by hand.
+//! Where the time of requests goes: the parts add up to the latency on every array, and are right where hand
+//! calculation is possible.
 
 mod drives;
 

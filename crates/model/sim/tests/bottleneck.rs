@@ -1,4 +1,4 @@
-//! What sets the pace: where it can be said by hand, and that the gains of all parts add up.
+//! Bottlenecks: right where they can be derived by hand, and the gains of all parts add up.
 
 mod drives;
 

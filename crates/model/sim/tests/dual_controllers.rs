@@ -1,7 +1,7 @@
-//! Two controllers in the virtual world, against arithmetic that can be done by hand.
+//! Two controllers in the virtual world, against hand calculations.
 //!
-//! That acknowledged data is there after a failover is checked where there are bytes: `may_fail_over` of the torture world,
-//! and `after_a_failover_the_mirror_has_every_acknowledged_write` here, which counts blocks.
+//! Tests with bytes check that acknowledged data is there after a failover: `may_fail_over` of the torture world;
+//! `after_a_failover_the_mirror_has_every_acknowledged_write` here counts blocks.
 
 mod drives;
 

@@ -1,4 +1,4 @@
-//! What is between processors and drives: a network (`NVMe` over Ethernet), and the sockets of a host.
+//! Links between processors and drives: a network (`NVMe` over Ethernet), and the sockets of a host.
 
 use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, Resilience};
 use raidlab_hardware::{Catalog, ControllerModel, EnclosureModel, HostOpKind, SocketsModel};

@@ -1,4 +1,4 @@
-//! Files on hosts and filesystems of today: what `fsync`, the page cache and copy on write cost, by hand.
+//! Files on current hosts and filesystems: the cost of `fsync`, the page cache and copy on write, calculated by hand.
 
 use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, Resilience};
 use raidlab_hardware::{Catalog, DriveModel, HostModel};

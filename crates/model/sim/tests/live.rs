@@ -1,4 +1,4 @@
-//! An array that is asked from outside against the simulation of the same array, and its members coming and going.
+//! An array with requests from outside against the simulation of the same array, and its members coming and going.
 
 use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, DeviceState, HostOp, HostRequest, HostTag, MemberCache,

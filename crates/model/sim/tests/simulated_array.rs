@@ -1,4 +1,4 @@
-//! The virtual world against arithmetic that can be done by hand, and against itself.
+//! The virtual world against hand calculations, and against itself.
 
 mod drives;
 

@@ -1,7 +1,7 @@
-//! The table of the command line holds together, and what the documents tell people to type is in it.
+//! The command line's table is consistent, and contains all commands of the documents.
 //!
-//! Verified of each command in a fenced block of the README, of `docs/` and of `studies/`: it can be parsed. What the commands
-//! do is another matter: `tests/docs/run.py` runs them.
+//! Verified for each command in a fenced block of the README, of `docs/` and of `studies/`: it can be parsed.
+//! `tests/docs/run.py` runs the commands.
 
 use super::{Cli, GROUPS, WIDTH, command};
 use crate::verbs::reference::markdown;

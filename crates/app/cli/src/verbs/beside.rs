@@ -1,4 +1,4 @@
-//! A paper's tables beside one's own runs: which paper, and which of its rows.
+//! A paper's tables with the user's runs: which paper, and which of its rows.
 
 use crate::failure::Failure;
 use raidlab_advisor::BesideTable;

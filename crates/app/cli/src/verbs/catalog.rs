@@ -1,5 +1,5 @@
-//! `raidlab catalog`: the modelled hardware, and where each of its figures comes from. With `--catalog`, somebody's own
-//! entries are checked and shown like those that come with the program.
+//! `raidlab catalog`: the modelled hardware, and the source of each figure. With `--catalog`, the user's own entries
+//! are checked and shown like the built-in ones.
 
 mod check;
 

@@ -1,4 +1,4 @@
-//! `raidlab emulate`: a modelled array over NBD, at the speed that it would have, with real bytes behind it.
+//! `raidlab emulate`: a modelled array over NBD, at its own speed, with real bytes behind it.
 
 use super::array::OperatorArgs;
 use super::nbd::NbdArgs;

@@ -1,4 +1,4 @@
-//! `raidlab export`: runs of a results file as tables, in full, and in the forms of other tools; traces as fio's.
+//! `raidlab export`: runs of a results file as tables, in full, and in the formats of other tools; traces as fio's.
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json, remark};

@@ -1,4 +1,5 @@
-//! `raidlab fit`: searches the figures of the catalogue that no source gives, and says how good that is where it was not looked.
+//! `raidlab fit`: searches catalogue figures without a source, and reports the quality on rows that the search did not
+//! use.
 
 mod text;
 

@@ -1,5 +1,5 @@
-//! `raidlab import`: job files of other load tools as workload files, block traces as Parquet files, and runs that were
-//! kept elsewhere.
+//! `raidlab import`: job files of other load tools as workload files, block traces as Parquet files, and runs stored
+//! elsewhere.
 
 mod runs;
 mod trace;

@@ -1,4 +1,4 @@
-//! Keeping finished runs: in memory for what is shown at the end, and in a results file where there is one.
+//! Keeping finished runs: in memory for the final output, and in a results file if there is one.
 //!
 //! Every run is in the file before the next one begins, so neither Ctrl-C nor a crash takes a finished run away.
 

@@ -1,5 +1,5 @@
-//! What `measure` and `simulate` have in common: sweeps, the search for the highest load, rounds until steady, the results
-//! file, and how runs are shown.
+//! Shared by `measure` and `simulate`: sweeps, the search for the highest load, rounds until steady, the results file,
+//! and the display of runs.
 //!
 //! Every run is in the results file before the next one begins, so neither Ctrl-C nor a crash takes a finished run away.
 

@@ -1,4 +1,4 @@
-//! `raidlab measure`: a load on storage as it is.
+//! `raidlab measure`: a load on existing storage.
 
 mod matrix;
 

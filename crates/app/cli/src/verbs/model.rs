@@ -1,8 +1,8 @@
-//! `raidlab model`: a drive model made from a data sheet, and how far one can be trusted, checked against real drives.
+//! `raidlab model`: drive models from data sheets, and their validation against real drives.
 //!
-//! A drive is named by folder and name, and is made of the files of `DiskSim` 4.0's validation suite: `NAME.diskspecs`,
-//! `NAME.model`, the seek curve that this one names, `NAME.trace`, and `NAME.parv` for the bus if it is there. Of a model
-//! or specification there can be two; the one called `NAME_validate` was made for the trace and comes first.
+//! A drive is named by folder and name, and is built from the files of `DiskSim` 4.0's validation suite:
+//! `NAME.diskspecs`, `NAME.model`, the seek curve that this one names, `NAME.trace`, and `NAME.parv` for the bus if it
+//! is there. There can be two models or specifications; `NAME_validate` was made for the trace and comes first.
 
 mod fit;
 mod from_sheet;

@@ -1,4 +1,4 @@
-//! How a volume is reached over NBD: the options that a real array and an emulated one share.
+//! NBD options that real and emulated arrays share.
 
 use crate::failure::Failure;
 use raidlab_nbd_server::{ClientCertificates, ExportError, NbdListener, NbdOptions, NbdServer, TlsServer};

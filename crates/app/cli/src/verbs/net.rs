@@ -1,7 +1,7 @@
-//! `raidlab net`: what a network does, from memory or a file to memory, over TCP.
+//! `raidlab net`: measures a network, from memory or a file to memory, over TCP.
 //!
-//! One side serves (`net serve`), the other asks (`net HOST:PORT`). `--loopback` starts the serving side as a process of
-//! its own, which ends with this one: it serves until its standard input ends.
+//! One side serves (`net serve`), the other is the client (`net HOST:PORT`). `--loopback` starts the server as a
+//! separate process, which ends with this one: it serves until its standard input ends.
 
 use super::keep::{Keeper, Planned};
 use super::loads::ReportArgs;

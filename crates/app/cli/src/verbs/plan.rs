@@ -1,4 +1,4 @@
-//! `raidlab plan`: the arrays that serve an application best, of those that the catalogue's parts make.
+//! `raidlab plan`: the arrays of catalogue parts that serve an application best.
 
 mod inputs;
 mod needs;

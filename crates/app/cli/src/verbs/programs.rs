@@ -1,5 +1,5 @@
-//! What `streams` and `bonnie` have in common: modelled arrays instead of folders, published figures beside, and how a program's
-//! runs are kept and shown.
+//! Shared by `streams` and `bonnie`: modelled arrays instead of folders, comparison with published figures, and the
+//! storage and display of runs.
 
 use super::keep::Keeper;
 use super::loads::Stop;

@@ -1,8 +1,8 @@
-//! `raidlab reference`: what `--help` says, as manual pages, as shell completions and as one page of the book.
+//! `raidlab reference`: the text of `--help` as manual pages, as shell completions and as one page of the book.
 //!
-//! All three are made from the command line's own table, so they can't say anything else than the program does.
+//! All three are made from the command line's own table, so they always agree with the program.
 //!
-//! Source: `man-pages(7)` for the form of the pages, by `clap_mangen`.
+//! Source: `man-pages(7)` for the format of the pages, by `clap_mangen`.
 
 use crate::failure::{Exit, Failure};
 use crate::output::print;

@@ -1,4 +1,5 @@
-//! `raidlab report`: a page of kept runs, the same as Markdown, and its charts as pictures; and how all verbs write pages.
+//! `raidlab report`: a page of stored runs, the same as Markdown, and its charts as pictures; and how all verbs write
+//! pages.
 
 use super::beside::Beside;
 use super::keep::{DbArgs, store_failure};

@@ -1,4 +1,4 @@
-//! `raidlab runs` and `raidlab show`: what is in a results file.
+//! `raidlab runs` and `raidlab show`: the contents of a results file.
 
 use super::keep::{DbArgs, store_failure};
 use crate::failure::{Exit, Failure};

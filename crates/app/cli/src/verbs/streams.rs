@@ -1,4 +1,4 @@
-//! `raidlab streams`: N readers of files that start at once, on real folders or on modelled arrays.
+//! `raidlab streams`: N readers of files that start together, on real folders or on modelled arrays.
 
 use super::keep::{Keeper, Planned};
 use super::loads::Stop;

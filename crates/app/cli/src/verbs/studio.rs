@@ -1,4 +1,4 @@
-//! `raidlab studio`: the web pages, until they are no longer wanted.
+//! `raidlab studio`: serves the web pages until it is stopped.
 
 use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;

@@ -1,8 +1,8 @@
 //! `raidlab torture`: the controller under load and faults, with every byte checked, one seed after another.
 //!
-//! Each plan is a run of its own, so threads share nothing but the next one and the sums; the digest of a campaign does not
-//! depend on their number. The first failure ends the campaign: its plan is shrunk, shown, and kept in a file to run again,
-//! as a seed would mean another plan as soon as plans are drawn in another way.
+//! Each plan is a separate run, so threads share only the next one and the sums; the digest of a campaign does not
+//! depend on their number. The first failure ends the campaign: its plan is shrunk, shown, and stored in a file to run
+//! again, since a seed gives another plan when the drawing of plans changes.
 
 use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;

@@ -1,4 +1,4 @@
-//! `raidlab workloads`: what loads there are, and what they ask for.
+//! `raidlab workloads`: the workloads and their requests.
 
 use crate::failure::{Exit, Failure};
 use crate::inputs::workload;

@@ -1,7 +1,7 @@
-//! `raidlab array`, as an operator uses it: make, look, serve, fail, replace, rebuild, check, stop, start again.
+//! `raidlab array`, as an operator uses it: create, examine, serve, fail, replace, rebuild, check, stop, start again.
 //!
-//! Verified: the verbs, their words, exit codes and JSON over a whole life of an array. Not verified: the bytes behind NBD,
-//! which tests/clients and the crates' own tests see to.
+//! Verified: the verbs, their text, exit codes and JSON from creation to restart. Not verified: the bytes behind NBD,
+//! which tests/clients and the crates' own tests cover.
 
 use crate::support::{Bench, Ended};
 use serde_json::Value;

@@ -1,4 +1,5 @@
-//! `raidlab fit` on the real binary: a drive's media rate, which a few short simulations tell, from the search to its use.
+//! `raidlab fit` on the real binary: a drive's media rate, which a few short simulations determine, from the search to
+//! its use.
 
 use crate::support::Bench;
 use std::path::Path;

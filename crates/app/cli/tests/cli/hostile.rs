@@ -1,7 +1,7 @@
-//! A served array among hostile surroundings: a standard error that takes nothing, and clients that come only to be logged.
+//! A served array in hostile surroundings: a blocked standard error, and clients that come only to be logged.
 //!
-//! Issue 23, defect 1: the first warning that could not be written ended the server (exit code 101), or left it in the ring's
-//! shutdown for ever; one that nobody read stopped the array.
+//! Issue 23, defect 1: the first warning that could not be written ended the server (exit code 101), or left it in the
+//! ring's shutdown for ever; one that nobody read stopped the array.
 
 use crate::support::Bench;
 use std::fs::{File, OpenOptions};

@@ -1,4 +1,4 @@
-//! Sweeps, the search for the highest load, rounds until steady, and what is kept of runs, on the real binary.
+//! Sweeps, the search for the highest load, rounds until steady, and stored runs, on the real binary.
 
 use crate::support::{Bench, Ended};
 use rusqlite::{Connection, OpenFlags};

@@ -179,7 +179,7 @@ fn a_matrix_is_replayed_in_words_and_json() {
     let seen = run(&["f.toml", "--json"]).json();
     let p50 = seen["rows"][0]["p50_predicted_us"].as_f64().expect("a number");
     assert!((p50 / 80.0 - 1.0).abs() < 0.02, "{p50} us");
-    fit("own.toml").assert(2, &["f.toml", "not written over"]);
+    fit("own.toml").assert(2, &["f.toml is there already", "--overwrite"]);
     run(&["nothing.toml"]).assert(2, &["nothing.toml"]);
     run(&["nothing"]).assert(2, &["nothing"]);
     bench.write("m.csv", &format!("{columns}r1.w0,0,0,4096,131072,64,7,1000,even,80,120\n"));

@@ -1,4 +1,4 @@
-//! `raidlab net` on the real binary: two processes over loopback, their results, and what is refused.
+//! `raidlab net` on the real binary: two processes over loopback, their results, and refusals.
 
 use crate::support::Bench;
 

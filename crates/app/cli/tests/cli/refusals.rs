@@ -1,5 +1,5 @@
-//! What is refused: bad input of every verb ends with exit code 2 and names what is wrong, and no verb destroys a file that raidlab
-//! did not make.
+//! Refusals: invalid input of every verb ends with exit code 2 and names the error, and no verb destroys a file that
+//! raidlab did not make.
 
 use crate::studies::{HEAD, MEASURE, SIMULATE};
 use crate::support::Bench;

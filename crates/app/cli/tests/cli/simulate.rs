@@ -1,5 +1,4 @@
-//! `raidlab simulate` on the real binary, and what its arguments have in common with those of other verbs: bounds, names
-//! that are near.
+//! `raidlab simulate` on the real binary, and arguments that it shares with other verbs: bounds, similar names.
 
 use crate::support::Bench;
 

@@ -1,4 +1,4 @@
-//! The results file as a user has it: several processes at once, a kill in mid-run, tags, comparisons, and the way to
+//! The results file in use: several processes at once, a kill in mid-run, tags, comparisons, and the transfer to
 //! another machine.
 
 use crate::support::Bench;

@@ -1,4 +1,4 @@
-//! `raidlab study` on the real binary: what it leaves behind, and how it fails.
+//! `raidlab study` on the real binary: what it leaves behind, and its failures.
 
 use crate::support::{Bench, Ended};
 use rusqlite::Connection;

@@ -1,4 +1,4 @@
-//! The real binary, run in a folder of its own.
+//! The real binary, run in a scratch folder.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

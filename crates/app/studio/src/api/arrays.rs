@@ -1,7 +1,7 @@
-//! Arrays: made and served as jobs, asked over their control sockets.
+//! Arrays: created and served as jobs, operated over their control sockets.
 //!
-//! Only arrays in this user's run folder are seen, as `raidlab array status` sees them. A device that replaces another or
-//! becomes a spare is a file of the studio's folder; what it holds is destroyed only where it is named once more.
+//! Only arrays in this user's run folder are visible, as to `raidlab array status`. A device that replaces another or
+//! becomes a spare is a file of the studio's folder; its data is destroyed only if it is named again.
 
 use super::input::{Named, Order, one_of, size, text};
 use super::live::is_named;

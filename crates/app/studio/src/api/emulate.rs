@@ -1,5 +1,5 @@
-//! Modelled arrays, served at their own speed. Their description is a file in the folder, as the verb wants it, so that
-//! the command that is shown can be run again; it is written here once, and never over another file.
+//! Modelled arrays, served at their own speed. Their description is a file in the folder, as the verb requires, so that
+//! the shown command can be run again; it is written here once, and never over another file.
 
 use super::arrays::array_name;
 use super::input::{Order, text};

@@ -1,4 +1,4 @@
-//! What requests carry, checked: bodies, parts of paths, queries. What is wrong is said in the API's own form.
+//! Checked parts of requests: bodies, parts of paths, queries. Errors have the API's own form.
 
 use crate::fault::Fault;
 use axum::body::Bytes;

@@ -1,4 +1,4 @@
-//! Jobs: what runs, how far it is, what came of it.
+//! Jobs: what runs, its progress, and its result.
 
 use super::input::{Numbered, number};
 use super::ok;

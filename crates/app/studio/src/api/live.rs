@@ -1,7 +1,7 @@
 //! Measurements and soaks of files in the folder.
 //!
-//! Whether a file may be written over is decided by `raidlab measure` and `raidlab soak` themselves: what holds data needs
-//! its name once more in `destroy_data`.
+//! `raidlab measure` and `raidlab soak` themselves decide whether a file may be overwritten: a file with data must be
+//! named again in `destroy_data`.
 
 use super::input::{Order, size, text, time};
 use super::{other_db, start};

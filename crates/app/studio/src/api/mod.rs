@@ -1,4 +1,4 @@
-//! The calls behind the pages. `openapi.json` describes each; the route table below is all there is.
+//! The calls behind the pages. `openapi.json` describes each; the route table below is complete.
 
 mod arrays;
 mod catalogue;

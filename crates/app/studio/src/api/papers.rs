@@ -1,4 +1,4 @@
-//! Papers: how they measured, what they published, and the jobs that predict it.
+//! Papers: their methods, their published figures, and the jobs that predict them.
 
 use super::input::{Named, Order};
 use super::{ok, start};

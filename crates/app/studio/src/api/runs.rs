@@ -1,4 +1,4 @@
-//! Finished runs, from the results file. Looking makes none.
+//! Finished runs, from the results file. Reading never creates it.
 
 use super::input::{Numbered, bad_parameter, number, parameter};
 use super::{blocking, ok};

@@ -1,7 +1,7 @@
-//! Arrays that lie in the folder: which files make each, and which of theirs are out of date.
+//! Arrays in the folder: the files of each, and which of these are out of date.
 //!
 //! ```text
-//! files ─► label of each ─► files by array ─► examined together ─► devices to serve, and what is left out with the reason
+//! files ─► label of each ─► files by array ─► examined together ─► devices to serve, and those left out with the reason
 //! ```
 //! Left out: arrays over devices outside the folder, which pages can't name.
 

@@ -1,4 +1,4 @@
-//! The threads that read what a job says, until it has ended.
+//! The threads that read a job's output until it has ended.
 
 use super::{Job, Seen, Tick, unix_ms};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! A studio in a folder of its own, and a client that can also say what no browser would.
+//! A studio in a scratch folder, and a client that can also send what no browser would.
 
 use raidlab_machine::Environment;
 use raidlab_store::{FinishedRun, Store, StudyEnd, StudyRunHead};

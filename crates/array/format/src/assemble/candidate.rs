@@ -1,4 +1,4 @@
-//! Reading one candidate, and what the candidates together say: which array, and which state is the newest.
+//! Reads one candidate, and finds from all of them which array it is and which state is the newest.
 
 use super::error::AssembleError;
 use super::roster::UnusableReason;

@@ -41,7 +41,7 @@ pub enum AssembleError {
         version_place(*.candidate)
     )]
     NewerVersion {
-        /// Which candidate; `None` for the kept memory.
+        /// Which candidate; `None` for the NVRAM.
         candidate: Option<usize>,
         /// Its version.
         found: u16,

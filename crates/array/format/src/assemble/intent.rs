@@ -1,18 +1,18 @@
-//! What the intent says: which records to replay, which regions are unsynced, and whether that is enough.
+//! What the write intent says: which records to replay, which regions are out of sync, and whether that is enough.
 //!
 //! ```text
 //! policy     parity                         mirrors                    no redundancy
-//! none       dirty: all unsynced            dirty: all unsynced        -
-//! resync     dirty: all unsynced            dirty: all unsynced        -
+//! none       dirty: all out of sync         dirty: all out of sync     -
+//! resync     dirty: all out of sync         dirty: all out of sync     -
 //! bitmap     the marked regions             the marked regions         -
 //! log        records; dirty and no valid    the marked regions         -
-//!            log: all unsynced
+//!            log: all out of sync
 //! ```
-//! With integrity the third column is as the second: a strip and its tags may disagree as two copies may.
+//! With integrity, levels without redundancy are treated like mirrors: a strip and its block checksums (tags) may
+//! disagree as two copies may.
 //!
-//! `needs_resync` means all, whatever the policy. A log on the devices is valid unless both copies of a
-//! record may be on devices that are absent; a log in kept memory is valid when the kept memory is this
-//! array's.
+//! `needs_resync` means all, whatever the policy. A log on the devices is valid unless both copies of a record may be
+//! on absent devices; a log in NVRAM is valid if the NVRAM is this array's.
 
 use super::error::AssembleError;
 use super::replay::{FoundLogs, LogSource, LogTrouble, Replay, read_logs};
@@ -26,7 +26,7 @@ use crate::kept::{KeptImage, KeptLabel};
 use crate::state::{ArrayState, LogPlace};
 use raidlab_raid::Layout;
 
-/// What became of the kept memory.
+/// What became of the NVRAM.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeptVerdict {
     /// There was none.
@@ -41,7 +41,7 @@ pub enum KeptVerdict {
         /// The array that it belongs to.
         found: ArrayUuid,
     },
-    /// It was this array's and is from another life of the memory.
+    /// It is this array's, of another epoch.
     #[error("the kept memory is of epoch {found} and the array's is of epoch {expected}")]
     OtherLife {
         /// Its epoch.
@@ -74,7 +74,7 @@ pub enum Doubt {
     /// Records may be on absent devices only.
     #[error("it was not stopped cleanly and some of its log may be on the absent devices only")]
     LogIncomplete,
-    /// The log is in kept memory that is not there.
+    /// The log is in NVRAM that is not there.
     #[error("it was not stopped cleanly and its log is in battery-kept memory, but {0}")]
     KeptLog(KeptVerdict),
     /// The log is not the array's.
@@ -82,7 +82,7 @@ pub enum Doubt {
     Log(LogTrouble),
 }
 
-/// Returns what became of the kept memory, and the memory if it is this array's.
+/// Returns what became of the NVRAM, and the memory if it is this array's.
 pub(super) fn judge_kept<'a>(
     kept: Option<KeptImage<'a>>,
     state: &ArrayState,
@@ -96,7 +96,7 @@ pub(super) fn judge_kept<'a>(
         Ok(label) if label.array_uuid != state.geometry.array_uuid => {
             KeptVerdict::OtherArray { found: label.array_uuid }
         }
-        // A crash may come between the label of a life and the state that names it.
+        // A crash may come between the label of an epoch and the state that names it.
         Ok(label) if label.kept_epoch != state.kept_epoch | 1 => {
             KeptVerdict::OtherLife { found: label.kept_epoch, expected: state.kept_epoch | 1 }
         }
@@ -115,7 +115,7 @@ pub(super) struct Intent {
     pub(super) bitmap_sequence: Option<u64>,
 }
 
-/// The array, its devices and its kept memory.
+/// The array, its devices and its NVRAM.
 pub(super) struct Found<'s, 'a> {
     pub(super) state: &'s ArrayState,
     pub(super) layout: &'s dyn Layout,

@@ -1,8 +1,7 @@
-//! Which intent records are to be written again.
+//! Which intent records are to be replayed.
 //!
-//! A record counts when it is whole, of this array, and not below the tail: the highest that the state or any
-//! record names. Records stand on several devices; those with one sequence are one record with several
-//! copies.
+//! A record counts if it is whole, belongs to this array, and is not below the tail, which is the highest that the
+//! state or any record names. A record is on several devices; records with the same sequence are copies of one.
 
 use crate::log::{FoundRecord, LogRun, scan_log};
 use crate::state::ArrayState;
@@ -15,7 +14,7 @@ use raidlab_units::{MemberIndex, StripeCount, StripeIndex};
 pub enum LogSource {
     /// The ring of this device.
     Device(MemberIndex),
-    /// The ring in kept memory.
+    /// The ring in NVRAM.
     Kept,
 }
 

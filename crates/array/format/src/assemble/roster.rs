@@ -1,4 +1,4 @@
-//! Sorting the candidates: who is present, who is stale, who has nothing to do with the array.
+//! Sorts the candidates: present, stale, or not of the array.
 
 use super::candidate::Candidate;
 use super::error::AssembleError;

@@ -1,4 +1,4 @@
-//! Which candidates are devices of the array, and why others are not.
+//! Which candidates are devices of the array, and why others are not used.
 
 use super::*;
 

@@ -1,9 +1,8 @@
-//! What a set of devices is, as tables: who is there, in which order, how far each got, and what the array
-//! was doing.
+//! Assembly of sets of devices, as tables: which are there, in which order, how far each got, and what the array was
+//! doing.
 //!
-//! Verified: every way in which a candidate is not used, quorum, each policy dirty and degraded, which
-//! records are replayed, kept memory, messages. Not verified: arbitrary damage, which the campaign of
-//! `tests/fuzz_smoke.rs` does.
+//! Verified: every reason for not using a candidate, quorum, each policy dirty and degraded, which records are
+//! replayed, NVRAM, messages. Not verified: arbitrary damage, which the campaign of `tests/fuzz_smoke.rs` does.
 
 mod candidates;
 mod generations;

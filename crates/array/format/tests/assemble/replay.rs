@@ -1,4 +1,4 @@
-//! What is replayed: records of the log, and kept memory.
+//! What is replayed: records of the log, and NVRAM.
 
 use super::*;
 
@@ -165,7 +165,7 @@ fn kept_memory_is_used_only_if_it_is_this_arrays_and_of_this_life() {
             |array| array.change_state(|state| state.kept_epoch = 6),
             KeptVerdict::OtherLife { found: 5, expected: 7 },
         ),
-        // The label of the life is written, and the state that names it is not.
+        // The label of the epoch is written, and the state that names it is not.
         (|array| array.change_state(|state| state.kept_epoch = 4), KeptVerdict::Used),
         (
             |array| array.change_state(|state| state.kept_epoch = 3),

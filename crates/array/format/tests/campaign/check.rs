@@ -1,15 +1,15 @@
-//! What must hold for any bytes whatever.
+//! Rules that hold for any bytes.
 //!
 //! ```text
 //! structures   what decodes encodes to the same bytes
 //! scan         records are whole, apart and in order of place
-//! assembly     every candidate is in one list; who is present may be; the newest state is the newest;
-//!              quorum; records in order, within ring and array; doubt and unsynced regions agree; no refusal
-//!              was passed over
-//! order        turned around, the candidates give the same
+//! assembly     every candidate is in one list; those present may be; the newest state is the newest;
+//!              quorum; records in order, within ring and array; doubt and regions out of sync agree; no refusal
+//!              was skipped
+//! order        candidates in reverse order give the same
 //! options      what is accepted without options is accepted with them
 //! ```
-//! Each is derived anew from the decoded structures, by the slowest way.
+//! Each is derived again from the decoded structures, in the slowest way.
 
 use super::mutate::Handed;
 use crate::support::TestRecord;

@@ -1,5 +1,4 @@
-//! Draws arrays as our own code would leave them, after a clean stop or a crash, and says what they should
-//! give.
+//! Draws arrays as our own code would leave them, after a clean stop or a crash, with the expected results.
 
 use super::kit::Rng;
 use crate::support::{LOG_BYTES, TestArray, TestRecord, array_uuid, geometry, state};

@@ -1,14 +1,13 @@
-//! A campaign against everything that reads bytes: arrays are drawn, checked as they are, then damaged and
-//! checked again.
+//! A campaign against everything that parses bytes: arrays are drawn, checked, then damaged and checked again.
 //!
 //! ```text
-//! seed ── case 0, 1, 2 ... ── draw ── undamaged: what was drawn is found
-//!                                └── 16 times: damage 1 to 6 things ── check what must hold for any bytes
+//! seed ── case 0, 1, 2 ... ── draw ── undamaged: the drawn array is found
+//!                                └── 16 times: damage 1 to 6 things ── check the rules for any bytes
 //! ```
-//! `fuzz/kit` has the seeds, the cases and the counting. An outcome is that of one set of candidates through decoding, scanning
-//! and four assemblies.
+//! `fuzz/kit` has the seeds, the cases and the counting. An outcome is that of one set of candidates through decoding,
+//! scanning and four assemblies.
 //!
-//! Not verified: time; that what is refused should have been.
+//! Not verified: time; that refusals were necessary.
 
 #![allow(dead_code, reason = "the test uses a part of it")]
 
@@ -95,7 +94,7 @@ fn check_undamaged(drawn: &Drawn) {
     check_unsynced(drawn, &assembly);
 }
 
-/// Checks the unsynced regions against the table of the design, policy by policy.
+/// Checks the regions out of sync against the table of the design, policy by policy.
 fn check_unsynced(drawn: &Drawn, assembly: &Assembly) {
     let (state, map) = (&drawn.array.state, &assembly.unsynced);
     let shape = state.check().expect("possible").shape();

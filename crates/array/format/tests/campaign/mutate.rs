@@ -1,7 +1,7 @@
-//! Damages what lies on devices and in kept memory.
+//! Damages the contents of devices and of NVRAM.
 //!
-//! Plain damage (flips, splices, cuts, noise) mostly ends at a checksum. To reach what lies behind, fields
-//! are changed and the checksum is made right again:
+//! Plain damage (flips, splices, cuts, noise) mostly ends at a checksum. To reach the code behind, fields are changed
+//! and the checksum is corrected:
 //! ```text
 //! any structure ── a field ── 0, 1, all ones, one more or less, random ── reseal
 //! ```

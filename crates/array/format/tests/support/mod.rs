@@ -1,11 +1,10 @@
-//! Arrays made in memory: metadata areas, kept memory, and the records in their logs.
+//! Arrays made in memory: metadata areas, NVRAM, and the records in their logs.
 //!
 //! ```text
 //! TestArray: state ── write_state ──► areas[device]
 //!            write_bitmap, write_record ──► areas[device] or the kept log
 //! ```
-//! Everything is written with the crate's own encoders; what tests change afterwards they change in the
-//! bytes.
+//! Everything is written with the crate's own encoders; tests then change the bytes.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 

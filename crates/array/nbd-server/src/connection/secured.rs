@@ -1,6 +1,6 @@
-//! A connection under TLS: where what came goes to, and how it ends. See `secure.rs` for TLS itself.
+//! A connection under TLS: where received bytes go, and how it ends. See `secure.rs` for TLS itself.
 //!
-//! Invariant: while TLS is on the stream, the socket's bytes go into its wire, and the inbox holds what was opened.
+//! Invariant: while TLS is on the stream, the socket's bytes go into its wire, and the inbox holds decrypted bytes.
 
 use super::{Connection, Ending, Stage};
 use crate::common::Common;

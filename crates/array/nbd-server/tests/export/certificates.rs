@@ -1,4 +1,4 @@
-//! An authority and what it signs, as files of a TLS folder.
+//! A certificate authority and its certificates, as files of a TLS folder.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType, IsCa,

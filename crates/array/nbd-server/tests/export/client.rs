@@ -1,5 +1,5 @@
-//! A client that waits: the protocol's client side over a blocking socket. A thread of its own sends, so that it takes
-//! replies in while the server does not take requests.
+//! A blocking client: the protocol's client side over a blocking socket. A separate thread sends, so that replies are
+//! received while the server does not take requests.
 
 use raidlab_nbd::{
     ClientEvent, ClientHandshake, ClientOptions, ClientRequest, ClientStep, ClientTls, ClientTransmission,

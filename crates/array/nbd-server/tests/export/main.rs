@@ -1,7 +1,7 @@
 //! The export over real sockets: right bytes for one client and many, through many buffers and few; clients that send
-//! nonsense, do not read, or are too many; the stop; and the same under TLS.
+//! invalid data, do not read, or are too many; the stop; and the same under TLS.
 //!
-//! Verified against vectors of bytes. Not verified: the limit of time for who does not read (30 s), speed.
+//! Verified against vectors of bytes. Not verified: the timeout for clients that do not read (30 s), speed.
 
 mod certificates;
 mod client;

@@ -1,4 +1,4 @@
-//! Requests that begin and end within blocks: right bytes, and no write undone by another one beside it.
+//! Requests that begin and end within blocks: right bytes, and no write undone by another one in the same block.
 
 use crate::client::{Client, Socket};
 use crate::{BLOCK, MIB, PLAIN, Random, exercise, exercise_grains, few_buffers, serve, with_server};

@@ -1,4 +1,4 @@
-//! The export under TLS: right bytes, who is let in, attacks on the stream, and what is wrong with a folder.
+//! The export under TLS: right bytes, which clients are admitted, attacks on the stream, and invalid folders.
 //!
 //! The other side is rustls, too; `tests/clients` has `GnuTLS` at the other end.
 

@@ -1,4 +1,4 @@
-//! What a server can do that ends the connection.
+//! Faults of a server that end the connection.
 
 use super::ranges::RANGES_MAX;
 use crate::export::BlockSizesError;

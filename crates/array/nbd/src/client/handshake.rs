@@ -5,10 +5,10 @@
 //!                                                               └─ unknown: EXPORT_NAME
 //! ```
 //! `GO` asks for block sizes, so that the server may rely on them. A server that speaks newstyle without "fixed" gets
-//! `EXPORT_NAME` at once. TLS is a must or not used: what an attacker could talk a client out of protects nobody.
+//! `EXPORT_NAME` at once. TLS is required or not used: optional TLS, which an attacker can downgrade, protects nobody.
 //!
-//! Invariant: one option is in flight at a time. No message is longer than [`MESSAGE_BYTES_MAX`], and no more than
-//! [`REPLIES_MAX`] are listened to, so a server can't keep a client here for ever with messages.
+//! Invariant: one option is in flight at a time. No message is longer than [`MESSAGE_BYTES_MAX`], and at most
+//! [`REPLIES_MAX`] are accepted, so a server can't hold a client here for ever.
 
 use super::fault::{ServerFault, text};
 use crate::export::{BlockSizes, STRING_BYTES_MAX, TransmissionFlags};

@@ -1,10 +1,10 @@
-//! Which bytes of a read have come: sorted ranges that do not touch.
+//! Which bytes of a read have arrived: sorted ranges that do not touch.
 //!
 //! ```text
 //! [0, 4096) [8192, 12288)   and 4096 bytes at 4096   give   [0, 12288)
 //! ```
-//! A sane server sends few pieces, mostly in order, so the list has one entry nearly always. Its length is
-//! bounded, because the server decides it.
+//! A normal server sends few pieces, mostly in order, so the list nearly always has one entry. Its length is bounded,
+//! because the server decides it.
 
 /// Ranges that are kept track of.
 pub const RANGES_MAX: usize = 1024;

@@ -6,11 +6,11 @@
 //!              ─► Zeroes: a part of a read is zero
 //!              ─► Ended
 //! ```
-//! A cookie is the request's place in the table and how often that place was used, so that a reply that comes twice is
-//! found out. Each byte of a read must come once: what has come is kept track of in ranges.
+//! A cookie is the request's place in the table and the number of uses of that place, so a duplicate reply is detected.
+//! Each byte of a read must come once: received bytes are tracked in ranges.
 //!
-//! Invariant: the first fault is kept, and nothing is taken in after it. Which requests were in flight then is the
-//! world's to know, by its tags.
+//! Invariant: the first fault is kept, and nothing is parsed after it. The world knows by its tags which requests were
+//! in flight then.
 
 use super::fault::ServerFault;
 use super::handshake::ClientAgreement;

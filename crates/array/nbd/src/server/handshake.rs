@@ -8,13 +8,13 @@
 //! One message is handled per call, so that the world decides whether to read on while its replies wait. Data of an
 //! option that is too long is skipped as it comes.
 //!
-//! Where TLS is required, every option but `STARTTLS` and `ABORT` is answered with `TLS_REQD` until it is up
-//! (FORCEDTLS of the document); where it is offered, who does not ask for it is served in the clear (SELECTIVETLS). What
-//! was agreed before TLS is forgotten, and a client that sent more behind `STARTTLS` without waiting for the answer is cut
-//! off: whoever sits between could have put words into its mouth that would count as said under TLS.
+//! If TLS is required, every option but `STARTTLS` and `ABORT` is answered with `TLS_REQD` until it is up (FORCEDTLS of
+//! the document). If it is offered, a client that does not request it is served without encryption (SELECTIVETLS).
+//! Everything negotiated before TLS is forgotten, and a client that sends more behind `STARTTLS` without waiting for
+//! the answer is cut off: an attacker in between could have inserted plain bytes that would count as sent under TLS.
 //!
-//! Invariant: a client that does not get to the transmission costs [`OPTIONS_MAX`] replies, each a bounded multiple of
-//! the list of exports, and no more memory than its own option.
+//! Invariant: a client that does not reach the transmission costs at most [`OPTIONS_MAX`] replies, each a bounded
+//! multiple of the list of exports, and no more memory than its own option.
 
 use crate::export::{Export, Exports, STRING_BYTES_MAX, TransmissionFlags};
 use crate::wire::{

@@ -1,4 +1,4 @@
-//! Heads of replies: all of a reply but its payload.
+//! Heads of replies: everything of a reply but its payload.
 //!
 //! Source: the document, "Simple reply message", "Structured reply chunk message".
 

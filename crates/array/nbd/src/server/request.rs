@@ -1,4 +1,4 @@
-//! A request in flight: what it was, how far it is, and the checks before it begins.
+//! A request in flight: its contents, its progress, and the checks before it begins.
 //!
 //! Source: the document, "Request types", "Command flags" and "Error values".
 

@@ -1,4 +1,4 @@
-//! The server's transmission: requests out of bytes, pieces out of requests, replies out of ended pieces.
+//! The server's transmission: bytes to requests, requests to pieces, ended pieces to replies.
 //!
 //! ```text
 //! handle_bytes ─► table of requests ─► peek_piece, start_piece ─┐
@@ -7,19 +7,18 @@
 //! poll_output ◄── ready ◄── (parked: simple reads, in order) ◄── handle_piece_end
 //! ```
 //! Pieces fit the world's buffers, so a long request needs few of them at once. Structured reads are sent chunk by
-//! chunk as pieces end. A simple reply to a read is one stream of bytes that nothing may interrupt: pieces that end
-//! early are *parked*, and a reply that needs more than one piece begins only when it can't wait for a buffer that
-//! another reply holds: when all its pieces are given out, or no other read has any. Reads get their pieces first
-//! come, first served, so the second comes true. If such a reply has begun and a later piece fails, the connection
-//! can only be cut.
+//! chunk as pieces end. A simple reply to a read is one uninterrupted stream of bytes: pieces that end early are
+//! *parked*. A reply of more than one piece begins only when it can't wait for a buffer that another reply holds: when
+//! all its pieces are started, or no other read has any. Reads get their pieces first come, first served, so the second
+//! case always comes. If such a reply has begun and a later piece fails, the connection can only be cut.
 //!
-//! Write zeroes and cache can ask for 4 GiB in 28 bytes. They are *bulk*: few of their pieces are given out at once, and
-//! other requests pass them.
+//! Write zeroes and cache can request 4 GiB in 28 bytes. They are *bulk*: few of their pieces are started at once, and
+//! other requests overtake them.
 //!
-//! A request leaves the table when its last reply is handed out, so that a client that does not read can't make
-//! the server take in more.
+//! A request leaves the table when its last reply is taken, so that a client that does not read can't make the server
+//! accept more.
 //!
-//! Left out: extents other than "allocated" for block status, which the protocol allows at any place.
+//! Left out: extents other than "allocated" for block status, which the protocol always allows.
 //! Source: the document, "Transmission", "Request types".
 
 use super::handshake::{ALLOCATION_ID, ClientFault, ServerAgreement};

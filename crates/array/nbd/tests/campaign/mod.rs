@@ -1,17 +1,17 @@
-//! A campaign against both sides of the protocol: whole conversations, sane and damaged, and made-up bytes.
+//! A campaign against both sides of the protocol: whole conversations, valid and damaged, and random bytes.
 //!
 //! ```text
 //! seed ── case 0, 1, 2 ... ── draw what the case is:
 //!   conversation   client ⇄ server, streams cut anywhere, pieces ended in any order: an oracle knows every byte
-//!   faults         the same, and pieces fail: who asked for them is told, and nobody else
+//!   faults         the same, and pieces fail: the right requests get the error, no others
 //!   damaged        the same, and bytes are flipped, lost, doubled, made huge: no panic, no buffer lost
-//!   haggling       options of all kinds, sound and broken, to the server: well-formed replies, one end each
-//!   chatter        requests of all kinds, sound and broken: well-formed replies, one each
+//!   haggling       options of all kinds, valid and broken, to the server: well-formed replies, one end each
+//!   chatter        requests of all kinds, valid and broken: well-formed replies, one each
 //!   garbage        random bytes to both sides at every stage
 //! ```
 //! `fuzz/kit` has the seeds, the cases and the counting.
 //!
-//! Not verified: time; what a socket does.
+//! Not verified: time; the behaviour of sockets.
 
 #![allow(dead_code, reason = "the test uses a part of it")]
 

@@ -1,8 +1,8 @@
-//! Knows what each request may have done and returned, byte by byte, without knowing the protocol.
+//! Tracks the possible effects and results of each request, byte by byte, without knowing the protocol.
 //!
 //! A write must reach the disk once, with its bytes, at its place and with its durability; nothing else may reach it.
 //! A byte of a read must be one that the disk held there at some time while the read was in flight. A request may fail
-//! only if a piece failed that can have been its own.
+//! only if a piece failed that may be its own.
 
 use raidlab_nbd::{Errno, Op, Piece};
 use std::collections::BTreeMap;

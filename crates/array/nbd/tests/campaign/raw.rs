@@ -1,5 +1,5 @@
-//! Clients that speak by hand: every option and every request, sound and broken, with replies read by a second,
-//! slow parser; and bytes without any sense.
+//! Clients that build messages by hand: every option and every request, valid and broken, with replies read by a
+//! second, slow parser; and random bytes.
 
 use super::kit::Rng;
 use super::oracle::Oracle;

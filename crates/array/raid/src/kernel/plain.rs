@@ -1,5 +1,5 @@
-//! The plain kernel: works on every processor, finishes what is too short for a vector, and is what the
-//! others are easiest read against.
+//! The plain kernel: it works on every processor, handles what is too short for a vector, and is the easiest to compare
+//! the others with.
 
 use super::tables::NIBBLES;
 use super::{Row, Work};

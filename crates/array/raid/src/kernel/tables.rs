@@ -1,5 +1,4 @@
-//! What multiplication by each of the 256 coefficients looks like to instructions that know nothing of the
-//! field.
+//! Multiplication by each of the 256 coefficients, as tables for instructions that do not know the field.
 
 use crate::gf;
 

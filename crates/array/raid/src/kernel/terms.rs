@@ -1,4 +1,4 @@
-//! What is special about a row of coefficients: most rows of a parity code need no product per source.
+//! Special rows of coefficients: most rows of a parity code need no product per source.
 //!
 //! | row | terms | cost per source |
 //! |---|---|---|
@@ -6,8 +6,8 @@
 //! | Q | powers of two: `c (s0 + 2 (s1 + 2 (s2 + ...)))` | one doubling, one addition |
 //! | a strip from Q or from both parities | any | one product, one addition |
 //!
-//! Powers are summed from the last source to the first, by Horner's scheme. The common factor `c` is
-//! multiplied by once, at the end, and not at all when it is one.
+//! Powers are summed from the last source to the first, by Horner's scheme. The common factor `c` is multiplied once at
+//! the end, or not at all if it is one.
 //!
 //! Source: H. P. Anvin, "The mathematics of RAID-6", section 3 (for Q).
 

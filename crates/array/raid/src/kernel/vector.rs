@@ -1,4 +1,4 @@
-//! The loop that all vector kernels share, over what a vector can do.
+//! The loop of all vector kernels, generic over the vector.
 //!
 //! Each piece takes `LANES` vectors from every source and keeps the sums of one or two rows in registers:
 //! ```text
@@ -7,17 +7,15 @@
 //!         sum[row][lane] = sum taken one source further (by the row's Fold)
 //!     destination[row] (+)= scale[row] * sum[row]
 //! ```
-//! Sources are taken in eights, each by its own copy of the code. One load instruction that walks over all
-//! sources is a trap: on AMD's Zen 5, when strips lie one behind the other, it halves the rate in one
-//! direction and not in the other. (Presumably the distance between strips is taken for a stride, and
-//! prefetched along.)
+//! Sources are taken in eights, each by its own copy of the code. A single load instruction that walks over all sources
+//! is a trap: on AMD's Zen 5, when strips are adjacent in memory, it halves the rate in one direction and not in the
+//! other. (Presumably the distance between strips is taken for a stride and prefetched.)
 //!
-//! Results of large passes are stored past the cache ([`STREAM_BYTES`]), which spares reading what is
-//! overwritten. Left out are explicit prefetches: they cost more when data is in the cache than they win when
-//! it is not.
+//! Results of large passes bypass the cache ([`STREAM_BYTES`]), which avoids reading what is overwritten. Left out are
+//! explicit prefetches: they cost more when data is in the cache than they gain when it is not.
 //!
-//! Everything is inlined into a function that has the vector's instructions enabled (`x86.rs`); without that,
-//! each operation would be a call.
+//! Everything is inlined into a function that has the vector's instructions enabled (`x86.rs`); otherwise each
+//! operation would be a call.
 #![allow(unsafe_code, reason = "vector instructions work on raw pointers")]
 #![allow(clippy::inline_always, reason = "an operation that is not inlined is a call per vector")]
 

@@ -1,5 +1,4 @@
-//! How a level fills the grid: which cell holds which strip. From that, and from the grid, follows all the
-//! rest of a [`Layout`].
+//! How a level fills the grid: which cell holds which strip. The rest of a [`Layout`] follows from that and the grid.
 //! ```text
 //!              Filling                       Grid
 //! stripe ──── cell_of ────► row, member ── start_of ──► block of the member

@@ -1,13 +1,13 @@
-//! A layout whose stripes are cut into *narrow* ones: as many as a strip has rows of so many blocks, each changed by itself.
+//! A layout whose stripes are cut into *narrow* stripes of some rows of each strip, which change independently.
 //! ```text
 //!            m0        m1        m2                             m0   m1   m2
 //! stripe 0   D0 (2 rows)  D1        P        narrow stripe 0   D0   D1   P     row 0
 //!                                                          1   D0'  D1'  P'    row 1
 //! stripe 1   P         D2        D3                        2   P    D2   D3
 //! ```
-//! Every block stands where the layout before has it, of the volume and on the members. Only what belongs together changes: a
-//! narrow stripe has one row of each strip. So the strips of narrow stripes that follow each other in the volume belong to
-//! different ones, which is why [`Layout::strip_start`] and [`Layout::run_blocks`] are the layout's to say.
+//! Every block keeps its place of the original layout, in the volume and on the members. Only the stripes change: a
+//! narrow stripe has one row of each strip. Consecutive strips of the volume belong to different narrow stripes, so
+//! [`Layout::strip_start`] and [`Layout::run_blocks`] are methods of the layout.
 //!
 //! Source: Linux md, `struct stripe_head` (drivers/md/raid5.h): a page of each member, whatever the chunk.
 

@@ -4,7 +4,7 @@
 //!    0     D0   D1   D2
 //!    1     D3   D4   D5
 //! ```
-//! One member is allowed: many controllers can pass on a single drive in no other way.
+//! One member is allowed: many controllers can pass through a single drive only as RAID 0.
 
 use super::filling::FilledGrid;
 use super::grid::StripeParts;

@@ -4,8 +4,8 @@
 //!    0     D0   D1   D2   P
 //!    1     D3   D4   D5   P
 //! ```
-//! Left out: the lock-step spindles and the byte-wise striping of the first RAID 3; with strips of one block
-//! the members come as near to it as a block interface allows. Source: Patterson, Gibson and Katz 1988.
+//! Left out: the synchronised spindles and the byte-wise striping of the first RAID 3; with strips of one block the
+//! members come as near to it as a block interface allows. Source: Patterson, Gibson and Katz 1988.
 
 use super::filling::FilledGrid;
 use super::grid::StripeParts;

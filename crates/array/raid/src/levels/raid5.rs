@@ -1,5 +1,4 @@
-//! RAID 5: striping with one parity strip, which moves from member to member. Left-symmetric unless told
-//! otherwise:
+//! RAID 5: striping with one parity strip, which moves from member to member. Left-symmetric by default:
 //! ```text
 //! stripe   m0   m1   m2   m3
 //!    0     D0   D1   D2   P

@@ -1,13 +1,12 @@
-//! RAID 6: striping with two parity strips, P then Q, which move from member to member. Left-symmetric unless
-//! told otherwise:
+//! RAID 6: striping with two parity strips, P then Q, which move from member to member. Left-symmetric by default:
 //! ```text
 //! stripe   m0   m1   m2   m3   m4
 //!    0     Q    D0   D1   D2   P
 //!    1     D3   D4   D5   P    Q
 //!    2     D7   D8   P    Q    D6
 //! ```
-//! The rotations are drawn in `rotation.rs`, which also says how far this is Linux md's RAID 6:
-//! left-symmetric is, P and Q to the byte. Left out: three members, which would be a slow triple mirror.
+//! The rotations are drawn in `rotation.rs`, which also compares them with Linux md's RAID 6: left-symmetric is the
+//! same, P and Q to the byte. Left out: three members, which would be a slow triple mirror.
 
 use super::filling::FilledGrid;
 use super::rotation::{Rotation, rotating_parity};

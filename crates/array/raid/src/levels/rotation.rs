@@ -1,5 +1,5 @@
-//! Striping with parity that moves from row to row: one row of the grid is one stripe, and the rotation says
-//! which member holds which unit of it. What RAID 5 and RAID 6 share.
+//! Striping with parity that moves from row to row, shared by RAID 5 and RAID 6. One row of the grid is one stripe, and
+//! the rotation says which member holds which unit of it.
 //! ```text
 //! two parities   left-symmetric        left-asymmetric       right-symmetric       right-asymmetric
 //!   row  0       Q  D0 D1 D2 P         Q  D0 D1 D2 P         P  Q  D0 D1 D2        P  Q  D0 D1 D2

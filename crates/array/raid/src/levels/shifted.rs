@@ -1,5 +1,5 @@
-//! Mirrors that stripe the data as RAID 0 does, and lay the copy of every row down again on a row of its own,
-//! one member further on. Where that row is makes the two layouts:
+//! Mirrors that stripe the data as RAID 0 does, and repeat every row on a row of its own, one member further on. The
+//! place of that row distinguishes the two layouts:
 //! ```text
 //!  far   m0   m1   m2        offset   m0   m1   m2
 //! row 0  D0   D1   D2        row 0    D0   D1   D2
@@ -7,9 +7,9 @@
 //! row 2  D2'  D0'  D1'       row 2    D3   D4   D5
 //! row 3  D5'  D3'  D4'       row 3    D5'  D3'  D4'
 //! ```
-//! *Far* has all data in the first half of each member, so that reads stream like RAID 0 and stay on a
-//! drive's outer tracks; *offset* spares its writes the way to the other half. A stripe is one strip in two
-//! copies: two strips in a row have a member in common. An odd last row stays unused.
+//! *Far* has all data in the first half of each member, so that reads stream like RAID 0 and stay on a drive's outer
+//! tracks; *offset* saves its writes the seek to the other half. A stripe is one strip in two copies: two consecutive
+//! strips have a member in common. An odd last row stays unused.
 //!
 //! Invariant: copy 1 is on the member after that of copy 0, the first following the last.
 //!

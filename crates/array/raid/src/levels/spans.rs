@@ -1,5 +1,5 @@
-//! Striping over spans: the members are shared out to spans of equal size, each with a layout of its own, and
-//! consecutive stripes go round the spans.
+//! Striping over spans: the members are divided into spans of equal size, each with its own layout, and consecutive
+//! stripes rotate over the spans.
 //! ```text
 //!             span 0               span 1
 //!          m0   m1   m2         m3   m4   m5

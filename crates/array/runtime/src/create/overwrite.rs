@@ -1,10 +1,11 @@
-//! Opening what is there already, to write over it: looked at, judged, and opened only if it is still what was judged.
+//! Opening existing files and devices to overwrite them: examined, judged, and opened only if nothing has changed
+//! since.
 //!
 //! ```text
 //! file, block device   look (read only) ─► judge ─► open for use ─► the same file? ─► Device
 //! export               open for use, which holds it ─► look ─► judge ────────────────► Device
 //! ```
-//! Left out: the rules, which are [`raidlab_device::safety`]'s.
+//! Left out: the rules, which are in [`raidlab_device::safety`].
 
 use crate::device::{Device, LocalDevice, Purpose, RemoteDevice, begin, failed, is_nbd_uri};
 use crate::error::{CreateError, DeviceError};

@@ -1,14 +1,14 @@
-//! Files that a creation which was killed has left: known as its own, and taken away so that they can be made again.
+//! Files left by a killed creation: recognised as raidlab's own, and removed so that they can be made again.
 //!
 //! | a file named as a member or spare | is |
 //! |---|---|
 //! | has the mark of an unfinished array | left over |
 //! | has the label of an array that another of the named files is unfinished for, and its first state | left over |
-//! | anything else | somebody's |
+//! | anything else | the user's |
 //!
-//! The mark is put on a file when it is made, before anything else, and the labels come last. What was killed before its mark is an
-//! empty file, which is made again, too. An array of which some files have labels may have been started
-//! without the others, and hold data: then its state is not the first any more.
+//! A file gets the mark when it is created, before anything else, and the labels come last. A file whose creation was
+//! killed before the mark is empty, and is also remade. An array of which some files have labels may have been started
+//! without the others, and have data: then its state is no longer the first.
 
 use crate::device::{Device, Purpose, failed};
 use crate::error::CreateError;

@@ -1,10 +1,10 @@
-//! A block device or a file that is open for an array, with its length, and small reads and writes past any cache.
+//! A block device or a file opened for an array, with its length, and small reads and writes past any cache.
 //!
-//! Opened for an array it is kept from everybody else: a block device is opened with `O_EXCL`, which the kernel refuses for
-//! what is mounted or held, and both are locked (`flock`), so that no two arrays use one device. Looked at, it is only read
-//! and nobody is kept from it.
+//! Opening for an array is exclusive: a block device is opened with `O_EXCL`, which the kernel refuses if it is mounted
+//! or held, and both are locked (`flock`), so that no two arrays use one device. Opening for examination is read-only
+//! and not exclusive.
 //!
-//! Reads and writes here are those of start, creation and joining; I/O of a running array goes through the ring.
+//! These reads and writes are for start, creation and joining; I/O of a running array goes through the ring.
 //!
 //! Source: `open(2)` on `O_EXCL` for block devices, `fallocate(2)` on block devices (Linux 4.9).
 

@@ -1,14 +1,14 @@
-//! A device: a block device, a file or an NBD export that is open for an array, with its length, and small reads and writes.
+//! A block device, a file or an NBD export opened for an array, with its length, and small reads and writes.
 //!
 //! ```text
 //! /dev/sdb, member0            ─► LocalDevice
 //! nbd://host/export,
 //! nbd+unix:///e?socket=PATH    ─► RemoteDevice ─► a running array's Link
 //! ```
-//! Reads and writes here are those of start, creation and joining, which may wait; I/O of a running array goes through the
+//! These reads and writes are for start, creation and joining, and may block; I/O of a running array goes through the
 //! ring.
 //!
-//! A name that begins as an NBD URI does is one; `./nbd://x` names a file.
+//! A name that begins like an NBD URI is one; `./nbd://x` names a file.
 
 mod local;
 mod remote;

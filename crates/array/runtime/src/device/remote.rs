@@ -1,13 +1,13 @@
-//! An NBD export that is a device: the connection, and reads and writes one at a time, which wait.
+//! An NBD export as a device: the connection, and blocking reads and writes, one at a time.
 //!
 //! ```text
 //! URI ─► NbdClient ─► RemoteDevice ── reads, writes ──► into_remote ─► Link, on the ring
 //! ```
-//! NBD has no locks: nothing keeps a second array, or anybody else, away from an export. Its server may (`nbdkit
+//! NBD has no locks: nothing keeps a second array, or any other client, from an export. Its server may (`nbdkit
 //! --filter=limit limit=1`).
 //!
-//! A server says whether its export has a volatile cache by offering flush. One that offers none is taken at its word, as
-//! Linux and QEMU do: what it has acknowledged is taken for durable. See [`Flushing`].
+//! A server offers flush if its export has a volatile cache. One without flush is trusted, as by Linux and QEMU: its
+//! acknowledged writes count as durable. See [`Flushing`].
 //!
 //! Invariant: an export for use can be written, and its smallest block divides 4 KiB.
 //! Left out: TLS.

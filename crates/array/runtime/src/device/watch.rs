@@ -1,11 +1,11 @@
-//! Work on devices that may never end: done by a thread of its own, which is left behind when it does not get on.
+//! Work on devices that may never end: a separate thread does it, and is abandoned when it makes no progress.
 //!
 //! ```text
-//! watched ─► thread: begin(device) ─► call of the system ─► begin(device) ─► ...
-//!    └─ nothing has begun or ended for the limit ─► Silent: names the device; the thread, should it wake, is refused by `begin`
+//! watched ─► thread: begin(device) ─► system call ─► begin(device) ─► ...
+//!    └─ nothing has begun or ended for the timeout ─► Silent: names the device; `begin` refuses the thread if it wakes
 //! ```
-//! A call of the system on a device whose driver is stuck can't be ended, nor can its thread. The system may also keep the process
-//! until then.
+//! A system call on a device with a stuck driver can't be ended, nor can its thread. The system may also keep the
+//! process until then.
 
 use crate::error::DeviceError;
 use raidlab_units::NanoSpan;

@@ -1,7 +1,7 @@
-//! Where the bytes of an emulated volume are: in memory, or in a file that grows as it is written.
+//! The bytes of an emulated volume: in memory, or in a file that grows as it is written.
 //!
-//! A file is used as it is, so that what an earlier emulation wrote is there again. It is locked while it is used.
-//! Only what was written takes room: both are sparse.
+//! An existing file is used as it is, with the data of an earlier emulation. It is locked while it is used. Both are
+//! sparse.
 
 use crate::device::with_patience;
 use raidlab_units::ByteCount;

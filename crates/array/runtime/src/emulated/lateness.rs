@@ -1,4 +1,4 @@
-//! How much later than the model says requests of an emulated array end.
+//! How late requests of an emulated array end, compared with the model.
 
 use raidlab_units::NanoSpan;
 use raidlab_workload::LatencyHistogram;

@@ -5,14 +5,14 @@
 //! HostPort ────┤                                                                                               ├─► end
 //!              └── its bytes ─────► backing (memory, or a file) by io_uring ─────────────────────── there ─────┘
 //! ```
-//! A request ends when the model has answered it, the clock has come to that time, and its bytes are there; never before.
-//! How much later than the model says it ends is counted: see [`Lateness`]. The model lives on virtual time, so being late
-//! once does not make the array slower afterwards.
+//! A request ends when the model has answered it, the clock has reached that time, and its bytes are there; never
+//! before. The delay compared with the model is measured: see [`Lateness`]. The model runs in virtual time, so one late
+//! answer does not make the array slower afterwards.
 //!
-//! Operators do what they do to a real array: fail, replace, add a spare, check, bound the rate of sweeps, stop. What
-//! the model says is lost is an error to the client, though its bytes are still in the backing.
+//! Operators' commands work as on a real array: fail, replace, add a spare, check, bound the rate of scans, stop. Data
+//! that the model has lost is an error to the client, though its bytes are still in the backing.
 //!
-//! Left out: power cuts (the backing has one life), and more than one volume.
+//! Left out: power cuts, and more than one volume.
 
 mod backing;
 mod lateness;

@@ -1,4 +1,4 @@
-//! Files and block devices whose I/O does not end: the member is given up, and nobody uses the memory that the kernel may
+//! Files and block devices whose I/O does not end: the member is failed, and nobody uses the memory that the kernel may
 //! still touch.
 //!
 //! ```text
@@ -6,21 +6,21 @@
 //!                                                     └─► not for a second: parting. New I/O is held until none of other
 //!                                                         members is in flight, the memory moves, the I/Os end as gone
 //! ```
-//! Linux can't take I/O back from a driver that is stuck, or from a file system's thread that waits for it. It may still read and
-//! write the memory that it was given. So the array moves to other memory: the whole cache and the whole working memory to new mappings, a
-//! host's buffer to one of its own. What was there stays mapped until the kernel gives the entries back. The slots of the
-//! I/Os are used again under other names ([`IoSlot::name`](super::slot::IoSlot::name)).
+//! Linux can't take back I/O from a stuck driver, or from a file system's thread that waits for it. It may still read
+//! and write the memory. So the array moves to other memory: the whole cache and the whole working memory to new
+//! mappings, a host's buffer to a separate one. The old memory stays mapped until the kernel returns the entries. The
+//! slots of the I/Os are reused under other names ([`IoSlot::name`](super::slot::IoSlot::name)).
 //!
-//! Kept memory and the controller's own can't be moved. A read into kept memory therefore goes on waiting, and what needs
-//! its blocks with it. A write from there ends as all others: late, it may store newer bytes than it was given, on a device that
-//! the array has left.
+//! NVRAM and the controller's own memory can't be moved. A read into NVRAM therefore keeps waiting, and so do requests
+//! that need its blocks. A write from there ends like all others: if late, it may store newer bytes than it was given,
+//! on a device that the array has left.
 //!
-//! The device stays locked here until its last entry has ended, so that nobody takes it again under a late write.
+//! The device stays locked here until its last entry has ended, so that it is not reused under a late write.
 //!
-//! A worker thread of the kernel is stuck with each entry that it does; more are allowed before those of other members run
-//! out ([`Ring::make_way`]).
+//! Each such entry blocks a worker thread of the kernel; more are allowed before other members run out of them
+//! ([`Ring::make_way`]).
 //!
-//! Left out: devices that hang while an array is started or made, whose reads and writes are plain system calls.
+//! Left out: devices that hang while an array is started or created, whose reads and writes are plain system calls.
 
 use super::{Carrier, IoEnd, LOOK_EVERY_MIN, MemberPort};
 use crate::error::RingError;

@@ -1,13 +1,13 @@
 //! The links' side of member I/O: I/Os to parts, ends of parts to ends of I/Os, and links that break.
 //!
 //! ```text
-//! I/O ─► parts: as long as a request may be; label and states twice; a flush behind, where FUA is not there
+//! I/O ─► parts of at most a request; label and states twice; a flush behind, if the server has no FUA
 //! server silent for too long, gone, or at fault ─► close ─► no entry in flight ─► parts end as gone, member lost
 //! ```
-//! What a server owes over a connection that was given up is kept in mind (`owing`).
+//! Writes outstanding on an abandoned connection are tracked until the server closes it (`owing`).
 //!
-//! Invariant: a link leaves its place in the list when nothing of it is in flight, and its I/Os end before the member is lost,
-//! so that nobody waits for what can't come.
+//! Invariant: a link leaves its place in the list when nothing of it is in flight, and its I/Os end before the member
+//! is lost, so that nothing waits for them in vain.
 
 use super::slot::{IoSlot, Transfer};
 use super::{Carrier, IoEnd, MemberPort};

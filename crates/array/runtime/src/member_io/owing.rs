@@ -1,16 +1,16 @@
-//! Connections to members that were given up while their servers owed answers.
+//! Abandoned connections to members whose servers still owed answers.
 //!
 //! ```text
-//! given up ─► our side is closed, no request follows ─► what still comes is thrown away ─► the server ends its side ─► settled
-//!                                                    └─► our own system gives up (no route, no answer to probes) ─► unknown
+//! abandoned ─► our side is closed, no request follows ─► further data is discarded ─► the server ends its side ─► settled
+//!                                                     └─► our own system gives up (no route, no answer to probes) ─► unknown
 //! ```
-//! A server that was silent may have writes before it, in its socket or in its hands, and do them when it wakes. They would
-//! overwrite what a rebuild has put on the same export meanwhile, and nothing would tell. NBD can't call requests back, as
-//! Ceph's OSDs do (they refuse a client of an older map) or SCSI with its reservations. But a server that has read the end of
-//! a connection is through with its requests, so an export is taken again only when its server has ended what it was given up on.
+//! A silent server may still hold writes, in its socket or in progress, and do them when it wakes. They would overwrite
+//! what a rebuild has since put on the same export, unnoticed. NBD can't cancel requests, as Ceph's OSDs do (they
+//! refuse a client of an older map) or SCSI with its reservations. But a server that has read the end of a connection
+//! has finished its requests. So an export is accepted again only when its server has ended the abandoned connection.
 //!
-//! Left out: servers that go on with requests of a connection that they have closed themselves; the same export under another
-//! address; connections of an array's process that has died.
+//! Left out: servers that go on with requests of a connection that they have closed themselves; the same export under
+//! another address; connections of a dead array process.
 //! Source: `tcp(7)`, `shutdown(2)`; for the closed half, RFC 9293, 3.6.
 
 use crate::link::Link;

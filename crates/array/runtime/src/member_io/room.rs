@@ -1,13 +1,14 @@
-//! Writes that a device has no room for: they wait and are tried again, because a full disk is no bad block.
+//! Writes that find no room on a device: they wait and are retried, because a full disk is no bad block.
 //!
 //! ```text
-//! no space, or over quota ─► waits ─┬─► tried again every 100 ms ─► there is room: goes on where it was
-//!                                   └─► none for as long as a device may be silent: the device is gone, as one that does not answer
+//! no space, or over quota ─► waits ─┬─► retried every 100 ms ─► there is room: goes on from there
+//!                                   └─► none for the member timeout: the device is gone, like one that does not answer
 //! ```
-//! So nothing is written down about a disk that was full for a moment. Where it stays full, members are lost one after the other,
-//! and those beyond what the level survives are not called missing: a start that finds room has all that was acknowledged.
+//! So a disk that was full for a moment leaves no record. If it stays full, members are lost one after the other, and
+//! those beyond what the level survives are not recorded as missing: a start that finds room has everything that was
+//! acknowledged.
 //!
-//! Invariant: what waits here counts as in flight on its device, and has no entry in the ring or on a link.
+//! Invariant: a waiting write counts as in flight on its device, and has no entry in the ring or on a link.
 //! Source: QEMU's `werror=enospc` and dm-thin's `no_space_timeout` wait in the same way.
 
 use super::{IoEnd, MemberPort};

@@ -1,14 +1,15 @@
-//! A member I/O in flight: its memory, its entries, and whether it is tried again.
+//! A member I/O in flight: its memory, its entries, and its retries.
 //!
 //! ```text
 //! gather ─► push: entries of the ring ─► all have ended ─► outcome ─► done, failed, or pushed again
-//!           (of a link: `links`)              └─ a flush behind, where the write is to be durable and has no FUA
+//!           (of a link: `links`)              └─ a flush behind, if the write must be durable and there is no FUA
 //! ```
-//! One that was cut short or interrupted goes on entry by entry from where it is sure to have come ([`IoSlot::at`]), for as long as
-//! it gets on. A flush is never tried again: after an error the system may call the next one a success, and what the
-//! failed one was to keep is lost all the same (`fsync(2)`; Rebello et al., "Can Applications Recover from fsync Failures?",
+//! A short or interrupted I/O goes on entry by entry from the last certain position ([`IoSlot::at`]), as long as it
+//! makes progress. A flush is never retried: after an error the system may report the next one as a success although
+//! the data of the failed one is lost (`fsync(2)`; Rebello et al., "Can Applications Recover from fsync Failures?",
 //! USENIX ATC 2020).
-//! Invariant: its list of pieces stays where it is while entries name it.
+//!
+//! Invariant: its list of pieces stays in place while entries name it.
 
 use crate::device::Flushing;
 use crate::error::RingError;

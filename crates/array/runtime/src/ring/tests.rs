@@ -1,4 +1,4 @@
-//! Order between transfers that the kernel's threads do and flushes.
+//! Order between flushes and transfers that the kernel's threads do.
 #![allow(unsafe_code)]
 
 use super::*;

@@ -1,8 +1,8 @@
-//! What the tests of the real array share: configurations, scripts, and two slow, obvious oracles.
+//! Shared by the tests of the real array: configurations, scripts, and two slow, obvious oracles.
 //!
-//! [`PlainWorld`] runs the same controller over vectors of bytes, one action at a time, with a GF(256) that
-//! multiplies bit by bit. [`check_redundancy`] reads the member files and holds every stripe to its definition:
-//! copies equal, P the XOR of the data, Q the sum of `2^i` times strip `i`.
+//! [`PlainWorld`] runs the same controller over vectors of bytes, one action at a time, with a GF(256) that multiplies
+//! bit by bit. [`check_redundancy`] reads the member files and checks every stripe: copies equal, P the XOR of the
+//! data, Q the sum of `2^i` times strip `i`.
 
 #![allow(unreachable_pub, reason = "a test's module is a crate of its own")]
 
@@ -52,7 +52,7 @@ pub fn paths(folder: &Path, count: u16) -> Vec<PathBuf> {
     (0..count).map(|index| folder.join(format!("member-{index}"))).collect()
 }
 
-/// How `config` is run, with kept memory in `folder` if it needs any.
+/// How `config` is run, with NVRAM in `folder` if it needs any.
 pub fn settings(folder: &Path, config: &ArrayConfig) -> RunSettings {
     let is_kept = config.cache.memory == CacheMemory::BatteryBacked;
     RunSettings { kept_memory: is_kept.then(|| folder.join("kept")), ..RunSettings::of(config) }

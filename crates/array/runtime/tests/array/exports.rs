@@ -1,7 +1,7 @@
-//! Members that are NBD exports: the same bytes as on files, whatever a server's manners, and servers that fail, fall silent or
-//! go away under load.
+//! Members that are NBD exports: the same bytes as on files, with servers of various behaviours, and servers that fail,
+//! fall silent or go away under load.
 //!
-//! Verified: every byte read, what the server was asked for (`peer.rs`), what is refused, that an array goes on without a member
+//! Verified: every byte read, the requests to the server (`peer.rs`), refusals, that an array goes on without a member
 //! and is rebuilt onto another. Not verified: TCP's own behaviour beyond one connection, rates.
 
 use super::common;

@@ -1,8 +1,9 @@
-//! Local members with faults, through the kernel ([`Faulty`]): errors of reads, writes and flushes, full disks, I/O that does not
+//! Local members with faults, through the kernel ([`Faulty`]): errors of reads, writes and flushes, full disks, I/O
+//! that does not
 //! end.
 //!
-//! Verified: every byte read, then and after a start; which members are lost; that requests, commands, a stop and the end
-//! of an array come in bounded time. Not verified: block devices, whose driver may hold I/O that no signal reaches.
+//! Verified: every byte read, then and after a start; which members are lost; that requests, commands, a stop and the
+//! end of an array take bounded time. Not verified: block devices, whose driver may hold I/O that no signal reaches.
 
 use super::common;
 use super::faulty::{Faults, Faulty};
@@ -171,7 +172,7 @@ fn reads_into_kept_memory_until_it_is_killed() {
     }
 }
 
-/// Defect: the file of kept memory was free as soon as its process was gone, while a device might still write into it. A block device
+/// Defect: the NVRAM file was free as soon as its process was gone, while a device might still write into it. A block device
 /// holds no thread of the process, so that nothing else kept the lock.
 #[test]
 fn kept_memory_that_a_device_may_still_write_to_is_nobodys() {

@@ -1,17 +1,17 @@
-//! A file with faults, for the kernel and not beside it: a FUSE file system of one file, `m`, whose bytes are those of another.
+//! A file with faults below the kernel: a FUSE file system of one file, `m`, whose bytes are those of another.
 //!
 //! ```text
 //! array ─► ring ─► kernel: FUSE ─► server, a process: the file below, or an error, or no answer
 //! ```
-//! So the array is what it is in use: nothing in it knows of this. What is put off is done when the file wakes: late, as a drive
-//! would that was only slow. Needs root and /dev/fuse; where these are missing [`Faulty::mount`] says so.
+//! So the array runs as in production and knows nothing of this. Delayed I/O is done when the file wakes: late, as by a
+//! drive that was only slow. Needs root and /dev/fuse; [`Faulty::mount`] reports if these are missing.
 //!
-//! The server is a process of its own, this test program with the test [`serves`] alone, and nobody else has /dev/fuse open. When it
-//! ends, the kernel ends all requests with an error. It ends when [`Faulty`] is dropped, when the thread of the test ends, however that
-//! comes about, and after ten minutes: so no failed test leaves a thread that waits in the kernel for ever.
+//! The server is a separate process, this test program with the test [`serves`] alone, and no other has /dev/fuse open.
+//! When it ends, the kernel ends all requests with an error. It ends when [`Faulty`] is dropped, when the test's thread
+//! ends in any way, and after ten minutes: so no failed test leaves a thread that waits in the kernel for ever.
 //!
-//! Left out: anything of FUSE that an open file with direct I/O does not need; short reads and writes, which Linux 6.18 does wrong
-//! within one entry of `io_uring` (docs/arrays.md has the proof).
+//! Left out: everything of FUSE that an open file with direct I/O does not need; short reads and writes, which Linux
+//! 6.18 handles wrongly within one entry of `io_uring` (docs/arrays.md has the proof).
 //! Source: `include/uapi/linux/fuse.h` of Linux, protocol 7.31.
 #![allow(unsafe_code)]
 

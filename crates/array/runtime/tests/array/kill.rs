@@ -1,18 +1,18 @@
-//! The process that serves an array is killed (SIGKILL) at random instants, again and again, and what it had acknowledged
-//! must be there.
+//! The process that serves an array is killed (SIGKILL) at random instants, again and again, and its acknowledged
+//! writes must be there.
 //!
-//! The process is this test's own binary, started once more with the folder in its environment. It reads and writes, and
-//! keeps a ledger in a file beside the array: for each block the latest version that a write was begun with, and a floor,
-//! the latest that was promised to survive. The test kills it, starts the array itself and reads all of it:
+//! The process is this test's own binary, started again with the folder in its environment. It reads and writes, and
+//! keeps a ledger in a file beside the array: for each block the latest version whose write began, and a floor, the
+//! latest version that was promised to survive. The test kills it, starts the array itself and reads all of it:
 //!
 //! | settings | the floor is raised when |
 //! |---|---|
 //! | write-through, members' caches off | a write is acknowledged |
 //! | write-back in volatile memory | a flush is acknowledged, to what was before it; a write with forced unit access is |
-//! | write-back in kept memory | a write is acknowledged |
+//! | write-back in NVRAM | a write is acknowledged |
 //!
-//! Verified: each block holds one whole version between its floor and the latest begun; after a second read it is the same;
-//! a start is never refused; kills hit starts and replays, too. Not verified: power loss, which the torture does.
+//! Verified: each block holds one whole version between its floor and the latest begun; a second read returns the same;
+//! a start is never refused; kills hit starts and replays, too. Not verified: power loss, which torture does.
 //!
 //! `RAIDLAB_KILLS` sets how many kills each array gets.
 

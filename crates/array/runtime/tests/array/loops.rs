@@ -1,6 +1,6 @@
 //! Arrays over loop devices, which are block devices like any other: safety, exclusive use, and service.
 //!
-//! Needs root and free loop devices; where these are missing the test says so and does nothing.
+//! Needs root and free loop devices; without them the test says so and does nothing.
 
 use super::common::Random;
 use super::real::{keeping, options};

@@ -1,8 +1,8 @@
-//! What an operator does to an array while a host uses it: fail, replace, spares, rebuild, check, stop.
+//! An operator's commands while a host uses the array: fail, replace, spares, rebuild, check, stop.
 //!
-//! The array runs on a thread of its own under a host that reads and writes without end and knows what every block holds.
-//! Verified: no read is ever wrong, no request fails, every command is answered, status says what happened, and the array is
-//! found again as it was left. Not verified: rates.
+//! The array runs on a separate thread under a host that reads and writes continuously and knows what every block
+//! holds. Verified: no read is ever wrong, no request fails, every command is answered, status reports what happened,
+//! and a start finds the array as it was left. Not verified: rates.
 
 use super::common::{self, BLOCK, Random};
 use super::real::{keeping, make, options};

@@ -1,8 +1,9 @@
-//! An NBD server for tests of members that are exports: threads and a vector of bytes, with manners of the test's choice.
+//! An NBD server for tests of members that are exports: threads and a vector of bytes, with behaviour chosen by the
+//! test.
 //!
-//! It is written from the protocol's document and shares nothing with raidlab's own server or client. It keeps a list of what
-//! a client may not do: requests beyond the end, not whole smallest blocks, too long, with flags that were not offered.
-//! Left out: everything that a well-behaved client of one export has no need of.
+//! It is written from the protocol's document and shares nothing with raidlab's own server or client. It records
+//! violations of a client: requests beyond the end, not whole minimum blocks, too long, with flags that were not
+//! offered. Left out: everything that a correct client of one export does not need.
 
 use super::common::Random;
 use std::io::{self, Read, Write};

@@ -1,7 +1,7 @@
 //! A port that runs a socket on the array's ring: a server of one connection, as small as can be.
 //!
-//! It takes a block number, a byte each, reads the block and sends it back. Verified: entries of the port and member I/O
-//! share the ring, each hears of its own; a receive that would wait for ever is ended when the port is.
+//! It takes a block number, a byte each, reads the block and sends it back. Verified: entries of the port and member
+//! I/O share the ring, and each gets its own completions; an endless receive is ended when the port is.
 //! Not verified: speed.
 #![allow(unsafe_code)]
 

@@ -1,8 +1,7 @@
-//! Arrays that keep metadata: made, stopped or dropped, found again in any order, and with devices that are not what they
-//! should be.
+//! Arrays that keep metadata: created, stopped or dropped, found again in any order, and with unsuitable devices.
 //!
-//! Verified: the volume after each start, block by block, and what the report says of each device. Not verified here: ends of
-//! the process in the middle of things (`kill.rs`), commands (`operator.rs`).
+//! Verified: the volume after each start, block by block, and what the report says of each device. Not verified here:
+//! killed processes (`kill.rs`), commands (`operator.rs`).
 
 use super::common::{self, BLOCK, Random};
 use super::{GO_ON, folder, read_all, serve};
@@ -315,7 +314,7 @@ fn data_areas_are_as_large_as_the_smallest_device_allows() {
     assert!(matches!(error, CreateError::NoSize { .. }), "{error}");
 }
 
-/// What the cache has acknowledged and no member has, is there at the next start from the same kept memory.
+/// What the cache has acknowledged and no member has, is there at the next start from the same NVRAM.
 /// The same without a cache that outlives anything.
 fn through(settings: &RunSettings) -> RunSettings {
     let mut settings = settings.clone();

@@ -1,8 +1,8 @@
-//! Arrays whose parity and digests are computed by threads of their own, and whose long I/O is done by threads of the kernel.
+//! Arrays with separate threads for parity and digests, and with kernel threads for long I/O.
 //!
-//! Verified: every byte and all redundancy after writes at depth, with and without block integrity, write-through and
-//! write-back, that the threads had work, and that reads of a lost member go through them; that a device that joins holds what
-//! it should. Not verified: that it is faster, which is `bench/`'s to show.
+//! Verified: every byte and all redundancy after writes at depth, with and without block checksums, write-through and
+//! write-back, that the threads had work, and that reads of a lost member go through them; that a device that joins has
+//! the right data. Not verified: that it is faster, which `bench/` measures.
 
 use super::common::{self, Random};
 use super::operator::{check_again, is_whole, replace, use_array};

@@ -1,7 +1,7 @@
-//! What an array says of itself is so: its status, its events, and what it does about damage to its own metadata.
+//! What an array reports is true: its status, its events, and its handling of damage to its own metadata.
 //!
 //! Verified: condition, failures left and lost blocks after crashes and damage; that events reach the history; both copies of
-//! label and state. Not verified here: how it is shown and logged, which the command line's tests see to.
+//! label and state. Not verified here: display and logging, which the command line's tests cover.
 
 use super::operator::{is_whole, replace, use_array};
 use super::real::{keeping, make, options};
@@ -194,7 +194,7 @@ fn what_a_member_took_along_is_told_as_lost() {
     assert!(bounds.contains(&status.lost_blocks), "{} of {bounds:?}", status.lost_blocks);
 }
 
-/// An array of four members over files whose contents are not known, so that all is unsynced while sweeps rest.
+/// An array of four members over files whose contents are not known, so that all is out of sync while background scans rest.
 fn unsynced_array(folder: &Path) -> (ArrayConfig, Vec<PathBuf>, RunSettings) {
     let config = keeping("5", 4, MetadataPolicy::Bitmap);
     let paths: Vec<PathBuf> = (0..4).map(|index| folder.join(format!("m{index}"))).collect();

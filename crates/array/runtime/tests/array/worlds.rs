@@ -1,7 +1,7 @@
 //! One controller, two worlds: the same small workload through the virtual world of bytes and through real files leaves
 //! the same bytes on every member, parity included, after the same number of member I/Os.
 //!
-//! Not verified: anything that depends on timing. Requests come one at a time, so that both worlds see one order.
+//! Not verified: anything that depends on timing. Requests come one at a time, so that both worlds have the same order.
 
 use super::common::{self, BLOCK, Random};
 use raidlab_controller::{ArrayConfig, Counters, HostOp, MemberCache, WritePolicy};

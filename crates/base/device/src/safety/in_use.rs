@@ -1,4 +1,4 @@
-//! Is a block device in use, by itself or through its relatives?
+//! Is a block device in use, directly or through its relatives?
 //!
 //! ```text
 //! Holder        dm-0, md0, bcache0        built on it: any of them means that it is in use
@@ -7,8 +7,8 @@
 //! Partition     sda1, sda2 ── of a whole disk: each may be mounted, swap or held
 //! Below         what a dm or md device is built on: may not be mounted or swap on its own
 //! ```
-//! All of it comes from sysfs (`/sys/dev/block/MAJOR:MINOR`); the judgement is a pure function over what was read.
-//! Other partitions of the same disk are no relatives: they share nothing with the target.
+//! All of it comes from sysfs (`/sys/dev/block/MAJOR:MINOR`); the decision is a pure function of the data read. Other
+//! partitions of the same disk are no relatives: they share nothing with the target.
 //! Source: Linux `Documentation/ABI/testing/sysfs-block`, `Documentation/admin-guide/abi-stable`.
 
 use super::tables::Mount;

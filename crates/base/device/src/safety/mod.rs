@@ -1,21 +1,21 @@
-//! May this be overwritten? Asked before raidlab writes to any file or device that it did not make in this run.
+//! May this be overwritten? Checked before raidlab writes to any file or device that it did not make in this run.
 //!
 //! | what it is | allowed |
 //! |---|---|
 //! | in use: it, a partition of it, the disk it is part of, or what lies below it is mounted or swap; or something (device mapper, md, bcache, a loop device) holds it; or another program has locked the file (`flock`), as a served array does | never |
 //! | an empty file, or a test file that raidlab laid out | always |
-//! | any other file, even one of zeros, which may be a disk that somebody made ready | when named: `--destroy-data PATH` |
+//! | any other file, even one of zeros, which may be a prepared disk image | when named: `--destroy-data PATH` |
 //! | a block device | when named |
-//! | an NBD export that reads as zeros wherever it is looked at | always |
+//! | an NBD export that reads as zeros at all examined places | always |
 //! | another NBD export | when named, with what it holds if it has a known signature |
 //! | a block device with a known signature ([`find_signatures`]) | when named with what it holds: `--destroy-data PATH:ext4` |
 //!
-//! A name is the path as it was given, or the path with all symbolic links followed; nothing else matches. The
-//! longer name makes sure that who types it knows what is there, and no script that names a device by its place
-//! destroys another one's file system.
+//! A name is the path as given, or the path with all symbolic links followed; nothing else matches. The longer name
+//! ensures that the user knows what is there, and that a script that names a device by its place does not destroy
+//! another device's file system.
 //!
-//! What can't be looked at is refused. Left out: other mount namespaces, and members of a mounted btrfs that the
-//! mount table does not list; opening with `O_EXCL`, as load targets do, finds those.
+//! What can't be examined is refused. Left out: other mount namespaces, and members of a mounted btrfs that the mount
+//! table does not list; opening with `O_EXCL`, as load targets do, finds those.
 
 mod in_use;
 mod signature;

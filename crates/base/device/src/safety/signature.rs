@@ -1,8 +1,8 @@
 //! Signatures: the marks that file systems, volume managers and partition tables leave on a device.
 //!
-//! Most are a few fixed bytes at a fixed place, from the start or the end, and stand in one table. The others need
-//! a look at more than one field and have a function each. To find one too many costs a user a longer command; to
-//! miss one may cost their data. So checksums are not verified: a damaged superblock is still worth keeping.
+//! Most are a few fixed bytes at a fixed place, from the start or the end, and are in one table. The others need more
+//! than one field and have a function each. A false positive costs a user a longer command; a miss may cost their data.
+//! So checksums are not verified: a damaged superblock is still worth keeping.
 //!
 //! Source: util-linux libblkid (`libblkid/src/superblocks`, `partitions`), Linux `drivers/md/md.c` for md.
 

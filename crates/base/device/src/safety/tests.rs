@@ -1,4 +1,4 @@
-//! The judgement against made-up systems: a sysfs in a temporary folder, made-up mount and swap tables.
+//! The decision against invented systems: a sysfs in a temporary folder, invented mount and swap tables.
 
 use super::*;
 use std::fs::{create_dir_all, write};

@@ -1,7 +1,7 @@
-//! Every candidate, and why it is out or may stay.
+//! Every candidate, and why it is rejected or kept.
 //!
-//! Settings other than the strip change nothing that arithmetic sees, but for what a loss of power takes ([`Hardware`]); they are
-//! counted, and tried one by one when an array is simulated. What is kept is so a geometry, with its figures.
+//! Settings other than the strip do not change the arithmetic, except for losses with the power ([`Hardware`]); they
+//! are counted, and tried one by one when an array is simulated. So a kept candidate is a geometry, with its figures.
 
 use super::estimate::{Throughput, TogetherAtBest};
 use super::{

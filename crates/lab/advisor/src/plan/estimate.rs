@@ -1,27 +1,27 @@
-//! How many requests per second an array serves at best.
+//! An upper bound on an array's requests per second.
 //!
 //! ```text
-//! links:      rate / bytes that pass for one request, the enclosure's port among them
+//! links:      rate / bytes of one request, including the enclosure's port
 //! processor:  processors / time of the commands of one request
-//! members:    members / (time that one request takes of all members together)
-//! in flight:  members x what a drive reads with as many reads outstanding as there are on average
+//! members:    members / (time of one request on all members together)
+//! in flight:  members x reads of a drive with the average number of reads outstanding
 //! ```
-//! Time of the members for a request, of which a share `r` reads and a share `random` jumps:
-//! - a **jump** costs each member command one random access: 1 for a read, 1 per copy for a write, and where there is parity
-//!   read and write of the data and of each parity, unless a write covers whole stripes; one longer than a strip is so many
-//!   commands, of which each then moves a strip;
-//! - what **goes on** costs its bytes at the media rate, for writes times units over data strips.
+//! The time of the members for a request, of which a share `r` reads and a share `random` is random:
+//! - a **random** request costs each member command one random access: 1 for a read, 1 per copy for a write, and with
+//!   parity a read and a write of the data and of each parity, unless a write covers whole stripes; a request longer
+//!   than a strip is several commands, each of which then moves a strip;
+//! - a **sequential** request costs its bytes at the media rate, for writes times units over data strips.
 //!
-//! **In flight** are no more reads at the members than the host has requests in flight, times the pieces of each. A drive does less
-//! with few than with many, and the less each further one adds: with as many at each member as on average all together
-//! do most. It holds for reads that jump, since others may be read ahead and writes are taken by caches.
+//! **In flight** at the members are no more reads than the host has requests in flight, times the pieces of each. A
+//! drive does less with few than with many, and each further one adds less: the total is highest with the average
+//! number at each member. This holds for random reads, since others may be read ahead and writes are taken by caches.
 //!
-//! **Together**: applications that run at the same time share links, processor and members. Of the time of each, an application has
-//! what the needs of the others leave, and the product of what all get is the largest where each has an equal part.
+//! **Together**: applications that run at the same time share links, processor and members. An application gets the
+//! time of each that the needs of the others leave, and the product of all rates is largest if the parts are equal.
 //!
-//! A controller's cache merges random writes to places near each other, which no formula here knows; [`MERGING`] is the
-//! room that is left for it. Random accesses per second are those of one drive on the part of it that is in use, simulated
-//! once for each kind of drive; [`CHANCE`] is the room for their chance.
+//! A controller's cache merges random writes to neighbouring places, which no formula here covers; [`MERGING`] is the
+//! tolerance for it. Random accesses per second are those of one drive on the part of it that is in use, simulated once
+//! for each model of drive; [`CHANCE`] is the tolerance for randomness.
 //!
 //! Source of the commands per write: `raidlab_raid::arithmetic`.
 

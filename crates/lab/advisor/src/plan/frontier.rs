@@ -1,4 +1,4 @@
-//! Which arrays to simulate next, until nothing that was not simulated can beat the best.
+//! Which arrays to simulate next, until no remaining array can beat the best.
 //!
 //! ```text
 //! kept by arithmetic ─► twins out ─► open ─► poll_batch ─► simulated elsewhere ─► handle_judged
@@ -6,17 +6,17 @@
 //!                                     │ └── settings not yet tried ◄───────────────────┤
 //!                                     └── can't beat the best, even at its bound: out ◄┘
 //! ```
-//! - **What is left is measured by its bound**: an open array is taken to do what [`super::estimate`] allows it at most, with no
-//!   latency, and with the plainest of the settings that were not tried. If even that ranks behind the best, it is out. So
-//!   an empty frontier proves the best among all that arithmetic kept, as far as the bounds are bounds.
-//! - **What comes next is guessed**: an array is expected to reach the share of its bound that those like it reached, and one
-//!   of a drive that was not run yet to reach all of it. A guess decides the order only, never what is left out.
-//! - **Twins** differ in their enclosure only. One that is no faster than another and takes no less is out at once: of two
-//!   shelves that make no difference the smaller is taken.
-//! - A geometry is run first with all that its controller can do and with nothing of it, then with all other settings while
-//!   it may still be the best.
+//! - **The bound decides what remains**: an open array is assumed to reach the bound of [`super::estimate`], with no
+//!   latency, and with the plainest of the untried settings. If even that ranks behind the best, it is out. So an empty
+//!   frontier proves the best of all arrays that arithmetic kept, if the bounds hold.
+//! - **A guess decides what comes next**: an array is expected to reach the share of its bound that similar ones
+//!   reached, and one with a new drive to reach all of it. A guess decides the order only, never what is left out.
+//! - **Twins** differ in their enclosure only. A twin that is no faster than another and costs no less is out at once:
+//!   of two shelves that make no difference the smaller is taken.
+//! - A geometry is run first with all that its controller can do and with nothing of it, then with all other settings
+//!   while it may still be the best.
 //!
-//! The same results give the same order. How long to go on is the caller's matter; [`Frontier::open`] says what is left.
+//! The same results give the same order. The caller decides how long to go on; [`Frontier::open`] says what is left.
 
 use super::rank::{RankKey, Ranking};
 use super::{Geometry, Hardware, Judged, Kept, Performance, Request, Settings};

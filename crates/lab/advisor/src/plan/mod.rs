@@ -4,16 +4,16 @@
 //! parts x counts x levels x spares x settings ─► candidates ─► rejected, each under its first reason
 //!                                                          └─► kept, cheapest first within each family
 //! ```
-//! - **A geometry** is what hardware there is and how it is laid out: drive, controller, enclosure, level, members, spares.
-//!   **Settings** are what can be changed without a screwdriver: strip, write policy, read policy, disk cache.
-//! - **Exact** are capacity and failures survived (asked of the layout), places, cost and power (sums).
-//! - **Throughput** is bounded from above ([`estimate`]): what the arithmetic rejects no simulation would save. What it
-//!   keeps has to be simulated, because arithmetic knows nothing of waiting.
-//! - **What to simulate next**, and what can't beat the best any more, is the [`Frontier`]'s matter.
+//! - **A geometry** is the hardware and its layout: drive, controller, enclosure, level, members, spares. **Settings**
+//!   can be changed without a screwdriver: strip, write policy, read policy, disk cache.
+//! - **Exact** are capacity and failures survived (from the layout), slots, cost and power (sums).
+//! - **Throughput** is bounded from above ([`estimate`]): no simulation would save what the arithmetic rejects. What it
+//!   keeps must be simulated, because arithmetic ignores waiting.
+//! - The [`Frontier`] decides **what to simulate next**, and what can't beat the best any more.
 //! - Nothing is ranked by rule. Which level, drive or setting suits a load is found by simulation, elsewhere.
 //!
-//! Pure: parts and their rates come in as arguments. What is not known (a price, a power) is no zero: where a need asks for
-//! it, the candidate is rejected as not known.
+//! Pure: parts and their rates come in as arguments. An unknown price or power is not zero: if a need depends on it,
+//! the candidate is rejected as unknown.
 
 mod enumerate;
 pub mod estimate;

@@ -1,11 +1,11 @@
-//! Arrays that were simulated, best first, and the ones that nothing beats in both performance and cost.
+//! Simulated arrays, best first, and those that nothing beats in both performance and cost.
 //!
-//! - Those that keep every need come first.
-//! - With a throughput need, the cheaper array is the better one; without prices the one of fewer drives is. Of equals, and
-//!   where no throughput is asked for, the faster one is, and what differs by less than [`EQUAL_SHARE`] counts as equal.
-//! - Of equals the disk cache off is better than on, write-through than write-back, no read-ahead than read-ahead: what
-//!   needs less to be trusted. Then the smaller and simpler one is: fewer enclosures, fewer places, less capacity, a smaller
-//!   cache.
+//! - Arrays that satisfy every need come first.
+//! - With a throughput need, the cheaper array is better; without prices the one with fewer drives. Of equals, and
+//!   without a throughput need, the faster one is better; differences below [`EQUAL_SHARE`] count as equal.
+//! - Of equals, disk cache off is better than on, write-through than write-back, no read-ahead than read-ahead: the
+//!   setting that needs less trust. Then the smaller and simpler one is better: fewer enclosures, fewer slots, less
+//!   capacity, a smaller cache.
 
 use super::estimate::Demand;
 use super::{Geometry, Needs, Settings};

@@ -1,9 +1,9 @@
-//! Where nothing fits: which single need stands in the way, and how far it would have to give, the smallest change first.
+//! If nothing fits: which single need prevents it, and how far it must give, the smallest change first.
 //!
-//! Each need is left out in turn and everything is tried again. Where something fits then, the best that fits says how far
-//! that need has to give: the largest capacity, the fewest drives, the lowest price. What it says of throughput is at best,
-//! by arithmetic. Where arithmetic leaves arrays and none of those that were simulated keeps all needs, [`near_misses`] takes
-//! what they do instead.
+//! Each need is dropped in turn and everything is tried again. If something then fits, the best of it says how far that
+//! need must give: the largest capacity, the fewest drives, the lowest price. Throughput is the upper bound by
+//! arithmetic. If arithmetic leaves arrays and no simulated one satisfies all needs, [`near_misses`] uses their results
+//! instead.
 
 use super::{Judged, Kept, Needs, Request, enumerate};
 use crate::bound::Bound;

@@ -1,12 +1,12 @@
 //! Which settings work on which parts, and which of them lose acknowledged writes with the power.
 //!
-//! | setting | acknowledged writes that a loss of power takes |
+//! | setting | acknowledged writes lost with the power |
 //! |---|---|
-//! | disk cache on, of drives that do not protect it | what is in it and was not flushed |
-//! | write-back, no battery | what is in the controller's cache and was not flushed |
+//! | disk cache on, of drives that do not protect it | unflushed data in it |
+//! | write-back, no battery | unflushed data in the controller's cache |
 //! | all others | none |
 //!
-//! A drive that protects its cache, or has none, and a controller without a cache do the same whatever is set: of such settings
+//! A drive that protects its cache or has none, and a controller without a cache, behave the same with either setting:
 //! only the one that is off is tried.
 
 use super::{ControllerPart, DrivePart, Geometry, PartList, Rejection, Settings};

@@ -1,4 +1,4 @@
-//! The enumeration against the formulas of the levels, the bounds, the ranking and what would have to give.
+//! The enumeration against the formulas of the levels; the bounds, the ranking and the needs that must give.
 
 use super::estimate::{CHANCE, CommandSecs, Demand, DriveRates, RandomRate};
 use super::*;

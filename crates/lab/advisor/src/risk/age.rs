@@ -1,16 +1,19 @@
-//! How failure rates change with a drive's age, as factors of the rate that is known for drives of all ages.
+//! How failure rates change with a drive's age, as factors of the known rate of drives of all ages.
 //!
-//! - **Disks** ([`DISK`]): Backblaze's drives of 2025 failed at 1.3 % in their first year, hardly less than drives of all ages
-//!   (1.36 % in that quarter), and at most at 4.25 % a year at ten years and a quarter: a slow rise, no bathtub. The same
-//!   company's drives of 2021 were even until their fifth year and came to 14.24 %, ten times the mean, at seven years and nine
-//!   months: the high curve. The low one is even: much of such a rise comes from older models in the mix.
-//! - **Flash** ([`FLASH`]): drives fail at two to three times their later rate for more than a year when they are new. Factors
-//!   have a mean of one over the first four years. That worn flash fails more is known of models, not of fields.
-//! - **Errors of flash** ([`flash_error_factor`]): they grow with age, and no faster than in proportion to it.
+//! - **Disks** ([`DISK`]): Backblaze's drives of 2025 failed at 1.3 % in their first year, hardly less than drives of
+//!   all ages (1.36 % in that quarter), and at most at 4.25 % a year at ten years and a quarter: a slow rise, no
+//!   bathtub. The same company's drives of 2021 were constant until their fifth year and came to 14.24 %, ten times the
+//!   mean, at seven years and nine months: the high curve. The low one is constant: much of such a rise comes from
+//!   older models in the mix.
+//! - **Flash** ([`FLASH`]): new drives fail at two to three times their later rate for more than a year. Factors have a
+//!   mean of one over the first four years. That worn flash fails more is known from models, not from the field.
+//! - **Errors of flash** ([`flash_error_factor`]): they grow with age, at most in proportion to it.
 //!
 //! Sources: Backblaze, "Are Hard Drives Getting Better? Let's Revisit the Bathtub Curve", October 2025 (figures as
-//! blocksandfiles.com and cloudnews.tech give them); T. `LaTorre`, "Analyzing Backblaze's Stats to Find the Bathtub Curve" (the mix
-//! of models); S. Maneas and others, "A Study of SSD Reliability in Large Scale Enterprise Storage Deployments", FAST 2020; B.
+//! blocksandfiles.com and cloudnews.tech give them); T. `LaTorre`, "Analyzing Backblaze's Stats to Find the Bathtub
+//! Curve" (the mix
+//! of models); S. Maneas and others, "A Study of SSD Reliability in Large Scale Enterprise Storage Deployments", FAST
+//! 2020; B.
 //! Schroeder, R. Lagisetty, A. Merchant, "Flash Reliability in Production", FAST 2016.
 
 use super::field::Ranged;

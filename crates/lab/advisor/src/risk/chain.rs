@@ -1,8 +1,8 @@
-//! Markov chains in continuous time: where one is after a while, and which end it meets first.
+//! Markov chains in continuous time: the state after some time, and which absorbing state is reached first.
 //!
-//! *Uniformisation* (Jensen 1953) turns rates into the steps of a discrete chain that come as a Poisson process of rate `L`,
-//! no lower than any state's exit rate: `p(t) = sum_n Poisson(n; L t) p(0) (I + Q / L)^n`. All terms are positive, so that
-//! tiny probabilities keep their digits. The sum ends when what is left of the Poisson distribution is below [`TAIL`].
+//! *Uniformisation* (Jensen 1953) turns rates into the steps of a discrete chain that come as a Poisson process of rate
+//! `L`, no lower than any state's exit rate: `p(t) = sum_n Poisson(n; L t) p(0) (I + Q / L)^n`. All terms are positive,
+//! so tiny probabilities keep their digits. The sum ends when the rest of the Poisson distribution is below [`TAIL`].
 
 /// Probability that the sum leaves out.
 const TAIL: f64 = 1e-15;

@@ -1,15 +1,15 @@
-//! Years until flash has been written as often as its maker allows.
+//! Years until flash has been written as much as its rating allows.
 //!
 //! ```text
 //! member bytes a day = host bytes a day * writes per host write / members
 //! years = rated bytes * rated amplification / (member bytes a day * amplification found * 365.25)
 //! ```
-//! - **Rated bytes** are the maker's TBW: host writes under a rated load, which for enterprise drives is mostly 4 KiB at random
-//!   places (JESD219). What wears out is the flash behind it, which that load has written *rated amplification* times as much.
-//!   Where the amplification of the load in question is not known it counts as the rated one.
-//! - **Rated amplification** is that of a drive with so much spare room whose oldest block is always collected, under writes at
-//!   random places: `1 / (1 - u)`, with `u = exp(-(1 + spare) (1 - u))` the share of a block that is still valid. Greedy
-//!   collection has a little less.
+//! - **Rated bytes** are the maker's TBW: host writes under a rated load, which for enterprise drives is mostly 4 KiB
+//!   at random places (JESD219). The flash behind wears out, and that load has written it *rated amplification* times
+//!   as much. If the amplification of the actual load is unknown, the rated one is assumed.
+//! - **Rated amplification** is that of a drive with this spare area that always collects its oldest block, under
+//!   random writes: `1 / (1 - u)`, with `u = exp(-(1 + spare) (1 - u))` the share of a block that is still valid.
+//!   Greedy collection has a little less.
 //!
 //! Sources: JEDEC JESD218 and JESD219; P. Desnoyers, "Analytic Modeling of SSD Write Performance", SYSTOR 2012.
 

@@ -1,7 +1,7 @@
-//! Failure rates from counts: so many failures in so many drive days, with their exact interval.
+//! Failure rates from counts of failures and drive days, with their exact interval.
 //!
-//! Failures that come at a constant rate are a Poisson count. Its exact two-sided interval (Garwood 1936) is the rates at which a
-//! count as high, or as low, as the one seen is as unlikely as [`TAIL`]:
+//! Failures at a constant rate are a Poisson count. Its exact two-sided interval (Garwood 1936) ends at the rates at
+//! which a count as high, or as low, as the observed one has probability [`TAIL`]:
 //! ```text
 //! low:  P(N >= failures; low * exposure)  = 2.5 %          (0 if nothing failed)
 //! high: P(N <= failures; high * exposure) = 2.5 %          (the rule of three, nearly, if nothing failed: 3.69 / exposure)

@@ -1,7 +1,7 @@
-//! Many arrays of one kind for a year: how many lose data, and what it takes to keep the others whole.
+//! Many equal arrays for a year: how many lose data, and the replacements and rebuilds of the others.
 //!
-//! The chance that any array loses data is `1 - (1 - p)^arrays`, where `p` is that of one by the Markov model. Beside it
-//! years of the whole fleet are drawn, as they come and without weights, for what a fleet's owner sees.
+//! The probability that any array loses data is `1 - (1 - p)^arrays`, where `p` is that of one by the Markov model. In
+//! addition, years of the whole fleet are drawn without weights, to show what its owner sees.
 
 use super::monte_carlo::{Draw, draw_year};
 use super::{Risk, RiskError};

@@ -1,22 +1,22 @@
 //! The chain of an array: which members are gone, and how many spares wait.
 //!
-//! A state is `(gone, spares)`. *Gone* is the count of failed members in each group, sorted, where the layout's members
-//! fall into equal groups that survive any so many failures (levels 0 to 6, 10 near, 50, 60): exact. Elsewhere (1E, 10 far
-//! and offset, where each member has neighbours) it is the number of failed members, and of the sets of so many that lose
-//! nothing each counts as equally likely: exact up to two failed members, and near to it beyond.
+//! A state is `(gone, spares)`. *Gone* is the count of failed members in each group, sorted, if the layout's members
+//! form equal groups that survive a fixed number of failures (levels 0 to 6, 10 near, 50, 60): exact. Otherwise (1E, 10
+//! far and offset, where each member has neighbours) it is the number of failed members, and all sets of this size that
+//! lose nothing count as equally likely: exact up to two failed members, and a good approximation beyond.
 //! ```text
 //! failure of a member in a group with f gone   gone: f -> f+1 (lost, if f is all that the group survives)
 //! end of a rebuild, if spares > 0              gone: f -> f-1, spares: -1 (lost, if a strip without redundancy is unreadable)
 //! a failed drive is replaced                   spares: +1
 //! ```
-//! Failed drives that wait to be replaced: `spares at first + gone - spares now`. Every failed member is as likely as any
-//! other to be the one under rebuild. More than [`GONE_MAX`] members gone at once count as loss, told apart.
+//! Failed drives that wait for replacement: `spares at first + gone - spares now`. Every failed member is equally
+//! likely to be the one under rebuild. More than [`GONE_MAX`] members gone at once count as loss, by groups.
 //!
-//! *Shaken* is a third part of the state: a failure that will be followed by another one soon has happened (see the head of
-//! [`super`]). It ends with the failure that follows.
+//! *Shaken* is a third part of the state: a failure that will soon be followed by another one has happened (see the
+//! head of [`super`]). It ends with the failure that follows.
 //!
-//! The chain is solved twice: once where a strip that can't be read ends it, for what happens first, and once where it does not,
-//! for whether the array is lost, and for how many blocks are, from the time spent in each state.
+//! The chain is solved twice: once with unreadable strips as an end, for what happens first, and once without, for
+//! whether the array is lost, and for how many blocks are, from the time spent in each state.
 
 use super::chain::Chain;
 use super::{LossChance, LossRules, Rates, ReadErrors, SECTOR_BYTES};

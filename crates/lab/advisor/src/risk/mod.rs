@@ -6,31 +6,31 @@
 //!    ▲                   │ rebuild ends
 //!    └───────────────────┴────────────────────────────────► lost: a strip that had no redundancy left was unreadable
 //! ```
-//! - **Failures** come at a constant rate per member: `-ln(1 - AFR)` per year, where AFR is the share that fails in one. How that
-//!   share changes with age is a factor for the year that is looked at ([`age`]).
-//! - **Followers.** A share of all failures is followed by the failure of another member of the array, as members of one batch,
-//!   on one shelf, do: `followed`, after an exponential time of the given mean. A follower may have one, too. So that all failures
-//!   together still come to the given AFR, those that follow nothing come at `1 - followed` times its rate.
-//! - **Rebuilds** take an exponential time of the given mean, one at a time per array, and need a spare. Every failed drive
-//!   is replaced after an exponential time; the replacement is the next spare. Without spares that wait stands before each
-//!   rebuild.
-//! - **Read errors** count where a member is rebuilt from strips that no redundancy covers any more. Such a rebuild reads
-//!   `units` members whole. Each bit fails with probability `1 / bits_per_read_error`, and each of those members has latent
-//!   errors, which come at their own rate and stand until the next check finds them. With checks every `T` years and `U`
+//! - **Failures** come at a constant rate per member: `-ln(1 - AFR)` per year, where AFR is the share that fails in
+//!   one. The effect of age is a factor for the year in question ([`age`]).
+//! - **Followers.** A share of all failures, `followed`, is followed by the failure of another member of the array,
+//!   such as one of the same batch or shelf, after an exponential time of the given mean. A follower may have one, too.
+//!   To keep the given AFR in all, failures that follow nothing come at `1 - followed` times its rate.
+//! - **Rebuilds** take an exponential time of the given mean, one at a time per array, and need a spare. Every failed
+//!   drive is replaced after an exponential time; the replacement is the next spare. Without spares each rebuild waits
+//!   for that.
+//! - **Read errors** count if a member is rebuilt from strips without further redundancy. Such a rebuild reads `units`
+//!   whole members. Each bit fails with probability `1 / bits_per_read_error`, and each of those members has latent
+//!   errors, which come at their own rate and stay until the next check finds them. With checks every `T` years and `U`
 //!   uniform between 0 and `T`: `P(loss) = 1 - exp(-units * bits / bits_per_read_error) * E[exp(-units * rate * U)]`.
-//!   Without checks `T` is the year that is looked at. Flash has latent errors only: its read errors come with time and not with
-//!   what is read ([`FLASH_LATENT_ERRORS_PER_YEAR`]).
-//! - **What loses data** is asked of the layout itself ([`LossRules`]), never of a formula per level.
-//! - **What is lost** is told as expected bytes, too. With more members gone than redundancy bears the array does not start any
-//!   more, and all that it holds is lost. A block that can't be read in a rebuild is that block, and those of the missing members
-//!   beside it ([`LossRules::blocks_lost_each`]): the rebuild goes on.
+//!   Without checks `T` is the year in question. Flash has latent errors only: its read errors come with time and not
+//!   with the amount read ([`FLASH_LATENT_ERRORS_PER_YEAR`]).
+//! - **What loses data** comes from the layout itself ([`LossRules`]), never from a formula per level.
+//! - **Losses** are also given as expected bytes. With more members gone than redundancy survives, the array no longer
+//!   starts, and all its data is lost. A block that can't be read in a rebuild is one lost block, together with those
+//!   of the missing members in its row ([`LossRules::blocks_lost_each`]): the rebuild goes on.
 //!
-//! Two methods that share nothing but the rules answer the same question: [`markov`](Risk::markov), exact on a small chain
-//! by uniformisation, and [`monte_carlo`](Risk::monte_carlo), drawn failures on sets of members. Invariant: the first lies
-//! within the second's confidence interval; a property test holds them to it.
+//! Two methods that share only the rules answer the same question: [`markov`](Risk::markov), exact on a small chain by
+//! uniformisation, and [`monte_carlo`](Risk::monte_carlo), drawn failures on sets of members. Invariant: the first lies
+//! within the second's confidence interval, as a property test checks.
 //!
-//! Left out: rates that change within the year (Elerath and Schindler fit Weibull distributions to field data and find some times
-//! more losses than constant rates give), two latent errors in the same stripe, and loss by anything but drives.
+//! Left out: rates that change within the year (Elerath and Schindler fit Weibull distributions to field data and find
+//! several times the losses of constant rates), two latent errors in the same stripe, and loss by anything but drives.
 //!
 //! Sources: D. Patterson, G. Gibson, R. Katz, "A Case for Redundant Arrays of Inexpensive Disks", SIGMOD 1988 (mean time
 //! to loss); G. Gibson, "Redundant Disk Arrays", 1992 (Markov model, spares, replacement); J. Elerath, J. Schindler,

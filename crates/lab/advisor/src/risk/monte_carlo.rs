@@ -1,12 +1,12 @@
-//! Years of an array, drawn: which member fails when, on the layout's own rules.
+//! Drawn years of an array: which member fails when, by the layout's own rules.
 //!
-//! Losses are rare, so failures are drawn more often than they come and each trial carries the likelihood ratio of what
-//! was drawn: for an event of rate `r` drawn at rate `r'` a factor `r / r'`, and `exp(-(sum of rates - sum of r') dt)` for
-//! each wait `dt`. The mean of the weights of the trials that lose data is then without bias, and its variance is what the
-//! confidence interval is made of. Read errors change nothing that comes after, so they are not drawn: each rebuild adds their
-//! chance, times the chance that none came before, and their mean number.
+//! Losses are rare, so failures are drawn more often than they come, and each trial carries the likelihood ratio of its
+//! draws: for an event of rate `r` drawn at rate `r'` a factor `r / r'`, and `exp(-(sum of rates - sum of r') dt)` for
+//! each wait `dt`. The mean weight of the trials that lose data is then unbiased, and its variance gives the confidence
+//! interval. Read errors change nothing afterwards, so they are not drawn: each rebuild adds their probability, times
+//! the probability that none came before, and their mean number.
 //!
-//! Time since the last check is kept as it is: checks come at a fixed interval from a phase that each trial draws.
+//! The time since the last check is tracked: checks come at a fixed interval from a phase that each trial draws.
 //!
 //! Source: E. Lewis, F. Böhm, "Monte Carlo simulation of Markov unreliability models", Nuclear Engineering and Design 77,
 //! 1984 (failure biasing).

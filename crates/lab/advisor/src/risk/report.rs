@@ -1,4 +1,4 @@
-//! All that is told of the risk of one array.
+//! The full risk report of one array.
 
 use super::endurance::{Endurance, WriteFactors};
 use super::{DrawnChance, FleetRisk, LossChance, RiskSpec};

@@ -1,13 +1,13 @@
-//! Which sets of failed members lose data, and what a rebuild has to read without redundancy: asked of the layout.
+//! Which sets of failed members lose data, and what a rebuild must read without redundancy, derived from the layout.
 //!
-//! A layout repeats itself after some rows, so the stripes of the first rows of each member are all there are. Of each
-//! different stripe its units are kept as sets of members (bits of a `u128`):
+//! A layout repeats after some rows, so the stripes of the first rows of each member are all there are. The units of
+//! each different stripe are kept as sets of members (bits of a `u128`):
 //! ```text
 //! RAID 5 x3     strips {0} {1}  parity {2}      strips {0} {2}  parity {1}      strips {1} {2}  parity {0}
 //! RAID 10 x4    strips {0,1} {2,3}
 //! RAID 1E x3    strips {0,1}    strips {2,0}    strips {1,2}
 //! ```
-//! Invariant: [`LossRules::loses`] says what [`raidlab_raid::Layout::loses_data`] says (a test tries all sets).
+//! Invariant: [`LossRules::loses`] agrees with [`raidlab_raid::Layout::loses_data`] (a test tries all sets).
 
 use super::{MEMBERS_MAX, RiskError};
 use raidlab_raid::{Layout, LayoutSpec, LevelVariant, StripUnit, build_layout};

@@ -1,4 +1,4 @@
-//! The two methods against each other, against closed formulas where those are exact or near, and the rules against the
+//! The two methods against each other and against closed formulas that are exact or close; the rules against the
 //! layouts.
 
 use super::*;

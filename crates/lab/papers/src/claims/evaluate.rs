@@ -1,13 +1,13 @@
-//! Claims, predicted: every side of every claim becomes one or several modelled arrays, each distinct one is simulated
-//! once, and the ratios of what comes out are judged.
+//! Predicts claims: every side of every claim becomes one or several modelled arrays, each distinct one is simulated
+//! once, and the ratios are judged.
 //!
 //! ```text
 //! claim ─ for each workload ─ A: candidates ─┐
 //!                             B: candidates ─┴► distinct simulations ─► best or each ─► ratio ─► mean or highest ─► verdict
 //! ```
 //! A candidate is a side with all its cache settings filled in. A controller without a cache has fewer of them. Each is
-//! simulated with several seeds, and the mean counts: spindles are not in step, how far they are apart is drawn from the
-//! seed, and over the minutes of a real measurement they drift through all of it.
+//! simulated with several seeds, and the mean counts: spindles are not synchronised, their offsets are drawn from the
+//! seed, and over the minutes of a real measurement they drift through all offsets.
 
 use super::{Against, Choice, Claim, ClaimMethod, ClaimSide, ClaimWorkload};
 use crate::predict::{

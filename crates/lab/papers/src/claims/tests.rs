@@ -1,4 +1,4 @@
-//! Claims as they are written, and what is wrong with some.
+//! Valid and invalid claims.
 
 use super::*;
 

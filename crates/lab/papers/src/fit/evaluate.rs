@@ -3,8 +3,8 @@
 //! ```text
 //! point ─► changes ─► catalogue ─► setups ─► those not simulated with these values yet ─► all processors ─► figures ─► mean
 //! ```
-//! What was simulated is kept under the setup and the written values of the figures that it depends on. So a batch of points
-//! costs what is new in it, two points that are written alike are one, and to go back costs nothing.
+//! Simulations are kept under the setup and the written values of the figures that they depend on. So a batch of points
+//! costs only what is new in it, two points with the same written values are one, and going back costs nothing.
 
 use super::{FitEffort, FitError, FitParameter, FitTask, huber};
 use crate::claims::{Claim, ClaimPlan};

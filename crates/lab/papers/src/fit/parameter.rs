@@ -1,4 +1,4 @@
-//! Figures that a fit may change: which, how far, and why no further. They stand in `papers/ID/fit.toml`:
+//! Figures that a fit may change, their bounds, and the reasons for the bounds. They are in `papers/ID/fit.toml`:
 //!
 //! ```text
 //! schema = 1
@@ -8,8 +8,8 @@
 //! high = "20 us"
 //! reason = "firmware of a 800 MHz processor: some hundred to some ten thousand instructions"
 //! ```
-//! Values are read and written as in the catalogue: a number and its unit. What is written has three digits, as more would say
-//! more than a fit knows; a number without a point and a size stay whole, and times are whole nanoseconds.
+//! Values are read and written as in the catalogue: a number and its unit. They are written with three digits, the
+//! precision of a fit; a number without a point and a size stay whole, and times are whole nanoseconds.
 
 use crate::predict::FittedFigure;
 use raidlab_advisor::SearchRange;

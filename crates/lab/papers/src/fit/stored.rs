@@ -1,7 +1,7 @@
-//! A fit as a file: the values with what they were, how good they are on every row, and how they came about.
+//! A fit as a file: the new and old values, their quality on every row, and their origin.
 //!
-//! `raidlab fit` writes it, `--fitted FILE` of other verbs reads it: the values stand in for those of the built-in catalogue, with
-//! their source. A figure that the catalogue no longer has is an error there.
+//! `raidlab fit` writes it, `--fitted FILE` of other verbs reads it: the values replace those of the built-in
+//! catalogue, with their source. A figure that the catalogue no longer has is an error there.
 
 use super::{Fit, FittedParameter, Residual};
 use raidlab_hardware::CatalogChange;

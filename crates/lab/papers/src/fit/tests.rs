@@ -1,4 +1,5 @@
-//! Fits to figures that the model made itself, so that the right answer is known, and to the built-in papers' declarations.
+//! Fits to figures made by the model itself, so that the right answer is known, and to the built-in papers'
+//! declarations.
 
 use super::*;
 use crate::papers::paper_ids;

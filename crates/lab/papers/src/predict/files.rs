@@ -1,7 +1,6 @@
 //! Rows of programs with files: `host/controller` in the `system` column, `bonnie-<phase>` as the workload.
 //!
-//! What such a row leaves open is taken as usual on such hosts: ext2, and writes back where the controller's cache has a
-//! battery.
+//! Open settings are the usual ones of such hosts: ext2, and write-back if the controller's cache has a battery.
 
 use super::setup::{modelled_array, problem, unknown};
 use super::{PredictTask, Setup, SetupLoad};

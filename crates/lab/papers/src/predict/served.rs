@@ -1,16 +1,16 @@
-//! Rows of file servers and networks: `cdf-` and what is done as the workload, the server first in the `system` column.
+//! Rows of file servers and networks: the workload is `cdf-` and an action, the `system` column begins with the server.
 //!
-//! | system | what it is |
+//! | system | meaning |
 //! |---|---|
 //! | `asa/3ware-7850` | a server with one or more such controllers (`volumes`), each with `drives` drives |
-//! | `polywell/3ware-7850+md0` | a software stripe over two of them, which share out `drives` |
-//! | `asa/nfs-udp-8k-jumbo` | its files by NFS: transport, transfer size, and packets of 9000 bytes |
-//! | `asa/nfs2-udp-8k`, `asa/nfs3-tcp-32k` | the same, by version 2 or 3: version 2 carries 8 KiB a call at most |
+//! | `polywell/3ware-7850+md0` | a software stripe over two of them, which share `drives` |
+//! | `asa/nfs-udp-8k-jumbo` | its files over NFS: transport, transfer size, and packets of 9000 bytes |
+//! | `asa/nfs2-udp-8k`, `asa/nfs3-tcp-32k` | the same, with version 2 or 3: version 2 carries at most 8 KiB a call |
 //! | `asa/gigabit/sk-9843/mtu-1500`, `gigabit/sk-9843/mtu-9000` | a network, with the server's files or without |
-//! | `asa/rootd` | its files by rootd |
+//! | `asa/rootd` | its files over rootd |
 //!
-//! What such a row leaves open is what the server's entry in the catalogue says that it serves. Some figures stand in the note
-//! alone: the chunk of a stripe, the length of packets, and whether rootd's client was on the network.
+//! Open settings come from the server's entry in the catalogue. Some figures are in the note only: the chunk of a
+//! stripe, the length of packets, and whether rootd's client was on the network.
 
 use super::setup::{modelled_array, problem, unknown};
 use super::{PredictTask, Setup, SetupLoad};

@@ -1,4 +1,4 @@
-//! From a row to what is simulated: the modelled array and the load, and the figure that comes of it.
+//! From a row to its simulation: the modelled array and the load, and the resulting figure.
 
 use super::files::{self, phase_of};
 use super::{PredictOptions, PredictTask, served};

@@ -1,4 +1,4 @@
-//! Predictions of made-up and built-in figures: shared simulations, threads, problems.
+//! Predictions of invented and built-in figures: shared simulations, threads, problems.
 
 use super::setup::volume_count;
 use super::*;

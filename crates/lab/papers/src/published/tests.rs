@@ -1,4 +1,4 @@
-//! Reading of published figures, good and bad.
+//! Reading valid and invalid published figures.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! What is told of the best beside its throughput, against arithmetic: bounds on percentiles, the life of its drives, what its
-//! figures rest on.
+//! Other facts of the best array, against arithmetic: bounds on percentiles, the life of its drives, and the estimates
+//! behind its figures.
 
 use super::{application, ids, needs, order, planned, space};
 use crate::{PlanOrder, Planned};

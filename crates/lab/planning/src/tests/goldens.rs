@@ -1,4 +1,5 @@
-//! The systems of docs/planning.md, planned again: the table there must say what comes out. In a release build some seconds each.
+//! The systems of docs/planning.md, planned again: the results must be those of the table there. In a release build
+//! some seconds each.
 
 use super::{application, ids, needs, order, planned, space};
 use crate::{Application, PlanOrder, Planned, default_levels};

@@ -1,7 +1,7 @@
 //! A chart as SVG.
 //!
 //! ```text
-//! width 720 or 520                 the key, if the chart carries one, stands in lines below the axis' title
+//! width 720 or 520                 the legend, if the chart has one, is in lines below the axis title
 //! ┌─────────────────────────────┐
 //! │ tick │                      │
 //! │ tick │    plot              │
@@ -10,9 +10,9 @@
 //! │              title          │
 //! └─────────────────────────────┘
 //! ```
-//! A page's own style sheet gives the colours (`var(--series-1)`), a file has its [`Palette`] in it. Lines and bars are groups
-//! with `data-names`, by which the page's script switches them on and off; what a pointer shows is the `title` of its mark.
-//! Text has no width that could be asked for here, so it is taken as 0.6 of its size per character, which is on the wide side.
+//! A page's style sheet gives the colours (`var(--series-1)`); a file contains its [`Palette`]. Lines and bars are
+//! groups with `data-names`, by which the page's script switches them on and off; the `title` of a mark is its tooltip.
+//! The width of text is unknown here, so it is assumed to be 0.6 of its size per character, which is on the wide side.
 
 use super::scale::Placed;
 use super::{Axis, Bar, Cell, Chart, Colour, DASHES, Line, Mark, Marker, Point, SERIES_COLOURS};

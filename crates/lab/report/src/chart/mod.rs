@@ -1,12 +1,12 @@
-//! Charts as plain data: what is drawn, where, and what it is called. [`draw`] makes SVG of it, for the page and for files
+//! Charts as plain data: their marks, positions and names. [`draw`] turns them into SVG, for the page and for files
 //! alike, so a chart looks the same on a screen, on paper and in slides.
 //!
 //! ```text
 //! Chart ─ axes (title, scale, ticks) ─ marks: lines with markers, bars across, cells, rules
 //! ```
-//! Colour and marker tell one thing apart, dash and hollow markers another, so that lines can be told apart without colour
-//! too. Colours have names; a page gives them values for light, dark and paper, a file has one set of values in it.
-//! Texts are plain here and escaped when they are drawn. Left out: axes on both sides, stacked areas, anything that moves.
+//! Colour and marker encode one property, dash and hollow markers another, so that lines can also be told apart without
+//! colour. Colours have names; a page gives them values for light, dark and paper, a file contains one set of values.
+//! Texts are plain here and escaped when they are drawn. Left out: axes on both sides, stacked areas, animation.
 
 mod draw;
 mod scale;

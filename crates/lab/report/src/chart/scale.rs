@@ -1,4 +1,4 @@
-//! From values to places: the range that the marks need, round ticks, and the map from one to the other.
+//! From values to positions: the range of the marks, round ticks, and the map from one to the other.
 
 use super::{Axis, Scale};
 use crate::figures::{grouped, three_digits};

@@ -1,7 +1,7 @@
-//! Runs of Bonnie as bonnie++ writes them: its CSV of format 1.98, which `bon_csv2html` and `bon_csv2txt` read.
+//! Runs of Bonnie in bonnie++'s format: its CSV of format 1.98, which `bon_csv2html` and `bon_csv2txt` read.
 //!
-//! A line for each run. Rates are KiB per second, of seeks and files per second; processors percent. The latencies of its last
-//! columns are not measured here and stay empty, as do the many files where there were none.
+//! There is a line for each run. Rates are KiB per second, for seeks and files per second; processors percent. The
+//! latencies of its last columns are not measured here and stay empty, as do the many files if there were none.
 //!
 //! Source: R. Coker, bonnie++ 2.00a, manual page `bon_csv2html`.
 

@@ -1,19 +1,19 @@
-//! A run as fio 3 prints it (`--output-format=json+`), and the logs over time that fio writes beside it.
+//! A run in fio 3's output format (`--output-format=json+`), and fio's logs over time.
 //!
-//! | key | what stands there |
+//! | key | content |
 //! |---|---|
 //! | `lat_ns` | the total latency |
-//! | `slat_ns`, `clat_ns` | its two parts, where the run told them apart (`--latency-split`); else `slat_ns` is empty and `clat_ns` is the total |
+//! | `slat_ns`, `clat_ns` | its two parts, if the run split them (`--latency-split`); else `slat_ns` is empty and `clat_ns` is the total |
 //! | `bins` | [`raidlab_workload::LatencyBin`]s: at most 12.5 % wide, where fio's are 1.6 % |
 //! | `latency_ns`, `_us`, `_ms` | shares in percent, from those bins by their upper ends |
-//! | `iops_mean`, `iops_stddev`, `bw_dev`, ... | over the run's intervals, without a last one that was cut short |
+//! | `iops_mean`, `iops_stddev`, `bw_dev`, ... | over the run's intervals, without an incomplete last one |
 //! | `usr_cpu`, `sys_cpu` | processor time of the process over the whole run, in percent of one processor |
-//! | `iodepth_level` | the depth that was asked for, in its class |
+//! | `iodepth_level` | the requested depth, in its class |
 //! | `disk_util` | the device's queue over the whole run |
 //!
 //! | `sync` | flushes of both kinds |
-//! | `trim` | trims; their bytes are those of their ranges, and there is nothing of them over time |
-//! | `write_zeroes` | the same of writes of zeroes, which fio does not have; only where there are any |
+//! | `trim` | trims; their bytes are those of their ranges, and they have no series over time |
+//! | `write_zeroes` | the same for writes of zeroes, which fio does not have; only if there are any |
 //!
 //! Left out (zero): page faults, short and dropped I/Os, submission and completion classes.
 //! Source: fio 3.33 `stat.c`, `show_thread_status_json`; its HOWTO, "Log File Formats".

@@ -1,10 +1,10 @@
-//! Runs as Iometer 1.1.0 writes its results file.
+//! Runs in the format of Iometer 1.1.0's results file.
 //!
 //! ```text
 //! 'Test Type,Test Description      once
 //! 'Version
 //! 'Time Stamp
-//! 'Access specifications           for each run: what was asked,
+//! 'Access specifications           for each run: the requested load,
 //! ...
 //! 'End access specifications
 //! 'Results                         and a row each for all, the manager, its processors, its workers, its disks
@@ -16,14 +16,16 @@
 //! DISK,...
 //! 'Time Stamp
 //! ```
-//! raidlab is the manager. Response times are milliseconds, raw ones ticks of a nanosecond, and the processor speed says so.
-//! The largest response times are of the whole window. A transaction is a request, as with Iometer's disks without replies.
-//! The classes of latency are filled from bins at most 12.5 % wide, by their upper ends.
+//! raidlab is the manager. Response times are milliseconds, raw ones ticks of a nanosecond, as the processor speed
+//! says. The largest response times are of the whole window. A transaction is a request, as with Iometer's disks
+//! without replies. The classes of latency are filled from bins at most 12.5 % wide, by their upper ends.
 //!
-//! Left out (zero or empty): network figures, deferred procedure calls, processors one by one (there is a row for each, with
-//! the mean of all), starting sectors other than 0. With several workers or targets each row of them has an even share.
+//! Left out (zero or empty): network figures, deferred procedure calls, single processors (there is a row for each,
+//! with the mean of all), starting sectors other than 0. With several workers or targets each row of them has an even
+//! share.
 //!
-//! Source: Iometer 1.1.0, `ManagerList.cpp`, `Manager.cpp` and `Worker.cpp` (`SaveResults`), `AccessSpecList.cpp`, `PageSetup.cpp`.
+//! Source: Iometer 1.1.0, `ManagerList.cpp`, `Manager.cpp` and `Worker.cpp` (`SaveResults`), `AccessSpecList.cpp`,
+//! `PageSetup.cpp`.
 
 use raidlab_workload::{LatencyBin, LineFacts, OpSummary, RunResult, Summaries};
 

@@ -1,4 +1,4 @@
-//! The answer: for each workload what is recommended, in a table that fits one screen.
+//! The answer: the recommendation for each workload, in a table that fits one screen.
 
 use super::{escaped, escaped_digits, side_name};
 use crate::StudyReport;

@@ -1,4 +1,4 @@
-//! A publication's tables with one's own figures in them, as sections of a page.
+//! A publication's tables with the user's figures in them, as sections of a page.
 
 use super::tables::scrolling;
 use super::{escaped, section};

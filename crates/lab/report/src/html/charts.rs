@@ -1,7 +1,7 @@
 //! The charts of a study: a figure over the iodepth, bars at one of them, and the distribution of latency.
 //!
-//! A chart is one panel: one profile on one side. Colour and marker tell the level, dash and hollow markers the write
-//! policy, so that lines can be told apart without colour too.
+//! A chart is one panel: one profile on one side. Colour and marker encode the level, dash and hollow markers the write
+//! policy, so that lines can also be told apart without colour.
 
 use crate::chart::{Axis, Bar, Chart, Colour, Line, Mark, Marker, Point, Scale};
 use crate::figures::{Column, grouped, ns_to_ms, short_digits, three_digits};

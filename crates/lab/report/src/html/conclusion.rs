@@ -1,7 +1,7 @@
-//! What the figures come to, in sentences, each with its reason.
+//! Conclusions from the figures, in sentences, each with its reason.
 //!
-//! Where arrays were judged the answer at the top says it. Else the loads do: how far throughput rises with the requests in flight, what
-//! latency that costs, and from where on it is not worth it.
+//! If arrays were judged, the answer at the top has the conclusion. Otherwise it is about the loads: how far throughput
+//! rises with the requests in flight, the latency that this costs, and where it stops being worthwhile.
 
 use super::escaped;
 use crate::figures::{Column, three_digits};

@@ -1,7 +1,7 @@
 //! Any figure of the runs against any other.
 //!
-//! The chart is drawn with one pair of axes, which is what paper and files show. On a page the reader chooses others: the
-//! places of all points on all axes are in the page, and its script moves the marks that are there. So there is one chart,
+//! The chart is drawn with one pair of axes, which paper and files show. On a page the reader chooses others: the page
+//! contains the positions of all points on all axes, and its script moves the existing marks. So there is one chart,
 //! drawn once, and no second way to draw it.
 
 use super::charts::Panel;

@@ -1,7 +1,9 @@
-//! Heat maps: the judged figure of every configuration at every load, and where the latencies are, load by load and over time.
+//! Heat maps: the judged figure of every configuration at every load, and the latency distribution, load by load and
+//! over time.
 //!
-//! A map of latencies has a column per iodepth, or per stretch of the window, and a row per bin of the stored histogram; the
-//! share of a column's requests is its ink. It is drawn for storage without an array and for the best array of each side, since all of them would fill pages.
+//! A latency map has a column per iodepth, or per stretch of the window, and a row per bin of the stored histogram; the
+//! share of a column's requests is its ink. It is drawn for storage without an array and for the best array of each
+//! side, since all of them would fill pages.
 
 use crate::chart::{Axis, Cell, Chart, Mark, Scale};
 use crate::figures::{Column, short_digits, three_digits};

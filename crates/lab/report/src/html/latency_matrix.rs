@@ -1,10 +1,10 @@
-//! A published latency matrix beside what a model does, as a page of the same make as a study's.
+//! A published latency matrix compared with a model, as a page like a study's.
 //!
 //! ```text
 //! cover: cells, errors ─ for the median and the 95th percentile:
 //!   heat maps: published │ predicted │ error      curves over the rate of reads, at some rates of writing
 //! ```
-//! Published and predicted share one logarithmic scale; the map of errors is strongest where the model is off by a factor of two and more.
+//! Published and predicted share one logarithmic scale; the error map has its strongest colour from a factor of two on.
 
 use super::{Document, FigureList, Page, section};
 use crate::chart::{Axis, Cell, Chart, Colour, Line, Mark, Marker, Point, Scale};

@@ -1,5 +1,5 @@
-//! The key to a profile's charts, in HTML rather than in each chart, so that it never covers a line. Its buttons switch
-//! levels and write policies on and off in all charts around them.
+//! The legend of a profile's charts, in HTML rather than in each chart, so that it never covers a line. Its buttons
+//! switch levels and write policies on and off in all charts around them.
 
 use super::charts::LineStyle;
 use super::escaped;

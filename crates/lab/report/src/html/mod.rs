@@ -1,14 +1,14 @@
 //! Results as one HTML file that opens anywhere, without a network, and reads like a white paper.
 //!
-//! The answer comes first: a table of the recommendations that fits one screen, a publication's tables where the study is beside
-//! one, and the reasons. Then all figures: for each profile bars at one iodepth, and folded below them throughput and latency over
-//! the iodepth, the distribution of latency, its course over the window, a map of it, and any figure against any other; one table of
-//! all. Then how it was found. What to find where stands at the side.
-//! Charts are small multiples: a panel per side, a line per configuration, one key for all.
+//! The answer comes first: a table of the recommendations that fits one screen, a publication's tables if the study is
+//! compared with one, and the reasons. Then come all figures: for each profile bars at one iodepth, and folded below
+//! them throughput and latency over the iodepth, the latency distribution, its series over the window, a map of it, any
+//! figure against any other, and one table of all. Then comes the method. The contents are at the side. Charts are
+//! small multiples: a panel per side, a line per configuration, one legend for all.
 //!
-//! The file carries everything it needs: its style and the charts as SVG. Its content security policy forbids every load,
-//! so that this stays true whatever a name in it contains. All names are escaped. Without scripts everything is there but
-//! the choice of axes and the switches of lines.
+//! The file contains everything it needs: its style and the charts as SVG. Its content security policy forbids every
+//! load, whatever a name in it contains. All names are escaped. Without scripts everything is there except the choice
+//! of axes and the switches of lines.
 
 mod answer;
 mod beside;

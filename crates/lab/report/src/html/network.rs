@@ -1,7 +1,7 @@
 //! Runs over a network on the page: a table, and charts over the send size, a line for each way of sending.
 //!
-//! Lines differ in colour, marker and dash, and are named in the key above the first chart. The send size is on a
-//! logarithmic axis, since 10 bytes and 1 MiB are both asked about; rates are not, so that a collapse is seen.
+//! Lines differ in colour, marker and dash, and are named in the legend above the first chart. The send size is on a
+//! logarithmic axis, since it ranges from 10 bytes to 1 MiB; rates are not, so that a collapse is visible.
 
 use super::{FigureList, escaped, escaped_digits, section, tables};
 use crate::chart::{Axis, Chart, Colour, Line, Mark, Marker, Point, SERIES_COLOURS};

@@ -1,6 +1,7 @@
-//! Charts of a run over its window: what a mean hides. A line per configuration at the iodepth shown, a point per interval.
+//! Charts of a run over its window, which show what a mean hides. A line per configuration at the iodepth shown, a
+//! point per interval.
 //!
-//! A last interval that the end of the window cut to less than half is left out: its few requests would draw a spike.
+//! A last interval shorter than half is left out: its few requests would draw a spike.
 
 use super::charts::Panel;
 use crate::chart::{Axis, Chart, Line, Mark, Point};

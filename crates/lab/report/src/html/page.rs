@@ -1,4 +1,4 @@
-//! What all pages have in common: the frame, numbered figures, and the pictures that can be taken out.
+//! Shared by all pages: the frame, numbered figures, and the pictures that can be extracted.
 
 use super::{escaped, list};
 use crate::chart::{Chart, Palette, draw};

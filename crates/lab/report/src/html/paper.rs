@@ -1,13 +1,13 @@
-//! Published figures beside predicted ones as a page of the same make as a study's.
+//! Published and predicted figures as a page like a study's.
 //!
 //! ```text
 //! cover: how many figures, errors, order ─ all places in one table ─ for each place:
 //!   predicted against published, both logarithmic │ error of each row in percent
 //!   the rows
 //! ```
-//! On the left what is right lies on the diagonal, whatever its size, and what is off by a tenth on the dashed lines. Hollow marks
-//! and hatched bars are rows that figures of the model were fitted to: they prove nothing. Rows that have no error, claims of
-//! order alone, are in the table only.
+//! In the left chart exact predictions lie on the diagonal, whatever their size, and errors of a tenth on the dashed
+//! lines. Hollow marks and hatched bars are rows that the model was fitted to: they prove nothing. Rows without an
+//! error, claims of order alone, are in the table only.
 
 use super::{Document, FigureList, Page, escaped, escaped_digits, list, section, tables};
 use crate::chart::{Axis, Bar, Chart, Colour, Line, Mark, Marker, Point, height_for};

@@ -1,7 +1,7 @@
-//! The page of a plan: the best arrays with their reasons, the chart of performance against what it takes, all figures, and
-//! what was left out.
+//! The page of a plan: the best arrays with their reasons, the chart of performance against cost, all figures, and what
+//! was left out.
 //!
-//! In the chart a point is an array; hollow ones miss a need; those that nothing beats are joined by a line.
+//! In the chart a point is an array; hollow ones miss a need; a line joins those that nothing beats.
 
 use super::page::{Document, FigureList, Page};
 use super::{escaped, escaped_digits, notes, reason, section};

@@ -1,7 +1,8 @@
 //! The page of programs on files: parallel readers over the number of streams, Bonnie over the length of the file.
 //!
-//! A line for each target, with bars of one standard deviation where there were repeats; published figures are dotted and
-//! grey, so that a reader never takes them for own ones. Each stream's own rate is a dot behind the line of the means.
+//! There is a line for each target, with bars of one standard deviation if there were repeats; published figures are
+//! dotted and grey, so that they are not taken for measured ones. Each stream's own rate is a dot behind the line of
+//! the means.
 
 use super::{Document, FigureList, Page, escaped, escaped_digits, notes, section};
 use crate::chart::{Axis, Chart, Colour, Line, Mark, Marker, Point, Scale};

@@ -1,18 +1,18 @@
-//! What fio 3 prints with `--output-format=json` or `json+`.
+//! fio 3's output with `--output-format=json` or `json+`.
 //!
 //! | fio | here |
 //! |---|---|
 //! | an entry of `jobs` | a run; with `group_reporting` that is all jobs of a group |
-//! | `lat_ns` | the latency: minimum, maximum, mean, deviation |
-//! | `lat_ns.percentile`, else `clat_ns.percentile` | its percentiles; of completion alone, the run lacks those of the whole |
+//! | `lat_ns` | the latency: minimum, maximum, mean, standard deviation |
+//! | `lat_ns.percentile`, else `clat_ns.percentile` | its percentiles; with completion latency alone, the run lacks those of the total |
 //! | `bins` (json+) | the distribution, and with it the percentiles of reads and writes together |
 //! | `usr_cpu`, `sys_cpu` | processor time for each request |
 //! | `job options`, `global options` | depth, engine, page cache, block size, direction; the others as they are |
 //!
-//! fio's submission latency ends when the call returns, raidlab's when it begins, so fio's two parts are not taken for
+//! fio's submission latency ends when the call returns, raidlab's when it begins. So fio's two parts are not used as
 //! raidlab's, unless the file has percentiles of both, as only raidlab's own export and `slat_percentiles=1` give.
 //!
-//! Left out: logs over time, which are files of their own, trims, clients of a server, fio 2.
+//! Left out: logs over time, which are separate files, trims, clients of a server, fio 2.
 //! Source: fio 3.33 `stat.c`, `show_thread_status_json`.
 
 use super::{ForeignError, ForeignResults, ForeignRun, missing_percentiles, pooled, target_of};

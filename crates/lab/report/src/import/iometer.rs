@@ -9,11 +9,12 @@
 //! | `Read I/Os`, `Write I/Os` and `IOps` | requests, and the length of the window |
 //! | classes of latency (1.1.0) | a curve of the whole latency, at the classes' ends |
 //!
-//! Columns are found by their names, so the orders of all versions do. `MBps` of versions before 1.1.0 are MiB, as
-//! `MiBps (Binary)` is. Time stamps have no zone and are taken for UTC.
+//! Columns are found by their names, so the column orders of all versions work. `MBps` of versions before 1.1.0 are
+//! MiB, like `MiBps (Binary)`. Time stamps have no time zone and are taken as UTC.
 //!
-//! Left out: network figures, and each worker's, disk's and processor's own.
-//! Source: Iometer 1.1.0, `ManagerList.cpp`, `Manager.cpp` and `Worker.cpp` (`SaveResults`), `AccessSpecList.cpp`, `PageSetup.cpp`.
+//! Left out: network figures, and those of single workers, disks and processors.
+//! Source: Iometer 1.1.0, `ManagerList.cpp`, `Manager.cpp` and `Worker.cpp` (`SaveResults`), `AccessSpecList.cpp`,
+//! `PageSetup.cpp`.
 
 use super::{ForeignError, ForeignResults, ForeignRun, target_of};
 use raidlab_units::{BytesPerSec, Iops};

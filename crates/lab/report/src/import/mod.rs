@@ -1,15 +1,15 @@
-//! Results of other load tools as runs, so that they stand beside raidlab's own.
+//! Results of other load tools as runs, so that they can be compared with raidlab's own.
 //!
 //! ```text
 //! fio --output-format=json or json+ ─► fio.rs ─────┐
 //!                                                  ├─► ForeignResults: a RunResult for each job or test
 //! Iometer's results file (.csv) ─► iometer.rs ─────┘
 //! ```
-//! A figure that the file does not have stays zero, which everything that compares or shows takes for "not measured", and the
-//! run's setting `lacks` names it. Nothing is guessed: no percentile is read off a mean, and none of reads and writes together
-//! is made from those of each. The setting `measured by` names the program.
+//! A figure that the file lacks stays zero, which all comparisons and displays treat as "not measured", and the run's
+//! setting `lacks` names it. Nothing is guessed: no percentile is derived from a mean, and none of reads and writes
+//! together from those of each. The setting `measured by` names the program.
 //!
-//! Nothing here panics, whatever the bytes. [`crate::export`] is the other way round.
+//! Nothing here panics, whatever the bytes. [`crate::export`] is the inverse.
 
 mod fio;
 mod iometer;

@@ -1,4 +1,4 @@
-//! What fio and Iometer write, what raidlab's exports write, and what is no results at all.
+//! Files of fio and Iometer, files of raidlab's exports, and invalid files.
 
 use super::*;
 use crate::export;

@@ -1,4 +1,4 @@
-//! A publication's tables with one's own figures in them.
+//! A publication's tables with the user's figures in them.
 
 use super::grid::{Grid, GridCell};
 use super::{TerminalOptions, heading, printable};

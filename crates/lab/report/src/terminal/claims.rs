@@ -1,4 +1,4 @@
-//! Relative claims of a publication beside what is predicted.
+//! Relative claims of a publication compared with predictions.
 
 use super::grid::{Grid, GridCell};
 use super::{TerminalOptions, printable, signed_pct};

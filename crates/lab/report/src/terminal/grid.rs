@@ -9,7 +9,7 @@
 //! restore   RAID 0  ...
 //! ```
 //!
-//! Every row is one line, so lines can be counted: rules and groups are put between the lines that `comfy-table` gives.
+//! Every row is one line, so lines can be counted: rules and groups are inserted between the lines of `comfy-table`.
 
 use super::TerminalOptions;
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets};

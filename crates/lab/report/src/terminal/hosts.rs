@@ -1,4 +1,4 @@
-//! The hosts that made a load together: their clocks, when each began and ended, and what each did.
+//! The hosts that made a load together: their clocks, when each began and ended, and their results.
 
 use super::grid::{Grid, GridCell};
 use super::{TerminalOptions, printable};

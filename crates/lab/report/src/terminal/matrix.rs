@@ -1,4 +1,4 @@
-//! A published latency matrix beside what a model does: heat maps, all cells, and errors.
+//! A published latency matrix compared with a model: heat maps, all cells, and errors.
 
 use super::{TerminalOptions, heading, table};
 use crate::figures::three_digits;

@@ -1,12 +1,11 @@
 //! Results as text for a terminal, or for a file that a person reads.
 //!
 //! [`study`] prints one table, a section per profile and a row per configuration, with measured and simulated figures
-//! side by side, and then the recommendations. [`run`] and [`runs`] print what `measure` and `simulate` found,
-//! [`comparison`] and [`claims`] what `reproduce` did, [`drive_validation`] what `model validate` did, [`latency_matrix`] what `model matrix` did, [`soaks`] what `soak` did,
-//! [`plan`] and [`risk`] what `plan` and `risk` found, [`contrast`] what `compare` did,
-//! [`streams`] and [`bonnie`] what the verbs of their names did. Without colour the
-//! text is plain ASCII apart from the names it is given, with
-//! one record per line, and every line names its profile, so that `grep` and `awk` can take it apart.
+//! side by side, and then the recommendations. [`run`] and [`runs`] print results of `measure` and `simulate`,
+//! [`comparison`] and [`claims`] those of `reproduce`, [`drive_validation`] of `model validate`, [`latency_matrix`] of
+//! `model matrix`, [`soaks`] of `soak`, [`plan`] and [`risk`] of `plan` and `risk`, [`contrast`] of `compare`,
+//! [`streams`] and [`bonnie`] of their verbs. Without colour the text is plain ASCII apart from the given names, with
+//! one record per line, and every line names its profile, so that `grep` and `awk` can process it.
 
 mod beside;
 mod claims;

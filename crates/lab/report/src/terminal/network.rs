@@ -1,4 +1,4 @@
-//! Runs over a network: what went through, and what it cost each side, a row per run; then what the sockets were like.
+//! Runs over a network: the traffic, and the cost on each side, a row per run; then the properties of the sockets.
 
 use super::grid::{Grid, GridCell, Group};
 use super::{TerminalOptions, heading, printable};

@@ -1,4 +1,4 @@
-//! What `plan` found: the best arrays with margins, degraded and rebuilding, why, and what was left out.
+//! Results of `plan`: the best arrays with margins, degraded and rebuilding, the reasons, and what was left out.
 
 use super::grid::{Grid, GridCell};
 use super::risk::size;

@@ -1,4 +1,4 @@
-//! Parallel readers as a table over the streams; Bonnie in the shape of its own table.
+//! Parallel readers as a table over the streams; Bonnie in the form of its own table.
 
 use super::grid::{Grid, GridCell, Group};
 use super::{TerminalOptions, printable};

@@ -1,4 +1,4 @@
-//! What `risk` found: the chances, by what, beside drawn years, and what they rest on.
+//! Results of `risk`: the probabilities by cause, the drawn years, and the figures behind them.
 
 use super::{TerminalOptions, printable, wrapped};
 use crate::figures::three_digits;

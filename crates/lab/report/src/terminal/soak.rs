@@ -1,4 +1,4 @@
-//! What a soak found: a row for each target, what was wrong where, and how little that says about the rate of errors.
+//! Results of a soak: a row for each target, the faults and their places, and the bound on the error rate.
 
 use super::grid::{Grid, GridCell};
 use super::{TerminalOptions, printable};

@@ -1,4 +1,4 @@
-//! A study as one table, its recommendations, and what to know before trusting them.
+//! A study as one table, its recommendations, and caveats.
 
 use super::grid::{Grid, GridCell, Group};
 use super::{TerminalOptions, beside, heading, printable, wrapped};

@@ -1,4 +1,4 @@
-//! A drive model beside the drive: means, the demerit figure, and both distributions of response times.
+//! A drive model compared with the drive: means, the demerit figure, and both distributions of response times.
 //!
 //! ```text
 //! 100 %                          ####===      # both, = measured only, + predicted only

@@ -1,7 +1,7 @@
 //! Fixtures that all tests share.
 //!
-//! A made-up study that looks like a real one: six members at five levels with two write policies, measured and
-//! simulated, four profiles, seven depths. The figures come from plain saturation curves, so they are the same always.
+//! An invented study that looks like a real one: six members at five levels with two write policies, measured and
+//! simulated, four profiles, seven depths. The figures come from plain saturation curves, so they are always the same.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 

@@ -1,7 +1,7 @@
-//! How long the rest of a study will take.
+//! An estimate of the remaining time of a study.
 //!
-//! Real runs take what they plan plus the drain and the start of each; simulated ones take what those before them
-//! took. Both are told from the clock: the time since the latest first run of a kind, over the runs finished since.
+//! Real runs take their planned time plus the drain and the start of each; simulated ones take as long as earlier ones.
+//! Both are measured: the time since the latest first run of a kind, over the runs finished since.
 
 use crate::study::Study;
 use raidlab_units::NanoSpan;

@@ -1,9 +1,9 @@
-//! What a user changes of a study: where it runs, and how long.
+//! A user's changes to a study: where it runs, and how long.
 //!
 //! ```text
 //! target          [[measure]]                              [[array]]
 //! a folder        a test file in it, for each such target  members in turn over all such targets
-//! anything else   the storage that is there                -
+//! anything else   the existing storage                     -
 //! ```
 //! Invariant: modelled arrays stay as they are.
 

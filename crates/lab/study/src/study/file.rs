@@ -1,8 +1,7 @@
-//! The study file as it stands in TOML, before names are looked up and defaults filled in.
+//! The study file in TOML, before names are looked up and defaults filled in.
 //!
-//! Keys are those of [`super::Study`] in kebab-case. Values that can be wrong for reasons TOML does not know (a
-//! drive that nobody has, a level with too few members) carry their place in the text, so that a message can
-//! name the line.
+//! Keys are those of [`super::Study`] in kebab-case. Values that TOML can't check (an unknown drive, a level with too
+//! few members) carry their place in the text, so that a message can name the line.
 
 use raidlab_controller::WritePolicy;
 use raidlab_units::{BlockSize, ByteCount, NanoSpan};

@@ -1,4 +1,4 @@
-//! Study files: what they become, and every way in which they can be wrong.
+//! Study files: their meaning, and every possible error.
 
 use super::*;
 use raidlab_workload::Metric;

@@ -1,4 +1,4 @@
-//! That the threads which an array asks for are there and work.
+//! The threads that an array requests exist and work.
 
 use super::*;
 use crate::{ArrayThreads, SOFTWARE_CACHE, STAGING_SIZE, find_workload, varied};

@@ -1,7 +1,7 @@
-//! Bonnie on real folders, and many files in them.
+//! Bonnie on real folders, with its many files.
 //!
-//! Each run makes its file anew in a folder of its own, `raidlab-bonnie-` and the number of the process, and takes it away:
-//! rounds begin alike, and two runs at once are never in each other's way.
+//! Each run creates its file in a separate folder, `raidlab-bonnie-` and the process id, and removes it: all rounds
+//! start alike, and two runs at once never conflict.
 
 use super::{FoldersError, check_folders, check_room};
 use crate::scratch::ScratchFolder;

@@ -1,8 +1,9 @@
-//! Programs on real folders: parallel readers and Bonnie, the same programs that [`super::files`] and [`super::served`] run on
+//! Programs on real folders: parallel readers and Bonnie, the same programs that [`super::files`] and [`super::served`]
+//! run on
 //! modelled hosts.
 //!
-//! Everything that is made lies in a folder of its own in each folder that is given, and is taken away again when the bench is
-//! dropped, Ctrl-C or not; nothing else is ever removed. Room is looked for before anything is written.
+//! All files are created in a separate folder in each given folder, which is removed when the bench is dropped, also
+//! after Ctrl-C; nothing else is ever removed. Free space is checked before anything is written.
 
 mod bonnie;
 mod streams;

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!  DIR a/raidlab-streams/  0000  0002  0004 ...     stream n reads file n first, whatever the folder,
-//!  DIR b/raidlab-streams/  0001  0003  0005 ...     and goes on with its next one, or with the same again
+//!  DIR b/raidlab-streams/  0001  0003  0005 ...     and continues with its next one, or with the same again
 //! ```
-//! Files are made once, for the largest number of streams, with bytes that neither compress nor deduplicate, and serve every
-//! step. Files of this name and length that were made before are used as they are.
+//! Files are made once, for the largest number of streams, with bytes that neither compress nor deduplicate, and serve
+//! every step. Existing files of this name and length are reused.
 //!
-//! A folder may be one of a file server (`nfs://`, `root://`). Its files are `raidlab-streams-00000` and so on, since what is
-//! common to such servers has no folders to make; whether they have room is left to them.
+//! A folder may be on a file server (`nfs://`, `root://`). Its files are `raidlab-streams-00000` and so on, since the
+//! common interface of such servers can't create folders; free space is not checked there.
 
 use super::{FoldersError, check_folders, check_room, label};
 use crate::scratch::ScratchFolder;

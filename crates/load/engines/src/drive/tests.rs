@@ -1,4 +1,4 @@
-//! The loop on an engine without storage, whose failures are made.
+//! The loop on an engine without storage, with injected failures.
 
 use super::*;
 use raidlab_units::ByteCount;

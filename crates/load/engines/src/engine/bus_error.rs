@@ -1,18 +1,20 @@
-//! Copies from and to mapped files that survive the loss of what is mapped.
+//! Copies from and to mapped files that survive the loss of the mapped data.
 //!
-//! A mapped page whose file was made shorter, or whose device can't be read, has no data: to touch it sends the thread
-//! `SIGBUS`, which ends a process. Here the thread says first which memory it is about to touch. The handler then puts an
-//! empty page in the place of the one without data, notes that, and lets the copy go on; the copy's caller is told.
+//! A mapped page has no data if its file was truncated or its device can't be read. Touching it sends the thread
+//! `SIGBUS`, which ends a process. Here the thread first registers the memory it is about to touch. The handler then
+//! maps an empty page in place of the lost one, records that, and lets the copy go on; the copy's caller gets an error.
 //!
 //! ```text
-//! copy:     guard = the mapping ── touch page ── SIGBUS ──► handler: in the guard? ── empty page, note it ── touch again
-//!                                                            └─ not in it: what was there before raidlab
+//! copy:     guard = the mapping ── touch page ── SIGBUS ──► handler: in the guard? ── empty page, note it ── touch
+//! again
+//!                                                            └─ not in it: the previous handler
 //! ```
-//! Invariants: a signal for memory outside the guard of its thread does what it would do without this module; guard and note
-//! belong to a thread, so threads do not see each other's faults. The handler makes one system call and allocates nothing.
+//! Invariants: a signal for memory outside its thread's guard does what it would do without this module; guard and note
+//! belong to a thread, so threads do not see each other's faults. The handler makes one system call and allocates
+//! nothing.
 //!
-//! Left out: mappings of huge pages that a file system of huge pages gives (`hugetlbfs`), which take no small page: there
-//! the signal ends the process.
+//! Left out: mappings of huge pages from a file system of huge pages (`hugetlbfs`), which take no small page: there the
+//! signal ends the process.
 //!
 //! Source: `sigaction(2)`, `mmap(2)`, `signal-safety(7)`.
 #![allow(unsafe_code)]

@@ -1,11 +1,11 @@
-//! What the engines that speak a server's protocol have in common: the request and the buffer of each slot, which slots are
-//! under way, and the ends that were not handed out.
+//! Shared by the engines that speak a server's protocol: the request and the buffer of each slot, which slots are in
+//! flight, and completions not yet returned.
 //!
 //! ```text
 //! take ─► under way ─► end ─► ended ─► hand_out
 //!  └──────────── counted as in flight ────────┘
 //! ```
-//! Invariant: a request that was taken in ends once, and then only is its slot taken again.
+//! Invariant: an accepted request ends once, and only then is its slot reused.
 
 use super::{Completion, EngineIo, EngineKind, FailureCause, NO_IO, SlotTable};
 use crate::error::LoadError;

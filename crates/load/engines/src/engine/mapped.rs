@@ -1,16 +1,16 @@
 //! The engine that maps its target: a read copies out of the mapping, a write copies into it, one request at a time. It
-//! measures what a program gets that uses files as memory: page faults and the page cache.
+//! measures a program that uses files as memory: page faults and the page cache.
 //!
-//! A write ends when the page cache has it; where it is to be on the medium the pages that it touched are written out and
-//! waited for (`msync`). A flush is that of the whole mapping; trims and writes of zeroes are calls on the file, since memory has no
-//! such thing. Read-ahead and write-back are as the kernel does them for any mapping.
+//! A write ends when the page cache has it. If it must be on the medium, the touched pages are written and awaited
+//! (`msync`). A flush is that of the whole mapping; trims and writes of zeroes are calls on the file. Read-ahead and
+//! write-back are the kernel's for any mapping.
 //!
-//! **A target that is gone** is a failed request: pages without data do not end the process ([`super::bus_error`]). A file
-//! that was made shorter in mid-page has zeros up to the page's end, so its length is looked up every
-//! [`LOOK_UP_EVERY`] requests: up to so many requests may read such zeros.
+//! **A target that is gone** is a failed request: pages without data do not end the process ([`super::bus_error`]). A
+//! file truncated in mid-page has zeros up to the page's end, so its length is checked every [`LOOK_UP_EVERY`]
+//! requests: up to that many requests may read such zeros.
 //!
-//! Invariant: no reference to mapped memory exists, as others may change it at any time; it is copied by pointer, and what
-//! was copied is judged afterwards.
+//! Invariant: there is no reference to mapped memory, because others may change it at any time; it is copied by
+//! pointer, and the copy is examined afterwards.
 //!
 //! Source: `mmap(2)`, `msync(2)`.
 #![allow(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Engines: what takes requests to targets and brings completions back. The run loop knows only this interface.
+//! Engines take requests to targets and bring completions back. The run loop knows only this interface.
 //!
 //! | engine | how | in flight |
 //! |---|---|---|
@@ -9,14 +9,14 @@
 //! | `nbd` | a connection for each target, on a ring | any number |
 //! | `nfs` | a connection for each target, by libnfs | any number |
 //! | `xrootd` | a thread for each request, by `XRootD`'s client | up to 256 for each worker |
-//! | `null` | nothing at all: what the load generator itself costs | any number |
+//! | `null` | nothing at all: shows the load generator's own cost | any number |
 //!
-//! **Flushes, trims and writes of zeroes** take a slot like any request, and have no buffer. Which of them an engine can do on a
-//! target is looked at before the load ([`crate::can_do`]); an engine is given nothing else.
+//! **Flushes, trims and writes of zeroes** take a slot like any request, and have no buffer. Which of them an engine
+//! can do on a target is checked before the load ([`crate::can_do`]); an engine never gets others.
 //!
-//! **Short transfers:** an engine goes on with the rest of a request that moved fewer bytes than asked for, and
-//! reports the request when all of it is done; its latency covers all parts. A transfer of nothing is the end of
-//! the file, which is a failure. Interrupted calls (`EINTR`, `EAGAIN`) are repeated.
+//! **Short transfers:** an engine continues with the rest of a request that moved fewer bytes than requested, and
+//! reports the request when all of it is done; its latency covers all parts. A transfer of zero bytes is the end of the
+//! file, which is a failure. Interrupted calls (`EINTR`, `EAGAIN`) are repeated.
 
 mod bus_error;
 mod calls;

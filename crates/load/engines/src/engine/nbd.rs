@@ -4,12 +4,12 @@
 //! requests ─► heads and payloads ─► one send at a time ─► server
 //! ends ◄─ replies ◄─ inbox ◄─ one receive at a time ◄──────┘       long payloads: into their buffers
 //! ```
-//! Requests that are taken in while a send is under way go with the next one. What a request costs in calls is shared
-//! by all that are sent, and all that are received, together.
+//! Requests that arrive while a send is under way go with the next one. All requests sent together share the cost of a
+//! call, and so do all replies received together.
 //!
 //! **A connection that ends** or breaks the protocol fails its requests with [`FailureCause::Disconnected`].
 //!
-//! Invariant: at most one send and one receive of a connection are under way; what they name stays in its place.
+//! Invariant: at most one send and one receive of a connection are under way; the memory that they name stays in place.
 //!
 //! Left out: TLS, and several connections to one export (workers have one each).
 //! Source: "The NBD protocol", transmission phase.

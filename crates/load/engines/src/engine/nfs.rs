@@ -1,11 +1,11 @@
 //! The NFS engine: a connection for each target, with any number of calls under way on each, served by this thread.
 //!
-//! Calls go out and come back as [`Engine::flush`] and [`Engine::reap`] serve the sockets. A call has at most what the
-//! server takes at once (`rsize`, `wsize`, 1 MiB); the rest of a request follows when it has ended. A flush is a COMMIT.
+//! Calls are sent and received when [`Engine::flush`] and [`Engine::reap`] serve the sockets. A call has at most the
+//! server's maximum (`rsize`, `wsize`, 1 MiB); the rest of a request follows when it has ended. A flush is a COMMIT.
 //!
 //! **A connection that ends** fails its requests with [`FailureCause::Disconnected`]; libnfs does not reconnect here.
 //!
-//! Invariant: files go before the calls and the memory that libnfs may still touch.
+//! Invariant: files are dropped before the calls and the memory that libnfs may still touch.
 #![allow(unsafe_code)]
 
 use super::in_flight::InFlight;

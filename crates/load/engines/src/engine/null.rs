@@ -1,5 +1,5 @@
-//! The engine that does nothing: requests end when they are waited for. What a load on it costs is what the load
-//! generator itself costs: the random draw, the time stamps, the histogram, the loop.
+//! The engine that does nothing: requests complete when they are polled. The cost of a load on it is that of the load
+//! generator: the random draw, the time stamps, the histogram, the loop.
 
 use super::{Completion, Engine, EngineIo, EngineKind, NO_IO, SlotTable};
 use raidlab_units::NanoSpan;

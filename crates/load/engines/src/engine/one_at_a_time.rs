@@ -1,7 +1,7 @@
-//! What engines with one request in flight have in common: a request is taken in, and done by the thread that waits for
-//! it. How its bytes are moved is a [`Transfer`].
+//! Shared by engines with one request in flight: the thread that waits for a request also does it. A [`Transfer`] moves
+//! its bytes.
 //!
-//! Invariant: at most one request is waiting, and its memory is nobody else's until it ended.
+//! Invariant: at most one request is waiting, and its memory is exclusive until it ended.
 
 use super::{Completion, Engine, EngineIo, FailureCause, NO_IO};
 use crate::error::LoadError;

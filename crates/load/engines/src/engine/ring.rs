@@ -1,15 +1,16 @@
-//! An `io_uring` in its parts: a queue to put entries into, a queue to take ends from, and the one system call.
+//! An `io_uring` in its parts: a submission queue, a completion queue, and the one system call.
 //!
 //! ```text
 //! push ─► submission queue ─┐                      memory that the kernel shares
 //!                           ├─ enter ─► kernel
 //! next ◄─ completion queue ─┘
 //! ```
-//! The parts are kept for as long as the ring lives, so an entry costs a store into the queue and nothing more, and
-//! the system call finds the ring by its registered number. The ring is set up with the best of what the kernel takes
-//! ([`RingWish`]); what it does not take is left out, with a note.
+//! The parts live as long as the ring, so an entry costs only a store into the queue, and the system call finds the
+//! ring by its registered number. The ring is set up with the best options of the kernel ([`RingWish`]); unsupported
+//! ones are left out, with a note.
 //!
-//! Invariants: the parts go before the ring that they point into; no more entries are queued than it has places.
+//! Invariants: the parts are dropped before the ring that they point into; no more entries are queued than it has
+//! places.
 //!
 //! Source: `io_uring_setup(2)`, `io_uring_enter(2)`, `io_uring_register(2)`; liburing.
 #![allow(unsafe_code)]

@@ -1,5 +1,5 @@
-//! The simple engine: `pread` and `pwrite`, one request at a time. It works everywhere, and measures what a
-//! program without asynchronous I/O gets.
+//! The simple engine: `pread` and `pwrite`, one request at a time. It works everywhere, and measures a program without
+//! asynchronous I/O.
 
 use super::calls;
 use super::one_at_a_time::{OneAtATime, Transfer};

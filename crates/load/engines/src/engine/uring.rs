@@ -1,16 +1,16 @@
-//! The `io_uring` engine: requests are queued in memory that the kernel shares, and one call submits all that are
+//! The `io_uring` engine: requests are queued in memory shared with the kernel, and one call submits all that are
 //! queued and waits for the first to end.
 //!
-//! What makes it cheap: the files and the request memory are registered once, so no request pays for looking them
-//! up and pinning pages; the ring belongs to one thread, which also runs the kernel's completion work when it
-//! waits (`SINGLE_ISSUER | DEFER_TASKRUN | COOP_TASKRUN`, Linux 6.1), so nothing interrupts it. What an older
-//! kernel or a low memory limit does not give is left out, with a note.
+//! It is cheap because the files and the request memory are registered once, so no request pays for looking them up and
+//! pinning pages. The ring belongs to one thread, which also runs the kernel's completion work when it waits
+//! (`SINGLE_ISSUER | DEFER_TASKRUN | COOP_TASKRUN`, Linux 6.1), so nothing interrupts it. Features that an older kernel
+//! or a low memory limit does not allow are left out, with a note.
 //!
-//! **Polling** (`IOPOLL`) is tried with one read of each target before the load: not all drivers and file systems can,
-//! and a ring either polls for all its requests or for none.
+//! **Polling** (`IOPOLL`) is tried with one read of each target before the load: not all drivers and file systems
+//! support it, and a ring either polls for all its requests or for none.
 //!
-//! Invariants: at most one entry of a slot is under way, so neither queue overflows; the memory outlives the ring,
-//! and is never given back while requests are in flight.
+//! Invariants: at most one entry of a slot is under way, so neither queue overflows; the memory outlives the ring, and
+//! is never freed while requests are in flight.
 //!
 //! Source: `io_uring_setup(2)`, `io_uring_enter(2)`, `io_uring_register(2)`.
 #![allow(unsafe_code)]

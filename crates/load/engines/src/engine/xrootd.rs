@@ -1,16 +1,17 @@
-//! The `XRootD` engine: a thread for each request in flight, since the client's calls of C wait for their answers.
+//! The `XRootD` engine: a thread for each request in flight, since the client's C calls block.
 //!
 //! ```text
 //! submit ─► queue ─► thread ─► XrdPosix_Pread ─► one connection to the server, answers by number ─► ended ─► reap
 //! ```
-//! The client sends what all threads ask for over one connection, so the server sees as many requests as are in flight. A request
-//! goes through two locks here and several in the client: its latency is that of a program which uses the client so.
+//! The client sends the requests of all threads over one connection, so the server sees as many requests as are in
+//! flight. A request goes through two locks here and several in the client: its latency is that of a program that uses
+//! the client in this way.
 //!
-//! All workers share the file that the target has open: a server lets one at a time open a file for writing.
+//! All workers share the target's open file: a server allows one open for writing per file at a time.
 //!
 //! **A connection that ends** fails its requests with [`FailureCause::Disconnected`].
 //!
-//! Invariant: the threads have ended before the memory that they read into goes.
+//! Invariant: the threads end before the memory that they read into is freed.
 #![allow(unsafe_code)]
 
 use super::in_flight::InFlight;

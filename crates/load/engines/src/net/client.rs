@@ -1,4 +1,4 @@
-//! The side that asks: connects, orders tests one after another, and does its part of each.
+//! The client's side: connects, orders tests one after another, and does its part of each.
 
 use super::flow::{self, FlowOrder, SentFile};
 use super::wire::{self, Message, NetOrder, Role, Token};

@@ -1,13 +1,13 @@
-//! One side's part of a test: threads that send and receive, and the window in which is counted.
+//! One side's part of a test: threads that send and receive, and the measured window.
 //!
 //! ```text
 //! go ──── ramp ────┤ window: counts and machine read at both ends ├──── tail ──── senders end ──── receivers see the end
 //! ```
-//! A thread for each direction of each connection, since a call that moves data may wait. Each counts by itself in a line
-//! of cache of its own; the counts are read at both ends of the window while data flow.
+//! Each direction of each connection has a thread, since a call that moves data may block. Each thread counts in its
+//! own cache line; the counts are read at both ends of the window while data flow.
 //!
 //! **The tail** keeps data flowing until the window of the other side is over, too, which began half a round trip
-//! earlier or later. A sender that waits is woken within [`LOOK_UP_EVERY`].
+//! earlier or later. A blocked sender is woken within [`LOOK_UP_EVERY`].
 //!
 //! Invariant: all threads have ended when [`run`] returns.
 

@@ -1,4 +1,4 @@
-//! What a network does: data over TCP from one process to another, of any send length, on one connection or many.
+//! Network tests: data over TCP from one process to another, with any send length, on one connection or many.
 //!
 //! ```text
 //! NetClient ── control: hello, order, ready, attached, go, done ──► serve
@@ -6,14 +6,14 @@
 //! ```
 //! - [`serve`] waits for tests and does its side of one at a time.
 //! - [`NetClient`] connects to it and carries out one [`NetOrder`] after another.
-//! - `wire` is what they say to each other: frames of bounded length, with a version.
+//! - `wire` is their messages: frames of bounded length, with a version.
 //!
-//! **What counts.** Both sides begin when the word *go* is said, let the ramp pass, and count for the length of the window,
+//! **What counts.** Both sides begin at the message *go*, let the ramp pass, and count for the length of the window,
 //! each by its own clock. The sender goes on until after the window of the receiver, whose count is the rate.
 //!
-//! **Peers are not trusted.** A frame that is too long, is no message or comes at the wrong time, a token that is not
-//! known, an order beyond the limits, and silence all end that connection or test with an error; nothing waits without
-//! limit. Who may connect may use the network for the time of a test, and nothing else: no file is named by a peer.
+//! **Peers are not trusted.** A frame that is too long, invalid or out of turn, an unknown token, an order beyond the
+//! limits, and silence all end that connection or test with an error; every wait is bounded. Whoever may connect may
+//! use the network for the time of a test, and nothing else: a peer can't name files.
 //!
 //! Left out: encryption, UDP, and changing the MTU of an interface.
 

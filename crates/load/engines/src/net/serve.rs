@@ -1,11 +1,11 @@
-//! The side that serves: takes connections, finds out what they are, and does its part of one client's tests at a time.
+//! The server's side: accepts connections, identifies them, and does its part of one client's tests at a time.
 //!
 //! ```text
 //! accept ── greeting ──┬─ control ── session: order, connections, go, flow, done        one at a time
 //!                      └─ data, token ── to the test that waits for it
 //! ```
-//! A thread for each connection until it has greeted, [`GREETING_MAX`] at most, and no more than [`GREETERS_MAX`] of them.
-//! What is past that is closed at once.
+//! Each connection has a thread until its greeting, for [`GREETING_MAX`] at most; there are at most [`GREETERS_MAX`] of
+//! them. Further connections are closed at once.
 
 use super::client::NetSource;
 use super::flow::{self, FlowOrder};

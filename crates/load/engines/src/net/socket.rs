@@ -1,7 +1,7 @@
-//! Data connections: how they are opened and set, and what they were like.
+//! Data connections: opening, settings, and their properties.
 //!
-//! Buffers are set before a connection is opened or listened for, since the window's scale is agreed on then; a server
-//! learns of the wish only after that, which is no loss: Linux offers the scale of the largest buffer it allows.
+//! Buffers are set before a connection is opened or listened for, since the window scale is negotiated then. A server
+//! learns of the requested size only later, which does no harm: Linux offers the scale of the largest buffer it allows.
 
 use super::NetError;
 use super::sys::{allow_zero_copy, tcp_info};

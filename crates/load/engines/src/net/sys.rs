@@ -1,9 +1,9 @@
-//! What a TCP socket tells of itself, and sends without a copy: calls that no safe crate offers.
+//! TCP socket information, and sends without a copy: calls that no safe crate offers.
 //!
-//! **`TCP_INFO`** is read into the kernel's struct as far as both know it; what an older kernel does not tell stays 0.
-//! **`MSG_ZEROCOPY`:** the kernel reads the pages of a send until it says on the socket's error queue that it is done
-//! with sends `a` to `b`, and whether it copied them all the same (over loopback it always does). The data of these
-//! tests never change, so it does not matter when that is.
+//! **`TCP_INFO`** is read into the kernel's struct as far as both know it; fields that an older kernel lacks stay 0.
+//! **`MSG_ZEROCOPY`:** the kernel reads the pages of a send until it reports on the socket's error queue that sends `a`
+//! to `b` are done, and whether it copied them anyway (over loopback it always does). The data of these tests never
+//! change, so the moment does not matter.
 //! Source: tcp(7), Linux `Documentation/networking/msg_zerocopy.rst`.
 #![allow(unsafe_code)]
 

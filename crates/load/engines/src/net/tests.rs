@@ -1,4 +1,4 @@
-//! Both sides in one process over loopback, and a server among peers that do not behave.
+//! Both sides in one process over loopback, and a server among misbehaving peers.
 
 use super::wire::{self, Message, Role};
 use super::*;

@@ -1,10 +1,11 @@
-//! What client and server say: a greeting of fixed length on every connection, then frames on the control connection.
+//! The messages of client and server: a greeting of fixed length on every connection, then frames on the control
+//! connection.
 //!
 //! ```text
 //! greeting  | "raidlab-net" 11 | version u8 | role u8 | 0 0 0 | token 16 |                 32 bytes
 //! frame     | length u32, big endian | a message as JSON |                                at most 64 KiB
 //! ```
-//! | who | says | when |
+//! | who | sends | when |
 //! |---|---|---|
 //! | server | `hello`, or `refused` | after a greeting with role control |
 //! | client | `order` | any number of times |
@@ -13,7 +14,7 @@
 //! | client | `go` | both begin |
 //! | server | `done`, or `refused` | after its window |
 //!
-//! Invariant: no more is read into memory than a frame may have.
+//! Invariant: no more than one frame is read into memory.
 
 use super::NetError;
 use raidlab_units::NanoSpan;

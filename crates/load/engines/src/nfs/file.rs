@@ -1,9 +1,9 @@
-//! A file of an NFS server that is open, over a connection of its own.
+//! An open file of an NFS server, with its own connection.
 //!
-//! Invariants: a context is used by one thread at a time; what a call under way reads from, writes to or reports to stays
-//! in its place until the call has ended or the context is gone. So libnfs's own waiting calls are left alone: when the
-//! connection breaks they return at once, and the end of the context writes to where they stood on the stack. Only its mount
-//! sees to that.
+//! Invariants: a context is used by one thread at a time; the memory that a call under way reads, writes or reports to
+//! stays in place until the call has ended or the context is gone. So libnfs's own blocking calls are not used: when
+//! the connection breaks they return at once, and the end of the context writes to their old place on the stack. Only
+//! its mount avoids that.
 #![allow(unsafe_code)]
 
 use super::library::{Context, Handle, NfsLibrary, Stat, Url, nfs_library};

@@ -1,6 +1,6 @@
-//! libnfs, found at run time.
+//! libnfs, loaded at run time.
 //!
-//! Of libnfs 4 (`libnfs.so.13`) and 5 (`libnfs.so.14`), whose calls are the same. libnfs 6 has others and is not taken.
+//! Versions 4 (`libnfs.so.13`) and 5 (`libnfs.so.14`) have the same calls. libnfs 6 has others and is not used.
 //! Source: `nfsc/libnfs.h` of libnfs 4.0.0.
 #![allow(unsafe_code)]
 

@@ -1,13 +1,13 @@
-//! Files of an NFS server, by the client library libnfs, which needs no mount and no kernel module.
+//! Files of an NFS server through the client library libnfs, without a mount or a kernel module.
 //!
 //! ```text
 //! nfs://host/export/file?version=4&nfsport=20049        libnfs's own form; its arguments are libnfs's too
 //! ```
-//! [`library`](self::library) finds libnfs when it is first needed and is the only place with its calls; [`NfsFile`] is an
-//! open file over a connection of its own; [`crate::NfsEngine`] keeps requests in flight on such files.
+//! [`library`](self::library) loads libnfs on first use and is the only place with its calls; [`NfsFile`] is an open
+//! file with its own connection; [`crate::NfsEngine`] keeps requests in flight on such files.
 //!
-//! Nothing is cached here: libnfs's page cache and read-ahead stay off unless the URI asks for them. A write ends when the
-//! server has taken it (UNSTABLE), as it does for any NFS client before its fsync.
+//! Nothing is cached here: libnfs's page cache and read-ahead stay off unless the URI requests them. A write ends when
+//! the server has taken it (UNSTABLE), as for any NFS client before its fsync.
 
 mod file;
 mod library;

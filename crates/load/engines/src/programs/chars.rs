@@ -1,7 +1,7 @@
 //! Characters by `putc` and `getc`: one call for each, through a buffer of the length that the file system prefers.
 //!
-//! That is what the C library does with a file: `putc` puts a character into a buffer, and writes it out when it is full. The
-//! call is kept a call, as it is one there: what it costs a processor is what these phases measure.
+//! The C library does the same with a file: `putc` puts a character into a buffer, which is written when it is full. It
+//! stays a function call, as there: its processor cost is what these phases measure.
 
 use rustix::io::{Errno, read, write};
 use std::fs::File;

@@ -4,14 +4,14 @@
 //!  thread per process:  poll_step ─► the call, without the lock ─► clocks ─► handle_return ─► ...
 //!                         └───────────── the program, behind a lock ───────────┘
 //! ```
-//! All threads have their buffers before any of them begins, and begin together. A process that waits is woken when another
-//! one waits or finishes. The clock is read after each call (20 ns), the processor's clock, which takes a system call, only
-//! after calls that moved no data. What a process costs is the user and system time of its thread.
+//! All threads have their buffers before any of them begins, and begin together. A waiting process is woken when
+//! another one waits or finishes. The clock is read after each call (20 ns); the processor time, which takes a system
+//! call, only after calls that moved no data. A process's cost is the user and system time of its thread.
 //!
-//! Characters go through a buffer as those of the C library do (`chars.rs`). Every block written is unlike every other, so
-//! that storage can neither compress it nor store it once.
+//! Characters go through a buffer like the C library's (`chars.rs`). Every block written is unique, so that storage can
+//! neither compress nor deduplicate it.
 //!
-//! Left out: separate address spaces. Bonnie's seekers are processes; as threads they share what costs nothing here.
+//! Left out: separate address spaces. Bonnie's seekers are processes; what they share as threads costs nothing here.
 
 mod chars;
 mod process;

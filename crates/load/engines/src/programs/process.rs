@@ -1,6 +1,6 @@
 //! The open files of one process, and its calls.
 //!
-//! Invariant: nothing is created over what is there, and nothing is taken away but what this process made.
+//! Invariant: no existing file is overwritten, and only files that this process made are removed.
 
 use super::chars::CharBuffer;
 use super::{PageCaching, ProgramFiles};

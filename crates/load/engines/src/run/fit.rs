@@ -1,4 +1,4 @@
-//! Whether a load can be made as it is asked for: workload, engine and target looked at together, before anything is set up.
+//! Whether workload, engine and target fit together, checked before anything is set up.
 
 use super::LoadOptions;
 use crate::can_do::cannot_do;

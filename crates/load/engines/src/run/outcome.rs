@@ -1,4 +1,4 @@
-//! What came of a run: thread by thread, target by target, and all together.
+//! Results of a run: thread by thread, target by target, and all together.
 
 use crate::clock::ThreadReading;
 use crate::drive::Lane;

@@ -1,4 +1,4 @@
-//! What a soak begins with: a record to go on from, a new file, or what is there.
+//! What a soak begins with: a record to continue, a new file, or existing data.
 
 use super::SoakOptions;
 use super::error::SoakError;

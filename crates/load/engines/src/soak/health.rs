@@ -1,16 +1,17 @@
-//! What the drives under a target say of themselves: their SMART counters before and after, and temperatures over time.
+//! Health of the drives under a target: their SMART counters before and after, and temperatures over time.
 //!
 //! ```text
 //! target ─► number of its device ─► /sys/dev/block/M:m ─► partition's disk, what dm and md are built on ─► drives
 //! drive  ─► smartctl --json /dev/NAME        counters: attributes of ATA, the health log of NVMe, the error logs of SCSI
 //! drive  ─► /sys/class/hwmon/*/temp*_input   sensors of these drives, and of the machine
 //! ```
-//! A counter that rises while no read is wrong (remapped sectors, CRC errors on the cable) is the warning before the loss. What
-//! can't be read is said with the reason and is never an error: a soak is of the data.
+//! A counter that rises while no read is wrong (remapped sectors, CRC errors on the cable) warns before data is lost.
+//! What can't be read is reported with the reason and is never an error: a soak is about the data.
 //!
-//! A series has at most [`SAMPLES_MAX`] samples; when it is full every second one goes, and from then on half as many are kept.
+//! A series has at most [`SAMPLES_MAX`] samples; when it is full, every second one is dropped, and from then on half as
+//! many are kept.
 //!
-//! Left out: drives behind a RAID controller, which smartctl needs a type for, and sensors that only IPMI knows.
+//! Left out: drives behind a RAID controller, for which smartctl needs a type, and sensors that only IPMI knows.
 //! Source: smartctl(8), the JSON of smartmontools 7; Linux `Documentation/hwmon/sysfs-interface.rst`.
 
 use rustix::fs::{major, minor};

@@ -1,20 +1,20 @@
-//! The soak: data written once and read again and again, for days if need be, to learn whether any bit is lost.
+//! The soak: data written once and read again and again, for days if need be, to find silent corruption.
 //!
 //! ```text
 //! new file ──► laid out with stamped sectors ─┐                 ┌─► compare ─► faults, bits read ─► record
 //! device, --write ──► stamped in a first pass ┼─► read, chunk by chunk
-//! what is there ──► first pass takes digests ─┘        ▲        └─► end of a pass: rewrite, if asked for
+//! existing data ──► first pass takes digests ─┘        ▲        └─► end of a pass: rewrite, if requested
 //!                                                      └──────────────────────────────────────────────┘
 //! ```
-//! Each target has a thread and a [`SoakRecord`], kept in a file beside it and replaced as a whole every few seconds, so
-//! that a stop, a crash or a power cut loses some seconds of counting and nothing else: the next soak of the same target
-//! goes on. Stamped sectors tell changed bits from data in a wrong place and from lost writes, and the bits that are wrong
-//! are counted; of data that was there before only a digest (SHA-256 of each chunk) is known. What is wrong is read once more,
-//! which tells an error on the way from one on the storage. Storage that loses what it acknowledged is found by cutting its power
-//! while it is written (`power.rs`); what the drives say of themselves stands beside what was found (`health.rs`).
+//! Each target has a thread and a [`SoakRecord`], kept in a file beside it and replaced as a whole every few seconds,
+//! so that a stop, a crash or a power cut loses only some seconds of counting: the next soak of the same target
+//! continues. Stamped sectors distinguish changed bits, misplaced data and lost writes, and wrong bits are counted; for
+//! existing data only a digest (SHA-256 of each chunk) is known. Wrong data is read once more, which distinguishes an
+//! error on the way from one on the storage. Cutting the storage's power during writes finds storage that loses
+//! acknowledged data (`power.rs`); the drives' own health data stands beside the findings (`health.rs`).
 //!
-//! Reads go past the page cache, one chunk at a time: a drive reads in sequence. Source of the method: the `md5_checks` of
-//! the evaluation `cdf-caf-2002`, which read files of random bytes for days and compared digests.
+//! Reads bypass the page cache, one chunk at a time: a drive reads sequentially. Source of the method: the `md5_checks`
+//! of the evaluation `cdf-caf-2002`, which read files of random bytes for days and compared digests.
 
 mod content;
 mod error;

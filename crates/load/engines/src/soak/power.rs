@@ -1,19 +1,19 @@
-//! Power cuts while data are written: is everything there that the storage said it had?
+//! Power cuts during writes: does the storage keep everything that it acknowledged?
 //!
 //! ```text
 //! pass n:   0 ............ acknowledged ...... attempted .......... end
-//!           write + fdatasync       writes whose        untouched: data of
-//!           returned: must be new   end nobody told     the pass before
-//!                        ▲ the command that cuts the power and gives it back is started here
+//!           write + fdatasync       writes without      untouched: data of
+//!           returned: must be new   a known end         the pass before
+//!                        ▲ the command that cuts the power and restores it is started here
 //! ```
-//! A pass of writing goes chunk by chunk, each made durable before the next. At a chunk that the run's number and the pass
-//! choose, the user's command is started, which cuts the storage's power (a switched socket, IPMI, a server that is killed) and
-//! ends when it is back. Writing goes on meanwhile, until it fails or the command ends. Then the target is opened anew and all
-//! of it is read: what was acknowledged must be there, what was under way may be old or new, sector by sector, and what was not
-//! touched must be as it was. Then the pass is written to its end.
+//! A rewrite goes chunk by chunk, each made durable before the next. At a chunk chosen by the run's number and the
+//! pass, the user's command is started, which cuts the storage's power (a switched socket, IPMI, a server that is
+//! killed) and ends when it is back. Writing goes on meanwhile, until it fails or the command ends. Then the target is
+//! reopened and completely read: acknowledged data must be there, writes under way may be old or new, sector by sector,
+//! and the rest must be unchanged. Then the rewrite is completed.
 //!
-//! The power of the machine that soaks can be cut as well, by hand: the next soak goes on behind what was acknowledged, and the
-//! reading that follows finds what of it is lost.
+//! The power of the soaking machine can also be cut, by hand: the next soak continues behind the acknowledged writes,
+//! and its read pass finds those that were lost.
 
 use super::content;
 use super::error::SoakError;

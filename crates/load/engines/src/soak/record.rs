@@ -1,8 +1,8 @@
-//! What is known of a target that is soaked: a JSON file beside it, replaced as a whole.
+//! The record of a soaked target: a JSON file beside it, replaced as a whole.
 //!
 //! A record is written to a new file, made durable, and renamed over the old one, so there is always a whole one.
-//! Digests of data that was there before stand in a file of their own (32 bytes for each chunk), which is written once,
-//! at the end of the first pass.
+//! Digests of existing data are in a separate file (32 bytes for each chunk), which is written once, at the end of the
+//! first pass.
 
 use super::error::SoakError;
 use super::health::SoakHealth;

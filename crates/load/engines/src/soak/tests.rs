@@ -1,4 +1,4 @@
-//! Soaks of small files, with faults put into them from outside.
+//! Soaks of small files, with faults injected from outside.
 
 use super::*;
 use std::fs::OpenOptions;

@@ -1,10 +1,10 @@
-//! Files and block devices of this machine: a first look, a test file laid out where there is none, and the file as it is loaded.
+//! Files and block devices of this machine: examination, laying out a missing test file, and opening for the load.
 //!
 //! ```text
-//! lay out, if asked ─► look (plain, read only) ─► safety ─► open for the load ─► the same file? ─► block size
+//! lay out, if requested ─► look (plain, read only) ─► safety ─► open for the load ─► the same file? ─► block size
 //! ```
-//! **Block size.** A device says it (`BLKSSZGET`), a file system by `statx` (`STATX_DIOALIGN`, Linux 6.1); else 512 and then 4096
-//! bytes are tried. Buffered I/O takes blocks of 512.
+//! **Block size.** A device reports it (`BLKSSZGET`), a file system by `statx` (`STATX_DIOALIGN`, Linux 6.1); else 512
+//! and then 4096 bytes are tried. Buffered I/O uses blocks of 512.
 
 use super::{BUFFERED_BLOCK_BYTES, LAY_OUT_SEED, TargetKind, TargetOptions};
 use crate::error::LoadError;

@@ -1,7 +1,7 @@
-//! A file of an `XRootD` server that is open.
+//! An open file of an `XRootD` server.
 //!
-//! Invariant: the library's number of the file is closed once, when nothing uses it any more. Calls on one number may come from
-//! many threads at once; the client numbers its requests and sorts the answers.
+//! Invariant: the library's file number is closed once, when nothing uses it any more. Many threads may make calls on
+//! one number at once; the client numbers its requests and sorts the answers.
 #![allow(unsafe_code)]
 
 use super::library::{MODE, XrootdLibrary, xrootd_library};

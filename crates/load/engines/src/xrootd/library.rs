@@ -1,12 +1,12 @@
-//! `XRootD`'s client, found at run time.
+//! `XRootD`'s client, loaded at run time.
 //!
-//! The client is a C++ library, whose names and classes are its compiler's; what has names of C is the set of calls that
-//! `libXrdPosixPreload` puts in the place of the system's (`XrdPosix_Open` and so on). Opened by itself it
+//! The client is a C++ library, whose names and classes depend on the compiler. Only the calls that
+//! `libXrdPosixPreload` substitutes for the system's (`XrdPosix_Open` and so on) have C names. Loaded privately it
 //! replaces nothing.
 //!
-//! **Patience.** The client by itself asks a dead server again for many minutes. Its limits are set for a measurement here, by
-//! the one call that is taken under its C++ name, and which takes a string and a number; where a version has no such call, the
-//! client's own limits hold. What the user sets in the environment (`XRD_REQUESTTIMEOUT` and so on) has precedence.
+//! **Timeouts.** By default the client retries a dead server for many minutes. Its timeouts are set for a measurement
+//! here, by one call under its C++ name, which takes a string and a number; in a version without this call the client's
+//! own timeouts apply. The user's environment (`XRD_REQUESTTIMEOUT` and so on) has precedence.
 //!
 //! Source: `XrdPosix/XrdPosixExtern.hh` and `XrdPosix/XrdPosixConfig.hh` of `XRootD` 5.5.
 #![allow(unsafe_code)]

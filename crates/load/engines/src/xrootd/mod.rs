@@ -1,11 +1,11 @@
-//! Files of an `XRootD` server, by `XRootD`'s own client library, with its redirections, its authentication and its TLS.
+//! Files of an `XRootD` server through `XRootD`'s own client library, with its redirections, authentication and TLS.
 //!
 //! ```text
-//! root://host//data/file      roots:// for TLS; xroot:// and xroots:// are the same; port 1094 unless told
+//! root://host//data/file      roots:// for TLS; xroot:// and xroots:// are the same; port 1094 by default
 //! ```
-//! [`library`](self::library) finds `libXrdPosixPreload`, the client's interface for C, when it is first needed and is the only
-//! place with its calls; [`XrootdFile`] is an open file, which many threads may read at once; [`crate::XrootdEngine`] keeps
-//! requests in flight on such files. The client makes one connection to each server for all of a process.
+//! [`library`](self::library) loads `libXrdPosixPreload`, the client's C interface, on first use and is the only place
+//! with its calls; [`XrootdFile`] is an open file, which many threads may read at once; [`crate::XrootdEngine`] keeps
+//! requests in flight on such files. The client makes one connection to each server per process.
 
 mod file;
 mod library;

@@ -1,4 +1,4 @@
-//! One job of a fio file: what its settings mean.
+//! One job of a fio file: the meaning of its settings.
 //!
 //! | fio | here |
 //! |---|---|
@@ -7,9 +7,9 @@
 //! | `norandommap` missing, one size | distribution `shuffle`: every place once |
 //! | `norandommap`, or several sizes | distribution `uniform` |
 //! | `zipf`, `pareto` | the same, scrambled, as fio hashes their places |
-//! | `iodepth` of an engine that takes one request at a time | 1 |
-//! | `numjobs` of random requests | so many times the `iodepth` |
-//! | `numjobs` of sequential requests | so many parts, each with a position of its own |
+//! | `iodepth` of a synchronous engine | 1 |
+//! | `numjobs` of random requests | that many times the `iodepth` |
+//! | `numjobs` of sequential requests | that many parts, each with its own position |
 //! | `rate`, `rate_iops` | a limit; with `rate_process=poisson` arrivals at that rate |
 //! | `thinktime` | think time of each place, or, after more than one request, a delay after a burst |
 

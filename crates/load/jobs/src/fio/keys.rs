@@ -1,7 +1,7 @@
-//! The keys of fio's job files, and what becomes of each.
+//! The keys of fio's job files, and how each is handled.
 //!
-//! A key is kept (`Same`), left out because it changes nothing that is asked of storage (`Ignored`), or asks for something that
-//! a workload can't say (`Missing`), which is an error. Source of the names: fio's `options.c`, 2026.
+//! A key is kept (`Same`), left out because it does not change the requests (`Ignored`), or requests something that a
+//! workload can't express (`Missing`), which is an error. Source of the names: fio's `options.c`, 2026.
 
 /// What becomes of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Job files against what they mean, and mistakes against their messages.
+//! Job files and their meaning, mistakes and their messages.
 
 use super::*;
 use proptest::prelude::*;

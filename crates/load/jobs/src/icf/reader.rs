@@ -1,10 +1,10 @@
-//! The text of a configuration file as its settings.
+//! Parses the text of a configuration file into its settings.
 //!
-//! A line that begins with `'` is a key (or a heading of columns, which says nothing), what follows it are values. Files of
-//! 1998.01 to 1998.05 have specifications without names, their numbers apart by blanks: each worker runs all of them, and one
-//! of a single line is called as Iometer calls it (`2 KiB; 67% Read; 100% random`). What stands in the section decides, as files
-//! were carried on from version to version. Iometer looks for sections by their first words and skips what it does not know
-//! between them; so does this.
+//! A line that begins with `'` is a key (or a heading of columns, which is ignored), the lines after it are values.
+//! Files of 1998.01 to 1998.05 have specifications without names, with numbers separated by blanks: each worker runs
+//! all of them, and one of a single line gets Iometer's name (`2 KiB; 67% Read; 100% random`). The section's contents
+//! decide, not the version, because files were carried on from version to version. Like Iometer, this finds sections by
+//! their first words and skips unknown lines between them.
 
 use crate::Reason;
 use raidlab_units::{ByteCount, NanoSpan};

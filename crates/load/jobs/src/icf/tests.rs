@@ -1,4 +1,4 @@
-//! Configuration files of several versions against what they mean.
+//! Configuration files of several versions and their meaning.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,18 +1,18 @@
-//! What blkparse prints by default, a line for each event of a request.
+//! blkparse's default output, a line for each event of a request.
 //!
 //! ```text
 //!   8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]
 //!   8,0    3        2     0.000001829   697  Q   W 223490 + 8 [kjournald]
 //!   dev    cpu      seq   seconds       pid  act rwbs sector + sectors
 //! ```
-//! One event of each request is taken: `Q` (queued, as the application made it), `D` (sent to the device, after merges and
-//! splits) or `C` (ended). The first letters of `rwbs` say what it is: an `F` in front is a flush before it, then `R`, `W`, `D`
-//! (trim) or `N` (nothing but the flush); letters behind (`F` for FUA, `A`, `S`, `M`) change nothing here.
+//! One event of each request is used: `Q` (queued by the application), `D` (issued to the device, after merges and
+//! splits) or `C` (completed). The first letters of `rwbs` give the kind: an `F` in front is a flush before it, then
+//! `R`, `W`, `D` (trim) or `N` (only the flush); letters behind (`F` for FUA, `A`, `S`, `M`) are ignored.
 //!
-//! Quirks: sectors are of 512 bytes whatever the device. A flush without data has no `+`. SCSI commands from user space have a
-//! length and their bytes in brackets instead of a range, and are passed over, as are messages, plugs and timers. The
-//! statistics at the end (`CPU0 (8,0):`, `Total (8,0):`) end the events. A traced partition shows as its whole device, because
-//! `A` remaps it before `Q`. Times of different processors can be out of order by a little.
+//! Quirks: sectors have 512 bytes on every device. A flush without data has no `+`. SCSI commands from user space have
+//! a length and their bytes in brackets instead of a range, and are skipped, as are messages, plugs and timers. The
+//! statistics at the end (`CPU0 (8,0):`, `Total (8,0):`) end the events. A traced partition shows as its whole device,
+//! because `A` remaps it before `Q`. Times of different processors can be slightly out of order.
 //!
 //! Source: blkparse(1), "Default output per action"; `blk_fill_rwbs` in Linux, kernel/trace/blktrace.c.
 

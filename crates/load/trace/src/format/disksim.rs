@@ -4,11 +4,12 @@
 //! 0.000000 0 1180088 16 1                       arrival_ms device block blocks flags (hexadecimal; bit 0: read)
 //! R Miss  564347     2     14095.370     13876.270      R|W action block blocks response_us gap_us
 //! ```
-//! Blocks are of 512 bytes. A validation trace has one request in flight at a time: each is issued its predecessor's gap after
-//! that was complete, so its time is the sum of all responses and gaps before it. Its `action` is what the drive's buffer did,
-//! as far as its bus showed it, and is read over: a model must find that out by itself.
+//! Blocks have 512 bytes. A validation trace has one request in flight at a time: each is issued after its
+//! predecessor's completion and gap, so its time is the sum of all responses and gaps before it. Its `action` is the
+//! buffer's behaviour as far as the bus showed it, and is ignored: a model must find that out by itself.
 //!
-//! Source: Bucy, Schindler, Schlosser, Ganger and others, "The `DiskSim` Simulation Environment Version 4.0 Reference Manual",
+//! Source: Bucy, Schindler, Schlosser, Ganger and others, "The `DiskSim` Simulation Environment Version 4.0 Reference
+//! Manual",
 //! CMU-PDL-08-101.
 
 use super::{SECTOR_BYTES, first_fields};

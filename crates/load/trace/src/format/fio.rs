@@ -8,11 +8,11 @@
 //! /dev/sda wait 500 0          -                              version 2 only
 //! /dev/sda sync 0 0            460 /dev/sda sync 0 0          sync, datasync and others: a flush
 //! ```
-//! Quirks: times of version 3 are microseconds since the start of the job. `wait` of version 2 has two meanings: the manual
-//! says microseconds from the `wait` before, the program compares it with the *milliseconds since fio's start*
-//! (`read_iolog_get`; fio 3.33 ends the waits 500, 1000 and 1200 after 1.07 s). A log of version 2 without `wait` has no times:
-//! all its requests are at zero. fio's writer never writes `wait`. A file has to be added before it is used, because fio
-//! itself does not replay what was not; opening and closing changes nothing here.
+//! Quirks: times of version 3 are microseconds since the start of the job. `wait` of version 2 has two meanings: the
+//! manual says microseconds from the previous `wait`, the program compares it with the *milliseconds since fio's start*
+//! (`read_iolog_get`; fio 3.33 ends the waits 500, 1000 and 1200 after 1.07 s). A log of version 2 without `wait` has
+//! no times: all its requests are at zero. fio's writer never writes `wait`. A file must be added before it is used,
+//! because fio itself does not replay others; opening and closing changes nothing here.
 //!
 //! Source: fio's HOWTO, "Trace file format", and its `iolog.c`.
 

@@ -1,4 +1,4 @@
-//! The formats, a file each: what a line means, and the quirks of those who write it.
+//! The formats, one file each: the meaning of a line, and the quirks of the programs that write it.
 
 pub(crate) mod blkparse;
 pub(crate) mod disksim;

@@ -4,9 +4,9 @@
 //! 128166372003061629,usr,0,Read,7014609920,24576,41286
 //! timestamp          host disk type offset bytes response
 //! ```
-//! Timestamps and response times are in Windows' file time units of 100 ns; timestamps count from 1601, and say when the
-//! request was issued. A device is a host's disk, `usr.0`. Quirks: files come without a line of column names, some copies have
-//! one; times are rounded to the clock tick of the host, so many requests share one.
+//! Timestamps and response times are in Windows' file time units of 100 ns; timestamps count from 1601, and give the
+//! request's issue. A device is a host's disk, `usr.0`. Quirks: files have no line of column names, but some copies do;
+//! times are rounded to the host's clock tick, so many requests share one.
 //!
 //! Source: the README of the traces; Narayanan, Donnelly and Rowstron, "Write off-loading", FAST 2008.
 

@@ -1,12 +1,11 @@
-//! The trace file format of the Storage Performance Council, in which the `UMass` repository has its Financial and `WebSearch`
-//! traces.
+//! The trace file format of the Storage Performance Council, used for `UMass`'s Financial and `WebSearch` traces.
 //!
 //! ```text
 //! 0,20941264,8192,W,0.551706
-//! asu,lba,bytes,opcode,seconds     further fields are passed over
+//! asu,lba,bytes,opcode,seconds     further fields are ignored
 //! ```
-//! An application storage unit is a device. Addresses are blocks of 512 bytes, lengths are bytes, times are seconds from the
-//! start. Quirk: the opcode is of either case.
+//! An application storage unit is a device. Addresses are blocks of 512 bytes, lengths are bytes, times are seconds
+//! from the start. Quirk: the opcode may be in either case.
 //!
 //! Source: Storage Performance Council, "SPC Trace File Format Specification", revision 1.0.1.
 

@@ -1,4 +1,4 @@
-//! Formats line by line: a corpus of quirks, round trips, and nonsense.
+//! Formats line by line: a corpus of quirks, round trips, and invalid input.
 
 use super::*;
 use crate::iolog::IologWriter;

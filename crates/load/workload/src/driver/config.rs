@@ -1,4 +1,4 @@
-//! What a driver is told, how workers share it, and why it can be wrong.
+//! A driver's configuration, how workers share it, and its errors.
 
 use crate::op::OpSet;
 use crate::replay::ReplayError;

@@ -1,4 +1,4 @@
-//! What a driver counts beside the figures: requests that it handed out, those that ended alike, how far it has come.
+//! A driver's counts beside the figures: requests issued, equal completions, progress.
 
 use crate::op::IoOp;
 use crate::result::Counts;

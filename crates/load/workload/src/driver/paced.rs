@@ -2,19 +2,19 @@
 //!
 //! ```text
 //! weights     loop ── draws ──► part a, part b, ...      one loop, its places shared
-//! no weights  loop ──► part a                            each part a loop, with places of its own
+//! no weights  loop ──► part a                            each part a loop, with its own places
 //!             loop ──► part b
 //! ```
-//! A loop may put a flush behind every so many of its writes. It takes a place like any other request, waits for no arrival
-//! and is started before the loop's next request, which does not wait for it.
+//! A loop may put a flush behind every so many of its writes. It takes a place like any other request, waits for no
+//! arrival and is started before the loop's next request, which does not wait for it.
 //!
-//! The requests of a trace are a loop, too, with times of their own where they are kept.
+//! The requests of a trace are a loop, too, with their own times if these are kept.
 //!
-//! A [`Loop`] says when it could start its next request; the [`Pacer`] starts the one that is due first. Loops have places
-//! of their own, so a slow one never keeps another from starting.
+//! A [`Loop`] says when it could start its next request; the [`Pacer`] starts the one that is due first. Loops have
+//! separate places, so a slow one never blocks another.
 //!
-//! Invariants: a loop never has more in flight than its places; the requests of an open loop start in the order of their
-//! arrival. No allocation per request: the queue of idle places has room for all of them.
+//! Invariants: a loop never has more in flight than its places; the requests of an open loop start in the order of
+//! their arrival. No allocation per request: the queue of idle places has room for all of them.
 
 use super::trace::{Next, TraceStream};
 use super::{DriverConfig, DriverError, Worker};

@@ -1,4 +1,4 @@
-//! The driver in a small world of its own: a target with made-up service times, and a log that a slow oracle reads.
+//! The driver in a small world: a target with invented service times, and a log that a slow oracle reads.
 
 use super::*;
 use crate::pacing::{ArrivalProcess, Arrivals, Pacing, RequestRate};

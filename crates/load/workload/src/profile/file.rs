@@ -1,7 +1,7 @@
-//! The workload file as it stands in TOML, before it is an access specification, and the way back.
+//! The TOML form of a workload file, and its conversion to and from an access specification.
 //!
-//! Every key is checked twice: here that it is known and of the right kind, in [`AccessSpec::validate`] that it makes sense
-//! with the others.
+//! Every key is checked twice: here that it is known and of the right kind, in [`AccessSpec::validate`] that it is
+//! consistent with the others.
 
 use super::Workload;
 use crate::data::DataSpec;

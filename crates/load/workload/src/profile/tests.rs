@@ -1,4 +1,4 @@
-//! The built-in workload files against the published tables, and bad files against their messages.
+//! The built-in workload files against the published tables, and invalid files against their messages.
 
 use super::*;
 use crate::op::{IoOp, OpSet};

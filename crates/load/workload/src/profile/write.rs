@@ -1,4 +1,4 @@
-//! A workload as the text of a workload file, which reads back as the same workload.
+//! Writes a workload as the text of a workload file, which reads back as the same workload.
 
 use super::Workload;
 use crate::data::DataSpec;

@@ -1,17 +1,16 @@
-//! Bonnie: one file written and read by characters and by blocks, then sought in by three processes.
+//! Bonnie: one file written and read by characters and in blocks, then random seeks by three processes.
 //!
 //! ```text
-//!  parent   putc │ rewrite │ make anew, write │ getc │ read │ 5 s │ ............ │
+//!  parent   putc │ rewrite │ create, write    │ getc │ read │ 5 s │ ............ │
 //!  seekers                                                       4000 seeks in all
 //! ```
-//! The phases are those of the first version: rewriting comes before writing by blocks, so that the file that is read is the
-//! one written last. A rewrite reads a block, goes back and writes it. Files are closed at the end of a phase, and only
-//! synchronised before where that is asked for ([`WriteEnding`]): what the page cache keeps from one phase to the next is
-//! what the file size against memory shows. A seeker takes a
-//! ticket, goes to a random block and reads it; every tenth block is written back. Seeks are timed from the first start to
-//! the last end, and their processor time is that of all three.
+//! The phases are those of the first version: rewriting comes before writing in blocks, so that the file that is read
+//! is the one written last. A rewrite reads a block, goes back and writes it. Files are closed at the end of a phase,
+//! and synchronised before only on request ([`WriteEnding`]): the file's size relative to memory shows what the page
+//! cache keeps between phases. A seeker takes a ticket, goes to a random block and reads it; every tenth block is
+//! written back. Seeks are timed from the first start to the last end, and their processor time is that of all three.
 //!
-//! Left out: the pipes' own cost, and the odd `read` at the end of the file.
+//! Left out: the pipes' own cost, and the extra `read` at the end of the file.
 //! Source: T. Bray, Bonnie (1990-1996), `Bonnie.c`: `Chunk`, `SeekProcCount`, `Seeks`, `UpdateSeek`.
 
 use super::{FileCall, FileId, ProcessTime, Program, ProgramStep};

@@ -1,14 +1,14 @@
-//! Many empty files in one folder: created, looked at and taken away, by order of their names and at random.
+//! Many empty files in one folder: created, looked up and removed, in order of their names and at random.
 //!
 //! ```text
 //!  names in order   0000000ab 0000001q 0000002xyz ...    create ─► stat ─► delete, each in this order
 //!  names at random  ab0000000 q0000001 xyz0000002 ...    create in this order ─► stat at random ─► delete in random order
 //! ```
-//! A stat at random draws a file each time, so some are drawn twice and some never; a deletion takes each once. Names have up
-//! to twelve letters beside seven digits. A file is opened and closed where it is created.
+//! A random stat draws a file each time, so some are drawn twice and some never; a deletion takes each once. Names have
+//! up to twelve letters and seven digits. A file is opened and closed when it is created.
 //!
-//! Left out: files that hold data, several folders, and the order in which the folder itself lists its files, which bonnie++
-//! follows where names are in order.
+//! Left out: files with data, several folders, and the order in which the folder itself lists its files, which bonnie++
+//! uses for names in order.
 //! Source of the method: R. Coker, bonnie++ 2.00, its option `-n`.
 
 use super::{FileCall, FileId, PhaseFigures, ProcessTime, Program, ProgramStep};

@@ -5,8 +5,8 @@
 //!        ── handle_return(process, time, bytes) ─►
 //! ```
 //! A program is one or more processes with something in common (Bonnie's parent and its seekers, a set of readers). It
-//! names files by number; where they lie is the world's affair, and whether they are real is, too. A process that waits is
-//! asked again when another process of the program waits or finishes.
+//! names files by number; the world decides where they are, and whether they are real. A waiting process is asked again
+//! when another process of the program waits or finishes.
 //!
 //! Invariant: a process has at most one call under way.
 

@@ -1,14 +1,14 @@
-//! Readers that start at once, each of a sequence of files from start to end, until nobody's timed read is left.
+//! Readers that start together, each of a sequence of files from start to end, until no timed read is left.
 //!
 //! ```text
 //!  reader 0  ├─ timed ──┤─ next ───┤─ next ─ ─ ┐
 //!  reader 1  ├── timed ─────┤─ next ─ ─ ─ ─ ─ ─┤ all timed reads are over
 //!  reader 2  ├───────── timed ─────────────────┤
 //! ```
-//! Only the first file of each reader is timed. The readers that are done with theirs go on with their next file, so that
-//! the load stays what it was until the last timed read ends; then all stop. Where a reader runs out of files before, the
-//! load fell short, and the result says by how much: the overlap is the share of the time, from the first start to the end of
-//! the last timed read, that readers were reading, on average.
+//! Only the first file of each reader is timed. Readers that finish early continue with their next file, so that the
+//! load stays constant until the last timed read ends; then all stop. If a reader runs out of files before, the load
+//! fell short, and the result says by how much: the overlap is the average share of the time, from the first start to
+//! the end of the last timed read, during which readers were reading.
 //!
 //! Source of the method: the parallel streams of paper `cdf-caf-2002`.
 

@@ -1,11 +1,11 @@
-//! What came of parallel readers, as stored and shown: rates of all together and of each, and how far to trust them.
+//! Results of parallel readers, as stored and shown: rates of all together and of each, and how far to trust them.
 //!
-//! | figure | is |
+//! | figure | meaning |
 //! |---|---|
-//! | aggregate | the bytes of all timed reads by the mean time that one took, as the publication counts |
-//! | delivered | all that was read, timed or not, from the first start to the end of the last timed read, by that time |
-//! | fairness | Jain's index of the rates of the timed reads: 1 where all are alike, 1/N where one has all |
-//! | overlap | share of that time that readers were reading, on average |
+//! | aggregate | the bytes of all timed reads, divided by their mean time, as the publication counts |
+//! | delivered | everything read, timed or not, from the first start to the end of the last timed read, divided by that time |
+//! | fairness | Jain's index of the rates of the timed reads: 1 if all are equal, 1/N if one has everything |
+//! | overlap | average share of that time during which readers were reading |
 //!
 //! Source of the index: R. Jain, D. Chiu, W. Hawe, DEC-TR-301 (1984).
 

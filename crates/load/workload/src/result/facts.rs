@@ -1,5 +1,5 @@
-//! What is known of a run beside its figures: the array, the controllers, what it cost, what the machine did meanwhile, and
-//! how the load was made up.
+//! Facts of a run beside its figures: the array, the controllers, the cost, the machine's activity, and the composition
+//! of the load.
 
 use super::{OpSummary, Summaries};
 use crate::program::PhaseFigures;

@@ -1,7 +1,7 @@
-//! What was counted, and the figures of it: histograms while a run lasts, numbers for people when it is over.
+//! Counts and their figures: histograms during a run, numbers for people afterwards.
 //!
-//! [`Measurement`] is what a driver counted, with full histograms, which workers add up; [`OpSummary`] and [`LagSummary`] are
-//! what is stored of it.
+//! [`Measurement`] is a driver's counts, with full histograms, which workers add up; [`OpSummary`] and [`LagSummary`]
+//! are stored.
 //!
 //! ```text
 //! read, write ──────────────────► figures each, and of both together (the total)

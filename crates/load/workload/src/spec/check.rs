@@ -1,4 +1,4 @@
-//! What a specification must be to make sense on any target, and what is said of one that doesn't.
+//! Rules that a specification must satisfy on any target, and the messages of violations.
 
 use super::{AccessLine, AccessSpec, MixPart};
 use crate::pacing::{FlushRule, Pacing};

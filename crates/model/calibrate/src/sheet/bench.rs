@@ -1,4 +1,4 @@
-//! A drive's model measured from outside, as the figures of a data sheet are.
+//! Measures a drive's model from outside, like the figures of a data sheet.
 
 use raidlab_hardware::{
     Drive, DriveCondition, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest, Sector, SectorCount,

@@ -1,4 +1,4 @@
-//! A drive of the catalogue held against its sheet.
+//! Compares a drive of the catalogue with its data sheet.
 
 use super::bench::{Load, run};
 use raidlab_hardware::{DriveModel, SheetFigure};

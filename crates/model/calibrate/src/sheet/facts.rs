@@ -1,14 +1,14 @@
-//! What a data sheet says beside how fast the drive is, and how far each of its figures is to be trusted.
+//! Facts of a data sheet beside a drive's speed, and the uncertainty of each of its figures.
 //!
 //! | a figure | its source | its range |
 //! |---|---|---|
 //! | given | the sheet | none |
 //! | estimated: recalled, or inferred | says so | 15 % either way |
 //! | at most: the best of a family of capacities | says so | 25 % less |
-//! | inside, fitted to a figure | names that figure | as that figure's, 10 % either way at least |
+//! | inside, fitted to a figure | names that figure | as that figure's, at least 10 % either way |
 //! | inside, in proportion (`layout`) | says so | from 0.7 to 1.5 times |
 //!
-//! The widths are ours: no source has them.
+//! The widths are our own: no source has them.
 
 use raidlab_units::ByteCount;
 

@@ -1,17 +1,18 @@
-//! The inside of an `NVMe` drive in proportion to what it does: how many reads it works on at once.
+//! The inside of an `NVMe` drive in proportion to its performance: how many reads it works on at once.
 //!
 //! ```text
 //!  reads a second x time of one alone = reads at once (Little) = N
 //!  commands inside: 2.5 N     channels: 0.38 N     dies: two a channel     dies that program at the limit of writing: 65 %
 //!  time of a read:  55 % sensing, 35 % on the channel
 //! ```
-//! Reads wait for dies and channels long before the limit, and a program holds up the reads of its die to its end; those keep
-//! their places in the drive meanwhile, so that few writes take many reads. Latency matrices of two cloud drives (AWS i3 and
-//! i3en) show all of this, and agree on these shares: chosen on one of them, they hold on the other. They do not agree on the time of
-//! a program, which is solved for: 2.3 and 0.4 ms by their matrices, 1.1 and 0.6 ms by this rule.
+//! Reads wait for dies and channels long before the limit, and a program delays the reads of its die until its end.
+//! Those keep their places in the drive meanwhile, so that few writes cost many reads. Latency matrices of two cloud
+//! drives (AWS i3 and i3en) show all of this, and agree on these shares: chosen on one of them, they hold on the other.
+//! They do not agree on the time of a program, which is solved for: 2.3 and 0.4 ms by their matrices, 1.1 and 0.6 ms by
+//! this rule.
 //!
-//! A channel here is whatever takes one transfer after the other, decoders included; a row is what keeps one die busy.
-//! Neither has to be what a teardown finds.
+//! A channel here is any unit that does one transfer after the other, decoders included; a row is what keeps one die
+//! busy. Neither need be what a teardown finds.
 
 use raidlab_hardware::{CellModel, FlashModel};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};

@@ -1,4 +1,4 @@
-//! Writes an entry of the catalogue that is like its class: what differs, with sources and ranges.
+//! Writes a catalogue entry that refers to its class: the differences, with sources and ranges.
 
 use super::facts::{SheetFacts, Spread, Trust};
 use super::{SheetError, check_names};

@@ -35,11 +35,14 @@ pub use check::{SheetRow, check_sheet};
 pub use disk::{DiskSheet, Recording, SheetSeeks, disk_from_sheet};
 pub use facts::SheetFacts;
 
-use raidlab_hardware::{Catalog, CatalogError, DriveModel, FigureSource};
+use raidlab_hardware::{Catalog, CatalogError, DriveModel, FigureSource, SheetMetric};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
 /// Errors above this refuse a model.
 const TOLERANCE: f64 = 0.03;
+
+/// By how much a drive of the class has to exceed what is taken for a cap: it must not be in the way.
+const CAP_ROOM: f64 = 1.1;
 
 /// What kind of drive a sheet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +121,8 @@ pub struct Sheet {
     pub slc: Option<SheetCache>,
     /// The figures are limits measured on a drive that was written once in sequence.
     pub is_measured: bool,
-    /// The rates are caps that a hypervisor sets. None: they are if they were measured and are rounder than a measured limit is.
+    /// The rates are caps that a hypervisor sets. None: they are if they were measured, are rounder than a
+    /// measured limit is, and a drive of the class exceeds them.
     pub capped: Option<bool>,
     /// What else the sheet says.
     pub facts: SheetFacts,
@@ -136,11 +140,21 @@ pub struct SheetCache {
 }
 
 impl Sheet {
-    /// Whether the rates are taken to be caps, and not what the drive can do.
-    pub fn is_capped(&self) -> bool {
-        let is_round = |figure: Option<f64>, unit: f64| figure.is_some_and(|figure| figure % unit == 0.0);
-        let both_round = is_round(self.read_iops, 1e3) && is_round(self.seq_write.map(|rate| rate.0), 1e6);
-        self.capped.unwrap_or(self.is_measured && both_round)
+    /// Whether the rates are caps, and not what the drive can do.
+    fn is_capped(&self) -> bool {
+        self.capped == Some(true)
+    }
+
+    /// The sheet with `capped` decided: measured rates are taken for caps if they are round and a drive of `class` exceeds them.
+    fn judged(&self, class: &DriveModel) -> Self {
+        let is_cap = |metric, figure: Option<f64>| {
+            let of_class = class.sheet.iter().find(|of_class| of_class.metric == metric);
+            figure.zip(of_class).is_some_and(|(figure, of_class)| of_class.value > figure * CAP_ROOM)
+        };
+        let reads = self.read_iops.filter(|iops| iops % 1e3 == 0.0);
+        let writes = self.seq_write.map(|rate| rate.0 / 1e6).filter(|rate| rate.fract() == 0.0);
+        let are_caps = is_cap(SheetMetric::RandomRead, reads) && is_cap(SheetMetric::SeqWrite, writes);
+        Self { capped: Some(self.capped.unwrap_or(self.is_measured && are_caps)), ..self.clone() }
     }
 }
 
@@ -197,8 +211,9 @@ pub enum SheetError {
 pub fn model_from_sheet(catalog: &Catalog, sheet: &Sheet) -> Result<SheetModel, SheetError> {
     check(sheet)?;
     let class = catalog.drive(sheet.kind.class())?;
-    let solved = solve::solve(catalog, class, sheet)?;
-    let (model, entry) = entry::write(catalog, class, sheet, &solved)?;
+    let sheet = sheet.judged(class);
+    let solved = solve::solve(catalog, class, &sheet)?;
+    let (model, entry) = entry::write(catalog, class, &sheet, &solved)?;
     reproduced(class, model, entry)
 }
 

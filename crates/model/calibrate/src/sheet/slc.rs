@@ -1,5 +1,5 @@
-//! Drives with a pseudo-SLC cache: the sheet's writes are those into the cache of an empty drive, and behind it is a drive that
-//! writes at the sustained rate.
+//! Drives with a pseudo-SLC cache: the sheet's writes go into the cache of an empty drive; the flash behind it writes
+//! at the sustained rate.
 
 use super::bench::Load;
 use super::solve::{REFINEMENTS, Solved, scaled, solve_commands};

@@ -1,4 +1,4 @@
-//! Tracks near the start of a drive, found by where reads that go backwards cross from one to the next.
+//! Tracks near the start of a drive, found from where backward reads cross from one to the next.
 
 use crate::{Access, CalibrateError, PAGE, Probe};
 

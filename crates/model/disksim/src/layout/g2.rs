@@ -6,8 +6,8 @@
 //!   lbn 0 --> cyl 0, head 0, sect 0, seqcnt 255          256 blocks from sector 0 on
 //! ```
 //!
-//! Track by track in the order of the blocks, sector 0 lies a skew later in the turn; each zone begins at a skew of its own.
-//! Defects that the file lists after the runs are left out: no block is there.
+//! Track by track in the order of the blocks, sector 0 is a skew later in the rotation; each zone begins at its own
+//! skew. Defects that the file lists after the runs are left out: no block is there.
 
 use super::in_revolutions;
 use crate::error::ImportError;

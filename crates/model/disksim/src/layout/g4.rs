@@ -6,11 +6,11 @@
 //!       child: another IDX node ... or a track pattern (TP): sectors `low..=high` of a track with `spt`
 //! ```
 //!
-//! The tree is unfolded into tracks. The places that it counts are then given to blocks in order, but for runs of places
-//! that are slipped over; a run of blocks can be moved to sectors named by cylinder, head and sector.
+//! The tree is unfolded into tracks. The places that it counts are then assigned to blocks in order, except for runs of
+//! places that are slipped over; a run of blocks can be moved to sectors named by cylinder, head and sector.
 //!
-//! Invariant: places come in order and without gaps, or the layout is refused. Left out: moved blocks on tracks that the
-//! tree does not have lie at the angle that their sector has on an unskewed track.
+//! Invariant: places come in order and without gaps, or the layout is refused. Left out: moved blocks on tracks that
+//! the tree does not have are put at the angle that their sector has on an unskewed track.
 
 use super::{TRACKS_MAX, places};
 use crate::error::ImportError;

@@ -1,4 +1,4 @@
-//! The files of `catalog/`, as they were when the program was built. Links come first: others refer to them.
+//! The files of `catalog/`, as of the program's build. Links come first: others refer to them.
 
 macro_rules! files {
     ($($path:literal),* $(,)?) => {

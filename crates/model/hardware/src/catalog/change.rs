@@ -1,19 +1,19 @@
-//! Changes of single figures: what would come out if a drive or a controller had another value there.
+//! Changes of single figures: the result if a drive or a controller had another value.
 //!
-//! A change is made in the text of the entry's file, where the value stands, and the file is read again: a changed entry
-//! passes every check that a written one does. A value is written as in the file, text without its quotes:
+//! A change is made in the text of the entry's file, in place of the value, and the file is read again: a changed entry
+//! passes the same checks as a written one. A value is written as in the file, text without its quotes:
 //! ```text
 //! perc-h800  member_command.read  7 us        member_command.read = { value = "6.4 us", source = ... }
 //! perc-h800  cache.flush_by_address  true     flush_by_address = false
 //! ```
-//! A figure that an entry has from the one that it is like becomes its own:
+//! A figure that an entry inherits by `like` becomes its own:
 //! ```text
 //! kioxia-cd6-r-15360  flash.planes  2         [flash] planes = { value = 2, source = ... }
 //! ```
-//! The range of a figure that is changed goes: it was that of the other value.
+//! The range of a changed figure is dropped: it belonged to the old value.
 //!
-//! A change that says where its value comes from replaces the figure's source as well. The same change of text can be made to a
-//! file of one's own: everything else in it stays as it was, to the letter.
+//! A change with a source replaces the figure's source as well. The same change of text can be made to the user's own
+//! file: everything else in it stays exactly as it was.
 
 use super::nearest::nearest;
 use super::reader::{Head, Layers, parse};

@@ -1,15 +1,15 @@
-//! Entries of the catalogue at the slower and at the faster end of what their figures may be.
+//! Entries of the catalogue at the slower and at the faster end of their figures' ranges.
 //!
 //! | figure | slower end |
 //! |---|---|
 //! | a time: `program = "402 us"` | high |
 //! | a rate: `outer_rate = "291 MB/s"` | low |
 //! | spare room for garbage collection | low |
-//! | share of reads that are tried again | high |
+//! | share of retried reads | high |
 //!
-//! All figures of an entry that have a range go to the same end together, which is more than chance would have. Left out are counts and
-//! sizes, of which more is not always faster, times after which something begins, what sheets say of the whole drive, and the
-//! figures of links.
+//! All figures of an entry with a range go to the same end together, which is more than chance would give. Left out are
+//! counts and sizes, of which more is not always faster, times after which something begins, a sheet's figures of the
+//! whole drive, and the figures of links.
 
 use super::change::changed;
 use super::{Catalog, CatalogChange, CatalogError, FigureSource, Written};

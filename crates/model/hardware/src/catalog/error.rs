@@ -1,4 +1,4 @@
-//! What can be wrong with a catalogue, or with a name looked up in it.
+//! Errors of a catalogue, and of names looked up in it.
 
 use crate::drive::NoCondition;
 

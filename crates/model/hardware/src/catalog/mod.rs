@@ -1,20 +1,20 @@
-//! The catalogue: drives, controllers, enclosures, links, hosts, servers, networks and filesystems, read from TOML text whose
-//! every figure names its source.
+//! The catalogue: drives, controllers, enclosures, links, hosts, servers, networks and filesystems, read from TOML text
+//! in which every figure names its source.
 //!
 //! A figure is written `rpm = { value = 15000, source = "manual" }`. The source is a name from the file's
 //! `[sources]` table, or the text itself; the text says which kind it is:
 //!
 //! | kind | meaning |
 //! |---|---|
-//! | `data sheet: <title>` | the maker says so |
-//! | `paper: <id> <place>` | a published evaluation says so |
-//! | `fitted: <to what>` | chosen so that the model meets published results, which then prove nothing about it |
-//! | `estimated: <reason>` | nobody says so, and this is why it is about right |
+//! | `data sheet: <title>` | from the maker |
+//! | `paper: <id> <place>` | from a published evaluation |
+//! | `fitted: <to what>` | chosen so that the model matches published results, which then prove nothing about it |
+//! | `estimated: <reason>` | without a source; the reason says why it is about right |
 //!
-//! A number without a source, an unknown key and a source of another kind are errors that name file and line.
-//! The text comes in from outside; [`Catalog::builtin`] is what was in `catalog/` when the program was built, and
-//! [`Catalog::with`] has somebody's own entries besides. Links are read first, because other entries refer to them, and last what
-//! is like another entry.
+//! A number without a source, an unknown key and a source of another kind are errors that name file and line. The text
+//! comes from outside; [`Catalog::builtin`] is the `catalog/` of the program's build, and [`Catalog::with`] adds the
+//! user's own entries. Links are read first, because other entries refer to them, and entries that are `like` others
+//! last.
 
 mod builtin;
 mod change;

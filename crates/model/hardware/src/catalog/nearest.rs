@@ -1,4 +1,4 @@
-//! The known name that somebody most likely meant.
+//! The known name nearest to a misspelt one.
 
 /// Letters that may differ, one for so many of the word, and two in a short one.
 const LETTERS_PER_MISTAKE: usize = 4;

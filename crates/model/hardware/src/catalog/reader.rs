@@ -1,9 +1,9 @@
-//! Reads one catalogue file: sections that know which keys were asked for, figures that must have a source.
+//! Reads one catalogue file: sections that track their known keys, figures that must have a source.
 //!
-//! A reader asks a [`Section`] for each key it knows, then calls [`Section::finish`]: whatever is in the file
-//! and was not asked for is an error, and the keys that were asked for are what its name is compared with.
+//! A reader asks a [`Section`] for each key it knows, then calls [`Section::finish`]: any other key in the file is an
+//! error, and its name is compared with the known keys.
 //!
-//! A file that says `like = "ID"` has what it does not say itself from the file of that entry, its base:
+//! A file with `like = "ID"` inherits everything that it does not say itself from the file of that entry, its base:
 //! ```text
 //! file      [flash] channels = 16
 //! base      [flash] channels = 8, planes = 4

@@ -1,4 +1,4 @@
-//! The catalogue reader against good and bad shelves, and the built-in catalogue against its data sheets.
+//! The catalogue reader against valid and invalid files, and the built-in catalogue against its data sheets.
 
 use super::*;
 use crate::drive::FormFactor;

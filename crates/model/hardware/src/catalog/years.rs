@@ -1,4 +1,4 @@
-//! Years of which hardware is wanted: `2018..`, `..2011`, `2008..2011`, `2020`.
+//! Ranges of years of hardware: `2018..`, `..2011`, `2008..2011`, `2020`.
 
 use core::fmt;
 use core::str::FromStr;

@@ -1,15 +1,15 @@
-//! A drive of one arm, or of two that move by themselves.
+//! A drive with one arm, or with two independent ones.
 //!
 //! ```text
 //!   sectors  0 ........ half | half ........ end
 //!            arm 0, its heads | arm 1, its heads       one spindle, one interface, one firmware
 //! ```
 //!
-//! Each arm has half of the sectors, of the heads and of the cache. As one logical unit (SATA) both share the queue; as two
-//! (SAS) each has its own, and the second unit's sectors are counted after those of the first, as a host has them that puts the
-//! two units end to end. A stream over one half moves at the rate of one arm: only load on both halves makes two of it.
+//! Each arm has half of the sectors, of the heads and of the cache. As one logical unit (SATA) both share the queue. As
+//! two (SAS) each has its own, and the second unit's sectors are counted after those of the first, as on a host that
+//! concatenates the two units. A stream over one half runs at the rate of one arm: only load on both halves doubles it.
 //!
-//! The figures in `mechanics` and `buffer` are those of one arm. Left out: that arms disturb each other.
+//! The figures in `mechanics` and `buffer` are those of one arm. Left out: disturbance between the arms.
 //! Source: Seagate, "Exos 2X18 SATA product manual" (halves by LBA); T13 ACS-5, concurrent positioning ranges.
 
 use super::machine::{Front, HardDrive};

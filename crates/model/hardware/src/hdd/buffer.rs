@@ -1,20 +1,20 @@
-//! The read buffer: segments, each holding one run of sectors that the heads have brought in.
+//! The read buffer: segments, each with one run of sectors that the heads have read.
 //!
-//! A read that goes on where a segment ends makes that segment longer; any other read takes over the segment that was
-//! used longest ago. A segment never holds more than its share of the memory: as its end moves on, so does its start.
-//! An empty segment has no length.
+//! A read that continues where a segment ends extends that segment; any other read takes over the least recently used
+//! segment. A segment never holds more than its share of the memory: as its end moves on, so does its start. An empty
+//! segment has no length.
 //!
-//! A host that goes on reading behind what was read ahead for it is a stream: its segment may then hold half of the memory,
-//! which it takes from the segments that were used longest ago. With a single share a drive that is one of several in a
-//! stripe would stop reading ahead while the host waits for another one, and find less in its memory than it takes the
-//! platter to come round again. (Makers call it dynamic or adaptive segmentation.) Drives with fixed segments don't do that.
+//! A host that keeps reading what was read ahead for it is a stream: its segment may then hold half of the memory,
+//! taken from the least recently used segments. With only one share, a drive in a stripe would stop reading ahead while
+//! the host waits for another drive, and would then have less in its memory than the platter needs to come round again.
+//! (Makers call it dynamic or adaptive segmentation.) Drives with fixed segments don't do that.
 //!
-//! Every command searches all segments and almost always in vain. So a *sketch* of each is looked at first, its numbers modulo
-//! 2^32: where one is in a segment it is in the sketch as well, and only on drives of more than 2^32 sectors is the converse
-//! not sure. The comparisons have no branch that depends on data, so that the compiler makes vector code of them.
+//! Every command searches all segments and rarely finds one. So a *sketch* of each is examined first, its numbers
+//! modulo 2^32: whatever is in a segment is also in the sketch; the converse may fail only on drives of more than 2^32
+//! sectors. The comparisons have no data-dependent branch, so that the compiler vectorises them.
 //!
-//! Invariants: no segment holds more than its `most`, and all of them together no more than the memory, but for the last
-//! read; `by_use` names each segment once; each sketch is that of its segment.
+//! Invariants: no segment holds more than its `most`, and all of them together no more than the memory, except for the
+//! last read; `by_use` names each segment once; each sketch is that of its segment.
 
 /// One run of sectors.
 #[derive(Clone, Copy, Debug, Default)]

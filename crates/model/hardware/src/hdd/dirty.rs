@@ -1,8 +1,8 @@
-//! The volatile write cache: how much is dirty, which writes wait for room, and which flushes for what.
+//! The volatile write cache: the amount of dirty data, writes that wait for room, and flushes in progress.
 //!
-//! The dirty extents themselves stand in a schedule, as the arm chooses among them; here they are only counted.
-//! Each carries the epoch in which it was written. A flush ends the epoch, and is done when no extent of its epoch
-//! or an earlier one is left, so later writes can't hold it up for ever.
+//! The dirty extents themselves are in a schedule, as the arm chooses among them; here they are only counted. Each
+//! carries the epoch in which it was written. A flush ends the epoch, and is done when no extent of its epoch or an
+//! earlier one is left, so later writes can't delay it for ever.
 
 use raidlab_units::Nanos;
 use std::collections::VecDeque;

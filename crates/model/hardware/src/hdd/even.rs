@@ -1,9 +1,9 @@
-//! The layout that follows from a data sheet, by formula: where a sector is, and how far apart two of them are.
+//! The layout computed from a data sheet: the place of a sector, and the distance of two.
 //!
-//! Tracks of a zone are equally long; the number of sectors per track falls in equal steps from the outermost zone
-//! to the innermost. Sectors are counted along a track, then head by head down a cylinder, then inwards. Each
-//! track starts a little later in the turn than the one before it, by the skew, so that a head or the arm can
-//! change over without losing a turn.
+//! Tracks of a zone are equally long; the number of sectors per track falls in equal steps from the outermost zone to
+//! the innermost. Sectors are counted along a track, then head by head down a cylinder, then inwards. Each track starts
+//! a skew later in the rotation than the one before it, so that a head switch or a seek to the next cylinder does not
+//! lose a rotation.
 //!
 //! ```text
 //!   turn position of a sector:   cylinder * (turns per cylinder) + head * (1 + head skew) + sector / sectors per track

@@ -1,4 +1,4 @@
-//! A drive for the unit tests of this module; what whole drives do is tested in `tests/drives.rs`.
+//! A drive for the unit tests of this module; `tests/drives.rs` tests whole drives.
 
 use super::model::HardDriveModel;
 use crate::catalog::Catalog;

@@ -1,10 +1,10 @@
-//! Where a sector is, and how long it takes the platter to bring a run of sectors past the head.
+//! The place of a sector, and the time for a run of sectors to pass the head.
 //!
-//! The platter turns by itself: an angle is a function of time ([`Spindle`]). What stands where on it comes in one of
-//! two forms that answer the same questions: by formula, from the figures of a data sheet ([`super::even`]), or from a
-//! table of every track, as it was read out of a real drive ([`super::tracks`]).
+//! The platter rotates independently: an angle is a function of time ([`Spindle`]). The layout comes in one of two
+//! forms with the same interface: computed from the figures of a data sheet ([`super::even`]), or from a table of every
+//! track, read out of a real drive ([`super::tracks`]).
 //!
-//! Angles and distances are in turns with 32 bits behind the point, so that the low 32 bits are an angle.
+//! Angles and distances are in rotations with 32 fractional bits, so that the low 32 bits are an angle.
 
 use super::even::{EvenLayout, SKEW_MARGIN_TURNS};
 use super::model::MechanicsModel;

@@ -1,14 +1,14 @@
 //! The state machine of a hard drive: commands in, the arm at work, completions out.
 //!
-//! Two things end by themselves: the arm's current job ([`Running`]) and what is on its way over the interface
-//! without the arm (`replies`: buffer hits, cached writes). The next deadline is the earlier of the two.
+//! Two things end by themselves: the arm's current job ([`Running`]) and transfers over the interface without the arm
+//! (`replies`: buffer hits, cached writes). The next deadline is the earlier of the two.
 //!
-//! The firmware plans ahead: the arm sets out for the next job at the instant the media is done with the last one,
-//! although that one's completion takes a little longer on the wire. A command's own overhead and transfer come
-//! before the arm can work on it, and so cost nothing while the arm is busy with others: that is what queued
-//! sequential writes gain over writes sent one by one, which find their sector just gone.
+//! The firmware plans ahead: the arm starts for the next job when the media is done with the last one, although that
+//! one's completion takes a little longer on the wire. A command's own overhead and transfer come before the arm can
+//! work on it, and so cost nothing while the arm is busy with others. That is the gain of queued sequential writes over
+//! single ones, which find their sector just gone.
 //!
-//! Invariants: at most one job runs; nothing waits while the arm has nothing to do (reading ahead is nothing).
+//! Invariants: at most one job runs; nothing waits while the arm is idle (reading ahead counts as idle).
 
 mod ahead;
 mod cached;

@@ -1,4 +1,4 @@
-//! A hard drive: platters, an arm, a buffer and the firmware that orders the work.
+//! A hard drive: platters, an arm, a buffer and the firmware that schedules the work.
 //!
 //! ```text
 //!   request --overhead, transfer--> queue --scheduler--> arm: seek, settle, rotate, media --> completion
@@ -9,21 +9,21 @@
 //! | file | idea |
 //! |---|---|
 //! | `geometry` | where a sector is: cylinder, head, angle; how long a run of sectors takes to pass |
-//! | `even` | the layout that follows from a data sheet, by formula |
+//! | `even` | the layout computed from a data sheet |
 //! | `tracks` | the layout of a measured drive, from a table of its tracks |
 //! | `seek` | the time an arm takes over a distance |
 //! | `schedule` | which queued command the arm can reach first |
-//! | `buffer` | read segments: what was read, and what the arm reads ahead |
-//! | `dirty` | the volatile write cache's extents that are not yet on the media |
-//! | `pool` | the same of a disk of today, of tens of thousands of extents, persistent or not |
+//! | `buffer` | read segments: data read, and data read ahead |
+//! | `dirty` | extents of the volatile write cache that are not yet on the media |
+//! | `pool` | the same for a current disk, with tens of thousands of extents, persistent or not |
 //! | `actuators` | one arm, or two behind one interface |
-//! | `shingles` | shingled bands, and the media cache for what is less than a band |
+//! | `shingles` | shingled bands, and the media cache for writes smaller than a band |
 //! | `machine` | the state machine that puts these together |
 //!
-//! Any other command takes the arm away from reading ahead at once (SCSI caching page: abort prefetch).
+//! Any other command interrupts reading ahead at once (SCSI caching page: abort prefetch).
 //!
-//! Defects, spare sectors and reads on arrival (starting in the middle of a request) are there where a drive was measured;
-//! data sheets don't tell of them. Left out: thermal recalibration and vibration.
+//! Defects, spare sectors and reads on arrival (starting in the middle of a request) are modelled for measured drives;
+//! data sheets do not mention them. Left out: thermal recalibration and vibration.
 
 mod actuators;
 mod buffer;

@@ -1,8 +1,8 @@
-//! What is known of a hard drive: from its data sheet, or measured on the drive itself.
+//! The figures of a hard drive: from its data sheet, or measured on the drive itself.
 //!
-//! Both describe one machine. A data sheet gives rates and seek times, from which a layout and a curve follow; a measured
-//! drive brings its tracks, its seek times by distance and its overheads. What a data sheet does not say has the value
-//! that makes it cost nothing.
+//! Both describe one machine. A data sheet gives rates and seek times, from which a layout and a curve are computed; a
+//! measured drive has its tracks, its seek times by distance and its overheads. Figures that a data sheet lacks have
+//! the value that costs nothing.
 
 use super::actuators::ActuatorsModel;
 use super::geometry::Geometry;

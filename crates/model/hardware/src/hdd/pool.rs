@@ -1,16 +1,18 @@
-//! The write cache of a disk of today: all dirty extents in order of their sectors, of which the arm sees the nearest.
+//! The write cache of a current disk: all dirty extents in order of their sectors, of which the arm sees the nearest.
 //!
-//! Tens of thousands of extents fit into 256 MiB and more. The arm can't price them all before each movement, and need not:
-//! among so many the next ones in its direction are a fraction of a millimetre away, and what is left to choose by is the
-//! rotation. So a *window* of the next extents is priced, sweeping from the outer to the inner edge and round again.
+//! Tens of thousands of extents fit into 256 MiB and more. The arm can't evaluate them all before each movement, and
+//! need not: among so many the next ones in its direction are a fraction of a millimetre away, and only the rotation is
+//! left to choose by. So a *window* of the next extents is evaluated, sweeping from the outer to the inner edge and
+//! again from the outer.
 //!
 //! ```text
 //!   sectors  ..[==]....[=]..[====]......[=]...[==]..      extents that touch become one
 //!                  arm ^ [----- window of 4 ------]
 //! ```
 //!
-//! Random writes thus reach the media in less than half of the time that random reads take: that is what data sheets mean by
-//! 170 random reads and 550 random writes per second of one disk. While a flush waits, only what is older than it is seen.
+//! Random writes thus reach the media in less than half of the time of random reads: that is the meaning of 170 random
+//! reads and 550 random writes per second in data sheets of one disk. While a flush waits, only extents older than it
+//! are seen.
 //!
 //! Invariants: extents don't overlap; each is counted once in the [`WriteCache`], with the epoch of its oldest data.
 //! Source: Seltzer, Chen and Ousterhout, "Disk scheduling revisited", USENIX Winter 1990 (what long queues gain).

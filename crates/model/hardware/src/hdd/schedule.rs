@@ -1,9 +1,9 @@
 //! Which queued command the arm can reach first.
 //!
-//! The cost of a command is the time until its first sector passes under its head, less a discount for the time it
-//! has waited (aged shortest positioning time first). Everything a cost needs is worked out when the command
-//! arrives and kept in one array per quantity, so that a choice is one straight pass that the compiler turns into
-//! vector code. Times are in ticks of 2^-16 turns: an angle wraps by masking, and a cost fits 32 bits.
+//! The cost of a command is the time until its first sector passes under its head, less a discount for the time it has
+//! waited (aged shortest positioning time first). All inputs of a cost are computed when the command arrives and kept
+//! in one array per quantity, so that a choice is one straight pass that the compiler vectorises. Times are in ticks of
+//! 2^-16 rotations: an angle wraps by masking, and a cost fits 32 bits.
 //!
 //! ```text
 //!  cost = seek + margin + ((angle of the sector - angle of the platter - seek - margin) mod one turn) - weight * age

@@ -1,9 +1,8 @@
-//! The time an arm takes over a distance.
+//! The seek time over a distance.
 //!
-//! `time(d) = a sqrt(d - 1) + b (d - 1) + c` for a distance of `d >= 1` cylinders: the square root is the arm
-//! speeding up and slowing down, the line its top speed, the constant settling. The three numbers follow from
-//! the three times of a data sheet: one cylinder gives `c`; the mean over all pairs of cylinders and the full
-//! stroke give `a` and `b`.
+//! `time(d) = a sqrt(d - 1) + b (d - 1) + c` for a distance of `d >= 1` cylinders: the square root is acceleration and
+//! deceleration, the line the top speed, the constant settling. The three numbers follow from the three times of a data
+//! sheet: one cylinder gives `c`; the mean over all pairs of cylinders and the full stroke give `a` and `b`.
 //!
 //! Two cylinders drawn at random from `n` are `d` apart with probability `2 (n - d) / n^2`; as data sheets do,
 //! the mean is over pairs that differ. Source: Lee and Katz, "An analytic performance model of disk arrays",

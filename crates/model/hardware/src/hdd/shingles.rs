@@ -1,19 +1,21 @@
-//! Shingled tracks behind a media cache, as a drive that manages them itself has them (drive-managed SMR).
+//! Shingled tracks behind a media cache, as on a drive that manages them itself (drive-managed SMR).
 //!
-//! Tracks of a *band* overlap: a sector can't be written without what follows it in the band. So a band is written as a whole,
-//! and anything less goes to the *media cache*, a log on tracks that don't overlap, at the outer edge:
+//! Tracks of a *band* overlap: a sector can't be written without the rest of the band behind it. So a band is written
+//! as a whole, and smaller writes go to the *media cache*, a log on tracks that don't overlap, at the outer edge:
 //!
 //! ```text
 //!   write cache --- a whole band is dirty ------------------> band, in place
 //!        `--------- anything less, many at once --> log --cleaning: read band, read its entries, write band--> band
 //! ```
 //!
-//! Cleaning takes the band of the log's oldest entry. It runs when the host is idle; when log or map is full it runs before
-//! the next write can be taken, and a write then costs the reading and writing of a band: random writing collapses.
+//! Cleaning takes the band of the log's oldest entry. It runs when the host is idle. When log or map is full it runs
+//! before the next write can be accepted, and a write then costs the reading and writing of a band: random writing
+//! collapses.
 //!
-//! Here is what stands where; `machine/shingled.rs` moves it. Sectors of bands ("home") count behind those of the log.
-//! Invariants: entries don't overlap at home; `by_place` names each entry once; the log holds nothing before its tail.
-//! Left out: guard tracks, caches of several places, bands of different lengths, and a fresh drive's empty bands.
+//! This module tracks the places; `machine/shingled.rs` moves the data. Sectors of bands ("home") count behind those of
+//! the log. Invariants: entries don't overlap at home; `by_place` names each entry once; the log holds nothing before
+//! its tail. Left out: guard tracks, caches of several places, bands of different lengths, and a fresh drive's empty
+//! bands.
 //! Source: Aghayev and Desnoyers, "Skylight, a window on shingled disk operation", FAST 2015.
 
 use crate::catalog::{CatalogError, Section};

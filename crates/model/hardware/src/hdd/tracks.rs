@@ -1,15 +1,15 @@
-//! The layout of a drive whose every track is known: a table instead of a formula.
+//! The layout of a drive with known tracks: a table instead of a formula.
 //!
 //! An [`Extent`] is a run of consecutive sectors that pass under one head without a gap. A track without defects is one
-//! extent; a sector that was slipped over splits it; a sector that was moved elsewhere is an extent of its own. A run of
-//! sectors is followed extent by extent:
+//! extent; a slipped sector splits it; a moved sector is a separate extent. A run of sectors is followed extent by
+//! extent:
 //!
 //! ```text
 //!   head 3  ..|12|13|14|15|            end of an extent
 //!   head 4                 <- change ->|wait|16|17|18|..      a head switch or a seek, then the next extent comes round
 //! ```
 //!
-//! So slips, spare sectors, moved sectors, and skews that are too short for the change all cost what they cost.
+//! So slips, spare sectors, moved sectors, and skews that are too short for the change all cost their real time.
 //!
 //! Invariant: extents are in order of their sectors, none is empty, and each begins where the one before it ends.
 //! Source of the idea: Worthington, Ganger, Patt and Wilkes, "On-line extraction of SCSI disk drive parameters", 1995.

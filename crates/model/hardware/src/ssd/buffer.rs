@@ -1,16 +1,16 @@
-//! The write buffer: data that are in the drive and not yet on flash.
+//! The write buffer: data that are in the drive but not yet on flash.
 //!
 //! ```text
 //!  put --> gathering (first in, first out) --take--> programming --release--> free
 //!            ^ written again: same place                 ^ written again: a new place
 //! ```
-//! A place holds one mapping unit. Which of its sectors were written is a mask, so that small writes next to each other
-//! become one unit, and what is missing when it goes to flash has to be read first.
+//! A place holds one mapping unit. A mask says which of its sectors were written, so that small adjacent writes become
+//! one unit, and missing sectors must be read before it goes to flash.
 //!
-//! A flush waits for all that was put before it: puts are counted by *epochs*, and each flush that has to wait ends one.
+//! A flush waits for everything put before it: puts are counted by *epochs*, and each flush that must wait ends one.
 //!
-//! Invariants: the index names the newest place of a unit; a unit has at most one place that gathers; the epochs' counts add
-//! up to the places in use.
+//! Invariants: the index names the newest place of a unit; a unit has at most one gathering place; the epochs' counts
+//! add up to the places in use.
 
 use super::random::spread;
 use core::ops::Range;

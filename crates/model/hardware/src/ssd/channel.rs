@@ -4,13 +4,13 @@
 //!  load of a row  |page|page|      |page|page|            a read goes before the next page of a load
 //!  reads                    |R1|R2|          |R3|         in the order in which their pages have been sensed
 //! ```
-//! A read takes the channel when its page has been sensed, not when it was asked for: times that are not taken yet are free
-//! for who is ready by then, however late it asked. So reads wait for each other here after they have waited for a die.
+//! A read takes the channel when its page has been sensed, not when it was requested: free times go to whichever read
+//! is ready by then, however late it was requested. So reads wait for each other here after they have waited for a die.
 //!
 //! Invariant: the times taken by reads are in order, apart, and do not touch.
 //!
-//! Left out: that reads of one long command are spread over others' reads page by page; commands and status polls, which are in
-//! the channel's time per transfer.
+//! Left out: interleaving of one long command's reads with others, page by page; commands and status polls, which are
+//! in the channel's time per transfer.
 
 use raidlab_units::{NanoSpan, Nanos};
 use std::collections::VecDeque;

@@ -1,9 +1,9 @@
-//! What was done to a drive before: its speed depends on it.
+//! The history of a drive, on which its speed depends.
 //!
-//! `fresh` is out of the box or after a secure erase; `sequential` has been written once from end to end; `random:N` has
-//! then been overwritten N times at random in single mapping units, which is what data sheets of data-centre drives and the
-//! SNIA Performance Test Specification mean by steady state. The fill is the share of the capacity that holds data; the rest
-//! was trimmed or never written, and is spare room.
+//! `fresh` is out of the box or after a secure erase; `sequential` has been written once from end to end; `random:N`
+//! has then been overwritten N times at random in single mapping units, which is the steady state of data-centre data
+//! sheets and the SNIA Performance Test Specification. The fill is the share of the capacity with data; the rest was
+//! trimmed or never written, and is spare room.
 
 use core::fmt;
 use core::str::FromStr;

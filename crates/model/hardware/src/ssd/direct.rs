@@ -1,20 +1,21 @@
-//! A solid-state drive: flash dies behind channels, and a controller that can take so many commands per second.
+//! A solid-state drive: flash dies behind channels, and a controller with a maximum rate of commands.
 //!
 //! ```text
 //!  command -> firmware (commands per second) -> page by page: die (read, or program x write cost) -> channel -> link
 //! ```
 //!
-//! Pages are striped over the dies in the order in which they are written (as in a log, so that no order of writing finds
-//! some dies busy and others idle); reads take them to be striped by address. There is no volatile write cache, which the
-//! drives of the catalogue do not have: a write is done when its pages are programmed, and a flush has nothing to do.
+//! Pages are striped over the dies in the order in which they are written (as in a log, so that any order of writing
+//! loads all dies evenly); reads assume striping by address. There is no volatile write cache, which the drives of the
+//! catalogue do not have: a write is done when its pages are programmed, and a flush has nothing to do.
 //!
-//! Once the drive is full a page costs its die more than its own program: `write_amplification - 1` pages of other blocks,
-//! each a read and a program, are moved to make room. The host does not wait for that, but the die is busy with it after the
-//! program. Only what is still valid when its block is collected is ever moved, so a page that is written again while the
-//! blocks that it was written with are still being filled makes room by itself, and nothing is moved for it.
+//! Once the drive is full, a page costs its die more than its own program: `write_amplification - 1` pages of other
+//! blocks, each a read and a program, are moved to make room. The host does not wait for that, but the die is busy with
+//! it after the program. Only data still valid when its block is collected is ever moved. So a page that is rewritten
+//! while its blocks are still being filled makes room by itself, and nothing is moved for it.
 //!
-//! Left out: fresh-out-of-box speed, since the state is the steady one; pages written again later, but before they would be
-//! collected. Source: Desnoyers, "Analytic models of SSD write performance", ACM TOS 10(2), 2014 (hot pages cost little).
+//! Left out: fresh-out-of-box speed, since the state is the steady one; pages written again later, but before they
+//! would be collected. Source: Desnoyers, "Analytic models of SSD write performance", ACM TOS 10(2), 2014 (hot pages
+//! cost little).
 
 use crate::catalog::{CatalogError, Section};
 use crate::drive::{

@@ -1,18 +1,19 @@
-//! What goes to flash next: data from the buffer, data that garbage collection moves, or parity.
+//! What is programmed next: data from the buffer, data that garbage collection moves, or parity.
 //!
 //! ```text
 //!  buffer: a row of units ------------------+
-//!  garbage: due --read--> loaded: a row ---+--> a die that is idle, while fewer program than may
+//!  garbage: due --read--> loaded: a row ---+--> a die that is idle, while fewer program than allowed
 //!  folding, chores: the same --------------+
 //!  parity: after every so many rows --------+
 //! ```
-//! A row is what one program writes. For every unit of the host's that is programmed, garbage collection is due for as many as
-//! it lately moved for one: so the host is slowed down evenly, and not stopped. Rows of the host are whole but where a flush waits; then they are filled up.
+//! A row is what one program writes. For every programmed unit of the host, garbage collection owes as many as it
+//! recently moved per unit: so the host is slowed down evenly, and not stopped. Rows of the host are whole unless a
+//! flush waits; then they are padded.
 //!
-//! The host's rows go to the pseudo-SLC cache while that has room. It is folded when it holds more than it may, when the host
-//! waits for room in it, and while the drive is idle, if it does that. Chores are what wear levelling and refresh move and
-//! what a map that is cached in part writes back; they take time and wear, and whole superblocks change places. An idle drive
-//! collects garbage ahead, if it does that.
+//! The host's rows go to the pseudo-SLC cache while it has room. It is folded when it exceeds its limit, when the host
+//! waits for room in it, and, on some drives, while the drive is idle. Chores are the moves of wear levelling and
+//! refresh and the write-backs of a partly cached map; they take time and wear, and whole superblocks change places.
+//! Some drives also collect garbage ahead when idle.
 
 use super::buffer::{Place, SectorMask, WriteBuffer};
 use super::flash::Flash;

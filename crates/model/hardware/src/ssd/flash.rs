@@ -4,9 +4,9 @@
 //!  die   |== program ====|-suspend-|= sense =|-resume-|==== program |= sense =|
 //!  channel                                   [data]                           [data]       (`channel`)
 //! ```
-//! A die does one thing at a time, but a program or an erase is suspended for reads, a few at most; what it lost is
-//! added to its end. A block is erased once it has been filled, with the program that opens it again. Senses of one die wait
-//! for each other in the order in which they come.
+//! A die does one thing at a time, but a program or an erase is suspended for reads, a few at most; the lost time is
+//! added to its end. A block is erased once it has been filled, with the program that reopens it. Senses of one die
+//! wait for each other in the order of arrival.
 //!
 //! Left out: reads of cached registers, reads on independent planes.
 

@@ -3,10 +3,11 @@
 //! ```text
 //!  command --> cap (reads, writes; others when it is hot) --> firmware core that is free first --> ... --> link (in, out; one for both on SATA)
 //! ```
-//! Each is first come, first served. A cap lets what came in a burst pass, as a token bucket does. A port carries one transfer at a time, over all of its lanes.
+//! Each is first come, first served. A cap passes bursts, like a token bucket. A port carries one transfer at a time,
+//! over all of its lanes.
 //!
-//! Left out: arbitration between queue pairs, which share one line here; doorbells and interrupts, which are in the link's
-//! time per transfer and in the latencies.
+//! Left out: arbitration between queue pairs, which share one queue here; doorbells and interrupts, which are in the
+//! link's time per transfer and in the latencies.
 
 use super::heat::{Heat, HeatModel};
 use super::model::{CapModel, FrontModel};

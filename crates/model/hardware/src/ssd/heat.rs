@@ -1,11 +1,11 @@
-//! Limits that set in when a drive has worked for a time: heat, and power above what it may take for long.
+//! Limits that apply after a time of work: heat, and power above the sustained maximum.
 //!
 //! ```text
 //!   commands inside:  warms ─────────► after: the limits hold ─── as long as it works, and until it has rested for `after`
 //!   none inside:      cools as long as it warmed
 //! ```
-//! Time with a command inside warms the drive, time without one cools it at the same pace. The limits hold from when it is hot
-//! until it is cold again, so it does not change to and fro.
+//! Time with a command inside warms the drive, time without one cools it at the same rate. The limits hold from when it
+//! is hot until it is cold again, so it does not oscillate.
 //!
 //! Left out: degrees, air, and that long writes warm a drive more than short reads do.
 

@@ -6,7 +6,7 @@
 //!                                                            \-> drained ... -> flushed -> Finished (else)
 //!                                -> trim:  forgotten -> Finished
 //! ```
-//! Every step that takes time is an event in a queue of its own; equal times leave it first in, first out.
+//! Every step that takes time is an event in the drive's own queue; equal times leave it first in, first out.
 
 use super::buffer::{SectorMask, WriteBuffer};
 use super::condition::{DriveCondition, DriveHistory};

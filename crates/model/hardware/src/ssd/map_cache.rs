@@ -1,12 +1,14 @@
-//! The part of the map that a drive without memory for all of it holds: in its own, or in the host's (`NVMe` host memory buffer).
+//! The part of the map in memory, for drives without memory for all of it: in the drive's own memory or the host's
+//! (`NVMe` host memory buffer).
 //!
-//! A *map page* of 4 KiB names the places of consecutive mapping units, 4 bytes for each. To read or write a unit its map page
-//! has to be here; if it is not, it is read from flash first, and the page that makes room for it is written back if it was
-//! changed. Pages fall into sets in turn, and of each set the one that was used longest ago makes room.
+//! A *map page* of 4 KiB names the places of consecutive mapping units, 4 bytes for each. Reading or writing a unit
+//! needs its map page here; if it is missing, it is read from flash first, and the evicted page is written back if it
+//! was changed. Pages are assigned to sets in turn, and each set evicts its least recently used page.
 //!
-//! Left out: pages that are read ahead, what firmware keeps of the map in the flash's own order, and time to look into the
-//! host's memory (it counts with the firmware's).
-//! Sources: Gupta, Kim and Urgaonkar, "DFTL", ASPLOS 2009; Kim and Kim, "HMB in DRAM-less `NVMe` SSDs", `PLoS` ONE 15(3), 2020: drives
+//! Left out: pages that are read ahead, what firmware keeps of the map in the flash's own order, and the time to access
+//! the host's memory (it counts with the firmware's).
+//! Sources: Gupta, Kim and Urgaonkar, "DFTL", ASPLOS 2009; Kim and Kim, "HMB in DRAM-less `NVMe` SSDs", `PLoS` ONE
+//! 15(3), 2020: drives
 //! use the host's memory to cache the map.
 
 use raidlab_units::ByteCount;

@@ -1,7 +1,7 @@
 //! Solid-state drives.
 //!
-//! An entry of the catalogue without a table `translation` is a drive of the kind of 2009: no write buffer, and a write
-//! amplification that is given (`direct`). All others are made of parts, each of which owns its state:
+//! A catalogue entry without a table `translation` is a drive of the type of 2009: no write buffer, and a given write
+//! amplification (`direct`). All others are made of parts, each of which owns its state:
 //!
 //! ```text
 //!  host -> queue -> firmware cores -> write buffer -> translation layer -> dies behind channels
@@ -10,20 +10,20 @@
 //! ```
 //! | file | idea |
 //! |---|---|
-//! | `model` | what the catalogue says of such a drive |
-//! | `condition` | what was done to it before: fresh, filled in sequence, overwritten at random |
+//! | `model` | the catalogue's description of such a drive |
+//! | `condition` | its history: fresh, filled sequentially, overwritten at random |
 //! | `front` | firmware cores, link and caps |
 //! | `buffer` | data that are acknowledged and not yet on flash |
 //! | `slc` | data that are on flash with one bit in a cell |
-//! | `map_cache` | the part of the map that a drive without memory for it holds |
+//! | `map_cache` | the part of the map in memory, for drives without memory for all of it |
 //! | `translation`, `victim` | which superblock holds what, and what garbage collection moves |
-//! | `drain` | what is programmed next: the host's data, what garbage collection moves, parity |
-//! | `placement` | on which die data are, and whether neighbours lie together |
+//! | `drain` | what is programmed next: the host's data, moved data, parity |
+//! | `placement` | on which die data are, and whether neighbours are together |
 //! | `flash` | dies: reading, programming, suspending, erasing |
-//! | `channel` | the way between them and the controller |
+//! | `channel` | the channel between them and the controller |
 //! | `machine` | the state machine that puts these together |
-//! | `wear` | what age does to reads |
-//! | `heat` | limits that set in after a time |
+//! | `wear` | the effect of age on reads |
+//! | `heat` | limits that apply after a time |
 //! | `random` | hashes |
 //! | `direct` | drives without a write buffer, their write amplification given |
 

@@ -1,11 +1,11 @@
-//! On which die the data of a unit are, and which units are read together.
+//! The die of a unit's data, and which units are read together.
 //!
-//! What was written in order lies in order: a run of units fills the pages of one die's planes, the next run those of the
-//! next die, so that a long read senses each page once and uses all dies. What was written at random lies anywhere, each
-//! unit in a page of its own. A drive can be both, by place: for each of at most 65,536 *regions* the share that is
-//! scattered is kept, which every write moves by its part of the region.
+//! Data written in order is placed in order: a run of units fills the pages of one die's planes, the next run those of
+//! the next die, so that a long read senses each page once and uses all dies. Data written at random is scattered, each
+//! unit in a separate page. A drive can have both, by place: for each of at most 65,536 *regions* the scattered share
+//! is tracked, and every write changes it by its part of the region.
 //!
-//! Left out: on which die a single unit is: a hash says it, and always the same.
+//! Left out: the real die of a single unit: a hash gives it, and always the same.
 
 use super::random::{scaled, spread};
 use std::collections::VecDeque;

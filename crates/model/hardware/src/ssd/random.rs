@@ -1,4 +1,4 @@
-//! Numbers that only look random: a hash, and a generator. Both are `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014).
+//! Pseudorandom numbers: a hash, and a generator. Both are `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014).
 
 /// A hash of `value`: all of its bits depend on all of `value`'s.
 #[inline]

@@ -1,20 +1,21 @@
-//! The pseudo-SLC cache: flash that is programmed with one bit in a cell first, and folded into all of its bits later.
+//! The pseudo-SLC cache: flash programmed first with one bit per cell, and later folded into all of its bits.
 //!
 //! ```text
 //!  host --> room? --yes--> row of one page per plane, quick --> segment ... segment --fold--> whole rows, translation layer
 //!               \--no----> whole rows at once (direct), or the host waits for folding (fold)
 //! ```
-//! A *static* part is flash of its own. A *dynamic* part borrows flash that holds no data: each unit in it takes as many as a
-//! cell has bits, so it shrinks while the drive fills, and what it holds then has to be folded. Both fill in one line of
-//! segments, and are folded oldest first. A unit that is written again before it is folded is folded once.
+//! A *static* part is separate flash. A *dynamic* part borrows flash without data: each unit in it takes as many as a
+//! cell has bits, so it shrinks while the drive fills, and its data must then be folded. Both fill in one line of
+//! segments, and are folded oldest first. A unit that is rewritten before it is folded is folded once.
 //!
-//! As in the translation layer one unit of each group is followed and stands for it; with groups of one unit this is exact.
+//! As in the translation layer one unit of each group is tracked and represents it; with groups of one unit this is
+//! exact.
 //!
-//! Invariants: a group is in one segment at most; `valid` of a segment counts the groups that are; what is occupied is what the
-//! segments hold and what is left of the one that is being folded.
+//! Invariants: a group is in at most one segment; `valid` of a segment counts its groups; the occupied space is that of
+//! the segments and of the rest of the one that is being folded.
 //!
-//! Left out: that collecting garbage has less room while the dynamic part borrows it, folding within a die, and what firmware
-//! keeps in the cache because it is read often.
+//! Left out: that garbage collection has less room while the dynamic part borrows it, folding within a die, and data
+//! that firmware keeps in the cache because it is read often.
 
 use crate::catalog::{CatalogError, Section};
 use raidlab_units::{ByteCount, NanoSpan};

@@ -1,6 +1,6 @@
 //! The translation layer against closed forms and mean-field results, and a scaled one against a full one.
 //!
-//! | oracle | of what | source |
+//! | oracle | what it gives | source |
 //! |---|---|---|
 //! | `a / (a + W(-a exp(-a)))` | greedy, uniform writes, large superblocks | Desnoyers, ACM TOS 10(2), 2014 |
 //! | fixed point of the mean-field equations | d choices, uniform writes, any superblock | Van Houdt, SIGMETRICS 2013 |

@@ -1,4 +1,4 @@
-//! The translation layer: which superblock holds the data of which logical unit, and what collecting garbage moves.
+//! The translation layer: which superblock holds the data of which logical unit, and what garbage collection moves.
 //!
 //! ```text
 //!   host writes --> open superblock --full--> closed ... closed --victim--> what is valid moves on --> free
@@ -6,23 +6,23 @@
 //!                        +--- one stream: moved data join the host's data --------+--- two streams: their own superblock
 //! ```
 //! A superblock is one block of every plane of every die: it is filled, collected and erased as a whole. When the host
-//! needs a new one and no more than the reserve is free, victims are collected. So write amplification comes out of the
-//! workload and the spare room; nothing here knows what it should be.
+//! needs a new one and only the reserve is free, victims are collected. So write amplification results from the
+//! workload and the spare room; nothing here prescribes it.
 //!
-//! **Scaled geometry.** A drive of terabytes has billions of units. One unit in each *group* of `2^group_shift` consecutive
-//! ones is followed, at a place within its group that a hash chooses, and it stands for all of its group (spatial sampling,
-//! as Waldspurger et al., SHARDS, FAST 2015, do for caches). Each superblock is filled by every unit that is
-//! written, followed or not, and what is valid in one is the share of its followed units that are. With groups of one unit
-//! this is the whole translation layer, page by page. A victim is chosen among superblocks whose valid share is known from a
-//! few thousand units; with a few hundred, greedy collection would find some that are emptier by chance, and amplify less. So
-//! a scaled drive has fewer and larger superblocks, too.
+//! **Scaled geometry.** A drive of terabytes has billions of units. One unit in each *group* of `2^group_shift`
+//! consecutive ones is tracked, at a place within its group that a hash chooses, and it represents its whole group
+//! (spatial sampling, as Waldspurger et al., SHARDS, FAST 2015, do for caches). Each superblock is filled by every unit
+//! that is written, tracked or not, and its valid share is that of its tracked units. With groups of one unit this is
+//! the whole translation layer, page by page. A victim is chosen among superblocks whose valid share is known from a
+//! few thousand units; with a few hundred, greedy collection would find some that are emptier by chance, and amplify
+//! less. So a scaled drive has fewer and larger superblocks, too.
 //!
-//! Invariants: a followed unit is in at most one superblock; `valid` of a superblock is the number of followed units whose
-//! place it is; what is free holds nothing.
+//! Invariants: a tracked unit is in at most one superblock; `valid` of a superblock is the number of tracked units
+//! whose place it is; a free superblock holds nothing.
 //!
-//! Left out: data that age in their superblock while it is collected (a victim is emptied at once; only the time that this takes
-//! is spread over the writes that follow). What wear levelling and refresh move counts as time only (`drain`): whole superblocks
-//! change places.
+//! Left out: data that become invalid in a superblock while it is collected (a victim is emptied at once; only the time
+//! for it is spread over the writes that follow). Moves of wear levelling and refresh count as time only (`drain`):
+//! whole superblocks change places.
 //! Sources: Desnoyers, "Analytic models of SSD write performance", ACM TOS 10(2), 2014; Van Houdt, "A mean field model for a
 //! class of garbage collection algorithms in flash-based solid state drives", SIGMETRICS 2013.
 

@@ -1,13 +1,13 @@
-//! How worn a drive is: what age does to reads.
+//! The wear of a drive: the effect of age on reads.
 //!
-//! The more often cells have been programmed and erased, the more of their reads have to be tried again. Raw bit errors grow
-//! linearly with the cycles, not exponentially (Schroeder, Lagisetty and Merchant, "Flash Reliability in Production: The
-//! Expected and the Unexpected", FAST 2016), and so does the share of reads here:
+//! The more often cells have been programmed and erased, the more of their reads must be retried. Raw bit errors grow
+//! linearly with the cycles, not exponentially (Schroeder, Lagisetty and Merchant, "Flash Reliability in Production:
+//! The Expected and the Unexpected", FAST 2016), and so does the share of reads here:
 //! ```text
 //!   retry_pct of [flash] when new ── linear in the cycles used ──► retry_pct of [wear] at the rated cycles, and on beyond
 //! ```
-//! Left out: the cycles that a run itself adds, which are none that count; programs and erases that take longer or less long;
-//! blocks that go bad; data that fade.
+//! Left out: the cycles that a run itself adds, which are negligible; changes of program and erase times; blocks that
+//! go bad; data retention.
 
 use crate::catalog::{CatalogError, Section};
 

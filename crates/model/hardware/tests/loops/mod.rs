@@ -1,4 +1,4 @@
-//! A closed loop on one drive, as a tool for measuring would have it.
+//! A closed loop on one drive, as in a benchmark tool.
 #![allow(dead_code, reason = "every test takes what it needs")]
 
 use raidlab_hardware::{Drive, DriveOp, DriveRequest, Sector, SectorCount};

@@ -1,22 +1,23 @@
 //! Where the time of each host request went: waiting and service along its critical path.
 //!
-//! A request is answered when the last thing that it waited for has ended: a member I/O, a memory task, or nothing. That one
-//! was asked for when something before it ended, and so on, back to the request's own arrival at the controller:
+//! A request is answered when the last thing that it waited for has ended: a member I/O, a memory task, or nothing.
+//! That one was issued when something before it ended, and so on, back to the request's own arrival at the controller:
 //! ```text
 //!  issued ─ host link ─ processors ─►│ accepted                                    answered │─ host link ─► at the host
 //!                                    ├─ read old data ─┬─ parity ─┬─ write data ──┤
 //!                                    │  read old parity┘          └─ write parity ┘         each bar: line, link, drive ...
 //! ```
-//! Each member I/O and memory task carries the path that led to it, and adds its own times. So nothing is looked for
+//! Each member I/O and memory task carries the path that led to it, and adds its own times. So nothing is searched
 //! afterwards, and nothing is allocated for an I/O.
 //!
 //! - **Law**: the parts of a request add up to its latency, to the nanosecond. It is asserted for each.
-//! - A path begins anew where something ends that others were waiting for: a request that is answered (locks), a destage (room
-//!   in the cache), a rebuild's I/O, a timer. What a request waited before that is told as *what it waited for*, not as what the
-//!   others did meanwhile.
-//! - Of work that others had begun before a request came (a read that it joins), the last I/O counts, from the request's arrival on.
+//! - A path begins anew at the end of something that others waited for: an answered request (locks), a destage (room in
+//!   the cache), a rebuild's I/O, a timer. The request's wait before that is reported by *what it waited for*, not by
+//!   what the others did meanwhile.
+//! - Of work that began before a request came (a read that it joins), the last I/O counts, from the request's arrival
+//!   on.
 //!
-//! Left out: of several drive commands that end in the same nanosecond of one event, the last counts as what led on.
+//! Left out: of several drive commands that end in the same nanosecond of one event, the last counts as the cause.
 
 use raidlab_controller::{IoClass, MemberIoId, MemoryTaskId};
 use raidlab_hardware::DriveTimes;

@@ -1,27 +1,28 @@
-//! What sets the pace of a run: the part that would raise it if it were faster.
+//! The bottleneck of a run: the part that would raise its rate if it were faster.
 //!
-//! A part that is busy all the time need not be what holds the others up, and a part that is not may be: a drive with one
-//! request at a time is busy 91 % of it and could do twenty times more. So each part is made a tenth faster, one after the
-//! other, and the same load is run again with the same seed:
+//! A part that is always busy need not limit the others, and one that is not may: a drive with one request at a time is
+//! busy 91 % of it and could do twenty times more. So each part is made a tenth faster, one after the other, and the
+//! same load is run again with the same seed:
 //! ```text
 //!   load, array ──► base ──► each part 10 % faster ──► the largest gain ──► within the drives: arms, dies, channels ...
 //!                        └─► twice the requests in flight
 //! ```
-//! - A **closed loop** is judged by its rate. If all parts were 10 % faster the rate would be 10 % higher, so their gains add
-//!   up to about that, and each is the share of the pace that its part sets.
-//! - Twice the requests in flight make twice the rate where nothing stands in their way, and the same rate where something
-//!   is saturated. From half-way on ([`DEEPER_MIN`]) *requests in flight* set the pace: all a faster part would do is
-//!   shorten the wait of a host that asks for too little at a time.
-//! - An **open loop** has the rate that it asks for, and is judged by its mean latency.
+//! - A **closed loop** is judged by its rate. If all parts were 10 % faster the rate would be 10 % higher, so their
+//!   gains add up to about that, and each is its part's share of the limit.
+//! - Twice the requests in flight give twice the rate if nothing is in their way, and the same rate if something is
+//!   saturated. From half-way on ([`DEEPER_MIN`]) *requests in flight* are the limit: a faster part would only shorten
+//!   the wait of a host that has too few requests in flight.
+//! - An **open loop** has its own rate, and is judged by its mean latency.
 //!
-//! A gain counts where it is more than chance, which is taken from how the run varies within its window. Runs are as short as
-//! that allows ([`PROBE_REQUESTS`]): the window is cut, and the ramp with it, as long as the rate stays what it was.
+//! A gain counts if it is more than chance, which is estimated from the variation of the run within its window. Runs
+//! are as short as that allows ([`PROBE_REQUESTS`]): the window is cut, and the ramp with it, as long as the rate stays
+//! the same.
 //!
-//! **A part that works for `u` of the time can give at most `u` times what it is faster by**, and is not tried where that can't
-//! count. In a closed network of `n` requests in flight a station's share of the pace is `Q(n) - Q(n - 1)`, `Q` being its mean
-//! queue, which is at most `u`; of `m` servers that are busy for `u` each and hardly queue, it is `m u / n` (Little). Where
-//! only the name is wanted ([`Extent::Name`]), parts are tried in the order of these bounds, until no part that is left can
-//! give more than the best.
+//! **A part that works for `u` of the time can gain at most `u` times its speed-up**, and is not tried if that can't
+//! count. In a closed network of `n` requests in flight a station's share of the limit is `Q(n) - Q(n - 1)`, `Q` being
+//! its mean queue, which is at most `u`; of `m` servers that are busy for `u` each and hardly queue, it is `m u / n`
+//! (Little). If only the name is wanted ([`Extent::Name`]), parts are tried in the order of these bounds, until no
+//! remaining part can give more than the best.
 //! Source: Reiser and Lavenberg, "Mean-value analysis of closed multichain queuing networks", JACM 27(2), 1980.
 //!
 //! Left out: locks, which have no speed of their own. They are faster when what is done under them is.

@@ -6,7 +6,7 @@ use raidlab_controller::{MemberIoId, MemoryTaskId};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
     pub(super) step: Step,
-    /// The volume's life in which it was asked for; what an earlier life left behind is dropped.
+    /// The volume's incarnation when it was issued; events of earlier incarnations are dropped.
     pub(super) life: Life,
     pub(super) volume: u16,
     /// The host's slot, the member I/O or the memory task.

@@ -1,21 +1,21 @@
-//! A controller fails, and the other one takes its volumes over.
+//! A controller fails, and the other one takes over its volumes.
 //!
 //! ```text
 //!  served by the owner │ fails        found out │ destages what the mirror held │ served by the other
 //!  ────────────────────┼────── detection ───────┼──────────── restore ──────────┼────────────────────►
 //!                      └──────────────────────── pause ─────────────────────────┘
 //! ```
-//! - With the controller go its logic, its memory and all that its processor and its links had under way. Commands that
-//!   have reached a drive are finished there; nobody takes their ends.
-//! - Its hosts' requests wait, those that they make meanwhile, too, and are all made again, to the other controller, when
-//!   that one serves the volume.
-//! - The other controller starts each volume from its copy of the cache and of the directory, as `kept.rs` of the
-//!   controller says, and serves it when all that it found there is on the members. It has no peer from then on: mirrored
-//!   caches write through under write-back. What it sends to the one that is gone, before it knows, ends when it knows.
-//! - Without a mirror, what was dirty is lost, and counted.
+//! - The controller's logic, its memory and everything that its processor and links had under way are lost. Commands
+//!   that have reached a drive are completed there; nobody takes their completions.
+//! - Its hosts' requests wait, and so do new ones. All are sent again to the other controller when it serves the
+//!   volume.
+//! - The other controller starts each volume from its copy of the cache and of the directory, as the controller's NVRAM
+//!   code says, and serves it when all of that is on the members. From then on it has no peer: mirrored caches write
+//!   through under write-back. What it sends to the failed one before it knows of the failure ends when it knows.
+//! - Without a mirror, dirty data is lost, and counted.
 //!
-//! Left out: the failed controller's return, a reset of the members, and the redundancy of stripes whose writes were cut
-//! off. That data is there afterwards is checked where there is data: the torture world fails over, too.
+//! Left out: the failed controller's return, a reset of the members, and the redundancy of stripes whose writes were
+//! interrupted. Tests with real data check that it is there afterwards: the torture world fails over, too.
 
 use super::spec::{ControllerFailure, FailoverOutcome};
 use super::volume::Phase;

@@ -7,14 +7,15 @@
 //!     ║ member link  ║                one member link each, or one for both (shared loops)
 //!     members
 //! ```
-//! Each resource is first come, first served; a member link with lanes serves one transfer on each. A copy for the other controller passes the owner's processor, the mirror
-//! link, which carries one message at a time in either direction, and the other's processor, one after the other; the
-//! last two take it in line at once, and it ends no sooner than each of them has had its time after the one before.
+//! Each resource is first come, first served; a member link with lanes serves one transfer on each. A copy for the
+//! other controller passes the owner's processor, the mirror link, which carries one message at a time in either
+//! direction, and the other's processor, one after the other. It enters the queues of the last two at once, and ends no
+//! sooner than each of them has had its time after the one before.
 //!
-//! Software on a host with sockets has their memory, which all bytes pass that processors or drives read or write, and the link
-//! between two of them, which a command passes whose drive is at another socket than who asks.
+//! Software on a host with sockets uses their memory, which all bytes pass that processors or drives read or write, and
+//! the link between two of them, which a command passes if its drive is at another socket than its submitter.
 //!
-//! Left out: what the hosts' paths do to requests that come in at the wrong controller; none do.
+//! Left out: requests that arrive at the wrong controller; there are none.
 
 use super::attribution::{Station, Visit};
 use super::servers::{BusyServer, ServerPool};

@@ -1,13 +1,12 @@
-//! One volume whose requests come from outside, at times that somebody else's clock gives: the model behind an emulated
-//! array.
+//! One volume whose requests come from outside, at times of another clock: the model behind an emulated array.
 //!
 //! ```text
-//! handle_request(now) ──► all that was due before, then the request ──► next_at ... advance(now) ──► poll_answer
+//! handle_request(now) ──► everything due before, then the request ──► next_at ... advance(now) ──► poll_answer
 //! ```
-//! The caller's clock may be late: what is due is done at the virtual time at which it is due, so a late caller changes
-//! what it sees of the model and not how the model goes. Members can be pulled and put back while it runs.
+//! The caller's clock may be late: events happen at their virtual time, so a late caller changes what it sees of the
+//! model and not the model's course. Members can be pulled and put back while it runs.
 //!
-//! Invariant: times given never go back.
+//! Invariant: given times never go back.
 //! Left out: bytes (the caller has them), and several volumes of one enclosure.
 
 use super::load::HostIo;

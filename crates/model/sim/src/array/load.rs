@@ -1,4 +1,4 @@
-//! Where a volume's requests come from: a driver of its own, or a host with files on it.
+//! The source of a volume's requests: a driver, or a host with files on it.
 
 use raidlab_controller::HostOp;
 use raidlab_units::Nanos;

@@ -1,4 +1,4 @@
-//! A member as the controller's hardware sees it: a line of commands, and a drive that takes a few at a time.
+//! A member as the controller's hardware sees it: a command queue, and a drive that takes a few commands at a time.
 
 use super::event::Life;
 use raidlab_controller::{Area, MemberIo, MemberIoId, MemberOp};
@@ -8,7 +8,7 @@ use raidlab_units::{BlockCount, BlockSize, ByteCount, NanoSpan, Nanos};
 /// Bytes in a sector of a drive.
 const SECTOR_BYTES: u64 = 512;
 
-/// Low bits of a drive's command that are the number of the member I/O; the others are the volume's life.
+/// Low bits of a drive's command that are the number of the member I/O; the others are the volume's incarnation.
 const ID_BITS: u32 = 24;
 
 /// No member I/O.
@@ -170,7 +170,7 @@ impl Member {
         self.drive.handle_deadline(now + self.ahead);
     }
 
-    /// Hands out the next finished command, and in which life it was asked for; the caller frees its room.
+    /// Returns the next finished command and the incarnation that issued it; the caller frees its room.
     #[inline]
     pub(super) fn poll_completion(&mut self) -> Option<(MemberIoId, Life)> {
         let done = self.drive.poll_completion()?;

@@ -1,22 +1,22 @@
 //! A workload against a modelled array, in virtual time.
 //!
-//! The controller decides what is done; the hardware models decide how long it takes. A request passes these
-//! resources, each first come, first served, and a step that takes no time makes no event:
+//! The controller decides what is done; the hardware models decide how long it takes. A request passes these resources,
+//! each first come, first served; a step that takes no time makes no event:
 //! ```text
 //!            write data             command                    read data
 //!  Driver ══► host link ══► processors ══► Controller ══► host link ══► Driver
 //!                                 ▲           │  ▲ actions
 //!                     copy, parity└───────────┘  │
 //!                                 ┌─ command ────┴───────────────────────────┐
-//!                          processors ─► line of the member ─► member link ─► drive    (write)
-//!                                                         └──────────────► drive ─► member link   (read)
+//!                          processors ─► queue of the member ─► member link ─► drive   (write)
+//!                                                         └───────────────► drive ─► member link  (read)
 //! ```
-//! Several volumes, each an array with a load of its own, share the resources of one controller, or of two (`head.rs`),
-//! one of which may fail (`failover.rs`).
+//! Several volumes, each an array with its own load, share the resources of one controller, or of two (`head.rs`), one
+//! of which may fail (`failover.rs`).
 //!
-//! Where each request's time went is followed if that is asked (`attribution.rs`).
+//! `attribution.rs` optionally tracks where each request's time went.
 //!
-//! At most `member_queue_depth` commands are at a drive; the rest wait in the member's line, first in, first out.
+//! At most `member_queue_depth` commands are at a drive; the rest wait in the member's queue, first in, first out.
 //! Lengths only: no byte is moved. Everything random comes from the seeds of the array and of the load.
 //!
 //! Left out: arbitration on the links below the granularity of one transfer, and interrupts of the host.

@@ -1,11 +1,11 @@
-//! What a stripe thread of Linux md has made and not sent: requests in a plug, into which pages that follow each other merge.
+//! Requests that a stripe thread of Linux md has made and not sent: a plug, in which adjacent pages merge.
 //!
 //! ```text
 //!   page of a member ─► next to the latest request to that member? ── yes ─► that request is longer by a page
-//!                                └─ no ─► a request of its own ─► the plug is full: all go ─────────────────► members
-//!                                                              └─► the thread has nothing more to do: all go ─►
+//!                                └─ no ─► a new request ─► the plug is full: all go ───────────────────────► members
+//!                                                       └─► the thread has nothing more to do: all go ──────►
 //! ```
-//! Stripes change page by page, so it is here that members get longer requests.
+//! Stripes change page by page, so members get longer requests only here.
 //!
 //! Left out: a plug for each worker (all threads share one); merging in a disk's scheduler behind the plug.
 //! Source: Linux block/blk-merge.c, `blk_attempt_plug_merge`; block/blk-mq.c, `blk_add_rq_to_plug`, `blk_plug_max_rq_count`;

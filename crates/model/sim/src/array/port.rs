@@ -1,8 +1,8 @@
 //! The volumes of an enclosure as a host with files sees them: requests go in one by one, answers come out.
 //!
-//! A world calls [`ArrayPort::handle_request`] when it has one; asks [`ArrayPort::next_at`] when something is due, and calls
-//! [`ArrayPort::handle_next`] when that is the earliest thing of all; then takes what has ended from
-//! [`ArrayPort::poll_answer`]. Several ports share no hardware; their clocks are moved along by whoever owns them.
+//! A world calls [`ArrayPort::handle_request`] for each request. It asks [`ArrayPort::next_at`] for the time of the
+//! next event, calls [`ArrayPort::handle_next`] when that is the earliest of all, and takes completions from
+//! [`ArrayPort::poll_answer`]. Several ports share no hardware; their owner advances their clocks.
 
 use super::load::{HostAnswer, HostIo, Load};
 use super::service::Shared;

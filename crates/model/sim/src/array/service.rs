@@ -1,5 +1,5 @@
-//! One volume at work: what the hosts, the controller and the members do to each other, and which resource is asked for
-//! how long. Everything in here is per I/O.
+//! One volume at work: the interaction of hosts, controller and members, and the time on each resource. Everything here
+//! is per I/O.
 
 use super::attribution::{Station, Visit};
 use super::event::{Event, Step};

@@ -1,4 +1,4 @@
-//! What to simulate, and what came of it.
+//! The simulated configuration, and its results.
 
 use super::attribution::TimesOutcome;
 use super::load::Load;

@@ -5,9 +5,9 @@
 //!                                                   handle_stripe, copies, parity, ops_run_io
 //!   host read within a chunk ─► processors: raid5_read_one_chunk ────────────────────────────────► members
 //! ```
-//! One line, served by `raid5d` and `group_thread_cnt` workers; they share no other resource. What they make goes through one
-//! plug (`plug.rs`): over members that rotate workers put it into one list by address (`defer_issue_bios`, `dispatch_defer_bios`),
-//! and whoever ends its work or finds the list full sends it.
+//! There is one queue, served by `raid5d` and `group_thread_cnt` workers; they share no other resource. Their requests
+//! go through one plug (`plug.rs`): over rotational members the workers put them into one list by address
+//! (`defer_issue_bios`, `dispatch_defer_bios`), and a worker that ends its work or finds the list full sends it.
 //!
 //! Left out: the workers' wake-ups, and groups by memory node.
 //! Source: Linux 6.1 drivers/md/raid5.c, `raid5d`, `raid5_do_work`, `handle_active_stripes`.

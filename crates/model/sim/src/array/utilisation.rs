@@ -1,4 +1,4 @@
-//! How busy each resource was. That is not what set the pace: see `bottleneck.rs`.
+//! The utilisation of each resource. That is not the bottleneck: see `bottleneck.rs`.
 
 /// Share of the measured window in which each resource worked, 0 to 1. Where there are two controllers, each share is
 /// that of the busier one.

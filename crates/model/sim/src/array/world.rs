@@ -1,4 +1,4 @@
-//! The world of an enclosure: whose turn it is, and what is counted.
+//! The world of an enclosure: the order of events, and the counts.
 
 use super::attribution::Tally;
 use super::event::Event;

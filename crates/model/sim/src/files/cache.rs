@@ -1,16 +1,17 @@
-//! The page cache: which units of which file are in memory, which of them are dirty, and which go first.
+//! The page cache: which units of which file are in memory, which are dirty, and which are reclaimed first.
 //!
 //! ```text
 //!  low zone    head ► inactive ► tail ─► reclaimed        read or written once: inactive
 //!  high zone   head ► active   ► tail ─► inactive         again: referenced; again: active
 //! ```
-//! Memory above what the kernel can address at any time is a zone of its own. A new unit takes a free place of the high
-//! zone, else of the low one; when both have none, a batch of each zone is reclaimed from the tail of its inactive list.
-//! What is dirty there goes to the head, and is handed to the caller to be written unless it was used since it was last looked
-//! at. So a zone that is smaller than what may be dirty gives its dirty units to the volume in the order of use, beside what the
-//! flusher writes in order of address, but only what the flusher has left behind for a whole turn of the list.
+//! Memory above what the kernel can always address is a separate zone. A new unit takes a free place of the high zone,
+//! else of the low one; when both have none, a batch of each zone is reclaimed from the tail of its inactive list. A
+//! dirty unit there moves to the head, and is returned to the caller to be written unless it was used since it was last
+//! examined. So a zone smaller than the dirty limit sends its dirty units to the volume in the order of use, beside the
+//! flusher's writes in order of address, but only units that the flusher has left behind for a whole cycle of the list.
 //!
-//! Invariant: a unit is in one list exactly while it holds something. Source: Linux 2.6.8, `mm/vmscan.c` (`shrink_list`),
+//! Invariant: a unit is in one list exactly while it holds something. Source: Linux 2.6.8, `mm/vmscan.c`
+//! (`shrink_list`), `mm/swap.c`.
 //! `mm/swap.c`.
 
 use raidlab_hardware::Server;

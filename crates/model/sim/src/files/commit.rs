@@ -1,14 +1,15 @@
-//! Commits of a journal: what `fsync` waits for when its data is on the volume.
+//! Commits of a journal, for which `fsync` waits when its data is on the volume.
 //!
 //! ```text
-//!  fsync ─► data written ─► journal blocks ─► flush ─► record, forced to the media ─► all who waited return
+//!  fsync ─► data written ─► journal blocks ─► flush ─► record, forced to the media ─► all waiting calls return
 //!                           └────────────── one commit at a time ─────────────┘   others share the next one
 //! ```
-//! Drives that lose nothing are not flushed, and nothing has to be forced (the block layer drops both). A journal without blocks
-//! before its record is a log whose every write is one.
+//! Drives without a volatile cache are not flushed, and need no forced writes (the block layer drops both). A journal
+//! without blocks before its record is a log in which every commit is one write.
 //!
-//! Left out: a journal that is full, barriers that are off, a journal on a device of its own.
-//! Source: Linux 6.1, `fs/jbd2/commit.c` (`jbd2_journal_commit_transaction`, `journal_submit_commit_record` with `REQ_PREFLUSH` and
+//! Left out: a full journal, disabled barriers, a journal on a separate device.
+//! Source: Linux 6.1, `fs/jbd2/commit.c` (`jbd2_journal_commit_transaction`, `journal_submit_commit_record` with
+//! `REQ_PREFLUSH` and
 //! `REQ_FUA`), `fs/xfs/xfs_log.c` (`xlog_write_iclog`), `fs/btrfs/disk-io.c` (`write_all_supers`), `block/blk-flush.c`.
 
 use super::world::{FileWorld, Whose};

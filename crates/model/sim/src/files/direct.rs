@@ -1,11 +1,12 @@
-//! Calls that wait for requests of their own: reads and writes past the page cache, and `fsync`.
+//! Calls that wait for their own requests: reads and writes past the page cache, and `fsync`.
 //!
 //! ```text
 //!  direct read, write ──► requests, past cache and elevator ──► all ended ──► processor ──► return
 //!  fsync ──► data written ──► new to the journal? ── yes ─► a commit ─┐
 //!                                    └── no ─► a flush of the drives ─┴──► return
 //! ```
-//! Left out: buffered pages that direct reads and writes of the same file would have to wait for or drop.
+//! Left out: buffered pages of the same file, for which direct reads and writes would have to wait, or which they would
+//! drop.
 
 use super::cache::{InodeId, Run};
 use super::process::Blocked;

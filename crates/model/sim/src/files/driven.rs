@@ -1,11 +1,13 @@
-//! A workload's driver as a program: each place for a request in flight is a process that reads, writes and synchronises one file.
+//! A workload's driver as a program: each place for a request in flight is a process that reads, writes and
+//! synchronises one file.
 //!
 //! ```text
 //!  Driver ── Issue(slot, read) ──► process `slot` ── ReadAt ──► FileWorld      a flush is an fsync of the file
 //!         ◄─ handle_completion ──                ◄─ return ──
 //! ```
-//! Left out: asynchronous calls of one process (what they cost less than as many processes), and streams that several processes
-//! read ahead together: with more than one request in flight a sequential stream has no read-ahead.
+//! Left out: asynchronous calls of one process (which cost less than those of many processes), and read-ahead of
+//! streams that several processes read together: with more than one request in flight a sequential stream has no
+//! read-ahead.
 
 use super::spec::{FilesOutcome, SimulatedHost, simulate_files};
 use crate::array::{SimError, SimulationLoad, driver_config, region_in};

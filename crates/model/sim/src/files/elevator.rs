@@ -1,14 +1,15 @@
-//! The queue of a volume: reads first come, first served; writes in order of address; by turns where there are both.
+//! The queue of a volume: reads first come, first served; writes in order of address; alternating if there are both.
 //!
 //! ```text
 //!  reads ──────────┐  read batch (500 ms) │ write batch (125 ms) │ read batch ...
 //!  writes, merged ─┴─► at most `volume_depth` at the volume
 //! ```
-//! When no read waits but one has just ended, and its batch is not over, writes wait a little: whoever read will read on
-//! (anticipation). Writes that touch become one, up to the longest request. Once a second the oldest write is looked at: if it
-//! has waited for longer it comes next, and the order of address goes on from there.
+//! When no read waits but one has just ended, and its batch is not over, writes wait a little, because its process will
+//! probably read on (anticipation). Adjacent writes become one, up to the longest request. Once a second the oldest
+//! write is examined: if it has waited too long it comes next, and the order of address continues from there.
 //!
-//! Source: Linux 2.6.0, `drivers/block/as-iosched.c` (`as_fifo_expired`). Left out: the deadlines of reads, and whose read it was.
+//! Source: Linux 2.6.0, `drivers/block/as-iosched.c` (`as_fifo_expired`). Left out: the deadlines of reads, and whose
+//! read it was.
 
 use super::cache::Run;
 use raidlab_hardware::KernelModel;

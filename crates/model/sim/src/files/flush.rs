@@ -1,11 +1,12 @@
-//! Writing behind: what makes the kernel write dirty units out, and who waits for it.
+//! Write-back: what makes the kernel write dirty units, and which processes wait for it.
 //!
 //! ```text
 //!  0 ───── dirty_background_pct ───────── dirty_limit_pct ─────► dirty and being written, share of memory
-//!   expired files only │ everybody's, one file after the other │ and whoever writes waits
+//!   expired files only │ everybody's, one file after the other │ and writers wait
 //! ```
-//! Each volume's queue is kept filled while there is a reason to write: too much is dirty, a file is, for too long (then all
-//! of it goes), a process waits for memory or for a file, or a journal is committed that promises data before metadata.
+//! Each volume's queue is kept filled while there is a reason to write: too much is dirty, a file has been dirty for
+//! too long (then all of it goes), a process waits for memory or for a file, or a journal that orders data before
+//! metadata is committed.
 
 use super::cache::{InodeId, Run};
 use super::elevator::Request;

@@ -1,13 +1,13 @@
-//! Processes: a call is what it does to the page cache, then what it costs a processor, then its return.
+//! Processes: a call has its effect on the page cache, then its processor cost, then its return.
 //!
 //! ```text
 //!  poll_step ─► begin ─► (wait for a unit, for memory) ─► processor ─► (wait for the dirty limit) ─► handle_return
 //! ```
-//! - A read of what is not in memory asks for a window of the file and waits for its own part. Windows begin with the
-//!   filesystem's least and double while the file is read in sequence; elsewhere just the call's own units are read.
-//! - Where read-ahead overlaps, the next window is asked for on entering the last; where it does not, on its first miss.
+//! - A read of data not in memory requests a window of the file and waits for its own part. Windows begin with the
+//!   filesystem's minimum and double while the file is read sequentially; otherwise only the call's own units are read.
+//! - If read-ahead overlaps, the next window is requested on entering the last; if not, on its first miss.
 //! - A direct read or write sends its requests and waits for them.
-//! - A write makes units dirty. Whoever made too many dirty waits before the call returns.
+//! - A write makes units dirty. A process that made too many dirty waits before the call returns.
 
 use super::cache::{Allocated, InodeId, Run};
 use super::spec::FileAccess;

@@ -1,4 +1,4 @@
-//! A host with volumes and files, and what came of a program on it.
+//! A host with volumes and files, and the results of a program on it.
 
 use super::world::FileWorld;
 use crate::array::{ArrayPort, SimError, SimulatedEnclosure};

@@ -1,4 +1,4 @@
-//! The world of a host: whose turn it is, whose processor time is taken, and how requests get to volumes and back.
+//! The world of a host: the order of events, the use of processor time, and the path of requests to volumes and back.
 
 use super::cache::{InodeId, PageCache, Run};
 use super::commit::Commits;

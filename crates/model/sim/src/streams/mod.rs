@@ -8,14 +8,14 @@
 //!
 //!  Program ─► stream 0..N ─ window of calls ─► slots of a mount ─► nfsd threads ─► pieces as above ─► wire ─► client
 //! ```
-//! A volume is an array behind a controller, or a software stripe over several of them. Files are cold: every byte comes
-//! from a drive once. Everything random (where platters stand) comes from one seed.
+//! A volume is an array behind a controller, or a software stripe over several of them. Files are cold: every byte
+//! comes from a drive once. Everything random (the angles of platters) comes from one seed.
 //!
-//! This is the world of servers that hand out what they read once: what limits them is the bus, the window and who waits for
-//! whom. The world of files keeps pages, and writes.
+//! This is the world of servers that send what they read once: the bus, the window and waiting limit them. The world of
+//! files keeps pages, and writes.
 //!
-//! Left out: pages that are read twice, the growth of a window at the start of a file, queues of the block layer (a reader
-//! has one window under way, so that there is next to nothing to sort).
+//! Left out: pages that are read twice, the growth of a window at the start of a file, queues of the block layer (a
+//! reader has one window under way, so there is almost nothing to sort).
 
 mod mount;
 mod nfs;

@@ -1,11 +1,11 @@
-//! Calls of an NFS client of Linux 2.4 to one volume that it has mounted: those under way, and those that wait.
+//! Calls of an NFS client of Linux 2.4 to one mounted volume: those under way, and those that wait.
 //!
 //! ```text
 //!  calls of all readers ─► waiting, first come, first served ─► under way, as many as the window allows ─► server
 //! ```
-//! Over TCP the window is all the calls that a mount has places for. Over UDP it begins with few, and one more is allowed bit
-//! by bit: an answer that comes while all are taken widens the window of c calls by 1 / c, and then not for 4 c seconds. It
-//! takes over a minute to get to five calls, and an hour and a half to sixteen.
+//! Over TCP the window is the mount's number of slots. Over UDP it begins small and grows slowly: an answer that comes
+//! while all slots are taken widens the window of c calls by 1 / c, and then not for 4 c seconds. It takes over a
+//! minute to reach five calls, and an hour and a half to reach sixteen.
 //!
 //! Left out: lost answers, which halve the window.
 //! Source: Linux 2.4.0, `net/sunrpc/xprt.c` (`xprt_adjust_cwnd`).

@@ -1,4 +1,4 @@
-//! Calls of NFS clients: who waits for whom between a client's window and the server's volumes.
+//! Calls of NFS clients: the waits between a client's window and the server's volumes.
 //!
 //! ```text
 //!  client                                      server
@@ -6,12 +6,13 @@
 //!    ▲                                                               │ thread is held until the data is sent
 //!    └─ copy ◄─ [the reader's processor: packets, call] ◄═══ wire ◄═══ packets ◄──┘
 //! ```
-//! A thread goes through the pages of its call, asks for those that nobody has asked for, and waits for each that is on its way.
-//! What it asks for before it waits goes to the volume in as few requests as can be. How far it reads ahead is the kernel's
-//! ([`ReadAhead`]); the server remembers that for a few files between calls, the ones called for last. A call takes it over when
-//! it begins and notes it when it ends, so that calls side by side for one file mostly read as if it were forgotten.
+//! A thread goes through the pages of its call, requests those that nobody has requested, and waits for each that is
+//! under way. What it requests before it waits goes to the volume in as few requests as possible. How far it reads
+//! ahead is decided by the kernel ([`ReadAhead`]); the server remembers that state between calls for a few files, the
+//! most recently used ones. A call takes the state when it begins and stores it when it ends, so parallel calls for one
+//! file mostly read as if it were forgotten.
 //!
-//! Left out: lost fragments, other calls than READ, pages that are given up before they were read.
+//! Left out: lost fragments, other calls than READ, pages that are evicted before they were read.
 //! Source: Linux 2.4.18, `fs/nfsd/vfs.c` (`nfsd_get_raparms`), `fs/nfs/read.c`, `net/sunrpc/xprt.c`.
 
 use super::mount::Mount;

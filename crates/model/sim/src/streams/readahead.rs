@@ -1,4 +1,4 @@
-//! The read-ahead of Linux 2.4: what is known of a file's reader, and the pages that are read ahead for it.
+//! The read-ahead of Linux 2.4: the state of a file's reader, and the pages that are read ahead for it.
 //!
 //! ```text
 //!            ┌──── window: the last read-ahead and the one before it ────┐
@@ -6,9 +6,9 @@
 //!   a page on its way (locked):  outside of the window, `most` pages are read after it, and are the window from then on
 //!   a page that is there:        within the last read-ahead, the next one is asked for, twice as long, if reads are in order
 //! ```
-//! A read that does not begin within the window, or at its end, makes all be forgotten: it then reads as many pages ahead as
-//! it has itself, and one. Calls of one file that a server takes up side by side begin with what was known before all of them,
-//! and the one that ends last says what is known from then on; so most of them look out of order.
+//! A read that does not begin within the window, or at its end, resets the state: it then reads as many pages ahead as
+//! it has itself, and one. Calls of one file that a server handles in parallel begin with the state before all of them,
+//! and the last to end stores its state; so most of them look out of order.
 //!
 //! Source: Linux 2.4.18, `mm/filemap.c` (`do_generic_file_read`, `generic_file_readahead`), the names there being `f_raend`,
 //! `f_ralen`, `f_rawin` and `f_ramax`. Left out: reads within the first half of a page.

@@ -1,10 +1,10 @@
-//! One reader of a file: pieces that are asked for, pieces that are there, and when the next window is due.
+//! One reader of a file: requested pieces, arrived pieces, and when the next window is due.
 //!
 //! ```text
-//!   file: ├ copied ┤ being copied ┤ there ┤ under way ┤ not asked for
-//!                  └ first piece of a window: the next window is asked for
+//!   file: ├ copied ┤ being copied ┤ there ┤ under way ┤ not requested
+//!                  └ first piece of a window: the next window is requested
 //! ```
-//! Invariants: pieces are copied in order; at most two windows are asked for and not copied.
+//! Invariants: pieces are copied in order; at most two windows are requested and not copied.
 //! Source: `generic_file_readahead` of Linux 2.4.
 
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! Readers on a file server of the catalogue: what limits them, and that it is the same each time.
+//! Readers on a file server of the catalogue: their limits, and that results repeat.
 
 use super::*;
 use crate::array::{ControllerName, SimError, SimulatedEnclosure, SimulatedVolume};

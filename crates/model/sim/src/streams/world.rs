@@ -1,4 +1,4 @@
-//! The world of a file server: whose turn it is, where files stand, and what takes how long.
+//! The world of a file server: the order of events, the places of files, and the durations.
 
 use super::nfs::Nfs;
 use super::reader::Reader;

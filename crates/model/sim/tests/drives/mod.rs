@@ -1,4 +1,4 @@
-//! The array that both tests of the virtual world calculate with: drives of 600 GB and 15000 rpm, written through, and no read cache.
+//! The array of both tests of the virtual world: drives of 600 GB and 15000 rpm, write-through, and no read cache.
 
 use raidlab_controller::{ArrayConfig, CacheConfig, CacheMemory, MemberCache, Resilience};
 use raidlab_hardware::{Catalog, ControllerModel, DriveModel};

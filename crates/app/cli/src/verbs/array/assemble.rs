@@ -1,4 +1,4 @@
-//! `raidlab array assemble`: says what devices are and whether they may be served, and changes nothing.
+//! `raidlab array assemble`: says what devices are and whether they may be served; changes nothing.
 
 use super::examined_text::examined;
 use crate::failure::{Exit, Failure};

@@ -1,4 +1,5 @@
-//! `raidlab array serve --ublk`: the volume as a block device, where this binary was built with it and the kernel has it.
+//! `raidlab array serve --ublk`: the volume as a block device, if this binary was built with it and the kernel supports
+//! it.
 
 use super::operator::Announcement;
 use crate::failure::{Exit, Failure};

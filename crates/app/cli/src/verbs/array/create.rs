@@ -1,4 +1,4 @@
-//! `raidlab array create`: an array out of devices, or out of files that are made for it.
+//! `raidlab array create`: makes an array of devices, or of files that it creates.
 
 use crate::failure::{Exit, Failure};
 use crate::inputs::metadata_policy;

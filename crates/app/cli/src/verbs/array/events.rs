@@ -1,4 +1,4 @@
-//! `raidlab array events`: what happened to an array, also to one that is not served.
+//! `raidlab array events`: the events of an array, even of one that is not served.
 
 use super::status_text::event_lines;
 use crate::failure::{Exit, Failure};

@@ -1,4 +1,4 @@
-//! What devices were found to be, before anything is done with them.
+//! Text about examined devices, before anything is done with them.
 
 use raidlab_report::terminal::{Grid, GridCell, TerminalOptions, heading, printable, wrapped};
 use raidlab_runtime::{ArrayFound, DeviceReport, DeviceVerdict, ExamineReport};

@@ -1,5 +1,5 @@
-//! `raidlab array`: arrays that hold data. One module makes and looks at devices, one serves, one talks to an array that
-//! is served.
+//! `raidlab array`: arrays that hold data. One module makes and examines devices, one serves, one talks to a served
+//! array.
 
 mod assemble;
 mod block_device;

@@ -1,4 +1,4 @@
-//! What is asked of an array that is being served, over its control socket.
+//! Commands to a served array, over its control socket.
 
 use super::status_text::array_status;
 use crate::failure::{Exit, Failure};

@@ -1,4 +1,4 @@
-//! How a served array is watched and commanded: its control socket, its metrics, and what is said of them at the start.
+//! Operation of a served array: its control socket, its metrics, and the messages about them at the start.
 
 use crate::failure::Failure;
 use crate::output::{Output, print, print_json};

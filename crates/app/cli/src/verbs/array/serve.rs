@@ -1,5 +1,5 @@
-//! `raidlab array serve`: starts an array from its devices and serves it over NBD, or as a block device, until it is told to
-//! stop.
+//! `raidlab array serve`: starts an array from its devices and serves it over NBD, or as a block device, until it is
+//! stopped.
 
 use super::assemble::Risks;
 use super::block_device;

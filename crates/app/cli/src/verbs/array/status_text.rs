@@ -1,4 +1,4 @@
-//! An array that is served, as `/proc/mdstat` would tell it, but in words and with what an operator decides by.
+//! The status of a served array: like `/proc/mdstat`, but in words and with what an operator needs to decide.
 
 use raidlab_report::terminal::{Grid, GridCell, TerminalOptions, heading, printable, wrapped};
 use raidlab_report::three_digits;

@@ -1,4 +1,4 @@
-//! A fit in words: the numbers with what depends on them, the rows that were fitted to, and the check on the others.
+//! A fit in words: the numbers with what depends on them, the fitted rows, and the check on the others.
 
 use crate::output::Output;
 use raidlab_papers::{BeforeAfter, Fit, FittedFigure, FittedParameter, Residual};

@@ -1,4 +1,4 @@
-//! `raidlab import runs`: runs that were kept on another machine, in another results file, or measured by another program.
+//! `raidlab import runs`: runs from another machine, another results file, or another program.
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json, remark};

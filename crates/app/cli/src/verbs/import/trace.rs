@@ -1,4 +1,4 @@
-//! `raidlab import trace`: a block trace as a Parquet file, and what it asks.
+//! `raidlab import trace`: a block trace as a Parquet file, and its summary.
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json, remark};

@@ -1,4 +1,5 @@
-//! `raidlab measure --matrix FILE.csv`: read latencies beside a writer on storage as it is, in the columns of published matrices.
+//! `raidlab measure --matrix FILE.csv`: read latencies beside a writer on existing storage, in the columns of published
+//! matrices.
 //!
 //! Each cell is in the file as soon as it is measured, so Ctrl-C keeps what is finished.
 

@@ -1,4 +1,5 @@
-//! `raidlab model fit`: a flash drive's entry fitted to a few cells of its latency matrix, and how good it is on the others.
+//! `raidlab model fit`: fits a flash drive's entry to a few cells of its latency matrix, and reports the quality on the
+//! others.
 
 use super::matrix::{Cell, errors, replay_all};
 use crate::failure::{Exit, Failure};

@@ -55,8 +55,8 @@ pub(super) struct Args {
     /// commands in flight
     #[arg(long)]
     measured: bool,
-    /// Whether the rates are caps that a hypervisor sets: true or false [default: true if they were measured and both of
-    /// --read-iops and --seq-write are round]
+    /// Whether the rates are caps that a hypervisor sets: true or false [default: true if they were measured, both of
+    /// --read-iops and --seq-write are round, and a drive of the class exceeds them]
     #[arg(long, value_name = "BOOL")]
     capped: Option<bool>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `raidlab model matrix`: a drive's model beside a published latency matrix of the drive.
+//! `raidlab model matrix`: a drive's model compared with a published latency matrix of the drive.
 
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;

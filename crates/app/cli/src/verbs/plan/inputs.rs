@@ -1,4 +1,4 @@
-//! What a plan is for: workloads by name or file, jobs of fio and Iometer, traces; any number of each at once.
+//! The loads of a plan: workloads by name or file, jobs of fio and Iometer, traces; any number of each.
 
 use crate::failure::Failure;
 use crate::inputs::{bad_order, workloads};

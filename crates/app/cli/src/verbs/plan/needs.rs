@@ -1,4 +1,4 @@
-//! What is needed of the array, and what single applications need of it: `2000`, or `NAME:2000`.
+//! Needs of the array, and of single applications: `2000`, or `NAME:2000`.
 
 use super::{Args, Asked};
 use crate::failure::Failure;

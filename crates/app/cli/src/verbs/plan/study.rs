@@ -1,7 +1,7 @@
-//! A study of the best arrays of a plan: each as real software array over files, and as it was simulated, under the same load.
+//! A study of a plan's best arrays: each as a real software array over files, and simulated, under the same load.
 //!
-//! `raidlab study` makes the arrays, measures them and puts predicted and measured figures side by side. What the files lie on
-//! is rarely what was planned: the figures agree where the plan's drives are those of the folder (`raidlab calibrate`).
+//! `raidlab study` makes the arrays, measures them and shows predicted and measured figures side by side. The files are
+//! rarely on the planned hardware: the figures agree only if the folder is on the plan's drives (`raidlab calibrate`).
 
 use crate::failure::Failure;
 use raidlab_planning::{PlanOrder, Planned};

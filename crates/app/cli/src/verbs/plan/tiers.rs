@@ -1,4 +1,4 @@
-//! A plan of up to two arrays in one enclosure: told, and as JSON.
+//! A plan of up to two arrays in one enclosure, as text and as JSON.
 
 use super::{Args, row, top_json, words};
 use crate::failure::{Exit, Failure};

@@ -1,4 +1,4 @@
-//! Needs, what was looked at and left out, and what would have to give, in words.
+//! Needs, what was considered and left out, and which needs must give, in words.
 
 use super::setting;
 use raidlab_advisor::Bound;

@@ -1,4 +1,4 @@
-//! The relative claims of a paper in `raidlab reproduce`: where they come from, and how they are shown.
+//! The relative claims of a paper in `raidlab reproduce`: their sources, and their display.
 
 use crate::failure::Failure;
 use crate::output::Output;

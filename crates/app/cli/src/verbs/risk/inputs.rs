@@ -1,4 +1,4 @@
-//! The array of `raidlab risk` at what its figures are, and at both ends of what they may be, with where each comes from.
+//! The array of `raidlab risk` with its figures, at both ends of their ranges, and with the source of each.
 
 use super::Args;
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! The search against all that there is to try, on small catalogues with made-up results that keep to their bounds.
+//! The search against exhaustive enumeration, on small catalogues with invented results within their bounds.
 
 use super::super::estimate::{CommandSecs, Demand, DriveRates, RandomRate};
 use super::super::{

@@ -1,4 +1,4 @@
-//! Rows of file servers and networks: what they are simulated as, and what is wrong with others.
+//! Rows of file servers and networks: their simulations, and the errors of invalid ones.
 
 use super::*;
 use crate::predict::tests::{run, task};

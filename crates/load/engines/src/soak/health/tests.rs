@@ -1,4 +1,4 @@
-//! Drives and sensors of a made-up /sys, and a smartctl that says what the tests have it say.
+//! Drives and sensors of an invented /sys, and a smartctl with invented output.
 
 use super::*;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,4 +1,4 @@
-//! Paced loops against slow oracles: a queue with so many servers, users who think, and formulas.
+//! Paced loops against slow oracles: a queue with several servers, users who think, and formulas.
 
 use crate::driver::tests::{Logged, Target, config, drive, spec};
 use crate::driver::{Driver, DriverConfig, DriverStep, IoOp};

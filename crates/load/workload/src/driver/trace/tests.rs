@@ -1,4 +1,4 @@
-//! Replay against slow oracles: a queue with so many servers for the timing, and plain arithmetic for the places.
+//! Replay against slow oracles: a queue with several servers for the timing, and plain arithmetic for the places.
 
 use super::*;
 use crate::driver::tests::{Target, config, drive};

@@ -1,4 +1,4 @@
-//! Reading ahead: what the arm does when nothing else is to be done.
+//! Reading ahead: the arm's work when it is idle.
 
 use super::HardDrive;
 use crate::drive::{Sector, SectorCount};

@@ -1,4 +1,4 @@
-//! The write cache: what is acknowledged before it is on the media, and how it gets there.
+//! The write cache: data acknowledged before it is on the media, and its way there.
 
 use super::{HardDrive, Job, JobKind};
 use crate::drive::{DriveOp, DriveRequest, Sector};

@@ -1,4 +1,4 @@
-//! The write cache of a disk of today at work: the pool offers the arm its nearest extents, and the arm takes one.
+//! The write cache of a current disk at work: the pool offers the arm its nearest extents, and the arm takes one.
 
 use super::{HardDrive, Job, JobKind};
 use crate::drive::Sector;

@@ -1,4 +1,4 @@
-//! Shingled bands at work: what of the write cache goes where, and when bands are cleaned.
+//! Shingled bands at work: the destinations of cached writes, and when bands are cleaned.
 
 use super::{HardDrive, Job, JobKind};
 use crate::drive::{DriveRequest, SECTOR_BYTES, Sector, SectorCount};

@@ -1,8 +1,9 @@
 //! The mean-field equations of garbage collection by the least valid of `d` superblocks, with hot and cold units.
 //!
-//! The state is the share of superblocks with so many hot and so many cold valid units. One step in time is one victim: it is
-//! chosen with the chance that it is the least valid of `d`, and comes back with what was valid and what the host fills it up
-//! with; meanwhile every valid unit of a class dies at the rate of that class. The fixed point is reached by Euler steps.
+//! The state is the share of superblocks with each number of hot and cold valid units. One step in time is one victim:
+//! it is chosen with the probability that it is the least valid of `d`, and returns with its valid data and the host's
+//! new data; meanwhile every valid unit of a class dies at the rate of that class. The fixed point is reached by Euler
+//! steps.
 //! Source: Van Houdt, SIGMETRICS 2013 (one class), and Performance Evaluation 70, 2013 (two).
 
 use super::Skew;

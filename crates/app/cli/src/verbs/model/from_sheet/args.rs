@@ -1,4 +1,4 @@
-//! What only flash, only a disk, or every sheet says beside how fast the drive is.
+//! Arguments for facts of a data sheet: only of flash, only of disks, or of every drive.
 
 use super::{count, rate};
 use raidlab_calibrate::{Recording, SheetCache, SheetFacts};
