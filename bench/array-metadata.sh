@@ -1,67 +1,36 @@
 #!/usr/bin/env bash
-# What the metadata policies cost: RAID 5 of six files over NBD with each policy by turns, the rest as `array create` gives it.
+# What the metadata policies cost: writes to arrays of six files with each policy by turns, the rest as `array create` gives it.
 #
-#   bench/array-metadata.sh [ROUNDS] [SECONDS] [FOLDER,...]
+#   bench/array-metadata.sh [ROUNDS] [FOLDER,...]
 #
-# The client is `raidlab measure`: 1 MiB writes in sequence at depth 8, 4 KiB writes at random at depth 32. Prints medians over the
-# rounds with least and most. PROGRAMS names the programs to race (target/release/raidlab), METADATA the policies (log none),
-# LEVEL the level, CREATE_OPTIONS and SERVE_OPTIONS more options of the two commands.
+# The load is in the array's process: 1 MiB in sequence at depth 8, 4 KiB at random at depth 32. Prints medians over the rounds with
+# least and most, and member I/Os per request. PROGRAMS names the programs to race (builds of the runtime's example `write_rate`),
+# POLICIES the policies, LEVELS the levels.
 set -euo pipefail
-rounds=${1:-5} seconds=${2:-2} folders=${3:-/dev/shm,.}
+rounds=${1:-5} folders=${2:-/dev/shm,.}
 cd "$(dirname "$0")/.."
-[[ -n ${PROGRAMS:-} ]] || cargo build --release --locked -q -p raidlab
-python3 - "$rounds" "$seconds" "$folders" <<'PYTHON'
-import itertools, json, os, statistics, subprocess, sys, tempfile, time
-from pathlib import Path
+[[ -n ${PROGRAMS:-} ]] || cargo build --release --locked -q -p raidlab-runtime --example write_rate
+python3 - "$rounds" "$folders" <<'PYTHON'
+import itertools, os, statistics, subprocess, sys, tempfile
 
-ROUNDS, SECONDS, FOLDERS = int(sys.argv[1]), sys.argv[2], sys.argv[3].split(",")
-PROGRAMS = os.environ.get("PROGRAMS", "target/release/raidlab").split()
-POLICIES = os.environ.get("METADATA", "log none").split()
-OPTIONS = {name: os.environ.get(f"{name}_OPTIONS", "").split() for name in ("CREATE", "SERVE")}
-LEVEL, MEMBERS = os.environ.get("LEVEL", "5"), 6
-LOADS = (("sequential-write-1m", 8, "mb_per_s"), ("random-write-4k", 32, "iops"))
+ROUNDS, FOLDERS = int(sys.argv[1]), sys.argv[2].split(",")
+PROGRAMS = os.environ.get("PROGRAMS", "target/release/examples/write_rate").split()
+POLICIES = os.environ.get("POLICIES", "log none").split()
+LEVELS = os.environ.get("LEVELS", "5 6").split()
+# Name, bytes, percentage of random places, requests in flight, and whether the rate is one of bytes.
+LOADS = (("1 MiB sequential", 1 << 20, 0, 8, True), ("4 KiB random", 4096, 100, 32, False))
 
-
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(map(str, command))}: {done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def rates(program, policy, folder):
-    """Rate of each load on a new array."""
-    with tempfile.TemporaryDirectory(dir=folder) as place:
-        files = [f"{place}/{number}" for number in range(MEMBERS)]
-        run(program, "array", "create", "bench-metadata", "--level", LEVEL, "--metadata", policy, "--member-size", "256MiB",
-            *OPTIONS["CREATE"], *files)
-        socket, control = f"{place}/nbd", f"{place}/control"
-        server = subprocess.Popen([program, "array", "serve", "--socket", socket, "--control", control, *OPTIONS["SERVE"],
-                                   *files], stdout=subprocess.DEVNULL)
-        try:
-            while not Path(socket).exists():
-                if server.poll() is not None:
-                    sys.exit("the array is not served")
-                time.sleep(0.05)
-            return [measure(program, f"nbd+unix:///?socket={socket}", place, *load) for load in LOADS]
-        finally:
-            server.terminate()
-            server.wait()
-
-
-def measure(program, uri, place, load, depth, metric):
-    text = run(program, "measure", uri, "--workload", f"bench/loads/{load}.toml", "--iodepth", str(depth), "--run",
-               f"{SECONDS}s", "--ramp", "500ms", "--destroy-data", uri, "--json", "--db", f"{place}/runs.sqlite")
-    write = json.loads(text)["runs"][0]["write"]
-    return write["bytes_per_sec"] / 1e6 if metric == "mb_per_s" else write["iops"]
-
-
-for folder in FOLDERS:
+for folder, level, (load, size, random_pct, depth, by_bytes) in itertools.product(FOLDERS, LEVELS, LOADS):
     found = {}
     for _, program, policy in itertools.product(range(ROUNDS), PROGRAMS, POLICIES):
-        for (load, depth, metric), rate in zip(LOADS, rates(program, policy, folder)):
-            found.setdefault((load, depth, metric, program, policy), []).append(rate)
-    for (load, depth, metric, program, policy), each in sorted(found.items()):
-        name = f"{folder:9} RAID {LEVEL} {load:20} x{depth:<3} {program:28} {policy:7}"
-        print(f"{name} {statistics.median(each):9.0f} ({min(each):.0f} to {max(each):.0f}) {metric}", flush=True)
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            words = [program, place, level, "6", policy, str(size), str(random_pct), str(depth)]
+            text = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+        bytes_per_sec, iops, ios = map(float, text.split())
+        found.setdefault((program, policy), []).append((bytes_per_sec / 1e6 if by_bytes else iops, ios))
+    for (program, policy), runs in found.items():
+        rates, ios = zip(*runs)
+        spread = f"{statistics.median(rates):9.0f} ({min(rates):.0f} to {max(rates):.0f}) {'MB/s' if by_bytes else 'IOPS'}"
+        print(f"{folder:9} RAID {level} {load:17} {program:38} {policy:6} {spread}, {statistics.median(ios):.2f} member I/Os",
+              flush=True)
 PYTHON

@@ -23,7 +23,7 @@ const BATCH_BYTES: u64 = 256 << 10;
 /// The records in line for the members.
 #[derive(Debug)]
 pub(super) struct Unsent {
-    /// In the order in which they were digested.
+    /// In order: the digest of one may end after that of the next.
     sequences: VecDeque<u64>,
     /// Blocks of all of them.
     blocks: u64,
@@ -67,7 +67,8 @@ impl Controller {
     pub(super) fn send_record(&mut self, sequence: u64) {
         let log = self.log();
         log.unsent.blocks += log.ring.record(sequence).blocks;
-        log.unsent.sequences.push_back(sequence);
+        let place = log.unsent.sequences.partition_point(|&earlier| earlier < sequence);
+        log.unsent.sequences.insert(place, sequence);
         self.send_batches();
     }
 
