@@ -30,6 +30,8 @@ struct Row {
     integrity: bool,
     op: HostOp,
     pattern: Pattern,
+    /// Requests in flight; with more than one, what the members and the memory were asked for ends in an order that is drawn.
+    iodepth: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -40,7 +42,7 @@ enum Pattern {
 
 const WRITE: HostOp = HostOp::Write { fua: false };
 
-const ROWS: [Row; 15] = [
+const ROWS: [Row; 17] = [
     Row::new("RAID 0 read", "0", WritePolicy::WriteThrough, HostOp::Read, Pattern::Random),
     Row::new("RAID 0 read", "0", WritePolicy::WriteThrough, HostOp::Read, Pattern::Sequential),
     Row::new("RAID 5 read", "5", WritePolicy::WriteThrough, HostOp::Read, Pattern::Random),
@@ -56,6 +58,15 @@ const ROWS: [Row; 15] = [
     Row {
         metadata: MetadataPolicy::Log,
         ..Row::new("RAID 5 write, log", "5", WritePolicy::WriteThrough, WRITE, Pattern::Random)
+    },
+    Row {
+        iodepth: 32,
+        ..Row::new("RAID 5 write, 32 at once", "5", WritePolicy::WriteThrough, WRITE, Pattern::Random)
+    },
+    Row {
+        metadata: MetadataPolicy::Log,
+        iodepth: 32,
+        ..Row::new("RAID 5 write, log, 32", "5", WritePolicy::WriteThrough, WRITE, Pattern::Random)
     },
     Row::new("RAID 0 read, tags", "0", WritePolicy::WriteThrough, HostOp::Read, Pattern::Random).with_tags(),
     Row::new("RAID 5 cached write, tags", "5", WritePolicy::WriteBack, WRITE, Pattern::Sequential)
@@ -73,7 +84,8 @@ impl Row {
         op: HostOp,
         pattern: Pattern,
     ) -> Self {
-        Self { name, level, write_policy, metadata: MetadataPolicy::None, integrity: false, op, pattern }
+        let (metadata, integrity) = (MetadataPolicy::None, false);
+        Self { name, level, write_policy, metadata, integrity, op, pattern, iodepth: 1 }
     }
 
     const fn with_tags(self) -> Self {
@@ -123,7 +135,7 @@ impl Load {
             member_cache: MemberCache::Off,
             cache: CacheConfig {
                 size: ByteCount::from_mib(256),
-                memory: CacheMemory::BatteryBacked,
+                memory: if row.iodepth > 1 { CacheMemory::Volatile } else { CacheMemory::BatteryBacked },
                 write_policy: row.write_policy,
                 flush_after: NanoSpan::from_secs(4),
                 flush_stop_pct: 40,
@@ -154,7 +166,11 @@ impl Load {
                 }
             };
             self.next += 1;
-            self.world.request(NanoSpan(1_000), row.op, Lba(lba), BlockCount(1));
+            if row.iodepth > 1 {
+                self.world.request_at_depth(row.iodepth, row.op, Lba(lba), BlockCount(1));
+            } else {
+                self.world.request(NanoSpan(1_000), row.op, Lba(lba), BlockCount(1));
+            }
         }
     }
 }

@@ -5,8 +5,8 @@
 //!          of the payload     to parities + 1 places                               if caches are on
 //! admit ─► Digesting ───────► Writing ──────────► Live ────────────────► Applied ──────────────────► Retired
 //! ```
-//! Numbers and room of records are the ring's (`log/ring.rs`), the devices that have them `log/replicas.rs`' to find. All replicas of a
-//! record stand at the same place of the ring.
+//! Numbers and room of records are the ring's (`log/ring.rs`). `log/batch.rs` says which records share a write, `log/replicas.rs`
+//! which devices have them. All replicas of a record stand at the same place of the ring.
 //!
 //! The *tail* is the oldest record that is not retired. It goes with every record and every state, so that a record that
 //! stands around in the ring is not written over newer data. Before a change of membership the log is drained, because a
@@ -17,6 +17,7 @@
 //!
 //! A record whose operation could not be stored everywhere stays live until the next start.
 
+mod batch;
 mod replicas;
 mod ring;
 
@@ -28,6 +29,7 @@ use crate::member_io::{IntentIo, IoOwner};
 use crate::memory_task::{Move, TaskOwner};
 use crate::request::Rows;
 use crate::table::NIL;
+use batch::Unsent;
 use raidlab_format::{KEPT_RING_AT, LogHeader, LogPlace, LogRun, header_len};
 use raidlab_units::StripeIndex;
 use ring::{Phase, REPLICAS_MAX, Record, Ring};
@@ -44,6 +46,8 @@ pub(crate) struct Log {
     next_tail: u64,
     /// Operations in line for room.
     waiting: VecDeque<u32>,
+    /// Records in line for the members.
+    unsent: Unsent,
     /// No record may be begun.
     draining: bool,
     /// Counts records as they are applied.
@@ -63,6 +67,7 @@ impl Log {
             ring: Ring::new(ring_blocks, next_sequence),
             next_tail: next_sequence,
             waiting: VecDeque::new(),
+            unsent: Unsent::new(),
             draining: false,
             applied: 0,
             flushing: None,
@@ -243,6 +248,7 @@ impl Controller {
             blocks,
             header,
             named_tail: log.ring.named_tail(),
+            batched: 1,
             replicas: [None; REPLICAS_MAX],
             pending: 0,
             found_by_peer: false,
@@ -251,6 +257,7 @@ impl Controller {
         self.ops[id].record = Some(sequence);
         let task = self.tasks.new_digest(TaskOwner::Record { sequence });
         let mut segments = core::mem::take(&mut self.segment_scratch);
+        segments.clear();
         self.payload(id, &mut segments);
         for segment in &segments {
             self.add_to_digest(task, segment.buffer, (segment.bytes / self.geometry.block_bytes()) as u32);
@@ -269,9 +276,8 @@ impl Controller {
         runs.iter().map(|run| run.rows).sum()
     }
 
-    /// Lists where the bytes of a record's payload lie.
+    /// Adds where the bytes of a record's payload lie.
     fn payload(&self, id: u32, out: &mut Vec<Segment>) {
-        out.clear();
         self.for_each_run(id, |unit, rows, pieces| {
             if let Some((first, count)) = pieces {
                 for piece in &self.ops[id].pieces[first..first + count] {
@@ -327,7 +333,7 @@ impl Controller {
         let record = self.log().ring.record_mut(sequence);
         (record.phase, record.named_tail) = (Phase::Writing, named_tail);
         match self.log().place {
-            LogPlace::Members => self.replicate(sequence),
+            LogPlace::Members => self.send_record(sequence),
             LogPlace::KeptMemory => self.keep_record(sequence),
         }
     }
@@ -336,18 +342,14 @@ impl Controller {
     fn keep_record(&mut self, sequence: u64) {
         let mirrored = self.cache.has_peer();
         let record = self.log().ring.record_mut(sequence);
-        let (op, at_block, header, header_blocks) =
-            (record.op, record.at_block, record.header, record.header_blocks);
         record.found_by_peer = mirrored;
+        let at_block = record.at_block;
         let task = self.tasks.new_copies(TaskOwner::NvramRecord { sequence });
         let mut offset = KEPT_RING_AT as u64 + at_block * self.geometry.block_bytes();
         let mut segments = core::mem::take(&mut self.segment_scratch);
-        self.payload(op, &mut segments);
-        let first = Segment {
-            buffer: self.own.header_buffer(header),
-            bytes: header_blocks * self.geometry.block_bytes(),
-        };
-        for segment in core::iter::once(&first).chain(&segments) {
+        segments.clear();
+        self.record_segments(sequence, &mut segments);
+        for segment in &segments {
             let to = BufferRef { space: BufferSpace::KeptLog, offset };
             self.add_nvram_copy(task, Move { from: segment.buffer, to, bytes: segment.bytes });
             offset += segment.bytes;
@@ -368,13 +370,13 @@ impl Controller {
         self.pump_log();
     }
 
-    /// Lists what is sent for a record.
-    pub(crate) fn record_segments(&self, sequence: u64, out: &mut Vec<Segment>) {
+    /// Adds where the bytes of a record lie.
+    fn record_segments(&self, sequence: u64, out: &mut Vec<Segment>) {
         let Intent::Log(log) = &self.intent else { unreachable!("asked only where there is a log") };
         let record = log.ring.record(sequence);
-        self.payload(record.op, out);
         let bytes = record.header_blocks * self.geometry.block_bytes();
-        out.insert(0, Segment { buffer: self.own.header_buffer(record.header), bytes });
+        out.push(Segment { buffer: self.own.header_buffer(record.header), bytes });
+        self.payload(record.op, out);
     }
 
     pub(crate) fn end_log_write(&mut self, id: u32, stored: bool) {

@@ -185,7 +185,7 @@ impl Controller {
         match io {
             IntentIo::Bitmap => self.bitmap_image_done(member, result),
             IntentIo::BitmapPreflush => self.bitmap_preflushed(member, result),
-            IntentIo::Record { sequence } => self.replica_done(sequence, member, result),
+            IntentIo::Records { first } => self.replica_done(first, member, result),
             IntentIo::ReplayHeader | IntentIo::ReplayRead { .. } => self.replay_read_done(result),
             IntentIo::ReplayCopy => self.replay_copy_done(member, result),
             IntentIo::ReplayWrite { .. } => {
@@ -319,7 +319,7 @@ impl Controller {
         match io {
             IntentIo::BitmapFlush | IntentIo::BitmapPreflush | IntentIo::LogFlush => {}
             IntentIo::Bitmap => out.push(Segment { buffer: own_buffer(own::BITMAP_AT), bytes }),
-            IntentIo::Record { sequence } => self.record_segments(sequence, out),
+            IntentIo::Records { first } => self.batch_segments(first, out),
             IntentIo::ReplayHeader => out.push(self.replay_header_segment()),
             IntentIo::ReplayCopy => self.replay_copy_segments(out),
             IntentIo::ReplayRead { run } => out.push(self.replay_segment(run, 0, rows)),

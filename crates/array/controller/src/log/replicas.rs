@@ -1,4 +1,5 @@
-//! The replicas of a record on the devices of its stripe.
+//! The replicas of records on the devices of their stripe. Records that share a write have theirs on the same devices; what the
+//! first of them needs all of them need (`batch.rs`).
 //!
 //! Invariant: a record goes live when as many devices have it as it takes to outlive all losses that the stripe can: its parities
 //! and one more, less those that are missing already. A replica whose device fails on the way is made up for on another.
@@ -9,23 +10,24 @@ use crate::member_io::{IntentIo, IoOwner};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
 
 impl Controller {
-    /// Sends a record to as many devices of its stripe as it takes to outlive all losses that the stripe can.
+    /// Sends a batch, known by its first record, to as many devices as it takes to outlive all losses that its stripes can.
     pub(super) fn replicate(&mut self, sequence: u64) {
         let lba = self.area.log.offset_bytes / self.geometry.block_bytes();
+        let blocks = BlockCount(self.batch_blocks(sequence));
         let record = self.log().ring.record_mut(sequence);
         record.pending += 1;
-        let (lba, blocks) = (MemberLba(lba + record.at_block), BlockCount(record.blocks));
+        let lba = MemberLba(lba + record.at_block);
         while let Some(device) = self.next_replica(sequence) {
             let record = self.log().ring.record_mut(sequence);
             let free = record.replicas.iter_mut().find(|replica| replica.is_none());
             *free.expect("a record has no more replicas than places") = Some(device);
             record.pending += 1;
-            self.metadata_write(device, lba, blocks, IoOwner::Intent(IntentIo::Record { sequence }));
+            self.metadata_write(device, lba, blocks, IoOwner::Intent(IntentIo::Records { first: sequence }));
         }
         self.end_replica(sequence);
     }
 
-    /// The device that another replica of a record should go to, if it needs one and there is one.
+    /// The device that another replica of a batch should go to, if it needs one and there is one.
     fn next_replica(&mut self, sequence: u64) -> Option<MemberIndex> {
         let record = self.log().ring.record_mut(sequence);
         let (op, replicas) = (record.op, record.replicas);
@@ -51,7 +53,7 @@ impl Controller {
         round.filter_map(device).find(|&device| !holders.clone().any(|holder| holder == device))
     }
 
-    /// Takes in the end of one replica of a record.
+    /// Takes in the end of one replica of a batch.
     pub(crate) fn replica_done(
         &mut self,
         sequence: u64,
@@ -78,7 +80,7 @@ impl Controller {
         if self.next_replica(sequence).is_some() {
             self.replicate(sequence);
         } else {
-            self.record_live(sequence);
+            self.batch_live(sequence);
         }
     }
 }

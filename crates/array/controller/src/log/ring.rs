@@ -38,6 +38,8 @@ pub(super) struct Record {
     pub(super) header: u32,
     /// The tail that it names.
     pub(super) named_tail: u64,
+    /// Records that share its writes, itself included; the fields below are those of the first of them.
+    pub(super) batched: u32,
     /// Devices that it was sent to.
     pub(super) replicas: [Option<MemberIndex>; REPLICAS_MAX],
     pub(super) pending: u8,

@@ -71,9 +71,9 @@ pub(crate) enum IntentIo {
     BitmapFlush,
     /// A member flush before the bitmap is written there.
     BitmapPreflush,
-    /// A replica of a record of the log.
-    Record {
-        sequence: u64,
+    /// A replica of a batch of records of the log, known by its first.
+    Records {
+        first: u64,
     },
     /// A member flush before records are retired.
     LogFlush,

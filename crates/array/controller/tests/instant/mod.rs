@@ -11,12 +11,20 @@ pub(crate) struct InstantWorld {
     now: Nanos,
     timers: [Nanos; Controller::TIMERS as usize],
     member_ios: u64,
+    /// What was asked for and has not ended, where several requests are in flight.
+    pending: Vec<Action>,
+    in_flight: u32,
+    /// Tags that were used and are free again.
+    free_tags: Vec<HostTag>,
+    seed: u64,
 }
 
 impl InstantWorld {
     pub(crate) fn new(config: &ArrayConfig) -> Result<Self, ConfigError> {
         let timers = [Nanos::FAR_FUTURE; Controller::TIMERS as usize];
-        Ok(Self { controller: Controller::new(config)?, now: Nanos::ZERO, timers, member_ios: 0 })
+        let (controller, now) = (Controller::new(config)?, Nanos::ZERO);
+        let (pending, free_tags) = (Vec::new(), Vec::new());
+        Ok(Self { controller, now, timers, member_ios: 0, pending, in_flight: 0, free_tags, seed: 1 })
     }
 
     pub(crate) fn volume_blocks(&self) -> u64 {
@@ -38,6 +46,45 @@ impl InstantWorld {
                 self.timers[timer as usize] = Nanos::FAR_FUTURE;
                 self.controller.handle_timer(self.now, TimerId(timer));
                 self.settle();
+            }
+        }
+    }
+
+    /// Begins a request once fewer than `iodepth` are in flight. What was asked for ends in an order that is drawn.
+    #[allow(dead_code, reason = "the test of allocations has one request in flight")]
+    pub(crate) fn request_at_depth(&mut self, iodepth: u32, op: HostOp, lba: Lba, blocks: BlockCount) {
+        while self.in_flight >= iodepth {
+            self.end_one();
+        }
+        let tag = self.free_tags.pop().unwrap_or(HostTag(self.in_flight));
+        self.in_flight += 1;
+        self.controller.handle_host_request(self.now, HostRequest { tag, op, lba, blocks });
+        self.poll();
+    }
+
+    fn end_one(&mut self) {
+        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let index = (self.seed >> 33) as usize % self.pending.len();
+        match self.pending.swap_remove(index) {
+            Action::Member(io) => {
+                self.member_ios += 1;
+                self.controller.handle_member_completion(self.now, io.id, Ok(()));
+            }
+            Action::Memory(task) => self.controller.handle_memory_completion(self.now, task.id),
+            other => unreachable!("{other:?} has no end"),
+        }
+        self.poll();
+    }
+
+    fn poll(&mut self) {
+        while let Some(action) = self.controller.poll_action() {
+            match action {
+                Action::Member(_) | Action::Memory(_) => self.pending.push(action),
+                Action::Complete(completion) => {
+                    self.in_flight -= 1;
+                    self.free_tags.push(completion.tag);
+                }
+                Action::Timer { .. } | Action::Keep(_) | Action::Notice(_) => {}
             }
         }
     }
