@@ -12,10 +12,12 @@
 //! The processor's instructions are detected once; [`Implementation`] names them, so that tests and measurements can
 //! run each. Nothing here allocates.
 
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod plain;
 mod tables;
 mod terms;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod vector;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -39,6 +41,8 @@ pub fn combine(destinations: &mut [&mut [u8]], sources: &[&[u8]], coefficients: 
 pub enum Implementation {
     /// Portable code.
     Plain,
+    /// Nibble tables in NEON byte shuffles.
+    Neon,
     /// Nibble tables in AVX2 byte shuffles.
     Avx2,
     /// Nibble tables in AVX-512 byte shuffles.
@@ -51,7 +55,8 @@ pub enum Implementation {
 
 impl Implementation {
     /// All of them, the slowest first.
-    pub const ALL: [Self; 5] = [Self::Plain, Self::Avx2, Self::Avx512, Self::Gfni256, Self::Gfni512];
+    pub const ALL: [Self; 6] =
+        [Self::Plain, Self::Neon, Self::Avx2, Self::Avx512, Self::Gfni256, Self::Gfni512];
 
     /// The fastest that this processor can run.
     pub fn best() -> Self {
@@ -62,6 +67,7 @@ impl Implementation {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
+            Self::Neon => "neon",
             Self::Avx2 => "avx2",
             Self::Avx512 => "avx-512",
             Self::Gfni256 => "gfni-256",
@@ -70,21 +76,21 @@ impl Implementation {
     }
 
     /// Whether this processor can run it.
-    #[cfg(target_arch = "x86_64")]
     pub fn is_available(self) -> bool {
         match self {
             Self::Plain => true,
+            Self::Neon => cfg!(target_arch = "aarch64"),
+            #[cfg(target_arch = "x86_64")]
             Self::Avx2 => x86::has_avx2(),
+            #[cfg(target_arch = "x86_64")]
             Self::Avx512 => x86::has_avx512(),
+            #[cfg(target_arch = "x86_64")]
             Self::Gfni256 => x86::has_avx2() && x86::has_gfni(),
+            #[cfg(target_arch = "x86_64")]
             Self::Gfni512 => x86::has_avx512() && x86::has_gfni(),
+            #[cfg(not(target_arch = "x86_64"))]
+            Self::Avx2 | Self::Avx512 | Self::Gfni256 | Self::Gfni512 => false,
         }
-    }
-
-    /// Whether this processor can run it.
-    #[cfg(not(target_arch = "x86_64"))]
-    pub const fn is_available(self) -> bool {
-        matches!(self, Self::Plain)
     }
 
     /// [`combine`] by this implementation, which must be available (asserted).
@@ -103,7 +109,7 @@ impl Implementation {
     #[cfg(target_arch = "x86_64")]
     fn make_vectors(self, work: &mut Work<'_>) -> usize {
         match self {
-            Self::Plain => 0,
+            Self::Plain | Self::Neon => 0,
             Self::Avx2 => x86::avx2(work),
             Self::Avx512 => x86::avx512(work),
             Self::Gfni256 => x86::gfni256(work),
@@ -111,8 +117,14 @@ impl Implementation {
         }
     }
 
+    /// Makes the whole vectors at the front of the destinations, and returns how many bytes those are.
+    #[cfg(target_arch = "aarch64")]
+    fn make_vectors(self, work: &mut Work<'_>) -> usize {
+        if self == Self::Neon { neon::neon(work) } else { 0 }
+    }
+
     /// There are no vectors known on this processor.
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     const fn make_vectors(self, _: &mut Work<'_>) -> usize {
         0
     }
@@ -187,7 +199,7 @@ impl<'a> Work<'a> {
     }
 
     /// Bytes of all sources and destinations together.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn pass_bytes(&self) -> usize {
         let pieces = self.sources.len() + 1 + usize::from(self.second.is_some());
         pieces * self.first.destination.len()

@@ -194,6 +194,26 @@ fn every_kernel_multiplies_every_byte_by_every_coefficient() {
 }
 
 #[test]
+fn the_kernel_of_choice_is_the_fastest_that_runs_here() {
+    let best = Implementation::best();
+    assert!(best.is_available(), "{best}");
+    let faster = Implementation::ALL.into_iter().filter(|one| *one > best && one.is_available());
+    assert_eq!(faster.count(), 0, "something is faster than {best}");
+    if cfg!(target_arch = "aarch64") {
+        assert_eq!(best, Implementation::Neon);
+    }
+}
+
+/// A processor without it would lead to code that it can't run.
+#[test]
+fn kernels_that_the_processor_has_not_are_refused() {
+    for implementation in Implementation::ALL.into_iter().filter(|one| !one.is_available()) {
+        let run = || implementation.combine(&mut [&mut [0; 64]], &[&[1; 64]], &[1], false);
+        assert!(std::panic::catch_unwind(run).is_err(), "{implementation}");
+    }
+}
+
+#[test]
 fn the_kernel_of_choice_makes_p_and_q() {
     let sources: [&[u8]; 3] = [&[1, 0], &[2, 0], &[4, 0x80]];
     let (mut p, mut q) = ([0; 2], [0; 2]);

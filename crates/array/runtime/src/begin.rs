@@ -192,14 +192,19 @@ fn begin(
         }
     }
     let memory = Memory::new(&mut controller, kept, &mut ring)?;
-    let workers = Workers::new(settings.parity_threads)
-        .map_err(|source| RingError { doing: "start threads for parity", source })?;
+    let workers = workers(settings)?;
     let desk = Desk::new(geometry)?;
     Ok(ArrayWorld::of_parts(Parts { ring, members, workers, memory, controller, name, desk, tally }))
 }
 
+/// The threads that compute parity.
+pub(crate) fn workers(settings: &RunSettings) -> Result<Workers, RingError> {
+    Workers::new(settings.parity_threads)
+        .map_err(|source| RingError { doing: "start threads for parity", source })
+}
+
 /// Who tells what happens to the array.
-fn chronicle(settings: &RunSettings, name: &str, geometry: &Geometry) -> Chronicle {
+pub(crate) fn chronicle(settings: &RunSettings, name: &str, geometry: &Geometry) -> Chronicle {
     let array_uuid = geometry.array_uuid.to_string();
     let path = settings.history.as_ref().map(|place| place.file(name, &array_uuid));
     let history = path.and_then(|path| match History::start(path) {
@@ -224,7 +229,7 @@ fn tell_copies(tally: &mut Tally, device: MemberIndex, candidate: &Candidate) {
     tally.chronicle.tell(Nanos::ZERO, event.of_device(device, Some(candidate.path_text())));
 }
 
-fn check_settings(config: &ArrayConfig, settings: &RunSettings) -> Result<(), ArrayError> {
+pub(crate) fn check_settings(config: &ArrayConfig, settings: &RunSettings) -> Result<(), ArrayError> {
     if config.cache.mirror {
         return Err(ArrayError::NoSecondController);
     }

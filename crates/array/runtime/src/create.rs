@@ -18,6 +18,7 @@ mod unfinished;
 
 use crate::device::{Device, LocalDevice, Purpose, Watched, failed, folder_of, is_there, space_of};
 use crate::error::{CreateError, DeviceError};
+use crate::null::is_null;
 use crate::zero_fill::{self, Range};
 use overwrite::{open_to_destroy, open_whatever_it_holds};
 use raidlab_controller::{ArrayConfig, MetadataPolicy, NewArray, create_metadata};
@@ -205,6 +206,11 @@ impl Site {
         file_bytes: Option<ByteCount>,
         options: &CreateOptions,
     ) -> Result<Device, CreateError> {
+        if is_null(path) {
+            let reason =
+                "it stores nothing: 'array serve --level' makes an array over null members".to_owned();
+            return Err(DeviceError::Refused { path: path.to_owned(), reason }.into());
+        }
         if options.replace_own
             && let Some(own) = open_own(path, options.name)?
         {

@@ -1,6 +1,6 @@
 //! Why devices can't be used, why an array can't be made, and why it can't run.
 
-use raidlab_controller::{ConfigError, HostError, StartError};
+use raidlab_controller::{ConfigError, HostError, MetadataPolicy, StartError};
 use raidlab_device::safety::SafetyError;
 use raidlab_format::{ArrayUuid, AssembleError, DecodeError, KeptVerdict};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -60,10 +60,10 @@ pub enum DeviceError {
         /// How long it was waited for.
         limit: NanoSpan,
     },
-    /// An NBD export, or what names it, is none that an array can use.
+    /// An NBD export, a null member, or what names one, is none that an array can use.
     #[error("can't use {}: {reason}", path.display())]
     Refused {
-        /// Its URI.
+        /// Its name.
         path: PathBuf,
         /// Why, and what would help.
         reason: String,
@@ -245,6 +245,20 @@ pub enum ArrayError {
     NotWhole {
         /// How many.
         absent: usize,
+    },
+    /// Members that store nothing, under an array that would keep something on them.
+    #[error(
+        "null members forget what they are told, and {metadata} would be kept on them: use metadata none"
+    )]
+    KeepsOnNull {
+        /// What would be kept.
+        metadata: MetadataPolicy,
+    },
+    /// A member of an array over null members that is none.
+    #[error("{} is not null:SIZE, such as null:1TiB: null members and devices do not make an array together", path.display())]
+    NotNull {
+        /// Its name.
+        path: PathBuf,
     },
     /// A device's unit of direct I/O is larger than the array's block.
     #[error("{} takes direct I/O in units of {needed} only, but the array's block is {block}", path.display())]

@@ -36,6 +36,7 @@ mod link;
 mod listen;
 mod member_io;
 mod memory;
+mod null;
 mod operator;
 mod panic;
 mod pieces;
@@ -59,6 +60,7 @@ pub use history::{HistoryLine, HistoryPlace, HistoryRead, read_history};
 pub use host::{DriverHost, HostPort, HostPortNeeds, HostStep, ScriptHost, ScriptOp, ScriptResult, StopWish};
 pub use listen::{UnixSocketError, listen_tcp, listen_unix};
 pub use memory::HostBuffers;
+pub use null::is_null;
 pub use operator::{
     Answer, ArrayStatus, ArrayStopped, Asked, CacheStatus, Command, CommandQueue, Condition, CounterStatus,
     DeviceCondition, DeviceStatus, OPERATOR_SCHEMA, Operator, SweepOutcome, SweepStatus, operator_line,

@@ -18,6 +18,7 @@
 
 mod hung;
 mod links;
+mod null;
 mod owing;
 mod room;
 mod slot;
@@ -105,6 +106,8 @@ enum Carrier {
     File(LocalDevice),
     /// By the link of this number.
     Link(u32),
+    /// It stores nothing.
+    Null,
     /// Its link has broken, or its file was given up.
     Lost,
 }
@@ -213,7 +216,7 @@ impl MemberPort {
         let reach = match &attached.carrier {
             Carrier::File(device) => Reach::File(device.share()?),
             Carrier::Link(_) => Reach::Export(attached.path.clone()),
-            Carrier::Lost => return Ok(None),
+            Carrier::Null | Carrier::Lost => return Ok(None),
         };
         place.in_flight += 1;
         Ok(Some(reach))
@@ -311,6 +314,10 @@ impl MemberPort {
             Carrier::File(_) if place.hung_since.is_some() => Err(MemberError::Gone),
             Carrier::File(ref device) => return slot.push(number, device.flushing(), ring),
             Carrier::Lost => Err(MemberError::Gone),
+            Carrier::Null => {
+                slot.read_zeros();
+                Ok(())
+            }
             Carrier::Link(link) => {
                 let link = self.links[link as usize].as_mut().expect("a link that is used is there");
                 slot.queue(number, link);
@@ -339,7 +346,9 @@ impl MemberPort {
                 self.is_queued = true;
                 Ok(())
             }
-            Carrier::Lost => unreachable!("parts of a link that is lost fail"),
+            Carrier::Null | Carrier::Lost => {
+                unreachable!("entries of a link that is lost fail, and null members have none")
+            }
         }
     }
 

@@ -11,6 +11,7 @@ pub(super) static NIBBLES: [[[u8; 16]; 2]; 256] = nibble_tables();
 /// `MATRICES[c]` is multiplication by `c` as a matrix of 8 x 8 bits, the way `gf2p8affineqb` wants it: byte
 /// `7 - i` selects the bits of the operand that add up to bit `i` of the product. (`gf2p8mulb` is of no use:
 /// it has the polynomial of AES.)
+#[cfg(target_arch = "x86_64")]
 pub(super) static MATRICES: [u64; 256] = matrices();
 
 const fn nibble_tables() -> [[[u8; 16]; 2]; 256] {
@@ -28,6 +29,7 @@ const fn nibble_tables() -> [[[u8; 16]; 2]; 256] {
     tables
 }
 
+#[cfg(target_arch = "x86_64")]
 const fn matrices() -> [u64; 256] {
     let mut matrices = [0; 256];
     let mut c = 0;

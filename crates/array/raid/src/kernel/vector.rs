@@ -14,8 +14,8 @@
 //! Results of large passes bypass the cache ([`STREAM_BYTES`]), which avoids reading what is overwritten. Left out are
 //! explicit prefetches: they cost more when data is in the cache than they gain when it is not.
 //!
-//! Everything is inlined into a function that has the vector's instructions enabled (`x86.rs`); otherwise each
-//! operation would be a call.
+//! Everything is inlined into a function that has the vector's instructions enabled (`x86.rs`, `neon.rs`); without that,
+//! each operation would be a call.
 #![allow(unsafe_code, reason = "vector instructions work on raw pointers")]
 #![allow(clippy::inline_always, reason = "an operation that is not inlined is a call per vector")]
 

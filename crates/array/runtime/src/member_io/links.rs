@@ -232,7 +232,7 @@ impl MemberPort {
                     link.close();
                 }
             }
-            Carrier::Lost => {}
+            Carrier::Null | Carrier::Lost => {}
         }
         Ok(())
     }

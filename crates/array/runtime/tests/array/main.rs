@@ -7,6 +7,7 @@ mod faults;
 mod faulty;
 mod kill;
 mod loops;
+mod null;
 mod operator;
 mod peer;
 mod port;

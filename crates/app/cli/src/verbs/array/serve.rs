@@ -13,13 +13,17 @@ use crate::interrupt::cancel_flag;
 use crate::output::{Output, remark, write_beside};
 use crate::verbs::nbd::NbdArgs;
 use raidlab_control::notify_stopping;
-use raidlab_controller::{CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy};
-use raidlab_format::AssembleError;
+use raidlab_controller::{
+    ArrayConfig, CacheConfig, CacheMemory, IoPolicy, MemberCache, MetadataPolicy, ReadPolicy, Resilience,
+    WritePolicy,
+};
+use raidlab_format::{ArrayName, AssembleError};
+use raidlab_raid::LevelVariant;
 use raidlab_runtime::{
     ArrayError, ArrayStatus, ArrayWorld, Condition, DeviceReport, DeviceVerdict, ExamineReport, HostPort,
-    RunSettings, is_nbd_uri, operator_line,
+    RunSettings, is_nbd_uri, is_null, operator_line,
 };
-use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_units::{BlockSize, ByteCount, NanoSpan};
 use raidlab_worlds::{SOFTWARE_CACHE, STAGING_SIZE};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -27,11 +31,14 @@ use std::sync::atomic::AtomicBool;
 /// Arguments of `raidlab array serve`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Devices of the array, in any order: block devices, files, or NBD URIs
+    /// Devices of the array, in any order: block devices, files, or NBD URIs; or null:SIZE for members that store nothing, with
+    /// --level
     #[arg(value_name = "DEVICE", required = true)]
     devices: Vec<PathBuf>,
     #[command(flatten)]
     exports: ExportArgs,
+    #[command(flatten)]
+    null: NullArgs,
     #[command(flatten)]
     cache: CacheArgs,
     #[command(flatten)]
@@ -81,6 +88,18 @@ struct ExportArgs {
     ublk: bool,
 }
 
+/// What an array over null members is, which no device says.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Null members")]
+struct NullArgs {
+    /// RAID level of an array over members null:SIZE: reads give zeros, and WHATEVER IS WRITTEN IS LOST
+    #[arg(long, value_name = "LEVEL")]
+    level: Option<LevelVariant>,
+    /// Length of a strip of such an array
+    #[arg(long, default_value = "64KiB", requires = "level", value_name = "SIZE")]
+    strip_size: ByteCount,
+}
+
 /// The cache and what is promised when writes are acknowledged.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Cache")]
@@ -113,14 +132,7 @@ struct CacheArgs {
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let tls = args.exports.nbd.tls()?;
-    let started = ArrayWorld::start(&args.devices, &args.settings(), args.risks.options());
-    let mut world = match started.world {
-        Ok(world) => world,
-        Err(error) => {
-            write_beside(&examined(&started.report, output.terminal()));
-            return Err(not_started(&args.devices, error));
-        }
-    };
+    let (mut world, report) = args.start(output)?;
     let cancel = cancel_flag("stopping the array cleanly (once more to end at once, as a crash would)");
     let (operator, queue) = operator_line().map_err(Failure::run)?;
     world.attach_operator(queue);
@@ -140,7 +152,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         Err(ArrayError::Cancelled) => return Ok(Exit::Interrupted),
         Err(error) => return Err(Failure::run(error)),
     }
-    tell_what_lacks(&world.status(), &started.report, output);
+    match &report {
+        Some(report) => tell_what_lacks(&world.status(), report, output),
+        None => remark(format_args!(
+            "warning: null members store nothing: reads give zeros, and what is written is lost"
+        )),
+    }
     let announcement = operators.announcement(world.name(), world.volume_bytes(), output);
     let Some((mut server, addresses)) = nbd else {
         return block_device::serve(&mut world, args.exports.nbd.read_only, announcement, &cancel);
@@ -198,6 +215,51 @@ pub(super) fn stop(world: &mut ArrayWorld) -> Result<(), Failure> {
 }
 
 impl Args {
+    /// Starts the array, with what was found on its devices, if they are any.
+    fn start(&self, output: &Output) -> Result<(ArrayWorld, Option<ExamineReport>), Failure> {
+        if let Some(level) = self.null.level {
+            return self.start_null(level).map(|world| (world, None));
+        }
+        if let Some(path) = self.devices.iter().find(|path| is_null(path)) {
+            let failure = Failure::input(anyhow::anyhow!(
+                "{} has no label that says what array it is of",
+                path.display()
+            ));
+            return Err(failure
+                .with_hint("--level makes an array of null members alone; it loses whatever is written"));
+        }
+        let started = ArrayWorld::start(&self.devices, &self.settings(), self.risks.options());
+        match started.world {
+            Ok(world) => Ok((world, Some(started.report))),
+            Err(error) => {
+                write_beside(&examined(&started.report, output.terminal()));
+                Err(not_started(&self.devices, error))
+            }
+        }
+    }
+
+    fn start_null(&self, level: LevelVariant) -> Result<ArrayWorld, Failure> {
+        let settings = self.settings();
+        let config = ArrayConfig {
+            level,
+            members: u16::try_from(self.devices.len()).unwrap_or(u16::MAX),
+            strip_size: self.null.strip_size,
+            block_size: BlockSize::B4096,
+            member_size: ByteCount::ZERO,
+            member_cache: settings.member_cache,
+            cache: settings.cache,
+            staging_size: settings.staging_size,
+            resilience: Resilience {
+                metadata: MetadataPolicy::None,
+                sweep_iodepth: settings.sweep_iodepth,
+                sweep_bytes_per_sec: settings.sweep_bytes_per_sec,
+                ..Resilience::default()
+            },
+        };
+        let name = ArrayName::new("null").expect("it is short");
+        ArrayWorld::start_null(name, &self.devices, &config, &settings).map_err(Failure::input)
+    }
+
     fn settings(&self) -> RunSettings {
         let cache = &self.cache;
         let is_kept = cache.nvram.is_some();
