@@ -100,8 +100,9 @@ impl Bitmap {
         }
     }
 
-    /// Has all devices sent an image. After a crash some may have only the one before, with regions marked that agree: a start
-    /// without those that have the latest would find them in doubt.
+    /// Sends all devices an image. A crash may have left some with only the image before, in which regions are marked that agree, and
+    /// not only while the state was dirty: a resync clears regions, too. A later start without the devices that have the latest image
+    /// would take these regions for out of sync.
     pub(crate) const fn renew(&mut self) {
         self.changed = true;
     }

@@ -243,7 +243,6 @@ impl Controller {
         let Self { metadata, geometry, .. } = &mut controller;
         let beyond = |absent| StartError::BeyondRedundancy { absent };
         let absent = metadata.take_devices(geometry, &assembly).map_err(beyond)?;
-        let was_dirty = assembly.state.dirty;
         let kept_is_lost = assembly.state.relies_on_kept_memory() && assembly.kept != KeptVerdict::Used;
         // With these bytes the devices already agree, or are made to; see below.
         assembly.state.encode(&mut controller.own.bytes_mut()[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
@@ -253,9 +252,7 @@ impl Controller {
         controller.intent = match &controller.intent {
             Intent::Bitmap(_) => {
                 let mut bitmap = Bitmap::new(&assembly.unsynced, assembly.next_bitmap_sequence);
-                if was_dirty {
-                    bitmap.renew();
-                }
+                bitmap.renew();
                 Intent::Bitmap(Box::new(bitmap))
             }
             Intent::Log(_) => {

@@ -46,7 +46,8 @@ fn reads_give_zeros_whatever_was_written_also_with_a_member_missing() {
 
 #[test]
 fn an_array_that_would_keep_something_on_them_is_refused() {
-    let keeps = common::config("5", 3, WritePolicy::WriteThrough);
+    let resilience = Resilience { metadata: MetadataPolicy::Bitmap, ..Resilience::default() };
+    let keeps = ArrayConfig { resilience, ..config("5") };
     let refused = start(&keeps, &["null:1MiB"; 3]).expect_err("it keeps metadata");
     assert!(matches!(refused, ArrayError::KeepsOnNull { .. }), "{refused}");
     for other in ["member", "null:", "null:x", "./null:1MiB", "/dev/null"] {
@@ -55,7 +56,8 @@ fn an_array_that_would_keep_something_on_them_is_refused() {
     }
     let members = vec![PathBuf::from("null:64MiB"); 3];
     let options = CreateOptions { members, ..CreateOptions::default() };
-    let made = create(&config("5"), &options, &AtomicBool::new(false), &mut |_, _| {});
+    let made =
+        create(&ArrayConfig { members: 3, ..config("5") }, &options, &AtomicBool::new(false), &mut |_, _| {});
     assert!(matches!(made, Err(CreateError::Device(_))), "{made:?}");
     assert!(!PathBuf::from("null:64MiB").exists());
 }
