@@ -262,11 +262,9 @@ impl Controller {
         if bitmap.writing || !bitmap.changed {
             return;
         }
-        let block_bytes = self.config.block_size.bytes();
         let array_uuid = self.metadata.array_uuid();
         let image = own::BITMAP_AT..own::BITMAP_AT + BITMAP_BYTES;
         bitmap.wanted.encode(array_uuid, bitmap.sequence, &mut self.own.bytes_mut()[image]);
-        let slot = self.area.bitmap[(bitmap.sequence % 2) as usize].offset_bytes / block_bytes;
         bitmap.sequence += 1;
         if bitmap.newcomer == Newcomer::Waits {
             bitmap.newcomer = Newcomer::Served;
@@ -275,7 +273,6 @@ impl Controller {
         // What is being cleared must be marked anew from here on.
         bitmap.sent.clone_from(&bitmap.wanted);
         bitmap.kept.keep_only(&bitmap.wanted);
-        let blocks = BlockCount(BITMAP_BYTES as u64 / block_bytes);
         let mut devices = core::mem::take(&mut self.member_scratch);
         devices.clear();
         devices.extend(self.metadata.answering());
@@ -292,11 +289,20 @@ impl Controller {
             if preflushes {
                 self.member_flush(device, IoOwner::Intent(IntentIo::BitmapPreflush));
             } else {
-                self.metadata_write(device, MemberLba(slot), blocks, IoOwner::Intent(IntentIo::Bitmap));
+                self.write_bitmap_image(device);
             }
         }
         self.member_scratch = devices;
         self.end_bitmap_image();
+    }
+
+    /// Writes the image that was made last to a device.
+    fn write_bitmap_image(&mut self, device: MemberIndex) {
+        let block_bytes = self.config.block_size.bytes();
+        let sequence = self.bitmap().sequence - 1;
+        let slot = self.area.bitmap[(sequence % 2) as usize].offset_bytes / block_bytes;
+        let blocks = BlockCount(BITMAP_BYTES as u64 / block_bytes);
+        self.metadata_write(device, MemberLba(slot), blocks, IoOwner::Intent(IntentIo::Bitmap));
     }
 
     /// Takes in the end of the flush of a member before the bitmap is written there.
@@ -304,11 +310,7 @@ impl Controller {
         if result.is_err() {
             return self.bitmap_image_done(device, result);
         }
-        let block_bytes = self.config.block_size.bytes();
-        let sequence = self.bitmap().sequence - 1;
-        let slot = self.area.bitmap[(sequence % 2) as usize].offset_bytes / block_bytes;
-        let blocks = BlockCount(BITMAP_BYTES as u64 / block_bytes);
-        self.metadata_write(device, MemberLba(slot), blocks, IoOwner::Intent(IntentIo::Bitmap));
+        self.write_bitmap_image(device);
     }
 
     /// Takes in the end of one write of the bitmap.

@@ -422,18 +422,10 @@ impl Controller {
 
     /// Source: `ppl_do_flush`. All members that answer are flushed, where md leaves out those that the unit did not write.
     fn flush_for(&mut self, unit: u32) {
-        let mut devices = core::mem::take(&mut self.member_scratch);
-        devices.clear();
-        devices.extend(self.metadata.answering());
-        let state = &mut self.write_log().units[unit];
-        (state.phase, state.pending) = (Phase::Flushing, devices.len() as u32);
-        for &device in &devices {
-            let owner = BesideIo::WriteLogFlush { unit };
-            self.beside_io(device, MemberOp::Flush, ByteCount(0), ByteCount(0), owner);
-        }
-        let is_none = devices.is_empty();
-        self.member_scratch = devices;
-        if is_none {
+        self.write_log().units[unit].phase = Phase::Flushing;
+        let flushes = self.flush_members(IoOwner::Beside(BesideIo::WriteLogFlush { unit }));
+        self.write_log().units[unit].pending = flushes;
+        if flushes == 0 {
             self.finish_unit(unit);
         }
     }

@@ -16,16 +16,14 @@ use crate::ring::Ring;
 use crate::status::Tally;
 use crate::world::ArrayWorld;
 use raidlab_controller::{ArrayConfig, Controller, MetadataPolicy};
+use raidlab_device::null_size_text;
 use raidlab_format::{ArrayName, ArrayUuid};
 use raidlab_units::{ByteCount, MemberIndex};
 use std::path::{Path, PathBuf};
 
-/// What the name of a member that stores nothing begins with; its size follows. `./null:x` names a file.
-const NULL_PREFIX: &str = "null:";
-
 /// Whether a name is that of a member that stores nothing.
 pub fn is_null(path: &Path) -> bool {
-    path.to_str().is_some_and(|text| text.starts_with(NULL_PREFIX))
+    null_size_text(path).is_some()
 }
 
 impl ArrayWorld {
@@ -77,6 +75,6 @@ fn null_config(members: &[PathBuf], config: &ArrayConfig) -> Result<ArrayConfig,
 }
 
 fn null_size(path: &Path) -> Result<ByteCount, ArrayError> {
-    let size = path.to_str().and_then(|text| text.strip_prefix(NULL_PREFIX)?.parse().ok());
+    let size = null_size_text(path).and_then(|text| text.parse().ok());
     size.ok_or_else(|| ArrayError::NotNull { path: path.to_owned() })
 }

@@ -4,6 +4,7 @@
 //!   it writes to anything that it did not make.
 //! - [`NbdClient`] reads and writes an NBD export, one request at a time.
 //! - [`keeps_dsync`] and related functions know what the filesystem of a file promises for `io_uring`'s writes.
+//! - [`null_size_text`] reads the name of storage that stores nothing.
 //! - [`Trailer`] marks raidlab's own test files.
 //!
 //! Left out: many requests in flight, for which arrays and load engines have their own code.
@@ -11,9 +12,11 @@
 
 mod file_system;
 mod nbd_client;
+mod null;
 pub mod safety;
 mod trailer;
 
 pub use file_system::{DsyncLoser, dsync_loser, keeps_dsync, waits_in_submission, with_inline_io};
 pub use nbd_client::{NbdClient, NbdError, NbdPayload, is_nbd_uri};
+pub use null::null_size_text;
 pub use trailer::{MAGIC, TRAILER_BYTES, Trailer};

@@ -19,7 +19,7 @@ use crate::nfs::NfsFile;
 use crate::remote::{self, RemoteError, is_remote_uri, open_remote};
 use crate::xrootd::{XrootdFile, is_xrootd_uri};
 use local::{Look, block_bytes, is_block_device, is_socket, lay_out_if_needed, open_for_load};
-use raidlab_device::{NbdClient, NbdError, is_nbd_uri, safety};
+use raidlab_device::{NbdClient, NbdError, is_nbd_uri, null_size_text, safety};
 use raidlab_nbd::{NbdUri, TransmissionFlags};
 use raidlab_units::ByteCount;
 use std::fs::File;
@@ -29,8 +29,6 @@ use std::sync::atomic::AtomicBool;
 
 /// Name of the test file in a folder that was given as a target.
 pub const TEST_FILE_NAME: &str = "raidlab-test-file";
-/// What the name of a target that does nothing begins with; its size follows.
-const NULL_PREFIX: &str = "null:";
 /// Blocks of buffered I/O, and of the no-op target.
 const BUFFERED_BLOCK_BYTES: u32 = 512;
 /// Seed of the data in a test file that [`Target::open`] lays out.
@@ -255,7 +253,7 @@ impl Target {
 
     /// The target that does nothing, if `path` names one.
     fn null_of(path: &Path) -> Result<Option<Self>, LoadError> {
-        let Some(size) = path.to_str().and_then(|text| text.strip_prefix(NULL_PREFIX)) else {
+        let Some(size) = null_size_text(path) else {
             return Ok(None);
         };
         match size.parse::<ByteCount>() {

@@ -13,7 +13,7 @@ use crate::interrupt::{RUNS_ARE_KEPT, cancel_flag};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::whole_file::check_writable;
-use raidlab_device::is_nbd_uri;
+use raidlab_device::{is_nbd_uri, null_size_text};
 use raidlab_engines::{
     EngineKind, LoadError, LoadOptions, LoadProgress, TargetOptions, UringOptions, is_remote_uri, place_of,
 };
@@ -297,9 +297,7 @@ fn failure(error: FileError, args: &Args) -> Failure {
     if let FileError::Hosts(error) = error {
         return Failure::run(error);
     }
-    let is_file = |name: &Path| {
-        !is_nbd_uri(name) && !is_remote_uri(name) && !name.to_string_lossy().starts_with("null:")
-    };
+    let is_file = |name: &Path| !is_nbd_uri(name) && !is_remote_uri(name) && null_size_text(name).is_none();
     let is_missing = |name: &PathBuf| is_file(name) && !place_of(name).exists();
     if args.size.is_none() && args.targets.iter().any(is_missing) {
         return Failure::input(error).with_hint("give --size to have a test file laid out there");
