@@ -61,24 +61,24 @@ def run(*args):
     return done.stdout
 
 
-def predicted(level, members, bitmap, setting, spc):
-    """Member reads and writes of the model."""
+def predicted(level, members, policy, setting, spc):
+    """Reads and writes of the model's members, those of their metadata and of the journal among them."""
     trace = spc.with_suffix(".parquet")
     if not trace.exists():
         run("import", "trace", spc, "-o", trace)
-    policy = {"none": "resync", "internal": "bitmap"}[bitmap]
     out = run("simulate", "--bottleneck", "off", "--json", "--trace", trace, "--level", level, "--members", members, "--drive",
               "generic-nvme", "--controller", "linux-md-nvme", "--strip-size", "64KiB", "--set", f"consistency_policy={policy}",
               *(["--set", setting] if setting != "-" else []))
     cost = json.loads(out)["runs"][0]["cost"]
-    return cost["member_reads"], cost["member_writes"]
+    return cost["member_reads"], cost["member_writes"] + cost.get("metadata_writes", 0)
 
 
 def measured(plan, files):
     """The rows that the guest prints."""
     (DIR / "plan").write_text("".join(f"{line}\n" for line in plan))
     words = []
-    for index in range(max(members for _, members, _ in ARRAYS)):
+    # One more, for a journal.
+    for index in range(max(members for _, members, _ in ARRAYS) + 1):
         drive = DIR / f"drive{index}"
         drive.touch()
         drive.open("r+").truncate(MEMBER)
@@ -103,18 +103,20 @@ def main():
             lists[level, log.name] = (len(writes), spc)
             names.append(log.name)
             files.append(log)
-        plan += [f"{level} {members} none - {' '.join(names)}"]
-        plan += [f"{level} {members} internal - {' '.join(names[1:3])}"]
+        plan += [f"{level} {members} resync - {' '.join(names)}"]
+        plan += [f"{level} {members} bitmap - {' '.join(names[1:3])}"]
+        logs = {"5": ["ppl", "journal"], "6": ["journal"], "10": []}[level]
+        plan += [f"{level} {members} {log} - {' '.join(names[1:])}" for log in logs]
         if level == "6":
             settings = ["rmw_level=0", "rmw_level=2", "skip_copy=1", "stripe_cache_size=1024"]
-            plan += [f"{level} {members} none {setting} {' '.join(names[1:5])}" for setting in settings]
-    print(f"| {'array':12} | {'bitmap':8} | {'setting':22} | {'writes':22} | md: reads | writes | sent | model: reads | writes |")
+            plan += [f"{level} {members} resync {setting} {' '.join(names[1:5])}" for setting in settings]
+    print(f"| {'array':12} | {'policy':8} | {'setting':22} | {'writes':22} | md: reads | writes | sent | model: reads | writes |")
     print("|" + "---|" * 9)
-    for level, members, bitmap, setting, job, reads, writes, sent in measured(plan, files):
+    for level, members, policy, setting, job, reads, writes, sent in measured(plan, files):
         count, spc = lists[level, job]
-        model_reads, model_writes = predicted(level, members, bitmap, setting, spc)
+        model_reads, model_writes = predicted(level, members, policy, setting, spc)
         name = f"{count} of {job.rsplit('-', 1)[0].replace('-', ' ')}"
-        print(f"| RAID {level:2} x{members:<2}  | {bitmap:8} | {setting:22} | {name:22} | {reads} | {writes} | {sent} | {model_reads} | {model_writes} |")
+        print(f"| RAID {level:2} x{members:<2}  | {policy:8} | {setting:22} | {name:22} | {reads} | {writes} | {sent} | {model_reads} | {model_writes} |")
 
 
 if __name__ == "__main__":

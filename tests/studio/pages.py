@@ -33,11 +33,12 @@ axe.run(document, { resultTypes: ['violations'] }).then(
 
 
 def papers(browser):
-    """Figures of a table are predicted and compared."""
+    """Figures of a table are predicted and compared, each with what sets its pace."""
     browser.go("papers")
     browser.see("PowerVault MD1200/MD1220")
     browser.go("papers/md1200-2011/Table%204")
     browser.see("raidlab reproduce md1200-2011 --table 'Table 4'")
+    browser.click("#bottleneck")
     browser.click("#predict")
     browser.see("Figure by figure")
     browser.see("median error")
@@ -46,6 +47,9 @@ def papers(browser):
     assert points == rows == 12, (points, rows)
     errors = browser.run("return [...document.querySelectorAll('tbody .pill')].map((it) => it.textContent)")
     assert sum("%" in error for error in errors) == 12, errors
+    paces = browser.run("""const at = [...document.querySelectorAll('thead th')].findIndex((it) => it.textContent.startsWith('Bottleneck'));
+        return [...document.querySelectorAll('tbody tr')].map((row) => row.children[at]?.textContent)""")
+    assert len(paces) == 12 and all(paces), paces
 
 
 def catalogue(browser):

@@ -167,6 +167,7 @@ fn set_cost(result: &mut RunResult, outcome: &ArrayOutcome, issued: IssuedCounts
     let cost = &mut result.cost;
     cost.member_reads = Some(outcome.counters.member_reads);
     cost.member_writes = Some(outcome.counters.member_writes);
+    cost.metadata_writes = Some(outcome.counters.metadata_writes).filter(|&writes| writes > 0);
     cost.host_reads = Some(issued.reads);
     cost.host_writes = Some(issued.writes);
     cost.cpu_ns_per_io = (host_ios > 0).then(|| outcome.cpu.get() as f64 / host_ios as f64);

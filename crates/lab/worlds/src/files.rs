@@ -109,6 +109,7 @@ pub fn run_bonnie(
     (result.iodepth, result.seed, result.array) = (1, load.seed, Some(facts));
     result.cost.member_reads = Some(outcome.counters.member_reads);
     result.cost.member_writes = Some(outcome.counters.member_writes);
+    result.cost.metadata_writes = Some(outcome.counters.metadata_writes).filter(|&writes| writes > 0);
     (result.cost.host_reads, result.cost.host_writes) =
         (Some(outcome.requests[0]), Some(outcome.requests[1]));
     result.cost.wall_ns = started.elapsed().as_nanos() as u64;
@@ -196,6 +197,7 @@ pub fn run_file_load(
     result.array = Some(facts);
     result.cost.member_reads = Some(outcome.counters.member_reads);
     result.cost.member_writes = Some(outcome.counters.member_writes);
+    result.cost.metadata_writes = Some(outcome.counters.metadata_writes).filter(|&writes| writes > 0);
     result.cost.wall_ns = started.elapsed().as_nanos() as u64;
     result.settings = load_settings(load, array.region);
     result.settings.extend(array_settings(&array.config));

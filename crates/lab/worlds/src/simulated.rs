@@ -228,6 +228,7 @@ fn run_with(
     result.enclosure = array.controllers.is_some().then(|| enclosure_facts(&enclosure, &outcome));
     result.cost.member_reads = Some(outcome.counters.member_reads);
     result.cost.member_writes = Some(outcome.counters.member_writes);
+    result.cost.metadata_writes = Some(outcome.counters.metadata_writes).filter(|&writes| writes > 0);
     result.cost.host_reads = Some(outcome.issued.reads);
     result.cost.host_writes = Some(outcome.issued.writes);
     result.cost.wall_ns = started.elapsed().as_nanos() as u64;

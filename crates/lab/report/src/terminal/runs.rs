@@ -378,6 +378,7 @@ fn cost_line(run: &RunResult) -> String {
     if let (Some(reads), Some(writes)) = (run.cost.member_reads, run.cost.member_writes) {
         parts.push(format!("{reads} member reads, {writes} member writes"));
     }
+    parts.extend(run.cost.metadata_writes.map(|writes| format!("{writes} metadata writes")));
     if let Some(ios) = run.cost.member_ios_per_host_io() {
         parts.push(format!("{} member I/Os per host I/O", three_digits(ios)));
     }

@@ -181,6 +181,7 @@ fn run(
         bottleneck_wall_ns: None,
         member_reads: array.as_ref().map(|_| (iops * (1.0 + writes)) as u64),
         member_writes: array.as_ref().map(|_| (iops * 2.0 * writes) as u64),
+        metadata_writes: None,
         host_reads: Some((iops * (1.0 - writes)) as u64),
         host_writes: Some((iops * writes) as u64),
         wall_ns: 1_250_000_000,

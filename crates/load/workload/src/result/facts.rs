@@ -46,6 +46,9 @@ pub struct CostFacts {
     pub member_reads: Option<u64>,
     /// Member writes in the whole run, where there are members.
     pub member_writes: Option<u64>,
+    /// Writes of members' metadata, or of a log's device, in the whole run, where there were any; no member write counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata_writes: Option<u64>,
     /// Host reads in the whole run, ramp and drain too: what `member_reads` is to be divided by.
     #[serde(default)]
     pub host_reads: Option<u64>,
