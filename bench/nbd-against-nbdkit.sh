@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Races the export against nbdkit's memory plugin: the same client, the same Unix sockets, by turns. The clients are fio with
-# libnbd, and `raidlab measure`, which takes less processor time for a request, so that the server is what limits.
+# Races the export against nbdkit's memory and null plugins: the same client, the same Unix sockets, by turns. The clients are fio
+# with libnbd, and `raidlab measure`, which takes less processor time for a request, so that the server is what limits.
 #
 #   bench/nbd-against-nbdkit.sh [ROUNDS] [SECONDS]
 #
-# The array is RAID 0 over two files with a cache that holds all of it, so that what is measured is the way from the socket
-# to the cache and back. Prints medians over the rounds: requests per second, latency, and the servers' processor time per
-# request, which other load on the machine changes least. Needs nbdkit, fio with its nbd engine, and Python.
+# The arrays are RAID 0: one over two files with a cache that holds all of it, so that what is measured is the way from the socket
+# to the cache and back, and one over two null members. Prints medians over the rounds: requests per second, latency, and the
+# servers' processor time per request, which other load on the machine changes least. Needs nbdkit, fio with its nbd engine, and
+# Python.
 set -euo pipefail
 rounds=${1:-5} seconds=${2:-3}
 cd "$(dirname "$0")/.."
@@ -14,18 +15,22 @@ cargo build --release --locked -q -p raidlab
 folder=$(mktemp -d)
 members=("$folder/member-0" "$folder/member-1")
 target/release/raidlab array create bench-nbd --level 0 --metadata none --member-size 128MiB "${members[@]}" >/dev/null
-target/release/raidlab array serve --socket "$folder/raidlab" --control "$folder/control" --write-policy write-back \
-    --cache-size 512MiB ${SERVE_OPTIONS:-} "${members[@]}" >/dev/null &
-raidlab=$!
+serve() { target/release/raidlab array serve --socket "$folder/$1" --control "$folder/$1.control" "${@:2}" >/dev/null; }
+serve raidlab --write-policy write-back --cache-size 512MiB ${SERVE_OPTIONS:-} "${members[@]}" &
+pids=("raidlab=$!")
+serve raidlab-null --history none --level 0 null:128MiB null:128MiB &
+pids+=("raidlab-null=$!")
 nbdkit -f -U "$folder/nbdkit" memory 256M </dev/null &
-nbdkit=$!
-trap 'kill "$nbdkit" "$raidlab"; wait; rm -rf "$folder"' EXIT
-for server in raidlab nbdkit; do
+pids+=("nbdkit=$!")
+nbdkit -f -U "$folder/nbdkit-null" null 256M </dev/null &
+pids+=("nbdkit-null=$!")
+trap 'kill "${pids[@]#*=}"; wait; rm -rf "$folder"' EXIT
+for server in "${pids[@]%=*}"; do
     for _ in $(seq 100); do [[ -S $folder/$server ]] && break || sleep 0.1; done
     fio --name=fill --ioengine=nbd --uri="nbd+unix:///?socket=$folder/$server" --rw=write --bs=256k --iodepth=8 \
         --size=256M --output-format=terse >/dev/null
 done
-python3 - "$folder" "$rounds" "$seconds" "nbdkit=$nbdkit" "raidlab=$raidlab" <<'PYTHON'
+python3 - "$folder" "$rounds" "$seconds" "${pids[@]}" <<'PYTHON'
 import itertools, json, os, statistics, subprocess, sys
 
 folder, rounds, seconds = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -66,18 +71,24 @@ def run(client, server, pid, depth, block, mode):
     return iops, p50_us, (cpu_seconds(pid) - before) / requests * 1e6
 
 
-print(f"{'':34} {'IOPS':>9} {'best':>9} {'p50 us':>8} {'cpu us':>8}")
-LOADS = ((32, "4k", "randread"), (1, "4k", "randread"), (32, "4k", "randwrite"), (8, "256k", "read"))
-for (depth, block, mode), (tool, client) in itertools.product(LOADS, (("fio", by_fio), ("raidlab", by_raidlab))):
-    found = {name: [] for name in servers}
+def race(tool, client, depth, block, mode, kind):
+    """Runs the pair of servers of one kind by turns, and prints their medians."""
+    found = {name: [] for name in (f"nbdkit{kind}", f"raidlab{kind}")}
     for _ in range(rounds):
-        for name, pid in servers.items():
-            found[name].append(run(client, name, pid, depth, block, mode))
-    medians = {}
+        for name, runs in found.items():
+            runs.append(run(client, name, servers[name], depth, block, mode))
+    medians = []
     for name, runs in found.items():
         iops, p50, cpu = (statistics.median(column) for column in zip(*runs))
-        medians[name] = iops
-        best = max(row[0] for row in runs)
-        print(f"{name:8} {mode:9} {block:>4} x{depth:<2} {tool:7} {iops:9.0f} {best:9.0f} {p50:8.1f} {cpu:8.2f}")
-    print(f"{'ratio of medians':34} {medians['raidlab'] / medians['nbdkit']:9.2f}", flush=True)
+        medians.append(iops)
+        least, best = min(row[0] for row in runs), max(row[0] for row in runs)
+        print(f"{name:12} {mode:9} {block:>4} x{depth:<2} {tool:7} {iops:9.0f} {least:9.0f} {best:9.0f} {p50:8.1f} {cpu:8.2f}")
+    print(f"{'ratio of medians':38} {medians[1] / medians[0]:9.2f}", flush=True)
+
+
+print(f"{'':38} {'IOPS':>9} {'least':>9} {'best':>9} {'p50 us':>8} {'cpu us':>8}")
+LOADS = ((32, "4k", "randread", ""), (1, "4k", "randread", ""), (32, "4k", "randwrite", ""), (8, "256k", "read", ""),
+         (32, "4k", "randread", "-null"), (32, "4k", "randwrite", "-null"))
+for load, (tool, client) in itertools.product(LOADS, (("fio", by_fio), ("raidlab", by_raidlab))):
+    race(tool, client, *load)
 PYTHON

@@ -238,14 +238,7 @@ fn own_entries(path: &Path, files: &mut Vec<CatalogFile>) -> Result<(), TextFile
 
 /// Reads `write-through`, `write-back` or `write-back-bad-battery`.
 pub(crate) fn write_policy(text: &str) -> Result<WritePolicy, String> {
-    one_of(
-        text,
-        &[
-            ("write-through", WritePolicy::WriteThrough),
-            ("write-back", WritePolicy::WriteBack),
-            ("write-back-bad-battery", WritePolicy::WriteBackBadBattery),
-        ],
-    )
+    one_of(text, &WritePolicy::ALL.map(|policy| (policy.name(), policy)))
 }
 
 /// Reads `none`, `resync`, `bitmap` or `log`.
@@ -255,19 +248,12 @@ pub(crate) fn metadata_policy(text: &str) -> Result<MetadataPolicy, String> {
 
 /// Reads `no-read-ahead`, `read-ahead` or `adaptive`.
 pub(crate) fn read_policy(text: &str) -> Result<ReadPolicy, String> {
-    one_of(
-        text,
-        &[
-            ("no-read-ahead", ReadPolicy::NoReadAhead),
-            ("read-ahead", ReadPolicy::ReadAhead),
-            ("adaptive", ReadPolicy::Adaptive),
-        ],
-    )
+    one_of(text, &ReadPolicy::ALL.map(|policy| (policy.name(), policy)))
 }
 
 /// Reads `direct` or `cached`.
 pub(crate) fn io_policy(text: &str) -> Result<IoPolicy, String> {
-    one_of(text, &[("direct", IoPolicy::Direct), ("cached", IoPolicy::Cached)])
+    one_of(text, &IoPolicy::ALL.map(|policy| (policy.name(), policy)))
 }
 
 /// Reads how long something may be silent.

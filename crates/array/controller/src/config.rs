@@ -36,6 +36,9 @@ pub enum WritePolicy {
 }
 
 impl WritePolicy {
+    /// Every policy.
+    pub const ALL: [Self; 3] = [Self::WriteThrough, Self::WriteBack, Self::WriteBackBadBattery];
+
     /// The name of the policy as files, tables and results write it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,6 +61,20 @@ pub enum ReadPolicy {
     Adaptive,
 }
 
+impl ReadPolicy {
+    /// Every policy.
+    pub const ALL: [Self; 3] = [Self::NoReadAhead, Self::ReadAhead, Self::Adaptive];
+
+    /// The name of the policy as files, tables and results write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoReadAhead => "no-read-ahead",
+            Self::ReadAhead => "read-ahead",
+            Self::Adaptive => "adaptive",
+        }
+    }
+}
+
 /// Whether host reads leave their data in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -66,6 +83,19 @@ pub enum IoPolicy {
     Direct,
     /// Reads pass through the cache and stay there.
     Cached,
+}
+
+impl IoPolicy {
+    /// Every policy.
+    pub const ALL: [Self; 2] = [Self::Direct, Self::Cached];
+
+    /// The name of the policy as files, tables and results write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Cached => "cached",
+        }
+    }
 }
 
 /// What becomes of the cache when power fails.

@@ -99,20 +99,3 @@ impl CacheSettings {
         }
     }
 }
-
-/// The name of a read policy.
-pub const fn read_policy_name(policy: ReadPolicy) -> &'static str {
-    match policy {
-        ReadPolicy::NoReadAhead => "no-read-ahead",
-        ReadPolicy::ReadAhead => "read-ahead",
-        ReadPolicy::Adaptive => "adaptive",
-    }
-}
-
-/// The name of an I/O policy.
-pub const fn io_policy_name(policy: IoPolicy) -> &'static str {
-    match policy {
-        IoPolicy::Direct => "direct",
-        IoPolicy::Cached => "cached",
-    }
-}

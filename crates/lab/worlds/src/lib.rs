@@ -40,7 +40,7 @@ pub use arrays::{
     ArrayThreads, ModelledArray, ModelledSettings, Models, Parts, RegionTooLarge, SoftwareArray,
     UnknownParts, array_facts, drive_beside, member_cache,
 };
-pub use cache::{CacheSettings, SOFTWARE_CACHE, STAGING_SIZE, io_policy_name, read_policy_name};
+pub use cache::{CacheSettings, SOFTWARE_CACHE, STAGING_SIZE};
 pub use controllers::{
     ControllerSettings, ControllersError, MirrorLink, ModelledControllers, ModelledSecond, Owner,
 };
@@ -111,8 +111,8 @@ fn array_settings(config: &ArrayConfig) -> Vec<(String, String)> {
         ("cache size", cache.size.to_string()),
         ("cache block size", cache.block_size.to_string()),
         ("cache memory", memory.to_owned()),
-        ("read policy", read_policy_name(cache.read_policy).to_owned()),
-        ("io policy", io_policy_name(cache.io_policy).to_owned()),
+        ("read policy", cache.read_policy.name().to_owned()),
+        ("io policy", cache.io_policy.name().to_owned()),
         ("flush start", format!("{} %", cache.flush_start_pct)),
         ("flush stop", format!("{} %", cache.flush_stop_pct)),
         ("flush after", cache.flush_after.to_string()),

@@ -6,17 +6,6 @@ use crate::predict::served::SERVED;
 use raidlab_controller::{IoPolicy, ReadPolicy, WritePolicy};
 use raidlab_units::{ByteCount, NanoSpan};
 
-const WRITE_POLICIES: [(&str, WritePolicy); 3] = [
-    ("write-through", WritePolicy::WriteThrough),
-    ("write-back", WritePolicy::WriteBack),
-    ("write-back-bad-battery", WritePolicy::WriteBackBadBattery),
-];
-const READ_POLICIES: [(&str, ReadPolicy); 3] = [
-    ("no-read-ahead", ReadPolicy::NoReadAhead),
-    ("read-ahead", ReadPolicy::ReadAhead),
-    ("adaptive", ReadPolicy::Adaptive),
-];
-const IO_POLICIES: [(&str, IoPolicy); 2] = [("direct", IoPolicy::Direct), ("cached", IoPolicy::Cached)];
 const ON_OFF: [(&str, bool); 2] = [("on", true), ("off", false)];
 const METRICS: [(&str, PublishedMetric); 5] = [
     ("kib_per_s", PublishedMetric::KibPerS),
@@ -73,9 +62,9 @@ impl<'a> Cells<'a> {
             raid: self.of_array("raid", kind).to_owned(),
             drives: self.drives(kind),
             drive: self.of_array("drive", kind).to_owned(),
-            write_policy: self.one_of("write_policy", &WRITE_POLICIES),
-            read_policy: self.one_of("read_policy", &READ_POLICIES),
-            io_policy: self.one_of("io_policy", &IO_POLICIES),
+            write_policy: self.one_of("write_policy", &WritePolicy::ALL.map(|it| (it.name(), it))),
+            read_policy: self.one_of("read_policy", &ReadPolicy::ALL.map(|it| (it.name(), it))),
+            io_policy: self.one_of("io_policy", &IoPolicy::ALL.map(|it| (it.name(), it))),
             disk_cache: self.one_of("disk_cache", &ON_OFF),
             workload: self.required("workload").to_owned(),
             block: self
