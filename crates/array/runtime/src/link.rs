@@ -17,8 +17,9 @@
 
 use crate::device::{Flushing, Remote};
 use crate::error::RingError;
-use crate::pieces::{IoVec, MessageHeader, Stored, cut, store};
+use crate::pieces::{Stored, cut, store};
 use crate::ring::{LinkEntry, PIECES_PER_ENTRY, Ring};
+use raidlab_device::ring::{IoVec, MessageHeader};
 use raidlab_nbd::{ClientEvent, ClientRequest, ClientTransmission, MESSAGE_BYTES_MAX, Op, REQUEST_BYTES};
 use raidlab_units::Nanos;
 use rustix::io::Errno;

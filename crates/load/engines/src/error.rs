@@ -1,8 +1,9 @@
 //! Why a target can't be opened, laid out or loaded. Every message says what was wrong, where, and what to do.
 
-use crate::engine::FailureCause;
+use crate::engine::{FailureCause, NAME_URING};
 use crate::remote::RemoteError;
 use raidlab_device::NbdError;
+use raidlab_device::ring::RingError;
 use raidlab_device::safety::SafetyError;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{DriverError, OpSet, ReplayError};
@@ -402,6 +403,12 @@ impl LoadError {
     /// Returns a closure that names what failed, for `map_err` on calls of the standard library.
     pub(crate) fn io<'a>(path: &'a Path, op: &'static str) -> impl Fn(std::io::Error) -> Self + 'a {
         move |error| Self::System { path: path.into(), op, errno: errno_of(&error) }
+    }
+}
+
+impl From<RingError> for LoadError {
+    fn from(RingError { doing, source }: RingError) -> Self {
+        Self::Engine { engine: NAME_URING, op: doing, errno: errno_of(&source) }
     }
 }
 
