@@ -23,7 +23,7 @@ use io_uring::opcode;
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, Timespec};
 use raidlab_device::ring::entries::{self, FileRef};
-use raidlab_device::ring::{IoVec, MessageHeader, Ring as Uring, RingOptions};
+use raidlab_device::ring::{IoVec, Ring as Uring, RingOptions};
 use raidlab_units::NanoSpan;
 use rustix::io::Errno;
 use std::io;
@@ -38,6 +38,7 @@ const WORTH_THE_WAY_BYTES: usize = 64 << 10;
 const COMPLETION_ENTRIES: u32 = 4096;
 /// An empty place among the registered files.
 const NO_FILE: RawFd = -1;
+
 /// Whose entry it is. Each has numbers of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
@@ -66,6 +67,7 @@ static TICK_SPAN: Timespec = Timespec::new().nsec(TICK.get() as u32);
 const TICK_USER: u64 = (OWNERS.len() as u64) << NUMBER_BITS;
 /// What ends when it is cancelled does so within this.
 const CANCELLED_WITHIN: Duration = Duration::from_secs(1);
+
 /// The entries of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkEntry {
@@ -141,7 +143,9 @@ impl Ring {
         let options = RingOptions { tells_work: true, end_places: places, ..RingOptions::default() };
         let mut notes = Vec::new();
         let mut inner = Uring::new(QUEUE_ENTRIES, options, &mut notes)?;
-        notes.iter().for_each(|note| tracing::debug!("{note}"));
+        for note in notes {
+            tracing::debug!("{note}");
+        }
         inner.register_files(&vec![NO_FILE; usize::from(files)]).map_err(files_refused)?;
         let busy_poll = BusyPoll::new(Duration::from_nanos(busy_poll.get()));
         Ok(Self {
@@ -292,7 +296,7 @@ impl Ring {
     /// # Errors
     /// [`RingError`] if a full queue can't be submitted.
     pub(crate) fn push_line(&mut self, number: u32, descriptor: RawFd) -> Result<(), RingError> {
-        self.push(Owner::Line, number, entries::readable(FileRef::descriptor(descriptor)))
+        self.push(Owner::Line, number, entries::readable(FileRef::open(&descriptor)))
     }
 
     /// Queues an entry of the port. Its memory stays as it is until its last completion.
@@ -303,41 +307,12 @@ impl Ring {
         self.push(Owner::Port, number, entry)
     }
 
-    /// Receives what is there for `link`, whose socket is at place `file`. The target stays as it is until the completion.
+    /// Queues an entry of a link. Its memory stays as it is until its completion.
     ///
     /// # Errors
     /// [`RingError`] if a full queue can't be submitted.
-    pub(crate) fn push_receive(&mut self, link: u32, file: u16, target: &mut [u8]) -> Result<(), RingError> {
-        let entry = entries::receive(of(file), IoVec::of_mut(target), false);
-        self.push(Owner::Link, LinkEntry::Receive.number(link), entry)
-    }
-
-    /// Receives into all pieces of a message. They, their list and the header stay as they are until the completion.
-    ///
-    /// # Errors
-    /// [`RingError`] if a full queue can't be submitted.
-    pub(crate) fn push_receive_message(
-        &mut self,
-        link: u32,
-        file: u16,
-        header: &mut MessageHeader,
-    ) -> Result<(), RingError> {
-        let entry = entries::receive_message(of(file), header);
-        self.push(Owner::Link, LinkEntry::Receive.number(link), entry)
-    }
-
-    /// Sends a message. Its pieces, their list and the header stay as they are until the completion.
-    ///
-    /// # Errors
-    /// [`RingError`] if a full queue can't be submitted.
-    pub(crate) fn push_send_message(
-        &mut self,
-        link: u32,
-        file: u16,
-        header: &mut MessageHeader,
-    ) -> Result<(), RingError> {
-        let entry = entries::send_message(of(file), header);
-        self.push(Owner::Link, LinkEntry::Send.number(link), entry)
+    pub(crate) fn push_link(&mut self, link: u32, what: LinkEntry, entry: Entry) -> Result<(), RingError> {
+        self.push(Owner::Link, what.number(link), entry)
     }
 
     /// Ends what is in flight under this name early, if that is possible. Its completion comes all the same.

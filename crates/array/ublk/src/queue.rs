@@ -119,7 +119,7 @@ impl Queue {
 /// [`RingError`] if a full queue can't be submitted.
 pub(crate) fn await_readable(ring: &mut PortRing<'_>, user: u64, descriptor: RawFd) -> Result<(), RingError> {
     // SAFETY: no memory is named.
-    unsafe { ring.push(user, entries::readable(FileRef::descriptor(descriptor))) }.map(drop)
+    unsafe { ring.push(user, entries::readable(FileRef::open(&descriptor))) }.map(drop)
 }
 
 impl Drop for Queue {

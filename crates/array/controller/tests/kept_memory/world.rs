@@ -2,13 +2,13 @@
 //! between any two actions (`cuts.rs` has what happens then).
 
 use crate::history::{History, Safe, Write};
-use crate::memories::{BLOCK, Memories};
 use raidlab_controller::{
     Action, ArrayConfig, BatteryState, BufferSpace, CacheMemory, Controller, HostOp, HostRequest, HostTag,
     Keep, MemberCache, MemberIo, MemberIoId, MemberOp, MemorySteps, MemoryTaskId, Notice, PeerState, Segment,
     TimerId, WritePolicy,
 };
 use raidlab_format::KeptEntry;
+use raidlab_testkit::{BLOCK, Memories};
 use raidlab_units::{BlockCount, Lba, MemberIndex, Nanos};
 
 /// Pseudo-random numbers (the generator `SplitMix64`).

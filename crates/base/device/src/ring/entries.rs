@@ -10,7 +10,7 @@ use super::{IoVec, MessageHeader};
 use io_uring::opcode;
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::Fd;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::ptr::null_mut;
 
 /// `RWF_DSYNC` of `pwritev2(2)`: the write is durable when it completes.
@@ -36,21 +36,13 @@ pub struct FileRef {
 impl FileRef {
     /// The registered file at a place.
     #[inline]
-    #[must_use]
     pub const fn registered(place: u32) -> Self {
         Self { number: place.cast_signed(), flags: Flags::FIXED_FILE }
     }
 
     /// A file by its descriptor, which stays open as long as an entry of it is in flight.
-    #[must_use]
     pub fn open(file: &impl AsRawFd) -> Self {
-        Self::descriptor(file.as_raw_fd())
-    }
-
-    /// The same by its number.
-    #[must_use]
-    pub const fn descriptor(number: RawFd) -> Self {
-        Self { number, flags: Flags::empty() }
+        Self { number: file.as_raw_fd(), flags: Flags::empty() }
     }
 
     /// Makes an entry of this file.
@@ -83,7 +75,6 @@ pub enum Target<'a> {
 
 impl Target<'_> {
     /// Its length in bytes.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         match self {
             Self::Single(piece, _) => piece.bytes,
@@ -94,7 +85,6 @@ impl Target<'_> {
 
 /// A transfer at byte `offset` of `file`. Its memory stays as it is, and a list of pieces where it is, until the end.
 #[inline]
-#[must_use]
 pub fn transfer(file: FileRef, direction: Direction, offset: u64, target: Target<'_>) -> Entry {
     let how = if direction == (Direction::Write { durable: true }) { RWF_DSYNC } else { 0 };
     file.entry(|file| match (direction, target) {
@@ -121,7 +111,6 @@ pub fn transfer(file: FileRef, direction: Direction, offset: u64, target: Target
 }
 
 /// Receives what is there into `piece`, or all of it if `whole`.
-#[must_use]
 pub fn receive(socket: FileRef, piece: IoVec, whole: bool) -> Entry {
     let how = if whole { MSG_WAITALL.cast_signed() } else { 0 };
     socket.entry(|socket| opcode::Recv::new(socket, piece.base, piece.bytes as u32).flags(how).build())
@@ -134,7 +123,6 @@ pub fn receive_message(socket: FileRef, header: &mut MessageHeader) -> Entry {
 }
 
 /// Sends `piece`, or its beginning.
-#[must_use]
 pub fn send(socket: FileRef, piece: IoVec) -> Entry {
     let how = MSG_NOSIGNAL.cast_signed();
     socket.entry(|socket| opcode::Send::new(socket, piece.base, piece.bytes as u32).flags(how).build())
@@ -147,14 +135,12 @@ pub fn send_message(socket: FileRef, header: &mut MessageHeader) -> Entry {
 }
 
 /// Waits for a client at `listener`; the entry ends with its descriptor.
-#[must_use]
 pub fn accept(listener: FileRef) -> Entry {
     listener
         .entry(|listener| opcode::Accept::new(listener, null_mut(), null_mut()).flags(SOCK_CLOEXEC).build())
 }
 
 /// Waits once until `file` is readable.
-#[must_use]
 pub fn readable(file: FileRef) -> Entry {
     file.entry(|file| opcode::PollAdd::new(file, POLLIN).build())
 }

@@ -79,7 +79,6 @@ pub struct EntryEnd {
 impl EntryEnd {
     /// Whether the same entry will have more ends.
     #[inline]
-    #[must_use]
     pub fn is_followed(&self) -> bool {
         cqueue::more(self.flags)
     }
@@ -339,8 +338,8 @@ fn unless_momentary(entered: io::Result<usize>) -> Result<(), Errno> {
     }
 }
 
-/// The number of an error that the system gave.
-fn errno_of(error: &io::Error) -> Errno {
+/// Returns the system's error number; an error that has none counts as `EIO`.
+pub fn errno_of(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 

@@ -396,7 +396,7 @@ fn register_files(ring: &mut Ring, targets: &[&Target], notes: &mut Vec<String>)
             notes.push(format!(
                 "the files are not registered with io_uring ({error}): requests cost a little more"
             ));
-            (files.into_iter().map(FileRef::descriptor).collect(), false)
+            (files.iter().map(FileRef::open).collect(), false)
         }
     }
 }
