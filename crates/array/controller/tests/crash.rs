@@ -2,8 +2,10 @@
 //! or the new data of whatever was not acknowledged, the new of what was, and redundancy must agree.
 //!
 //! Members complete at once and keep what they completed; the last write before the cut is kept in part only. Orders of
-//! completion, volatile caches and random runs are left to the torture world of raidlab-sim. One test cuts the start after that
+//! completion, volatile caches and random runs are left to the torture world. One test cuts the start after that
 //! short, too.
+//!
+//! A world of its own, because it counts actions up to the cut and keeps metadata areas; memories are the test kit's.
 
 use raidlab_controller::{
     Action, Area, ArrayConfig, BufferSpace, CacheConfig, Controller, HostOp, HostRequest, HostTag,

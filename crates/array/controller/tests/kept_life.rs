@@ -1,5 +1,7 @@
 //! The life of kept memory across a start: it ends when all that it held is on the members, and goes on when a device is
 //! lost before, so that the next start still finds what is preserved and what was acknowledged since.
+//!
+//! A world of its own, because it starts again and again from metadata areas and NVRAM, and carries no data.
 
 use raidlab_controller::{
     Action, Area, ArrayConfig, BufferSpace, CacheConfig, CacheMemory, Controller, HostOp, HostRequest,

@@ -2,6 +2,8 @@
 //!
 //! A start asks the bitmaps of devices in sync only, so a write must not go on to the device that is being rebuilt, which alone has the
 //! mark. Defect: it did, and copies below the rebuild's boundary disagreed for good.
+//!
+//! No world: the test picks which I/O ends next by what it is.
 
 use raidlab_controller::{
     Action, Area, CacheConfig, Controller, DeviceState, HostError, HostOp, HostRequest, HostTag, MemberError,

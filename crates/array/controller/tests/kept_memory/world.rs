@@ -1,5 +1,7 @@
 //! A small world with real bytes, whose actions under way end in any order, and whose power or whose controller can go
 //! between any two actions (`cuts.rs` has what happens then).
+//!
+//! A world of its own, because its oracle follows what each acknowledgement promised; memories are the test kit's.
 
 use crate::history::{History, Safe, Write};
 use raidlab_controller::{

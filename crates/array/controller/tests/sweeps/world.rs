@@ -3,7 +3,9 @@
 //!
 //! Verified by [`World::check_devices`]: every block of every device that the controller relies on holds what it
 //! should, and so does its tag.
-//! Not verified: who may touch which bytes at the same time; the byte-checking world of `raidlab-sim` does that.
+//! Not verified: who may touch which bytes at the same time; the torture world does that.
+//!
+//! A world of its own, because tests damage single blocks and checksums and compare whole devices; memories are the test kit's.
 
 use raidlab_controller::{
     Action, ArrayConfig, BufferSpace, CacheConfig, CacheMemory, Controller, DeviceState, HostError, HostOp,

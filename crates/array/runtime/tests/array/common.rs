@@ -1,7 +1,8 @@
 //! Shared by the tests of the real array: configurations, scripts, and two slow, obvious oracles.
 //!
-//! [`PlainWorld`] runs the same controller over vectors of bytes, one action at a time, with the memory work of the test kit. [`check_redundancy`] reads the member files and checks every stripe: copies equal, P the XOR of the
-//! data, Q the sum of `2^i` times strip `i`.
+//! [`PlainWorld`] runs the same controller over vectors of bytes, one action at a time, with the memory work of the test
+//! kit; it is a world of its own, because it runs the runtime's scripts. [`check_redundancy`] reads the member files and
+//! checks every stripe: copies equal, P the XOR of the data, Q the sum of `2^i` times strip `i`.
 
 #![allow(unreachable_pub, reason = "a test's module is a crate of its own")]
 
