@@ -94,11 +94,12 @@ impl PortEntries {
     pub(crate) fn take(&mut self, done: Done) {
         let name = &mut self.names[done.number as usize];
         let user = name.expect("only entries in flight have completions");
-        if !done.is_followed {
+        let is_followed = io_uring::cqueue::more(done.flags);
+        if !is_followed {
             *name = None;
             self.free.push(done.number);
         }
-        let Done { result, is_followed, flags, .. } = done;
+        let Done { result, flags, .. } = done;
         self.ended.push(EntryEnd { user, result, is_followed, flags });
     }
 

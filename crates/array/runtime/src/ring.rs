@@ -101,8 +101,6 @@ pub(crate) struct Done {
     pub(crate) number: u32,
     /// Bytes moved, or why not.
     pub(crate) result: Result<u32, Errno>,
-    /// The same entry will have more completions.
-    pub(crate) is_followed: bool,
     /// Flags of the completion (`IORING_CQE_F_*`).
     pub(crate) flags: u32,
 }
@@ -420,7 +418,6 @@ impl Ring {
                 owner: OWNERS[(end.name >> NUMBER_BITS) as usize],
                 number: end.name as u32,
                 result: u32::try_from(end.result).map_err(|_| Errno::from_raw_os_error(-end.result)),
-                is_followed: end.is_followed(),
                 flags: end.flags,
             });
         }

@@ -110,8 +110,7 @@ impl Drop for Owner {
 
 impl fmt::Debug for Ring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { options, in_flight, .. } = self;
-        f.debug_struct("Ring").field("options", options).field("in_flight", in_flight).finish_non_exhaustive()
+        f.debug_struct("Ring").field("in_flight", &self.in_flight).finish_non_exhaustive()
     }
 }
 

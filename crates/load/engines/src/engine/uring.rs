@@ -193,7 +193,7 @@ impl<'a> UringEngine<'a> {
     #[allow(clippy::inline_always, reason = "measured with examples/engine_cost.rs")]
     fn push(&mut self, io: EngineIo, moved_bytes: u32) {
         let slot = io.slot;
-        let entry = if self.does_nothing() {
+        let entry = if self.files.is_empty() {
             opcode::Nop::new().build()
         } else if io.op.moves_bytes() {
             let address = self.memory.address(io.op, self.table.buffer_of(slot));
@@ -215,12 +215,6 @@ impl<'a> UringEngine<'a> {
             if io.op == IoOp::Read { Direction::Read } else { Direction::Write { durable: io.fua } };
         let offset = io.offset_bytes + u64::from(moved_bytes);
         entries::transfer(self.files[io.target as usize], direction, offset, memory)
-    }
-
-    /// Whether entries do nothing, because there is no file.
-    #[inline]
-    fn does_nothing(&self) -> bool {
-        self.files.is_empty()
     }
 
     /// The entry of a request that moves no bytes. The kernel hands it to a thread of its own where it would have to wait (but
@@ -252,7 +246,7 @@ impl<'a> UringEngine<'a> {
     fn judge(&mut self, slot: u32, result: i32) -> Option<Completion> {
         let Slot { io, moved_bytes } = &self.slots[slot as usize];
         let whole = io.bytes - moved_bytes;
-        let is_done = result as u32 == whole || self.does_nothing();
+        let is_done = result as u32 == whole || self.files.is_empty();
         if is_done && result >= 0 {
             return Some(Completion { slot, failure: None });
         }
@@ -290,7 +284,7 @@ impl Engine for UringEngine<'_> {
 
     #[inline]
     fn submit(&mut self, io: EngineIo) {
-        if io.op == IoOp::Write && !self.does_nothing() {
+        if io.op == IoOp::Write && !self.files.is_empty() {
             self.memory.stamp(self.table.buffer_of(io.slot), io.bytes);
         }
         self.slots[io.slot as usize] = Slot { io, moved_bytes: 0 };
@@ -328,7 +322,7 @@ impl Engine for UringEngine<'_> {
     }
 
     fn buffer(&mut self, io: &EngineIo) -> Option<&mut [u8]> {
-        let moves_bytes = io.op.moves_bytes() && !self.does_nothing();
+        let moves_bytes = io.op.moves_bytes() && !self.files.is_empty();
         moves_bytes.then(|| self.memory.buffer(io.op, self.table.buffer_of(io.slot), io.bytes))
     }
 
