@@ -5,13 +5,10 @@
 //! cache of a RAID 5, destages included, and 150 ns for a 4 KiB read of a RAID 0.
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "an example may read the clock")]
 
-#[path = "../tests/instant/mod.rs"]
-mod instant;
-
-use instant::InstantWorld;
 use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, HostOp, MemberCache, MetadataPolicy, Resilience, WritePolicy,
 };
+use raidlab_testkit::InstantWorld;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, NanoSpan};
 use std::error::Error;
 use std::time::Instant;

@@ -1,50 +1,39 @@
 //! The controller allocates nothing per I/O once it has reached its working size, whatever the level, the write policy and
 //! what it keeps on its devices, tags among it.
 
-mod instant;
-
-use instant::InstantWorld;
 use raidlab_controller::{
-    ArrayConfig, CacheConfig, CacheMemory, HostOp, MemberCache, MetadataPolicy, Resilience, WritePolicy,
+    ArrayConfig, CacheConfig, CacheMemory, HostOp, MetadataPolicy, Resilience, WritePolicy,
 };
-use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, NanoSpan};
+use raidlab_testkit::{InstantWorld, Random, array};
+use raidlab_units::{BlockCount, ByteCount, Lba, NanoSpan};
 
 fn config(level: &str, write_policy: WritePolicy, resilience: Resilience) -> ArrayConfig {
-    ArrayConfig {
-        level: level.parse().expect(level),
-        members: 8,
-        strip_size: ByteCount::from_kib(16),
-        block_size: BlockSize::B4096,
-        member_size: ByteCount::from_mib(16),
-        member_cache: MemberCache::Off,
-        cache: CacheConfig {
-            memory: CacheMemory::BatteryBacked,
-            write_policy,
-            flush_stop_pct: 40,
-            ..CacheConfig::default()
-        },
-        staging_size: ByteCount::from_mib(4),
-        resilience,
-    }
+    let cache = CacheConfig {
+        memory: CacheMemory::BatteryBacked,
+        write_policy,
+        flush_stop_pct: 40,
+        ..CacheConfig::default()
+    };
+    let member_size = ByteCount::from_mib(16);
+    ArrayConfig { strip_size: ByteCount::from_kib(16), member_size, resilience, ..array(level, 8, cache) }
 }
 
 /// Reads and writes of 1 to 8 blocks, some of which overlap those before them.
 struct Load {
     world: InstantWorld,
-    seed: u64,
+    random: Random,
 }
 
 impl Load {
-    fn draw(&mut self, below: u64) -> u64 {
-        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.seed >> 33) % below
-    }
-
     fn run(&mut self, requests: u32) {
         for _ in 0..requests {
-            let blocks = 1 + self.draw(8);
-            let lba = Lba(self.draw(self.world.volume_blocks() - blocks));
-            let op = if self.draw(3) == 0 { HostOp::Read } else { HostOp::Write { fua: self.draw(8) == 0 } };
+            let blocks = 1 + self.random.below(8);
+            let lba = Lba(self.random.below(self.world.volume_blocks() - blocks));
+            let op = if self.random.below(3) == 0 {
+                HostOp::Read
+            } else {
+                HostOp::Write { fua: self.random.below(8) == 0 }
+            };
             self.world.request(NanoSpan(10_000), op, lba, BlockCount(blocks));
         }
     }
@@ -58,7 +47,8 @@ fn nothing_is_allocated_per_io() {
             for (metadata, integrity) in policies.into_iter().flat_map(|it| [(it, false), (it, true)]) {
                 let resilience = Resilience { metadata, integrity, ..Resilience::default() };
                 let config = config(level, write_policy, resilience);
-                let mut load = Load { world: InstantWorld::new(&config).expect("a possible array"), seed: 7 };
+                let mut load =
+                    Load { world: InstantWorld::new(&config).expect("a possible array"), random: Random(7) };
                 load.run(20_000);
                 let counted = allocation_counter::measure(|| load.run(20_000));
                 assert!(load.world.member_ios() > 20_000, "the members had work");

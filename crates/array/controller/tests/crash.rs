@@ -2,35 +2,34 @@
 //! or the new data of whatever was not acknowledged, the new of what was, and redundancy must agree.
 //!
 //! Members complete at once and keep what they completed; the last write before the cut is kept in part only. Orders of
-//! completion, volatile caches and random runs are left to the torture world of raidlab-sim. One test cuts the start after that
+//! completion, volatile caches and random runs are left to the torture world. One test cuts the start after that
 //! short, too.
+//!
+//! A world of its own, because it counts actions up to the cut and keeps metadata areas; memories are the test kit's.
 
 use raidlab_controller::{
-    Action, Area, ArrayConfig, BufferRef, BufferSpace, CacheConfig, Controller, HostOp, HostRequest, HostTag,
-    MemberCache, MemberIo, MemberOp, MemoryKind, MemorySteps, MetadataPolicy, NewArray, Notice, Resilience,
-    WritePolicy, create_metadata,
+    Action, Area, ArrayConfig, BufferSpace, CacheConfig, Controller, HostOp, HostRequest, HostTag,
+    MemberCache, MemberError, MemberIo, MemberOp, MemoryKind, MemorySteps, MetadataPolicy, Notice,
+    Resilience, WritePolicy,
 };
-use raidlab_format::{ArrayName, ArrayUuid, DeviceUuid, StartOptions, assemble};
+use raidlab_format::{StartOptions, assemble};
+use raidlab_testkit::{BLOCK, Memories, new_areas};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos, StripeIndex};
 
-const BLOCK: usize = 512;
-
 fn config(level: &str, members: u16, metadata: MetadataPolicy) -> ArrayConfig {
+    let cache = CacheConfig {
+        size: ByteCount(64 * BLOCK as u64),
+        block_size: ByteCount(4 * BLOCK as u64),
+        flush_after: NanoSpan::from_secs(1),
+        ..CacheConfig::default()
+    };
     ArrayConfig {
-        level: level.parse().expect(level),
-        members,
         strip_size: ByteCount(4 * BLOCK as u64),
         block_size: BlockSize::B512,
         member_size: ByteCount(32 * BLOCK as u64),
-        member_cache: MemberCache::Off,
-        cache: CacheConfig {
-            size: ByteCount(64 * BLOCK as u64),
-            block_size: ByteCount(4 * BLOCK as u64),
-            flush_after: NanoSpan::from_secs(1),
-            ..CacheConfig::default()
-        },
         staging_size: ByteCount(64 * 1024),
         resilience: Resilience { metadata, log_size: ByteCount(32 * 1024), ..Resilience::default() },
+        ..raidlab_testkit::array(level, members, cache)
     }
 }
 
@@ -69,17 +68,11 @@ impl World {
     }
 
     fn create_in(config: &ArrayConfig, needs_resync: bool) -> Self {
-        let uuid = |device| Some(DeviceUuid([device as u8 + 1; 16]));
-        let uuids: Vec<_> = (0..config.members).map(uuid).collect();
-        let (array_uuid, name) = (ArrayUuid([9; 16]), ArrayName::default());
-        let new = NewArray { array_uuid, name, device_uuids: &uuids, needs_resync };
-        let mut areas = create_metadata(config, &new).expect("a possible array");
-        for area in &mut areas {
-            area.resize(config.metadata_bytes().0 as usize, 0);
-        }
         let data = vec![0; config.member_size.0 as usize];
-        let devices =
-            areas.into_iter().map(|metadata| Some(Device { data: data.clone(), metadata })).collect();
+        let devices = new_areas(config, needs_resync)
+            .into_iter()
+            .map(|metadata| Some(Device { data: data.clone(), metadata }))
+            .collect();
         Self::start(config, devices, u64::MAX)
     }
 
@@ -103,24 +96,6 @@ impl World {
         world
     }
 
-    fn memory(&mut self, place: BufferRef, bytes: usize) -> &mut [u8] {
-        let range = place.offset as usize..place.offset as usize + bytes;
-        match place.space {
-            BufferSpace::Own => &mut self.controller.own_memory_mut()[range],
-            BufferSpace::Host(tag) => &mut self.hosts[tag.0 as usize][range],
-            BufferSpace::Staging => &mut self.staging[range],
-            BufferSpace::Cache => &mut self.cache[range],
-            other => panic!("{other:?} is not written here"),
-        }
-    }
-
-    fn load(&mut self, place: BufferRef, bytes: usize) -> Vec<u8> {
-        if place.space == BufferSpace::Own {
-            return self.controller.own_memory()[place.offset as usize..][..bytes].to_vec();
-        }
-        self.memory(place, bytes).to_vec()
-    }
-
     fn run(&mut self) -> Result<(), Cut> {
         while let Some(action) = self.controller.poll_action() {
             let cut = self.fuse == 0;
@@ -131,15 +106,13 @@ impl World {
                 Action::Memory(task) if task.kind == MemoryKind::Digest => {
                     let mut rows = Vec::new();
                     self.controller.digest_rows(task.id, &mut rows);
-                    let bytes: Vec<u8> =
-                        rows.iter().flat_map(|row| self.load(row.buffer, row.bytes as usize)).collect();
-                    let digests: Vec<u32> = bytes.chunks(BLOCK).map(raidlab_format::row_checksum).collect();
+                    let digests = self.digests(&rows);
                     self.controller.handle_digests(Nanos::ZERO, task.id, &digests);
                 }
                 Action::Memory(task) => {
                     let mut steps = MemorySteps::default();
                     self.controller.memory_steps(task.id, &mut steps);
-                    self.memory_steps(&steps);
+                    self.compute(&steps, || true);
                     self.controller.handle_memory_completion(Nanos::ZERO, task.id);
                 }
                 Action::Complete(completion) => {
@@ -157,65 +130,34 @@ impl World {
     fn member_io(&mut self, io: MemberIo, cut: bool) -> Result<(), Cut> {
         let mut segments = Vec::new();
         self.controller.member_io_segments(io.id, &mut segments);
-        let start = io.lba.0 as usize * BLOCK;
+        let mut bytes = self.gather(&segments);
         let Some(device) = &mut self.devices[io.member.index()] else {
             self.controller.handle_member_loss(Nanos::ZERO, io.member);
-            self.controller.handle_member_completion(
-                Nanos::ZERO,
-                io.id,
-                Err(raidlab_controller::MemberError::Gone),
-            );
+            self.controller.handle_member_completion(Nanos::ZERO, io.id, Err(MemberError::Gone));
             return Ok(());
         };
-        let mut area = core::mem::take(match io.area {
+        let area = match io.area {
             Area::Data => &mut device.data,
             Area::Metadata => &mut device.metadata,
-        });
-        let mut at = start;
-        // What is under way when power goes is written up to its middle.
-        let end =
-            if cut { start + io.blocks.0 as usize / 2 * BLOCK } else { start + io.blocks.0 as usize * BLOCK };
-        for segment in segments {
-            let bytes = segment.bytes as usize;
-            match io.op {
-                MemberOp::Read => self.memory(segment.buffer, bytes).copy_from_slice(&area[at..at + bytes]),
-                MemberOp::Write { .. } => {
-                    let source = self.load(segment.buffer, bytes);
-                    let kept = end.saturating_sub(at).min(bytes);
-                    area[at..at + kept].copy_from_slice(&source[..kept]);
-                }
-                MemberOp::Flush | MemberOp::Discard => {}
+        };
+        let area = &mut area[io.lba.0 as usize * BLOCK..];
+        match io.op {
+            MemberOp::Read => bytes = area[..bytes.len()].to_vec(),
+            MemberOp::Write { .. } => {
+                // What is under way when power goes is written up to its middle.
+                let blocks = if cut { io.blocks.0 / 2 } else { io.blocks.0 } as usize;
+                area[..blocks * BLOCK].copy_from_slice(&bytes[..blocks * BLOCK]);
             }
-            at += bytes;
+            MemberOp::Flush | MemberOp::Discard => {}
         }
-        let device = self.devices[io.member.index()].as_mut().expect("checked above");
-        match io.area {
-            Area::Data => device.data = area,
-            Area::Metadata => device.metadata = area,
+        if io.op == MemberOp::Read {
+            self.scatter(&bytes, &segments);
         }
         if cut {
             return Err(Cut);
         }
         self.controller.handle_member_completion(Nanos::ZERO, io.id, Ok(()));
         Ok(())
-    }
-
-    fn memory_steps(&mut self, steps: &MemorySteps) {
-        for step in &steps.steps {
-            let bytes = step.bytes as usize;
-            let sources = &steps.sources[step.first_source as usize..][..step.source_count as usize];
-            let coefficients = &steps.coefficients[step.first_coefficient as usize..];
-            let count = usize::from(step.destination_count);
-            for (row, &destination) in step.destinations[..count].iter().enumerate() {
-                let mut sum = if step.accumulate { self.load(destination, bytes) } else { vec![0; bytes] };
-                for (index, &source) in sources.iter().enumerate() {
-                    let factor = coefficients[row * sources.len() + index];
-                    let source = self.load(source, bytes);
-                    sum.iter_mut().zip(source).for_each(|(sum, byte)| *sum ^= multiply(factor, byte));
-                }
-                self.memory(destination, bytes).copy_from_slice(&sum);
-            }
-        }
     }
 
     fn request(&mut self, op: HostOp, lba: u64, data: Vec<u8>) -> Result<Vec<u8>, Cut> {
@@ -229,16 +171,16 @@ impl World {
     }
 }
 
-fn multiply(mut a: u8, mut b: u8) -> u8 {
-    let mut product = 0;
-    while a != 0 {
-        if a & 1 == 1 {
-            product ^= b;
+impl Memories for World {
+    fn space(&mut self, space: BufferSpace) -> &mut [u8] {
+        match space {
+            BufferSpace::Own => self.controller.own_memory_mut(),
+            BufferSpace::Host(tag) => &mut self.hosts[tag.0 as usize],
+            BufferSpace::Staging => &mut self.staging,
+            BufferSpace::Cache => &mut self.cache,
+            other => panic!("{other:?} is not written here"),
         }
-        b = (b << 1) ^ if b & 0x80 == 0 { 0 } else { 0x1d };
-        a >>= 1;
     }
-    product
 }
 
 /// The short run: small, overlapping, whole stripes.

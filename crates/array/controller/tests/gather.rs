@@ -2,10 +2,8 @@
 //!
 //! Member I/O ends only when a test says so. Not verified here: the bytes and crashes, which is the torture net's part.
 
-mod counted;
-
-use counted::{STRIP, WRITE, World, array};
 use raidlab_controller::{ArrayConfig, CacheConfig, HostOp, MemberCache};
+use raidlab_testkit::{CountedWorld as World, STRIP, WRITE, array};
 use raidlab_units::{ByteCount, MemberIndex, NanoSpan};
 
 /// How long members take for a write.

@@ -1,40 +1,38 @@
 //! The life of kept memory across a start: it ends when all that it held is on the members, and goes on when a device is
 //! lost before, so that the next start still finds what is preserved and what was acknowledged since.
+//!
+//! A world of its own, because it starts again and again from metadata areas and NVRAM, and carries no data.
 
 use raidlab_controller::{
     Action, Area, ArrayConfig, BufferSpace, CacheConfig, CacheMemory, Controller, HostOp, HostRequest,
-    HostTag, MemberCache, MemberError, MemberOp, MemorySteps, MemoryTaskId, MetadataPolicy, NewArray, Notice,
-    PeerState, Resilience, WritePolicy, create_metadata,
+    HostTag, MemberError, MemberOp, MemorySteps, MemoryTaskId, MetadataPolicy, Notice, PeerState, Resilience,
+    WritePolicy,
 };
 use raidlab_format::{
-    ArrayName, ArrayUuid, DeviceUuid, KEPT_ENTRY_BYTES, KEPT_LABEL_BYTES, KeptEntry, KeptImage, KeptLabel,
-    StartOptions, assemble,
+    KEPT_ENTRY_BYTES, KEPT_LABEL_BYTES, KeptEntry, KeptImage, KeptLabel, StartOptions, assemble,
 };
+use raidlab_testkit::{ARRAY_UUID, BLOCK, array, new_areas};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, Nanos};
 
-const BLOCK: usize = 512;
 const STRIP_BLOCKS: u64 = 4;
-const ARRAY: ArrayUuid = ArrayUuid([9; 16]);
 
 /// RAID 0 over two members with a kept cache of slots as long as a strip.
 fn config() -> ArrayConfig {
     let strip = ByteCount(STRIP_BLOCKS * BLOCK as u64);
+    let cache = CacheConfig {
+        size: ByteCount(strip.0 * 4),
+        block_size: strip,
+        memory: CacheMemory::BatteryBacked,
+        write_policy: WritePolicy::WriteBack,
+        ..CacheConfig::default()
+    };
     ArrayConfig {
-        level: "0".parse().expect("a level"),
-        members: 2,
         strip_size: strip,
         block_size: BlockSize::B512,
         member_size: ByteCount(strip.0 * 8),
-        member_cache: MemberCache::Off,
-        cache: CacheConfig {
-            size: ByteCount(strip.0 * 4),
-            block_size: strip,
-            memory: CacheMemory::BatteryBacked,
-            write_policy: WritePolicy::WriteBack,
-            ..CacheConfig::default()
-        },
         staging_size: ByteCount(64 * 1024),
         resilience: Resilience { metadata: MetadataPolicy::Resync, ..Resilience::default() },
+        ..array("0", 2, cache)
     }
 }
 
@@ -55,12 +53,9 @@ struct World {
 
 impl World {
     fn new(entries: &[(u32, KeptEntry)]) -> Self {
-        let uuids = [1, 2].map(|device| Some(DeviceUuid([device; 16])));
-        let name = ArrayName::default();
-        let new = NewArray { array_uuid: ARRAY, name, device_uuids: &uuids, needs_resync: false };
-        let metadata = create_metadata(&config(), &new).expect("a possible array");
+        let metadata = new_areas(&config(), false);
         let mut kept_log = vec![0; 4096];
-        KeptLabel { array_uuid: ARRAY, kept_epoch: 1 }.encode(&mut kept_log[..KEPT_LABEL_BYTES]);
+        KeptLabel { array_uuid: ARRAY_UUID, kept_epoch: 1 }.encode(&mut kept_log[..KEPT_LABEL_BYTES]);
         let mut directory = vec![0; 4 * KEPT_ENTRY_BYTES];
         for (slot, entry) in entries {
             let at = *slot as usize * KEPT_ENTRY_BYTES;

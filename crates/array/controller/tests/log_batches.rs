@@ -3,10 +3,8 @@
 //! Member I/O ends only when a test says so. Not verified here: the bytes of a batch, and what a start makes of one that is torn,
 //! which `crash.rs` and torture look at.
 
-mod counted;
-
-use counted::{STRIP, WRITE, World, array};
 use raidlab_controller::{Area, ArrayConfig, CacheConfig, MetadataPolicy};
+use raidlab_testkit::{CountedWorld as World, STRIP, WRITE, array};
 use raidlab_units::{ByteCount, NanoSpan};
 
 const SPAN: NanoSpan = NanoSpan::from_micros(500);

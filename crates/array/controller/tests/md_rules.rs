@@ -3,14 +3,12 @@
 //! The counts are those that follow by hand from `handle_stripe_dirtying` and `raid5_activate_delayed` (drivers/md/raid5.c) and
 //! from `read_balance` (drivers/md/raid1.c). Not verified here: the bytes, which `crash.rs` and `sweeps` look at.
 
-mod counted;
-
-use counted::{READ, STRIP, WRITE, World, array};
 use raidlab_controller::{
     Area, ArrayConfig, ArrayRules, BitmapPlace, CacheConfig, ConfigError, Controller, GatherRule,
     MemberCache, MemberOp, MetadataPolicy, ParityUpdate, ReadBalance, StripeCache, WriteLogPlace,
 };
 use raidlab_raid::StripUnit;
+use raidlab_testkit::{CountedWorld as World, READ, STRIP, WRITE, array};
 use raidlab_units::{ByteCount, MemberIndex, NanoSpan, StripeIndex};
 
 const SPAN: NanoSpan = NanoSpan::from_micros(500);

@@ -2,13 +2,11 @@
 //!
 //! The figures are the published formulas (2R+2W for a small write of RAID 5, and so on); members answer at once.
 
-mod counted;
-
-use counted::{READ, STRIP, WRITE, array};
 use raidlab_controller::{
     Action, ArrayConfig, BatteryState, CacheConfig, CacheMemory, Controller, HostOp, HostRequest, HostTag,
     MemberOp, ReadPolicy, WritePolicy,
 };
+use raidlab_testkit::{CountedWorld, READ, STRIP, WRITE, array};
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, NanoSpan, Nanos};
 
 fn config(level: &str, members: u16, write_policy: WritePolicy) -> ArrayConfig {
@@ -22,8 +20,8 @@ fn config(level: &str, members: u16, write_policy: WritePolicy) -> ArrayConfig {
 }
 
 /// A world whose members answer at once.
-fn instant(config: &ArrayConfig) -> counted::World {
-    counted::World::new(config, NanoSpan::ZERO)
+fn instant(config: &ArrayConfig) -> CountedWorld {
+    CountedWorld::new(config, NanoSpan::ZERO)
 }
 
 #[test]
@@ -243,7 +241,7 @@ fn adaptive_read_ahead_starts_after_two_sequential_reads() {
     assert_eq!(world.run(READ, 100, 4), (1, 0), "the first access");
     assert_eq!(world.run(READ, 500, 4), (1, 0), "a random one");
     assert_eq!(world.run(READ, 504, 4), (2, 0), "the second in sequence reads ahead as much again");
-    let hits = |world: &counted::World| world.controller.counters().cache_hit_blocks;
+    let hits = |world: &CountedWorld| world.controller.counters().cache_hit_blocks;
     assert_eq!(hits(&world), 0);
     assert_eq!(world.run(READ, 508, 4), (1, 0), "the third finds its blocks and reads ahead twice as much");
     assert_eq!(hits(&world), 4);
@@ -309,7 +307,7 @@ fn discards_are_runs_on_members_or_nothing() {
     for &(level, members, failed, lba, blocks, expected) in rows {
         for passes in [true, false] {
             let mut world =
-                counted::World::new(&config(level, members, WritePolicy::WriteThrough), NanoSpan(1));
+                CountedWorld::new(&config(level, members, WritePolicy::WriteThrough), NanoSpan(1));
             if let Some(member) = failed {
                 world.controller.handle_member_loss(Nanos::ZERO, MemberIndex(member));
             }
@@ -337,7 +335,7 @@ fn discards_are_runs_on_members_or_nothing() {
 /// came behind it would destroy what a later write to the cache was acknowledged for.
 #[test]
 fn a_discard_of_dirty_blocks_stays_with_the_cache() {
-    let mut world = counted::World::new(&config("0", 2, WritePolicy::WriteBack), NanoSpan(1));
+    let mut world = CountedWorld::new(&config("0", 2, WritePolicy::WriteBack), NanoSpan(1));
     world.controller.pass_discards();
     world.request(WRITE, 0, 4);
     world.poll();

@@ -2,10 +2,8 @@
 //!
 //! Member I/O ends only when a test says so. Not verified here: the bytes, which `crash.rs` and `sweeps` look at.
 
-mod counted;
-
-use counted::{STRIP, WRITE, World, array};
 use raidlab_controller::{ArrayConfig, CacheConfig, WritePolicy};
+use raidlab_testkit::{CountedWorld as World, STRIP, WRITE, array};
 use raidlab_units::{ByteCount, MemberIndex, NanoSpan};
 
 const SPAN: NanoSpan = NanoSpan::from_micros(500);

@@ -6,23 +6,15 @@
 //! Source: `io_uring_enter(2)`, `sendmsg(2)`.
 #![allow(unsafe_code)]
 
-use io_uring::{opcode, types::Fd};
-use raidlab_runtime::{IoVec, MessageHeader, PortRing, RingError};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ptr::null_mut;
-
-/// `MSG_WAITALL`: a receive ends only when all of it is there.
-const MSG_WAITALL: i32 = 0x100;
-/// `MSG_NOSIGNAL`: a peer that is gone is an error and no signal.
-const MSG_NOSIGNAL: u32 = 0x4000;
-/// `SOCK_CLOEXEC`.
-const SOCK_CLOEXEC: i32 = 0o2_000_000;
+use raidlab_device::ring::entries::{self, FileRef};
+use raidlab_device::ring::{IoVec, MessageHeader};
+use raidlab_runtime::{PortRing, RingError};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
 /// Waits for a client at `listener`; the entry ends with its descriptor.
 pub(crate) fn accept(ring: &mut PortRing<'_>, user: u64, listener: BorrowedFd<'_>) -> Result<(), RingError> {
-    let entry = opcode::Accept::new(Fd(listener.as_raw_fd()), null_mut(), null_mut());
     // SAFETY: no memory is named.
-    unsafe { ring.push(user, entry.flags(SOCK_CLOEXEC).build()) }.map(drop)
+    unsafe { ring.push(user, entries::accept(FileRef::open(&listener))) }.map(drop)
 }
 
 /// Takes the descriptor that an accept ended with.
@@ -39,9 +31,9 @@ pub(crate) fn receive(
     buffer: &mut [u8],
     whole: bool,
 ) -> Result<(), RingError> {
-    let entry = opcode::Recv::new(Fd(socket.as_raw_fd()), buffer.as_mut_ptr(), buffer.len() as u32);
+    let entry = entries::receive(FileRef::open(&socket), IoVec::of_mut(buffer), whole);
     // SAFETY: see the head; nobody looks at this part of the buffer until the entry has ended.
-    unsafe { ring.push(user, entry.flags(if whole { MSG_WAITALL } else { 0 }).build()) }.map(drop)
+    unsafe { ring.push(user, entry) }.map(drop)
 }
 
 /// Sends `pieces`, in their order, through `header`, which is filled in.
@@ -53,7 +45,7 @@ pub(crate) fn send(
     pieces: &[IoVec],
 ) -> Result<(), RingError> {
     *header = MessageHeader::of(pieces);
-    let entry = opcode::SendMsg::new(Fd(socket.as_raw_fd()), std::ptr::from_mut(header).cast());
+    let entry = entries::send_message(FileRef::open(&socket), header);
     // SAFETY: see the head; the header has the layout of the kernel's.
-    unsafe { ring.push(user, entry.flags(MSG_NOSIGNAL).build()) }.map(drop)
+    unsafe { ring.push(user, entry) }.map(drop)
 }

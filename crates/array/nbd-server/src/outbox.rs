@@ -8,8 +8,9 @@
 
 use crate::entries::send;
 use raidlab_controller::HostTag;
+use raidlab_device::ring::{IoVec, MessageHeader};
 use raidlab_nbd::Head;
-use raidlab_runtime::{IoVec, MessageHeader, PortRing, RingError};
+use raidlab_runtime::{PortRing, RingError};
 use raidlab_units::Nanos;
 use std::os::fd::BorrowedFd;
 
@@ -126,10 +127,10 @@ impl Outbox {
         self.in_flight = false;
         self.moved_at = now;
         while let Some(piece) = self.pieces.get_mut(self.sent) {
-            if bytes < piece.bytes() {
+            if bytes < piece.bytes {
                 return piece.skip(bytes);
             }
-            bytes -= piece.bytes();
+            bytes -= piece.bytes;
             if let Some(buffer) = self.buffers[self.sent].take() {
                 done(buffer);
             }

@@ -9,8 +9,8 @@
 //! (asserted, as safe Rust demands it of slices).
 #![allow(unsafe_code)]
 
-use crate::pieces::IoVec;
 use raidlab_controller::Controller;
+use raidlab_device::ring::IoVec;
 use raidlab_raid::kernel;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use std::fs::File;

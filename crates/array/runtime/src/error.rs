@@ -1,6 +1,7 @@
 //! Why devices can't be used, why an array can't be made, and why it can't run.
 
 use raidlab_controller::{ConfigError, HostError, MetadataPolicy, StartError};
+pub use raidlab_device::ring::RingError;
 use raidlab_device::safety::SafetyError;
 use raidlab_format::{ArrayUuid, AssembleError, DecodeError, KeptVerdict};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -161,19 +162,6 @@ pub enum CreateError {
     /// The caller asked to stop; the files made so far are removed, and nothing is labelled.
     #[error("stopped before the array was made; the files made so far are removed")]
     Cancelled,
-}
-
-/// `io_uring` can't be set up or used.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "can't {doing}: {source}; io_uring needs Linux 5.11 or later, must not be switched off \
-     (/proc/sys/kernel/io_uring_disabled), and a container's seccomp profile must allow it"
-)]
-pub struct RingError {
-    /// What was tried.
-    pub doing: &'static str,
-    /// What the system said.
-    pub source: io::Error,
 }
 
 /// Why an NVRAM file can't be used.

@@ -66,7 +66,6 @@ pub use operator::{
     DeviceCondition, DeviceStatus, OPERATOR_SCHEMA, Operator, SweepOutcome, SweepStatus, operator_line,
     parse_sweep_rate,
 };
-pub use pieces::{IoVec, MessageHeader};
 pub use port_ring::{EntryEnd, EntryId, PortRing};
 pub use raidlab_format::StartOptions;
 pub use run::ArrayOutcome;

@@ -17,8 +17,10 @@
 
 use crate::device::{Flushing, Remote};
 use crate::error::RingError;
-use crate::pieces::{IoVec, MessageHeader, Stored, cut, store};
+use crate::pieces::{Stored, cut, store};
 use crate::ring::{LinkEntry, PIECES_PER_ENTRY, Ring};
+use raidlab_device::ring::entries::{self, FileRef};
+use raidlab_device::ring::{IoVec, MessageHeader};
 use raidlab_nbd::{ClientEvent, ClientRequest, ClientTransmission, MESSAGE_BYTES_MAX, Op, REQUEST_BYTES};
 use raidlab_units::Nanos;
 use rustix::io::Errno;
@@ -94,7 +96,7 @@ struct Outbox {
 pub(crate) struct Link {
     socket: OwnedFd,
     /// Its place among the ring's files.
-    file: u16,
+    file: FileRef,
     /// The name of its entries.
     number: u32,
     transmission: ClientTransmission,
@@ -126,7 +128,7 @@ impl Link {
         inbox[..unasked.len()].copy_from_slice(&unasked);
         Self {
             socket,
-            file,
+            file: FileRef::registered(file.into()),
             number,
             transmission: ClientTransmission::new(agreement, REQUESTS_MAX),
             flushing: Flushing::of(agreement.flags),
@@ -383,7 +385,8 @@ impl Link {
             self.places.truncate(PIECES_PER_ENTRY);
             *self.place_header = MessageHeader::of(&self.places);
             self.receiving = Receiving::IntoPlace;
-            return ring.push_receive_message(self.number, self.file, &mut self.place_header);
+            let entry = entries::receive_message(self.file, &mut self.place_header);
+            return ring.push_link(self.number, LinkEntry::Receive, entry);
         }
         if self.start > 0 && self.inbox.len() - self.end < MESSAGE_BYTES_MAX {
             self.inbox.copy_within(self.start..self.end, 0);
@@ -396,7 +399,8 @@ impl Link {
         };
         self.receiving = Receiving::IntoInbox;
         let target = &mut self.inbox[self.end..][..wanted.min(room)];
-        ring.push_receive(self.number, self.file, target)
+        let entry = entries::receive(self.file, IoVec::of_mut(target), false);
+        ring.push_link(self.number, LinkEntry::Receive, entry)
     }
 
     /// What is missing of a head of a read's reply; of a longer message, which is no data, it takes a few rounds.
@@ -428,14 +432,14 @@ impl Outbox {
         self.head_bytes += head.len();
     }
 
-    fn send(&mut self, number: u32, file: u16, ring: &mut Ring) -> Result<(), RingError> {
+    fn send(&mut self, number: u32, file: FileRef, ring: &mut Ring) -> Result<(), RingError> {
         if self.is_empty() {
             return Ok(());
         }
         let end = self.pieces.len().min(self.sent + PIECES_PER_ENTRY);
         *self.header = MessageHeader::of(&self.pieces[self.sent..end]);
         self.in_flight = true;
-        ring.push_send_message(number, file, &mut self.header)
+        ring.push_link(number, LinkEntry::Send, entries::send_message(file, &mut self.header))
     }
 
     /// Leaves out what is sent.

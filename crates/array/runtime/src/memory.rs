@@ -11,9 +11,10 @@
 use crate::arena::{ALIGNMENT_BYTES, Arena, Piece, combine_pieces};
 use crate::error::ArrayError;
 use crate::kept_memory::KeptMemory;
-use crate::pieces::IoVec;
-use crate::ring::{REGISTERED_BYTES_MAX, Ring};
+use crate::ring::Ring;
 use raidlab_controller::{BufferRef, BufferSpace, Controller, HostTag, Keep, MemorySteps, Segment};
+use raidlab_device::ring::IoVec;
+use raidlab_device::ring::REGISTERED_BYTES_MAX;
 use raidlab_units::ByteCount;
 use std::path::Path;
 

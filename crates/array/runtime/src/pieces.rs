@@ -1,4 +1,4 @@
-//! Lists of pieces of memory: cutting them, storing into them, and the header through which sockets take them.
+//! Lists of pieces of memory: cutting them, and storing into them.
 //!
 //! ```text
 //! pieces   |--------|   |-----|        |------------|
@@ -6,49 +6,9 @@
 //! ```
 //! The pieces are those of a member I/O in flight, from [`crate::memory::Memory::io_vec`]: they lie within arenas, and
 //! until the I/O has ended only its device writes them. A device behind a socket writes here.
-//!
-//! Source: `struct msghdr` of Linux, `recvmsg(2)`.
 #![allow(unsafe_code)]
 
-use std::ptr::null_mut;
-
-/// `struct iovec`: a piece of memory, for the kernel.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct IoVec {
-    /// First byte.
-    pub(crate) base: *mut u8,
-    /// Length in bytes.
-    pub(crate) bytes: usize,
-}
-
-impl IoVec {
-    /// Names the bytes of a slice.
-    pub fn of(bytes: &[u8]) -> Self {
-        Self { base: bytes.as_ptr().cast_mut(), bytes: bytes.len() }
-    }
-
-    /// Length in bytes.
-    pub const fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Takes in `more` if it begins where this ends.
-    pub fn join(&mut self, more: Self) -> bool {
-        let touches = self.base.wrapping_add(self.bytes) == more.base;
-        if touches {
-            self.bytes += more.bytes;
-        }
-        touches
-    }
-
-    /// Leaves the first `bytes` out.
-    pub fn skip(&mut self, bytes: usize) {
-        assert!(bytes <= self.bytes, "{bytes} of {} bytes are to be skipped", self.bytes);
-        self.base = self.base.wrapping_add(bytes);
-        self.bytes -= bytes;
-    }
-}
+use raidlab_device::ring::IoVec;
 
 /// Appends the pieces of `bytes` bytes from `at` on. The list must be so long (asserted).
 pub(crate) fn cut(pieces: &[IoVec], at: u64, bytes: u64, out: &mut Vec<IoVec>) {
@@ -103,34 +63,6 @@ pub(crate) fn store(pieces: &[IoVec], at: u64, what: Stored<'_>) {
         done += length;
     }
     assert!(done == bytes, "{} bytes lie behind the pieces", bytes - done);
-}
-
-/// `struct msghdr`: only the pieces are used.
-#[derive(Debug)]
-#[repr(C)]
-pub struct MessageHeader {
-    name: *mut u8,
-    name_bytes: u32,
-    pieces: *const IoVec,
-    piece_count: usize,
-    control: *mut u8,
-    control_bytes: usize,
-    flags: i32,
-}
-
-impl MessageHeader {
-    /// The header of a message of these pieces, which stay where they are as long as it is used.
-    pub const fn of(pieces: &[IoVec]) -> Self {
-        Self {
-            name: null_mut(),
-            name_bytes: 0,
-            pieces: pieces.as_ptr(),
-            piece_count: pieces.len(),
-            control: null_mut(),
-            control_bytes: 0,
-            flags: 0,
-        }
-    }
 }
 
 #[cfg(test)]

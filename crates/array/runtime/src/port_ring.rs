@@ -94,12 +94,13 @@ impl PortEntries {
     pub(crate) fn take(&mut self, done: Done) {
         let name = &mut self.names[done.number as usize];
         let user = name.expect("only entries in flight have completions");
-        if !done.is_followed() {
+        let is_followed = io_uring::cqueue::more(done.flags);
+        if !is_followed {
             *name = None;
             self.free.push(done.number);
         }
         let Done { result, flags, .. } = done;
-        self.ended.push(EntryEnd { user, result, is_followed: done.is_followed(), flags });
+        self.ended.push(EntryEnd { user, result, is_followed, flags });
     }
 
     /// True while the port has not heard all.

@@ -1,10 +1,9 @@
-//! One `io_uring`: set-up with graceful downgrade, registered files and buffers, submission and waiting.
+//! The array's `io_uring`: whose entry is whose, registered files that come and go, waiting, and the end.
 //!
 //! Entries belong to the members, to their links, to the host's port or to the operator's line; each owner has its own
 //! numbers. Registered files are a table with empty places, so that devices can come and go while the ring runs.
 //!
-//! Only the thread that made the ring uses it, which lets the kernel skip locks (`SINGLE_ISSUER | DEFER_TASKRUN`, Linux
-//! 6.1); older kernels get what they support. An entry names its memory by address, so its owner keeps that memory
+//! Only the thread that made the ring uses it. An entry names its memory by address, so its owner keeps that memory
 //! until the completion; [`Ring::quiesce`] waits for all.
 //!
 //! Long transfers may be handed to kernel threads ([`Ring::hand_over`]), so that other processors do the work: for a
@@ -13,25 +12,23 @@
 //! has ended. Waking a thread takes longer than a few transfers, so nothing is handed over while there is no more to do
 //! ([`Ring::set_crowded`]).
 //!
-//! Source: `io_uring_setup(2)`, `io_uring_enter(2)`, `io_uring_register(2)`.
+//! Source: `io_uring_enter(2)`, `io_uring_register(2)`; [`raidlab_device::ring`] is the ring itself.
 #![allow(unsafe_code)]
 
-mod transfer;
-
-pub(crate) use transfer::{Direction, PIECES_PER_ENTRY, Target};
+pub(crate) use raidlab_device::ring::entries::{Direction, PIECES_PER_ENTRY, Target};
 
 use crate::busy_poll::BusyPoll;
 use crate::error::RingError;
-use crate::pieces::{IoVec, MessageHeader};
+use io_uring::opcode;
 use io_uring::squeue::{Entry, Flags};
-use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, SubmitArgs, Timespec};
-use io_uring::{IoUring, opcode};
+use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, Timespec};
+use raidlab_device::ring::entries::{self, FileRef};
+use raidlab_device::ring::{IoVec, Ring as Uring, RingOptions};
 use raidlab_units::NanoSpan;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
-use transfer::transfer_entry;
 
 /// Room for entries between two submissions; a full queue is submitted early.
 const QUEUE_ENTRIES: u32 = 256;
@@ -41,8 +38,6 @@ const WORTH_THE_WAY_BYTES: usize = 64 << 10;
 const COMPLETION_ENTRIES: u32 = 4096;
 /// An empty place among the registered files.
 const NO_FILE: RawFd = -1;
-/// Longest buffer that can be registered in one piece: 1 GiB.
-pub(crate) const REGISTERED_BYTES_MAX: u64 = 1 << 30;
 
 /// Whose entry it is. Each has numbers of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +67,6 @@ static TICK_SPAN: Timespec = Timespec::new().nsec(TICK.get() as u32);
 const TICK_USER: u64 = (OWNERS.len() as u64) << NUMBER_BITS;
 /// What ends when it is cancelled does so within this.
 const CANCELLED_WITHIN: Duration = Duration::from_secs(1);
-/// `IORING_ENTER_GETEVENTS`: completions that the kernel holds back are made to appear.
-const ENTER_GETEVENTS: u32 = 1;
 
 /// The entries of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,11 +89,6 @@ impl LinkEntry {
     }
 }
 
-/// `MSG_WAITALL`: a receive ends only when all of it is there.
-const MSG_WAITALL: u32 = 0x100;
-/// `MSG_NOSIGNAL`: a peer that is gone is an error and no signal.
-const MSG_NOSIGNAL: u32 = 0x4000;
-
 /// Bits of an entry's number; its owner stands above them.
 const NUMBER_BITS: u32 = 32;
 
@@ -117,18 +105,9 @@ pub(crate) struct Done {
     pub(crate) flags: u32,
 }
 
-impl Done {
-    /// Whether the same entry will have more completions.
-    pub(crate) fn is_followed(&self) -> bool {
-        io_uring::cqueue::more(self.flags)
-    }
-}
-
 /// One `io_uring` with its files.
 pub(crate) struct Ring {
-    inner: IoUring,
-    in_flight: u32,
-    unsubmitted: u32,
+    inner: Uring,
     /// When the tick's entry in flight ends.
     tick_at: Option<Instant>,
     busy_poll: BusyPoll,
@@ -147,7 +126,7 @@ pub(crate) struct Ring {
 
 impl std::fmt::Debug for Ring {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ring").field("in_flight", &self.in_flight).finish_non_exhaustive()
+        f.debug_struct("Ring").field("inner", &self.inner).finish_non_exhaustive()
     }
 }
 
@@ -158,13 +137,17 @@ impl Ring {
     /// # Errors
     /// [`RingError`] if this kernel or container gives no ring.
     pub(crate) fn new(files: u16, busy_poll: NanoSpan) -> Result<Self, RingError> {
-        let ring = build().map_err(|source| RingError { doing: "set up io_uring", source })?;
-        ring.submitter().register_files(&vec![NO_FILE; usize::from(files)]).map_err(files_refused)?;
+        let places = Some(COMPLETION_ENTRIES);
+        let options = RingOptions { tells_work: true, end_places: places, ..RingOptions::default() };
+        let mut notes = Vec::new();
+        let mut inner = Uring::new(QUEUE_ENTRIES, options, &mut notes)?;
+        for note in notes {
+            tracing::debug!("{note}");
+        }
+        inner.register_files(&vec![NO_FILE; usize::from(files)]).map_err(files_refused)?;
         let busy_poll = BusyPoll::new(Duration::from_nanos(busy_poll.get()));
         Ok(Self {
-            inner: ring,
-            in_flight: 0,
-            unsubmitted: 0,
+            inner,
             tick_at: None,
             busy_poll,
             hands_over: false,
@@ -240,7 +223,6 @@ impl Ring {
     /// # Errors
     /// [`RingError`] if the kernel refuses.
     pub(crate) fn clear_file(&mut self, place: u16) -> Result<(), RingError> {
-        const NO_FILE: RawFd = -1;
         self.set_file(place, NO_FILE)
     }
 
@@ -261,21 +243,18 @@ impl Ring {
     /// # Errors
     /// What the system said, usually that `RLIMIT_MEMLOCK` is too low.
     pub(crate) fn register_buffers(&mut self, first: u16, buffers: &[IoVec]) -> io::Result<()> {
-        // SAFETY: `IoVec` has the layout of `struct iovec`; the caller keeps the memory mapped.
-        unsafe {
-            let list = std::slice::from_raw_parts(buffers.as_ptr().cast(), buffers.len());
-            self.inner.submitter().register_buffers_update(u32::from(first), list, None)
-        }
+        // SAFETY: the caller keeps the memory mapped.
+        unsafe { self.inner.register_buffers(Some(first), buffers) }
     }
 
     /// Entries that the kernel has not completed yet.
-    pub(crate) const fn in_flight(&self) -> u32 {
-        self.in_flight
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.inner.in_flight() - u32::from(self.tick_at.is_some())
     }
 
     /// Entries pushed that no wait has submitted yet.
-    pub(crate) const fn unsubmitted(&self) -> u32 {
-        self.unsubmitted
+    pub(crate) fn unsubmitted(&mut self) -> u32 {
+        self.inner.unsubmitted()
     }
 
     /// Queues a transfer at byte `offset` of `file`. The memory must stay as it is, and a list of pieces must stay
@@ -291,7 +270,7 @@ impl Ring {
         offset: u64,
         target: Target<'_>,
     ) -> Result<(), RingError> {
-        let mut entry = transfer_entry(file, direction, offset, target);
+        let mut entry = entries::transfer(of(file), direction, offset, target);
         if self.waiting_files[usize::from(file)] {
             entry = entry.flags(Flags::ASYNC);
         } else if self.hands_over && self.is_crowded && target.bytes() >= WORTH_THE_WAY_BYTES {
@@ -306,8 +285,8 @@ impl Ring {
     /// # Errors
     /// [`RingError`] if a full queue can't be submitted.
     pub(crate) fn push_flush(&mut self, number: u32, file: u16) -> Result<(), RingError> {
-        let entry = opcode::Fsync::new(Fixed(file.into())).flags(FsyncFlags::DATASYNC).build();
-        self.push(Owner::Member, number, entry)
+        let flush = of(file).entry(|file| opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build());
+        self.push(Owner::Member, number, flush)
     }
 
     /// Waits for `descriptor`, which stays open, to be readable: once.
@@ -315,9 +294,7 @@ impl Ring {
     /// # Errors
     /// [`RingError`] if a full queue can't be submitted.
     pub(crate) fn push_line(&mut self, number: u32, descriptor: RawFd) -> Result<(), RingError> {
-        let readable = rustix::event::PollFlags::IN.bits();
-        let entry = opcode::PollAdd::new(io_uring::types::Fd(descriptor), readable.into()).build();
-        self.push(Owner::Line, number, entry)
+        self.push(Owner::Line, number, entries::readable(FileRef::open(&descriptor)))
     }
 
     /// Queues an entry of the port. Its memory stays as it is until its last completion.
@@ -328,41 +305,12 @@ impl Ring {
         self.push(Owner::Port, number, entry)
     }
 
-    /// Receives what is there for `link`, whose socket is at place `file`. The target stays as it is until the completion.
+    /// Queues an entry of a link. Its memory stays as it is until its completion.
     ///
     /// # Errors
     /// [`RingError`] if a full queue can't be submitted.
-    pub(crate) fn push_receive(&mut self, link: u32, file: u16, target: &mut [u8]) -> Result<(), RingError> {
-        let entry = opcode::Recv::new(Fixed(file.into()), target.as_mut_ptr(), target.len() as u32).build();
-        self.push(Owner::Link, LinkEntry::Receive.number(link), entry)
-    }
-
-    /// Receives into all pieces of a message. They, their list and the header stay as they are until the completion.
-    ///
-    /// # Errors
-    /// [`RingError`] if a full queue can't be submitted.
-    pub(crate) fn push_receive_message(
-        &mut self,
-        link: u32,
-        file: u16,
-        header: &mut MessageHeader,
-    ) -> Result<(), RingError> {
-        let entry = opcode::RecvMsg::new(Fixed(file.into()), std::ptr::from_mut(header).cast());
-        self.push(Owner::Link, LinkEntry::Receive.number(link), entry.flags(MSG_WAITALL).build())
-    }
-
-    /// Sends a message. Its pieces, their list and the header stay as they are until the completion.
-    ///
-    /// # Errors
-    /// [`RingError`] if a full queue can't be submitted.
-    pub(crate) fn push_send_message(
-        &mut self,
-        link: u32,
-        file: u16,
-        header: &mut MessageHeader,
-    ) -> Result<(), RingError> {
-        let entry = opcode::SendMsg::new(Fixed(file.into()), std::ptr::from_mut(header).cast());
-        self.push(Owner::Link, LinkEntry::Send.number(link), entry.flags(MSG_NOSIGNAL).build())
+    pub(crate) fn push_link(&mut self, link: u32, what: LinkEntry, entry: Entry) -> Result<(), RingError> {
+        self.push(Owner::Link, what.number(link), entry)
     }
 
     /// Ends what is in flight under this name early, if that is possible. Its completion comes all the same.
@@ -384,16 +332,12 @@ impl Ring {
 
     fn push(&mut self, owner: Owner, number: u32, entry: Entry) -> Result<(), RingError> {
         let entry = entry.user_data(user_data(owner, number));
-        loop {
-            // SAFETY: callers keep the memory that the entry names until its completion, and never drop it
-            // before `quiesce`.
-            if unsafe { self.inner.submission().push(&entry) }.is_ok() {
-                self.in_flight += 1;
-                self.unsubmitted += 1;
-                return Ok(());
-            }
+        // SAFETY: callers keep the memory that the entry names until its completion, and never drop it
+        // before `quiesce`.
+        while !unsafe { self.inner.try_push(&entry) } {
             self.enter(None)?;
         }
+        Ok(())
     }
 
     /// Submits what is queued, then waits until a completion is there, `timeout` is over or a signal came. Without
@@ -403,49 +347,38 @@ impl Ring {
     /// [`RingError`] if the kernel refuses the submission.
     pub(crate) fn enter(&mut self, timeout: Option<NanoSpan>) -> Result<(), RingError> {
         let outcome = match timeout {
-            None => self.inner.submit(),
-            Some(NanoSpan::ZERO) => self.look(),
+            None | Some(NanoSpan::ZERO) => self.inner.submit(),
             Some(span) if self.busy_poll.is_off() => self.sleep(span),
             Some(span) => self.look_then_sleep(span),
         };
-        self.unsubmitted = self.inner.submission().len() as u32;
-        match outcome {
-            Ok(_) => Ok(()),
-            Err(error) => match Errno::from_io_error(&error) {
-                // The time is over, a signal came, or the kernel wants completions taken first.
-                Some(Errno::TIME | Errno::INTR | Errno::AGAIN | Errno::BUSY) => Ok(()),
-                _ => Err(RingError { doing: "submit I/O to io_uring", source: error }),
-            },
-        }
+        outcome.map_err(|errno| RingError { doing: "submit I/O to io_uring", source: errno.into() })
     }
 
     /// Submits what is queued and sleeps until a completion is there or `span` is over.
-    fn sleep(&mut self, span: NanoSpan) -> io::Result<usize> {
+    fn sleep(&mut self, span: NanoSpan) -> Result<(), Errno> {
         if self.ticks_within(span) {
-            return self.inner.submit_and_wait(1);
+            return self.inner.submit_and_wait_for_one();
         }
-        let limit = Timespec::new().sec(span.get() / 1_000_000_000).nsec((span.get() % 1_000_000_000) as u32);
-        let arguments = SubmitArgs::new().timespec(&limit);
-        self.inner.submitter().submit_with_args(1, &arguments)
+        self.inner.submit_and_wait(span)
     }
 
     /// As [`Ring::sleep`], after looking for completions for as long as that is worth it.
-    fn look_then_sleep(&mut self, span: NanoSpan) -> io::Result<usize> {
+    fn look_then_sleep(&mut self, span: NanoSpan) -> Result<(), Errno> {
         let begin = Instant::now();
         if let Some(limit) = self.busy_poll.look_for() {
             let limit = limit.min(Duration::from_nanos(span.get()));
-            let mut submitted = self.look();
-            while submitted.is_ok() && self.inner.completion().is_empty() {
+            let mut submitted = self.inner.submit();
+            while submitted.is_ok() && self.inner.ready() == 0 {
                 if begin.elapsed() >= limit {
                     break;
                 }
-                if self.inner.submission().taskrun() {
-                    submitted = self.look();
+                if self.inner.holds_back() {
+                    submitted = self.inner.submit();
                 } else {
                     std::hint::spin_loop();
                 }
             }
-            if submitted.is_err() || !self.inner.completion().is_empty() {
+            if submitted.is_err() || self.inner.ready() > 0 {
                 self.busy_poll.learn(begin.elapsed());
                 return submitted;
             }
@@ -453,13 +386,6 @@ impl Ring {
         let slept = self.sleep(span);
         self.busy_poll.learn(begin.elapsed());
         slept
-    }
-
-    /// Submits what is queued and makes the completions appear that are there.
-    fn look(&mut self) -> io::Result<usize> {
-        let queued = self.inner.submission().len() as u32;
-        // SAFETY: no argument is named, and the entries are those that `push` has queued.
-        unsafe { self.inner.submitter().enter::<()>(queued, 0, ENTER_GETEVENTS, None) }
     }
 
     /// Returns whether the tick ends a wait of `span` in time, after queueing one if none is on its way.
@@ -473,7 +399,7 @@ impl Ring {
         }
         let entry = opcode::Timeout::new(&raw const TICK_SPAN).build().user_data(TICK_USER);
         // SAFETY: the span is static.
-        let queued = unsafe { self.inner.submission().push(&entry) }.is_ok();
+        let queued = unsafe { self.inner.try_push(&entry) };
         if queued {
             self.tick_at = Some(now + Duration::from_nanos(TICK.get()));
         }
@@ -482,20 +408,18 @@ impl Ring {
 
     /// Appends all completions that are there to `out`.
     pub(crate) fn reap(&mut self, out: &mut Vec<Done>) {
-        for entry in self.inner.completion() {
-            let user = entry.user_data();
-            if user == TICK_USER {
+        self.inner.ready();
+        while let Some(end) = self.inner.next_end() {
+            if end.name == TICK_USER {
                 self.tick_at = None;
                 continue;
             }
-            let done = Done {
-                owner: OWNERS[(user >> NUMBER_BITS) as usize],
-                number: user as u32,
-                result: u32::try_from(entry.result()).map_err(|_| Errno::from_raw_os_error(-entry.result())),
-                flags: entry.flags(),
-            };
-            self.in_flight -= u32::from(!done.is_followed());
-            out.push(done);
+            out.push(Done {
+                owner: OWNERS[(end.name >> NUMBER_BITS) as usize],
+                number: end.name as u32,
+                result: u32::try_from(end.result).map_err(|_| Errno::from_raw_os_error(-end.result)),
+                flags: end.flags,
+            });
         }
     }
 
@@ -515,7 +439,7 @@ impl Ring {
         if let Err(error) = cancelled {
             tracing::debug!(%error, "lines are not cancelled");
         }
-        while self.in_flight > 0 && !self.is_abandoned {
+        while self.in_flight() > 0 && !self.is_abandoned {
             let over = limit.map(|limit| began.elapsed().saturating_sub(Duration::from_nanos(limit.get())));
             if over.is_some_and(|over| over > Duration::ZERO) && !is_cancelled {
                 is_cancelled = true;
@@ -524,17 +448,17 @@ impl Ring {
             }
             if let Err(error) = self.enter(Some(PATIENCE)) {
                 // Without a working ring the kernel holds no more of our memory than what it pinned itself.
-                tracing::error!(%error, "{} I/Os were left in flight", self.in_flight);
+                tracing::error!(%error, "{} I/Os were left in flight", self.in_flight());
                 return false;
             }
             self.reap(&mut done);
             done.clear();
-            self.is_abandoned |= over.is_some_and(|over| over > CANCELLED_WITHIN) && self.in_flight > 0;
+            self.is_abandoned |= over.is_some_and(|over| over > CANCELLED_WITHIN) && self.in_flight() > 0;
         }
         if self.is_abandoned {
-            tracing::warn!("{} I/Os do not end and are left to the kernel", self.in_flight);
+            tracing::warn!("{} I/Os do not end and are left to the kernel", self.in_flight());
         }
-        self.in_flight == 0
+        self.in_flight() == 0
     }
 }
 
@@ -543,12 +467,9 @@ impl Drop for Ring {
         if !self.is_abandoned {
             self.quiesce();
         }
-        // The kernel takes a ring down some time after it was closed, and a file that is registered until then keeps a device
-        // claimed: the next to open it would be refused.
-        if self.in_flight == 0
-            && let Err(error) = self.inner.submitter().unregister_files()
-        {
-            tracing::debug!(%error, "the files stay registered until the kernel has taken the ring down");
+        // The tick may be in flight still; it has no file.
+        if self.in_flight() == 0 {
+            self.inner.unregister_files();
         }
     }
 }
@@ -561,23 +482,9 @@ fn files_refused(source: io::Error) -> RingError {
     RingError { doing: "register the member files with io_uring", source }
 }
 
-/// Builds the ring with the best flags that the kernel takes.
-fn build() -> io::Result<IoUring> {
-    let mut builder = IoUring::builder();
-    builder.setup_clamp().setup_cqsize(COMPLETION_ENTRIES);
-    let plain = builder.clone();
-    let cooperative = builder.setup_coop_taskrun().setup_taskrun_flag().clone();
-    let single = builder.setup_single_issuer().setup_defer_taskrun().clone();
-    for (name, flags) in [("single issuer", single), ("cooperative", cooperative)] {
-        match flags.build(QUEUE_ENTRIES) {
-            Ok(ring) => return Ok(ring),
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                tracing::debug!("this kernel has no {name} io_uring");
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    plain.build(QUEUE_ENTRIES)
+/// The registered file at a place.
+fn of(place: u16) -> FileRef {
+    FileRef::registered(place.into())
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use crate::arena::Arena;
 use crate::device::{LocalDevice, allocation_failed, begin, blame, failed};
 use crate::error::{CreateError, DeviceError};
-use crate::pieces::IoVec;
 use crate::ring::{Direction, Done, Ring, Target};
+use raidlab_device::ring::IoVec;
 use raidlab_units::{ByteCount, NanoSpan};
 use std::sync::atomic::{AtomicBool, Ordering};
 

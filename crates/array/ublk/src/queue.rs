@@ -11,12 +11,12 @@
 use crate::error::UblkError;
 use crate::uapi::{COMMIT_AND_FETCH_REQ, Description, FETCH_REQ, io_command};
 use io_uring::opcode;
-use io_uring::types::Fd;
+use raidlab_device::ring::entries::{self, FileRef};
 use raidlab_runtime::{PortRing, RingError};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 use std::path::Path;
 use std::ptr::{NonNull, null_mut};
 use std::time::{Duration, Instant};
@@ -105,10 +105,11 @@ impl Queue {
         buffer: &mut [u8],
     ) -> Result<(), RingError> {
         let command = io_command(tag, result, buffer.as_mut_ptr() as u64);
-        let entry = opcode::UringCmd16::new(Fd(self.file.as_raw_fd()), number).cmd(command);
+        let entry = FileRef::open(&self.file)
+            .entry(|file| opcode::UringCmd16::new(file, number).cmd(command).build());
         // SAFETY: host buffers stay where they are as long as the array serves, and this one is left alone until the command
         // has ended: its tag has no request then.
-        unsafe { ring.push(tag.into(), entry.build()) }.map(drop)
+        unsafe { ring.push(tag.into(), entry) }.map(drop)
     }
 }
 
@@ -117,10 +118,8 @@ impl Queue {
 /// # Errors
 /// [`RingError`] if a full queue can't be submitted.
 pub(crate) fn await_readable(ring: &mut PortRing<'_>, user: u64, descriptor: RawFd) -> Result<(), RingError> {
-    /// `POLLIN` of `poll(2)`.
-    const READABLE: u32 = 1;
     // SAFETY: no memory is named.
-    unsafe { ring.push(user, opcode::PollAdd::new(Fd(descriptor), READABLE).build()) }.map(drop)
+    unsafe { ring.push(user, entries::readable(FileRef::open(&descriptor))) }.map(drop)
 }
 
 impl Drop for Queue {

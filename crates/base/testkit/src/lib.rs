@@ -1,5 +1,25 @@
 //! What tests of several crates need; no program depends on it.
+//!
+//! | world | members | memory | time |
+//! |---|---|---|---|
+//! | [`CountedWorld`] | end when they are told to, no bytes | at once, no bytes | a span for each round |
+//! | [`InstantWorld`] | at once, no bytes | at once, no bytes | goes on with requests |
+//!
+//! Worlds with bytes stay with the tests that check them, and have their memories from [`Memories`]. The torture world, which a program
+//! has, too, is a crate of its own.
 #![forbid(unsafe_code)]
+
+mod array;
+mod counted;
+mod instant;
+mod memories;
+mod random;
+
+pub use array::{ARRAY_UUID, array, new_areas};
+pub use counted::{CountedWorld, READ, STRIP, WRITE};
+pub use instant::InstantWorld;
+pub use memories::{BLOCK, Memories, multiply};
+pub use random::Random;
 
 use raidlab_units::{BytesPerSec, Iops};
 use raidlab_workload::{Metric, OpSummary, RunResult, Summaries, World};

@@ -1,8 +1,10 @@
 //! Why a target can't be opened, laid out or loaded. Every message says what was wrong, where, and what to do.
 
-use crate::engine::FailureCause;
+use crate::engine::{FailureCause, NAME_URING};
 use crate::remote::RemoteError;
 use raidlab_device::NbdError;
+use raidlab_device::ring::RingError;
+pub(crate) use raidlab_device::ring::errno_of;
 use raidlab_device::safety::SafetyError;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{DriverError, OpSet, ReplayError};
@@ -405,9 +407,10 @@ impl LoadError {
     }
 }
 
-/// Returns the system's error number; an error that has none counts as `EIO`.
-pub(crate) fn errno_of(error: &std::io::Error) -> Errno {
-    Errno::from_io_error(error).unwrap_or(Errno::IO)
+impl From<RingError> for LoadError {
+    fn from(RingError { doing, source }: RingError) -> Self {
+        Self::Engine { engine: NAME_URING, op: doing, errno: errno_of(&source) }
+    }
 }
 
 fn advice(errno: Errno) -> &'static str {

@@ -1,11 +1,11 @@
 //! Links between processors and drives: a network (`NVMe` over Ethernet), and the sockets of a host.
 
-use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, Resilience};
+use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache};
 use raidlab_hardware::{Catalog, ControllerModel, EnclosureModel, HostOpKind, SocketsModel};
 use raidlab_sim::{
     LoadRegion, SimulatedArray, SimulationLoad, SimulationOutcome, Station, simulate_attributed,
 };
-use raidlab_units::{BlockSize, ByteCount, NanoSpan};
+use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{AccessLine, AccessSpec};
 
 /// md over `NVMe`, its drives in the server.
@@ -32,16 +32,12 @@ fn run(
     iodepth: u32,
 ) -> SimulationOutcome {
     let drive = Catalog::builtin().drive("generic-nvme").expect("there").clone();
+    let cache = CacheConfig { size: ByteCount::ZERO, ..CacheConfig::default() };
     let config = ArrayConfig {
-        level: level.parse().expect("a level"),
-        members,
-        strip_size: ByteCount::from_kib(64),
-        block_size: BlockSize::B4096,
         member_size: ByteCount::from_gib(80),
         member_cache: MemberCache::On,
-        cache: CacheConfig { size: ByteCount::ZERO, ..CacheConfig::default() },
         staging_size: ByteCount::from_mib(64),
-        resilience: Resilience::default(),
+        ..raidlab_testkit::array(level, members, cache)
     };
     let array = SimulatedArray { config, drive, controller };
     let load = SimulationLoad {

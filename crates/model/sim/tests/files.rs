@@ -1,6 +1,6 @@
 //! Programs with files on a modelled host: rates follow from memory, drives and processors, and nothing is lost or stuck.
 
-use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, Resilience};
+use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache};
 use raidlab_hardware::{Catalog, HostModel};
 use raidlab_sim::{
     ControllerName, FileAccess, FilePlace, FilesOutcome, HostVolume, SimError, SimulatedEnclosure,
@@ -16,16 +16,14 @@ fn host(model: HostModel, volumes: usize, level: &str, members: u16, filesystem:
     let catalog = Catalog::builtin();
     let controller = catalog.controller("linux-md").expect("there").clone();
     let drive = catalog.drive("maxtor-6y160m0").expect("there").clone();
+    let cache = CacheConfig { size: ByteCount::ZERO, ..CacheConfig::default() };
     let config = ArrayConfig {
-        level: level.parse().expect("a level"),
-        members,
         strip_size: controller.strip_size,
         block_size: BlockSize::B512,
         member_size: ByteCount::from_gib(40),
         member_cache: MemberCache::On,
-        cache: CacheConfig { size: ByteCount::ZERO, ..CacheConfig::default() },
         staging_size: ByteCount::from_mib(8),
-        resilience: Resilience::default(),
+        ..raidlab_testkit::array(level, members, cache)
     };
     let volume = SimulatedVolume { config, drive, owner: ControllerName::A, beside: None };
     let enclosure = SimulatedEnclosure { controller, second: None, volumes: vec![volume] };

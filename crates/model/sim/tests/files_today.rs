@@ -1,12 +1,12 @@
 //! Files on current hosts and filesystems: the cost of `fsync`, the page cache and copy on write, calculated by hand.
 
-use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, Resilience};
+use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache};
 use raidlab_hardware::{Catalog, DriveModel, HostModel};
 use raidlab_sim::{
     ControllerName, FileAccess, FilePlace, FilesOutcome, HostVolume, LoadRegion, SimulatedEnclosure,
     SimulatedHost, SimulatedVolume, SimulationLoad, simulate_file_load,
 };
-use raidlab_units::{BlockSize, ByteCount, NanoSpan};
+use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{AccessLine, AccessSpec, FlushRule, Measurement};
 use std::num::NonZeroU32;
 
@@ -24,16 +24,13 @@ fn host(
     let drive: DriveModel = catalog.drive(drive).expect("there").clone();
     let md = if drive.is_flash() { "linux-md-nvme" } else { "linux-md-sas" };
     let controller = catalog.controller(md).expect("there").clone().on_host(&model);
+    let cache = CacheConfig { size: ByteCount::ZERO, ..CacheConfig::default() };
     let config = ArrayConfig {
-        level: "jbod".parse().expect("a level"),
-        members: 1,
         strip_size: ByteCount::from_kib(512),
-        block_size: BlockSize::B4096,
         member_size: ByteCount::from_gib(800),
         member_cache: MemberCache::On,
-        cache: CacheConfig { size: ByteCount::ZERO, ..CacheConfig::default() },
         staging_size: ByteCount::from_mib(8),
-        resilience: Resilience::default(),
+        ..raidlab_testkit::array("jbod", 1, cache)
     };
     let volume = SimulatedVolume { config, drive, owner: ControllerName::A, beside: None };
     let filesystem = catalog.filesystem(filesystem).expect("there").clone();

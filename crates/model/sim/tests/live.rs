@@ -1,8 +1,8 @@
 //! An array with requests from outside against the simulation of the same array, and its members coming and going.
 
 use raidlab_controller::{
-    ArrayConfig, CacheConfig, CacheMemory, DeviceState, HostOp, HostRequest, HostTag, MemberCache,
-    MetadataPolicy, Notice, Resilience, WritePolicy,
+    ArrayConfig, CacheConfig, CacheMemory, DeviceState, HostOp, HostRequest, HostTag, MetadataPolicy, Notice,
+    Resilience, WritePolicy,
 };
 use raidlab_format::DeviceUuid;
 use raidlab_hardware::Catalog;
@@ -17,21 +17,15 @@ use raidlab_workload::{
 
 fn enclosure(level: &str, write_policy: WritePolicy, metadata: MetadataPolicy) -> SimulatedEnclosure {
     let catalog = Catalog::builtin();
+    let size = ByteCount::from_mib(16);
+    let memory = CacheMemory::BatteryBacked;
+    let cache = CacheConfig { size, memory, write_policy, ..CacheConfig::default() };
     let config = ArrayConfig {
-        level: level.parse().expect("a level"),
-        members: 6,
-        strip_size: ByteCount::from_kib(64),
         block_size: BlockSize::B512,
         member_size: ByteCount::from_mib(256),
-        member_cache: MemberCache::Off,
-        cache: CacheConfig {
-            size: ByteCount::from_mib(16),
-            memory: CacheMemory::BatteryBacked,
-            write_policy,
-            ..CacheConfig::default()
-        },
         staging_size: ByteCount::from_mib(64),
         resilience: Resilience { metadata, ..Resilience::default() },
+        ..raidlab_testkit::array(level, 6, cache)
     };
     let drive = catalog.drive("st3600057ss").expect("in the catalogue").clone();
     SimulatedEnclosure {

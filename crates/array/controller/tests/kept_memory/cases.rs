@@ -1,6 +1,5 @@
 //! Single cases that the random runs meet too seldom, or can't tell from others.
 
-use crate::memories::BLOCK;
 use crate::world::{Cut, Random, World, entries, held};
 use crate::{STRIP_BLOCKS, array};
 use raidlab_controller::{
@@ -8,6 +7,7 @@ use raidlab_controller::{
     MemberOp, Notice, PeerState, ReadPolicy, RestoreError, WritePolicy,
 };
 use raidlab_format::KeptEntry;
+use raidlab_testkit::BLOCK;
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, Nanos};
 
 const WRITE: HostOp = HostOp::Write { fua: false };

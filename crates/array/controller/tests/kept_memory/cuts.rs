@@ -6,10 +6,10 @@
 //! oracle allows.
 
 use crate::history::Safe;
-use crate::memories::{BLOCK, Memories};
 use crate::world::{Cut, Doing, World, entries, held};
 use raidlab_controller::{BatteryState, Controller, MemberOp, PeerState};
 use raidlab_raid::StripUnit;
+use raidlab_testkit::{BLOCK, Memories};
 use raidlab_units::Lba;
 
 impl World {

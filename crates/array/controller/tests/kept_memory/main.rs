@@ -9,15 +9,12 @@
 mod cases;
 mod cuts;
 mod history;
-#[path = "../memories/mod.rs"]
-mod memories;
 mod world;
 
-use memories::BLOCK;
 use raidlab_controller::{
-    ArrayConfig, CacheConfig, CacheMemory, FlushOrder, HostOp, IoPolicy, MemberCache, ReadPolicy, Resilience,
-    WritePolicy,
+    ArrayConfig, CacheConfig, CacheMemory, FlushOrder, HostOp, IoPolicy, MemberCache, ReadPolicy, WritePolicy,
 };
+use raidlab_testkit::BLOCK;
 use raidlab_units::{BlockSize, ByteCount, NanoSpan};
 use world::{Cut, Random, World};
 
@@ -29,33 +26,32 @@ fn array(random: &mut Random) -> ArrayConfig {
     let cache_block = BLOCK as u64 * random.pick(&[1, 2, 4, 8]);
     let strip = STRIP_BLOCKS * BLOCK as u64;
     let start_pct = random.pick(&[0, 30, 80, 100]);
+    let member_cache = random.pick(&[MemberCache::Off, MemberCache::On]);
+    let cache = CacheConfig {
+        size: ByteCount(cache_block * random.pick(&[1, 3, 6, 12])),
+        block_size: ByteCount(cache_block),
+        memory: CacheMemory::BatteryBacked,
+        write_policy: random.pick(&[
+            WritePolicy::WriteBack,
+            WritePolicy::WriteBack,
+            WritePolicy::WriteBackBadBattery,
+        ]),
+        read_policy: random.pick(&[ReadPolicy::NoReadAhead, ReadPolicy::ReadAhead]),
+        io_policy: random.pick(&[IoPolicy::Direct, IoPolicy::Cached]),
+        flush_start_pct: start_pct,
+        flush_stop_pct: random.pick(&[0, start_pct]),
+        flush_after: random.pick(&[NanoSpan::from_millis(1), NanoSpan::from_secs(1)]),
+        flush_iodepth: random.pick(&[1, 4]),
+        flush_order: random.pick(&[FlushOrder::Address, FlushOrder::Age]),
+        ..CacheConfig::default()
+    };
     ArrayConfig {
-        level: level.parse().expect("a level"),
-        members,
         strip_size: ByteCount(strip),
         block_size: BlockSize::B512,
         member_size: ByteCount(strip * 4),
-        member_cache: random.pick(&[MemberCache::Off, MemberCache::On]),
-        cache: CacheConfig {
-            size: ByteCount(cache_block * random.pick(&[1, 3, 6, 12])),
-            block_size: ByteCount(cache_block),
-            memory: CacheMemory::BatteryBacked,
-            write_policy: random.pick(&[
-                WritePolicy::WriteBack,
-                WritePolicy::WriteBack,
-                WritePolicy::WriteBackBadBattery,
-            ]),
-            read_policy: random.pick(&[ReadPolicy::NoReadAhead, ReadPolicy::ReadAhead]),
-            io_policy: random.pick(&[IoPolicy::Direct, IoPolicy::Cached]),
-            flush_start_pct: start_pct,
-            flush_stop_pct: random.pick(&[0, start_pct]),
-            flush_after: random.pick(&[NanoSpan::from_millis(1), NanoSpan::from_secs(1)]),
-            flush_iodepth: random.pick(&[1, 4]),
-            flush_order: random.pick(&[FlushOrder::Address, FlushOrder::Age]),
-            ..CacheConfig::default()
-        },
+        member_cache,
         staging_size: ByteCount(strip * 8),
-        resilience: Resilience::default(),
+        ..raidlab_testkit::array(level, members, cache)
     }
 }
 

@@ -1,14 +1,16 @@
 //! A small world with real bytes, whose actions under way end in any order, and whose power or whose controller can go
 //! between any two actions (`cuts.rs` has what happens then).
+//!
+//! A world of its own, because its oracle follows what each acknowledgement promised; memories are the test kit's.
 
 use crate::history::{History, Safe, Write};
-use crate::memories::{BLOCK, Memories};
 use raidlab_controller::{
     Action, ArrayConfig, BatteryState, BufferSpace, CacheMemory, Controller, HostOp, HostRequest, HostTag,
     Keep, MemberCache, MemberIo, MemberIoId, MemberOp, MemorySteps, MemoryTaskId, Notice, PeerState, Segment,
     TimerId, WritePolicy,
 };
 use raidlab_format::KeptEntry;
+use raidlab_testkit::{BLOCK, Memories};
 use raidlab_units::{BlockCount, Lba, MemberIndex, Nanos};
 
 /// Pseudo-random numbers (the generator `SplitMix64`).

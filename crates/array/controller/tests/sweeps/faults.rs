@@ -1,11 +1,11 @@
 //! Bad blocks, one by one and in crowds of random faults.
 
-use super::memories::BLOCK;
 use super::world::{Counted, STRIP, World, config, with_integrity};
 use proptest::prelude::*;
 use raidlab_controller::{
     ConfigError, Controller, DeviceState, HostError, HostOp, IoPolicy, MemberCache, Sweep, WritePolicy,
 };
+use raidlab_testkit::BLOCK;
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, MemberLba};
 
 #[test]

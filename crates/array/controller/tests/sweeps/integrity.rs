@@ -1,10 +1,10 @@
 //! Tags: silent corruption, lost writes and writes to a wrong place are found when they are read, and healed.
 
-use super::memories::BLOCK;
 use super::sweep;
 use super::world::{Counted, STRIP, World, WriteFault, config, with_integrity};
 use raidlab_controller::{HostError, HostOp, IoPolicy, MemberCache, Notice, Sweep, WritePolicy};
 use raidlab_raid::StripUnit;
+use raidlab_testkit::BLOCK;
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, MemberLba};
 
 /// Levels that can heal, with their members.

@@ -3,8 +3,6 @@
 
 mod faults;
 mod integrity;
-#[path = "../memories/mod.rs"]
-mod memories;
 mod rebuild;
 mod resync;
 mod world;
@@ -100,7 +98,7 @@ fn a_check_counts_and_a_repair_rewrites_what_disagrees() {
     {
         let mut world = World::new(&config(level, members, 4), 0);
         for row in [1, 2, 5] {
-            world.devices[device].bytes[row * memories::BLOCK + 7] ^= 0x55;
+            world.devices[device].bytes[row * raidlab_testkit::BLOCK + 7] ^= 0x55;
         }
         let found = sweep(&mut world, Sweep::Check);
         assert_eq!((found.mismatched_rows, found.rewritten_rows), (3, 0), "RAID {level}");

@@ -1,9 +1,9 @@
 //! Resyncs: granules whose redundancy may disagree are made to agree before anybody relies on it.
 
 use super::last_counts;
-use super::memories::BLOCK;
 use super::world::{Counted, STRIP, World, config};
 use raidlab_controller::{DeviceState, HostError, HostOp, Notice, Sweep, WritePolicy};
+use raidlab_testkit::BLOCK;
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, MemberLba};
 
 /// Spoils what redundancy of the first stripe holds: P of RAID 5, the second copy of RAID 1.

@@ -3,16 +3,18 @@
 //!
 //! Verified by [`World::check_devices`]: every block of every device that the controller relies on holds what it
 //! should, and so does its tag.
-//! Not verified: who may touch which bytes at the same time; the byte-checking world of `raidlab-sim` does that.
+//! Not verified: who may touch which bytes at the same time; the torture world does that.
+//!
+//! A world of its own, because tests damage single blocks and checksums and compare whole devices; memories are the test kit's.
 
-use crate::memories::{BLOCK, Memories};
 use raidlab_controller::{
     Action, ArrayConfig, BufferSpace, CacheConfig, CacheMemory, Controller, DeviceState, HostError, HostOp,
-    HostRequest, HostTag, MemberCache, MemberError, MemberIo, MemberIoId, MemberOp, MemoryKind, MemorySteps,
-    MemoryTask, Notice, Resilience, WritePolicy,
+    HostRequest, HostTag, MemberError, MemberIo, MemberIoId, MemberOp, MemoryKind, MemorySteps, MemoryTask,
+    Notice, WritePolicy,
 };
 use raidlab_format::{DeviceUuid, NO_TAG, TAG_BYTES, row_checksum, tag, tag_blocks};
 use raidlab_raid::{Layout, StripUnit, gf};
+use raidlab_testkit::{BLOCK, Memories, Random, multiply};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, MemberLba, NanoSpan, Nanos};
 use std::collections::BTreeSet;
 
@@ -21,27 +23,24 @@ pub(crate) const STRIP: u64 = 8;
 /// An array of strips of 8 blocks, `rows` strips on each member.
 pub(crate) fn config(level: &str, members: u16, rows: u64) -> ArrayConfig {
     let strip_size = ByteCount(STRIP * BLOCK as u64);
+    let cache = CacheConfig {
+        size: ByteCount(16 * 1024),
+        block_size: ByteCount(1024),
+        memory: CacheMemory::BatteryBacked,
+        write_policy: WritePolicy::WriteThrough,
+        flush_start_pct: 50,
+        flush_stop_pct: 20,
+        flush_after: NanoSpan::from_millis(1),
+        flush_iodepth: 4,
+        read_ahead: ByteCount(4096),
+        ..CacheConfig::default()
+    };
     ArrayConfig {
-        level: level.parse().expect(level),
-        members,
         strip_size,
         block_size: BlockSize::B512,
         member_size: ByteCount(strip_size.0 * rows),
-        member_cache: MemberCache::Off,
-        cache: CacheConfig {
-            size: ByteCount(16 * 1024),
-            block_size: ByteCount(1024),
-            memory: CacheMemory::BatteryBacked,
-            write_policy: WritePolicy::WriteThrough,
-            flush_start_pct: 50,
-            flush_stop_pct: 20,
-            flush_after: NanoSpan::from_millis(1),
-            flush_iodepth: 4,
-            read_ahead: ByteCount(4096),
-            ..CacheConfig::default()
-        },
         staging_size: ByteCount(strip_size.0 * u64::from(members + 2) * 3),
-        resilience: Resilience::default(),
+        ..raidlab_testkit::array(level, members, cache)
     }
 }
 
@@ -108,7 +107,7 @@ pub(crate) struct World {
     requests: Vec<Option<HostRequest>>,
     timers: [Option<Nanos>; 4],
     written: u64,
-    random: u64,
+    random: Random,
 }
 
 impl World {
@@ -152,7 +151,7 @@ impl World {
             requests: Vec::new(),
             timers: [None; 4],
             written: 0,
-            random: seed,
+            random: Random(seed),
         };
         for (role, start, unit) in world.all_blocks() {
             let content = world.content(unit).expect("all of the volume is known");
@@ -163,9 +162,7 @@ impl World {
     }
 
     pub(crate) fn draw(&mut self, below: u64) -> u64 {
-        self.random =
-            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.random >> 33) % below
+        self.random.below(below)
     }
 
     /// Each block of the members that the layout uses: role, block, and what it is.
@@ -199,7 +196,7 @@ impl World {
         for strip in 0..self.layout.shape().data_strips {
             let factor = if parity == 0 { 1 } else { gf::pow2(strip) };
             for (sum, byte) in sum.iter_mut().zip(data(strip)?) {
-                *sum ^= gf::mul(factor, byte);
+                *sum ^= multiply(factor, byte);
             }
         }
         Some(sum)
@@ -383,18 +380,12 @@ impl World {
             return Err(MemberError::Medium);
         }
         assert_eq!(segments.iter().map(|it| it.bytes).sum::<u64>(), length as u64);
-        let mut at = start;
-        for segment in segments {
-            let range = at..at + segment.bytes as usize;
-            at = range.end;
-            if io.op == MemberOp::Read {
-                let read = self.devices[io.member.index()].bytes[range].to_vec();
-                self.bytes(segment.buffer, segment.bytes).copy_from_slice(&read);
-            } else {
-                let written = self.bytes(segment.buffer, segment.bytes).to_vec();
-                for (index, block) in written.chunks_exact(BLOCK).enumerate() {
-                    self.write_block(io.member, (range.start / BLOCK + index) as u64, block);
-                }
+        if io.op == MemberOp::Read {
+            let read = device.bytes[start..start + length].to_vec();
+            self.scatter(&read, &segments);
+        } else {
+            for (block, bytes) in (io.lba.0..).zip(self.gather(&segments).chunks_exact(BLOCK)) {
+                self.write_block(io.member, block, bytes);
             }
         }
         if matches!(io.op, MemberOp::Write { .. }) {
@@ -422,11 +413,7 @@ impl World {
         }
         let mut rows = Vec::new();
         self.controller.digest_rows(task.id, &mut rows);
-        let mut digests = Vec::new();
-        for segment in rows {
-            let bytes = self.bytes(segment.buffer, segment.bytes);
-            digests.extend(bytes.chunks_exact(BLOCK).map(row_checksum));
-        }
+        let digests = self.digests(&rows);
         self.controller.handle_digests(self.now, task.id, &digests);
     }
 
@@ -457,7 +444,7 @@ impl World {
             return true;
         }
         let count = self.in_flight.len() as u64;
-        let index = if self.random == 0 { 0 } else { self.draw(count) as usize };
+        let index = if self.random.0 == 0 { 0 } else { self.draw(count) as usize };
         self.now = Nanos(self.now.0 + 1000);
         self.finish(index);
         true

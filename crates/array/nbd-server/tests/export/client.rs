@@ -1,5 +1,5 @@
 //! A blocking client: the protocol's client side over a blocking socket. A separate thread sends, so that replies are
-//! received while the server does not take requests.
+//! received while the server does not take requests. `raidlab_device::NbdClient` has one request in flight and no TLS.
 
 use raidlab_nbd::{
     ClientEvent, ClientHandshake, ClientOptions, ClientRequest, ClientStep, ClientTls, ClientTransmission,

@@ -9,7 +9,7 @@ mod ragged;
 mod tls;
 
 use client::{Client, Socket, Trouble};
-use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, Resilience, WritePolicy};
+use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, WritePolicy};
 use raidlab_nbd::{Errno, Op, ServerFault};
 use raidlab_nbd_server::{ExportError, NbdListener, NbdOptions, NbdServer, TlsServer};
 use raidlab_runtime::{
@@ -35,20 +35,13 @@ fn few_buffers(connections_max: u32) -> NbdOptions {
 }
 
 fn config(level: &str) -> ArrayConfig {
+    let size = ByteCount::from_mib(4);
+    let cache = CacheConfig { size, write_policy: WritePolicy::WriteBack, ..CacheConfig::default() };
     ArrayConfig {
-        level: level.parse().expect("a level"),
-        members: 3,
         strip_size: ByteCount::from_kib(16),
-        block_size: BlockSize::B4096,
         member_size: ByteCount::from_mib(8),
         member_cache: MemberCache::On,
-        cache: CacheConfig {
-            size: ByteCount::from_mib(4),
-            write_policy: WritePolicy::WriteBack,
-            ..CacheConfig::default()
-        },
-        staging_size: ByteCount::from_mib(4),
-        resilience: Resilience::default(),
+        ..raidlab_testkit::array(level, 3, cache)
     }
 }
 

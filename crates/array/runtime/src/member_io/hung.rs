@@ -25,9 +25,9 @@
 use super::{Carrier, IoEnd, LOOK_EVERY_MIN, MemberPort};
 use crate::error::RingError;
 use crate::memory::Memory;
-use crate::pieces::IoVec;
 use crate::ring::{Direction, Ring};
 use raidlab_controller::{MemberError, MemberIoId};
+use raidlab_device::ring::IoVec;
 use raidlab_units::{MemberIndex, NanoSpan, Nanos};
 use std::path::Path;
 

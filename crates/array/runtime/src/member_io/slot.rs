@@ -14,9 +14,10 @@
 use crate::device::Flushing;
 use crate::error::RingError;
 use crate::memory::Memory;
-use crate::pieces::{IoVec, cut};
+use crate::pieces::cut;
 use crate::ring::{Direction, PIECES_PER_ENTRY, Ring, Target};
 use raidlab_controller::{MemberError, Segment};
+use raidlab_device::ring::IoVec;
 use raidlab_units::{MemberIndex, Nanos};
 
 /// How often an I/O is tried that gets no further.

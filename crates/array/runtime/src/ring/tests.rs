@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::*;
+use raidlab_testkit::Random;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -24,15 +25,6 @@ fn dirty_pages(file: &File, first: u64, pages: u64) -> Option<u64> {
     let said =
         unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), range.as_ptr(), found.as_mut_ptr(), 0_u32) };
     (said == 0).then_some(found[1] + found[2])
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
 }
 
 /// One entry in flight.

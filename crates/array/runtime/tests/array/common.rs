@@ -1,22 +1,23 @@
 //! Shared by the tests of the real array: configurations, scripts, and two slow, obvious oracles.
 //!
-//! [`PlainWorld`] runs the same controller over vectors of bytes, one action at a time, with a GF(256) that multiplies
-//! bit by bit. [`check_redundancy`] reads the member files and checks every stripe: copies equal, P the XOR of the
-//! data, Q the sum of `2^i` times strip `i`.
+//! [`PlainWorld`] runs the same controller over vectors of bytes, one action at a time, with the memory work of the test
+//! kit; it is a world of its own, because it runs the runtime's scripts. [`check_redundancy`] reads the member files and
+//! checks every stripe: copies equal, P the XOR of the data, Q the sum of `2^i` times strip `i`.
 
 #![allow(unreachable_pub, reason = "a test's module is a crate of its own")]
 
 use raidlab_controller::{
-    Action, ArrayConfig, BufferRef, BufferSpace, CacheConfig, CacheMemory, Controller, Counters, HostOp,
-    HostRequest, HostTag, MemberCache, MemberIo, MemberOp, MemoryStep, MemorySteps, Resilience, WritePolicy,
+    Action, ArrayConfig, BufferSpace, CacheConfig, CacheMemory, Controller, Counters, HostOp, HostRequest,
+    HostTag, MemberCache, MemberIo, MemberOp, MemorySteps, WritePolicy,
 };
 use raidlab_format::{ArrayName, ArrayUuid, Placement, StartOptions};
 use raidlab_raid::StripUnit;
 use raidlab_runtime::{
     ArrayError, ArrayWorld, CreateError, CreateOptions, Created, RunSettings, ScriptOp, ScriptResult, create,
 };
+pub use raidlab_testkit::Random;
+use raidlab_testkit::{Memories, multiply};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos, StripeIndex};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -27,23 +28,19 @@ pub const MEMBER_BYTES: u64 = 1 << 20;
 
 /// A small array: strips of 16 KiB, so that a member holds 64 of them.
 pub fn config(level: &str, members: u16, write_policy: WritePolicy) -> ArrayConfig {
+    let cache = CacheConfig {
+        size: ByteCount::from_kib(512),
+        write_policy,
+        flush_stop_pct: 50,
+        flush_after: NanoSpan::from_millis(200),
+        read_ahead: ByteCount::from_kib(64),
+        ..CacheConfig::default()
+    };
     ArrayConfig {
-        level: level.parse().expect("a level"),
-        members,
         strip_size: ByteCount::from_kib(16),
-        block_size: BLOCK,
         member_size: ByteCount(MEMBER_BYTES),
         member_cache: MemberCache::On,
-        cache: CacheConfig {
-            size: ByteCount::from_kib(512),
-            write_policy,
-            flush_stop_pct: 50,
-            flush_after: NanoSpan::from_millis(200),
-            read_ahead: ByteCount::from_kib(64),
-            ..CacheConfig::default()
-        },
-        staging_size: ByteCount::from_mib(4),
-        resilience: Resilience::default(),
+        ..raidlab_testkit::array(level, members, cache)
     }
 }
 
@@ -83,20 +80,6 @@ pub fn start(folder: &Path, config: &ArrayConfig) -> Result<ArrayWorld, ArrayErr
     ArrayWorld::start(&paths, &settings(folder, config), StartOptions::default()).world
 }
 
-/// Pseudo-random numbers from a seed (Knuth's multiplicative generator, MMIX constants, upper half).
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-
-    pub fn bytes(&mut self, count: u64) -> Vec<u8> {
-        (0..count).map(|_| self.below(256) as u8).collect()
-    }
-}
-
 /// Random reads, writes and a few flushes over the whole volume, up to 24 blocks long.
 pub fn random_script(seed: u64, volume: BlockCount, count: usize) -> Vec<ScriptOp> {
     let mut random = Random(seed);
@@ -132,7 +115,9 @@ pub fn reference(script: &[ScriptOp], volume: BlockCount) -> (Vec<Vec<u8>>, Vec<
 pub struct PlainWorld {
     controller: Controller,
     members: Vec<Vec<u8>>,
-    memory: BTreeMap<&'static str, Vec<u8>>,
+    cache: Vec<u8>,
+    staging: Vec<u8>,
+    host: Vec<u8>,
     now: Nanos,
 }
 
@@ -140,12 +125,10 @@ impl PlainWorld {
     pub fn new(config: &ArrayConfig) -> Self {
         let controller = Controller::new(config).expect("a valid configuration");
         let needs = controller.memory_needs();
-        let memory = BTreeMap::from([
-            ("cache", vec![0; needs.cache_bytes.get() as usize]),
-            ("staging", vec![0; needs.staging_bytes.get() as usize]),
-        ]);
+        let memory = |bytes: ByteCount| vec![0; bytes.get() as usize];
+        let (cache, staging) = (memory(needs.cache_bytes), memory(needs.staging_bytes));
         let members = vec![vec![0; config.member_size.get() as usize]; usize::from(config.members)];
-        Self { controller, members, memory, now: Nanos::ZERO }
+        Self { controller, members, cache, staging, host: Vec::new(), now: Nanos::ZERO }
     }
 
     pub fn counters(&self) -> Counters {
@@ -166,7 +149,7 @@ impl PlainWorld {
             ScriptOp::Flush => (HostOp::Flush, Lba::ZERO, Vec::new()),
         };
         let blocks = BlockCount(host.len() as u64 / BLOCK.bytes());
-        self.memory.insert("host", host);
+        self.host = host;
         self.controller.handle_host_request(self.now, HostRequest { tag: HostTag(0), op, lba, blocks });
         let mut ended = None;
         while ended.is_none() {
@@ -175,7 +158,7 @@ impl PlainWorld {
                 Action::Memory(task) => {
                     let mut steps = MemorySteps::default();
                     self.controller.memory_steps(task.id, &mut steps);
-                    steps.steps.iter().for_each(|step| self.memory_step(step, &steps));
+                    self.compute(&steps, || true);
                     self.controller.handle_memory_completion(self.now, task.id);
                 }
                 Action::Complete(completion) => ended = Some(completion.result),
@@ -183,70 +166,37 @@ impl PlainWorld {
                 Action::Notice(notice) => panic!("nothing fails here, but {notice:?}"),
             }
         }
-        let host = self.memory.remove("host").expect("the buffer of the request");
+        let host = std::mem::take(&mut self.host);
         ended.expect("the loop ends with it").map(|()| if op == HostOp::Read { host } else { Vec::new() })
     }
 
     fn member_io(&mut self, io: MemberIo) {
         let mut segments = Vec::new();
         self.controller.member_io_segments(io.id, &mut segments);
-        let mut at = (io.lba.0 * BLOCK.bytes()) as usize;
-        for segment in segments {
-            let bytes = segment.bytes as usize;
-            let place = segment.buffer.offset as usize..segment.buffer.offset as usize + bytes;
-            let memory = self.memory.get_mut(name(segment.buffer)).expect("a memory that exists");
-            let member = &mut self.members[io.member.index()][at..at + bytes];
-            match io.op {
-                MemberOp::Read => memory[place].copy_from_slice(member),
-                MemberOp::Write { .. } => member.copy_from_slice(&memory[place]),
-                MemberOp::Flush | MemberOp::Discard => unreachable!("it has no segments"),
+        let at = (io.lba.0 * BLOCK.bytes()) as usize;
+        let mut bytes = self.gather(&segments);
+        let held = &mut self.members[io.member.index()][at..at + bytes.len()];
+        match io.op {
+            MemberOp::Read => {
+                bytes.copy_from_slice(held);
+                self.scatter(&bytes, &segments);
             }
-            at += bytes;
+            MemberOp::Write { .. } => held.copy_from_slice(&bytes),
+            MemberOp::Flush | MemberOp::Discard => {}
         }
         self.controller.handle_member_completion(self.now, io.id, Ok(()));
     }
-
-    fn memory_step(&mut self, step: &MemoryStep, steps: &MemorySteps) {
-        let sources = &steps.sources[step.first_source as usize..][..step.source_count as usize];
-        for row in 0..usize::from(step.destination_count) {
-            let to = step.destinations[row];
-            for byte in 0..step.bytes {
-                let first = step.first_coefficient as usize + row * sources.len();
-                let mut sum = if step.accumulate { self.byte(to, byte) } else { 0 };
-                for (index, source) in sources.iter().enumerate() {
-                    sum ^= multiply(steps.coefficients[first + index], self.byte(*source, byte));
-                }
-                let memory = self.memory.get_mut(name(to)).expect("a memory that exists");
-                memory[(to.offset + byte) as usize] = sum;
-            }
-        }
-    }
-
-    fn byte(&self, place: BufferRef, byte: u64) -> u8 {
-        self.memory[name(place)][(place.offset + byte) as usize]
-    }
 }
 
-fn name(place: BufferRef) -> &'static str {
-    match place.space {
-        BufferSpace::Host(_) => "host",
-        BufferSpace::Cache => "cache",
-        BufferSpace::Staging => "staging",
-        other => panic!("no {other:?} here"),
-    }
-}
-
-/// The product in GF(256) modulo 0x11d, bit by bit.
-pub fn multiply(mut a: u8, mut b: u8) -> u8 {
-    let mut product = 0;
-    while b != 0 {
-        if b & 1 == 1 {
-            product ^= a;
+impl Memories for PlainWorld {
+    fn space(&mut self, space: BufferSpace) -> &mut [u8] {
+        match space {
+            BufferSpace::Host(_) => &mut self.host,
+            BufferSpace::Cache => &mut self.cache,
+            BufferSpace::Staging => &mut self.staging,
+            other => panic!("no {other:?} here"),
         }
-        a = (a << 1) ^ if a & 0x80 == 0 { 0 } else { 0x1d };
-        b >>= 1;
     }
-    product
 }
 
 /// Reads the data areas of the member files in `folder`.

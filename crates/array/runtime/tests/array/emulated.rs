@@ -3,7 +3,7 @@
 //! Not verified: how late requests end, which depends on the machine; `bench/emulated-against-simulated.sh` measures it.
 
 use raidlab_controller::{
-    ArrayConfig, CacheConfig, HostOp, HostRequest, HostTag, MemberCache, MetadataPolicy, Resilience,
+    ArrayConfig, CacheConfig, HostOp, HostRequest, HostTag, MetadataPolicy, Resilience,
 };
 use raidlab_format::ArrayName;
 use raidlab_hardware::Catalog;
@@ -21,15 +21,10 @@ use crate::common::Random;
 fn enclosure() -> SimulatedEnclosure {
     let catalog = Catalog::builtin();
     let config = ArrayConfig {
-        level: "5".parse().expect("a level"),
-        members: 4,
-        strip_size: ByteCount::from_kib(64),
         block_size: BlockSize::B512,
         member_size: ByteCount::from_mib(8),
-        member_cache: MemberCache::Off,
-        cache: CacheConfig::default(),
-        staging_size: ByteCount::from_mib(4),
         resilience: Resilience { metadata: MetadataPolicy::Bitmap, ..Resilience::default() },
+        ..raidlab_testkit::array("5", 4, CacheConfig::default())
     };
     let drive = catalog.drive("pliant-lb150").expect("in the catalogue").clone();
     SimulatedEnclosure {

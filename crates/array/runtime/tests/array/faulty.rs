@@ -3,8 +3,9 @@
 //! ```text
 //! array ─► ring ─► kernel: FUSE ─► server, a process: the file below, or an error, or no answer
 //! ```
-//! So the array runs as in production and knows nothing of this. Delayed I/O is done when the file wakes: late, as by a
-//! drive that was only slow. Needs root and /dev/fuse; [`Faulty::mount`] reports if these are missing.
+//! It is apart from the test kit, because the faults come from the kernel: the array runs as in production and knows
+//! nothing of this. Delayed I/O is done when the file wakes: late, as by a drive that was only slow. Needs root and
+//! /dev/fuse; [`Faulty::mount`] reports if these are missing.
 //!
 //! The server is a separate process, this test program with the test [`serves`] alone, and no other has /dev/fuse open.
 //! When it ends, the kernel ends all requests with an error. It ends when [`Faulty`] is dropped, when the test's thread

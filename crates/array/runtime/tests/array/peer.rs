@@ -1,9 +1,9 @@
 //! An NBD server for tests of members that are exports: threads and a vector of bytes, with behaviour chosen by the
 //! test.
 //!
-//! It is written from the protocol's document and shares nothing with raidlab's own server or client. It records
-//! violations of a client: requests beyond the end, not whole minimum blocks, too long, with flags that were not
-//! offered. Left out: everything that a correct client of one export does not need.
+//! It is apart from the test kit, because it is written from the protocol's document and shares nothing with raidlab's
+//! own server or client. It records violations of a client: requests beyond the end, not whole minimum blocks, too
+//! long, with flags that were not offered. Left out: everything that a correct client of one export does not need.
 
 use super::common::Random;
 use std::io::{self, Read, Write};

@@ -26,7 +26,6 @@ mod nbd;
 mod nfs;
 mod null;
 mod one_at_a_time;
-mod ring;
 mod sync;
 mod uring;
 mod xrootd;

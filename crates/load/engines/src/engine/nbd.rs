@@ -16,19 +16,18 @@
 #![allow(unsafe_code)]
 
 use super::in_flight::InFlight;
-use super::ring::{EntryEnd, Ring, RingWish};
 use super::{Completion, Engine, EngineIo, EngineKind, FailureCause, SlotTable};
 use crate::error::LoadError;
 use crate::memory::IoMemory;
 use crate::target::Target;
-use io_uring::opcode;
-use io_uring::types::Fd;
+use raidlab_device::ring::entries::{self, FileRef};
+use raidlab_device::ring::{EntryEnd, IoVec, Ring, RingOptions};
 use raidlab_nbd::{ClientEvent, ClientRequest, ClientTransmission, Op};
 use raidlab_units::NanoSpan;
 use raidlab_workload::IoOp;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 /// What is received at once, in bytes: many replies to short reads.
 const INBOX_BYTES: usize = 256 << 10;
@@ -94,7 +93,7 @@ impl NbdEngine {
     pub fn new(targets: &[&Target], table: SlotTable, memory: IoMemory) -> Result<Self, LoadError> {
         let in_flight = InFlight::new(EngineKind::Nbd, table, IODEPTH_MAX, memory)?;
         let mut notes = Vec::new();
-        let ring = Ring::new(2 * targets.len() as u32, RingWish::default(), &mut notes)?;
+        let ring = Ring::new(2 * targets.len() as u32, RingOptions::default(), &mut notes)?;
         let links =
             targets.iter().map(|target| Link::connect(target, table.iodepth)).collect::<Result<_, _>>()?;
         Ok(Self { ring, links, in_flight, notes })
@@ -110,20 +109,16 @@ impl NbdEngine {
             link.pack(&mut self.in_flight);
             let bytes = &link.outbox[link.sent..];
             if !bytes.is_empty() {
-                let entry =
-                    opcode::Send::new(Fd(link.socket.as_raw_fd()), bytes.as_ptr(), bytes.len() as u32)
-                        .flags(SendFlags::NOSIGNAL.bits().cast_signed())
-                        .build()
-                        .user_data((number as u64) << 1);
+                let entry = entries::send(FileRef::open(&link.socket), IoVec::of(bytes));
+                let entry = entry.user_data((number as u64) << 1);
                 // SAFETY: the outbox is not touched until the send has ended, and the engine waits for that.
                 unsafe { self.ring.push(&entry) };
                 link.is_sending = true;
             }
         }
         if link.receiving == Receiving::Nothing {
-            let (target, bytes) = link.place_to_receive(&mut self.in_flight);
-            let entry = opcode::Recv::new(Fd(link.socket.as_raw_fd()), target, bytes)
-                .build()
+            let place = link.place_to_receive(&mut self.in_flight);
+            let entry = entries::receive(FileRef::open(&link.socket), place, false)
                 .user_data((number as u64) << 1 | RECEIVE);
             // SAFETY: inbox and buffers stay in their places until the receive has ended, and the engine waits for it.
             unsafe { self.ring.push(&entry) };
@@ -133,7 +128,7 @@ impl NbdEngine {
     /// Takes in the ends that lie ready.
     fn take_ready(&mut self) {
         self.ring.ready();
-        while let Some(end) = self.ring.next() {
+        while let Some(end) = self.ring.next_end() {
             self.take(end);
         }
     }
@@ -271,7 +266,7 @@ impl Drop for NbdEngine {
                 return;
             }
             self.ring.ready();
-            while let Some(end) = self.ring.next() {
+            while let Some(end) = self.ring.next_end() {
                 let link = &mut self.links[(end.name >> 1) as usize];
                 let _ = link.take(end.name & RECEIVE != 0, end.result);
             }
@@ -374,7 +369,7 @@ impl Link {
     }
 
     /// Where the next bytes go, and how many at most.
-    fn place_to_receive(&mut self, in_flight: &mut InFlight) -> (*mut u8, u32) {
+    fn place_to_receive(&mut self, in_flight: &mut InFlight) -> IoVec {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         }
@@ -383,14 +378,13 @@ impl Link {
         {
             assert_eq!(self.end, 0, "what has come of a payload is in its place");
             self.receiving = Receiving::IntoBuffer;
-            return (in_flight.bytes_of(slot)[at as usize..].as_mut_ptr(), missing);
+            return IoVec::of_mut(&mut in_flight.bytes_of(slot)[at as usize..][..missing as usize]);
         }
         if self.start > 0 {
             self.inbox.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
         self.receiving = Receiving::IntoInbox;
-        let target = &mut self.inbox[self.end..];
-        (target.as_mut_ptr(), target.len() as u32)
+        IoVec::of_mut(&mut self.inbox[self.end..])
     }
 }

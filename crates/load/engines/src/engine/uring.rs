@@ -15,7 +15,6 @@
 //! Source: `io_uring_setup(2)`, `io_uring_enter(2)`, `io_uring_register(2)`.
 #![allow(unsafe_code)]
 
-use super::ring::{EntryEnd, Ring, RingWish};
 use super::{
     Completion, Engine, EngineIo, FailureCause, NAME_URING, NO_IO, SlotTable, UringOptions, punch_hole,
     zero_range,
@@ -26,32 +25,24 @@ use crate::memory::IoMemory;
 use crate::target::{Target, TargetKind};
 use io_uring::opcode;
 use io_uring::squeue::Entry;
-use io_uring::types::{Fd, Fixed, FsyncFlags};
+use io_uring::types::FsyncFlags;
+use raidlab_device::ring::entries::{self, Direction, FileRef};
+use raidlab_device::ring::{EntryEnd, IoVec, REGISTERED_BYTES_MAX, Ring, RingOptions};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use raidlab_workload::IoOp;
+use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
 /// The longest submission queue that the kernel makes.
 const SLOTS_MAX: u32 = 32_768;
-/// A write that ends when the medium has it (`linux/fs.h`).
-const RWF_DSYNC: i32 = 2;
 /// `BLOCK_URING_CMD_DISCARD` (`linux/blkdev.h`, Linux 6.12): start in the entry's address, length in its command.
 const DISCARD: u32 = 0x1200;
-/// The longest buffer that can be registered.
-const REGISTERED_BYTES_MAX: usize = 1 << 30;
 /// Entries are named by their slots; this one belongs to none.
 const TRIAL: u64 = u64::MAX;
 /// How long a read for trial may take.
 const TRIAL_MAX: NanoSpan = NanoSpan::from_secs(10);
-
-/// `struct iovec`: a piece of memory, for the kernel.
-#[repr(C)]
-struct IoVec {
-    base: *mut u8,
-    bytes: usize,
-}
 
 /// A request under way.
 #[derive(Clone, Copy, Debug)]
@@ -59,17 +50,6 @@ struct Slot {
     io: EngineIo,
     /// Bytes moved by the parts that ended.
     moved_bytes: u32,
-}
-
-/// What entries refer to.
-#[derive(Clone, Debug)]
-enum Destination {
-    /// The registered files, by the numbers of the targets.
-    Registered,
-    /// Files by their descriptors.
-    Plain(Vec<RawFd>),
-    /// None: entries do nothing.
-    NoOp,
 }
 
 /// Any number of requests in flight through one `io_uring`.
@@ -80,11 +60,12 @@ pub struct UringEngine<'a> {
     memory: IoMemory,
     /// Keeps the files open as long as the ring.
     targets: &'a [&'a Target],
-    destination: Destination,
+    /// What entries refer to, by the numbers of the targets; without any they do nothing.
+    files: Vec<FileRef>,
+    files_registered: bool,
     buffers_registered: bool,
     table: SlotTable,
     slots: Vec<Slot>,
-    in_flight: u32,
     short_transfers: u64,
     notes: Vec<String>,
 }
@@ -107,14 +88,15 @@ impl<'a> UringEngine<'a> {
             return Err(LoadError::Iodepth { engine: NAME_URING, iodepth_max, iodepth });
         }
         let mut notes = Vec::new();
-        let wish = RingWish { io_poll: options.io_poll, kernel_thread: options.kernel_thread };
+        let UringOptions { io_poll, kernel_thread } = options;
+        let wish = RingOptions { io_poll, kernel_thread, ..RingOptions::default() };
         let mut engine = Self::build(targets, table, wish, memory, &mut notes)?;
-        if engine.ring.wish().io_poll
+        if engine.ring.options().io_poll
             && let Some(why) = engine.find_unpolled()?
         {
             notes = vec![format!("ends came by interrupt, not by polling (IOPOLL): {why}")];
             let memory = engine.into_memory();
-            engine = Self::build(targets, table, RingWish { io_poll: false, ..wish }, memory, &mut notes)?;
+            engine = Self::build(targets, table, RingOptions { io_poll: false, ..wish }, memory, &mut notes)?;
         }
         engine.notes = notes;
         Ok(engine)
@@ -124,37 +106,35 @@ impl<'a> UringEngine<'a> {
     /// do.
     pub(crate) fn discards(target: &Target) -> bool {
         let Some(file) = target.file() else { return false };
-        let Ok(mut ring) = Ring::new(1, RingWish::default(), &mut Vec::new()) else { return false };
-        let entry = opcode::UringCmd16::new(Fd(file.as_raw_fd()), DISCARD);
-        let entry = entry.addr(Some(0)).cmd(discard_command(1)).build();
+        let Ok(mut ring) = Ring::new(1, RingOptions::default(), &mut Vec::new()) else { return false };
+        let entry = discard(FileRef::open(file), 0, 1);
         // SAFETY: the entry names no memory, and the target keeps the file open.
         unsafe { ring.push(&entry) };
-        let end = ring.submit_and_wait(TRIAL_MAX).map(|()| ring.next());
+        let end = ring.submit_and_wait(TRIAL_MAX).map(|()| ring.next_end());
         matches!(end, Ok(Some(end)) if end.result == -Errno::INVAL.raw_os_error())
     }
 
     fn build(
         targets: &'a [&'a Target],
         table: SlotTable,
-        wish: RingWish,
+        wish: RingOptions,
         memory: IoMemory,
         notes: &mut Vec<String>,
     ) -> Result<Self, LoadError> {
-        let ring = Ring::new(table.in_flight_max(), wish, notes)?;
-        let destination = register_files(&ring, targets, notes);
-        let has_data = !matches!(destination, Destination::NoOp);
-        let buffers_registered = has_data && register_memory(&ring, &memory, notes);
+        let mut ring = Ring::new(table.in_flight_max(), wish, notes)?;
+        let (files, files_registered) = register_files(&mut ring, targets, notes);
+        let buffers_registered = !files.is_empty() && register_memory(&ring, &memory, notes);
         let slots = vec![Slot { io: NO_IO, moved_bytes: 0 }; table.slots()];
-        let (in_flight, short_transfers, notes) = (0, 0, Vec::new());
+        let (short_transfers, notes) = (0, Vec::new());
         Ok(Self {
             ring,
             memory,
             targets,
-            destination,
+            files,
+            files_registered,
             buffers_registered,
             table,
             slots,
-            in_flight,
             short_transfers,
             notes,
         })
@@ -174,12 +154,10 @@ impl<'a> UringEngine<'a> {
             // SAFETY: the memory belongs to the engine, which leaks it if the read does not come back; the target is
             // open.
             unsafe { self.ring.push(&entry) };
-            self.in_flight = 1;
             let end = self.trial_end().map_err(|errno| {
                 let (engine, op) = (NAME_URING, "poll for a read");
                 LoadError::Engine { engine, op, errno }
             })?;
-            self.in_flight = 0;
             if end.result < 0 {
                 let errno = Errno::from_raw_os_error(-end.result);
                 return Ok(Some(format!("'{}' refuses it ({errno})", target.path().display())));
@@ -196,7 +174,7 @@ impl<'a> UringEngine<'a> {
         let started = Clock::start();
         while started.now() < Nanos::ZERO + TRIAL_MAX {
             self.ring.submit_and_wait(TRIAL_MAX)?;
-            if let Some(end) = self.ring.next() {
+            if let Some(end) = self.ring.next_end() {
                 return Ok(end);
             }
         }
@@ -215,13 +193,13 @@ impl<'a> UringEngine<'a> {
     #[allow(clippy::inline_always, reason = "measured with examples/engine_cost.rs")]
     fn push(&mut self, io: EngineIo, moved_bytes: u32) {
         let slot = io.slot;
-        let entry = match self.destination {
-            Destination::NoOp => opcode::Nop::new().build(),
-            _ if io.op.moves_bytes() => {
-                let address = self.memory.address(io.op, self.table.buffer_of(slot));
-                self.transfer(&io, moved_bytes, address.wrapping_add(moved_bytes as usize))
-            }
-            _ => self.change(&io),
+        let entry = if self.files.is_empty() {
+            opcode::Nop::new().build()
+        } else if io.op.moves_bytes() {
+            let address = self.memory.address(io.op, self.table.buffer_of(slot));
+            self.transfer(&io, moved_bytes, address.wrapping_add(moved_bytes as usize))
+        } else {
+            self.change(&io)
         };
         // SAFETY: the entry names memory of this slot only, which stays mapped and untouched until the completion
         // (or is leaked), and a file that `targets` keeps open.
@@ -231,26 +209,12 @@ impl<'a> UringEngine<'a> {
     /// The entry of a read or write of which `moved_bytes` are done, from or to `address`.
     #[inline]
     fn transfer(&self, io: &EngineIo, moved_bytes: u32, address: *mut u8) -> Entry {
-        let (bytes, offset) = (io.bytes - moved_bytes, io.offset_bytes + u64::from(moved_bytes));
-        let how = if io.fua { RWF_DSYNC } else { 0 };
-        macro_rules! transfer {
-            ($file:expr) => {
-                match (io.op == IoOp::Read, self.buffers_registered) {
-                    (true, true) => opcode::ReadFixed::new($file, address, bytes, 0).offset(offset).build(),
-                    (false, true) => {
-                        opcode::WriteFixed::new($file, address, bytes, 0).offset(offset).rw_flags(how).build()
-                    }
-                    (true, false) => opcode::Read::new($file, address, bytes).offset(offset).build(),
-                    (false, false) => {
-                        opcode::Write::new($file, address, bytes).offset(offset).rw_flags(how).build()
-                    }
-                }
-            };
-        }
-        match &self.destination {
-            Destination::Plain(files) => transfer!(Fd(files[io.target as usize])),
-            Destination::Registered | Destination::NoOp => transfer!(Fixed(io.target)),
-        }
+        let piece = IoVec { base: address, bytes: (io.bytes - moved_bytes) as usize };
+        let memory = entries::Target::Single(piece, self.buffers_registered.then_some(0));
+        let direction =
+            if io.op == IoOp::Read { Direction::Read } else { Direction::Write { durable: io.fua } };
+        let offset = io.offset_bytes + u64::from(moved_bytes);
+        entries::transfer(self.files[io.target as usize], direction, offset, memory)
     }
 
     /// The entry of a request that moves no bytes. The kernel hands it to a thread of its own where it would have to wait (but
@@ -258,32 +222,22 @@ impl<'a> UringEngine<'a> {
     #[cold]
     fn change(&self, io: &EngineIo) -> Entry {
         let (offset, bytes) = (io.offset_bytes, u64::from(io.bytes));
-        macro_rules! change {
-            ($file:expr, $is_device:expr) => {
-                match io.op {
-                    IoOp::Flush => opcode::Fsync::new($file).build(),
-                    IoOp::FlushData => opcode::Fsync::new($file).flags(FsyncFlags::DATASYNC).build(),
-                    IoOp::Trim if $is_device => {
-                        let command = discard_command(bytes);
-                        opcode::UringCmd16::new($file, DISCARD).addr(Some(offset)).cmd(command).build()
-                    }
-                    IoOp::Trim => {
-                        let how = punch_hole().bits().cast_signed();
-                        opcode::Fallocate::new($file, bytes).offset(offset).mode(how).build()
-                    }
-                    IoOp::WriteZeroes => {
-                        let how = zero_range().bits().cast_signed();
-                        opcode::Fallocate::new($file, bytes).offset(offset).mode(how).build()
-                    }
-                    IoOp::Read | IoOp::Write => unreachable!("reads and writes are transfers"),
-                }
-            };
-        }
-        let is_device = |number: u32| self.targets[number as usize].kind() == TargetKind::BlockDevice;
-        match &self.destination {
-            Destination::Registered => change!(Fixed(io.target), is_device(io.target)),
-            Destination::Plain(files) => change!(Fd(files[io.target as usize]), is_device(io.target)),
-            Destination::NoOp => opcode::Nop::new().build(),
+        let file = self.files[io.target as usize];
+        let allocate = |how: FallocateFlags| {
+            let how = how.bits().cast_signed();
+            file.entry(|file| opcode::Fallocate::new(file, bytes).offset(offset).mode(how).build())
+        };
+        match io.op {
+            IoOp::Flush => file.entry(|file| opcode::Fsync::new(file).build()),
+            IoOp::FlushData => {
+                file.entry(|file| opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build())
+            }
+            IoOp::Trim if self.targets[io.target as usize].kind() == TargetKind::BlockDevice => {
+                discard(file, offset, bytes)
+            }
+            IoOp::Trim => allocate(punch_hole()),
+            IoOp::WriteZeroes => allocate(zero_range()),
+            IoOp::Read | IoOp::Write => unreachable!("reads and writes are transfers"),
         }
     }
 
@@ -292,7 +246,7 @@ impl<'a> UringEngine<'a> {
     fn judge(&mut self, slot: u32, result: i32) -> Option<Completion> {
         let Slot { io, moved_bytes } = &self.slots[slot as usize];
         let whole = io.bytes - moved_bytes;
-        let is_done = result as u32 == whole || matches!(self.destination, Destination::NoOp);
+        let is_done = result as u32 == whole || self.files.is_empty();
         if is_done && result >= 0 {
             return Some(Completion { slot, failure: None });
         }
@@ -330,12 +284,11 @@ impl Engine for UringEngine<'_> {
 
     #[inline]
     fn submit(&mut self, io: EngineIo) {
-        if io.op == IoOp::Write && !matches!(self.destination, Destination::NoOp) {
+        if io.op == IoOp::Write && !self.files.is_empty() {
             self.memory.stamp(self.table.buffer_of(io.slot), io.bytes);
         }
         self.slots[io.slot as usize] = Slot { io, moved_bytes: 0 };
         self.push(io, 0);
-        self.in_flight += 1;
     }
 
     #[inline]
@@ -352,9 +305,8 @@ impl Engine for UringEngine<'_> {
     fn reap(&mut self, at_most: NanoSpan, done: &mut Vec<Completion>) -> Result<(), Errno> {
         self.ring.submit_and_wait(at_most)?;
         self.ring.ready();
-        while let Some(end) = self.ring.next() {
+        while let Some(end) = self.ring.next_end() {
             if let Some(completion) = self.judge(end.name as u32, end.result) {
-                self.in_flight -= 1;
                 done.push(completion);
             }
         }
@@ -366,11 +318,11 @@ impl Engine for UringEngine<'_> {
     }
 
     fn in_flight(&self) -> u32 {
-        self.in_flight
+        self.ring.in_flight()
     }
 
     fn buffer(&mut self, io: &EngineIo) -> Option<&mut [u8]> {
-        let moves_bytes = io.op.moves_bytes() && !matches!(self.destination, Destination::NoOp);
+        let moves_bytes = io.op.moves_bytes() && !self.files.is_empty();
         moves_bytes.then(|| self.memory.buffer(io.op, self.table.buffer_of(io.slot), io.bytes))
     }
 
@@ -383,13 +335,12 @@ impl Engine for UringEngine<'_> {
     }
 
     fn facts(&self) -> Vec<&'static str> {
-        let wish = self.ring.wish();
-        let files = matches!(self.destination, Destination::Registered);
+        let options = self.ring.options();
         let all = [
-            (files, "registered files"),
+            (self.files_registered, "registered files"),
             (self.buffers_registered, "registered buffers"),
-            (wish.io_poll, "polled ends"),
-            (wish.kernel_thread, "submitting kernel thread"),
+            (options.io_poll, "polled ends"),
+            (options.kernel_thread, "submitting kernel thread"),
         ];
         all.into_iter().filter(|(is_so, _)| *is_so).map(|(_, fact)| fact).collect()
     }
@@ -401,15 +352,8 @@ impl Engine for UringEngine<'_> {
 
 impl Drop for UringEngine<'_> {
     fn drop(&mut self) {
-        if self.in_flight > 0 {
+        if self.ring.in_flight() > 0 {
             self.memory.leak();
-            return;
-        }
-        // The kernel takes a ring down some time after it was closed. A file that is registered until then keeps a
-        // device claimed, and the next to open it would be refused.
-        if matches!(self.destination, Destination::Registered) {
-            let unregistered = self.ring.submitter().unregister_files();
-            debug_assert!(unregistered.is_ok(), "registered files can be unregistered");
         }
     }
 }
@@ -425,44 +369,40 @@ fn unpolled_device(target: &Target) -> Option<String> {
         .then(|| format!("the device of '{}' has no queues for polling", target.path().display()))
 }
 
-/// The command of a discard of so many bytes.
-fn discard_command(bytes: u64) -> [u8; 16] {
+/// Discards a range of a block device.
+fn discard(file: FileRef, offset: u64, bytes: u64) -> Entry {
     let mut command = [0; 16];
     command[..8].copy_from_slice(&bytes.to_ne_bytes());
-    command
+    file.entry(|file| opcode::UringCmd16::new(file, DISCARD).addr(Some(offset)).cmd(command).build())
 }
 
-fn register_files(ring: &Ring, targets: &[&Target], notes: &mut Vec<String>) -> Destination {
+/// Names the files of the targets. Returns whether they are registered, too.
+fn register_files(ring: &mut Ring, targets: &[&Target], notes: &mut Vec<String>) -> (Vec<FileRef>, bool) {
     let files: Vec<RawFd> =
         targets.iter().filter_map(|target| target.file()).map(AsRawFd::as_raw_fd).collect();
     if files.is_empty() {
-        return Destination::NoOp;
+        return (Vec::new(), false);
     }
     assert_eq!(files.len(), targets.len(), "targets that do nothing have an engine of their own");
-    match ring.submitter().register_files(&files) {
-        Ok(()) => Destination::Registered,
+    match ring.register_files(&files) {
+        Ok(()) => ((0..).take(files.len()).map(FileRef::registered).collect(), true),
         Err(error) => {
             notes.push(format!(
                 "the files are not registered with io_uring ({error}): requests cost a little more"
             ));
-            Destination::Plain(files)
+            (files.iter().map(FileRef::open).collect(), false)
         }
     }
 }
 
 /// Registers all request memory as one buffer. Returns whether that worked.
 fn register_memory(ring: &Ring, memory: &IoMemory, notes: &mut Vec<String>) -> bool {
-    let (start, bytes) = memory.whole();
-    let result = if bytes > REGISTERED_BYTES_MAX {
+    let (base, bytes) = memory.whole();
+    let result = if bytes as u64 > REGISTERED_BYTES_MAX {
         Err(io::Error::from(Errno::TOOBIG))
     } else {
-        let list = [IoVec { base: start, bytes }];
-        // SAFETY: `IoVec` has the layout of `struct iovec`; the memory stays mapped until the ring is gone, or is
-        // leaked.
-        unsafe {
-            let list = std::slice::from_raw_parts(list.as_ptr().cast(), list.len());
-            ring.submitter().register_buffers(list)
-        }
+        // SAFETY: the memory stays mapped until the ring is gone, or is leaked.
+        unsafe { ring.register_buffers(None, &[IoVec { base, bytes }]) }
     };
     if let Err(error) = &result {
         notes.push(format!(

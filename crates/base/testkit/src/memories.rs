@@ -1,20 +1,43 @@
-//! Memory that a controller names, with real bytes: where buffers stand, and what work on them comes to, done slowly and
-//! plainly (`raidlab_raid::kernel` does the same quickly).
+//! Memory that a controller names, with real bytes: what moves between it and the members, and what work on it comes to,
+//! done slowly and plainly, by a GF(256) that multiplies bit by bit (`raidlab_raid::kernel` does the same quickly).
 
-use raidlab_controller::{BufferRef, BufferSpace, MemorySteps};
-use raidlab_raid::gf;
+use raidlab_controller::{BufferRef, BufferSpace, MemorySteps, Segment};
+use raidlab_format::row_checksum;
 
-/// Bytes of a block.
-pub(crate) const BLOCK: usize = 512;
+/// Bytes of a block of most worlds.
+pub const BLOCK: usize = 512;
 
 /// The memories of a world.
-pub(crate) trait Memories {
+pub trait Memories {
     /// One of them.
     fn space(&mut self, space: BufferSpace) -> &mut [u8];
 
     /// The first `length` bytes of a buffer.
     fn bytes(&mut self, buffer: BufferRef, length: u64) -> &mut [u8] {
         &mut self.space(buffer.space)[buffer.offset as usize..][..length as usize]
+    }
+
+    /// Copies what a member holds into the segments.
+    fn scatter(&mut self, mut from: &[u8], segments: &[Segment]) {
+        for segment in segments {
+            let (part, rest) = from.split_at(segment.bytes as usize);
+            self.bytes(segment.buffer, segment.bytes).copy_from_slice(part);
+            from = rest;
+        }
+    }
+
+    /// What the segments hold, for a member.
+    fn gather(&mut self, segments: &[Segment]) -> Vec<u8> {
+        let mut held = Vec::new();
+        for segment in segments {
+            held.extend_from_slice(self.bytes(segment.buffer, segment.bytes));
+        }
+        held
+    }
+
+    /// The checksum of each block of the segments.
+    fn digests(&mut self, segments: &[Segment]) -> Vec<u32> {
+        self.gather(segments).chunks_exact(BLOCK).map(row_checksum).collect()
     }
 
     /// Computes those blocks of each destination that `chosen` picks.
@@ -37,7 +60,7 @@ pub(crate) trait Memories {
                     }
                     for (source, factor) in terms() {
                         for (sum, byte) in sum.iter_mut().zip(self.bytes(part(*source), length)) {
-                            *sum ^= gf::mul(*factor, *byte);
+                            *sum ^= multiply(*factor, *byte);
                         }
                     }
                     self.bytes(destination, length).copy_from_slice(&sum);
@@ -45,4 +68,18 @@ pub(crate) trait Memories {
             }
         }
     }
+}
+
+/// The product in GF(256) modulo 0x11d, bit by bit; cheap for a factor of 1.
+#[inline]
+pub fn multiply(mut factor: u8, mut byte: u8) -> u8 {
+    let mut product = 0;
+    while factor != 0 {
+        if factor & 1 == 1 {
+            product ^= byte;
+        }
+        byte = (byte << 1) ^ if byte & 0x80 == 0 { 0 } else { 0x1d };
+        factor >>= 1;
+    }
+    product
 }

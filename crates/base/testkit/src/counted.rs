@@ -1,50 +1,42 @@
 //! A world that counts: member I/O under way ends only when it is told to, memory work at once, and nothing carries bytes.
 
-#![allow(dead_code, reason = "each test binary uses its part")]
-
 use raidlab_controller::{
-    Action, ArrayConfig, CacheConfig, Controller, HostOp, HostRequest, HostTag, MemberCache, MemberIo,
-    MemberOp, Resilience, TimerId,
+    Action, ArrayConfig, Controller, HostOp, HostRequest, HostTag, MemberIo, MemberOp, TimerId,
 };
-use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, NanoSpan, Nanos};
+use raidlab_units::{BlockCount, Lba, NanoSpan, Nanos};
 
-/// Blocks of a strip.
-pub(crate) const STRIP: u64 = 16;
-pub(crate) const READ: HostOp = HostOp::Read;
-pub(crate) const WRITE: HostOp = HostOp::Write { fua: false };
-
-/// A small array whose strips have [`STRIP`] blocks.
-pub(crate) fn array(level: &str, members: u16, cache: CacheConfig) -> ArrayConfig {
-    ArrayConfig {
-        level: level.parse().expect(level),
-        members,
-        strip_size: ByteCount::from_kib(64),
-        block_size: BlockSize::B4096,
-        member_size: ByteCount::from_mib(4),
-        member_cache: MemberCache::Off,
-        cache,
-        staging_size: ByteCount::from_mib(4),
-        resilience: Resilience::default(),
-    }
-}
+/// Blocks of a strip of [`crate::array`].
+pub const STRIP: u64 = 16;
+/// A read.
+pub const READ: HostOp = HostOp::Read;
+/// A write that is durable when it is flushed.
+pub const WRITE: HostOp = HostOp::Write { fua: false };
 
 /// Member I/O under way, and all that was asked for so far.
-pub(crate) struct World {
-    pub(crate) controller: Controller,
-    pub(crate) now: Nanos,
+pub struct CountedWorld {
+    /// Under test.
+    pub controller: Controller,
+    /// The time.
+    pub now: Nanos,
     /// How long members take.
     span: NanoSpan,
-    pub(crate) under_way: Vec<MemberIo>,
-    pub(crate) reads: u32,
-    pub(crate) writes: u32,
-    pub(crate) completed: Vec<u32>,
-    pub(crate) timer: Option<(TimerId, Nanos)>,
-    pub(crate) next_tag: u32,
+    /// In the order in which they were asked for.
+    pub under_way: Vec<MemberIo>,
+    /// Of members, in all.
+    pub reads: u32,
+    /// Of members, in all.
+    pub writes: u32,
+    /// Tags of requests that have ended, in order.
+    pub completed: Vec<u32>,
+    /// The last that was set and has not fired.
+    pub timer: Option<(TimerId, Nanos)>,
+    /// Of the next request.
+    pub next_tag: u32,
 }
 
-impl World {
+impl CountedWorld {
     /// A world whose members take `span` for an I/O.
-    pub(crate) fn new(config: &ArrayConfig, span: NanoSpan) -> Self {
+    pub fn new(config: &ArrayConfig, span: NanoSpan) -> Self {
         Self {
             controller: Controller::new(config).expect("a possible array"),
             now: Nanos::ZERO,
@@ -58,7 +50,8 @@ impl World {
         }
     }
 
-    pub(crate) fn request(&mut self, op: HostOp, lba: u64, blocks: u64) {
+    /// Hands in a request.
+    pub fn request(&mut self, op: HostOp, lba: u64, blocks: u64) {
         let request =
             HostRequest { tag: HostTag(self.next_tag), op, lba: Lba(lba), blocks: BlockCount(blocks) };
         self.next_tag += 1;
@@ -66,7 +59,7 @@ impl World {
     }
 
     /// Does a request and all that it sets going; returns how many reads and writes of members that were.
-    pub(crate) fn run(&mut self, op: HostOp, lba: u64, blocks: u64) -> (u32, u32) {
+    pub fn run(&mut self, op: HostOp, lba: u64, blocks: u64) -> (u32, u32) {
         let (reads, writes) = (self.reads, self.writes);
         self.request(op, lba, blocks);
         self.finish_all();
@@ -74,7 +67,7 @@ impl World {
     }
 
     /// Takes all actions; returns how many reads and writes of members are among them.
-    pub(crate) fn poll(&mut self) -> (u32, u32) {
+    pub fn poll(&mut self) -> (u32, u32) {
         let (reads, writes) = (self.reads, self.writes);
         while let Some(action) = self.controller.poll_action() {
             match action {
@@ -99,7 +92,7 @@ impl World {
     }
 
     /// Ends all member I/O under way, a span later.
-    pub(crate) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         self.now += self.span;
         for io in std::mem::take(&mut self.under_way) {
             self.controller.handle_member_completion(self.now, io.id, Ok(()));
@@ -107,7 +100,7 @@ impl World {
     }
 
     /// Ends member I/O until there is none.
-    pub(crate) fn finish_all(&mut self) {
+    pub fn finish_all(&mut self) {
         self.poll();
         while !self.under_way.is_empty() {
             self.finish();
@@ -116,7 +109,7 @@ impl World {
     }
 
     /// Lets the time come for which the timer is set.
-    pub(crate) fn fire(&mut self) {
+    pub fn fire(&mut self) {
         let (id, at) = self.timer.take().expect("a timer is set");
         self.now = self.now.max(at);
         self.controller.handle_timer(self.now, id);

@@ -1,12 +1,13 @@
 //! A world whose members and memory answer at once and carry no bytes: what is left is the controller itself.
 
+use crate::Random;
 use raidlab_controller::{
     Action, ArrayConfig, ConfigError, Controller, HostOp, HostRequest, HostTag, TimerId,
 };
 use raidlab_units::{BlockCount, Lba, NanoSpan, Nanos};
 
 /// A controller and the time, which goes on only with requests.
-pub(crate) struct InstantWorld {
+pub struct InstantWorld {
     controller: Controller,
     now: Nanos,
     timers: [Nanos; Controller::TIMERS as usize],
@@ -16,28 +17,40 @@ pub(crate) struct InstantWorld {
     in_flight: u32,
     /// Tags that were used and are free again.
     free_tags: Vec<HostTag>,
-    seed: u64,
+    random: Random,
 }
 
 impl InstantWorld {
-    pub(crate) fn new(config: &ArrayConfig) -> Result<Self, ConfigError> {
+    /// # Errors
+    /// As [`Controller::new`].
+    pub fn new(config: &ArrayConfig) -> Result<Self, ConfigError> {
         let timers = [Nanos::FAR_FUTURE; Controller::TIMERS as usize];
         let (controller, now) = (Controller::new(config)?, Nanos::ZERO);
         let (pending, free_tags) = (Vec::new(), Vec::new());
-        Ok(Self { controller, now, timers, member_ios: 0, pending, in_flight: 0, free_tags, seed: 1 })
+        Ok(Self {
+            controller,
+            now,
+            timers,
+            member_ios: 0,
+            pending,
+            in_flight: 0,
+            free_tags,
+            random: Random(1),
+        })
     }
 
-    pub(crate) fn volume_blocks(&self) -> u64 {
+    /// Length of the volume.
+    pub fn volume_blocks(&self) -> u64 {
         self.controller.volume_blocks().0
     }
 
     /// I/Os of members so far.
-    pub(crate) fn member_ios(&self) -> u64 {
+    pub fn member_ios(&self) -> u64 {
         self.member_ios
     }
 
     /// Does a request that comes `after` the one before, and what is due by then.
-    pub(crate) fn request(&mut self, after: NanoSpan, op: HostOp, lba: Lba, blocks: BlockCount) {
+    pub fn request(&mut self, after: NanoSpan, op: HostOp, lba: Lba, blocks: BlockCount) {
         self.now += after;
         self.controller.handle_host_request(self.now, HostRequest { tag: HostTag(0), op, lba, blocks });
         self.settle();
@@ -51,8 +64,7 @@ impl InstantWorld {
     }
 
     /// Begins a request once fewer than `iodepth` are in flight. What was asked for ends in an order that is drawn.
-    #[allow(dead_code, reason = "the test of allocations has one request in flight")]
-    pub(crate) fn request_at_depth(&mut self, iodepth: u32, op: HostOp, lba: Lba, blocks: BlockCount) {
+    pub fn request_at_depth(&mut self, iodepth: u32, op: HostOp, lba: Lba, blocks: BlockCount) {
         while self.in_flight >= iodepth {
             self.end_one();
         }
@@ -63,8 +75,7 @@ impl InstantWorld {
     }
 
     fn end_one(&mut self) {
-        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let index = (self.seed >> 33) as usize % self.pending.len();
+        let index = self.random.below(self.pending.len() as u64) as usize;
         match self.pending.swap_remove(index) {
             Action::Member(io) => {
                 self.member_ios += 1;
