@@ -21,6 +21,7 @@ use crate::metadata::{DeviceState, Health, Metadata};
 use crate::outbox::{Counters, Outbox};
 use crate::own::OwnMemory;
 use crate::scan::{BackgroundScan, SCAN_TIMER, SweepRefused};
+use crate::staging::Staging;
 use crate::start::Start;
 use crate::stop::Stop;
 use crate::stripe_cache::Directory;
@@ -31,7 +32,6 @@ use core::ops::Range;
 use raidlab_format::{AreaLayout, ArrayState, DeviceUuid, KEPT_RING_AT, RegionMap};
 use raidlab_raid::{FailuresSurvived, Layout};
 use raidlab_units::{BlockCount, ByteCount, MemberIndex, MemberLba, Nanos};
-use std::collections::VecDeque;
 
 /// An array controller. See the crate's head for how a world drives it.
 #[derive(Debug)]
@@ -57,12 +57,7 @@ pub struct Controller {
     pub(crate) ios: MemberIos,
     pub(crate) tasks: MemoryTasks,
     pub(crate) host: HostFront,
-    /// Staging places that are free, each one strip long.
-    pub(crate) staging_free: Vec<u32>,
-    /// Pages that changes of stripes may take besides those under way.
-    pub(crate) stripe_pages_free: u32,
-    /// Operations in line for staging places.
-    pub(crate) staging_waiting: VecDeque<u32>,
+    pub(crate) staging: Staging,
     pub(crate) discards: Discards,
     pub(crate) outbox: Outbox,
 }
@@ -79,7 +74,6 @@ impl Controller {
         let checked = config.check()?;
         let layout = checked.layout;
         let shape = layout.shape();
-        let places = checked.staging_places;
         let devices = usize::from(layout.member_count() + config.resilience.spares);
         let checksums = Checksums::new(config, shape.strip_blocks, checked.own.tags_at);
         let strips_each = config.member_size.0 / (checksums.pitch() * config.block_size.bytes());
@@ -104,9 +98,7 @@ impl Controller {
             ios: MemberIos::new(devices, config.block_size, &config.cache),
             tasks: MemoryTasks::new(),
             host: HostFront::default(),
-            staging_free: (0..places).rev().collect(),
-            stripe_pages_free: config.cache.rules.stripe_pages_max.unwrap_or(0),
-            staging_waiting: VecDeque::new(),
+            staging: Staging::new(checked.staging_places, config.cache.rules.stripe_pages_max),
             discards: Discards::default(),
             outbox: Outbox::default(),
         };

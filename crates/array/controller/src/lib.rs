@@ -38,6 +38,7 @@ mod restore;
 mod rules;
 mod runs;
 mod scan;
+mod staging;
 mod start;
 mod steps;
 mod stop;

@@ -239,47 +239,13 @@ impl Controller {
 
     /// Takes staging places for the operation, or puts it in line for them.
     fn stage_op(&mut self, id: u32) {
-        let wanted = self.ops[id].units.iter().filter(|unit| unit.staged).count();
-        if wanted > 0 && (!self.staging_waiting.is_empty() || !self.has_staging(id, wanted)) {
-            self.staging_waiting.push_back(id);
-            return;
-        }
-        self.take_staging(id);
-        self.start_reads(id);
-    }
-
-    /// True if there is room for an operation that needs so many places.
-    fn has_staging(&self, id: u32, wanted: usize) -> bool {
-        self.staging_free.len() >= wanted && self.stripe_pages_free >= self.stripe_pages(id)
-    }
-
-    /// Pages on each member that an operation takes, where these are bounded; one that is longer than the bound takes all.
-    fn stripe_pages(&self, id: u32) -> u32 {
-        const PAGE_BYTES: u64 = 4096;
-        let Some(most) = self.config.cache.rules.stripe_pages_max else { return 0 };
-        if !self.ops[id].units.iter().any(|unit| unit.staged) {
-            return 0;
-        }
-        let pages = (u64::from(self.ops[id].hull.count) * self.geometry.block_bytes()).div_ceil(PAGE_BYTES);
-        pages.min(most.into()) as u32
-    }
-
-    fn take_staging(&mut self, id: u32) {
-        let pages = self.stripe_pages(id);
-        self.ops[id].stripe_pages = pages;
-        self.stripe_pages_free -= pages;
-        let Self { ops, staging_free, .. } = self;
-        for unit in ops[id].units.iter_mut().filter(|unit| unit.staged) {
-            unit.staging = staging_free.pop().expect("counted before");
+        if self.staging.take_or_wait(id, &mut self.ops[id], &self.geometry) {
+            self.start_reads(id);
         }
     }
 
     pub(crate) fn release_staging(&mut self, id: u32) {
-        self.stripe_pages_free += core::mem::take(&mut self.ops[id].stripe_pages);
-        let Self { ops, staging_free, .. } = self;
-        for unit in ops[id].units.iter_mut().filter(|unit| unit.staging != NIL) {
-            staging_free.push(core::mem::replace(&mut unit.staging, NIL));
-        }
+        self.staging.release(&mut self.ops[id]);
         if self.checksums.is_on() {
             self.release_tags(id);
         }
@@ -287,13 +253,7 @@ impl Controller {
 
     /// Lets operations in line for staging go on, in order, as far as there is room.
     pub(crate) fn pump_staging(&mut self) {
-        while let Some(&id) = self.staging_waiting.front() {
-            let wanted = self.ops[id].units.iter().filter(|unit| unit.staged).count();
-            if !self.has_staging(id, wanted) {
-                return;
-            }
-            self.staging_waiting.pop_front();
-            self.take_staging(id);
+        while let Some(id) = self.staging.next_in_line(&mut self.ops, &self.geometry) {
             self.start_reads(id);
         }
     }

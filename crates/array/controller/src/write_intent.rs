@@ -24,7 +24,7 @@ mod write_log;
 
 pub(crate) use bitmap::{Bitmap, CLEAR_TIMER};
 pub(crate) use log::Log;
-pub(crate) use replay::{Replay, ReplayPart, ReplayStep};
+pub(crate) use replay::{Replay, ReplayStep};
 pub(crate) use write_log::{PARTIAL_LOG_BYTES, WriteLog};
 
 use crate::api::Segment;

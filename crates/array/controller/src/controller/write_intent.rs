@@ -11,10 +11,8 @@ use crate::member_io::{BesideIo, IntentIo, IoOwner};
 use crate::metadata::SuperblockWaiter;
 use crate::stripe_op::OpKind;
 use crate::table::NIL;
-use crate::write_intent::{
-    Admission, Bitmap, Log, ReplayPart, ReplayStep, Surroundings, WriteIntent, WriteLog,
-};
-use raidlab_format::{LogPlace, Replay};
+use crate::write_intent::{Admission, Bitmap, Log, Replay, ReplayStep, Surroundings, WriteIntent, WriteLog};
+use raidlab_format::{LogPlace, Replay as Record};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
 
 /// Rows of a device that an I/O was for.
@@ -292,26 +290,24 @@ impl Controller {
     // Replay.
 
     /// Begins to write a record again.
-    pub(crate) fn begin_replay(&mut self, record: Replay) {
-        let mut staging_free = core::mem::take(&mut self.staging_free);
+    pub(crate) fn begin_replay(&mut self, record: Record) {
+        let staging = self.staging.take_places(Replay::strips_of(&record));
         let (intent, mut around) = self.write_intent();
-        let step = intent.replay().begin(record, &mut staging_free, &mut around);
-        self.staging_free = staging_free;
+        let step = intent.replay().begin(record, staging, &mut around);
         self.go_on_with_replay(step);
     }
 
     fn go_on_with_replay(&mut self, step: ReplayStep) {
         match step {
             ReplayStep::Waits => {}
-            ReplayStep::Write(parts) => {
-                for ReplayPart { run, skipped, place, rows } in parts {
-                    let owner = IoOwner::Intent(IntentIo::ReplayWrite { run, skipped });
-                    self.member_write(place, rows, IoClass::Host, false, owner);
+            ReplayStep::Write(writes) => {
+                for (io, place, rows) in writes {
+                    self.member_write(place, rows, IoClass::Host, false, IoOwner::Intent(io));
                 }
                 self.replay_write_done();
             }
             ReplayStep::GiveUp { stripe, lost } => {
-                for ReplayPart { place, rows, .. } in lost {
+                for (place, rows) in lost {
                     let Some(device) = self.metadata.holder(place) else { continue };
                     let lba = place.start + BlockCount(u64::from(rows.first));
                     let lost = (device, lba, rows.count);
@@ -332,7 +328,8 @@ impl Controller {
     }
 
     fn end_replay(&mut self) {
-        self.write_intent.replay().end(&mut self.staging_free, &mut self.own);
+        let places = self.write_intent.replay().end(&mut self.own);
+        self.staging.give_places(places);
     }
 
     // Write logs of Linux md.

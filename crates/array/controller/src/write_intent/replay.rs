@@ -50,15 +50,8 @@ struct Current {
     failed: bool,
 }
 
-/// Rows of a run of a record that are written again together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ReplayPart {
-    pub(crate) run: u16,
-    /// Rows of the run before them.
-    pub(crate) skipped: u32,
-    pub(crate) place: UnitPlace,
-    pub(crate) rows: Rows,
-}
+/// Rows of a unit that are written again together, and the I/O that does it.
+pub(crate) type ReplayWrite = (IntentIo, UnitPlace, Rows);
 
 /// How a record goes on.
 #[derive(Debug, PartialEq, Eq)]
@@ -66,9 +59,9 @@ pub(crate) enum ReplayStep {
     /// I/Os are under way.
     Waits,
     /// These rows are to be written. One write more than they need is counted: the hand-out itself.
-    Write(Vec<ReplayPart>),
+    Write(Vec<ReplayWrite>),
     /// It can't be read: its stripe is out of sync, and these rows are lost.
-    GiveUp { stripe: StripeIndex, lost: Vec<ReplayPart> },
+    GiveUp { stripe: StripeIndex, lost: Vec<(UnitPlace, Rows)> },
 }
 
 /// The replay of one record after the other.
@@ -107,19 +100,23 @@ impl Replay {
         self.current.as_mut().expect("a record is being replayed")
     }
 
-    /// Begins to write a record again, with staging places out of those that are free.
+    /// Strips that a record has runs of: as many staging places it takes to write it again.
+    pub(crate) fn strips_of(record: &Record) -> usize {
+        (0..record.runs.len()).filter(|&run| same_strip_before(record, run).is_none()).count()
+    }
+
+    /// Begins to write a record again, with a staging place for each of its strips.
     pub(crate) fn begin(
         &mut self,
         record: Record,
-        staging_free: &mut Vec<u32>,
+        staging: Vec<u32>,
         around: &mut Surroundings<'_>,
     ) -> ReplayStep {
+        let mut staging = staging.into_iter();
         let mut places = Vec::with_capacity(record.runs.len());
-        for (index, run) in record.runs.iter().enumerate() {
-            // Runs of one strip have no row in common, and there may be more runs than places.
-            let earlier = record.runs[..index].iter().position(|earlier| earlier.unit == run.unit);
-            let new_place = || staging_free.pop().expect("a stripe fits in staging");
-            places.push(earlier.map_or_else(new_place, |earlier| places[earlier]));
+        for run in 0..record.runs.len() {
+            let place = same_strip_before(&record, run).map(|earlier| places[earlier]);
+            places.push(place.unwrap_or_else(|| staging.next().expect("there is one for each strip")));
         }
         let device = |source: LogSource| match source {
             LogSource::Device(device) => Some(device),
@@ -260,9 +257,14 @@ impl Replay {
     }
 
     fn apply(&mut self, around: &Surroundings<'_>) -> ReplayStep {
-        let parts = self.parts(around);
-        self.current_mut().pending = 1 + parts.len() as u32;
-        ReplayStep::Write(parts)
+        let mut writes = Vec::new();
+        for run in 0..self.current().record.runs.len() as u16 {
+            self.for_each_part(run, around, |skipped, place, rows| {
+                writes.push((IntentIo::ReplayWrite { run, skipped }, place, rows));
+            });
+        }
+        self.current_mut().pending = 1 + writes.len() as u32;
+        ReplayStep::Write(writes)
     }
 
     /// Takes in the end of a write of the record. Returns true after the last.
@@ -271,46 +273,49 @@ impl Replay {
         self.current().pending == 0
     }
 
-    /// The parts of the record's runs that are to be written again.
-    fn parts(&self, Surroundings { geometry, metadata, .. }: &Surroundings<'_>) -> Vec<ReplayPart> {
+    /// Calls `each` with the parts of a run that are to be written again: rows of the run before it, its unit's place and rows.
+    fn for_each_part(
+        &self,
+        run: u16,
+        Surroundings { geometry, metadata, .. }: &Surroundings<'_>,
+        mut each: impl FnMut(u32, UnitPlace, Rows),
+    ) {
         let record = &self.current().record;
-        let mut parts = Vec::new();
-        for (index, run) in record.runs.iter().enumerate() {
-            let place = geometry.unit_place(record.stripe, run.unit);
-            let mut skipped = 0;
-            while let Some(device) = metadata.holder(place).filter(|_| skipped < run.rows) {
-                let rows = Rows { first: run.first_row + skipped, count: run.rows - skipped };
-                let (was_bad, count) = found_stretch(metadata, device, place, rows);
-                if !was_bad {
-                    let rows = Rows { count, ..rows };
-                    parts.push(ReplayPart { run: index as u16, skipped, place, rows });
-                }
-                skipped += count;
+        let run = record.runs[usize::from(run)];
+        let place = geometry.unit_place(record.stripe, run.unit);
+        let mut skipped = 0;
+        while let Some(device) = metadata.holder(place).filter(|_| skipped < run.rows) {
+            let rows = Rows { first: run.first_row + skipped, count: run.rows - skipped };
+            let (was_bad, count) = found_stretch(metadata, device, place, rows);
+            if !was_bad {
+                each(skipped, place, Rows { count, ..rows });
             }
+            skipped += count;
         }
-        parts
     }
 
     fn give_up(&self, around: &Surroundings<'_>) -> ReplayStep {
         let Current { record, lacks_copy, .. } = self.current();
         let may_be_newer = around.metadata.is_frozen() || !lacks_copy;
-        let is_data = |part: &ReplayPart| {
-            usize::from(record.runs[usize::from(part.run)].unit) < around.geometry.data_strips()
-        };
-        let mut lost = self.parts(around);
-        lost.retain(|part| may_be_newer && is_data(part));
+        let is_data = |unit: u16| usize::from(unit) < around.geometry.data_strips();
+        let mut lost = Vec::new();
+        for (index, run) in (0..).zip(&record.runs) {
+            if may_be_newer && is_data(run.unit) {
+                self.for_each_part(index, around, |_, place, rows| lost.push((place, rows)));
+            }
+        }
         ReplayStep::GiveUp { stripe: record.stripe, lost }
     }
 
-    /// Ends the replay of the record, and gives back what it has taken.
-    pub(crate) fn end(&mut self, staging_free: &mut Vec<u32>, own: &mut OwnMemory) {
+    /// Ends the replay of the record. Returns its staging places.
+    pub(crate) fn end(&mut self, own: &mut OwnMemory) -> Vec<u32> {
         let Current { mut places, header, .. } = self.current.take().expect("a record is being replayed");
         places.sort_unstable();
         places.dedup();
-        staging_free.extend(places);
         if let Some(header) = header {
             own.give_header(header);
         }
+        places
     }
 
     /// Where the record's header lies.
@@ -345,6 +350,11 @@ impl Replay {
         };
         Segment { buffer, bytes }
     }
+}
+
+/// An earlier run of the strip of a run. They have no row in common, so that one staging place will do for both.
+fn same_strip_before(record: &Record, run: usize) -> Option<usize> {
+    record.runs[..run].iter().position(|earlier| earlier.unit == record.runs[run].unit)
 }
 
 /// Whether the first of `rows` was a bad block in the superblock that the start has found, and how many are the same.

@@ -23,7 +23,6 @@ struct Array {
     tasks: MemoryTasks,
     outbox: Outbox,
     intent: WriteIntent,
-    staging_free: Vec<u32>,
 }
 
 fn array(metadata: MetadataPolicy, rules: ArrayRules) -> Array {
@@ -50,17 +49,16 @@ fn array(metadata: MetadataPolicy, rules: ArrayRules) -> Array {
         tasks: MemoryTasks::new(),
         outbox: Outbox::default(),
         intent,
-        staging_free: (0..8).collect(),
     }
 }
 
 impl Array {
-    fn parts(&mut self) -> (&mut WriteIntent, Surroundings<'_>, &mut Vec<u32>) {
-        let Self { geometry, metadata, ops, own, ios, tasks, outbox, intent, staging_free } = self;
+    fn parts(&mut self) -> (&mut WriteIntent, Surroundings<'_>) {
+        let Self { geometry, metadata, ops, own, ios, tasks, outbox, intent } = self;
         let (now, log_place, has_peer) = (Nanos(1_000), LogPlace::Members, false);
         let around =
             Surroundings { now, geometry, metadata, ops, own, ios, tasks, outbox, log_place, has_peer };
-        (intent, around, staging_free)
+        (intent, around)
     }
 
     /// An operation that writes a row of the first strip of a stripe, and its parity.
@@ -84,7 +82,7 @@ impl Array {
     }
 
     fn send_image(&mut self) -> bool {
-        let (intent, mut around, _) = self.parts();
+        let (intent, mut around) = self.parts();
         intent.bitmap().expect("it has one").send(&mut around)
     }
 
@@ -131,7 +129,7 @@ fn a_region_is_cleared_after_a_look_without_a_write_and_a_flush_of_all_members()
     assert!(!array.end_write(op), "nobody waits for room");
     array.ios();
     for is_cleared in [false, true] {
-        let (intent, mut around, _) = array.parts();
+        let (intent, mut around) = array.parts();
         let bitmap = intent.bitmap().expect("it has one");
         assert!(!bitmap.clear_timer_due(&mut around), "members are flushed first");
         let ends = [0, 1, 2].map(|_| bitmap.flush_done(&mut around));
@@ -145,7 +143,7 @@ fn a_region_is_cleared_after_a_look_without_a_write_and_a_flush_of_all_members()
 
 /// Has the record digested that is begun now, and sent if it need not wait. Returns the I/Os for it.
 fn send_record(array: &mut Array, sequence: u64) -> Vec<(u16, MemberOp)> {
-    let (intent, mut around, _) = array.parts();
+    let (intent, mut around) = array.parts();
     let log = intent.log().expect("it has one");
     assert_eq!(log.begin_records(&mut around), None);
     let Some(Action::Memory(task)) = around.outbox.poll() else { panic!("the payload is digested") };
@@ -161,7 +159,7 @@ fn a_write_goes_on_when_its_record_is_on_one_device_more_than_there_are_parities
     let op = array.op(5);
     assert_eq!(array.admit(op), Admission::WithRecord);
     assert_eq!(send_record(&mut array, 1), [(2, FORCED), (0, FORCED)]);
-    let (intent, mut around, _) = array.parts();
+    let (intent, mut around) = array.parts();
     let log = intent.log().expect("it has one");
     assert!(!log.replica_done(1, None, &mut around));
     assert!(log.replica_done(1, None, &mut around));
@@ -169,7 +167,7 @@ fn a_write_goes_on_when_its_record_is_on_one_device_more_than_there_are_parities
     assert_eq!(log.record_live(1, around.own), op);
     assert!(intent.may_be_replayed(StripeIndex(5)));
     assert!(array.end_write(op), "there may be room");
-    let (intent, mut around, _) = array.parts();
+    let (intent, mut around) = array.parts();
     let log = intent.log().expect("it has one");
     assert!(!log.drain(&mut around), "members may lose what was written");
     assert_eq!([0, 1, 2].map(|_| log.flush_done(around.metadata)), [false, false, true]);
@@ -186,7 +184,7 @@ fn records_that_wait_for_others_share_a_write() {
         let ios = send_record(&mut array, sequence).len();
         assert_eq!(ios, if sequence == 1 { 2 } else { 0 }, "the first is on its way");
     }
-    let (intent, mut around, _) = array.parts();
+    let (intent, mut around) = array.parts();
     let log = intent.log().expect("it has one");
     for is_last in [false, true] {
         assert_eq!(log.replica_done(1, None, &mut around), is_last);
@@ -212,27 +210,26 @@ fn record() -> raidlab_format::Replay {
 fn a_record_is_read_made_whole_and_written_again() {
     let mut array = array(MetadataPolicy::Log, ArrayRules::OWN);
     let place = array.geometry.unit_place(StripeIndex(5), 0);
-    let (intent, mut around, staging_free) = array.parts();
+    let (intent, mut around) = array.parts();
     let replay = intent.replay();
-    assert_eq!(replay.begin(record(), staging_free, &mut around), ReplayStep::Waits);
+    assert_eq!(replay.begin(record(), vec![7], &mut around), ReplayStep::Waits);
     assert_eq!(replay.read_done(Ok(()), &mut around), ReplayStep::Waits, "header and row are read");
     assert_eq!(replay.read_done(Ok(()), &mut around), ReplayStep::Waits, "one more device gets it");
-    let part = ReplayPart { run: 0, skipped: 0, place, rows: ROW };
-    assert_eq!(replay.copy_done(None, &mut around), ReplayStep::Write(vec![part]));
+    let write = (IntentIo::ReplayWrite { run: 0, skipped: 0 }, place, ROW);
+    assert_eq!(replay.copy_done(None, &mut around), ReplayStep::Write(vec![write]));
     assert!(!replay.write_done());
     assert!(replay.write_done());
-    replay.end(staging_free, around.own);
+    assert_eq!(replay.end(around.own), [7], "its staging place is free again");
     assert!(!intent.is_replaying());
-    assert_eq!(array.staging_free.len(), 8, "its staging place is free again");
     assert_eq!(array.ios(), [(0, MemberOp::Read), (0, MemberOp::Read), (1, FORCED)]);
 }
 
 #[test]
 fn a_torn_record_that_cannot_be_read_takes_no_data_with_it() {
     let mut array = array(MetadataPolicy::Log, ArrayRules::OWN);
-    let (intent, mut around, staging_free) = array.parts();
+    let (intent, mut around) = array.parts();
     let replay = intent.replay();
-    replay.begin(record(), staging_free, &mut around);
+    replay.begin(record(), vec![7], &mut around);
     assert_eq!(replay.read_done(Err(MemberError::Medium), &mut around), ReplayStep::Waits);
     let step = replay.read_done(Ok(()), &mut around);
     assert_eq!(
@@ -247,7 +244,7 @@ fn units_of_a_journal_go_on_in_their_order() {
     let rules = ArrayRules { write_log: Some(WriteLogPlace::Journal), ..ArrayRules::OWN };
     let mut array = array(MetadataPolicy::None, rules);
     let ops = [array.op(5), array.op(6)];
-    let (intent, mut around, _) = array.parts();
+    let (intent, mut around) = array.parts();
     let log = intent.write_log().expect("it has one");
     for op in ops {
         assert!(log.takes_in(op, &mut around) && log.is_due(), "nothing else is computed");
