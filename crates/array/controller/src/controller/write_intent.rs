@@ -247,7 +247,7 @@ impl Controller {
 
     /// Begins records for operations in line, as far as there is room, and gives up those that may never write.
     fn pump_log(&mut self) {
-        loop {
+        while self.write_intent.log().is_some_and(|log| log.has_line()) {
             let (intent, mut around) = self.write_intent();
             let Some(id) = intent.log().and_then(|log| log.begin_records(&mut around)) else { return };
             self.give_window_up(id);
@@ -258,8 +258,9 @@ impl Controller {
     pub(crate) fn record_digested(&mut self, sequence: u64, digests: &[u32]) {
         let (intent, mut around) = self.write_intent();
         let log = intent.log().expect("a record is the log's");
-        log.digested(sequence, digests, &mut around);
-        self.send_batches();
+        if log.digested(sequence, digests, &mut around) {
+            self.send_batches();
+        }
     }
 
     fn send_batches(&mut self) {

@@ -178,6 +178,11 @@ impl Log {
         if self.waiting.len() == 1 { Admission::WithRecord } else { Admission::BehindOthers }
     }
 
+    /// True if operations are in line for records.
+    pub(crate) fn has_line(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Begins records for operations in line, as far as there is room. Returns one that may never write, which is no longer
     /// in line: after it this is to be called once more.
     pub(crate) fn begin_records(&mut self, around: &mut Surroundings<'_>) -> Option<u32> {
@@ -247,9 +252,9 @@ impl Log {
         true
     }
 
-    /// Takes in the digests of a record's payload: makes the header and sends the record off, to the line for the members
-    /// or into NVRAM.
-    pub(crate) fn digested(&mut self, sequence: u64, digests: &[u32], around: &mut Surroundings<'_>) {
+    /// Takes in the digests of a record's payload: makes the header and sends the record off, into NVRAM or to the line for the
+    /// members. Returns true for those: batches may have to be sent.
+    pub(crate) fn digested(&mut self, sequence: u64, digests: &[u32], around: &mut Surroundings<'_>) -> bool {
         let op = &around.ops[self.ring.record(sequence).op];
         let rows = op.list_runs(around.geometry, &mut self.runs);
         let named_tail = self.name_tail(around.metadata);
@@ -272,6 +277,7 @@ impl Log {
             LogPlace::Members => self.line_up(sequence),
             LogPlace::KeptMemory => self.keep_record(sequence, around),
         }
+        self.place == LogPlace::Members
     }
 
     /// Puts a record into NVRAM.

@@ -148,7 +148,7 @@ fn send_record(array: &mut Array, sequence: u64) -> Vec<(u16, MemberOp)> {
     assert_eq!(log.begin_records(&mut around), None);
     let Some(Action::Memory(task)) = around.outbox.poll() else { panic!("the payload is digested") };
     assert_eq!((task.kind, task.bytes_in), (MemoryKind::Digest, 2 * 4096), "data and parity");
-    log.digested(sequence, &[1, 2], &mut around);
+    assert!(log.digested(sequence, &[1, 2], &mut around), "it goes to the members");
     assert_eq!(log.send_batches(&mut around), None);
     array.ios()
 }
