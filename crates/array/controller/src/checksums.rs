@@ -17,7 +17,7 @@ mod check;
 
 pub(crate) use check::Part;
 
-use crate::api::BufferRef;
+use crate::api::{BufferRef, Segment};
 use crate::config::ArrayConfig;
 use crate::own::own_buffer;
 use crate::request::Rows;
@@ -67,6 +67,8 @@ pub(crate) struct Checksums {
     ready: VecDeque<u32>,
     lines: Table,
     line_entries: Slab<Line>,
+    /// Scratch memory.
+    segments: Vec<Segment>,
 }
 
 impl Checksums {
@@ -89,6 +91,7 @@ impl Checksums {
             ready: VecDeque::new(),
             lines: Table::with_room_for(places as usize),
             line_entries: Slab::new(),
+            segments: Vec::new(),
         }
     }
 

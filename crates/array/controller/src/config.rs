@@ -1,21 +1,17 @@
 //! What an array is configured as. TOML files, superblocks and studies all end in an [`ArrayConfig`].
 
-use crate::bitmap::Bitmap;
 use crate::checksums::Checksums;
-use crate::intent::Intent;
-use crate::log::Log;
 use crate::own::OwnMemory;
 use crate::rules::{ArrayRules, WriteLogPlace};
 use crate::start::new_state;
-use crate::write_log::PARTIAL_LOG_BYTES;
+use crate::write_intent::PARTIAL_LOG_BYTES;
 use raidlab_format::{
-    AreaLayout, ArrayState, ArrayUuid, Geometry, LogPlace, MetadataPolicy, RegionMap, header_len, tag_blocks,
-    untagged_blocks,
+    AreaLayout, ArrayState, ArrayUuid, Geometry, MetadataPolicy, header_len, tag_blocks, untagged_blocks,
 };
 use raidlab_raid::{
     Layout, LayoutError, LayoutSpec, LevelVariant, StripeShape, build_layout, narrow_stripes,
 };
-use raidlab_units::{BlockCount, BlockSize, ByteCount, NanoSpan, StripeCount};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, NanoSpan};
 use serde::{Deserialize, Serialize};
 
 /// Blocks of a cache at most: the places of its dirty ones are told apart by 32 bits, of which a ring takes four times as many.
@@ -388,7 +384,6 @@ pub(crate) struct Checked {
     pub(crate) cache_slots: u32,
     pub(crate) cache_block_rows: u32,
     pub(crate) staging_places: u32,
-    pub(crate) intent: Intent,
     pub(crate) own: OwnMemory,
     /// The state of the array as if it were just created; none where nothing is kept.
     pub(crate) state: Option<ArrayState>,
@@ -444,6 +439,7 @@ impl ArrayConfig {
             let needed = ByteCount(compared_units * strip.0);
             return Err(ConfigError::StagingTooSmall { needed, given: self.staging_size });
         }
+        self.check_log(&*layout)?;
         Ok(Checked {
             cache_slots: (self.cache.size.0 / self.cache.block_size.0) as u32,
             cache_block_rows: (self.cache.block_size.0 / self.block_size.bytes()) as u32,
@@ -453,7 +449,6 @@ impl ArrayConfig {
                 self.header_bytes_max(&*layout),
                 Checksums::memory_bytes(self),
             ),
-            intent: self.intent(&*layout)?,
             state: (self.resilience.metadata != MetadataPolicy::None)
                 .then(|| new_state(self, layout.member_count(), ArrayUuid::default())),
             layout,
@@ -517,32 +512,23 @@ impl ArrayConfig {
         if has_log { self.resilience.log_size } else { ByteCount(0) }
     }
 
-    fn intent(&self, layout: &dyn Layout) -> Result<Intent, ConfigError> {
-        let shape = layout.shape();
-        let chunk = self.cache.rules.bitmap_chunk.unwrap_or(ByteCount::ZERO);
-        let regions_of = StripeCount(chunk.0 / self.block_size.bytes_of(shape.strip_blocks).0);
-        let bitmap = || {
-            let regions = RegionMap::with_regions_of(layout.stripe_count(), regions_of);
-            Intent::Bitmap(Box::new(Bitmap::new(&regions, 1)))
-        };
-        Ok(match self.resilience.metadata {
-            _ if shape.parities == 0 && shape.copies == 1 && !self.resilience.integrity => Intent::Nothing,
-            MetadataPolicy::None => Intent::Nothing,
-            MetadataPolicy::Resync => Intent::Flag,
-            MetadataPolicy::Bitmap => bitmap(),
-            // Mirrors have no write hole.
-            MetadataPolicy::Log if shape.parities == 0 => bitmap(),
-            MetadataPolicy::Log => {
-                let rows = rows_of(layout);
-                let most = ByteCount(self.header_bytes_max(layout) as u64 + rows * self.block_size.bytes());
-                let needed = ByteCount(3 * most.0);
-                if rows / 2 > u64::from(u16::MAX) || self.metadata_area().log.length_bytes < needed.0 {
-                    return Err(ConfigError::LogTooSmall { needed, given: self.resilience.log_size });
-                }
-                let ring_blocks = self.metadata_area().log.length_bytes / self.block_size.bytes();
-                Intent::Log(Box::new(Log::new(ring_blocks, LogPlace::Members, 1)))
-            }
-        })
+    /// Checks that the log has room for three of the longest records.
+    fn check_log(&self, layout: &dyn Layout) -> Result<(), ConfigError> {
+        if self.resilience.metadata != MetadataPolicy::Log || layout.shape().parities == 0 {
+            return Ok(());
+        }
+        let rows = rows_of(layout);
+        let most = ByteCount(self.header_bytes_max(layout) as u64 + rows * self.block_size.bytes());
+        let needed = ByteCount(3 * most.0);
+        if rows / 2 > u64::from(u16::MAX) || self.metadata_area().log.length_bytes < needed.0 {
+            return Err(ConfigError::LogTooSmall { needed, given: self.resilience.log_size });
+        }
+        Ok(())
+    }
+
+    /// The device beside the members and spares, for what is not to stand on them.
+    pub(crate) const fn device_beside(&self) -> MemberIndex {
+        MemberIndex(self.members + self.resilience.spares)
     }
 
     /// Length of the longest header of a record; 0 where there is no log.

@@ -3,11 +3,9 @@
 mod io;
 mod scan;
 mod superblock;
+mod write_intent;
 
-use crate::api::{
-    Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Segment, Sweep, SweepProgress, TimerId,
-};
-use crate::bitmap::CLEAR_TIMER;
+use crate::api::{Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Sweep, SweepProgress, TimerId};
 use crate::cache::{AGE_TIMER, CacheEngine};
 use crate::checksums::Checksums;
 use crate::config::{ArrayConfig, ConfigError, MemoryNeeds};
@@ -17,24 +15,23 @@ use crate::gather::{Gather, HOLD_TIMER};
 use crate::geometry::Geometry;
 use crate::granule::Granules;
 use crate::host_front::HostFront;
-use crate::intent::Intent;
 use crate::member_io::MemberIos;
 use crate::memory_task::MemoryTasks;
 use crate::metadata::{DeviceState, Health, Metadata};
 use crate::outbox::{Counters, Outbox};
 use crate::own::OwnMemory;
 use crate::scan::{BackgroundScan, SCAN_TIMER, SweepRefused};
+use crate::staging::Staging;
 use crate::start::Start;
 use crate::stop::Stop;
 use crate::stripe_cache::Directory;
 use crate::stripe_op::StripeOp;
 use crate::table::Slab;
-use crate::write_log::WriteLog;
+use crate::write_intent::{CLEAR_TIMER, WriteIntent};
 use core::ops::Range;
 use raidlab_format::{AreaLayout, ArrayState, DeviceUuid, KEPT_RING_AT, RegionMap};
 use raidlab_raid::{FailuresSurvived, Layout};
 use raidlab_units::{BlockCount, ByteCount, MemberIndex, MemberLba, Nanos};
-use std::collections::VecDeque;
 
 /// An array controller. See the crate's head for how a world drives it.
 #[derive(Debug)]
@@ -43,7 +40,7 @@ pub struct Controller {
     pub(crate) geometry: Geometry,
     pub(crate) now: Nanos,
     pub(crate) metadata: Metadata,
-    pub(crate) intent: Intent,
+    pub(crate) write_intent: WriteIntent,
     pub(crate) start: Start,
     pub(crate) stop: Stop,
     pub(crate) own: OwnMemory,
@@ -55,22 +52,13 @@ pub struct Controller {
     pub(crate) delay: Delay,
     /// What Linux md's stripe cache holds, where that is followed.
     pub(crate) stripe_cache: Option<Directory>,
-    /// Where changes of stripes are written down first, in arrays that are simulated.
-    pub(crate) write_log: Option<WriteLog>,
     pub(crate) scan: BackgroundScan,
     pub(crate) ops: Slab<StripeOp>,
     pub(crate) ios: MemberIos,
     pub(crate) tasks: MemoryTasks,
     pub(crate) host: HostFront,
-    /// Staging places that are free, each one strip long.
-    pub(crate) staging_free: Vec<u32>,
-    /// Pages that changes of stripes may take besides those under way.
-    pub(crate) stripe_pages_free: u32,
-    /// Operations in line for staging places.
-    pub(crate) staging_waiting: VecDeque<u32>,
-    pub(crate) member_scratch: Vec<MemberIndex>,
+    pub(crate) staging: Staging,
     pub(crate) discards: Discards,
-    pub(crate) segment_scratch: Vec<Segment>,
     pub(crate) outbox: Outbox,
 }
 
@@ -86,13 +74,12 @@ impl Controller {
         let checked = config.check()?;
         let layout = checked.layout;
         let shape = layout.shape();
-        let places = checked.staging_places;
         let devices = usize::from(layout.member_count() + config.resilience.spares);
         let checksums = Checksums::new(config, shape.strip_blocks, checked.own.tags_at);
         let strips_each = config.member_size.0 / (checksums.pitch() * config.block_size.bytes());
         let mut controller = Self {
             metadata: Metadata::new(&*layout, config.resilience.spares, checked.state),
-            intent: checked.intent,
+            write_intent: WriteIntent::new(config, &*layout),
             start: Start::default(),
             stop: Stop::default(),
             checksums,
@@ -103,21 +90,16 @@ impl Controller {
             gather: Gather::default(),
             delay: Delay::default(),
             stripe_cache: Directory::of(&config.cache.rules).filter(|_| shape.parities > 0),
-            write_log: config.cache.rules.write_log.map(|place| WriteLog::new(place, config.members)),
             scan: BackgroundScan::new(config, strips_each),
             config: config.clone(),
             geometry: Geometry::new(layout, config.block_size.bytes(), checked.cache_block_rows),
             now: Nanos::ZERO,
             ops: Slab::new(),
-            ios: MemberIos::new(devices, &config.cache),
+            ios: MemberIos::new(devices, config.block_size, &config.cache),
             tasks: MemoryTasks::new(),
             host: HostFront::default(),
-            staging_free: (0..places).rev().collect(),
-            stripe_pages_free: config.cache.rules.stripe_pages_max.unwrap_or(0),
-            staging_waiting: VecDeque::new(),
-            member_scratch: Vec::new(),
+            staging: Staging::new(checked.staging_places, config.cache.rules.stripe_pages_max),
             discards: Discards::default(),
-            segment_scratch: Vec::new(),
             outbox: Outbox::default(),
         };
         controller.settle_log_place();
@@ -248,8 +230,7 @@ impl Controller {
     /// Length of the metadata area of each device.
     pub fn metadata_blocks(&self) -> BlockCount {
         let own = if self.metadata.record().is_some() { self.area.total_bytes } else { 0 };
-        let log = self.write_log.as_ref().map_or(0, WriteLog::member_bytes);
-        BlockCount((own + log) / self.geometry.block_bytes())
+        BlockCount((own + self.write_intent.write_log_bytes().0) / self.geometry.block_bytes())
     }
 
     /// Length of NVRAM's label and log: none where nothing is kept, or no memory.

@@ -8,6 +8,7 @@
 //! ```
 //! Where a strip begins in the volume and where a unit lies on the members is the layout's to say, and nobody else's.
 
+use crate::api::{BufferRef, BufferSpace};
 use crate::request::{Fragment, Rows};
 use core::ops::Range;
 use raidlab_raid::{Layout, StripUnit, StripeShape, UnitPlace};
@@ -232,6 +233,12 @@ impl Geometry {
         };
         let key = self.granule_key(&Fragment { stripe, strip, ..Fragment::default() });
         Some(UnitRow { key, unit, row: block.0 as u32 })
+    }
+
+    /// Where `row` of a strip lies in staging memory, of which the strip has the place with this number.
+    pub(crate) fn staging_buffer(&self, place: u32, row: u32) -> BufferRef {
+        let rows = u64::from(place) * u64::from(self.strip_rows()) + u64::from(row);
+        BufferRef { space: BufferSpace::Staging, offset: rows * self.block_bytes }
     }
 
     /// The granules of some stripes.

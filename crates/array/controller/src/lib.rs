@@ -14,7 +14,6 @@
 #![forbid(unsafe_code)]
 
 mod api;
-mod bitmap;
 mod cache;
 mod checksums;
 mod compare;
@@ -27,8 +26,6 @@ mod geometry;
 mod granule;
 mod host;
 mod host_front;
-mod intent;
-mod log;
 mod lost_rows;
 mod member_io;
 mod memory_task;
@@ -36,12 +33,12 @@ mod metadata;
 mod outbox;
 mod own;
 mod plan;
-mod replay;
 mod request;
 mod restore;
 mod rules;
 mod runs;
 mod scan;
+mod staging;
 mod start;
 mod steps;
 mod stop;
@@ -49,7 +46,7 @@ mod stripe_cache;
 mod stripe_op;
 mod table;
 mod units;
-mod write_log;
+mod write_intent;
 
 pub use api::*;
 pub use cache::{BatteryState, PeerState, RestoreError};

@@ -8,13 +8,13 @@ mod owner;
 
 pub(crate) use owner::{BesideIo, HostIo, IntentIo, IoOwner, OpIo};
 
-use crate::api::{MemberIo, MemberIoId, MemberOp};
+use crate::api::{Area, IoClass, MemberIo, MemberIoId, MemberOp};
 use crate::checksums::Part;
 use crate::config::CacheConfig;
 use crate::outbox::Outbox;
-use crate::table::Slab;
+use crate::table::{NIL, Slab};
 use load::Loads;
-use raidlab_units::{BlockCount, MemberIndex, MemberLba};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, MemberLba};
 
 /// A member I/O under way.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,13 +33,14 @@ pub(crate) struct IoState {
 #[derive(Debug)]
 pub(crate) struct MemberIos {
     ios: Slab<IoState>,
+    block_size: BlockSize,
     loads: Loads,
 }
 
 impl MemberIos {
     /// None, on so many devices.
-    pub(crate) fn new(devices: usize, cache: &CacheConfig) -> Self {
-        Self { ios: Slab::new(), loads: Loads::new(devices, cache) }
+    pub(crate) fn new(devices: usize, block_size: BlockSize, cache: &CacheConfig) -> Self {
+        Self { ios: Slab::new(), block_size, loads: Loads::new(devices, cache) }
     }
 
     /// True when none is under way.
@@ -56,6 +57,78 @@ impl MemberIos {
             self.loads.begin(state.member, io.op, state.lba, BlockCount(u64::from(state.rows)));
         }
         outbox.member_io(MemberIo { id: MemberIoId(id), ..io });
+    }
+
+    /// Asks for a member I/O of blocks without checksums, whose id is given here.
+    #[inline]
+    pub(crate) fn begin_for(&mut self, owner: IoOwner, io: MemberIo, outbox: &mut Outbox) {
+        let MemberIo { member, lba, blocks, .. } = io;
+        let state = IoState { owner, member, lba, rows: blocks.0 as u32, check: NIL, part: Part::Data };
+        self.begin(io, state, outbox);
+    }
+
+    /// Asks for a read of the metadata area of a device.
+    pub(crate) fn read_metadata(
+        &mut self,
+        member: MemberIndex,
+        lba: MemberLba,
+        blocks: BlockCount,
+        owner: IoOwner,
+        outbox: &mut Outbox,
+    ) {
+        let (id, op, area, class) = (MemberIoId(0), MemberOp::Read, Area::Metadata, IoClass::Host);
+        self.begin_for(owner, MemberIo { id, member, op, area, lba, blocks, class }, outbox);
+    }
+
+    /// Asks for a write to the metadata area of a device, with forced unit access.
+    pub(crate) fn write_metadata(
+        &mut self,
+        member: MemberIndex,
+        lba: MemberLba,
+        blocks: BlockCount,
+        owner: IoOwner,
+        outbox: &mut Outbox,
+    ) {
+        let op = MemberOp::Write { fua: true };
+        let (id, area, class) = (MemberIoId(0), Area::Metadata, IoClass::Host);
+        self.begin_for(owner, MemberIo { id, member, op, area, lba, blocks, class }, outbox);
+    }
+
+    /// Asks for a flush of a device: what it has completed becomes durable.
+    pub(crate) fn flush(&mut self, member: MemberIndex, owner: IoOwner, outbox: &mut Outbox) {
+        let (id, op, area, class) = (MemberIoId(0), MemberOp::Flush, Area::Data, IoClass::Host);
+        let (lba, blocks) = (MemberLba::ZERO, BlockCount::ZERO);
+        self.begin_for(owner, MemberIo { id, member, op, area, lba, blocks, class }, outbox);
+    }
+
+    /// Asks for a flush of each device. Returns how many these are.
+    pub(crate) fn flush_all(
+        &mut self,
+        devices: impl Iterator<Item = MemberIndex>,
+        owner: IoOwner,
+        outbox: &mut Outbox,
+    ) -> u32 {
+        devices.fold(0, |count, device| {
+            self.flush(device, owner, outbox);
+            count + 1
+        })
+    }
+
+    /// Asks for an I/O of a write log, or of the device beside the members, which no member counts among its own. It goes from
+    /// `at` over `length` bytes.
+    pub(crate) fn begin_beside(
+        &mut self,
+        io: BesideIo,
+        member: MemberIndex,
+        op: MemberOp,
+        (at, length): (ByteCount, ByteCount),
+        outbox: &mut Outbox,
+    ) {
+        let block_bytes = self.block_size.bytes();
+        let (lba, blocks) = (MemberLba(at.0 / block_bytes), BlockCount(length.0.div_ceil(block_bytes)));
+        let (id, area, class) = (MemberIoId(0), Area::Metadata, IoClass::Host);
+        let owner = IoOwner::Beside(io);
+        self.begin_for(owner, MemberIo { id, member, op, area, lba, blocks, class }, outbox);
     }
 
     /// The I/O with this number (asserted to be under way).
@@ -108,12 +181,11 @@ impl MemberIos {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{Action, Area, IoClass};
-    use crate::table::NIL;
+    use crate::api::Action;
 
     #[test]
     fn a_device_is_busy_until_each_io_and_check_has_ended() {
-        let mut ios = MemberIos::new(2, &CacheConfig::default());
+        let mut ios = MemberIos::new(2, BlockSize::B4096, &CacheConfig::default());
         let mut outbox = Outbox::default();
         let (member, lba, op) = (MemberIndex(1), MemberLba(8), MemberOp::Read);
         let owner = IoOwner::Fill { fill: 4 };

@@ -499,9 +499,9 @@ impl Metadata {
         self.superblock.begin_writing_found();
     }
 
-    /// Counts one write of the generation.
-    pub(crate) const fn begin_superblock_write(&mut self) {
-        self.superblock.begin_device_write();
+    /// Counts so many writes of the generation.
+    pub(crate) const fn begin_superblock_writes(&mut self, writes: u32) {
+        self.superblock.begin_device_writes(writes);
     }
 
     /// Takes in that a device could not write the generation: it fails.

@@ -17,15 +17,11 @@
 //! had torn it, the next would overwrite the only state that is left there.
 
 use crate::api::{HostRequest, Notice};
-use crate::bitmap::Bitmap;
 use crate::cache::RestoreError;
 use crate::config::{ArrayConfig, ConfigError, MemberCache};
 use crate::controller::Controller;
-use crate::intent::Intent;
-use crate::log::Log;
 use crate::member_io::IoOwner;
 use crate::own;
-use crate::replay::Current;
 use crate::stop::Stop;
 use raidlab_format::{
     AreaLayout, ArrayName, ArrayState, ArrayUuid, Assembly, DeviceRecord, DeviceUuid, Geometry, KeptEntry,
@@ -86,9 +82,6 @@ enum Phase {
 pub(crate) struct Start {
     phase: Phase,
     records: VecDeque<Replay>,
-    pub(crate) current: Option<Current>,
-    /// Devices at whose place others have come while records were being written again.
-    pub(crate) replaced: Vec<MemberIndex>,
     flush_pending: u32,
     entries: Vec<(u32, KeptEntry)>,
     /// NVRAM names no life that the devices know, or another: the next start would not use it.
@@ -108,13 +101,6 @@ impl Start {
     /// True until all records are in place and durable.
     pub(crate) fn is_replaying(&self) -> bool {
         matches!(self.phase, Phase::Replaying | Phase::Flushing)
-    }
-
-    /// Takes in that another device answers at the place of one that the start had found.
-    pub(crate) fn note_replaced(&mut self, device: MemberIndex) {
-        if self.is_replaying() {
-            self.replaced.push(device);
-        }
     }
 
     /// True when the host is served.
@@ -249,19 +235,7 @@ impl Controller {
         let mut state = assembly.state;
         // Records of a log that was not looked at may have any number up to this jump.
         let next_sequence = assembly.next_log_sequence.max(state.log_tail) + (1 << 32);
-        controller.intent = match &controller.intent {
-            Intent::Bitmap(_) => {
-                let mut bitmap = Bitmap::new(&assembly.unsynced, assembly.next_bitmap_sequence);
-                bitmap.renew();
-                Intent::Bitmap(Box::new(bitmap))
-            }
-            Intent::Log(_) => {
-                let ring_blocks = controller.area.log.length_bytes / controller.geometry.block_bytes();
-                Intent::Log(Box::new(Log::new(ring_blocks, LogPlace::Members, next_sequence)))
-            }
-            Intent::Nothing => Intent::Nothing,
-            Intent::Flag => Intent::Flag,
-        };
+        controller.write_intent.start_again(&assembly.unsynced, assembly.next_bitmap_sequence, next_sequence);
         let whole = assembly.unsynced.marked_count() == u32::from(assembly.unsynced.regions());
         state.needs_resync |= whole && !assembly.write_hole_accepted;
         state.log_place = LogPlace::Members;
@@ -312,7 +286,7 @@ impl Controller {
         loop {
             match self.start.phase {
                 Phase::Serving | Phase::Labelling => return,
-                Phase::Replaying if self.start.current.is_some() => return,
+                Phase::Replaying if self.write_intent.is_replaying() => return,
                 Phase::Replaying => match self.start.records.pop_front() {
                     Some(record) => self.begin_replay(record),
                     None => self.flush_replayed(),

@@ -68,7 +68,8 @@ impl Controller {
                     self.stop = Stop::Clearing;
                 }
                 Stop::Clearing
-                    if !(self.metadata.is_frozen() || (self.drain_log() && self.bitmap_is_quiet())) =>
+                    if !(self.metadata.is_frozen()
+                        || (self.drain_log() && self.write_intent.bitmap_is_quiet())) =>
                 {
                     return;
                 }

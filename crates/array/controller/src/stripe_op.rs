@@ -15,10 +15,11 @@
 //! What an operation finds and does at each unit is in `units.rs`. Operations in the background take the same way up to the computing; what they do then is in `restore.rs` and
 //! `compare.rs`.
 
-use crate::api::{HostError, IoClass, MemberError};
+use crate::api::{BufferRef, HostError, IoClass, MemberError, Segment};
 use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::gather::Hold;
+use crate::geometry::Geometry;
 use crate::host_front::Request;
 use crate::lost_rows::Failed;
 use crate::member_io::{IoOwner, OpIo};
@@ -28,6 +29,8 @@ use crate::plan::{BeyondRedundancy, Plan, UnitView};
 use crate::request::{CopySet, Fragment, Rows};
 use crate::table::NIL;
 use crate::units::UnitUse;
+use crate::write_intent::OpIntent;
+use raidlab_format::LogRun;
 use raidlab_raid::UnitPlace;
 use raidlab_units::{Nanos, StripeIndex};
 
@@ -59,7 +62,7 @@ impl OpKind {
 pub(crate) struct Piece {
     pub(crate) strip: u16,
     pub(crate) rows: Rows,
-    pub(crate) source: crate::api::BufferRef,
+    pub(crate) source: BufferRef,
 }
 
 /// One operation on one granule.
@@ -116,15 +119,70 @@ pub(crate) struct StripeOp {
     pub(crate) stripe_pages: u32,
     /// When it was carried out, for one whose time is counted.
     pub(crate) began: Option<Nanos>,
-    /// The bitmap counts it among the writes of its region.
-    pub(crate) noted: bool,
-    /// Its unit of a write log, until it is on the members; and whether it is counted there as being computed.
-    pub(crate) log_unit: Option<u32>,
-    pub(crate) counts_as_computing: bool,
-    /// Its record in the log.
-    pub(crate) record: Option<u64>,
+    /// What write intent keeps of it.
+    pub(crate) intent: OpIntent,
     /// The fragment that a recovery is for; for operations in the background, see [`OpKind::is_background`].
     pub(crate) target: Fragment,
+}
+
+impl StripeOp {
+    /// Where `row` of a unit lies in the staging place for it.
+    pub(crate) fn staged(&self, geometry: &Geometry, unit: u16, row: u32) -> BufferRef {
+        geometry.staging_buffer(self.units[usize::from(unit)].staging, row)
+    }
+
+    /// Counts the pieces from `first` on that lie next to each other in one strip, and their rows together.
+    pub(crate) fn run_of_pieces(&self, first: usize) -> (usize, Rows) {
+        let pieces = &self.pieces[first..];
+        let mut rows = pieces[0].rows;
+        let mut count = 1;
+        while let Some(next) = pieces.get(count) {
+            if next.strip != pieces[0].strip || next.rows.first != rows.end() {
+                break;
+            }
+            rows.count += next.rows.count;
+            count += 1;
+        }
+        (count, rows)
+    }
+
+    /// Calls `each` with unit, rows and pieces (none for parity) of every run that it writes, parity behind data. Runs for
+    /// devices that are gone are among them: what a record of it holds must not change while that is made.
+    fn for_each_run(&self, geometry: &Geometry, mut each: impl FnMut(u16, Rows, &[Piece])) {
+        let mut first = 0;
+        while first < self.pieces.len() {
+            let (count, rows) = self.run_of_pieces(first);
+            each(self.pieces[first].strip, rows, &self.pieces[first..first + count]);
+            first += count;
+        }
+        for unit in geometry.data_strips()..self.units.len() {
+            if self.units[unit].staging != NIL {
+                each(unit as u16, self.hull, &[]);
+            }
+        }
+    }
+
+    /// Lists the runs that it writes, and returns their rows. Clears `out` first.
+    pub(crate) fn list_runs(&self, geometry: &Geometry, out: &mut Vec<LogRun>) -> u32 {
+        out.clear();
+        self.for_each_run(geometry, |unit, rows, _| {
+            out.push(LogRun { unit, first_row: rows.first, rows: rows.count });
+        });
+        out.iter().map(|run| run.rows).sum()
+    }
+
+    /// Calls `each` with where the bytes of its runs lie, in order.
+    pub(crate) fn for_each_segment(&self, geometry: &Geometry, mut each: impl FnMut(Segment)) {
+        let bytes = |rows: Rows| u64::from(rows.count) * geometry.block_bytes();
+        self.for_each_run(geometry, |unit, rows, pieces| {
+            for piece in pieces {
+                each(Segment { buffer: piece.source, bytes: bytes(piece.rows) });
+            }
+            if pieces.is_empty() {
+                each(Segment { buffer: self.staged(geometry, unit, rows.first), bytes: bytes(rows) });
+            }
+        });
+    }
 }
 
 impl Controller {
@@ -134,8 +192,7 @@ impl Controller {
         let op = &mut self.ops[id];
         (op.key, op.stripe, op.kind, op.class, op.fua) = (key, stripe, kind, Some(class), false);
         (op.pending, op.read_failed) = (0, false);
-        (op.noted, op.record, op.began) = (false, None, None);
-        (op.log_unit, op.counts_as_computing) = (None, false);
+        (op.intent, op.began) = (OpIntent::default(), None);
         (op.prereads, op.is_delayed, op.writes_whole, op.stripe_pages) = (false, false, false, 0);
         op.failed.clear();
         op.pieces.clear();
@@ -182,47 +239,13 @@ impl Controller {
 
     /// Takes staging places for the operation, or puts it in line for them.
     fn stage_op(&mut self, id: u32) {
-        let wanted = self.ops[id].units.iter().filter(|unit| unit.staged).count();
-        if wanted > 0 && (!self.staging_waiting.is_empty() || !self.has_staging(id, wanted)) {
-            self.staging_waiting.push_back(id);
-            return;
-        }
-        self.take_staging(id);
-        self.start_reads(id);
-    }
-
-    /// True if there is room for an operation that needs so many places.
-    fn has_staging(&self, id: u32, wanted: usize) -> bool {
-        self.staging_free.len() >= wanted && self.stripe_pages_free >= self.stripe_pages(id)
-    }
-
-    /// Pages on each member that an operation takes, where these are bounded; one that is longer than the bound takes all.
-    fn stripe_pages(&self, id: u32) -> u32 {
-        const PAGE_BYTES: u64 = 4096;
-        let Some(most) = self.config.cache.rules.stripe_pages_max else { return 0 };
-        if !self.ops[id].units.iter().any(|unit| unit.staged) {
-            return 0;
-        }
-        let pages = (u64::from(self.ops[id].hull.count) * self.geometry.block_bytes()).div_ceil(PAGE_BYTES);
-        pages.min(most.into()) as u32
-    }
-
-    fn take_staging(&mut self, id: u32) {
-        let pages = self.stripe_pages(id);
-        self.ops[id].stripe_pages = pages;
-        self.stripe_pages_free -= pages;
-        let Self { ops, staging_free, .. } = self;
-        for unit in ops[id].units.iter_mut().filter(|unit| unit.staged) {
-            unit.staging = staging_free.pop().expect("counted before");
+        if self.staging.take_or_wait(id, &mut self.ops[id], &self.geometry) {
+            self.start_reads(id);
         }
     }
 
     pub(crate) fn release_staging(&mut self, id: u32) {
-        self.stripe_pages_free += core::mem::take(&mut self.ops[id].stripe_pages);
-        let Self { ops, staging_free, .. } = self;
-        for unit in ops[id].units.iter_mut().filter(|unit| unit.staging != NIL) {
-            staging_free.push(core::mem::replace(&mut unit.staging, NIL));
-        }
+        self.staging.release(&mut self.ops[id]);
         if self.checksums.is_on() {
             self.release_tags(id);
         }
@@ -230,13 +253,7 @@ impl Controller {
 
     /// Lets operations in line for staging go on, in order, as far as there is room.
     pub(crate) fn pump_staging(&mut self) {
-        while let Some(&id) = self.staging_waiting.front() {
-            let wanted = self.ops[id].units.iter().filter(|unit| unit.staged).count();
-            if !self.has_staging(id, wanted) {
-                return;
-            }
-            self.staging_waiting.pop_front();
-            self.take_staging(id);
+        while let Some(id) = self.staging.next_in_line(&mut self.ops, &self.geometry) {
             self.start_reads(id);
         }
     }
@@ -297,7 +314,7 @@ impl Controller {
         if bytes_out == 0 {
             self.op_computed(id);
         } else {
-            self.log_computing(id);
+            self.begin_computing(id);
             self.tasks.start_parity(TaskOwner::Parity { op: id }, (bytes_in, bytes_out), &mut self.outbox);
         }
     }
@@ -307,7 +324,7 @@ impl Controller {
         match self.ops[id].kind {
             OpKind::Write => {
                 self.end_preread(id);
-                self.log_computed(id);
+                self.end_computing(id);
                 self.admit(id);
                 self.send_units_if_due();
             }
@@ -318,7 +335,7 @@ impl Controller {
     }
 
     pub(crate) fn start_writes(&mut self, id: u32) {
-        if self.logs_first(id) {
+        if self.write_intent.has_write_log() && self.logs_first(id) {
             return;
         }
         self.ops[id].pending = 1;
@@ -361,7 +378,7 @@ impl Controller {
         self.ops[id].pieces.sort_unstable_by_key(|piece| (piece.strip, piece.rows.first));
         let (mut runs, mut first) = (0, 0);
         while first < self.ops[id].pieces.len() {
-            first += self.run_of_pieces(id, first).0;
+            first += self.ops[id].run_of_pieces(first).0;
             runs += 1;
         }
         runs * u32::from(self.geometry.copies()) + self.geometry.parities() as u32
@@ -408,22 +425,7 @@ impl Controller {
             let count = pieces[first..].iter().take_while(|piece| piece.strip == strip).count();
             return (count, *hull);
         }
-        self.run_of_pieces(id, first)
-    }
-
-    /// Counts the pieces from `first` on that lie next to each other in one strip, and their rows together.
-    pub(crate) fn run_of_pieces(&self, id: u32, first: usize) -> (usize, Rows) {
-        let pieces = &self.ops[id].pieces[first..];
-        let mut rows = pieces[0].rows;
-        let mut count = 1;
-        while let Some(next) = pieces.get(count) {
-            if next.strip != pieces[0].strip || next.rows.first != rows.end() {
-                break;
-            }
-            rows.count += next.rows.count;
-            count += 1;
-        }
-        (count, rows)
+        self.ops[id].run_of_pieces(first)
     }
 
     /// Takes in the end of one write of the operation.
@@ -437,7 +439,6 @@ impl Controller {
         }
         let stored = self.window_written(id);
         self.hold_pages(id);
-        self.log_stripe_written(id);
         self.end_intent(id, stored);
         if self.next_window(id) {
             self.release_staging(id);

@@ -66,7 +66,9 @@ impl Controller {
         let survived = self.cache_survives_power_loss();
         if state != core::mem::replace(&mut self.cache.peer, state) && self.config.cache.mirror {
             self.cache.slots.set_mirrors(state == PeerState::Present);
-            self.forget_mirrored_records();
+            if let Some(log) = self.write_intent.log() {
+                log.forget_mirrored();
+            }
             // What the other lacks goes to the members whatever the policy: there it needs no mirror.
             self.cache.destage_all();
             if self.start.has_label_written() {
@@ -90,7 +92,9 @@ impl Controller {
     /// of a life that the devices know, and have the label that says so.
     pub fn is_mirroring(&self) -> bool {
         let has_label = self.cache.labels_pending == 0 && !self.start.lacks_life();
-        self.cache.slots.is_mirrored() && self.log_is_mirrored() && has_label
+        self.cache.slots.is_mirrored()
+            && self.write_intent.log_is_mirrored(!self.start.needs_kept_log())
+            && has_label
     }
 
     /// True while writes are acknowledged from the cache.

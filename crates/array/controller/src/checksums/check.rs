@@ -323,13 +323,13 @@ impl Controller {
         self.checksums.checks[id].phase = Phase::Digesting;
         let Check { owner, rows, .. } = self.checksums.checks[id];
         let task = self.tasks.new_digest(TaskOwner::Checksums { check: id });
-        let mut segments = core::mem::take(&mut self.segment_scratch);
+        let mut segments = core::mem::take(&mut self.checksums.segments);
         segments.clear();
         self.owner_segments(owner, rows.count, &mut segments);
         for segment in &segments {
             self.add_to_digest(task, segment.buffer, (segment.bytes / self.geometry.block_bytes()) as u32);
         }
-        self.segment_scratch = segments;
+        self.checksums.segments = segments;
         self.tasks.start_digest(task, &mut self.outbox);
     }
 

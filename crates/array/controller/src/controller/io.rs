@@ -3,12 +3,12 @@
 //! What an end means is the part's to know; where the bytes of an I/O lie is asked of it, too.
 
 use crate::api::{
-    Area, BufferRef, BufferSpace, IoClass, MemberError, MemberIo, MemberIoId, MemberOp, MemoryTaskId, Segment,
+    Area, BufferRef, IoClass, MemberError, MemberIo, MemberIoId, MemberOp, MemoryTaskId, Segment,
 };
 use crate::checksums::Part;
 use crate::config::MemberCache;
 use crate::controller::Controller;
-use crate::member_io::{BesideIo, HostIo, IntentIo, IoOwner, IoState, OpIo};
+use crate::member_io::{BesideIo, HostIo, IoOwner, IoState, OpIo};
 use crate::memory_task::{TaskOwner, push_joined};
 use crate::own::{self, own_buffer};
 use crate::request::Rows;
@@ -35,16 +35,8 @@ impl Controller {
         }
         let blocks = BlockCount(u64::from(rows));
         let id = MemberIoId(0);
-        self.begin_member_io(MemberIo { id, member, op, area: Area::Data, lba, blocks, class }, owner);
-    }
-
-    /// Asks for a member I/O of blocks without tags, whose id is given here.
-    #[inline]
-    pub(crate) fn begin_member_io(&mut self, io: MemberIo, owner: IoOwner) {
-        let MemberIo { member, lba, blocks, .. } = io;
-        let rows = blocks.0 as u32;
-        let state = IoState { owner, member, lba, rows, check: NIL, part: Part::Data };
-        self.ios.begin(io, state, &mut self.outbox);
+        let io = MemberIo { id, member, op, area: Area::Data, lba, blocks, class };
+        self.ios.begin_for(owner, io, &mut self.outbox);
     }
 
     /// Reads `rows` of the unit at `place`.
@@ -85,11 +77,6 @@ impl Controller {
         self.member_io(device, MemberOp::Write { fua }, lba, rows.count, class, owner);
     }
 
-    /// Makes what a member has completed durable.
-    pub(crate) fn member_flush(&mut self, member: MemberIndex, owner: IoOwner) {
-        self.member_io(member, MemberOp::Flush, MemberLba::ZERO, 0, IoClass::Host, owner);
-    }
-
     /// Has a device that holds a range forget it.
     pub(crate) fn member_discard(&mut self, device: MemberIndex, lba: MemberLba, rows: u32, request: u32) {
         self.member_io(
@@ -104,15 +91,9 @@ impl Controller {
 
     /// Makes what all devices that answer have completed durable. Returns how many these are.
     pub(crate) fn flush_members(&mut self, owner: IoOwner) -> u32 {
-        let mut devices = core::mem::take(&mut self.member_scratch);
-        devices.clear();
-        devices.extend(self.metadata.answering());
-        let count = devices.len() as u32;
-        for &device in &devices {
-            self.member_flush(device, owner);
-        }
-        self.member_scratch = devices;
-        count
+        let Self { metadata, ios, outbox, .. } = self;
+        let devices = metadata.answering();
+        ios.flush_all(devices, owner, outbox)
     }
 
     /// Takes in the end of a member I/O.
@@ -176,29 +157,6 @@ impl Controller {
             OpIo::Rewrite { op, unit } => {
                 self.rows_written(extent, result);
                 self.op_rewrite_done(op, unit, extent.0, result);
-            }
-        }
-    }
-
-    fn intent_io_ended(&mut self, io: IntentIo, extent: Extent, result: Result<(), MemberError>) {
-        let (member, ..) = extent;
-        match io {
-            IntentIo::Bitmap => self.bitmap_image_done(member, result),
-            IntentIo::BitmapPreflush => self.bitmap_preflushed(member, result),
-            IntentIo::Records { first } => self.replica_done(first, member, result),
-            IntentIo::ReplayHeader | IntentIo::ReplayRead { .. } => self.replay_read_done(result),
-            IntentIo::ReplayCopy => self.replay_copy_done(member, result),
-            IntentIo::ReplayWrite { .. } => {
-                self.rows_written(extent, result);
-                self.replay_write_done();
-            }
-            IntentIo::BitmapFlush => {
-                self.fail_on_flush_error(member, result);
-                self.bitmap_flush_done();
-            }
-            IntentIo::LogFlush => {
-                self.fail_on_flush_error(member, result);
-                self.log_flush_done();
             }
         }
     }
@@ -284,7 +242,10 @@ impl Controller {
             IoOwner::Superblock => out.push(Segment { buffer: own_buffer(own::STATE_AT), bytes }),
             IoOwner::Fill { fill } => self.cache.fill_segments(&self.geometry, fill, out),
             IoOwner::Op(io) => self.op_segments(io, bytes, out),
-            IoOwner::Intent(io) => self.intent_segments(io, rows, out),
+            IoOwner::Intent(io) => {
+                let Self { write_intent, geometry, ops, own, .. } = self;
+                write_intent.segments(io, rows, (geometry, ops, own), out);
+            }
             IoOwner::Beside(BesideIo::WriteLog { .. } | BesideIo::Bitmap) => {
                 unreachable!("what stands in virtual time only has no bytes")
             }
@@ -314,24 +275,8 @@ impl Controller {
         }
     }
 
-    fn intent_segments(&self, io: IntentIo, rows: u32, out: &mut Vec<Segment>) {
-        let bytes = u64::from(rows) * self.geometry.block_bytes();
-        match io {
-            IntentIo::BitmapFlush | IntentIo::BitmapPreflush | IntentIo::LogFlush => {}
-            IntentIo::Bitmap => out.push(Segment { buffer: own_buffer(own::BITMAP_AT), bytes }),
-            IntentIo::Records { first } => self.batch_segments(first, out),
-            IntentIo::ReplayHeader => out.push(self.replay_header_segment()),
-            IntentIo::ReplayCopy => self.replay_copy_segments(out),
-            IntentIo::ReplayRead { run } => out.push(self.replay_segment(run, 0, rows)),
-            IntentIo::ReplayWrite { run, skipped } => out.push(self.replay_segment(run, skipped, rows)),
-        }
-    }
-
     /// Where `row` of a unit lies in the operation's staging place for it.
     pub(crate) fn staged(&self, op: u32, unit: u16, row: u32) -> BufferRef {
-        let place = u64::from(self.ops[op].units[usize::from(unit)].staging);
-        let offset =
-            (place * u64::from(self.geometry.strip_rows()) + u64::from(row)) * self.geometry.block_bytes();
-        BufferRef { space: BufferSpace::Staging, offset }
+        self.ops[op].staged(&self.geometry, unit, row)
     }
 }

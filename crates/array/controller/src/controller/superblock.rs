@@ -4,7 +4,7 @@
 //! A change of membership drains the log before it is written, because a device that leaves or comes takes or brings records
 //! of its own.
 
-use crate::api::{Area, HostError, IoClass, MemberError, MemberIo, MemberIoId, MemberOp, Notice};
+use crate::api::{HostError, MemberError, Notice};
 use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::member_io::IoOwner;
@@ -34,7 +34,9 @@ impl Controller {
     pub(crate) fn add_device(&mut self, device: MemberIndex, uuid: DeviceUuid) {
         if self.metadata.announce(&self.geometry, device, uuid, &mut self.outbox) {
             // Before it is admitted, too: what is read there from now on are its bytes.
-            self.start.note_replaced(device);
+            if self.start.is_replaying() {
+                self.write_intent.replay().note_replaced(device);
+            }
             self.admit_again(device);
         }
     }
@@ -64,7 +66,7 @@ impl Controller {
             self.cancel_drain();
         } else if self.metadata.wants_generation() && !self.start.is_replaying() {
             let drains = self.metadata.membership_changed() || self.log_moves();
-            if !drains || (self.newcomers_served() && self.drain_log()) {
+            if !drains || (self.write_intent.newcomers_served() && self.drain_log()) {
                 self.write_superblock();
             }
         }
@@ -72,7 +74,8 @@ impl Controller {
     }
 
     fn write_superblock(&mut self) {
-        let log_tail = self.log_is_named(self.metadata.kept_record().log_place);
+        let log_place = self.metadata.kept_record().log_place;
+        let log_tail = self.write_intent.log().map(|log| log.is_named(log_place));
         let image = &mut self.own.bytes_mut()[own::STATE_AT..own::STATE_AT + STATE_BYTES];
         self.metadata.make_generation(log_tail, image);
         self.send_superblock();
@@ -89,14 +92,13 @@ impl Controller {
         let block_bytes = self.geometry.block_bytes();
         let slot = self.area.state_slot(self.metadata.kept_record().generation).offset_bytes / block_bytes;
         let blocks = BlockCount(STATE_BYTES as u64 / block_bytes);
-        let mut devices = core::mem::take(&mut self.member_scratch);
-        devices.clear();
-        devices.extend(self.metadata.answering());
-        for &device in &devices {
-            self.metadata.begin_superblock_write();
-            self.metadata_write(device, MemberLba(slot), blocks, IoOwner::Superblock);
+        let Self { metadata, ios, outbox, .. } = self;
+        let mut writes = 0;
+        for device in metadata.answering() {
+            ios.write_metadata(device, MemberLba(slot), blocks, IoOwner::Superblock, outbox);
+            writes += 1;
         }
-        self.member_scratch = devices;
+        metadata.begin_superblock_writes(writes);
         self.end_superblock_write();
     }
 
@@ -143,35 +145,18 @@ impl Controller {
         }
     }
 
-    /// Writes own memory to the metadata area of a device, with forced unit access.
-    pub(crate) fn metadata_write(
-        &mut self,
-        device: MemberIndex,
-        lba: MemberLba,
-        blocks: BlockCount,
-        owner: IoOwner,
-    ) {
-        let io = MemberIo {
-            id: MemberIoId(0),
-            member: device,
-            op: MemberOp::Write { fua: true },
-            area: Area::Metadata,
-            lba,
-            blocks,
-            class: IoClass::Host,
-        };
-        self.begin_member_io(io, owner);
-    }
-
     /// Notes that redundancy agrees in a stripe.
     pub(crate) fn stripe_synced(&mut self, key: u64) {
         if !self.metadata.mark_in_sync(key) {
             return;
         }
         let (stripe, _) = self.geometry.granule_start(key);
-        let region = self.geometry.granules_of(self.region_stripes(stripe));
+        let region = self.geometry.granules_of(self.write_intent.region_stripes(stripe));
         if self.metadata.next_out_of_sync(region.start).is_none_or(|next| next >= region.end) {
-            self.release_region(stripe);
+            let Self { write_intent, now, outbox, .. } = self;
+            if let Some(bitmap) = write_intent.bitmap() {
+                bitmap.release(stripe, *now, outbox);
+            }
         }
     }
 

@@ -254,9 +254,9 @@ impl Superblock {
         self.pending = 1;
     }
 
-    /// Counts one write of the generation.
-    pub(super) const fn begin_device_write(&mut self) {
-        self.pending += 1;
+    /// Counts so many writes of the generation.
+    pub(super) const fn begin_device_writes(&mut self, writes: u32) {
+        self.pending += writes;
     }
 
     /// Takes in that a device will not have the generation, because it is lost.

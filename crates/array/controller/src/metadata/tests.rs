@@ -54,9 +54,7 @@ impl Array {
     fn write_generation(&mut self, devices: u32) {
         let mut image = vec![0; STATE_BYTES];
         self.metadata.make_generation(None, &mut image);
-        for _ in 0..devices {
-            self.metadata.begin_superblock_write();
-        }
+        self.metadata.begin_superblock_writes(devices);
         for _ in 0..devices {
             assert!(!self.metadata.end_superblock_write());
         }
@@ -149,7 +147,7 @@ fn who_waits_for_what_a_lost_device_has_missed_waits_in_vain() {
     array.metadata.wait(waiter);
     let mut image = vec![0; STATE_BYTES];
     array.metadata.make_generation(None, &mut image);
-    array.metadata.begin_superblock_write();
+    array.metadata.begin_superblock_writes(1);
     let Array { geometry, metadata, outbox } = &mut array;
     metadata.fail_superblock_write(geometry, MemberIndex(1), outbox);
     assert!(metadata.is_frozen());

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! # TailNamedEarly: Records name a tail while the state is not kept.
-//! controller/src/log.rs                the file, below `crates/array`
-//! -if is_kept {                        as in a patch: a line goes, one comes, one is only there to find the place
-//! +if is_kept || MUTANT {
-//!  log.ring.name_tail();
+//! controller/src/write_intent/log.rs   the file, below `crates/array`
+//! -if metadata.is_kept() {             as in a patch: a line goes, one comes, one is only there to find the place
+//! +if metadata.is_kept() || MUTANT {
+//!  self.ring.name_tail();
 //! ```
 //! `MUTANT` stands for the question whether this defect is the one at work. Indentation does not count. The lines of a hunk must be
 //! found at exactly one place of the file, and no two defects may change the same line: `tests/mutants.rs` says so as soon

@@ -11,10 +11,14 @@
 //! Invariant: the records of a batch need the same devices. So batches are made only where every stripe lies on all
 //! members; in nested levels each record goes out as soon as it is digested.
 
+use super::super::Surroundings;
 use super::Log;
 use crate::api::Segment;
-use crate::controller::Controller;
-use crate::intent::Intent;
+use crate::geometry::Geometry;
+use crate::own::OwnMemory;
+use crate::stripe_op::StripeOp;
+use crate::table::Slab;
+use core::ops::Range;
 use std::collections::VecDeque;
 
 /// Bytes of records that go out although others are being written: to transfer these takes longer than an I/O costs.
@@ -38,6 +42,27 @@ impl Unsent {
 }
 
 impl Log {
+    /// Puts a record that is digested in line for the members.
+    pub(super) fn line_up(&mut self, sequence: u64) {
+        self.unsent.blocks += self.ring.record(sequence).blocks;
+        let place = self.unsent.sequences.partition_point(|&earlier| earlier < sequence);
+        self.unsent.sequences.insert(place, sequence);
+    }
+
+    /// Sends the batches that should go. Returns the first record of one that is where it can be found already, because no
+    /// device is there: after that has been seen to this is to be called once more.
+    pub(crate) fn send_batches(&mut self, around: &mut Surroundings<'_>) -> Option<u64> {
+        let geometry = around.geometry;
+        let shares_devices = geometry.unit_count() == usize::from(geometry.layout().member_count());
+        let blocks_wanted = if shares_devices { BATCH_BYTES / geometry.block_bytes() } else { 0 };
+        while let Some(first) = self.take_batch(blocks_wanted) {
+            if self.replicate(first, around) {
+                return Some(first);
+            }
+        }
+        None
+    }
+
     /// Takes the records that go out next from the line. Returns the first of them.
     fn take_batch(&mut self, blocks_wanted: u64) -> Option<u64> {
         if self.unsent.batches > 0 && self.unsent.blocks < blocks_wanted {
@@ -60,49 +85,32 @@ impl Log {
         self.ring.record_mut(first).batched = count;
         Some(first)
     }
-}
 
-impl Controller {
-    /// Puts a record that is digested in line for the members, and sends what should go.
-    pub(super) fn send_record(&mut self, sequence: u64) {
-        let log = self.log();
-        log.unsent.blocks += log.ring.record(sequence).blocks;
-        let place = log.unsent.sequences.partition_point(|&earlier| earlier < sequence);
-        log.unsent.sequences.insert(place, sequence);
-        self.send_batches();
+    /// Takes in that a batch is where it can be found again. Returns its records; others may be sent when they have been seen to.
+    pub(crate) fn end_batch(&mut self, first: u64) -> Range<u64> {
+        self.unsent.batches -= 1;
+        self.batch(first)
     }
 
-    fn send_batches(&mut self) {
-        let shares_devices = self.geometry.unit_count() == usize::from(self.geometry.layout().member_count());
-        let blocks_wanted = if shares_devices { BATCH_BYTES / self.geometry.block_bytes() } else { 0 };
-        while let Some(first) = self.log().take_batch(blocks_wanted) {
-            self.replicate(first);
-        }
+    fn batch(&self, first: u64) -> Range<u64> {
+        first..first + u64::from(self.ring.record(first).batched)
     }
 
     /// Blocks of the records of a batch.
-    pub(super) fn batch_blocks(&mut self, first: u64) -> u64 {
-        let ring = &self.log().ring;
-        let count = u64::from(ring.record(first).batched);
-        (first..first + count).map(|sequence| ring.record(sequence).blocks).sum()
-    }
-
-    /// Takes in that the records of a batch are where they can be found again.
-    pub(super) fn batch_live(&mut self, first: u64) {
-        let count = u64::from(self.log().ring.record(first).batched);
-        self.log().unsent.batches -= 1;
-        for sequence in first..first + count {
-            self.record_live(sequence);
-        }
-        self.send_batches();
+    pub(super) fn batch_blocks(&self, first: u64) -> u64 {
+        self.batch(first).map(|sequence| self.ring.record(sequence).blocks).sum()
     }
 
     /// Adds where the bytes of a batch lie.
-    pub(crate) fn batch_segments(&self, first: u64, out: &mut Vec<Segment>) {
-        let Intent::Log(log) = &self.intent else { unreachable!("asked only where there is a log") };
-        let count = u64::from(log.ring.record(first).batched);
-        for sequence in first..first + count {
-            self.record_segments(sequence, out);
+    pub(in crate::write_intent) fn batch_segments(
+        &self,
+        first: u64,
+        geometry: &Geometry,
+        (ops, own): (&Slab<StripeOp>, &OwnMemory),
+        out: &mut Vec<Segment>,
+    ) {
+        for sequence in self.batch(first) {
+            self.record_segments(sequence, geometry, (ops, own), out);
         }
     }
 }

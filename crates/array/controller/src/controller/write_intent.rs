@@ -1,0 +1,442 @@
+//! Routes: operations to write intent before they write in place, and back when they may.
+//!
+//! A stripe of which no parity is left has nothing that could disagree, so that its writes need not wait; but where blocks have
+//! checksums these could, so that they do as the others. They do, too, while an older record of the stripe may be written again.
+//!
+//! What write intent lets go on is called one by one, because that may put others in line, or be the end of them.
+
+use crate::api::{IoClass, MemberError};
+use crate::controller::Controller;
+use crate::member_io::{BesideIo, IntentIo, IoOwner};
+use crate::metadata::SuperblockWaiter;
+use crate::stripe_op::OpKind;
+use crate::table::NIL;
+use crate::write_intent::{Admission, Bitmap, Log, Replay, ReplayStep, Surroundings, WriteIntent, WriteLog};
+use raidlab_format::{LogPlace, Replay as Record};
+use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
+
+/// Rows of a device that an I/O was for.
+type Extent = (MemberIndex, MemberLba, u32);
+
+impl Controller {
+    /// Write intent, and what it looks at of the others.
+    fn write_intent(&mut self) -> (&mut WriteIntent, Surroundings<'_>) {
+        let log_place = self.wanted_log_place();
+        let Self { write_intent, geometry, metadata, ops, own, ios, tasks, outbox, now, cache, .. } = self;
+        let (now, has_peer) = (*now, cache.has_peer());
+        let around =
+            Surroundings { now, geometry, metadata, ops, own, ios, tasks, outbox, log_place, has_peer };
+        (write_intent, around)
+    }
+
+    /// Lets an operation write in place, at once or when what must be written down before is.
+    pub(crate) fn admit(&mut self, id: u32) {
+        self.give_parity_up(id);
+        let is_forgotten = self.metadata.is_frozen() && !self.metadata.is_kept();
+        if is_forgotten || self.metadata.touches_lost(&self.geometry, self.ops[id].key) {
+            // Nothing would be acknowledged. What it relies on would be forgotten, or the device that is lost would come
+            // back with redundancy of what was there before.
+            return self.give_window_up(id);
+        }
+        let is_bare = self.geometry.parities() > 0 && !self.writes_parity(id);
+        if is_bare && !self.metadata.is_kept() {
+            // After a crash parity would count as good, and a record as whole, unless the devices know what is missing or given up.
+            return self.metadata.wait(SuperblockWaiter::Admission(id));
+        }
+        let is_old_one_left = self.write_intent.may_be_replayed(self.ops[id].stripe);
+        let unprotected = is_bare && !self.checksums.is_on() && !is_old_one_left;
+        if self.write_intent.is_nothing() || unprotected {
+            return self.start_writes(id);
+        }
+        if !self.metadata.mark_dirty() {
+            return self.metadata.wait(SuperblockWaiter::Admission(id));
+        }
+        self.write_down(id);
+    }
+
+    /// True if an operation writes parity that some device takes.
+    fn writes_parity(&self, id: u32) -> bool {
+        let op = &self.ops[id];
+        let is_written = |unit: usize| op.units[unit].staging != NIL && self.metadata.holds(op.places[unit]);
+        op.plan.computes_parity() && (self.geometry.data_strips()..op.units.len()).any(is_written)
+    }
+
+    fn write_down(&mut self, id: u32) {
+        match self.write_intent.admit(id, &mut self.ops[id]) {
+            Admission::Now => self.start_writes(id),
+            Admission::WithImage => self.pump_bitmap(),
+            Admission::WithRecord => self.pump_log(),
+            Admission::BehindOthers => {}
+        }
+    }
+
+    /// Takes in that an operation's writes in place have ended; `stored` unless what was written can't be read back.
+    ///
+    /// Only a device that is lost may need what was written down: it comes back as if nothing had happened. What a medium
+    /// error has taken is a bad block, and nothing would write it again.
+    pub(crate) fn end_intent(&mut self, id: u32, stored: bool) {
+        if self.write_intent.has_write_log() {
+            self.change_written(id);
+        }
+        let stored = stored || !self.metadata.is_frozen();
+        let Self { write_intent, ops, now, metadata, outbox, .. } = self;
+        if write_intent.end_write(&mut ops[id], stored, (*now, metadata, outbox)) {
+            self.pump_log();
+        }
+    }
+
+    /// Takes in the end of an I/O of write intent.
+    pub(crate) fn intent_io_ended(&mut self, io: IntentIo, extent: Extent, result: Result<(), MemberError>) {
+        let (member, ..) = extent;
+        match io {
+            IntentIo::ReplayHeader | IntentIo::ReplayRead { .. } => {
+                let (intent, mut around) = self.write_intent();
+                let step = intent.replay().read_done(result, &mut around);
+                return self.go_on_with_replay(step);
+            }
+            IntentIo::ReplayWrite { .. } => {
+                self.rows_written(extent, result);
+                return self.replay_write_done();
+            }
+            _ => self.fail_on_flush_error(member, result),
+        }
+        let failed = result.err().map(|_| member);
+        let (intent, mut around) = self.write_intent();
+        match io {
+            IntentIo::BitmapPreflush if failed.is_none() => {
+                let bitmap = intent.bitmap().expect("it was flushed for");
+                bitmap.write_image(member, around.ios, around.outbox);
+            }
+            IntentIo::Bitmap | IntentIo::BitmapPreflush => self.image_done(),
+            IntentIo::BitmapFlush => {
+                if intent.bitmap().is_some_and(|bitmap| bitmap.flush_done(&mut around)) {
+                    self.pump_bitmap();
+                }
+            }
+            IntentIo::Records { first } => {
+                if intent.log().is_some_and(|log| log.replica_done(first, failed, &mut around)) {
+                    self.batch_live(first);
+                }
+            }
+            IntentIo::LogFlush => {
+                if intent.log().is_some_and(|log| log.flush_done(around.metadata)) {
+                    self.pump_log();
+                }
+            }
+            IntentIo::ReplayCopy => {
+                let step = intent.replay().copy_done(failed, &mut around);
+                self.go_on_with_replay(step);
+            }
+            IntentIo::ReplayHeader | IntentIo::ReplayRead { .. } | IntentIo::ReplayWrite { .. } => {
+                unreachable!("seen to above")
+            }
+        }
+    }
+
+    // The bitmap.
+
+    /// Sends an image of the bitmap if one is wanted and none is under way.
+    pub(crate) fn pump_bitmap(&mut self) {
+        let (intent, mut around) = self.write_intent();
+        if intent.bitmap().is_some_and(|bitmap| bitmap.send(&mut around)) {
+            self.image_written();
+        }
+    }
+
+    fn image_done(&mut self) {
+        if self.write_intent.bitmap().is_some_and(Bitmap::image_done) {
+            self.image_written();
+        }
+    }
+
+    /// Lets those go on that were in line for the image that is written.
+    fn image_written(&mut self) {
+        for _ in 0..self.write_intent.bitmap().map_or(0, |bitmap| bitmap.line_len()) {
+            // Where no device is left, the next image ends at once and lets all go on.
+            let Some(id) = self.write_intent.bitmap().and_then(Bitmap::next_in_line) else { break };
+            // A device that was lost meanwhile lacks the image, and may be the only one that the next start asks.
+            self.admit(id);
+        }
+        self.pump_bitmap();
+    }
+
+    /// Takes in that it is time to look for regions to clear.
+    pub(crate) fn clear_timer_due(&mut self) {
+        let (intent, mut around) = self.write_intent();
+        if intent.bitmap().is_some_and(|bitmap| bitmap.clear_timer_due(&mut around)) {
+            self.pump_bitmap();
+        }
+    }
+
+    /// Clears the bitmap for a stop: members were flushed.
+    pub(crate) fn clear_bitmap(&mut self) {
+        let Self { write_intent, metadata, .. } = self;
+        if let Some(bitmap) = write_intent.bitmap() {
+            bitmap.clear_now(metadata);
+            self.pump_bitmap();
+        }
+    }
+
+    /// Gives a device that came an image of the bitmap.
+    pub(crate) fn greet_newcomer(&mut self) {
+        if let Some(bitmap) = self.write_intent.bitmap() {
+            bitmap.greet_newcomer();
+            self.pump_bitmap();
+        }
+    }
+
+    // The log.
+
+    /// Where the log's records should go now.
+    fn wanted_log_place(&self) -> LogPlace {
+        // A record in NVRAM must be found by the second controller, too, if it takes over. Before the host is served NVRAM
+        // has no label of its own, and records of what it held go to the members, whatever the battery.
+        let found_by_peer = !self.config.cache.mirror || self.cache.has_peer();
+        if self.start.is_serving() && self.cache_survives_power_loss() && found_by_peer {
+            LogPlace::KeptMemory
+        } else {
+            LogPlace::Members
+        }
+    }
+
+    /// Puts the log of an array that was never started where it should go.
+    pub(crate) fn settle_log_place(&mut self) {
+        let wanted = self.wanted_log_place();
+        if let Some(log) = self.write_intent.log()
+            && self.metadata.settle_log_place(wanted)
+        {
+            log.settle(wanted);
+        }
+    }
+
+    /// Asks for the log to go where it should, if it does not.
+    pub(crate) fn check_log_place(&mut self) {
+        let has_log = self.write_intent.log().is_some();
+        if has_log && !self.metadata.is_frozen() && self.start.is_serving() {
+            self.metadata.move_log(self.wanted_log_place());
+        }
+    }
+
+    /// True when the next superblock says another place of the log than the present one.
+    pub(crate) fn log_moves(&self) -> bool {
+        let (place, record) = (self.write_intent.log_place(), self.metadata.record());
+        place.zip(record).is_some_and(|(place, record)| place != record.log_place)
+    }
+
+    /// Stops new records. Returns true when all that were begun are retired.
+    pub(crate) fn drain_log(&mut self) -> bool {
+        let (intent, mut around) = self.write_intent();
+        intent.log().is_none_or(|log| log.drain(&mut around))
+    }
+
+    /// Lets records begin again although no superblock will be written.
+    pub(crate) fn cancel_drain(&mut self) {
+        if self.write_intent.log().is_some_and(Log::cancel_drain) {
+            self.pump_log();
+        }
+    }
+
+    /// Lets records begin again, after the superblock was written.
+    pub(crate) fn start_log_again(&mut self) {
+        let Self { write_intent, metadata, .. } = self;
+        if let Some(log) = write_intent.log() {
+            log.superblock_written(metadata);
+            self.pump_log();
+        }
+    }
+
+    /// Begins records for operations in line, as far as there is room, and gives up those that may never write.
+    fn pump_log(&mut self) {
+        while self.write_intent.log().is_some_and(|log| log.has_line()) {
+            let (intent, mut around) = self.write_intent();
+            let Some(id) = intent.log().and_then(|log| log.begin_records(&mut around)) else { return };
+            self.give_window_up(id);
+        }
+    }
+
+    /// Takes in the digests of a record's payload, and sends the record off.
+    pub(crate) fn record_digested(&mut self, sequence: u64, digests: &[u32]) {
+        let (intent, mut around) = self.write_intent();
+        let log = intent.log().expect("a record is the log's");
+        if log.digested(sequence, digests, &mut around) {
+            self.send_batches();
+        }
+    }
+
+    fn send_batches(&mut self) {
+        loop {
+            let (intent, mut around) = self.write_intent();
+            let Some(first) = intent.log().and_then(|log| log.send_batches(&mut around)) else { return };
+            self.batch_live(first);
+        }
+    }
+
+    /// Takes in that the records of a batch are where they can be found again.
+    fn batch_live(&mut self, first: u64) {
+        let log = self.write_intent.log().expect("a record is the log's");
+        for sequence in log.end_batch(first) {
+            self.record_live(sequence);
+        }
+        self.send_batches();
+    }
+
+    /// Takes in that a record is where it can be found again: its operation may write in place.
+    pub(crate) fn record_live(&mut self, sequence: u64) {
+        let log = self.write_intent.log().expect("a record is the log's");
+        let op = log.record_live(sequence, &mut self.own);
+        self.start_writes(op);
+        self.pump_log();
+    }
+
+    // Replay.
+
+    /// Begins to write a record again.
+    pub(crate) fn begin_replay(&mut self, record: Record) {
+        let staging = self.staging.take_places(Replay::strips_of(&record));
+        let (intent, mut around) = self.write_intent();
+        let step = intent.replay().begin(record, staging, &mut around);
+        self.go_on_with_replay(step);
+    }
+
+    fn go_on_with_replay(&mut self, step: ReplayStep) {
+        match step {
+            ReplayStep::Waits => {}
+            ReplayStep::Write(writes) => {
+                for (io, place, rows) in writes {
+                    self.member_write(place, rows, IoClass::Host, false, IoOwner::Intent(io));
+                }
+                self.replay_write_done();
+            }
+            ReplayStep::GiveUp { stripe, lost } => {
+                for (place, rows) in lost {
+                    let Some(device) = self.metadata.holder(place) else { continue };
+                    let lba = place.start + BlockCount(u64::from(rows.first));
+                    let lost = (device, lba, rows.count);
+                    self.metadata.lose_rows_of_record(&self.geometry, lost, &mut self.outbox);
+                }
+                let granules = self.geometry.granules_of(stripe..StripeIndex(stripe.0 + 1));
+                self.mark_unsynced(granules);
+                self.metadata.note_resync_needed();
+                self.end_replay();
+            }
+        }
+    }
+
+    fn replay_write_done(&mut self) {
+        if self.write_intent.replay().write_done() {
+            self.end_replay();
+        }
+    }
+
+    fn end_replay(&mut self) {
+        let places = self.write_intent.replay().end(&mut self.own);
+        self.staging.give_places(places);
+    }
+
+    // Write logs of Linux md.
+
+    /// Takes in that parity of a change is being computed.
+    pub(crate) fn begin_computing(&mut self, id: u32) {
+        if let Some(log) = self.write_intent.write_log()
+            && self.ops[id].kind == OpKind::Write
+        {
+            log.begin_computing(&mut self.ops[id]);
+        }
+    }
+
+    /// Takes in that parity of a change is computed.
+    pub(crate) fn end_computing(&mut self, id: u32) {
+        if let Some(log) = self.write_intent.write_log() {
+            log.end_computing(&mut self.ops[id]);
+        }
+    }
+
+    /// Has a write log take in what a change writes. Returns false if there is nothing to wait for.
+    pub(crate) fn logs_first(&mut self, id: u32) -> bool {
+        let (intent, mut around) = self.write_intent();
+        let waits = intent.write_log().is_some_and(|log| log.takes_in(id, &mut around));
+        if waits {
+            self.send_units_if_due();
+        }
+        waits
+    }
+
+    /// Sends what write logs took in if a thread has nothing more to handle, or has handled a batch.
+    pub(crate) fn send_units_if_due(&mut self) {
+        if self.write_intent.write_log().is_some_and(|log| log.is_due()) {
+            self.send_units();
+        }
+    }
+
+    fn send_units(&mut self) {
+        loop {
+            let (intent, mut around) = self.write_intent();
+            let Some(unit) = intent.write_log().and_then(|log| log.send(&mut around)) else { return };
+            self.unit_written(unit);
+        }
+    }
+
+    /// Takes in the end of an I/O of a write log, or of the device beside the members.
+    pub(crate) fn beside_io_ended(
+        &mut self,
+        io: BesideIo,
+        member: MemberIndex,
+        result: Result<(), MemberError>,
+    ) {
+        // Source: `ppl_log_endio`, `r5l_log_endio`: the device fails, and what it was written for goes on.
+        if result.is_err() && member != self.config.device_beside() {
+            self.fail_member(member);
+        }
+        match io {
+            BesideIo::WriteLog { unit } => self.unit_written(unit),
+            BesideIo::WriteLogFlush { unit } => {
+                if self.write_intent.write_log().is_some_and(|log| log.unit_flushed(unit)) {
+                    self.send_units();
+                }
+            }
+            BesideIo::JournalFlush => self.journal_flushed(),
+            BesideIo::Bitmap => self.image_done(),
+        }
+    }
+
+    fn unit_written(&mut self, unit: u32) {
+        let (intent, around) = self.write_intent();
+        let log = intent.write_log().expect("a unit is a write log's");
+        let line = log.unit_written(unit, around.ios, around.outbox);
+        while let Some(unit) = self.write_intent.write_log().and_then(|log| log.next_to_run(line)) {
+            self.run_unit(unit);
+        }
+    }
+
+    fn journal_flushed(&mut self) {
+        for _ in 0..self.write_intent.write_log().map_or(0, WriteLog::journal_flushed) {
+            let log = self.write_intent.write_log().expect("a unit is a write log's");
+            let unit = log.next_flushed();
+            self.run_unit(unit);
+        }
+        let (intent, around) = self.write_intent();
+        if let Some(log) = intent.write_log() {
+            log.flush_journal(around.ios, around.outbox);
+        }
+    }
+
+    /// Writes the stripes of a unit to the members.
+    fn run_unit(&mut self, unit: u32) {
+        let log = self.write_intent.write_log().expect("a unit is a write log's");
+        let mut stripes = log.begin_run(unit);
+        for id in stripes.drain(..) {
+            self.start_writes(id);
+        }
+        let (intent, mut around) = self.write_intent();
+        if intent.write_log().is_some_and(|log| log.end_run(unit, stripes, &mut around)) {
+            self.send_units();
+        }
+    }
+
+    fn change_written(&mut self, id: u32) {
+        let (intent, mut around) = self.write_intent();
+        if intent.write_log().is_some_and(|log| log.change_written(id, &mut around)) {
+            self.send_units();
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Replay: writing the records of the intent log again when an array starts.
+//!
+//! ```text
+//! read header and rows ─► copy to the devices that lack it ─► write in place ─► next record
+//!  of one copy             forced unit access, all done        rows that the superblock found does not call bad
+//! ```
+//! A crash may have torn a record on all devices but one. Once some of it is in place the stripe needs it, so before that it
+//! is made whole on as many devices as it was to be on: then it is there whichever of them are away when this start is
+//! cut short, too. On each device a copy stands at the record's own place of the ring, which was free when the record was
+//! made. A copy that is whole is not written again. A copy on a device that has left meanwhile, and at whose place another
+//! answers, is none: what is read there are other bytes, and nobody would look at their checksums once more.
+//!
+//! A record that can't be read from any of its copies leaves its stripe unsynced, and the data that it was to write is bad
+//! blocks: an older record may just have been written over it. Where its devices are lost that lasts until they are back,
+//! because the superblock is frozen; else it is so only of one that was whole on all its devices. One that a crash has torn had
+//! begun nothing in place, and what is there is right. Rows that the superblock found calls bad blocks
+//! are not written: what a record has for them is older than that, parity of what was there before, or was never
+//! acknowledged, because the list had not been changed yet.
+//!
+//! Left out: copies of a record in NVRAM, which does not lose some of it.
+
+use super::Surroundings;
+use super::log::next_device;
+use crate::api::{BufferRef, BufferSpace, MemberError, Segment};
+use crate::config::ArrayConfig;
+use crate::geometry::Geometry;
+use crate::member_io::{IntentIo, IoOwner};
+use crate::metadata::Metadata;
+use crate::own::OwnMemory;
+use crate::request::Rows;
+use raidlab_format::{BadRange, KEPT_RING_AT, LogSource, Replay as Record, header_len};
+use raidlab_raid::UnitPlace;
+use raidlab_units::{BlockCount, BlockSize, MemberIndex, MemberLba, StripeIndex};
+
+/// The record that is being written again.
+#[derive(Debug)]
+struct Current {
+    record: Record,
+    /// Which of its copies is read.
+    copy: usize,
+    /// For each run, the staging place that holds its strip.
+    places: Vec<u32>,
+    /// Its header's place in own memory, where it may have to be copied.
+    header: Option<u32>,
+    /// Some of the devices that it was to be on lack it.
+    lacks_copy: bool,
+    /// Devices that have the whole record, or are being sent it.
+    holders: Vec<MemberIndex>,
+    pending: u32,
+    failed: bool,
+}
+
+/// Rows of a unit that are written again together, and the I/O that does it.
+pub(crate) type ReplayWrite = (IntentIo, UnitPlace, Rows);
+
+/// How a record goes on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ReplayStep {
+    /// I/Os are under way.
+    Waits,
+    /// These rows are to be written. One write more than they need is counted: the hand-out itself.
+    Write(Vec<ReplayWrite>),
+    /// It can't be read: its stripe is out of sync, and these rows are lost.
+    GiveUp { stripe: StripeIndex, lost: Vec<(UnitPlace, Rows)> },
+}
+
+/// The replay of one record after the other.
+#[derive(Debug)]
+pub(crate) struct Replay {
+    current: Option<Current>,
+    /// Devices at whose place others have come meanwhile.
+    replaced: Vec<MemberIndex>,
+    /// Where the log's first block is in the metadata area of each device.
+    log_at: MemberLba,
+    block_size: BlockSize,
+}
+
+impl Replay {
+    /// Nothing to write again, yet.
+    pub(super) fn new(config: &ArrayConfig) -> Self {
+        let log_at = MemberLba(config.metadata_area().log.offset_bytes / config.block_size.bytes());
+        Self { current: None, replaced: Vec::new(), log_at, block_size: config.block_size }
+    }
+
+    /// True while a record is being written again.
+    pub(super) const fn is_busy(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// Takes in that another device answers at the place of one that the start had found.
+    pub(crate) fn note_replaced(&mut self, device: MemberIndex) {
+        self.replaced.push(device);
+    }
+
+    fn current(&self) -> &Current {
+        self.current.as_ref().expect("a record is being replayed")
+    }
+
+    fn current_mut(&mut self) -> &mut Current {
+        self.current.as_mut().expect("a record is being replayed")
+    }
+
+    /// Strips that a record has runs of: as many staging places it takes to write it again.
+    pub(crate) fn strips_of(record: &Record) -> usize {
+        (0..record.runs.len()).filter(|&run| same_strip_before(record, run).is_none()).count()
+    }
+
+    /// Begins to write a record again, with a staging place for each of its strips.
+    pub(crate) fn begin(
+        &mut self,
+        record: Record,
+        staging: Vec<u32>,
+        around: &mut Surroundings<'_>,
+    ) -> ReplayStep {
+        let mut staging = staging.into_iter();
+        let mut places = Vec::with_capacity(record.runs.len());
+        for run in 0..record.runs.len() {
+            let place = same_strip_before(&record, run).map(|earlier| places[earlier]);
+            places.push(place.unwrap_or_else(|| staging.next().expect("there is one for each strip")));
+        }
+        let device = |source: LogSource| match source {
+            LogSource::Device(device) => Some(device),
+            LogSource::Kept => None,
+        };
+        let holders: Vec<_> = record.copies.iter().filter_map(|copy| device(copy.source)).collect();
+        let of = (record.stripe, record.sequence);
+        let lacks_copy = !holders.is_empty()
+            && next_device(around.geometry, around.metadata, of, &holders.iter().copied()).is_some();
+        // Records that this array makes have headers that fit.
+        let is_copied = lacks_copy && around.own.fits_header(self.header_bytes_of(&record));
+        let header = is_copied.then(|| around.own.take_header().expect("no record is made before"));
+        self.current =
+            Some(Current { record, copy: 0, places, header, lacks_copy, holders, pending: 0, failed: false });
+        self.read_record(around)
+    }
+
+    /// Length of a record's header in bytes.
+    fn header_bytes_of(&self, record: &Record) -> usize {
+        let rows = record.runs.iter().map(|run| run.rows).sum();
+        header_len(record.runs.len() as u16, rows, self.block_size) as usize
+    }
+
+    /// Reads the record from the next of its copies, all rows, and its header where it may have to be copied.
+    fn read_record(&mut self, around: &mut Surroundings<'_>) -> ReplayStep {
+        self.pass_replaced();
+        let Current { record, copy, .. } = self.current();
+        let Some(&copy) = record.copies.get(*copy) else { return self.give_up(around) };
+        (self.current_mut().pending, self.current_mut().failed) = (1, false);
+        if let LogSource::Device(device) = copy.source {
+            if self.current().header.is_some() {
+                let (at_block, blocks, _) = self.extent();
+                self.read_log(device, (at_block, blocks), IntentIo::ReplayHeader, around);
+            }
+            let mut at_block = copy.block;
+            for run in 0..self.current().record.runs.len() {
+                let rows = u64::from(self.current().record.runs[run].rows);
+                let io = IntentIo::ReplayRead { run: run as u16 };
+                self.read_log(device, (at_block, BlockCount(rows)), io, around);
+                at_block += rows;
+            }
+        }
+        self.end_of_read(around)
+    }
+
+    /// Passes over the copies on devices at whose place others answer now.
+    fn pass_replaced(&mut self) {
+        let Self { current, replaced, .. } = self;
+        let Current { record, copy, .. } = current.as_mut().expect("a record is being replayed");
+        let is_there = |source| !matches!(source, LogSource::Device(device) if replaced.contains(&device));
+        *copy += record.copies[*copy..].iter().take_while(|copy| !is_there(copy.source)).count();
+    }
+
+    /// Reads blocks of a device's ring.
+    fn read_log(
+        &mut self,
+        device: MemberIndex,
+        (at_block, blocks): (u64, BlockCount),
+        io: IntentIo,
+        around: &mut Surroundings<'_>,
+    ) {
+        self.current_mut().pending += 1;
+        let lba = MemberLba(self.log_at.0 + at_block);
+        around.ios.read_metadata(device, lba, blocks, IoOwner::Intent(io), around.outbox);
+    }
+
+    /// Where the record begins in the ring, by the copy that is read, and the blocks of its header and of all of it.
+    fn extent(&self) -> (u64, BlockCount, BlockCount) {
+        let &Current { ref record, copy, .. } = self.current();
+        let header_blocks = self.header_bytes_of(record) as u64 / self.block_size.bytes();
+        let rows: u64 = record.runs.iter().map(|run| u64::from(run.rows)).sum();
+        let at_block = record.copies[copy].block - header_blocks;
+        (at_block, BlockCount(header_blocks), BlockCount(header_blocks + rows))
+    }
+
+    /// Takes in the end of a read of the record.
+    pub(crate) fn read_done(
+        &mut self,
+        result: Result<(), MemberError>,
+        around: &mut Surroundings<'_>,
+    ) -> ReplayStep {
+        self.current_mut().failed |= result.is_err();
+        self.end_of_read(around)
+    }
+
+    fn end_of_read(&mut self, around: &mut Surroundings<'_>) -> ReplayStep {
+        let current = self.current_mut();
+        current.pending -= 1;
+        if current.pending > 0 {
+            return ReplayStep::Waits;
+        }
+        if current.failed {
+            current.copy += 1;
+            return self.read_record(around);
+        }
+        self.copy_record(around)
+    }
+
+    /// Copies the record to the devices that lack it.
+    fn copy_record(&mut self, around: &mut Surroundings<'_>) -> ReplayStep {
+        self.current_mut().pending = 1;
+        while let Some(device) = self.next_copy(around) {
+            let (at_block, _, blocks) = self.extent();
+            let lba = MemberLba(self.log_at.0 + at_block);
+            self.current_mut().holders.push(device);
+            self.current_mut().pending += 1;
+            let owner = IoOwner::Intent(IntentIo::ReplayCopy);
+            around.ios.write_metadata(device, lba, blocks, owner, around.outbox);
+        }
+        self.end_of_copy(around)
+    }
+
+    /// The device that another copy of the record should go to, if it needs one and there is one.
+    fn next_copy(&self, Surroundings { geometry, metadata, .. }: &Surroundings<'_>) -> Option<MemberIndex> {
+        let Current { record, header, holders, .. } = self.current();
+        let is_left = |device: &MemberIndex| metadata.role(*device).is_some();
+        let holders = holders.iter().copied().filter(is_left);
+        header.and_then(|_| next_device(geometry, metadata, (record.stripe, record.sequence), &holders))
+    }
+
+    /// Takes in the end of one copy of the record; whoever failed to write it is out of the array.
+    pub(crate) fn copy_done(
+        &mut self,
+        failed: Option<MemberIndex>,
+        around: &mut Surroundings<'_>,
+    ) -> ReplayStep {
+        self.current_mut().holders.retain(|holder| Some(*holder) != failed);
+        self.end_of_copy(around)
+    }
+
+    fn end_of_copy(&mut self, around: &mut Surroundings<'_>) -> ReplayStep {
+        self.current_mut().pending -= 1;
+        if self.current().pending > 0 {
+            return ReplayStep::Waits;
+        }
+        // Some may have been lost on the way.
+        if self.next_copy(around).is_some() { self.copy_record(around) } else { self.apply(around) }
+    }
+
+    fn apply(&mut self, around: &Surroundings<'_>) -> ReplayStep {
+        let mut writes = Vec::new();
+        for run in 0..self.current().record.runs.len() as u16 {
+            self.for_each_part(run, around, |skipped, place, rows| {
+                writes.push((IntentIo::ReplayWrite { run, skipped }, place, rows));
+            });
+        }
+        self.current_mut().pending = 1 + writes.len() as u32;
+        ReplayStep::Write(writes)
+    }
+
+    /// Takes in the end of a write of the record. Returns true after the last.
+    pub(crate) fn write_done(&mut self) -> bool {
+        self.current_mut().pending -= 1;
+        self.current().pending == 0
+    }
+
+    /// Calls `each` with the parts of a run that are to be written again: rows of the run before it, its unit's place and rows.
+    fn for_each_part(
+        &self,
+        run: u16,
+        Surroundings { geometry, metadata, .. }: &Surroundings<'_>,
+        mut each: impl FnMut(u32, UnitPlace, Rows),
+    ) {
+        let record = &self.current().record;
+        let run = record.runs[usize::from(run)];
+        let place = geometry.unit_place(record.stripe, run.unit);
+        let mut skipped = 0;
+        while let Some(device) = metadata.holder(place).filter(|_| skipped < run.rows) {
+            let rows = Rows { first: run.first_row + skipped, count: run.rows - skipped };
+            let (was_bad, count) = found_stretch(metadata, device, place, rows);
+            if !was_bad {
+                each(skipped, place, Rows { count, ..rows });
+            }
+            skipped += count;
+        }
+    }
+
+    fn give_up(&self, around: &Surroundings<'_>) -> ReplayStep {
+        let Current { record, lacks_copy, .. } = self.current();
+        let may_be_newer = around.metadata.is_frozen() || !lacks_copy;
+        let is_data = |unit: u16| usize::from(unit) < around.geometry.data_strips();
+        let mut lost = Vec::new();
+        for (index, run) in (0..).zip(&record.runs) {
+            if may_be_newer && is_data(run.unit) {
+                self.for_each_part(index, around, |_, place, rows| lost.push((place, rows)));
+            }
+        }
+        ReplayStep::GiveUp { stripe: record.stripe, lost }
+    }
+
+    /// Ends the replay of the record. Returns its staging places.
+    pub(crate) fn end(&mut self, own: &mut OwnMemory) -> Vec<u32> {
+        let Current { mut places, header, .. } = self.current.take().expect("a record is being replayed");
+        places.sort_unstable();
+        places.dedup();
+        if let Some(header) = header {
+            own.give_header(header);
+        }
+        places
+    }
+
+    /// Where the record's header lies.
+    pub(super) fn header_segment(&self, own: &OwnMemory) -> Segment {
+        let Current { header, record, .. } = self.current();
+        let header = header.expect("a place was taken for it");
+        Segment { buffer: own.header_buffer(header), bytes: self.header_bytes_of(record) as u64 }
+    }
+
+    /// Lists where all of the record lies.
+    pub(super) fn copy_segments(&self, geometry: &Geometry, own: &OwnMemory, out: &mut Vec<Segment>) {
+        out.push(self.header_segment(own));
+        let runs = self.current().record.runs.iter().enumerate();
+        out.extend(runs.map(|(run, it)| self.segment(geometry, run as u16, (0, it.rows))));
+    }
+
+    /// Where so many rows of a run lie, behind those skipped: in its staging place, or in NVRAM.
+    pub(super) fn segment(&self, geometry: &Geometry, run: u16, (skipped, rows): (u32, u32)) -> Segment {
+        let current = self.current();
+        let Record { runs, copies, .. } = &current.record;
+        let index = usize::from(run);
+        let before: u64 = runs[..index].iter().map(|run| u64::from(run.rows)).sum();
+        let (before, first_row) = (before + u64::from(skipped), runs[index].first_row + skipped);
+        let bytes = u64::from(rows) * geometry.block_bytes();
+        let buffer = match copies[current.copy].source {
+            LogSource::Kept => {
+                let block = copies[current.copy].block + before;
+                let offset = KEPT_RING_AT as u64 + block * geometry.block_bytes();
+                BufferRef { space: BufferSpace::KeptLog, offset }
+            }
+            LogSource::Device(_) => geometry.staging_buffer(current.places[index], first_row),
+        };
+        Segment { buffer, bytes }
+    }
+}
+
+/// An earlier run of the strip of a run. They have no row in common, so that one staging place will do for both.
+fn same_strip_before(record: &Record, run: usize) -> Option<usize> {
+    record.runs[..run].iter().position(|earlier| earlier.unit == record.runs[run].unit)
+}
+
+/// Whether the first of `rows` was a bad block in the superblock that the start has found, and how many are the same.
+fn found_stretch(metadata: &Metadata, device: MemberIndex, place: UnitPlace, rows: Rows) -> (bool, u32) {
+    let found = &metadata.kept_record().bad_ranges;
+    let was_bad = |row: u32| {
+        let lba = (place.start + BlockCount(u64::from(row))).0;
+        let holds = |range: &BadRange| (range.first.0..range.first.0 + u64::from(range.count)).contains(&lba);
+        found.iter().any(|range| range.device == device && holds(range))
+    };
+    let first = was_bad(rows.first);
+    let same = (rows.first..rows.end()).take_while(|&row| was_bad(row) == first).count();
+    (first, same as u32)
+}

@@ -1,0 +1,275 @@
+//! Write intent by itself: what goes to which devices before an operation may write, and what lets go of it.
+
+use super::*;
+use crate::api::{Action, MemberError, MemberOp, MemoryKind};
+use crate::config::{CacheConfig, MemberCache, Resilience};
+use crate::plan::Plan;
+use crate::request::Rows;
+use crate::rules::{ArrayRules, WriteLogPlace};
+use crate::stripe_op::Piece;
+use crate::units::UnitUse;
+use raidlab_format::{LogRun, LogSource, PayloadPlace};
+use raidlab_units::{BlockSize, MemberIndex};
+
+const ROW: Rows = Rows { first: 2, count: 1 };
+
+/// A RAID 5 of three members with volatile caches.
+struct Array {
+    geometry: Geometry,
+    metadata: Metadata,
+    ops: Slab<StripeOp>,
+    own: OwnMemory,
+    ios: MemberIos,
+    tasks: MemoryTasks,
+    outbox: Outbox,
+    intent: WriteIntent,
+}
+
+fn array(metadata: MetadataPolicy, rules: ArrayRules) -> Array {
+    let config = ArrayConfig {
+        level: "5".parse().expect("it is a level"),
+        members: 3,
+        strip_size: ByteCount::from_kib(64),
+        block_size: BlockSize::B4096,
+        member_size: ByteCount::from_mib(64),
+        member_cache: MemberCache::On,
+        cache: CacheConfig { rules, ..CacheConfig::default() },
+        staging_size: ByteCount::from_mib(1),
+        resilience: Resilience { metadata, ..Resilience::default() },
+    };
+    let checked = config.check().expect("it can be");
+    let intent = WriteIntent::new(&config, &*checked.layout);
+    let ios = MemberIos::new(3, config.block_size, &config.cache);
+    Array {
+        metadata: Metadata::new(&*checked.layout, 0, checked.state),
+        geometry: Geometry::new(checked.layout, 4096, 1),
+        ops: Slab::new(),
+        own: checked.own,
+        ios,
+        tasks: MemoryTasks::new(),
+        outbox: Outbox::default(),
+        intent,
+    }
+}
+
+impl Array {
+    fn parts(&mut self) -> (&mut WriteIntent, Surroundings<'_>) {
+        let Self { geometry, metadata, ops, own, ios, tasks, outbox, intent } = self;
+        let (now, log_place, has_peer) = (Nanos(1_000), LogPlace::Members, false);
+        let around =
+            Surroundings { now, geometry, metadata, ops, own, ios, tasks, outbox, log_place, has_peer };
+        (intent, around)
+    }
+
+    /// An operation that writes a row of the first strip of a stripe, and its parity.
+    fn op(&mut self, stripe: u64) -> u32 {
+        let id = self.ops.take();
+        let op = &mut self.ops[id];
+        (op.key, op.stripe, op.hull, op.plan) = (stripe, StripeIndex(stripe), ROW, Plan::ReadModifyWrite);
+        op.pieces = vec![Piece { strip: 0, rows: ROW, source: own_buffer(0) }];
+        op.units = vec![UnitUse::IDLE, UnitUse::IDLE, UnitUse { staging: 0, ..UnitUse::IDLE }];
+        self.geometry.granule_places(stripe, &mut op.places);
+        id
+    }
+
+    fn admit(&mut self, id: u32) -> Admission {
+        self.intent.admit(id, &mut self.ops[id])
+    }
+
+    fn end_write(&mut self, id: u32) -> bool {
+        let Self { intent, ops, metadata, outbox, .. } = self;
+        intent.end_write(&mut ops[id], true, (Nanos(1_000), metadata, outbox))
+    }
+
+    fn send_image(&mut self) -> bool {
+        let (intent, mut around) = self.parts();
+        intent.bitmap().expect("it has one").send(&mut around)
+    }
+
+    /// Takes the member I/Os asked for: devices and operations.
+    fn ios(&mut self) -> Vec<(u16, MemberOp)> {
+        let actions = std::iter::from_fn(|| self.outbox.poll());
+        let io = |action| if let Action::Member(io) = action { Some((io.member.0, io.op)) } else { None };
+        actions.filter_map(io).collect()
+    }
+
+    /// Ends all writes of the image that is under way. Returns who was in line for it.
+    fn end_image(&mut self, devices: usize) -> Vec<u32> {
+        let bitmap = self.intent.bitmap().expect("it has one");
+        let ends = (0..devices).map(|_| bitmap.image_done()).collect::<Vec<_>>();
+        assert_eq!(ends.iter().position(|&is_last| is_last), Some(devices - 1));
+        std::iter::from_fn(|| bitmap.next_in_line()).collect()
+    }
+}
+
+const FORCED: MemberOp = MemberOp::Write { fua: true };
+
+#[test]
+fn a_region_is_marked_on_all_devices_before_the_first_write_in_it() {
+    let mut array = array(MetadataPolicy::Bitmap, ArrayRules::OWN);
+    let (first, second) = (array.op(5), array.op(5));
+    assert_eq!(array.admit(first), Admission::WithImage);
+    assert!(!array.send_image(), "it is on its way");
+    assert_eq!(array.ios(), [(0, FORCED), (1, FORCED), (2, FORCED)]);
+    assert_eq!(array.admit(second), Admission::WithImage, "it is not there yet");
+    assert!(!array.send_image(), "one at a time, and no other is wanted");
+    assert_eq!(array.end_image(3), [first, second]);
+    assert_eq!([array.admit(first), array.admit(second)], [Admission::Now, Admission::Now]);
+    assert!(array.ios().is_empty());
+}
+
+#[test]
+fn a_region_is_cleared_after_a_look_without_a_write_and_a_flush_of_all_members() {
+    let mut array = array(MetadataPolicy::Bitmap, ArrayRules::OWN);
+    let op = array.op(5);
+    array.admit(op);
+    array.send_image();
+    array.end_image(3);
+    assert_eq!(array.admit(op), Admission::Now);
+    assert!(!array.end_write(op), "nobody waits for room");
+    array.ios();
+    for is_cleared in [false, true] {
+        let (intent, mut around) = array.parts();
+        let bitmap = intent.bitmap().expect("it has one");
+        assert!(!bitmap.clear_timer_due(&mut around), "members are flushed first");
+        let ends = [0, 1, 2].map(|_| bitmap.flush_done(&mut around));
+        assert_eq!(ends, [false, false, true]);
+        assert_eq!(array.ios(), [0, 1, 2].map(|device| (device, MemberOp::Flush)));
+        assert!(!array.send_image());
+        assert_eq!(array.ios().len(), if is_cleared { 3 } else { 0 }, "it was written since the last look");
+    }
+    assert_eq!(array.admit(op), Admission::WithImage, "it is being cleared");
+}
+
+/// Has the record digested that is begun now, and sent if it need not wait. Returns the I/Os for it.
+fn send_record(array: &mut Array, sequence: u64) -> Vec<(u16, MemberOp)> {
+    let (intent, mut around) = array.parts();
+    let log = intent.log().expect("it has one");
+    assert_eq!(log.begin_records(&mut around), None);
+    let Some(Action::Memory(task)) = around.outbox.poll() else { panic!("the payload is digested") };
+    assert_eq!((task.kind, task.bytes_in), (MemoryKind::Digest, 2 * 4096), "data and parity");
+    assert!(log.digested(sequence, &[1, 2], &mut around), "it goes to the members");
+    assert_eq!(log.send_batches(&mut around), None);
+    array.ios()
+}
+
+#[test]
+fn a_write_goes_on_when_its_record_is_on_one_device_more_than_there_are_parities() {
+    let mut array = array(MetadataPolicy::Log, ArrayRules::OWN);
+    let op = array.op(5);
+    assert_eq!(array.admit(op), Admission::WithRecord);
+    assert_eq!(send_record(&mut array, 1), [(2, FORCED), (0, FORCED)]);
+    let (intent, mut around) = array.parts();
+    let log = intent.log().expect("it has one");
+    assert!(!log.replica_done(1, None, &mut around));
+    assert!(log.replica_done(1, None, &mut around));
+    assert_eq!(log.end_batch(1), 1..2);
+    assert_eq!(log.record_live(1, around.own), op);
+    assert!(intent.may_be_replayed(StripeIndex(5)));
+    assert!(array.end_write(op), "there may be room");
+    let (intent, mut around) = array.parts();
+    let log = intent.log().expect("it has one");
+    assert!(!log.drain(&mut around), "members may lose what was written");
+    assert_eq!([0, 1, 2].map(|_| log.flush_done(around.metadata)), [false, false, true]);
+    assert!(log.drain(&mut around));
+    assert_eq!(array.ios(), [0, 1, 2].map(|device| (device, MemberOp::Flush)));
+}
+
+#[test]
+fn records_that_wait_for_others_share_a_write() {
+    let mut array = array(MetadataPolicy::Log, ArrayRules::OWN);
+    for (sequence, stripe) in [(1, 5), (2, 6), (3, 7)] {
+        let op = array.op(stripe);
+        assert_eq!(array.admit(op), Admission::WithRecord, "nobody is in line");
+        let ios = send_record(&mut array, sequence).len();
+        assert_eq!(ios, if sequence == 1 { 2 } else { 0 }, "the first is on its way");
+    }
+    let (intent, mut around) = array.parts();
+    let log = intent.log().expect("it has one");
+    for is_last in [false, true] {
+        assert_eq!(log.replica_done(1, None, &mut around), is_last);
+    }
+    assert_eq!(log.end_batch(1), 1..2);
+    log.record_live(1, around.own);
+    assert_eq!(log.send_batches(&mut around), None);
+    assert_eq!(log.end_batch(2), 2..4);
+    assert_eq!(array.ios().len(), 2, "the others go together");
+}
+
+/// A record of one row that stands on device 0.
+fn record() -> raidlab_format::Replay {
+    raidlab_format::Replay {
+        sequence: 9,
+        stripe: StripeIndex(5),
+        runs: vec![LogRun { unit: 0, first_row: ROW.first, rows: ROW.count }],
+        copies: vec![PayloadPlace { source: LogSource::Device(MemberIndex(0)), block: 11 }],
+    }
+}
+
+#[test]
+fn a_record_is_read_made_whole_and_written_again() {
+    let mut array = array(MetadataPolicy::Log, ArrayRules::OWN);
+    let place = array.geometry.unit_place(StripeIndex(5), 0);
+    let (intent, mut around) = array.parts();
+    let replay = intent.replay();
+    assert_eq!(replay.begin(record(), vec![7], &mut around), ReplayStep::Waits);
+    assert_eq!(replay.read_done(Ok(()), &mut around), ReplayStep::Waits, "header and row are read");
+    assert_eq!(replay.read_done(Ok(()), &mut around), ReplayStep::Waits, "one more device gets it");
+    let write = (IntentIo::ReplayWrite { run: 0, skipped: 0 }, place, ROW);
+    assert_eq!(replay.copy_done(None, &mut around), ReplayStep::Write(vec![write]));
+    assert!(!replay.write_done());
+    assert!(replay.write_done());
+    assert_eq!(replay.end(around.own), [7], "its staging place is free again");
+    assert!(!intent.is_replaying());
+    assert_eq!(array.ios(), [(0, MemberOp::Read), (0, MemberOp::Read), (1, FORCED)]);
+}
+
+#[test]
+fn a_torn_record_that_cannot_be_read_takes_no_data_with_it() {
+    let mut array = array(MetadataPolicy::Log, ArrayRules::OWN);
+    let (intent, mut around) = array.parts();
+    let replay = intent.replay();
+    replay.begin(record(), vec![7], &mut around);
+    assert_eq!(replay.read_done(Err(MemberError::Medium), &mut around), ReplayStep::Waits);
+    let step = replay.read_done(Ok(()), &mut around);
+    assert_eq!(
+        step,
+        ReplayStep::GiveUp { stripe: StripeIndex(5), lost: vec![] },
+        "it began nothing in place"
+    );
+}
+
+#[test]
+fn units_of_a_journal_go_on_in_their_order() {
+    let rules = ArrayRules { write_log: Some(WriteLogPlace::Journal), ..ArrayRules::OWN };
+    let mut array = array(MetadataPolicy::None, rules);
+    let ops = [array.op(5), array.op(6)];
+    let (intent, mut around) = array.parts();
+    let log = intent.write_log().expect("it has one");
+    for op in ops {
+        assert!(log.takes_in(op, &mut around) && log.is_due(), "nothing else is computed");
+        assert_eq!(log.send(&mut around), None);
+    }
+    log.unit_written(1, around.ios, around.outbox);
+    assert_eq!(log.journal_flushed(), 0, "the one before is not written");
+    log.unit_written(0, around.ios, around.outbox);
+    assert_eq!(log.journal_flushed(), 2);
+    for (unit, op) in (0..).zip(ops) {
+        assert_eq!(log.next_flushed(), unit);
+        assert_eq!(log.begin_run(unit), [op]);
+    }
+    assert!(!log.takes_in(ops[0], &mut around), "it is written down");
+    let beside = MemberOp::Write { fua: false };
+    assert_eq!(array.ios(), [(3, beside), (3, beside), (3, MemberOp::Flush)]);
+}
+
+#[test]
+fn io_of_the_bitmap_lies_in_own_memory() {
+    let array = array(MetadataPolicy::Bitmap, ArrayRules::OWN);
+    let mut segments = Vec::new();
+    array.intent.segments(IntentIo::Bitmap, 1, (&array.geometry, &array.ops, &array.own), &mut segments);
+    assert_eq!(segments, [Segment { buffer: own_buffer(own::BITMAP_AT), bytes: 4096 }]);
+    segments.clear();
+    array.intent.segments(IntentIo::LogFlush, 0, (&array.geometry, &array.ops, &array.own), &mut segments);
+    assert!(segments.is_empty());
+}
