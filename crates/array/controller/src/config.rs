@@ -458,7 +458,7 @@ impl ArrayConfig {
     /// Length of each device's metadata area; 0 where nothing is kept.
     pub fn metadata_bytes(&self) -> ByteCount {
         let keeps = self.resilience.metadata != MetadataPolicy::None;
-        let log = if self.cache.rules.write_log == Some(WriteLogPlace::PartialParity) {
+        let log = if self.cache.rules.write_log.is_some_and(WriteLogPlace::is_on_members) {
             PARTIAL_LOG_BYTES
         } else {
             0

@@ -71,6 +71,13 @@ pub enum WriteLogPlace {
     Journal,
 }
 
+impl WriteLogPlace {
+    /// True of a log on each member, else there is one on a device beside them.
+    pub(crate) const fn is_on_members(self) -> bool {
+        matches!(self, Self::PartialParity)
+    }
+}
+
 /// Where the write-intent bitmap stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -138,7 +145,7 @@ impl ArrayRules {
 
     /// Whether there is a device beside the members and spares, which is named by the number behind theirs.
     pub fn has_device_beside(&self) -> bool {
-        self.write_log == Some(WriteLogPlace::Journal) || self.bitmap_place == BitmapPlace::Beside
+        self.write_log.is_some_and(|place| !place.is_on_members()) || self.bitmap_place == BitmapPlace::Beside
     }
 
     /// Whether these are raidlab's own.

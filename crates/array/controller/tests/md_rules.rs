@@ -265,19 +265,28 @@ fn units_of_a_partial_parity_log_follow_each_other() {
     assert_eq!((world.reads, world.writes), (0, 2 + 16 * 6));
 }
 
-/// With caches on the members they are flushed before the next unit, and the journal before its stripes.
+/// With caches on the members those that were written are flushed before the next unit, and the journal before its stripes.
 #[test]
 fn write_logs_flush_what_has_a_cache() {
+    let flushes = |world: &World| world.under_way.iter().filter(|io| io.op == MemberOp::Flush).count();
     let config =
         ArrayConfig { member_cache: MemberCache::On, ..logged("5", 6, WriteLogPlace::PartialParity) };
     let mut world = World::new(&config, SPAN);
+    world.request(WRITE, 0, 1);
+    for _ in 0..3 {
+        world.poll();
+        world.finish();
+    }
+    world.poll();
+    assert_eq!(flushes(&world), 2, "data and parity");
+    world.finish_all();
     world.request(WRITE, 0, 5 * STRIP);
     world.poll();
     world.finish();
     world.poll();
     world.finish();
     world.poll();
-    assert_eq!(world.under_way.iter().filter(|io| io.op == MemberOp::Flush).count(), 6);
+    assert_eq!(flushes(&world), 6);
     world.finish();
     assert_eq!(world.poll(), (0, 1), "the second unit");
     world.finish_all();

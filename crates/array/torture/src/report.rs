@@ -3,7 +3,7 @@
 use super::faults::Fault;
 
 /// What one run did, or many together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TortureReport {
     /// Runs.
     pub seeds: u64,
@@ -25,6 +25,24 @@ pub struct TortureReport {
     pub stripes_unchecked: u64,
     /// Digest of all events. Those of several runs are added up, so that their order does not matter.
     pub digest: u64,
+}
+
+// By hand, since arrays longer than 32 have no default.
+impl Default for TortureReport {
+    fn default() -> Self {
+        Self {
+            seeds: 0,
+            host_ops: 0,
+            member_ios: 0,
+            restarts: 0,
+            refused: 0,
+            faults: [0; Fault::COUNT],
+            data_lost_errors: 0,
+            array_failed_errors: 0,
+            stripes_unchecked: 0,
+            digest: 0,
+        }
+    }
 }
 
 impl TortureReport {

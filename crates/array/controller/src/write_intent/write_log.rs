@@ -90,6 +90,8 @@ struct Unit {
     /// Entries, and the latest one.
     runs: u32,
     run: Run,
+    /// Roles that its stripes write, a bit each, where the log is on members.
+    written: u64,
     /// Bytes used of the first page.
     meta_bytes: u64,
 }
@@ -125,10 +127,11 @@ impl WriteLog {
     /// The logs of an array; none where it has none.
     pub(super) fn of(config: &ArrayConfig) -> Option<Self> {
         let place = config.cache.rules.write_log?;
-        let (logs, begins_at) = match place {
+        let (logs, begins_at) = if place.is_on_members() {
             // It lies behind the rest of the metadata.
-            WriteLogPlace::PartialParity => (config.members, config.metadata_bytes().0 - PARTIAL_LOG_BYTES),
-            WriteLogPlace::Journal => (1, 0),
+            (config.members, config.metadata_bytes().0 - PARTIAL_LOG_BYTES)
+        } else {
+            (1, 0)
         };
         Some(Self {
             place,
@@ -145,10 +148,7 @@ impl WriteLog {
 
     /// Bytes that it takes of each member.
     pub(super) const fn member_bytes(&self) -> u64 {
-        match self.place {
-            WriteLogPlace::PartialParity => PARTIAL_LOG_BYTES,
-            WriteLogPlace::Journal => 0,
-        }
+        if self.place.is_on_members() { PARTIAL_LOG_BYTES } else { 0 }
     }
 
     /// The unit of `log` that takes a stripe in, which `has_room` says of one that collects; a new one if there is none.
@@ -162,7 +162,7 @@ impl WriteLog {
         let unit = &mut self.units[id];
         unit.stripes.clear();
         (unit.log, unit.phase, unit.pending) = (log, Phase::Collecting, 0);
-        (unit.pages, unit.runs, unit.meta_bytes) = (0, 0, META_BYTES);
+        (unit.pages, unit.runs, unit.written, unit.meta_bytes) = (0, 0, 0, META_BYTES);
         line.units.push_back(id);
         id
     }
@@ -170,9 +170,9 @@ impl WriteLog {
     /// The next unit that may be sent. Source: `ppl_submit_current_io`, which sends the first of a line only.
     fn next_to_send(&self) -> Option<u32> {
         let collects = |&unit: &u32| self.units[unit].phase == Phase::Collecting;
-        let of_line = |line: &Line| match self.place {
-            WriteLogPlace::PartialParity => line.units.front().copied().filter(collects),
-            WriteLogPlace::Journal => line.units.iter().copied().find(collects),
+        let of_line = |line: &Line| {
+            let mut units = line.units.iter().copied();
+            if self.place.is_on_members() { units.next().filter(collects) } else { units.find(collects) }
         };
         self.lines.iter().find_map(of_line)
     }
@@ -229,6 +229,8 @@ impl WriteLog {
         }
         unit.run = Run { next: first + rows, strips };
         unit.pages += u64::from(!is_whole);
+        let roles = pieces.iter().map(|piece| places[usize::from(piece.strip)].member);
+        unit.written |= roles.chain([role]).fold(0, |roles, role| roles | 1 << role.0);
         id
     }
 
@@ -264,23 +266,18 @@ impl WriteLog {
         let unit = &mut self.units[id];
         unit.phase = Phase::Sent;
         let bytes = (1 + unit.pages) * PAGE_BYTES;
-        let room = match self.place {
-            WriteLogPlace::PartialParity => PARTIAL_LOG_BYTES,
-            WriteLogPlace::Journal => JOURNAL_BYTES,
-        };
+        let is_on_member = self.place.is_on_members();
+        let room = if is_on_member { PARTIAL_LOG_BYTES } else { JOURNAL_BYTES };
         let next = &mut self.lines[usize::from(unit.log)].next;
         if *next + bytes > room {
             *next = 0;
         }
         let at = self.begins_at + ByteCount(*next);
         *next += bytes;
-        // Source: `ppl_submit_iounit`: `REQ_OP_WRITE | REQ_FUA`.
-        let (device, fua) = match self.place {
-            WriteLogPlace::PartialParity => (metadata.player(MemberIndex(unit.log)), true),
-            WriteLogPlace::Journal => (Some(self.beside), false),
-        };
+        let device = if is_on_member { metadata.player(MemberIndex(unit.log)) } else { Some(self.beside) };
         let Some(device) = device else { return false };
-        let write = MemberOp::Write { fua };
+        // Source: `ppl_submit_iounit`: `REQ_OP_WRITE | REQ_FUA`.
+        let write = MemberOp::Write { fua: is_on_member };
         ios.begin_beside(BesideIo::WriteLog { unit: id }, device, write, (at, ByteCount(bytes)), outbox);
         true
     }
@@ -296,7 +293,7 @@ impl WriteLog {
 
     /// True where the journal is flushed before its units go on.
     fn flushes_journal(&self) -> bool {
-        self.place == WriteLogPlace::Journal && self.member_cache == MemberCache::On
+        !self.place.is_on_members() && self.member_cache == MemberCache::On
     }
 
     /// The next unit of a line whose stripes are to be written to the members, if it waits for no flush.
@@ -368,7 +365,7 @@ impl WriteLog {
         if self.units[unit].pending > 0 {
             return false;
         }
-        let flushes = self.place == WriteLogPlace::PartialParity && self.member_cache == MemberCache::On;
+        let flushes = self.place.is_on_members() && self.member_cache == MemberCache::On;
         if flushes {
             let Surroundings { metadata, ios, outbox, .. } = around;
             self.flush_for(unit, metadata, ios, outbox);
@@ -376,11 +373,13 @@ impl WriteLog {
         self.units[unit].pending == 0 && self.finish(unit)
     }
 
-    /// Source: `ppl_do_flush`. All members that answer are flushed, where md leaves out those that the unit did not write.
+    /// Flushes the members that a unit's stripes have written. Source: `ppl_do_flush`.
     fn flush_for(&mut self, unit: u32, metadata: &Metadata, ios: &mut MemberIos, outbox: &mut Outbox) {
         let owner = IoOwner::Beside(BesideIo::WriteLogFlush { unit });
-        self.units[unit].phase = Phase::Flushing;
-        self.units[unit].pending = ios.flush_all(metadata.answering(), owner, outbox);
+        let unit = &mut self.units[unit];
+        unit.phase = Phase::Flushing;
+        let written = (0..64).filter(|role| unit.written >> role & 1 == 1).map(MemberIndex);
+        unit.pending = ios.flush_all(written.filter_map(|role| metadata.player(role)), owner, outbox);
     }
 
     /// Takes in the end of a member flush for a unit. Returns true if units are to be sent.
@@ -394,6 +393,6 @@ impl WriteLog {
         let line = usize::from(self.units[unit].log);
         self.lines[line].units.retain(|&other| other != unit);
         self.units.give(unit);
-        self.place == WriteLogPlace::PartialParity && !self.lines[line].units.is_empty()
+        self.place.is_on_members() && !self.lines[line].units.is_empty()
     }
 }
