@@ -9,7 +9,7 @@ export STATE_DIRECTORY := $(CURDIR)/target/state
 # Counts the parts of `make test`, and those that an ordinary user can't run.
 PART := bash tests/part.sh
 
-.PHONY: demo test tools programs build binary format lint unit documented reference accuracy book deb deb-test wheel explore torture mutants \
+.PHONY: demo test tools extending programs build binary format lint unit documented reference accuracy book deb deb-test wheel explore torture mutants \
 	store clients attack attack-short clients-self-test ublk smoke bench studio studio-fuzz studio-pictures bench-arrays bench-against-md
 
 ## Builds a binary quickly and runs the first-look study on this machine's own disk and files.
@@ -21,7 +21,7 @@ demo:
 ## Everything that must hold: format, lints, tests, documentation, and a short run of the real binary.
 # Two at a time: most of what follows the build waits for servers, disks and guests.
 test: tools format lint
-	$(MAKE) --no-print-directory -j2 -Otarget unit smoke documented store clients attack-short ublk studio
+	$(MAKE) --no-print-directory -j2 -Otarget unit smoke documented extending store clients attack-short ublk studio
 	@$(PART) --end
 
 tools:
@@ -126,6 +126,10 @@ clients-self-test:
 store: binary
 	$(PART) bash tests/store/parquet.sh target/debug/raidlab
 	$(PART) bash tests/store/fio.sh target/debug/raidlab
+
+## The diffs of docs/extending.md on a copy of the sources: they apply, build and do what they say.
+extending: binary
+	$(PART) bash tests/extending.sh
 
 smoke: binary
 	target/debug/raidlab doctor
