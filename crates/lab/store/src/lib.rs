@@ -119,7 +119,7 @@ impl Store {
     /// made it, [`StoreError::TooNew`] when a newer raidlab wrote it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let failed = |source: rusqlite::Error| match source.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::NotADatabase) => StoreError::NotADatabase { path: path.to_owned() },
+            Some(ErrorCode::NotADatabase) => StoreError::NotADatabase { path: path.to_owned() },
             _ => StoreError::Open { path: path.to_owned(), source },
         };
         let connection = Connection::open(path).map_err(failed)?;

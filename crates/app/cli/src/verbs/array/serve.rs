@@ -238,7 +238,9 @@ impl Args {
         match started.world {
             Ok(world) => Ok((world, Some(started.report))),
             Err(error) => {
-                write_beside(&examined(&started.report, output.terminal()));
+                // The reason follows as the error.
+                let devices = ExamineReport { refused: None, ..started.report };
+                write_beside(&examined(&devices, output.terminal()));
                 Err(not_started(&self.devices, error))
             }
         }
