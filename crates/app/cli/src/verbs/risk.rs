@@ -145,7 +145,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
 /// A number that is zero or above.
 fn below_hundred(text: &str) -> Result<f64, String> {
     let value = zero_or_above(text)?;
-    if value < 100.0 { Ok(value) } else { Err("it is a share in percent, from 0 to below 100".to_owned()) }
+    if value < 100.0 { Ok(value) } else { Err("it is a share from 0 to below 100 %".to_owned()) }
 }
 
 fn zero_or_above(text: &str) -> Result<f64, String> {
