@@ -3,6 +3,7 @@
 //! Verbs are listed in groups, each with an example; options are under headings, those of all verbs last, in 80
 //! columns.
 
+use crate::failure::Failure;
 use crate::hosts::RankArgs;
 use crate::verbs::{
     array, bonnie, calibrate, catalog, compare, doctor, emulate, export, fit, import, measure, model, net,
@@ -11,6 +12,7 @@ use crate::verbs::{
 };
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
 use std::fmt::Write;
 
 /// Columns that help takes at most.
@@ -126,6 +128,22 @@ pub(crate) fn given(matches: &ArgMatches) -> Vec<(String, String)> {
         let Some(below) = command.find_subcommand(verb) else { return given };
         (command, matches) = (below, of_verb);
     }
+}
+
+/// What is wrong with a command line that can't be parsed, if an option has a negative number, which looks like another option.
+pub(crate) fn negative_value(arguments: &[OsString]) -> Option<Failure> {
+    let pairs = arguments
+        .iter()
+        .zip(arguments.iter().skip(1))
+        .map(|(option, value)| (option.to_str(), value.to_str()));
+    let is_number = |value: &&str| {
+        value.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let found = pairs.filter_map(|(option, value)| Some((option?, value?)));
+    let (option, value) = found
+        .take_while(|(option, _)| *option != "--")
+        .find(|(option, value)| option.starts_with("--") && !option.contains('=') && is_number(value))?;
+    Some(Failure::input(anyhow::anyhow!("'{value}' is negative: {option} takes a value of zero or above")))
 }
 
 /// The verbs, each with what it does.

@@ -421,7 +421,7 @@ fn device_target(text: &str) -> Result<(String, u32), String> {
 /// What to do about a trace that can't be replayed on the targets there are.
 pub(crate) fn bad_order(error: ReplayOrderError) -> Failure {
     let hint = match &error {
-        ReplayOrderError::File(TraceFileError::Parquet { .. }) => {
+        ReplayOrderError::File(TraceFileError::Parquet { .. } | TraceFileError::Schema { .. }) => {
             Some("'raidlab import trace FILE -o TRACE.parquet' makes a trace of text")
         }
         ReplayOrderError::TooFewTargets { .. } => {

@@ -14,6 +14,7 @@ mod interrupt;
 mod journal;
 mod log;
 mod output;
+mod patience;
 mod progress;
 mod spelling;
 mod verbs;
@@ -29,7 +30,13 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     // Clap's own code for bad usage is 2, as documented; help and version end with 0.
     let (arguments, notes) = spelling::current(std::env::args_os());
-    let matches = cli::command().get_matches_from(arguments);
+    let matches = cli::command().try_get_matches_from(&arguments).unwrap_or_else(|error| {
+        if let Some(failure) = cli::negative_value(&arguments) {
+            Output::of_process(arguments.iter().any(|argument| argument == "--json")).error(&failure);
+            std::process::exit(failure.exit().code().into());
+        }
+        error.exit()
+    });
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     log::start(cli.verbose, cli.command.serves());
     let output = Output::of_process(cli.json);

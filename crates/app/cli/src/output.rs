@@ -34,6 +34,12 @@ impl Output {
         self.options
     }
 
+    /// The same, with each record in a line of its own, however long, where a program reads it.
+    pub(crate) fn unwrapped_if_piped(&self) -> TerminalOptions {
+        let width = if io::stdout().is_terminal() { self.options.width } else { u16::MAX };
+        TerminalOptions { width, ..self.options }
+    }
+
     /// Prints an error as one block on standard error, or as JSON where that is asked for.
     pub(crate) fn error(&self, failure: &Failure) {
         let lines = failure.lines();

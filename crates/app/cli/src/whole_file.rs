@@ -56,8 +56,10 @@ pub(crate) fn check_free(path: &Path) -> Result<(), Failure> {
     if !holds_data || MAY_OVERWRITE.load(Ordering::Relaxed) || is_own_page(path) {
         return Ok(());
     }
-    let problem =
-        anyhow::anyhow!("{} is there already, and is not a page that raidlab wrote", path.display());
+    // Only pages say who wrote them.
+    let is_page = path.extension().is_some_and(|end| end == "html");
+    let what = if is_page { ", and is not a page that raidlab wrote" } else { "" };
+    let problem = anyhow::anyhow!("{} is there already{what}", path.display());
     Err(Failure::input(problem).with_hint("name another file; --overwrite replaces it"))
 }
 

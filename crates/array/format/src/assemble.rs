@@ -32,7 +32,7 @@ pub(crate) use candidate::newer_version;
 pub use error::AssembleError;
 pub use intent::{Doubt, KeptVerdict};
 pub use replay::{LogSource, LogTrouble, PayloadPlace, Replay};
-pub use roster::{Foreign, LackReason, Lacking, Stale, StaleReason, Unusable, UnusableReason};
+pub use roster::{Foreign, LackReason, Lacking, Stale, StaleReason, Unusable, UnusableReason, stale_reason};
 
 use crate::bitmap::RegionMap;
 use crate::identity::ArrayUuid;

@@ -35,7 +35,7 @@ mod zeros;
 pub use area::{AREA_UNIT_BYTES, AreaLayout, BITMAP_BYTES, Extent, LABEL_BYTES, LOG_BYTES_MAX, STATE_BYTES};
 pub use assemble::{
     AssembleError, Assembly, Doubt, Foreign, KeptVerdict, LackReason, Lacking, LogSource, LogTrouble,
-    PayloadPlace, Replay, Stale, StaleReason, StartOptions, Unusable, UnusableReason, assemble,
+    PayloadPlace, Replay, Stale, StaleReason, StartOptions, Unusable, UnusableReason, assemble, stale_reason,
 };
 pub use bitmap::{FoundMap, REGIONS_MAX, RegionIndex, RegionMap, SECTOR_BYTES, SECTORS, check_sector};
 pub use error::{DecodeError, Part, Problem};

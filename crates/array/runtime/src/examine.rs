@@ -17,7 +17,7 @@ use crate::error::DeviceError;
 use crate::kept_memory::KeptMemory;
 use raidlab_format::{
     AreaLayout, ArrayState, AssembleError, Assembly, CopyFault, CopyPlace, DeviceState, LABEL_BYTES, Label,
-    Placement, StartOptions, assemble,
+    Placement, StaleReason, StartOptions, assemble, stale_reason,
 };
 use raidlab_units::{ByteCount, NanoSpan};
 use serde::Serialize;
@@ -350,6 +350,9 @@ impl Examination {
         }
         let Ok(assembly) = &self.outcome else {
             let label = label_of(candidate);
+            if let Some(stale) = label.as_ref().and_then(|label| self.stale_beside(candidate, label)) {
+                return stale;
+            }
             return DeviceVerdict::Undecided {
                 array_uuid: label.map(|label| label.array_uuid.to_string()),
                 device: label.map(|label| label.device.0),
@@ -383,6 +386,32 @@ impl Examination {
             (_, None) => DeviceVerdict::Blank,
         }
     }
+}
+
+impl Examination {
+    /// That a device is out of date, by what the others of its array say, though they are too few to start it.
+    fn stale_beside(&self, candidate: &Candidate, label: &Label) -> Option<DeviceVerdict> {
+        let state_of = |candidate: &Candidate| candidate.area.as_deref().and_then(newest_state);
+        let is_of_array =
+            |other: &&Candidate| label_of(other).is_some_and(|other| other.array_uuid == label.array_uuid);
+        let own = state_of(candidate)?;
+        let others = self.candidates.iter().filter(is_of_array).filter_map(state_of);
+        let newest = others.max_by_key(|state| state.generation)?;
+        let reason = stale_reason(label, &own, &newest);
+        // Of two parts that do not know of each other neither is the stale one.
+        let reason = reason.filter(|reason| *reason != StaleReason::Diverged)?;
+        let (device, generation) = (label.device.0, own.generation);
+        Some(DeviceVerdict::Stale { device, generation, reason: reason.to_string() })
+    }
+}
+
+/// What array the device at `path` is a member of, in words.
+pub(crate) fn array_on(path: &Path) -> Option<String> {
+    let candidate = Candidate::read(path, Purpose::Look, false);
+    let name = label_of(&candidate)?.name;
+    let level = candidate.area.as_deref().and_then(newest_state).map(|state| state.geometry.level);
+    let level = level.map_or_else(String::new, |level| format!(" (RAID {level})"));
+    Some(format!("a member of the array '{name}'{level}"))
 }
 
 fn label_of(candidate: &Candidate) -> Option<Label> {

@@ -108,6 +108,7 @@ const SCALES: &[Scale] = &[
     Scale { names: &["MiB", "M"], factor: 1_048_576.0 },
     Scale { names: &["GiB", "G"], factor: 1_073_741_824.0 },
     Scale { names: &["TiB", "T"], factor: 1_099_511_627_776.0 },
+    Scale { names: &["PiB", "P"], factor: 1_125_899_906_842_624.0 },
     Scale { names: &["kB", "KB"], factor: 1e3 },
     Scale { names: &["MB"], factor: 1e6 },
     Scale { names: &["GB"], factor: 1e9 },

@@ -3,8 +3,8 @@
 use crate::plan::Performance;
 use core::fmt;
 use core::str::FromStr;
-use raidlab_units::{NanoSpan, ParseUnitError};
-use raidlab_workload::RunResult;
+use raidlab_units::{BytesPerSec, Iops, NanoSpan, ParseUnitError};
+use raidlab_workload::{BoundFacts, RunResult};
 use serde::{Serialize, Serializer};
 
 /// What is bounded.
@@ -84,6 +84,17 @@ impl Bound {
     pub fn is_kept(&self, result: &RunResult) -> bool {
         let found = self.figure_of(result);
         result.ops.total.requests > 0 && if self.is_upper { found <= self.value } else { found >= self.value }
+    }
+
+    /// Whether and by what `result` keeps it.
+    pub fn judged(&self, result: &RunResult) -> BoundFacts {
+        let found = self.figure_of(result);
+        let found_text = match self.figure {
+            Figure::Iops => Iops(found).to_string() + " IOPS",
+            Figure::MbPerS => BytesPerSec(found * 1e6).to_string(),
+            _ => NanoSpan(found.round() as u64).to_string(),
+        };
+        BoundFacts { bound: self.text.clone(), found, found_text, is_kept: self.is_kept(result) }
     }
 
     /// The bound that a request takes at most `limit` on average.
@@ -173,7 +184,6 @@ impl FromStr for Bound {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use raidlab_units::{BytesPerSec, Iops};
     use raidlab_workload::{Metric, World};
 
     /// 100 requests per second of 8 KiB, 1.25 ms on average and 3 ms at the 99th percentile.

@@ -34,6 +34,8 @@ pub struct Contrast {
     pub groups: Vec<String>,
     /// What each group is, where all its runs are of one configuration.
     pub configurations: Vec<Option<String>>,
+    /// Workload, and iodepth or rate, of each group, where all its runs have the same.
+    pub loads: Vec<Option<String>>,
     /// Each cell that any group has.
     pub cells: Vec<ContrastCell>,
 }
@@ -116,12 +118,18 @@ impl Contrast {
         Self {
             groups: groups.iter().map(|group| group.name.clone()).collect(),
             configurations: groups.iter().map(RunGroup::only_configuration).collect(),
+            loads: groups.iter().map(RunGroup::only_load).collect(),
             cells: names.iter().map(cell).collect(),
         }
     }
 }
 
 impl RunGroup<'_> {
+    fn only_load(&self) -> Option<String> {
+        let mut all: BTreeSet<String> = self.runs.iter().map(|run| Naming::Load.name(run)).collect();
+        if all.len() == 1 { all.pop_first() } else { None }
+    }
+
     fn configurations(&self) -> BTreeSet<String> {
         self.runs.iter().map(|run| run.configuration_label()).collect()
     }
@@ -157,7 +165,7 @@ impl Naming {
     }
 
     fn name(self, run: &RunResult) -> String {
-        let load = format!("{} at iodepth {}", run.workload, run.iodepth);
+        let load = format!("{} at {}", run.workload, run.load_text());
         match self {
             Self::Any => "all runs".to_owned(),
             Self::Load => load,
@@ -225,6 +233,7 @@ mod tests {
     fn two_runs_are_compared_whatever_they_are() {
         let both = contrast(&[("1", &[run("a", "x", 1, 200.0)]), ("2", &[run("b", "y", 8, 150.0)])]);
         assert_eq!(both.configurations, [Some("a".to_owned()), Some("b".to_owned())]);
+        assert_eq!(both.loads, [Some("x at iodepth 1".to_owned()), Some("y at iodepth 8".to_owned())]);
         let [cell] = &both.cells[..] else { panic!("{both:?}") };
         let iops = &cell.figures[0];
         let [Some(first), Some(second)] = &iops.groups[..] else { panic!("{iops:?}") };

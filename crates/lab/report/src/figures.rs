@@ -156,6 +156,14 @@ pub(crate) fn latency_text(summary: &OpSummary, ns: u64) -> String {
     if ns == 0 && summary.lat_ns_mean > 0.0 { "-".to_owned() } else { three_digits(ns_to_ms(ns)) }
 }
 
+/// The same of a percentile of which one request in `one_in` is above; a dash where there are fewer, and it is but the longest.
+pub(crate) fn tail_text(summary: &OpSummary, ns: u64, one_in: u64) -> String {
+    if summary.requests < one_in { "-".to_owned() } else { latency_text(summary, ns) }
+}
+
+/// Requests above the percentiles 99.99 and 99.999 are one in so many.
+pub(crate) const ONE_IN: [u64; 2] = [10_000, 100_000];
+
 #[cfg(test)]
 mod tests {
     use super::{grouped, short_digits, three_digits};

@@ -198,12 +198,12 @@ impl<'a> Matrix<'a> {
         let failed: Vec<_> = self.cells.iter().filter(|(_, run)| run.ops.total.errors > 0).collect();
         if let Some((key, run)) = failed.iter().max_by_key(|(_, run)| run.ops.total.errors) {
             warnings.push(format!(
-                "Requests failed in {} of {} runs, most in {} of {} at iodepth {}: {}. Their figures count only what succeeded.",
+                "Requests failed in {} of {} runs, most in {} of {} at {}: {}. Their figures count only what succeeded.",
                 failed.len(),
                 self.cells.len(),
                 run.workload,
                 self.full_name(key.configuration),
-                run.iodepth,
+                run.load_text(),
                 run.ops.total.errors
             ));
         }
@@ -226,22 +226,23 @@ impl<'a> Matrix<'a> {
         warnings
     }
 
-    /// Every cell that a complete study over the configurations, sides and iodepths of each side seen would have.
+    /// Every cell that a complete study over the configurations, sides and iodepths of each profile seen would have.
+    /// Storage without an array is no part of a comparison: a load of its own on each is not taken for a gap.
     fn expected_cells(&self) -> BTreeSet<CellKey> {
         let places: BTreeSet<_> = self.cells.keys().map(|key| (key.configuration, key.side)).collect();
         let mut expected = BTreeSet::new();
         for profile in 0..self.profiles.len() {
             // What only reads is run with one write policy of several.
             let is_left_out = |configuration: usize, side: usize| {
-                self.only_reads(profile)
-                    && self.configurations[configuration].is_array()
+                (self.only_reads(profile) || !self.configurations[configuration].is_array())
                     && self.line(profile, configuration, side).is_empty()
             };
             for (configuration, side) in
                 places.iter().filter(|(configuration, side)| !is_left_out(*configuration, *side))
             {
                 let has_depth = |iodepth: &&u32| {
-                    self.cells.keys().any(|key| key.side == *side && key.iodepth == **iodepth)
+                    let is_like = |key: &CellKey| key.profile == profile && key.side == *side;
+                    self.cells.keys().any(|key| is_like(key) && key.iodepth == **iodepth)
                 };
                 for iodepth in self.iodepths.iter().filter(has_depth) {
                     expected.insert(CellKey {

@@ -52,6 +52,12 @@ pub enum StoreError {
         /// What `SQLite` said.
         source: rusqlite::Error,
     },
+    /// It is no database at all.
+    #[error("{path} is not a results file of raidlab")]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+    },
     /// It is another program's database.
     #[error("{path} is a database of another program, not a results file")]
     Foreign {
@@ -109,10 +115,13 @@ impl Store {
     /// Opens the store at `path`, makes it if there is none, and brings an older one up to date.
     ///
     /// # Errors
-    /// [`StoreError::Open`] when the file can't be opened or is no `SQLite` file, [`StoreError::Foreign`] when another program
+    /// [`StoreError::Open`] when the file can't be opened, [`StoreError::NotADatabase`] when it is no `SQLite` file, [`StoreError::Foreign`] when another program
     /// made it, [`StoreError::TooNew`] when a newer raidlab wrote it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let failed = |source| StoreError::Open { path: path.to_owned(), source };
+        let failed = |source: rusqlite::Error| match source.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => StoreError::NotADatabase { path: path.to_owned() },
+            _ => StoreError::Open { path: path.to_owned(), source },
+        };
         let connection = Connection::open(path).map_err(failed)?;
         connection.busy_timeout(PATIENCE).map_err(failed)?;
         if is_foreign(&connection).map_err(failed)? {

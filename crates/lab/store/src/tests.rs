@@ -109,7 +109,7 @@ fn unknown_runs_newer_files_and_other_files_are_errors() {
 
     let text = folder.path().join("text.sqlite");
     std::fs::write(&text, "this is no database, but long enough to be looked at as one".repeat(20)).unwrap();
-    assert!(matches!(Store::open(&text), Err(StoreError::Open { .. })));
+    assert!(matches!(Store::open(&text), Err(StoreError::NotADatabase { .. })));
 
     let other = folder.path().join("other.sqlite");
     Connection::open(&other).unwrap().execute_batch("CREATE TABLE customer (name TEXT)").unwrap();

@@ -65,7 +65,17 @@ fn empty_result(world: World, target: String, load: &Load) -> RunResult {
     let spec = &load.workload.spec;
     let (iodepth, seed) = (spec.iodepth(load.iodepth), load.seed);
     let lines = spec.streams().flat_map(|(_, lines, _)| lines).map(LineFacts::of).collect();
-    RunResult { iodepth, seed, lines, ..RunResult::unmeasured(world, target, workload, metric) }
+    let arrivals_per_sec = match spec.pacing {
+        Pacing::Open(arrivals) => Some(arrivals.rate.per_second()),
+        Pacing::Closed(_) => None,
+    };
+    RunResult {
+        iodepth,
+        arrivals_per_sec,
+        seed,
+        lines,
+        ..RunResult::unmeasured(world, target, workload, metric)
+    }
 }
 
 /// Settings that every run has.

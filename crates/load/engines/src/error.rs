@@ -9,6 +9,7 @@ use raidlab_device::safety::SafetyError;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{DriverError, OpSet, ReplayError};
 use rustix::io::Errno;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Why a target can't be opened, laid out or loaded.
@@ -349,9 +350,19 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// Whether nobody answers where an NBD export is to be: its socket is missing or refuses.
+    pub fn is_unreachable(&self) -> bool {
+        let kind = match self {
+            Self::Nbd { source: NbdError::Io { source, .. }, .. } => source.kind(),
+            _ => return false,
+        };
+        matches!(kind, ErrorKind::NotFound | ErrorKind::ConnectionRefused)
+    }
+
     /// Whether what was asked for is at fault, and not the machine, the storage or a server.
     pub fn is_input(&self) -> bool {
         match self {
+            Self::Nbd { source: NbdError::Io { .. }, .. } => self.is_unreachable(),
             Self::System { errno, .. } => {
                 matches!(*errno, Errno::NOENT | Errno::NOTDIR | Errno::ISDIR | Errno::NAMETOOLONG)
             }
@@ -382,8 +393,7 @@ impl LoadError {
             | Self::Pin { .. }
             | Self::Driver(_)
             | Self::Safety(_) => true,
-            Self::Nbd { .. }
-            | Self::Replay { .. }
+            Self::Replay { .. }
             | Self::Remote { .. }
             | Self::NoSpace { .. }
             | Self::Map { .. }

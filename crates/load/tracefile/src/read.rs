@@ -11,6 +11,7 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use raidlab_trace::{Summary, TraceKind, TraceRecord};
 use std::fs::File;
+use std::io::{Read, Seek};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -94,9 +95,19 @@ impl TraceFile {
     }
 }
 
+/// What a Parquet file begins with.
+const PARQUET_MAGIC: &[u8] = b"PAR1";
+
 impl Batches {
     fn open(path: &Path) -> Result<Self, TraceFileError> {
-        let file = File::open(path).map_err(|source| TraceFileError::Io { path: path.to_owned(), source })?;
+        let io = |source| TraceFileError::Io { path: path.to_owned(), source };
+        let mut file = File::open(path).map_err(io)?;
+        let mut magic = Vec::new();
+        file.by_ref().take(PARQUET_MAGIC.len() as u64).read_to_end(&mut magic).map_err(io)?;
+        if magic != PARQUET_MAGIC {
+            return Err(no_trace(path, "it is no trace that raidlab made".to_owned()));
+        }
+        file.rewind().map_err(io)?;
         let reader = guarded(path, || SerializedFileReader::new(file))?;
         let columns = reader.metadata().file_metadata().schema_descr();
         let mut places = [0; 6];

@@ -132,6 +132,9 @@ fn what_is_no_trace_is_refused() {
     let (folder, path) = place();
     std::fs::write(&path, "PAR1 and nothing else PAR1").unwrap();
     assert!(matches!(TraceFile::open(&path), Err(TraceFileError::Parquet { .. })));
+    std::fs::write(&path, "schema = 1\n").unwrap();
+    let error = TraceFile::open(&path).expect_err("it is text").to_string();
+    assert!(error.ends_with("it is no trace that raidlab made"), "{error}");
     assert!(matches!(TraceFile::open(&folder.path().join("none")), Err(TraceFileError::Io { .. })));
 }
 

@@ -54,10 +54,11 @@ pub use places::{Distribution, Places, Zone};
 pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};
 pub use replay::{BatchStep, Fit, REPLAY_BYTES_MAX, Replay, ReplayError, Timing, TraceReader, TraceSource};
 pub use result::{
-    ArrayFacts, BottleneckFacts, CURVE_PCT, CacheFill, ControllerFacts, CostFacts, Counts, DeviceLoad,
-    EnclosureFacts, FailoverFacts, LagStats, LagSummary, LatencyPoint, LoadFacts, MachineLoad, Measurement,
-    Metric, OpStats, OpSummary, OtherStats, OtherSummaries, PartGain, PartMeasurement, PartSummary,
-    PhaseResult, RangeFacts, RunResult, StationTimes, Summaries, TargetResult, TimesFacts, World,
+    ArrayFacts, BottleneckFacts, BoundFacts, CURVE_PCT, CacheFill, ControllerFacts, CostFacts, Counts,
+    DeviceLoad, EnclosureFacts, FailoverFacts, LagStats, LagSummary, LatencyPoint, LoadFacts, MachineLoad,
+    Measurement, Metric, OpStats, OpSummary, OtherStats, OtherSummaries, PartGain, PartMeasurement,
+    PartSummary, PhaseResult, RangeFacts, RunResult, StationTimes, Summaries, TargetResult, TimesFacts,
+    World,
 };
 pub use rng::{Rng, derived_seed};
 pub use series::{LatencyMap, RunSeries, Series, SeriesColumns};

@@ -10,9 +10,9 @@ mod facts;
 mod figures;
 
 pub use facts::{
-    ArrayFacts, BottleneckFacts, CacheFill, ControllerFacts, CostFacts, DeviceLoad, EnclosureFacts,
-    FailoverFacts, LoadFacts, MachineLoad, PartGain, PhaseResult, RangeFacts, StationTimes, TargetResult,
-    TimesFacts,
+    ArrayFacts, BottleneckFacts, BoundFacts, CacheFill, ControllerFacts, CostFacts, DeviceLoad,
+    EnclosureFacts, FailoverFacts, LoadFacts, MachineLoad, PartGain, PhaseResult, RangeFacts, StationTimes,
+    TargetResult, TimesFacts,
 };
 pub use figures::{
     CURVE_PCT, Counts, LagStats, LagSummary, LatencyPoint, Measurement, OpStats, OpSummary, OtherStats,
@@ -96,6 +96,9 @@ pub struct RunResult {
     pub metric: Metric,
     /// Requests in flight.
     pub iodepth: u32,
+    /// Arrivals per second of an open loop; none of a closed one, and of runs from before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrivals_per_sec: Option<f64>,
     /// How they are made up, where there is more than one target or worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<LoadFacts>,
@@ -139,6 +142,9 @@ pub struct RunResult {
     /// Parallel readers, where the run was of such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<StreamsFigures>,
+    /// The bounds that it was to keep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bounds: Vec<BoundFacts>,
     /// What it cost.
     pub cost: CostFacts,
     /// What the machine did meanwhile; none in virtual time.
@@ -169,6 +175,7 @@ impl RunResult {
             lines: Vec::new(),
             metric,
             iodepth: 0,
+            arrivals_per_sec: None,
             load: None,
             seed: 0,
             window_ns: 0,
@@ -184,6 +191,7 @@ impl RunResult {
             times: None,
             phases: Vec::new(),
             streams: None,
+            bounds: Vec::new(),
             cost: CostFacts::default(),
             machine: None,
             network: None,
@@ -204,9 +212,11 @@ impl RunResult {
     pub fn unsteady_text(&self) -> Option<String> {
         let unsteady = self.steady.as_ref().filter(|steady| !steady.is_steady);
         unsteady.map(|steady| {
-            let (workload, depth) = (&self.workload, self.iodepth);
+            let (workload, load) = (&self.workload, self.load_text());
             let arithmetic = steady.arithmetic(self.metric.unit());
-            format!("{workload} at iodepth {depth} was not steady within its window, taken as five rounds: {arithmetic}")
+            format!(
+                "{workload} at {load} was not steady within its window, taken as five rounds: {arithmetic}"
+            )
         })
     }
 
@@ -225,10 +235,10 @@ impl RunResult {
         let until_full = NanoSpan::from_secs(if left > 0.0 { left } else { window_secs }.ceil() as u64);
         let pct = |bytes: u64| 100.0 * bytes as f64 / fill.cache_bytes as f64;
         Some(format!(
-            "{} at iodepth {}: the write cache was still filling, from {:.0} to {:.0} %, and {:.0} % of what was written went \
+            "{} at {}: the write cache was still filling, from {:.0} to {:.0} %, and {:.0} % of what was written went \
              no further: the array's own rate comes when it is full, after some {until_full} more of --ramp",
             self.workload,
-            self.iodepth,
+            self.load_text(),
             pct(fill.dirty_bytes_start),
             pct(fill.dirty_bytes_end),
             100.0 * absorbed / written,
@@ -240,11 +250,24 @@ impl RunResult {
         self.lag.filter(LagSummary::is_longer_than_service).map(|lag| {
             let span = |ns: f64| NanoSpan(ns.round() as u64);
             format!(
-                "{} at iodepth {}: requests started {} late on average, and took {} from then on: the load was not made as \
+                "{} at {}: requests started {} late on average, and took {} from then on: the load was not made as \
                  it was asked for; storage, the iodepth or this machine could not keep up",
-                self.workload, self.iodepth, span(lag.lag_ns_mean), span(lag.service_ns_mean)
+                self.workload, self.load_text(), span(lag.lag_ns_mean), span(lag.service_ns_mean)
             )
         })
+    }
+
+    /// The load for people: `iodepth 8`, or `20000 requests/s` of an open loop, whose iodepth is but a limit.
+    pub fn load_text(&self) -> String {
+        match self.arrivals_per_sec {
+            Some(rate) => format!("{rate} requests/s"),
+            None => format!("iodepth {}", self.iodepth),
+        }
+    }
+
+    /// The bounds that were missed.
+    pub fn bounds_missed(&self) -> impl Iterator<Item = &BoundFacts> {
+        self.bounds.iter().filter(|bound| !bound.is_kept)
     }
 
     /// The figure that the workload is judged by, of reads and writes together.

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 
 /// Arguments of `raidlab emulate`.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "raidlab emulate [OPTIONS] <--socket PATH|--listen ADDRESS> <ARRAY.toml>")]
 #[command(group(clap::ArgGroup::new("export").required(true).multiple(true).args(["socket", "listen"])))]
 pub(crate) struct Args {
     /// The array, as for 'raidlab simulate --array'; its region is what is served

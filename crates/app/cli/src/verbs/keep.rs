@@ -26,9 +26,7 @@ impl DbArgs {
     /// Opens the file, which must be there: looking must not make one.
     pub(crate) fn open(&self) -> Result<Store, Failure> {
         if !self.db.exists() {
-            let error = std::io::Error::from(std::io::ErrorKind::NotFound);
-            return Err(Failure::input(error)
-                .context(format!("there is no results file {}", self.db.display()))
+            return Err(Failure::input(anyhow::anyhow!("there is no results file {}", self.db.display()))
                 .with_hint("'raidlab study' makes one; name another with --db"));
         }
         Store::open(&self.db).map_err(store_failure)
@@ -75,9 +73,10 @@ pub(crate) fn store_failure(error: StoreError) -> Failure {
         StoreError::NoSuchRun { .. } | StoreError::NoSuchStudy { .. } | StoreError::NoSuchTag { .. } => {
             Failure::input(error)
         }
-        StoreError::Open { .. } | StoreError::Foreign { .. } | StoreError::TooNew { .. } => {
-            Failure::input(error).with_hint("name another results file with --db")
-        }
+        StoreError::Open { .. }
+        | StoreError::NotADatabase { .. }
+        | StoreError::Foreign { .. }
+        | StoreError::TooNew { .. } => Failure::input(error).with_hint("name another results file with --db"),
         other => Failure::run(other),
     }
 }

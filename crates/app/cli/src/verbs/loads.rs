@@ -15,7 +15,7 @@ use raidlab_report::StudyReport;
 use raidlab_study::describe;
 use raidlab_tracefile::ReadingAs;
 use raidlab_units::NanoSpan;
-use raidlab_workload::{Pacing, RequestRate, RunResult, derived_seed};
+use raidlab_workload::{BoundFacts, Pacing, RequestRate, RunResult, derived_seed};
 use raidlab_worlds::{
     FindMethod, FindOrder, FoundLoad, Load, LoadPlan, LoadUnit, ROUNDS_MAX, RUN_TO_THE_END, SteadyRounds,
     default_iodepth, find_load, until_steady, varied,
@@ -136,11 +136,11 @@ impl JudgeArgs {
         self.until.is_some()
     }
 
-    /// The bounds that runs missed, where no load was searched for.
-    fn missed<'a>(&'a self, results: &'a [RunResult]) -> impl Iterator<Item = (&'a RunResult, &'a Bound)> {
-        let judged = if self.find_load.is_none() { results } else { &[] };
-        let missed = |result: &'a RunResult| self.bound.iter().filter(move |bound| !bound.is_kept(result));
-        judged.iter().flat_map(move |result| missed(result).map(move |bound| (result, bound)))
+    /// Puts into `result` whether it keeps each bound; a search for the highest load goes beyond its bound on purpose.
+    pub(crate) fn judge(&self, result: &mut RunResult) {
+        if self.find_load.is_none() {
+            result.bounds = self.bound.iter().map(|bound| bound.judged(result)).collect();
+        }
     }
 
     /// The one bound that a highest load is to be found for, and how.
@@ -253,6 +253,7 @@ pub(crate) fn carry_out(
             if let Some(round) = round {
                 result.settings.insert("round".into(), round.to_string());
             }
+            judge.judge(&mut result);
             keeper.take(started_at, result.clone())?;
             Ok(result)
         };
@@ -351,7 +352,6 @@ fn at_load(like: &Load, value: u32) -> Load {
 pub(crate) fn conclude(
     mut keeper: Keeper,
     mut conclusions: Conclusions,
-    judge: &JudgeArgs,
     report: &ReportArgs,
     output: &Output,
 ) -> Result<Exit, Failure> {
@@ -374,27 +374,31 @@ pub(crate) fn conclude(
         let verdicts = if has_arrays { verdicts(&keeper.results) } else { Vec::new() };
         write_report(path, &StudyReport { beside: &beside, ..compose(&keeper, &conclusions, &verdicts) })?;
     }
-    for (result, bound) in judge.missed(&keeper.results) {
-        remark(format_args!("bound missed: {bound} by {} at iodepth {}", result.workload, result.iodepth));
+    for result in &keeper.results {
+        for missed in result.bounds_missed() {
+            let (workload, load, BoundFacts { bound, found_text, .. }) =
+                (&result.workload, result.load_text(), missed);
+            remark(format_args!("bound missed: {bound} by {workload} at {load}: {found_text}"));
+        }
     }
     // What was done is shown; that not all was is the last word.
-    failure.map_or_else(|| Ok(conclusions.exit(&keeper.results, judge)), Err)
+    failure.map_or_else(|| Ok(conclusions.exit(&keeper.results)), Err)
 }
 
 impl Conclusions {
     /// How the verb ends on a process that shows nothing; what the runs were is known to all.
-    pub(crate) fn exit_unshown(&mut self, keeper: &Keeper, judge: &JudgeArgs) -> Result<Exit, Failure> {
+    pub(crate) fn exit_unshown(&mut self, keeper: &Keeper) -> Result<Exit, Failure> {
         match self.failure.take() {
             Some(failure) => Err(failure),
-            None => Ok(self.exit(&keeper.results, judge)),
+            None => Ok(self.exit(&keeper.results)),
         }
     }
 
-    fn exit(&self, results: &[RunResult], judge: &JudgeArgs) -> Exit {
+    fn exit(&self, results: &[RunResult]) -> Exit {
         let none_keeps = |found: &FoundLoad| found.certainty == raidlab_worlds::Certainty::NoneKeeps;
         let missed = self.found.iter().any(none_keeps)
             || self.steady.iter().any(|rounds| !rounds.is_steady())
-            || judge.missed(results).next().is_some();
+            || results.iter().any(|result| result.bounds_missed().next().is_some());
         match (self.interrupted, missed) {
             (true, _) => Exit::Interrupted,
             (false, true) => Exit::BoundMissed,

@@ -11,6 +11,7 @@ use crate::hosts::{RankArgs, agree, names_here, text_here};
 use crate::inputs::{Workers, replay_hint, window};
 use crate::interrupt::{RUNS_ARE_KEPT, cancel_flag};
 use crate::output::Output;
+use crate::patience::once_it_answers;
 use crate::progress::Progress;
 use crate::whole_file::check_writable;
 use raidlab_device::{is_nbd_uri, null_size_text};
@@ -184,12 +185,12 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     progress.end();
     let Some((keeper, mut conclusions)) = ran? else { return Ok(Exit::Interrupted) };
     if !hosts.leads() {
-        return conclusions.exit_unshown(&keeper, &args.judge);
+        return conclusions.exit_unshown(&keeper);
     }
     let mut failed =
         keeper.results.iter().flat_map(|run| &run.targets).filter_map(|target| target.error.clone());
     let failed = failed.next();
-    let exit = conclude(keeper, conclusions, &args.judge, &args.report, output)?;
+    let exit = conclude(keeper, conclusions, &args.report, output)?;
     match failed {
         Some(error) => Err(Failure::run(anyhow::anyhow!("{error}"))),
         None => Ok(exit),
@@ -206,7 +207,11 @@ fn measure(
 ) -> Result<Option<(Keeper, Conclusions)>, Failure> {
     let targets = names_here(&args.targets, hosts);
     let may_write = args.precondition > 0 || plan.workloads.iter().any(|workload| workload.spec.writes());
-    let opened = open(args, &targets, may_write, hosts, cancel, progress);
+    let are_exports = targets.iter().all(|target| is_nbd_uri(target));
+    let is_absent =
+        |error: &FileError| are_exports && matches!(error, FileError::Load(error) if error.is_unreachable());
+    let open_all = || open(args, &targets, may_write, hosts, cancel, progress);
+    let opened = once_it_answers(targets[0].display(), is_absent, open_all);
     let own = opened.as_ref().map(|_| ()).map_err(FileError::refusal);
     if !hosts.is_alone() && agree(hosts, own)?.is_none() {
         return Ok(None);

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     catalog: CatalogArgs,
     /// Share of drives that fail in a year, in percent
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", value_parser = below_hundred)]
     afr: Option<f64>,
     /// Failures that were seen of such drives, for the rate and its interval
     #[arg(long, value_name = "N", requires = "drive_days", conflicts_with = "afr")]
@@ -143,6 +143,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
 }
 
 /// A number that is zero or above.
+fn below_hundred(text: &str) -> Result<f64, String> {
+    let value = zero_or_above(text)?;
+    if value < 100.0 { Ok(value) } else { Err("it is a share from 0 to below 100 %".to_owned()) }
+}
+
 fn zero_or_above(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value >= 0.0 && value.is_finite() => Ok(value),

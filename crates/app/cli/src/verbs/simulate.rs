@@ -296,9 +296,9 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     };
     progress.end();
     if !hosts.leads() {
-        return conclusions.exit_unshown(&keeper, &args.judge);
+        return conclusions.exit_unshown(&keeper);
     }
-    conclude(keeper, conclusions, &args.judge, &args.report, output)
+    conclude(keeper, conclusions, &args.report, output)
 }
 
 impl Args {
@@ -370,13 +370,16 @@ fn side_by_side(
             progress
                 .show(&format!("simulated {}", loads[index].label()), f64::from(count) / loads.len() as f64);
             if kept.is_ok() {
-                kept = keeper.store(index, started_at, result);
+                let mut result = result.clone();
+                args.judge.judge(&mut result);
+                kept = keeper.store(index, started_at, &result);
             }
         });
     keeper.results = ran.map_err(|error| match error {
         LoadsError::Load(index, error) => refused(error).context(loads[index].label()),
         LoadsError::Hosts(error) => Failure::run(error),
     })?;
+    keeper.results.iter_mut().for_each(|result| args.judge.judge(result));
     kept.map(|()| Conclusions::default())
 }
 

@@ -33,7 +33,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
             let line = |workload: &Workload| {
                 format!("{:<30} {:<32} {}\n", workload.name(), accesses(workload), workload.source)
             };
-            print(&builtin_workloads().iter().map(line).collect::<String>())?;
+            let lines: String = builtin_workloads().iter().map(line).collect();
+            print(
+                &(lines
+                    + "\nThe end of a name will do where only one workload has it: database is storagebench-database.\n"),
+            )?;
         }
     }
     Ok(Exit::Done)

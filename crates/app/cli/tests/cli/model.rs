@@ -76,7 +76,11 @@ fn a_sheet_becomes_an_entry_that_does_what_it_says() {
         figures.iter().filter(|figure| figure["origin"] == wanted).count()
     };
     assert!(origins("given") >= 2 && origins("derived") >= 4 && origins("assumed") >= 10, "{json}");
-    bench.run(&sheet).assert(2, &["mine.toml is there already"]);
+    bench.run(&sheet).assert(2, &["mine.toml is there already", "--overwrite"]);
+    let again = bench.run(&[&sheet[..], &["--overwrite"]].concat());
+    again.assert(0, &[]);
+    let is_narrow = again.stdout.lines().all(|line| line.chars().count() <= 80 && !line.ends_with(": "));
+    assert!(is_narrow && !again.stdout.contains("-0.0%"), "{}", again.stdout);
 }
 
 /// What a user knows of a drive that was measured: two figures. Interfaces go by the names that people have for them.
@@ -121,7 +125,10 @@ fn a_sheet_that_no_drive_meets_is_refused() {
             .assert(2, &[what]);
     };
     refused(&[], "give at least one rate");
-    refused(&["--seq-read", "14000MB/s"], "no drive of its class does this");
+    refused(
+        &["--seq-read", "14000MB/s"],
+        "no drive of its class does this: --seq-read gives 14000 MB/s, and the nearest model does",
+    );
     refused(&["--seq-read", "fast"], "a rate is a size a second");
     refused(&["--read-iops", "0"], "a number above zero");
     refused(&["--interface", "pcie9x4", "--seq-read", "3GB/s"], "pcie-9");

@@ -122,7 +122,14 @@ fn tags_name_runs_for_lists_and_comparisons() {
     assert!((iops[1]["difference_pct"].as_f64().expect("a difference") - expected).abs() < 1e-9);
     assert_eq!(iops[2]["spread"]["count"], 2, "the same load of both studies");
     let words = bench.run(&on_runs(&["compare", "1", "3"])).stdout;
-    for part in ["A: run 1, RAID 5 write-through", "iops", "lat_ms_p99", " %", "One run of each"] {
+    assert!(!words.contains("The loads differ"), "{words}");
+    for part in [
+        "A: run 1, storagebench-database at iodepth 1, RAID 5 write-through",
+        "iops",
+        "lat_ms_p99",
+        " %",
+        "One run of each",
+    ] {
         assert!(words.contains(part), "{part}: {words}");
     }
     bench.run(&on_runs(&["tag", "before", "1", "--remove"])).assert(0, &["1 runs without"]);

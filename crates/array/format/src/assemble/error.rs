@@ -60,8 +60,8 @@ pub enum AssembleError {
     /// The array was started in two parts that do not know of each other.
     #[error(
         "the devices of array {array_uuid} hold different states of generation {generation}: it was started \
-         in two parts. Name the devices of one part only and accept a minority; what was written to the other \
-         part since is lost"
+         in two parts. Name the devices of one part only and accept a minority (--accept-minority); what was \
+         written to the other part since is lost"
     )]
     Diverged {
         /// The array.
@@ -71,8 +71,9 @@ pub enum AssembleError {
     },
     /// Two candidates are the same device.
     #[error(
-        "candidates {first} and {second} are both device {device}: the same device by two paths, or a copy \
-         of it; name it once"
+        "candidates {first} and {second} are both device {}: the same device by two paths, or a copy of it; name \
+         it once",
+        device.0
     )]
     Duplicate {
         /// Which device.
@@ -86,8 +87,8 @@ pub enum AssembleError {
     #[error(
         "generation {generation} calls {in_sync} members in sync; {present} of them are present and \
          {needed} are needed. Absent: {}. Bring them back; or, if they are gone for good, accept a \
-         minority: what was written to them since is lost",
-        list(.absent, "none")
+         minority (--accept-minority): what was written to them since is lost",
+        devices(.absent)
     )]
     NoQuorum {
         /// The newest generation.
@@ -103,8 +104,8 @@ pub enum AssembleError {
     },
     /// Members are missing, and parity may not agree with data.
     #[error(
-        "the array can't tell what its missing members held: {doubt}. Missing: {}. {} the write hole: what \
-         was being written when the array stopped, and data beside it, may then be wrong",
+        "the array can't tell what its missing members held: {doubt}. Missing: {}. {} the write hole \
+         (--accept-write-hole): what was being written when the array stopped, and data beside it, may then be wrong",
         list(.lacking, "none"),
         way_back(.doubt, .lacking)
     )]
@@ -116,8 +117,8 @@ pub enum AssembleError {
     },
     /// The log is not the array's.
     #[error(
-        "the log can't be replayed: {trouble}. Bring absent devices back; or accept the write hole: the log \
-         is then left out and all redundancy recomputed"
+        "the log can't be replayed: {trouble}. Bring absent devices back; or accept the write hole \
+         (--accept-write-hole): the log is then left out and all redundancy recomputed"
     )]
     Log {
         /// What is wrong with it.
@@ -155,6 +156,11 @@ fn list(items: &[impl Display], none: &str) -> String {
         [] => none.into(),
         _ => items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     }
+}
+
+fn devices(numbers: &[MemberIndex]) -> String {
+    let names: Vec<String> = numbers.iter().map(|number| format!("device {}", number.0)).collect();
+    list(&names, "none")
 }
 
 fn version_place(candidate: Option<usize>) -> String {

@@ -270,8 +270,9 @@ fn called_in_sync(state: &ArrayState) -> impl Iterator<Item = MemberIndex> {
     devices.filter(|(_, record)| record.state == DeviceState::InSync).map(|(device, _)| device)
 }
 
-/// Why a device of the array must not be used, in the order in which the reasons count.
-fn stale_reason(label: &Label, own: &ArrayState, newest: &ArrayState) -> Option<StaleReason> {
+/// Why a device of the array must not be used, in the order in which the reasons count; `own` is the newest state that the device
+/// holds, `newest` the array's.
+pub fn stale_reason(label: &Label, own: &ArrayState, newest: &ArrayState) -> Option<StaleReason> {
     let devices = newest.devices.len();
     let Some(record) = newest.devices.get(label.device.index()) else {
         return Some(StaleReason::NoSuchDevice { devices });

@@ -93,14 +93,14 @@ fn messages_say_what_is_wrong_and_what_would_help() {
         error.to_string(),
         "the array can't tell what its missing members held: it was not stopped cleanly and its log is in \
          battery-kept memory, but there is no kept memory. Missing: device 2 (role 2), which is absent. Bring \
-         back the absent devices, or the battery-kept memory; or accept the write hole: what was being written \
-         when the array stopped, and data beside it, may then be wrong"
+         back the absent devices, or the battery-kept memory; or accept the write hole (--accept-write-hole): \
+         what was being written when the array stopped, and data beside it, may then be wrong"
     );
     let error = start(&without(&array, &[1, 3])).expect_err("no quorum");
     assert_eq!(
         error.to_string(),
-        "generation 10 calls 4 members in sync; 2 of them are present and 3 are needed. Absent: m1, m3. \
-         Bring them back; or, if they are gone for good, accept a minority: what was written to them since is \
-         lost"
+        "generation 10 calls 4 members in sync; 2 of them are present and 3 are needed. Absent: device 1, \
+         device 3. Bring them back; or, if they are gone for good, accept a minority (--accept-minority): what was \
+         written to them since is lost"
     );
 }

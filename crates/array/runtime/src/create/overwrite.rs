@@ -9,6 +9,7 @@
 
 use crate::device::{Device, LocalDevice, Purpose, RemoteDevice, begin, failed, is_nbd_uri};
 use crate::error::{CreateError, DeviceError};
+use crate::examine::array_on;
 use raidlab_device::safety::{self, SafetyError};
 use std::fs::File;
 use std::path::Path;
@@ -29,8 +30,15 @@ pub(super) fn open_to_destroy(path: &Path, names: &[String]) -> Result<Device, C
         }
         verdict
     })?;
-    verdict?;
+    verdict.map_err(|error| of_an_array(path, error))?;
     device.open()
+}
+
+/// A refusal that names the array that the file is a device of, where its label can be read.
+fn of_an_array(path: &Path, error: SafetyError) -> SafetyError {
+    let SafetyError::NotNamed { path: refused, holds, name, given } = error else { return error };
+    let holds = array_on(path).map_or(holds, |array| format!("{array}, and its data"));
+    SafetyError::NotNamed { path: refused, holds, name, given }
 }
 
 /// Opens a device whose data may be destroyed, whatever it is, as long as nobody uses it.

@@ -1,9 +1,10 @@
-//! The answer: the recommendation for each workload, in a table that fits one screen.
+//! The answer: whether bounds are held, and the recommendation for each workload, in a table that fits one screen.
 
 use super::{escaped, escaped_digits, side_name};
 use crate::StudyReport;
 use crate::figures::survives;
 use raidlab_advisor::{Choice, Verdict, noise};
+use raidlab_workload::{BoundFacts, RunResult};
 
 /// What the cells of a row are called; on a narrow screen each stands beside its cell.
 const HEADER: [&str; 7] = [
@@ -16,15 +17,47 @@ const HEADER: [&str; 7] = [
     "next best",
 ];
 
-/// The section; empty where nothing was judged and no noise is known.
+/// The section; empty where nothing was judged, no bound was set and no noise is known.
 pub(super) fn section(report: &StudyReport) -> String {
     let noise = noise(report.runs)
         .map_or_else(String::new, |noise| format!(r#"<p class="noise">{}</p>"#, escaped(&noise.sentence())));
     let table = if report.verdicts.is_empty() { String::new() } else { table(report.verdicts) };
-    if noise.is_empty() && table.is_empty() {
+    let body = bounds(report.runs) + &table + &noise;
+    if body.is_empty() {
         return String::new();
     }
-    super::section("answer", "Answer", &(table + &noise))
+    super::section("answer", "Answer", &body)
+}
+
+/// Whether each run kept the bounds that it was to keep: first what that comes to, then run by run.
+fn bounds(runs: &[RunResult]) -> String {
+    let judged = || runs.iter().flat_map(|run| run.bounds.iter().map(move |bound| (run, bound)));
+    let (all, missed) = (judged().count(), judged().filter(|(_, bound)| !bound.is_kept).count());
+    let sum = match (all, missed) {
+        (0, _) => return String::new(),
+        (1, 0) => "The bound is held.".to_owned(),
+        (1, _) => "The bound is missed.".to_owned(),
+        (_, 0) => format!("All {all} bounds are held."),
+        _ => format!("{missed} of {all} bounds are missed."),
+    };
+    let row = |(run, it): (&RunResult, &BoundFacts)| {
+        let cells = [
+            ("bound", &it.bound),
+            ("found", &it.found_text),
+            ("result", &if it.is_kept { "held" } else { "missed" }.to_owned()),
+            ("load", &run.load_text()),
+            ("on", &run.configuration_label()),
+        ]
+        .map(|(name, text)| format!(r#"<td class="text" data-name="{name}">{}</td>"#, escaped(text)));
+        format!(r#"<tr><th scope="row" class="name">{}</th>{}</tr>"#, escaped(&run.workload), cells.concat())
+    };
+    let head = ["Workload", "bound", "found", "result", "load", "on"]
+        .map(|name| format!(r#"<th scope="col" class="name">{name}</th>"#))
+        .concat();
+    let rows: String = judged().map(row).collect();
+    format!(
+        r#"<p><b>{sum}</b></p><table class="answers"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"#
+    )
 }
 
 fn table(verdicts: &[Verdict]) -> String {

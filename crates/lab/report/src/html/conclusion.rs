@@ -56,9 +56,9 @@ fn of_line(runs: &[&RunResult], column: Column) -> Option<String> {
     let (first, last) = (moved.first()?, moved.last()?);
     if first.iodepth == last.iodepth {
         return Some(format!(
-            "{} at iodepth {}, with a mean latency of {} and 99 % of the requests within {}.",
+            "{} at {}, with a mean latency of {} and 99 % of the requests within {}.",
             figure(first, column),
-            first.iodepth,
+            first.load_text(),
             figure(first, Column::LatMean),
             figure(first, Column::LatP99)
         ));

@@ -1,7 +1,7 @@
 //! The tables of the page.
 
 use super::{escaped, escaped_digits};
-use crate::figures::{Column, capacity, ns_to_ms, range_text, survives};
+use crate::figures::{Column, ONE_IN, capacity, ns_to_ms, range_text, survives};
 use crate::matrix::{CellKey, Matrix};
 use crate::places::place_cells;
 use crate::{PaperPlace, PaperRow};
@@ -164,7 +164,13 @@ pub(super) fn latencies(matrix: &Matrix, profile: usize) -> String {
 fn latency_rows(run: &RunResult) -> Vec<(&'static str, [f64; 8])> {
     let total = &run.ops.total;
     let of = |mean: f64, rest: [u64; 7]| {
-        let [p50, p90, p99, p999, p9999, p99999, max] = rest.map(ns_to_ms);
+        let [p50, p90, p99, p999, mut p9999, mut p99999, max] = rest.map(ns_to_ms);
+        // Of too few requests these are but the longest.
+        for (tail, one_in) in [&mut p9999, &mut p99999].into_iter().zip(ONE_IN) {
+            if total.requests < one_in {
+                *tail = f64::NAN;
+            }
+        }
         [mean / 1e6, p50, p90, p99, p999, p9999, p99999, max]
     };
     let all = [

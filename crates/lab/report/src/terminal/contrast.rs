@@ -10,7 +10,12 @@ pub fn contrast(contrast: &Contrast, options: TerminalOptions) -> String {
     let mut text = String::new();
     for (index, (group, configuration)) in contrast.groups.iter().zip(&contrast.configurations).enumerate() {
         let what = configuration.as_deref().unwrap_or("several configurations");
-        text += &format!("{}: {}, {}\n", letter(index), printable(group), printable(what));
+        let load = contrast.loads[index].as_deref().unwrap_or("several loads");
+        text +=
+            &format!("{}: {}, {}, {}\n", letter(index), printable(group), printable(load), printable(what));
+    }
+    if contrast.loads.windows(2).any(|pair| matches!(pair, [Some(one), Some(other)] if one != other)) {
+        text += "The loads differ: a difference below may come from them alone.\n";
     }
     for cell in &contrast.cells {
         let mut header = vec![printable(&cell.name), letter(0)];

@@ -116,7 +116,9 @@ pub fn plan(plan: &PlanText<'_>, options: TerminalOptions) -> String {
     for (index, row) in plan.rows.iter().enumerate() {
         text += &array(index + 1, row, options);
     }
-    text += "\n";
+    if !plan.rows.is_empty() {
+        text += "\n";
+    }
     plan.account.iter().fold(text, |text, line| text + &wrapped(line, options.width, 0))
 }
 

@@ -2,7 +2,9 @@
 
 use super::grid::{Grid, GridCell};
 use super::{TerminalOptions, heading, network, printable};
-use crate::figures::{Column, capacity, latency_text, ns_to_ms, range_text, survives, three_digits};
+use crate::figures::{
+    Column, ONE_IN, capacity, latency_text, ns_to_ms, range_text, survives, tail_text, three_digits,
+};
 use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{
@@ -15,7 +17,7 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
     if run.network.is_some() {
         return network::table(std::slice::from_ref(run), options);
     }
-    let head = format!("{} at iodepth {} on {}", run.workload, run.iodepth, run.target);
+    let head = format!("{} at {} on {}", run.workload, run.load_text(), run.target);
     let mut text = heading(&head, options) + "\n" + &about(run);
     // Programs on files have rates, and no latencies.
     let is_program = run.streams.is_some() || !run.phases.is_empty();
@@ -42,7 +44,12 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
         .map_or_else(String::new, |facts| format!("  range {}\n", printable(&range_text(facts))));
     text += &cost_line(run);
     text += &steady_line(run);
-    text
+    text + &bound_lines(run)
+}
+
+/// Whether it keeps each bound.
+fn bound_lines(run: &RunResult) -> String {
+    run.bounds.iter().map(|bound| format!("  bound {}\n", printable(&bound.sentence()))).collect()
 }
 
 /// What was measured of one part of a mix.
@@ -147,8 +154,6 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
     ]);
     let row = |run: &RunResult| {
         let total = &run.ops.total;
-        let latencies =
-            [total.lat_ns_p50, total.lat_ns_p99, total.lat_ns_p999, total.lat_ns_p99999, total.lat_ns_max];
         let mut row = match (is_spread, &run.load) {
             (false, _) => vec![run.iodepth.to_string()],
             (true, None) => vec!["1".to_owned(), run.iodepth.to_string(), run.iodepth.to_string()],
@@ -160,7 +165,8 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
         row.extend(
             [Column::Iops, Column::MbPerS, Column::LatMean].map(|column| three_digits(column.value(run))),
         );
-        row.extend(latencies.map(|ns| latency_text(total, ns)));
+        row.extend([total.lat_ns_p50, total.lat_ns_p99, total.lat_ns_p999].map(|ns| latency_text(total, ns)));
+        row.extend([tail_text(total, total.lat_ns_p99999, ONE_IN[1]), latency_text(total, total.lat_ns_max)]);
         row.push(total.errors.to_string());
         row.into_iter().map(GridCell::plain).collect()
     };
@@ -172,8 +178,11 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
         ..Grid::default()
     };
     let head = format!("{} on {}", first.workload, first.target);
-    // What differs from row to row is in the table.
-    let common = RunResult { load: None, ..first.clone() };
+    // The head has only what no row differs in.
+    let mut common = RunResult { load: None, ..first.clone() };
+    let is_common =
+        |name: &String, value: &mut String| runs.iter().all(|run| run.settings.get(name) == Some(value));
+    common.settings.retain(is_common);
     let ranges: String = runs
         .iter()
         .filter_map(|run| {
@@ -181,8 +190,13 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
             Some(format!("  range at iodepth {} {}\n", run.iodepth, printable(&text)))
         })
         .collect();
+    let bounds: String = runs
+        .iter()
+        .flat_map(|run| run.bounds.iter().map(move |bound| (run.load_text(), bound.sentence())))
+        .map(|(load, text)| format!("  bound at {load}: {}\n", printable(&text)))
+        .collect();
     let hosts = super::hosts::hosts(runs, options);
-    heading(&head, options) + "\n" + &about(&common) + &grid.render(options) + &ranges + &hosts
+    heading(&head, options) + "\n" + &about(&common) + &grid.render(options) + &ranges + &bounds + &hosts
 }
 
 /// The lines that say what a run was.
@@ -338,19 +352,20 @@ fn direction_line(name: &str, summary: &OpSummary) -> String {
         ms(summary.lat_ns_p50),
         ms(summary.lat_ns_p99),
         ms(summary.lat_ns_p999),
-        ms(summary.lat_ns_p9999),
-        ms(summary.lat_ns_p99999),
+        tail_text(summary, summary.lat_ns_p9999, ONE_IN[0]),
+        tail_text(summary, summary.lat_ns_p99999, ONE_IN[1]),
         ms(summary.lat_ns_max),
         summary.requests,
         summary.errors
-    ) + &split_lines(summary.split.as_ref())
+    ) + &split_lines(summary.split.as_ref(), summary.requests)
 }
 
 /// The two parts of latency, where they were told apart.
-fn split_lines(split: Option<&LatencySplit>) -> String {
+fn split_lines(split: Option<&LatencySplit>, requests: u64) -> String {
     let Some(LatencySplit { slat, clat }) = split else { return String::new() };
     let line = |name: &str, figures: &LatencyFigures| {
         let ms = |ns: u64| three_digits(ns_to_ms(ns));
+        let tail = |ns: u64, one_in: u64| if requests < one_in { "-".to_owned() } else { ms(ns) };
         format!(
             "    {name}  ms min {}, mean {}, p50 {}, p99 {}, p99.9 {}, p99.99 {}, p99.999 {}, max {}\n",
             ms(figures.ns_min),
@@ -358,8 +373,8 @@ fn split_lines(split: Option<&LatencySplit>) -> String {
             ms(figures.ns_p50),
             ms(figures.ns_p99),
             ms(figures.ns_p999),
-            ms(figures.ns_p9999),
-            ms(figures.ns_p99999),
+            tail(figures.ns_p9999, ONE_IN[0]),
+            tail(figures.ns_p99999, ONE_IN[1]),
             ms(figures.ns_max)
         )
     };

@@ -32,6 +32,27 @@ pub struct ArrayFacts {
     pub failures_survived_at_best: u16,
 }
 
+/// A bound that the run was to keep, and whether it did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BoundFacts {
+    /// The bound as it was written: `p99<=2ms`.
+    pub bound: String,
+    /// What was found, in the unit that the bound has: nanoseconds, requests per second or 10^6 bytes per second.
+    pub found: f64,
+    /// That with its unit, for people.
+    pub found_text: String,
+    /// Whether it was kept. A run without a single request keeps none.
+    pub is_kept: bool,
+}
+
+impl BoundFacts {
+    /// `p99<=2ms missed: 3.12 ms`.
+    pub fn sentence(&self) -> String {
+        let Self { bound, found_text, is_kept, .. } = self;
+        format!("{bound} {}: {found_text}", if *is_kept { "held" } else { "missed" })
+    }
+}
+
 /// What the run cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CostFacts {

@@ -45,5 +45,5 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     } else {
         print(&examined(&report, output.terminal()))?;
     }
-    Ok(if report.refused.is_some() { Exit::RunFailed } else { Exit::Done })
+    Ok(if report.refused.is_some() { Exit::BadInput } else { Exit::Done })
 }

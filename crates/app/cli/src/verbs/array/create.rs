@@ -67,6 +67,15 @@ What a device holds is told by its signatures: file systems, partitions, md, LVM
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let config = args.config()?;
+    if let Some(size) = args.member_size.filter(|size| *size < args.strip_size) {
+        let problem = anyhow::anyhow!(
+            "a member of {size} (--member-size) does not hold one strip of {}",
+            args.strip_size
+        );
+        return Err(
+            Failure::input(problem).with_hint("give a larger --member-size or a shorter --strip-size")
+        );
+    }
     let options = CreateOptions {
         name: name(&args.name)?,
         members: args.members.clone(),

@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     if output.is_json() {
         print_json(&json!({ "schema": 1, "history": path, "damaged_lines": damaged, "events": lines }))?;
     } else {
-        print(&event_lines(&lines, damaged, output.terminal()))?;
+        print(&event_lines(&lines, damaged, output.unwrapped_if_piped()))?;
     }
     Ok(Exit::Done)
 }

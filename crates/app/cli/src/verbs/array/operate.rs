@@ -4,6 +4,7 @@ use super::status_text::array_status;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
+use crate::patience::once_it_answers;
 use crate::progress::Progress;
 use raidlab_control::{ControlClient, ServeError, control_socket, run_folder, served};
 use raidlab_nbd::{NbdUri, Transport};
@@ -139,14 +140,22 @@ struct Line {
 
 impl Line {
     fn open(name: &str) -> Result<Self, Failure> {
-        Ok(Self { client: ControlClient::connect(&control_socket(name)).map_err(unreachable_array)? })
+        Ok(Self { client: connect(&control_socket(name)).map_err(unreachable_array)? })
     }
 
     /// Asks for something to be done; gives what the array says to it.
     fn ask(&mut self, command: &Command) -> Result<String, Failure> {
         match self.client.ask(command).map_err(unreachable_array)? {
             Answer::Done { message } => Ok(message),
-            Answer::Refused { reason } => Err(Failure::run(anyhow::Error::msg(reason))),
+            Answer::Refused { reason } => {
+                let error = anyhow::Error::msg(reason);
+                // These three name a device, and are refused for what it is.
+                let names_a_device = matches!(
+                    command,
+                    Command::Fail { .. } | Command::Replace { .. } | Command::AddSpare { .. }
+                );
+                Err(if names_a_device { Failure::input(error) } else { Failure::run(error) })
+            }
             Answer::Status(_) => Err(Failure::run(anyhow::anyhow!("the array answered with its state"))),
         }
     }
@@ -162,13 +171,18 @@ impl Line {
     }
 }
 
+/// Connects to an array, which may be about to be served.
+fn connect(socket: &Path) -> Result<ControlClient, ServeError> {
+    let is_absent = |error: &ServeError| matches!(error, ServeError::NotServed { .. });
+    once_it_answers(socket.display(), is_absent, || ControlClient::connect(socket))
+}
+
 fn unreachable_array(error: ServeError) -> Failure {
     let is_absent = matches!(error, ServeError::NotServed { .. });
-    let failure = Failure::run(error);
     if is_absent {
-        failure.with_hint("'raidlab array status' lists the arrays that are served")
+        Failure::input(error).with_hint("'raidlab array status' lists the arrays that are served")
     } else {
-        failure
+        Failure::run(error)
     }
 }
 
@@ -180,7 +194,7 @@ pub(crate) fn status(args: &StatusArgs, output: &Output) -> Result<Exit, Failure
     };
     let mut states = Vec::new();
     for socket in sockets {
-        let asked = ControlClient::connect(&socket);
+        let asked = if are_named { connect(&socket) } else { ControlClient::connect(&socket) };
         match asked {
             Ok(client) => states.push(Line { client }.status()?),
             // What a killed array left behind is no array.

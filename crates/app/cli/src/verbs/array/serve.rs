@@ -17,7 +17,7 @@ use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, IoPolicy, MemberCache, MetadataPolicy, ReadPolicy, Resilience,
     WritePolicy,
 };
-use raidlab_format::{ArrayName, AssembleError};
+use raidlab_format::ArrayName;
 use raidlab_raid::LevelVariant;
 use raidlab_runtime::{
     ArrayError, ArrayStatus, ArrayWorld, Condition, DeviceReport, DeviceVerdict, ExamineReport, HostPort,
@@ -30,6 +30,9 @@ use std::sync::atomic::AtomicBool;
 
 /// Arguments of `raidlab array serve`.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "raidlab array serve [OPTIONS] --socket PATH <DEVICE>...\n       \
+                            raidlab array serve [OPTIONS] --listen ADDRESS:PORT <DEVICE>...\n       \
+                            raidlab array serve [OPTIONS] --ublk <DEVICE>...")]
 pub(crate) struct Args {
     /// Devices of the array, in any order: block devices, files, or NBD URIs; or null:SIZE for members that store nothing, with
     /// --level
@@ -175,8 +178,11 @@ fn not_started(devices: &[PathBuf], error: ArrayError) -> Failure {
     let absent: Vec<String> =
         devices.iter().filter(is_absent).map(|path| format!("'{}'", path.display())).collect();
     if absent.is_empty() {
-        let are_none = matches!(error, ArrayError::Assemble(AssembleError::NoDevices { .. }));
-        return if are_none { Failure::input(error) } else { Failure::run(error) };
+        return match error {
+            ArrayError::Assemble(_) => Failure::input(error)
+                .with_hint("'raidlab array assemble DEVICE...' says what each of them is"),
+            error => Failure::run(error),
+        };
     }
     Failure::input(anyhow::Error::new(error).context(format!("there is no device {}", absent.join(", "))))
         .with_hint("name the array's devices as they are now; 'raidlab array assemble DEVICE...' says what each of them is")
@@ -232,7 +238,9 @@ impl Args {
         match started.world {
             Ok(world) => Ok((world, Some(started.report))),
             Err(error) => {
-                write_beside(&examined(&started.report, output.terminal()));
+                // The reason follows as the error.
+                let devices = ExamineReport { refused: None, ..started.report };
+                write_beside(&examined(&devices, output.terminal()));
                 Err(not_started(&self.devices, error))
             }
         }

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 
 /// Arguments of `raidlab model fit`.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "raidlab model fit [OPTIONS] --drive FILE.toml --matrix CSV --output FILE")]
 pub(super) struct Args {
     /// The file of an entry to start from, as 'raidlab model from-sheet --output' writes it
     #[arg(long, value_name = "FILE.toml")]

@@ -7,9 +7,11 @@ use crate::output::{Output, print, print_json};
 use crate::whole_file::write_whole;
 use args::{DiskArgs, FactArgs, FlashArgs};
 use raidlab_calibrate::{
-    DiskSheet, Sheet, SheetInterface, SheetKind, SheetModel, SheetSeeks, disk_from_sheet, model_from_sheet,
+    DiskSheet, Sheet, SheetError, SheetInterface, SheetKind, SheetModel, SheetSeeks, disk_from_sheet,
+    model_from_sheet,
 };
 use raidlab_hardware::{Catalog, FigureSource};
+use raidlab_report::terminal::wrapped;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan, ParseUnitError};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -69,10 +71,13 @@ pub(super) struct Args {
     /// Name of the drive for people
     #[arg(long, default_value = "Drive from a data sheet", value_name = "TEXT")]
     name: String,
-    /// Write the entry into this file, which must not be there [default: print it]
+    /// Write the entry into this file [default: print it]
     #[arg(long, short, value_name = "FILE.toml")]
     output: Option<PathBuf>,
 }
+
+/// Columns of what is said of an entry, which stands in files too.
+const WIDTH: u16 = 80;
 
 /// A class of drives.
 #[derive(Clone, Copy, Debug)]
@@ -83,10 +88,6 @@ enum Kind {
 
 /// Runs the verb.
 pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
-    if let Some(path) = args.output.as_ref().filter(|path| path.exists()) {
-        let problem = anyhow::anyhow!("{} is there already, and is not written over", path.display());
-        return Err(Failure::input(problem).with_hint("name another file with --output"));
-    }
     let made = match args.kind {
         Kind::Flash(kind) => {
             refuse(args.disk.given(), "a disk")?;
@@ -97,7 +98,7 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
             disk_from_sheet(&Catalog::builtin(), &args.disk_sheet())
         }
     };
-    let made = made.map_err(Failure::input)?;
+    let made = made.map_err(bad_sheet)?;
     if let Some(path) = &args.output {
         write_whole(path, &made.entry)?;
     }
@@ -110,6 +111,36 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     }
     Ok(Exit::Done)
 }
+
+/// What is wrong with a sheet, by the options that brought its figures.
+fn bad_sheet(error: SheetError) -> Failure {
+    let SheetError::OutOfReach { figure, given, predicted } = error else { return Failure::input(error) };
+    let is_figure = |(name, ..): &&(&str, &str, &str)| *name == figure;
+    let Some((_, option, unit)) = FIGURES.iter().find(is_figure) else { return Failure::input(error) };
+    let number = |value: f64| {
+        let text = format!("{value:.2}");
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    };
+    let problem = anyhow::anyhow!(
+        "no drive of its class does this: {option} gives {} {unit}, and the nearest model does {} {unit}",
+        number(given),
+        number(predicted)
+    );
+    Failure::input(problem).with_hint("look at --kind and --interface, and at the figure's unit")
+}
+
+/// The figures of a sheet: their names, options and units.
+const FIGURES: [(&str, &str, &str); 9] = [
+    ("seq_read_mb_per_s", "--seq-read", "MB/s"),
+    ("seq_write_mb_per_s", "--seq-write", "MB/s"),
+    ("read_iops", "--read-iops", "requests/s"),
+    ("write_iops", "--write-iops", "requests/s"),
+    ("read_latency_us", "--read-latency", "us"),
+    ("write_latency_us", "--write-latency", "us"),
+    ("seq_read_inner_mb_per_s", "--seq-inner", "MB/s"),
+    ("seek_read_us", "--seek-read", "us"),
+    ("seek_write_us", "--seek-write", "us"),
+];
 
 fn refuse(given: Option<&str>, kind: &str) -> Result<(), Failure> {
     match given {
@@ -223,7 +254,8 @@ fn as_words(made: &SheetModel, given: &str, below_entry: bool) -> String {
     // Writing to text can't fail.
     let _ = writeln!(text, "{lead}{:<22} {:>12} {:>12} {:>8}", "figure", "sheet", "model", "error");
     for row in &made.rows {
-        let error = row.error_pct();
+        // Adding zero takes the sign from what rounds to none.
+        let error = (10.0 * row.error_pct()).round() / 10.0 + 0.0;
         let _ = writeln!(
             text,
             "{lead}{:<22} {:>12.1} {:>12.1} {error:>+7.1}%",
@@ -240,7 +272,10 @@ fn as_words(made: &SheetModel, given: &str, below_entry: bool) -> String {
             .filter(|figure| origin(made, figure, given) == wanted)
             .map(|figure| figure.key.as_str())
             .collect();
-        let _ = writeln!(text, "{lead}{wanted}: {}", keys.join(", "));
+        if !keys.is_empty() {
+            let words = wrapped(&format!("{wanted}: {}", keys.join(", ")), WIDTH - lead.len() as u16, 0);
+            text.extend(words.lines().map(|line| format!("{lead}{line}\n")));
+        }
     }
     text
 }

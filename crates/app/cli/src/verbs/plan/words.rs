@@ -3,8 +3,13 @@
 use super::setting;
 use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Need, OwnNeeds, Rejection, Relaxation};
-use raidlab_planning::{Application, PlanOrder, PlanOutcome, SearchEnd, SimulatedArray};
+use raidlab_planning::{Application, PlanOrder, PlanOutcome, Planned, SearchEnd, SimulatedArray};
 use raidlab_units::{ByteCount, NanoSpan};
+
+/// From this factor on a reader wonders why a degraded array is faster than a whole one.
+const DOUBTFUL_GAIN: f64 = 1.02;
+/// From here on a reader wonders why a rebuild takes so long: three days.
+const SLOW_REBUILD_HOURS: f64 = 72.0;
 
 /// What is ranked, with its unit.
 pub(super) fn score(order: &PlanOrder<'_>) -> String {
@@ -40,9 +45,13 @@ pub(super) fn needs(order: &PlanOrder<'_>) -> String {
     parts.join(", ")
 }
 
-/// As it was asked for, to a gigabyte.
+/// As it was asked for, to a gigabyte; of what is more than a thousand terabytes, whole ones.
 fn terabytes(size: ByteCount) -> String {
-    let text = format!("{:.3}", size.0 as f64 / 1e12);
+    let value = size.0 as f64 / 1e12;
+    if value >= 1e3 {
+        return format!("{value:.0}");
+    }
+    let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
@@ -87,11 +96,38 @@ pub(super) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
     let effort = if outcome.has_prices { "cost" } else { "drives" };
     let mut efficient: Vec<_> = outcome.pareto.iter().filter(|point| point.is_efficient).collect();
     efficient.sort_by(|a, b| a.effort.total_cmp(&b.effort));
+    if !efficient.is_empty() {
+        lines.push(format!("Faster than anything of less {effort} (the Pareto front):"));
+    }
     for point in efficient {
         let SimulatedArray { label, settings_label, .. } = &outcome.others[point.index];
+        lines.push(format!("- {label}, {settings_label} ({effort} {}).", point.effort));
+    }
+    lines.extend(with_faults(outcome));
+    lines
+}
+
+/// What a reader may doubt of the figures with a member missing and of the time of its rebuild.
+fn with_faults(outcome: &PlanOutcome) -> Vec<String> {
+    let is_faster = |one: &&Planned| {
+        let both = one.judged.performance.iter().zip(&one.degraded);
+        both.into_iter().any(|(whole, degraded)| degraded.iops > DOUBTFUL_GAIN * whole.iops)
+    };
+    let mut lines = Vec::new();
+    if outcome.top.iter().any(|one| is_faster(&one)) {
+        lines.push(
+            "Degraded may be faster than whole: what was on the missing member is not written, and writes in its \
+             place are what a load of writes waits for."
+                .to_owned(),
+        );
+    }
+    let is_slow = |hours: f64| hours > SLOW_REBUILD_HOURS;
+    for one in outcome.top.iter().filter(|one| one.rebuild_hours.is_some_and(is_slow)) {
         lines.push(format!(
-            "No array is faster for less: {label}, {settings_label} ({effort} {}).",
-            point.effort
+            "{}: a rebuild takes {:.0} days. The load is taken to be full all the time, so that the rebuild gets no \
+             more than the rate that is reserved for it; it is faster when the load is lower.",
+            one.label,
+            one.rebuild_hours.unwrap_or_default() / 24.0
         ));
     }
     lines
@@ -100,6 +136,7 @@ pub(super) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
 /// How the search ended.
 fn searched(outcome: &PlanOutcome) -> String {
     let option = match outcome.end {
+        SearchEnd::Proven if outcome.beaten == 0 => return "The search is complete.".to_owned(),
         SearchEnd::Proven => {
             return format!(
                 "The search is complete: {} geometries were not simulated because even at best they can't beat the first.",
@@ -141,7 +178,7 @@ fn assumed(outcome: &PlanOutcome) -> Vec<String> {
 fn relaxation(it: &Relaxation, order: &PlanOrder<'_>) -> String {
     let currency = &order.prices.currency;
     let show = |value: f64| match it.need {
-        Need::Usable => ByteCount(value as u64).to_string(),
+        Need::Usable => format!("{} TB", terabytes(ByteCount(value as u64))),
         Need::Survive => format!("{value} failures survived"),
         Need::Throughput if it.is_bytes => format!("{:.1} MB/s", value / 1e6),
         Need::Throughput => format!("{value:.0} requests/s"),
@@ -166,12 +203,17 @@ fn relaxation(it: &Relaxation, order: &PlanOrder<'_>) -> String {
         .map(|app| format!(" of {}", order.applications[app].workload.name()));
     let app = app.unwrap_or_default();
     format!(
-        "Something would fit if only {name}{app} gave by {:.0} %: {} instead of {} ({} geometries).",
-        100.0 * it.share(),
+        "Something would fit if only {name}{app} gave by {}: {} instead of {} ({} geometries).",
+        share_text(it.share()),
         show(it.to),
         show(it.from),
         it.fitting
     )
+}
+
+/// A share in percent; what nearly all gives way is not told as all of it.
+fn share_text(share: f64) -> String {
+    if share > 0.99 && share < 1.0 { "more than 99 %".into() } else { format!("{:.0} %", 100.0 * share) }
 }
 
 /// To the second: who runs a plan twice may compare the answers.
