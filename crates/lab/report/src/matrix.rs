@@ -226,7 +226,7 @@ impl<'a> Matrix<'a> {
         warnings
     }
 
-    /// Every cell that a complete study over the configurations, sides and iodepths of each profile seen would have.
+    /// Every cell that a complete study over the configurations, sides and iodepths of each side seen would have.
     /// Storage without an array is no part of a comparison: a load of its own on each is not taken for a gap.
     fn expected_cells(&self) -> BTreeSet<CellKey> {
         let places: BTreeSet<_> = self.cells.keys().map(|key| (key.configuration, key.side)).collect();
@@ -241,7 +241,8 @@ impl<'a> Matrix<'a> {
                 places.iter().filter(|(configuration, side)| !is_left_out(*configuration, *side))
             {
                 let has_depth = |iodepth: &&u32| {
-                    let is_like = |key: &CellKey| key.profile == profile && key.side == *side;
+                    let is_array = self.configurations[*configuration].is_array();
+                    let is_like = |key: &CellKey| key.side == *side && (is_array || key.profile == profile);
                     self.cells.keys().any(|key| is_like(key) && key.iodepth == **iodepth)
                 };
                 for iodepth in self.iodepths.iter().filter(has_depth) {
