@@ -133,10 +133,12 @@ fn draw_workload(random: &mut Rng) -> Workload {
 }
 
 fn draw_faults(ops: u64, fits: impl Fn(Fault) -> bool, random: &mut Rng) -> Vec<FaultEvent> {
-    const { assert!(2 * Fault::COUNT <= u64::BITS as usize, "two bits for each kind") };
+    const { assert!(2 * Fault::COUNT <= u128::BITS as usize, "two bits for each kind") };
     // Most kinds, or few.
     let in_use = random.next_u64()
         & if random.below(2) == 0 { u64::MAX } else { random.next_u64() & 0x5555_5555_5555_5555 };
+    // Those behind the first 32, which had no bits when the plans that are kept were drawn.
+    let in_use = u128::from(in_use) | u128::from(Rng::new(in_use).next_u64()) << 64;
     let is_tried = |fault: &Fault| in_use >> (2 * *fault as u32) & 3 != 0 && fits(*fault);
     let mut kinds: Vec<Fault> = Fault::ALL.into_iter().filter(is_tried).collect();
     // After most faults it is a restart that shows what they have left.
