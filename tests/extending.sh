@@ -11,7 +11,8 @@ rm -rf "$copy"
 mkdir -p "$copy"
 git ls-files -z -- . ':!docs' ':!tests' ':!bench' | tar --null --files-from=- --create | tar --extract --directory="$copy"
 for name in level cache-policy write-log fault; do
-    patch --directory="$copy" --strip=1 --fuzz=0 --quiet <"docs/extending/$name.diff" ||
+    # The copy is not this repository's.
+    GIT_CEILING_DIRECTORIES=${copy%/*} git -C "$copy" apply "$PWD/docs/extending/$name.diff" ||
         { echo "docs/extending/$name.diff does not fit: renew it" >&2; exit 1; }
 done
 [[ ${1:-} != --fit ]] || exit 0
