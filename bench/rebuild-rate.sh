@@ -6,7 +6,7 @@
 # Members are six loop devices over files on tmpfs, each held to MIB_PER_SEC of reads and as much of writes by a control
 # group, so the limit of a rebuild is known: the new member takes MIB_PER_SEC and no other needs to read faster. A member is
 # failed and replaced by a seventh; the time is from the array's own list of events. 0 as MIB_PER_SEC lifts the bound: the
-# rate is then that of one processor. SWEEP_IODEPTH is the number of stripes under way. Needs root and losetup.
+# rate is then that of one processor. SCAN_IODEPTH is the number of stripes under way. Needs root and losetup.
 set -euo pipefail
 bound=${1:-48} size=${2:-384}
 levels=("${@:3}")
@@ -59,7 +59,7 @@ rebuild() {
     done
     "$raidlab" array create bench-rebuild --level "$1" --zero "${destroy[@]:0:12}" "${loops[@]:0:6}" >/dev/null 2>"$folder/log" || { cat "$folder/log" >&2; exit 1; }
     (echo "$BASHPID" >"$group/cgroup.procs"
-        exec "$raidlab" array serve --socket "$folder/nbd" --scan-iodepth "${SWEEP_IODEPTH:-8}" \
+        exec "$raidlab" array serve --socket "$folder/nbd" --scan-iodepth "${SCAN_IODEPTH:-8}" \
             "${loops[@]:0:6}" >/dev/null 2>"$folder/log") &
     for _ in $(seq 100); do "$raidlab" array status bench-rebuild >/dev/null 2>&1 && break || sleep 0.1; done
     "$raidlab" array status bench-rebuild >/dev/null || { cat "$folder/log" >&2; exit 1; }

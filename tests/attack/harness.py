@@ -173,7 +173,7 @@ class Array:
             code, said = self.command("check")
             if not code:
                 return
-            busy = any(word in said for word in ("runs", "running", "sweep", "under way", "rebuil", "resync"))
+            busy = any(word in said for word in ("runs", "running", "scan", "under way", "rebuil", "resync"))
             self.case.require(busy and time.monotonic() < until, f"check: exit {code}: {said.strip()[-300:]}")
             time.sleep(0.1)
 

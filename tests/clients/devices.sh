@@ -81,7 +81,7 @@ array create m "$a" "$b" "$c" "$d" --level 6 "${named[@]}" --destroy-data "$d:gp
 
 serve "$d" "$a" "$c" "$b"
 refused "in use" "$e" "$a" "$b" "$c" --destroy-data "$e" --destroy-data "$a:raidlab" --destroy-data "$b:raidlab"
-await None "['sweep']"
+await None "['scan']"
 load plain --rw=randrw --bsrange=4k-64k --io_size=32m
 array fail ./control "$a" >/dev/null
 await degraded "['condition']"
@@ -101,7 +101,7 @@ kill -KILL "$server" && wait "$server" 2>/dev/null || true
 wait "$writer" 2>/dev/null || true
 serve "$b" "$c" "$e" "$d"
 await optimal "['condition']"
-await None "['sweep']"
+await None "['scan']"
 array check ./control >/dev/null 2>&1 || fail "check after the kill"
 load again --rw=randrw --bs=32k --io_size=16m
 array stop ./control >/dev/null && wait "$server" || fail "the stop"

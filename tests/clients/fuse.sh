@@ -76,7 +76,7 @@ member a
 member b
 array create m a.fuse/disk b.fuse/disk --level 1 --metadata none --destroy-data={a,b}.fuse/disk >/dev/null
 serve
-await None "['sweep']"
+await None "['scan']"
 expect "writes without FUA" "0 0" 0
 expect "writes with FUA" "16 16" 1
 load plain --rw=randrw --bsrange=4k-64k --io_size=16m

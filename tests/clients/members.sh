@@ -70,7 +70,7 @@ refused connect "nbd+unix:///?socket=$work/nobody" "$(uri d)" "$(uri e)"
 
 serve "$(uri c)" "$(uri a)" "$(uri b)"
 load plain --rw=randrw --bsrange=4k-64k --io_size=32m
-await None "['sweep']"
+await None "['scan']"
 
 # Reads of one member fail at random: nobody notices, and it stays.
 touch errors

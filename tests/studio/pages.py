@@ -152,12 +152,12 @@ def arrays(browser, studio):
     condition = f"return document.querySelector('{card}')?.dataset.condition"
     browser.wait(f"{condition} === 'optimal'", what="an optimal array")
     # Its redundancy is computed first.
-    browser.wait(f"return document.querySelector('{card}')?.dataset.sweep === 'none'", what="the end of the resync")
+    browser.wait(f"return document.querySelector('{card}')?.dataset.scan === 'none'", what="the end of the resync")
     browser.click(f"{card} [data-fail='1']")
     # The spare takes its place, and then one more fails.
     browser.see("Last rebuild")
     browser.wait(f"{condition} === 'optimal'", what="the spare in its place")
-    browser.wait(f"return document.querySelector('{card}')?.dataset.sweep === 'none'", what="the end of the rebuild")
+    browser.wait(f"return document.querySelector('{card}')?.dataset.scan === 'none'", what="the end of the rebuild")
     browser.click(f"{card} [data-fail='2']")
     browser.wait(f"{condition} === 'degraded'", what="a degraded array")
     # A file that holds data does not replace it unless it is named for that.

@@ -80,11 +80,11 @@ static ARRAY_METRICS: &[ArrayMetric] = &[
     gauge("raidlab_cache_writes_back", "1 while writes are acknowledged from the cache", |a| {
         f64::from(u8::from(a.cache.writes_back))
     }),
-    gauge("raidlab_sweep_active", "1 while a rebuild, resync, check or repair runs or rests", |a| {
-        f64::from(u8::from(a.sweep.is_some()))
+    gauge("raidlab_scan_active", "1 while a rebuild, resync, check or repair runs or rests", |a| {
+        f64::from(u8::from(a.scan.is_some()))
     }),
-    gauge("raidlab_sweep_done_ratio", "How far the sweep is, 0 to 1; 0 without one", |a| {
-        a.sweep.as_ref().map_or(0.0, |s| s.done_stripes as f64 / s.total_stripes.max(1) as f64)
+    gauge("raidlab_scan_done_ratio", "How far the scan is, 0 to 1; 0 without one", |a| {
+        a.scan.as_ref().map_or(0.0, |s| s.done_stripes as f64 / s.total_stripes.max(1) as f64)
     }),
     counter("raidlab_host_reads", "Reads of the host that ended", |a| a.counters.host_reads),
     counter("raidlab_host_writes", "Writes of the host that ended", |a| a.counters.host_writes),
@@ -256,10 +256,10 @@ mod tests {
             failures_left: 0,
             lost_blocks: 32,
             devices: vec![sdb, free],
-            sweep: None,
-            parked_sweep: None,
-            last_sweep: None,
-            sweep_bytes_per_sec_max: None,
+            scan: None,
+            parked_scan: None,
+            last_scan: None,
+            scan_bytes_per_sec_max: None,
             unsynced_stripes: 0,
             cache: CacheStatus {
                 size_bytes: 0,

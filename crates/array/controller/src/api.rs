@@ -322,27 +322,27 @@ pub enum Notice {
         /// Which.
         member: MemberIndex,
     },
-    /// A sweep over the array began.
-    SweepStarted {
+    /// A scan over the array began.
+    ScanStarted {
         /// What for.
-        sweep: Sweep,
+        scan: Scan,
     },
     /// A check, repair or resync makes room for a rebuild.
-    SweepParked {
+    ScanParked {
         /// What for.
-        sweep: Sweep,
+        scan: Scan,
     },
-    /// A sweep that was parked goes on where it was.
-    SweepResumed {
+    /// A scan that was parked goes on where it was.
+    ScanResumed {
         /// What for.
-        sweep: Sweep,
+        scan: Scan,
     },
-    /// A sweep has ended.
-    SweepEnded {
+    /// A scan has ended.
+    ScanEnded {
         /// How far it came, and what it found and did.
-        progress: SweepProgress,
+        progress: ScanProgress,
         /// How it ended.
-        end: SweepEnd,
+        end: ScanEnd,
     },
     /// A block that could not be read was written again from redundancy.
     Restored {
@@ -390,7 +390,7 @@ pub enum Notice {
 
 /// A walk over all stripes in the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sweep {
+pub enum Scan {
     /// Give a device what its role should hold.
     Rebuild {
         /// The device.
@@ -404,9 +404,9 @@ pub enum Sweep {
     Repair,
 }
 
-/// How a sweep ended.
+/// How a scan ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SweepEnd {
+pub enum ScanEnd {
     /// It went over all that it was for.
     Through,
     /// It was asked to stop.
@@ -415,26 +415,26 @@ pub enum SweepEnd {
     BrokenOff,
 }
 
-/// How far a sweep is.
+/// How far a scan is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SweepProgress {
-    /// Which it is: sweeps are numbered from 1 on since the start of the array.
+pub struct ScanProgress {
+    /// Which it is: scans are numbered from 1 on since the start of the array.
     pub number: u32,
     /// What for.
-    pub sweep: Sweep,
+    pub scan: Scan,
     /// Done of `total`: strips of the target in a rebuild, else stripes (strips, where there is no parity).
     pub done: u64,
     /// All that is to be done.
     pub total: u64,
     /// What it found and did so far.
-    pub counts: SweepCounts,
+    pub counts: ScanCounts,
 }
 
-/// What a sweep found and did.
+/// What a scan found and did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SweepCounts {
+pub struct ScanCounts {
     /// Stripes (strips, where there is no parity) looked at.
-    pub granules: u64,
+    pub stripes: u64,
     /// Rows of redundancy that disagreed with the data.
     pub mismatched_rows: u64,
     /// Rows rewritten.
@@ -443,5 +443,5 @@ pub struct SweepCounts {
     pub unreadable_rows: u64,
     /// Stripes (strips, where there is no parity) of a check or repair of which a member was missing, so that they were not compared,
     /// or not in full.
-    pub incomplete_granules: u64,
+    pub incomplete_stripes: u64,
 }

@@ -1,4 +1,4 @@
-//! Comparing: whether the redundancy of a granule agrees with its data, and making it agree.
+//! Comparing: whether the redundancy of a stripe agrees with its data, and making it agree.
 //!
 //! ```text
 //! parity:  read D0 D1 .. and P Q ─► compute P' Q' ─► digest P' Q' P Q ─► rows that differ: write P' Q' there
@@ -33,7 +33,7 @@ impl Controller {
     /// Decides what a comparison reads. Behind the units of the stripe stand those that parity is computed into.
     pub(crate) fn assign_comparison(&mut self, id: u32) {
         let (parities, data_strips, units) =
-            (self.geometry.parities(), self.geometry.data_strips(), self.geometry.granule_units());
+            (self.geometry.parities(), self.geometry.data_strips(), self.geometry.lock_units());
         let op = &mut self.ops[id];
         op.units.clear();
         let first_copy = op.views.iter().position(|view| view.readable).unwrap_or(0) as u16;
@@ -64,7 +64,7 @@ impl Controller {
     pub(crate) fn comparison_volume(&self, id: u32) -> (u64, u64) {
         let op = &self.ops[id];
         let hull_bytes = u64::from(op.hull.count) * self.geometry.block_bytes();
-        let spare = op.units[usize::from(self.geometry.granule_units())..].iter();
+        let spare = op.units[usize::from(self.geometry.lock_units())..].iter();
         let computed = spare.filter(|unit| unit.staging != NIL).count() as u64;
         if computed == 0 {
             (0, 0)
@@ -86,7 +86,7 @@ impl Controller {
 
     /// Asks for the digests of what is to be compared: what the redundancy should be, then what it is.
     pub(crate) fn start_comparison(&mut self, id: u32) {
-        let units = self.geometry.granule_units();
+        let units = self.geometry.lock_units();
         let Some(first) = (0..units).find(|&unit| self.is_compared(id, unit)) else {
             return self.start_rewrites(id);
         };
@@ -113,7 +113,7 @@ impl Controller {
         let hull = self.ops[id].hull;
         let visit = self.ops[id].target.request;
         let rows = hull.count as usize;
-        let compared = (0..self.geometry.granule_units()).filter(|&unit| self.is_compared(id, unit)).count();
+        let compared = (0..self.geometry.lock_units()).filter(|&unit| self.is_compared(id, unit)).count();
         let references = if self.geometry.parities() > 0 { compared } else { 1 };
         assert!(
             digests.is_empty() || digests.len() == (references + compared) * rows,
@@ -121,7 +121,7 @@ impl Controller {
             digests.len()
         );
         let mut index = 0;
-        for unit in 0..self.geometry.granule_units() {
+        for unit in 0..self.geometry.lock_units() {
             if digests.is_empty() || !self.is_compared(id, unit) {
                 continue;
             }

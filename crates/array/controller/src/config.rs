@@ -114,11 +114,11 @@ pub enum MemberCache {
     On,
 }
 
-/// The order in which dirty granules are destaged.
+/// The order in which dirty stripes are destaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlushOrder {
-    /// In sweeps by address, so that members see ascending writes.
+    /// In scans by address, so that members see ascending writes.
     Address,
     /// In the order in which they became dirty.
     Age,
@@ -230,9 +230,9 @@ pub struct Resilience {
     /// Whether each block has a tag that is compared when it is read.
     pub integrity: bool,
     /// Stripes that a rebuild, resync, check or repair has under way at once; 0 is as 1.
-    pub sweep_iodepth: u32,
-    /// Most bytes that a sweep walks over on each member in a second; no bound if none. At 0 sweeps rest.
-    pub sweep_bytes_per_sec: Option<ByteCount>,
+    pub scan_iodepth: u32,
+    /// Most bytes that a scan walks over on each member in a second; no bound if none. At 0 scans rest.
+    pub scan_bytes_per_sec: Option<ByteCount>,
 }
 
 impl Default for Resilience {
@@ -242,8 +242,8 @@ impl Default for Resilience {
             metadata: MetadataPolicy::None,
             log_size: ByteCount::from_mib(16),
             integrity: false,
-            sweep_iodepth: 4,
-            sweep_bytes_per_sec: None,
+            scan_iodepth: 4,
+            scan_bytes_per_sec: None,
         }
     }
 }

@@ -5,7 +5,7 @@ mod scan;
 mod superblock;
 mod write_intent;
 
-use crate::api::{Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Sweep, SweepProgress, TimerId};
+use crate::api::{Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Scan, ScanProgress, TimerId};
 use crate::cache::{AGE_TIMER, CacheEngine};
 use crate::checksums::Checksums;
 use crate::config::{ArrayConfig, ConfigError, MemoryNeeds};
@@ -13,18 +13,18 @@ use crate::delay::Delay;
 use crate::discard::Discards;
 use crate::gather::{Gather, HOLD_TIMER};
 use crate::geometry::Geometry;
-use crate::granule::Granules;
 use crate::host_front::HostFront;
 use crate::member_io::MemberIos;
 use crate::memory_task::MemoryTasks;
 use crate::metadata::{DeviceState, Health, Metadata};
 use crate::outbox::{Counters, Outbox};
 use crate::own::OwnMemory;
-use crate::scan::{BackgroundScan, SCAN_TIMER, SweepRefused};
+use crate::scan::{BackgroundScan, SCAN_TIMER, ScanRefused};
 use crate::staging::Staging;
 use crate::start::Start;
 use crate::stop::Stop;
 use crate::stripe_cache::Directory;
+use crate::stripe_locks::StripeLocks;
 use crate::stripe_op::StripeOp;
 use crate::table::Slab;
 use crate::write_intent::{CLEAR_TIMER, WriteIntent};
@@ -47,7 +47,7 @@ pub struct Controller {
     pub(crate) checksums: Checksums,
     pub(crate) area: AreaLayout,
     pub(crate) cache: CacheEngine,
-    pub(crate) granules: Granules,
+    pub(crate) stripe_locks: StripeLocks,
     pub(crate) gather: Gather,
     pub(crate) delay: Delay,
     /// What Linux md's stripe cache holds, where that is followed.
@@ -86,7 +86,7 @@ impl Controller {
             own: checked.own,
             area: config.metadata_area(),
             cache: CacheEngine::new(&config.cache, checked.cache_slots),
-            granules: Granules::new(),
+            stripe_locks: StripeLocks::new(),
             gather: Gather::default(),
             delay: Delay::default(),
             stripe_cache: Directory::of(&config.cache.rules).filter(|_| shape.parities > 0),
@@ -188,11 +188,11 @@ impl Controller {
         self.pump();
     }
 
-    /// Bounds the rate of sweeps from here on: bytes walked over on each member in a second; no bound if none. At 0 they
+    /// Bounds the rate of scans from here on: bytes walked over on each member in a second; no bound if none. At 0 they
     /// rest where they are.
-    pub fn handle_sweep_rate(&mut self, now: Nanos, bytes_per_sec: Option<ByteCount>) {
+    pub fn handle_scan_rate(&mut self, now: Nanos, bytes_per_sec: Option<ByteCount>) {
         self.advance(now);
-        self.config.resilience.sweep_bytes_per_sec = bytes_per_sec;
+        self.config.resilience.scan_bytes_per_sec = bytes_per_sec;
         self.scan.set_rate(now, bytes_per_sec, &mut self.outbox);
         self.pump();
     }
@@ -200,17 +200,17 @@ impl Controller {
     /// Begins a check or a repair.
     ///
     /// # Errors
-    /// [`SweepRefused`] while another sweep runs, and where it can't be.
-    pub fn handle_sweep(&mut self, now: Nanos, sweep: Sweep) -> Result<(), SweepRefused> {
+    /// [`ScanRefused`] while another scan runs, and where it can't be.
+    pub fn handle_scan(&mut self, now: Nanos, scan: Scan) -> Result<(), ScanRefused> {
         self.advance(now);
-        self.scan.ask(&self.geometry, &self.metadata, sweep, &mut self.outbox)?;
+        self.scan.ask(&self.geometry, &self.metadata, scan, &mut self.outbox)?;
         self.pump();
         Ok(())
     }
 
     /// Ends the check or repair that runs or is parked where it is, once what it has under way has ended, and returns which it
     /// is; none if there is none. A rebuild or a resync goes on.
-    pub fn handle_sweep_stop(&mut self, now: Nanos) -> Option<Sweep> {
+    pub fn handle_scan_stop(&mut self, now: Nanos) -> Option<Scan> {
         self.advance(now);
         let stopped = self.scan.stop(&mut self.outbox);
         self.pump();
@@ -357,23 +357,23 @@ impl Controller {
         self.metadata.mark_bad(&self.geometry, (device, lba, blocks.0), &mut self.outbox);
     }
 
-    /// How many granules there are: stripes where there is parity, else strips.
-    pub fn granule_count(&self) -> u64 {
-        self.geometry.granule_count()
+    /// How many stripe locks there are: one for each stripe where there is parity, else for each strip.
+    pub fn lock_count(&self) -> u64 {
+        self.geometry.lock_count()
     }
 
-    /// How many granules may disagree with their redundancy; see [`Controller::mark_unsynced`].
-    pub const fn unsynced_granules(&self) -> u64 {
+    /// How many stripes may disagree with their redundancy; see [`Controller::mark_out_of_sync`].
+    pub const fn out_of_sync_stripes(&self) -> u64 {
         self.metadata.out_of_sync_count()
     }
 
-    /// Notes that the redundancy of granules (numbers below [`Controller::granule_count`], asserted) may disagree with
+    /// Notes that the redundancy of stripes (numbers below [`Controller::lock_count`], asserted) may disagree with
     /// their data, as after a crash. They are resynced with the next event, and before the host touches them.
-    pub fn mark_unsynced(&mut self, granules: Range<u64>) {
-        let count = self.granule_count();
-        assert!(granules.end <= count, "granules {granules:?} are not all among {count}");
+    pub fn mark_out_of_sync(&mut self, stripes: Range<u64>) {
+        let count = self.lock_count();
+        assert!(stripes.end <= count, "stripes {stripes:?} are not all among {count}");
         if self.can_be_out_of_sync() {
-            self.metadata.mark_out_of_sync(&self.geometry, granules);
+            self.metadata.mark_out_of_sync(&self.geometry, stripes);
             self.scan.note_out_of_sync();
         }
     }
@@ -396,13 +396,13 @@ impl Controller {
         self.metadata.health(&self.geometry)
     }
 
-    /// How far the sweep is that runs, or rests.
-    pub fn sweep_progress(&self) -> Option<SweepProgress> {
+    /// How far the scan is that runs, or rests.
+    pub fn scan_progress(&self) -> Option<ScanProgress> {
         self.scan.progress()
     }
 
     /// How far the check, repair or resync is that waits until the rebuild that runs is over.
-    pub fn parked_sweep_progress(&self) -> Option<SweepProgress> {
+    pub fn parked_scan_progress(&self) -> Option<ScanProgress> {
         self.scan.parked_progress()
     }
 
@@ -416,14 +416,14 @@ impl Controller {
         self.cache.dirty_count()
     }
 
-    /// True when nothing is under way and nothing is dirty. A sweep is under way until it has ended or rests.
+    /// True when nothing is under way and nothing is dirty. A scan is under way until it has ended or rests.
     pub fn is_idle(&self) -> bool {
         self.cache.dirty_count() == 0
             && self.scan.is_idle()
             && self.ios.is_empty()
             && self.tasks.is_empty()
             && self.checksums.is_idle()
-            && self.granules.is_empty()
+            && self.stripe_locks.is_empty()
             && self.outbox.is_empty()
             && self.start.is_idle()
             && (self.metadata.is_kept() || self.metadata.is_frozen())

@@ -15,8 +15,8 @@
 
 use crate::controller::Controller;
 use crate::gather::{GATHER_LIMIT, Hold};
-use crate::granule::Through;
 use crate::rules::GatherRule;
+use crate::stripe_locks::Through;
 use std::collections::VecDeque;
 
 /// What waits, and for what.
@@ -54,11 +54,10 @@ impl Controller {
         }
     }
 
-    /// Has the operation looked at that collects in a granule which is now waited for.
+    /// Has the operation looked at that collects in a stripe which is now waited for.
     pub(crate) fn look_at_awaited(&mut self, key: u64) {
         if self.delays_for_prereads()
-            && let Some(granule) = self.granules.get(key)
-            && let Through::Collects(op) = granule.through()
+            && let Through::Collects(op) = self.stripe_locks.through(key)
         {
             self.look_at_op(op);
         }
@@ -66,7 +65,7 @@ impl Controller {
 
     /// Lets an operation that was made of what waited in line collect on.
     pub(crate) fn delay(&mut self, op: u32) {
-        self.granules.obtain(self.ops[op].key).set_through(Through::Collects(op));
+        self.stripe_locks.set_through(self.ops[op].key, Through::Collects(op));
         self.ops[op].hold = if self.ops[op].fua { Hold::Over } else { Hold::Fresh };
         self.look_at_op(op);
     }
@@ -113,7 +112,7 @@ impl Controller {
                 self.delay.delayed.push_back((op, self.ops[op].turn));
             }
         }
-        // What has failed at once may have let others into its granule.
+        // What has failed at once may have let others into its stripe.
         looked_at.append(&mut self.gather.ops);
         self.gather.ops = looked_at;
         if nobody_reads && self.may_activate() {
@@ -130,7 +129,7 @@ impl Controller {
 
     fn may_not_wait(&mut self, op: u32) -> bool {
         let key = self.ops[op].key;
-        self.granules.get(key).expect("it is locked").is_awaited()
+        self.stripe_locks.is_awaited(key)
             || self.is_whole(op)
             || self.cache.has_stalled()
             || self.ops[op].pieces.len() >= GATHER_LIMIT

@@ -1,7 +1,7 @@
 //! Writes through, gathered into whole stripes before they are carried out.
 //!
 //! Where there is parity a stripe that is written whole costs no reads, and one that is written in parts is read and written
-//! once for each of them. So a write through only *collects* at first: it joins the operation that collects in its granule,
+//! once for each of them. So a write through only *collects* at first: it joins the operation that collects in its stripe,
 //! or begins one. The world polls for actions when it has handed in all that it has, and then each one that collects is
 //! looked at:
 //! ```text
@@ -20,7 +20,7 @@
 //! With one request in flight nothing is held, since its host waits for it. What is forced to be durable is not held, nor
 //! what others wait for: reads by recovery, overlapping writes, visits, destages.
 //!
-//! Invariant: a granule whose entry names an operation that collects is locked, and that operation has asked for nothing yet.
+//! Invariant: a stripe whose entry names an operation that collects is locked, and that operation has asked for nothing yet.
 //! Left out: writes that join an operation that reads already. Source: the aims are those of Linux md's plug and its list of
 //! delayed stripes (drivers/md/raid5.c: `raid5_unplug`, `delayed_list`), whose bound is not a time but the stripes that read:
 //! that is [`GatherRule::Prereads`] (`delay.rs`), under which nothing is held and parts of stripes collect while another one
@@ -30,8 +30,8 @@
 
 use crate::api::{IoClass, TimerId};
 use crate::controller::Controller;
-use crate::granule::{Through, WaitKind};
 use crate::request::Fragment;
+use crate::stripe_locks::{Through, WaitKind};
 use crate::stripe_op::{OpKind, Piece};
 use raidlab_units::{NanoSpan, Nanos};
 
@@ -90,24 +90,23 @@ impl Controller {
         self.geometry.parities() > 0 && self.config.cache.gather_through
     }
 
-    /// Lets a fragment of a write through collect in its granule, or stand in line for it.
+    /// Lets a fragment of a write through collect in its stripe, or stand in line for it.
     pub(crate) fn collect_fragment(&mut self, key: u64, fragment: &Fragment, fua: bool) {
         if self.join(key, fragment, fua) || !self.lock_or_wait(key, WaitKind::Write, *fragment) {
             return;
         }
         let op = self.new_op(key, fragment.stripe, OpKind::Write, IoClass::Host);
         self.add_piece(op, fragment, fua);
-        self.granules.obtain(key).set_through(Through::Collects(op));
+        self.stripe_locks.set_through(key, Through::Collects(op));
         self.ops[op].hold = Hold::Fresh;
         self.end_hold_if_forced(op, fragment);
         self.look_at_op(op);
     }
 
-    /// Adds a fragment to the operation that collects in its granule. Returns false if there is none that can take it.
+    /// Adds a fragment to the operation that collects in its stripe. Returns false if there is none that can take it.
     fn join(&mut self, key: u64, fragment: &Fragment, fua: bool) -> bool {
-        let Some(granule) = self.granules.get(key) else { return false };
-        let Through::Collects(op) = granule.through() else { return false };
-        if granule.is_awaited() || !self.takes_in(op, fragment) {
+        let Through::Collects(op) = self.stripe_locks.through(key) else { return false };
+        if self.stripe_locks.is_awaited(key) || !self.takes_in(op, fragment) {
             return false;
         }
         self.add_piece(op, fragment, fua);
@@ -172,8 +171,7 @@ impl Controller {
     /// Decides whether an operation goes on collecting.
     fn is_due(&mut self, op: u32) -> bool {
         let key = self.ops[op].key;
-        let granule = self.granules.get(key).expect("it is locked");
-        let is_awaited = granule.is_awaited();
+        let is_awaited = self.stripe_locks.is_awaited(key);
         let is_whole = self.is_whole(op);
         let hold = self.ops[op].hold;
         if is_whole && matches!(hold, Hold::Behind | Hold::Until(_)) {
@@ -212,25 +210,24 @@ impl Controller {
         self.host.through_in_flight() as usize > requests
     }
 
-    /// True if an operation has the front of its granule, and the end of the granule before is being written.
+    /// True if an operation has the front of its stripe, and the end of the stripe before is being written.
     fn is_written_up_to(&mut self, op: u32) -> bool {
         let Some(before) = self.ops[op].key.checked_sub(1) else { return false };
         let has_front = self.ops[op].pieces.iter().any(|piece| (piece.strip, piece.rows.first) == (0, 0));
         if !has_front {
             return false;
         }
-        let Some(granule) = self.granules.get(before) else { return false };
-        let is_being_written = match granule.through() {
+        let is_being_written = match self.stripe_locks.through(before) {
             Through::Unknown => false,
             Through::Collects(op) => self.has_end(op),
             Through::WritesEnd => true,
         };
         // It may stand in line behind a part of its stripe that was begun by itself.
         is_being_written
-            || self.granules.any_write_waits(before, |it| self.geometry.is_end(it.strip, it.rows))
+            || self.stripe_locks.any_write_waits(before, |it| self.geometry.is_end(it.strip, it.rows))
     }
 
-    /// True if an operation writes the last block of its granule.
+    /// True if an operation writes the last block of its stripe.
     fn has_end(&self, op: u32) -> bool {
         self.ops[op].pieces.iter().any(|piece| self.geometry.is_end(piece.strip, piece.rows))
     }
@@ -247,7 +244,7 @@ impl Controller {
     pub(crate) fn start_through(&mut self, op: u32) {
         if self.collects() {
             let through = if self.has_end(op) { Through::WritesEnd } else { Through::Unknown };
-            self.granules.obtain(self.ops[op].key).set_through(through);
+            self.stripe_locks.set_through(self.ops[op].key, through);
             self.ops[op].began = Some(self.now);
             if self.delays_for_prereads() {
                 self.end_delay(op);
@@ -266,7 +263,7 @@ impl Controller {
         } else {
             NanoSpan(usual.0 - usual.0 / SPAN_PARTS + span.0 / SPAN_PARTS)
         };
-        self.granules.obtain(self.ops[op].key).set_through(Through::Unknown);
+        self.stripe_locks.set_through(self.ops[op].key, Through::Unknown);
     }
 
     /// Sets the timer for the hold that ends first, unless it is set already.

@@ -1,9 +1,9 @@
-//! Addresses: from blocks to rows of strips, and from strips to stripes and granules.
+//! Addresses: from blocks to rows of strips, and from strips to stripes and their locks.
 //!
 //! ```text
 //! stripe    strips of data, then parities; of each strip of data so many copies
 //! unit      a strip of data, or a parity: what an operation reads and writes
-//! granule   what is locked as a whole: the stripe where there is parity, else one strip in all its copies
+//! lock      what is locked as a whole: the stripe where there is parity, else one strip in all its copies
 //! row       a block of a strip
 //! ```
 //! Where a strip begins in the volume and where a unit lies on the members is the layout's to say, and nobody else's.
@@ -42,7 +42,7 @@ impl CacheBlock {
     }
 }
 
-/// A row of a unit, and the unit's granule.
+/// A row of a unit, and the key of the unit's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnitRow {
     pub(crate) key: u64,
@@ -66,7 +66,7 @@ impl Geometry {
         Self { layout, shape, block_bytes, cache_block_rows }
     }
 
-    /// True for rows that are the last of a granule.
+    /// True for rows that are the last under a lock.
     pub(crate) fn is_end(&self, strip: u16, rows: Rows) -> bool {
         usize::from(strip) == self.data_strips() - 1 && rows.end() == self.strip_rows()
     }
@@ -77,10 +77,10 @@ impl Geometry {
         &*self.layout
     }
 
-    /// How many granules there are: stripes where there is parity, else strips.
-    pub(crate) fn granule_count(&self) -> u64 {
+    /// How many locks there are: one for each stripe where there is parity, else for each strip.
+    pub(crate) fn lock_count(&self) -> u64 {
         let stripes = self.layout.stripe_count();
-        self.granules_of(StripeIndex(0)..StripeIndex(stripes.0)).end
+        self.locks_of(StripeIndex(0)..StripeIndex(stripes.0)).end
     }
 
     #[inline]
@@ -134,9 +134,9 @@ impl Geometry {
         self.strip_lba(fragment.stripe, fragment.strip, fragment.rows.first)
     }
 
-    /// The granule that a fragment lies in: its stripe where there is parity, else its strip.
+    /// Key of a fragment's lock: its stripe where there is parity, else its strip.
     #[inline]
-    pub(crate) const fn granule_key(&self, fragment: &Fragment) -> u64 {
+    pub(crate) const fn lock_key(&self, fragment: &Fragment) -> u64 {
         if self.parities() > 0 {
             fragment.stripe.0
         } else {
@@ -144,8 +144,8 @@ impl Geometry {
         }
     }
 
-    /// The stripe and the first strip of a granule.
-    pub(crate) const fn granule_start(&self, key: u64) -> (StripeIndex, u16) {
+    /// The stripe and the first strip under a lock.
+    pub(crate) const fn lock_start(&self, key: u64) -> (StripeIndex, u16) {
         if self.parities() > 0 {
             (StripeIndex(key), 0)
         } else {
@@ -154,16 +154,16 @@ impl Geometry {
         }
     }
 
-    /// Units of a granule: those of the stripe where there is parity, else the copies of the strip.
+    /// Units under a lock: those of the stripe where there is parity, else the copies of the strip.
     #[inline]
-    pub(crate) const fn granule_units(&self) -> u16 {
+    pub(crate) const fn lock_units(&self) -> u16 {
         if self.parities() > 0 { self.unit_count() as u16 } else { self.copies() }
     }
 
-    /// Where a unit of a granule begins.
+    /// Where a unit under a lock begins.
     #[inline]
-    pub(crate) fn granule_place(&self, key: u64, unit: u16) -> UnitPlace {
-        let (stripe, strip) = self.granule_start(key);
+    pub(crate) fn lock_place(&self, key: u64, unit: u16) -> UnitPlace {
+        let (stripe, strip) = self.lock_start(key);
         if self.parities() > 0 {
             self.unit_place(stripe, unit)
         } else {
@@ -171,9 +171,9 @@ impl Geometry {
         }
     }
 
-    /// Lists where all units of a granule begin. Clears `out` first.
-    pub(crate) fn granule_places(&self, key: u64, out: &mut Vec<UnitPlace>) {
-        let (stripe, strip) = self.granule_start(key);
+    /// Lists where all units under a lock begin. Clears `out` first.
+    pub(crate) fn lock_places(&self, key: u64, out: &mut Vec<UnitPlace>) {
+        let (stripe, strip) = self.lock_start(key);
         if self.parities() > 0 {
             return self.layout.places(stripe, out);
         }
@@ -188,8 +188,8 @@ impl Geometry {
         self.parities() > 0 || self.copies() > 1
     }
 
-    /// The granule that a cache block lies in.
-    pub(crate) fn granule_of_block(&self, block: u64) -> u64 {
+    /// Key of a cache block's lock.
+    pub(crate) fn lock_of_block(&self, block: u64) -> u64 {
         let lba = Lba(block * u64::from(self.cache_block_rows));
         if self.parities() > 0 { self.layout.locate(lba).0.0 } else { lba.0 / self.shape.strip_blocks.0 }
     }
@@ -231,7 +231,7 @@ impl Geometry {
             StripUnit::Data { strip, copy } => (strip, copy),
             StripUnit::Parity(parity) => (0, self.data_strips() as u16 + parity),
         };
-        let key = self.granule_key(&Fragment { stripe, strip, ..Fragment::default() });
+        let key = self.lock_key(&Fragment { stripe, strip, ..Fragment::default() });
         Some(UnitRow { key, unit, row: block.0 as u32 })
     }
 
@@ -241,14 +241,14 @@ impl Geometry {
         BufferRef { space: BufferSpace::Staging, offset: rows * self.block_bytes }
     }
 
-    /// The granules of some stripes.
-    pub(crate) fn granules_of(&self, stripes: Range<StripeIndex>) -> Range<u64> {
+    /// Keys of the locks of some stripes.
+    pub(crate) fn locks_of(&self, stripes: Range<StripeIndex>) -> Range<u64> {
         let each = if self.parities() > 0 { 1 } else { self.data_strips() as u64 };
         stripes.start.0 * each..stripes.end.0 * each
     }
 
-    /// The granule that a unit belongs to.
-    pub(crate) fn unit_granule(&self, stripe: StripeIndex, unit: StripUnit) -> u64 {
+    /// Key of a unit's lock.
+    pub(crate) fn lock_of_unit(&self, stripe: StripeIndex, unit: StripUnit) -> u64 {
         match unit {
             StripUnit::Data { strip, .. } if self.parities() == 0 => {
                 stripe.0 * self.data_strips() as u64 + u64::from(strip)
@@ -280,14 +280,14 @@ mod tests {
     }
 
     #[test]
-    fn each_unit_of_each_granule_is_found_again_where_it_stands() {
+    fn each_unit_of_each_stripe_is_found_again_where_it_stands() {
         for (level, geometry) in geometries() {
             let mut places = Vec::new();
-            for key in 0..geometry.granule_count() {
-                geometry.granule_places(key, &mut places);
-                assert_eq!(places.len(), usize::from(geometry.granule_units()), "{level}");
+            for key in 0..geometry.lock_count() {
+                geometry.lock_places(key, &mut places);
+                assert_eq!(places.len(), usize::from(geometry.lock_units()), "{level}");
                 for (unit, place) in (0..).zip(&places) {
-                    assert_eq!(*place, geometry.granule_place(key, unit), "{level}");
+                    assert_eq!(*place, geometry.lock_place(key, unit), "{level}");
                     let row = geometry.unit_at(place.member, place.start + BlockCount(5));
                     assert_eq!(row, Some(UnitRow { key, unit, row: 5 }), "{level}: {place:?}");
                 }
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cache_block_of_a_strip_lies_in_its_granule() {
+    fn each_cache_block_of_a_strip_lies_in_its_stripe() {
         for (level, geometry) in geometries() {
             let blocks = geometry.layout().volume_blocks();
             for lba in (0..blocks.0).map(Lba) {
@@ -304,22 +304,22 @@ mod tests {
                 let rows = Rows { first: row.0 as u32, count: 1 };
                 let fragment = Fragment { stripe, strip, rows, ..Fragment::default() };
                 assert_eq!(geometry.fragment_lba(&fragment), lba, "{level}");
-                let key = geometry.granule_key(&fragment);
-                let (first_stripe, first_strip) = geometry.granule_start(key);
+                let key = geometry.lock_key(&fragment);
+                let (first_stripe, first_strip) = geometry.lock_start(key);
                 let strips = if geometry.parities() > 0 { geometry.data_strips() as u16 } else { 1 };
                 assert_eq!(stripe, first_stripe, "{level}");
                 assert!((first_strip..first_strip + strips).contains(&strip), "{level}");
                 let block = geometry.cache_block_at(&fragment, rows.first);
                 assert_eq!(block.key, lba.0 / 4, "{level}");
                 assert_eq!(u64::from(block.bit(rows.first)), lba.0 % 4, "{level}");
-                assert_eq!(geometry.granule_of_block(block.key), key, "{level}");
+                assert_eq!(geometry.lock_of_block(block.key), key, "{level}");
                 assert_eq!(geometry.cache_keys(lba, BlockCount(1)), block.key..block.key + 1, "{level}");
             }
         }
     }
 
     #[test]
-    fn a_granule_ends_with_the_last_row_of_its_last_strip() {
+    fn a_stripe_ends_with_the_last_row_of_its_last_strip() {
         let (_, geometry) = geometries().find(|(level, _)| *level == "5").expect("it is among them");
         let last = geometry.data_strips() as u16 - 1;
         assert!(geometry.is_end(last, Rows::between(12, STRIP_ROWS)));

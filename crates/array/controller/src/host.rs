@@ -3,10 +3,10 @@
 use crate::api::{HostError, HostOp, HostRequest, IoClass, MemberError};
 use crate::config::{IoPolicy, MemberCache};
 use crate::controller::Controller;
-use crate::granule::WaitKind;
 use crate::host_front::Request;
 use crate::member_io::{HostIo, IoOwner};
 use crate::request::{CopySet, Fragment, FragmentWalk, Rows};
+use crate::stripe_locks::WaitKind;
 use crate::stripe_op::{OpKind, Piece};
 use raidlab_raid::{StripUnit, UnitPlace};
 use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba};
@@ -80,10 +80,10 @@ impl Controller {
     /// Reads a fragment from the best copy that was not tried yet; by recovery if there is none. When all have been
     /// tried in vain the rows are read one by one, because copies seldom have the same bad blocks; and what can't be read
     /// that way is tried once more, because one that failed first may have been restored while others were tried. In
-    /// this last round the fragment has its granule locked: else one could fail again before its turn comes.
+    /// this last round the fragment has its stripe locked: else one could fail again before its turn comes.
     pub(crate) fn read_from_members(&mut self, fragment: Fragment, tried: CopySet) {
         if self.metadata.any_out_of_sync() && !tried.is_last_round() {
-            let key = self.geometry.granule_key(&fragment);
+            let key = self.geometry.lock_key(&fragment);
             if self.metadata.needs_resync(&self.geometry, key) || self.is_being_synced(key) {
                 return self.sync_before(key, WaitKind::Read, fragment);
             }
@@ -98,7 +98,7 @@ impl Controller {
                 self.read_row_by_row(fragment);
             }
             None if tried != CopySet::NONE && !tried.is_last_round() => {
-                if self.lock_or_wait(self.geometry.granule_key(&fragment), WaitKind::LastRound, fragment) {
+                if self.lock_or_wait(self.geometry.lock_key(&fragment), WaitKind::LastRound, fragment) {
                     self.read_from_members(fragment, CopySet::LAST_ROUND);
                 }
             }
@@ -109,11 +109,11 @@ impl Controller {
         }
     }
 
-    /// Ends a part that was read from members, and its hold on the granule after the last round.
+    /// Ends a part that was read from members, and its hold on the stripe after the last round.
     fn end_host_read(&mut self, fragment: Fragment, tried: CopySet, result: Result<(), HostError>) {
         self.end_part(fragment.request, result);
         if tried.is_last_round() {
-            self.unlock(self.geometry.granule_key(&fragment));
+            self.unlock(self.geometry.lock_key(&fragment));
         }
     }
 
@@ -195,37 +195,34 @@ impl Controller {
     }
 
     fn recover(&mut self, fragment: Fragment) {
-        let key = self.geometry.granule_key(&fragment);
+        let key = self.geometry.lock_key(&fragment);
         if self.lock_or_wait(key, WaitKind::Recover, fragment) {
             self.launch_recovery(key, fragment);
         }
     }
 
-    /// Locks a granule, and has it resynced first where it must be. Returns false when `fragment` waits for it.
+    /// Locks a stripe, and has it resynced first where it must be. Returns false when `fragment` waits for it.
     pub(crate) fn lock_or_wait(&mut self, key: u64, kind: WaitKind, fragment: Fragment) -> bool {
         if self.metadata.needs_resync(&self.geometry, key) {
             self.sync_before(key, kind, fragment);
             return false;
         }
-        let granule = self.granules.obtain(key);
-        if granule.locked {
-            self.granules.wait(key, kind, fragment);
+        if !self.stripe_locks.lock(key) {
+            self.stripe_locks.wait(key, kind, fragment);
             self.look_at_awaited(key);
             return false;
         }
-        granule.locked = true;
         true
     }
 
-    /// Puts `fragment` in line for a granule that is to be resynced first, and begins with that if it is free.
+    /// Puts `fragment` in line for a stripe that is to be resynced first, and begins with that if it is free.
     fn sync_before(&mut self, key: u64, kind: WaitKind, fragment: Fragment) {
-        let granule = self.granules.obtain(key);
-        let was_locked = core::mem::replace(&mut granule.locked, true);
-        self.granules.wait(key, kind, fragment);
-        if was_locked {
-            self.look_at_awaited(key);
+        let was_free = self.stripe_locks.lock(key);
+        self.stripe_locks.wait(key, kind, fragment);
+        if was_free {
+            self.resync_stripe(key);
         } else {
-            self.sync_granule(key);
+            self.look_at_awaited(key);
         }
     }
 
@@ -283,7 +280,7 @@ impl Controller {
                 self.write_plain(fragment, fua);
                 continue;
             }
-            let key = self.geometry.granule_key(&fragment);
+            let key = self.geometry.lock_key(&fragment);
             if self.collects() {
                 self.collect_fragment(key, &fragment, fua);
                 continue;
@@ -332,29 +329,26 @@ impl Controller {
         op.fua |= fua;
     }
 
-    /// Ends an operation's hold on its granule and starts what waits for it.
+    /// Ends an operation's hold on its stripe and starts what waits for it.
     pub(crate) fn unlock(&mut self, key: u64) {
         if self.metadata.needs_resync(&self.geometry, key) {
-            return self.sync_granule(key);
+            return self.resync_stripe(key);
         }
-        while let Some(first) = self.granules.peek_waiter(key) {
-            self.granules.pop_waiter(key);
+        while let Some(first) = self.stripe_locks.peek_waiter(key) {
+            self.stripe_locks.pop_waiter(key);
             let fragment = first.fragment;
             match first.kind {
                 WaitKind::Recover => return self.launch_recovery(key, fragment),
                 WaitKind::Write => return self.launch_gathered(key, fragment),
                 WaitKind::Visit => return self.start_visit(fragment.request),
                 WaitKind::LastRound => return self.read_from_members(fragment, CopySet::LAST_ROUND),
-                // It waited for the granule to be in sync, and needs no lock.
+                // It waited for the stripe to be in sync, and needs no lock.
                 WaitKind::Read => self.read_from_members(fragment, CopySet::NONE),
             }
         }
-        let granule = self.granules.obtain(key);
-        granule.locked = false;
-        if core::mem::take(&mut granule.urgent) {
+        if self.stripe_locks.unlock(key) {
             self.cache.destage_first(key);
         }
-        self.granules.tidy(key);
     }
 
     /// Writes a fragment and those that wait behind it, up to the first that overlaps: the order of overlapping
@@ -365,10 +359,10 @@ impl Controller {
         while let Some(fragment) = next.take() {
             let fua = self.host.is_forced(fragment.request);
             self.add_piece(op, &fragment, fua && self.config.member_cache == MemberCache::On);
-            let Some(waiter) = self.granules.peek_waiter(key) else { break };
+            let Some(waiter) = self.stripe_locks.peek_waiter(key) else { break };
             let gathers = self.config.cache.gather_through || waiter.fragment.request == first.request;
             if waiter.kind == WaitKind::Write && gathers && self.takes_in(op, &waiter.fragment) {
-                self.granules.pop_waiter(key);
+                self.stripe_locks.pop_waiter(key);
                 next = Some(waiter.fragment);
             }
         }

@@ -294,7 +294,7 @@ impl Metadata {
     /// Makes rows of all parity strips of a stripe bad blocks.
     pub(crate) fn spoil_parity(&mut self, geometry: &Geometry, key: u64, rows: Rows, outbox: &mut Outbox) {
         for unit in geometry.data_strips()..geometry.unit_count() {
-            let place = geometry.granule_place(key, unit as u16);
+            let place = geometry.lock_place(key, unit as u16);
             if let Some(device) = self.holder(place) {
                 let first = place.start + BlockCount(u64::from(rows.first));
                 self.mark_bad(geometry, (device, first, u64::from(rows.count)), outbox);
@@ -394,14 +394,14 @@ impl Metadata {
 
     /// Notes that redundancy of stripes may disagree with their data.
     pub(crate) fn mark_out_of_sync(&mut self, geometry: &Geometry, keys: Range<u64>) {
-        self.out_of_sync.mark(keys, geometry.granule_count());
+        self.out_of_sync.mark(keys, geometry.lock_count());
     }
 
     /// Notes the same of all stripes that a bitmap marks.
     pub(crate) fn mark_regions_out_of_sync(&mut self, geometry: &Geometry, marked: &RegionMap) {
         let mut next = marked.next_marked(RegionIndex(0));
         while let Some(region) = next {
-            self.mark_out_of_sync(geometry, geometry.granules_of(marked.stripes_of(region)));
+            self.mark_out_of_sync(geometry, geometry.locks_of(marked.stripes_of(region)));
             next = marked.next_marked(RegionIndex(region.0 + 1));
         }
     }

@@ -35,7 +35,7 @@ pub struct Counters {
     /// Writes to metadata areas.
     pub metadata_writes: u64,
     /// Blocks that were read and did not agree with their checksums; 0 without integrity. Redundancy that disagrees with the data is
-    /// counted by the check that finds it: [`crate::SweepCounts::mismatched_rows`].
+    /// counted by the check that finds it: [`crate::ScanCounts::mismatched_rows`].
     pub mismatched_blocks: u64,
 }
 

@@ -111,10 +111,10 @@ impl Controller {
         }
         self.ops[id].pending = 1;
         let class = self.ops[id].class.expect("set when the operation was made");
-        // Nothing will resync the granule once more.
+        // Nothing will resync the stripe once more.
         let syncs = self.scan.purpose(self.ops[id].target.request).syncs();
         let fua = syncs && self.config.member_cache == MemberCache::On;
-        for unit in 0..self.geometry.granule_units() {
+        for unit in 0..self.geometry.lock_units() {
             let rows = self.ops[id].units[usize::from(unit)].write;
             let Some(device) = self.rewrite_device(id, unit).filter(|_| !rows.is_empty()) else { continue };
             let place = self.ops[id].places[usize::from(unit)];

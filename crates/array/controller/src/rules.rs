@@ -121,9 +121,9 @@ pub struct ArrayRules {
     pub bitmap_place: BitmapPlace,
     /// What changes of redundancy are written down in first.
     pub write_log: Option<WriteLogPlace>,
-    /// Bytes on each member in a second above which a sweep makes way for the host; it never does if none. Source: Linux
+    /// Bytes on each member in a second above which a scan makes way for the host; it never does if none. Source: Linux
     /// `drivers/md/md.c`, `md_do_sync`: `speed_min`, `is_mddev_idle`.
-    pub sweep_floor: Option<ByteCount>,
+    pub scan_floor: Option<ByteCount>,
 }
 
 impl ArrayRules {
@@ -140,7 +140,7 @@ impl ArrayRules {
         bitmap_delay: None,
         bitmap_place: BitmapPlace::Members,
         write_log: None,
-        sweep_floor: None,
+        scan_floor: None,
     };
 
     /// Whether there is a device beside the members and spares, which is named by the number behind theirs.

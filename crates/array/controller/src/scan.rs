@@ -1,6 +1,6 @@
 //! The background scan: the walk over all stripes for rebuild, resync, check and repair, and read repair beside it.
 //!
-//! A scan has up to `sweep_iodepth` visits under way (`visit.rs`), begun in order of address and under a rate bound. A rebuild
+//! A scan has up to `scan_iodepth` visits under way (`visit.rs`), begun in order of address and under a rate bound. A rebuild
 //! walks over the strips of its target, the others over stripes:
 //! ```text
 //! target    strip 0   1   2   3   4   5   6
@@ -28,7 +28,7 @@ mod visit;
 
 pub(crate) use visit::{NextStep, Purpose, VisitEnd};
 
-use crate::api::{MemberError, Notice, Sweep, SweepCounts, SweepEnd, SweepProgress, TimerId};
+use crate::api::{MemberError, Notice, Scan, ScanCounts, ScanEnd, ScanProgress, TimerId};
 use crate::config::{ArrayConfig, MemberCache};
 use crate::geometry::{Geometry, UnitRow};
 use crate::metadata::Metadata;
@@ -51,12 +51,12 @@ pub(crate) const STARTS_MAX: u32 = 256;
 
 /// Why a scan does not begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SweepRefused {
+pub enum ScanRefused {
     /// Scans run one at a time.
-    #[error("a sweep is under way ({sweep:?}): wait for its end, or stop it")]
+    #[error("a scan is under way ({scan:?}): wait for its end, or stop it")]
     Busy {
         /// The one that runs, or rests for a rebuild.
-        sweep: Sweep,
+        scan: Scan,
     },
     /// Rebuilds and resyncs begin when they are needed.
     #[error("a rebuild or resync can't be asked for: it begins by itself when it is needed")]
@@ -111,7 +111,7 @@ pub(crate) struct PassedStrip {
 /// A scan that has begun.
 #[derive(Debug)]
 struct Running {
-    sweep: Sweep,
+    scan: Scan,
     number: u32,
     /// Strip or stripe to visit next, and the one after the last.
     next: u64,
@@ -121,7 +121,7 @@ struct Running {
     under_way: u32,
     /// Visits of a rebuild whose strips the boundary has not passed, in order.
     line: VecDeque<u32>,
-    counts: SweepCounts,
+    counts: ScanCounts,
     /// Strips below the boundary that was written down last.
     kept: u64,
     /// Member flushes under way before the boundary is written down, how far it is then, and whether that of the target
@@ -135,19 +135,19 @@ struct Running {
 }
 
 impl Running {
-    const fn progress(&self) -> SweepProgress {
-        let Self { number, sweep, done, total, counts, .. } = *self;
-        SweepProgress { number, sweep, done, total, counts }
+    const fn progress(&self) -> ScanProgress {
+        let Self { number, scan, done, total, counts, .. } = *self;
+        ScanProgress { number, scan, done, total, counts }
     }
 
     /// True unless its target is gone.
     fn has_target(&self, metadata: &Metadata) -> bool {
-        let Sweep::Rebuild { target } = self.sweep else { return true };
+        let Scan::Rebuild { target } = self.scan else { return true };
         metadata.rebuild_boundary(target).is_some()
     }
 
     const fn is_on_demand(&self) -> bool {
-        matches!(self.sweep, Sweep::Check | Sweep::Repair)
+        matches!(self.scan, Scan::Check | Scan::Repair)
     }
 
     /// Begins to flush members, so that the boundary may be written down at `to`. Returns its number unless a flush is under
@@ -216,23 +216,23 @@ impl BackgroundScan {
             free_at: Nanos::ZERO,
             timer_at: None,
             settings: Settings {
-                bytes_per_sec: config.resilience.sweep_bytes_per_sec,
-                iodepth: config.resilience.sweep_iodepth.max(1),
+                bytes_per_sec: config.resilience.scan_bytes_per_sec,
+                iodepth: config.resilience.scan_iodepth.max(1),
                 strips_each,
                 member_cache: config.member_cache,
                 has_checksums: config.resilience.integrity,
-                floor: config.cache.rules.sweep_floor,
+                floor: config.cache.rules.scan_floor,
             },
         }
     }
 
     /// How far the scan is that runs, or rests.
-    pub(crate) fn progress(&self) -> Option<SweepProgress> {
+    pub(crate) fn progress(&self) -> Option<ScanProgress> {
         self.current.as_ref().or(self.parked.as_ref()).map(Running::progress)
     }
 
     /// How far the check, repair or resync is that waits until the rebuild that runs is over.
-    pub(crate) fn parked_progress(&self) -> Option<SweepProgress> {
+    pub(crate) fn parked_progress(&self) -> Option<ScanProgress> {
         self.current.as_ref().and(self.parked.as_ref()).map(Running::progress)
     }
 
@@ -277,28 +277,28 @@ impl BackgroundScan {
     /// Begins a check or a repair.
     ///
     /// # Errors
-    /// [`SweepRefused`] while another scan runs, and where it can't be.
+    /// [`ScanRefused`] while another scan runs, and where it can't be.
     pub(crate) fn ask(
         &mut self,
         geometry: &Geometry,
         metadata: &Metadata,
-        sweep: Sweep,
+        scan: Scan,
         outbox: &mut Outbox,
-    ) -> Result<(), SweepRefused> {
-        if matches!(sweep, Sweep::Rebuild { .. } | Sweep::Resync) {
-            return Err(SweepRefused::NotOnDemand);
+    ) -> Result<(), ScanRefused> {
+        if matches!(scan, Scan::Rebuild { .. } | Scan::Resync) {
+            return Err(ScanRefused::NotOnDemand);
         }
         if !geometry.is_redundant() {
-            return Err(SweepRefused::NoRedundancy);
+            return Err(ScanRefused::NoRedundancy);
         }
         if metadata.any_lost() {
-            return Err(SweepRefused::MembersLost);
+            return Err(ScanRefused::MembersLost);
         }
-        if let Some(SweepProgress { sweep, .. }) = self.progress() {
-            return Err(SweepRefused::Busy { sweep });
+        if let Some(ScanProgress { scan, .. }) = self.progress() {
+            return Err(ScanRefused::Busy { scan });
         }
-        let end = geometry.granule_count();
-        self.begin(sweep, (0, end), end, outbox);
+        let end = geometry.lock_count();
+        self.begin(scan, (0, end), end, outbox);
         Ok(())
     }
 
@@ -313,14 +313,14 @@ impl BackgroundScan {
     }
 
     /// Ends the check or repair that runs or is parked, and returns which it is.
-    pub(crate) fn stop(&mut self, outbox: &mut Outbox) -> Option<Sweep> {
+    pub(crate) fn stop(&mut self, outbox: &mut Outbox) -> Option<Scan> {
         if let Some(running) = self.current.as_mut().filter(|running| running.is_on_demand()) {
             running.stopping = true;
-            return Some(running.sweep);
+            return Some(running.scan);
         }
         let parked = self.parked.take_if(|running| running.is_on_demand())?;
-        outbox.notify(Notice::SweepEnded { progress: parked.progress(), end: SweepEnd::Stopped });
-        Some(parked.sweep)
+        outbox.notify(Notice::ScanEnded { progress: parked.progress(), end: ScanEnd::Stopped });
+        Some(parked.scan)
     }
 
     /// Takes in that the rate bound lets the next visit begin.
@@ -343,7 +343,7 @@ impl BackgroundScan {
         self.seen_membership = metadata.membership_changes();
         let is_targetless = |running: &Running| !running.has_target(metadata);
         let ends = self.current.as_ref().is_some_and(is_targetless);
-        if ends { self.end(SweepEnd::BrokenOff, outbox) } else { None }
+        if ends { self.end(ScanEnd::BrokenOff, outbox) } else { None }
     }
 
     /// Begins, breaks off, parks or ends a scan, if that is due.
@@ -352,28 +352,28 @@ impl BackgroundScan {
         if metadata.any_lost()
             && let Some(parked) = self.parked.take()
         {
-            outbox.notify(Notice::SweepEnded { progress: parked.progress(), end: SweepEnd::BrokenOff });
+            outbox.notify(Notice::ScanEnded { progress: parked.progress(), end: ScanEnd::BrokenOff });
         }
         let Some(running) = &self.current else { return self.begin_next(around) };
         if metadata.any_lost() || !running.has_target(metadata) {
-            return self.ended(SweepEnd::BrokenOff, outbox);
+            return self.ended(ScanEnd::BrokenOff, outbox);
         }
         if running.under_way > 0 {
             return ScanChange::Nothing;
         }
         let is_over = running.next >= running.end;
-        match running.sweep {
-            Sweep::Rebuild { target } if is_over => self.finish_rebuild(target, around),
-            Sweep::Rebuild { .. } => ScanChange::Nothing,
-            sweep if is_over || running.stopping => {
-                if sweep == Sweep::Resync {
+        match running.scan {
+            Scan::Rebuild { target } if is_over => self.finish_rebuild(target, around),
+            Scan::Rebuild { .. } => ScanChange::Nothing,
+            scan if is_over || running.stopping => {
+                if scan == Scan::Resync {
                     metadata.note_if_all_in_sync();
                 }
-                self.ended(if is_over { SweepEnd::Through } else { SweepEnd::Stopped }, outbox)
+                self.ended(if is_over { ScanEnd::Through } else { ScanEnd::Stopped }, outbox)
             }
-            sweep if self.next_target(metadata).is_some() => {
+            scan if self.next_target(metadata).is_some() => {
                 self.parked = self.current.take();
-                outbox.notify(Notice::SweepParked { sweep });
+                outbox.notify(Notice::ScanParked { scan });
                 ScanChange::Begun
             }
             _ => ScanChange::Nothing,
@@ -394,22 +394,22 @@ impl BackgroundScan {
             let boundary = metadata.rebuild_boundary(target).expect("a target is being rebuilt");
             let first = boundary.0 / u64::from(geometry.strip_rows());
             let end = self.settings.strips_each;
-            self.begin(Sweep::Rebuild { target }, (first, end), end, outbox);
+            self.begin(Scan::Rebuild { target }, (first, end), end, outbox);
         } else if let Some(parked) = self.parked.take() {
-            outbox.notify(Notice::SweepResumed { sweep: parked.sweep });
+            outbox.notify(Notice::ScanResumed { scan: parked.scan });
             self.current = Some(parked);
         } else if core::mem::take(&mut self.resync_due) && metadata.any_out_of_sync() {
-            self.begin(Sweep::Resync, (0, geometry.granule_count()), metadata.out_of_sync_count(), outbox);
+            self.begin(Scan::Resync, (0, geometry.lock_count()), metadata.out_of_sync_count(), outbox);
         } else {
             return ScanChange::Nothing;
         }
         ScanChange::Begun
     }
 
-    fn begin(&mut self, sweep: Sweep, (next, end): (u64, u64), total: u64, outbox: &mut Outbox) {
+    fn begin(&mut self, scan: Scan, (next, end): (u64, u64), total: u64, outbox: &mut Outbox) {
         self.last_number += 1;
         self.current = Some(Running {
-            sweep,
+            scan,
             number: self.last_number,
             next,
             end,
@@ -417,7 +417,7 @@ impl BackgroundScan {
             total,
             under_way: 0,
             line: VecDeque::new(),
-            counts: SweepCounts::default(),
+            counts: ScanCounts::default(),
             kept: next,
             flushing: 0,
             flushed_to: MemberLba::ZERO,
@@ -425,18 +425,18 @@ impl BackgroundScan {
             stopping: false,
             pace: None,
         });
-        outbox.notify(Notice::SweepStarted { sweep });
+        outbox.notify(Notice::ScanStarted { scan });
     }
 
     /// Ends the scan that runs, and returns its line. Visits that it still has under way belong to none.
-    fn end(&mut self, end: SweepEnd, outbox: &mut Outbox) -> Option<VecDeque<u32>> {
+    fn end(&mut self, end: ScanEnd, outbox: &mut Outbox) -> Option<VecDeque<u32>> {
         let running = self.current.take()?;
-        outbox.notify(Notice::SweepEnded { progress: running.progress(), end });
+        outbox.notify(Notice::ScanEnded { progress: running.progress(), end });
         self.is_due = true;
         Some(running.line)
     }
 
-    fn ended(&mut self, end: SweepEnd, outbox: &mut Outbox) -> ScanChange {
+    fn ended(&mut self, end: ScanEnd, outbox: &mut Outbox) -> ScanChange {
         self.end(end, outbox).map_or(ScanChange::Nothing, ScanChange::Ended)
     }
 
@@ -450,8 +450,8 @@ impl BackgroundScan {
         outbox: &mut Outbox,
     ) -> Begun {
         let Some(running) = &self.current else { return Begun::Nothing };
-        let Running { sweep, number, next, end, under_way, stopping, .. } = *running;
-        let yields = !matches!(sweep, Sweep::Rebuild { .. }) && self.next_target(metadata).is_some();
+        let Running { scan, number, next, end, under_way, stopping, .. } = *running;
+        let yields = !matches!(scan, Scan::Rebuild { .. }) && self.next_target(metadata).is_some();
         if self.rests() || stopping || yields || under_way >= self.settings.iodepth || next >= end {
             return Begun::Nothing;
         }
@@ -459,19 +459,19 @@ impl BackgroundScan {
             self.set_timer(self.free_at, outbox);
             return Begun::Nothing;
         }
-        if !self.makes_no_way(now, host_requests, visit_bytes(geometry, sweep)) {
+        if !self.makes_no_way(now, host_requests, visit_bytes(geometry, scan)) {
             return Begun::Nothing;
         }
-        let (at, visit) = visit_from(geometry, metadata, sweep, next..end);
+        let (at, visit) = visit_from(geometry, metadata, scan, next..end);
         let running = self.current.as_mut().expect("it runs");
         running.next = at + 1;
         let Some(visit) = visit else { return Begun::Passed };
         running.under_way += 1;
-        let id = self.keep_visit(visit.of_sweep(number, at));
-        if matches!(sweep, Sweep::Rebuild { .. }) {
+        let id = self.keep_visit(visit.of_scan(number, at));
+        if matches!(scan, Scan::Rebuild { .. }) {
             self.current.as_mut().expect("it runs").line.push_back(id);
         }
-        self.charge(now, geometry, sweep);
+        self.charge(now, geometry, scan);
         Begun::Visit(id)
     }
 
@@ -485,8 +485,8 @@ impl BackgroundScan {
     }
 
     /// Puts the next visit off for as long as the rate bound gives what this one walks over.
-    fn charge(&mut self, now: Nanos, geometry: &Geometry, sweep: Sweep) {
-        let bytes = visit_bytes(geometry, sweep);
+    fn charge(&mut self, now: Nanos, geometry: &Geometry, scan: Scan) {
+        let bytes = visit_bytes(geometry, scan);
         if let Some(pace) = self.current.as_mut().and_then(|running| running.pace.as_mut()) {
             pace.walk(bytes);
         }
@@ -501,10 +501,10 @@ impl BackgroundScan {
     }
 
     /// Counts for the scan that a visit belongs to; what the host has resynced first counts for the resync.
-    pub(crate) fn count(&mut self, visit: u32, count: impl FnOnce(&mut SweepCounts)) {
-        let (purpose, sweep) = self.visits[visit].belongs_to();
+    pub(crate) fn count(&mut self, visit: u32, count: impl FnOnce(&mut ScanCounts)) {
+        let (purpose, scan) = self.visits[visit].belongs_to();
         let Some(running) = &mut self.current else { return };
-        if running.number == sweep || (purpose == Purpose::SyncFirst && running.sweep == Sweep::Resync) {
+        if running.number == scan || (purpose == Purpose::SyncFirst && running.scan == Scan::Resync) {
             count(&mut running.counts);
         }
     }
@@ -514,7 +514,7 @@ impl BackgroundScan {
         if let Some(running) = self.current.as_mut().filter(|running| running.number == number) {
             running.under_way -= 1;
             running.done += 1;
-            running.counts.granules += 1;
+            running.counts.stripes += 1;
         }
     }
 
@@ -531,7 +531,7 @@ impl BackgroundScan {
         running.line.pop_front();
         running.under_way -= 1;
         running.done = strips;
-        running.counts.granules += 1;
+        running.counts.stripes += 1;
         let boundary = MemberLba(strips * u64::from(geometry.strip_rows()));
         metadata.advance_boundary(target, boundary);
         let is_due = strips >= running.kept + KEPT_STRIPS;
@@ -558,7 +558,7 @@ impl BackgroundScan {
         result: Result<(), MemberError>,
     ) {
         let Some(running) = self.current.as_mut().filter(|running| running.number == number) else { return };
-        let Sweep::Rebuild { target } = running.sweep else { unreachable!("only a rebuild has a boundary") };
+        let Scan::Rebuild { target } = running.scan else { unreachable!("only a rebuild has a boundary") };
         running.flushing -= 1;
         running.flush_failed |= device == target && result.is_err();
         if running.flushing > 0 || running.flush_failed {
@@ -589,17 +589,17 @@ impl BackgroundScan {
         metadata.finish_rebuild(target);
         // Stripes that lacked what stands here now can be resynced.
         self.resync_due = true;
-        self.ended(SweepEnd::Through, outbox)
+        self.ended(ScanEnd::Through, outbox)
     }
 }
 
 /// What a visit walks over on each member.
-fn visit_bytes(geometry: &Geometry, sweep: Sweep) -> u64 {
+fn visit_bytes(geometry: &Geometry, scan: Scan) -> u64 {
     let strip = u64::from(geometry.strip_rows()) * geometry.block_bytes();
-    if let Sweep::Rebuild { .. } = sweep {
+    if let Scan::Rebuild { .. } = scan {
         return strip;
     }
-    let units = u128::from(strip) * u128::from(geometry.granule_units());
+    let units = u128::from(strip) * u128::from(geometry.lock_units());
     (units / u128::from(geometry.layout().member_count())) as u64
 }
 
@@ -607,14 +607,14 @@ fn visit_bytes(geometry: &Geometry, sweep: Sweep) -> u64 {
 fn visit_from(
     geometry: &Geometry,
     metadata: &Metadata,
-    sweep: Sweep,
+    scan: Scan,
     range: core::ops::Range<u64>,
 ) -> (u64, Option<Visit>) {
-    let purpose = match sweep {
-        Sweep::Rebuild { target } => return rebuild_visit(geometry, metadata, target, range),
-        Sweep::Resync => Purpose::Resync,
-        Sweep::Check => Purpose::Check,
-        Sweep::Repair => Purpose::Repair,
+    let purpose = match scan {
+        Scan::Rebuild { target } => return rebuild_visit(geometry, metadata, target, range),
+        Scan::Resync => Purpose::Resync,
+        Scan::Check => Purpose::Check,
+        Scan::Repair => Purpose::Repair,
     };
     let next = range.start;
     let key = if purpose == Purpose::Resync { metadata.next_out_of_sync(next) } else { Some(next) };

@@ -91,7 +91,7 @@ impl Controller {
     fn is_drained(&self) -> bool {
         self.start.is_idle()
             && self.cache.dirty_count() == 0
-            && self.granules.is_empty()
+            && self.stripe_locks.is_empty()
             && self.scan.is_idle()
     }
 

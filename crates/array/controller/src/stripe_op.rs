@@ -51,7 +51,7 @@ pub(crate) enum OpKind {
 }
 
 impl OpKind {
-    /// Part of a visit to a granule in the background: its target names unit and rows, and the visit as its request.
+    /// Part of a visit to a stripe in the background: its target names unit and rows, and the visit as its request.
     pub(crate) const fn is_background(self) -> bool {
         matches!(self, Self::Restore | Self::Probe | Self::Compare)
     }
@@ -65,7 +65,7 @@ pub(crate) struct Piece {
     pub(crate) source: BufferRef,
 }
 
-/// One operation on one granule.
+/// One operation on one stripe.
 #[derive(Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -93,7 +93,7 @@ pub(crate) struct StripeOp {
     pub(crate) partial_bytes: u64,
     pub(crate) plan: Plan,
     pub(crate) hull: Rows,
-    /// Where each unit of the granule begins.
+    /// Where each unit of the stripe begins.
     pub(crate) places: Vec<UnitPlace>,
     /// Data strips, then parity strips.
     pub(crate) units: Vec<UnitUse>,
@@ -186,7 +186,7 @@ impl StripeOp {
 }
 
 impl Controller {
-    /// Starts an empty operation on a granule that the caller has locked.
+    /// Starts an empty operation on a stripe that the caller has locked.
     pub(crate) fn new_op(&mut self, key: u64, stripe: StripeIndex, kind: OpKind, class: IoClass) -> u32 {
         let id = self.ops.take();
         let op = &mut self.ops[id];
@@ -201,7 +201,7 @@ impl Controller {
         op.slots.clear();
         op.unreadable.clear();
         let mut places = core::mem::take(&mut op.places);
-        self.geometry.granule_places(key, &mut places);
+        self.geometry.lock_places(key, &mut places);
         self.ops[id].places = places;
         self.take_stripe_place(key);
         id
@@ -479,7 +479,7 @@ impl Controller {
             OpKind::Recover if target.rows.count > 1 => self.read_row_by_row(target),
             OpKind::Recover => {
                 self.ops.give(id);
-                // It keeps the granule locked.
+                // It keeps the stripe locked.
                 self.read_from_members(target, CopySet::LAST_ROUND);
                 return self.pump_staging();
             }
@@ -496,7 +496,7 @@ impl Controller {
                 let visit = target.request;
                 self.scan.take_unreadable(visit, &mut self.ops[id].unreadable);
                 self.ops.give(id);
-                // The granule stays locked until the visit ends.
+                // The stripe stays locked until the visit ends.
                 self.visit_step_done(visit, succeeded);
                 return self.pump_staging();
             }

@@ -44,7 +44,7 @@ impl UnitUse {
 }
 
 impl Controller {
-    /// Looks at each unit of the granule. For a write without parity there is nothing to look at: pieces go to every copy.
+    /// Looks at each unit of the stripe. For a write without parity there is nothing to look at: pieces go to every copy.
     pub(crate) fn view_units(&mut self, id: u32) {
         let op = &self.ops[id];
         let hull = match op.kind {
@@ -54,7 +54,7 @@ impl Controller {
         let unit_count = if op.kind == OpKind::Write && self.geometry.parities() == 0 {
             0
         } else {
-            self.geometry.granule_units()
+            self.geometry.lock_units()
         };
         let mut views = core::mem::take(&mut self.ops[id].views);
         let op = &self.ops[id];

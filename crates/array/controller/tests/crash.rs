@@ -306,7 +306,7 @@ fn a_region_is_marked_on_the_devices_after_a_resync_of_everything() {
         [config("5", 4, MetadataPolicy::Bitmap), with_integrity(config("1", 2, MetadataPolicy::Bitmap))]
     {
         let mut world = World::create_in(&config, true);
-        assert_eq!(world.controller.unsynced_granules(), 0, "the resync has ended");
+        assert_eq!(world.controller.out_of_sync_stripes(), 0, "the resync has ended");
         writes(&mut world);
         let areas: Vec<_> =
             world.devices.iter().map(|device| device.as_ref().map(|device| &*device.metadata)).collect();

@@ -18,7 +18,7 @@ const NOW: Nanos = Nanos::ZERO;
 fn mirror() -> Controller {
     let mut config = array("1", 2, CacheConfig::default());
     config.resilience.metadata = MetadataPolicy::Bitmap;
-    config.resilience.sweep_iodepth = 1;
+    config.resilience.scan_iodepth = 1;
     Controller::new(&config).expect("it can be")
 }
 

@@ -1,7 +1,7 @@
 //! Arrays with the rules of Linux md: how many member I/Os a write costs, which parts of stripes wait, which copy is read.
 //!
 //! The counts are those that follow by hand from `handle_stripe_dirtying` and `raid5_activate_delayed` (drivers/md/raid5.c) and
-//! from `read_balance` (drivers/md/raid1.c). Not verified here: the bytes, which `crash.rs` and `sweeps` look at.
+//! from `read_balance` (drivers/md/raid1.c). Not verified here: the bytes, which `crash.rs` and `scans` look at.
 
 use raidlab_controller::{
     Area, ArrayConfig, ArrayRules, BitmapPlace, CacheConfig, ConfigError, Controller, GatherRule,

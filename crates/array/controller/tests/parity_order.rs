@@ -1,6 +1,6 @@
 //! In which order a change of a stripe is written: data and parity together, or data first and then its parity.
 //!
-//! Member I/O ends only when a test says so. Not verified here: the bytes, which `crash.rs` and `sweeps` look at.
+//! Member I/O ends only when a test says so. Not verified here: the bytes, which `crash.rs` and `scans` look at.
 
 use raidlab_controller::{ArrayConfig, CacheConfig, WritePolicy};
 use raidlab_testkit::{CountedWorld as World, STRIP, WRITE, array};

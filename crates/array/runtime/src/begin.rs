@@ -37,9 +37,9 @@ pub struct RunSettings {
     /// Working memory for parity and recovery.
     pub staging_size: ByteCount,
     /// Stripes that a background scan has under way at once.
-    pub sweep_iodepth: u32,
+    pub scan_iodepth: u32,
     /// Most bytes per second that a background scan covers on each member; no bound if none.
-    pub sweep_bytes_per_sec: Option<ByteCount>,
+    pub scan_bytes_per_sec: Option<ByteCount>,
     /// The file that is the battery-backed memory. Its head says what it survives.
     pub kept_memory: Option<PathBuf>,
     /// Start an array whose NVRAM is gone after a crash: what was acknowledged and lay there alone is lost.
@@ -65,13 +65,13 @@ impl RunSettings {
 
     /// The settings that `config` has.
     pub fn of(config: &ArrayConfig) -> Self {
-        let Resilience { sweep_iodepth, sweep_bytes_per_sec, .. } = config.resilience;
+        let Resilience { scan_iodepth, scan_bytes_per_sec, .. } = config.resilience;
         Self {
             cache: config.cache,
             member_cache: config.member_cache,
             staging_size: config.staging_size,
-            sweep_iodepth,
-            sweep_bytes_per_sec,
+            scan_iodepth,
+            scan_bytes_per_sec,
             kept_memory: None,
             accept_lost_cache: false,
             busy_poll: NanoSpan::ZERO,
@@ -98,8 +98,8 @@ impl RunSettings {
                 metadata: geometry.metadata,
                 log_size: geometry.log_bytes,
                 integrity: geometry.integrity,
-                sweep_iodepth: self.sweep_iodepth,
-                sweep_bytes_per_sec: self.sweep_bytes_per_sec,
+                scan_iodepth: self.scan_iodepth,
+                scan_bytes_per_sec: self.scan_bytes_per_sec,
             },
         }
     }

@@ -16,12 +16,12 @@ use crate::copies::{Findings, Looked, Suspect};
 use crate::create::{CreateOptions, Newcomer, Vacancy, make_newcomer};
 use crate::device::watched;
 use crate::error::{ArrayError, CreateError, RingError};
-use crate::events::{Event, EventLevel, Kind, sweep_name};
+use crate::events::{Event, EventLevel, Kind, scan_name};
 use crate::operator::{Answer, Asked, Command, CommandQueue, nothing_to_reload};
 use crate::ring::{BELL_LINE, Ring};
 use crate::status::Tally;
 use crate::world::ArrayWorld;
-use raidlab_controller::{Controller, DeviceState, MetadataPolicy, Sweep};
+use raidlab_controller::{Controller, DeviceState, MetadataPolicy, Scan};
 use raidlab_format::{Geometry, LABEL_BYTES, Label, Placement};
 use raidlab_units::{ByteCount, MemberIndex, Nanos};
 use rustix::event::{EventfdFlags, eventfd};
@@ -184,7 +184,7 @@ pub(crate) fn may_leave(controller: &Controller, device: MemberIndex) -> Result<
     if controller.needs_device(device) {
         return Err(format!("device {number} can't be taken out: data would be lost with it"));
     }
-    let unsynced = controller.unsynced_granules();
+    let unsynced = controller.out_of_sync_stripes();
     if unsynced > 0 && matches!(state, DeviceState::InSync { .. }) {
         return Err(format!(
             "device {number} can't be taken out yet: the redundancy of {unsynced} stripes is still being made, and what they \
@@ -235,39 +235,39 @@ pub(crate) fn free_slot(
 }
 
 /// Begins, bounds or ends background scans as `command`, which is one of these, says.
-pub(crate) fn order_sweeps(
+pub(crate) fn order_scans(
     controller: &mut Controller,
     tally: &mut Tally,
     now: Nanos,
     command: &Command,
 ) -> Result<String, String> {
-    let sweep = match command {
-        Command::Check => Sweep::Check,
-        Command::Repair => Sweep::Repair,
-        Command::SweepRate { bytes_per_sec } => {
-            controller.handle_sweep_rate(now, *bytes_per_sec);
-            tally.begin_rate(now, controller.sweep_progress());
+    let scan = match command {
+        Command::Check => Scan::Check,
+        Command::Repair => Scan::Repair,
+        Command::ScanRate { bytes_per_sec } => {
+            controller.handle_scan_rate(now, *bytes_per_sec);
+            tally.begin_rate(now, controller.scan_progress());
             return Ok(match bytes_per_sec {
-                Some(ByteCount::ZERO) => "sweeps rest where they are".to_owned(),
-                Some(rate) => format!("sweeps walk over {rate} of each member in a second at most"),
-                None => "sweeps run as fast as they can".to_owned(),
+                Some(ByteCount::ZERO) => "scans rest where they are".to_owned(),
+                Some(rate) => format!("scans walk over {rate} of each member in a second at most"),
+                None => "scans run as fast as they can".to_owned(),
             });
         }
-        Command::StopSweep => {
-            let ends = |sweep| format!("the {} ends where it is", sweep_name(sweep));
+        Command::StopScan => {
+            let ends = |scan| format!("the {} ends where it is", scan_name(scan));
             return controller
-                .handle_sweep_stop(now)
+                .handle_scan_stop(now)
                 .map(ends)
                 .ok_or_else(|| "no check or repair runs".to_owned());
         }
-        other => unreachable!("{other:?} is about no sweep"),
+        other => unreachable!("{other:?} is about no scan"),
     };
-    controller.handle_sweep(now, sweep).map_err(|refused| refused.to_string())?;
-    let name = sweep_name(sweep);
-    let rests = controller.config().resilience.sweep_bytes_per_sec == Some(ByteCount::ZERO);
+    controller.handle_scan(now, scan).map_err(|refused| refused.to_string())?;
+    let name = scan_name(scan);
+    let rests = controller.config().resilience.scan_bytes_per_sec == Some(ByteCount::ZERO);
     Ok(if rests {
         format!(
-            "the {name} has begun and rests, since the rate of sweeps is 0: 'raidlab array rebuild --rate none' lifts that"
+            "the {name} has begun and rests, since the rate of scans is 0: 'raidlab array rebuild --rate none' lifts that"
         )
     } else {
         format!("the {name} has begun")
@@ -345,8 +345,8 @@ impl ArrayWorld {
             },
             Command::Fail { device } => self.fail_by_name(&device),
             Command::Reload => Err(nothing_to_reload()),
-            sweeps @ (Command::SweepRate { .. } | Command::Check | Command::Repair | Command::StopSweep) => {
-                order_sweeps(&mut self.controller, &mut self.tally, now, &sweeps)
+            scans @ (Command::ScanRate { .. } | Command::Check | Command::Repair | Command::StopScan) => {
+                order_scans(&mut self.controller, &mut self.tally, now, &scans)
             }
         };
         asked.answer(match outcome {

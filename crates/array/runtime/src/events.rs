@@ -10,7 +10,7 @@
 //! Everything that a device or a client can cause again and again is of such a kind.
 
 use crate::history::{History, HistoryLine};
-use raidlab_controller::{Notice, Sweep, SweepEnd, SweepProgress};
+use raidlab_controller::{Notice, Scan, ScanEnd, ScanProgress};
 use raidlab_units::{MemberIndex, NanoSpan, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -103,10 +103,10 @@ impl Event {
 pub(crate) enum Kind {
     MemberFailed,
     MemberAdded,
-    SweepBegun,
-    SweepParked,
-    SweepResumed,
-    SweepEnded,
+    ScanBegun,
+    ScanParked,
+    ScanResumed,
+    ScanEnded,
     BlocksHealed,
     BlocksCorrupt,
     BlocksLost,
@@ -124,10 +124,10 @@ impl Kind {
         match self {
             Self::MemberFailed => "member-failed",
             Self::MemberAdded => "member-added",
-            Self::SweepBegun => "sweep-begun",
-            Self::SweepParked => "sweep-parked",
-            Self::SweepResumed => "sweep-resumed",
-            Self::SweepEnded => "sweep-ended",
+            Self::ScanBegun => "scan-begun",
+            Self::ScanParked => "scan-parked",
+            Self::ScanResumed => "scan-resumed",
+            Self::ScanEnded => "scan-ended",
             Self::BlocksHealed => "blocks-healed",
             Self::BlocksCorrupt => "blocks-corrupt",
             Self::BlocksLost => "blocks-lost",
@@ -324,8 +324,8 @@ pub(crate) fn event_of(notice: &Notice, path: impl Fn(MemberIndex) -> Option<Str
             event.of_device(member, path(member)).with_count(blocks.0)
         }
         Notice::WriteLost { blocks, .. } => event.with_count(blocks.0),
-        Notice::SweepStarted { sweep: Sweep::Rebuild { target } }
-        | Notice::SweepEnded { progress: SweepProgress { sweep: Sweep::Rebuild { target }, .. }, .. } => {
+        Notice::ScanStarted { scan: Scan::Rebuild { target } }
+        | Notice::ScanEnded { progress: ScanProgress { scan: Scan::Rebuild { target }, .. }, .. } => {
             event.of_device(target, path(target))
         }
         _ => event,
@@ -336,14 +336,14 @@ const fn kind_of(notice: &Notice) -> (Kind, EventLevel) {
     match notice {
         Notice::MemberFailed { .. } => (Kind::MemberFailed, EventLevel::Error),
         Notice::MemberAdded { .. } => (Kind::MemberAdded, EventLevel::Info),
-        Notice::SweepStarted { .. } => (Kind::SweepBegun, EventLevel::Info),
-        Notice::SweepParked { .. } => (Kind::SweepParked, EventLevel::Info),
-        Notice::SweepResumed { .. } => (Kind::SweepResumed, EventLevel::Info),
-        Notice::SweepEnded { progress, end } => {
+        Notice::ScanStarted { .. } => (Kind::ScanBegun, EventLevel::Info),
+        Notice::ScanParked { .. } => (Kind::ScanParked, EventLevel::Info),
+        Notice::ScanResumed { .. } => (Kind::ScanResumed, EventLevel::Info),
+        Notice::ScanEnded { progress, end } => {
             let counts = &progress.counts;
-            let is_well = counts.mismatched_rows + counts.unreadable_rows + counts.incomplete_granules == 0;
-            let is_through = matches!(end, SweepEnd::Through | SweepEnd::Stopped);
-            (Kind::SweepEnded, if is_well && is_through { EventLevel::Info } else { EventLevel::Warn })
+            let is_well = counts.mismatched_rows + counts.unreadable_rows + counts.incomplete_stripes == 0;
+            let is_through = matches!(end, ScanEnd::Through | ScanEnd::Stopped);
+            (Kind::ScanEnded, if is_well && is_through { EventLevel::Info } else { EventLevel::Warn })
         }
         Notice::Restored { .. } => (Kind::BlocksHealed, EventLevel::Warn),
         Notice::Mismatch { .. } => (Kind::BlocksCorrupt, EventLevel::Warn),
@@ -360,22 +360,22 @@ fn words(notice: &Notice) -> String {
     match *notice {
         Notice::MemberFailed { member: MemberIndex(member) } => format!("device {member} has left the array"),
         Notice::MemberAdded { member: MemberIndex(member) } => format!("device {member} has joined the array"),
-        Notice::SweepStarted { sweep } => format!("{} has begun", sweep_words(sweep)),
-        Notice::SweepParked { sweep } => format!("{} waits for a rebuild", sweep_words(sweep)),
-        Notice::SweepResumed { sweep } => format!("{} goes on", sweep_words(sweep)),
-        Notice::SweepEnded { progress: SweepProgress { sweep, done, total, counts, .. }, end } => {
+        Notice::ScanStarted { scan } => format!("{} has begun", scan_words(scan)),
+        Notice::ScanParked { scan } => format!("{} waits for a rebuild", scan_words(scan)),
+        Notice::ScanResumed { scan } => format!("{} goes on", scan_words(scan)),
+        Notice::ScanEnded { progress: ScanProgress { scan, done, total, counts, .. }, end } => {
             let how = match end {
-                SweepEnd::Through => "has ended".to_owned(),
-                SweepEnd::Stopped => format!("was stopped after {done} of {total} stripes"),
-                SweepEnd::BrokenOff => format!("was broken off after {done} of {total} stripes"),
+                ScanEnd::Through => "has ended".to_owned(),
+                ScanEnd::Stopped => format!("was stopped after {done} of {total} stripes"),
+                ScanEnd::BrokenOff => format!("was broken off after {done} of {total} stripes"),
             };
-            let lacking = match counts.incomplete_granules {
+            let lacking = match counts.incomplete_stripes {
                 0 => String::new(),
                 many => format!(", {many} stripes were not compared in full because a member is missing"),
             };
             format!(
                 "{} {how}: {} rows disagreed, {} were rewritten, {} could not be read{lacking}",
-                sweep_words(sweep),
+                scan_words(scan),
                 counts.mismatched_rows,
                 counts.rewritten_rows,
                 counts.unreadable_rows
@@ -403,20 +403,20 @@ fn words(notice: &Notice) -> String {
     }
 }
 
-fn sweep_words(sweep: Sweep) -> String {
-    match sweep {
-        Sweep::Rebuild { target: MemberIndex(target) } => format!("the rebuild of device {target}"),
-        other => format!("the {}", sweep_name(other)),
+fn scan_words(scan: Scan) -> String {
+    match scan {
+        Scan::Rebuild { target: MemberIndex(target) } => format!("the rebuild of device {target}"),
+        other => format!("the {}", scan_name(other)),
     }
 }
 
 /// The name of a background scan.
-pub(crate) const fn sweep_name(sweep: Sweep) -> &'static str {
-    match sweep {
-        Sweep::Rebuild { .. } => "rebuild",
-        Sweep::Resync => "resync",
-        Sweep::Check => "check",
-        Sweep::Repair => "repair",
+pub(crate) const fn scan_name(scan: Scan) -> &'static str {
+    match scan {
+        Scan::Rebuild { .. } => "rebuild",
+        Scan::Resync => "resync",
+        Scan::Check => "check",
+        Scan::Repair => "repair",
     }
 }
 

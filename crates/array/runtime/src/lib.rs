@@ -63,8 +63,8 @@ pub use memory::HostBuffers;
 pub use null::is_null;
 pub use operator::{
     Answer, ArrayStatus, ArrayStopped, Asked, CacheStatus, Command, CommandQueue, Condition, CounterStatus,
-    DeviceCondition, DeviceStatus, OPERATOR_SCHEMA, Operator, SweepOutcome, SweepStatus, operator_line,
-    parse_sweep_rate,
+    DeviceCondition, DeviceStatus, OPERATOR_SCHEMA, Operator, ScanOutcome, ScanStatus, operator_line,
+    parse_scan_rate,
 };
 pub use port_ring::{EntryEnd, EntryId, PortRing};
 pub use raidlab_format::StartOptions;

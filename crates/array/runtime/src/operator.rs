@@ -60,7 +60,8 @@ pub enum Command {
         server_restarted: bool,
     },
     /// Bound the rate of background scans.
-    SweepRate {
+    #[serde(alias = "sweep-rate")]
+    ScanRate {
         /// Most bytes per second that a background scan covers on each member; no bound if none. At 0 scans pause.
         bytes_per_sec: Option<ByteCount>,
     },
@@ -69,7 +70,8 @@ pub enum Command {
     /// Begin a repair.
     Repair,
     /// End a check or repair where it is.
-    StopSweep,
+    #[serde(alias = "stop-sweep")]
+    StopScan,
     /// Read anew what may change while the array is served: the certificates of TLS.
     Reload,
     /// Stop the array cleanly; answered when it is stopped.
@@ -130,13 +132,17 @@ pub struct ArrayStatus {
     /// Devices, members first.
     pub devices: Vec<DeviceStatus>,
     /// The background scan that runs or pauses.
-    pub sweep: Option<SweepStatus>,
+    #[serde(alias = "sweep")]
+    pub scan: Option<ScanStatus>,
     /// The check, repair or resync that waits until the rebuild that runs is over.
-    pub parked_sweep: Option<SweepStatus>,
+    #[serde(alias = "parked_sweep")]
+    pub parked_scan: Option<ScanStatus>,
     /// The latest background scan that has ended.
-    pub last_sweep: Option<SweepStatus>,
+    #[serde(alias = "last_sweep")]
+    pub last_scan: Option<ScanStatus>,
     /// Most bytes per second that background scans cover on each member; no bound if none. At 0 they pause.
-    pub sweep_bytes_per_sec_max: Option<u64>,
+    #[serde(alias = "sweep_bytes_per_sec_max")]
+    pub scan_bytes_per_sec_max: Option<u64>,
     /// Stripes whose redundancy is not known to agree yet.
     pub unsynced_stripes: u64,
     /// The cache.
@@ -156,7 +162,7 @@ pub struct ArrayStatus {
 ///
 /// # Errors
 /// Whatever else it is.
-pub fn parse_sweep_rate(text: &str) -> Result<Option<ByteCount>, ParseUnitError> {
+pub fn parse_scan_rate(text: &str) -> Result<Option<ByteCount>, ParseUnitError> {
     if text == "none" { Ok(None) } else { text.parse().map(Some) }
 }
 
@@ -225,11 +231,12 @@ pub enum DeviceCondition {
 
 /// A background scan over all stripes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SweepStatus {
+pub struct ScanStatus {
     /// Which it is: background scans are numbered from 1 on since the start of the array.
     pub number: u32,
     /// `rebuild`, `resync`, `check` or `repair`.
-    pub sweep: String,
+    #[serde(alias = "sweep")]
+    pub scan: String,
     /// The device that is rebuilt.
     pub target: Option<u16>,
     /// Stripes done.
@@ -249,13 +256,13 @@ pub struct SweepStatus {
     /// Stripes of a check or repair of which a member was missing: not compared, or not in full.
     pub incomplete_stripes: u64,
     /// How it ended; none until it has.
-    pub end: Option<SweepOutcome>,
+    pub end: Option<ScanOutcome>,
 }
 
 /// How a background scan ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum SweepOutcome {
+pub enum ScanOutcome {
     /// It went over all that it was for.
     Through,
     /// An operator has stopped it.
@@ -307,7 +314,7 @@ pub struct CounterStatus {
     /// Writes of metadata.
     pub metadata_writes: u64,
     /// Blocks that did not agree with their checksums; 0 without integrity. What a check compares is in
-    /// [`SweepStatus::mismatched_rows`].
+    /// [`ScanStatus::mismatched_rows`].
     pub mismatched_blocks: u64,
 }
 

@@ -1,13 +1,13 @@
 //! The condition and history of an array: the snapshot behind status, metrics and JSON.
 
-use crate::events::{Chronicle, event_of, sweep_name};
+use crate::events::{Chronicle, event_of, scan_name};
 use crate::operator::{
     ArrayStatus, CacheStatus, Condition, CounterStatus, DeviceCondition, DeviceStatus, OPERATOR_SCHEMA,
-    SweepOutcome, SweepStatus,
+    ScanOutcome, ScanStatus,
 };
 use crate::world::ArrayWorld;
 use raidlab_controller::{
-    Controller, DeviceState, Health, HostOp, HostRequest, Notice, Sweep, SweepEnd, SweepProgress,
+    Controller, DeviceState, Health, HostOp, HostRequest, Notice, Scan, ScanEnd, ScanProgress,
 };
 use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, Nanos};
 
@@ -17,15 +17,15 @@ pub(crate) struct Tally {
     host: CounterStatus,
     pub(crate) chronicle: Chronicle,
     /// Since when the rate of the running background scan is counted (it began, went on, or got a bound), and its progress then.
-    rate_from: Option<(Nanos, SweepProgress)>,
+    rate_from: Option<(Nanos, ScanProgress)>,
     /// The latest background scan that has ended.
-    last_sweep: Option<SweepStatus>,
+    last_scan: Option<ScanStatus>,
 }
 
 impl Tally {
     /// Nothing was counted yet; events are told by `chronicle`.
     pub(crate) fn new(chronicle: Chronicle) -> Self {
-        Self { host: CounterStatus::default(), chronicle, rate_from: None, last_sweep: None }
+        Self { host: CounterStatus::default(), chronicle, rate_from: None, last_scan: None }
     }
 
     /// Counts a request that has ended.
@@ -52,13 +52,13 @@ impl Tally {
         &mut self,
         now: Nanos,
         notice: &Notice,
-        progress: Option<SweepProgress>,
+        progress: Option<ScanProgress>,
         path: impl Fn(MemberIndex) -> Option<String>,
     ) {
         match notice {
-            Notice::SweepStarted { .. } | Notice::SweepResumed { .. } => self.begin_rate(now, progress),
-            Notice::SweepEnded { progress, end } => {
-                self.last_sweep = Some(SweepStatus { end: Some(outcome(*end)), ..sweep_status(*progress) });
+            Notice::ScanStarted { .. } | Notice::ScanResumed { .. } => self.begin_rate(now, progress),
+            Notice::ScanEnded { progress, end } => {
+                self.last_scan = Some(ScanStatus { end: Some(outcome(*end)), ..scan_status(*progress) });
             }
             Notice::Stopped => self.chronicle.end_floods(now),
             _ => {}
@@ -67,26 +67,26 @@ impl Tally {
     }
 
     /// Counts the rate of the background scan that runs from here on.
-    pub(crate) fn begin_rate(&mut self, now: Nanos, progress: Option<SweepProgress>) {
+    pub(crate) fn begin_rate(&mut self, now: Nanos, progress: Option<ScanProgress>) {
         self.rate_from = progress.map(|progress| (now, progress));
     }
 }
 
-const fn outcome(end: SweepEnd) -> SweepOutcome {
+const fn outcome(end: ScanEnd) -> ScanOutcome {
     match end {
-        SweepEnd::Through => SweepOutcome::Through,
-        SweepEnd::Stopped => SweepOutcome::Stopped,
-        SweepEnd::BrokenOff => SweepOutcome::BrokenOff,
+        ScanEnd::Through => ScanOutcome::Through,
+        ScanEnd::Stopped => ScanOutcome::Stopped,
+        ScanEnd::BrokenOff => ScanOutcome::BrokenOff,
     }
 }
 
 /// A background scan that is not said to have ended, without its rate.
-fn sweep_status(progress: SweepProgress) -> SweepStatus {
-    let SweepProgress { number, sweep, done, total, counts } = progress;
-    SweepStatus {
+fn scan_status(progress: ScanProgress) -> ScanStatus {
+    let ScanProgress { number, scan, done, total, counts } = progress;
+    ScanStatus {
         number,
-        sweep: sweep_name(sweep).to_owned(),
-        target: if let Sweep::Rebuild { target } = sweep { Some(target.0) } else { None },
+        scan: scan_name(scan).to_owned(),
+        target: if let Scan::Rebuild { target } = scan { Some(target.0) } else { None },
         done_stripes: done,
         total_stripes: total,
         bytes_per_sec: None,
@@ -94,7 +94,7 @@ fn sweep_status(progress: SweepProgress) -> SweepStatus {
         mismatched_rows: counts.mismatched_rows,
         rewritten_rows: counts.rewritten_rows,
         unreadable_rows: counts.unreadable_rows,
-        incomplete_stripes: counts.incomplete_granules,
+        incomplete_stripes: counts.incomplete_stripes,
         end: None,
     }
 }
@@ -152,11 +152,11 @@ impl Tally {
             failures_left: health.failures_left,
             lost_blocks: health.lost_blocks.0,
             devices: device_statuses(controller, facts.device),
-            sweep: self.sweep_status(controller, facts.now),
-            parked_sweep: controller.parked_sweep_progress().map(sweep_status),
-            last_sweep: self.last_sweep.clone(),
-            sweep_bytes_per_sec_max: config.resilience.sweep_bytes_per_sec.map(ByteCount::get),
-            unsynced_stripes: controller.unsynced_granules(),
+            scan: self.scan_status(controller, facts.now),
+            parked_scan: controller.parked_scan_progress().map(scan_status),
+            last_scan: self.last_scan.clone(),
+            scan_bytes_per_sec_max: config.resilience.scan_bytes_per_sec.map(ByteCount::get),
+            unsynced_stripes: controller.out_of_sync_stripes(),
             cache: CacheStatus {
                 size_bytes: config.cache.size.get(),
                 dirty_bytes: dirty * config.cache.block_size.get(),
@@ -171,15 +171,15 @@ impl Tally {
         }
     }
 
-    fn sweep_status(&self, controller: &Controller, now: Nanos) -> Option<SweepStatus> {
-        let progress = controller.sweep_progress()?;
-        let mut status = sweep_status(progress);
-        let rests = controller.config().resilience.sweep_bytes_per_sec == Some(ByteCount::ZERO);
+    fn scan_status(&self, controller: &Controller, now: Nanos) -> Option<ScanStatus> {
+        let progress = controller.scan_progress()?;
+        let mut status = scan_status(progress);
+        let rests = controller.config().resilience.scan_bytes_per_sec == Some(ByteCount::ZERO);
         let Some((from, before)) = self.rate_from.filter(|(_, before)| before.number == progress.number)
         else {
             return Some(status);
         };
-        let SweepProgress { done, total, .. } = progress;
+        let ScanProgress { done, total, .. } = progress;
         let seconds = (now - from).get() as f64 / 1e9;
         let steps = done.saturating_sub(before.done);
         if steps > 0 && seconds > 0.0 && !rests {
@@ -222,7 +222,7 @@ fn condition(controller: &Controller, health: Health, is_stopping: bool) -> Cond
         Condition::Rebuilding
     } else if !(0..controller.config().members).all(played) {
         Condition::Degraded
-    } else if controller.unsynced_granules() > 0 {
+    } else if controller.out_of_sync_stripes() > 0 {
         Condition::Resyncing
     } else {
         Condition::Optimal

@@ -27,7 +27,7 @@ use crate::status::Tally;
 use crate::workers::{Finished, Workers};
 use raidlab_controller::{
     Action, Controller, Counters, DeviceState, HostRequest, IoClass, MemberCache, MemberIo, MemberOp,
-    MemoryKind, MemorySteps, MemoryTask, Notice, Segment, Sweep, TimerId,
+    MemoryKind, MemorySteps, MemoryTask, Notice, Scan, Segment, TimerId,
 };
 use raidlab_format::ArrayName;
 use raidlab_raid::FailuresSurvived;
@@ -389,12 +389,12 @@ impl ArrayWorld {
             self.notices.pop_front();
         }
         self.notices.push_back(notice);
-        let progress = self.controller.sweep_progress();
+        let progress = self.controller.scan_progress();
         let members = &self.members;
         self.tally.note(now, &notice, progress, |member| {
             members.path(member).map(|path| path.display().to_string())
         });
-        if let Notice::SweepStarted { sweep: Sweep::Check | Sweep::Repair } = notice {
+        if let Notice::ScanStarted { scan: Scan::Check | Scan::Repair } = notice {
             self.look_at_copies()?;
         }
         Ok(())

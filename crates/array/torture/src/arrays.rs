@@ -90,14 +90,14 @@ pub(super) fn draw_array(
     }
 }
 
-/// Draws mirrored caches, spares, how sweeps go, how copies are chosen, what is read ahead and when parity is written. Now
+/// Draws mirrored caches, spares, how scans go, how copies are chosen, what is read ahead and when parity is written. Now
 /// and then a member is so long that the boundary of a rebuild is written down before its end.
 fn draw_resilience(array: &mut ArrayConfig, random: &mut Rng) {
     array.cache.mirror = random.below(4) == 0;
     array.resilience.spares = pick(random, &[0, 0, 1, 2]);
-    array.resilience.sweep_iodepth = pick(random, &[1, 2, 4, 16]);
+    array.resilience.scan_iodepth = pick(random, &[1, 2, 4, 16]);
     let rate = pick(random, &[None, None, Some(1_000_000), Some(20_000_000)]);
-    array.resilience.sweep_bytes_per_sec = rate.map(ByteCount);
+    array.resilience.scan_bytes_per_sec = rate.map(ByteCount);
     if random.below(24) == 0 {
         array.member_size = ByteCount(array.strip_size.0 * (70 + random.below(80)));
     }

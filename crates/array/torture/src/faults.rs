@@ -27,7 +27,7 @@
 //! | stop | the array is stopped cleanly and started again | the array keeps nothing on its devices |
 //! | returned | a device that is gone or missing is there again, as it was or blank, and the controller is told | |
 //! | failed by hand | the operator fails a healthy device | as for pulled |
-//! | check, repair, sweep stop | the operator asks for it | |
+//! | check, repair, scan stop | the operator asks for it | |
 //! | corruption | of an array at rest some parity, or copies but the first, change silently; a check must count them, a repair mend them | beyond the bounds always: what else disagrees there can't be told |
 //! | peer | the second controller goes, or comes back with blank memory | the cache is not mirrored; what was restored at a start is still only here |
 //! | controller failover | the controller is gone, the second one takes over: see `failover.rs` | as for a power cut; the second has not got all that is dirty |
@@ -40,7 +40,7 @@ use super::plan::TortureMode;
 use super::trace::TraceEvent;
 use super::violation::Failure;
 use super::world::{TortureWorld, is_in_sync};
-use raidlab_controller::{BatteryState, Sweep};
+use raidlab_controller::{BatteryState, Scan};
 use raidlab_units::{BlockSize, MemberIndex, StripeIndex};
 use raidlab_workload::Rng;
 use serde::{Deserialize, Serialize};
@@ -73,7 +73,7 @@ pub enum Fault {
     /// The operator asks for a repair.
     Repair,
     /// The operator stops a check or repair.
-    SweepStop,
+    ScanStop,
     /// Redundancy is corrupted silently, found and mended.
     Corruption,
     /// The second controller goes, or comes back.
@@ -149,7 +149,7 @@ impl Fault {
         Self::FailedByHand,
         Self::Check,
         Self::Repair,
-        Self::SweepStop,
+        Self::ScanStop,
         Self::Corruption,
         Self::Peer,
         Self::Failover,
@@ -186,7 +186,7 @@ impl Fault {
             Self::FailedByHand => "failed-by-hand",
             Self::Check => "check",
             Self::Repair => "repair",
-            Self::SweepStop => "sweep-stop",
+            Self::ScanStop => "scan-stop",
             Self::Corruption => "corruption",
             Self::Peer => "peer",
             Self::Failover => "controller-failover",
@@ -256,7 +256,7 @@ impl TortureWorld {
             | Fault::Order
             | Fault::Check
             | Fault::Repair
-            | Fault::SweepStop
+            | Fault::ScanStop
             | Fault::ClockJump
             | Fault::HostRetry => Some(0),
             Fault::Corruption => self.has_redundancy_to_corrupt().then_some(0),
@@ -306,9 +306,9 @@ impl TortureWorld {
             Fault::Stop => return self.stop_and_start(pick),
             Fault::Returned => return self.bring_back(member, pick),
             Fault::FailedByHand => return self.fail_by_hand(member),
-            Fault::Check => return self.ask_for_sweep(Sweep::Check),
-            Fault::Repair => return self.ask_for_sweep(Sweep::Repair),
-            Fault::SweepStop => return self.stop_sweep(),
+            Fault::Check => return self.ask_for_scan(Scan::Check),
+            Fault::Repair => return self.ask_for_scan(Scan::Repair),
+            Fault::ScanStop => return self.stop_scan(),
             Fault::Corruption => return self.corrupt_and_mend(pick),
             Fault::Peer => return self.change_peer(pick),
             Fault::PeerFailover => return self.renew_peer(pick),

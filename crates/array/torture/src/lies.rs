@@ -26,7 +26,7 @@ use super::trace::TraceEvent;
 use super::violation::{Failure, Violation};
 use super::world::TortureWorld;
 use raidlab_controller::{
-    Area, BatteryState, CacheMemory, DeviceState, MemberIo, MemberOp, MetadataPolicy, Sweep,
+    Area, BatteryState, CacheMemory, DeviceState, MemberIo, MemberOp, MetadataPolicy, Scan,
 };
 use raidlab_raid::StripUnit;
 use raidlab_units::{MemberIndex, MemberLba, StripeIndex};
@@ -129,7 +129,7 @@ impl TortureWorld {
         let data = &self.devices[member.index()].data;
         let is_quiet = self.controller.is_serving()
             && !self.is_resyncing
-            && self.controller.unsynced_granules() == 0
+            && self.controller.out_of_sync_stripes() == 0
             && !self.devices[member.index()].is_out();
         let units: Vec<_> = places.iter().map(|at| self.unit_of(member, *at)).collect();
         let (Some(units), true) =
@@ -246,7 +246,7 @@ impl TortureWorld {
         self.media.failing_reads.clear();
         let is_possible = self.is_redundant() && !self.has_lost();
         if self.config.resilience.integrity && is_possible {
-            self.ask_for_sweep(Sweep::Check)?;
+            self.ask_for_scan(Scan::Check)?;
             self.await_idle()?;
         }
         Ok(())
@@ -254,7 +254,7 @@ impl TortureWorld {
 
     /// Checks, when all is quiet and compared, that tags agree.
     pub(super) fn check_tags(&self) -> Result<(), Box<Violation>> {
-        if !self.config.resilience.integrity || self.controller.unsynced_granules() > 0 {
+        if !self.config.resilience.integrity || self.controller.out_of_sync_stripes() > 0 {
             return Ok(());
         }
         let stripes = self.stripes();

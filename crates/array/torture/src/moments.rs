@@ -40,7 +40,7 @@ use super::plan::TortureMode;
 use super::violation::Failure;
 use super::world::TortureWorld;
 use raidlab_controller::{
-    Action, BatteryState, CacheMemory, HostCompletion, HostOp, PeerState, Sweep, WritePolicy,
+    Action, BatteryState, CacheMemory, HostCompletion, HostOp, PeerState, Scan, WritePolicy,
 };
 use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, Lba, MemberIndex};
@@ -272,8 +272,8 @@ impl TortureWorld {
             }
             (Moment::Rebuild, _) => {
                 let rebuilds =
-                    |it: &raidlab_controller::SweepProgress| matches!(it.sweep, Sweep::Rebuild { .. });
-                self.controller.sweep_progress().as_ref().is_some_and(rebuilds)
+                    |it: &raidlab_controller::ScanProgress| matches!(it.scan, Scan::Rebuild { .. });
+                self.controller.scan_progress().as_ref().is_some_and(rebuilds)
             }
             (Moment::Start, _) => !self.controller.is_serving(),
             (Moment::State, _) => is_pending,

@@ -3,7 +3,7 @@
 //! Verified: a check or repair is refused only for the reasons that there are; within the bounds it counts the rows that
 //! were corrupted, and none where nothing was; a repair puts back what stood there. Only redundancy is corrupted, on an array
 //! at rest, and it is mended before the host goes on: no read may meet it, for nothing would tell that it is wrong. Not
-//! verified: counts of sweeps over an array that is not resynced yet, or has bad blocks, or beyond the bounds.
+//! verified: counts of scans over an array that is not resynced yet, or has bad blocks, or beyond the bounds.
 
 use super::checkers::liveness::PATIENCE_STEPS;
 use super::flights::Work;
@@ -11,7 +11,7 @@ use super::members::Presence;
 use super::plan::TortureMode;
 use super::violation::{Failure, Violation};
 use super::world::TortureWorld;
-use raidlab_controller::{DeviceState, HostOp, Sweep, SweepCounts, SweepRefused};
+use raidlab_controller::{DeviceState, HostOp, Scan, ScanCounts, ScanRefused};
 use raidlab_format::{ArrayName, DeviceUuid, LABEL_BYTES, Label};
 use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeIndex};
@@ -120,9 +120,9 @@ impl TortureWorld {
     }
 
     /// Asks for a check or a repair.
-    pub(super) fn ask_for_sweep(&mut self, sweep: Sweep) -> Result<(), Failure> {
-        let is_busy = self.controller.sweep_progress().is_some();
-        match self.controller.handle_sweep(self.now, sweep) {
+    pub(super) fn ask_for_scan(&mut self, scan: Scan) -> Result<(), Failure> {
+        let is_busy = self.controller.scan_progress().is_some();
+        match self.controller.handle_scan(self.now, scan) {
             Ok(()) => {
                 // What was lost to the write hole is counted, too.
                 let has_bad = self.controller.bad_blocks().next().is_some();
@@ -132,29 +132,29 @@ impl TortureWorld {
             }
             Err(refused) => {
                 let is_right = match refused {
-                    SweepRefused::Busy { .. } => is_busy,
-                    SweepRefused::NoRedundancy => !self.is_redundant(),
-                    SweepRefused::MembersLost => self.has_lost(),
-                    SweepRefused::NotOnDemand => false,
+                    ScanRefused::Busy { .. } => is_busy,
+                    ScanRefused::NoRedundancy => !self.is_redundant(),
+                    ScanRefused::MembersLost => self.has_lost(),
+                    ScanRefused::NotOnDemand => false,
                 };
-                if is_right { Ok(()) } else { Err(self.failure(Violation::SweepRefused { sweep, refused })) }
+                if is_right { Ok(()) } else { Err(self.failure(Violation::ScanRefused { scan, refused })) }
             }
         }
     }
 
     /// Stops a check or a repair.
-    pub(super) fn stop_sweep(&mut self) -> Result<(), Failure> {
+    pub(super) fn stop_scan(&mut self) -> Result<(), Failure> {
         self.audit.is_vague = true;
-        self.controller.handle_sweep_stop(self.now);
+        self.controller.handle_scan_stop(self.now);
         self.pump()
     }
 
     /// Takes in what a check or repair counted.
-    pub(super) fn take_counts(&mut self, sweep: Sweep, counts: SweepCounts) -> Result<(), Failure> {
+    pub(super) fn take_counts(&mut self, scan: Scan, counts: ScanCounts) -> Result<(), Failure> {
         self.audit.has_ended = true;
         let Audit { corrupted: expected, is_vague, .. } = self.audit;
         if !is_vague && (counts.mismatched_rows, counts.unreadable_rows) != (expected, 0) {
-            return Err(self.failure(Violation::Miscounted { sweep, counts, expected }));
+            return Err(self.failure(Violation::Miscounted { scan, counts, expected }));
         }
         Ok(())
     }
@@ -186,11 +186,11 @@ impl TortureWorld {
         // Made up from what is wrong, a row would be wrong.
         self.media.failing_reads.clear();
         let corrupted = self.corrupt(1 + pick.below(4), pick);
-        for sweep in [Sweep::Check, Sweep::Repair] {
+        for scan in [Scan::Check, Scan::Repair] {
             self.audit.corrupted = corrupted.len() as u64;
-            self.sweep_through(sweep)?;
+            self.scan_through(scan)?;
             self.audit.corrupted = 0;
-            self.check_mended(&corrupted, sweep == Sweep::Repair)?;
+            self.check_mended(&corrupted, scan == Scan::Repair)?;
         }
         Ok(())
     }
@@ -217,8 +217,8 @@ impl TortureWorld {
     }
 
     /// Carries out a check or repair to its end.
-    fn sweep_through(&mut self, sweep: Sweep) -> Result<(), Failure> {
-        self.ask_for_sweep(sweep)?;
+    fn scan_through(&mut self, scan: Scan) -> Result<(), Failure> {
+        self.ask_for_scan(scan)?;
         let began = self.stamp.0;
         while !self.audit.has_ended {
             if !self.step()? || self.stamp.0 - began > PATIENCE_STEPS {

@@ -112,7 +112,7 @@ impl TortureWorld {
         }
         self.check_bitmaps()?;
         let was_lost = self.has_lost();
-        let was_unsynced = self.controller.unsynced_granules() > 0;
+        let was_unsynced = self.controller.out_of_sync_stripes() > 0;
         // A device that is lost was not told to keep what it has in its cache.
         if !was_lost || self.config.member_cache == MemberCache::Off {
             self.volume.promise_all(WriteNumber(self.writes), self.stamp);

@@ -5,7 +5,7 @@
 
 use raidlab_controller::{
     Action, BatteryState, HostOp, HostRequest, MemberError, MemberIoId, MemberOp, MemoryTaskId, Notice,
-    SweepProgress, TimerId,
+    ScanProgress, TimerId,
 };
 use raidlab_units::{MemberIndex, Nanos};
 
@@ -149,11 +149,11 @@ fn notice_words(notice: Notice) -> [u64; 2] {
     match notice {
         Notice::MemberFailed { member } => [32, u64::from(member.0)],
         Notice::MemberAdded { member } => [33, u64::from(member.0)],
-        Notice::SweepStarted { .. } => [34, 0],
-        Notice::SweepParked { .. } => [42, 0],
-        Notice::SweepResumed { .. } => [43, 0],
-        Notice::SweepEnded { progress: SweepProgress { counts, .. }, end } => {
-            [0x23 | (end as u64) << 8, counts.granules << 32 ^ counts.rewritten_rows]
+        Notice::ScanStarted { .. } => [34, 0],
+        Notice::ScanParked { .. } => [42, 0],
+        Notice::ScanResumed { .. } => [43, 0],
+        Notice::ScanEnded { progress: ScanProgress { counts, .. }, end } => {
+            [0x23 | (end as u64) << 8, counts.stripes << 32 ^ counts.rewritten_rows]
         }
         Notice::Restored { member, lba, blocks } => [0x24 | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0],
         Notice::BlocksLost { member, lba, blocks } => {

@@ -5,7 +5,7 @@ use super::checkers::provenance::BlockFault;
 use super::power::Refusal;
 use super::trace::TraceEvent;
 use core::fmt;
-use raidlab_controller::{Action, HostCompletion, HostError, HostTag, Sweep, SweepCounts, SweepRefused};
+use raidlab_controller::{Action, HostCompletion, HostError, HostTag, Scan, ScanCounts, ScanRefused};
 use raidlab_raid::StripUnit;
 use raidlab_units::{Lba, MemberIndex, MemberLba, StripeIndex};
 
@@ -133,20 +133,20 @@ pub enum Violation {
         member: MemberIndex,
     },
     /// A check or repair was refused without reason.
-    #[error("{sweep:?} was refused: {refused}")]
-    SweepRefused {
+    #[error("{scan:?} was refused: {refused}")]
+    ScanRefused {
         /// What was asked for.
-        sweep: Sweep,
+        scan: Scan,
         /// What was said.
-        refused: SweepRefused,
+        refused: ScanRefused,
     },
     /// A check or repair did not count the rows that disagreed.
-    #[error("{sweep:?} counted {counts:?}, and {expected} rows disagreed")]
+    #[error("{scan:?} counted {counts:?}, and {expected} rows disagreed")]
     Miscounted {
-        /// The sweep.
-        sweep: Sweep,
+        /// The scan.
+        scan: Scan,
         /// What it counted.
-        counts: SweepCounts,
+        counts: ScanCounts,
         /// Rows of parity or copies that disagreed.
         expected: u64,
     },
@@ -240,7 +240,7 @@ impl Violation {
             | Self::BitmapsDiffer { .. }
             | Self::TagDisagrees { .. }
             | Self::NeedlessMismatch { .. }
-            | Self::SweepRefused { .. }
+            | Self::ScanRefused { .. }
             | Self::Miscounted { .. }
             | Self::NotMended { .. } => "redundancy",
             Self::NeedlessFailure { .. }

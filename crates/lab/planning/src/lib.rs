@@ -421,7 +421,7 @@ impl Bench<'_> {
         let label = || format!("{} degraded, {}", self.label(judged.geometry), load.workload.name());
         let reserved = RebuildRate::Share(REBUILD_SHARE).pace(models.drive);
         // md's `sync_speed_min`.
-        if let (Some(floor), Some(pace)) = (&mut array.config.cache.rules.sweep_floor, reserved) {
+        if let (Some(floor), Some(pace)) = (&mut array.config.cache.rules.scan_floor, reserved) {
             *floor = ByteCount(pace.bytes_per_sec as u64);
         }
         loop {
@@ -434,13 +434,13 @@ impl Bench<'_> {
             let starved =
                 reserved.filter(|_| fault == Fault::Rebuilt).map(|pace| (pace, too_long(pace.hours)));
             let Some((pace, mut too_long)) = starved
-                .filter(|(_, too_long)| *too_long > 1.0 && resilience.sweep_iodepth < REBUILD_IODEPTH_MAX)
+                .filter(|(_, too_long)| *too_long > 1.0 && resilience.scan_iodepth < REBUILD_IODEPTH_MAX)
             else {
                 return Ok((self.performance(&result, &iodepths), rebuild));
             };
-            resilience.sweep_bytes_per_sec = Some(ByteCount(pace.bytes_per_sec as u64));
-            while too_long > 1.0 && resilience.sweep_iodepth < REBUILD_IODEPTH_MAX {
-                resilience.sweep_iodepth *= REBUILD_IODEPTH_STEP;
+            resilience.scan_bytes_per_sec = Some(ByteCount(pace.bytes_per_sec as u64));
+            while too_long > 1.0 && resilience.scan_iodepth < REBUILD_IODEPTH_MAX {
+                resilience.scan_iodepth *= REBUILD_IODEPTH_STEP;
                 too_long /= f64::from(REBUILD_IODEPTH_STEP);
             }
         }

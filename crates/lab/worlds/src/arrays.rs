@@ -352,13 +352,13 @@ fn follow_md(config: &mut ArrayConfig, md: &MdModel, drive: &DriveModel) -> Resu
             ConsistencyPolicy::Journal => Some(WriteLogPlace::Journal),
             ConsistencyPolicy::Resync | ConsistencyPolicy::Bitmap => None,
         },
-        sweep_floor: Some(ByteCount::from_kib(md.sync_speed_min)),
+        scan_floor: Some(ByteCount::from_kib(md.sync_speed_min)),
     };
     // Source: drivers/md/raid5.c, `raid5_sync_request`: it asks for stripes as long as the stripe cache has any.
     let resilience = &mut config.resilience;
-    resilience.sweep_bytes_per_sec =
-        resilience.sweep_bytes_per_sec.or(Some(ByteCount::from_kib(md.sync_speed_max)));
-    resilience.sweep_iodepth = resilience.sweep_iodepth.max(md.stripe_cache_size);
+    resilience.scan_bytes_per_sec =
+        resilience.scan_bytes_per_sec.or(Some(ByteCount::from_kib(md.sync_speed_max)));
+    resilience.scan_iodepth = resilience.scan_iodepth.max(md.stripe_cache_size);
     // In virtual time it is a number. Each change of a stripe has a page of the stripe cache at least, and takes places for
     // all units of its stripe at most.
     let shape = config.layout()?.shape();

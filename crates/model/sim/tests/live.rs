@@ -149,9 +149,8 @@ fn members_come_and_go() {
         live.advance(now);
     }
     assert_eq!(live.controller().device_states().nth(2), Some(DeviceState::InSync { role: MemberIndex(2) }));
-    let ended = std::iter::from_fn(|| live.poll_notice())
-        .filter(|it| matches!(it, Notice::SweepEnded { .. }))
-        .count();
+    let ended =
+        std::iter::from_fn(|| live.poll_notice()).filter(|it| matches!(it, Notice::ScanEnded { .. })).count();
     assert_eq!(ended, 1, "operators hear of the rebuild");
     // 256 MiB of each member at the drives' 120 to 200 MB/s.
     assert!((Nanos(1_200_000_000)..Nanos(20_000_000_000)).contains(&now), "it took until {now:?}");

@@ -248,11 +248,11 @@ fn mirrored_nvme_iops(line: AccessLine, region: LoadRegion, iodepth: u32) -> f64
 /// Above its floor a rebuild makes way for the host: it has a window under way at a time.
 #[test]
 fn a_rebuild_makes_way_for_the_host_above_its_floor() {
-    let with = |sweep_floor| {
+    let with = |scan_floor| {
         let mut array = array("5", 5);
         array.config.resilience.spares = 1;
-        array.config.resilience.sweep_iodepth = 64;
-        array.config.cache.rules.sweep_floor = sweep_floor;
+        array.config.resilience.scan_iodepth = 64;
+        array.config.cache.rules.scan_floor = scan_floor;
         let load = load(AccessLine::plain(8192, 100, 100), 8);
         let outcome = simulate_degraded(&array.enclosure(), &load, MemberIndex(0)).expect("it runs");
         (iops(&outcome), outcome.rebuild.expect("it is under way").done)

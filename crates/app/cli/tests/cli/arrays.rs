@@ -98,18 +98,18 @@ fn an_array_lives_through_a_failure_and_stops_cleanly() {
     let checked = array(&bench, &["check", "./c.sock"]);
     checked.assert(1, &[]);
     assert!(checked.stdout.contains("not compared in full"), "{}", checked.stdout);
-    assert!(done(&bench, &["rebuild", "./c.sock", "--rate", "0"]).contains("sweeps rest"));
+    assert!(done(&bench, &["rebuild", "./c.sock", "--rate", "0"]).contains("scans rest"));
     done(&bench, &["replace", "./c.sock", "1", "new"]);
     let resting = await_status(&bench, |array| array["condition"] == "rebuilding");
-    assert_eq!(resting["sweep_bytes_per_sec_max"], 0, "{resting}");
+    assert_eq!(resting["scan_bytes_per_sec_max"], 0, "{resting}");
     assert!(array(&bench, &["status", "./c.sock"]).stdout.contains("checks and repairs rest"));
     array(&bench, &["rebuild", "./c.sock"]).assert(1, &["--rate none"]);
     done(&bench, &["rebuild", "./c.sock", "--rate", "none"]);
     let whole = await_status(&bench, |array| array["condition"] == "optimal");
     assert_eq!(whole["devices"][1]["state"], "in-sync", "{whole}");
     let checked = array(&bench, &["check", "./c.sock", "--json"]).json();
-    assert_eq!(checked["sweep"]["mismatched_rows"], 0, "{checked}");
-    assert_eq!(checked["sweep"]["done_stripes"], checked["sweep"]["total_stripes"], "{checked}");
+    assert_eq!(checked["scan"]["mismatched_rows"], 0, "{checked}");
+    assert_eq!(checked["scan"]["done_stripes"], checked["scan"]["total_stripes"], "{checked}");
     done(&bench, &["add-spare", "./c.sock", "spare"]);
     await_status(&bench, |array| array["devices"][3]["state"] == "spare");
     done(&bench, &["stop", "./c.sock"]);
@@ -151,7 +151,7 @@ fn an_array_that_starts_without_a_member_says_so() {
 
 /// A check or rebuild that did not come to its end is not called done, and one that rests says why.
 #[test]
-fn a_sweep_that_was_ended_or_rests_is_told_as_such() {
+fn a_scan_that_was_ended_or_rests_is_told_as_such() {
     let bench = Bench::new();
     done(&bench, &["create", "a", "m0", "m1", "m2", "--level", "5", "--member-size", "8MiB"]);
     let _served = Served::start(&bench, &["m0", "m1", "m2", "--scan-rate", "1MiB"]);
@@ -159,20 +159,20 @@ fn a_sweep_that_was_ended_or_rests_is_told_as_such() {
     done(&bench, &["rebuild", "./c.sock", "--rate", "0"]);
     let (resting, said) = std::thread::scope(|scope| {
         let waits = scope.spawn(|| array(&bench, &["check", "./c.sock"]));
-        await_status(&bench, |array| array["sweep"]["sweep"] == "check");
+        await_status(&bench, |array| array["scan"]["scan"] == "check");
         array(&bench, &["check", "./c.sock"]).assert(1, &["under way"]);
         done(&bench, &["rebuild", "./c.sock", "--rate", "1MiB"]);
-        await_status(&bench, |array| array["sweep"]["done_stripes"].as_u64() > Some(2));
+        await_status(&bench, |array| array["scan"]["done_stripes"].as_u64() > Some(2));
         let said = done(&bench, &["check", "./c.sock", "--stop"]);
         (waits.join().expect("it ends"), said)
     });
     assert!(said.contains("the check ends"), "{said}");
-    resting.assert(1, &["rests, since the rate of sweeps is 0", "--rate none"]);
+    resting.assert(1, &["rests, since the rate of scans is 0", "--rate none"]);
     assert!(resting.stdout.contains("check stopped after"), "{}", resting.stdout);
 
     done(&bench, &["fail", "./c.sock", "1"]);
     done(&bench, &["replace", "./c.sock", "1", "new"]);
-    await_status(&bench, |array| array["sweep"]["sweep"] == "rebuild");
+    await_status(&bench, |array| array["scan"]["scan"] == "rebuild");
     let mut watching = bench.command(&["array", "rebuild", "./c.sock"]);
     let mut watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it was built");
     let mut progress = BufReader::new(watching.stderr.take().expect("it is piped"));

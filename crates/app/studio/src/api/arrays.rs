@@ -13,7 +13,7 @@ use crate::job::JobKind;
 use axum::extract::State;
 use axum::response::Response;
 use raidlab_control::{ControlClient, ServeError, control_socket, served};
-use raidlab_runtime::{Answer, ArrayStatus, Command, parse_sweep_rate};
+use raidlab_runtime::{Answer, ArrayStatus, Command, parse_scan_rate};
 use raidlab_units::ByteCount;
 use serde::Deserialize;
 use serde_json::json;
@@ -58,7 +58,7 @@ pub(super) struct ServeOrder {
     socket: String,
     write_policy: Option<String>,
     cache_size: Option<String>,
-    sweep_rate: Option<String>,
+    scan_rate: Option<String>,
     #[serde(default)]
     dry_run: bool,
 }
@@ -173,14 +173,14 @@ pub(super) async fn serve(
     desk.folder.check("socket", &order.socket)?;
     one_of("write_policy", order.write_policy.as_ref(), &WRITE_POLICIES)?;
     size("cache_size", order.cache_size.as_ref())?;
-    size("sweep_rate", order.sweep_rate.as_ref())?;
+    size("scan_rate", order.scan_rate.as_ref())?;
     let subject = order.devices.join(", ");
     let command = CommandLine::new(&["array", "serve"])
         .values(&order.devices)
         .option("--socket", Some(order.socket))
         .option("--write-policy", order.write_policy)
         .option("--cache-size", order.cache_size)
-        .option("--scan-rate", order.sweep_rate);
+        .option("--scan-rate", order.scan_rate);
     start(&desk, JobKind::ArrayServe, subject, command, order.dry_run)
 }
 
@@ -239,7 +239,7 @@ impl ArrayOrder {
             }
             Self::Rebuild { rate, dry_run } => {
                 let line = line("rebuild", &[]).option("--rate", Some(&rate)).flag("--no-wait", true);
-                (Command::SweepRate { bytes_per_sec: sweep_rate(&rate)? }, line, dry_run)
+                (Command::ScanRate { bytes_per_sec: scan_rate(&rate)? }, line, dry_run)
             }
             Self::Check { dry_run } => (Command::Check, line("check", &[]).flag("--no-wait", true), dry_run),
             Self::Repair { dry_run } => {
@@ -247,7 +247,7 @@ impl ArrayOrder {
                 (Command::Repair, line, dry_run)
             }
             Self::StopCheck { dry_run } => {
-                (Command::StopSweep, line("check", &[]).flag("--stop", true), dry_run)
+                (Command::StopScan, line("check", &[]).flag("--stop", true), dry_run)
             }
             Self::Stop { dry_run } => (Command::Stop, line("stop", &[]), dry_run),
         };
@@ -260,9 +260,9 @@ fn new_device(desk: &Desk, field: &str, name: &str, destroy_data: Option<&String
     is_named("destroy_data", destroy_data, name)
 }
 
-fn sweep_rate(text: &str) -> Result<Option<ByteCount>, Fault> {
-    let remedy = "write it as 100MiB, 'none' for no bound, or 0 to let sweeps rest";
-    parse_sweep_rate(text).map_err(|error| Fault::input(error.to_string(), "rate", remedy))
+fn scan_rate(text: &str) -> Result<Option<ByteCount>, Fault> {
+    let remedy = "write it as 100MiB, 'none' for no bound, or 0 to let scans rest";
+    parse_scan_rate(text).map_err(|error| Fault::input(error.to_string(), "rate", remedy))
 }
 
 fn devices(desk: &Desk, field: &str, names: &[String]) -> Result<(), Fault> {

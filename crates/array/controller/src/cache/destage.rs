@@ -14,11 +14,10 @@ use crate::api::{BufferRef, IoClass, Notice, TimerId};
 use crate::config::{CacheConfig, FlushOrder};
 use crate::controller::Controller;
 use crate::geometry::Geometry;
-use crate::granule::Granules;
-use crate::granule::{DirtyGranule, sort_by_key};
 use crate::host_front::HostFront;
 use crate::outbox::Outbox;
 use crate::request::Rows;
+use crate::stripe_locks::{DirtyStripe, StripeLocks, sort_by_key};
 use crate::stripe_op::{OpKind, Piece};
 use crate::table::NIL;
 use raidlab_units::{BlockCount, ByteCount, Lba, Nanos};
@@ -40,9 +39,9 @@ pub(super) struct Destage {
     start_above: u32,
     stop_at: u32,
     /// Stripes of the present round, in order.
-    round: Vec<DirtyGranule>,
+    round: Vec<DirtyStripe>,
     /// Scratch memory for sorting them.
-    spare: Vec<DirtyGranule>,
+    spare: Vec<DirtyStripe>,
     /// Next of them.
     at: usize,
     /// Those before this have been looked at.
@@ -95,28 +94,28 @@ impl CacheEngine {
     }
 
     #[inline(never)]
-    pub(super) fn next_in_round(&mut self, geometry: &Geometry, granules: &mut Granules) -> Option<u64> {
+    pub(super) fn next_in_round(&mut self, geometry: &Geometry, locks: &mut StripeLocks) -> Option<u64> {
         for _ in 0..2 {
             while self.destage.at < self.destage.round.len() {
-                self.look_ahead(granules);
-                let granule = self.destage.round[self.destage.at];
+                self.look_ahead(locks);
+                let stripe = self.destage.round[self.destage.at];
                 self.destage.at += 1;
-                granules.recall(granule);
-                if self.can_destage(granules, granule.key) {
-                    return Some(granule.key);
+                locks.recall(stripe);
+                if self.can_destage(locks, stripe.key) {
+                    return Some(stripe.key);
                 }
             }
-            self.begin_round(geometry, granules);
+            self.begin_round(geometry, locks);
         }
         None
     }
 
-    fn begin_round(&mut self, geometry: &Geometry, granules: &mut Granules) {
+    fn begin_round(&mut self, geometry: &Geometry, locks: &mut StripeLocks) {
         let mut round = core::mem::take(&mut self.destage.round);
         round.clear();
         match self.config.flush_order {
             FlushOrder::Address => {
-                round.extend_from_slice(granules.dirty());
+                round.extend_from_slice(locks.dirty());
                 sort_by_key(&mut round, &mut self.destage.spare);
             }
             FlushOrder::Age => self.list_by_age(geometry, &mut round),
@@ -127,7 +126,7 @@ impl CacheEngine {
 
     /// Reads what destages of the next stripes will ask for. Each would wait for memory several times, one after the
     /// other; here the processor waits for many places at the same time.
-    fn look_ahead(&mut self, granules: &mut Granules) {
+    fn look_ahead(&mut self, locks: &mut StripeLocks) {
         let from = self.destage.looked_to;
         if self.destage.at < from {
             return;
@@ -135,8 +134,8 @@ impl CacheEngine {
         let to = (from + LOOK_AHEAD).min(self.destage.round.len());
         let mut first_slots = [NIL; LOOK_AHEAD];
         let mut sum = 0;
-        for (granule, first) in self.destage.round[from..to].iter().zip(&mut first_slots) {
-            let (cell, slot) = granules.look_at(*granule);
+        for (stripe, first) in self.destage.round[from..to].iter().zip(&mut first_slots) {
+            let (cell, slot) = locks.look_at(*stripe);
             sum ^= cell;
             *first = slot;
         }
@@ -149,27 +148,23 @@ impl CacheEngine {
 
     /// Lists the stripes of dirty slots, the oldest first. A stripe may come more than once; the later times find it
     /// clean.
-    fn list_by_age(&self, geometry: &Geometry, out: &mut Vec<DirtyGranule>) {
+    fn list_by_age(&self, geometry: &Geometry, out: &mut Vec<DirtyStripe>) {
         for slot in self.slots.dirty_by_age() {
             if self.slots[slot].state == SlotState::Dirty {
-                out.push(DirtyGranule { key: geometry.granule_of_block(self.slots[slot].key), entry: NIL });
+                out.push(DirtyStripe { key: geometry.lock_of_block(self.slots[slot].key), entry: NIL });
             }
         }
         out.dedup();
     }
 
     /// True when the stripe is free and has a dirty slot whose data has all arrived.
-    pub(super) fn can_destage(&self, granules: &mut Granules, key: u64) -> bool {
-        let Some(granule) = granules.get(key) else { return false };
-        if granule.locked {
-            return false;
-        }
-        let mut slot = granule.first_dirty;
+    pub(super) fn can_destage(&self, locks: &mut StripeLocks, key: u64) -> bool {
+        let mut slot = locks.first_dirty_if_free(key);
         while slot != NIL {
             if self.slots[slot].incoming == 0 {
                 return true;
             }
-            slot = self.slots[slot].granule_next;
+            slot = self.slots[slot].next_of_stripe;
         }
         false
     }
@@ -245,7 +240,7 @@ impl Controller {
             let urgent = self.next_urgent();
             let Some(key) = urgent.or_else(|| {
                 if self.wants_destage() {
-                    self.cache.next_in_round(&self.geometry, &mut self.granules)
+                    self.cache.next_in_round(&self.geometry, &mut self.stripe_locks)
                 } else {
                     None
                 }
@@ -269,13 +264,10 @@ impl Controller {
 
     fn next_urgent(&mut self) -> Option<u64> {
         while let Some(key) = self.cache.destage.urgent.pop_front() {
-            if self.cache.can_destage(&mut self.granules, key) {
+            if self.cache.can_destage(&mut self.stripe_locks, key) {
                 return Some(key);
             }
-            if let Some(granule) = self.granules.get(key)
-                && granule.locked
-            {
-                granule.urgent = true;
+            if self.stripe_locks.hurry(key) {
                 self.look_at_awaited(key);
             }
         }
@@ -284,22 +276,22 @@ impl Controller {
 
     #[inline(never)]
     fn start_destage(&mut self, key: u64) {
-        let (stripe, _) = self.geometry.granule_start(key);
-        let granule = self.granules.obtain(key);
-        granule.locked = true;
+        let (stripe, _) = self.geometry.lock_start(key);
+        let was_free = self.stripe_locks.lock(key);
+        assert!(was_free, "only a stripe that nobody works on is destaged");
         if self.metadata.needs_resync(&self.geometry, key) {
             // When it is in sync it is the next to be destaged.
-            self.granules.obtain(key).urgent = true;
-            return self.sync_granule(key);
+            self.stripe_locks.hurry(key);
+            return self.resync_stripe(key);
         }
-        let mut slot = self.granules.take_dirty(key);
+        let mut slot = self.stripe_locks.take_dirty(key);
         let id = self.new_op(key, stripe, OpKind::Write, IoClass::Destage);
         while slot != NIL {
-            let next = self.cache.slots[slot].granule_next;
+            let next = self.cache.slots[slot].next_of_stripe;
             if self.cache.slots[slot].incoming == 0 {
                 self.add_slot(id, slot);
             } else {
-                self.cache.slots[slot].granule_next = self.granules.list_dirty(key, slot);
+                self.cache.slots[slot].next_of_stripe = self.stripe_locks.list_dirty(key, slot);
             }
             slot = next;
         }

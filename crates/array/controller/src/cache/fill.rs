@@ -162,7 +162,7 @@ impl Controller {
 
     fn start_fill(&mut self, whole: &Fragment, class: IoClass) -> Option<u32> {
         if self.metadata.any_out_of_sync() {
-            let key = self.geometry.granule_key(whole);
+            let key = self.geometry.lock_key(whole);
             if self.metadata.needs_resync(&self.geometry, key) || self.is_being_synced(key) {
                 return None;
             }

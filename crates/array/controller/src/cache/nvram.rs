@@ -187,8 +187,8 @@ impl Controller {
         self.cache.check_directory(&self.geometry, &mut found)?;
         for (slot, restored) in without_superseded(found, &mut self.outbox) {
             self.cache.slots.restore(slot, restored);
-            let key = self.geometry.granule_of_block(restored.key);
-            self.cache.slots[slot].granule_next = self.granules.list_dirty(key, slot);
+            let key = self.geometry.lock_of_block(restored.key);
+            self.cache.slots[slot].next_of_stripe = self.stripe_locks.list_dirty(key, slot);
         }
         self.cache.slots.end_restore();
         self.cache.destage_all();

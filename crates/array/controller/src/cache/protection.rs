@@ -150,8 +150,8 @@ impl Controller {
             };
             self.cache.wait_for_destage(slot, tag, &mut self.host);
             if self.cache.slots[slot].incoming == 0 {
-                let granule = self.geometry.granule_of_block(key);
-                self.cache.destage.urgent.push_back(granule);
+                let stripe = self.geometry.lock_of_block(key);
+                self.cache.destage.urgent.push_back(stripe);
             }
         }
     }

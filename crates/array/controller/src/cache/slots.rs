@@ -73,8 +73,8 @@ pub(super) struct Slot {
     /// Order in which slots became dirty.
     pub(super) sequence: u64,
     pub(super) dirtied_at: Nanos,
-    /// Next dirty slot of the same granule.
-    pub(super) granule_next: u32,
+    /// Next dirty slot of the same stripe.
+    pub(super) next_of_stripe: u32,
     /// First of the requests that wait until this slot has been destaged; while it is being filled, the fill.
     pub(super) first_waiter: u32,
     /// In the recency list; while the slot is in the queue by age, its place there.
@@ -204,7 +204,7 @@ impl Slots {
     /// Reads a slot. Returns a number that depends on it.
     #[inline]
     pub(super) fn look_at(&self, slot: u32) -> u32 {
-        self[slot].granule_next
+        self[slot].next_of_stripe
     }
 
     /// Where `block` (of `block_size` bytes) of the slot lies.
@@ -223,7 +223,7 @@ impl Slots {
         };
         self.used_count += 1;
         self.entries[slot as usize] =
-            Slot { key, granule_next: NIL, first_waiter: NIL, previous: NIL, next: NIL, ..Slot::default() };
+            Slot { key, next_of_stripe: NIL, first_waiter: NIL, previous: NIL, next: NIL, ..Slot::default() };
         self.attach(slot);
         Some(slot)
     }

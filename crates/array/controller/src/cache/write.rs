@@ -94,7 +94,7 @@ impl Controller {
         // What has no place yet.
         let mut walk = self.walk(tag).skip(BlockCount(placed), lba);
         'fragments: while let Some(fragment) = walk.next(self.geometry.layout()) {
-            let key = self.geometry.granule_key(&fragment);
+            let key = self.geometry.lock_key(&fragment);
             let mut row = fragment.rows.first;
             while row < fragment.rows.end() {
                 let block = self.geometry.cache_block_at(&fragment, row);
@@ -141,7 +141,7 @@ impl Controller {
         tag: u32,
         task: &mut Option<u32>,
         replaces: &mut bool,
-        granule: u64,
+        stripe: u64,
     ) -> Option<u32> {
         let old = self.cache.slots.lookup(block.key);
         let slot = match old.map(|slot| (slot, self.cache.slots[slot].state)) {
@@ -169,7 +169,7 @@ impl Controller {
         };
         if self.cache.slots[slot].state != SlotState::Dirty {
             self.cache.slots.make_dirty(slot, self.now);
-            self.cache.slots[slot].granule_next = self.granules.list_dirty(granule, slot);
+            self.cache.slots[slot].next_of_stripe = self.stripe_locks.list_dirty(stripe, slot);
         }
         Some(slot)
     }
@@ -206,7 +206,7 @@ impl Controller {
             let is_named = slot.dirty == named;
             if slot.first_waiter != NIL && slot.incoming == 0 {
                 let block = slot.key;
-                let key = self.geometry.granule_of_block(block);
+                let key = self.geometry.lock_of_block(block);
                 self.cache.destage.urgent.push_back(key);
             }
             if arrival.replaces {

@@ -454,7 +454,7 @@ impl Controller {
         self.member_io_ended(check.owner, (device, check.at(check.rows.first), check.rows.count), result);
     }
 
-    // Tags that an operation keeps from its reads to its writes. It has its granule locked, so nobody else
+    // Tags that an operation keeps from its reads to its writes. It has its stripe locked, so nobody else
     // writes there.
 
     /// Leaves the tags that were read for an operation with it, if it will write to the unit.

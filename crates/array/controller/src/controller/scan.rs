@@ -2,11 +2,11 @@
 
 use crate::api::IoClass;
 use crate::controller::Controller;
-use crate::granule::WaitKind;
 use crate::member_io::IoOwner;
 use crate::metadata::SuperblockWaiter;
 use crate::request::{Fragment, Rows};
 use crate::scan::{Begun, NextStep, PassedStrip, Purpose, STARTS_MAX, ScanChange, Surroundings, VisitEnd};
+use crate::stripe_locks::WaitKind;
 use crate::stripe_op::OpKind;
 use raidlab_units::{MemberIndex, MemberLba};
 use std::collections::VecDeque;
@@ -72,8 +72,7 @@ impl Controller {
     fn line_up_visit(&mut self, id: u32) {
         let (key, purpose) = (self.scan.stripe_of(id), self.scan.purpose(id));
         let waiter = Fragment { request: id, ..Fragment::default() };
-        if purpose == Purpose::Resync && self.granules.get(key).is_none_or(|granule| !granule.locked) {
-            self.granules.obtain(key).locked = true;
+        if purpose == Purpose::Resync && self.stripe_locks.lock(key) {
             self.start_visit(id);
         } else if self.lock_or_wait(key, WaitKind::Visit, waiter) {
             self.start_visit(id);
@@ -81,7 +80,7 @@ impl Controller {
     }
 
     /// Resyncs a stripe, which is locked, before the host has it.
-    pub(crate) fn sync_granule(&mut self, key: u64) {
+    pub(crate) fn resync_stripe(&mut self, key: u64) {
         let id = self.scan.new_sync_first(key);
         self.start_visit(id);
     }
@@ -90,7 +89,7 @@ impl Controller {
     pub(crate) fn start_visit(&mut self, id: u32) {
         let Self { scan, metadata, geometry, outbox, .. } = self;
         if scan.start_visit(id, &mut Surroundings { geometry, metadata, outbox }) {
-            self.granules.obtain(self.scan.stripe_of(id)).syncing = true;
+            self.stripe_locks.set_syncing(self.scan.stripe_of(id), true);
         }
         self.drive_visit(id);
     }
@@ -119,7 +118,7 @@ impl Controller {
     /// Asks for the next step of a visit: an operation on rows of a unit.
     fn launch_step_op(&mut self, visit: u32, kind: OpKind, unit: u16, rows: Rows) {
         let key = self.scan.stripe_of(visit);
-        let (stripe, _) = self.geometry.granule_start(key);
+        let (stripe, _) = self.geometry.lock_start(key);
         let syncs_first = self.scan.purpose(visit) == Purpose::SyncFirst;
         let class = if syncs_first { IoClass::Host } else { IoClass::Background };
         let id = self.new_op(key, stripe, kind, class);
@@ -164,7 +163,7 @@ impl Controller {
     fn leave_stripe(&mut self, id: u32) {
         let key = self.scan.stripe_of(id);
         self.scan.forget_visit(id);
-        self.granules.obtain(key).syncing = false;
+        self.stripe_locks.set_syncing(key, false);
         self.unlock(key);
     }
 

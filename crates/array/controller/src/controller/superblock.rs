@@ -150,8 +150,8 @@ impl Controller {
         if !self.metadata.mark_in_sync(key) {
             return;
         }
-        let (stripe, _) = self.geometry.granule_start(key);
-        let region = self.geometry.granules_of(self.write_intent.region_stripes(stripe));
+        let (stripe, _) = self.geometry.lock_start(key);
+        let region = self.geometry.locks_of(self.write_intent.region_stripes(stripe));
         if self.metadata.next_out_of_sync(region.start).is_none_or(|next| next >= region.end) {
             let Self { write_intent, now, outbox, .. } = self;
             if let Some(bitmap) = write_intent.bitmap() {
@@ -162,6 +162,6 @@ impl Controller {
 
     /// True while a resync of the stripe is under way, which goes on for a while when a device is lost.
     pub(crate) fn is_being_synced(&mut self, key: u64) -> bool {
-        self.granules.get(key).is_some_and(|granule| granule.syncing)
+        self.stripe_locks.is_syncing(key)
     }
 }

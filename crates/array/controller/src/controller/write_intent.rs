@@ -314,8 +314,8 @@ impl Controller {
                     let lost = (device, lba, rows.count);
                     self.metadata.lose_rows_of_record(&self.geometry, lost, &mut self.outbox);
                 }
-                let granules = self.geometry.granules_of(stripe..StripeIndex(stripe.0 + 1));
-                self.mark_unsynced(granules);
+                let stripes = self.geometry.locks_of(stripe..StripeIndex(stripe.0 + 1));
+                self.mark_out_of_sync(stripes);
                 self.metadata.note_resync_needed();
                 self.end_replay();
             }

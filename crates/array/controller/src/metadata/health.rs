@@ -36,9 +36,9 @@ pub struct Health {
     pub failures_left: u16,
 }
 
-/// The same of one granule.
+/// The same of one stripe.
 #[derive(Clone, Copy, Debug)]
-struct GranuleHealth {
+struct StripeHealth {
     lost_rows: u64,
     /// Members that the weakest of its rows that is not lost can do without.
     spare_units: Option<u16>,
@@ -56,7 +56,7 @@ impl Metadata {
         if self.members.any_lost() {
             return health;
         }
-        let (keys, stride) = self.bad_granules(geometry);
+        let (keys, stride) = self.bad_stripes(geometry);
         self.add_up(geometry, keys.iter().copied(), stride, &mut health);
         if parity_in_doubt && self.members.any_incomplete() {
             let looks = self.out_of_sync_count().min(OUT_OF_SYNC_LOOKS_MAX);
@@ -77,14 +77,14 @@ impl Metadata {
 
     fn add_up(&self, geometry: &Geometry, keys: impl Iterator<Item = u64>, stride: u64, health: &mut Health) {
         for key in keys {
-            let GranuleHealth { lost_rows, spare_units } = self.granule_health(geometry, key);
+            let StripeHealth { lost_rows, spare_units } = self.stripe_health(geometry, key);
             health.lost_blocks += BlockCount(lost_rows * stride);
             health.failures_left = health.failures_left.min(spare_units.unwrap_or(u16::MAX));
         }
     }
 
-    /// The granules with bad blocks, or each so-manieth of them, and how many each stands for.
-    fn bad_granules(&self, geometry: &Geometry) -> (BTreeSet<u64>, u64) {
+    /// The stripes with bad blocks, or each so-manieth of them, and how many each stands for.
+    fn bad_stripes(&self, geometry: &Geometry) -> (BTreeSet<u64>, u64) {
         let rows = u64::from(geometry.strip_rows());
         let strips: u64 = self.bad_blocks.iter().map(|(_, _, blocks)| blocks.0.div_ceil(rows) + 1).sum();
         let stride = strips.div_ceil(LOOKS_MAX).max(1);
@@ -95,21 +95,21 @@ impl Metadata {
             for strip in strips.step_by(stride as usize) {
                 let start = MemberLba((strip * rows).max(first.0));
                 if let Some((stripe, unit, _)) = geometry.layout().identify(role, start) {
-                    keys.insert(geometry.unit_granule(stripe, unit));
+                    keys.insert(geometry.lock_of_unit(stripe, unit));
                 }
             }
         }
         (keys, stride)
     }
 
-    fn granule_health(&self, geometry: &Geometry, key: u64) -> GranuleHealth {
-        let mut health = GranuleHealth { lost_rows: 0, spare_units: None };
+    fn stripe_health(&self, geometry: &Geometry, key: u64) -> StripeHealth {
+        let mut health = StripeHealth { lost_rows: 0, spare_units: None };
         for rows in self.even_rows(geometry, key) {
             let is_readable = |unit: &u16| {
-                let place = geometry.granule_place(key, *unit);
+                let place = geometry.lock_place(key, *unit);
                 self.members.holds(place) && !self.is_bad(place, Rows::between(rows.first, rows.first + 1))
             };
-            let units = geometry.granule_units();
+            let units = geometry.lock_units();
             let data = if geometry.parities() > 0 { geometry.data_strips() as u16 } else { units };
             let readable = (0..data).filter(is_readable).count() as u16;
             let (lacking, redundant) = if geometry.parities() == 0 {
@@ -128,11 +128,11 @@ impl Metadata {
         health
     }
 
-    /// The rows of a granule, cut wherever bad blocks begin or end.
+    /// The rows of a stripe, cut wherever bad blocks begin or end.
     fn even_rows(&self, geometry: &Geometry, key: u64) -> impl Iterator<Item = Rows> + use<> {
         let rows = geometry.strip_rows();
         let mut cuts = BTreeSet::from([0, rows]);
-        for place in (0..geometry.granule_units()).map(|unit| geometry.granule_place(key, unit)) {
+        for place in (0..geometry.lock_units()).map(|unit| geometry.lock_place(key, unit)) {
             let Some(device) = self.members.holder(place) else { continue };
             let mut row = 0;
             while row < rows {
@@ -182,11 +182,11 @@ mod tests {
             array.mark_bad_blocks(MemberIndex(device), MemberLba(first), BlockCount(blocks));
         };
         let mut unsynced = array("5", 4);
-        unsynced.mark_unsynced(3..5);
+        unsynced.mark_out_of_sync(3..5);
         assert_eq!(health(&unsynced), (0, 0), "a member that fails takes data of two stripes with it");
         unsynced.handle_member_loss(Nanos::ZERO, MemberIndex(0));
         let holds_data =
-            |key: &u64| (0..3).any(|unit| unsynced.geometry.granule_place(*key, unit).member.0 == 0);
+            |key: &u64| (0..3).any(|unit| unsynced.geometry.lock_place(*key, unit).member.0 == 0);
         let lost = (3..5).filter(holds_data).count() as u64;
         assert_eq!(health(&unsynced), (16 * lost, 0), "parity in doubt makes nothing up");
 
@@ -201,7 +201,7 @@ mod tests {
             assert!(health(&array).0 > 0, "{level}: the second of those rows is nowhere any more");
         }
         let mut mirror = array("10", 4);
-        mirror.mark_unsynced(0..4);
+        mirror.mark_out_of_sync(0..4);
         assert_eq!(health(&mirror), (0, 1), "either copy may be read");
         let mut pair = array("1", 2);
         bad(&mut pair, 0, 4, 3);
@@ -210,7 +210,7 @@ mod tests {
         let mut triple = array("5", 3);
         bad(&mut triple, 0, 0, 16);
         bad(&mut triple, 1, 8, 8);
-        assert_eq!(triple.geometry.granule_place(0, 2).member, MemberIndex(2), "parity is on the third");
+        assert_eq!(triple.geometry.lock_place(0, 2).member, MemberIndex(2), "parity is on the third");
         assert_eq!(health(&triple), (2 * 8, 0));
     }
 }

@@ -26,7 +26,7 @@ impl Metadata {
 
     /// True if a unit of the stripe with this lock stands on a device that is lost, so that it must not change.
     pub(crate) fn touches_lost(&self, geometry: &Geometry, key: u64) -> bool {
-        let places = (0..geometry.granule_units()).map(|unit| geometry.granule_place(key, unit));
+        let places = (0..geometry.lock_units()).map(|unit| geometry.lock_place(key, unit));
         self.any_lost() && self.members.touches_lost(places)
     }
 
@@ -43,7 +43,7 @@ impl Metadata {
 
     /// True when each data strip under the lock stands on some device, and none on one that is lost.
     pub(crate) fn has_all_data(&self, geometry: &Geometry, key: u64) -> bool {
-        let (stripe, first) = geometry.granule_start(key);
+        let (stripe, first) = geometry.lock_start(key);
         if self.touches_lost(geometry, key) {
             return false;
         }
@@ -60,13 +60,13 @@ impl Metadata {
         }
         let is_lost = |place| self.members.touches_lost(core::iter::once(place));
         let lost = copies_of(geometry, fragment.stripe, fragment.strip).position(is_lost)?;
-        self.is_out_of_sync(geometry.granule_key(fragment)).then_some(lost as u16)
+        self.is_out_of_sync(geometry.lock_key(fragment)).then_some(lost as u16)
     }
 
     /// True if a strip whose copies have been made to agree lacks one whose device the superblock may still call in sync.
     /// Where the devices will never know better it is a lost one.
     pub(crate) fn lacks_copy_unknown(&self, geometry: &Geometry, key: u64) -> bool {
-        let mut places = (0..geometry.granule_units()).map(|unit| geometry.granule_place(key, unit));
+        let mut places = (0..geometry.lock_units()).map(|unit| geometry.lock_place(key, unit));
         let is_awaited = !self.is_kept() && !self.is_frozen();
         geometry.copies() > 1 && is_awaited && places.any(|place| !self.holds(place))
     }

@@ -1,10 +1,10 @@
-//! How a sweep makes way for the host, as Linux md's does.
+//! How a scan makes way for the host, as Linux md's does.
 //!
 //! ```text
 //!  visits ─► window of 128 KiB walked ─► slower than the floor, or no request since the last window? ─► the next window
 //!                                                └─ no: waits until nothing is under way ─────────────────────┘
 //! ```
-//! There is no pause: with the host at work a sweep has one window under way at a time, where else it has as much as the stripe cache
+//! There is no pause: with the host at work a scan has one window under way at a time, where else it has as much as the stripe cache
 //! takes. Source: Linux 6.1 `drivers/md/md.c`, `md_do_sync`, `is_mddev_idle`.
 
 use raidlab_units::{ByteCount, Nanos};
@@ -23,7 +23,7 @@ struct Mark {
     bytes: u64,
 }
 
-/// The pace of one sweep.
+/// The pace of one scan.
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
     marks: [Mark; MARKS],
@@ -97,7 +97,7 @@ mod tests {
 
     const FLOOR: ByteCount = ByteCount(1000 << 10);
 
-    /// Bytes walked over until the sweep waits, with nothing ended meanwhile, and the host's requests as `host` has them.
+    /// Bytes walked over until the scan waits, with nothing ended meanwhile, and the host's requests as `host` has them.
     fn until_it_waits(pace: &mut Pace, now: Nanos, host: impl Fn(u64) -> u64) -> Option<u64> {
         let before = pace.walked;
         for page in 0..4096 {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_makes_way_above_its_floor_and_only_for_a_host_that_asks() {
+    fn a_scan_makes_way_above_its_floor_and_only_for_a_host_that_asks() {
         let start = Nanos(5);
         let mut pace = Pace::new(start);
         // Nothing is done yet, so that the rate is below the floor however much is under way.

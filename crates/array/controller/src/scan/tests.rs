@@ -31,8 +31,8 @@ fn array(level: &str, bytes_per_sec: Option<ByteCount>) -> Array {
         staging_size: ByteCount::from_mib(1),
         resilience: Resilience {
             spares: 1,
-            sweep_iodepth: 2,
-            sweep_bytes_per_sec: bytes_per_sec,
+            scan_iodepth: 2,
+            scan_bytes_per_sec: bytes_per_sec,
             ..Resilience::default()
         },
     };
@@ -43,8 +43,8 @@ fn array(level: &str, bytes_per_sec: Option<ByteCount>) -> Array {
 }
 
 impl Array {
-    fn ask(&mut self, sweep: Sweep) -> Result<(), SweepRefused> {
-        self.scan.ask(&self.geometry, &self.metadata, sweep, &mut self.outbox)
+    fn ask(&mut self, scan: Scan) -> Result<(), ScanRefused> {
+        self.scan.ask(&self.geometry, &self.metadata, scan, &mut self.outbox)
     }
 
     fn change(&mut self) -> ScanChange {
@@ -74,19 +74,19 @@ impl Array {
 
 #[test]
 fn what_is_asked_for_where_it_cant_be_is_refused() {
-    let rebuild = Sweep::Rebuild { target: MemberIndex(0) };
-    assert_eq!(array("5", None).ask(rebuild), Err(SweepRefused::NotOnDemand));
-    assert_eq!(array("5", None).ask(Sweep::Resync), Err(SweepRefused::NotOnDemand));
-    assert_eq!(array("0", None).ask(Sweep::Check), Err(SweepRefused::NoRedundancy));
+    let rebuild = Scan::Rebuild { target: MemberIndex(0) };
+    assert_eq!(array("5", None).ask(rebuild), Err(ScanRefused::NotOnDemand));
+    assert_eq!(array("5", None).ask(Scan::Resync), Err(ScanRefused::NotOnDemand));
+    assert_eq!(array("0", None).ask(Scan::Check), Err(ScanRefused::NoRedundancy));
     let mut array = array("5", None);
-    assert_eq!(array.ask(Sweep::Check), Ok(()));
-    assert_eq!(array.ask(Sweep::Repair), Err(SweepRefused::Busy { sweep: Sweep::Check }));
+    assert_eq!(array.ask(Scan::Check), Ok(()));
+    assert_eq!(array.ask(Scan::Repair), Err(ScanRefused::Busy { scan: Scan::Check }));
 }
 
 #[test]
 fn a_check_compares_each_stripe_two_at_a_time() {
     let mut array = array("5", None);
-    array.ask(Sweep::Check).expect("nothing runs");
+    array.ask(Scan::Check).expect("nothing runs");
     let mut compared = 0;
     loop {
         let mut under_way = Vec::new();
@@ -107,10 +107,10 @@ fn a_check_compares_each_stripe_two_at_a_time() {
     }
     assert_eq!(compared, STRIPS);
     let ended = std::iter::from_fn(|| array.outbox.poll()).last();
-    let Some(Action::Notice(Notice::SweepEnded { progress, end })) = ended else {
+    let Some(Action::Notice(Notice::ScanEnded { progress, end })) = ended else {
         panic!("{ended:?} was told last")
     };
-    assert_eq!((progress.done, progress.counts.granules, end), (STRIPS, STRIPS, SweepEnd::Through));
+    assert_eq!((progress.done, progress.counts.stripes, end), (STRIPS, STRIPS, ScanEnd::Through));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn the_boundary_passes_strips_in_order_and_the_target_is_in_sync_at_the_end() {
 fn the_rate_bound_puts_the_next_visit_off() {
     // A strip of each member in a second.
     let mut array = array("5", Some(ByteCount(STRIP_ROWS * 4096)));
-    array.ask(Sweep::Check).expect("nothing runs");
+    array.ask(Scan::Check).expect("nothing runs");
     assert!(matches!(array.begin_visit(), Begun::Visit(_)));
     assert_eq!(array.begin_visit(), Begun::Nothing);
     let timer = std::iter::from_fn(|| array.outbox.poll()).last();
@@ -161,13 +161,13 @@ fn the_rate_bound_puts_the_next_visit_off() {
 #[test]
 fn a_rebuild_goes_before_a_check() {
     let mut array = array("5", None);
-    array.ask(Sweep::Check).expect("nothing runs");
+    array.ask(Scan::Check).expect("nothing runs");
     array.metadata.fail(&array.geometry, MemberIndex(1), &mut array.outbox);
     array.metadata.assign_spares();
     assert_eq!(array.begin_visit(), Begun::Nothing, "it yields");
     assert!(matches!(array.change(), ScanChange::Begun), "it is parked");
     assert!(matches!(array.change(), ScanChange::Begun), "the rebuild begins");
-    assert_eq!(array.scan.parked_progress().map(|parked| parked.sweep), Some(Sweep::Check));
+    assert_eq!(array.scan.parked_progress().map(|parked| parked.scan), Some(Scan::Check));
     array.scan.hold();
     assert_eq!(array.begin_visit(), Begun::Nothing, "it is held");
     assert!(array.scan.is_idle());

@@ -120,7 +120,7 @@ pub(super) struct Visit {
     /// The lock of its stripe.
     key: u64,
     /// Number of the scan that it belongs to; 0 if none.
-    sweep: u32,
+    scan: u32,
     /// The strip of the target that a rebuild restores, counted along the device.
     strip_number: u64,
     end: Option<VisitEnd>,
@@ -154,8 +154,8 @@ impl Visit {
     }
 
     /// This visit as part of a scan, at the strip of the target or the stripe that it has come to.
-    pub(super) fn of_sweep(self, sweep: u32, strip_number: u64) -> Self {
-        Self { sweep, strip_number, ..self }
+    pub(super) fn of_scan(self, scan: u32, strip_number: u64) -> Self {
+        Self { scan, strip_number, ..self }
     }
 
     /// A visit that compares.
@@ -165,7 +165,7 @@ impl Visit {
 
     /// What it is for, and the number of the scan that it belongs to.
     pub(super) const fn belongs_to(&self) -> (Purpose, u32) {
-        (self.purpose, self.sweep)
+        (self.purpose, self.scan)
     }
 
     /// True if it has done all that it was for.
@@ -231,16 +231,16 @@ impl BackgroundScan {
 
     /// True while the target of the visit's rebuild is to be rebuilt.
     pub(super) fn is_rebuilding(&self, metadata: &Metadata, id: u32) -> bool {
-        let Visit { sweep, device, .. } = self.visits[id];
-        self.is_current(sweep) && metadata.rebuild_boundary(device).is_some() && !metadata.any_lost()
+        let Visit { scan, device, .. } = self.visits[id];
+        self.is_current(scan) && metadata.rebuild_boundary(device).is_some() && !metadata.any_lost()
     }
 
     /// Starts a visit whose stripe is locked for it. Returns true if it resyncs that.
     pub(crate) fn start_visit(&mut self, id: u32, around: &mut Surroundings<'_>) -> bool {
         let geometry = around.geometry;
         let whole = Rows { first: 0, count: geometry.strip_rows() };
-        let Visit { purpose, key, unit, device, sweep, .. } = self.visits[id];
-        let place = geometry.granule_place(key, unit);
+        let Visit { purpose, key, unit, device, scan, .. } = self.visits[id];
+        let place = geometry.lock_place(key, unit);
         let mut end = None;
         match purpose {
             Purpose::ReadError if around.metadata.holder(place) == Some(device) => {
@@ -256,11 +256,11 @@ impl BackgroundScan {
                 }
                 // Parity of such a stripe is not used until it has been resynced, which makes it anew.
             }
-            Purpose::Check | Purpose::Repair if self.is_current(sweep) => {
+            Purpose::Check | Purpose::Repair if self.is_current(scan) => {
                 self.visits[id].compare = RowWalk::over(whole);
-                let is_held = |unit| around.metadata.holds(geometry.granule_place(key, unit));
-                let is_whole = (0..geometry.granule_units()).all(is_held);
-                self.count(id, |counts| counts.incomplete_granules += u64::from(!is_whole));
+                let is_held = |unit| around.metadata.holds(geometry.lock_place(key, unit));
+                let is_whole = (0..geometry.lock_units()).all(is_held);
+                self.count(id, |counts| counts.incomplete_stripes += u64::from(!is_whole));
             }
             Purpose::Resync | Purpose::SyncFirst if around.metadata.needs_resync(geometry, key) => {
                 self.visits[id].compare = RowWalk::over(whole);
@@ -337,7 +337,7 @@ impl BackgroundScan {
             return;
         }
         let Surroundings { geometry, metadata, .. } = around;
-        let role = geometry.granule_place(key, unit).member;
+        let role = geometry.lock_place(key, unit).member;
         if metadata.player(role) != Some(device) || metadata.touches_lost(geometry, key) {
             self.visits[id].end = Some(VisitEnd::Abandoned);
         } else if !self.visits[id].restore.again_singly() {
@@ -360,7 +360,7 @@ impl BackgroundScan {
     ) {
         let Surroundings { geometry, metadata, outbox } = around;
         let Visit { key, purpose, .. } = self.visits[id];
-        let place = geometry.granule_place(key, unit);
+        let place = geometry.lock_place(key, unit);
         self.count(id, |counts| counts.unreadable_rows += u64::from(rows.count));
         // Parity could have made up a bad block until it came to be in doubt.
         let is_news = purpose.syncs() && geometry.parities() > 0 && metadata.is_bad(place, rows);
@@ -378,7 +378,7 @@ impl BackgroundScan {
             self.visits[id].end = Some(end);
             return;
         }
-        let mut units = (0..compared_with(geometry)).map(|unit| geometry.granule_place(key, unit));
+        let mut units = (0..compared_with(geometry)).map(|unit| geometry.lock_place(key, unit));
         let is_bad = |place| metadata.is_bad(place, run);
         // No row of the run is better than the others.
         let all_bad = if geometry.parities() > 0 {
@@ -397,7 +397,7 @@ impl BackgroundScan {
     fn give_run_up(&mut self, id: u32, around: &mut Surroundings<'_>) {
         let Visit { key, compare: RowWalk { run, .. }, .. } = self.visits[id];
         for unit in 0..compared_with(around.geometry) {
-            let place = around.geometry.granule_place(key, unit);
+            let place = around.geometry.lock_place(key, unit);
             let unreadable = self.visits[id].unreadable.contains(&unit) || around.metadata.is_bad(place, run);
             if let Some(device) = around.metadata.holder(place)
                 && unreadable
@@ -421,7 +421,7 @@ impl BackgroundScan {
         if !around.metadata.has_all_data(around.geometry, key) {
             self.visits[id].end = Some(VisitEnd::Abandoned);
         } else if !succeeded && !self.visits[id].restore.again_singly() {
-            let place = around.geometry.granule_place(key, unit);
+            let place = around.geometry.lock_place(key, unit);
             let device = around.metadata.holder(place).expect("all data is held");
             self.lose_run(id, (device, unit), run, around);
         }
@@ -430,12 +430,12 @@ impl BackgroundScan {
     /// Takes in that a visit is over. Returns true if it leaves its stripe; that of a rebuild stays locked until the boundary
     /// has passed it.
     pub(crate) fn end_visit(&mut self, id: u32) -> bool {
-        let Visit { purpose, key, device, sweep, .. } = self.visits[id];
+        let Visit { purpose, key, device, scan, .. } = self.visits[id];
         match purpose {
             Purpose::ReadError => self.read_repair.end(key, device),
-            Purpose::Rebuild => return !self.is_current(sweep),
+            Purpose::Rebuild => return !self.is_current(scan),
             Purpose::SyncFirst => {}
-            Purpose::Check | Purpose::Repair | Purpose::Resync => self.stripe_compared(sweep),
+            Purpose::Check | Purpose::Repair | Purpose::Resync => self.stripe_compared(scan),
         }
         true
     }
@@ -459,12 +459,12 @@ impl Visit {
         }
         let Self { key, compare: RowWalk { rest, .. }, .. } = self;
         let stretch = |unit| {
-            let place = geometry.granule_place(*key, unit);
+            let place = geometry.lock_place(*key, unit);
             let device = metadata.holder(place)?;
             let first = place.start + BlockCount(u64::from(rest.first));
             Some(metadata.bad_stretch(device, first, u64::from(rest.count)).blocks as u32)
         };
-        (0..geometry.granule_units()).filter_map(stretch).min().unwrap_or(u32::MAX)
+        (0..geometry.lock_units()).filter_map(stretch).min().unwrap_or(u32::MAX)
     }
 
     /// Restores the next unit that keeps the run from being compared, or passes the run over if all were tried.
@@ -476,11 +476,11 @@ impl Visit {
             self.restored_to = run.end();
         }
         let unit = (0..compared_with(geometry)).find(|unit| {
-            let place = geometry.granule_place(key, *unit);
+            let place = geometry.lock_place(key, *unit);
             !self.restored.contains(unit) && (self.unreadable.contains(unit) || metadata.is_bad(place, run))
         });
         let Some(unit) = unit else { return };
-        let holder = metadata.holder(geometry.granule_place(key, unit));
+        let holder = metadata.holder(geometry.lock_place(key, unit));
         self.restored.push(unit);
         self.unit = unit;
         self.device = holder.expect("all data has been found to be held");
@@ -501,7 +501,7 @@ impl Visit {
                 return None;
             }
             let (unit, run) = (self.unit, self.restore.run);
-            let place = geometry.granule_place(self.key, unit);
+            let place = geometry.lock_place(self.key, unit);
             if metadata.holds(place) && !metadata.is_bad(place, run) {
                 return Some((unit, run));
             }

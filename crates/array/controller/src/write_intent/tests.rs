@@ -68,7 +68,7 @@ impl Array {
         (op.key, op.stripe, op.hull, op.plan) = (stripe, StripeIndex(stripe), ROW, Plan::ReadModifyWrite);
         op.pieces = vec![Piece { strip: 0, rows: ROW, source: own_buffer(0) }];
         op.units = vec![UnitUse::IDLE, UnitUse::IDLE, UnitUse { staging: 0, ..UnitUse::IDLE }];
-        self.geometry.granule_places(stripe, &mut op.places);
+        self.geometry.lock_places(stripe, &mut op.places);
         id
     }
 

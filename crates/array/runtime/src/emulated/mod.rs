@@ -20,7 +20,7 @@ mod lateness;
 pub use backing::{Backing, BackingError};
 pub use lateness::{Lateness, LatenessFacts};
 
-use crate::command::{clear, free_slot, may_be_filled, may_join, may_leave, order_sweeps};
+use crate::command::{clear, free_slot, may_be_filled, may_join, may_leave, order_scans};
 use crate::error::{ArrayError, RingError};
 use crate::events::Chronicle;
 use crate::host::HostPort;
@@ -221,7 +221,7 @@ impl<'a> EmulatedWorld<'a> {
             self.tally.chronicle.poll(now);
         }
         while let Some(notice) = self.model.poll_notice() {
-            self.tally.note(now, &notice, self.model.controller().sweep_progress(), |_| None);
+            self.tally.note(now, &notice, self.model.controller().scan_progress(), |_| None);
         }
     }
 
@@ -281,9 +281,9 @@ impl<'a> EmulatedWorld<'a> {
             Command::AddSpare { .. } => {
                 free_slot(self.model.controller(), |_| true).map(|place| self.add(place))
             }
-            sweeps @ (Command::SweepRate { .. } | Command::Check | Command::Repair | Command::StopSweep) => {
+            scans @ (Command::ScanRate { .. } | Command::Check | Command::Repair | Command::StopScan) => {
                 let now = self.now();
-                self.model.operate(now, |controller| order_sweeps(controller, &mut self.tally, now, &sweeps))
+                self.model.operate(now, |controller| order_scans(controller, &mut self.tally, now, &scans))
             }
         };
         asked.answer(match outcome {

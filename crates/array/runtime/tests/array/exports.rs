@@ -233,7 +233,7 @@ fn the_end_of_an_idle_connection_is_heard_at_once() {
     let config = array(3);
     make(&config, &uris(&peers)).expect("an array is made");
     let mut world = start(&uris(&peers), &RunSettings::of(&config));
-    while world.status().sweep.is_some() {
+    while world.status().scan.is_some() {
         assert!(read_all(&mut world).is_ok());
     }
     peers[2].vanish();
@@ -321,7 +321,7 @@ fn an_export_that_comes_back_is_stale_and_joins_by_being_rebuilt() {
     make(&config, &members).expect("an array is made");
     let settings = RunSettings::of(&config);
     let mut world = start(&members, &settings);
-    while world.status().sweep.is_some() {
+    while world.status().scan.is_some() {
         assert!(read_all(&mut world).is_ok());
     }
     world.stop(&GO_ON).expect("it stops");

@@ -13,8 +13,8 @@ use raidlab_controller::{
 use raidlab_format::StartOptions;
 use raidlab_runtime::{
     Answer, ArrayStatus, ArrayWorld, Command, Condition, Contents, CreateOptions, DeviceCondition,
-    HostBuffers, HostPort, HostPortNeeds, HostStep, Operator, PortRing, RunSettings, SweepOutcome,
-    SweepStatus, create, operator_line,
+    HostBuffers, HostPort, HostPortNeeds, HostStep, Operator, PortRing, RunSettings, ScanOutcome, ScanStatus,
+    create, operator_line,
 };
 use raidlab_units::{BlockCount, ByteCount, Lba, Nanos};
 use std::path::{Path, PathBuf};
@@ -189,7 +189,7 @@ fn add_spare(path: &Path) -> Command {
 }
 
 pub(crate) fn is_whole(status: &ArrayStatus) -> bool {
-    status.condition == Condition::Optimal && status.sweep.is_none()
+    status.condition == Condition::Optimal && status.scan.is_none()
 }
 
 /// Starts the array once more and compares the whole volume.
@@ -238,13 +238,13 @@ fn a_device_is_failed_and_replaced_and_rebuilt_while_the_array_is_used() {
         let status = used.until("whole again", is_whole);
         assert_eq!(status.devices[1].path.as_deref(), new.to_str());
         assert_eq!(status.devices[1].state, DeviceCondition::InSync);
-        let rebuilt = status.last_sweep.expect("a rebuild has ended");
-        assert_eq!((rebuilt.sweep.as_str(), rebuilt.target), ("rebuild", Some(1)));
+        let rebuilt = status.last_scan.expect("a rebuild has ended");
+        assert_eq!((rebuilt.scan.as_str(), rebuilt.target), ("rebuild", Some(1)));
         used.done(&Command::Check);
         let checked = used.until("checked", |status| {
-            status.last_sweep.as_ref().is_some_and(|sweep| sweep.sweep == "check") && status.sweep.is_none()
+            status.last_scan.as_ref().is_some_and(|scan| scan.scan == "check") && status.scan.is_none()
         });
-        assert_eq!(checked.last_sweep.expect("it has ended").mismatched_rows, 0);
+        assert_eq!(checked.last_scan.expect("it has ended").mismatched_rows, 0);
         let checker = used.stop();
         assert!(checker.writes > 100 && checker.reads > 100);
         // The old one is named, too: it must not be taken for the array's.
@@ -267,13 +267,13 @@ fn a_device_is_not_taken_out_while_redundancy_is_being_made() {
     let destroy_data = paths.iter().map(|path| path.display().to_string()).collect();
     let order = CreateOptions { contents: Contents::AsFound, destroy_data, ..options(paths.clone(), vec![]) };
     assert!(create(&config, &order, &GO_ON, &mut |_, _| {}).expect("it is made").needs_resync);
-    let slow = RunSettings { sweep_bytes_per_sec: Some(ByteCount(4096)), ..RunSettings::of(&config) };
+    let slow = RunSettings { scan_bytes_per_sec: Some(ByteCount(4096)), ..RunSettings::of(&config) };
     let used = use_array(paths, slow);
-    used.until("resyncing", |status| status.sweep.is_some());
+    used.until("resyncing", |status| status.scan.is_some());
     let reason = used.refused(&fail("1"));
     assert!(reason.contains("can't be taken out yet"), "{reason}");
-    used.done(&Command::SweepRate { bytes_per_sec: None });
-    used.until("in sync", |status| status.sweep.is_none() && status.last_sweep.is_some());
+    used.done(&Command::ScanRate { bytes_per_sec: None });
+    used.until("in sync", |status| status.scan.is_none() && status.last_scan.is_some());
     used.done(&fail("1"));
     used.until("degraded", |status| status.condition == Condition::Degraded);
     used.stop();
@@ -317,7 +317,7 @@ fn a_check_that_waits_for_a_rebuild_keeps_its_status() {
     let paths = make(folder.path(), &config, 1);
     let used = use_array(paths, RunSettings::of(&config));
     used.until("whole", is_whole);
-    let rate = |bytes| Command::SweepRate { bytes_per_sec: Some(ByteCount(bytes)) };
+    let rate = |bytes| Command::ScanRate { bytes_per_sec: Some(ByteCount(bytes)) };
     used.done(&rate(0));
     let resting = match used.operator.ask(Command::Check) {
         Ok(Answer::Done { message }) => message,
@@ -326,22 +326,22 @@ fn a_check_that_waits_for_a_rebuild_keeps_its_status() {
     assert!(resting.contains("--rate none"), "{resting}");
     used.done(&rate(100_000));
     let found = used.until("checking", |status| {
-        status.sweep.as_ref().is_some_and(|sweep| sweep.done_stripes > 0 && sweep.bytes_per_sec.is_some())
+        status.scan.as_ref().is_some_and(|scan| scan.done_stripes > 0 && scan.bytes_per_sec.is_some())
     });
-    let check = found.sweep.expect("it runs").number;
+    let check = found.scan.expect("it runs").number;
     used.done(&fail("1"));
-    let status = used.until("parked", |status| status.parked_sweep.is_some());
-    let told = |sweep: &Option<SweepStatus>| sweep.as_ref().map(|sweep| (sweep.sweep.clone(), sweep.number));
-    assert_eq!(told(&status.sweep), Some(("rebuild".to_owned(), check + 1)), "{status:?}");
-    assert_eq!(told(&status.parked_sweep), Some(("check".to_owned(), check)), "{status:?}");
+    let status = used.until("parked", |status| status.parked_scan.is_some());
+    let told = |scan: &Option<ScanStatus>| scan.as_ref().map(|scan| (scan.scan.clone(), scan.number));
+    assert_eq!(told(&status.scan), Some(("rebuild".to_owned(), check + 1)), "{status:?}");
+    assert_eq!(told(&status.parked_scan), Some(("check".to_owned(), check)), "{status:?}");
     used.until("going on, with its rate told", |status| {
-        let goes_on = status.sweep.as_ref().filter(|sweep| sweep.number == check);
-        status.parked_sweep.is_none() && goes_on.is_some_and(|sweep| sweep.bytes_per_sec.is_some())
+        let goes_on = status.scan.as_ref().filter(|scan| scan.number == check);
+        status.parked_scan.is_none() && goes_on.is_some_and(|scan| scan.bytes_per_sec.is_some())
     });
-    used.done(&Command::SweepRate { bytes_per_sec: None });
-    let goes_on = used.until("through", |status| status.sweep.is_none());
-    let last = goes_on.last_sweep.expect("the check has ended");
-    assert_eq!((last.number, last.end), (check, Some(SweepOutcome::Through)));
+    used.done(&Command::ScanRate { bytes_per_sec: None });
+    let goes_on = used.until("through", |status| status.scan.is_none());
+    let last = goes_on.last_scan.expect("the check has ended");
+    assert_eq!((last.number, last.end), (check, Some(ScanOutcome::Through)));
     assert_eq!(last.done_stripes, last.total_stripes);
     for words in ["the check waits for a rebuild", "the check goes on"] {
         assert!(goes_on.events.iter().any(|event| event.text == words), "{words}: {:?}", goes_on.events);
@@ -395,7 +395,7 @@ fn what_can_not_be_done_is_refused_with_a_reason() {
         (fail("9"), "no device '9'"),
         (fail("elsewhere"), "no device 'elsewhere'"),
         (replace("1", &folder.path().join("x")), "fail it first"),
-        (Command::StopSweep, "no check or repair runs"),
+        (Command::StopScan, "no check or repair runs"),
         (add_spare(&holds_data), "--destroy-data"),
         (add_spare(&short), "needs"),
         (Command::AddSpare { path: paths[0].clone(), destroy_data: true, server_restarted: false }, "in use"),
@@ -406,22 +406,22 @@ fn what_can_not_be_done_is_refused_with_a_reason() {
         assert!(reason.contains(word), "{command:?}: {reason}");
     }
     used.done(&Command::AddSpare { path: holds_data.clone(), destroy_data: true, server_restarted: false });
-    used.done(&Command::SweepRate { bytes_per_sec: Some(ByteCount(100_000)) });
+    used.done(&Command::ScanRate { bytes_per_sec: Some(ByteCount(100_000)) });
     used.done(&fail("1"));
     let status = used.until("rebuilding", |status| status.condition == Condition::Rebuilding);
-    let target = status.sweep.as_ref().and_then(|sweep| sweep.target);
+    let target = status.scan.as_ref().and_then(|scan| scan.target);
     assert_eq!(target, Some(3), "{status:?}");
     let reason = used.refused(&fail("0"));
     assert!(reason.contains("data would be lost"), "{reason}");
     let reason = used.refused(&Command::Check);
     assert!(reason.contains("under way"), "{reason}");
-    used.done(&Command::SweepRate { bytes_per_sec: Some(ByteCount::ZERO) });
-    let rests = |status: &ArrayStatus| status.sweep_bytes_per_sec_max == Some(0);
+    used.done(&Command::ScanRate { bytes_per_sec: Some(ByteCount::ZERO) });
+    let rests = |status: &ArrayStatus| status.scan_bytes_per_sec_max == Some(0);
     let before = used.until("resting", rests);
     let later = used.until("still resting", rests);
     assert_eq!(later.condition, Condition::Rebuilding);
-    assert_eq!(later.sweep.map(|it| it.left_ns), before.sweep.map(|_| None));
-    used.done(&Command::SweepRate { bytes_per_sec: None });
+    assert_eq!(later.scan.map(|it| it.left_ns), before.scan.map(|_| None));
+    used.done(&Command::ScanRate { bytes_per_sec: None });
     used.until("whole again", is_whole);
     used.stop();
 }

@@ -133,7 +133,7 @@ fn damage_to_the_metadata_is_found_and_mended_by_a_check() {
     };
     used.until("mended", |_| is_mended(&paths));
     used.done(&Command::Check);
-    used.until("checked", |status| status.sweep.is_none());
+    used.until("checked", |status| status.scan.is_none());
     assert_eq!(devices(&used.status()).len(), 3, "nothing is left to be told");
     used.stop();
 }
@@ -170,7 +170,7 @@ fn an_array_whose_stripes_are_out_of_sync_does_not_claim_to_survive_a_member() {
     let status = used.until("resyncing", |status| status.condition == Condition::Resyncing);
     assert!(status.unsynced_stripes > 0, "{status:?}");
     assert_eq!((status.failures_left, status.lost_blocks), (0, 0));
-    used.done(&Command::SweepRate { bytes_per_sec: None });
+    used.done(&Command::ScanRate { bytes_per_sec: None });
     assert_eq!(used.until("whole", is_whole).failures_left, 1);
     used.stop();
 }
@@ -204,7 +204,7 @@ fn unsynced_array(folder: &Path) -> (ArrayConfig, Vec<PathBuf>, RunSettings) {
     let destroy_data = paths.iter().map(|path| path.display().to_string()).collect();
     let order = CreateOptions { destroy_data, ..options(paths.clone(), Vec::new()) };
     create(&config, &order, &GO_ON, &mut |_, _| {}).expect("an array is made");
-    let settings = RunSettings { sweep_bytes_per_sec: Some(ByteCount::ZERO), ..RunSettings::of(&config) };
+    let settings = RunSettings { scan_bytes_per_sec: Some(ByteCount::ZERO), ..RunSettings::of(&config) };
     (config, paths, settings)
 }
 
@@ -232,8 +232,8 @@ fn events_outlive_the_process_with_their_times() {
         ("serving", EventLevel::Info, None),
         ("member-failed", EventLevel::Error, Some(1)),
         ("member-added", EventLevel::Info, Some(1)),
-        ("sweep-begun", EventLevel::Info, Some(1)),
-        ("sweep-ended", EventLevel::Info, Some(1)),
+        ("scan-begun", EventLevel::Info, Some(1)),
+        ("scan-ended", EventLevel::Info, Some(1)),
         ("stopped", EventLevel::Info, None),
     ] {
         assert!(told.contains(&event), "{event:?} is not among {told:?}");

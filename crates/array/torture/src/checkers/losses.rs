@@ -27,7 +27,7 @@ use crate::violation::{Failure, Violation};
 use crate::volume::Stamp;
 use crate::world::{TortureWorld, is_in_sync};
 use raidlab_controller::{
-    Controller, DeviceState, HostError, HostOp, HostRequest, MemberIo, Notice, Sweep, SweepProgress,
+    Controller, DeviceState, HostError, HostOp, HostRequest, MemberIo, Notice, Scan, ScanProgress,
 };
 use raidlab_format::{RegionIndex, RegionMap};
 use raidlab_raid::StripUnit;
@@ -165,7 +165,7 @@ impl TortureWorld {
 
     /// Takes note of it when redundancy agrees everywhere.
     pub(crate) fn look_at_doubts(&mut self) {
-        let is_settled = self.controller.is_serving() && self.controller.unsynced_granules() == 0;
+        let is_settled = self.controller.is_serving() && self.controller.out_of_sync_stripes() == 0;
         if self.losses.any_doubt && is_settled {
             self.losses.any_doubt = false;
             let now = self.stamp;
@@ -377,7 +377,7 @@ impl TortureWorld {
             }
             Notice::MemberAdded { member } => self.excluded[member.index()] = false,
             Notice::Mismatch { member, lba, .. } => self.check_mismatch(member, lba)?,
-            Notice::SweepStarted { sweep: Sweep::Rebuild { target } } => self.losses.target = Some(target),
+            Notice::ScanStarted { scan: Scan::Rebuild { target } } => self.losses.target = Some(target),
             Notice::Serving => {
                 self.last_progress = self.stamp;
                 self.devices.iter_mut().for_each(|device| device.log_rot = None);
@@ -385,10 +385,10 @@ impl TortureWorld {
                 self.relics.lives += u64::from(!self.has_lost());
             }
             Notice::Stopped => self.is_stopped = true,
-            Notice::SweepEnded { progress: SweepProgress { sweep, counts, .. }, .. } => match sweep {
-                Sweep::Rebuild { .. } => {}
-                Sweep::Resync => self.is_resyncing = false,
-                Sweep::Check | Sweep::Repair => self.take_counts(sweep, counts)?,
+            Notice::ScanEnded { progress: ScanProgress { scan, counts, .. }, .. } => match scan {
+                Scan::Rebuild { .. } => {}
+                Scan::Resync => self.is_resyncing = false,
+                Scan::Check | Scan::Repair => self.take_counts(scan, counts)?,
             },
             _ => {}
         }

@@ -14,7 +14,7 @@ use super::spec::{
 use super::utilisation::{ControllerUtilisation, Utilisation};
 use super::volume::{Phase, Volume};
 use crate::queue::Due;
-use raidlab_controller::{Controller, Counters, Sweep};
+use raidlab_controller::{Controller, Counters, Scan};
 use raidlab_hardware::{Drive, DriveKind, FlashCounters, FlashModel};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use raidlab_workload::{Driver, IssuedCounts, Measurement, Rng, derived_seed};
@@ -276,8 +276,8 @@ impl<'a, const FOLLOWED: bool> World<'a, FOLLOWED> {
 
     /// How far the first volume's rebuild is, if one is under way.
     fn rebuild_progress(&self) -> Option<RebuildProgress> {
-        let progress = self.volumes.first()?.controller.sweep_progress()?;
-        matches!(progress.sweep, Sweep::Rebuild { .. })
+        let progress = self.volumes.first()?.controller.scan_progress()?;
+        matches!(progress.scan, Scan::Rebuild { .. })
             .then_some(RebuildProgress { done: progress.done, total: progress.total })
     }
 

@@ -10,7 +10,7 @@ use raidlab_control::{ControlClient, ServeError, control_socket, run_folder, ser
 use raidlab_nbd::{NbdUri, Transport};
 use raidlab_report::terminal::printable_lines;
 use raidlab_runtime::{
-    Answer, ArrayStatus, Command, Condition, SweepOutcome, SweepStatus, is_nbd_uri, parse_sweep_rate,
+    Answer, ArrayStatus, Command, Condition, ScanOutcome, ScanStatus, is_nbd_uri, parse_scan_rate,
 };
 use raidlab_units::{ByteCount, ParseUnitError};
 use serde_json::json;
@@ -129,7 +129,7 @@ impl std::str::FromStr for Rate {
     type Err = ParseUnitError;
 
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
-        parse_sweep_rate(text).map(Self)
+        parse_scan_rate(text).map(Self)
     }
 }
 
@@ -274,23 +274,23 @@ pub(crate) fn stop(args: &NameArgs, output: &Output) -> Result<Exit, Failure> {
 pub(crate) fn rebuild(args: &RebuildArgs, output: &Output) -> Result<Exit, Failure> {
     let mut line = Line::open(&args.array.name)?;
     if let Some(Rate(bytes_per_sec)) = args.rate {
-        let said = line.ask(&Command::SweepRate { bytes_per_sec })?;
+        let said = line.ask(&Command::ScanRate { bytes_per_sec })?;
         if args.no_wait || bytes_per_sec == Some(ByteCount::ZERO) {
             return tell(&said, output);
         }
     }
     let status = line.status()?;
-    match &status.sweep {
-        Some(sweep) if sweep.sweep == "rebuild" && args.no_wait => {
-            tell(&format!("a rebuild of device {} runs", sweep.target.unwrap_or_default()), output)
+    match &status.scan {
+        Some(scan) if scan.scan == "rebuild" && args.no_wait => {
+            tell(&format!("a rebuild of device {} runs", scan.target.unwrap_or_default()), output)
         }
-        Some(sweep) if sweep.sweep == "rebuild" => follow(&mut line, "rebuild")?.tell(output),
+        Some(scan) if scan.scan == "rebuild" => follow(&mut line, "rebuild")?.tell(output),
         _ if args.rate.is_some() => tell("the rate is set; no rebuild runs", output),
         _ if matches!(status.condition, Condition::Optimal | Condition::Resyncing) => {
             tell("nothing to rebuild: all members are in sync", output)
         }
         _ => {
-            let hint = if status.sweep_bytes_per_sec_max == Some(0) {
+            let hint = if status.scan_bytes_per_sec_max == Some(0) {
                 "rebuilds rest, since their rate is 0: '--rate none' lifts that"
             } else {
                 "a rebuild begins by itself when a spare or a replacement is there: 'raidlab array add-spare' or 'replace'"
@@ -305,12 +305,12 @@ pub(crate) fn rebuild(args: &RebuildArgs, output: &Output) -> Result<Exit, Failu
 pub(crate) fn check(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> {
     let mut line = Line::open(&args.array.name)?;
     if args.stop {
-        let said = line.ask(&Command::StopSweep)?;
+        let said = line.ask(&Command::StopScan)?;
         return tell(&said, output);
     }
-    let (asked, sweep) = if args.repair { (Command::Repair, "repair") } else { (Command::Check, "check") };
+    let (asked, scan) = if args.repair { (Command::Repair, "repair") } else { (Command::Check, "check") };
     let said = line.ask(&asked)?;
-    if args.no_wait { tell(&said, output) } else { follow(&mut line, sweep)?.tell(output) }
+    if args.no_wait { tell(&said, output) } else { follow(&mut line, scan)?.tell(output) }
 }
 
 /// Asks one thing and prints what the array says to it.
@@ -328,48 +328,48 @@ fn tell(said: &str, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What came of watching sweeps.
+/// What came of watching scans.
 enum Watched {
-    /// Ctrl-C stopped the watching, not the sweep.
+    /// Ctrl-C stopped the watching, not the scan.
     Interrupted,
     /// They have ended, one after the other.
-    Ended(Vec<SweepStatus>),
+    Ended(Vec<ScanStatus>),
 }
 
-/// Shows how far the latest sweep of this kind is until it has ended; of rebuilds also those that come straight after it.
+/// Shows how far the latest scan of this kind is until it has ended; of rebuilds also those that come straight after it.
 fn follow(line: &mut Line, kind: &str) -> Result<Watched, Failure> {
     let cancelled = cancel_flag("no more is shown; the array goes on with it");
     let mut ended = Vec::new();
     loop {
         match follow_one(line, kind, &cancelled)? {
             None => return Ok(Watched::Interrupted),
-            Some(sweep) => ended.push(sweep),
+            Some(scan) => ended.push(scan),
         }
-        let next = line.status()?.sweep;
-        if next.is_none_or(|next| kind != "rebuild" || next.sweep != kind) {
+        let next = line.status()?.scan;
+        if next.is_none_or(|next| kind != "rebuild" || next.scan != kind) {
             return Ok(Watched::Ended(ended));
         }
     }
 }
 
-/// Shows how far the latest sweep of this kind is until it has ended; none if Ctrl-C stopped that.
-fn follow_one(line: &mut Line, kind: &str, cancelled: &AtomicBool) -> Result<Option<SweepStatus>, Failure> {
+/// Shows how far the latest scan of this kind is until it has ended; none if Ctrl-C stopped that.
+fn follow_one(line: &mut Line, kind: &str, cancelled: &AtomicBool) -> Result<Option<ScanStatus>, Failure> {
     let mut progress = Progress::start();
     let mut status = line.status()?;
-    let number = sweeps(&status).filter(|sweep| sweep.sweep == kind).map(|sweep| sweep.number).max();
+    let number = scans(&status).filter(|scan| scan.scan == kind).map(|scan| scan.number).max();
     let mut was_resting = false;
     let ended = loop {
-        let found = sweeps(&status).find(|sweep| Some(sweep.number) == number);
-        let Some(found) = found.filter(|sweep| sweep.end.is_none()) else { break found.cloned() };
-        let rests = status.sweep_bytes_per_sec_max == Some(0);
+        let found = scans(&status).find(|scan| Some(scan.number) == number);
+        let Some(found) = found.filter(|scan| scan.end.is_none()) else { break found.cloned() };
+        let rests = status.scan_bytes_per_sec_max == Some(0);
         if rests && !was_resting {
             let name = &status.name;
             progress.line(&format!(
-                "the {kind} rests, since the rate of sweeps is 0: 'raidlab array rebuild {name} --rate none' lifts that"
+                "the {kind} rests, since the rate of scans is 0: 'raidlab array rebuild {name} --rate none' lifts that"
             ));
         }
         was_resting = rests;
-        let is_parked = status.parked_sweep.as_ref().is_some_and(|parked| parked.number == found.number);
+        let is_parked = status.parked_scan.as_ref().is_some_and(|parked| parked.number == found.number);
         let label = if is_parked { format!("{kind} (waits for a rebuild)") } else { kind.to_owned() };
         progress.show(&label, share(found));
         if cancelled.load(Ordering::Relaxed) {
@@ -381,41 +381,41 @@ fn follow_one(line: &mut Line, kind: &str, cancelled: &AtomicBool) -> Result<Opt
     };
     progress.end();
     ended.map(Some).ok_or_else(|| {
-        let what = anyhow::anyhow!("how the {kind} ended is not known: another sweep has ended since");
+        let what = anyhow::anyhow!("how the {kind} ended is not known: another scan has ended since");
         Failure::run(what).with_hint("'raidlab array status' shows the latest events")
     })
 }
 
 impl Watched {
-    /// Prints what the sweeps came to; one that was not through, or left something that disagrees or was not compared, is a failure.
+    /// Prints what the scans came to; one that was not through, or left something that disagrees or was not compared, is a failure.
     fn tell(self, output: &Output) -> Result<Exit, Failure> {
-        let Self::Ended(sweeps) = self else { return Ok(Exit::Interrupted) };
+        let Self::Ended(scans) = self else { return Ok(Exit::Interrupted) };
         if output.is_json() {
-            print_json(&json!({ "schema": 1, "sweep": sweeps.last(), "sweeps": sweeps }))?;
+            print_json(&json!({ "schema": 1, "scan": scans.last(), "scans": scans }))?;
         } else {
-            sweeps.iter().try_for_each(|sweep| print(&said_of(sweep)))?;
+            scans.iter().try_for_each(|scan| print(&said_of(scan)))?;
         }
-        let is_well = |sweep: &SweepStatus| {
-            let left = sweep.mismatched_rows.saturating_sub(sweep.rewritten_rows);
-            let open = left + sweep.unreadable_rows + sweep.incomplete_stripes;
-            sweep.end == Some(SweepOutcome::Through) && open == 0
+        let is_well = |scan: &ScanStatus| {
+            let left = scan.mismatched_rows.saturating_sub(scan.rewritten_rows);
+            let open = left + scan.unreadable_rows + scan.incomplete_stripes;
+            scan.end == Some(ScanOutcome::Through) && open == 0
         };
-        Ok(if sweeps.iter().all(is_well) { Exit::Done } else { Exit::RunFailed })
+        Ok(if scans.iter().all(is_well) { Exit::Done } else { Exit::RunFailed })
     }
 }
 
-/// All sweeps that the array tells of.
-fn sweeps(status: &ArrayStatus) -> impl Iterator<Item = &SweepStatus> {
-    [&status.sweep, &status.parked_sweep, &status.last_sweep].into_iter().flatten()
+/// All scans that the array tells of.
+fn scans(status: &ArrayStatus) -> impl Iterator<Item = &ScanStatus> {
+    [&status.scan, &status.parked_scan, &status.last_scan].into_iter().flatten()
 }
 
-/// What a sweep that has ended came to.
-fn said_of(ended: &SweepStatus) -> String {
+/// What a scan that has ended came to.
+fn said_of(ended: &ScanStatus) -> String {
     let (done, total) = (ended.done_stripes, ended.total_stripes);
     let how = match ended.end {
-        Some(SweepOutcome::Stopped) => format!("stopped after {done} of {total} stripes"),
-        Some(SweepOutcome::BrokenOff) => format!("broken off after {done} of {total} stripes"),
-        Some(SweepOutcome::Through) | None => format!("done: {done} stripes"),
+        Some(ScanOutcome::Stopped) => format!("stopped after {done} of {total} stripes"),
+        Some(ScanOutcome::BrokenOff) => format!("broken off after {done} of {total} stripes"),
+        Some(ScanOutcome::Through) | None => format!("done: {done} stripes"),
     };
     let lacking = match ended.incomplete_stripes {
         0 => String::new(),
@@ -423,12 +423,12 @@ fn said_of(ended: &SweepStatus) -> String {
     };
     format!(
         "{} {how}{lacking}, {} rows disagreed, {} rewritten, {} unreadable",
-        ended.sweep, ended.mismatched_rows, ended.rewritten_rows, ended.unreadable_rows
+        ended.scan, ended.mismatched_rows, ended.rewritten_rows, ended.unreadable_rows
     )
 }
 
-fn share(sweep: &SweepStatus) -> f64 {
-    sweep.done_stripes as f64 / sweep.total_stripes.max(1) as f64
+fn share(scan: &ScanStatus) -> f64 {
+    scan.done_stripes as f64 / scan.total_stripes.max(1) as f64
 }
 
 /// The path or URI as the array's process finds it, whatever its working folder.

@@ -259,8 +259,8 @@ impl Args {
             staging_size: settings.staging_size,
             resilience: Resilience {
                 metadata: MetadataPolicy::None,
-                sweep_iodepth: settings.sweep_iodepth,
-                sweep_bytes_per_sec: settings.sweep_bytes_per_sec,
+                scan_iodepth: settings.scan_iodepth,
+                scan_bytes_per_sec: settings.scan_bytes_per_sec,
                 ..Resilience::default()
             },
         };
@@ -283,8 +283,8 @@ impl Args {
             },
             member_cache: if cache.disk_cache { MemberCache::On } else { MemberCache::Off },
             staging_size: STAGING_SIZE,
-            sweep_iodepth: self.scan_iodepth,
-            sweep_bytes_per_sec: self.scan_rate,
+            scan_iodepth: self.scan_iodepth,
+            scan_bytes_per_sec: self.scan_rate,
             kept_memory: cache.nvram.clone(),
             accept_lost_cache: cache.accept_lost_cache,
             busy_poll: self.busy_poll.unwrap_or_else(default_busy_poll),

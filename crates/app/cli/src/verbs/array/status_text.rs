@@ -3,8 +3,8 @@
 use raidlab_report::terminal::{Grid, GridCell, TerminalOptions, heading, printable, wrapped};
 use raidlab_report::three_digits;
 use raidlab_runtime::{
-    ArrayStatus, Condition, DeviceCondition, DeviceStatus, EventLevel, EventStatus, HistoryLine,
-    SweepOutcome, SweepStatus,
+    ArrayStatus, Condition, DeviceCondition, DeviceStatus, EventLevel, EventStatus, HistoryLine, ScanOutcome,
+    ScanStatus,
 };
 use raidlab_units::{ByteCount, NanoSpan};
 
@@ -25,14 +25,13 @@ pub(super) fn array_status(status: &ArrayStatus, options: TerminalOptions) -> St
         let line = format!("the redundancy of {} stripes is not known to agree yet", status.unsynced_stripes);
         text += &wrapped(&line, options.width, 2);
     }
-    if let Some(rate) = status.sweep_bytes_per_sec_max {
-        text += &wrapped(&sweep_bound(rate), options.width, 2);
+    if let Some(rate) = status.scan_bytes_per_sec_max {
+        text += &wrapped(&scan_bound(rate), options.width, 2);
     }
-    let rows =
-        [("", &status.sweep), ("waits for it: ", &status.parked_sweep), ("latest ", &status.last_sweep)];
-    for (when, sweep) in rows {
-        if let Some(sweep) = sweep {
-            text += &wrapped(&format!("{when}{}", sweep_line(sweep)), options.width, 2);
+    let rows = [("", &status.scan), ("waits for it: ", &status.parked_scan), ("latest ", &status.last_scan)];
+    for (when, scan) in rows {
+        if let Some(scan) = scan {
+            text += &wrapped(&format!("{when}{}", scan_line(scan)), options.width, 2);
         }
     }
     text += "\n";
@@ -122,7 +121,7 @@ fn cache(status: &ArrayStatus) -> String {
     format!("{}{now}, cache {size}, {kept}, {dirty} dirty", cache.write_policy)
 }
 
-fn sweep_bound(bytes_per_sec: u64) -> String {
+fn scan_bound(bytes_per_sec: u64) -> String {
     if bytes_per_sec == 0 {
         return "rebuilds, resyncs, checks and repairs rest: their rate is 0".to_owned();
     }
@@ -132,25 +131,24 @@ fn sweep_bound(bytes_per_sec: u64) -> String {
     )
 }
 
-fn sweep_line(sweep: &SweepStatus) -> String {
-    let target = sweep.target.map_or(String::new(), |device| format!(" of device {device}"));
-    let share = 100.0 * sweep.done_stripes as f64 / sweep.total_stripes.max(1) as f64;
-    let how = match sweep.end {
+fn scan_line(scan: &ScanStatus) -> String {
+    let target = scan.target.map_or(String::new(), |device| format!(" of device {device}"));
+    let share = 100.0 * scan.done_stripes as f64 / scan.total_stripes.max(1) as f64;
+    let how = match scan.end {
         None => format!("{share:.1} %"),
-        Some(SweepOutcome::Through) => "through".to_owned(),
-        Some(SweepOutcome::Stopped) => format!("stopped at {share:.1} %"),
-        Some(SweepOutcome::BrokenOff) => format!("broken off at {share:.1} %"),
+        Some(ScanOutcome::Through) => "through".to_owned(),
+        Some(ScanOutcome::Stopped) => format!("stopped at {share:.1} %"),
+        Some(ScanOutcome::BrokenOff) => format!("broken off at {share:.1} %"),
     };
-    let rate = sweep.bytes_per_sec.map(|rate| format!(", {} MB/s of each member", three_digits(rate / 1e6)));
-    let left = sweep.left_ns.map(|left| format!(", {:.0} s left", NanoSpan(left).as_secs_f64()));
-    let incomplete = (sweep.incomplete_stripes > 0).then(|| {
-        format!(", {} stripes not compared in full (a member is missing)", sweep.incomplete_stripes)
-    });
+    let rate = scan.bytes_per_sec.map(|rate| format!(", {} MB/s of each member", three_digits(rate / 1e6)));
+    let left = scan.left_ns.map(|left| format!(", {:.0} s left", NanoSpan(left).as_secs_f64()));
+    let incomplete = (scan.incomplete_stripes > 0)
+        .then(|| format!(", {} stripes not compared in full (a member is missing)", scan.incomplete_stripes));
     let found = format!(
         ", {} rows disagreed, {} rewritten, {} unreadable",
-        sweep.mismatched_rows, sweep.rewritten_rows, sweep.unreadable_rows
+        scan.mismatched_rows, scan.rewritten_rows, scan.unreadable_rows
     );
-    let start = format!("{}{target}: {how}", sweep.sweep);
+    let start = format!("{}{target}: {how}", scan.scan);
     [Some(start), rate, left, incomplete, Some(found)].into_iter().flatten().collect()
 }
 

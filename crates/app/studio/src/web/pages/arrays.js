@@ -47,7 +47,7 @@ export async function show(_, isShown) {
   });
   const serving = order({
     path: () => "/api/arrays/serve", button: "Serve it", done: add, isWaiting: true,
-    fields: [chooser, left, { name: "devices", label: "Members and spares", hint: "in any order", placeholder: "d0 d1 d2 d3", wide: true, required: true }, { name: "socket", label: "NBD socket", hint: "a file in the folder", value: "vault.nbd" }, { name: "write_policy", label: "Writes", options: [["write-through", "write-through"], ["write-back", "write-back"]], value: "write-through" }, { name: "cache_size", label: "Cache", placeholder: "as delivered" }, { name: "sweep_rate", label: "Rebuild at most, each second", placeholder: "100MiB" }],
+    fields: [chooser, left, { name: "devices", label: "Members and spares", hint: "in any order", placeholder: "d0 d1 d2 d3", wide: true, required: true }, { name: "socket", label: "NBD socket", hint: "a file in the folder", value: "vault.nbd" }, { name: "write_policy", label: "Writes", options: [["write-through", "write-through"], ["write-back", "write-back"]], value: "write-through" }, { name: "cache_size", label: "Cache", placeholder: "as delivered" }, { name: "scan_rate", label: "Rebuild at most, each second", placeholder: "100MiB" }],
     body: (values) => ({ ...values, devices: names(values.devices) }),
   });
   offer(null, stored);
@@ -107,12 +107,12 @@ function arrayCard(name) {
   let drawn = "";
   const update = (array) => {
     element.dataset.condition = array.condition;
-    element.dataset.sweep = array.sweep?.sweep ?? "none";
-    title.replaceChildren(h("h2", {}, array.name), pill(array.condition, CONDITIONS[array.condition]), ...(array.sweep_bytes_per_sec_max === 0 ? [pill("rebuilds rest", "warn")] : []), h("span", { class: "soft" }, `RAID ${array.level}, ${bytes(array.volume_bytes)}`), h("code", { class: "small soft" }, `raidlab array status ${array.name}`));
-    const { cache, sweep } = array;
+    element.dataset.scan = array.scan?.scan ?? "none";
+    title.replaceChildren(h("h2", {}, array.name), pill(array.condition, CONDITIONS[array.condition]), ...(array.scan_bytes_per_sec_max === 0 ? [pill("rebuilds rest", "warn")] : []), h("span", { class: "soft" }, `RAID ${array.level}, ${bytes(array.volume_bytes)}`), h("code", { class: "small soft" }, `raidlab array status ${array.name}`));
+    const { cache, scan } = array;
     tiles.replaceChildren(tile(array.failures_left, "members may still fail"), tile(bytes(cache.dirty_bytes), `dirty of ${bytes(cache.size_bytes)} cache`), tile(cache.writes_back ? "write-back" : "write-through", "writes now"), tile(number(array.unsynced_stripes), "stripes not known to agree"), ...(array.lost_blocks ? [tile(number(array.lost_blocks), "blocks lost until written again")] : []));
-    const done = sweep ? sweep.done_stripes / Math.max(1, sweep.total_stripes) : 0;
-    progress.replaceChildren(...(sweep ? [h("p", {}, h("b", {}, `${sweep.sweep}${sweep.target === null ? "" : ` of device ${sweep.target}`}: ${share(done)}`), sweep.bytes_per_sec ? ` · ${number(sweep.bytes_per_sec / 1e6)} MB/s of each member` : "", sweep.left_ns ? ` · ${span(sweep.left_ns)} left` : "", array.parked_sweep ? ` · the ${array.parked_sweep.sweep} waits for it` : ""), h("progress", { max: 1, value: done, "aria-label": sweep.sweep })] : array.last_sweep ? [h("p", { class: "soft small" }, `Last ${array.last_sweep.sweep}: ${ENDS[array.last_sweep.end]}${number(array.last_sweep.done_stripes)} stripes, ${number(array.last_sweep.mismatched_rows)} rows disagreed, ${number(array.last_sweep.rewritten_rows)} rewritten, ${number(array.last_sweep.unreadable_rows)} unreadable${array.last_sweep.incomplete_stripes ? `, ${number(array.last_sweep.incomplete_stripes)} stripes not compared in full because a member is missing` : ""}.`)] : []));
+    const done = scan ? scan.done_stripes / Math.max(1, scan.total_stripes) : 0;
+    progress.replaceChildren(...(scan ? [h("p", {}, h("b", {}, `${scan.scan}${scan.target === null ? "" : ` of device ${scan.target}`}: ${share(done)}`), scan.bytes_per_sec ? ` · ${number(scan.bytes_per_sec / 1e6)} MB/s of each member` : "", scan.left_ns ? ` · ${span(scan.left_ns)} left` : "", array.parked_scan ? ` · the ${array.parked_scan.scan} waits for it` : ""), h("progress", { max: 1, value: done, "aria-label": scan.scan })] : array.last_scan ? [h("p", { class: "soft small" }, `Last ${array.last_scan.scan}: ${ENDS[array.last_scan.end]}${number(array.last_scan.done_stripes)} stripes, ${number(array.last_scan.mismatched_rows)} rows disagreed, ${number(array.last_scan.rewritten_rows)} rewritten, ${number(array.last_scan.unreadable_rows)} unreadable${array.last_scan.incomplete_stripes ? `, ${number(array.last_scan.incomplete_stripes)} stripes not compared in full because a member is missing` : ""}.`)] : []));
     // Fields in a device keep what is being typed: devices are drawn anew only when one changes.
     const state = JSON.stringify(array.devices.map((one) => [one.state, one.path, one.errors, one.bad_blocks]));
     if (state !== drawn) disks.replaceChildren(...array.devices.map((one) => device(one, ask, array.devices)));

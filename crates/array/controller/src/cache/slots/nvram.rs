@@ -25,7 +25,7 @@ impl Slots {
             detached,
             promised: true,
             sequence,
-            granule_next: NIL,
+            next_of_stripe: NIL,
             first_waiter: NIL,
             ..Slot::default()
         };

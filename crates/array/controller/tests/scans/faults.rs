@@ -3,7 +3,7 @@
 use super::world::{Counted, STRIP, World, config, with_integrity};
 use proptest::prelude::*;
 use raidlab_controller::{
-    ConfigError, Controller, DeviceState, HostError, HostOp, IoPolicy, MemberCache, Sweep, WritePolicy,
+    ConfigError, Controller, DeviceState, HostError, HostOp, IoPolicy, MemberCache, Scan, WritePolicy,
 };
 use raidlab_testkit::BLOCK;
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, MemberLba};
@@ -32,7 +32,7 @@ fn a_write_that_ends_in_a_medium_error_keeps_its_member() {
         );
         assert_eq!(world.read(0, 8), Ok(()));
         world.devices[device.index()].unwritable.clear();
-        world.controller.handle_sweep(world.now, Sweep::Check).expect("free");
+        world.controller.handle_scan(world.now, Scan::Check).expect("free");
         world.pump();
         world.settle();
         assert_eq!(world.bad(), [], "RAID {level}: a check restores what can be");
@@ -313,7 +313,7 @@ fn apply(world: &mut World, event: &Event, may_fail: impl Fn(&World, u16) -> boo
             world.devices[usize::from(device % devices)].unwritable.insert(block);
         }
         // In doubt what is there is believed, and in mercy nobody would know how many of a stripe are corrupt.
-        Event::Corrupt { device, at } if world.tags_lost && world.controller.unsynced_granules() == 0 => {
+        Event::Corrupt { device, at } if world.tags_lost && world.controller.out_of_sync_stripes() == 0 => {
             let start = block_at(world, at) as usize * BLOCK;
             world.devices[usize::from(device % devices)].bytes[start + 1] ^= 0x10;
         }
@@ -321,9 +321,9 @@ fn apply(world: &mut World, event: &Event, may_fail: impl Fn(&World, u16) -> boo
         Event::Unreadable { .. } | Event::Unwritable { .. } | Event::Lose { .. } | Event::Corrupt { .. } => {}
         Event::Add { device } => world.add_missing(device % devices),
         Event::Check { repair } => {
-            let sweep = if repair { Sweep::Repair } else { Sweep::Check };
+            let scan = if repair { Scan::Repair } else { Scan::Check };
             // Refused while another runs.
-            let _ = world.controller.handle_sweep(world.now, sweep);
+            let _ = world.controller.handle_scan(world.now, scan);
             world.pump();
         }
         Event::Steps { count } => {

@@ -3,8 +3,8 @@
 use super::last_counts;
 use super::world::{Counted, STRIP, World, config};
 use raidlab_controller::{
-    Action, ArrayConfig, DeviceState, HostError, HostOp, MemberCache, MemberOp, Notice, Sweep, SweepCounts,
-    SweepEnd, SweepProgress,
+    Action, ArrayConfig, DeviceState, HostError, HostOp, MemberCache, MemberOp, Notice, Scan, ScanCounts,
+    ScanEnd, ScanProgress,
 };
 use raidlab_units::{ByteCount, Lba, MemberIndex, MemberLba};
 
@@ -18,8 +18,8 @@ const fn in_sync(role: u16) -> DeviceState {
     DeviceState::InSync { role: MemberIndex(role) }
 }
 
-const fn rebuild(target: u16) -> Sweep {
-    Sweep::Rebuild { target: MemberIndex(target) }
+const fn rebuild(target: u16) -> Scan {
+    Scan::Rebuild { target: MemberIndex(target) }
 }
 
 #[test]
@@ -42,17 +42,16 @@ fn a_rebuild_costs_what_the_level_says() {
                 world.notices,
                 [
                     Notice::MemberFailed { member: MemberIndex(lost) },
-                    Notice::SweepStarted { sweep: rebuild(members) }
+                    Notice::ScanStarted { scan: rebuild(members) }
                 ]
             );
             world.settle();
             // Of RAID 1E with an odd number of members the last place may be unused.
-            let strips = last_counts(&world).granules as u32;
+            let strips = last_counts(&world).stripes as u32;
             assert!(strips == 12 || level == "1e");
             assert_eq!(world.count(), Counted { reads: strips * reads, writes: strips }, "RAID {level}");
             let rewritten_rows = u64::from(strips) * STRIP;
-            let expected =
-                SweepCounts { granules: u64::from(strips), rewritten_rows, ..SweepCounts::default() };
+            let expected = ScanCounts { stripes: u64::from(strips), rewritten_rows, ..ScanCounts::default() };
             assert_eq!(last_counts(&world), expected, "RAID {level}");
             assert_eq!(world.state(lost), DeviceState::Missing);
             assert_eq!(world.state(members), in_sync(lost));
@@ -153,16 +152,16 @@ fn several_members_are_rebuilt_one_after_the_other() {
     assert_eq!(world.state(7), DeviceState::Rebuilding { role: MemberIndex(4), boundary: MemberLba(0) });
     world.settle();
     assert_eq!((world.state(6), world.state(7)), (in_sync(1), in_sync(4)));
-    let sweeps: Vec<_> = world
+    let scans: Vec<_> = world
         .notices
         .iter()
         .filter_map(|notice| match notice {
-            Notice::SweepStarted { sweep } => Some((*sweep, true)),
-            Notice::SweepEnded { progress, end: SweepEnd::Through } => Some((progress.sweep, false)),
+            Notice::ScanStarted { scan } => Some((*scan, true)),
+            Notice::ScanEnded { progress, end: ScanEnd::Through } => Some((progress.scan, false)),
             _ => None,
         })
         .collect();
-    assert_eq!(sweeps, [(rebuild(6), true), (rebuild(6), false), (rebuild(7), true), (rebuild(7), false)]);
+    assert_eq!(scans, [(rebuild(6), true), (rebuild(6), false), (rebuild(7), true), (rebuild(7), false)]);
     world.check_devices();
 }
 
@@ -198,7 +197,7 @@ fn a_rebuild_stops_where_the_level_does_not_survive() {
         assert_eq!(world.state(0), DeviceState::Lost { role: MemberIndex(0) }, "RAID {level}");
         assert!(matches!(world.state(members), DeviceState::Rebuilding { .. }), "RAID {level}");
         assert!(
-            matches!(world.notices.last(), Some(Notice::SweepEnded { end: SweepEnd::BrokenOff, .. })),
+            matches!(world.notices.last(), Some(Notice::ScanEnded { end: ScanEnd::BrokenOff, .. })),
             "RAID {level}"
         );
         assert_eq!(world.bad(), [], "what the lost device holds may come back");
@@ -304,35 +303,35 @@ fn rows_that_no_source_gives_are_lost_and_the_rest_is_rebuilt() {
 #[test]
 fn a_check_rests_for_a_rebuild_and_goes_on() {
     let mut world = World::new(&with_spares("5", 4, 30, 1), 13);
-    world.controller.handle_sweep(world.now, Sweep::Check).expect("free");
+    world.controller.handle_scan(world.now, Scan::Check).expect("free");
     world.pump();
-    while world.controller.sweep_progress().is_some_and(|progress| progress.done < 10) {
+    while world.controller.scan_progress().is_some_and(|progress| progress.done < 10) {
         world.step();
     }
     world.lose(3);
     world.settle();
-    let sweeps: Vec<_> = world
+    let scans: Vec<_> = world
         .notices
         .iter()
         .filter_map(|notice| match notice {
-            Notice::SweepStarted { sweep } => Some((*sweep, "begun", 0)),
-            Notice::SweepParked { sweep } => Some((*sweep, "parked", 0)),
-            Notice::SweepResumed { sweep } => Some((*sweep, "goes on", 0)),
-            Notice::SweepEnded { progress, end: SweepEnd::Through } => {
-                Some((progress.sweep, "through", progress.done))
+            Notice::ScanStarted { scan } => Some((*scan, "begun", 0)),
+            Notice::ScanParked { scan } => Some((*scan, "parked", 0)),
+            Notice::ScanResumed { scan } => Some((*scan, "goes on", 0)),
+            Notice::ScanEnded { progress, end: ScanEnd::Through } => {
+                Some((progress.scan, "through", progress.done))
             }
             _ => None,
         })
         .collect();
     let expected = [
-        (Sweep::Check, "begun", 0),
-        (Sweep::Check, "parked", 0),
+        (Scan::Check, "begun", 0),
+        (Scan::Check, "parked", 0),
         (rebuild(4), "begun", 0),
         (rebuild(4), "through", 30),
-        (Sweep::Check, "goes on", 0),
-        (Sweep::Check, "through", 30),
+        (Scan::Check, "goes on", 0),
+        (Scan::Check, "through", 30),
     ];
-    assert_eq!(sweeps, expected);
+    assert_eq!(scans, expected);
     assert_eq!(last_counts(&world).mismatched_rows, 0);
     world.check_devices();
 }
@@ -340,12 +339,12 @@ fn a_check_rests_for_a_rebuild_and_goes_on() {
 /// A check over 30 stripes that has made room for the rebuild of a spare, which has come to its `strips`.
 fn with_a_parked_check(strips: u64) -> World {
     let mut world = World::new(&with_spares("5", 4, 30, 1), 13);
-    world.controller.handle_sweep(world.now, Sweep::Check).expect("free");
+    world.controller.handle_scan(world.now, Scan::Check).expect("free");
     world.pump();
-    while world.controller.sweep_progress().is_some_and(|progress| progress.done < 10) {
+    while world.controller.scan_progress().is_some_and(|progress| progress.done < 10) {
         world.step();
     }
-    assert_eq!(world.controller.parked_sweep_progress(), None);
+    assert_eq!(world.controller.parked_scan_progress(), None);
     world.lose(3);
     run_to(&mut world, 4, strips);
     world
@@ -354,13 +353,13 @@ fn with_a_parked_check(strips: u64) -> World {
 #[test]
 fn a_parked_check_is_told_of_beside_the_rebuild() {
     let mut world = with_a_parked_check(5);
-    let told = |progress: Option<SweepProgress>| progress.map(|it| (it.number, it.sweep));
-    assert_eq!(told(world.controller.sweep_progress()), Some((2, rebuild(4))));
-    assert_eq!(told(world.controller.parked_sweep_progress()), Some((1, Sweep::Check)));
-    assert_eq!(world.controller.handle_sweep_stop(world.now), Some(Sweep::Check));
+    let told = |progress: Option<ScanProgress>| progress.map(|it| (it.number, it.scan));
+    assert_eq!(told(world.controller.scan_progress()), Some((2, rebuild(4))));
+    assert_eq!(told(world.controller.parked_scan_progress()), Some((1, Scan::Check)));
+    assert_eq!(world.controller.handle_scan_stop(world.now), Some(Scan::Check));
     world.pump();
-    assert_eq!(world.controller.parked_sweep_progress(), None);
-    let stopped = |notice: &Notice| matches!(notice, Notice::SweepEnded { end: SweepEnd::Stopped, .. });
+    assert_eq!(world.controller.parked_scan_progress(), None);
+    let stopped = |notice: &Notice| matches!(notice, Notice::ScanEnded { end: ScanEnd::Stopped, .. });
     assert!(world.notices.iter().any(stopped));
     world.settle();
     assert_eq!(world.state(4), in_sync(3));
@@ -371,9 +370,9 @@ fn a_parked_check_ends_when_more_members_are_lost_than_the_level_survives() {
     let mut world = with_a_parked_check(5);
     world.lose(0);
     world.settle();
-    assert_eq!((world.controller.sweep_progress(), world.controller.parked_sweep_progress()), (None, None));
+    assert_eq!((world.controller.scan_progress(), world.controller.parked_scan_progress()), (None, None));
     let broken_off = world.notices.iter().filter_map(|notice| match notice {
-        Notice::SweepEnded { progress, end: SweepEnd::BrokenOff } => Some(progress.number),
+        Notice::ScanEnded { progress, end: ScanEnd::BrokenOff } => Some(progress.number),
         _ => None,
     });
     assert_eq!(broken_off.collect::<Vec<_>>(), [1, 2]);
@@ -382,11 +381,11 @@ fn a_parked_check_ends_when_more_members_are_lost_than_the_level_survives() {
 #[test]
 fn a_rebuild_rests_at_a_rate_of_nothing() {
     let mut config = with_spares("5", 4, 30, 1);
-    config.resilience.sweep_bytes_per_sec = Some(ByteCount::from_mib(1));
+    config.resilience.scan_bytes_per_sec = Some(ByteCount::from_mib(1));
     let mut world = World::new(&config, 13);
     world.lose(3);
     run_to(&mut world, 4, 7);
-    world.controller.handle_sweep_rate(world.now, Some(ByteCount::ZERO));
+    world.controller.handle_scan_rate(world.now, Some(ByteCount::ZERO));
     world.pump();
     world.settle();
     let state = world.state(4);
@@ -394,7 +393,7 @@ fn a_rebuild_rests_at_a_rate_of_nothing() {
     assert_eq!(world.write(0, 60), Ok(()));
     assert_eq!(world.state(4), state);
     world.check_devices();
-    world.controller.handle_sweep_rate(world.now, None);
+    world.controller.handle_scan_rate(world.now, None);
     world.pump();
     world.settle();
     assert_eq!(world.state(4), in_sync(3));

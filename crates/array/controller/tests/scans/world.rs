@@ -254,7 +254,7 @@ impl World {
 
     /// True for parity while there are stripes whose parity may be garbage.
     fn is_suspect(&self, (_, unit, _): (u64, StripUnit, u64)) -> bool {
-        matches!(unit, StripUnit::Parity(_)) && self.controller.unsynced_granules() > 0
+        matches!(unit, StripUnit::Parity(_)) && self.controller.out_of_sync_stripes() > 0
     }
 
     /// The device that plays a role, and before which block of its.
@@ -296,9 +296,9 @@ impl World {
     /// What a crash may leave: parity that is garbage in every other stripe, and marked as such. Copies may differ after a
     /// crash, but each is as good as the others; here they agree.
     pub(crate) fn crash(&mut self) {
-        let granules = self.controller.granule_count();
-        for key in (0..granules).step_by(2) {
-            self.controller.mark_unsynced(key..key + 1);
+        let stripes = self.controller.lock_count();
+        for key in (0..stripes).step_by(2) {
+            self.controller.mark_out_of_sync(key..key + 1);
         }
         for (role, block, (stripe, unit, _)) in self.all_blocks() {
             if matches!(unit, StripUnit::Parity(_)) && stripe % 2 == 0 {

@@ -1,8 +1,8 @@
 //! Tags: silent corruption, lost writes and writes to a wrong place are found when they are read, and healed.
 
-use super::sweep;
+use super::scan;
 use super::world::{Counted, STRIP, World, WriteFault, config, with_integrity};
-use raidlab_controller::{HostError, HostOp, IoPolicy, MemberCache, Notice, Sweep, WritePolicy};
+use raidlab_controller::{HostError, HostOp, IoPolicy, MemberCache, Notice, Scan, WritePolicy};
 use raidlab_raid::StripUnit;
 use raidlab_testkit::BLOCK;
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, MemberLba};
@@ -114,7 +114,7 @@ fn a_read_finds_and_heals() {
                     .any(|notice| matches!(notice, Notice::Restored { member, .. } if *member == unit.0));
                 assert!(restored, "{what}: {:?}", world.notices);
                 if let Wrong::DataWriteElsewhere = wrong {
-                    sweep(&mut world, Sweep::Check);
+                    scan(&mut world, Scan::Check);
                 }
                 world.check_devices();
                 let before = mismatches(&world).len();
@@ -134,14 +134,14 @@ fn a_check_finds_and_heals_in_every_unit() {
                 let mut world = World::new(&with_integrity(config(level, members, 4)), 3);
                 let unit = units(&world, 0)[unit];
                 go_wrong(&mut world, wrong, unit);
-                sweep(&mut world, Sweep::Check);
+                scan(&mut world, Scan::Check);
                 let what = format!("RAID {level} x{members} {wrong:?} {unit:?}");
                 let here = (unit.0.0, unit.1 + 3);
                 let found = mismatches(&world);
                 assert!(names(&found, here), "{what}: {:?}", world.notices);
                 world.check_devices();
                 let before = found.len();
-                sweep(&mut world, Sweep::Check);
+                scan(&mut world, Scan::Check);
                 assert_eq!(mismatches(&world).len(), before, "{what}: healed");
             }
         }
@@ -241,10 +241,10 @@ fn what_a_crash_left_apart_is_believed_and_tagged_anew() {
         for device in 0..members {
             world.set_tag(MemberIndex(device), 3, 0x1234_5678);
         }
-        world.controller.mark_unsynced(0..world.controller.granule_count());
+        world.controller.mark_out_of_sync(0..world.controller.lock_count());
         assert_eq!(world.read(0, 5), Ok(()), "RAID {level}");
         world.settle();
-        assert_eq!(world.controller.unsynced_granules(), 0, "RAID {level}");
+        assert_eq!(world.controller.out_of_sync_stripes(), 0, "RAID {level}");
         assert_eq!(mismatches(&world), [], "RAID {level}");
         world.check_devices();
     }
@@ -254,9 +254,9 @@ fn what_a_crash_left_apart_is_believed_and_tagged_anew() {
 #[test]
 fn what_stays_in_doubt_is_believed() {
     let mut world = World::new(&with_integrity(config("5", 4, 4)), 13);
-    world.controller.handle_sweep_rate(world.now, Some(ByteCount::ZERO));
+    world.controller.handle_scan_rate(world.now, Some(ByteCount::ZERO));
     world.set_tag(MemberIndex(0), 3, 0x1234_5678);
-    world.controller.mark_unsynced(0..4);
+    world.controller.mark_out_of_sync(0..4);
     world.lose(1);
     assert_eq!(world.read(0, STRIP), Ok(()));
     assert_eq!(world.read(STRIP, 1), Err(HostError::DataLost { lba: Lba(STRIP) }));

@@ -7,21 +7,21 @@ mod rebuild;
 mod resync;
 mod world;
 
-use raidlab_controller::{HostError, Notice, Sweep, SweepCounts, SweepEnd, SweepRefused};
+use raidlab_controller::{HostError, Notice, Scan, ScanCounts, ScanEnd, ScanRefused};
 use raidlab_units::{BlockCount, ByteCount, MemberIndex, MemberLba, Nanos};
 use world::{Counted, STRIP, World, config};
 
-/// The counts of the last sweep that ended.
-fn last_counts(world: &World) -> SweepCounts {
+/// The counts of the last scan that ended.
+fn last_counts(world: &World) -> ScanCounts {
     let ended = world.notices.iter().rev().find_map(|notice| match notice {
-        Notice::SweepEnded { progress, .. } => Some(progress.counts),
+        Notice::ScanEnded { progress, .. } => Some(progress.counts),
         _ => None,
     });
-    ended.expect("a sweep has ended")
+    ended.expect("a scan has ended")
 }
 
-fn sweep(world: &mut World, sweep: Sweep) -> SweepCounts {
-    world.controller.handle_sweep(world.now, sweep).expect("nothing else runs");
+fn scan(world: &mut World, scan: Scan) -> ScanCounts {
+    world.controller.handle_scan(world.now, scan).expect("nothing else runs");
     world.pump();
     world.settle();
     last_counts(world)
@@ -69,8 +69,8 @@ fn many_reads_of_a_bad_block_restore_it_once() {
 
 #[test]
 fn checks_read_each_unit_once() {
-    // Level, members, granules, reads for each.
-    for (level, members, granules, reads) in [
+    // Level, members, stripes, reads for each.
+    for (level, members, stripes, reads) in [
         ("1", 2, 10, 2),
         ("1", 3, 10, 3),
         ("10", 6, 30, 2),
@@ -80,11 +80,11 @@ fn checks_read_each_unit_once() {
         ("50:2-spans", 6, 20, 3),
     ] {
         let mut world = World::new(&config(level, members, 10), 0);
-        for kind in [Sweep::Check, Sweep::Repair] {
-            let counts = sweep(&mut world, kind);
-            let expected = SweepCounts { granules, ..SweepCounts::default() };
+        for kind in [Scan::Check, Scan::Repair] {
+            let counts = scan(&mut world, kind);
+            let expected = ScanCounts { stripes, ..ScanCounts::default() };
             assert_eq!(counts, expected, "RAID {level} {kind:?}");
-            let io = Counted { reads: granules as u32 * reads, writes: 0 };
+            let io = Counted { reads: stripes as u32 * reads, writes: 0 };
             assert_eq!(world.count(), io, "RAID {level} {kind:?}");
         }
     }
@@ -100,14 +100,14 @@ fn a_check_counts_and_a_repair_rewrites_what_disagrees() {
         for row in [1, 2, 5] {
             world.devices[device].bytes[row * raidlab_testkit::BLOCK + 7] ^= 0x55;
         }
-        let found = sweep(&mut world, Sweep::Check);
+        let found = scan(&mut world, Scan::Check);
         assert_eq!((found.mismatched_rows, found.rewritten_rows), (3, 0), "RAID {level}");
         world.count();
-        let repaired = sweep(&mut world, Sweep::Repair);
+        let repaired = scan(&mut world, Scan::Repair);
         assert_eq!((repaired.mismatched_rows, repaired.rewritten_rows), (3, 5), "RAID {level}: their hull");
         assert_eq!(world.count().writes, 1, "RAID {level}");
         world.check_devices();
-        assert_eq!(sweep(&mut world, Sweep::Check).mismatched_rows, 0);
+        assert_eq!(scan(&mut world, Scan::Check).mismatched_rows, 0);
     }
 }
 
@@ -118,7 +118,7 @@ fn a_check_restores_what_it_can_not_read() {
         for device in 0..members {
             world.devices[usize::from(device)].unreadable.insert(u64::from(device) * STRIP + 3);
         }
-        let counts = sweep(&mut world, Sweep::Check);
+        let counts = scan(&mut world, Scan::Check);
         assert_eq!((counts.mismatched_rows, counts.unreadable_rows), (0, 0), "RAID {level}");
         assert!(world.devices.iter().all(|device| device.unreadable.is_empty()), "RAID {level}");
         assert_eq!(world.notices.len(), usize::from(members) + 2, "RAID {level}: {:?}", world.notices);
@@ -131,63 +131,63 @@ fn a_check_restores_what_it_can_not_read() {
 fn a_check_passes_over_what_lacks_a_unit() {
     let mut world = World::new(&config("6", 6, 6), 0);
     world.lose(0);
-    let counts = sweep(&mut world, Sweep::Check);
+    let counts = scan(&mut world, Scan::Check);
     // Of six stripes device 0 holds P of one and Q of another; there the other parity is compared.
-    assert_eq!(counts.granules, 6);
+    assert_eq!(counts.stripes, 6);
     assert_eq!(world.count(), Counted { reads: 2 * 5, writes: 0 });
 }
 
 /// Where a member is missing there is less to compare, or nothing: a check that found no difference does not vouch for that.
 #[test]
 fn a_check_counts_what_it_could_not_compare_in_full() {
-    // Level, members, of how many granules one member holds a part.
-    for (level, members, granules, of_one) in
+    // Level, members, of how many stripes one member holds a part.
+    for (level, members, stripes, of_one) in
         [("5", 4, 12, 12), ("6", 5, 12, 12), ("1", 2, 12, 12), ("10", 4, 24, 12)]
     {
         let mut world = World::new(&config(level, members, 12), 3);
-        let whole = sweep(&mut world, Sweep::Check);
-        assert_eq!((whole.granules, whole.incomplete_granules), (granules, 0), "RAID {level}");
+        let whole = scan(&mut world, Scan::Check);
+        assert_eq!((whole.stripes, whole.incomplete_stripes), (stripes, 0), "RAID {level}");
         world.lose(1);
         world.settle();
-        let degraded = sweep(&mut world, Sweep::Check);
-        assert_eq!((degraded.granules, degraded.incomplete_granules), (granules, of_one), "RAID {level}");
+        let degraded = scan(&mut world, Scan::Check);
+        assert_eq!((degraded.stripes, degraded.incomplete_stripes), (stripes, of_one), "RAID {level}");
         assert_eq!(degraded.mismatched_rows, 0, "RAID {level}");
     }
 }
 
 #[test]
-fn sweeps_are_refused_where_they_can_not_be() {
+fn scans_are_refused_where_they_can_not_be() {
     let mut world = World::new(&config("0", 2, 4), 0);
-    let ask = |world: &mut World, sweep| world.controller.handle_sweep(world.now, sweep);
-    assert_eq!(ask(&mut world, Sweep::Check), Err(SweepRefused::NoRedundancy));
+    let ask = |world: &mut World, scan| world.controller.handle_scan(world.now, scan);
+    assert_eq!(ask(&mut world, Scan::Check), Err(ScanRefused::NoRedundancy));
     let mut world = World::new(&config("5", 3, 100), 0);
-    assert_eq!(ask(&mut world, Sweep::Resync), Err(SweepRefused::NotOnDemand));
-    assert_eq!(ask(&mut world, Sweep::Check), Ok(()));
-    assert_eq!(ask(&mut world, Sweep::Repair), Err(SweepRefused::Busy { sweep: Sweep::Check }));
-    assert_eq!(world.controller.handle_sweep_stop(world.now), Some(Sweep::Check));
+    assert_eq!(ask(&mut world, Scan::Resync), Err(ScanRefused::NotOnDemand));
+    assert_eq!(ask(&mut world, Scan::Check), Ok(()));
+    assert_eq!(ask(&mut world, Scan::Repair), Err(ScanRefused::Busy { scan: Scan::Check }));
+    assert_eq!(world.controller.handle_scan_stop(world.now), Some(Scan::Check));
     world.pump();
     world.settle();
-    let Some(Notice::SweepEnded { progress, end }) = world.notices.last() else { panic!("it has ended") };
-    assert_eq!((*end, progress.number), (SweepEnd::Stopped, 1));
+    let Some(Notice::ScanEnded { progress, end }) = world.notices.last() else { panic!("it has ended") };
+    assert_eq!((*end, progress.number), (ScanEnd::Stopped, 1));
     assert!((1..100).contains(&progress.done), "{progress:?}");
-    assert_eq!(world.controller.handle_sweep_stop(world.now), None);
-    assert_eq!(world.controller.sweep_progress(), None);
+    assert_eq!(world.controller.handle_scan_stop(world.now), None);
+    assert_eq!(world.controller.scan_progress(), None);
     world.lose(0);
     world.lose(1);
-    assert_eq!(ask(&mut world, Sweep::Check), Err(SweepRefused::MembersLost));
+    assert_eq!(ask(&mut world, Scan::Check), Err(ScanRefused::MembersLost));
 }
 
 #[test]
 fn the_rate_bound_holds() {
-    // 4 KiB strips at 1 MiB/s: 256 strips in a second on each member, whatever the level's granules are.
-    for (level, members, granules) in [("5", 4, 512), ("1", 2, 512), ("10", 4, 1024), ("50:2-spans", 6, 1024)]
+    // 4 KiB strips at 1 MiB/s: 256 strips in a second on each member, whatever the level's stripes are.
+    for (level, members, stripes) in [("5", 4, 512), ("1", 2, 512), ("10", 4, 1024), ("50:2-spans", 6, 1024)]
     {
         let mut slow = config(level, members, 512);
-        slow.resilience.sweep_bytes_per_sec = Some(ByteCount::from_mib(1));
+        slow.resilience.scan_bytes_per_sec = Some(ByteCount::from_mib(1));
         let mut world = World::new(&slow, 0);
         let start = world.now;
-        let counts = sweep(&mut world, Sweep::Check);
-        assert_eq!(counts.granules, granules);
+        let counts = scan(&mut world, Scan::Check);
+        assert_eq!(counts.stripes, stripes);
         let seconds = (world.now.0 - start.0) as f64 / 1e9;
         assert!((1.95..2.05).contains(&seconds), "RAID {level}: {seconds} s");
     }
@@ -196,14 +196,14 @@ fn the_rate_bound_holds() {
 #[test]
 fn progress_is_told_and_depth_kept() {
     let mut config = config("5", 4, 20);
-    config.resilience.sweep_iodepth = 3;
+    config.resilience.scan_iodepth = 3;
     let mut world = World::new(&config, 7);
-    world.controller.handle_sweep(world.now, Sweep::Check).expect("free");
+    world.controller.handle_scan(world.now, Scan::Check).expect("free");
     world.pump();
     assert_eq!(world.in_flight.len(), 3 * 4, "three stripes at once");
     let mut last = 0;
-    while let Some(progress) = world.controller.sweep_progress() {
-        assert_eq!((progress.sweep, progress.total), (Sweep::Check, 20));
+    while let Some(progress) = world.controller.scan_progress() {
+        assert_eq!((progress.scan, progress.total), (Scan::Check, 20));
         assert!(progress.done >= last);
         last = progress.done;
         world.step();
@@ -212,16 +212,16 @@ fn progress_is_told_and_depth_kept() {
 }
 
 #[test]
-fn the_host_and_a_sweep_take_turns_in_a_granule() {
+fn the_host_and_a_scan_take_turns_in_a_stripe() {
     let mut config = config("5", 4, 1);
     config.cache.gather_through = false;
     let mut world = World::new(&config, 0);
     world.submit(raidlab_controller::HostOp::Write { fua: false }, 0, 1);
     world.submit(raidlab_controller::HostOp::Write { fua: false }, 0, 1);
-    world.controller.handle_sweep(world.now, Sweep::Check).expect("free");
+    world.controller.handle_scan(world.now, Scan::Check).expect("free");
     world.pump();
     let late = world.submit(raidlab_controller::HostOp::Write { fua: false }, 0, 1);
-    while world.controller.sweep_progress().is_some() {
+    while world.controller.scan_progress().is_some() {
         assert_eq!(world.results[late], None, "it came after the check");
         world.step();
     }
@@ -261,7 +261,7 @@ fn a_row_that_is_lost_is_an_error_until_it_is_written() {
 fn time_is_not_needed_without_a_rate_bound() {
     let mut world = World::new(&config("1", 2, 600), 0);
     world.lose(1);
-    let counts = sweep(&mut world, Sweep::Check);
-    assert_eq!(counts.granules, 600);
+    let counts = scan(&mut world, Scan::Check);
+    assert_eq!(counts.stripes, 600);
     assert!(world.now < Nanos(1_000), "one copy is nothing to compare: {} ns", world.now.0);
 }
