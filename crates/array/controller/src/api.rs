@@ -1,6 +1,7 @@
 //! The vocabulary between the controller and its world: requests, actions, completions, places in memory.
 
 use raidlab_format::{KEPT_ENTRY_BYTES, KeptEntry};
+use raidlab_raid::code::PARITIES_MAX;
 use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, Nanos};
 
 /// Names a host request while it is in flight. The world chooses it, small and dense (an index into its own
@@ -228,6 +229,9 @@ pub struct Segment {
     pub bytes: u64,
 }
 
+/// Fills places of lists that don't count.
+pub(crate) const NOWHERE: BufferRef = BufferRef { space: BufferSpace::Staging, offset: 0 };
+
 /// The steps of one memory task, in order. Cleared and refilled by [`crate::Controller::memory_steps`], so one
 /// value serves a whole run without allocating.
 #[derive(Clone, Debug, Default)]
@@ -249,8 +253,8 @@ pub struct MemoryStep {
     /// Length of each source and destination.
     pub bytes: u64,
     /// Results; the first `destination_count` count.
-    pub destinations: [BufferRef; 2],
-    /// One or two.
+    pub destinations: [BufferRef; PARITIES_MAX],
+    /// One at least.
     pub destination_count: u8,
     /// Add to what the destinations hold, instead of replacing it.
     pub accumulate: bool,

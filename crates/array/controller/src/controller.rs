@@ -2,6 +2,7 @@
 
 mod io;
 mod scan;
+mod stripes;
 mod superblock;
 mod write_intent;
 
@@ -9,9 +10,7 @@ use crate::api::{Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Sca
 use crate::cache::{AGE_TIMER, CacheEngine};
 use crate::checksums::Checksums;
 use crate::config::{ArrayConfig, ConfigError, MemoryNeeds};
-use crate::delay::Delay;
 use crate::discard::Discards;
-use crate::gather::{Gather, HOLD_TIMER};
 use crate::geometry::Geometry;
 use crate::host_front::HostFront;
 use crate::member_io::MemberIos;
@@ -20,13 +19,11 @@ use crate::metadata::{DeviceState, Health, Metadata};
 use crate::outbox::{Counters, Outbox};
 use crate::own::OwnMemory;
 use crate::scan::{BackgroundScan, SCAN_TIMER, ScanRefused};
-use crate::staging::Staging;
 use crate::start::Start;
 use crate::stop::Stop;
-use crate::stripe_cache::Directory;
+use crate::stripe_engine::StripeEngine;
 use crate::stripe_locks::StripeLocks;
-use crate::stripe_op::StripeOp;
-use crate::table::Slab;
+use crate::write_coalescing::{HOLD_TIMER, WriteCoalescing};
 use crate::write_intent::{CLEAR_TIMER, WriteIntent};
 use core::ops::Range;
 use raidlab_format::{AreaLayout, ArrayState, DeviceUuid, KEPT_RING_AT, RegionMap};
@@ -48,16 +45,12 @@ pub struct Controller {
     pub(crate) area: AreaLayout,
     pub(crate) cache: CacheEngine,
     pub(crate) stripe_locks: StripeLocks,
-    pub(crate) gather: Gather,
-    pub(crate) delay: Delay,
-    /// What Linux md's stripe cache holds, where that is followed.
-    pub(crate) stripe_cache: Option<Directory>,
+    pub(crate) coalescing: WriteCoalescing,
+    pub(crate) stripes: StripeEngine,
     pub(crate) scan: BackgroundScan,
-    pub(crate) ops: Slab<StripeOp>,
     pub(crate) ios: MemberIos,
     pub(crate) tasks: MemoryTasks,
     pub(crate) host: HostFront,
-    pub(crate) staging: Staging,
     pub(crate) discards: Discards,
     pub(crate) outbox: Outbox,
 }
@@ -87,18 +80,15 @@ impl Controller {
             area: config.metadata_area(),
             cache: CacheEngine::new(&config.cache, checked.cache_slots),
             stripe_locks: StripeLocks::new(),
-            gather: Gather::default(),
-            delay: Delay::default(),
-            stripe_cache: Directory::of(&config.cache.rules).filter(|_| shape.parities > 0),
+            coalescing: WriteCoalescing::new(&config.cache, shape.parities > 0),
+            stripes: StripeEngine::new(config, checked.staging_places, shape.parities > 0),
             scan: BackgroundScan::new(config, strips_each),
             config: config.clone(),
             geometry: Geometry::new(layout, config.block_size.bytes(), checked.cache_block_rows),
             now: Nanos::ZERO,
-            ops: Slab::new(),
             ios: MemberIos::new(devices, config.block_size, &config.cache),
             tasks: MemoryTasks::new(),
             host: HostFront::default(),
-            staging: Staging::new(checked.staging_places, config.cache.rules.stripe_pages_max),
             discards: Discards::default(),
             outbox: Outbox::default(),
         };
@@ -147,7 +137,7 @@ impl Controller {
             AGE_TIMER => self.cache.age_timer_due(),
             CLEAR_TIMER => self.clear_timer_due(),
             SCAN_TIMER => self.scan.timer_due(),
-            HOLD_TIMER => self.hold_timer_due(),
+            HOLD_TIMER => self.coalescing.timer_due(),
             TimerId(other) => panic!("the controller sets no timer {other}"),
         }
         self.pump();
@@ -221,7 +211,7 @@ impl Controller {
     /// has at the moment: writes that come together are carried out together.
     #[inline]
     pub fn poll_action(&mut self) -> Option<Action> {
-        if self.outbox.is_empty() && (!self.gather.is_empty() || self.delay.is_due()) {
+        if self.outbox.is_empty() && self.coalescing.has_work() {
             self.start_collected();
         }
         self.outbox.poll()

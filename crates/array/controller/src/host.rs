@@ -6,8 +6,8 @@ use crate::controller::Controller;
 use crate::host_front::Request;
 use crate::member_io::{HostIo, IoOwner};
 use crate::request::{CopySet, Fragment, FragmentWalk, Rows};
+use crate::stripe_engine::OpKind;
 use crate::stripe_locks::WaitKind;
-use crate::stripe_op::{OpKind, Piece};
 use raidlab_raid::{StripUnit, UnitPlace};
 use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba};
 
@@ -228,8 +228,10 @@ impl Controller {
 
     fn launch_recovery(&mut self, key: u64, fragment: Fragment) {
         let id = self.new_op(key, fragment.stripe, OpKind::Recover, IoClass::Host);
-        self.ops[id].target = fragment;
-        self.hold_unreadable(id, fragment.strip);
+        let op = self.stripes.op_mut(id);
+        op.target = fragment;
+        // The strip itself can't be read.
+        op.unreadable.push(fragment.strip);
         self.launch_op(id);
     }
 
@@ -273,7 +275,7 @@ impl Controller {
     fn write_through(&mut self, tag: u32, fua: bool) {
         let fua = fua && self.config.member_cache == MemberCache::On;
         let mut walk = self.walk(tag);
-        let mut gathering: Option<(u64, u32)> = None;
+        let mut begun: Option<(u64, u32)> = None;
         while let Some(fragment) = walk.next(self.geometry.layout()) {
             self.host.add_parts(tag, 1);
             if self.geometry.parities() == 0 && self.geometry.copies() == 1 && !self.checksums.is_on() {
@@ -281,28 +283,44 @@ impl Controller {
                 continue;
             }
             let key = self.geometry.lock_key(&fragment);
-            if self.collects() {
+            if self.coalescing.is_on() {
                 self.collect_fragment(key, &fragment, fua);
                 continue;
             }
-            if let Some((gathering_key, op)) = gathering {
-                if gathering_key == key {
-                    self.add_piece(op, &fragment, fua);
+            if let Some((begun_key, op)) = begun {
+                if begun_key == key {
+                    self.stripes.op_mut(op).add_fragment(&fragment, fua);
                     continue;
                 }
                 self.launch_op(op);
-                gathering = None;
             }
-            if !self.lock_or_wait(key, WaitKind::Write, fragment) {
-                continue;
-            }
-            let op = self.new_op(key, fragment.stripe, OpKind::Write, IoClass::Host);
-            self.add_piece(op, &fragment, fua);
-            gathering = Some((key, op));
+            begun = self.begin_through(key, &fragment, fua).map(|op| (key, op));
         }
-        if let Some((_, op)) = gathering {
+        if let Some((_, op)) = begun {
             self.launch_op(op);
         }
+    }
+
+    /// Lets a fragment of a write through collect in its stripe, or stand in line for it.
+    fn collect_fragment(&mut self, key: u64, fragment: &Fragment, fua: bool) {
+        let (coalescing, mut around) = self.coalescing();
+        if coalescing.join(key, fragment, fua, &mut around) {
+            return;
+        }
+        if let Some(op) = self.begin_through(key, fragment, fua) {
+            let (coalescing, mut around) = self.coalescing();
+            coalescing.begin(op, fragment, &mut around);
+        }
+    }
+
+    /// Begins an operation with a fragment of a write through, or puts that in line.
+    fn begin_through(&mut self, key: u64, fragment: &Fragment, fua: bool) -> Option<u32> {
+        if !self.lock_or_wait(key, WaitKind::Write, *fragment) {
+            return None;
+        }
+        let op = self.new_op(key, fragment.stripe, OpKind::Write, IoClass::Host);
+        self.stripes.op_mut(op).add_fragment(fragment, fua);
+        Some(op)
     }
 
     fn write_plain(&mut self, fragment: Fragment, fua: bool) {
@@ -322,13 +340,6 @@ impl Controller {
         }
     }
 
-    pub(crate) fn add_piece(&mut self, op: u32, fragment: &Fragment, fua: bool) {
-        let op = &mut self.ops[op];
-        op.pieces.push(Piece { strip: fragment.strip, rows: fragment.rows, source: fragment.host_buffer() });
-        op.told.push(fragment.request);
-        op.fua |= fua;
-    }
-
     /// Ends an operation's hold on its stripe and starts what waits for it.
     pub(crate) fn unlock(&mut self, key: u64) {
         if self.metadata.needs_resync(&self.geometry, key) {
@@ -339,7 +350,7 @@ impl Controller {
             let fragment = first.fragment;
             match first.kind {
                 WaitKind::Recover => return self.launch_recovery(key, fragment),
-                WaitKind::Write => return self.launch_gathered(key, fragment),
+                WaitKind::Write => return self.launch_from_line(key, fragment),
                 WaitKind::Visit => return self.start_visit(fragment.request),
                 WaitKind::LastRound => return self.read_from_members(fragment, CopySet::LAST_ROUND),
                 // It waited for the stripe to be in sync, and needs no lock.
@@ -352,30 +363,30 @@ impl Controller {
     }
 
     /// Writes a fragment and those that wait behind it, up to the first that overlaps: the order of overlapping
-    /// writes is theirs. A controller that does not gather takes only those of the same request.
-    fn launch_gathered(&mut self, key: u64, first: Fragment) {
+    /// writes is theirs. A controller that does not coalesce takes only those of the same request.
+    fn launch_from_line(&mut self, key: u64, first: Fragment) {
         let op = self.new_op(key, first.stripe, OpKind::Write, IoClass::Host);
         let mut next = Some(first);
         while let Some(fragment) = next.take() {
             let fua = self.host.is_forced(fragment.request);
-            self.add_piece(op, &fragment, fua && self.config.member_cache == MemberCache::On);
+            let op = self.stripes.op_mut(op);
+            op.add_fragment(&fragment, fua && self.config.member_cache == MemberCache::On);
             let Some(waiter) = self.stripe_locks.peek_waiter(key) else { break };
-            let gathers = self.config.cache.gather_through || waiter.fragment.request == first.request;
-            if waiter.kind == WaitKind::Write && gathers && self.takes_in(op, &waiter.fragment) {
+            let is_own = waiter.fragment.request == first.request;
+            if waiter.kind == WaitKind::Write && self.coalescing.joins_from_line(op, &waiter.fragment, is_own)
+            {
                 self.stripe_locks.pop_waiter(key);
                 next = Some(waiter.fragment);
             }
         }
-        if self.delays_for_prereads() {
-            self.delay(op);
-        } else {
+        if !self.coalescing.collects_on(op, &mut self.stripe_locks, &mut self.stripes) {
             self.start_through(op);
         }
     }
 
     pub(crate) fn begin_flush(&mut self, tag: u32) {
         self.host.add_parts(tag, 1);
-        self.end_holds();
+        self.coalescing.end_holds(&mut self.stripes);
         let up_to = self.cache.next_sequence();
         self.host.line_up_flush(tag, up_to);
     }

@@ -1,11 +1,14 @@
 //! Work on memory under way: copies, parity and digests, and who waits for each.
 //!
 //! Invariant: a task keeps its number until the end of it has been seen to, so that what comes of it begins others. Left out:
-//! what the steps of a task are (`steps.rs`).
+//! how parity is computed (`stripe_engine/steps.rs`).
 
-use crate::api::{BufferRef, MemoryKind, MemoryTask, MemoryTaskId, Segment};
+use crate::api::{
+    BufferRef, BufferSpace, MemoryKind, MemoryStep, MemorySteps, MemoryTask, MemoryTaskId, NOWHERE, Segment,
+};
 use crate::outbox::Outbox;
 use crate::table::Slab;
+use raidlab_raid::code::PARITIES_MAX;
 
 /// Who waits for a memory task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,6 +140,22 @@ impl MemoryTasks {
         id
     }
 
+    /// Adds the steps of the copies of a task.
+    pub(crate) fn copy_steps(&self, id: u32, out: &mut MemorySteps) {
+        for copy in &self.tasks[id].moves {
+            out.copy(copy, &[copy.to]);
+        }
+        for copy in &self.tasks[id].mirrored {
+            let space = match copy.to.space {
+                BufferSpace::Cache => BufferSpace::PeerCache,
+                BufferSpace::KeptLog => BufferSpace::PeerKeptLog,
+                other => unreachable!("{other:?} is not mirrored"),
+            };
+            let peer = BufferRef { space, ..copy.to };
+            out.copy(copy, &[copy.to, peer]);
+        }
+    }
+
     /// Adds blocks to a digest.
     pub(crate) fn add_rows(&mut self, id: u32, rows: Segment) {
         push_joined(&mut self.tasks[id].rows, rows);
@@ -154,16 +173,6 @@ impl MemoryTasks {
         let owner = self.tasks[id].owner;
         assert!(owner != TaskOwner::Nobody, "memory task {id} is not under way");
         owner
-    }
-
-    /// The copies of a task that are not mirrored.
-    pub(crate) fn moves(&self, id: u32) -> &[Move] {
-        &self.tasks[id].moves
-    }
-
-    /// The copies of a task that are mirrored.
-    pub(crate) fn mirrored(&self, id: u32) -> &[Move] {
-        &self.tasks[id].mirrored
     }
 
     /// The rows of a digest.
@@ -202,6 +211,47 @@ impl MemoryTasks {
     /// Lets the number of a task that has ended be used again.
     pub(crate) fn give(&mut self, id: u32) {
         self.tasks.give(id);
+    }
+}
+
+impl MemorySteps {
+    /// Forgets all steps.
+    pub(crate) fn clear(&mut self) {
+        self.steps.clear();
+        self.sources.clear();
+        self.coefficients.clear();
+    }
+
+    fn copy(&mut self, copy: &Move, to: &[BufferRef]) {
+        self.begin(copy.bytes, to, false);
+        self.sources.push(copy.from);
+        self.end(|_, _| 1);
+    }
+
+    /// Begins a step. Its sources are pushed until [`MemorySteps::end`].
+    pub(crate) fn begin(&mut self, bytes: u64, destinations: &[BufferRef], accumulate: bool) {
+        assert!(!destinations.is_empty(), "a step must have a result");
+        let mut places = [NOWHERE; PARITIES_MAX];
+        places[..destinations.len()].copy_from_slice(destinations);
+        self.steps.push(MemoryStep {
+            bytes,
+            destinations: places,
+            destination_count: destinations.len() as u8,
+            accumulate,
+            first_source: self.sources.len() as u32,
+            source_count: 0,
+            first_coefficient: self.coefficients.len() as u32,
+        });
+    }
+
+    /// Ends a step; `coefficient` is that of a source, by its number, for a destination.
+    pub(crate) fn end(&mut self, coefficient: impl Fn(usize, usize) -> u8) {
+        let step = self.steps.last_mut().expect("begun");
+        let sources = self.sources.len() - step.first_source as usize;
+        step.source_count = sources as u32;
+        for row in 0..usize::from(step.destination_count) {
+            self.coefficients.extend((0..sources).map(|source| coefficient(row, source)));
+        }
     }
 }
 

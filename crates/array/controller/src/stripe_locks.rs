@@ -254,6 +254,12 @@ impl StripeLocks {
         self.get(key).map_or(Through::Unknown, |lock| lock.through())
     }
 
+    /// The same without remembering the lock.
+    pub(crate) fn peek_through(&self, key: u64) -> Through {
+        let entry = self.index.get(key, |entry| self.entries[entry].key);
+        entry.map_or(Through::Unknown, |entry| self.entries[entry].through())
+    }
+
     /// Says what is known of it.
     pub(crate) fn set_through(&mut self, key: u64, through: Through) {
         self.obtain(key).set_through(through);

@@ -35,7 +35,7 @@ use crate::memory_task::MemoryTasks;
 use crate::metadata::Metadata;
 use crate::outbox::Outbox;
 use crate::own::{self, OwnMemory, own_buffer};
-use crate::stripe_op::StripeOp;
+use crate::stripe_engine::StripeOp;
 use crate::table::Slab;
 use core::ops::Range;
 use raidlab_format::{LogPlace, MetadataPolicy, RegionMap};

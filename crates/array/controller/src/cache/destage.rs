@@ -17,8 +17,8 @@ use crate::geometry::Geometry;
 use crate::host_front::HostFront;
 use crate::outbox::Outbox;
 use crate::request::Rows;
+use crate::stripe_engine::{OpKind, Piece};
 use crate::stripe_locks::{DirtyStripe, StripeLocks, sort_by_key};
-use crate::stripe_op::{OpKind, Piece};
 use crate::table::NIL;
 use raidlab_units::{BlockCount, ByteCount, Lba, Nanos};
 use std::collections::VecDeque;
@@ -295,39 +295,42 @@ impl Controller {
             }
             slot = next;
         }
-        self.ops[id].writes = self.writes_of_pieces(id);
-        self.ops[id].partial_bytes = self.partial_bytes_of_pieces(id);
-        self.cache.destage.active_writes += self.ops[id].writes;
-        self.cache.destage.partial_bytes += self.ops[id].partial_bytes;
-        self.cache.destage.unforced_count += u32::from(!self.ops[id].fua);
+        let op = self.stripes.op_mut(id);
+        op.writes = op.writes_of_pieces(&self.geometry);
+        op.partial_bytes = op.partial_bytes_of_pieces(&self.geometry);
+        self.cache.destage.active_writes += op.writes;
+        self.cache.destage.partial_bytes += op.partial_bytes;
+        self.cache.destage.unforced_count += u32::from(!op.fua);
         self.launch_op(id);
     }
 
     fn add_slot(&mut self, id: u32, slot: u32) {
         self.cache.slots.start_flush(slot);
-        self.ops[id].fua |= self.must_survive(slot);
-        self.ops[id].slots.push(slot);
+        let must_survive = self.must_survive(slot);
+        let op = self.stripes.op_mut(id);
+        op.fua |= must_survive;
+        op.slots.push(slot);
         let (_, strip, first_row) = self.geometry.layout().locate(self.cache.first_lba(&self.geometry, slot));
         for (first, count) in runs_of_ones(self.cache.slots[slot].dirty) {
             let source: BufferRef =
                 self.cache.slots.buffer(slot, u64::from(first) * self.geometry.block_bytes());
             let rows = Rows { first: first_row.0 as u32 + first, count };
-            self.ops[id].pieces.push(Piece { strip, rows, source });
+            op.pieces.push(Piece { strip, rows, source });
         }
     }
 
     /// Takes in that an operation has written its slots, or could not.
     pub(crate) fn end_destage(&mut self, id: u32) {
-        let op = &self.ops[id];
+        let op = self.stripes.op(id);
         if op.slots.is_empty() {
             return;
         }
         self.cache.destage.active_writes -= op.writes;
         self.cache.destage.partial_bytes -= op.partial_bytes;
         self.cache.destage.unforced_count -= u32::from(!op.fua);
-        for index in 0..self.ops[id].slots.len() {
-            let slot = self.ops[id].slots[index];
-            let stored = self.ops[id].failed.is_empty() || !self.lose_slot(id, slot);
+        for index in 0..self.stripes.op(id).slots.len() {
+            let slot = self.stripes.op(id).slots[index];
+            let stored = self.stripes.op(id).failed.is_empty() || !self.lose_slot(id, slot);
             let mut waiter = core::mem::replace(&mut self.cache.slots[slot].first_waiter, NIL);
             while waiter != NIL {
                 let waiting = self.cache.slot_waiters[waiter];
@@ -346,8 +349,8 @@ impl Controller {
         for (first, count) in runs_of_ones(self.cache.slots[slot].dirty) {
             let mut at = self.cache.first_lba(&self.geometry, slot) + BlockCount(u64::from(first));
             let end = at + BlockCount(u64::from(count));
-            while let Some(lost) = self.ops[id].failed.first_in(at, BlockCount(end.0 - at.0)) {
-                let failed = &self.ops[id].failed;
+            let failed = &self.stripes.op(id).failed;
+            while let Some(lost) = failed.first_in(at, BlockCount(end.0 - at.0)) {
                 let blocks =
                     (lost.0..end.0).take_while(|lba| failed.first_in(Lba(*lba), BlockCount(1)).is_some());
                 let blocks = BlockCount(blocks.count() as u64);

@@ -26,7 +26,6 @@ use crate::controller::Controller;
 use crate::member_io::{IoOwner, IoState, OpIo};
 use crate::memory_task::TaskOwner;
 use crate::request::Rows;
-use crate::stripe_op::{OpKind, StripeOp};
 use crate::table::NIL;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 
@@ -302,7 +301,7 @@ impl Controller {
             _ if self.checksums.checks[id].is_read() => {}
             IoOwner::Op(OpIo::Rewrite { op, .. }) => {
                 // A visit looks at the rows that it has still to come to by itself, but not at those behind it.
-                let ahead = self.scan.rows_ahead(self.ops[op].target.request);
+                let ahead = self.scan.rows_ahead(self.stripes.op(op).target.request);
                 if ahead.hull(tagged) != ahead {
                     self.checksums.checks[id].to_restore = tagged;
                 }
@@ -327,7 +326,7 @@ impl Controller {
         segments.clear();
         self.owner_segments(owner, rows.count, &mut segments);
         for segment in &segments {
-            self.add_to_digest(task, segment.buffer, (segment.bytes / self.geometry.block_bytes()) as u32);
+            self.tasks.add_rows(task, *segment);
         }
         self.checksums.segments = segments;
         self.tasks.start_digest(task, &mut self.outbox);
@@ -460,46 +459,21 @@ impl Controller {
     /// Leaves the tags that were read for an operation with it, if it will write to the unit.
     fn keep_tags(&mut self, check: &Check) -> bool {
         let IoOwner::Op(OpIo::Read { op, unit }) = check.owner else { return false };
-        let may_keep = self.checksums.may_keep() && !self.metadata.is_out_of_sync(self.ops[op].key);
-        let op = &mut self.ops[op];
-        let keeps = may_keep && op.will_write(unit) && op.units[usize::from(unit)].tags == NIL;
-        if keeps {
-            op.units[usize::from(unit)].tags = check.place;
-        }
-        keeps
+        let op = self.stripes.op_mut(op);
+        let may_keep = self.checksums.may_keep() && !self.metadata.is_out_of_sync(op.key);
+        may_keep && op.keep_checksums(unit, check.place)
     }
 
     /// Takes the tags that an operation has kept for a write.
     fn take_kept_tags(&mut self, id: u32) -> Option<u32> {
-        let (id, unit) = match self.checksums.checks[id].owner {
-            IoOwner::Op(OpIo::WriteParity { op, unit }) => (op, unit),
-            IoOwner::Op(OpIo::WriteData { op, first_piece, .. }) => {
-                (op, self.ops[op].pieces[first_piece as usize].strip)
-            }
-            _ => return None,
-        };
-        // Without parity nothing is read before it is written.
-        let uses = self.ops[id].units.get_mut(usize::from(unit))?;
-        let place = core::mem::replace(&mut uses.tags, NIL);
-        (place != NIL).then_some(place)
+        let IoOwner::Op(io) = self.checksums.checks[id].owner else { return None };
+        self.stripes.op_mut(io.op()).take_checksums(io)
     }
 
     /// Gives back what tags an operation has kept.
     pub(crate) fn release_tags(&mut self, id: u32) {
-        let Self { ops, checksums, .. } = self;
-        for unit in ops[id].units.iter_mut().filter(|unit| unit.tags != NIL) {
-            checksums.give_place(core::mem::replace(&mut unit.tags, NIL));
+        while let Some(place) = self.stripes.op_mut(id).take_kept_checksums() {
+            self.checksums.give_place(place);
         }
-    }
-}
-
-impl StripeOp {
-    /// True if the operation writes to a unit that it has read.
-    fn will_write(&self, unit: u16) -> bool {
-        let view = &self.views[usize::from(unit)];
-        let is_data = self.pieces.iter().any(|piece| piece.strip == unit);
-        let is_parity =
-            self.units[usize::from(unit)].staged && view.touched.is_empty() && view.gap.is_empty();
-        self.kind == OpKind::Write && view.stored && (is_data || (is_parity && self.plan.computes_parity()))
     }
 }

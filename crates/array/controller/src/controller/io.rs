@@ -3,17 +3,16 @@
 //! What an end means is the part's to know; where the bytes of an I/O lie is asked of it, too.
 
 use crate::api::{
-    Area, BufferRef, IoClass, MemberError, MemberIo, MemberIoId, MemberOp, MemoryTaskId, Segment,
+    Area, IoClass, MemberError, MemberIo, MemberIoId, MemberOp, MemorySteps, MemoryTaskId, Segment,
 };
 use crate::checksums::Part;
 use crate::config::MemberCache;
 use crate::controller::Controller;
-use crate::member_io::{BesideIo, HostIo, IoOwner, IoState, OpIo};
-use crate::memory_task::{TaskOwner, push_joined};
+use crate::member_io::{BesideIo, HostIo, IoOwner, IoState};
+use crate::memory_task::TaskOwner;
 use crate::own::{self, own_buffer};
 use crate::request::Rows;
 use crate::table::NIL;
-use crate::units::UnitUse;
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 
@@ -147,20 +146,6 @@ impl Controller {
         self.admit_again(member);
     }
 
-    fn op_io_ended(&mut self, io: OpIo, extent: Extent, result: Result<(), MemberError>) {
-        match io {
-            OpIo::Read { op, unit } => self.op_read_done(op, unit, result),
-            OpIo::WriteData { op, .. } | OpIo::WriteParity { op, .. } => {
-                self.rows_written(extent, result);
-                self.op_write_done(op);
-            }
-            OpIo::Rewrite { op, unit } => {
-                self.rows_written(extent, result);
-                self.op_rewrite_done(op, unit, extent.0, result);
-            }
-        }
-    }
-
     /// Takes in the end of a write of rows: what was written is good again, what could not be is bad.
     #[inline]
     pub(crate) fn rows_written(&mut self, extent: Extent, result: Result<(), MemberError>) {
@@ -172,12 +157,6 @@ impl Controller {
         if result.is_err() {
             self.fail_member(member);
         }
-    }
-
-    /// Adds blocks to a digest.
-    pub(crate) fn add_to_digest(&mut self, task: u32, buffer: BufferRef, rows: u32) {
-        let bytes = u64::from(rows) * self.geometry.block_bytes();
-        self.tasks.add_rows(task, Segment { buffer, bytes });
     }
 
     /// Lists the rows of a digest task. Clears `out` first; valid until the task ends. Each block of each segment, in
@@ -241,10 +220,10 @@ impl Controller {
             }
             IoOwner::Superblock => out.push(Segment { buffer: own_buffer(own::STATE_AT), bytes }),
             IoOwner::Fill { fill } => self.cache.fill_segments(&self.geometry, fill, out),
-            IoOwner::Op(io) => self.op_segments(io, bytes, out),
+            IoOwner::Op(io) => self.stripes.op(io.op()).segments(&self.geometry, io, bytes, out),
             IoOwner::Intent(io) => {
-                let Self { write_intent, geometry, ops, own, .. } = self;
-                write_intent.segments(io, rows, (geometry, ops, own), out);
+                let Self { write_intent, geometry, stripes, own, .. } = self;
+                write_intent.segments(io, rows, (geometry, stripes.ops(), own), out);
             }
             IoOwner::Beside(BesideIo::WriteLog { .. } | BesideIo::Bitmap) => {
                 unreachable!("what stands in virtual time only has no bytes")
@@ -252,31 +231,21 @@ impl Controller {
         }
     }
 
-    fn op_segments(&self, io: OpIo, bytes: u64, out: &mut Vec<Segment>) {
-        match io {
-            OpIo::Read { op, unit } => {
-                let rows = self.ops[op].units[usize::from(unit)].read;
-                out.push(Segment { buffer: self.staged(op, unit, rows.first), bytes });
-            }
-            OpIo::Rewrite { op, unit } => {
-                let UnitUse { write, from, .. } = self.ops[op].units[usize::from(unit)];
-                out.push(Segment { buffer: self.staged(op, from, write.first), bytes });
-            }
-            OpIo::WriteParity { op, unit } => {
-                out.push(Segment { buffer: self.staged(op, unit, self.ops[op].hull.first), bytes });
-            }
-            OpIo::WriteData { op, first_piece, pieces } => {
-                let range = first_piece as usize..(first_piece + pieces) as usize;
-                for piece in &self.ops[op].pieces[range] {
-                    let bytes = u64::from(piece.rows.count) * self.geometry.block_bytes();
-                    push_joined(out, Segment { buffer: piece.source, bytes });
-                }
-            }
+    /// Lists the steps of a memory task, in the order in which they must be done. Clears `out` first; valid until the
+    /// task ends. No world that carries bytes has [`crate::ArrayRules::stripe_cache`] (asserted).
+    pub fn memory_steps(&self, id: MemoryTaskId, out: &mut MemorySteps) {
+        out.clear();
+        assert!(!self.stripes.has_pages(), "pages that nothing holds can't be computed with");
+        match self.tasks.owner(id.0) {
+            TaskOwner::Nobody => unreachable!("what is under way has an owner"),
+            TaskOwner::Record { .. } => unreachable!("a digest has rows and no steps"),
+            TaskOwner::CopyIn { .. }
+            | TaskOwner::CopyOut { .. }
+            | TaskOwner::NvramRecord { .. }
+            | TaskOwner::NvramLabel => self.tasks.copy_steps(id.0, out),
+            // Its rows are read with [`Controller::digest_rows`].
+            TaskOwner::Digest { .. } | TaskOwner::Checksums { .. } => {}
+            TaskOwner::Parity { op } => self.stripes.op(op).parity_steps(&self.geometry, out),
         }
-    }
-
-    /// Where `row` of a unit lies in the operation's staging place for it.
-    pub(crate) fn staged(&self, op: u32, unit: u16, row: u32) -> BufferRef {
-        self.ops[op].staged(&self.geometry, unit, row)
     }
 }

@@ -6,8 +6,8 @@ use crate::member_io::IoOwner;
 use crate::metadata::SuperblockWaiter;
 use crate::request::{Fragment, Rows};
 use crate::scan::{Begun, NextStep, PassedStrip, Purpose, STARTS_MAX, ScanChange, Surroundings, VisitEnd};
+use crate::stripe_engine::OpKind;
 use crate::stripe_locks::WaitKind;
-use crate::stripe_op::OpKind;
 use raidlab_units::{MemberIndex, MemberLba};
 use std::collections::VecDeque;
 
@@ -122,9 +122,11 @@ impl Controller {
         let syncs_first = self.scan.purpose(visit) == Purpose::SyncFirst;
         let class = if syncs_first { IoClass::Host } else { IoClass::Background };
         let id = self.new_op(key, stripe, kind, class);
-        self.ops[id].target = Fragment { request: visit, stripe, strip: unit, rows, host_byte: 0 };
+        let op = self.stripes.op_mut(id);
+        op.target = Fragment { request: visit, stripe, strip: unit, rows, host_byte: 0 };
+        op.makes_checksums = self.checksums.is_on() && self.scan.purpose(visit).syncs();
         if kind == OpKind::Restore {
-            self.hold_unreadable(id, unit);
+            op.unreadable.push(unit);
         }
         self.launch_op(id);
     }

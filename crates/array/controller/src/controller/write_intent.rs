@@ -9,8 +9,7 @@ use crate::api::{IoClass, MemberError};
 use crate::controller::Controller;
 use crate::member_io::{BesideIo, IntentIo, IoOwner};
 use crate::metadata::SuperblockWaiter;
-use crate::stripe_op::OpKind;
-use crate::table::NIL;
+use crate::stripe_engine::OpKind;
 use crate::write_intent::{Admission, Bitmap, Log, Replay, ReplayStep, Surroundings, WriteIntent, WriteLog};
 use raidlab_format::{LogPlace, Replay as Record};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
@@ -22,10 +21,21 @@ impl Controller {
     /// Write intent, and what it looks at of the others.
     fn write_intent(&mut self) -> (&mut WriteIntent, Surroundings<'_>) {
         let log_place = self.wanted_log_place();
-        let Self { write_intent, geometry, metadata, ops, own, ios, tasks, outbox, now, cache, .. } = self;
+        let Self { write_intent, geometry, metadata, stripes, own, ios, tasks, outbox, now, cache, .. } =
+            self;
         let (now, has_peer) = (*now, cache.has_peer());
-        let around =
-            Surroundings { now, geometry, metadata, ops, own, ios, tasks, outbox, log_place, has_peer };
+        let around = Surroundings {
+            now,
+            geometry,
+            metadata,
+            ops: stripes.ops_mut(),
+            own,
+            ios,
+            tasks,
+            outbox,
+            log_place,
+            has_peer,
+        };
         (write_intent, around)
     }
 
@@ -33,17 +43,18 @@ impl Controller {
     pub(crate) fn admit(&mut self, id: u32) {
         self.give_parity_up(id);
         let is_forgotten = self.metadata.is_frozen() && !self.metadata.is_kept();
-        if is_forgotten || self.metadata.touches_lost(&self.geometry, self.ops[id].key) {
+        if is_forgotten || self.metadata.touches_lost(&self.geometry, self.stripes.op(id).key) {
             // Nothing would be acknowledged. What it relies on would be forgotten, or the device that is lost would come
             // back with redundancy of what was there before.
             return self.give_window_up(id);
         }
-        let is_bare = self.geometry.parities() > 0 && !self.writes_parity(id);
+        let is_bare = self.geometry.parities() > 0
+            && !self.stripes.op(id).writes_parity(&self.geometry, &self.metadata);
         if is_bare && !self.metadata.is_kept() {
             // After a crash parity would count as good, and a record as whole, unless the devices know what is missing or given up.
             return self.metadata.wait(SuperblockWaiter::Admission(id));
         }
-        let is_old_one_left = self.write_intent.may_be_replayed(self.ops[id].stripe);
+        let is_old_one_left = self.write_intent.may_be_replayed(self.stripes.op(id).stripe);
         let unprotected = is_bare && !self.checksums.is_on() && !is_old_one_left;
         if self.write_intent.is_nothing() || unprotected {
             return self.start_writes(id);
@@ -54,15 +65,8 @@ impl Controller {
         self.write_down(id);
     }
 
-    /// True if an operation writes parity that some device takes.
-    fn writes_parity(&self, id: u32) -> bool {
-        let op = &self.ops[id];
-        let is_written = |unit: usize| op.units[unit].staging != NIL && self.metadata.holds(op.places[unit]);
-        op.plan.computes_parity() && (self.geometry.data_strips()..op.units.len()).any(is_written)
-    }
-
     fn write_down(&mut self, id: u32) {
-        match self.write_intent.admit(id, &mut self.ops[id]) {
+        match self.write_intent.admit(id, self.stripes.op_mut(id)) {
             Admission::Now => self.start_writes(id),
             Admission::WithImage => self.pump_bitmap(),
             Admission::WithRecord => self.pump_log(),
@@ -79,8 +83,8 @@ impl Controller {
             self.change_written(id);
         }
         let stored = stored || !self.metadata.is_frozen();
-        let Self { write_intent, ops, now, metadata, outbox, .. } = self;
-        if write_intent.end_write(&mut ops[id], stored, (*now, metadata, outbox)) {
+        let Self { write_intent, stripes, now, metadata, outbox, .. } = self;
+        if write_intent.end_write(stripes.op_mut(id), stored, (*now, metadata, outbox)) {
             self.pump_log();
         }
     }
@@ -292,7 +296,7 @@ impl Controller {
 
     /// Begins to write a record again.
     pub(crate) fn begin_replay(&mut self, record: Record) {
-        let staging = self.staging.take_places(Replay::strips_of(&record));
+        let staging = self.stripes.take_places(Replay::strips_of(&record));
         let (intent, mut around) = self.write_intent();
         let step = intent.replay().begin(record, staging, &mut around);
         self.go_on_with_replay(step);
@@ -330,7 +334,7 @@ impl Controller {
 
     fn end_replay(&mut self) {
         let places = self.write_intent.replay().end(&mut self.own);
-        self.staging.give_places(places);
+        self.stripes.give_places(places);
     }
 
     // Write logs of Linux md.
@@ -338,16 +342,16 @@ impl Controller {
     /// Takes in that parity of a change is being computed.
     pub(crate) fn begin_computing(&mut self, id: u32) {
         if let Some(log) = self.write_intent.write_log()
-            && self.ops[id].kind == OpKind::Write
+            && self.stripes.op(id).kind == OpKind::Write
         {
-            log.begin_computing(&mut self.ops[id]);
+            log.begin_computing(self.stripes.op_mut(id));
         }
     }
 
     /// Takes in that parity of a change is computed.
     pub(crate) fn end_computing(&mut self, id: u32) {
         if let Some(log) = self.write_intent.write_log() {
-            log.end_computing(&mut self.ops[id]);
+            log.end_computing(self.stripes.op_mut(id));
         }
     }
 

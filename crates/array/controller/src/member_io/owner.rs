@@ -63,6 +63,18 @@ pub(crate) enum OpIo {
     },
 }
 
+impl OpIo {
+    /// The operation's number.
+    pub(crate) const fn op(self) -> u32 {
+        match self {
+            Self::Read { op, .. }
+            | Self::WriteData { op, .. }
+            | Self::WriteParity { op, .. }
+            | Self::Rewrite { op, .. } => op,
+        }
+    }
+}
+
 /// A member I/O of the write-intent bitmap, of the log or of its replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IntentIo {

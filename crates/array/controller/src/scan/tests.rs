@@ -4,7 +4,7 @@ use super::*;
 use crate::api::Action;
 use crate::config::{CacheConfig, Resilience};
 use crate::request::Rows;
-use crate::stripe_op::OpKind;
+use crate::stripe_engine::OpKind;
 use raidlab_units::BlockSize;
 
 const STRIP_ROWS: u64 = 16;

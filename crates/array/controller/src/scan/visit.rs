@@ -22,7 +22,7 @@ use super::{BackgroundScan, Surroundings};
 use crate::geometry::Geometry;
 use crate::metadata::Metadata;
 use crate::request::Rows;
-use crate::stripe_op::OpKind;
+use crate::stripe_engine::OpKind;
 use raidlab_units::{BlockCount, MemberIndex};
 
 /// What a visit is for.

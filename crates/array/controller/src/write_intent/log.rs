@@ -31,7 +31,7 @@ use crate::member_io::{IntentIo, IoOwner};
 use crate::memory_task::{Move, TaskOwner};
 use crate::metadata::Metadata;
 use crate::own::OwnMemory;
-use crate::stripe_op::StripeOp;
+use crate::stripe_engine::StripeOp;
 use crate::table::{NIL, Slab};
 use batch::Unsent;
 use raidlab_format::{KEPT_RING_AT, LogHeader, LogPlace, LogRun, header_len};

@@ -3,11 +3,8 @@
 use super::*;
 use crate::api::{Action, MemberError, MemberOp, MemoryKind};
 use crate::config::{CacheConfig, MemberCache, Resilience};
-use crate::plan::Plan;
 use crate::request::Rows;
 use crate::rules::{ArrayRules, WriteLogPlace};
-use crate::stripe_op::Piece;
-use crate::units::UnitUse;
 use raidlab_format::{LogRun, LogSource, PayloadPlace};
 use raidlab_units::{BlockSize, MemberIndex};
 
@@ -64,11 +61,7 @@ impl Array {
     /// An operation that writes a row of the first strip of a stripe, and its parity.
     fn op(&mut self, stripe: u64) -> u32 {
         let id = self.ops.take();
-        let op = &mut self.ops[id];
-        (op.key, op.stripe, op.hull, op.plan) = (stripe, StripeIndex(stripe), ROW, Plan::ReadModifyWrite);
-        op.pieces = vec![Piece { strip: 0, rows: ROW, source: own_buffer(0) }];
-        op.units = vec![UnitUse::IDLE, UnitUse::IDLE, UnitUse { staging: 0, ..UnitUse::IDLE }];
-        self.geometry.lock_places(stripe, &mut op.places);
+        self.ops[id].write_a_row(&self.geometry, stripe, own_buffer(0));
         id
     }
 

@@ -26,7 +26,7 @@ use crate::member_io::{BesideIo, IoOwner, MemberIos};
 use crate::metadata::Metadata;
 use crate::outbox::Outbox;
 use crate::rules::WriteLogPlace;
-use crate::stripe_op::StripeOp;
+use crate::stripe_engine::StripeOp;
 use crate::table::Slab;
 use raidlab_units::{BlockCount, ByteCount, MemberIndex, MemberLba};
 use std::collections::VecDeque;
@@ -200,7 +200,7 @@ impl WriteLog {
         let Surroundings { geometry, metadata, ops, .. } = around;
         let op = &mut ops[id];
         let parity_place = op.places[geometry.data_strips()];
-        let writes_parity = op.plan.computes_parity() && metadata.holds(parity_place);
+        let writes_parity = op.computes_parity() && metadata.holds(parity_place);
         if op.intent.unit.is_some() || !writes_parity {
             return false;
         }

@@ -16,7 +16,7 @@ use super::Log;
 use crate::api::Segment;
 use crate::geometry::Geometry;
 use crate::own::OwnMemory;
-use crate::stripe_op::StripeOp;
+use crate::stripe_engine::StripeOp;
 use crate::table::Slab;
 use core::ops::Range;
 use std::collections::VecDeque;

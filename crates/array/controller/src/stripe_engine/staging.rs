@@ -11,8 +11,8 @@
 //!
 //! [`ArrayRules::stripe_pages_max`]: crate::ArrayRules::stripe_pages_max
 
+use super::op::StripeOp;
 use crate::geometry::Geometry;
-use crate::stripe_op::StripeOp;
 use crate::table::{NIL, Slab};
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ const PAGE_BYTES: u64 = 4096;
 
 /// The places, and who waits for them.
 #[derive(Debug)]
-pub(crate) struct Staging {
+pub(super) struct Staging {
     free: Vec<u32>,
     /// Pages on each member that stripes under way may take at most, where they are bounded.
     pages_max: Option<u32>,
@@ -32,13 +32,13 @@ pub(crate) struct Staging {
 
 impl Staging {
     /// So many places, all free, and a bound of pages.
-    pub(crate) fn new(places: u32, pages_max: Option<u32>) -> Self {
+    pub(super) fn new(places: u32, pages_max: Option<u32>) -> Self {
         let pages_free = pages_max.unwrap_or(0);
         Self { free: (0..places).rev().collect(), pages_max, pages_free, waiting: VecDeque::new() }
     }
 
     /// Gives an operation the places that its units need, or puts it in line. Returns true if it has them.
-    pub(crate) fn take_or_wait(&mut self, id: u32, op: &mut StripeOp, geometry: &Geometry) -> bool {
+    pub(super) fn take_or_wait(&mut self, id: u32, op: &mut StripeOp, geometry: &Geometry) -> bool {
         let needs_any = op.units.iter().any(|unit| unit.staged);
         if needs_any && (!self.waiting.is_empty() || !self.has_room(op, geometry)) {
             self.waiting.push_back(id);
@@ -49,7 +49,7 @@ impl Staging {
     }
 
     /// Gives the first in line its places, if there is room. Returns it.
-    pub(crate) fn next_in_line(&mut self, ops: &mut Slab<StripeOp>, geometry: &Geometry) -> Option<u32> {
+    pub(super) fn next_in_line(&mut self, ops: &mut Slab<StripeOp>, geometry: &Geometry) -> Option<u32> {
         let &id = self.waiting.front()?;
         if !self.has_room(&ops[id], geometry) {
             return None;
@@ -60,7 +60,7 @@ impl Staging {
     }
 
     /// Takes the places of an operation back.
-    pub(crate) fn release(&mut self, op: &mut StripeOp) {
+    pub(super) fn release(&mut self, op: &mut StripeOp) {
         self.pages_free += core::mem::take(&mut op.stripe_pages);
         for unit in op.units.iter_mut().filter(|unit| unit.staging != NIL) {
             self.free.push(core::mem::replace(&mut unit.staging, NIL));
@@ -69,12 +69,12 @@ impl Staging {
 
     /// Takes so many places for a record that a start writes again. There are as many (asserted): no operation is under way,
     /// and a stripe fits in staging.
-    pub(crate) fn take_places(&mut self, count: usize) -> Vec<u32> {
+    pub(super) fn take_places(&mut self, count: usize) -> Vec<u32> {
         (0..count).map(|_| self.free.pop().expect("a stripe fits in staging")).collect()
     }
 
     /// Takes these back.
-    pub(crate) fn give_places(&mut self, places: Vec<u32>) {
+    pub(super) fn give_places(&mut self, places: Vec<u32>) {
         self.free.extend(places);
     }
 
@@ -106,7 +106,7 @@ impl Staging {
 mod tests {
     use super::*;
     use crate::request::Rows;
-    use crate::units::UnitUse;
+    use crate::stripe_engine::units::UnitUse;
     use raidlab_raid::{LayoutSpec, build_layout};
     use raidlab_units::BlockCount;
 

@@ -4,7 +4,7 @@
 //!   stripe changed ─► its pages stay: read, written, parity ─► changed again: reads only what is not there
 //!                                                          └─► another stripe takes its place: longest unused first
 //! ```
-//! It is a directory, without the pages: a world that carries bytes can't have it (asserted by [`Controller::memory_steps`]).
+//! It is a directory, without the pages: a world that carries bytes can't have it (asserted by [`crate::Controller::memory_steps`]).
 //! Members are read and written by whole rows of stripes then, as md does by pages.
 //!
 //! Left out: pages that reads by recovery leave; stripes that are being changed take their places when that begins and may lose
@@ -12,11 +12,12 @@
 //! Source: Linux drivers/md/raid5.c: `get_free_stripe` takes from the head of an `inactive_list`, where `do_release_stripe` puts
 //! stripes at the tail; there are eight, and a stripe's address says which (`stripe_hash_locks_hash`); `R5_UPTODATE`; `handle_stripe_dirtying`; `ops_run_biodrain` for `R5_SkipCopy`.
 
-use crate::controller::Controller;
-use crate::plan::Plan;
+use super::op::{OpKind, StripeOp};
+use super::plan::Plan;
+use crate::geometry::Geometry;
+use crate::metadata::Metadata;
 use crate::request::Rows;
 use crate::rules::{ArrayRules, StripeCache};
-use crate::stripe_op::OpKind;
 use crate::table::{NIL, Slab, Table};
 
 /// Units of a stripe as a set: data strips, then parities.
@@ -36,7 +37,11 @@ const LISTS: usize = 8;
 
 /// What is held of which stripes.
 #[derive(Debug)]
-pub(crate) struct Directory([List; LISTS]);
+pub(super) struct Directory {
+    lists: [List; LISTS],
+    /// Data stays when it was written: `R5_SkipCopy` is off.
+    keeps_data: bool,
+}
 
 /// Stripes, from the one that was used last to the one that was not for longest.
 #[derive(Debug)]
@@ -50,21 +55,23 @@ struct List {
 
 impl Directory {
     /// The directory that the rules ask for, empty.
-    pub(crate) fn of(rules: &ArrayRules) -> Option<Self> {
+    pub(super) fn of(rules: &ArrayRules) -> Option<Self> {
         let stripes = rules.stripe_pages_max.unwrap_or(0) as usize;
         let room = |list| List::new((stripes + LISTS - 1 - list) / LISTS);
-        (rules.stripe_cache != StripeCache::None).then(|| Self(core::array::from_fn(room)))
+        let keeps_data = rules.stripe_cache == StripeCache::Held;
+        (rules.stripe_cache != StripeCache::None)
+            .then(|| Self { lists: core::array::from_fn(room), keeps_data })
     }
 
     /// What is held of the stripe.
     fn held(&self, key: u64) -> Units {
-        let list = &self.0[key as usize % LISTS];
+        let list = &self.lists[key as usize % LISTS];
         list.find(key).map_or(0, |entry| list.entries[entry].held)
     }
 
     /// Makes a stripe the one of its list that was used last. Returns what is held of it.
     fn touch(&mut self, key: u64) -> &mut Units {
-        let list = &mut self.0[key as usize % LISTS];
+        let list = &mut self.lists[key as usize % LISTS];
         let entry = list.touch(key);
         &mut list.entries[entry].held
     }
@@ -125,76 +132,58 @@ const fn bit(unit: usize) -> Units {
     if unit < Units::BITS as usize { 1 << unit } else { 0 }
 }
 
-impl Controller {
-    /// Whether units are read and written by whole rows, and held afterwards.
-    #[inline]
-    pub(crate) const fn has_pages(&self) -> bool {
-        self.stripe_cache.is_some()
-    }
-
+impl Directory {
     /// Takes a place for the stripe of an operation that begins.
-    pub(crate) fn take_stripe_place(&mut self, key: u64) {
-        if let Some(directory) = &mut self.stripe_cache {
-            directory.touch(key);
-        }
+    pub(super) fn take_place(&mut self, key: u64) {
+        self.touch(key);
     }
 
     /// Makes the views of a write those of whole pages, and says which of these are held.
-    pub(crate) fn view_pages(&mut self, id: u32) {
-        let Some(directory) = &self.stripe_cache else { return };
-        let op = &self.ops[id];
-        if op.kind != OpKind::Write
-            || self.geometry.parities() == 0
-            || self.metadata.any_bad()
-            || !op.unreadable.is_empty()
-        {
+    pub(super) fn view_pages(&self, op: &mut StripeOp, geometry: &Geometry, metadata: &Metadata) {
+        let is_write = op.kind == OpKind::Write && geometry.parities() > 0;
+        if !is_write || metadata.any_bad() || !op.unreadable.is_empty() {
             return;
         }
-        let held = directory.held(op.key);
-        let whole = Rows { first: 0, count: self.geometry.strip_rows() };
-        let op = &mut self.ops[id];
+        let held = self.held(op.key);
+        let whole = Rows { first: 0, count: geometry.strip_rows() };
         op.hull = whole;
         for (unit, view) in op.views.iter_mut().enumerate() {
             let is_written_whole = view.touched == whole && view.gap.is_empty();
             view.touched = if view.touched.is_empty() { Rows::NONE } else { whole };
-            let is_data = unit + self.geometry.parities() < op.places.len();
+            let is_data = unit + geometry.parities() < op.places.len();
             view.gap = if is_data && !is_written_whole { whole } else { Rows::NONE };
             view.held = view.readable && held & bit(unit) != 0;
         }
     }
 
-    /// True if a change of a stripe finds in the stripe cache all that it needs.
-    pub(crate) fn reads_nothing(&self, id: u32) -> bool {
-        let Some(directory) = &self.stripe_cache else { return false };
-        let held = directory.held(self.ops[id].key);
+    /// True if a change of a stripe finds here all that it needs.
+    pub(super) fn has_all(&self, op: &StripeOp, geometry: &Geometry) -> bool {
+        let held = self.held(op.key);
         if held == 0 {
             return false;
         }
         let (mut touched, mut whole): (Units, Units) = (0, 0);
-        for piece in &self.ops[id].pieces {
+        for piece in &op.pieces {
             touched |= bit(piece.strip.into());
-            if piece.rows.count == self.geometry.strip_rows() {
+            if piece.rows.count == geometry.strip_rows() {
                 whole |= bit(piece.strip.into());
             }
         }
         let units = |range: core::ops::Range<usize>| range.fold(0, |units, unit| units | bit(unit));
-        let data = units(0..self.geometry.data_strips());
-        let parities = units(self.geometry.data_strips()..self.geometry.unit_count());
-        let is_known = self.geometry.unit_count() <= Units::BITS as usize;
+        let data = units(0..geometry.data_strips());
+        let parities = units(geometry.data_strips()..geometry.unit_count());
+        let is_known = geometry.unit_count() <= Units::BITS as usize;
         is_known && ((touched | parities) & !held == 0 || data & !whole & !held == 0)
     }
 
     /// Holds what a write has read and written.
-    pub(crate) fn hold_pages(&mut self, id: u32) {
-        let keeps_data = self.config.cache.rules.stripe_cache == StripeCache::Held;
-        let Some(directory) = &mut self.stripe_cache else { return };
-        let op = &self.ops[id];
-        let whole = Rows { first: 0, count: self.geometry.strip_rows() };
+    pub(super) fn hold(&mut self, op: &StripeOp, geometry: &Geometry) {
+        let whole = Rows { first: 0, count: geometry.strip_rows() };
         let (mut held, mut dropped): (Units, Units) = (0, 0);
         for (unit, (view, used)) in op.views.iter().zip(&op.units).enumerate() {
-            let is_parity = unit + self.geometry.parities() >= op.views.len();
+            let is_parity = unit + geometry.parities() >= op.views.len();
             let is_written = view.touched == whole || (is_parity && op.plan.computes_parity());
-            if is_written && !is_parity && !keeps_data {
+            if is_written && !is_parity && !self.keeps_data {
                 dropped |= bit(unit);
             } else if is_written || used.read == whole {
                 held |= bit(unit);
@@ -203,7 +192,7 @@ impl Controller {
         if op.plan == Plan::Store {
             dropped = Units::MAX;
         }
-        let pages = directory.touch(op.key);
+        let pages = self.touch(op.key);
         *pages = (*pages | held) & !dropped;
     }
 }

@@ -49,10 +49,10 @@ pub(crate) struct UnitView {
 
 /// The redundancy left is too little: some of what is needed can't be read or stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BeyondRedundancy;
+pub(super) struct BeyondRedundancy;
 
 /// Chooses the plan for a write. `units` are the data strips followed by `parities` parity strips.
-pub(crate) fn choose(
+pub(super) fn choose(
     units: &[UnitView],
     parities: usize,
     update: ParityUpdate,
@@ -100,7 +100,7 @@ pub(crate) fn choose(
 
 /// Chooses the plan for a write where parity may disagree with the data, so that nothing is derived from it. `hull_rows` is
 /// how many rows the hull has and `strip_rows` how many a strip has: what covers all of them puts parity right again.
-pub(crate) fn choose_unsynced(
+pub(super) fn choose_unsynced(
     units: &[UnitView],
     parities: usize,
     Cover { hull_rows, strip_rows }: Cover,
@@ -116,9 +116,9 @@ pub(crate) fn choose_unsynced(
 
 /// How much of a strip a write covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cover {
-    pub(crate) hull_rows: u32,
-    pub(crate) strip_rows: u32,
+pub(super) struct Cover {
+    pub(super) hull_rows: u32,
+    pub(super) strip_rows: u32,
 }
 
 #[cfg(test)]

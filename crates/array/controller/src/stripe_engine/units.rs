@@ -6,10 +6,10 @@
 //! Invariant: views and uses are made anew whenever an operation is planned again, so that a unit that failed to read meanwhile is
 //! found unreadable. Units of operations in the background are chosen in `restore.rs` and `compare.rs`.
 
-use crate::controller::Controller;
-use crate::plan::{BeyondRedundancy, Plan, UnitView};
+use super::Surroundings;
+use super::op::{OpKind, Piece, StripeOp};
+use super::plan::{BeyondRedundancy, Plan, UnitView};
 use crate::request::Rows;
-use crate::stripe_op::{OpKind, Piece};
 use crate::table::NIL;
 
 /// What an operation does with one unit of its stripe.
@@ -43,86 +43,80 @@ impl UnitUse {
     };
 }
 
-impl Controller {
+impl StripeOp {
     /// Looks at each unit of the stripe. For a write without parity there is nothing to look at: pieces go to every copy.
-    pub(crate) fn view_units(&mut self, id: u32) {
-        let op = &self.ops[id];
-        let hull = match op.kind {
-            OpKind::Write => op.pieces.iter().fold(Rows::NONE, |hull, piece| hull.hull(piece.rows)),
-            _ => op.target.rows,
+    pub(super) fn view_units(&mut self, Surroundings { geometry, metadata, .. }: Surroundings<'_>) {
+        let hull = match self.kind {
+            OpKind::Write => self.pieces.iter().fold(Rows::NONE, |hull, piece| hull.hull(piece.rows)),
+            _ => self.target.rows,
         };
-        let unit_count = if op.kind == OpKind::Write && self.geometry.parities() == 0 {
-            0
-        } else {
-            self.geometry.lock_units()
-        };
-        let mut views = core::mem::take(&mut self.ops[id].views);
-        let op = &self.ops[id];
+        let is_plain = self.kind == OpKind::Write && geometry.parities() == 0;
+        let unit_count = if is_plain { 0 } else { geometry.lock_units() };
         let untouched =
             UnitView { readable: true, stored: true, touched: Rows::NONE, gap: hull, held: false };
+        let Self { views, pieces, places, unreadable, .. } = self;
         views.clear();
-        views.resize(self.geometry.data_strips().min(unit_count.into()), untouched);
+        views.resize(geometry.data_strips().min(unit_count.into()), untouched);
         views.resize(unit_count.into(), UnitView { gap: Rows::NONE, ..untouched });
         if unit_count > 0 {
-            for pieces in op.pieces.chunk_by(|one, next| one.strip == next.strip) {
+            for pieces in pieces.chunk_by(|one, next| one.strip == next.strip) {
                 let view = &mut views[usize::from(pieces[0].strip)];
                 (view.touched, view.gap) = coverage(pieces, hull);
             }
         }
-        if self.metadata.any_incomplete() || self.metadata.any_bad() || !op.unreadable.is_empty() {
-            for (unit, (view, place)) in views.iter_mut().zip(&op.places).enumerate() {
-                view.stored = self.metadata.holds(*place);
-                view.readable = view.stored
-                    && !op.unreadable.contains(&(unit as u16))
-                    && !self.metadata.is_bad(*place, hull);
+        if metadata.any_incomplete() || metadata.any_bad() || !unreadable.is_empty() {
+            for (unit, (view, place)) in views.iter_mut().zip(places).enumerate() {
+                view.stored = metadata.holds(*place);
+                view.readable =
+                    view.stored && !unreadable.contains(&(unit as u16)) && !metadata.is_bad(*place, hull);
             }
         }
-        let op = &mut self.ops[id];
-        op.views = views;
-        op.hull = hull;
-        self.view_pages(id);
+        self.hull = hull;
     }
 
     /// Whether what can't be read can be made up; never where parity may disagree with the data.
-    pub(crate) fn recovery_possible(&self, id: u32) -> Result<Plan, BeyondRedundancy> {
-        if self.metadata.is_out_of_sync(self.ops[id].key) {
+    pub(super) fn recovery_possible(
+        &self,
+        Surroundings { geometry, metadata, .. }: Surroundings<'_>,
+    ) -> Result<Plan, BeyondRedundancy> {
+        if metadata.is_out_of_sync(self.key) {
             return Err(BeyondRedundancy);
         }
-        let (data, parity) = self.ops[id].views.split_at(self.geometry.data_strips());
+        let (data, parity) = self.views.split_at(geometry.data_strips());
         let erased = data.iter().filter(|unit| !unit.readable).count();
         let usable = parity.iter().filter(|unit| unit.readable).count();
         if erased > usable { Err(BeyondRedundancy) } else { Ok(Plan::Recover) }
     }
 
     /// Decides for each unit what is read and what needs a staging place, by the plan.
-    pub(crate) fn assign_units(&mut self, id: u32) {
-        match self.ops[id].kind {
+    pub(super) fn assign_units(&mut self, around: Surroundings<'_>) {
+        match self.kind {
             OpKind::Write | OpKind::Recover => {}
-            OpKind::Restore | OpKind::Probe => return self.assign_restore(id),
-            OpKind::Compare => return self.assign_comparison(id),
+            OpKind::Restore | OpKind::Probe => return self.assign_restore(around),
+            OpKind::Compare => return self.assign_comparison(around.geometry),
         }
-        let data_strips = self.geometry.data_strips();
-        let op = &mut self.ops[id];
-        let (plan, hull, writes) = (op.plan, op.hull, op.kind == OpKind::Write);
-        op.units.clear();
+        let data_strips = around.geometry.data_strips();
+        let Self { plan, hull, views, units, .. } = self;
+        let writes = self.kind == OpKind::Write;
+        units.clear();
         let mut parity_wanted =
-            op.views[..data_strips.min(op.views.len())].iter().filter(|view| !view.readable).count();
-        op.units.extend(op.views.iter().enumerate().map(|(unit, view)| {
+            views[..data_strips.min(views.len())].iter().filter(|view| !view.readable).count();
+        units.extend(views.iter().enumerate().map(|(unit, view)| {
             let mut uses = UnitUse::IDLE;
             let is_data = unit < data_strips;
-            match plan {
+            match *plan {
                 Plan::ReadModifyWrite if is_data => uses.read = view.touched,
-                Plan::ReadModifyWrite if view.stored => uses.read = hull,
+                Plan::ReadModifyWrite if view.stored => uses.read = *hull,
                 Plan::ReconstructWrite if is_data => uses.read = view.gap,
-                Plan::Recover if is_data && view.readable => uses.read = hull,
+                Plan::Recover if is_data && view.readable => uses.read = *hull,
                 Plan::Recover if is_data => uses.erased = true,
                 Plan::Recover if view.readable && parity_wanted > 0 => {
                     parity_wanted -= 1;
-                    uses.read = hull;
+                    uses.read = *hull;
                 }
                 _ => {}
             }
-            if view.held && plan != Plan::Recover {
+            if view.held && *plan != Plan::Recover {
                 uses.read = Rows::NONE;
             }
             let parity_result = !is_data && writes && view.stored && plan.computes_parity();
@@ -130,11 +124,6 @@ impl Controller {
             uses.staged = !uses.read.is_empty() || parity_result || (uses.erased && writes);
             uses
         }));
-    }
-
-    /// Notes that the strip itself can't be read for this operation.
-    pub(crate) fn hold_unreadable(&mut self, op: u32, strip: u16) {
-        self.ops[op].unreadable.push(strip);
     }
 }
 

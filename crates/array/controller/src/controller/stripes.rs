@@ -1,0 +1,447 @@
+//! Routes: stripe operations from phase to phase, with the I/O and memory tasks that each asks for.
+//!
+//! What an operation is at each unit is the stripe engine's to know, and when one that writes through is carried out is write
+//! coalescing's.
+
+use crate::api::{HostError, IoClass, MemberError, Notice, Segment};
+use crate::config::MemberCache;
+use crate::controller::Controller;
+use crate::host_front::Request;
+use crate::member_io::{HostIo, IoOwner, OpIo};
+use crate::memory_task::TaskOwner;
+use crate::metadata::SuperblockWaiter;
+use crate::request::{CopySet, Rows};
+use crate::scan::Purpose;
+use crate::stripe_engine::{OpKind, Planned, StripeEngine, StripeOp, Surroundings};
+use crate::write_coalescing::{self, WriteCoalescing};
+use raidlab_raid::UnitPlace;
+use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
+
+impl Controller {
+    /// The stripe engine, and what planning looks at of the others.
+    fn stripes(&mut self) -> (&mut StripeEngine, Surroundings<'_>) {
+        let Self { stripes, geometry, metadata, ios, .. } = self;
+        (stripes, Surroundings { geometry, metadata, ios })
+    }
+
+    /// Write coalescing, and what it looks at of the others.
+    pub(crate) fn coalescing(&mut self) -> (&mut WriteCoalescing, write_coalescing::Surroundings<'_>) {
+        let (now, has_stalled) = (self.now, self.cache.has_stalled());
+        let Self { coalescing, geometry, stripe_locks: locks, stripes, host, outbox, .. } = self;
+        let around =
+            write_coalescing::Surroundings { now, geometry, locks, stripes, host, has_stalled, outbox };
+        (coalescing, around)
+    }
+
+    /// Starts an empty operation on a stripe that the caller has locked.
+    pub(crate) fn new_op(&mut self, key: u64, stripe: StripeIndex, kind: OpKind, class: IoClass) -> u32 {
+        self.stripes.begin(&self.geometry, (key, stripe), kind, class)
+    }
+
+    /// Carries out what has collected and is not to be held. The world has handed in all that it has.
+    pub(crate) fn start_collected(&mut self) {
+        self.coalescing.begin_look();
+        let mut started = false;
+        loop {
+            let (coalescing, mut around) = self.coalescing();
+            let Some(op) = coalescing.next_due(&mut around) else { break };
+            self.start_through(op);
+            started = true;
+        }
+        if started {
+            self.pump();
+        }
+    }
+
+    /// Carries out an operation that writes through.
+    pub(crate) fn start_through(&mut self, id: u32) {
+        let (coalescing, mut around) = self.coalescing();
+        coalescing.start(id, &mut around);
+        self.launch_op(id);
+    }
+
+    /// Has the operation looked at that collects in a stripe which is now waited for.
+    pub(crate) fn look_at_awaited(&mut self, key: u64) {
+        self.coalescing.look_at_awaited(key, &mut self.stripe_locks, &mut self.stripes);
+    }
+
+    /// Runs an operation whose pieces or target are in place.
+    pub(crate) fn launch_op(&mut self, id: u32) {
+        self.stripes.op_mut(id).sort_pieces();
+        self.plan_op(id);
+    }
+
+    fn plan_op(&mut self, id: u32) {
+        let (stripes, around) = self.stripes();
+        match stripes.plan(id, around) {
+            Planned::Ready => self.start_reads(id),
+            Planned::InLine => {}
+            Planned::Impossible => self.finish_op(id, false),
+        }
+    }
+
+    /// Plans an operation anew. What it gives back may be what others wait for, and it may now stand in line behind them.
+    fn plan_again(&mut self, id: u32) {
+        self.release_staging(id);
+        self.plan_op(id);
+        self.pump_staging();
+    }
+
+    fn release_staging(&mut self, id: u32) {
+        self.stripes.release_staging(id);
+        if self.checksums.is_on() {
+            self.release_tags(id);
+        }
+    }
+
+    /// Lets operations in line for staging go on, in order, as far as there is room.
+    fn pump_staging(&mut self) {
+        while let Some(id) = self.stripes.next_in_line(&self.geometry) {
+            self.start_reads(id);
+        }
+    }
+
+    fn start_reads(&mut self, id: u32) {
+        let op = self.stripes.op_mut(id);
+        op.begin_ios();
+        if op.kind == OpKind::Write && op.reads_any() {
+            self.coalescing.begin_preread(op);
+        }
+        let mut from = 0;
+        while let Some((unit, rows, place)) = self.stripes.op(id).next_read(from) {
+            from = unit + 1;
+            let op = self.stripes.op_mut(id);
+            if !self.metadata.holds(place) {
+                // Its device was lost while the operation stood in line.
+                op.note_read_failed(unit, MemberError::Gone);
+                continue;
+            }
+            op.count_io();
+            let class = op.class();
+            self.member_read(place, rows, class, IoOwner::Op(OpIo::Read { op: id, unit }));
+        }
+        self.end_of_read(id);
+    }
+
+    /// Takes in the end of a member I/O of an operation.
+    pub(crate) fn op_io_ended(
+        &mut self,
+        io: OpIo,
+        extent: (MemberIndex, MemberLba, u32),
+        result: Result<(), MemberError>,
+    ) {
+        match io {
+            OpIo::Read { op, unit } => {
+                if let Err(error) = result {
+                    self.stripes.op_mut(op).note_read_failed(unit, error);
+                }
+                self.end_of_read(op);
+            }
+            OpIo::WriteData { op, .. } | OpIo::WriteParity { op, .. } => {
+                self.rows_written(extent, result);
+                self.end_of_write(op);
+            }
+            OpIo::Rewrite { op, unit } => {
+                self.rows_written(extent, result);
+                if result.is_ok() {
+                    self.note_rewritten(op, unit, extent.0);
+                }
+                self.end_of_rewrite(op);
+            }
+        }
+    }
+
+    fn end_of_read(&mut self, id: u32) {
+        let op = self.stripes.op_mut(id);
+        if !op.end_io() {
+            return;
+        }
+        if op.take_read_failed() {
+            self.plan_again(id);
+        } else {
+            self.start_compute(id);
+        }
+    }
+
+    fn start_compute(&mut self, id: u32) {
+        let (bytes_in, bytes_out) = self.stripes.op(id).parity_volume(&self.geometry);
+        if bytes_out == 0 {
+            self.op_computed(id);
+        } else {
+            self.begin_computing(id);
+            self.tasks.start_parity(TaskOwner::Parity { op: id }, (bytes_in, bytes_out), &mut self.outbox);
+        }
+    }
+
+    /// Takes in that parity, or the recovered data, is computed.
+    pub(crate) fn op_computed(&mut self, id: u32) {
+        match self.stripes.op(id).kind {
+            OpKind::Write => {
+                self.coalescing.end_preread(self.stripes.op_mut(id));
+                self.end_computing(id);
+                self.admit(id);
+                self.send_units_if_due();
+            }
+            OpKind::Recover | OpKind::Probe => self.finish_op(id, true),
+            OpKind::Restore => self.start_rewrites(id),
+            OpKind::Compare => self.start_comparison(id),
+        }
+    }
+
+    // Writes in place.
+
+    /// Makes parity that will no longer agree with the data bad blocks, before the data is written.
+    pub(crate) fn give_parity_up(&mut self, id: u32) {
+        let op = self.stripes.op(id);
+        if op.gives_parity_up() {
+            self.metadata.spoil_parity(&self.geometry, op.key, op.hull, &mut self.outbox);
+        }
+    }
+
+    pub(crate) fn start_writes(&mut self, id: u32) {
+        if self.write_intent.has_write_log() && self.logs_first(id) {
+            return;
+        }
+        let op = self.stripes.op_mut(id);
+        op.begin_ios();
+        op.parity_is_due = true;
+        let mut first = 0;
+        while first < self.stripes.op(id).pieces.len() {
+            let (count, rows) = self.stripes.written_run(id, first);
+            let strip = self.stripes.op(id).pieces[first].strip;
+            for copy in 0..self.geometry.copies() {
+                let unit = if self.geometry.parities() > 0 { strip } else { copy };
+                let place = self.stripes.op(id).places[usize::from(unit)];
+                let io = OpIo::WriteData { op: id, first_piece: first as u32, pieces: count as u32 };
+                self.op_write(io, place, rows);
+            }
+            first += count;
+        }
+        if !self.config.cache.parity_after_data {
+            self.start_parity_writes(id);
+        }
+        self.end_of_write(id);
+    }
+
+    fn start_parity_writes(&mut self, id: u32) {
+        self.stripes.op_mut(id).parity_is_due = false;
+        let mut next = 0;
+        loop {
+            let op = self.stripes.op(id);
+            let hull = op.hull;
+            let found = op.new_parities(&self.geometry).nth(next);
+            let Some((unit, place)) = found else { return };
+            next += 1;
+            self.op_write(OpIo::WriteParity { op: id, unit }, place, hull);
+        }
+    }
+
+    fn op_write(&mut self, io: OpIo, place: UnitPlace, rows: Rows) {
+        if !self.metadata.holds(place) {
+            return;
+        }
+        let op = self.stripes.op_mut(io.op());
+        op.count_io();
+        let is_cached = self.config.member_cache == MemberCache::On;
+        let fua = op.fua || (is_cached && op.leaves_parity_behind(&self.geometry, &self.metadata));
+        let class = op.class();
+        self.member_write(place, rows, class, fua, IoOwner::Op(io));
+    }
+
+    /// Takes in the end of one write of the operation.
+    fn end_of_write(&mut self, id: u32) {
+        let op = self.stripes.op_mut(id);
+        if !op.end_io() {
+            return;
+        }
+        if op.parity_is_due {
+            op.begin_ios();
+            self.start_parity_writes(id);
+            return self.end_of_write(id);
+        }
+        let stored = self.window_written(id);
+        self.stripes.hold_pages(id, &self.geometry);
+        self.end_intent(id, stored);
+        if self.stripes.op_mut(id).next_window() {
+            self.plan_again(id);
+        } else if self.metadata.is_kept() {
+            self.finish_written(id, true);
+        } else {
+            self.metadata.wait(SuperblockWaiter::Op(id));
+        }
+    }
+
+    /// Takes in that the writes of a window have ended. Returns true if all can be read back.
+    fn window_written(&mut self, id: u32) -> bool {
+        let op = self.stripes.op(id);
+        if op.makes_agree(&self.geometry) {
+            self.stripe_synced(op.key);
+        }
+        let Self { stripes, geometry, metadata, .. } = self;
+        stripes.op_mut(id).note_unstored(geometry, metadata)
+    }
+
+    /// Ends an operation that may not write in place, with all windows that it has left.
+    pub(crate) fn give_window_up(&mut self, id: u32) {
+        self.stripes.op_mut(id).give_up(&self.geometry);
+        self.finish_op(id, false);
+    }
+
+    /// Ends an operation that has written in place; `kept` unless the devices will never know what it relied on.
+    pub(crate) fn finish_written(&mut self, id: u32, kept: bool) {
+        let failed = &mut self.stripes.op_mut(id).failed;
+        if !kept {
+            failed.take_all();
+        }
+        let stored = failed.is_empty();
+        self.finish_op(id, stored);
+    }
+
+    // Comparing and restoring.
+
+    /// Asks for the digests of what is to be compared.
+    fn start_comparison(&mut self, id: u32) {
+        let Self { stripes, geometry, tasks, outbox, .. } = self;
+        let op = stripes.op(id);
+        if !op.compares_any(geometry) {
+            return self.start_rewrites(id);
+        }
+        let task = tasks.new_digest(TaskOwner::Digest { op: id });
+        let bytes = u64::from(op.hull.count) * geometry.block_bytes();
+        op.for_each_compared(geometry, |buffer| tasks.add_rows(task, Segment { buffer, bytes }));
+        tasks.start_digest(task, outbox);
+    }
+
+    /// Takes in the digests of a comparison; none from a world that carries no bytes.
+    pub(crate) fn op_digested(&mut self, id: u32, digests: &[u32]) {
+        let op = self.stripes.op_mut(id);
+        let visit = op.target.request;
+        let makes_agree = self.scan.purpose(visit).makes_agree();
+        let mismatched = op.take_digests(&self.geometry, digests, makes_agree);
+        self.scan.count(visit, |counts| counts.mismatched_rows += mismatched);
+        self.start_rewrites(id);
+    }
+
+    /// Writes what an operation in the background has to write.
+    fn start_rewrites(&mut self, id: u32) {
+        let op = self.stripes.op_mut(id);
+        if op.kind == OpKind::Compare && self.metadata.touches_lost(&self.geometry, op.key) {
+            // Nothing may change there any more: the lost device comes back as if nothing had happened.
+            return self.finish_op(id, false);
+        }
+        op.begin_ios();
+        // Nothing will resync the stripe once more.
+        let syncs = self.scan.purpose(op.target.request).syncs();
+        let fua = syncs && self.config.member_cache == MemberCache::On;
+        for unit in 0..self.geometry.lock_units() {
+            let op = self.stripes.op_mut(id);
+            let Some((place, rows)) = op.rewrite(unit) else { continue };
+            let (kind, visit, class) = (op.kind, op.target.request, op.class());
+            let Some(device) = self.rewrite_device(kind, visit, place) else { continue };
+            self.stripes.op_mut(id).count_io();
+            let owner = IoOwner::Op(OpIo::Rewrite { op: id, unit });
+            self.device_write(device, place, rows, class, fua, owner);
+        }
+        self.end_of_rewrite(id);
+    }
+
+    /// The device that takes what is written to a unit: for a restore that of the visit, while it plays the role.
+    fn rewrite_device(&self, kind: OpKind, visit: u32, place: UnitPlace) -> Option<MemberIndex> {
+        if kind == OpKind::Compare {
+            return self.metadata.holder(place);
+        }
+        let device = self.scan.device(visit);
+        (self.metadata.player(place.member) == Some(device)).then_some(device)
+    }
+
+    /// Counts rows that were written, and tells the operator of those that could not be read before.
+    fn note_rewritten(&mut self, id: u32, unit: u16, device: MemberIndex) {
+        let op = self.stripes.op(id);
+        let visit = op.target.request;
+        let Some((place, rows)) = op.rewrite(unit) else { return };
+        self.scan.count(visit, |counts| counts.rewritten_rows += u64::from(rows.count));
+        if op.is_unreadable(unit) && self.scan.purpose(visit) != Purpose::Rebuild {
+            let lba = place.start + BlockCount(u64::from(rows.first));
+            let blocks = BlockCount(u64::from(rows.count));
+            self.outbox.notify(Notice::Restored { member: device, lba, blocks });
+        }
+    }
+
+    fn end_of_rewrite(&mut self, id: u32) {
+        if self.stripes.op_mut(id).end_io() {
+            self.finish_op(id, true);
+        }
+    }
+
+    /// Takes in a medium error, before who waits for the I/O does. What a read could not get is put in line to be restored,
+    /// unless the read belongs to a visit that sees to it itself.
+    pub(crate) fn medium_error(&mut self, owner: IoOwner, device: MemberIndex, lba: MemberLba, rows: u32) {
+        match owner {
+            // It is read again strip by strip.
+            IoOwner::Host(HostIo::Read { fragment, .. })
+                if fragment.rows.end() > self.geometry.strip_rows() =>
+            {
+                return;
+            }
+            IoOwner::Host(HostIo::Read { .. }) | IoOwner::Fill { .. } => {}
+            IoOwner::Op(OpIo::Read { op, unit }) => {
+                let op = self.stripes.op(op);
+                let target = op.target.strip == unit && op.kind.is_background();
+                // Where a device is lost, two read errors of a stripe could call each other into line for ever.
+                let is_chain =
+                    op.kind == OpKind::Restore && self.metadata.touches_lost(&self.geometry, op.key);
+                if op.kind == OpKind::Compare || target || is_chain {
+                    return;
+                }
+            }
+            _ => return,
+        }
+        self.repair_later(device, lba, rows);
+    }
+
+    // The end.
+
+    fn finish_op(&mut self, id: u32, succeeded: bool) {
+        self.release_staging(id);
+        self.coalescing.end_preread(self.stripes.op_mut(id));
+        let StripeOp { kind, key, target, .. } = *self.stripes.op(id);
+        match kind {
+            OpKind::Recover if succeeded => self.end_part(target.request, Ok(())),
+            // Bad blocks seldom lie in the same rows of two units.
+            OpKind::Recover if target.rows.count > 1 => self.read_row_by_row(target),
+            OpKind::Recover => {
+                self.stripes.end(id);
+                // It keeps the stripe locked.
+                self.read_from_members(target, CopySet::LAST_ROUND);
+                return self.pump_staging();
+            }
+            OpKind::Write => {
+                for index in 0..self.stripes.op(id).told.len() {
+                    let request = self.stripes.op(id).told[index];
+                    let result = self.result_for(id, request);
+                    self.end_part(request, result);
+                }
+                self.end_destage(id);
+                self.coalescing.end(self.now, self.stripes.op_mut(id), &mut self.stripe_locks);
+            }
+            OpKind::Restore | OpKind::Probe | OpKind::Compare => {
+                let visit = target.request;
+                self.scan.take_unreadable(visit, &mut self.stripes.op_mut(id).unreadable);
+                self.stripes.end(id);
+                // The stripe stays locked until the visit ends.
+                self.visit_step_done(visit, succeeded);
+                return self.pump_staging();
+            }
+        }
+        self.stripes.end(id);
+        self.unlock(key);
+        self.pump_staging();
+    }
+
+    /// What a write comes to for one of the requests that wanted some of it.
+    pub(crate) fn result_for(&self, id: u32, request: u32) -> Result<(), HostError> {
+        let Request { lba, blocks, .. } = self.host.request(request);
+        let failed = self.stripes.op(id).failed.first_in(lba, blocks);
+        failed.map_or(Ok(()), |lba| Err(HostError::ArrayFailed { lba }))
+    }
+}

@@ -1,0 +1,212 @@
+//! Stripe operations: the one way in which redundancy changes or is used.
+//!
+//! ```text
+//!            ┌────────── a read failed: plan again without that unit ─────────┐
+//!            ▼                                                                │
+//!  lock ─► plan ─► wait for staging ─► read units ─► compute parity ─► write data and parity ─► unlock
+//!                                                        └─ recover: into the host's buffer ─────►┘
+//! ```
+//! All member writes of an operation start together, after everything was read and computed (data first and then parity, where
+//! [`crate::CacheConfig::parity_after_data`] says so). Writes to a member that is missing by then are left out, which is right
+//! because parity already accounts for the new data. Rows whose write ends in a medium error are bad blocks of their member from
+//! then on. A write that finds bad blocks in its way may be carried out in several windows, one after the other (`windows.rs`).
+//!
+//! `units.rs` says what an operation finds and does at each unit, `plan.rs` how parity follows, `steps.rs` how it is computed.
+//! Operations in the background take the same way up to the computing; `restore.rs` and `compare.rs` say what they do then.
+//!
+//! Invariant: an operation holds staging places from the end of its planning until it is planned again or ends. Left out: the
+//! I/O and memory tasks of operations, which the controller asks for (`controller/stripes.rs`).
+
+mod compare;
+mod op;
+mod plan;
+mod restore;
+mod staging;
+mod steps;
+mod stripe_cache;
+mod units;
+mod windows;
+
+pub(crate) use op::{OpKind, Piece, StripeOp};
+
+use crate::api::IoClass;
+use crate::config::ArrayConfig;
+use crate::geometry::Geometry;
+use crate::member_io::MemberIos;
+use crate::metadata::Metadata;
+use crate::request::Rows;
+use crate::rules::ParityUpdate;
+use crate::table::Slab;
+use plan::{BeyondRedundancy, Plan};
+use raidlab_units::StripeIndex;
+use staging::Staging;
+use stripe_cache::Directory;
+
+/// What planning looks at of the others.
+#[derive(Clone, Copy)]
+pub(crate) struct Surroundings<'a> {
+    pub(crate) geometry: &'a Geometry,
+    pub(crate) metadata: &'a Metadata,
+    pub(crate) ios: &'a MemberIos,
+}
+
+/// How an operation goes on that was planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Planned {
+    /// It has its staging places.
+    Ready,
+    /// It stands in line for them.
+    InLine,
+    /// Redundancy is too little.
+    Impossible,
+}
+
+/// The operations, and the memory that they share.
+#[derive(Debug)]
+pub(crate) struct StripeEngine {
+    ops: Slab<StripeOp>,
+    staging: Staging,
+    /// What Linux md's stripe cache holds, where that is followed.
+    stripe_cache: Option<Directory>,
+    parity_update: ParityUpdate,
+}
+
+impl StripeEngine {
+    /// An engine with so many staging places for an array with or without parity.
+    pub(crate) fn new(config: &ArrayConfig, staging_places: u32, has_parity: bool) -> Self {
+        let rules = &config.cache.rules;
+        Self {
+            ops: Slab::new(),
+            staging: Staging::new(staging_places, rules.stripe_pages_max),
+            stripe_cache: Directory::of(rules).filter(|_| has_parity),
+            parity_update: rules.parity_update,
+        }
+    }
+
+    /// An operation under way.
+    #[inline]
+    pub(crate) fn op(&self, id: u32) -> &StripeOp {
+        &self.ops[id]
+    }
+
+    /// The same, to change it.
+    #[inline]
+    pub(crate) fn op_mut(&mut self, id: u32) -> &mut StripeOp {
+        &mut self.ops[id]
+    }
+
+    /// All operations, by number.
+    pub(crate) const fn ops(&self) -> &Slab<StripeOp> {
+        &self.ops
+    }
+
+    /// The same, to change what write intent keeps of them.
+    pub(crate) const fn ops_mut(&mut self) -> &mut Slab<StripeOp> {
+        &mut self.ops
+    }
+
+    /// Starts an empty operation on a stripe that the caller has locked.
+    pub(crate) fn begin(
+        &mut self,
+        geometry: &Geometry,
+        (key, stripe): (u64, StripeIndex),
+        kind: OpKind,
+        class: IoClass,
+    ) -> u32 {
+        let id = self.ops.take();
+        self.ops[id].begin(geometry, (key, stripe), kind, class);
+        if let Some(cache) = &mut self.stripe_cache {
+            cache.take_place(key);
+        }
+        id
+    }
+
+    /// Lets the number of an operation that has ended be used again.
+    pub(crate) fn end(&mut self, id: u32) {
+        self.ops.give(id);
+    }
+
+    /// Plans an operation, in windows where bad blocks are in its way, and takes staging places for it or puts it in line.
+    pub(crate) fn plan(&mut self, id: u32, around: Surroundings<'_>) -> Planned {
+        let op = &mut self.ops[id];
+        loop {
+            op.view_units(around);
+            if let Some(cache) = &self.stripe_cache {
+                cache.view_pages(op, around.geometry, around.metadata);
+            }
+            match op.choose_plan(around, self.parity_update) {
+                Ok(plan) => {
+                    op.plan = plan;
+                    op.assign_units(around);
+                    let is_ready = self.staging.take_or_wait(id, op, around.geometry);
+                    return if is_ready { Planned::Ready } else { Planned::InLine };
+                }
+                Err(BeyondRedundancy) if op.narrow_window(around) || op.skip_window(around.geometry) => {}
+                Err(BeyondRedundancy) => return Planned::Impossible,
+            }
+        }
+    }
+
+    /// Takes the staging places of an operation back.
+    pub(crate) fn release_staging(&mut self, id: u32) {
+        self.staging.release(&mut self.ops[id]);
+    }
+
+    /// Gives the first operation in line its staging places, if there is room. Returns it.
+    pub(crate) fn next_in_line(&mut self, geometry: &Geometry) -> Option<u32> {
+        self.staging.next_in_line(&mut self.ops, geometry)
+    }
+
+    /// Takes so many staging places for a record that a start writes again. There are as many (asserted): no operation is under
+    /// way, and a stripe fits in staging.
+    pub(crate) fn take_places(&mut self, count: usize) -> Vec<u32> {
+        self.staging.take_places(count)
+    }
+
+    /// Takes these back.
+    pub(crate) fn give_places(&mut self, places: Vec<u32>) {
+        self.staging.give_places(places);
+    }
+
+    /// Whether units are read and written by whole rows, and held afterwards.
+    #[inline]
+    pub(crate) const fn has_pages(&self) -> bool {
+        self.stripe_cache.is_some()
+    }
+
+    /// True if the change of an operation finds in the stripe cache all that it needs.
+    pub(crate) fn reads_nothing(&self, id: u32, geometry: &Geometry) -> bool {
+        self.stripe_cache.as_ref().is_some_and(|cache| cache.has_all(&self.ops[id], geometry))
+    }
+
+    /// Holds what a write has read and written.
+    #[inline]
+    pub(crate) fn hold_pages(&mut self, id: u32, geometry: &Geometry) {
+        if let Some(cache) = &mut self.stripe_cache {
+            cache.hold(&self.ops[id], geometry);
+        }
+    }
+
+    /// The pieces from `first` on that one write has, and its rows: those that lie next to each other, or the whole page.
+    pub(crate) fn written_run(&self, id: u32, first: usize) -> (usize, Rows) {
+        let op = &self.ops[id];
+        let strip = op.pieces[first].strip;
+        let is_page = |view: &plan::UnitView| view.touched == op.hull;
+        if self.has_pages() && op.views.get(usize::from(strip)).is_some_and(is_page) {
+            let count = op.pieces[first..].iter().take_while(|piece| piece.strip == strip).count();
+            return (count, op.hull);
+        }
+        op.run_of_pieces(first)
+    }
+}
+
+impl StripeOp {
+    fn choose_plan(&self, around: Surroundings<'_>, update: ParityUpdate) -> Result<Plan, BeyondRedundancy> {
+        match self.kind {
+            OpKind::Write => self.write_plan(around, update),
+            OpKind::Recover => self.recovery_possible(around),
+            OpKind::Restore | OpKind::Probe => self.restore_possible(around),
+            OpKind::Compare => self.comparison_possible(around.geometry),
+        }
+    }
+}
