@@ -1,7 +1,7 @@
 """Servers under load that are killed, and members that lose what was not flushed; everything is checked after each crash.
 
 A case is one array through some crashes. Its seed draws level, members, strip, block, metadata policy, integrity, write
-policy, member caches, kept memory, threads, whether members are whole, missing or being rebuilt, and what a crash is:
+policy, member caches, NVRAM, threads, whether members are whole, missing or being rebuilt, and what a crash is:
 
 kill    SIGKILL of the server (sometimes SIGTERM, in mid-load); members are files, whose page cache survives
 power   SIGKILL of the server and of its members, which are nbdkit with volatile caches (volatile.c)
@@ -41,7 +41,7 @@ class Plan:
         self.block = draw.choice(("512B", "4KiB", "4KiB"))
         self.integrity = draw.random() < 0.35
         self.back = draw.random() < 0.5
-        self.kept_memory = draw.random() < 0.2
+        self.nvram = draw.random() < 0.2
         self.disk_cache = draw.random() < 0.7
         self.threads = draw.choice(((0, 0), (0, 0), (1, 1), (2, 0), (0, 2)))
         self.small_cache = draw.random() < 0.3
@@ -55,7 +55,7 @@ class Plan:
         flags = [self.level, f"{self.members} members", self.metadata, "power" if self.power else "kill", self.state]
         flags += ["double failures"] * self.double
         flags += [f"{self.strip_kib}KiB", self.block] + ["integrity"] * self.integrity
-        flags += ["write-back" if self.back else "write-through"] + ["kept-memory"] * self.kept_memory
+        flags += ["write-back" if self.back else "write-through"] + ["nvram"] * self.nvram
         flags += ["disk-cache off"] * (not self.disk_cache) + [f"threads {self.threads}"] * any(self.threads)
         return ", ".join(flags)
 
@@ -66,7 +66,7 @@ class Plan:
                 self.block, *log, *size, *["--integrity"] * self.integrity]
 
     def serve(self, case):
-        kept = ["--nvram", case.path("kept")] if self.kept_memory else []
+        kept = ["--nvram", case.path("kept")] if self.nvram else []
         policy = "write-back" if self.back else "write-through"
         io, parity = self.threads
         return ["--write-policy", policy, "--disk-cache", "on" if self.disk_cache else "off", "--io-threads", str(io),
@@ -74,7 +74,7 @@ class Plan:
 
     def durable_at_once(self):
         """Whether a crash may take nothing that was acknowledged."""
-        return (not self.back or self.kept_memory) and (not self.power or not self.disk_cache)
+        return (not self.back or self.nvram) and (not self.power or not self.disk_cache)
 
 
 class Crashes:
@@ -262,8 +262,8 @@ def run(case):
 def run_liar(case):
     """Members that forget three flushes in four: the checks must notice, or they can't fail."""
     plan = Plan(case.draw)
-    # What leaves kept memory does so with forced unit access, and is not concerned.
-    plan.power, plan.disk_cache, plan.state, plan.kept_memory, plan.double = True, True, "whole", False, False
+    # What leaves NVRAM does so with forced unit access, and is not concerned.
+    plan.power, plan.disk_cache, plan.state, plan.nvram, plan.double = True, True, "whole", False, False
     try:
         Crashes(case, plan, 4 * CRASHES_PER_CASE, "lie=flush", "keep=20").run()
     except Problem as problem:

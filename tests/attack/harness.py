@@ -164,7 +164,7 @@ class Array:
             raise Problem(f"no status: {said[-300:]}") from None
 
     def in_sync(self, seconds=60):
-        wait_until(lambda: not self.status()["unsynced_stripes"], seconds, "stripes are still unsynced")
+        wait_until(lambda: not self.status()["out_of_sync_stripes"], seconds, "stripes are still out of sync")
 
     def check(self):
         """Redundancy agrees with the data; waits for what else walks over the array."""

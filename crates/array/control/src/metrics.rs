@@ -70,8 +70,8 @@ static ARRAY_METRICS: &[ArrayMetric] = &[
     gauge("raidlab_lost_blocks", "Blocks of the volume that are errors until they are written again", |a| {
         a.lost_blocks as f64
     }),
-    gauge("raidlab_unsynced_stripes", "Stripes whose redundancy is not known to agree", |a| {
-        a.unsynced_stripes as f64
+    gauge("raidlab_out_of_sync_stripes", "Stripes whose redundancy is not known to agree", |a| {
+        a.out_of_sync_stripes as f64
     }),
     bytes(gauge("raidlab_cache_size", "Memory of the cache", |a| a.cache.size_bytes as f64)),
     bytes(gauge("raidlab_cache_dirty", "Acknowledged and not on the members yet", |a| {
@@ -260,13 +260,13 @@ mod tests {
             parked_scan: None,
             last_scan: None,
             scan_bytes_per_sec_max: None,
-            unsynced_stripes: 0,
+            out_of_sync_stripes: 0,
             cache: CacheStatus {
                 size_bytes: 0,
                 dirty_bytes: 0,
                 write_policy: "write-through".into(),
                 writes_back: false,
-                kept_memory: None,
+                nvram: None,
             },
             counters: CounterStatus { host_reads: 11, host_read_bytes: 45056, ..CounterStatus::default() },
             events: Vec::new(),

@@ -1,6 +1,6 @@
 //! The vocabulary between the controller and its world: requests, actions, completions, places in memory.
 
-use raidlab_format::{KEPT_ENTRY_BYTES, KeptEntry};
+use raidlab_format::{NVRAM_ENTRY_BYTES, NvramEntry};
 use raidlab_raid::code::PARITIES_MAX;
 use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, Nanos};
 
@@ -212,12 +212,12 @@ pub enum BufferSpace {
     /// The controller's own memory, which holds metadata and no data of the host: see
     /// [`crate::Controller::own_memory`].
     Own,
-    /// The intent log in memory: [`crate::MemoryNeeds::kept_log_bytes`] long, kept over power loss as the cache is.
-    KeptLog,
+    /// The intent log in memory: [`crate::MemoryNeeds::nvram_log_bytes`] long, kept over power loss as the cache is.
+    NvramLog,
     /// The second controller's copy of [`BufferSpace::Cache`]. What goes there while that controller is gone is dropped.
     PeerCache,
-    /// The second controller's copy of [`BufferSpace::KeptLog`].
-    PeerKeptLog,
+    /// The second controller's copy of [`BufferSpace::NvramLog`].
+    PeerNvramLog,
 }
 
 /// A contiguous piece of a member I/O's buffer, in member block order.
@@ -301,14 +301,14 @@ pub struct Keep {
     /// Which entry: the number of a cache slot.
     pub slot: u32,
     /// What it says.
-    pub entry: KeptEntry,
+    pub entry: NvramEntry,
     /// Whether the second controller keeps it, too.
     pub mirrored: bool,
 }
 
 impl Keep {
     /// The entry as it is stored.
-    pub fn bytes(&self) -> [u8; KEPT_ENTRY_BYTES] {
+    pub fn bytes(&self) -> [u8; NVRAM_ENTRY_BYTES] {
         self.entry.encode(self.slot)
     }
 }
@@ -379,7 +379,7 @@ pub enum Notice {
     Serving,
     /// The array was not stopped cleanly, and the memory that kept its cache is not there: what was acknowledged from it
     /// and not yet destaged is lost.
-    KeptMemoryLost,
+    NvramLost,
     /// After a stop: the devices know that they agree, and may be taken away.
     Stopped,
     /// Acknowledged data in the cache could not be stored and is lost to this run. Where the cache's directory is kept

@@ -155,8 +155,9 @@ pub struct CacheConfig {
     pub flush_partial_bytes: Option<ByteCount>,
     /// Which of them first.
     pub flush_order: FlushOrder,
-    /// Whether writes through that wait for the same stripe are gathered into one change of its parity.
-    pub gather_through: bool,
+    /// Whether writes through that wait for the same stripe are coalesced into one change of its parity.
+    #[serde(alias = "gather-through")]
+    pub coalesce_writes: bool,
     /// Whether parity is written when the data that it is for has been, and not at the same time.
     #[serde(default)]
     pub parity_after_data: bool,
@@ -206,7 +207,7 @@ impl Default for CacheConfig {
             flush_iodepth: 4,
             flush_partial_bytes: None,
             flush_order: FlushOrder::Address,
-            gather_through: true,
+            coalesce_writes: true,
             parity_after_data: false,
             stream_lead: 0,
             read_ahead: ByteCount::from_kib(256),
@@ -281,7 +282,7 @@ pub struct MemoryNeeds {
     /// Length of the staging memory.
     pub staging_bytes: ByteCount,
     /// Length of the log in NVRAM; 0 if there is none.
-    pub kept_log_bytes: ByteCount,
+    pub nvram_log_bytes: ByteCount,
     /// Entries of the cache's directory in NVRAM; 0 if there is none.
     pub directory_entries: u32,
 }

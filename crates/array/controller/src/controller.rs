@@ -26,7 +26,7 @@ use crate::stripe_locks::StripeLocks;
 use crate::write_coalescing::{HOLD_TIMER, WriteCoalescing};
 use crate::write_intent::{CLEAR_TIMER, WriteIntent};
 use core::ops::Range;
-use raidlab_format::{AreaLayout, ArrayState, DeviceUuid, KEPT_RING_AT, RegionMap};
+use raidlab_format::{AreaLayout, ArrayState, DeviceUuid, NVRAM_RING_AT, RegionMap};
 use raidlab_raid::{FailuresSurvived, Layout};
 use raidlab_units::{BlockCount, ByteCount, MemberIndex, MemberLba, Nanos};
 
@@ -226,7 +226,7 @@ impl Controller {
     /// Length of NVRAM's label and log: none where nothing is kept, or no memory.
     fn nvram_log_bytes(&self) -> ByteCount {
         let keeps = self.metadata.record().is_some() && self.cache.keeps_directory();
-        ByteCount(if keeps { KEPT_RING_AT as u64 + self.area.log.length_bytes } else { 0 })
+        ByteCount(if keeps { NVRAM_RING_AT as u64 + self.area.log.length_bytes } else { 0 })
     }
 
     /// The memory behind [`crate::BufferSpace::Own`]. What a member I/O or a task names in it does not change until that
@@ -275,7 +275,7 @@ impl Controller {
             staging_bytes: ByteCount(
                 places * u64::from(self.geometry.strip_rows()) * self.geometry.block_bytes(),
             ),
-            kept_log_bytes: self.nvram_log_bytes(),
+            nvram_log_bytes: self.nvram_log_bytes(),
             directory_entries: self.cache.directory_entries(),
         }
     }

@@ -49,6 +49,8 @@ pub use controller::Controller;
 pub use metadata::{DeviceState, Health};
 pub use outbox::Counters;
 pub use raidlab_format::MetadataPolicy;
-pub use rules::{ArrayRules, BitmapPlace, GatherRule, ParityUpdate, ReadBalance, StripeCache, WriteLogPlace};
+pub use rules::{
+    ArrayRules, BitmapPlace, CoalescingRule, ParityUpdate, ReadBalance, StripeCache, WriteLogPlace,
+};
 pub use scan::ScanRefused;
 pub use start::{NewArray, StartError, create_metadata};

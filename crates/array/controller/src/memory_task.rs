@@ -148,7 +148,7 @@ impl MemoryTasks {
         for copy in &self.tasks[id].mirrored {
             let space = match copy.to.space {
                 BufferSpace::Cache => BufferSpace::PeerCache,
-                BufferSpace::KeptLog => BufferSpace::PeerKeptLog,
+                BufferSpace::NvramLog => BufferSpace::PeerNvramLog,
                 other => unreachable!("{other:?} is not mirrored"),
             };
             let peer = BufferRef { space, ..copy.to };

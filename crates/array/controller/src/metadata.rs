@@ -567,13 +567,13 @@ impl Metadata {
 
     /// The number that the superblock has for it.
     pub(crate) fn nvram_epoch(&self) -> u64 {
-        self.kept_record().kept_epoch
+        self.kept_record().nvram_epoch
     }
 
     /// Ends the life of NVRAM. Returns the change by which the devices know.
     pub(crate) fn end_nvram_life(&mut self) -> u64 {
         let record = self.kept_record_mut();
-        record.kept_epoch = (record.kept_epoch | 1) + 1;
+        record.nvram_epoch = (record.nvram_epoch | 1) + 1;
         self.change();
         self.superblock.latest_change()
     }
@@ -582,7 +582,7 @@ impl Metadata {
     /// must be able to tell. Returns the change by which the devices know.
     pub(crate) fn begin_nvram_life(&mut self) -> u64 {
         let record = self.kept_record_mut();
-        record.kept_epoch |= 1;
+        record.nvram_epoch |= 1;
         record.dirty = true;
         self.change();
         self.superblock.latest_change()
@@ -590,7 +590,7 @@ impl Metadata {
 
     /// Lets an earlier life of NVRAM go on, which the devices could not be told the end of.
     pub(crate) fn keep_nvram_life(&mut self, epoch: u64) {
-        self.kept_record_mut().kept_epoch = epoch;
+        self.kept_record_mut().nvram_epoch = epoch;
     }
 
     /// True when the next start will know of a change.

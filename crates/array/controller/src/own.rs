@@ -10,7 +10,7 @@
 //! I/O names, and stays where it is.
 
 use crate::api::{BufferRef, BufferSpace};
-use raidlab_format::{BITMAP_BYTES, KEPT_RING_AT, STATE_BYTES};
+use raidlab_format::{BITMAP_BYTES, NVRAM_RING_AT, STATE_BYTES};
 
 /// What it begins on a multiple of.
 pub(crate) const ALIGNMENT_BYTES: usize = 4096;
@@ -20,8 +20,8 @@ pub(crate) const STATE_AT: usize = 0;
 /// Where the image of the bitmap begins.
 pub(crate) const BITMAP_AT: usize = STATE_AT + STATE_BYTES;
 /// Where the label of NVRAM begins.
-pub(crate) const KEPT_LABEL_AT: usize = BITMAP_AT + BITMAP_BYTES;
-const HEADERS_AT: usize = KEPT_LABEL_AT + KEPT_RING_AT;
+pub(crate) const NVRAM_LABEL_AT: usize = BITMAP_AT + BITMAP_BYTES;
+const HEADERS_AT: usize = NVRAM_LABEL_AT + NVRAM_RING_AT;
 
 /// Log records that may be on their way to the log at once.
 const HEADER_PLACES: u32 = 32;

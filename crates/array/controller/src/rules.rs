@@ -2,7 +2,7 @@
 //! write-intent bitmap.
 //!
 //! ```text
-//!   part of a stripe ─► collects ── another one reads what it needs ──► collects on      GatherRule::Prereads
+//!   part of a stripe ─► collects ── another one reads what it needs ──► collects on      CoalescingRule::Prereads
 //!                          └─────── none does ─► all that collect are carried out
 //! ```
 //! Every rule has a function of the kernel as its source. The default of each is what raidlab's own arrays do.
@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 /// How long a write through to a part of a stripe goes on collecting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum GatherRule {
-    /// While the write that comes up to its front is under way, for a bounded time (`gather.rs`).
+pub enum CoalescingRule {
+    /// While the write that comes up to its front is under way, for a bounded time (`write_coalescing.rs`).
     #[default]
     Sequence,
     /// While any stripe reads what the change of its parity needs; then all go on together. Source: Linux
@@ -96,7 +96,7 @@ pub enum BitmapPlace {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct ArrayRules {
     /// How long parts of stripes collect.
-    pub gather: GatherRule,
+    pub coalescing: CoalescingRule,
     /// How parity follows them.
     pub parity_update: ParityUpdate,
     /// Which copy is read.
@@ -108,7 +108,7 @@ pub struct ArrayRules {
     /// What is held of stripes that were changed: those of the latest [`ArrayRules::stripe_pages_max`] rows. Only a world that
     /// carries no bytes may have it.
     pub stripe_cache: StripeCache,
-    /// How many whole stripes may go before parts of stripes that are ready ([`GatherRule::Prereads`]); at 0 all do, and none has
+    /// How many whole stripes may go before parts of stripes that are ready ([`CoalescingRule::Prereads`]); at 0 all do, and none has
     /// to if none. Source: Linux `drivers/md/raid5.c`, `__get_priority_stripe`, `bypass_threshold`.
     pub preread_bypass: Option<u32>,
     /// Pages of 4 KiB on each member that changes of stripes have under way at most; no bound if none.
@@ -129,7 +129,7 @@ pub struct ArrayRules {
 impl ArrayRules {
     /// What raidlab's own arrays do.
     pub const OWN: Self = Self {
-        gather: GatherRule::Sequence,
+        coalescing: CoalescingRule::Sequence,
         parity_update: ParityUpdate::FewestReads,
         read_balance: ReadBalance::FewestInFlight,
         row: None,

@@ -24,8 +24,8 @@ use crate::member_io::IoOwner;
 use crate::own;
 use crate::stop::Stop;
 use raidlab_format::{
-    AreaLayout, ArrayName, ArrayState, ArrayUuid, Assembly, DeviceRecord, DeviceUuid, Geometry, KeptEntry,
-    KeptVerdict, Label, LogPlace, LogSource, MetadataPolicy, Replay, STATE_BYTES,
+    AreaLayout, ArrayName, ArrayState, ArrayUuid, Assembly, DeviceRecord, DeviceUuid, Geometry, Label,
+    LogPlace, LogSource, MetadataPolicy, NvramEntry, NvramVerdict, Replay, STATE_BYTES,
 };
 use raidlab_units::{MemberIndex, MemberLba};
 use std::collections::VecDeque;
@@ -83,12 +83,12 @@ pub(crate) struct Start {
     phase: Phase,
     records: VecDeque<Replay>,
     flush_pending: u32,
-    entries: Vec<(u32, KeptEntry)>,
+    entries: Vec<(u32, NvramEntry)>,
     /// NVRAM names no life that the devices know, or another: the next start would not use it.
     lacks_life: bool,
     /// Records that only NVRAM has may have to be written again by the next start: a device was lost before the
     /// devices knew otherwise.
-    needs_kept_log: bool,
+    needs_nvram_log: bool,
     /// The change of the state by which the devices name the end of a life of NVRAM, or the next one.
     life_changes_with: u64,
     /// The life that ended, in case the devices can't be told.
@@ -121,8 +121,8 @@ impl Start {
     }
 
     /// True if the next start may need the records in NVRAM that this one has found there.
-    pub(crate) fn needs_kept_log(&self) -> bool {
-        self.needs_kept_log
+    pub(crate) fn needs_nvram_log(&self) -> bool {
+        self.needs_nvram_log
     }
 
     /// True when nothing is left to do.
@@ -203,7 +203,7 @@ pub(crate) fn new_state(config: &ArrayConfig, members: u16, array_uuid: ArrayUui
     ArrayState {
         generation: 0,
         epoch: 0,
-        kept_epoch: 0,
+        nvram_epoch: 0,
         log_tail: 0,
         geometry: config.geometry(array_uuid),
         dirty: false,
@@ -224,37 +224,41 @@ impl Controller {
     /// [`StartError`] when the configuration is not this array's, or too many devices are absent.
     pub fn start(config: &ArrayConfig, mut assembly: Assembly) -> Result<Self, StartError> {
         let mut controller = Self::new(config)?;
-        controller.cache.check_directory(&controller.geometry, &mut assembly.kept_entries)?;
+        controller.cache.check_directory(&controller.geometry, &mut assembly.nvram_entries)?;
         check_geometry(&assembly.state.geometry, &config.geometry(assembly.state.geometry.array_uuid))?;
         let Self { metadata, geometry, .. } = &mut controller;
         let beyond = |absent| StartError::BeyondRedundancy { absent };
         let absent = metadata.take_devices(geometry, &assembly).map_err(beyond)?;
-        let kept_is_lost = assembly.state.relies_on_kept_memory() && assembly.kept != KeptVerdict::Used;
+        let kept_is_lost = assembly.state.relies_on_nvram() && assembly.kept != NvramVerdict::Used;
         // With these bytes the devices already agree, or are made to; see below.
         assembly.state.encode(&mut controller.own.bytes_mut()[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
         let mut state = assembly.state;
         // Records of a log that was not looked at may have any number up to this jump.
         let next_sequence = assembly.next_log_sequence.max(state.log_tail) + (1 << 32);
-        controller.write_intent.start_again(&assembly.unsynced, assembly.next_bitmap_sequence, next_sequence);
-        let whole = assembly.unsynced.marked_count() == u32::from(assembly.unsynced.regions());
+        controller.write_intent.start_again(
+            &assembly.out_of_sync,
+            assembly.next_bitmap_sequence,
+            next_sequence,
+        );
+        let whole = assembly.out_of_sync.marked_count() == u32::from(assembly.out_of_sync.regions());
         state.needs_resync |= whole && !assembly.write_hole_accepted;
         state.log_place = LogPlace::Members;
         controller.metadata.take_superblock(state);
         if !assembly.write_hole_accepted {
-            controller.mark_regions_out_of_sync(&assembly.unsynced);
+            controller.mark_regions_out_of_sync(&assembly.out_of_sync);
         }
         let is_kept = |record: &Replay| record.copies.iter().any(|copy| copy.source == LogSource::Kept);
         controller.start = Start {
             phase: Phase::Replaying,
-            lacks_life: controller.cache.keeps_directory() && assembly.kept != KeptVerdict::Used,
-            needs_kept_log: assembly.records.iter().any(is_kept),
+            lacks_life: controller.cache.keeps_directory() && assembly.kept != NvramVerdict::Used,
+            needs_nvram_log: assembly.records.iter().any(is_kept),
             records: assembly.records.into(),
-            entries: assembly.kept_entries,
+            entries: assembly.nvram_entries,
             ..Start::default()
         };
         controller.scan.hold();
         if kept_is_lost {
-            controller.outbox.notify(Notice::KeptMemoryLost);
+            controller.outbox.notify(Notice::NvramLost);
         }
         for device in absent {
             controller.outbox.notify(Notice::MemberFailed { member: device });
@@ -300,9 +304,9 @@ impl Controller {
                     return;
                 }
                 Phase::KeepingState => {
-                    self.start.needs_kept_log &= !self.metadata.is_kept();
+                    self.start.needs_nvram_log &= !self.metadata.is_kept();
                     let entries = core::mem::take(&mut self.start.entries);
-                    self.restore_kept(entries.into_iter()).expect("checked when the start began");
+                    self.restore_nvram(entries.into_iter()).expect("checked when the start began");
                     self.start.phase = Phase::Destaging;
                     self.pump_destage();
                 }

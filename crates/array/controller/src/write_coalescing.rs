@@ -23,10 +23,10 @@
 //! Invariant: the lock of an operation that collects is held and names it, and the operation has asked for nothing yet.
 //! Left out: writes that join an operation that reads already; carrying operations out. Source: the aims are those of Linux md's plug and its list of
 //! delayed stripes (drivers/md/raid5.c: `raid5_unplug`, `delayed_list`), whose bound is not a time but the stripes that read:
-//! that is [`GatherRule::Prereads`] (`prereads.rs`), under which nothing is held and parts of stripes collect while another one
+//! that is [`CoalescingRule::Prereads`] (`prereads.rs`), under which nothing is held and parts of stripes collect while another one
 //! reads.
 //!
-//! [`GatherRule::Prereads`]: crate::rules::GatherRule::Prereads
+//! [`CoalescingRule::Prereads`]: crate::rules::CoalescingRule::Prereads
 
 mod prereads;
 
@@ -36,7 +36,7 @@ use crate::geometry::Geometry;
 use crate::host_front::HostFront;
 use crate::outbox::Outbox;
 use crate::request::Fragment;
-use crate::rules::GatherRule;
+use crate::rules::CoalescingRule;
 use crate::stripe_engine::{Piece, StripeEngine, StripeOp};
 use crate::stripe_locks::{StripeLocks, Through};
 use prereads::Prereads;
@@ -127,11 +127,11 @@ pub(crate) struct WriteCoalescing {
 impl WriteCoalescing {
     /// Coalescing as the configuration asks for; without parity nothing collects.
     pub(crate) fn new(config: &CacheConfig, has_parity: bool) -> Self {
-        let is_on = has_parity && config.gather_through;
-        let waits = is_on && config.rules.gather == GatherRule::Prereads;
+        let is_on = has_parity && config.coalesce_writes;
+        let waits = is_on && config.rules.coalescing == CoalescingRule::Prereads;
         Self {
             is_on,
-            joins_line: config.gather_through,
+            joins_line: config.coalesce_writes,
             prereads: if waits { Some(Prereads::new(config.rules.preread_bypass)) } else { None },
             listed: Vec::new(),
             looking: Vec::new(),

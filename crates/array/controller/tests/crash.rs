@@ -312,7 +312,7 @@ fn a_region_is_marked_on_the_devices_after_a_resync_of_everything() {
             world.devices.iter().map(|device| device.as_ref().map(|device| &*device.metadata)).collect();
         let found = assemble(&areas, None, StartOptions::default()).expect("an array");
         assert!(!found.state.needs_resync);
-        assert!(found.unsynced.is_marked(found.unsynced.region_of(StripeIndex(0))), "{}", config.level);
+        assert!(found.out_of_sync.is_marked(found.out_of_sync.region_of(StripeIndex(0))), "{}", config.level);
     }
 }
 

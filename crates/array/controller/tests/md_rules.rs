@@ -4,7 +4,7 @@
 //! from `read_balance` (drivers/md/raid1.c). Not verified here: the bytes, which `crash.rs` and `scans` look at.
 
 use raidlab_controller::{
-    Area, ArrayConfig, ArrayRules, BitmapPlace, CacheConfig, ConfigError, Controller, GatherRule,
+    Area, ArrayConfig, ArrayRules, BitmapPlace, CacheConfig, CoalescingRule, ConfigError, Controller,
     MemberCache, MemberOp, MetadataPolicy, ParityUpdate, ReadBalance, StripeCache, WriteLogPlace,
 };
 use raidlab_raid::StripUnit;
@@ -14,7 +14,7 @@ use raidlab_units::{ByteCount, MemberIndex, NanoSpan, StripeIndex};
 const SPAN: NanoSpan = NanoSpan::from_micros(500);
 
 fn md(level: &str, members: u16, rules: ArrayRules) -> ArrayConfig {
-    let rules = ArrayRules { gather: GatherRule::Prereads, ..rules };
+    let rules = ArrayRules { coalescing: CoalescingRule::Prereads, ..rules };
     array(level, members, CacheConfig { size: ByteCount(0), rules, ..CacheConfig::default() })
 }
 

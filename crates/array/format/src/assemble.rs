@@ -30,14 +30,14 @@ mod roster;
 
 pub(crate) use candidate::newer_version;
 pub use error::AssembleError;
-pub use intent::{Doubt, KeptVerdict};
+pub use intent::{Doubt, NvramVerdict};
 pub use replay::{LogSource, LogTrouble, PayloadPlace, Replay};
 pub use roster::{Foreign, LackReason, Lacking, Stale, StaleReason, Unusable, UnusableReason, stale_reason};
 
 use crate::bitmap::RegionMap;
 use crate::identity::ArrayUuid;
-use crate::kept::{KeptEntry, KeptImage};
 use crate::label::ArrayName;
+use crate::nvram::{NvramEntry, NvramImage};
 use crate::state::ArrayState;
 use candidate::Candidate;
 use intent::{Found, Intent};
@@ -74,7 +74,7 @@ pub struct Assembly {
     /// Candidates of which not enough can be read.
     pub unusable: Vec<Unusable>,
     /// Stripes whose redundancy may disagree once the records are replayed.
-    pub unsynced: RegionMap,
+    pub out_of_sync: RegionMap,
     /// Why, when any are.
     pub doubt: Option<Doubt>,
     /// Whether the start was only possible because the operator accepted the write hole: redundancy is to be
@@ -85,9 +85,9 @@ pub struct Assembly {
     /// What is to be written again, in this order, before anything else.
     pub records: Vec<Replay>,
     /// What became of the NVRAM.
-    pub kept: KeptVerdict,
+    pub kept: NvramVerdict,
     /// The slots of the kept cache that hold something, in order of sequence.
-    pub kept_entries: Vec<(u32, KeptEntry)>,
+    pub nvram_entries: Vec<(u32, NvramEntry)>,
     /// Higher than the sequence of every record found, and not below the tail: where sequences go on, and
     /// what the tail becomes once the records are replayed.
     pub next_log_sequence: u64,
@@ -104,7 +104,7 @@ pub struct Assembly {
 /// [`AssembleError`] when they are no array that may be started; the message says what would help.
 pub fn assemble(
     candidates: &[Option<&[u8]>],
-    kept: Option<KeptImage<'_>>,
+    kept: Option<NvramImage<'_>>,
     options: StartOptions,
 ) -> Result<Assembly, AssembleError> {
     let candidates: Vec<Candidate<'_>> = candidates.iter().map(|area| Candidate::read(*area)).collect();
@@ -117,11 +117,11 @@ pub fn assemble(
     let minority_accepted = roster.check_quorum(&state, options.accept_minority)?;
     let (kept, image) = intent::judge_kept(kept, &state)?;
     let found =
-        Found { state: &state, layout: layout.as_ref(), roster: &roster, kept: image, kept_verdict: &kept };
+        Found { state: &state, layout: layout.as_ref(), roster: &roster, kept: image, nvram_verdict: &kept };
     let intent = found.read_intent(options.accept_write_hole)?;
     let write_hole_accepted = check_hole(&found, &intent, options.accept_write_hole)?;
-    let mut kept_entries: Vec<_> = image.iter().flat_map(KeptImage::entries).collect();
-    kept_entries.sort_by_key(|(slot, entry)| (entry.sequence, *slot));
+    let mut nvram_entries: Vec<_> = image.iter().flat_map(NvramImage::entries).collect();
+    nvram_entries.sort_by_key(|(slot, entry)| (entry.sequence, *slot));
     let named =
         roster.present.iter().flatten().find_map(|candidate| candidates[*candidate].label.as_ref().ok());
     let name = named.map_or_else(ArrayName::default, |label| label.name);
@@ -134,7 +134,7 @@ pub fn assemble(
         foreign,
         blank,
         unusable,
-        unsynced: intent.unsynced,
+        out_of_sync: intent.out_of_sync,
         doubt: intent.doubt,
         write_hole_accepted,
         minority_accepted,
@@ -142,7 +142,7 @@ pub fn assemble(
         next_bitmap_sequence: after(intent.bitmap_sequence),
         records: intent.records,
         kept,
-        kept_entries,
+        nvram_entries,
         state,
     })
 }

@@ -17,10 +17,10 @@ pub enum Part {
     BitmapSector,
     /// [`crate::LogHeader`].
     LogHeader,
-    /// [`crate::KeptLabel`].
-    KeptLabel,
-    /// [`crate::KeptFileHeader`].
-    KeptFile,
+    /// [`crate::NvramLabel`].
+    NvramLabel,
+    /// [`crate::NvramFileHeader`].
+    NvramFile,
 }
 
 impl Part {
@@ -32,8 +32,8 @@ impl Part {
             Self::State => b"RAIDSTA\n",
             Self::BitmapSector => b"RAIDMAP\n",
             Self::LogHeader => b"RAIDLOG\n",
-            Self::KeptLabel => b"RAIDKEP\n",
-            Self::KeptFile => b"RAIDMEM\n",
+            Self::NvramLabel => b"RAIDKEP\n",
+            Self::NvramFile => b"RAIDMEM\n",
         }
     }
 }
@@ -46,8 +46,8 @@ impl fmt::Display for Part {
             Self::State => "the array state",
             Self::BitmapSector => "the bitmap sector",
             Self::LogHeader => "the log header",
-            Self::KeptLabel => "the label of the kept memory",
-            Self::KeptFile => "the header of the file of kept memory",
+            Self::NvramLabel => "the label of NVRAM",
+            Self::NvramFile => "the header of an NVRAM file",
         })
     }
 }

@@ -4,7 +4,7 @@
 //! device      | label | state 0 | state 1 | bitmap 0 | bitmap 1 | log |      AreaLayout says where
 //!                 │        └────┬────┘          └────┬─────┘       │
 //!               Label       ArrayState           RegionMap     scan_log ── FoundRecord
-//! NVRAM       | KeptLabel | log | directory of KeptEntry |         │
+//! NVRAM       | NvramLabel | log | directory of NvramEntry |         │
 //!                 └──────────────┬─────────────────────────────────┘
 //!                             assemble ── Assembly: which devices are present, what to replay, what is out of sync
 //! ```
@@ -22,10 +22,10 @@ mod error;
 mod geometry;
 mod identity;
 mod integrity;
-mod kept;
-mod kept_file;
 mod label;
 mod log;
+mod nvram;
+mod nvram_file;
 mod placement;
 mod seal;
 mod state;
@@ -34,7 +34,7 @@ mod zeros;
 
 pub use area::{AREA_UNIT_BYTES, AreaLayout, BITMAP_BYTES, Extent, LABEL_BYTES, LOG_BYTES_MAX, STATE_BYTES};
 pub use assemble::{
-    AssembleError, Assembly, Doubt, Foreign, KeptVerdict, LackReason, Lacking, LogSource, LogTrouble,
+    AssembleError, Assembly, Doubt, Foreign, LackReason, Lacking, LogSource, LogTrouble, NvramVerdict,
     PayloadPlace, Replay, Stale, StaleReason, StartOptions, Unusable, UnusableReason, assemble, stale_reason,
 };
 pub use bitmap::{FoundMap, REGIONS_MAX, RegionIndex, RegionMap, SECTOR_BYTES, SECTORS, check_sector};
@@ -42,13 +42,13 @@ pub use error::{DecodeError, Part, Problem};
 pub use geometry::{Geometry, MetadataPolicy};
 pub use identity::{ArrayUuid, DeviceUuid};
 pub use integrity::{NO_TAG, TAG_BYTES, row_checksum, tag, tag_blocks, untagged_blocks};
-pub use kept::{KEPT_ENTRY_BYTES, KEPT_LABEL_BYTES, KEPT_RING_AT, KeptEntry, KeptImage, KeptLabel};
-pub use kept_file::{
-    KEPT_FILE_HEADER_BYTES, KeptFileHeader, REDO_BLOCK_AT, REDO_LINE_AT, REDO_LINE_WORDS, REDO_PLACE_AT,
-    entry_words, read_redo_line, redo_line,
-};
 pub use label::{ArrayName, BadName, Label};
 pub use log::{FoundRecord, LogHeader, LogRecord, LogRun, header_len, scan_log};
+pub use nvram::{NVRAM_ENTRY_BYTES, NVRAM_LABEL_BYTES, NVRAM_RING_AT, NvramEntry, NvramImage, NvramLabel};
+pub use nvram_file::{
+    NVRAM_FILE_HEADER_BYTES, NvramFileHeader, REDO_BLOCK_AT, REDO_LINE_AT, REDO_LINE_WORDS, REDO_PLACE_AT,
+    entry_words, read_redo_line, redo_line,
+};
 pub use placement::{CopyFault, CopyPlace, DeviceTooShort, Placement, mend_front};
 pub use seal::COUNTERS_END;
 pub use state::{ArrayState, BAD_RANGES_MAX, BadRange, DEVICES_MAX, DeviceRecord, DeviceState, LogPlace};

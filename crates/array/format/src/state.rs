@@ -6,7 +6,7 @@
 //!     0 seal, 16 bytes: magic "RAIDSTA\n", version, 0, CRC32C of all 16384 bytes
 //!    16 generation      u64            88 block_bytes    u32
 //!    24 epoch           u64            92 members        u16
-//!    32 kept_epoch      u64            94 spares         u16
+//!    32 nvram_epoch      u64            94 spares         u16
 //!    40 log_tail        u64            96 metadata       u8   0 none, 1 resync, 2 bitmap, 3 log
 //!    48 array_uuid      16 bytes       97 integrity      u8   0, 1
 //!    64 member_bytes    u64            98 dirty          u8   0, 1
@@ -52,7 +52,7 @@ const LEVEL_BYTES_MAX: usize = 128;
 
 const GENERATION_AT: usize = SEAL_BYTES;
 const EPOCH_AT: usize = 24;
-const KEPT_EPOCH_AT: usize = 32;
+const NVRAM_EPOCH_AT: usize = 32;
 const LOG_TAIL_AT: usize = 40;
 const UUID_AT: usize = 48;
 const MEMBER_BYTES_AT: usize = 64;
@@ -144,7 +144,7 @@ pub enum LogPlace {
     /// The rings on the devices.
     Members,
     /// The ring in NVRAM.
-    KeptMemory,
+    Nvram,
 }
 
 /// The array's state.
@@ -154,9 +154,9 @@ pub struct ArrayState {
     pub generation: u64,
     /// Counts changes of membership.
     pub epoch: u64,
-    /// The epoch of the array's NVRAM, an odd number, as in [`crate::KeptLabel::kept_epoch`]; even, one below, between the
+    /// The epoch of the array's NVRAM, an odd number, as in [`crate::NvramLabel::nvram_epoch`]; even, one below, between the
     /// end of the previous epoch and the label of the next, or if the array goes on without NVRAM.
-    pub kept_epoch: u64,
+    pub nvram_epoch: u64,
     /// Every log record with a lower sequence is retired.
     pub log_tail: u64,
     /// What the array is made of.
@@ -175,8 +175,8 @@ pub struct ArrayState {
 
 impl ArrayState {
     /// Whether acknowledged data may be in NVRAM alone, which a clean stop and a start without NVRAM end.
-    pub const fn relies_on_kept_memory(&self) -> bool {
-        self.dirty && self.kept_epoch % 2 == 1
+    pub const fn relies_on_nvram(&self) -> bool {
+        self.dirty && self.nvram_epoch % 2 == 1
     }
 
     /// Returns the layout and checks every field, as [`Self::decode`] does.
@@ -186,8 +186,8 @@ impl ArrayState {
     pub fn check(&self) -> Result<Box<dyn Layout>, Problem> {
         let layout = self.geometry.check()?;
         let (generation, epoch) = (("generation", self.generation), ("epoch", self.epoch));
-        let (kept_epoch, log_tail) = (("kept_epoch", self.kept_epoch), ("log_tail", self.log_tail));
-        for (counter, value) in [generation, epoch, kept_epoch, log_tail] {
+        let (nvram_epoch, log_tail) = (("nvram_epoch", self.nvram_epoch), ("log_tail", self.log_tail));
+        for (counter, value) in [generation, epoch, nvram_epoch, log_tail] {
             require(value < COUNTERS_END, counter, value, "below 2^63")?;
         }
         let lines = self.devices.len();
@@ -217,7 +217,7 @@ impl ArrayState {
         out.fill(0);
         put(out, GENERATION_AT, self.generation.to_le_bytes());
         put(out, EPOCH_AT, self.epoch.to_le_bytes());
-        put(out, KEPT_EPOCH_AT, self.kept_epoch.to_le_bytes());
+        put(out, NVRAM_EPOCH_AT, self.nvram_epoch.to_le_bytes());
         put(out, LOG_TAIL_AT, self.log_tail.to_le_bytes());
         out[DIRTY_AT] = self.dirty.into();
         out[NEEDS_RESYNC_AT] = self.needs_resync.into();
@@ -263,14 +263,14 @@ impl ArrayState {
         Ok(Self {
             generation: u64_at(bytes, GENERATION_AT),
             epoch: u64_at(bytes, EPOCH_AT),
-            kept_epoch: u64_at(bytes, KEPT_EPOCH_AT),
+            nvram_epoch: u64_at(bytes, NVRAM_EPOCH_AT),
             log_tail: u64_at(bytes, LOG_TAIL_AT),
             geometry,
             dirty: flag_at(bytes, DIRTY_AT, "dirty")?,
             needs_resync: flag_at(bytes, NEEDS_RESYNC_AT, "needs_resync")?,
             log_place: match bytes[LOG_PLACE_AT] {
                 0 => LogPlace::Members,
-                1 => LogPlace::KeptMemory,
+                1 => LogPlace::Nvram,
                 value => {
                     return Err(Problem::Field {
                         field: "log_place",

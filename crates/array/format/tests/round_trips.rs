@@ -82,11 +82,11 @@ fn states() -> impl Strategy<Value = ArrayState> {
             ArrayState {
                 generation: numbers[0],
                 epoch: numbers[1],
-                kept_epoch: numbers[2],
+                nvram_epoch: numbers[2],
                 log_tail: numbers[3],
                 dirty: flags[0],
                 needs_resync: flags[1],
-                log_place: if flags[2] { LogPlace::KeptMemory } else { LogPlace::Members },
+                log_place: if flags[2] { LogPlace::Nvram } else { LogPlace::Members },
                 devices: devices.into_iter().take(geometry.devices()).enumerate().map(record).collect(),
                 bad_ranges: bad.into_iter().map(bad_range).collect(),
                 geometry,
@@ -172,26 +172,26 @@ proptest! {
     }
 
     #[test]
-    fn labels_of_kept_memory_return(uuid in any::<[u8; 16]>(), kept_epoch in any::<u64>()) {
-        let label = KeptLabel { array_uuid: ArrayUuid(uuid), kept_epoch };
-        let mut bytes = [0xdd; KEPT_LABEL_BYTES];
+    fn labels_of_nvram_return(uuid in any::<[u8; 16]>(), nvram_epoch in any::<u64>()) {
+        let label = NvramLabel { array_uuid: ArrayUuid(uuid), nvram_epoch };
+        let mut bytes = [0xdd; NVRAM_LABEL_BYTES];
         label.encode(&mut bytes);
-        prop_assert_eq!(KeptLabel::decode(&bytes), Ok(label));
+        prop_assert_eq!(NvramLabel::decode(&bytes), Ok(label));
     }
 
     #[test]
     fn entries_return_in_their_own_slot_only(
         slot in any::<u32>(), other in any::<u32>(), numbers in any::<[u64; 3]>()
     ) {
-        let entry = KeptEntry { sequence: numbers[0], block: numbers[1], dirty: numbers[2] };
+        let entry = NvramEntry { sequence: numbers[0], block: numbers[1], dirty: numbers[2] };
         let bytes = entry.encode(slot);
-        prop_assert_eq!(KeptEntry::decode(slot, &bytes), (entry.dirty != 0).then_some(entry));
-        prop_assert!(slot == other || KeptEntry::decode(other, &bytes).is_none());
+        prop_assert_eq!(NvramEntry::decode(slot, &bytes), (entry.dirty != 0).then_some(entry));
+        prop_assert!(slot == other || NvramEntry::decode(other, &bytes).is_none());
     }
 
     #[test]
     fn no_bytes_make_decoding_panic(mut bytes in vec(any::<u8>(), 0..6000), part in 0..5_usize) {
-        let parts = [Part::Label, Part::State, Part::BitmapSector, Part::LogHeader, Part::KeptLabel];
+        let parts = [Part::Label, Part::State, Part::BitmapSector, Part::LogHeader, Part::NvramLabel];
         if let Some(magic) = bytes.get_mut(..8) {
             magic.copy_from_slice(parts[part].magic());
         }
@@ -200,7 +200,7 @@ proptest! {
         prop_assert!(ArrayState::decode(&bytes).is_err());
         prop_assert!(check_sector(&bytes, 0, ArrayUuid([0; 16])).is_err());
         prop_assert!(LogHeader::decode(&bytes, BlockSize::B512).is_err());
-        prop_assert!(KeptLabel::decode(&bytes).is_err());
+        prop_assert!(NvramLabel::decode(&bytes).is_err());
         prop_assert_eq!(scan_log(&bytes, ArrayUuid([0; 16]), BlockSize::B512), vec![]);
     }
 }
@@ -261,20 +261,20 @@ fn every_flipped_bit_of_a_log_header_is_found() {
 }
 
 #[test]
-fn every_flipped_bit_of_kept_memory_is_found() {
-    let mut bytes = vec![0; KEPT_LABEL_BYTES];
-    KeptLabel { array_uuid: support::array_uuid(1), kept_epoch: 2 }.encode(&mut bytes);
-    assert_every_flip_is_found(bytes, |bytes| KeptLabel::decode(bytes).is_ok());
-    let entry = KeptEntry { sequence: 1, block: 2, dirty: 4 }.encode(8);
-    let decode = |bytes: &[u8]| KeptEntry::decode(8, bytes.try_into().expect("32 bytes"));
+fn every_flipped_bit_of_nvram_is_found() {
+    let mut bytes = vec![0; NVRAM_LABEL_BYTES];
+    NvramLabel { array_uuid: support::array_uuid(1), nvram_epoch: 2 }.encode(&mut bytes);
+    assert_every_flip_is_found(bytes, |bytes| NvramLabel::decode(bytes).is_ok());
+    let entry = NvramEntry { sequence: 1, block: 2, dirty: 4 }.encode(8);
+    let decode = |bytes: &[u8]| NvramEntry::decode(8, bytes.try_into().expect("32 bytes"));
     assert_every_flip_is_found(entry.to_vec(), |bytes| decode(bytes).is_some());
 }
 
 #[test]
 fn empty_entries_hold_nothing() {
-    assert_eq!(KeptEntry::decode(0, &[0; KEPT_ENTRY_BYTES]), None);
-    let empty = KeptEntry { sequence: 9, block: 9, dirty: 0 };
-    assert_eq!(KeptEntry::decode(3, &empty.encode(3)), None);
+    assert_eq!(NvramEntry::decode(0, &[0; NVRAM_ENTRY_BYTES]), None);
+    let empty = NvramEntry { sequence: 9, block: 9, dirty: 0 };
+    assert_eq!(NvramEntry::decode(3, &empty.encode(3)), None);
 }
 
 /// Changes bytes of a valid structure and makes the checksum right again.
@@ -294,7 +294,7 @@ const IMPOSSIBLE: &[(usize, &[u8], &str)] = &[
     (10, &[1], "something at byte 10, where nothing should be"),
     (23, &[0x80], "generation is 9223372036854775818; it must be below 2^63"),
     (31, &[0x80], "epoch is 9223372036854775811; it must be below 2^63"),
-    (39, &[0x80], "kept_epoch is 9223372036854775813; it must be below 2^63"),
+    (39, &[0x80], "nvram_epoch is 9223372036854775813; it must be below 2^63"),
     (47, &[0x80], "log_tail is 9223372036854775908; it must be below 2^63"),
     (64, &[1; 8], "member_bytes is 72340172838076673; it must be a multiple of the block, above 0"),
     (72, &[0; 8], "strip_bytes is 0; it must be a multiple of the block, above 0"),

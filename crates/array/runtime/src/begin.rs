@@ -8,13 +8,13 @@
 
 use crate::command::Desk;
 use crate::device::{Purpose, with_patience};
-use crate::error::{ArrayError, DeviceError, KeptMemoryError, RingError};
+use crate::error::{ArrayError, DeviceError, NvramError, RingError};
 use crate::events::{Chronicle, Event, EventLevel, Kind};
 use crate::examine::{Candidate, Examination, ExamineReport};
 use crate::history::{History, HistoryPlace};
-use crate::kept_memory::{self, KeptMemory};
 use crate::member_io::MemberPort;
 use crate::memory::Memory;
+use crate::nvram::{self, Nvram};
 use crate::ring::Ring;
 use crate::status::Tally;
 use crate::workers::Workers;
@@ -22,7 +22,7 @@ use crate::world::ArrayWorld;
 use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, Controller, MemberCache, MetadataPolicy, Resilience,
 };
-use raidlab_format::{ArrayName, Assembly, Geometry, KeptVerdict, Placement, StartOptions};
+use raidlab_format::{ArrayName, Assembly, Geometry, NvramVerdict, Placement, StartOptions};
 use raidlab_units::{ByteCount, MemberIndex, NanoSpan, Nanos};
 use std::path::PathBuf;
 
@@ -41,7 +41,7 @@ pub struct RunSettings {
     /// Most bytes per second that a background scan covers on each member; no bound if none.
     pub scan_bytes_per_sec: Option<ByteCount>,
     /// The file that is the battery-backed memory. Its head says what it survives.
-    pub kept_memory: Option<PathBuf>,
+    pub nvram: Option<PathBuf>,
     /// Start an array whose NVRAM is gone after a crash: what was acknowledged and lay there alone is lost.
     pub accept_lost_cache: bool,
     /// How long the thread looks for the next event before it sleeps, where events have lately come that soon: less latency
@@ -72,7 +72,7 @@ impl RunSettings {
             staging_size: config.staging_size,
             scan_iodepth,
             scan_bytes_per_sec,
-            kept_memory: None,
+            nvram: None,
             accept_lost_cache: false,
             busy_poll: NanoSpan::ZERO,
             parity_threads: 0,
@@ -134,9 +134,9 @@ impl ArrayWorld {
     /// In [`Started::world`]: [`ArrayError`] when the devices are no array that may be started, a device is in use, the
     /// settings do not fit, or there is no memory or `io_uring`. What has been found is in the report all the same.
     pub fn start(paths: &[PathBuf], settings: &RunSettings, options: StartOptions) -> Started {
-        let in_use = |error: &KeptMemoryError| matches!(error, KeptMemoryError::InUse { .. });
-        let open = |path| with_patience(|| KeptMemory::open(path), in_use);
-        let kept = match settings.kept_memory.as_deref().map(open).transpose() {
+        let in_use = |error: &NvramError| matches!(error, NvramError::InUse { .. });
+        let open = |path| with_patience(|| Nvram::open(path), in_use);
+        let kept = match settings.nvram.as_deref().map(open).transpose() {
             Ok(kept) => kept.flatten(),
             Err(error) => {
                 let report = Examination::of(paths, Purpose::Look, None, options, settings.answer_limit);
@@ -152,7 +152,7 @@ impl ArrayWorld {
 
 fn begin(
     examination: Examination,
-    kept: Option<KeptMemory>,
+    kept: Option<Nvram>,
     settings: &RunSettings,
 ) -> Result<ArrayWorld, ArrayError> {
     if let Some(path) = examination.in_use() {
@@ -163,14 +163,14 @@ fn begin(
     let mut assembly = outcome?;
     let (name, present) = (assembly.name, std::mem::take(&mut assembly.present));
     let geometry = assembly.state.geometry.clone();
-    if let KeptVerdict::OtherArray { found } = assembly.kept {
-        return Err(ArrayError::KeptOfOther { found });
+    if let NvramVerdict::OtherArray { found } = assembly.kept {
+        return Err(ArrayError::NvramOfOther { found });
     }
     let config = settings.config(&geometry);
     check_settings(&config, settings)?;
-    let kept_is_missing = assembly.state.relies_on_kept_memory() && assembly.kept != KeptVerdict::Used;
+    let kept_is_missing = assembly.state.relies_on_nvram() && assembly.kept != NvramVerdict::Used;
     if kept_is_missing && !settings.accept_lost_cache {
-        return Err(ArrayError::KeptMissing { verdict: assembly.kept });
+        return Err(ArrayError::NvramMissing { verdict: assembly.kept });
     }
     assembly.present.clone_from(&present);
     let mut controller = make_controller(&config, assembly)?;
@@ -234,8 +234,8 @@ pub(crate) fn check_settings(config: &ArrayConfig, settings: &RunSettings) -> Re
         return Err(ArrayError::NoSecondController);
     }
     let is_kept = config.cache.memory == CacheMemory::BatteryBacked;
-    if is_kept && settings.kept_memory.is_none() {
-        return Err(ArrayError::NoKeptMemory);
+    if is_kept && settings.nvram.is_none() {
+        return Err(ArrayError::NoNvram);
     }
     if is_kept && config.resilience.metadata == MetadataPolicy::None {
         return Err(ArrayError::KeepsNothing);
@@ -276,20 +276,19 @@ fn keep_memory(
     settings: &RunSettings,
     config: &ArrayConfig,
     controller: &Controller,
-    found: Option<KeptMemory>,
-) -> Result<Option<KeptMemory>, ArrayError> {
-    let Some(path) =
-        settings.kept_memory.as_deref().filter(|_| config.cache.memory == CacheMemory::BatteryBacked)
+    found: Option<Nvram>,
+) -> Result<Option<Nvram>, ArrayError> {
+    let Some(path) = settings.nvram.as_deref().filter(|_| config.cache.memory == CacheMemory::BatteryBacked)
     else {
         return Ok(None);
     };
-    let wanted = kept_memory::wanted(config, &controller.memory_needs());
+    let wanted = nvram::wanted(config, &controller.memory_needs());
     match found {
         Some(kept) => {
             kept.check(&wanted)?;
             Ok(Some(kept))
         }
-        None => Ok(Some(KeptMemory::make(path, wanted)?)),
+        None => Ok(Some(Nvram::make(path, wanted)?)),
     }
 }
 

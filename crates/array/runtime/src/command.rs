@@ -184,10 +184,10 @@ pub(crate) fn may_leave(controller: &Controller, device: MemberIndex) -> Result<
     if controller.needs_device(device) {
         return Err(format!("device {number} can't be taken out: data would be lost with it"));
     }
-    let unsynced = controller.out_of_sync_stripes();
-    if unsynced > 0 && matches!(state, DeviceState::InSync { .. }) {
+    let out_of_sync = controller.out_of_sync_stripes();
+    if out_of_sync > 0 && matches!(state, DeviceState::InSync { .. }) {
         return Err(format!(
-            "device {number} can't be taken out yet: the redundancy of {unsynced} stripes is still being made, and what they \
+            "device {number} can't be taken out yet: the redundancy of {out_of_sync} stripes is still being made, and what they \
              hold of it would be lost; `raidlab array status` shows how far the resync is",
         ));
     }

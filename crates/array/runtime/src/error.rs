@@ -3,7 +3,7 @@
 use raidlab_controller::{ConfigError, HostError, MetadataPolicy, StartError};
 pub use raidlab_device::ring::RingError;
 use raidlab_device::safety::SafetyError;
-use raidlab_format::{ArrayUuid, AssembleError, DecodeError, KeptVerdict};
+use raidlab_format::{ArrayUuid, AssembleError, DecodeError, NvramVerdict};
 use raidlab_units::{ByteCount, NanoSpan};
 use std::io;
 use std::path::PathBuf;
@@ -166,9 +166,9 @@ pub enum CreateError {
 
 /// Why an NVRAM file can't be used.
 #[derive(Debug, thiserror::Error)]
-pub enum KeptMemoryError {
+pub enum NvramError {
     /// It is another kind of file, or damaged.
-    #[error("{} is no file of kept memory: {source}; name another place, or remove it", path.display())]
+    #[error("{} is no NVRAM file: {source}; name another place, or remove it", path.display())]
     NotOne {
         /// The file.
         path: PathBuf,
@@ -200,7 +200,7 @@ pub enum KeptMemoryError {
         path: PathBuf,
     },
     /// The system refused.
-    #[error("can't {doing} the kept memory {}: {source}", path.display())]
+    #[error("can't {doing} NVRAM {}: {source}", path.display())]
     Io {
         /// What was tried.
         doing: &'static str,
@@ -260,34 +260,34 @@ pub enum ArrayError {
     },
     /// A battery-backed cache without the file that stands for its memory.
     #[error(
-        "a battery-backed cache needs a file of kept memory: name one on memory that survives what the battery is to \
+        "a battery-backed cache needs an NVRAM file: name one on memory that survives what the battery is to \
          protect against, or use a volatile cache"
     )]
-    NoKeptMemory,
+    NoNvram,
     /// The NVRAM file is another array's.
-    #[error("the kept memory belongs to array {found}, which may need what it holds: name another file")]
-    KeptOfOther {
+    #[error("NVRAM belongs to array {found}, which may need what it holds: name another file")]
+    NvramOfOther {
         /// The other array.
         found: ArrayUuid,
     },
     /// What was acknowledged may be in NVRAM that is not there.
     #[error(
-        "the array was not stopped cleanly and its cache was in kept memory, but {verdict}: writes that it acknowledged may \
+        "the array was not stopped cleanly and its cache was in NVRAM, but {verdict}: writes that it acknowledged may \
          be in that file alone; name it with --nvram, or give them up with --accept-lost-cache"
     )]
-    KeptMissing {
+    NvramMissing {
         /// What there is instead.
-        verdict: KeptVerdict,
+        verdict: NvramVerdict,
     },
     /// NVRAM for an array that can't be started from it.
-    #[error("an array that keeps no metadata (metadata none) can't use kept memory: use a volatile cache")]
+    #[error("an array that keeps no metadata (metadata none) can't use NVRAM: use a volatile cache")]
     KeepsNothing,
     /// A mirrored cache.
     #[error("a mirrored cache needs a second controller, which there is none of here: leave 'mirror' out")]
     NoSecondController,
     /// The NVRAM file can't be used.
     #[error(transparent)]
-    Kept(#[from] KeptMemoryError),
+    Kept(#[from] NvramError),
     /// The start failed on the way.
     #[error("the array does not come up: {reason}")]
     NotServing {

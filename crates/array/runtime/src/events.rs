@@ -116,7 +116,7 @@ pub(crate) enum Kind {
     MetadataDamaged,
     Serving,
     Stopped,
-    KeptMemoryLost,
+    NvramLost,
 }
 
 impl Kind {
@@ -137,7 +137,7 @@ impl Kind {
             Self::MetadataDamaged => "metadata-damaged",
             Self::Serving => "serving",
             Self::Stopped => "stopped",
-            Self::KeptMemoryLost => "kept-memory-lost",
+            Self::NvramLost => "nvram-lost",
         }
     }
 
@@ -349,7 +349,7 @@ const fn kind_of(notice: &Notice) -> (Kind, EventLevel) {
         Notice::Mismatch { .. } => (Kind::BlocksCorrupt, EventLevel::Warn),
         Notice::BlocksLost { .. } => (Kind::BlocksLost, EventLevel::Error),
         Notice::Serving => (Kind::Serving, EventLevel::Info),
-        Notice::KeptMemoryLost => (Kind::KeptMemoryLost, EventLevel::Error),
+        Notice::NvramLost => (Kind::NvramLost, EventLevel::Error),
         Notice::Stopped => (Kind::Stopped, EventLevel::Info),
         Notice::WriteLost { .. } => (Kind::WritesLost, EventLevel::Error),
     }
@@ -391,8 +391,8 @@ fn words(notice: &Notice) -> String {
             format!("{blocks} blocks from {lba} on device {member} are lost until they are written again")
         }
         Notice::Serving => "the array is served".to_owned(),
-        Notice::KeptMemoryLost => {
-            "the array was not stopped cleanly and its kept memory is not there: what was acknowledged from the cache \
+        Notice::NvramLost => {
+            "the array was not stopped cleanly and its NVRAM is not there: what was acknowledged from the cache \
              and not yet on the members is lost"
                 .to_owned()
         }

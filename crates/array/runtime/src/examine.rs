@@ -14,7 +14,7 @@ use crate::begin::RunSettings;
 use crate::copies::{MetadataCopies, damage_words, is_damaged, mend};
 use crate::device::{Device, Purpose, Watched, is_nbd_uri, watched, with_patience};
 use crate::error::DeviceError;
-use crate::kept_memory::KeptMemory;
+use crate::nvram::Nvram;
 use raidlab_format::{
     AreaLayout, ArrayState, AssembleError, Assembly, CopyFault, CopyPlace, DeviceState, LABEL_BYTES, Label,
     Placement, StaleReason, StartOptions, assemble, stale_reason,
@@ -267,9 +267,9 @@ pub struct ArrayFound {
     /// Intent records to be written again.
     pub records: usize,
     /// Regions to be resynced, of all.
-    pub unsynced_regions: u32,
+    pub out_of_sync_regions: u32,
     /// What became of the NVRAM.
-    pub kept_memory: String,
+    pub nvram: String,
     /// Blocks of the cache that NVRAM holds.
     pub kept_blocks: usize,
 }
@@ -301,7 +301,7 @@ impl Examination {
     pub(crate) fn of(
         paths: &[PathBuf],
         purpose: Purpose,
-        kept: Option<&KeptMemory>,
+        kept: Option<&Nvram>,
         options: StartOptions,
         limit: NanoSpan,
     ) -> Self {
@@ -318,7 +318,7 @@ impl Examination {
             candidates.push(candidate);
         }
         let areas: Vec<_> = candidates.iter().map(|candidate| candidate.area.as_deref()).collect();
-        let outcome = assemble(&areas, kept.map(KeptMemory::image), options);
+        let outcome = assemble(&areas, kept.map(Nvram::image), options);
         Self { candidates, outcome }
     }
 
@@ -446,8 +446,8 @@ fn array_found(assembly: &Assembly) -> ArrayFound {
             .collect(),
         doubt: assembly.doubt.as_ref().map(ToString::to_string),
         records: assembly.records.len(),
-        unsynced_regions: assembly.unsynced.marked_count(),
-        kept_memory: assembly.kept.to_string(),
-        kept_blocks: assembly.kept_entries.len(),
+        out_of_sync_regions: assembly.out_of_sync.marked_count(),
+        nvram: assembly.kept.to_string(),
+        kept_blocks: assembly.nvram_entries.len(),
     }
 }

@@ -3,14 +3,14 @@
 //! ```text
 //! Cache    one arena, as long as the controller needs it; of the NVRAM file, if there is one
 //! Staging  one arena, as long as the controller needs it
-//! KeptLog  of the NVRAM file
+//! NvramLog  of the NVRAM file
 //! Own      the controller's
 //! Host     one arena of slots, one for each request that may be in flight; the tag is the slot's number
 //! ```
 
 use crate::arena::{ALIGNMENT_BYTES, Arena, Piece, combine_pieces};
 use crate::error::ArrayError;
-use crate::kept_memory::KeptMemory;
+use crate::nvram::Nvram;
 use crate::ring::Ring;
 use raidlab_controller::{BufferRef, BufferSpace, Controller, HostTag, Keep, MemorySteps, Segment};
 use raidlab_device::ring::IoVec;
@@ -142,7 +142,7 @@ pub(crate) struct Memory {
     cache: Arena,
     staging: Arena,
     own: Arena,
-    kept: Option<KeptMemory>,
+    kept: Option<Nvram>,
     pub(crate) host: HostBuffers,
     buffers: Registered,
     /// Left to the kernel, which may touch it until I/O ends that does not.
@@ -158,7 +158,7 @@ struct Registered {
     staging: Option<u16>,
     host: Option<u16>,
     own: Option<u16>,
-    kept_log: Option<u16>,
+    nvram_log: Option<u16>,
 }
 
 /// Registered buffers that each arena may take; what is longer than that many GiB stays unregistered.
@@ -174,11 +174,11 @@ impl Memory {
     /// [`ArrayError::Memory`] if there is too little.
     pub(crate) fn new(
         controller: &mut Controller,
-        mut kept: Option<KeptMemory>,
+        mut kept: Option<Nvram>,
         ring: &mut Ring,
     ) -> Result<Self, ArrayError> {
         let needs = controller.memory_needs();
-        let cache = match kept.as_mut().and_then(KeptMemory::take_cache) {
+        let cache = match kept.as_mut().and_then(Nvram::take_cache) {
             Some(cache) => cache,
             None => map("the cache", needs.cache_bytes.get())?,
         };
@@ -191,8 +191,8 @@ impl Memory {
             buffers.cache = register("the cache", &cache, ring, numbers(0));
             buffers.staging = register("staging memory", &staging, ring, numbers(1));
             buffers.own = register("the controller's memory", &own, ring, numbers(2));
-            let log = kept.as_ref().map(KeptMemory::log);
-            buffers.kept_log = log.and_then(|log| register("the kept log", log, ring, numbers(3)));
+            let log = kept.as_ref().map(Nvram::log);
+            buffers.nvram_log = log.and_then(|log| register("the kept log", log, ring, numbers(3)));
             // The host's buffers get their place now and are registered when their size is known.
         }
         Ok(Self { cache, staging, own, kept, host, buffers, parted: Vec::new(), pieces: Vec::new() })
@@ -207,7 +207,7 @@ impl Memory {
 
     /// The file that keeps the cache, if one does.
     pub(crate) fn kept_path(&self) -> Option<&Path> {
-        self.kept.as_ref().map(KeptMemory::path)
+        self.kept.as_ref().map(Nvram::path)
     }
 
     /// Makes sure of `slots` host buffers of at least `slot_bytes` each. No request may be in flight (asserted).
@@ -298,11 +298,11 @@ impl Memory {
             BufferSpace::Cache => (&self.cache, place.offset),
             BufferSpace::Staging => (&self.staging, place.offset),
             BufferSpace::Own => (&self.own, place.offset),
-            BufferSpace::KeptLog => {
-                (self.kept.as_ref().expect("a kept log lies in kept memory").log(), place.offset)
+            BufferSpace::NvramLog => {
+                (self.kept.as_ref().expect("a kept log lies in NVRAM").log(), place.offset)
             }
             BufferSpace::Host(tag) => self.host.locate(tag, place.offset, bytes),
-            BufferSpace::PeerCache | BufferSpace::PeerKeptLog => {
+            BufferSpace::PeerCache | BufferSpace::PeerNvramLog => {
                 unreachable!("an array with a second controller is refused")
             }
         }
@@ -319,8 +319,8 @@ impl Memory {
                 (self.buffers.host?, u64::from(tag.0) * self.host.slot_bytes + place.offset)
             }
             BufferSpace::Own => (self.buffers.own?, place.offset),
-            BufferSpace::KeptLog => (self.buffers.kept_log?, place.offset),
-            BufferSpace::PeerCache | BufferSpace::PeerKeptLog => return None,
+            BufferSpace::NvramLog => (self.buffers.nvram_log?, place.offset),
+            BufferSpace::PeerCache | BufferSpace::PeerNvramLog => return None,
         };
         let buffer = offset / REGISTERED_BYTES_MAX;
         let last = (offset + bytes.max(1) - 1) / REGISTERED_BYTES_MAX;
@@ -351,7 +351,7 @@ impl Memory {
     }
 
     /// Copies into the kept cache, so that each block holds the old bytes or the new after any instruction.
-    fn copy_by_blocks(&self, kept: &KeptMemory, source: BufferRef, destination: BufferRef, bytes: u64) {
+    fn copy_by_blocks(&self, kept: &Nvram, source: BufferRef, destination: BufferRef, bytes: u64) {
         let block = kept.block_bytes();
         let redo = Piece { start: kept.redo_block() };
         for at in (0..bytes).step_by(block as usize) {

@@ -144,7 +144,8 @@ pub struct ArrayStatus {
     #[serde(alias = "sweep_bytes_per_sec_max")]
     pub scan_bytes_per_sec_max: Option<u64>,
     /// Stripes whose redundancy is not known to agree yet.
-    pub unsynced_stripes: u64,
+    #[serde(alias = "unsynced_stripes")]
+    pub out_of_sync_stripes: u64,
     /// The cache.
     pub cache: CacheStatus,
     /// Work since the start.
@@ -283,7 +284,8 @@ pub struct CacheStatus {
     /// Whether writes are acknowledged from the cache now.
     pub writes_back: bool,
     /// The file that keeps it, if one does.
-    pub kept_memory: Option<String>,
+    #[serde(alias = "kept_memory")]
+    pub nvram: Option<String>,
 }
 
 /// Work since the start.

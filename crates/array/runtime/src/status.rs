@@ -105,7 +105,7 @@ pub(crate) struct StatusFacts<'a> {
     pub(crate) name: &'a str,
     pub(crate) array_uuid: String,
     pub(crate) is_stopping: bool,
-    pub(crate) kept_memory: Option<String>,
+    pub(crate) nvram: Option<String>,
     /// Where a device is, and the errors that it had.
     pub(crate) device: &'a dyn Fn(MemberIndex) -> (Option<String>, u64),
 }
@@ -122,7 +122,7 @@ impl ArrayWorld {
             name: self.name(),
             array_uuid: self.desk.geometry().array_uuid.to_string(),
             is_stopping: self.desk.is_stopping,
-            kept_memory: self.memory.kept_path().map(|path| path.display().to_string()),
+            nvram: self.memory.kept_path().map(|path| path.display().to_string()),
             device: &device,
         };
         self.tally.status(&self.controller, &facts)
@@ -156,13 +156,13 @@ impl Tally {
             parked_scan: controller.parked_scan_progress().map(scan_status),
             last_scan: self.last_scan.clone(),
             scan_bytes_per_sec_max: config.resilience.scan_bytes_per_sec.map(ByteCount::get),
-            unsynced_stripes: controller.out_of_sync_stripes(),
+            out_of_sync_stripes: controller.out_of_sync_stripes(),
             cache: CacheStatus {
                 size_bytes: config.cache.size.get(),
                 dirty_bytes: dirty * config.cache.block_size.get(),
                 write_policy: config.cache.write_policy.name().to_owned(),
                 writes_back: controller.writes_back(),
-                kept_memory: facts.kept_memory.clone(),
+                nvram: facts.nvram.clone(),
             },
             counters: self.counter_status(controller),
             events: self.chronicle.latest(),

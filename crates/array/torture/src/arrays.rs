@@ -158,7 +158,7 @@ fn tiny_cache(cache_block: u64, random: &mut Rng) -> CacheConfig {
         flush_iodepth: pick(random, &[1, 2, 8]),
         flush_partial_bytes: None,
         flush_order: pick(random, &[FlushOrder::Address, FlushOrder::Age]),
-        gather_through: pick(random, &[true, false]),
+        coalesce_writes: pick(random, &[true, false]),
         parity_after_data: false,
         stream_lead: 0,
         read_ahead: ByteCount(cache_block * pick(random, &[1, 4, 8])),

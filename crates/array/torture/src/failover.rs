@@ -5,7 +5,7 @@
 //!  members' volatile caches  as they were: the members keep their power
 //!  memory tasks              none, all or the first of the steps are done, in both memories
 //!  first controller          gone with its memory
-//!  second controller         starts from its own copy of kept memory; no other is there to mirror to
+//!  second controller         starts from its own copy of NVRAM; no other is there to mirror to
 //! ```
 //! All that was acknowledged must be there afterwards, whether or not it would have survived a power cut (`volume.rs`). The
 //! first controller comes back later, with blank memory, as the second one.

@@ -12,7 +12,7 @@
 //! | cut at a moment | power fails between two actions at a chosen moment: see `moments.rs` | as for a power cut |
 //! | peer failover | the second controller goes, comes back with blank memory and takes over as soon as it may | as for a controller failover |
 //! | host retry | from now on, or no longer, the host repeats writes that failed or that a cut left without an answer | |
-//! | old image | a device that was replaced, or kept memory that was lost, comes back as it was in an older life: see `relics.rs` | the device that is there now may not be lost; kept memory is promised |
+//! | old image | a device that was replaced, or NVRAM that was lost, comes back as it was in an older life: see `relics.rs` | the device that is there now may not be lost; NVRAM is promised |
 //! | sector tear | from now on, or no longer, power cuts tear blocks that are longer than a sector: see `sectors.rs` | blocks are no longer |
 //! | latent error | a block can't be read until it is written | a stripe would miss more than the level survives |
 //! | write error | the next write to a member fails, and what it was to write can't be read | the level would not survive the member's loss |

@@ -5,7 +5,7 @@ use core::ops::Range;
 use raidlab_controller::{
     BufferRef, BufferSpace, HostTag, Keep, MemoryNeeds, MemoryStep, MemorySteps, Segment,
 };
-use raidlab_format::{KEPT_ENTRY_BYTES, KeptImage};
+use raidlab_format::{NVRAM_ENTRY_BYTES, NvramImage};
 use raidlab_raid::kernel;
 use raidlab_workload::Rng;
 
@@ -23,12 +23,12 @@ pub(super) enum Peer {
     Gone,
 }
 
-/// Cache, staging memory, kept memory and host buffers. The controller's own memory stays with it and comes as `own`.
+/// Cache, staging memory, NVRAM and host buffers. The controller's own memory stays with it and comes as `own`.
 #[derive(Debug)]
 pub(super) struct Memories {
     cache: Vec<u8>,
     staging: Vec<u8>,
-    kept_log: Vec<u8>,
+    nvram_log: Vec<u8>,
     /// The directory of the cache.
     directory: Vec<u8>,
     /// The second controller's copies, in the same order; empty where nothing is mirrored.
@@ -43,15 +43,15 @@ pub(super) struct Memories {
 impl Memories {
     /// Memories full of garbage.
     pub(super) fn new(needs: &MemoryNeeds, is_mirrored: bool, random: &mut Rng) -> Self {
-        let directory_bytes = u64::from(needs.directory_entries) * KEPT_ENTRY_BYTES as u64;
-        let peer = [needs.cache_bytes.0, needs.kept_log_bytes.0, directory_bytes];
+        let directory_bytes = u64::from(needs.directory_entries) * NVRAM_ENTRY_BYTES as u64;
+        let peer = [needs.cache_bytes.0, needs.nvram_log_bytes.0, directory_bytes];
         let peer = peer.map(|bytes| garbage(if is_mirrored { bytes } else { 0 }, random));
         Self {
             peer,
             peer_place: if is_mirrored { Peer::Here } else { Peer::Gone },
             cache: garbage(needs.cache_bytes.0, random),
             staging: garbage(needs.staging_bytes.0, random),
-            kept_log: garbage(needs.kept_log_bytes.0, random),
+            nvram_log: garbage(needs.nvram_log_bytes.0, random),
             directory: garbage(directory_bytes, random),
             host: Vec::new(),
             results: [Vec::new(), Vec::new()],
@@ -69,10 +69,10 @@ impl Memories {
 
     /// Stores an entry of the directory.
     pub(super) fn keep(&mut self, keep: &Keep) {
-        let (start, bytes) = (keep.slot as usize * KEPT_ENTRY_BYTES, keep.bytes());
-        self.directory[start..start + KEPT_ENTRY_BYTES].copy_from_slice(&bytes);
+        let (start, bytes) = (keep.slot as usize * NVRAM_ENTRY_BYTES, keep.bytes());
+        self.directory[start..start + NVRAM_ENTRY_BYTES].copy_from_slice(&bytes);
         if keep.mirrored && self.peer_place == Peer::Here {
-            self.peer[2][start..start + KEPT_ENTRY_BYTES].copy_from_slice(&bytes);
+            self.peer[2][start..start + NVRAM_ENTRY_BYTES].copy_from_slice(&bytes);
         }
     }
 
@@ -90,29 +90,29 @@ impl Memories {
     /// Puts the second controller's memory in place of this one's, which is gone.
     pub(super) fn fail_over(&mut self, random: &mut Rng) {
         make_garbage(&mut self.staging, random);
-        let [cache, kept_log, directory] = &mut self.peer;
+        let [cache, nvram_log, directory] = &mut self.peer;
         core::mem::swap(&mut self.cache, cache);
-        core::mem::swap(&mut self.kept_log, kept_log);
+        core::mem::swap(&mut self.nvram_log, nvram_log);
         core::mem::swap(&mut self.directory, directory);
         self.set_peer(Peer::Gone, random);
     }
 
-    /// What is found in kept memory at a start; nothing where there is none.
-    pub(super) fn kept_image(&self) -> Option<KeptImage<'_>> {
-        let image = KeptImage { log: &self.kept_log, directory: &self.directory };
-        (!self.kept_log.is_empty()).then_some(image)
+    /// What is found in NVRAM at a start; nothing where there is none.
+    pub(super) fn nvram_image(&self) -> Option<NvramImage<'_>> {
+        let image = NvramImage { log: &self.nvram_log, directory: &self.directory };
+        (!self.nvram_log.is_empty()).then_some(image)
     }
 
-    /// A copy of kept memory; nothing where there is none.
+    /// A copy of NVRAM; nothing where there is none.
     pub(super) fn kept_copy(&self) -> Option<[Vec<u8>; 3]> {
-        let is_any = !self.kept_log.is_empty() || !self.directory.is_empty();
-        is_any.then(|| [self.cache.clone(), self.kept_log.clone(), self.directory.clone()])
+        let is_any = !self.nvram_log.is_empty() || !self.directory.is_empty();
+        is_any.then(|| [self.cache.clone(), self.nvram_log.clone(), self.directory.clone()])
     }
 
-    /// Puts a copy of kept memory in its place.
-    pub(super) fn put_kept(&mut self, [cache, kept_log, directory]: &[Vec<u8>; 3]) {
+    /// Puts a copy of NVRAM in its place.
+    pub(super) fn put_kept(&mut self, [cache, nvram_log, directory]: &[Vec<u8>; 3]) {
         self.cache.copy_from_slice(cache);
-        self.kept_log.copy_from_slice(kept_log);
+        self.nvram_log.copy_from_slice(nvram_log);
         self.directory.copy_from_slice(directory);
     }
 
@@ -121,7 +121,7 @@ impl Memories {
         make_garbage(&mut self.staging, random);
         if !is_kept {
             make_garbage(&mut self.cache, random);
-            make_garbage(&mut self.kept_log, random);
+            make_garbage(&mut self.nvram_log, random);
             make_garbage(&mut self.directory, random);
         }
     }
@@ -130,11 +130,11 @@ impl Memories {
         match space {
             BufferSpace::Cache => &self.cache,
             BufferSpace::Staging => &self.staging,
-            BufferSpace::KeptLog => &self.kept_log,
+            BufferSpace::NvramLog => &self.nvram_log,
             BufferSpace::Own => own,
             BufferSpace::Host(HostTag(tag)) => &self.host[tag as usize],
             BufferSpace::PeerCache => &self.peer[0],
-            BufferSpace::PeerKeptLog => &self.peer[1],
+            BufferSpace::PeerNvramLog => &self.peer[1],
         }
     }
 
@@ -142,10 +142,10 @@ impl Memories {
         match space {
             BufferSpace::Cache => &mut self.cache,
             BufferSpace::Staging => &mut self.staging,
-            BufferSpace::KeptLog => &mut self.kept_log,
+            BufferSpace::NvramLog => &mut self.nvram_log,
             BufferSpace::Host(HostTag(tag)) => &mut self.host[tag as usize],
             BufferSpace::PeerCache => &mut self.peer[0],
-            BufferSpace::PeerKeptLog => &mut self.peer[1],
+            BufferSpace::PeerNvramLog => &mut self.peer[1],
             BufferSpace::Own => unreachable!("nothing is written to the controller's own memory"),
         }
     }
@@ -255,7 +255,7 @@ impl Memories {
             kernel::combine(destinations, slices, coefficients, step.accumulate);
         }
         for (result, destination) in results.iter().zip(&step.destinations[..count]) {
-            let is_peers = matches!(destination.space, BufferSpace::PeerCache | BufferSpace::PeerKeptLog);
+            let is_peers = matches!(destination.space, BufferSpace::PeerCache | BufferSpace::PeerNvramLog);
             if is_peers && self.peer_place != Peer::Here {
                 continue;
             }

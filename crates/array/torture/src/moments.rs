@@ -5,7 +5,7 @@
 //! | any action | after one of the next |
 //! | an answer, or that to a flush | just when the host has it |
 //! | an answer after a loss | the same, soon after a member was lost, which may be back then |
-//! | an entry of kept memory | just when it is stored |
+//! | an entry of NVRAM | just when it is stored |
 //! | rebuild | while a device is rebuilt |
 //! | replay | soon after another cut, while the array starts |
 //! | failover | soon after the second controller took over |

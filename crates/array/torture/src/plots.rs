@@ -9,7 +9,7 @@
 //! | lost while rebuilt | the last device in sync goes while a region is marked and another is rebuilt | a write that goes on, with a mark that nobody asks for |
 //! | lost row | all of a row but one block can't be read, and is written block by block | parity computed from what power takes back |
 //! | written over | a record and a later one for the same block; the log can't be read on some devices | data of the earlier one, taken for good |
-//! | older life | kept memory is lost twice, and has its older log the second time | records that are taken for the present ones |
+//! | older life | NVRAM is lost twice, and has its older log the second time | records that are taken for the present ones |
 //!
 //! Most end in a power cut after which all devices are there, and a read of what it was about.
 
@@ -27,7 +27,7 @@ use raidlab_workload::Rng;
 impl TortureWorld {
     /// Does several things in a row.
     pub(super) fn unfold_plot(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
-        let has_kept_log = self.config.resilience.metadata == MetadataPolicy::Log
+        let has_nvram_log = self.config.resilience.metadata == MetadataPolicy::Log
             && self.config.cache.memory == CacheMemory::BatteryBacked;
         match pick.below(8) {
             0 | 1 => self.doubt(scene, pick),
@@ -36,7 +36,7 @@ impl TortureWorld {
             4 => self.lose_row(scene, pick),
             5 => self.write_over(scene, pick),
             6 if self.is_long() => self.lose_while_rebuilt(scene, pick),
-            7 if has_kept_log => self.live_again(scene, pick),
+            7 if has_nvram_log => self.live_again(scene, pick),
             _ => self.lose_while_logged(scene, pick),
         }
     }
@@ -214,7 +214,7 @@ impl TortureWorld {
         self.read_when_served(lba)
     }
 
-    /// Kept memory with many records of the log is lost before the devices hear of it; it is back as it was when that of the
+    /// NVRAM with many records of the log is lost before the devices hear of it; it is back as it was when that of the
     /// next life is lost.
     fn live_again(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
         self.set_battery(BatteryState::Good)?;

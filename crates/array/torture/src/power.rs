@@ -62,7 +62,7 @@ impl Torn {
 /// What a start knows: why redundancy is in doubt, if it is, and how many records are to be replayed.
 pub(super) type Known = (Option<Doubt>, usize);
 
-/// Events in which the log of an array leaves kept memory whose battery has failed.
+/// Events in which the log of an array leaves NVRAM whose battery has failed.
 const LOG_MOVES_STEPS: u64 = 2_000;
 
 /// Why an array was not started.
@@ -98,7 +98,7 @@ impl TortureWorld {
         }
     }
 
-    /// Stops the array cleanly and starts it again. Nothing may be left in doubt, and kept memory is not needed.
+    /// Stops the array cleanly and starts it again. Nothing may be left in doubt, and NVRAM is not needed.
     pub(super) fn stop_and_start(&mut self, pick: &mut Rng) -> Result<(), Failure> {
         self.await_host()?;
         self.is_stopped = false;
@@ -112,13 +112,13 @@ impl TortureWorld {
         }
         self.check_bitmaps()?;
         let was_lost = self.has_lost();
-        let was_unsynced = self.controller.out_of_sync_stripes() > 0;
+        let was_out_of_sync = self.controller.out_of_sync_stripes() > 0;
         // A device that is lost was not told to keep what it has in its cache.
         if !was_lost || self.config.member_cache == MemberCache::Off {
             self.volume.promise_all(WriteNumber(self.writes), self.stamp);
         }
         self.lose_power(pick);
-        if was_lost || was_unsynced {
+        if was_lost || was_out_of_sync {
             self.undo_lies();
         }
         self.shuffle_devices(pick);
@@ -126,7 +126,7 @@ impl TortureWorld {
         let is_rotten = self.mode == TortureMode::Beyond && self.devices.iter().any(Device::is_rotten);
         let assembly = self.start_again(pick)?;
         let is_clean = assembly.is_none_or(|(doubt, records)| doubt.is_none() && records == 0);
-        if is_clean || was_lost || was_unsynced || is_rotten {
+        if is_clean || was_lost || was_out_of_sync || is_rotten {
             Ok(())
         } else {
             Err(self.failure(Violation::NotClean))
@@ -275,11 +275,11 @@ impl TortureWorld {
             let known = (assembly.doubt.clone(), assembly.records.len());
             let records: Vec<_> = assembly.records.iter().map(|record| record.stripe).collect();
             let present = assembly.present.clone();
-            let unsynced = assembly.unsynced.clone();
-            Ok((known, present, unsynced, records, Controller::start(&self.config, assembly)?))
+            let out_of_sync = assembly.out_of_sync.clone();
+            Ok((known, present, out_of_sync, records, Controller::start(&self.config, assembly)?))
         });
         match started {
-            Ok((known, present, unsynced, records, controller)) => {
+            Ok((known, present, out_of_sync, records, controller)) => {
                 for (device, candidate) in present.iter().enumerate() {
                     if candidate.is_some_and(|candidate| order[candidate] != device) {
                         let member = MemberIndex(device as u16);
@@ -290,13 +290,14 @@ impl TortureWorld {
                 self.controller = controller;
                 self.mend_labels();
                 self.trust_suspects();
-                self.note_doubts(&unsynced, &records);
+                self.note_doubts(&out_of_sync, &records);
                 (self.media.start_errors, self.media.has_dropped) = (0, false);
                 self.excluded.clear();
                 self.excluded.extend(present.iter().map(Option::is_none));
                 self.take_controller()?;
-                let is_in_doubt =
-                    |stripe| unsynced.is_marked(unsynced.region_of(stripe)) || records.contains(&stripe);
+                let is_in_doubt = |stripe| {
+                    out_of_sync.is_marked(out_of_sync.region_of(stripe)) || records.contains(&stripe)
+                };
                 let block_bytes = self.config.block_size.bytes() as usize;
                 self.stripes()
                     .check_undoubted(block_bytes, is_in_doubt, &self.bad_blocks())
@@ -318,7 +319,7 @@ impl TortureWorld {
     fn assemble(&self, order: &[usize]) -> Result<Assembly, Refusal> {
         let found = self.found_metadata(order);
         let candidates: Vec<Option<&[u8]>> = found.iter().map(Option::as_deref).collect();
-        let kept = self.memories.kept_image();
+        let kept = self.memories.nvram_image();
         let mut options = StartOptions::default();
         match assemble(&candidates, kept, options) {
             // The absent devices were gone before anything was written without them.
@@ -372,10 +373,10 @@ impl TortureWorld {
     fn may_doubt(&self, doubt: &Doubt) -> bool {
         self.config.resilience.metadata != MetadataPolicy::Log
             || self.mode == TortureMode::Beyond
-            || (matches!(doubt, Doubt::KeptLog(_)) && self.may_lose_log())
+            || (matches!(doubt, Doubt::NvramLog(_)) && self.may_lose_log())
     }
 
-    /// True while the log may be in kept memory whose battery has failed.
+    /// True while the log may be in NVRAM whose battery has failed.
     fn may_lose_log(&self) -> bool {
         self.battery != BatteryState::Good && self.stamp.0 - self.battery_changed.0 < LOG_MOVES_STEPS
     }

@@ -1,8 +1,8 @@
-//! What comes back from an older life: the image of a device that was replaced, or of kept memory before it was lost.
+//! What comes back from an older life: the image of a device that was replaced, or of NVRAM before it was lost.
 //!
 //! An image is taken when the fault comes, and put in place when power is cut later: that of a device in the place of the one that
 //! has its number now, if that may be lost, or is none of the array's any more, and has become another since, while a device is
-//! there that knows so, at this start and at later ones; that of kept memory
+//! there that knows so, at this start and at later ones; that of NVRAM
 //! only where nothing promises what is found there, and not before the array was started again and has served. The array must tell
 //! both from what it has now.
 
@@ -22,7 +22,7 @@ pub(super) struct OldDevice {
     metadata: Vec<u8>,
 }
 
-/// Kept memory as it was.
+/// NVRAM as it was.
 #[derive(Clone, Debug)]
 pub(super) struct OldMemory {
     image: [Vec<u8>; 3],
@@ -42,7 +42,7 @@ pub(super) struct Relics {
 }
 
 impl TortureWorld {
-    /// Takes an image of a device, mostly of one that is there no more, or of kept memory.
+    /// Takes an image of a device, mostly of one that is there no more, or of NVRAM.
     pub(super) fn take_image(&mut self, pick: &mut Rng) -> Option<u64> {
         if !self.can_restart() {
             return None;
@@ -58,7 +58,7 @@ impl TortureWorld {
         Some(u64::from(member.0))
     }
 
-    /// Takes an image of kept memory, where there is any.
+    /// Takes an image of NVRAM, where there is any.
     pub(super) fn take_image_of_memory(&mut self) {
         if let Some(image) = self.memories.kept_copy() {
             self.relics.memory = Some(OldMemory { image, lives: self.relics.lives });
@@ -72,7 +72,7 @@ impl TortureWorld {
         self.relics.device = Some(OldDevice { member, data, metadata });
     }
 
-    /// Puts an older image where kept memory was lost, now and then.
+    /// Puts an older image where NVRAM was lost, now and then.
     pub(super) fn find_old_memory(&mut self, pick: &mut Rng) {
         let lives = self.relics.lives;
         let is_older = |old: &&OldMemory| old.lives < lives;

@@ -2,7 +2,7 @@
 //!
 //! An array takes devices whose sectors are shorter than its blocks, and then promises what a bare device would: a block whose
 //! write was never acknowledged may hold sectors of both, as long as the host may find either. All else is as for tears between
-//! blocks: what was acknowledged is whole, metadata that is torn is noticed, and where a log or kept memory has the write it is
+//! blocks: what was acknowledged is whole, metadata that is torn is noticed, and where a log or NVRAM has the write it is
 //! done again.
 //!
 //! Torn are writes in flight, of data, parity, tags and metadata, but not what stands in a volatile cache; nothing that could not be

@@ -14,7 +14,7 @@
 //! | battery, peer | the battery fails or is good again; the second controller is renewed or takes over |
 //! | read errors | a read of the log fails on some devices at the next start |
 //! | plot | several of these in a row that one draw seldom brings together: see `plots.rs` |
-//! | image | that of a device or of kept memory is taken, to come back later (`relics.rs`) |
+//! | image | that of a device or of NVRAM is taken, to come back later (`relics.rs`) |
 //! | cut, stop | power is cut, now and then with nothing of the metadata on its way arriving; or the array is stopped cleanly |
 //!
 //! One in three is about what protects the cache rather than about devices. Beyond the bounds those devices that were gone may be back

@@ -162,7 +162,7 @@ fn notice_words(notice: Notice) -> [u64; 2] {
         Notice::Mismatch { member, lba, blocks } => [0x29 | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0],
         Notice::Serving => [38, 0],
         Notice::Stopped => [40, 0],
-        Notice::KeptMemoryLost => [41, 0],
+        Notice::NvramLost => [41, 0],
         Notice::WriteLost { lba, blocks } => [39, lba.0 << 24 ^ blocks.0],
     }
 }

@@ -10,16 +10,16 @@
 //! later reads must agree with it, or two copies would differ.
 //!
 //! Acknowledged is not yet safe: for what must survive a power cut each block has two *floors*, one for what the members
-//! hold durably and one for what battery-kept memory holds beside it. A floor is the writes that may be found:
+//! hold durably and one for what NVRAM holds beside it. A floor is the writes that may be found:
 //! ```text
 //!  floor       from ─► every write from this number on, acknowledged or not, and `also`, a few before it
 //!  raised by   an acknowledgement that promises the write: from = that write, also = those in flight with it
 //!              a flush: from = the first write after the flush began, also = what a read at its beginning could find
-//!  after a cut the block holds any one write above its floor (both, if kept memory survived) until a read tells which
+//!  after a cut the block holds any one write above its floor (both, if NVRAM survived) until a read tells which
 //! ```
 //!
 //! A block that the array can't give back any more, because a row was written that had lost more than redundancy brings
-//! back, is *gone*: errors are right until a write to it has succeeded and is promised to be kept. Where only kept memory
+//! back, is *gone*: errors are right until a write to it has succeeded and is promised to be kept. Where only NVRAM
 //! promised that, and the array then says that it lost the write, the block is gone as before.
 //!
 //! What a read finds after a cut while a device is gone that may bring something else is settled *for now*: reads agree on it
@@ -50,8 +50,8 @@ const SURVIVOR: WriteNumber = WriteNumber(u64::MAX);
 pub(crate) enum Promise {
     /// On the members, durably.
     OnMembers,
-    /// There, or in kept memory.
-    InKeptMemory,
+    /// There, or in NVRAM.
+    InNvram,
 }
 
 /// The writes that may be found in a block after a power cut.
@@ -85,7 +85,7 @@ struct Survivors {
     floor: Floor,
     /// The newest write that had begun.
     newest: WriteNumber,
-    /// Whether it is on the members: kept memory was lost, or there was none.
+    /// Whether it is on the members: NVRAM was lost, or there was none.
     is_on_members: bool,
     /// Whether it would survive another power cut; not so after a failover, which leaves it in members' volatile caches.
     is_durable: bool,
@@ -242,7 +242,7 @@ impl VolumeHistory {
             if is_kept {
                 floor.narrow(kept);
             }
-            block.floors[Promise::InKeptMemory as usize] = floor.clone();
+            block.floors[Promise::InNvram as usize] = floor.clone();
             block.rewritten = Stamp::NEVER;
             block.survivors = Survivors { floor, newest, is_on_members: !is_kept, is_durable: true };
             block.keep_survivor(now);
@@ -288,7 +288,7 @@ impl VolumeHistory {
     pub(crate) fn lose(&mut self, lba: Lba) {
         let block = &mut self.blocks[lba.0 as usize];
         block.defined_since = Stamp::NEVER;
-        block.floors[Promise::InKeptMemory as usize] = block.floors[Promise::OnMembers as usize].clone();
+        block.floors[Promise::InNvram as usize] = block.floors[Promise::OnMembers as usize].clone();
         if block.is_gone_on_members {
             self.give_up(lba);
         }
@@ -370,7 +370,7 @@ impl VolumeHistory {
                 block.floors[Promise::OnMembers as usize].narrow(told.clone());
             }
             if is_durable && for_good {
-                block.floors[Promise::InKeptMemory as usize].narrow(told);
+                block.floors[Promise::InNvram as usize].narrow(told);
             }
         }
         supersede(&mut block.versions, started, |version| version.write != held);
@@ -440,7 +440,7 @@ mod tests {
             for (write, at) in [(ONE, 1), (TWO, 4)] {
                 history.begin_write(LBA, write, Stamp(at), Stamp(at));
                 history.end_write(LBA, write, Stamp(at + 1), true);
-                let promise = if write == ONE { Promise::OnMembers } else { Promise::InKeptMemory };
+                let promise = if write == ONE { Promise::OnMembers } else { Promise::InNvram };
                 history.promise_write(LBA, write, promise);
             }
             history.cut(TWO, Stamp(9), is_kept);
@@ -455,7 +455,7 @@ mod tests {
         assert!(lost.check(LBA, TWO, Stamp(11)).is_err());
         lost.cut(TWO, Stamp(12), false);
         assert!(lost.check(LBA, TWO, Stamp(13)).is_err(), "what was read stays");
-        assert!(cut_history(true).check(LBA, ONE, Stamp(10)).is_err(), "kept memory had the newer one");
+        assert!(cut_history(true).check(LBA, ONE, Stamp(10)).is_err(), "NVRAM had the newer one");
     }
 
     /// A device that is gone for now brings the other version back, whatever was promised meanwhile.
@@ -490,7 +490,7 @@ mod tests {
 
     #[test]
     fn a_lost_write_leaves_a_block_gone_unless_the_members_had_one() {
-        for (promise, is_gone) in [(Promise::InKeptMemory, true), (Promise::OnMembers, false)] {
+        for (promise, is_gone) in [(Promise::InNvram, true), (Promise::OnMembers, false)] {
             let mut history = history();
             history.give_up(LBA);
             history.begin_write(LBA, ONE, Stamp(1), Stamp(1));

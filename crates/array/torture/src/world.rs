@@ -111,10 +111,10 @@ impl TortureWorld {
             Claims::new(block_bytes, shape.copies > 1 || shape.parities > 0 || config.resilience.integrity);
         claims.set_memory(BufferSpace::Cache, needs.cache_bytes.0);
         claims.set_memory(BufferSpace::Staging, needs.staging_bytes.0);
-        claims.set_memory(BufferSpace::KeptLog, needs.kept_log_bytes.0);
+        claims.set_memory(BufferSpace::NvramLog, needs.nvram_log_bytes.0);
         if config.cache.mirror {
             claims.set_memory(BufferSpace::PeerCache, needs.cache_bytes.0);
-            claims.set_memory(BufferSpace::PeerKeptLog, needs.kept_log_bytes.0);
+            claims.set_memory(BufferSpace::PeerNvramLog, needs.nvram_log_bytes.0);
         }
         claims.set_memory(BufferSpace::Own, controller.own_memory().len() as u64);
         let devices = new_devices(config, &*layout, metadata, &mut random);

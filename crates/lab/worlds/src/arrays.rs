@@ -8,8 +8,8 @@ use crate::cache::{CacheSettings, STAGING_SIZE};
 use crate::controllers::ModelledControllers;
 use raidlab_advisor::plan::shelf_takes;
 use raidlab_controller::{
-    ArrayConfig, ArrayRules, BitmapPlace, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder,
-    GatherRule, MemberCache, MetadataPolicy, ParityUpdate, ReadBalance, ReadPolicy, Resilience, StripeCache,
+    ArrayConfig, ArrayRules, BitmapPlace, CacheConfig, CacheMemory, CoalescingRule, ConfigError, Controller,
+    FlushOrder, MemberCache, MetadataPolicy, ParityUpdate, ReadBalance, ReadPolicy, Resilience, StripeCache,
     WriteLogPlace, WritePolicy,
 };
 use raidlab_hardware::{
@@ -322,7 +322,7 @@ fn follow_md(config: &mut ArrayConfig, md: &MdModel, drive: &DriveModel) -> Resu
         config.resilience.metadata = MetadataPolicy::Bitmap;
     }
     config.cache.rules = ArrayRules {
-        gather: GatherRule::Prereads,
+        coalescing: CoalescingRule::Prereads,
         parity_update: match md.rmw_level {
             RmwLevel::Disabled => ParityUpdate::NeverModify,
             RmwLevel::Enabled => ParityUpdate::FewestReads,
@@ -385,7 +385,7 @@ fn delivered_cache(controller: &ControllerModel) -> CacheConfig {
         flush_after: cache.flush_after,
         flush_iodepth: cache.flush_iodepth,
         flush_partial_bytes: cache.flush_partial_bytes,
-        gather_through: cache.gather_through,
+        coalesce_writes: cache.coalesce_writes,
         parity_after_data: cache.parity_after_data,
         stream_lead: cache.stream_lead,
         flush_order: if cache.flush_by_address { FlushOrder::Address } else { FlushOrder::Age },

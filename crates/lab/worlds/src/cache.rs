@@ -22,7 +22,7 @@ pub const SOFTWARE_CACHE: CacheConfig = CacheConfig {
     flush_iodepth: 64,
     flush_partial_bytes: None,
     flush_order: FlushOrder::Address,
-    gather_through: true,
+    coalesce_writes: true,
     parity_after_data: false,
     stream_lead: 0,
     read_ahead: ByteCount::from_mib(1),
@@ -62,7 +62,8 @@ pub struct CacheSettings {
     /// Which of them first.
     pub flush_order: Option<FlushOrder>,
     /// Whether writes through that wait for the same stripe become one change of its parity.
-    pub gather_through: Option<bool>,
+    #[serde(alias = "gather_through")]
+    pub coalesce_writes: Option<bool>,
     /// Whether parity is written after the data that it is for.
     pub parity_after_data: Option<bool>,
     /// How many more I/Os in flight a copy may have and still be read from where a stream goes on.
@@ -89,7 +90,7 @@ impl CacheSettings {
             flush_iodepth: self.flush_iodepth.unwrap_or(base.flush_iodepth),
             flush_partial_bytes: self.flush_partial_bytes.or(base.flush_partial_bytes),
             flush_order: self.flush_order.unwrap_or(base.flush_order),
-            gather_through: self.gather_through.unwrap_or(base.gather_through),
+            coalesce_writes: self.coalesce_writes.unwrap_or(base.coalesce_writes),
             parity_after_data: self.parity_after_data.unwrap_or(base.parity_after_data),
             stream_lead: self.stream_lead.unwrap_or(base.stream_lead),
             read_ahead: self.read_ahead.unwrap_or(base.read_ahead),

@@ -128,7 +128,7 @@ fn array_settings(config: &ArrayConfig) -> Vec<(String, String)> {
         ("flush after", cache.flush_after.to_string()),
         ("flush iodepth", cache.flush_iodepth.to_string()),
         ("flush order", if cache.flush_order == FlushOrder::Address { "address" } else { "age" }.to_owned()),
-        ("gather through", if cache.gather_through { "yes" } else { "no" }.to_owned()),
+        ("write coalescing", if cache.coalesce_writes { "yes" } else { "no" }.to_owned()),
         ("parity after data", if cache.parity_after_data { "yes" } else { "no" }.to_owned()),
         ("stream lead", cache.stream_lead.to_string()),
         ("read-ahead", cache.read_ahead.to_string()),

@@ -118,7 +118,7 @@ pub struct CacheDefaults {
     /// Whether they are destaged in order of address, not of age.
     pub flush_by_address: bool,
     /// Whether writes through that wait for the same stripe become one change of its parity.
-    pub gather_through: bool,
+    pub coalesce_writes: bool,
     /// Whether parity is written when the data that it is for has been, and not at the same time.
     pub parity_after_data: bool,
     /// How many more I/Os in flight a copy may have and still be read from where a stream goes on.
@@ -365,6 +365,9 @@ impl DualModel {
 
 impl CacheDefaults {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+        // Files of 2026 and before have the second name.
+        let is_old = section.has("gather_through");
+        let coalesce_writes = if is_old { "gather_through" } else { "coalesce_writes" };
         let cache = Self {
             size: section.figure("size")?,
             block_size: section.figure("block_size")?,
@@ -374,7 +377,7 @@ impl CacheDefaults {
             flush_iodepth: section.figure("flush_iodepth")?,
             flush_partial_bytes: section.optional_figure("flush_partial_bytes")?,
             flush_by_address: section.flag("flush_by_address")?,
-            gather_through: section.flag("gather_through")?,
+            coalesce_writes: section.flag(coalesce_writes)?,
             parity_after_data: section.optional_flag("parity_after_data")?,
             stream_lead: section.figure("stream_lead")?,
             write_in: section.optional_figure("write_in")?.unwrap_or(NanoSpan::ZERO),

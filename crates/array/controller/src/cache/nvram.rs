@@ -31,7 +31,7 @@ use crate::metadata::Metadata;
 use crate::outbox::Outbox;
 use crate::own::{self, own_buffer};
 use core::cmp::Reverse;
-use raidlab_format::{KEPT_LABEL_BYTES, KEPT_RING_AT, KeptEntry, KeptLabel};
+use raidlab_format::{NVRAM_LABEL_BYTES, NVRAM_RING_AT, NvramEntry, NvramLabel};
 
 /// Sequences at or above this were never given out.
 const SEQUENCE_END: u64 = 1 << 63;
@@ -40,7 +40,7 @@ const SEQUENCE_END: u64 = 1 << 63;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
     /// The directory is longer than the cache.
-    #[error("kept memory has an entry of cache slot {slot}, and the cache has {slots}: its size was changed")]
+    #[error("NVRAM has an entry of cache slot {slot}, and the cache has {slots}: its size was changed")]
     NoSuchSlot {
         /// The slot.
         slot: u32,
@@ -48,7 +48,7 @@ pub enum RestoreError {
         slots: u32,
     },
     /// A block is outside the volume.
-    #[error("kept memory names block {block} of {blocks} of the volume, in cache blocks")]
+    #[error("NVRAM names block {block} of {blocks} of the volume, in cache blocks")]
     NoSuchBlock {
         /// The cache block.
         block: u64,
@@ -56,7 +56,7 @@ pub enum RestoreError {
         blocks: u64,
     },
     /// A bit stands for no block.
-    #[error("kept memory says of a cache block of {rows} blocks that {dirty:#x} of them are dirty")]
+    #[error("NVRAM says of a cache block of {rows} blocks that {dirty:#x} of them are dirty")]
     NoSuchRow {
         /// The bits.
         dirty: u64,
@@ -64,13 +64,13 @@ pub enum RestoreError {
         rows: u32,
     },
     /// Two entries are for the same slot.
-    #[error("kept memory has two entries of cache slot {slot}")]
+    #[error("NVRAM has two entries of cache slot {slot}")]
     SlotTwice {
         /// The slot.
         slot: u32,
     },
     /// A sequence is impossible, or two entries have it.
-    #[error("kept memory has an impossible sequence {sequence}")]
+    #[error("NVRAM has an impossible sequence {sequence}")]
     Sequence {
         /// The sequence.
         sequence: u64,
@@ -99,7 +99,7 @@ impl CacheEngine {
             return;
         }
         let Slot { sequence, key, dirty, mirrored, .. } = self.slots[slot];
-        let entry = KeptEntry { sequence, block: key, dirty };
+        let entry = NvramEntry { sequence, block: key, dirty };
         outbox.keep(Keep { slot, entry, mirrored });
     }
 
@@ -139,7 +139,7 @@ impl CacheEngine {
     pub(crate) fn check_directory(
         &self,
         geometry: &Geometry,
-        entries: &mut [(u32, KeptEntry)],
+        entries: &mut [(u32, NvramEntry)],
     ) -> Result<(), RestoreError> {
         let (slots, rows) = (self.directory_entries(), geometry.cache_block_rows());
         let blocks = geometry.layout().volume_blocks().0 / u64::from(rows);
@@ -152,7 +152,7 @@ impl CacheEngine {
         if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(RestoreError::SlotTwice { slot: pair[0].0 });
         }
-        for &(slot, KeptEntry { sequence, block, dirty }) in &*entries {
+        for &(slot, NvramEntry { sequence, block, dirty }) in &*entries {
             if slot >= slots {
                 return Err(RestoreError::NoSuchSlot { slot, slots });
             }
@@ -178,12 +178,12 @@ impl Controller {
     ///
     /// # Errors
     /// [`RestoreError`] when an entry can't be one of this array's; nothing has been taken over then.
-    pub fn restore_kept(
+    pub fn restore_nvram(
         &mut self,
-        entries: impl Iterator<Item = (u32, KeptEntry)>,
+        entries: impl Iterator<Item = (u32, NvramEntry)>,
     ) -> Result<(), RestoreError> {
-        let mut found: Vec<(u32, KeptEntry)> = entries.filter(|(_, entry)| entry.dirty != 0).collect();
-        assert!(self.cache.slots.is_empty(), "only a new controller starts from kept memory");
+        let mut found: Vec<(u32, NvramEntry)> = entries.filter(|(_, entry)| entry.dirty != 0).collect();
+        assert!(self.cache.slots.is_empty(), "only a new controller starts from NVRAM");
         self.cache.check_directory(&self.geometry, &mut found)?;
         for (slot, restored) in without_superseded(found, &mut self.outbox) {
             self.cache.slots.restore(slot, restored);
@@ -204,7 +204,7 @@ impl Controller {
     pub(crate) fn begin_nvram_life(&mut self) {
         let mirrored = self.cache.mirrors_nvram();
         for slot in 0..self.cache.slots.slot_count() {
-            let entry = KeptEntry { sequence: 0, block: 0, dirty: 0 };
+            let entry = NvramEntry { sequence: 0, block: 0, dirty: 0 };
             self.outbox.keep(Keep { slot, entry, mirrored });
         }
         self.write_nvram_label();
@@ -214,13 +214,14 @@ impl Controller {
     pub(crate) fn write_nvram_label(&mut self) {
         let Some(record) = self.metadata.record() else { return };
         // The devices name a life, by an odd number, when its label is written.
-        let label = KeptLabel { array_uuid: record.geometry.array_uuid, kept_epoch: record.kept_epoch | 1 };
-        label.encode(&mut self.own.bytes_mut()[own::KEPT_LABEL_AT..own::KEPT_LABEL_AT + KEPT_LABEL_BYTES]);
+        let label =
+            NvramLabel { array_uuid: record.geometry.array_uuid, nvram_epoch: record.nvram_epoch | 1 };
+        label.encode(&mut self.own.bytes_mut()[own::NVRAM_LABEL_AT..own::NVRAM_LABEL_AT + NVRAM_LABEL_BYTES]);
         self.cache.labels_pending += 1;
         let task = self.tasks.new_copies(TaskOwner::NvramLabel);
-        let to = BufferRef { space: BufferSpace::KeptLog, offset: 0 };
-        let from = own_buffer(own::KEPT_LABEL_AT);
-        self.add_nvram_copy(task, Move { from, to, bytes: KEPT_RING_AT as u64 });
+        let to = BufferRef { space: BufferSpace::NvramLog, offset: 0 };
+        let from = own_buffer(own::NVRAM_LABEL_AT);
+        self.add_nvram_copy(task, Move { from, to, bytes: NVRAM_RING_AT as u64 });
         self.tasks.start_copies(task, &mut self.outbox);
     }
 
@@ -233,18 +234,18 @@ impl Controller {
 
 /// Leaves each block to the newest slot that names it, stores the entries that this makes smaller, and returns the
 /// slots in order of sequence.
-fn without_superseded(mut entries: Vec<(u32, KeptEntry)>, outbox: &mut Outbox) -> Vec<(u32, Restored)> {
+fn without_superseded(mut entries: Vec<(u32, NvramEntry)>, outbox: &mut Outbox) -> Vec<(u32, Restored)> {
     entries.sort_unstable_by_key(|(_, entry)| (entry.block, Reverse(entry.sequence)));
     let mut slots = Vec::with_capacity(entries.len());
     let mut newest = None;
     let mut taken = 0;
-    for (slot, KeptEntry { sequence, block, dirty }) in entries {
+    for (slot, NvramEntry { sequence, block, dirty }) in entries {
         let detached = newest.replace(block) == Some(block);
         taken = if detached { taken } else { 0 };
         let left = dirty & !taken;
         taken |= dirty;
         if left != dirty {
-            let entry = KeptEntry { sequence, block, dirty: left };
+            let entry = NvramEntry { sequence, block, dirty: left };
             outbox.keep(Keep { slot, entry, mirrored: false });
         }
         if left != 0 {

@@ -93,7 +93,7 @@ impl Controller {
     pub fn is_mirroring(&self) -> bool {
         let has_label = self.cache.labels_pending == 0 && !self.start.lacks_life();
         self.cache.slots.is_mirrored()
-            && self.write_intent.log_is_mirrored(!self.start.needs_kept_log())
+            && self.write_intent.log_is_mirrored(!self.start.needs_nvram_log())
             && has_label
     }
 

@@ -197,7 +197,7 @@ impl Controller {
         // has no label of its own, and records of what it held go to the members, whatever the battery.
         let found_by_peer = !self.config.cache.mirror || self.cache.has_peer();
         if self.start.is_serving() && self.cache_survives_power_loss() && found_by_peer {
-            LogPlace::KeptMemory
+            LogPlace::Nvram
         } else {
             LogPlace::Members
         }

@@ -181,14 +181,14 @@ mod tests {
         let bad = |array: &mut Controller, device, first, blocks| {
             array.mark_bad_blocks(MemberIndex(device), MemberLba(first), BlockCount(blocks));
         };
-        let mut unsynced = array("5", 4);
-        unsynced.mark_out_of_sync(3..5);
-        assert_eq!(health(&unsynced), (0, 0), "a member that fails takes data of two stripes with it");
-        unsynced.handle_member_loss(Nanos::ZERO, MemberIndex(0));
+        let mut out_of_sync = array("5", 4);
+        out_of_sync.mark_out_of_sync(3..5);
+        assert_eq!(health(&out_of_sync), (0, 0), "a member that fails takes data of two stripes with it");
+        out_of_sync.handle_member_loss(Nanos::ZERO, MemberIndex(0));
         let holds_data =
-            |key: &u64| (0..3).any(|unit| unsynced.geometry.lock_place(*key, unit).member.0 == 0);
+            |key: &u64| (0..3).any(|unit| out_of_sync.geometry.lock_place(*key, unit).member.0 == 0);
         let lost = (3..5).filter(holds_data).count() as u64;
-        assert_eq!(health(&unsynced), (16 * lost, 0), "parity in doubt makes nothing up");
+        assert_eq!(health(&out_of_sync), (16 * lost, 0), "parity in doubt makes nothing up");
 
         for (level, members, kept) in [("6", 5, 2), ("5", 4, 1), ("10", 4, 1), ("1", 3, 2)] {
             let mut array = array(level, members);

@@ -53,7 +53,7 @@ pub(super) struct Superblock {
     /// A device was lost that has not got the generation under way.
     missed: bool,
     /// Whether the kept one says that the array is in use.
-    kept_dirty: bool,
+    nvram_dirty: bool,
     /// Whether the one that was sent last does.
     sent_dirty: bool,
     /// A generation with the changes up to this is being written, by so many writes.
@@ -97,7 +97,7 @@ impl Superblock {
         Self {
             electors: Electors { count, ..sent },
             sent: Electors::default(),
-            kept_dirty: record.as_ref().is_none_or(|record| record.dirty),
+            nvram_dirty: record.as_ref().is_none_or(|record| record.dirty),
             sent_dirty: false,
             record: record.map(Box::new),
             wanted: 0,
@@ -172,7 +172,7 @@ impl Superblock {
 
     /// Marks the array as in use. Returns true when it is known to be.
     pub(super) fn mark_dirty(&mut self) -> bool {
-        if self.kept_dirty {
+        if self.nvram_dirty {
             return true;
         }
         if let Some(record) = &mut self.record
@@ -274,10 +274,10 @@ impl Superblock {
         if core::mem::take(&mut self.missed) {
             // It comes back with a superblock that says less, and so may those whom this one calls missing: together they
             // could be more than half. What relies on the change is not acknowledged.
-            self.kept_dirty &= self.sent_dirty;
+            self.nvram_dirty &= self.sent_dirty;
         } else {
             self.kept = self.reached;
-            self.kept_dirty = self.sent_dirty;
+            self.nvram_dirty = self.sent_dirty;
             core::mem::swap(&mut self.electors, &mut self.sent);
         }
         true

@@ -100,7 +100,7 @@ pub(super) fn choose(
 
 /// Chooses the plan for a write where parity may disagree with the data, so that nothing is derived from it. `hull_rows` is
 /// how many rows the hull has and `strip_rows` how many a strip has: what covers all of them puts parity right again.
-pub(super) fn choose_unsynced(
+pub(super) fn choose_out_of_sync(
     units: &[UnitView],
     parities: usize,
     Cover { hull_rows, strip_rows }: Cover,
@@ -168,7 +168,11 @@ mod tests {
         for &(picture, strip_rows, expected) in rows {
             let (units, parities) = units(picture);
             let cover = Cover { hull_rows: HULL.count, strip_rows };
-            assert_eq!(choose_unsynced(&units, parities, cover), expected, "{picture} of {strip_rows} rows");
+            assert_eq!(
+                choose_out_of_sync(&units, parities, cover),
+                expected,
+                "{picture} of {strip_rows} rows"
+            );
         }
     }
 

@@ -73,7 +73,7 @@ impl StripeOp {
         let Surroundings { geometry, metadata, .. } = around;
         if geometry.parities() > 0 && metadata.is_out_of_sync(self.key) {
             let cover = Cover { hull_rows: self.hull.count, strip_rows: geometry.strip_rows() };
-            return plan::choose_unsynced(&self.views, geometry.parities(), cover);
+            return plan::choose_out_of_sync(&self.views, geometry.parities(), cover);
         }
         let chosen = plan::choose(&self.views, geometry.parities(), update);
         chosen.or_else(|error| {

@@ -1,4 +1,4 @@
-//! Changes of parts of stripes that wait for others, as in Linux md: [`GatherRule::Prereads`].
+//! Changes of parts of stripes that wait for others, as in Linux md: [`CoalescingRule::Prereads`].
 //!
 //! ```text
 //!                 ┌─ whole, awaited, forced, reads nothing ────────────────────────► carried out

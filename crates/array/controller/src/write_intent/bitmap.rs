@@ -9,7 +9,7 @@
 //! not count as kept from the moment the image is made, so that a write to its region marks it again; one that comes
 //! before that moment keeps it marked.
 //!
-//! A region stays marked while it has unsynced stripes. None is cleared while a device is lost, or missing and not known to be: it may
+//! A region stays marked while it has stripes out of sync. None is cleared while a device is lost, or missing and not known to be: it may
 //! come back without what could not be stored on it.
 
 use super::Surroundings;
@@ -89,7 +89,7 @@ pub(crate) struct Bitmap {
     sent: RegionMap,
     /// Regions written since the last look.
     touched: RegionMap,
-    /// Regions in which stripes are unsynced.
+    /// Regions in which stripes are out of sync.
     held: RegionMap,
     /// Operations under way in each region.
     in_flight: Vec<u16>,
@@ -107,7 +107,7 @@ pub(crate) struct Bitmap {
 }
 
 impl Bitmap {
-    /// A bitmap at a start; the regions of `marked` are unsynced. Not all devices need have their bits: a crash may have come
+    /// A bitmap at a start; the regions of `marked` are out of sync. Not all devices need have their bits: a crash may have come
     /// between, or the state says that everything is to be resynced. So all get an image where any are marked.
     pub(super) fn new(config: &ArrayConfig, marked: &RegionMap, next_sequence: u64) -> Self {
         Self::with_rules(Rules::of(config), marked, next_sequence)

@@ -34,7 +34,7 @@ use crate::own::OwnMemory;
 use crate::stripe_engine::StripeOp;
 use crate::table::{NIL, Slab};
 use batch::Unsent;
-use raidlab_format::{KEPT_RING_AT, LogHeader, LogPlace, LogRun, header_len};
+use raidlab_format::{LogHeader, LogPlace, LogRun, NVRAM_RING_AT, header_len};
 use raidlab_units::{BlockSize, MemberLba, StripeIndex};
 use ring::{Phase, REPLICAS_MAX, Record, Ring};
 use std::collections::VecDeque;
@@ -217,7 +217,7 @@ impl Log {
             phase => matches!(phase, Phase::Applied(_)),
         };
         !metadata.is_kept()
-            || (self.place == LogPlace::KeptMemory && *log_place != self.place)
+            || (self.place == LogPlace::Nvram && *log_place != self.place)
             || oldest.is_some_and(stays)
     }
 
@@ -275,7 +275,7 @@ impl Log {
         (record.phase, record.named_tail) = (Phase::Writing, named_tail);
         match self.place {
             LogPlace::Members => self.line_up(sequence),
-            LogPlace::KeptMemory => self.keep_record(sequence, around),
+            LogPlace::Nvram => self.keep_record(sequence, around),
         }
         self.place == LogPlace::Members
     }
@@ -285,13 +285,13 @@ impl Log {
         let Surroundings { geometry, ops, own, tasks, outbox, has_peer, .. } = around;
         let record = self.ring.record_mut(sequence);
         record.found_by_peer = *has_peer;
-        let mut offset = KEPT_RING_AT as u64 + record.at_block * geometry.block_bytes();
+        let mut offset = NVRAM_RING_AT as u64 + record.at_block * geometry.block_bytes();
         let task = tasks.new_copies(TaskOwner::NvramRecord { sequence });
         let mut segments = core::mem::take(&mut self.segments);
         segments.clear();
         self.record_segments(sequence, geometry, (ops, own), &mut segments);
         for segment in &segments {
-            let to = BufferRef { space: BufferSpace::KeptLog, offset };
+            let to = BufferRef { space: BufferSpace::NvramLog, offset };
             let copy = Move { from: segment.buffer, to, bytes: segment.bytes };
             tasks.add_copy(task, copy, self.rules.mirror && *has_peer);
             offset += segment.bytes;

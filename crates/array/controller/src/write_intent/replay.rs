@@ -10,7 +10,7 @@
 //! made. A copy that is whole is not written again. A copy on a device that has left meanwhile, and at whose place another
 //! answers, is none: what is read there are other bytes, and nobody would look at their checksums once more.
 //!
-//! A record that can't be read from any of its copies leaves its stripe unsynced, and the data that it was to write is bad
+//! A record that can't be read from any of its copies leaves its stripe out of sync, and the data that it was to write is bad
 //! blocks: an older record may just have been written over it. Where its devices are lost that lasts until they are back,
 //! because the superblock is frozen; else it is so only of one that was whole on all its devices. One that a crash has torn had
 //! begun nothing in place, and what is there is right. Rows that the superblock found calls bad blocks
@@ -28,7 +28,7 @@ use crate::member_io::{IntentIo, IoOwner};
 use crate::metadata::Metadata;
 use crate::own::OwnMemory;
 use crate::request::Rows;
-use raidlab_format::{BadRange, KEPT_RING_AT, LogSource, Replay as Record, header_len};
+use raidlab_format::{BadRange, LogSource, NVRAM_RING_AT, Replay as Record, header_len};
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, BlockSize, MemberIndex, MemberLba, StripeIndex};
 
@@ -343,8 +343,8 @@ impl Replay {
         let buffer = match copies[current.copy].source {
             LogSource::Kept => {
                 let block = copies[current.copy].block + before;
-                let offset = KEPT_RING_AT as u64 + block * geometry.block_bytes();
-                BufferRef { space: BufferSpace::KeptLog, offset }
+                let offset = NVRAM_RING_AT as u64 + block * geometry.block_bytes();
+                BufferRef { space: BufferSpace::NvramLog, offset }
             }
             LogSource::Device(_) => geometry.staging_buffer(current.places[index], first_row),
         };

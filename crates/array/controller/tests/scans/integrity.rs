@@ -250,7 +250,7 @@ fn what_a_crash_left_apart_is_believed_and_tagged_anew() {
     }
 }
 
-/// A strip that lacks data elsewhere stays unsynced, and is read as it is.
+/// A strip that lacks data elsewhere stays out of sync, and is read as it is.
 #[test]
 fn what_stays_in_doubt_is_believed() {
     let mut world = World::new(&with_integrity(config("5", 4, 4)), 13);
@@ -299,7 +299,7 @@ fn places_for_tags_are_waited_for() {
         for seed in 0..3 {
             let mut config = with_integrity(config(level, members, 600));
             config.staging_size = ByteCount(16 * 1024 * 1024);
-            config.cache.gather_through = seed != 1;
+            config.cache.coalesce_writes = seed != 1;
             let mut world = World::new(&config, seed);
             world.reads_race = true;
             let volume = world.controller.volume_blocks().0;

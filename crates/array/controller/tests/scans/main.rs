@@ -214,7 +214,7 @@ fn progress_is_told_and_depth_kept() {
 #[test]
 fn the_host_and_a_scan_take_turns_in_a_stripe() {
     let mut config = config("5", 4, 1);
-    config.cache.gather_through = false;
+    config.cache.coalesce_writes = false;
     let mut world = World::new(&config, 0);
     world.submit(raidlab_controller::HostOp::Write { fua: false }, 0, 1);
     world.submit(raidlab_controller::HostOp::Write { fua: false }, 0, 1);

@@ -105,7 +105,7 @@ fn what_can_not_be_told_is_an_error_and_never_a_guess() {
 }
 
 #[test]
-fn a_rebuild_of_unsynced_stripes_loses_what_only_parity_could_tell() {
+fn a_rebuild_of_out_of_sync_stripes_loses_what_only_parity_could_tell() {
     let mut config = config("5", 4, 8);
     config.resilience.spares = 1;
     let mut world = World::new(&config, 25);
@@ -130,7 +130,7 @@ fn a_rebuild_of_unsynced_stripes_loses_what_only_parity_could_tell() {
 }
 
 #[test]
-fn unreadable_data_of_an_unsynced_stripe_is_lost_and_its_parity_given_up() {
+fn unreadable_data_of_a_stripe_out_of_sync_is_lost_and_its_parity_given_up() {
     let mut world = World::new(&config("6", 5, 4), 27);
     // Stripe 0: Q on 0, data on 1 to 3, P on 4.
     world.devices[2].unreadable.extend([3, 5]);

@@ -142,8 +142,8 @@ fn way_back(doubt: &Doubt, lacking: &[Lacking]) -> String {
     if lacking.iter().any(|it| it.reason == LackReason::Absent) {
         ways.push("the absent devices");
     }
-    if matches!(doubt, Doubt::KeptLog(_)) {
-        ways.push("the battery-kept memory");
+    if matches!(doubt, Doubt::NvramLog(_)) {
+        ways.push("the NVRAM");
     }
     match ways[..] {
         [] => "Accept".to_owned(),
@@ -164,5 +164,5 @@ fn devices(numbers: &[MemberIndex]) -> String {
 }
 
 fn version_place(candidate: Option<usize>) -> String {
-    candidate.map_or("the kept memory".into(), |candidate| format!("candidate {candidate}"))
+    candidate.map_or("NVRAM".into(), |candidate| format!("candidate {candidate}"))
 }

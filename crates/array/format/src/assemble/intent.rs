@@ -22,27 +22,27 @@ use crate::bitmap::RegionMap;
 use crate::error::DecodeError;
 use crate::geometry::MetadataPolicy;
 use crate::identity::ArrayUuid;
-use crate::kept::{KeptImage, KeptLabel};
+use crate::nvram::{NvramImage, NvramLabel};
 use crate::state::{ArrayState, LogPlace};
 use raidlab_raid::Layout;
 
 /// What became of the NVRAM.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KeptVerdict {
+pub enum NvramVerdict {
     /// There was none.
-    #[error("there is no kept memory")]
+    #[error("there is no NVRAM")]
     NotGiven,
     /// It has no valid label.
     #[error("{0}")]
     NoLabel(DecodeError),
     /// It belongs to another array.
-    #[error("the kept memory belongs to array {found}")]
+    #[error("NVRAM belongs to array {found}")]
     OtherArray {
         /// The array that it belongs to.
         found: ArrayUuid,
     },
     /// It is this array's, of another epoch.
-    #[error("the kept memory is of epoch {found} and the array's is of epoch {expected}")]
+    #[error("NVRAM is of epoch {found} and the array's is of epoch {expected}")]
     OtherLife {
         /// Its epoch.
         found: u64,
@@ -50,7 +50,7 @@ pub enum KeptVerdict {
         expected: u64,
     },
     /// It is this array's.
-    #[error("the kept memory belongs to the array")]
+    #[error("NVRAM belongs to the array")]
     Used,
 }
 
@@ -75,8 +75,8 @@ pub enum Doubt {
     #[error("it was not stopped cleanly and some of its log may be on the absent devices only")]
     LogIncomplete,
     /// The log is in NVRAM that is not there.
-    #[error("it was not stopped cleanly and its log is in battery-kept memory, but {0}")]
-    KeptLog(KeptVerdict),
+    #[error("it was not stopped cleanly and its log is in NVRAM, but {0}")]
+    NvramLog(NvramVerdict),
     /// The log is not the array's.
     #[error("its log does not belong to its state: {0}")]
     Log(LogTrouble),
@@ -84,25 +84,25 @@ pub enum Doubt {
 
 /// Returns what became of the NVRAM, and the memory if it is this array's.
 pub(super) fn judge_kept<'a>(
-    kept: Option<KeptImage<'a>>,
+    kept: Option<NvramImage<'a>>,
     state: &ArrayState,
-) -> Result<(KeptVerdict, Option<KeptImage<'a>>), AssembleError> {
-    let Some(image) = kept else { return Ok((KeptVerdict::NotGiven, None)) };
-    let verdict = match KeptLabel::decode(image.log) {
+) -> Result<(NvramVerdict, Option<NvramImage<'a>>), AssembleError> {
+    let Some(image) = kept else { return Ok((NvramVerdict::NotGiven, None)) };
+    let verdict = match NvramLabel::decode(image.log) {
         Err(error) => match super::candidate::newer_version(&error) {
             Some(found) => return Err(AssembleError::newer_kept_version(found)),
-            None => KeptVerdict::NoLabel(error),
+            None => NvramVerdict::NoLabel(error),
         },
         Ok(label) if label.array_uuid != state.geometry.array_uuid => {
-            KeptVerdict::OtherArray { found: label.array_uuid }
+            NvramVerdict::OtherArray { found: label.array_uuid }
         }
         // A crash may come between the label of an epoch and the state that names it.
-        Ok(label) if label.kept_epoch != state.kept_epoch | 1 => {
-            KeptVerdict::OtherLife { found: label.kept_epoch, expected: state.kept_epoch | 1 }
+        Ok(label) if label.nvram_epoch != state.nvram_epoch | 1 => {
+            NvramVerdict::OtherLife { found: label.nvram_epoch, expected: state.nvram_epoch | 1 }
         }
-        Ok(_) => KeptVerdict::Used,
+        Ok(_) => NvramVerdict::Used,
     };
-    let used = (verdict == KeptVerdict::Used).then_some(image);
+    let used = (verdict == NvramVerdict::Used).then_some(image);
     Ok((verdict, used))
 }
 
@@ -110,7 +110,7 @@ pub(super) fn judge_kept<'a>(
 pub(super) struct Intent {
     pub(super) records: Vec<Replay>,
     pub(super) log_sequence: Option<u64>,
-    pub(super) unsynced: RegionMap,
+    pub(super) out_of_sync: RegionMap,
     pub(super) doubt: Option<Doubt>,
     pub(super) bitmap_sequence: Option<u64>,
 }
@@ -120,8 +120,8 @@ pub(super) struct Found<'s, 'a> {
     pub(super) state: &'s ArrayState,
     pub(super) layout: &'s dyn Layout,
     pub(super) roster: &'s Roster<'a>,
-    pub(super) kept: Option<KeptImage<'a>>,
-    pub(super) kept_verdict: &'s KeptVerdict,
+    pub(super) kept: Option<NvramImage<'a>>,
+    pub(super) nvram_verdict: &'s NvramVerdict,
 }
 
 impl Found<'_, '_> {
@@ -138,7 +138,7 @@ impl Found<'_, '_> {
         let mut intent = Intent {
             records: Vec::new(),
             log_sequence: None,
-            unsynced: RegionMap::new(self.layout.stripe_count()),
+            out_of_sync: RegionMap::new(self.layout.stripe_count()),
             doubt: None,
             bitmap_sequence: None,
         };
@@ -157,7 +157,7 @@ impl Found<'_, '_> {
             intent.doubt = Some(Doubt::NeedsResync);
         }
         if !matches!(intent.doubt, None | Some(Doubt::Regions { .. })) {
-            intent.unsynced.mark_all();
+            intent.out_of_sync.mark_all();
         }
         Ok(intent)
     }
@@ -172,7 +172,7 @@ impl Found<'_, '_> {
         let (marked, regions) = (found.map.marked_count(), found.map.regions());
         intent.doubt = (marked > 0).then_some(Doubt::Regions { marked, regions });
         intent.bitmap_sequence = found.sequence;
-        intent.unsynced = found.map;
+        intent.out_of_sync = found.map;
     }
 
     fn read_log(&self, intent: &mut Intent, accept_write_hole: bool) -> Result<(), AssembleError> {
@@ -191,7 +191,7 @@ impl Found<'_, '_> {
 
     fn found_logs(&self) -> FoundLogs {
         let (shape, stripes) = (self.layout.shape(), self.layout.stripe_count());
-        if self.state.log_place == LogPlace::KeptMemory {
+        if self.state.log_place == LogPlace::Nvram {
             let ring = self.kept.iter().map(|image| (LogSource::Kept, image.ring()));
             return read_logs(ring, self.state, &shape, stripes);
         }
@@ -207,8 +207,8 @@ impl Found<'_, '_> {
     /// A record is on one device of its stripe more than the stripe can still lose, so while every stripe can be read all
     /// records are there.
     fn log_doubt(&self) -> Option<Doubt> {
-        if self.state.log_place == LogPlace::KeptMemory {
-            return self.kept.is_none().then(|| Doubt::KeptLog(self.kept_verdict.clone()));
+        if self.state.log_place == LogPlace::Nvram {
+            return self.kept.is_none().then(|| Doubt::NvramLog(self.nvram_verdict.clone()));
         }
         let absent = self.roster.absent(self.state).len();
         let open_roles = self.roster.open_roles(self.state);

@@ -22,7 +22,7 @@ impl fmt::Display for LogSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Device(device) => write!(f, "the log of device {device}"),
-            Self::Kept => f.pad("the log in kept memory"),
+            Self::Kept => f.pad("the log in NVRAM"),
         }
     }
 }

@@ -126,7 +126,7 @@ fn a_newer_version_is_refused_and_named() {
     make_newer(&mut array.areas[3], slot.start, STATE_BYTES);
     assert_eq!(start_all(&array), refused(Some(3)));
     let mut array = raid5();
-    make_newer(&mut array.kept_log, 0, KEPT_LABEL_BYTES);
+    make_newer(&mut array.nvram_log, 0, NVRAM_LABEL_BYTES);
     assert_eq!(assemble(&array.candidates(), Some(array.kept()), StartOptions::default()), refused(None));
 }
 

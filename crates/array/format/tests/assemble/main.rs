@@ -69,13 +69,13 @@ fn a_whole_clean_array_is_taken_as_it_is() {
                 foreign: vec![],
                 blank: vec![],
                 unusable: vec![],
-                unsynced: array.clear_map(),
+                out_of_sync: array.clear_map(),
                 doubt: None,
                 write_hole_accepted: false,
                 minority_accepted: false,
                 records: vec![],
-                kept: KeptVerdict::NotGiven,
-                kept_entries: vec![],
+                kept: NvramVerdict::NotGiven,
+                nvram_entries: vec![],
                 next_log_sequence: TAIL,
                 next_bitmap_sequence: assembly.next_bitmap_sequence,
             };
@@ -87,13 +87,13 @@ fn a_whole_clean_array_is_taken_as_it_is() {
 #[test]
 fn messages_say_what_is_wrong_and_what_would_help() {
     let mut array = raid5();
-    array.change_state(|state| (state.dirty, state.log_place) = (true, LogPlace::KeptMemory));
-    let error = start(&without(&array, &[2])).expect_err("no kept memory");
+    array.change_state(|state| (state.dirty, state.log_place) = (true, LogPlace::Nvram));
+    let error = start(&without(&array, &[2])).expect_err("no NVRAM");
     assert_eq!(
         error.to_string(),
         "the array can't tell what its missing members held: it was not stopped cleanly and its log is in \
-         battery-kept memory, but there is no kept memory. Missing: device 2 (role 2), which is absent. Bring \
-         back the absent devices, or the battery-kept memory; or accept the write hole (--accept-write-hole): \
+         NVRAM, but there is no NVRAM. Missing: device 2 (role 2), which is absent. Bring \
+         back the absent devices, or the NVRAM; or accept the write hole (--accept-write-hole): \
          what was being written when the array stopped, and data beside it, may then be wrong"
     );
     let error = start(&without(&array, &[1, 3])).expect_err("no quorum");

@@ -49,22 +49,22 @@ fn dirty_and_degraded_is_refused_where_nothing_says_what_was_written() {
     use MetadataPolicy::{Bitmap, Log, None, Resync};
     const CLEAN: (bool, bool) = (false, false);
     const DIRTY: (bool, bool) = (true, false);
-    const UNSYNCED: (bool, bool) = (false, true);
+    const OUT_OF_SYNC: (bool, bool) = (false, true);
     for (level, policy, (dirty, needs_resync), marked, refused) in [
         ("5", None, CLEAN, false, false),
         ("5", None, DIRTY, false, true),
         ("5", Resync, CLEAN, false, false),
         ("5", Resync, DIRTY, false, true),
-        ("5", Resync, UNSYNCED, false, true),
+        ("5", Resync, OUT_OF_SYNC, false, true),
         ("5", Bitmap, CLEAN, false, false),
         ("5", Bitmap, DIRTY, false, false),
         ("5", Bitmap, DIRTY, true, true),
         ("5", Bitmap, CLEAN, true, true),
-        ("5", Bitmap, UNSYNCED, false, true),
+        ("5", Bitmap, OUT_OF_SYNC, false, true),
         ("5", Log, CLEAN, false, false),
         ("5", Log, DIRTY, false, false),
         ("5", Log, DIRTY, true, false),
-        ("5", Log, UNSYNCED, false, true),
+        ("5", Log, OUT_OF_SYNC, false, true),
         ("6", Resync, DIRTY, false, true),
         ("50:2-spans", Resync, DIRTY, false, true),
         ("1e", Resync, DIRTY, false, false),
@@ -93,7 +93,7 @@ fn dirty_and_degraded_is_refused_where_nothing_says_what_was_written() {
         let accept = StartOptions { accept_write_hole: true, ..StartOptions::default() };
         let accepted = assemble(&candidates, Option::None, accept).expect(&case);
         assert_eq!(accepted.write_hole_accepted, refused, "{case}");
-        assert_eq!(accepted.unsynced, whole.unsynced, "{case}");
+        assert_eq!(accepted.out_of_sync, whole.out_of_sync, "{case}");
     }
 }
 
@@ -127,7 +127,7 @@ fn a_refusal_names_the_member_that_failed_before() {
 }
 
 #[test]
-fn what_is_unsynced_follows_from_policy_and_flags() {
+fn what_is_out_of_sync_follows_from_policy_and_flags() {
     for (level, policy, dirty, needs_resync, expected) in [
         ("5", MetadataPolicy::Resync, false, false, "none"),
         ("5", MetadataPolicy::Resync, true, false, "all"),
@@ -153,7 +153,10 @@ fn what_is_unsynced_follows_from_policy_and_flags() {
             "marked" => marked,
             _ => all,
         };
-        assert_eq!(assembly.unsynced, map, "{level}, {policy}, dirty {dirty}, needs_resync {needs_resync}");
+        assert_eq!(
+            assembly.out_of_sync, map,
+            "{level}, {policy}, dirty {dirty}, needs_resync {needs_resync}"
+        );
         assert_eq!(assembly.doubt.is_some(), expected != "none");
     }
 }
@@ -171,7 +174,7 @@ fn the_bitmap_is_that_of_devices_in_sync_only() {
         array.write_bitmap(device, 0, &map, 99);
     }
     let assembly = start_all(&array).expect("nothing is marked");
-    assert_eq!((assembly.unsynced.is_clear(), assembly.next_bitmap_sequence), (true, 3));
+    assert_eq!((assembly.out_of_sync.is_clear(), assembly.next_bitmap_sequence), (true, 3));
     for device in 2..5 {
         for slot in 0..2 {
             let slot = array.bitmap_slot(slot);
@@ -180,6 +183,6 @@ fn the_bitmap_is_that_of_devices_in_sync_only() {
     }
     let accept = StartOptions { accept_write_hole: true, ..StartOptions::default() };
     let assembly = assemble(&array.candidates(), None, accept).expect("accepted");
-    assert_eq!(assembly.unsynced.marked_count(), u32::from(map.regions()));
+    assert_eq!(assembly.out_of_sync.marked_count(), u32::from(map.regions()));
     assert_eq!(assembly.next_bitmap_sequence, 0);
 }

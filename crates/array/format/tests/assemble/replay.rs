@@ -104,7 +104,7 @@ fn a_log_that_is_not_the_states_is_refused_unless_the_hole_is_accepted() {
         let assembly = assemble(&array.candidates(), None, accept).expect("accepted");
         assert_eq!((assembly.doubt, assembly.records), (Some(Doubt::Log(trouble)), vec![]));
         assert_eq!(assembly.next_log_sequence, TAIL + 1, "what is left out must not come back");
-        assert_eq!(assembly.unsynced.marked_count(), u32::from(assembly.unsynced.regions()));
+        assert_eq!(assembly.out_of_sync.marked_count(), u32::from(assembly.out_of_sync.regions()));
     }
 }
 
@@ -157,50 +157,52 @@ fn a_log_of_no_length_is_no_log() {
 }
 
 #[test]
-fn kept_memory_is_used_only_if_it_is_this_arrays_and_of_this_life() {
+fn nvram_is_used_only_if_it_is_this_arrays_and_of_this_life() {
     type Change = fn(&mut TestArray);
-    let cases: [(Change, KeptVerdict); 7] = [
-        (|_| (), KeptVerdict::Used),
+    let cases: [(Change, NvramVerdict); 7] = [
+        (|_| (), NvramVerdict::Used),
         (
-            |array| array.change_state(|state| state.kept_epoch = 6),
-            KeptVerdict::OtherLife { found: 5, expected: 7 },
+            |array| array.change_state(|state| state.nvram_epoch = 6),
+            NvramVerdict::OtherLife { found: 5, expected: 7 },
         ),
         // The label of the epoch is written, and the state that names it is not.
-        (|array| array.change_state(|state| state.kept_epoch = 4), KeptVerdict::Used),
+        (|array| array.change_state(|state| state.nvram_epoch = 4), NvramVerdict::Used),
         (
-            |array| array.change_state(|state| state.kept_epoch = 3),
-            KeptVerdict::OtherLife { found: 5, expected: 3 },
+            |array| array.change_state(|state| state.nvram_epoch = 3),
+            NvramVerdict::OtherLife { found: 5, expected: 3 },
         ),
         (
-            |array| KeptLabel { array_uuid: array_uuid(7), kept_epoch: 5 }.encode(&mut array.kept_log[..64]),
-            KeptVerdict::OtherArray { found: array_uuid(7) },
+            |array| {
+                NvramLabel { array_uuid: array_uuid(7), nvram_epoch: 5 }.encode(&mut array.nvram_log[..64])
+            },
+            NvramVerdict::OtherArray { found: array_uuid(7) },
         ),
         (
-            |array| array.kept_log.fill(0),
-            KeptVerdict::NoLabel(DecodeError::BadMagic { part: Part::KeptLabel }),
+            |array| array.nvram_log.fill(0),
+            NvramVerdict::NoLabel(DecodeError::BadMagic { part: Part::NvramLabel }),
         ),
         (
-            |array| array.kept_log.truncate(9),
-            KeptVerdict::NoLabel(DecodeError::TooShort { part: Part::KeptLabel, needed: 64, found: 9 }),
+            |array| array.nvram_log.truncate(9),
+            NvramVerdict::NoLabel(DecodeError::TooShort { part: Part::NvramLabel, needed: 64, found: 9 }),
         ),
     ];
     for (change, verdict) in cases {
         let mut array = raid5();
-        array.change_state(|state| (state.dirty, state.log_place) = (true, LogPlace::KeptMemory));
+        array.change_state(|state| (state.dirty, state.log_place) = (true, LogPlace::Nvram));
         array.write_kept_record(7, &array.record(TAIL + 2));
         // The devices' logs are from before.
         array.write_record(1, 0, &array.record(TAIL + 1));
-        array.write_entry(3, KeptEntry { sequence: 20, block: 1, dirty: 1 });
-        array.write_entry(5, KeptEntry { sequence: 10, block: 2, dirty: 2 });
+        array.write_entry(3, NvramEntry { sequence: 20, block: 1, dirty: 1 });
+        array.write_entry(5, NvramEntry { sequence: 10, block: 2, dirty: 2 });
         change(&mut array);
-        let used = verdict == KeptVerdict::Used;
+        let used = verdict == NvramVerdict::Used;
         let kept = Some(array.kept());
         let assembly = assemble(&array.candidates(), kept, StartOptions::default()).expect("all are there");
         assert_eq!(assembly.kept, verdict);
         assert_eq!(sequences(&assembly), if used { vec![TAIL + 2] } else { vec![] });
-        let slots: Vec<u32> = assembly.kept_entries.iter().map(|(slot, _)| *slot).collect();
+        let slots: Vec<u32> = assembly.nvram_entries.iter().map(|(slot, _)| *slot).collect();
         assert_eq!(slots, if used { vec![5, 3] } else { vec![] });
-        assert_eq!(assembly.doubt, (!used).then(|| Doubt::KeptLog(verdict.clone())));
+        assert_eq!(assembly.doubt, (!used).then(|| Doubt::NvramLog(verdict.clone())));
         let degraded = assemble(&without(&array, &[2]), kept, StartOptions::default());
         assert_eq!(degraded.is_ok(), used, "{verdict}");
     }
@@ -209,8 +211,8 @@ fn kept_memory_is_used_only_if_it_is_this_arrays_and_of_this_life() {
 #[test]
 fn a_directory_is_read_wherever_the_log_is() {
     let mut array = raid5();
-    array.write_entry(0, KeptEntry { sequence: 1, block: 2, dirty: 4 });
+    array.write_entry(0, NvramEntry { sequence: 1, block: 2, dirty: 4 });
     array.directory.truncate(40);
     let assembly = assemble(&array.candidates(), Some(array.kept()), StartOptions::default()).expect("whole");
-    assert_eq!(assembly.kept_entries, [(0, KeptEntry { sequence: 1, block: 2, dirty: 4 })]);
+    assert_eq!(assembly.nvram_entries, [(0, NvramEntry { sequence: 1, block: 2, dirty: 4 })]);
 }

@@ -14,9 +14,9 @@
 use super::mutate::Handed;
 use crate::support::TestRecord;
 use raidlab_format::{
-    AreaLayout, ArrayState, ArrayUuid, AssembleError, Assembly, DeviceState, KEPT_ENTRY_BYTES,
-    KEPT_LABEL_BYTES, KeptEntry, KeptImage, KeptLabel, KeptVerdict, LABEL_BYTES, Label, LogSource,
-    LogTrouble, PayloadPlace, STATE_BYTES, StartOptions, assemble, scan_log,
+    AreaLayout, ArrayState, ArrayUuid, AssembleError, Assembly, DeviceState, LABEL_BYTES, Label, LogSource,
+    LogTrouble, NVRAM_ENTRY_BYTES, NVRAM_LABEL_BYTES, NvramEntry, NvramImage, NvramLabel, NvramVerdict,
+    PayloadPlace, STATE_BYTES, StartOptions, assemble, scan_log,
 };
 use raidlab_raid::Layout;
 use raidlab_units::ByteCount;
@@ -27,9 +27,9 @@ pub(crate) type Outcome = &'static str;
 /// Checks all that must hold, and returns what became of the set.
 pub(crate) fn check(handed: &Handed, options: StartOptions) -> Outcome {
     let candidates: Vec<Option<&[u8]>> = handed.areas.iter().map(Option::as_deref).collect();
-    let kept = KeptImage { log: &handed.kept_log, directory: &handed.directory };
+    let kept = NvramImage { log: &handed.nvram_log, directory: &handed.directory };
     candidates.iter().flatten().for_each(|area| check_structures(area, handed));
-    check_structures(&handed.kept_log, handed);
+    check_structures(&handed.nvram_log, handed);
     check_directory(&handed.directory);
     let result = assemble(&candidates, Some(kept), options);
     if let Ok(assembly) = &result {
@@ -58,10 +58,10 @@ fn check_structures(area: &[u8], handed: &Handed) {
             check_scan(area, state.geometry.array_uuid, handed);
         }
     }
-    if let Ok(label) = KeptLabel::decode(area) {
-        let mut bytes = [0xdd; KEPT_LABEL_BYTES];
+    if let Ok(label) = NvramLabel::decode(area) {
+        let mut bytes = [0xdd; NVRAM_LABEL_BYTES];
         label.encode(&mut bytes);
-        assert_eq!(bytes, area[..KEPT_LABEL_BYTES], "a label of kept memory encodes to other bytes");
+        assert_eq!(bytes, area[..NVRAM_LABEL_BYTES], "a label of NVRAM encodes to other bytes");
         check_scan(area, label.array_uuid, handed);
     }
 }
@@ -86,9 +86,9 @@ fn check_scan(area: &[u8], array_uuid: ArrayUuid, handed: &Handed) {
 }
 
 fn check_directory(directory: &[u8]) {
-    for (slot, bytes) in (0..).zip(directory.chunks_exact(KEPT_ENTRY_BYTES)) {
-        let bytes: &[u8; KEPT_ENTRY_BYTES] = bytes.try_into().expect("chunks are whole");
-        if let Some(entry) = KeptEntry::decode(slot, bytes) {
+    for (slot, bytes) in (0..).zip(directory.chunks_exact(NVRAM_ENTRY_BYTES)) {
+        let bytes: &[u8; NVRAM_ENTRY_BYTES] = bytes.try_into().expect("chunks are whole");
+        if let Some(entry) = NvramEntry::decode(slot, bytes) {
             assert_eq!(entry.encode(slot), *bytes, "an entry encodes to other bytes");
         }
     }
@@ -150,7 +150,7 @@ fn check_newest(assembly: &Assembly, candidates: &[Option<&[u8]>]) {
 fn check_intent(
     assembly: &Assembly,
     candidates: &[Option<&[u8]>],
-    kept: KeptImage<'_>,
+    kept: NvramImage<'_>,
     options: StartOptions,
 ) {
     let state = &assembly.state;
@@ -160,8 +160,12 @@ fn check_intent(
     let there = called.iter().filter(|device| assembly.present[**device].is_some()).count();
     assert_eq!(assembly.minority_accepted, there * 2 <= called.len());
     assert!(!assembly.minority_accepted || options.accept_minority, "too few members");
-    assert_eq!(assembly.doubt.is_none(), assembly.unsynced.is_clear(), "doubt and unsynced regions disagree");
-    assert_eq!(assembly.unsynced.stripes(), layout.stripe_count());
+    assert_eq!(
+        assembly.doubt.is_none(),
+        assembly.out_of_sync.is_clear(),
+        "doubt and out of sync regions disagree"
+    );
+    assert_eq!(assembly.out_of_sync.stripes(), layout.stripe_count());
     let plays = |role: u16| {
         called
             .iter()
@@ -171,9 +175,9 @@ fn check_intent(
     let hole = degraded && layout.shape().parities > 0 && assembly.doubt.is_some();
     assert_eq!(assembly.write_hole_accepted, hole);
     assert!(!hole || options.accept_write_hole, "dirty and degraded");
-    let used = assembly.kept == KeptVerdict::Used;
-    assert!(used || assembly.kept_entries.is_empty(), "entries of memory that is not the array's");
-    assert!(assembly.kept_entries.is_sorted_by_key(|(slot, entry)| (entry.sequence, *slot)));
+    let used = assembly.kept == NvramVerdict::Used;
+    assert!(used || assembly.nvram_entries.is_empty(), "entries of memory that is not the array's");
+    assert!(assembly.nvram_entries.is_sorted_by_key(|(slot, entry)| (entry.sequence, *slot)));
     check_records(assembly, layout.as_ref(), candidates, kept);
 }
 
@@ -181,7 +185,7 @@ fn check_records(
     assembly: &Assembly,
     layout: &dyn Layout,
     candidates: &[Option<&[u8]>],
-    kept: KeptImage<'_>,
+    kept: NvramImage<'_>,
 ) {
     let (state, shape) = (&assembly.state, layout.shape());
     assert!(assembly.records.is_sorted_by(|one, next| one.sequence < next.sequence), "records out of order");
@@ -216,7 +220,7 @@ fn check_records(
 fn check_turned(
     result: &Result<Assembly, AssembleError>,
     candidates: &[Option<&[u8]>],
-    kept: KeptImage<'_>,
+    kept: NvramImage<'_>,
     options: StartOptions,
 ) {
     let turned: Vec<_> = candidates.iter().rev().copied().collect();
@@ -240,7 +244,7 @@ fn check_turned(
 fn check_options(
     result: &Result<Assembly, AssembleError>,
     candidates: &[Option<&[u8]>],
-    kept: KeptImage<'_>,
+    kept: NvramImage<'_>,
     options: StartOptions,
 ) {
     let all = StartOptions { accept_minority: true, accept_write_hole: true, ..options };
@@ -262,7 +266,7 @@ fn outcome(result: &Result<Assembly, AssembleError>) -> Outcome {
         Ok(assembly) if assembly.write_hole_accepted => "started, write hole accepted",
         Ok(assembly) if assembly.minority_accepted => "started, minority accepted",
         Ok(assembly) if !assembly.records.is_empty() => "started with records",
-        Ok(assembly) if assembly.doubt.is_some() => "started unsynced",
+        Ok(assembly) if assembly.doubt.is_some() => "started out of sync",
         Ok(_) => "started",
         Err(AssembleError::NoDevices { .. }) => "no devices",
         Err(AssembleError::OtherArraysOnly { .. }) => "other arrays only",
@@ -284,7 +288,7 @@ pub(crate) const OUTCOMES: [Outcome; 17] = [
     "started, write hole accepted",
     "started, minority accepted",
     "started with records",
-    "started unsynced",
+    "started out of sync",
     "started",
     "no devices",
     "other arrays only",

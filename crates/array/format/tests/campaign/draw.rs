@@ -3,8 +3,8 @@
 use super::kit::Rng;
 use crate::support::{LOG_BYTES, TestArray, TestRecord, array_uuid, geometry, state};
 use raidlab_format::{
-    ArrayState, BadRange, COUNTERS_END, DeviceRecord, DeviceState, KeptEntry, LogHeader, LogPlace, LogRun,
-    MetadataPolicy, tag_blocks,
+    ArrayState, BadRange, COUNTERS_END, DeviceRecord, DeviceState, LogHeader, LogPlace, LogRun,
+    MetadataPolicy, NvramEntry, tag_blocks,
 };
 use raidlab_raid::StripeShape;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, MemberLba, StripeIndex};
@@ -31,7 +31,7 @@ pub(crate) struct Drawn {
     /// The sequences of the records to replay, each with the number of its copies.
     pub(crate) replayed: BTreeMap<u64, usize>,
     /// The slots of the kept cache that hold something.
-    pub(crate) kept_slots: BTreeSet<u32>,
+    pub(crate) nvram_slots: BTreeSet<u32>,
     pub(crate) marked_regions: BTreeSet<u16>,
 }
 
@@ -42,7 +42,7 @@ impl Drawn {
         let mut drawn = Self {
             array: TestArray::new(drawn),
             replayed: BTreeMap::new(),
-            kept_slots: BTreeSet::new(),
+            nvram_slots: BTreeSet::new(),
             marked_regions: BTreeSet::new(),
         };
         drawn.draw_bitmaps(rng);
@@ -117,7 +117,7 @@ impl Drawn {
         let blocks = record.bytes(geometry.block_size).len() as u64 / block_bytes;
         let (mut logs, ring_bytes) = match self.array.state.log_place {
             LogPlace::Members => (self.in_sync(), devices_bytes),
-            LogPlace::KeptMemory => (vec![kept], LOG_BYTES),
+            LogPlace::Nvram => (vec![kept], LOG_BYTES),
         };
         let first = rng.index(logs.len());
         logs.rotate_left(first);
@@ -159,10 +159,10 @@ impl Drawn {
 
     fn draw_entries(&mut self, rng: &mut Rng<'_>) {
         for slot in 0..16 {
-            let entry = KeptEntry { sequence: rng.below(50), block: rng.next(), dirty: rng.below(3) };
+            let entry = NvramEntry { sequence: rng.below(50), block: rng.next(), dirty: rng.below(3) };
             self.array.write_entry(slot, entry);
             if entry.dirty != 0 {
-                self.kept_slots.insert(slot);
+                self.nvram_slots.insert(slot);
             }
         }
     }
@@ -196,10 +196,10 @@ fn draw_state(rng: &mut Rng<'_>) -> ArrayState {
     state.generation = rng.pick(&[0, 1, 2, 10, 11, COUNTERS_END - 1]);
     state.epoch = rng.pick(&[0, 1, 7, COUNTERS_END - 1]);
     state.log_tail = rng.pick(&[0, 5, 100, COUNTERS_END - 4]);
-    state.kept_epoch = rng.below(3);
+    state.nvram_epoch = rng.below(3);
     state.dirty = rng.one_in(2);
     state.needs_resync = rng.one_in(8);
-    state.log_place = if rng.one_in(3) { LogPlace::KeptMemory } else { LogPlace::Members };
+    state.log_place = if rng.one_in(3) { LogPlace::Nvram } else { LogPlace::Members };
     for _ in 0..rng.below(4) {
         let device = MemberIndex(rng.index(state.devices.len()) as u16);
         state.bad_ranges.push(BadRange { device, first: MemberLba(rng.below(member_blocks)), count: 1 });

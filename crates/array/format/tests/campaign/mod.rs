@@ -21,7 +21,7 @@ use check::{OUTCOMES, Outcome};
 use draw::Drawn;
 use kit::{Campaign, Rng};
 use mutate::Handed;
-use raidlab_format::{Assembly, KeptVerdict, LogPlace, MetadataPolicy, RegionIndex, StartOptions, assemble};
+use raidlab_format::{Assembly, LogPlace, MetadataPolicy, NvramVerdict, RegionIndex, StartOptions, assemble};
 use std::collections::{BTreeMap, BTreeSet};
 
 const DAMAGES_PER_CASE: usize = 16;
@@ -69,7 +69,7 @@ fn handed(drawn: &Drawn) -> Handed {
     let array = &drawn.array;
     Handed {
         areas: array.areas.iter().cloned().map(Some).collect(),
-        kept_log: array.kept_log.clone(),
+        nvram_log: array.nvram_log.clone(),
         directory: array.directory.clone(),
         block_size: array.state.geometry.block_size,
     }
@@ -86,17 +86,17 @@ fn check_undamaged(drawn: &Drawn) {
         (!missing).then_some(device)
     };
     assert!(assembly.present.iter().copied().eq((0..array.areas.len()).map(usable)));
-    assert_eq!(assembly.kept, KeptVerdict::Used);
-    let slots: BTreeSet<u32> = assembly.kept_entries.iter().map(|(slot, _)| *slot).collect();
-    assert_eq!(slots, drawn.kept_slots);
+    assert_eq!(assembly.kept, NvramVerdict::Used);
+    let slots: BTreeSet<u32> = assembly.nvram_entries.iter().map(|(slot, _)| *slot).collect();
+    assert_eq!(slots, drawn.nvram_slots);
     let replayed = assembly.records.iter().map(|record| (record.sequence, record.copies.len()));
     assert_eq!(replayed.collect::<BTreeMap<_, _>>(), drawn.replayed);
-    check_unsynced(drawn, &assembly);
+    check_out_of_sync(drawn, &assembly);
 }
 
 /// Checks the regions out of sync against the table of the design, policy by policy.
-fn check_unsynced(drawn: &Drawn, assembly: &Assembly) {
-    let (state, map) = (&drawn.array.state, &assembly.unsynced);
+fn check_out_of_sync(drawn: &Drawn, assembly: &Assembly) {
+    let (state, map) = (&drawn.array.state, &assembly.out_of_sync);
     let shape = state.check().expect("possible").shape();
     let all: BTreeSet<u16> = (0..map.regions()).collect();
     let none = BTreeSet::new();

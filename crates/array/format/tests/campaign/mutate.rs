@@ -8,7 +8,7 @@
 
 use super::kit::Rng;
 use raidlab_format::{
-    AreaLayout, BITMAP_BYTES, KEPT_LABEL_BYTES, KEPT_RING_AT, LABEL_BYTES, Part, SECTOR_BYTES, STATE_BYTES,
+    AreaLayout, BITMAP_BYTES, LABEL_BYTES, NVRAM_LABEL_BYTES, NVRAM_RING_AT, Part, SECTOR_BYTES, STATE_BYTES,
     header_len,
 };
 use raidlab_units::{BlockSize, ByteCount};
@@ -18,7 +18,7 @@ use std::ops::Range;
 #[derive(Clone)]
 pub(crate) struct Handed {
     pub(crate) areas: Vec<Option<Vec<u8>>>,
-    pub(crate) kept_log: Vec<u8>,
+    pub(crate) nvram_log: Vec<u8>,
     pub(crate) directory: Vec<u8>,
     pub(crate) block_size: BlockSize,
 }
@@ -40,7 +40,7 @@ impl Handed {
 
     fn pick_buffer(&mut self, rng: &mut Rng<'_>) -> &mut Vec<u8> {
         if self.areas.is_empty() || rng.one_in(8) {
-            return &mut self.kept_log;
+            return &mut self.nvram_log;
         }
         let area = rng.index(self.areas.len());
         self.areas[area].get_or_insert_default()
@@ -63,7 +63,7 @@ impl Handed {
 
     /// Copies a run of sectors from a buffer of `other` to the same or another place.
     fn splice(&mut self, rng: &mut Rng<'_>, other: &Self) {
-        let sources: Vec<&Vec<u8>> = other.areas.iter().flatten().chain([&other.kept_log]).collect();
+        let sources: Vec<&Vec<u8>> = other.areas.iter().flatten().chain([&other.nvram_log]).collect();
         let source = rng.pick(&sources);
         let target = self.pick_buffer(rng);
         let (Some(from), Some(mut to)) = (pick_sector(rng, source), pick_sector(rng, target)) else { return };
@@ -88,8 +88,14 @@ impl Handed {
         let block_size = self.block_size;
         let buffer = self.pick_buffer(rng);
         let all = structures(buffer, block_size);
-        let kinds =
-            [Part::Label, Part::State, Part::BitmapSector, Part::LogHeader, Part::LogHeader, Part::KeptLabel];
+        let kinds = [
+            Part::Label,
+            Part::State,
+            Part::BitmapSector,
+            Part::LogHeader,
+            Part::LogHeader,
+            Part::NvramLabel,
+        ];
         let kind = rng.pick(&kinds);
         let places: Vec<_> =
             all.iter().filter(|(part, _)| *part == kind).map(|(_, place)| place.clone()).collect();
@@ -111,8 +117,8 @@ fn field_end(rng: &mut Rng<'_>, kind: Part, length: usize) -> usize {
         Part::State => rng.pick(&[112, 512 + 8 * 28]),
         Part::BitmapSector => 64,
         Part::LogHeader => rng.pick(&[64, 72 + 3 * 12]),
-        Part::KeptLabel => 40,
-        Part::KeptFile => 56,
+        Part::NvramLabel => 40,
+        Part::NvramFile => 56,
         Part::Unfinished => 32,
     };
     end.min(length)
@@ -157,11 +163,11 @@ fn structures(buffer: &[u8], block_size: BlockSize) -> Vec<(Part, Range<usize>)>
         }
     };
     add(Part::Label, 0, LABEL_BYTES);
-    add(Part::KeptLabel, 0, KEPT_LABEL_BYTES);
+    add(Part::NvramLabel, 0, NVRAM_LABEL_BYTES);
     layout.state.iter().for_each(|slot| add(Part::State, slot.offset_bytes as usize, STATE_BYTES));
     let bitmaps = layout.bitmap[0].offset_bytes as usize..layout.log.offset_bytes as usize;
     bitmaps.step_by(SECTOR_BYTES).for_each(|at| add(Part::BitmapSector, at, SECTOR_BYTES));
-    for at in (KEPT_RING_AT..buffer.len().saturating_sub(72)).step_by(SECTOR_BYTES) {
+    for at in (NVRAM_RING_AT..buffer.len().saturating_sub(72)).step_by(SECTOR_BYTES) {
         let runs = u16::from_le_bytes([buffer[at + 10], buffer[at + 11]]);
         let rows = u32::from_le_bytes([buffer[at + 68], buffer[at + 69], buffer[at + 70], buffer[at + 71]]);
         add(Part::LogHeader, at, header_len(runs, rows, block_size) as usize);

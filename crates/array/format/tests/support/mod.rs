@@ -10,8 +10,9 @@
 
 use raidlab_format::{
     AreaLayout, ArrayName, ArrayState, ArrayUuid, BITMAP_BYTES, DeviceRecord, DeviceState, DeviceUuid,
-    Geometry, KEPT_ENTRY_BYTES, KEPT_LABEL_BYTES, KEPT_RING_AT, KeptEntry, KeptImage, KeptLabel, LABEL_BYTES,
-    Label, LogHeader, LogPlace, LogRun, MetadataPolicy, RegionMap, STATE_BYTES, header_len, row_checksum,
+    Geometry, LABEL_BYTES, Label, LogHeader, LogPlace, LogRun, MetadataPolicy, NVRAM_ENTRY_BYTES,
+    NVRAM_LABEL_BYTES, NVRAM_RING_AT, NvramEntry, NvramImage, NvramLabel, RegionMap, STATE_BYTES, header_len,
+    row_checksum,
 };
 use raidlab_units::{BlockSize, ByteCount, MemberIndex, MemberLba, StripeIndex};
 use std::ops::Range;
@@ -61,7 +62,7 @@ pub(crate) fn state(geometry: Geometry) -> ArrayState {
     ArrayState {
         generation: GENERATION,
         epoch: 3,
-        kept_epoch: 5,
+        nvram_epoch: 5,
         log_tail: TAIL,
         dirty: false,
         needs_resync: false,
@@ -102,7 +103,7 @@ impl TestRecord {
 pub(crate) struct TestArray {
     pub(crate) state: ArrayState,
     pub(crate) areas: Vec<Vec<u8>>,
-    pub(crate) kept_log: Vec<u8>,
+    pub(crate) nvram_log: Vec<u8>,
     pub(crate) directory: Vec<u8>,
 }
 
@@ -110,16 +111,17 @@ impl TestArray {
     /// Labels on every device, the state in one slot and the generation before in the other, clear bitmaps.
     pub(crate) fn new(newest: ArrayState) -> Self {
         let total_bytes = AreaLayout::new(newest.geometry.log_bytes).total_bytes as usize;
-        let label = KeptLabel { array_uuid: newest.geometry.array_uuid, kept_epoch: newest.kept_epoch | 1 };
+        let label =
+            NvramLabel { array_uuid: newest.geometry.array_uuid, nvram_epoch: newest.nvram_epoch | 1 };
         let before = newest.generation.checked_sub(1);
         let before = before.map(|generation| ArrayState { generation, ..newest.clone() });
         let mut array = Self {
             areas: vec![vec![0; total_bytes]; newest.devices.len()],
-            kept_log: vec![0; KEPT_RING_AT + LOG_BYTES as usize],
-            directory: vec![0; 16 * KEPT_ENTRY_BYTES],
+            nvram_log: vec![0; NVRAM_RING_AT + LOG_BYTES as usize],
+            directory: vec![0; 16 * NVRAM_ENTRY_BYTES],
             state: newest,
         };
-        label.encode(&mut array.kept_log[..KEPT_LABEL_BYTES]);
+        label.encode(&mut array.nvram_log[..NVRAM_LABEL_BYTES]);
         let map = array.clear_map();
         for device in 0..array.areas.len() {
             array.write_label(device, device, array.state.devices[device].device_uuid);
@@ -206,16 +208,16 @@ impl TestArray {
     /// Writes a record into the kept ring at `block`; returns the block behind it.
     pub(crate) fn write_kept_record(&mut self, block: u64, record: &TestRecord) -> u64 {
         let block_size = self.state.geometry.block_size;
-        put_record(&mut self.kept_log[KEPT_RING_AT..], block, &record.bytes(block_size), block_size)
+        put_record(&mut self.nvram_log[NVRAM_RING_AT..], block, &record.bytes(block_size), block_size)
     }
 
-    pub(crate) fn write_entry(&mut self, slot: u32, entry: KeptEntry) {
-        let at = slot as usize * KEPT_ENTRY_BYTES;
-        self.directory[at..at + KEPT_ENTRY_BYTES].copy_from_slice(&entry.encode(slot));
+    pub(crate) fn write_entry(&mut self, slot: u32, entry: NvramEntry) {
+        let at = slot as usize * NVRAM_ENTRY_BYTES;
+        self.directory[at..at + NVRAM_ENTRY_BYTES].copy_from_slice(&entry.encode(slot));
     }
 
-    pub(crate) fn kept(&self) -> KeptImage<'_> {
-        KeptImage { log: &self.kept_log, directory: &self.directory }
+    pub(crate) fn kept(&self) -> NvramImage<'_> {
+        NvramImage { log: &self.nvram_log, directory: &self.directory }
     }
 
     pub(crate) fn candidates(&self) -> Vec<Option<&[u8]>> {

@@ -149,7 +149,7 @@ impl<'a> EmulatedWorld<'a> {
             name: self.name.as_str(),
             array_uuid: "emulated".to_owned(),
             is_stopping: self.is_stopping,
-            kept_memory: None,
+            nvram: None,
             device: &|_| (None, 0),
         };
         self.tally.status(self.model.controller(), &facts)

@@ -52,7 +52,7 @@ pub fn paths(folder: &Path, count: u16) -> Vec<PathBuf> {
 /// How `config` is run, with NVRAM in `folder` if it needs any.
 pub fn settings(folder: &Path, config: &ArrayConfig) -> RunSettings {
     let is_kept = config.cache.memory == CacheMemory::BatteryBacked;
-    RunSettings { kept_memory: is_kept.then(|| folder.join("kept")), ..RunSettings::of(config) }
+    RunSettings { nvram: is_kept.then(|| folder.join("kept")), ..RunSettings::of(config) }
 }
 
 /// Makes an array of `config` out of files in `folder`.

@@ -149,7 +149,7 @@ fn an_array_ends_while_io_of_a_member_does_not() {
 const KEPT_MEMBERS: &str = "RAIDLAB_TEST_KEPT_MEMBERS";
 const KEPT_FOLDER: &str = "RAIDLAB_TEST_KEPT_FOLDER";
 
-fn with_kept_memory() -> ArrayConfig {
+fn with_nvram() -> ArrayConfig {
     let mut config = keeping("5", 4, MetadataPolicy::Log);
     config.cache.write_policy = WritePolicy::WriteBack;
     config.cache.memory = CacheMemory::BatteryBacked;
@@ -159,12 +159,12 @@ fn with_kept_memory() -> ArrayConfig {
 /// The process that is killed in the next test, which starts it; alone it does nothing.
 #[test]
 #[ignore = "the process that another test kills, which it starts itself"]
-fn reads_into_kept_memory_until_it_is_killed() {
+fn reads_into_nvram_until_it_is_killed() {
     let (Ok(members), Some(folder)) = (std::env::var(KEPT_MEMBERS), std::env::var_os(KEPT_FOLDER)) else {
         return;
     };
     let paths: Vec<PathBuf> = members.split(':').map(PathBuf::from).collect();
-    let settings = common::settings(Path::new(&folder), &with_kept_memory());
+    let settings = common::settings(Path::new(&folder), &with_nvram());
     let mut world = ArrayWorld::start(&paths, &settings, StartOptions::default()).world.expect("it starts");
     loop {
         read_all(&mut world).expect("it reads");
@@ -175,8 +175,8 @@ fn reads_into_kept_memory_until_it_is_killed() {
 /// Defect: the NVRAM file was free as soon as its process was gone, while a device might still write into it. A block device
 /// holds no thread of the process, so that nothing else kept the lock.
 #[test]
-fn kept_memory_that_a_device_may_still_write_to_is_nobodys() {
-    let Some(mut bench) = bench_of(with_kept_memory()) else { return };
+fn nvram_that_a_device_may_still_write_to_is_nobodys() {
+    let Some(mut bench) = bench_of(with_nvram()) else { return };
     let Some(device) = loop_over(&bench.faulty.path()) else { return };
     bench.members[1].clone_from(&device.devices[0]);
     let start = || ArrayWorld::start(&bench.members, &bench.settings, StartOptions::default()).world;
@@ -188,12 +188,7 @@ fn kept_memory_that_a_device_may_still_write_to_is_nobodys() {
     drop(world);
     let paths: Vec<String> = bench.members.iter().map(|path| path.display().to_string()).collect();
     let mut child = Command::new(std::env::current_exe().expect("this program"))
-        .args([
-            "--exact",
-            "faults::reads_into_kept_memory_until_it_is_killed",
-            "--ignored",
-            "--test-threads=1",
-        ])
+        .args(["--exact", "faults::reads_into_nvram_until_it_is_killed", "--ignored", "--test-threads=1"])
         .env(KEPT_MEMBERS, paths.join(":"))
         .env(KEPT_FOLDER, bench.folder.path())
         .stdout(Stdio::null())

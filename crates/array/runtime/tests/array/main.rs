@@ -342,10 +342,10 @@ fn settings_that_can_not_be_are_refused() {
     let error = with(&|settings| settings.cache.mirror = true);
     assert!(matches!(error, ArrayError::NoSecondController), "{error}");
     let error = with(&|settings| settings.cache.memory = CacheMemory::BatteryBacked);
-    assert!(matches!(error, ArrayError::NoKeptMemory), "{error}");
+    assert!(matches!(error, ArrayError::NoNvram), "{error}");
     let error = with(&|settings| {
         settings.cache.memory = CacheMemory::BatteryBacked;
-        settings.kept_memory = Some(folder.path().join("kept"));
+        settings.nvram = Some(folder.path().join("kept"));
     });
     assert!(matches!(error, ArrayError::KeepsNothing), "{error}");
     assert!(!folder.path().join("kept").exists(), "nothing is made for an array that does not start");

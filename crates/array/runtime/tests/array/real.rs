@@ -324,7 +324,7 @@ fn through(settings: &RunSettings) -> RunSettings {
 }
 
 #[test]
-fn kept_memory_that_is_gone_is_given_up_only_when_that_is_said() {
+fn nvram_that_is_gone_is_given_up_only_when_that_is_said() {
     let folder = folder();
     let mut config = keeping("5", 4, MetadataPolicy::Log);
     config.cache.memory = CacheMemory::BatteryBacked;
@@ -345,7 +345,7 @@ fn kept_memory_that_is_gone_is_given_up_only_when_that_is_said() {
 }
 
 #[test]
-fn kept_memory_outlives_the_array_and_a_wrong_file_is_refused() {
+fn nvram_outlives_the_array_and_a_wrong_file_is_refused() {
     for (level, members) in [("0", 3), ("5", 4), ("10", 4)] {
         let folder = folder();
         let mut config = keeping(level, members, MetadataPolicy::Log);
@@ -369,15 +369,15 @@ fn kept_memory_outlives_the_array_and_a_wrong_file_is_refused() {
         let read = ScriptOp::Read { lba: Lba(3), blocks: raidlab_units::BlockCount(40) };
         assert!(serve(&mut world, &[read], 1)[0] == Ok(bytes), "{level}");
         drop(world);
-        let without = RunSettings { kept_memory: None, ..through(&settings) };
+        let without = RunSettings { nvram: None, ..through(&settings) };
         let refused = start(&paths, &without).map(drop);
-        assert!(matches!(refused, Err(ArrayError::KeptMissing { .. })), "{level}: {refused:?}");
+        assert!(matches!(refused, Err(ArrayError::NvramMissing { .. })), "{level}: {refused:?}");
         start(&paths, &settings).expect(level).stop(&GO_ON).expect("a clean stop leaves nothing in it");
         drop(start(&paths, &without).expect("nothing is in the file"));
         let elsewhere = tempfile::tempdir().expect("a folder");
         let others = make(elsewhere.path(), &config, 0);
-        let error = start(&others, &settings).expect_err("the kept memory is another array's");
-        assert!(matches!(error, ArrayError::KeptOfOther { .. }), "{error}");
+        let error = start(&others, &settings).expect_err("NVRAM is another array's");
+        assert!(matches!(error, ArrayError::NvramOfOther { .. }), "{error}");
         std::fs::write(folder.path().join("kept"), "something else, and long enough to be one")
             .expect("written");
         assert!(matches!(start(&paths, &settings), Err(ArrayError::Kept(_))), "{level}");

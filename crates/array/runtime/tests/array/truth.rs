@@ -165,10 +165,10 @@ fn a_missing_member_keeps_its_role_and_a_free_slot_is_none() {
 #[test]
 fn an_array_whose_stripes_are_out_of_sync_does_not_claim_to_survive_a_member() {
     let folder = folder();
-    let (_, paths, settings) = unsynced_array(folder.path());
+    let (_, paths, settings) = array_out_of_sync(folder.path());
     let used = use_array(paths, settings);
     let status = used.until("resyncing", |status| status.condition == Condition::Resyncing);
-    assert!(status.unsynced_stripes > 0, "{status:?}");
+    assert!(status.out_of_sync_stripes > 0, "{status:?}");
     assert_eq!((status.failures_left, status.lost_blocks), (0, 0));
     used.done(&Command::ScanRate { bytes_per_sec: None });
     assert_eq!(used.until("whole", is_whole).failures_left, 1);
@@ -179,10 +179,10 @@ fn an_array_whose_stripes_are_out_of_sync_does_not_claim_to_survive_a_member() {
 #[test]
 fn what_a_member_took_along_is_told_as_lost() {
     let folder = folder();
-    let (config, paths, settings) = unsynced_array(folder.path());
+    let (config, paths, settings) = array_out_of_sync(folder.path());
     let mut world = ArrayWorld::start(&paths, &settings, StartOptions::default()).world.expect("it starts");
     world.await_serving(&GO_ON).expect("it serves");
-    let stripes = world.status().unsynced_stripes;
+    let stripes = world.status().out_of_sync_stripes;
     file(&paths[1]).set_len(0).expect("it can be cut");
     assert!(read_all(&mut world).is_err(), "a member is gone that nothing makes up");
     let status = world.status();
@@ -195,7 +195,7 @@ fn what_a_member_took_along_is_told_as_lost() {
 }
 
 /// An array of four members over files whose contents are not known, so that all is out of sync while background scans rest.
-fn unsynced_array(folder: &Path) -> (ArrayConfig, Vec<PathBuf>, RunSettings) {
+fn array_out_of_sync(folder: &Path) -> (ArrayConfig, Vec<PathBuf>, RunSettings) {
     let config = keeping("5", 4, MetadataPolicy::Bitmap);
     let paths: Vec<PathBuf> = (0..4).map(|index| folder.join(format!("m{index}"))).collect();
     for path in &paths {

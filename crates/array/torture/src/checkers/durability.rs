@@ -7,7 +7,7 @@
 //! | flush | the same, for all that was acknowledged before the flush was asked for |
 //!
 //! While the cache survives a power loss, what it flushes, writes with forced unit access, and where the members' caches
-//! are off all that it acknowledges, is promised to be on the members or in kept memory. Promises raise the floors of `volume.rs`, so that every read after a power cut checks them.
+//! are off all that it acknowledges, is promised to be on the members or in NVRAM. Promises raise the floors of `volume.rs`, so that every read after a power cut checks them.
 //!
 //! Verified: on every fit member that should hold the block, what is there now and everything that a power cut could
 //! make of it (`members.rs`) is the promised write or one that may follow it; and that reads return the newest
@@ -65,14 +65,14 @@ impl TortureWorld {
             HostOp::Write { fua } => (write_through && (fua || !member_cache)) || (fua && !is_kept),
             HostOp::Flush => write_through || !is_kept,
         };
-        // A plain write may go on from kept memory into a member's volatile cache.
+        // A plain write may go on from NVRAM into a member's volatile cache.
         let in_kept = match host.request.op {
             HostOp::Write { fua } => fua || !member_cache,
             HostOp::Read | HostOp::Flush | HostOp::Discard => true,
         };
         match (on_members, is_kept && !write_through && in_kept) {
             (true, _) => Some(Promise::OnMembers),
-            (false, true) => Some(Promise::InKeptMemory),
+            (false, true) => Some(Promise::InNvram),
             _ => None,
         }
     }

@@ -135,9 +135,9 @@ impl TortureWorld {
 
     // Doubt.
 
-    /// Notes in which stripes redundancy is in doubt after a start: those that it finds unsynced, and, beyond the bounds, those
+    /// Notes in which stripes redundancy is in doubt after a start: those that it finds out of sync, and, beyond the bounds, those
     /// with `records` that may go with their device before they are written again.
-    pub(crate) fn note_doubts(&mut self, unsynced: &RegionMap, records: &[StripeIndex]) {
+    pub(crate) fn note_doubts(&mut self, out_of_sync: &RegionMap, records: &[StripeIndex]) {
         let found_bad = bad_blocks_of(&self.controller);
         let is_reached =
             |it: &&(MemberIndex, u64)| !self.is_spoiled(**it) && !self.losses.needless.contains(it);
@@ -148,13 +148,13 @@ impl TortureWorld {
             return;
         }
         let mut in_doubt_until = vec![Stamp(0); self.layout.stripe_count().0 as usize];
-        let mut next = unsynced.next_marked(RegionIndex(0));
+        let mut next = out_of_sync.next_marked(RegionIndex(0));
         while let Some(region) = next {
-            for stripe in unsynced.stripes_of(region).start.0..unsynced.stripes_of(region).end.0 {
+            for stripe in out_of_sync.stripes_of(region).start.0..out_of_sync.stripes_of(region).end.0 {
                 in_doubt_until[stripe as usize] = Stamp::NEVER;
                 self.losses.any_doubt = true;
             }
-            next = unsynced.next_marked(RegionIndex(region.0 + 1));
+            next = out_of_sync.next_marked(RegionIndex(region.0 + 1));
         }
         for stripe in records.iter().filter(|_| self.mode == TortureMode::Beyond) {
             in_doubt_until[stripe.0 as usize] = Stamp::NEVER;
@@ -381,7 +381,7 @@ impl TortureWorld {
             Notice::Serving => {
                 self.last_progress = self.stamp;
                 self.devices.iter_mut().for_each(|device| device.log_rot = None);
-                // While a device is lost the state on the devices stays as it is, and with it the life of kept memory that it names.
+                // While a device is lost the state on the devices stays as it is, and with it the life of NVRAM that it names.
                 self.relics.lives += u64::from(!self.has_lost());
             }
             Notice::Stopped => self.is_stopped = true,

@@ -141,9 +141,9 @@ const fn memory_index(space: BufferSpace) -> usize {
         BufferSpace::Cache | BufferSpace::Host(_) => 0,
         BufferSpace::Staging => 1,
         BufferSpace::Own => 2,
-        BufferSpace::KeptLog => 3,
+        BufferSpace::NvramLog => 3,
         BufferSpace::PeerCache => 4,
-        BufferSpace::PeerKeptLog => 5,
+        BufferSpace::PeerNvramLog => 5,
     }
 }
 

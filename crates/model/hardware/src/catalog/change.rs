@@ -237,14 +237,14 @@ mod tests {
         let plain = Catalog::builtin();
         let other = Catalog::builtin_with(&[
             change("perc-h800", "member_command.read", "7 us"),
-            change("perc-h800", "cache.gather_through", "true"),
+            change("perc-h800", "cache.coalesce_writes", "true"),
             change("st3600057ss", "firmware.age_weight", "0.5"),
         ])
         .unwrap();
         let mut expected = plain.controller("perc-h800").unwrap().clone();
         let found = other.controller("perc-h800").unwrap().clone();
         expected.member_command.read = NanoSpan::from_micros(7);
-        expected.cache.gather_through = true;
+        expected.cache.coalesce_writes = true;
         expected.sources.clone_from(&found.sources);
         assert_eq!(found, expected);
         assert_ne!(other.drive("st3600057ss").unwrap(), plain.drive("st3600057ss").unwrap());

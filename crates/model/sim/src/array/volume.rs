@@ -9,7 +9,7 @@ use super::spec::{ControllerName, SimulatedVolume};
 use super::stripe_threads::StripeVolume;
 use crate::queue::EventQueue;
 use raidlab_controller::{Controller, Counters, Keep, MemberCache, MemberIoId, Notice, Segment, WritePolicy};
-use raidlab_format::{KEPT_ENTRY_BYTES, KeptImage};
+use raidlab_format::{NVRAM_ENTRY_BYTES, NvramImage};
 use raidlab_hardware::{ControllerModel, Drive, DriveModel, DriveOptions};
 use raidlab_units::{BlockSize, ByteCount, NanoSpan, Nanos};
 use raidlab_workload::Rng;
@@ -208,14 +208,14 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
     /// Lets the other controller keep its copy of the directory for a start.
     pub(super) fn keep_peer_directory(&mut self) {
         let entries = self.controller.memory_needs().directory_entries as usize;
-        self.peer_directory = vec![0; entries * KEPT_ENTRY_BYTES];
+        self.peer_directory = vec![0; entries * NVRAM_ENTRY_BYTES];
     }
 
     /// Stores an entry in the other controller's copy of the directory; it is yet to be sent.
     pub(super) fn keep_at_peer(&mut self, keep: &Keep) {
-        self.unsent_kept += ByteCount(KEPT_ENTRY_BYTES as u64);
-        let start = keep.slot as usize * KEPT_ENTRY_BYTES;
-        if let Some(entry) = self.peer_directory.get_mut(start..start + KEPT_ENTRY_BYTES) {
+        self.unsent_kept += ByteCount(NVRAM_ENTRY_BYTES as u64);
+        let start = keep.slot as usize * NVRAM_ENTRY_BYTES;
+        if let Some(entry) = self.peer_directory.get_mut(start..start + NVRAM_ENTRY_BYTES) {
             entry.copy_from_slice(&keep.bytes());
         }
     }
@@ -251,8 +251,8 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
     /// destage that. Returns how many cache blocks it restores.
     pub(super) fn take_controller(&mut self, now: Nanos, mut controller: Controller) -> u32 {
         controller.handle_peer(now, raidlab_controller::PeerState::Gone);
-        let image = KeptImage { log: &[], directory: &self.peer_directory };
-        controller.restore_kept(image.entries()).expect("the directory is the same controller's as before");
+        let image = NvramImage { log: &[], directory: &self.peer_directory };
+        controller.restore_nvram(image.entries()).expect("the directory is the same controller's as before");
         controller.handle_destage_all(now);
         let restored = controller.restored_pending();
         self.controller = controller;

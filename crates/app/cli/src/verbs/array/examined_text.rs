@@ -48,8 +48,10 @@ fn found(array: &ArrayFound, options: TerminalOptions) -> String {
         2,
     );
     if let Some(doubt) = &array.doubt {
-        let line =
-            format!("redundancy is in doubt: {doubt}; {} regions are to be resynced", array.unsynced_regions);
+        let line = format!(
+            "redundancy is in doubt: {doubt}; {} regions are to be resynced",
+            array.out_of_sync_regions
+        );
         text += &wrapped(&line, options.width, 2);
     }
     if array.records > 0 {

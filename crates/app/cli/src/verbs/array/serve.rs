@@ -285,7 +285,7 @@ impl Args {
             staging_size: STAGING_SIZE,
             scan_iodepth: self.scan_iodepth,
             scan_bytes_per_sec: self.scan_rate,
-            kept_memory: cache.nvram.clone(),
+            nvram: cache.nvram.clone(),
             accept_lost_cache: cache.accept_lost_cache,
             busy_poll: self.busy_poll.unwrap_or_else(default_busy_poll),
             parity_threads: self.parity_threads.into(),

@@ -21,8 +21,9 @@ pub(super) fn array_status(status: &ArrayStatus, options: TerminalOptions) -> St
             format!("{} blocks are lost: they are errors until they are written again", status.lost_blocks);
         text += &wrapped(&line, options.width, 2);
     }
-    if status.unsynced_stripes > 0 {
-        let line = format!("the redundancy of {} stripes is not known to agree yet", status.unsynced_stripes);
+    if status.out_of_sync_stripes > 0 {
+        let line =
+            format!("the redundancy of {} stripes is not known to agree yet", status.out_of_sync_stripes);
         text += &wrapped(&line, options.width, 2);
     }
     if let Some(rate) = status.scan_bytes_per_sec_max {
@@ -113,7 +114,7 @@ fn cache(status: &ArrayStatus) -> String {
         (true, _) | (false, "write-through") => "",
         (false, _) => " (writes through now)",
     };
-    let kept = match &cache.kept_memory {
+    let kept = match &cache.nvram {
         Some(file) => format!("kept in {file}"),
         None => "volatile".to_owned(),
     };

@@ -19,11 +19,11 @@
 //! `raidlab_format::redo_line`.
 
 use crate::arena::Arena;
-use crate::error::{KeptMemoryError, RingError};
+use crate::error::{NvramError, RingError};
 use crate::ring::Ring;
 use raidlab_controller::{ArrayConfig, MemoryNeeds};
 use raidlab_format::{
-    KEPT_ENTRY_BYTES, KEPT_FILE_HEADER_BYTES, KeptFileHeader, KeptImage, REDO_BLOCK_AT, REDO_LINE_AT,
+    NVRAM_ENTRY_BYTES, NVRAM_FILE_HEADER_BYTES, NvramFileHeader, NvramImage, REDO_BLOCK_AT, REDO_LINE_AT,
     REDO_LINE_WORDS, REDO_PLACE_AT, entry_words, read_redo_line, redo_line,
 };
 use rustix::fs::{FallocateFlags, FlockOperation};
@@ -38,9 +38,9 @@ const PAGE_BYTES: u64 = 4096;
 
 /// An NVRAM file, open and mapped.
 #[derive(Debug)]
-pub(crate) struct KeptMemory {
+pub(crate) struct Nvram {
     path: PathBuf,
-    header: KeptFileHeader,
+    header: NvramFileHeader,
     /// The pages with header, redo line and redo block.
     line: Arena,
     log: Arena,
@@ -53,7 +53,7 @@ pub(crate) struct KeptMemory {
     is_left: bool,
 }
 
-impl Drop for KeptMemory {
+impl Drop for Nvram {
     fn drop(&mut self) {
         if !self.is_left {
             // A ring that was just closed may hold its files a little longer, and their locks with them.
@@ -63,22 +63,22 @@ impl Drop for KeptMemory {
 }
 
 /// What NVRAM an array of `config` needs.
-pub(crate) fn wanted(config: &ArrayConfig, needs: &MemoryNeeds) -> KeptFileHeader {
-    KeptFileHeader {
+pub(crate) fn wanted(config: &ArrayConfig, needs: &MemoryNeeds) -> NvramFileHeader {
+    NvramFileHeader {
         cache_bytes: needs.cache_bytes,
         cache_block_bytes: config.cache.block_size,
         block_bytes: raidlab_units::ByteCount(config.block_size.bytes()),
-        log_bytes: needs.kept_log_bytes,
+        log_bytes: needs.nvram_log_bytes,
         entries: needs.directory_entries,
     }
 }
 
-impl KeptMemory {
+impl Nvram {
     /// Opens the file at `path`, if there is one.
     ///
     /// # Errors
-    /// [`KeptMemoryError`]: another kind of file, one that is in use, or the system's refusal.
-    pub(crate) fn open(path: &Path) -> Result<Option<Self>, KeptMemoryError> {
+    /// [`NvramError`]: another kind of file, one that is in use, or the system's refusal.
+    pub(crate) fn open(path: &Path) -> Result<Option<Self>, NvramError> {
         let file = match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -89,13 +89,13 @@ impl KeptMemory {
         if facts.is_file() && facts.len() == 0 {
             return Ok(None);
         }
-        let mut bytes = [0; KEPT_FILE_HEADER_BYTES];
+        let mut bytes = [0; NVRAM_FILE_HEADER_BYTES];
         file.read_exact_at(&mut bytes, 0).map_err(|source| failed("read", path, source))?;
-        let not_one = |source| KeptMemoryError::NotOne { path: path.to_owned(), source };
-        let header = KeptFileHeader::decode(&bytes).map_err(not_one)?;
+        let not_one = |source| NvramError::NotOne { path: path.to_owned(), source };
+        let header = NvramFileHeader::decode(&bytes).map_err(not_one)?;
         if facts.len() < header.total_bytes() {
             let (found, wanted) = (facts.len(), header.total_bytes());
-            return Err(KeptMemoryError::Other { path: path.to_owned(), what: "length", found, wanted });
+            return Err(NvramError::Other { path: path.to_owned(), what: "length", found, wanted });
         }
         let mut kept = Self::map(path, file, header)?;
         kept.redo();
@@ -106,8 +106,8 @@ impl KeptMemory {
     /// first, so that it is there whole or not at all.
     ///
     /// # Errors
-    /// [`KeptMemoryError`]: the system's refusal, for lack of space for example.
-    pub(crate) fn make(path: &Path, header: KeptFileHeader) -> Result<Self, KeptMemoryError> {
+    /// [`NvramError`]: the system's refusal, for lack of space for example.
+    pub(crate) fn make(path: &Path, header: NvramFileHeader) -> Result<Self, NvramError> {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".new");
         let mut options = OpenOptions::new();
@@ -123,7 +123,7 @@ impl KeptMemory {
             }
             Err(errno) => return Err(failed("make room for", path, errno.into())),
         }
-        let mut bytes = [0; KEPT_FILE_HEADER_BYTES];
+        let mut bytes = [0; NVRAM_FILE_HEADER_BYTES];
         header.encode(&mut bytes);
         let written = file.write_all_at(&bytes, 0).and_then(|()| file.sync_all());
         let named = written.and_then(|()| std::fs::rename(&unfinished, path));
@@ -131,7 +131,7 @@ impl KeptMemory {
         Self::map(path, file, header)
     }
 
-    fn map(path: &Path, file: File, header: KeptFileHeader) -> Result<Self, KeptMemoryError> {
+    fn map(path: &Path, file: File, header: NvramFileHeader) -> Result<Self, NvramError> {
         let area = |offset: u64, bytes: u64| {
             Arena::of_file(&file, offset, bytes.next_multiple_of(PAGE_BYTES))
                 .map_err(|source| failed("map", path, source))
@@ -146,9 +146,9 @@ impl KeptMemory {
     /// Checks that the file was made for what `wanted` says.
     ///
     /// # Errors
-    /// [`KeptMemoryError::Other`] names the first thing that differs.
-    pub(crate) fn check(&self, wanted: &KeptFileHeader) -> Result<(), KeptMemoryError> {
-        let fields = |it: &KeptFileHeader| {
+    /// [`NvramError::Other`] names the first thing that differs.
+    pub(crate) fn check(&self, wanted: &NvramFileHeader) -> Result<(), NvramError> {
+        let fields = |it: &NvramFileHeader| {
             [
                 ("cache size", it.cache_bytes.get()),
                 ("size of cache blocks", it.cache_block_bytes.get()),
@@ -160,7 +160,7 @@ impl KeptMemory {
         let pairs = fields(&self.header).into_iter().zip(fields(wanted));
         match pairs.into_iter().find(|((_, found), (_, wanted))| found != wanted) {
             Some(((what, found), (_, wanted))) => {
-                Err(KeptMemoryError::Other { path: self.path.clone(), what, found, wanted })
+                Err(NvramError::Other { path: self.path.clone(), what, found, wanted })
             }
             None => Ok(()),
         }
@@ -186,8 +186,8 @@ impl KeptMemory {
     }
 
     /// Label and ring, and the directory.
-    pub(crate) fn image(&self) -> KeptImage<'_> {
-        KeptImage {
+    pub(crate) fn image(&self) -> NvramImage<'_> {
+        NvramImage {
             log: self.log.slice(0..self.header.log_bytes.get()),
             directory: self.directory.slice(0..self.header.directory_bytes()),
         }
@@ -209,7 +209,7 @@ impl KeptMemory {
     }
 
     /// Stores the entry of `slot`.
-    pub(crate) fn store(&self, slot: u32, entry: &[u8; KEPT_ENTRY_BYTES]) {
+    pub(crate) fn store(&self, slot: u32, entry: &[u8; NVRAM_ENTRY_BYTES]) {
         let line = redo_line(slot, entry);
         let place = |word: usize| REDO_LINE_AT + 8 * word as u64;
         let last = REDO_LINE_WORDS - 1;
@@ -220,8 +220,8 @@ impl KeptMemory {
         self.put(slot, entry);
     }
 
-    fn put(&self, slot: u32, entry: &[u8; KEPT_ENTRY_BYTES]) {
-        let start = u64::from(slot) * KEPT_ENTRY_BYTES as u64;
+    fn put(&self, slot: u32, entry: &[u8; NVRAM_ENTRY_BYTES]) {
+        let start = u64::from(slot) * NVRAM_ENTRY_BYTES as u64;
         for (word, value) in (0..).zip(entry_words(entry)) {
             self.directory.store_word(start + 8 * word, value);
         }
@@ -264,14 +264,14 @@ impl KeptMemory {
     }
 }
 
-fn lock(file: &File, path: &Path) -> Result<(), KeptMemoryError> {
+fn lock(file: &File, path: &Path) -> Result<(), NvramError> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOLCK) => Ok(()),
-        Err(Errno::WOULDBLOCK) => Err(KeptMemoryError::InUse { path: path.to_owned() }),
+        Err(Errno::WOULDBLOCK) => Err(NvramError::InUse { path: path.to_owned() }),
         Err(errno) => Err(failed("lock", path, errno.into())),
     }
 }
 
-fn failed(doing: &'static str, path: &Path, source: io::Error) -> KeptMemoryError {
-    KeptMemoryError::Io { doing, path: path.to_owned(), source }
+fn failed(doing: &'static str, path: &Path, source: io::Error) -> NvramError {
+    NvramError::Io { doing, path: path.to_owned(), source }
 }

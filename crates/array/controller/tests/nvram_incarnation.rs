@@ -1,4 +1,4 @@
-//! The life of kept memory across a start: it ends when all that it held is on the members, and goes on when a device is
+//! The life of NVRAM across a start: it ends when all that it held is on the members, and goes on when a device is
 //! lost before, so that the next start still finds what is preserved and what was acknowledged since.
 //!
 //! A world of its own, because it starts again and again from metadata areas and NVRAM, and carries no data.
@@ -9,7 +9,7 @@ use raidlab_controller::{
     WritePolicy,
 };
 use raidlab_format::{
-    KEPT_ENTRY_BYTES, KEPT_LABEL_BYTES, KeptEntry, KeptImage, KeptLabel, StartOptions, assemble,
+    NVRAM_ENTRY_BYTES, NVRAM_LABEL_BYTES, NvramEntry, NvramImage, NvramLabel, StartOptions, assemble,
 };
 use raidlab_testkit::{ARRAY_UUID, BLOCK, array, new_areas};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, Nanos};
@@ -36,12 +36,12 @@ fn config() -> ArrayConfig {
     }
 }
 
-/// Metadata areas and kept memory; data is not looked at.
+/// Metadata areas and NVRAM; data is not looked at.
 struct World {
     controller: Option<Controller>,
     metadata: Vec<Vec<u8>>,
     /// The label only: this array has no log.
-    kept_log: Vec<u8>,
+    nvram_log: Vec<u8>,
     directory: Vec<u8>,
     /// A member whose data can't be written any more.
     gone: Option<MemberIndex>,
@@ -52,20 +52,20 @@ struct World {
 }
 
 impl World {
-    fn new(entries: &[(u32, KeptEntry)]) -> Self {
+    fn new(entries: &[(u32, NvramEntry)]) -> Self {
         let metadata = new_areas(&config(), false);
-        let mut kept_log = vec![0; 4096];
-        KeptLabel { array_uuid: ARRAY_UUID, kept_epoch: 1 }.encode(&mut kept_log[..KEPT_LABEL_BYTES]);
-        let mut directory = vec![0; 4 * KEPT_ENTRY_BYTES];
+        let mut nvram_log = vec![0; 4096];
+        NvramLabel { array_uuid: ARRAY_UUID, nvram_epoch: 1 }.encode(&mut nvram_log[..NVRAM_LABEL_BYTES]);
+        let mut directory = vec![0; 4 * NVRAM_ENTRY_BYTES];
         for (slot, entry) in entries {
-            let at = *slot as usize * KEPT_ENTRY_BYTES;
-            directory[at..at + KEPT_ENTRY_BYTES].copy_from_slice(&entry.encode(*slot));
+            let at = *slot as usize * NVRAM_ENTRY_BYTES;
+            directory[at..at + NVRAM_ENTRY_BYTES].copy_from_slice(&entry.encode(*slot));
         }
         let (notices, acknowledged) = (Vec::new(), 0);
         Self {
             controller: None,
             metadata,
-            kept_log,
+            nvram_log,
             directory,
             gone: None,
             pulled_after: None,
@@ -74,12 +74,12 @@ impl World {
         }
     }
 
-    /// Starts from what the devices and kept memory hold; returns the blocks that kept memory names.
+    /// Starts from what the devices and NVRAM hold; returns the blocks that NVRAM names.
     fn start(&mut self) -> Vec<u64> {
         let areas: Vec<_> = self.metadata.iter().map(|area| Some(&**area)).collect();
-        let kept = KeptImage { log: &self.kept_log, directory: &self.directory };
+        let kept = NvramImage { log: &self.nvram_log, directory: &self.directory };
         let assembly = assemble(&areas, Some(kept), StartOptions::default()).expect("an array");
-        let named = assembly.kept_entries.iter().map(|(_, entry)| entry.block).collect();
+        let named = assembly.nvram_entries.iter().map(|(_, entry)| entry.block).collect();
         self.controller = Some(Controller::start(&config(), assembly).expect("it starts"));
         self.notices.clear();
         self.settle();
@@ -127,11 +127,11 @@ impl World {
                     let mut steps = MemorySteps::default();
                     controller.memory_steps(task.id, &mut steps);
                     for step in
-                        steps.steps.iter().filter(|step| step.destinations[0].space == BufferSpace::KeptLog)
+                        steps.steps.iter().filter(|step| step.destinations[0].space == BufferSpace::NvramLog)
                     {
                         let (from, to) = (steps.sources[step.first_source as usize], step.destinations[0]);
                         let source = &controller.own_memory()[from.offset as usize..][..step.bytes as usize];
-                        self.kept_log[to.offset as usize..][..step.bytes as usize].copy_from_slice(source);
+                        self.nvram_log[to.offset as usize..][..step.bytes as usize].copy_from_slice(source);
                     }
                     controller.handle_memory_completion(Nanos::ZERO, task.id);
                 }
@@ -140,8 +140,8 @@ impl World {
                     self.acknowledged += 1;
                 }
                 Action::Keep(keep) => {
-                    let at = keep.slot as usize * KEPT_ENTRY_BYTES;
-                    self.directory[at..at + KEPT_ENTRY_BYTES].copy_from_slice(&keep.bytes());
+                    let at = keep.slot as usize * NVRAM_ENTRY_BYTES;
+                    self.directory[at..at + NVRAM_ENTRY_BYTES].copy_from_slice(&keep.bytes());
                 }
                 Action::Notice(notice) => self.notices.push(notice),
                 Action::Timer { .. } => {}
@@ -152,15 +152,17 @@ impl World {
 }
 
 /// Strips 0 and 1, on members 0 and 1.
-const ENTRIES: [(u32, KeptEntry); 2] =
-    [(0, KeptEntry { sequence: 1, block: 0, dirty: 1 }), (1, KeptEntry { sequence: 2, block: 1, dirty: 1 })];
+const ENTRIES: [(u32, NvramEntry); 2] = [
+    (0, NvramEntry { sequence: 1, block: 0, dirty: 1 }),
+    (1, NvramEntry { sequence: 2, block: 1, dirty: 1 }),
+];
 
 #[test]
 fn a_life_ends_when_all_that_it_held_is_on_the_members() {
     let mut world = World::new(&ENTRIES);
-    let old_life = world.kept_log.clone();
+    let old_life = world.nvram_log.clone();
     assert_eq!(world.start(), [0, 1]);
-    assert_ne!(world.kept_log, old_life, "a new life has begun");
+    assert_ne!(world.nvram_log, old_life, "a new life has begun");
     world.write(8);
     assert_eq!(world.acknowledged, 1, "from the cache");
     assert_eq!(world.start(), [2], "what was acknowledged in the new life is found");
@@ -187,11 +189,11 @@ fn a_device_may_be_lost_while_the_devices_are_told_of_the_next_life() {
     let mut lives = Vec::new();
     for writes in 1..=6 {
         let mut world = World::new(&ENTRIES);
-        let old_life = world.kept_log.clone();
+        let old_life = world.nvram_log.clone();
         world.pulled_after = Some((writes, MemberIndex(1)));
         assert_eq!(world.start(), [0, 1]);
         assert!(world.notices.contains(&Notice::MemberFailed { member: MemberIndex(1) }), "{writes} writes");
-        lives.push(world.kept_log == old_life);
+        lives.push(world.nvram_log == old_life);
         world.write(0);
         assert_eq!(world.acknowledged, 1, "member 0 is there, and the cache is kept");
         world.pulled_after = None;
@@ -239,7 +241,7 @@ fn a_peer_that_comes_while_the_label_is_written_gets_it_too() {
         let mut steps = MemorySteps::default();
         controller.memory_steps(label, &mut steps);
         let mut places = steps.steps.iter().flat_map(|step| step.destinations);
-        reaches_peer |= places.any(|place| place.space == BufferSpace::PeerKeptLog);
+        reaches_peer |= places.any(|place| place.space == BufferSpace::PeerNvramLog);
         controller.handle_memory_completion(Nanos::ZERO, label);
         while let Some(action) = controller.poll_action() {
             if let Action::Member(io) = action {

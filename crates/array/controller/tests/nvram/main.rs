@@ -117,7 +117,7 @@ fn a_failover_at_any_action_loses_nothing_promised() {
 }
 
 #[test]
-#[ignore = "takes minutes: cargo test -p raidlab-controller --release --test kept_memory -- --ignored"]
+#[ignore = "takes minutes: cargo test -p raidlab-controller --release --test nvram -- --ignored"]
 fn long_soak() {
     soak(10_000..100_000, |random, config| config.cache.mirror = random.once_in(2));
 }

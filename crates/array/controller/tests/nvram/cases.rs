@@ -6,7 +6,7 @@ use raidlab_controller::{
     Action, ArrayConfig, BatteryState, CacheConfig, CacheMemory, Controller, HostOp, IoPolicy, MemberCache,
     MemberOp, Notice, PeerState, ReadPolicy, RestoreError, WritePolicy,
 };
-use raidlab_format::KeptEntry;
+use raidlab_format::NvramEntry;
 use raidlab_testkit::BLOCK;
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, Nanos};
 
@@ -66,8 +66,8 @@ fn what_a_lost_member_should_hold_is_there_again_when_the_array_starts_with_it()
 fn a_start_without_the_lost_member_leaves_what_it_should_hold_named() {
     let mut controller = Controller::new(&striped(4)).expect("possible");
     controller.handle_member_loss(Nanos::ZERO, MemberIndex(1));
-    let entry = KeptEntry { sequence: 1, block: 1, dirty: 1 };
-    controller.restore_kept([(2, entry)].into_iter()).expect("it is this array's");
+    let entry = NvramEntry { sequence: 1, block: 1, dirty: 1 };
+    controller.restore_nvram([(2, entry)].into_iter()).expect("it is this array's");
     controller.handle_destage_all(Nanos::ZERO);
     let actions: Vec<Action> = core::iter::from_fn(|| controller.poll_action()).collect();
     assert!(actions.iter().all(|action| matches!(action, Action::Notice(_))), "{actions:?}");
@@ -173,9 +173,9 @@ fn a_second_controller_that_comes_back_has_all_when_the_rest_is_destaged() {
 }
 
 #[test]
-fn kept_memory_that_is_not_this_arrays_is_refused() {
-    let entry = |sequence, block, dirty| KeptEntry { sequence, block, dirty };
-    let rows: &[(&[(u32, KeptEntry)], RestoreError)] = &[
+fn nvram_that_is_not_this_arrays_is_refused() {
+    let entry = |sequence, block, dirty| NvramEntry { sequence, block, dirty };
+    let rows: &[(&[(u32, NvramEntry)], RestoreError)] = &[
         (&[(4, entry(1, 0, 1))], RestoreError::NoSuchSlot { slot: 4, slots: 4 }),
         (&[(0, entry(1, 8, 1))], RestoreError::NoSuchBlock { block: 8, blocks: 8 }),
         (&[(0, entry(1, u64::MAX, 1))], RestoreError::NoSuchBlock { block: u64::MAX, blocks: 8 }),
@@ -187,9 +187,9 @@ fn kept_memory_that_is_not_this_arrays_is_refused() {
     ];
     for (entries, error) in rows {
         let mut controller = Controller::new(&striped(4)).expect("possible");
-        assert_eq!(controller.restore_kept(entries.iter().copied()), Err(*error));
+        assert_eq!(controller.restore_nvram(entries.iter().copied()), Err(*error));
         assert_eq!(controller.dirty_cache_blocks(), 0, "nothing is taken over");
-        assert_eq!(controller.restore_kept([(3, entry(1, 7, 0xff))].into_iter()), Ok(()));
+        assert_eq!(controller.restore_nvram([(3, entry(1, 7, 0xff))].into_iter()), Ok(()));
         assert_eq!(controller.restored_pending(), 1);
     }
 }

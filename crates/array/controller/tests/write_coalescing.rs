@@ -184,9 +184,9 @@ fn nothing_is_held_where_it_would_be_of_no_use() {
         ("10", true, 3 * STRIP, STRIP),
         ("0", true, 6 * STRIP, STRIP),
     ];
-    for &(level, gather_through, lba, blocks) in rows {
+    for &(level, coalesce_writes, lba, blocks) in rows {
         let mut config = config(level, 6);
-        config.cache.gather_through = gather_through;
+        config.cache.coalesce_writes = coalesce_writes;
         let mut world = World::new(&config, SPAN);
         let whole = world.controller.layout().shape().stripe_blocks().0;
         world.request(WRITE, 0, whole);
@@ -195,7 +195,7 @@ fn nothing_is_held_where_it_would_be_of_no_use() {
         assert_eq!(world.poll(), (0, 6));
         world.request(WRITE, lba, blocks);
         let (reads, writes) = world.poll();
-        assert!(reads + writes > 0, "RAID {level}, gathering {gather_through}: {lba}+{blocks} waits");
+        assert!(reads + writes > 0, "RAID {level}, gathering {coalesce_writes}: {lba}+{blocks} waits");
         world.finish_all();
         assert!(world.controller.is_idle());
     }

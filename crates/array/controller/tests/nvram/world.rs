@@ -9,7 +9,7 @@ use raidlab_controller::{
     Keep, MemberCache, MemberIo, MemberIoId, MemberOp, MemorySteps, MemoryTaskId, Notice, PeerState, Segment,
     TimerId, WritePolicy,
 };
-use raidlab_format::KeptEntry;
+use raidlab_format::NvramEntry;
 use raidlab_testkit::{BLOCK, Memories};
 use raidlab_units::{BlockCount, Lba, MemberIndex, Nanos};
 
@@ -484,8 +484,8 @@ impl World {
 }
 
 /// The entries that name something.
-pub(crate) fn entries(directory: &[[u8; 32]]) -> Vec<(u32, KeptEntry)> {
-    let decoded = |(slot, bytes)| Some((slot, KeptEntry::decode(slot, bytes)?));
+pub(crate) fn entries(directory: &[[u8; 32]]) -> Vec<(u32, NvramEntry)> {
+    let decoded = |(slot, bytes)| Some((slot, NvramEntry::decode(slot, bytes)?));
     (0..).zip(directory).filter_map(decoded).collect()
 }
 

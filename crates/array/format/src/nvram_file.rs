@@ -28,12 +28,12 @@
 //! Left out: that stores become durable in this order, which the memory must ensure.
 
 use crate::error::{DecodeError, Part, Problem};
-use crate::kept::KEPT_ENTRY_BYTES;
+use crate::nvram::NVRAM_ENTRY_BYTES;
 use crate::seal::{SEAL_BYTES, check_length, check_zeros, open_plain, put, seal, u64_at};
 use raidlab_units::{BlockSize, ByteCount};
 
 /// Length of the header.
-pub const KEPT_FILE_HEADER_BYTES: usize = 64;
+pub const NVRAM_FILE_HEADER_BYTES: usize = 64;
 /// Where the redo line stands.
 pub const REDO_LINE_AT: u64 = 2048;
 /// Where the redo place stands.
@@ -57,7 +57,7 @@ const LINE_WHOLE: u64 = 1 << 32;
 
 /// What an NVRAM file is made for. Another array, or other settings, need another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeptFileHeader {
+pub struct NvramFileHeader {
     /// Length of the cache.
     pub cache_bytes: ByteCount,
     /// Length of one of its blocks.
@@ -70,17 +70,17 @@ pub struct KeptFileHeader {
     pub entries: u32,
 }
 
-impl KeptFileHeader {
-    /// Writes the header over `out`, which must be [`KEPT_FILE_HEADER_BYTES`] long (asserted).
+impl NvramFileHeader {
+    /// Writes the header over `out`, which must be [`NVRAM_FILE_HEADER_BYTES`] long (asserted).
     pub fn encode(&self, out: &mut [u8]) {
-        assert_eq!(out.len(), KEPT_FILE_HEADER_BYTES, "a header of kept memory has its own length");
+        assert_eq!(out.len(), NVRAM_FILE_HEADER_BYTES, "a header of NVRAM has its own length");
         out.fill(0);
         put(out, CACHE_BYTES_AT, self.cache_bytes.0.to_le_bytes());
         put(out, CACHE_BLOCK_AT, self.cache_block_bytes.0.to_le_bytes());
         put(out, BLOCK_AT, self.block_bytes.0.to_le_bytes());
         put(out, LOG_BYTES_AT, self.log_bytes.0.to_le_bytes());
         put(out, ENTRIES_AT, u64::from(self.entries).to_le_bytes());
-        seal(out, Part::KeptFile, 0);
+        seal(out, Part::NvramFile, 0);
     }
 
     /// Reads the header that `bytes` begins with.
@@ -88,23 +88,23 @@ impl KeptFileHeader {
     /// # Errors
     /// [`DecodeError`] when there is none, or it is damaged or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        check_length(bytes, Part::KeptFile, KEPT_FILE_HEADER_BYTES as u64)?;
-        let bytes = &bytes[..KEPT_FILE_HEADER_BYTES];
-        open_plain(bytes, Part::KeptFile)?;
-        check_zeros(bytes, Part::KeptFile, ZEROS_AT)?;
+        check_length(bytes, Part::NvramFile, NVRAM_FILE_HEADER_BYTES as u64)?;
+        let bytes = &bytes[..NVRAM_FILE_HEADER_BYTES];
+        open_plain(bytes, Part::NvramFile)?;
+        check_zeros(bytes, Part::NvramFile, ZEROS_AT)?;
         let value = u64_at(bytes, ENTRIES_AT);
         let problem = Problem::Field { field: "entries", value, allowed: "below 2^32" };
         let entries =
-            u32::try_from(value).map_err(|_| DecodeError::Impossible { part: Part::KeptFile, problem })?;
+            u32::try_from(value).map_err(|_| DecodeError::Impossible { part: Part::NvramFile, problem })?;
         let length = |at, field| match u64_at(bytes, at) {
             value if value > LENGTH_MAX => {
-                Err(DecodeError::field(Part::KeptFile, field, value, "256 TiB or less"))
+                Err(DecodeError::field(Part::NvramFile, field, value, "256 TiB or less"))
             }
             value => Ok(ByteCount(value)),
         };
         let block_bytes = length(BLOCK_AT, "block_bytes")?;
         if BlockSize::new(block_bytes.0).is_err() {
-            return Err(DecodeError::field(Part::KeptFile, "block_bytes", block_bytes.0, "512 or 4096"));
+            return Err(DecodeError::field(Part::NvramFile, "block_bytes", block_bytes.0, "512 or 4096"));
         }
         Ok(Self {
             cache_bytes: length(CACHE_BYTES_AT, "cache_bytes")?,
@@ -127,7 +127,7 @@ impl KeptFileHeader {
 
     /// Length of the directory.
     pub const fn directory_bytes(&self) -> u64 {
-        self.entries as u64 * KEPT_ENTRY_BYTES as u64
+        self.entries as u64 * NVRAM_ENTRY_BYTES as u64
     }
 
     /// Where the cache begins.
@@ -142,7 +142,7 @@ impl KeptFileHeader {
 }
 
 /// The redo line of an entry; its last word is the checksum.
-pub fn redo_line(slot: u32, entry: &[u8; KEPT_ENTRY_BYTES]) -> [u64; REDO_LINE_WORDS] {
+pub fn redo_line(slot: u32, entry: &[u8; NVRAM_ENTRY_BYTES]) -> [u64; REDO_LINE_WORDS] {
     let mut line = [u64::from(slot), 0, 0, 0, 0, 0];
     line[1..5].copy_from_slice(&entry_words(entry));
     line[5] = line_checksum(&line);
@@ -150,16 +150,16 @@ pub fn redo_line(slot: u32, entry: &[u8; KEPT_ENTRY_BYTES]) -> [u64; REDO_LINE_W
 }
 
 /// The words of an entry, as they lie in memory.
-pub fn entry_words(entry: &[u8; KEPT_ENTRY_BYTES]) -> [u64; 4] {
+pub fn entry_words(entry: &[u8; NVRAM_ENTRY_BYTES]) -> [u64; 4] {
     core::array::from_fn(|word| u64_at(entry, word * 8))
 }
 
 /// Reads a redo line: which slot, and its entry. Nothing where it was not written to its end.
-pub fn read_redo_line(line: &[u64; REDO_LINE_WORDS]) -> Option<(u32, [u8; KEPT_ENTRY_BYTES])> {
+pub fn read_redo_line(line: &[u64; REDO_LINE_WORDS]) -> Option<(u32, [u8; NVRAM_ENTRY_BYTES])> {
     if line[5] != line_checksum(line) {
         return None;
     }
-    let mut entry = [0; KEPT_ENTRY_BYTES];
+    let mut entry = [0; NVRAM_ENTRY_BYTES];
     for (bytes, word) in entry.chunks_exact_mut(8).zip(&line[1..5]) {
         bytes.copy_from_slice(&word.to_le_bytes());
     }
@@ -174,10 +174,10 @@ fn line_checksum(line: &[u64; REDO_LINE_WORDS]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kept::KeptEntry;
+    use crate::nvram::NvramEntry;
 
-    fn header() -> KeptFileHeader {
-        KeptFileHeader {
+    fn header() -> NvramFileHeader {
+        NvramFileHeader {
             cache_bytes: ByteCount(40 * 8192),
             cache_block_bytes: ByteCount(8192),
             block_bytes: ByteCount(512),
@@ -198,12 +198,12 @@ mod tests {
 
     #[test]
     fn a_header_is_read_as_written_and_every_flip_is_found() {
-        let mut bytes = [0xdd; KEPT_FILE_HEADER_BYTES];
+        let mut bytes = [0xdd; NVRAM_FILE_HEADER_BYTES];
         header().encode(&mut bytes);
-        assert_eq!(KeptFileHeader::decode(&bytes), Ok(header()));
+        assert_eq!(NvramFileHeader::decode(&bytes), Ok(header()));
         for bit in 0..bytes.len() * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(KeptFileHeader::decode(&bytes).is_err(), "bit {bit}");
+            assert!(NvramFileHeader::decode(&bytes).is_err(), "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
     }
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn an_entry_is_old_or_new_after_any_store() {
         let entry =
-            |sequence| KeptEntry { sequence, block: 3 * sequence, dirty: u64::MAX / sequence }.encode(7);
+            |sequence| NvramEntry { sequence, block: 3 * sequence, dirty: u64::MAX / sequence }.encode(7);
         let (older, old, new) = (entry(1), entry(2), entry(3));
         for before in [[0; REDO_LINE_WORDS], redo_line(7, &old), redo_line(6, &older)] {
             for stores in 0..=12 {

@@ -6,7 +6,7 @@
 //!
 //! label:  0 seal, 16 bytes: magic "RAIDKEP\n", version, 0, CRC32C of the 64 bytes
 //!        16 array_uuid  16 bytes
-//!        32 kept_epoch  u64
+//!        32 nvram_epoch  u64
 //!        40 zeros to 64
 //! entry:  0 sequence  u64     counts what was written to the cache
 //!         8 block     u64     which cache block of the volume
@@ -14,7 +14,7 @@
 //!        24 zero      u32
 //!        28 CRC32C    u32     of the 28 bytes before it and the slot's number (u32)
 //! ```
-//! The label names the array and the epoch: the state has the same `kept_epoch`. NVRAM that was with another array, or
+//! The label names the array and the epoch: the state has the same `nvram_epoch`. NVRAM that was with another array, or
 //! was left behind when the array went on without it, does not match and is not used.
 //!
 //! An entry is written at once; a torn entry was never relied on, and counts as empty.
@@ -24,33 +24,33 @@ use crate::identity::ArrayUuid;
 use crate::seal::{SEAL_BYTES, check_length, check_zeros, open_plain, put, seal, take, u32_at, u64_at};
 
 /// Length of the NVRAM label.
-pub const KEPT_LABEL_BYTES: usize = 64;
+pub const NVRAM_LABEL_BYTES: usize = 64;
 /// Where the ring begins in the kept log.
-pub const KEPT_RING_AT: usize = 4096;
+pub const NVRAM_RING_AT: usize = 4096;
 /// Length of an entry of the directory.
-pub const KEPT_ENTRY_BYTES: usize = 32;
+pub const NVRAM_ENTRY_BYTES: usize = 32;
 
 const UUID_AT: usize = SEAL_BYTES;
-const KEPT_EPOCH_AT: usize = 32;
+const NVRAM_EPOCH_AT: usize = 32;
 const ZEROS_AT: usize = 40;
 
 /// Which array the NVRAM belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeptLabel {
+pub struct NvramLabel {
     /// The array.
     pub array_uuid: ArrayUuid,
-    /// The epoch of the NVRAM; the state's [`crate::ArrayState::kept_epoch`] must be the same.
-    pub kept_epoch: u64,
+    /// The epoch of the NVRAM; the state's [`crate::ArrayState::nvram_epoch`] must be the same.
+    pub nvram_epoch: u64,
 }
 
-impl KeptLabel {
-    /// Writes the label over `out`, which must be [`KEPT_LABEL_BYTES`] long (asserted).
+impl NvramLabel {
+    /// Writes the label over `out`, which must be [`NVRAM_LABEL_BYTES`] long (asserted).
     pub fn encode(&self, out: &mut [u8]) {
-        assert_eq!(out.len(), KEPT_LABEL_BYTES, "a label of kept memory has its own length");
+        assert_eq!(out.len(), NVRAM_LABEL_BYTES, "a label of NVRAM has its own length");
         out.fill(0);
         put(out, UUID_AT, self.array_uuid.0);
-        put(out, KEPT_EPOCH_AT, self.kept_epoch.to_le_bytes());
-        seal(out, Part::KeptLabel, 0);
+        put(out, NVRAM_EPOCH_AT, self.nvram_epoch.to_le_bytes());
+        seal(out, Part::NvramLabel, 0);
     }
 
     /// Reads the label that `bytes` begins with.
@@ -58,17 +58,17 @@ impl KeptLabel {
     /// # Errors
     /// [`DecodeError`] when there is none, or it is damaged or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        check_length(bytes, Part::KeptLabel, KEPT_LABEL_BYTES as u64)?;
-        let bytes = &bytes[..KEPT_LABEL_BYTES];
-        open_plain(bytes, Part::KeptLabel)?;
-        check_zeros(bytes, Part::KeptLabel, ZEROS_AT)?;
-        Ok(Self { array_uuid: ArrayUuid(take(bytes, UUID_AT)), kept_epoch: u64_at(bytes, KEPT_EPOCH_AT) })
+        check_length(bytes, Part::NvramLabel, NVRAM_LABEL_BYTES as u64)?;
+        let bytes = &bytes[..NVRAM_LABEL_BYTES];
+        open_plain(bytes, Part::NvramLabel)?;
+        check_zeros(bytes, Part::NvramLabel, ZEROS_AT)?;
+        Ok(Self { array_uuid: ArrayUuid(take(bytes, UUID_AT)), nvram_epoch: u64_at(bytes, NVRAM_EPOCH_AT) })
     }
 }
 
 /// What a slot of the cache holds that the members do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeptEntry {
+pub struct NvramEntry {
     /// Counts what was written to the cache: of two entries for a block, the higher is the newer.
     pub sequence: u64,
     /// Which cache block of the volume.
@@ -77,10 +77,10 @@ pub struct KeptEntry {
     pub dirty: u64,
 }
 
-impl KeptEntry {
+impl NvramEntry {
     /// Returns the entry's bytes in the directory.
-    pub fn encode(&self, slot: u32) -> [u8; KEPT_ENTRY_BYTES] {
-        let mut bytes = [0; KEPT_ENTRY_BYTES];
+    pub fn encode(&self, slot: u32) -> [u8; NVRAM_ENTRY_BYTES] {
+        let mut bytes = [0; NVRAM_ENTRY_BYTES];
         put(&mut bytes, 0, self.sequence.to_le_bytes());
         put(&mut bytes, 8, self.block.to_le_bytes());
         put(&mut bytes, 16, self.dirty.to_le_bytes());
@@ -89,7 +89,7 @@ impl KeptEntry {
     }
 
     /// Reads the entry of `slot`, or `None` when the slot is empty or the entry was written in part only.
-    pub fn decode(slot: u32, bytes: &[u8; KEPT_ENTRY_BYTES]) -> Option<Self> {
+    pub fn decode(slot: u32, bytes: &[u8; NVRAM_ENTRY_BYTES]) -> Option<Self> {
         let entry = Self { sequence: u64_at(bytes, 0), block: u64_at(bytes, 8), dirty: u64_at(bytes, 16) };
         let whole = u32_at(bytes, 28) == entry.checksum(slot) && u32_at(bytes, 24) == 0;
         (whole && entry.dirty != 0).then_some(entry)
@@ -105,22 +105,22 @@ impl KeptEntry {
 
 /// The contents of NVRAM.
 #[derive(Clone, Copy, Debug)]
-pub struct KeptImage<'a> {
+pub struct NvramImage<'a> {
     /// The label and the ring.
     pub log: &'a [u8],
     /// The directory; a rest that is no whole entry is not looked at.
     pub directory: &'a [u8],
 }
 
-impl<'a> KeptImage<'a> {
+impl<'a> NvramImage<'a> {
     /// The ring of intent records; empty when the log is too short to have one.
     pub fn ring(&self) -> &'a [u8] {
-        self.log.get(KEPT_RING_AT..).unwrap_or_default()
+        self.log.get(NVRAM_RING_AT..).unwrap_or_default()
     }
 
     /// The slots that hold something, with what they hold, in order of slot.
-    pub fn entries(&self) -> impl Iterator<Item = (u32, KeptEntry)> + use<'a> {
+    pub fn entries(&self) -> impl Iterator<Item = (u32, NvramEntry)> + use<'a> {
         let (entries, _) = self.directory.as_chunks();
-        (0..).zip(entries).filter_map(|(slot, bytes)| Some((slot, KeptEntry::decode(slot, bytes)?)))
+        (0..).zip(entries).filter_map(|(slot, bytes)| Some((slot, NvramEntry::decode(slot, bytes)?)))
     }
 }

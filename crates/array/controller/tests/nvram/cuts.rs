@@ -82,7 +82,7 @@ impl World {
         self.directory.fill([0; 32]);
     }
 
-    /// Starts a controller from kept memory and sees what it holds to the members.
+    /// Starts a controller from NVRAM and sees what it holds to the members.
     fn start(&mut self) -> Option<Cut> {
         self.controller = Controller::new(&self.config).expect("it was possible before");
         self.hosts.clear();
@@ -93,7 +93,7 @@ impl World {
         self.lossy = false;
         self.controller.handle_peer(self.now, PeerState::Gone);
         let entries = entries(&self.directory);
-        self.controller.restore_kept(entries.into_iter()).unwrap_or_else(|error| panic!("{error}"));
+        self.controller.restore_nvram(entries.into_iter()).unwrap_or_else(|error| panic!("{error}"));
         let mut cut = self.pump();
         if cut.is_none() {
             cut = self.destage_all();
