@@ -257,7 +257,7 @@ pub(crate) fn io_policy(text: &str) -> Result<IoPolicy, String> {
 }
 
 /// Reads how long something may be silent.
-pub(crate) fn answer_limit(text: &str) -> Result<NanoSpan, String> {
+pub(crate) fn member_timeout(text: &str) -> Result<NanoSpan, String> {
     const LEAST: NanoSpan = NanoSpan::from_millis(100);
     match text.parse::<NanoSpan>() {
         Ok(limit) if limit < LEAST => Err(format!("{LEAST} is the least")),

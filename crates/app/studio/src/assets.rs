@@ -1,6 +1,6 @@
 //! The pages themselves, built into the program: one table of paths, so that no path can lead anywhere else.
 
-use crate::Desk;
+use crate::StudioState;
 use axum::http::header;
 use axum::response::IntoResponse;
 use axum::routing::{MethodRouter, get};
@@ -32,7 +32,7 @@ const ASSETS: &[(&str, &str, &str)] = &[
 ];
 
 /// What answers at each path.
-pub(crate) fn routes() -> Vec<(&'static str, MethodRouter<Arc<Desk>>)> {
+pub(crate) fn routes() -> Vec<(&'static str, MethodRouter<Arc<StudioState>>)> {
     let route = |&(path, kind, text): &(&'static str, &'static str, &'static str)| {
         let answer = move || async move { ([(header::CONTENT_TYPE, kind)], text).into_response() };
         (path, get(answer))

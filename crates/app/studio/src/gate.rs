@@ -12,7 +12,7 @@
 //!
 //! Source: OWASP cheat sheets on cross-site request forgery and on HTTP headers; Fetch Metadata (W3C).
 
-use crate::Desk;
+use crate::StudioState;
 use crate::fault::Fault;
 use crate::token::Token;
 use axum::extract::{Request, State};
@@ -105,11 +105,11 @@ fn other_site(place: &str) -> Fault {
 }
 
 /// Lets a request through, or says why not.
-pub(crate) async fn guard(State(desk): State<Arc<Desk>>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(State(studio): State<Arc<StudioState>>, request: Request, next: Next) -> Response {
     let place = request.uri().path().chars().take(200).collect::<String>();
-    let mut response = match desk.gate.check(&request) {
+    let mut response = match studio.gate.check(&request) {
         Err(fault) => fault.into_response(),
-        Ok(()) => match desk.gate.requests.try_acquire() {
+        Ok(()) => match studio.gate.requests.try_acquire() {
             Err(_) => busy(&place).into_response(),
             Ok(_permit) => match tokio::time::timeout(REQUEST_LIMIT, next.run(request)).await {
                 Ok(response) => response,

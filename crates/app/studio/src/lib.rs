@@ -79,7 +79,7 @@ pub enum StudioError {
 
 /// What every request is answered from.
 #[derive(Debug)]
-struct Desk {
+struct StudioState {
     gate: Gate,
     folder: Folder,
     db: PathBuf,
@@ -91,7 +91,7 @@ struct Desk {
 pub struct Studio {
     address: SocketAddr,
     token: String,
-    desk: Arc<Desk>,
+    studio: Arc<StudioState>,
 }
 
 impl Studio {
@@ -106,9 +106,9 @@ impl Studio {
         let token = Token::random().map_err(StudioError::Token)?;
         let (address, text) = (listener.address(), token.text());
         let jobs = Jobs::new(program, folder.path().to_owned());
-        let desk = Arc::new(Desk { gate: Gate::new(address, token), folder, db, jobs });
-        listener.serve("studio", router(Arc::clone(&desk)))?;
-        Ok(Self { address, token: text, desk })
+        let studio = Arc::new(StudioState { gate: Gate::new(address, token), folder, db, jobs });
+        listener.serve("studio", router(Arc::clone(&studio)))?;
+        Ok(Self { address, token: text, studio })
     }
 
     /// Where it is served.
@@ -128,11 +128,11 @@ impl Studio {
 
     /// Stops what was started here, and waits until it has ended.
     pub fn stop(&self) {
-        self.desk.jobs.stop_all();
+        self.studio.jobs.stop_all();
     }
 }
 
-fn router(desk: Arc<Desk>) -> Router {
+fn router(studio: Arc<StudioState>) -> Router {
     let mut router = Router::new();
     for (path, methods) in assets::routes().into_iter().chain(api::routes()) {
         router = router.route(path, methods);
@@ -141,6 +141,6 @@ fn router(desk: Arc<Desk>) -> Router {
         .fallback(fault::no_such_page)
         .method_not_allowed_fallback(fault::no_such_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(from_fn_with_state(Arc::clone(&desk), gate::guard))
-        .with_state(desk)
+        .layer(from_fn_with_state(Arc::clone(&studio), gate::guard))
+        .with_state(studio)
 }

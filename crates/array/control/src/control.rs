@@ -5,7 +5,7 @@
 //! [`CONNECTIONS_PER_PROCESS`]. When all places are taken, the process with the most loses its longest idle connection
 //! (`places.rs`), so that an operator is always heard. The first command, and any partly received one, must be complete
 //! within [`COMMAND_LIMIT`]; a connection may idle between commands for [`IDLE_LIMIT`]; a client must take its answer
-//! within [`ANSWER_LIMIT`]. An invalid or too long line is answered with the reason.
+//! within [`MEMBER_TIMEOUT`]. An invalid or too long line is answered with the reason.
 //!
 //! Left out: more than one command under way on a connection.
 
@@ -30,7 +30,7 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(5);
 /// Time between two commands.
 const IDLE_LIMIT: Duration = Duration::from_mins(5);
 /// Time for the client to take an answer.
-const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+const MEMBER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest wait at the end for answers to be sent.
 const END_LIMIT: Duration = Duration::from_secs(2);
 /// Longest command in bytes.
@@ -196,7 +196,7 @@ impl LineReader<'_> {
 fn send(mut stream: &UnixStream, answer: &Answer) -> io::Result<()> {
     let mut text = serde_json::to_vec(answer).map_err(io::Error::from)?;
     text.push(b'\n');
-    let deadline = Instant::now() + ANSWER_LIMIT;
+    let deadline = Instant::now() + MEMBER_TIMEOUT;
     let mut rest = &text[..];
     while !rest.is_empty() {
         stream.set_write_timeout(Some(left_until(deadline)?))?;

@@ -43,7 +43,7 @@ const HEAD_LIMIT: Duration = Duration::from_secs(10);
 /// Longest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Time for the array's answer.
-const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+const MEMBER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Requests for metrics at once.
 const SCRAPES_MAX: usize = 16;
 /// How soon accepting is tried again that the system refused.
@@ -202,7 +202,7 @@ async fn metrics(State(scrapes): State<Scrapes>) -> Response {
         let _permit = permit;
         scrapes.operator.ask(Command::Status)
     });
-    match tokio::time::timeout(ANSWER_LIMIT, asked).await {
+    match tokio::time::timeout(MEMBER_TIMEOUT, asked).await {
         Ok(Ok(Ok(Answer::Status(status)))) => {
             ([(header::CONTENT_TYPE, CONTENT_TYPE)], render(&status)).into_response()
         }

@@ -6,7 +6,7 @@
 //! An array with metadata policy `none` keeps nothing to start from: it runs with all its members or not at all, and
 //! counts as consistent. Such arrays are for measurements.
 
-use crate::command::Desk;
+use crate::command::Commands;
 use crate::device::{Purpose, with_patience};
 use crate::error::{ArrayError, DeviceError, NvramError, RingError};
 use crate::events::{Chronicle, Event, EventLevel, Kind};
@@ -53,7 +53,7 @@ pub struct RunSettings {
     /// I/O to the array's thread.
     pub io_threads: usize,
     /// A member that leaves a request unanswered for so long is gone: an NBD export, a file or a block device.
-    pub answer_limit: NanoSpan,
+    pub member_timeout: NanoSpan,
     /// Where the history of events is kept, if it is.
     pub history: Option<HistoryPlace>,
 }
@@ -61,7 +61,7 @@ pub struct RunSettings {
 impl RunSettings {
     /// How long a member may leave a request unanswered, unless someone says otherwise: what Linux gives
     /// a disk (`drivers/scsi/sd.h`, `SD_TIMEOUT`).
-    pub const ANSWER_LIMIT: NanoSpan = NanoSpan::from_millis(30_000);
+    pub const MEMBER_TIMEOUT: NanoSpan = NanoSpan::from_millis(30_000);
 
     /// The settings that `config` has.
     pub fn of(config: &ArrayConfig) -> Self {
@@ -77,7 +77,7 @@ impl RunSettings {
             busy_poll: NanoSpan::ZERO,
             parity_threads: 0,
             io_threads: 0,
-            answer_limit: Self::ANSWER_LIMIT,
+            member_timeout: Self::MEMBER_TIMEOUT,
             history: None,
         }
     }
@@ -113,7 +113,7 @@ pub(crate) struct Parts {
     pub(crate) memory: Memory,
     pub(crate) controller: Controller,
     pub(crate) name: ArrayName,
-    pub(crate) desk: Desk,
+    pub(crate) commands: Commands,
     pub(crate) tally: Tally,
 }
 
@@ -139,12 +139,13 @@ impl ArrayWorld {
         let kept = match settings.nvram.as_deref().map(open).transpose() {
             Ok(kept) => kept.flatten(),
             Err(error) => {
-                let report = Examination::of(paths, Purpose::Look, None, options, settings.answer_limit);
+                let report = Examination::of(paths, Purpose::Look, None, options, settings.member_timeout);
                 let report = report.report();
                 return Started { report, world: Err(error.into()) };
             }
         };
-        let examination = Examination::of(paths, Purpose::Use, kept.as_ref(), options, settings.answer_limit);
+        let examination =
+            Examination::of(paths, Purpose::Use, kept.as_ref(), options, settings.member_timeout);
         let report = examination.report();
         Started { report, world: begin(examination, kept, settings) }
     }
@@ -183,7 +184,7 @@ fn begin(
     if settings.io_threads > 0 {
         ring.hand_over((settings.io_threads + present.len()) as u32)?;
     }
-    let mut members = MemberPort::new(present.len() as u16, config.block_size, settings.answer_limit);
+    let mut members = MemberPort::new(present.len() as u16, config.block_size, settings.member_timeout);
     let mut tally = Tally::new(chronicle(settings, name.as_str(), &geometry));
     for (device, candidate) in (0..).map(MemberIndex).zip(&present) {
         if let Some(candidate) = candidate {
@@ -193,8 +194,8 @@ fn begin(
     }
     let memory = Memory::new(&mut controller, kept, &mut ring)?;
     let workers = workers(settings)?;
-    let desk = Desk::new(geometry)?;
-    Ok(ArrayWorld::of_parts(Parts { ring, members, workers, memory, controller, name, desk, tally }))
+    let commands = Commands::new(geometry)?;
+    Ok(ArrayWorld::of_parts(Parts { ring, members, workers, memory, controller, name, commands, tally }))
 }
 
 /// The threads that compute parity.

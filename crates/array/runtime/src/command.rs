@@ -18,7 +18,7 @@ use crate::device::watched;
 use crate::error::{ArrayError, CreateError, RingError};
 use crate::events::{Event, EventLevel, Kind, scan_name};
 use crate::operator::{Answer, Asked, Command, CommandQueue, nothing_to_reload};
-use crate::ring::{BELL_LINE, Ring};
+use crate::ring::{Ring, WAKE_UP_LINE};
 use crate::status::Tally;
 use crate::world::ArrayWorld;
 use raidlab_controller::{Controller, DeviceState, MetadataPolicy, Scan};
@@ -36,12 +36,12 @@ const LINE: u32 = 0;
 const JOINS: u32 = 1;
 /// Slots of the state, each of which a generation writes.
 const STATE_SLOTS: u32 = 2;
-/// The lines of the desk.
-const LINES: usize = BELL_LINE as usize;
+/// Lines of the ring that commands and reports wake.
+const LINES: usize = WAKE_UP_LINE as usize;
 
 /// Where commands come in.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct Commands {
     geometry: Geometry,
     queue: Option<CommandQueue>,
     /// Entries that wait for news, and news that was not looked at yet.
@@ -79,8 +79,8 @@ struct Ready {
     made: Result<Newcomer, CreateError>,
 }
 
-impl Desk {
-    /// A desk for the array of `geometry`.
+impl Commands {
+    /// No command yet for the array of `geometry`.
     ///
     /// # Errors
     /// [`RingError`] when the system gives no descriptor.
@@ -277,44 +277,44 @@ pub(crate) fn order_scans(
 impl ArrayWorld {
     /// Lets operators ask through `queue` from here on.
     pub fn attach_operator(&mut self, queue: CommandQueue) {
-        self.desk.queue = Some(queue);
+        self.commands.queue = Some(queue);
         // Whoever asked before is heard at once.
-        self.desk.news[LINE as usize] = true;
+        self.commands.news[LINE as usize] = true;
     }
 
     /// Takes in commands and devices that are ready, if there are any.
     #[inline]
     pub(crate) fn hear_operator(&mut self) -> Result<(), RingError> {
-        if self.desk.news == [false; LINES] && self.desk.waiting.is_empty() {
+        if self.commands.news == [false; LINES] && self.commands.waiting.is_empty() {
             return Ok(());
         }
         self.hear_news()
     }
 
     fn hear_news(&mut self) -> Result<(), RingError> {
-        if std::mem::take(&mut self.desk.news[LINE as usize]) {
-            if let Some(queue) = &self.desk.queue {
+        if std::mem::take(&mut self.commands.news[LINE as usize]) {
+            if let Some(queue) = &self.commands.queue {
                 clear(queue.wake_descriptor());
             }
-            while let Some(asked) = self.desk.queue.as_ref().and_then(CommandQueue::poll_command) {
+            while let Some(asked) = self.commands.queue.as_ref().and_then(CommandQueue::poll_command) {
                 self.obey(asked)?;
             }
         }
-        if std::mem::take(&mut self.desk.news[JOINS as usize]) {
-            clear(self.desk.wake.as_fd());
-            while let Ok(report) = self.desk.reports.try_recv() {
+        if std::mem::take(&mut self.commands.news[JOINS as usize]) {
+            clear(self.commands.wake.as_fd());
+            while let Ok(report) = self.commands.reports.try_recv() {
                 match report {
-                    Report::Joins(ready) => self.desk.take_ready(ready),
+                    Report::Joins(ready) => self.commands.take_ready(ready),
                     Report::Looked(looked) => self.take_looks(looked)?,
                 }
             }
         }
         self.admit_waiting()?;
-        self.desk.listen(&mut self.ring)
+        self.commands.listen(&mut self.ring)
     }
 
     fn obey(&mut self, asked: Asked) -> Result<(), RingError> {
-        if self.desk.is_stopping && !matches!(asked.command, Command::Status | Command::Stop) {
+        if self.commands.is_stopping && !matches!(asked.command, Command::Status | Command::Stop) {
             asked.answer(Answer::Refused { reason: "the array is being stopped".to_owned() });
             return Ok(());
         }
@@ -325,8 +325,8 @@ impl ArrayWorld {
                 return Ok(());
             }
             Command::Stop => {
-                self.desk.is_stopping = true;
-                self.desk.stop_asked.push(asked);
+                self.commands.is_stopping = true;
+                self.commands.stop_asked.push(asked);
                 return Ok(());
             }
             Command::Replace { device, with, destroy_data, server_restarted } => match self
@@ -404,8 +404,8 @@ impl ArrayWorld {
     }
 
     fn is_expected(&self, member: MemberIndex) -> bool {
-        self.desk.expected.contains(&member)
-            || self.desk.waiting.iter().any(|(waiting, ..)| *waiting == member)
+        self.commands.expected.contains(&member)
+            || self.commands.waiting.iter().any(|(waiting, ..)| *waiting == member)
     }
 
     /// Has a thread make a device ready.
@@ -419,15 +419,15 @@ impl ArrayWorld {
         let is_taken = |member: &MemberIndex| self.state_of(*member) != DeviceState::Missing;
         let taken = self.members.members().filter(is_taken);
         let vacancy = Vacancy {
-            geometry: self.desk.geometry.clone(),
+            geometry: self.commands.geometry.clone(),
             name: self.name,
             number: member,
             taken: taken.map(|member| self.controller.device_uuid(member)).collect(),
         };
-        self.desk.expected.push(member);
-        self.desk.start_thread("raidlab-join", move || {
+        self.commands.expected.push(member);
+        self.commands.start_thread("raidlab-join", move || {
             let place = path.clone();
-            let limit = CreateOptions::ANSWER_LIMIT;
+            let limit = CreateOptions::MEMBER_TIMEOUT;
             let made = watched(&place, limit, move || make_newcomer(&path, &vacancy, destroy_data));
             let made = made.map_err(CreateError::from).and_then(|made| made);
             Report::Joins(Ready { member, asked, made })
@@ -436,7 +436,7 @@ impl ArrayWorld {
 
     /// Has a thread look whether both copies of label and state are whole on all devices.
     pub(crate) fn look_at_copies(&mut self) -> Result<(), RingError> {
-        if self.desk.is_looking || self.desk.geometry.metadata == MetadataPolicy::None {
+        if self.commands.is_looking || self.commands.geometry.metadata == MetadataPolicy::None {
             return Ok(());
         }
         let mut suspects = Vec::new();
@@ -445,24 +445,25 @@ impl ArrayWorld {
             let held = held.map_err(|source| RingError { doing: "open a member once more", source })?;
             suspects.extend(held.map(|reach| Suspect { member, reach, label: self.label_of(member) }));
         }
-        self.desk.is_looking = true;
-        self.desk.start_thread("raidlab-copies", move || {
+        self.commands.is_looking = true;
+        self.commands.start_thread("raidlab-copies", move || {
             Report::Looked(suspects.into_iter().map(Suspect::look).collect())
         })?;
-        self.desk.listen(&mut self.ring)
+        self.commands.listen(&mut self.ring)
     }
 
     /// The label that a device has.
     fn label_of(&self, device: MemberIndex) -> Vec<u8> {
         let mut label = vec![0; LABEL_BYTES];
-        let (array_uuid, device_uuid) = (self.desk.geometry.array_uuid, self.controller.device_uuid(device));
+        let (array_uuid, device_uuid) =
+            (self.commands.geometry.array_uuid, self.controller.device_uuid(device));
         Label { array_uuid, device_uuid, device, name: self.name }.encode(&mut label);
         label
     }
 
     /// Tells what was found wrong with copies of label and state, and has states written anew.
     fn take_looks(&mut self, looks: Vec<Looked>) -> Result<(), RingError> {
-        self.desk.is_looking = false;
+        self.commands.is_looking = false;
         let now = self.now();
         for Looked { member, found } in looks {
             let path = self.members.path(member).map(|path| path.display().to_string());
@@ -475,7 +476,7 @@ impl ArrayWorld {
                 }
             };
             if renews_state {
-                self.desk.renewals = STATE_SLOTS;
+                self.commands.renewals = STATE_SLOTS;
             }
             if !damage.is_empty() {
                 let how = refused.map_or_else(
@@ -492,23 +493,23 @@ impl ArrayWorld {
 
     /// Has the controller write the next of the generations that make both slots new.
     pub(crate) fn renew_states(&mut self, now: Nanos) -> Result<(), RingError> {
-        if self.desk.renewals == 0 || !self.controller.is_state_kept() || self.desk.is_stopping {
+        if self.commands.renewals == 0 || !self.controller.is_state_kept() || self.commands.is_stopping {
             return Ok(());
         }
-        self.desk.renewals -= 1;
+        self.commands.renewals -= 1;
         self.controller.handle_state_renewal(now);
         self.run_actions(now)
     }
 
     /// Puts devices that are ready in their places, where nothing of the ones before is in flight.
     fn admit_waiting(&mut self) -> Result<(), RingError> {
-        let mut waiting = std::mem::take(&mut self.desk.waiting);
+        let mut waiting = std::mem::take(&mut self.commands.waiting);
         while let Some(at) = waiting.iter().position(|(member, ..)| self.members.is_quiet(*member)) {
             let (member, newcomer, asked) = waiting.swap_remove(at);
             let answer = self.admit(member, newcomer)?;
             asked.answer(answer);
         }
-        self.desk.waiting = waiting;
+        self.commands.waiting = waiting;
         Ok(())
     }
 
@@ -518,7 +519,7 @@ impl ArrayWorld {
             let reason = format!("place {} is not empty any more", member.0);
             return Ok(Answer::Refused { reason });
         }
-        let placement = Placement::new(&self.desk.geometry, device.bytes());
+        let placement = Placement::new(&self.commands.geometry, device.bytes());
         let placement = placement.expect("a device that is too short is not made ready");
         let message = format!("{} is device {} of the array now", device.path().display(), member.0);
         self.members.attach(member, device, placement, &mut self.ring)?;
@@ -530,7 +531,7 @@ impl ArrayWorld {
 
     /// Answers those who wait for the stop, and hangs up.
     pub(crate) fn end_line(&mut self, is_stopped: bool) {
-        for asked in self.desk.stop_asked.drain(..) {
+        for asked in self.commands.stop_asked.drain(..) {
             asked.answer(if is_stopped {
                 Answer::Done { message: "the array is stopped".to_owned() }
             } else {
@@ -539,6 +540,6 @@ impl ArrayWorld {
                 }
             });
         }
-        self.desk.queue = None;
+        self.commands.queue = None;
     }
 }

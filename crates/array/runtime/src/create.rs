@@ -70,8 +70,8 @@ pub struct CreateOptions {
     /// Files that belong to an array of the same name are replaced without being named. For arrays that are made for a
     /// measurement and taken away again.
     pub replace_own: bool,
-    /// How long a call of the system on a device may take; [`CreateOptions::ANSWER_LIMIT`] unless it is said.
-    pub answer_limit: Option<NanoSpan>,
+    /// How long a call of the system on a device may take; [`CreateOptions::MEMBER_TIMEOUT`] unless it is said.
+    pub member_timeout: Option<NanoSpan>,
 }
 
 impl CreateOptions {
@@ -79,7 +79,7 @@ impl CreateOptions {
     pub const SPARE_SLOTS: u16 = 4;
     /// How long a device may take for what is asked of it while an array is made: what Linux gives a task before it calls it hung
     /// (`kernel.hung_task_timeout_secs`).
-    pub const ANSWER_LIMIT: NanoSpan = NanoSpan::from_millis(120_000);
+    pub const MEMBER_TIMEOUT: NanoSpan = NanoSpan::from_millis(120_000);
 }
 
 /// An array that was made.
@@ -117,7 +117,7 @@ pub fn create(
         return Err(CreateError::TooManyDevices { devices });
     }
     let path = options.members.iter().chain(&options.spares).next().cloned().unwrap_or_default();
-    let limit = options.answer_limit.unwrap_or(CreateOptions::ANSWER_LIMIT);
+    let limit = options.member_timeout.unwrap_or(CreateOptions::MEMBER_TIMEOUT);
     let relay =
         Arc::new(Relay { cancel: AtomicBool::new(cancel.load(Ordering::Relaxed)), ..Relay::default() });
     let (for_it, options) = (Arc::clone(&relay), options.clone());

@@ -294,7 +294,7 @@ pub(crate) struct Examination {
 
 /// Says what the devices at `paths` are, in any order, without changing any of them. They may be in use.
 pub fn examine(paths: &[PathBuf], options: StartOptions) -> ExamineReport {
-    Examination::of(paths, Purpose::Look, None, options, RunSettings::ANSWER_LIMIT).report()
+    Examination::of(paths, Purpose::Look, None, options, RunSettings::MEMBER_TIMEOUT).report()
 }
 
 impl Examination {

@@ -50,7 +50,7 @@ pub(crate) struct MemberPort {
     /// Links have something to send.
     is_queued: bool,
     /// How long a request may be unanswered, or an I/O of a file under way.
-    answer_limit: NanoSpan,
+    member_timeout: NanoSpan,
     look_at: Nanos,
     /// Ends that no completion of an entry of their own tells of.
     ends: Vec<IoEnd>,
@@ -122,15 +122,15 @@ pub(crate) struct IoEnd {
 }
 
 impl MemberPort {
-    /// Makes places for `count` devices. One that leaves a request unanswered for `answer_limit` is gone.
-    pub(crate) fn new(count: u16, block_size: BlockSize, answer_limit: NanoSpan) -> Self {
+    /// Makes places for `count` devices. One that leaves a request unanswered for `member_timeout` is gone.
+    pub(crate) fn new(count: u16, block_size: BlockSize, member_timeout: NanoSpan) -> Self {
         Self {
             slots: Vec::new(),
             places: (0..count).map(|_| Place::default()).collect(),
             block_size,
             links: Vec::new(),
             is_queued: false,
-            answer_limit,
+            member_timeout,
             look_at: Nanos::ZERO,
             ends: Vec::new(),
             losses: Vec::new(),
@@ -421,7 +421,7 @@ impl MemberPort {
         if now < self.look_at {
             return Ok(());
         }
-        self.look_at = now + (self.answer_limit / 8).clamp(LOOK_EVERY_MIN, LOOK_EVERY_MAX);
+        self.look_at = now + (self.member_timeout / 8).clamp(LOOK_EVERY_MIN, LOOK_EVERY_MAX);
         self.look_at_links(now, ring)?;
         self.look_at_files(now, ring)?;
         self.look_for_room(now, ring)

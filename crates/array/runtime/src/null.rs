@@ -8,7 +8,7 @@
 //! members is refused. Source: `nbdkit-null-plugin(1)`.
 
 use crate::begin::{Parts, RunSettings, check_settings, chronicle, workers};
-use crate::command::Desk;
+use crate::command::Commands;
 use crate::error::ArrayError;
 use crate::member_io::MemberPort;
 use crate::memory::Memory;
@@ -43,7 +43,7 @@ impl ArrayWorld {
         check_settings(&config, settings)?;
         let mut controller = Controller::new(&config)?;
         let mut ring = Ring::new(config.members + 1, settings.busy_poll)?;
-        let mut ports = MemberPort::new(config.members, config.block_size, settings.answer_limit);
+        let mut ports = MemberPort::new(config.members, config.block_size, settings.member_timeout);
         for (member, path) in (0..).map(MemberIndex).zip(members) {
             ports.attach_null(member, path, config.member_size);
         }
@@ -52,7 +52,7 @@ impl ArrayWorld {
             memory: Memory::new(&mut controller, None, &mut ring)?,
             workers: workers(settings)?,
             tally: Tally::new(chronicle(settings, name.as_str(), &geometry)),
-            desk: Desk::new(geometry)?,
+            commands: Commands::new(geometry)?,
             members: ports,
             ring,
             controller,

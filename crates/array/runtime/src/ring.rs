@@ -58,7 +58,7 @@ const OWNERS: [Owner; 5] = [Owner::Member, Owner::Port, Owner::Line, Owner::Canc
 /// Lines that are waited for are numbered below this.
 const LINES: u32 = 3;
 /// Number of the line on which parity threads wake the array's. Those below are the operator's.
-pub(crate) const BELL_LINE: u32 = LINES - 1;
+pub(crate) const WAKE_UP_LINE: u32 = LINES - 1;
 /// How often a wait without a nearer end is over. One timer in the ring does for all waits: a timer of its own for each
 /// would cost more than all else where requests come one at a time.
 const TICK: NanoSpan = NanoSpan::from_millis(50);

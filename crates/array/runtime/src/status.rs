@@ -120,8 +120,8 @@ impl ArrayWorld {
         let facts = StatusFacts {
             now: self.now(),
             name: self.name(),
-            array_uuid: self.desk.geometry().array_uuid.to_string(),
-            is_stopping: self.desk.is_stopping,
+            array_uuid: self.commands.geometry().array_uuid.to_string(),
+            is_stopping: self.commands.is_stopping,
             nvram: self.memory.kept_path().map(|path| path.display().to_string()),
             device: &device,
         };

@@ -19,7 +19,7 @@
 use crate::arena::{Piece, combine_pieces};
 use crate::error::RingError;
 use crate::memory::Memory;
-use crate::ring::{BELL_LINE, Ring};
+use crate::ring::{Ring, WAKE_UP_LINE};
 use raidlab_controller::{MemorySteps, MemoryTaskId, Segment};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
@@ -104,7 +104,7 @@ struct Worker {
 
 /// What the workers tell the array's thread.
 #[derive(Debug)]
-struct Bell {
+struct WakeUp {
     descriptor: OwnedFd,
     /// Jobs that are finished and not polled yet.
     finished: AtomicUsize,
@@ -112,8 +112,8 @@ struct Bell {
     is_asleep: AtomicBool,
 }
 
-impl Bell {
-    fn ring(&self) {
+impl WakeUp {
+    fn send(&self) {
         self.finished.fetch_add(1, Ordering::SeqCst);
         if self.is_asleep.swap(false, Ordering::SeqCst) {
             // A counter that is full wakes as well.
@@ -128,10 +128,10 @@ pub(crate) struct Workers {
     team: Vec<Worker>,
     finished: Receiver<(usize, Job)>,
     spare: Vec<Job>,
-    bell: Arc<Bell>,
+    wake_up: Arc<WakeUp>,
     out: usize,
     done: u64,
-    /// An entry of the ring waits for the bell.
+    /// An entry of the ring waits for the wake-up.
     listens: bool,
 }
 
@@ -151,21 +151,21 @@ impl Workers {
     /// What the system said when it gave no thread or descriptor.
     pub(crate) fn new(count: usize) -> io::Result<Self> {
         let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let bell =
-            Arc::new(Bell { descriptor, finished: AtomicUsize::new(0), is_asleep: AtomicBool::new(false) });
+        let wake_up =
+            Arc::new(WakeUp { descriptor, finished: AtomicUsize::new(0), is_asleep: AtomicBool::new(false) });
         let (sender, finished) = sync_channel((count * JOBS_PER_WORKER).max(1));
         let team = (0..count)
             .map(|number| {
                 let (jobs, inbox) = sync_channel(JOBS_PER_WORKER);
-                let (sender, bell) = (sender.clone(), Arc::clone(&bell));
+                let (sender, wake_up) = (sender.clone(), Arc::clone(&wake_up));
                 let name = format!("parity-{number}");
                 let thread = std::thread::Builder::new()
                     .name(name)
-                    .spawn(move || work(number, &inbox, &sender, &bell))?;
+                    .spawn(move || work(number, &inbox, &sender, &wake_up))?;
                 Ok(Worker { jobs: Some(jobs), thread: Some(thread), out: 0 })
             })
             .collect::<io::Result<_>>()?;
-        Ok(Self { team, finished, spare: Vec::new(), bell, out: 0, done: 0, listens: false })
+        Ok(Self { team, finished, spare: Vec::new(), wake_up, out: 0, done: 0, listens: false })
     }
 
     /// Whether a task of `bytes` may go to a worker now.
@@ -240,7 +240,7 @@ impl Workers {
             return None;
         }
         let (worker, mut job) = self.finished.recv().expect("what is counted as finished has been sent");
-        self.bell.finished.fetch_sub(1, Ordering::SeqCst);
+        self.wake_up.finished.fetch_sub(1, Ordering::SeqCst);
         self.team[worker].out -= 1;
         self.out -= 1;
         self.done += 1;
@@ -255,7 +255,7 @@ impl Workers {
     /// Whether a task has been finished and not been polled.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
-        self.out > 0 && self.bell.finished.load(Ordering::SeqCst) > 0
+        self.out > 0 && self.wake_up.finished.load(Ordering::SeqCst) > 0
     }
 
     /// Gets ready for a sleep of the array's thread, which the end of a task ends. Returns whether one has ended already.
@@ -267,29 +267,29 @@ impl Workers {
             return Ok(false);
         }
         if !self.listens {
-            ring.push_line(BELL_LINE, self.bell.descriptor.as_raw_fd())?;
+            ring.push_line(WAKE_UP_LINE, self.wake_up.descriptor.as_raw_fd())?;
             self.listens = true;
         }
         // A task that ends from here on rings; one that ended before is seen now.
-        self.bell.is_asleep.store(true, Ordering::SeqCst);
+        self.wake_up.is_asleep.store(true, Ordering::SeqCst);
         Ok(self.has_news())
     }
 
     /// The array's thread is awake.
     pub(crate) fn end_sleep(&self) {
         if self.out > 0 {
-            self.bell.is_asleep.store(false, Ordering::SeqCst);
+            self.wake_up.is_asleep.store(false, Ordering::SeqCst);
         }
     }
 
-    /// Takes in that the bell was heard.
-    pub(crate) fn hear_bell(&mut self) {
+    /// Takes in that the wake-up has come.
+    pub(crate) fn take_wake_up(&mut self) {
         self.listens = false;
         // An empty counter says so, which is as good.
-        let _ = rustix::io::read(&self.bell.descriptor, &mut [0; 8]);
+        let _ = rustix::io::read(&self.wake_up.descriptor, &mut [0; 8]);
     }
 
-    /// Entries of the ring that wait for the bell.
+    /// Entries of the ring that wait for the wake-up.
     pub(crate) fn entries(&self) -> u32 {
         u32::from(self.listens)
     }
@@ -309,14 +309,14 @@ impl Drop for Workers {
 }
 
 /// Does jobs until there will be no more.
-fn work(number: usize, inbox: &Receiver<Job>, finished: &SyncSender<(usize, Job)>, bell: &Bell) {
+fn work(number: usize, inbox: &Receiver<Job>, finished: &SyncSender<(usize, Job)>, wake_up: &WakeUp) {
     while let Some(mut job) = next_job(inbox) {
         // What a panic leaves half done is not used: the array's thread panics, too.
         let _ = catch_unwind(AssertUnwindSafe(|| job.run()));
         if finished.send((number, job)).is_err() {
             return;
         }
-        bell.ring();
+        wake_up.send();
     }
 }
 

@@ -14,14 +14,14 @@
 //! it): that is what "off" promises, whatever cache the device under the file has.
 
 use crate::begin::Parts;
-use crate::command::Desk;
+use crate::command::Commands;
 use crate::error::{ArrayError, RingError};
 use crate::events::{Event, EventLevel, Kind};
 use crate::host::{HostPort, ScriptHost, ScriptOp};
 use crate::member_io::MemberPort;
 use crate::memory::Memory;
 use crate::panic::AbortOnPanic;
-use crate::ring::{BELL_LINE, Done, Owner, Ring};
+use crate::ring::{Done, Owner, Ring, WAKE_UP_LINE};
 use crate::serving::{ForHost, HostFront, Served, serve_until_finished};
 use crate::status::Tally;
 use crate::workers::{Finished, Workers};
@@ -79,7 +79,7 @@ pub struct ArrayWorld {
     pub(crate) tally: Tally,
     pub(crate) notices: VecDeque<Notice>,
     is_stopped: bool,
-    pub(crate) desk: Desk,
+    pub(crate) commands: Commands,
     /// When it is looked at events again.
     events_at: Nanos,
     /// The last wait was left out.
@@ -109,7 +109,7 @@ impl Drop for ArrayWorld {
 impl ArrayWorld {
     /// Puts a world around a controller and its devices.
     pub(crate) fn of_parts(parts: Parts) -> Self {
-        let Parts { ring, members, workers, memory, controller, name, desk, tally } = parts;
+        let Parts { ring, members, workers, memory, controller, name, commands, tally } = parts;
         Self {
             ring,
             members,
@@ -128,7 +128,7 @@ impl ArrayWorld {
             tally,
             notices: VecDeque::new(),
             is_stopped: false,
-            desk,
+            commands,
             done: Vec::new(),
             events_at: Nanos::ZERO,
             left_out: false,
@@ -155,7 +155,7 @@ impl ArrayWorld {
     /// then as after a crash.
     pub fn stop(&mut self, cancel: &AtomicBool) -> Result<(), ArrayError> {
         self.is_stopped = false;
-        self.desk.is_stopping = true;
+        self.commands.is_stopping = true;
         let now = self.now();
         self.controller.handle_stop(now);
         self.run_actions(now)?;
@@ -177,7 +177,7 @@ impl ArrayWorld {
                 return Err(ArrayError::Cancelled);
             }
             let waits = self.timers.iter().any(|at| *at < Nanos::FAR_FUTURE);
-            let idle = self.desk.in_flight() + self.members.idle_entries() + self.workers.entries();
+            let idle = self.commands.in_flight() + self.members.idle_entries() + self.workers.entries();
             let works = self.members.has_news() || self.members.waits_for_room() || self.workers.out() > 0;
             if !waits && self.ring.in_flight() == idle && !works {
                 let reason = "too many devices failed on the way; the log says which".to_owned();
@@ -234,7 +234,7 @@ impl ArrayWorld {
 
     /// Whether an operator wants the array to stop; [`ArrayWorld::stop`] does it.
     pub const fn is_to_stop(&self) -> bool {
-        self.desk.is_stopping
+        self.commands.is_stopping
     }
 
     /// What people call the array.
@@ -308,8 +308,8 @@ impl ArrayWorld {
                     }
                 }
                 Owner::Port => self.front.take_entry(done),
-                Owner::Line if done.number == BELL_LINE => self.workers.hear_bell(),
-                Owner::Line => self.desk.take(done.number),
+                Owner::Line if done.number == WAKE_UP_LINE => self.workers.take_wake_up(),
+                Owner::Line => self.commands.take(done.number),
                 Owner::Link => self.members.take_link(now, done, &mut self.ring)?,
                 Owner::Cancel => {}
             }
@@ -509,7 +509,7 @@ impl Served for ArrayWorld {
     }
 
     fn is_stopping(&self) -> bool {
-        self.desk.is_stopping
+        self.commands.is_stopping
     }
 
     // Not at all where the host has news to hear.

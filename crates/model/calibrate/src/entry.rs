@@ -2,8 +2,8 @@
 //! such, for figures that timing can't reveal.
 
 use crate::estimate::Estimate;
-use crate::turning::MARGIN_NS;
-use crate::{FlashFound, Found, TurningFound, queueing};
+use crate::rotational::MARGIN_NS;
+use crate::{FlashFound, Found, RotationalFound, queueing};
 use std::fmt::Write;
 
 /// Bytes of a sector, as the catalogue counts them.
@@ -27,10 +27,10 @@ impl Found {
     pub fn entry(&self, names: &EntryNames) -> String {
         let mut text = String::new();
         match self {
-            Self::Turning(found) => {
+            Self::Rotational(found) => {
                 let mut untried = String::new();
-                turning(&mut untried, found, names, None).and_then(|()| {
-                    turning(&mut text, found, names, queueing::age_weight(found, names, untried))
+                rotational(&mut untried, found, names, None).and_then(|()| {
+                    rotational(&mut text, found, names, queueing::age_weight(found, names, untried))
                 })
             }
             Self::Flash(found) => flash(&mut text, found, names),
@@ -74,9 +74,9 @@ fn interface(text: &mut String, rate: &Estimate, names: &EntryNames) -> std::fmt
     writeln!(text, "[interface]\nlink = \"{}\"\nrate = {}\n", names.link, figure(rate, 1e-6, "MB/s"))
 }
 
-fn turning(
+fn rotational(
     text: &mut String,
-    found: &TurningFound,
+    found: &RotationalFound,
     names: &EntryNames,
     age_weight: Option<f64>,
 ) -> std::fmt::Result {
@@ -122,7 +122,11 @@ fn turning(
     buffer_and_firmware(text, found, age_weight)
 }
 
-fn buffer_and_firmware(text: &mut String, found: &TurningFound, age_weight: Option<f64>) -> std::fmt::Result {
+fn buffer_and_firmware(
+    text: &mut String,
+    found: &RotationalFound,
+    age_weight: Option<f64>,
+) -> std::fmt::Result {
     let size = found.segment_bytes.max(SECTOR_BYTES) * u64::from(found.segments.max(1));
     writeln!(
         text,

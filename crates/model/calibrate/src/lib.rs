@@ -3,7 +3,7 @@
 //! ```text
 //!  TimedTarget: a file, a block device, an NBD export, or a model in virtual time
 //!      └─ latency of random reads: does it rotate?
-//!            ├─ yes (`turning`): rotation, media rate and zones, overhead, seek curve, queue gain, buffer, read-ahead
+//!            ├─ yes (`rotational`): rotation, media rate and zones, overhead, seek curve, queue gain, buffer, read-ahead
 //!            └─ no  (`flash`):   channels and dies by conflicts, page read, transfer, overhead, programs if writes are allowed
 //!                  └─ `entry`: a drive of the catalogue, each figure with its method and its interval
 //! ```
@@ -33,8 +33,8 @@ mod flash;
 mod matrix;
 mod modelled;
 mod queueing;
+mod rotational;
 mod sheet;
-mod turning;
 
 pub use entry::EntryNames;
 pub use estimate::Estimate;
@@ -42,11 +42,11 @@ pub use fit_matrix::{FittedFigure, MatrixTarget, cells_to_fit, fit_matrix};
 pub use flash::FlashFound;
 pub use matrix::{Arrivals, CellLatency, HostPacing, MatrixError, MatrixLoad, prefilled, replay_cell};
 pub use modelled::ModelledTarget;
+pub use rotational::{RotationalFound, Zone};
 pub use sheet::{
     DiskSheet, Recording, Sheet, SheetCache, SheetError, SheetFacts, SheetInterface, SheetKind, SheetModel,
     SheetRow, SheetSeeks, check_sheet, disk_from_sheet, model_from_sheet,
 };
-pub use turning::{TurningFound, Zone};
 
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use raidlab_workload::Rng;
@@ -157,7 +157,7 @@ impl Effort {
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Found {
     /// Platters.
-    Turning(Box<TurningFound>),
+    Rotational(Box<RotationalFound>),
     /// Flash, or anything else that does not turn.
     Flash(Box<FlashFound>),
 }
@@ -197,7 +197,7 @@ pub fn calibrate(
     // A turn is several milliseconds, and random reads wait for any part of it.
     let turns = estimate::median(&times) > 1e6 && estimate::spread(&times) > 5e5;
     if turns {
-        turning::find(&mut probe).map(|found| Found::Turning(Box::new(found)))
+        rotational::find(&mut probe).map(|found| Found::Rotational(Box::new(found)))
     } else {
         flash::find(&mut probe).map(|found| Found::Flash(Box::new(found)))
     }

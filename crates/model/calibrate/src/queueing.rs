@@ -5,8 +5,8 @@
 //! figures with each weight of a list, and the weight whose rates are nearest to the measured ones is the drive's. A
 //! greater weight is fairer and slower.
 
-use crate::turning::queue;
-use crate::{Effort, EntryNames, ModelledTarget, Probe, TurningFound};
+use crate::rotational::queue;
+use crate::{Effort, EntryNames, ModelledTarget, Probe, RotationalFound};
 use raidlab_hardware::{Catalog, CatalogFile, DriveKind};
 use raidlab_workload::Rng;
 
@@ -22,7 +22,7 @@ const READS: u32 = 4_000;
 
 /// The weight with which the drive of `entry` queues as `found` was timed; `entry` has any. `None` if its figures make no drive, if
 /// its rates are those of no weight within 10 %, or of all alike.
-pub(crate) fn age_weight(found: &TurningFound, names: &EntryNames, entry: String) -> Option<f64> {
+pub(crate) fn age_weight(found: &RotationalFound, names: &EntryNames, entry: String) -> Option<f64> {
     let timed: Vec<(u32, f64)> =
         found.queue.iter().copied().filter(|(depth, _)| *depth >= DEPTH_MIN).collect();
     let file = CatalogFile { name: format!("{}.toml", names.id), text: entry };

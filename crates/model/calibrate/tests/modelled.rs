@@ -1,7 +1,7 @@
 //! Drives of the catalogue are calibrated in virtual time: the parameters must be found within 5 %, and so must the
 //! performance of a drive built from the entry.
 
-use raidlab_calibrate::{Effort, EntryNames, Estimate, Found, ModelledTarget, TurningFound, calibrate};
+use raidlab_calibrate::{Effort, EntryNames, Estimate, Found, ModelledTarget, RotationalFound, calibrate};
 use raidlab_hardware::{Catalog, CatalogFile, DataSheet, DriveKind};
 use raidlab_units::NanoSpan;
 
@@ -20,7 +20,7 @@ fn close(what: &str, found: &Estimate, want: f64, pct: f64) {
     assert!(off.abs() <= pct, "{what}: {found:?} is off by {off:.1} % from {want}");
 }
 
-fn mechanics_are_close(found: &TurningFound, sheet: &DataSheet) {
+fn mechanics_are_close(found: &RotationalFound, sheet: &DataSheet) {
     close("turn", &found.turn_ns, 60e9 / f64::from(sheet.rpm), 0.1);
     close("outer rate", &found.outer_rate, sheet.outer_rate.0, 5.0);
     close("inner rate", &found.inner_rate, sheet.inner_rate.0, 5.0);
@@ -32,7 +32,7 @@ fn mechanics_are_close(found: &TurningFound, sheet: &DataSheet) {
 fn hard_drives_come_back() {
     let catalog = Catalog::builtin();
     for id in ["st3600057ss", "st32000444ss", "wd1600aajs"] {
-        let Found::Turning(found) = found(&catalog, id, false) else { panic!("{id} turns") };
+        let Found::Rotational(found) = found(&catalog, id, false) else { panic!("{id} turns") };
         let DriveKind::HardDrive(model) = &catalog.drive(id).expect("known").kind else {
             panic!("{id} turns")
         };
@@ -63,7 +63,7 @@ fn hard_drives_come_back_through_a_socket() {
         let trip = NanoSpan::from_micros(40);
         let mut target = ModelledTarget::new(model).behind(trip, 4096, 3);
         let found = calibrate(&mut target, &Effort::THOROUGH, &mut |_, _| {}).expect("it is a drive");
-        let (Found::Turning(found), DriveKind::HardDrive(model)) = (found, &model.kind) else {
+        let (Found::Rotational(found), DriveKind::HardDrive(model)) = (found, &model.kind) else {
             panic!("{id} turns")
         };
         let sheet = model.mechanics.data_sheet().expect("it is made from a data sheet");
@@ -84,7 +84,8 @@ fn the_entry_makes_a_drive_that_does_the_same() {
         let text = first.entry(&names("mine", "sas-6g"));
         let file = CatalogFile { name: "mine.toml".into(), text };
         let own = Catalog::with(&[file], &[]).expect("the entry is one of the catalogue");
-        let (Found::Turning(first), Found::Turning(second)) = (first, found(&own, "mine", false)) else {
+        let (Found::Rotational(first), Found::Rotational(second)) = (first, found(&own, "mine", false))
+        else {
             panic!("both turn")
         };
         for (a, b) in first.queue.iter().zip(&second.queue) {

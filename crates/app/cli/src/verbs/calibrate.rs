@@ -4,7 +4,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
 use crate::whole_file::{check_writable, write_whole};
-use raidlab_calibrate::{Effort, EntryNames, Estimate, FlashFound, Found, TurningFound, calibrate};
+use raidlab_calibrate::{Effort, EntryNames, Estimate, FlashFound, Found, RotationalFound, calibrate};
 use raidlab_engines::{Target, TargetOptions, with_timed};
 use raidlab_units::ByteCount;
 use serde_json::json;
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         print_json(&json!({ "schema": 1, "target": args.target, "found": found, "entry_toml": entry }))?;
     } else {
         let table = match &found {
-            Found::Turning(found) => turning(found),
+            Found::Rotational(found) => rotational(found),
             Found::Flash(found) => flash(found),
         };
         let entry = if args.output.is_some() { String::new() } else { format!("\n{entry}") };
@@ -108,7 +108,7 @@ fn queue(rates: &[(u32, f64)]) -> String {
     rates.iter().map(text).collect()
 }
 
-fn turning(found: &TurningFound) -> String {
+fn rotational(found: &RotationalFound) -> String {
     [
         "A drive that turns; figures with the interval that holds them with 95 %.\n".to_owned(),
         plain("capacity", &ByteCount(found.capacity).to_string()),

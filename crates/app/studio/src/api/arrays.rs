@@ -6,7 +6,7 @@
 use super::input::{Named, Order, one_of, size, text};
 use super::live::is_named;
 use super::{blocking, ok, start};
-use crate::Desk;
+use crate::StudioState;
 use crate::command::CommandLine;
 use crate::fault::Fault;
 use crate::job::JobKind;
@@ -126,16 +126,16 @@ fn status(path: &std::path::Path) -> Option<ArrayStatus> {
 }
 
 pub(super) async fn create(
-    State(desk): State<Arc<Desk>>,
+    State(studio): State<Arc<StudioState>>,
     Order(order): Order<CreateOrder>,
 ) -> Result<Response, Fault> {
     array_name(&order.name)?;
-    devices(&desk, "members", &order.members)?;
+    devices(&studio, "members", &order.members)?;
     if order.spares.len() > SPARES_MAX {
         let what = format!("{} spares are too many", order.spares.len());
         return Err(Fault::input(what, "spares", format!("name at most {SPARES_MAX}")));
     }
-    order.spares.iter().try_for_each(|name| desk.folder.check("spares", name))?;
+    order.spares.iter().try_for_each(|name| studio.folder.check("spares", name))?;
     for name in &order.destroy_data {
         if !order.members.contains(name) && !order.spares.contains(name) {
             let what = format!("'{name}' is neither a member nor a spare");
@@ -162,15 +162,15 @@ pub(super) async fn create(
     for name in order.destroy_data {
         command = command.option("--destroy-data", Some(name));
     }
-    start(&desk, JobKind::ArrayCreate, order.name, command, order.dry_run)
+    start(&studio, JobKind::ArrayCreate, order.name, command, order.dry_run)
 }
 
 pub(super) async fn serve(
-    State(desk): State<Arc<Desk>>,
+    State(studio): State<Arc<StudioState>>,
     Order(order): Order<ServeOrder>,
 ) -> Result<Response, Fault> {
-    devices(&desk, "devices", &order.devices)?;
-    desk.folder.check("socket", &order.socket)?;
+    devices(&studio, "devices", &order.devices)?;
+    studio.folder.check("socket", &order.socket)?;
     one_of("write_policy", order.write_policy.as_ref(), &WRITE_POLICIES)?;
     size("cache_size", order.cache_size.as_ref())?;
     size("scan_rate", order.scan_rate.as_ref())?;
@@ -181,16 +181,16 @@ pub(super) async fn serve(
         .option("--write-policy", order.write_policy)
         .option("--cache-size", order.cache_size)
         .option("--scan-rate", order.scan_rate);
-    start(&desk, JobKind::ArrayServe, subject, command, order.dry_run)
+    start(&studio, JobKind::ArrayServe, subject, command, order.dry_run)
 }
 
 pub(super) async fn command(
-    State(desk): State<Arc<Desk>>,
+    State(studio): State<Arc<StudioState>>,
     Named(name): Named,
     Order(order): Order<ArrayOrder>,
 ) -> Result<Response, Fault> {
     array_name(&name)?;
-    let (asked, line, dry_run) = order.resolve(&desk, &name)?;
+    let (asked, line, dry_run) = order.resolve(&studio, &name)?;
     let line = line.to_string();
     if dry_run {
         return Ok(ok(&json!({ "command": line })));
@@ -211,7 +211,7 @@ pub(super) async fn command(
 
 impl ArrayOrder {
     /// What is asked, how it is written on the command line, and whether only that is wanted.
-    fn resolve(self, desk: &Desk, name: &str) -> Result<(Command, CommandLine, bool), Fault> {
+    fn resolve(self, studio: &StudioState, name: &str) -> Result<(Command, CommandLine, bool), Fault> {
         let line = |verb: &str, values: &[&String]| {
             let values: Vec<String> = values.iter().map(|&value| value.clone()).collect();
             CommandLine::new(&["array", verb, name]).values(&values)
@@ -224,16 +224,16 @@ impl ArrayOrder {
             }
             Self::Replace { device, with, destroy_data, dry_run } => {
                 text("device", Some(&device))?;
-                new_device(desk, "with", &with, destroy_data.as_ref())?;
+                new_device(studio, "with", &with, destroy_data.as_ref())?;
                 let line = line("replace", &[&device, &with]).option("--destroy-data", destroy_data.as_ref());
-                let with = desk.folder.path().join(with);
+                let with = studio.folder.path().join(with);
                 let destroy_data = destroy_data.is_some();
                 (Command::Replace { device, with, destroy_data, server_restarted: false }, line, dry_run)
             }
             Self::AddSpare { path, destroy_data, dry_run } => {
-                new_device(desk, "path", &path, destroy_data.as_ref())?;
+                new_device(studio, "path", &path, destroy_data.as_ref())?;
                 let line = line("add-spare", &[&path]).option("--destroy-data", destroy_data.as_ref());
-                let path = desk.folder.path().join(path);
+                let path = studio.folder.path().join(path);
                 let destroy_data = destroy_data.is_some();
                 (Command::AddSpare { path, destroy_data, server_restarted: false }, line, dry_run)
             }
@@ -255,8 +255,13 @@ impl ArrayOrder {
     }
 }
 
-fn new_device(desk: &Desk, field: &str, name: &str, destroy_data: Option<&String>) -> Result<(), Fault> {
-    desk.folder.check(field, name)?;
+fn new_device(
+    studio: &StudioState,
+    field: &str,
+    name: &str,
+    destroy_data: Option<&String>,
+) -> Result<(), Fault> {
+    studio.folder.check(field, name)?;
     is_named("destroy_data", destroy_data, name)
 }
 
@@ -265,12 +270,12 @@ fn scan_rate(text: &str) -> Result<Option<ByteCount>, Fault> {
     parse_scan_rate(text).map_err(|error| Fault::input(error.to_string(), "rate", remedy))
 }
 
-fn devices(desk: &Desk, field: &str, names: &[String]) -> Result<(), Fault> {
+fn devices(studio: &StudioState, field: &str, names: &[String]) -> Result<(), Fault> {
     if names.is_empty() || names.len() > DEVICES_MAX {
         let what = format!("there are 1 to {DEVICES_MAX} of them");
         return Err(Fault::input(what, field, "name files in the studio's folder"));
     }
-    names.iter().try_for_each(|name| desk.folder.check(field, name))
+    names.iter().try_for_each(|name| studio.folder.check(field, name))
 }
 
 /// Checks a name of an array, which names its control socket.

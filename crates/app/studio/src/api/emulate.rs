@@ -5,7 +5,7 @@ use super::arrays::array_name;
 use super::input::{Order, text};
 use super::live::is_named;
 use super::start;
-use crate::Desk;
+use crate::StudioState;
 use crate::command::CommandLine;
 use crate::fault::Fault;
 use crate::job::JobKind;
@@ -32,28 +32,28 @@ pub(super) struct EmulateOrder {
 }
 
 pub(super) async fn emulate(
-    State(desk): State<Arc<Desk>>,
+    State(studio): State<Arc<StudioState>>,
     Order(order): Order<EmulateOrder>,
 ) -> Result<Response, Fault> {
     array_name(&order.name)?;
     let file = format!("{}.toml", order.name);
-    desk.folder.check("name", &file)?;
-    desk.folder.check("socket", &order.socket)?;
+    studio.folder.check("name", &file)?;
+    studio.folder.check("socket", &order.socket)?;
     if let Some(backing) = &order.backing {
-        desk.folder.check("backing", backing)?;
+        studio.folder.check("backing", backing)?;
     }
     is_named("destroy_data", order.destroy_data.as_ref(), order.backing.as_deref().unwrap_or_default())?;
     text("socket", Some(&order.socket))?;
     is_possible(&order.array)?;
     if !order.dry_run {
-        keep(&desk, &file, &order.array)?;
+        keep(&studio, &file, &order.array)?;
     }
     let command = CommandLine::new(&["emulate"])
         .values(&[file])
         .option("--socket", Some(order.socket))
         .option("--backing", order.backing)
         .option("--destroy-data", order.destroy_data);
-    start(&desk, JobKind::Emulate, order.name, command, order.dry_run)
+    start(&studio, JobKind::Emulate, order.name, command, order.dry_run)
 }
 
 /// Checks the description as the verb will, so that no file is written for nothing.
@@ -72,8 +72,8 @@ fn is_possible(text: &str) -> Result<(), Fault> {
 }
 
 /// Writes the description, unless it is there already, word for word.
-fn keep(desk: &Desk, file: &str, text: &str) -> Result<(), Fault> {
-    let path = desk.folder.path().join(file);
+fn keep(studio: &StudioState, file: &str, text: &str) -> Result<(), Fault> {
+    let path = studio.folder.path().join(file);
     if std::fs::read_to_string(&path).is_ok_and(|found| found == text) {
         return Ok(());
     }

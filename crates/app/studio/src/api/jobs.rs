@@ -2,7 +2,7 @@
 
 use super::input::{Numbered, number};
 use super::ok;
-use crate::Desk;
+use crate::StudioState;
 use crate::fault::Fault;
 use crate::job::Job;
 use axum::extract::{RawQuery, State};
@@ -10,22 +10,25 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use std::sync::Arc;
 
-pub(super) async fn list(State(desk): State<Arc<Desk>>) -> Response {
-    let jobs: Vec<_> = desk.jobs.list().iter().map(|job| job.view(u64::MAX)).collect();
+pub(super) async fn list(State(studio): State<Arc<StudioState>>) -> Response {
+    let jobs: Vec<_> = studio.jobs.list().iter().map(|job| job.view(u64::MAX)).collect();
     ok(&json!({ "schema": 1, "jobs": jobs }))
 }
 
 pub(super) async fn one(
-    State(desk): State<Arc<Desk>>,
+    State(studio): State<Arc<StudioState>>,
     Numbered(id): Numbered,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Fault> {
     let from = number(query.as_deref(), "from", u64::MAX)?.unwrap_or(0);
-    Ok(ok(&find(&desk, id)?.view(from)))
+    Ok(ok(&find(&studio, id)?.view(from)))
 }
 
-pub(super) async fn result(State(desk): State<Arc<Desk>>, Numbered(id): Numbered) -> Result<Response, Fault> {
-    let result = find(&desk, id)?.result();
+pub(super) async fn result(
+    State(studio): State<Arc<StudioState>>,
+    Numbered(id): Numbered,
+) -> Result<Response, Fault> {
+    let result = find(&studio, id)?.result();
     let result = result.ok_or_else(|| {
         Fault::conflict(
             format!("job {id} has no result"),
@@ -36,13 +39,16 @@ pub(super) async fn result(State(desk): State<Arc<Desk>>, Numbered(id): Numbered
     Ok(([("content-type", "application/json")], result.to_string()).into_response())
 }
 
-pub(super) async fn stop(State(desk): State<Arc<Desk>>, Numbered(id): Numbered) -> Result<Response, Fault> {
-    let job = find(&desk, id)?;
+pub(super) async fn stop(
+    State(studio): State<Arc<StudioState>>,
+    Numbered(id): Numbered,
+) -> Result<Response, Fault> {
+    let job = find(&studio, id)?;
     job.stop();
     Ok(ok(&job.view(u64::MAX)))
 }
 
-fn find(desk: &Desk, id: u64) -> Result<Arc<Job>, Fault> {
+fn find(studio: &StudioState, id: u64) -> Result<Arc<Job>, Fault> {
     let absent = || Fault::absent(format!("there is no job {id}"), "job", "take one of /api/jobs");
-    desk.jobs.get(id).ok_or_else(absent)
+    studio.jobs.get(id).ok_or_else(absent)
 }

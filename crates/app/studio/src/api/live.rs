@@ -5,7 +5,7 @@
 
 use super::input::{Order, size, text, time};
 use super::{other_db, start};
-use crate::Desk;
+use crate::StudioState;
 use crate::command::CommandLine;
 use crate::fault::Fault;
 use crate::job::JobKind;
@@ -54,10 +54,10 @@ pub(super) struct SoakOrder {
 }
 
 pub(super) async fn measure(
-    State(desk): State<Arc<Desk>>,
+    State(studio): State<Arc<StudioState>>,
     Order(order): Order<MeasureOrder>,
 ) -> Result<Response, Fault> {
-    desk.folder.check("target", &order.target)?;
+    studio.folder.check("target", &order.target)?;
     if !builtin_workloads().iter().any(|workload| workload.name() == order.workload) {
         let what = format!("there is no workload '{}'", shortened(&order.workload));
         return Err(Fault::input(what, "workload", "take one of /api/workloads"));
@@ -80,15 +80,15 @@ pub(super) async fn measure(
         .option("--bound", order.bound)
         .option("--destroy-data", order.destroy_data)
         .flag("--remove", order.remove)
-        .option("--db", other_db(&desk.db));
-    start(&desk, JobKind::Measure, format!("{}, {}", order.target, order.workload), command, order.dry_run)
+        .option("--db", other_db(&studio.db));
+    start(&studio, JobKind::Measure, format!("{}, {}", order.target, order.workload), command, order.dry_run)
 }
 
 pub(super) async fn soak(
-    State(desk): State<Arc<Desk>>,
+    State(studio): State<Arc<StudioState>>,
     Order(order): Order<SoakOrder>,
 ) -> Result<Response, Fault> {
-    desk.folder.check("target", &order.target)?;
+    studio.folder.check("target", &order.target)?;
     time("time", order.time.as_ref())?;
     for (field, value) in [("size", &order.size), ("volume", &order.volume), ("rate", &order.rate)] {
         size(field, value.as_ref())?;
@@ -104,8 +104,8 @@ pub(super) async fn soak(
         .flag("--write", order.write)
         .flag("--rewrite", order.rewrite)
         .option("--destroy-data", order.destroy_data)
-        .option("--db", Some(desk.db.display()));
-    start(&desk, JobKind::Soak, order.target, command, order.dry_run)
+        .option("--db", Some(studio.db.display()));
+    start(&studio, JobKind::Soak, order.target, command, order.dry_run)
 }
 
 /// Checks that what may be destroyed is what is written to, and nothing else.

@@ -11,7 +11,7 @@ mod plan;
 mod runs;
 mod stored;
 
-use crate::Desk;
+use crate::StudioState;
 use crate::command::CommandLine;
 use crate::fault::{Fault, json_response};
 use crate::job::JobKind;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 const FILES_MAX: usize = 500;
 
 /// Paths and what answers there.
-pub(crate) fn routes() -> Vec<(&'static str, MethodRouter<Arc<Desk>>)> {
+pub(crate) fn routes() -> Vec<(&'static str, MethodRouter<Arc<StudioState>>)> {
     vec![
         ("/api/openapi.json", get(openapi)),
         ("/api/studio", get(studio)),
@@ -61,17 +61,18 @@ async fn openapi() -> Response {
 }
 
 /// Where the studio is, and the files in its folder.
-async fn studio(State(desk): State<Arc<Desk>>) -> Result<Response, Fault> {
+async fn studio(State(studio): State<Arc<StudioState>>) -> Result<Response, Fault> {
     blocking(move || {
-        let files = desk.folder.files(FILES_MAX);
-        let files = files
-            .map_err(|error| Fault::internal(error.to_string(), desk.folder.path().display().to_string()))?;
+        let files = studio.folder.files(FILES_MAX);
+        let files = files.map_err(|error| {
+            Fault::internal(error.to_string(), studio.folder.path().display().to_string())
+        })?;
         let files: Vec<_> =
             files.into_iter().map(|(name, bytes)| json!({ "name": name, "size_bytes": bytes })).collect();
         Ok(ok(&json!({
             "version": env!("CARGO_PKG_VERSION"),
-            "folder": desk.folder.path(),
-            "db": desk.db,
+            "folder": studio.folder.path(),
+            "db": studio.db,
             "files": files,
         })))
     })
@@ -92,7 +93,7 @@ fn ok(value: &impl serde::Serialize) -> Response {
 
 /// Starts a job, or only says its command where that is all that is wanted.
 fn start(
-    desk: &Desk,
+    studio: &StudioState,
     kind: JobKind,
     subject: String,
     command: CommandLine,
@@ -101,7 +102,7 @@ fn start(
     if dry_run {
         return Ok(ok(&json!({ "command": command.to_string() })));
     }
-    let job = desk.jobs.start(kind, subject, command)?;
+    let job = studio.jobs.start(kind, subject, command)?;
     Ok(json_response(StatusCode::ACCEPTED, &job.view(0)))
 }
 

@@ -2,7 +2,7 @@
 
 use super::input::{Named, Order};
 use super::{ok, start};
-use crate::Desk;
+use crate::StudioState;
 use crate::command::CommandLine;
 use crate::fault::{Fault, csv_response, json_response};
 use crate::job::JobKind;
@@ -53,7 +53,7 @@ pub(super) async fn published(Named(id): Named) -> Result<Response, Fault> {
 }
 
 pub(super) async fn predict(
-    State(desk): State<Arc<Desk>>,
+    State(studio): State<Arc<StudioState>>,
     Named(id): Named,
     Order(order): Order<PredictOrder>,
 ) -> Result<Response, Fault> {
@@ -65,10 +65,10 @@ pub(super) async fn predict(
     let command = command.option("--bottleneck", order.bottleneck.then_some("on"));
     let subject = order.table.map_or(id.clone(), |table| format!("{id}, {table}"));
     // What was predicted stays as it is: the same figures come of the same seed.
-    if let Some(job) = desk.jobs.same(&command).filter(|_| !order.dry_run) {
+    if let Some(job) = studio.jobs.same(&command).filter(|_| !order.dry_run) {
         return Ok(json_response(StatusCode::ACCEPTED, &job.view(0)));
     }
-    start(&desk, JobKind::Reproduce, subject, command, order.dry_run)
+    start(&studio, JobKind::Reproduce, subject, command, order.dry_run)
 }
 
 fn paper(id: &str) -> Result<Paper, Fault> {

@@ -2,7 +2,7 @@
 
 use super::input::{Order, size, text, time};
 use super::start;
-use crate::Desk;
+use crate::StudioState;
 use crate::command::CommandLine;
 use crate::fault::{Fault, json_response};
 use crate::job::JobKind;
@@ -35,7 +35,7 @@ pub(super) struct PlanOrder {
 }
 
 pub(super) async fn plan(
-    State(desk): State<Arc<Desk>>,
+    State(studio): State<Arc<StudioState>>,
     Order(order): Order<PlanOrder>,
 ) -> Result<Response, Fault> {
     text("app", Some(&order.app))?;
@@ -45,7 +45,7 @@ pub(super) async fn plan(
     size("usable", Some(&order.usable))?;
     time("mean_response", order.mean_response.as_ref())?;
     if let Some(prices) = &order.prices {
-        desk.folder.check("prices", prices)?;
+        studio.folder.check("prices", prices)?;
     }
     is_known("drive", "drive", order.drive.as_ref())?;
     is_known("controller", "controller", order.controller.as_ref())?;
@@ -65,10 +65,10 @@ pub(super) async fn plan(
         .option("--top", order.top);
     // A plan with prices is made anew: the file may have changed.
     let is_fixed = !command.arguments().iter().any(|argument| argument.starts_with("--prices"));
-    if let Some(job) = desk.jobs.same(&command).filter(|_| is_fixed && !order.dry_run) {
+    if let Some(job) = studio.jobs.same(&command).filter(|_| is_fixed && !order.dry_run) {
         return Ok(json_response(StatusCode::ACCEPTED, &job.view(0)));
     }
-    start(&desk, JobKind::Plan, subject, command, order.dry_run)
+    start(&studio, JobKind::Plan, subject, command, order.dry_run)
 }
 
 /// Checks that the catalogue has an entry of this kind and name.

@@ -2,7 +2,7 @@
 
 use super::input::{Numbered, bad_parameter, number, parameter};
 use super::{blocking, ok};
-use crate::Desk;
+use crate::StudioState;
 use crate::fault::{Fault, csv_response};
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
@@ -19,26 +19,32 @@ const LIMIT_MAX: u64 = 5000;
 const COMPARED_MAX: usize = 64;
 
 pub(super) async fn list(
-    State(desk): State<Arc<Desk>>,
+    State(studio): State<Arc<StudioState>>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Fault> {
     let limit = number(query.as_deref(), "limit", LIMIT_MAX)?.unwrap_or(LIMIT);
     blocking(move || {
-        let Some(store) = open(&desk)? else {
-            return Ok(ok(&json!({ "schema": 1, "db": desk.db, "runs": [] })));
+        let Some(store) = open(&studio)? else {
+            return Ok(ok(&json!({ "schema": 1, "db": studio.db, "runs": [] })));
         };
         let filter = RunFilter { limit: Some(limit as u32), ..RunFilter::default() };
         let runs = store.list_runs(&filter).map_err(|error| fault(&error))?;
-        Ok(ok(&json!({ "schema": 1, "db": desk.db, "runs": runs })))
+        Ok(ok(&json!({ "schema": 1, "db": studio.db, "runs": runs })))
     })
     .await
 }
 
-pub(super) async fn one(State(desk): State<Arc<Desk>>, Numbered(id): Numbered) -> Result<Response, Fault> {
-    blocking(move || Ok(ok(&run(&desk, id)?))).await
+pub(super) async fn one(
+    State(studio): State<Arc<StudioState>>,
+    Numbered(id): Numbered,
+) -> Result<Response, Fault> {
+    blocking(move || Ok(ok(&run(&studio, id)?))).await
 }
 
-pub(super) async fn csv(State(desk): State<Arc<Desk>>, RawQuery(query): RawQuery) -> Result<Response, Fault> {
+pub(super) async fn csv(
+    State(studio): State<Arc<StudioState>>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Fault> {
     let ids = parameter(query.as_deref(), "ids")?;
     let ids = ids.ok_or_else(|| bad_parameter("ids", "it is missing"))?;
     let ids: Vec<u64> = ids
@@ -49,7 +55,7 @@ pub(super) async fn csv(State(desk): State<Arc<Desk>>, RawQuery(query): RawQuery
         return Err(bad_parameter("ids", &format!("it names more than {COMPARED_MAX} runs")));
     }
     blocking(move || {
-        let runs = ids.iter().map(|id| run(&desk, *id)).collect::<Result<Vec<_>, Fault>>()?;
+        let runs = ids.iter().map(|id| run(&studio, *id)).collect::<Result<Vec<_>, Fault>>()?;
         let kept: Vec<KeptRun<'_>> = runs.iter().map(kept_run).collect();
         Ok(csv_response("runs.csv", raidlab_report::csv::table(&Table::runs(&kept))))
     })
@@ -61,9 +67,9 @@ fn kept_run(run: &StoredRun) -> KeptRun<'_> {
     KeptRun { id: *id, study: *study, title, started_at, tags, run: result }
 }
 
-fn run(desk: &Desk, id: u64) -> Result<StoredRun, Fault> {
+fn run(studio: &StudioState, id: u64) -> Result<StoredRun, Fault> {
     let absent = || Fault::absent(format!("there is no run {id}"), "run", "take one of /api/runs");
-    let store = open(desk)?.ok_or_else(absent)?;
+    let store = open(studio)?.ok_or_else(absent)?;
     match store.run(i64::try_from(id).map_err(|_| absent())?) {
         Err(StoreError::NoSuchRun { .. }) => Err(absent()),
         found => found.map_err(|error| fault(&error)),
@@ -71,8 +77,8 @@ fn run(desk: &Desk, id: u64) -> Result<StoredRun, Fault> {
 }
 
 /// The results file, if there is one.
-fn open(desk: &Desk) -> Result<Option<Store>, Fault> {
-    let path = desk.folder.path().join(&desk.db);
+fn open(studio: &StudioState) -> Result<Option<Store>, Fault> {
+    let path = studio.folder.path().join(&studio.db);
     path.exists().then(|| Store::open(&path)).transpose().map_err(|error| fault(&error))
 }
 

@@ -6,7 +6,7 @@
 //! Left out: arrays over devices outside the folder, which pages can't name.
 
 use super::{FILES_MAX, blocking, ok};
-use crate::Desk;
+use crate::StudioState;
 use crate::fault::Fault;
 use axum::extract::State;
 use axum::response::Response;
@@ -16,15 +16,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(super) async fn list(State(desk): State<Arc<Desk>>) -> Result<Response, Fault> {
+pub(super) async fn list(State(studio): State<Arc<StudioState>>) -> Result<Response, Fault> {
     blocking(move || {
-        let files = desk
-            .folder
-            .files(FILES_MAX)
-            .map_err(|error| Fault::internal(error.to_string(), desk.folder.path().display().to_string()))?;
+        let files = studio.folder.files(FILES_MAX).map_err(|error| {
+            Fault::internal(error.to_string(), studio.folder.path().display().to_string())
+        })?;
         let mut arrays: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
         for (name, _) in files {
-            let path = desk.folder.path().join(name);
+            let path = studio.folder.path().join(name);
             if let Some(array) = array_of(&path) {
                 arrays.entry(array).or_default().push(path);
             }

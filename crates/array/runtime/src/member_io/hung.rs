@@ -100,11 +100,11 @@ impl MemberPort {
             let age = now.saturating_since(slot.since);
             let attached = self.places[slot.member.index()].attached.as_ref();
             let is_file = attached.is_some_and(|attached| matches!(attached.carrier, Carrier::File(_)));
-            if !is_file || age < self.answer_limit / 4 {
+            if !is_file || age < self.member_timeout / 4 {
                 continue;
             }
             slow += slot.entries;
-            if age >= self.answer_limit {
+            if age >= self.member_timeout {
                 overdue.push(slot.member);
             }
             if !slot.stays {
@@ -131,7 +131,7 @@ impl MemberPort {
 
     fn give_up(&mut self, member: MemberIndex, now: Nanos, ring: &mut Ring) -> Result<(), RingError> {
         let path = self.path(member).map(|path| path.display().to_string()).unwrap_or_default();
-        let limit = self.answer_limit;
+        let limit = self.member_timeout;
         tracing::warn!(%member, path, "an I/O has not ended for {limit}: the device is given up");
         self.places[member.index()].hung_since = Some(now);
         self.losses.push(member);
@@ -191,7 +191,7 @@ impl MemberPort {
     /// How long the end of an array waits for what is in flight.
     pub(crate) fn patience_at_end(&self) -> NanoSpan {
         let has_hung = self.hung.entries() > 0 || self.places.iter().any(|place| place.hung_since.is_some());
-        if has_hung { NanoSpan::ZERO } else { self.answer_limit }
+        if has_hung { NanoSpan::ZERO } else { self.member_timeout }
     }
 
     /// Leaves all that the kernel may still touch where it is, for the rest of the process: it does not give it back.

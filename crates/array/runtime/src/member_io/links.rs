@@ -179,7 +179,7 @@ impl MemberPort {
         self.owing.look();
         for number in 0..self.links.len() as u32 {
             let Some(link) = &self.links[number as usize] else { continue };
-            let limit = self.answer_limit;
+            let limit = self.member_timeout;
             if link.waiting_since().is_some_and(|since| now.saturating_since(since) >= limit) {
                 self.break_off(number, EndedBy::Array, &format_args!("no answer for {limit}"), ring)?;
             }

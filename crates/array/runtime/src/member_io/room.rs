@@ -46,7 +46,7 @@ impl MemberPort {
         for number in std::mem::take(&mut self.waiting) {
             let slot = &mut self.slots[number as usize];
             let place = &self.places[slot.member.index()];
-            let is_late = now.saturating_since(slot.since) >= self.answer_limit;
+            let is_late = now.saturating_since(slot.since) >= self.member_timeout;
             if is_late || place.is_left {
                 self.end_without_room(number, ring)?;
             } else {

@@ -141,7 +141,7 @@ fn a_server_that_goes_away_falls_silent_or_babbles_is_a_member_lost_and_another_
         let members = uris(&peers[..3]);
         let config = array(3);
         make(&config, &members).expect("an array is made");
-        let settings = RunSettings { answer_limit: NanoSpan::from_millis(400), ..RunSettings::of(&config) };
+        let settings = RunSettings { member_timeout: NanoSpan::from_millis(400), ..RunSettings::of(&config) };
         let used = use_array(members.clone(), settings.clone());
         used.until("used", |status| is_whole(status) && status.counters.host_writes > 100);
         ends(&peers[1]);
@@ -196,7 +196,7 @@ fn a_server_that_fell_silent_is_taken_again_when_it_has_ended_the_connection() {
     let members = uris(&peers[..3]);
     let config = array(3);
     make(&config, &members).expect("an array is made");
-    let settings = RunSettings { answer_limit: NanoSpan::from_millis(400), ..RunSettings::of(&config) };
+    let settings = RunSettings { member_timeout: NanoSpan::from_millis(400), ..RunSettings::of(&config) };
     let used = use_array(members.clone(), settings.clone());
     used.until("used", |status| is_whole(status) && status.counters.host_writes > 100);
     peers[1].fall_silent();

@@ -48,7 +48,7 @@ fn bench_of(config: ArrayConfig) -> Option<Bench> {
     create(&config, &options(members.clone(), vec![]), &GO_ON, &mut |_, _| {}).expect("an array is made");
     let faulty = Faulty::mount(&folder.path().join("fuse"), &members[1])?;
     members[1] = faulty.path();
-    let settings = RunSettings { answer_limit: LIMIT, ..common::settings(folder.path(), &config) };
+    let settings = RunSettings { member_timeout: LIMIT, ..common::settings(folder.path(), &config) };
     Some(Bench { faulty, members, config, settings, folder })
 }
 
@@ -344,7 +344,7 @@ fn a_creation_ends_that_meets_a_device_that_does_not_answer() {
     let new = bench.folder.path().join("new");
     let members = vec![new.clone(), bench.faulty.path(), bench.folder.path().join("newer")];
     let destroy_data = vec![bench.faulty.path().display().to_string()];
-    let order = CreateOptions { answer_limit: Some(LIMIT), destroy_data, ..options(members, vec![]) };
+    let order = CreateOptions { member_timeout: Some(LIMIT), destroy_data, ..options(members, vec![]) };
     let error = create(&bench.config, &order, &GO_ON, &mut |_, _| {}).expect_err("it can't be made");
     assert!(error.to_string().contains(&bench.faulty.path().display().to_string()), "{error}");
     assert!(error.to_string().contains("does not answer"), "{error}");

@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         contents: if args.zero { Contents::Zeroed } else { Contents::AsFound },
         destroy_data: args.destroy_data.clone(),
         replace_own: false,
-        answer_limit: None,
+        member_timeout: None,
     };
     let cancelled = cancel_flag("stopping; what was made is removed again");
     let mut progress = Progress::start();

@@ -8,7 +8,7 @@ use super::examined_text::examined;
 use super::operator::OperatorArgs;
 use super::status_text::array_summary;
 use crate::failure::{Exit, Failure};
-use crate::inputs::{answer_limit, io_policy, on_or_off, read_policy, write_policy};
+use crate::inputs::{io_policy, member_timeout, on_or_off, read_policy, write_policy};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, remark, write_beside};
 use crate::verbs::nbd::NbdArgs;
@@ -69,7 +69,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=64))]
     io_threads: u8,
     /// Timeout of a member's requests: a member (NBD URI, file or block device) that exceeds it is lost
-    #[arg(long, default_value_t = RunSettings::ANSWER_LIMIT, value_name = "TIME", value_parser = answer_limit)]
+    #[arg(long, default_value_t = RunSettings::MEMBER_TIMEOUT, value_name = "TIME", value_parser = member_timeout)]
     member_timeout: NanoSpan,
 }
 
@@ -290,7 +290,7 @@ impl Args {
             busy_poll: self.busy_poll.unwrap_or_else(default_busy_poll),
             parity_threads: self.parity_threads.into(),
             io_threads: self.io_threads.into(),
-            answer_limit: self.member_timeout,
+            member_timeout: self.member_timeout,
             history: self.history.place(),
         }
     }

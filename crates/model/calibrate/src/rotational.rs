@@ -49,7 +49,7 @@ pub struct Zone {
 
 /// A hard drive's parameters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TurningFound {
+pub struct RotationalFound {
     /// Bytes that it holds.
     pub capacity: u64,
     /// One turn, in nanoseconds.
@@ -88,7 +88,7 @@ pub struct TurningFound {
     pub reads_ahead: bool,
 }
 
-impl TurningFound {
+impl RotationalFound {
     /// Requests in flight beyond which more gained less than 2 %.
     pub fn queue_depth(&self) -> u32 {
         let most = self.queue.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
@@ -96,7 +96,7 @@ impl TurningFound {
     }
 }
 
-pub(crate) fn find(probe: &mut Probe<'_>) -> Result<TurningFound, CalibrateError> {
+pub(crate) fn find(probe: &mut Probe<'_>) -> Result<RotationalFound, CalibrateError> {
     probe.tell("timing a turn", 0.02);
     let (turn_ns, page_ns) = turn(probe)?;
     probe.tell("reading in sequence", 0.05);
@@ -121,7 +121,7 @@ pub(crate) fn find(probe: &mut Probe<'_>) -> Result<TurningFound, CalibrateError
     // What a read on the spot takes more than its wait: the command, its page under the head, and its way out, as a hit has it.
     let overhead = (spot.value - page_ns.value - link_ns).max(0.0);
     let work = (hit_ns.value - link_ns).max(0.0).min(overhead);
-    Ok(TurningFound {
+    Ok(RotationalFound {
         capacity: probe.target.capacity().0,
         outer_rate: ends(&rates, true),
         inner_rate: ends(&rates, false),
