@@ -563,24 +563,24 @@ impl Metadata {
         }
     }
 
-    // The life of NVRAM, which superblock and NVRAM name; an odd number is a life, an even one the end of the one before.
+    // The incarnation of NVRAM, which superblock and NVRAM name; an odd number is an incarnation, an even one the end of the one before.
 
     /// The number that the superblock has for it.
     pub(crate) fn nvram_epoch(&self) -> u64 {
         self.kept_record().nvram_epoch
     }
 
-    /// Ends the life of NVRAM. Returns the change by which the devices know.
-    pub(crate) fn end_nvram_life(&mut self) -> u64 {
+    /// Ends the incarnation of NVRAM. Returns the change by which the devices know.
+    pub(crate) fn end_nvram_incarnation(&mut self) -> u64 {
         let record = self.kept_record_mut();
         record.nvram_epoch = (record.nvram_epoch | 1) + 1;
         self.change();
         self.superblock.latest_change()
     }
 
-    /// Begins the next life of NVRAM. From the first write on NVRAM alone may hold what was acknowledged: a start without it
+    /// Begins the next incarnation of NVRAM. From the first write on NVRAM alone may hold what was acknowledged: a start without it
     /// must be able to tell. Returns the change by which the devices know.
-    pub(crate) fn begin_nvram_life(&mut self) -> u64 {
+    pub(crate) fn begin_nvram_incarnation(&mut self) -> u64 {
         let record = self.kept_record_mut();
         record.nvram_epoch |= 1;
         record.dirty = true;
@@ -588,8 +588,8 @@ impl Metadata {
         self.superblock.latest_change()
     }
 
-    /// Lets an earlier life of NVRAM go on, which the devices could not be told the end of.
-    pub(crate) fn keep_nvram_life(&mut self, epoch: u64) {
+    /// Lets an earlier incarnation of NVRAM go on, which the devices could not be told the end of.
+    pub(crate) fn keep_nvram_incarnation(&mut self, epoch: u64) {
         self.kept_record_mut().nvram_epoch = epoch;
     }
 

@@ -2,16 +2,16 @@
 //! host served.
 //!
 //! ```text
-//! Replaying ─► Flushing ─► KeepingState ─► Destaging ─► EndingLife ─► Labelling ─► Serving
-//!  records      members     new generation,  kept cache   NVRAM's old     requests that waited,
-//!  in order     if cached   new log tail                  life ends, a new begins   resync and rebuild
+//! Replaying ─► Flushing ─► KeepingState ─► Destaging ─► EndingNvram ─► Labelling ─► Serving
+//!  records      members     new generation,  NVRAM's      its incarnation          requests that waited,
+//!  in order     if cached   new log tail     dirty data   ends, a new one begins   resync and rebuild
 //! ```
 //! The state is not written before the records are in place and durable, because it names a tail behind them. A crash in
 //! any phase starts over.
 //!
-//! NVRAM lives one life from start to start: state and memory name it, and a copy that was left behind somewhere can
-//! not be taken for the present one. The old life ends when all that it held is on the members; it goes on when a device
-//! was lost meanwhile. Memory that is not of the old life then has none, and counts as kept by no battery.
+//! NVRAM has one incarnation from start to start: state and memory name it, and a copy that was left behind somewhere can
+//! not be taken for the present one. The old incarnation ends when all that it held is on the members; it goes on when a device
+//! was lost meanwhile. Memory that is not of the old incarnation then has none, and counts as kept by no battery.
 //!
 //! The state found is written once more at its own place, on every device, before the next generation is: where the crash
 //! had torn it, the next would overwrite the only state that is left there.
@@ -70,7 +70,7 @@ enum Phase {
     Flushing,
     KeepingState,
     Destaging,
-    EndingLife,
+    EndingNvram,
     Labelling,
     BeginningLife,
     #[default]
@@ -84,15 +84,15 @@ pub(crate) struct Start {
     records: VecDeque<Replay>,
     flush_pending: u32,
     entries: Vec<(u32, NvramEntry)>,
-    /// NVRAM names no life that the devices know, or another: the next start would not use it.
+    /// NVRAM names no incarnation that the devices know, or another: the next start would not use it.
     lacks_life: bool,
     /// Records that only NVRAM has may have to be written again by the next start: a device was lost before the
     /// devices knew otherwise.
     needs_nvram_log: bool,
-    /// The change of the state by which the devices name the end of a life of NVRAM, or the next one.
-    life_changes_with: u64,
-    /// The life that ended, in case the devices can't be told.
-    ended_life: u64,
+    /// The change of the state by which the devices name the end of an incarnation of NVRAM, or the next one.
+    incarnation_changes_with: u64,
+    /// The incarnation that ended, in case the devices can't be told.
+    ended_incarnation: u64,
     /// Requests that came before the host is served.
     waiting: VecDeque<HostRequest>,
 }
@@ -297,7 +297,7 @@ impl Controller {
                 },
                 Phase::Flushing if self.start.flush_pending > 0 => return,
                 Phase::Flushing => self.start.phase = Phase::KeepingState,
-                Phase::KeepingState | Phase::EndingLife | Phase::BeginningLife
+                Phase::KeepingState | Phase::EndingNvram | Phase::BeginningLife
                     if self.metadata.is_pending() =>
                 {
                     self.pump_superblock();
@@ -312,17 +312,17 @@ impl Controller {
                 }
                 Phase::Destaging if self.cache.dirty_count() > 0 => return,
                 Phase::Destaging => self.end_life(),
-                Phase::EndingLife if !self.cache.keeps_directory() => self.begin_serving(),
-                Phase::EndingLife if !self.metadata.has_reached(self.start.life_changes_with) => {
-                    // A device is lost: NVRAM names what it should hold, and the devices can't name a new life.
-                    self.metadata.keep_nvram_life(self.start.ended_life);
+                Phase::EndingNvram if !self.cache.keeps_directory() => self.begin_serving(),
+                Phase::EndingNvram if !self.metadata.has_reached(self.start.incarnation_changes_with) => {
+                    // A device is lost: NVRAM names what it should hold, and the devices can't name a new incarnation.
+                    self.metadata.keep_nvram_incarnation(self.start.ended_incarnation);
                     self.begin_serving();
                 }
-                Phase::EndingLife => {
+                Phase::EndingNvram => {
                     self.start.phase = Phase::Labelling;
-                    self.begin_nvram_life();
+                    self.begin_nvram_incarnation();
                 }
-                // Where a device is lost and the devices can't be told, the label names the life that follows theirs.
+                // Where a device is lost and the devices can't be told, the label names the incarnation that follows theirs.
                 Phase::BeginningLife => {
                     self.start.lacks_life = false;
                     self.begin_serving();
@@ -331,24 +331,24 @@ impl Controller {
         }
     }
 
-    /// Ends the life that NVRAM had, if it had one; where there is NVRAM, another begins. That is on the devices
+    /// Ends the incarnation that NVRAM had, if it had one; where there is NVRAM, another begins. That is on the devices
     /// before the host is served, so that what was left behind is never taken for the array's again.
     fn end_life(&mut self) {
         let keeps = self.cache.keeps_directory();
-        self.start.ended_life = self.metadata.nvram_epoch();
-        if !keeps && self.start.ended_life == 0 {
+        self.start.ended_incarnation = self.metadata.nvram_epoch();
+        if !keeps && self.start.ended_incarnation == 0 {
             return self.begin_serving();
         }
-        self.start.life_changes_with = self.metadata.end_nvram_life();
-        self.start.phase = Phase::EndingLife;
+        self.start.incarnation_changes_with = self.metadata.end_nvram_incarnation();
+        self.start.phase = Phase::EndingNvram;
     }
 
-    /// Takes in that the label of NVRAM is written. If it is that of a new life, the devices are told, and that from
+    /// Takes in that the label of NVRAM is written. If it is that of a new incarnation, the devices are told, and that from
     /// the first write on NVRAM alone may hold what was acknowledged: a start without it must be able to tell.
     pub(crate) fn label_written(&mut self) {
         self.cache.end_label();
         if self.start.phase == Phase::Labelling {
-            self.start.life_changes_with = self.metadata.begin_nvram_life();
+            self.start.incarnation_changes_with = self.metadata.begin_nvram_incarnation();
             self.start.phase = Phase::BeginningLife;
             self.move_start_on();
         }

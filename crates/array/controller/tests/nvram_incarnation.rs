@@ -1,4 +1,4 @@
-//! The life of NVRAM across a start: it ends when all that it held is on the members, and goes on when a device is
+//! The incarnation of NVRAM across a start: it ends when all that it held is on the members, and goes on when a device is
 //! lost before, so that the next start still finds what is preserved and what was acknowledged since.
 //!
 //! A world of its own, because it starts again and again from metadata areas and NVRAM, and carries no data.
@@ -160,12 +160,12 @@ const ENTRIES: [(u32, NvramEntry); 2] = [
 #[test]
 fn a_life_ends_when_all_that_it_held_is_on_the_members() {
     let mut world = World::new(&ENTRIES);
-    let old_life = world.nvram_log.clone();
+    let old_incarnation = world.nvram_log.clone();
     assert_eq!(world.start(), [0, 1]);
-    assert_ne!(world.nvram_log, old_life, "a new life has begun");
+    assert_ne!(world.nvram_log, old_incarnation, "a new incarnation has begun");
     world.write(8);
     assert_eq!(world.acknowledged, 1, "from the cache");
-    assert_eq!(world.start(), [2], "what was acknowledged in the new life is found");
+    assert_eq!(world.start(), [2], "what was acknowledged in the new incarnation is found");
 }
 
 #[test]
@@ -186,28 +186,28 @@ fn a_life_goes_on_when_a_device_is_lost_during_the_start() {
 /// Whichever write of metadata a device is lost after: what is acknowledged then is found by the next start.
 #[test]
 fn a_device_may_be_lost_while_the_devices_are_told_of_the_next_life() {
-    let mut lives = Vec::new();
+    let mut incarnations = Vec::new();
     for writes in 1..=6 {
         let mut world = World::new(&ENTRIES);
-        let old_life = world.nvram_log.clone();
+        let old_incarnation = world.nvram_log.clone();
         world.pulled_after = Some((writes, MemberIndex(1)));
         assert_eq!(world.start(), [0, 1]);
         assert!(world.notices.contains(&Notice::MemberFailed { member: MemberIndex(1) }), "{writes} writes");
-        lives.push(world.nvram_log == old_life);
+        incarnations.push(world.nvram_log == old_incarnation);
         world.write(0);
         assert_eq!(world.acknowledged, 1, "member 0 is there, and the cache is kept");
         world.pulled_after = None;
         assert!(world.start().contains(&0), "after {writes} writes");
     }
     assert!(
-        lives.is_sorted_by(|before, after| before >= after),
+        incarnations.is_sorted_by(|before, after| before >= after),
         "the old one, and from some write on the new one"
     );
-    assert!(lives[0] && !lives[5]);
+    assert!(incarnations[0] && !incarnations[5]);
 }
 
-/// Starts an array with a mirrored cache from memory of no life, and lets the second controller come while the label of the
-/// new life is written. Returns the controller and how many labels are on their way.
+/// Starts an array with a mirrored cache from memory of no incarnation, and lets the second controller come while the label of the
+/// new incarnation is written. Returns the controller and how many labels are on their way.
 fn start_with_a_late_peer(world: &World) -> (Controller, Vec<MemoryTaskId>) {
     let mut config = config();
     config.cache.mirror = true;

@@ -70,7 +70,7 @@ impl TortureWorld {
         }
         self.note_end_of_controller();
         self.end_flights(pick, false);
-        self.undo_lies();
+        self.undo_corruption();
         self.memories.fail_over(pick);
         if self.config.member_cache == MemberCache::On && (self.has_lost() || self.media.has_dropped) {
             // What a lost device had in its cache, or one that failed a flush, may be gone, as after a power cut.

@@ -12,7 +12,7 @@
 //! | cut at a moment | power fails between two actions at a chosen moment: see `moments.rs` | as for a power cut |
 //! | peer failover | the second controller goes, comes back with blank memory and takes over as soon as it may | as for a controller failover |
 //! | host retry | from now on, or no longer, the host repeats writes that failed or that a cut left without an answer | |
-//! | old image | a device that was replaced, or NVRAM that was lost, comes back as it was in an older life: see `relics.rs` | the device that is there now may not be lost; NVRAM is promised |
+//! | old image | a device that was replaced, or NVRAM that was lost, comes back as it was in an older incarnation: see `relics.rs` | the device that is there now may not be lost; NVRAM is promised |
 //! | sector tear | from now on, or no longer, power cuts tear blocks that are longer than a sector: see `sectors.rs` | blocks are no longer |
 //! | latent error | a block can't be read until it is written | a stripe would miss more than the level survives |
 //! | write error | the next write to a member fails, and what it was to write can't be read | the level would not survive the member's loss |
@@ -31,7 +31,7 @@
 //! | corruption | of an array at rest some parity, or copies but the first, change silently; a check must count them, a repair mend them | beyond the bounds always: what else disagrees there can't be told |
 //! | peer | the second controller goes, or comes back with blank memory | the cache is not mirrored; what was restored at a start is still only here |
 //! | controller failover | the controller is gone, the second one takes over: see `failover.rs` | as for a power cut; the second has not got all that is dirty |
-//! | silent corruption, lost write, wrong-place write | a device lies: see `lies.rs` | as for a latent error; or blocks have no tags |
+//! | silent corruption, lost write, wrong-place write | a device lies: see `silent_corruption.rs` | as for a latent error; or blocks have no tags |
 //! | order | another order in which actions finish: any, oldest or newest first, one member or memory last | |
 
 use super::flights::FinishOrder;
@@ -108,7 +108,7 @@ pub enum Fault {
     PeerFailover,
     /// The host begins or ceases to repeat writes.
     HostRetry,
-    /// An image of an older life comes back.
+    /// An image of an older incarnation comes back.
     OldImage,
     /// From now on, or no longer, power cuts tear blocks at sectors.
     SectorTear,

@@ -12,7 +12,7 @@
 
 use super::power::Torn;
 use super::rot::{LogRot, TailWrite};
-use super::tags::{Lies, TagMap};
+use super::tags::{Corruption, TagMap};
 use raidlab_controller::{Area, MemberCache, MemberOp};
 use raidlab_units::BlockSize;
 use raidlab_workload::Rng;
@@ -102,7 +102,7 @@ pub(super) struct AreaBytes {
     cache: Option<VolatileWrites>,
     /// Where tags stand among the blocks.
     pub(super) tags: TagMap,
-    pub(super) lies: Lies,
+    pub(super) corruption: Corruption,
 }
 
 impl AreaBytes {
@@ -110,8 +110,16 @@ impl AreaBytes {
         let block_bytes = block_size.bytes() as usize;
         let blocks = bytes.len() / block_bytes;
         let cache = (cache == MemberCache::On).then(|| VolatileWrites::new(blocks, block_bytes));
-        let (tags, lies) = (TagMap::none(block_bytes), Lies::default());
-        Self { bytes, block_bytes, unreadable: BTreeSet::new(), suspect: BTreeSet::new(), cache, tags, lies }
+        let (tags, corruption) = (TagMap::none(block_bytes), Corruption::default());
+        Self {
+            bytes,
+            block_bytes,
+            unreadable: BTreeSet::new(),
+            suspect: BTreeSet::new(),
+            cache,
+            tags,
+            corruption,
+        }
     }
 
     /// The same area with tags among its blocks.
@@ -173,12 +181,12 @@ impl AreaBytes {
                 let old = &self.bytes[start..start + self.block_bytes];
                 let was_unreadable = self.unreadable.contains(&block) && !self.suspect.contains(&block);
                 // What lied never comes back.
-                let is_settled = fua || self.lies.names(self.tags.strip(block));
+                let is_settled = fua || self.corruption.names(self.tags.strip(block));
                 if is_settled { cache.settle(block) } else { cache.push(block, old, was_unreadable) }
             }
         }
-        if !self.lies.is_empty() {
-            (first..first + blocks).for_each(|place| self.lies.heal(place));
+        if !self.corruption.is_empty() {
+            (first..first + blocks).for_each(|place| self.corruption.heal(place));
         }
         if !self.unreadable.is_empty() {
             let old_tags: Vec<u64> = self.suspect.range(first..first + blocks).copied().collect();
@@ -195,7 +203,7 @@ impl AreaBytes {
     pub(super) fn replace(&mut self, fill: impl FnOnce(&mut [u8])) {
         self.unreadable.clear();
         self.suspect.clear();
-        self.lies.clear();
+        self.corruption.clear();
         fill(&mut self.bytes);
     }
 
@@ -255,7 +263,7 @@ impl AreaBytes {
 
     /// True if all blocks can be read and none lies.
     pub(super) fn is_readable(&self) -> bool {
-        self.unreadable.is_empty() && self.lies.is_empty()
+        self.unreadable.is_empty() && self.corruption.is_empty()
     }
 
     /// True if a block, tags left out, can't be read, or its tags can't.
@@ -268,7 +276,7 @@ impl AreaBytes {
     /// True if one of the blocks, tags left out, can't be read, or lies.
     pub(super) fn is_spoiled(&self, first: u64, blocks: u64) -> bool {
         !self.is_readable()
-            && (first..first + blocks).any(|block| self.is_unreadable(block) || self.lies(block))
+            && (first..first + blocks).any(|block| self.is_unreadable(block) || self.is_corrupt(block))
     }
 
     /// True if one of the blocks can't be read, or a power cut could make it so.
@@ -280,16 +288,16 @@ impl AreaBytes {
     /// True if one of the blocks is in a strip that lies, or will when what is on its way there has arrived.
     pub(super) fn may_lie(&self, first: u64, blocks: u64) -> bool {
         let strip_blocks = self.tags.strip_blocks();
-        !self.lies.is_empty()
+        !self.corruption.is_empty()
             && (first / strip_blocks..=(first + blocks - 1) / strip_blocks)
-                .any(|strip| self.lies.names(strip))
+                .any(|strip| self.corruption.names(strip))
     }
 
     /// True if any block can't be read, or a power cut could make it so.
     pub(super) fn is_any_spoiled(&self) -> bool {
         let blocks = (self.bytes.len() / self.block_bytes) as u64;
         self.suspect.len() < self.unreadable.len()
-            || (0..blocks).any(|block| self.lies(block))
+            || (0..blocks).any(|block| self.is_corrupt(block))
             || self.cache.iter().any(|cache| cache.unreadable_before().next().is_some())
     }
 

@@ -94,7 +94,7 @@ impl TortureWorld {
             .is_some_and(|state| matches!(state, DeviceState::Lost { .. }));
         if !is_lost {
             // It is written anew, maybe in another role. What it lied about is no longer what it should hold.
-            self.devices[member.index()].data.lies.clear();
+            self.devices[member.index()].data.corruption.clear();
         }
         let state = self.controller.array_state().filter(|_| !is_lost);
         let Some(array_uuid) = state.map(|state| state.geometry.array_uuid) else {

@@ -9,7 +9,7 @@
 //! | lost while rebuilt | the last device in sync goes while a region is marked and another is rebuilt | a write that goes on, with a mark that nobody asks for |
 //! | lost row | all of a row but one block can't be read, and is written block by block | parity computed from what power takes back |
 //! | written over | a record and a later one for the same block; the log can't be read on some devices | data of the earlier one, taken for good |
-//! | older life | NVRAM is lost twice, and has its older log the second time | records that are taken for the present ones |
+//! | older incarnation | NVRAM is lost twice, and has its older log the second time | records that are taken for the present ones |
 //!
 //! Most end in a power cut after which all devices are there, and a read of what it was about.
 
@@ -215,7 +215,7 @@ impl TortureWorld {
     }
 
     /// NVRAM with many records of the log is lost before the devices hear of it; it is back as it was when that of the
-    /// next life is lost.
+    /// next incarnation is lost.
     fn live_again(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
         self.set_battery(BatteryState::Good)?;
         self.let_pass(WAIT_STEPS, |world| world.controller.is_idle())?;

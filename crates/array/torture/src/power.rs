@@ -82,7 +82,7 @@ impl TortureWorld {
         loop {
             self.check_bitmaps()?;
             self.lose_power(pick);
-            self.undo_lies();
+            self.undo_corruption();
             self.shuffle_devices(pick);
             self.start_again(pick)?;
             if self.is_refused || !pick.chance_pct(30) || !self.may_crash() {
@@ -119,7 +119,7 @@ impl TortureWorld {
         }
         self.lose_power(pick);
         if was_lost || was_out_of_sync {
-            self.undo_lies();
+            self.undo_corruption();
         }
         self.shuffle_devices(pick);
         // Where but one device is left, nothing else tells what has rotted.

@@ -1,4 +1,4 @@
-//! What comes back from an older life: the image of a device that was replaced, or of NVRAM before it was lost.
+//! What comes back from an older incarnation: the image of a device that was replaced, or of NVRAM before it was lost.
 //!
 //! An image is taken when the fault comes, and put in place when power is cut later: that of a device in the place of the one that
 //! has its number now, if that may be lost, or is none of the array's any more, and has become another since, while a device is
@@ -27,16 +27,16 @@ pub(super) struct OldDevice {
 pub(super) struct OldMemory {
     image: [Vec<u8>; 3],
     /// Starts that had come to serve.
-    lives: u64,
+    incarnations: u64,
 }
 
-/// Images of an older life.
+/// Images of an older incarnation.
 #[derive(Debug, Default)]
 pub(super) struct Relics {
     pub(super) device: Option<OldDevice>,
     pub(super) memory: Option<OldMemory>,
     /// Starts that have come to serve.
-    pub(super) lives: u64,
+    pub(super) incarnations: u64,
     /// Devices that are as they were, and have not been labelled anew since.
     pub(super) old: Vec<MemberIndex>,
 }
@@ -61,7 +61,7 @@ impl TortureWorld {
     /// Takes an image of NVRAM, where there is any.
     pub(super) fn take_image_of_memory(&mut self) {
         if let Some(image) = self.memories.kept_copy() {
-            self.relics.memory = Some(OldMemory { image, lives: self.relics.lives });
+            self.relics.memory = Some(OldMemory { image, incarnations: self.relics.incarnations });
         }
     }
 
@@ -74,8 +74,8 @@ impl TortureWorld {
 
     /// Puts an older image where NVRAM was lost, now and then.
     pub(super) fn find_old_memory(&mut self, pick: &mut Rng) {
-        let lives = self.relics.lives;
-        let is_older = |old: &&OldMemory| old.lives < lives;
+        let incarnations = self.relics.incarnations;
+        let is_older = |old: &&OldMemory| old.incarnations < incarnations;
         let Some(old) = self.relics.memory.as_ref().filter(is_older).filter(|_| pick.chance_pct(50)) else {
             return;
         };

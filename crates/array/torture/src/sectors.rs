@@ -54,7 +54,7 @@ impl TortureWorld {
 
     fn tear_block(&mut self, io: &MemberIo, place: u64, new: &[u8]) {
         let area = self.devices[io.member.index()].area_mut(io.area);
-        if area.is_any_unreadable(place..place + 1) || area.lies.names(area.tags.strip(place)) {
+        if area.is_any_unreadable(place..place + 1) || area.corruption.names(area.tags.strip(place)) {
             return;
         }
         let old = area.at(place).to_vec();

@@ -119,13 +119,13 @@ struct Lie {
 
 /// What lies in an area.
 #[derive(Debug, Default)]
-pub(super) struct Lies {
+pub(super) struct Corruption {
     strips: BTreeMap<u64, Lie>,
     /// What should stand at a place of data that lies.
     truths: BTreeMap<u64, Vec<u8>>,
 }
 
-impl Lies {
+impl Corruption {
     pub(super) fn is_empty(&self) -> bool {
         self.strips.is_empty()
     }
@@ -172,8 +172,8 @@ impl AreaBytes {
     }
 
     /// True if a block is in a strip that lies and disagrees with its tag.
-    pub(super) fn lies(&self, block: u64) -> bool {
-        let lie = self.lies.strips.get(&(block / self.tags.strip_blocks));
+    pub(super) fn is_corrupt(&self, block: u64) -> bool {
+        let lie = self.corruption.strips.get(&(block / self.tags.strip_blocks));
         lie.is_some_and(|lie| !self.agrees(lie.role, block))
     }
 
@@ -185,17 +185,17 @@ impl AreaBytes {
     }
 
     /// Forgets that a strip lies.
-    pub(super) fn forget_lies(&mut self, strip: u64) {
+    pub(super) fn forget_corruption(&mut self, strip: u64) {
         let pitch = self.tags.pitch();
-        self.lies.forget(strip, strip * pitch..(strip + 1) * pitch);
+        self.corruption.forget(strip, strip * pitch..(strip + 1) * pitch);
     }
 
     /// Puts the truth in the place of all lies, for good. Tags that can't be read stay so.
-    pub(super) fn undo_lies(&mut self) {
-        for (place, truth) in core::mem::take(&mut self.lies.truths) {
+    pub(super) fn undo_corruption(&mut self) {
+        for (place, truth) in core::mem::take(&mut self.corruption.truths) {
             self.put(place, &truth);
         }
-        for (strip, lie) in core::mem::take(&mut self.lies.strips) {
+        for (strip, lie) in core::mem::take(&mut self.corruption.strips) {
             for block in strip * self.tags.strip_blocks..(strip + 1) * self.tags.strip_blocks {
                 if lie.is_in_tags && !self.agrees(lie.role, block) {
                     let (place, byte) = self.tags.tag_place(block);
@@ -206,7 +206,7 @@ impl AreaBytes {
                 }
             }
             if self.is_any_tag_unreadable(strip) {
-                self.lies.strips.insert(strip, lie);
+                self.corruption.strips.insert(strip, lie);
             }
         }
     }
@@ -245,12 +245,12 @@ mod tests {
         let mut bytes = vec![0; 102 * 512];
         (0..100).for_each(|block| MAP.put(&mut bytes, role, block, &[block as u8 + 1; 512]));
         let mut area = AreaBytes::new(bytes, BlockSize::B512, MemberCache::On).with_tags(MAP);
-        area.lies.add(0, role, false);
-        area.lies.add_truth(MAP.place(block), vec![block as u8 + 1; 512]);
+        area.corruption.add(0, role, false);
+        area.corruption.add_truth(MAP.place(block), vec![block as u8 + 1; 512]);
         area.put(MAP.place(block), &[9; 512]);
-        area.lies.add(0, role, true);
+        area.corruption.add(0, role, true);
         area.put(MAP.tag_place(0).0, &[9; 512]);
-        area.undo_lies();
+        area.undo_corruption();
         assert!(area.is_sound(0, role));
     }
 
@@ -263,20 +263,20 @@ mod tests {
         assert!(area.is_sound(0, role) && !area.is_sound(0, MemberIndex(2)));
         for place in [MAP.place(block), MAP.tag_place(block).0] {
             area.put(place, &[9; 512]);
-            assert!(!area.agrees(role, block) && !area.lies(block) && !area.is_spoiled(block, 1));
-            area.lies.add(0, role, MAP.is_tag(place));
+            assert!(!area.agrees(role, block) && !area.is_corrupt(block) && !area.is_spoiled(block, 1));
+            area.corruption.add(0, role, MAP.is_tag(place));
             if !MAP.is_tag(place) {
-                area.lies.add_truth(place, vec![block as u8 + 1; 512]);
+                area.corruption.add_truth(place, vec![block as u8 + 1; 512]);
             }
             assert!(area.is_spoiled(block, 1) && area.is_spoiled(block - 1, 2));
-            area.undo_lies();
+            area.undo_corruption();
             assert!(area.is_sound(0, role) && !area.is_spoiled(block, 1));
         }
         assert_eq!(area.bytes()[..100 * 512], bytes[..100 * 512]);
-        assert!(!area.lies.names(0));
+        assert!(!area.corruption.names(0));
         area.spoil(MAP.tag_place(block).0);
-        area.lies.add(0, role, true);
-        area.undo_lies();
-        assert!(area.lies.names(0), "tags that can't be read are not put right");
+        area.corruption.add(0, role, true);
+        area.undo_corruption();
+        assert!(area.corruption.names(0), "tags that can't be read are not put right");
     }
 }

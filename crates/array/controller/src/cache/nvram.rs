@@ -200,8 +200,8 @@ impl Controller {
         self.cache.slots.restored_count()
     }
 
-    /// Begins a new life of NVRAM: an empty directory, and a label that says so.
-    pub(crate) fn begin_nvram_life(&mut self) {
+    /// Begins a new incarnation of NVRAM: an empty directory, and a label that says so.
+    pub(crate) fn begin_nvram_incarnation(&mut self) {
         let mirrored = self.cache.mirrors_nvram();
         for slot in 0..self.cache.slots.slot_count() {
             let entry = NvramEntry { sequence: 0, block: 0, dirty: 0 };
@@ -213,7 +213,7 @@ impl Controller {
     /// Writes the label of NVRAM, to the second controller's, too.
     pub(crate) fn write_nvram_label(&mut self) {
         let Some(record) = self.metadata.record() else { return };
-        // The devices name a life, by an odd number, when its label is written.
+        // The devices name an incarnation, by an odd number, when its label is written.
         let label =
             NvramLabel { array_uuid: record.geometry.array_uuid, nvram_epoch: record.nvram_epoch | 1 };
         label.encode(&mut self.own.bytes_mut()[own::NVRAM_LABEL_AT..own::NVRAM_LABEL_AT + NVRAM_LABEL_BYTES]);

@@ -81,7 +81,7 @@ impl Controller {
     }
 
     /// Whether what is in the cache memory is found again after a power loss: power loss leaves it as it is, and memory and
-    /// devices name the same life of it (see `start.rs`).
+    /// devices name the same incarnation of it (see `start.rs`).
     pub fn cache_survives_power_loss(&self) -> bool {
         let is_battery_good = self.config.cache.memory == CacheMemory::BatteryBacked
             && self.cache.battery == BatteryState::Good;
@@ -89,7 +89,7 @@ impl Controller {
     }
 
     /// True while a mirrored cache's second controller has all that is dirty, so that it can take over: what it has must be
-    /// of a life that the devices know, and have the label that says so.
+    /// of an incarnation that the devices know, and have the label that says so.
     pub fn is_mirroring(&self) -> bool {
         let has_label = self.cache.labels_pending == 0 && !self.start.lacks_life();
         self.cache.slots.is_mirrored()

@@ -78,7 +78,7 @@ impl TortureWorld {
     }
 
     /// Whether what the cache memory holds is promised to be found after a power cut: the battery is good, and no device was
-    /// lost before the devices could name the memory's life.
+    /// lost before the devices could name the memory's incarnation.
     pub(crate) fn keeps_memory(&self) -> bool {
         let is_battery_good =
             self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;

@@ -381,8 +381,8 @@ impl TortureWorld {
             Notice::Serving => {
                 self.last_progress = self.stamp;
                 self.devices.iter_mut().for_each(|device| device.log_rot = None);
-                // While a device is lost the state on the devices stays as it is, and with it the life of NVRAM that it names.
-                self.relics.lives += u64::from(!self.has_lost());
+                // While a device is lost the state on the devices stays as it is, and with it the incarnation of NVRAM that it names.
+                self.relics.incarnations += u64::from(!self.has_lost());
             }
             Notice::Stopped => self.is_stopped = true,
             Notice::ScanEnded { progress: ScanProgress { scan, counts, .. }, .. } => match scan {

@@ -1,4 +1,4 @@
-//! Lies of devices: blocks that are not what was acknowledged, on arrays whose blocks have tags.
+//! Silent corruption by devices: blocks that are not what was acknowledged, on arrays whose blocks have tags.
 //!
 //! | fault | what happens |
 //! |---|---|
@@ -141,7 +141,7 @@ impl TortureWorld {
         let is_mixed = kinds.clone().any(|one| kinds.clone().any(|two| one.0 == two.0 && one.1 != two.1));
         let is_taken = |at: &u64| {
             let strip = data.tags.strip(*at);
-            data.lies.names(strip) || data.read(strip * data.tags.pitch(), data.tags.pitch()).is_none()
+            data.corruption.names(strip) || data.read(strip * data.tags.pitch(), data.tags.pitch()).is_none()
         };
         let survives = |&(stripe, _): &(StripeIndex, StripUnit)| {
             self.stripes().survives(stripe, |unit, _| units.contains(&(stripe, unit)))
@@ -172,10 +172,10 @@ impl TortureWorld {
         self.note(TraceEvent::Lie(member, place));
         let data = &mut self.devices[member.index()].data;
         let (strip, is_in_tags) = (data.tags.strip(place), data.tags.is_tag(place));
-        data.lies.add(strip, role, is_in_tags);
+        data.corruption.add(strip, role, is_in_tags);
         if !is_in_tags {
             let truth = data.at(place).to_vec();
-            data.lies.add_truth(place, truth);
+            data.corruption.add_truth(place, truth);
         }
         data.put(place, content);
     }
@@ -187,7 +187,7 @@ impl TortureWorld {
         let data = &mut self.devices[member.index()].data;
         let is_other = |place: &u64| data.tags.is_tag(*place) || (old && data.tags.is_on());
         for place in (first..first + places).filter(is_other).collect::<Vec<_>>() {
-            data.lies.add(data.tags.strip(place), role, true);
+            data.corruption.add(data.tags.strip(place), role, true);
         }
     }
 
@@ -195,7 +195,7 @@ impl TortureWorld {
     pub(super) fn forget_healed(&mut self, arriving: Option<&MemberIo>) {
         for index in 0..self.devices.len() {
             let member = MemberIndex(index as u16);
-            for (strip, role) in self.devices[index].data.lies.strips() {
+            for (strip, role) in self.devices[index].data.corruption.strips() {
                 let data = &self.devices[index].data;
                 let is_written = |io: &MemberIo| {
                     io.member == member
@@ -210,7 +210,7 @@ impl TortureWorld {
                 let is_other =
                     !is_lost && self.role_of(member) != Some(role) && self.controller.is_state_kept();
                 if is_other || (data.is_sound(strip, role) && !is_awaited) {
-                    self.devices[index].data.forget_lies(strip);
+                    self.devices[index].data.forget_corruption(strip);
                 }
             }
         }
@@ -218,7 +218,7 @@ impl TortureWorld {
 
     /// Puts the truth in the place of lies when power is gone, where what is in doubt after that would be believed. What was in
     /// flight has arrived by then: a block of tags that lies was read before it was written.
-    pub(super) fn undo_lies(&mut self) {
+    pub(super) fn undo_corruption(&mut self) {
         // A log in memory that the battery may not keep may be lost.
         let keeps_log =
             self.config.cache.memory == CacheMemory::Volatile || self.battery == BatteryState::Good;
@@ -227,14 +227,14 @@ impl TortureWorld {
             && self.layout.shape().parities > 0
             && self.mode == TortureMode::Bounded;
         if !brings_back {
-            self.devices.iter_mut().for_each(|device| device.data.undo_lies());
+            self.devices.iter_mut().for_each(|device| device.data.undo_corruption());
         }
     }
 
     /// Checks that blocks had reason to disagree with their tags.
     pub(super) fn check_mismatch(&self, member: MemberIndex, lba: MemberLba) -> Result<(), Failure> {
         let data = &self.devices[member.index()].data;
-        if self.mode == TortureMode::Beyond || data.lies.names(lba.0 / data.tags.strip_blocks()) {
+        if self.mode == TortureMode::Beyond || data.corruption.names(lba.0 / data.tags.strip_blocks()) {
             return Ok(());
         }
         Err(self.failure(Violation::NeedlessMismatch { member, lba }))
@@ -268,7 +268,7 @@ impl TortureWorld {
             let lacks =
                 stripes.units().any(|unit| stripes.fit_holder(self.layout.place(stripe, unit)).is_none());
             for block in place.start.0..place.start.0 + stripes.shape().strip_blocks.0 {
-                let is_known = data.lies(block) && (lacks || self.mode == TortureMode::Beyond);
+                let is_known = data.is_corrupt(block) && (lacks || self.mode == TortureMode::Beyond);
                 let is_unreadable = data.is_unreadable(block) || bad.contains(&(member, block));
                 if !data.agrees(place.member, block) && !is_known && !is_unreadable {
                     return Err(Violation::TagDisagrees { stripe, unit, member, block }.into());
