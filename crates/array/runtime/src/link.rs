@@ -21,7 +21,7 @@ use crate::pieces::{Stored, cut, store};
 use crate::ring::{LinkEntry, PIECES_PER_ENTRY, Ring};
 use raidlab_device::ring::entries::{self, FileRef};
 use raidlab_device::ring::{IoVec, MessageHeader};
-use raidlab_device::{NbdClient, NbdEnd, NbdFilling, NbdMemory, NbdPlace, NbdReceiveOptions, NbdReplies};
+use raidlab_device::{NbdClient, NbdFilling, NbdMemory, NbdPlace, NbdReceiveOptions, NbdReplies};
 use raidlab_nbd::{ClientRequest, ClientTransmission, Op, REQUEST_BYTES};
 use raidlab_units::Nanos;
 use rustix::io::Errno;
@@ -263,13 +263,13 @@ impl Link {
             return Ok(None);
         }
         let mut memory = PartMemory(ios, &self.sent);
-        let Some(NbdEnd { tag, result }) = self.replies.poll_end(&mut self.transmission, &mut memory)? else {
+        let Some(end) = self.replies.poll_end(&mut self.transmission, &mut memory)? else {
             return Ok(None);
         };
-        let (part, _) = self.sent[tag as usize].take().expect("requests in flight end");
-        self.free.push(tag as u16);
+        let (part, _) = self.sent[end.tag as usize].take().expect("requests in flight end");
+        self.free.push(end.tag as u16);
         self.long_reads -= u32::from(is_long_read(&part));
-        Ok(Some(PartEnd { io: part.io, result: result.map(|()| part.bytes) }))
+        Ok(Some(PartEnd { io: part.io, result: end.system_result().map(|()| part.bytes) }))
     }
 
     /// Sends what is queued and waits for what comes, as far as both can be done now.

@@ -208,7 +208,7 @@ impl NbdClient {
         loop {
             let end = self.replies.poll_end(&mut self.transmission, target).map_err(io::Error::other)?;
             if let Some(NbdEnd { result, .. }) = end {
-                return Ok(result?);
+                return result.map_err(|errno| io::Error::other(errno.to_string()));
             }
             receive(&self.socket, &mut self.replies, target)?;
         }

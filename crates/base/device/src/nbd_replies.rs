@@ -63,7 +63,15 @@ pub struct NbdEnd {
     /// The tag of the request.
     pub tag: u64,
     /// How the server ended it.
-    pub result: Result<(), Errno>,
+    pub result: Result<(), raidlab_nbd::Errno>,
+}
+
+impl NbdEnd {
+    /// The result with the system's number of the error, which is the protocol's.
+    #[inline]
+    pub fn system_result(self) -> Result<(), Errno> {
+        self.result.map_err(|error| Errno::from_raw_os_error(error.number().cast_signed()))
+    }
 }
 
 /// How to receive.
@@ -177,11 +185,7 @@ impl NbdReplies {
                     self.filling = Some(NbdFilling { tag, at, missing: length });
                 }
                 ClientEvent::Zeroes { tag, at, length } => memory.zero(tag, at, length),
-                ClientEvent::Ended { tag, result } => {
-                    let errno =
-                        |error: raidlab_nbd::Errno| Errno::from_raw_os_error(error.number().cast_signed());
-                    return Ok(Some(NbdEnd { tag, result: result.map_err(errno) }));
-                }
+                ClientEvent::Ended { tag, result } => return Ok(Some(NbdEnd { tag, result })),
             }
         }
     }
@@ -190,6 +194,9 @@ impl NbdReplies {
     fn fill_from_inbox(&mut self, memory: &mut (impl NbdMemory + ?Sized)) -> bool {
         let Some(NbdFilling { tag, at, missing }) = self.filling else { return true };
         let length = self.unread().len().min(missing as usize);
+        if length == 0 {
+            return false;
+        }
         memory.put(tag, at, &self.unread()[..length]);
         self.skip(length);
         self.fill(length as u32);
@@ -207,3 +214,6 @@ impl NbdReplies {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

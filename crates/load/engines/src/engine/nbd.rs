@@ -22,7 +22,7 @@ use crate::memory::IoMemory;
 use crate::target::Target;
 use raidlab_device::ring::entries::{self, FileRef};
 use raidlab_device::ring::{EntryEnd, IoVec, Ring, RingOptions};
-use raidlab_device::{NbdEnd, NbdFilling, NbdMemory, NbdPlace, NbdReceiveOptions, NbdReplies};
+use raidlab_device::{NbdFilling, NbdMemory, NbdPlace, NbdReceiveOptions, NbdReplies};
 use raidlab_nbd::{ClientRequest, ClientTransmission, Op};
 use raidlab_units::NanoSpan;
 use raidlab_workload::IoOp;
@@ -129,8 +129,8 @@ impl NbdEngine {
         let link = &mut self.links[number];
         while !link.is_over {
             let end = link.replies.poll_end(&mut link.transmission, &mut self.in_flight);
-            let Some(NbdEnd { tag, result }) = end.map_err(|fault| fault.to_string())? else { break };
-            self.in_flight.end(tag as u32, result.err().map(FailureCause::Errno));
+            let Some(end) = end.map_err(|fault| fault.to_string())? else { break };
+            self.in_flight.end(end.tag as u32, end.system_result().err().map(FailureCause::Errno));
         }
         Ok(())
     }
