@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! member I/O ─► parts ─► queue ─► outbox ──sendmsg: alternating heads and array memory──► server
-//!                                  inbox ◄──recv: heads, short payloads── server
+//!                             NbdReplies ◄──recv: heads, short payloads── server
 //!              array's memory ◄──recvmsg: long payloads, into their place── server
 //! ```
 //! A part is what one request may carry. At most one receive and one send are in flight; a receive always is, so that

@@ -168,6 +168,7 @@ impl NbdReplies {
     ///
     /// # Errors
     /// What the server did that ends the connection.
+    #[inline]
     pub fn poll_end(
         &mut self,
         transmission: &mut ClientTransmission,
@@ -191,6 +192,7 @@ impl NbdReplies {
     }
 
     /// Moves payload out of the inbox. Returns whether none is missing.
+    #[inline]
     fn fill_from_inbox(&mut self, memory: &mut (impl NbdMemory + ?Sized)) -> bool {
         let Some(NbdFilling { tag, at, missing }) = self.filling else { return true };
         let length = self.unread().len().min(missing as usize);
