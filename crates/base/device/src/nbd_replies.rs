@@ -67,7 +67,10 @@ pub struct NbdEnd {
 }
 
 impl NbdEnd {
-    /// The result with the system's number of the error, which is the protocol's.
+    /// Returns the result as a system call has it.
+    ///
+    /// # Errors
+    /// The server's; the protocol's numbers are the system's.
     #[inline]
     pub fn system_result(self) -> Result<(), Errno> {
         self.result.map_err(|error| Errno::from_raw_os_error(error.number().cast_signed()))
@@ -83,7 +86,7 @@ pub struct NbdReceiveOptions {
     pub direct_bytes_min: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Receiving {
     Nothing,
     IntoInbox,
@@ -175,7 +178,7 @@ impl NbdReplies {
         memory: &mut (impl NbdMemory + ?Sized),
     ) -> Result<Option<NbdEnd>, ServerFault> {
         loop {
-            if self.receiving == Receiving::IntoMemory || !self.fill_from_inbox(memory) {
+            if !self.fill_from_inbox(memory) {
                 return Ok(None);
             }
             let (used, event) = transmission.handle_bytes(self.unread())?;
@@ -191,7 +194,7 @@ impl NbdReplies {
         }
     }
 
-    /// Moves payload out of the inbox. Returns whether none is missing.
+    /// Moves payload out of the inbox, which is empty while memory is received into. Returns whether none is missing.
     #[inline]
     fn fill_from_inbox(&mut self, memory: &mut (impl NbdMemory + ?Sized)) -> bool {
         let Some(NbdFilling { tag, at, missing }) = self.filling else { return true };
