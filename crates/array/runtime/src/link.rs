@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! member I/O ─► parts ─► queue ─► outbox ──sendmsg: alternating heads and array memory──► server
-//!                                  inbox ◄──recv: heads, short payloads── server
+//!                             NbdReplies ◄──recv: heads, short payloads── server
 //!              array's memory ◄──recvmsg: long payloads, into their place── server
 //! ```
 //! A part is what one request may carry. At most one receive and one send are in flight; a receive always is, so that
@@ -15,13 +15,14 @@
 //! Left out: connecting, which [`crate::device`] does, and reconnecting, which takes a command. Source: "The NBD
 //! protocol".
 
-use crate::device::{Flushing, Remote};
+use crate::device::Flushing;
 use crate::error::RingError;
 use crate::pieces::{Stored, cut, store};
 use crate::ring::{LinkEntry, PIECES_PER_ENTRY, Ring};
 use raidlab_device::ring::entries::{self, FileRef};
 use raidlab_device::ring::{IoVec, MessageHeader};
-use raidlab_nbd::{ClientEvent, ClientRequest, ClientTransmission, MESSAGE_BYTES_MAX, Op, REQUEST_BYTES};
+use raidlab_device::{NbdClient, NbdFilling, NbdMemory, NbdPlace, NbdReceiveOptions, NbdReplies};
+use raidlab_nbd::{ClientRequest, ClientTransmission, Op, REQUEST_BYTES};
 use raidlab_units::Nanos;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
@@ -30,15 +31,9 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 /// Requests in flight; more wait here.
 const REQUESTS_MAX: u16 = 128;
-/// Length of the inbox: many replies to short reads.
-const INBOX_BYTES: usize = 128 << 10;
-const _: () =
-    assert!(INBOX_BYTES > 2 * MESSAGE_BYTES_MAX, "the longest message fits behind what is left of another");
-/// A payload of which so much is missing is received into its place, not into the inbox, in bytes.
-const DIRECT_BYTES_MIN: u32 = 16 << 10;
-/// A reply's bytes before the data of a read: a structured chunk's head and its offset, or a simple reply.
-const STRUCTURED_HEAD_BYTES: usize = 28;
-const SIMPLE_HEAD_BYTES: usize = 16;
+/// Many replies to short reads are received at once.
+const RECEIVE_OPTIONS: NbdReceiveOptions =
+    NbdReceiveOptions { inbox_bytes: 128 << 10, direct_bytes_min: 16 << 10 };
 
 /// A part of a member I/O: one request.
 #[derive(Clone, Copy, Debug)]
@@ -64,19 +59,28 @@ pub(crate) struct PartEnd {
     pub(crate) result: Result<u32, Errno>,
 }
 
-/// A payload that comes.
-#[derive(Clone, Copy, Debug)]
-struct Filling {
-    io: u32,
-    at: u64,
-    missing: u32,
+/// The memory of requests in flight, by their tags: member I/Os, and the requests.
+struct PartMemory<'a, I>(&'a [I], &'a [Option<(Part, Nanos)>]);
+
+impl<'a, I: AsRef<[IoVec]>> PartMemory<'a, I> {
+    /// The memory of a request's I/O, and where in it byte `at` of the request is.
+    fn place(&self, tag: u64, at: u32) -> (&'a [IoVec], u64) {
+        let (part, _) = self.1[tag as usize].expect("data comes for reads in flight");
+        (self.0[part.io as usize].as_ref(), part.at + u64::from(at))
+    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Receiving {
-    Nothing,
-    IntoInbox,
-    IntoPlace,
+impl<I: AsRef<[IoVec]>> NbdMemory for PartMemory<'_, I> {
+    #[inline]
+    fn put(&mut self, tag: u64, at: u32, bytes: &[u8]) {
+        let (memory, at) = self.place(tag, at);
+        store(memory, at, Stored::Bytes(bytes));
+    }
+
+    fn zero(&mut self, tag: u64, at: u32, length: u32) {
+        let (memory, at) = self.place(tag, at);
+        store(memory, at, Stored::Zeros(length.into()));
+    }
 }
 
 /// What is being sent.
@@ -107,11 +111,7 @@ pub(crate) struct Link {
     free: Vec<u16>,
     /// Reads in flight whose payload is worth its own entry.
     long_reads: u32,
-    inbox: Box<[u8]>,
-    start: usize,
-    end: usize,
-    receiving: Receiving,
-    filling: Option<Filling>,
+    replies: NbdReplies,
     places: Vec<IoVec>,
     place_header: Box<MessageHeader>,
     outbox: Outbox,
@@ -122,25 +122,19 @@ pub(crate) struct Link {
 
 impl Link {
     /// A link over a connection whose socket is at place `file` of the ring. Its entries are named by `number`.
-    pub(crate) fn new(remote: Remote, number: u32, file: u16) -> Self {
-        let Remote { socket, agreement, unasked } = remote;
-        let mut inbox = vec![0; INBOX_BYTES].into_boxed_slice();
-        inbox[..unasked.len()].copy_from_slice(&unasked);
+    pub(crate) fn new(client: NbdClient, number: u32, file: u16) -> Self {
+        let (socket, transmission, replies) = client.into_parts(REQUESTS_MAX, RECEIVE_OPTIONS);
         Self {
             socket,
             file: FileRef::registered(file.into()),
             number,
-            transmission: ClientTransmission::new(agreement, REQUESTS_MAX),
-            flushing: Flushing::of(agreement.flags),
+            flushing: Flushing::of(transmission.agreement().flags),
+            transmission,
             queue: VecDeque::new(),
             sent: vec![None; REQUESTS_MAX.into()],
             free: (0..REQUESTS_MAX).collect(),
             long_reads: 0,
-            inbox,
-            start: 0,
-            end: unasked.len(),
-            receiving: Receiving::Nothing,
-            filling: None,
+            replies,
             places: Vec::new(),
             place_header: Box::new(MessageHeader::of(&[])),
             outbox: Outbox {
@@ -179,7 +173,7 @@ impl Link {
 
     /// Whether an entry is in flight that only waits for the server to speak unasked.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.receiving != Receiving::Nothing && self.is_quiet()
+        self.replies.is_receiving() && self.is_quiet()
     }
 
     fn is_quiet(&self) -> bool {
@@ -234,7 +228,7 @@ impl Link {
 
     /// Whether it is closing and none of its entries is in flight.
     pub(crate) const fn is_over(&self) -> bool {
-        self.is_closing && matches!(self.receiving, Receiving::Nothing) && !self.outbox.in_flight
+        self.is_closing && !self.replies.is_receiving() && !self.outbox.in_flight
     }
 
     /// The member I/Os of the parts that will never end, once for each part, of a link that is over.
@@ -245,34 +239,15 @@ impl Link {
 
     /// Takes in the end of an entry. Returns why the connection is over, if it is.
     pub(crate) fn take(&mut self, entry: LinkEntry, result: Result<u32, Errno>) -> Result<(), Errno> {
+        let bytes = result.unwrap_or(0);
         match entry {
-            LinkEntry::Send => self.outbox.in_flight = false,
-            LinkEntry::Receive => {}
+            LinkEntry::Send => self.outbox.take(bytes as usize),
+            LinkEntry::Receive => self.replies.received(bytes),
         }
-        let receiving = match entry {
-            LinkEntry::Send => Receiving::Nothing,
-            LinkEntry::Receive => std::mem::replace(&mut self.receiving, Receiving::Nothing),
-        };
         match (entry, result) {
-            (_, Err(Errno::INTR | Errno::AGAIN)) => {}
-            (_, Err(errno)) => return Err(errno),
-            (LinkEntry::Receive, Ok(0)) => return Err(Errno::CONNRESET),
-            (LinkEntry::Send, Ok(bytes)) => self.outbox.advance(bytes as usize),
-            (LinkEntry::Receive, Ok(bytes)) if receiving == Receiving::IntoInbox => {
-                self.end += bytes as usize;
-            }
-            (LinkEntry::Receive, Ok(bytes)) => self.fill(bytes),
-        }
-        Ok(())
-    }
-
-    /// Takes in that `bytes` of the payload are in their place.
-    fn fill(&mut self, bytes: u32) {
-        let filling = self.filling.as_mut().expect("a payload was being received");
-        filling.at += u64::from(bytes);
-        filling.missing -= bytes;
-        if filling.missing == 0 {
-            self.filling = None;
+            (_, Err(Errno::INTR | Errno::AGAIN)) => Ok(()),
+            (LinkEntry::Receive, Ok(0)) => Err(Errno::CONNRESET),
+            (_, result) => result.map(drop),
         }
     }
 
@@ -284,47 +259,17 @@ impl Link {
         &mut self,
         ios: &[I],
     ) -> Result<Option<PartEnd>, raidlab_nbd::ServerFault> {
-        loop {
-            if self.is_closing || self.receiving == Receiving::IntoPlace || !self.fill_from_inbox(ios) {
-                return Ok(None);
-            }
-            let (used, event) = self.transmission.handle_bytes(&self.inbox[self.start..self.end])?;
-            self.start += used;
-            match event {
-                ClientEvent::More => return Ok(None),
-                ClientEvent::Payload { tag, at, length } => {
-                    let (part, _) = self.sent[tag as usize].expect("data comes for reads in flight");
-                    self.filling =
-                        Some(Filling { io: part.io, at: part.at + u64::from(at), missing: length });
-                }
-                ClientEvent::Zeroes { tag, at, length } => {
-                    let (part, _) = self.sent[tag as usize].expect("data comes for reads in flight");
-                    let (memory, at) = (ios[part.io as usize].as_ref(), part.at + u64::from(at));
-                    store(memory, at, Stored::Zeros(length.into()));
-                }
-                ClientEvent::Ended { tag, result } => {
-                    let (part, _) = self.sent[tag as usize].take().expect("requests in flight end");
-                    self.free.push(tag as u16);
-                    self.long_reads -= u32::from(is_long_read(&part));
-                    let result = match result {
-                        Ok(()) => Ok(part.bytes),
-                        Err(errno) => Err(Errno::from_raw_os_error(errno.number().cast_signed())),
-                    };
-                    return Ok(Some(PartEnd { io: part.io, result }));
-                }
-            }
+        if self.is_closing {
+            return Ok(None);
         }
-    }
-
-    /// Moves payload out of the inbox. Returns whether none is missing.
-    fn fill_from_inbox<I: AsRef<[IoVec]>>(&mut self, ios: &[I]) -> bool {
-        let Some(filling) = self.filling else { return true };
-        let length = (self.end - self.start).min(filling.missing as usize);
-        let bytes = &self.inbox[self.start..self.start + length];
-        store(ios[filling.io as usize].as_ref(), filling.at, Stored::Bytes(bytes));
-        self.start += length;
-        self.fill(length as u32);
-        self.filling.is_none()
+        let mut memory = PartMemory(ios, &self.sent);
+        let Some(end) = self.replies.poll_end(&mut self.transmission, &mut memory)? else {
+            return Ok(None);
+        };
+        let (part, _) = self.sent[end.tag as usize].take().expect("requests in flight end");
+        self.free.push(end.tag as u16);
+        self.long_reads -= u32::from(is_long_read(&part));
+        Ok(Some(PartEnd { io: part.io, result: end.system_result().map(|()| part.bytes) }))
     }
 
     /// Sends what is queued and waits for what comes, as far as both can be done now.
@@ -344,7 +289,7 @@ impl Link {
             self.pack(now, ios);
             self.outbox.send(self.number, self.file, ring)?;
         }
-        if self.receiving == Receiving::Nothing {
+        if !self.replies.is_receiving() {
             self.receive(ios, ring)?;
         }
         Ok(())
@@ -373,46 +318,37 @@ impl Link {
     }
 
     fn receive<I: AsRef<[IoVec]>>(&mut self, ios: &[I], ring: &mut Ring) -> Result<(), RingError> {
-        if self.start == self.end {
-            (self.start, self.end) = (0, 0);
-        }
-        if let Some(Filling { io, at, missing }) = self.filling
-            && missing >= DIRECT_BYTES_MIN
-        {
-            assert_eq!(self.end, 0, "what has come of a payload is in its place");
-            self.places.clear();
-            cut(ios[io as usize].as_ref(), at, missing.into(), &mut self.places);
-            self.places.truncate(PIECES_PER_ENTRY);
-            *self.place_header = MessageHeader::of(&self.places);
-            self.receiving = Receiving::IntoPlace;
-            let entry = entries::receive_message(self.file, &mut self.place_header);
-            return ring.push_link(self.number, LinkEntry::Receive, entry);
-        }
-        if self.start > 0 && self.inbox.len() - self.end < MESSAGE_BYTES_MAX {
-            self.inbox.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-        }
-        let room = self.inbox.len() - self.end;
-        let wanted = match self.filling {
-            None if self.long_reads > 0 => self.head_bytes_missing(),
-            _ => room,
+        let inbox_bytes = self.inbox_bytes_wanted();
+        let entry = match self.replies.place() {
+            NbdPlace::Memory(NbdFilling { tag, at, missing }) => {
+                let (memory, at) = PartMemory(ios, &self.sent).place(tag, at);
+                self.places.clear();
+                cut(memory, at, missing.into(), &mut self.places);
+                self.places.truncate(PIECES_PER_ENTRY);
+                *self.place_header = MessageHeader::of(&self.places);
+                entries::receive_message(self.file, &mut self.place_header)
+            }
+            NbdPlace::Inbox(room) => {
+                let bytes = inbox_bytes.min(room.len());
+                entries::receive(self.file, IoVec::of_mut(&mut room[..bytes]), false)
+            }
         };
-        self.receiving = Receiving::IntoInbox;
-        let target = &mut self.inbox[self.end..][..wanted.min(room)];
-        let entry = entries::receive(self.file, IoVec::of_mut(target), false);
         ring.push_link(self.number, LinkEntry::Receive, entry)
     }
 
-    /// What is missing of a head of a read's reply; of a longer message, which is no data, it takes a few rounds.
-    fn head_bytes_missing(&self) -> usize {
-        let structured = self.transmission.agreement().structured;
-        let head = if structured { STRUCTURED_HEAD_BYTES } else { SIMPLE_HEAD_BYTES };
-        head - (self.end - self.start) % head
+    /// How much is received into the inbox: while long reads are in flight what is missing of the head of data; a
+    /// longer message, which is no data, takes a few rounds.
+    fn inbox_bytes_wanted(&self) -> usize {
+        if self.replies.is_filling() || self.long_reads == 0 {
+            return RECEIVE_OPTIONS.inbox_bytes;
+        }
+        let head = self.transmission.data_head_bytes();
+        head - self.replies.unread().len() % head
     }
 }
 
 const fn is_long_read(part: &Part) -> bool {
-    matches!(part.op, Op::Read) && part.bytes >= DIRECT_BYTES_MIN
+    matches!(part.op, Op::Read) && part.bytes >= RECEIVE_OPTIONS.direct_bytes_min
 }
 
 impl Outbox {
@@ -442,8 +378,9 @@ impl Outbox {
         ring.push_link(number, LinkEntry::Send, entries::send_message(file, &mut self.header))
     }
 
-    /// Leaves out what is sent.
-    fn advance(&mut self, mut bytes: usize) {
+    /// Takes in that a send has ended, with so many bytes.
+    fn take(&mut self, mut bytes: usize) {
+        self.in_flight = false;
         while bytes > 0 {
             let piece = &mut self.pieces[self.sent];
             let taken = bytes.min(piece.bytes);

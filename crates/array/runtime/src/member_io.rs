@@ -173,7 +173,7 @@ impl MemberPort {
                     self.links.push(None);
                     self.links.len() - 1
                 });
-                let link = Link::new(device.into_remote(), number as u32, member.0);
+                let link = Link::new(device.into_client(), number as u32, member.0);
                 ring.set_file(member.0, link.descriptor())?;
                 match link.flushing() {
                     Flushing::Whole | Flushing::WithoutFua => {}

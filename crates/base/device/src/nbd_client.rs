@@ -7,9 +7,10 @@
 //! Left out: TLS.
 //! Source: "The NBD protocol", "Ordering of messages and writes" and "Size constraints".
 
+use crate::nbd_replies::{NbdEnd, NbdFilling, NbdPlace, NbdReceiveOptions, NbdReplies};
 use crate::safety::{DeviceImage, ExportLook};
 use raidlab_nbd::{
-    ClientAgreement, ClientEvent, ClientHandshake, ClientOptions, ClientRequest, ClientStep, ClientTls,
+    ClientAgreement, ClientHandshake, ClientOptions, ClientRequest, ClientStep, ClientTls,
     ClientTransmission, NbdUri, Op, Transport,
 };
 use rustix::io::Errno;
@@ -35,8 +36,8 @@ const SAMPLES: u64 = 64;
 const SAMPLE_BYTES: u64 = 16 << 10;
 /// Where a sample begins, in whole units of this.
 const UNIT_BYTES: u64 = 4096;
-/// What is received at once.
-const INBOX_BYTES: usize = 64 << 10;
+/// How it is received.
+const RECEIVE: NbdReceiveOptions = NbdReceiveOptions { inbox_bytes: 64 << 10, direct_bytes_min: 1 };
 
 /// Why an export can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -75,17 +76,8 @@ pub fn is_nbd_uri(path: &Path) -> bool {
 pub struct NbdClient {
     uri: NbdUri,
     socket: OwnedFd,
-    agreement: ClientAgreement,
     transmission: ClientTransmission,
-    inbox: Inbox,
-}
-
-/// Bytes that came and were not taken in.
-#[derive(Debug)]
-struct Inbox {
-    bytes: Box<[u8]>,
-    start: usize,
-    end: usize,
+    replies: NbdReplies,
 }
 
 /// The bytes of a request.
@@ -122,11 +114,10 @@ impl NbdClient {
             return Err(NbdError::Refused { reason: reason.to_owned() });
         }
         let socket = open_socket(&uri).map_err(failed("connect to"))?;
-        let mut inbox = Inbox { bytes: vec![0; INBOX_BYTES].into(), start: 0, end: 0 };
-        let agreement = shake_hands(&uri, &socket, &mut inbox)?;
+        let mut replies = NbdReplies::new(RECEIVE, &[]);
+        let agreement = shake_hands(&uri, &socket, &mut replies)?;
         set_patience(&socket, Some(REPLY_PATIENCE)).map_err(failed("connect to"))?;
-        let transmission = ClientTransmission::new(agreement, 1);
-        Ok(Self { uri, socket, agreement, transmission, inbox })
+        Ok(Self { uri, socket, transmission: ClientTransmission::new(agreement, 1), replies })
     }
 
     /// Where it is.
@@ -136,21 +127,27 @@ impl NbdClient {
 
     /// What was agreed on with the server.
     pub fn agreement(&self) -> &ClientAgreement {
-        &self.agreement
+        self.transmission.agreement()
     }
 
     /// Length of the export, whole smallest blocks.
     pub fn bytes(&self) -> u64 {
-        let unit = u64::from(self.agreement.block_sizes.minimum());
-        self.agreement.size_bytes - self.agreement.size_bytes % unit
+        let unit = u64::from(self.agreement().block_sizes.minimum());
+        self.agreement().size_bytes - self.agreement().size_bytes % unit
     }
 
-    /// Returns the connection without a time limit, and what came that nobody asked for, as a server at fault sends it.
-    pub fn into_parts(self) -> (OwnedFd, ClientAgreement, Vec<u8>) {
+    /// Returns the connection without a time limit, for up to `requests_max` requests in flight.
+    pub fn into_parts(
+        self,
+        requests_max: u16,
+        options: NbdReceiveOptions,
+    ) -> (OwnedFd, ClientTransmission, NbdReplies) {
         if let Err(error) = set_patience(&self.socket, None) {
             tracing::debug!(%error, "a socket keeps its time limit");
         }
-        (self.socket, self.agreement, self.inbox.bytes().to_vec())
+        // What nobody asked for, as a server at fault sends it, is found to be so later.
+        let replies = NbdReplies::new(options, self.replies.unread());
+        (self.socket, ClientTransmission::new(*self.transmission.agreement(), requests_max), replies)
     }
 
     /// What the export holds, as far as that is told without reading all of it.
@@ -172,7 +169,7 @@ impl NbdClient {
 
     /// Longest piece that a read or write is cut into, in bytes.
     pub fn piece_bytes(&self) -> u64 {
-        let sizes = self.agreement.block_sizes;
+        let sizes = self.agreement().block_sizes;
         let longest = sizes.payload_max().min(PIECE_BYTES);
         (longest - longest % sizes.minimum()).into()
     }
@@ -198,55 +195,23 @@ impl NbdClient {
     ///
     /// # Errors
     /// The system's or the server's, or that the request can't be made.
-    pub fn request(&mut self, request: ClientRequest, mut payload: NbdPayload<'_>) -> io::Result<()> {
+    pub fn request(&mut self, request: ClientRequest, payload: NbdPayload<'_>) -> io::Result<()> {
         let head = self.transmission.submit(request, 0).map_err(io::Error::other)?;
         send_all(&self.socket, &head)?;
-        if let NbdPayload::Write(bytes) = payload {
+        if let NbdPayload::Write(bytes) = &payload {
             send_all(&self.socket, bytes)?;
         }
+        let target = match payload {
+            NbdPayload::Read(target) => target,
+            NbdPayload::None | NbdPayload::Write(_) => &mut [],
+        };
         loop {
-            let (used, event) =
-                self.transmission.handle_bytes(self.inbox.bytes()).map_err(io::Error::other)?;
-            self.inbox.start += used;
-            match (event, &mut payload) {
-                (ClientEvent::More, _) => self.inbox.receive(&self.socket)?,
-                (ClientEvent::Payload { at, length, .. }, NbdPayload::Read(target)) => {
-                    self.inbox.fill(&self.socket, &mut target[at as usize..][..length as usize])?;
-                }
-                (ClientEvent::Zeroes { at, length, .. }, NbdPayload::Read(target)) => {
-                    target[at as usize..][..length as usize].fill(0);
-                }
-                (ClientEvent::Ended { result, .. }, _) => {
-                    return result.map_err(|errno| io::Error::other(errno.to_string()));
-                }
-                _ => unreachable!("the protocol gives data to reads only"),
+            let end = self.replies.poll_end(&mut self.transmission, target).map_err(io::Error::other)?;
+            if let Some(NbdEnd { result, .. }) = end {
+                return result.map_err(|errno| io::Error::other(errno.to_string()));
             }
+            receive(&self.socket, &mut self.replies, target)?;
         }
-    }
-}
-
-impl Inbox {
-    fn bytes(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
-    }
-
-    /// Waits for more bytes behind those that are there, of which the protocol wants more.
-    fn receive(&mut self, socket: &OwnedFd) -> io::Result<()> {
-        self.bytes.copy_within(self.start..self.end, 0);
-        (self.start, self.end) = (0, self.end - self.start);
-        self.end += receive(socket, &mut self.bytes[self.end..])?;
-        Ok(())
-    }
-
-    /// Fills `target` with what is there and what comes next.
-    fn fill(&mut self, socket: &OwnedFd, target: &mut [u8]) -> io::Result<()> {
-        let mut filled = target.len().min(self.end - self.start);
-        target[..filled].copy_from_slice(&self.bytes[self.start..][..filled]);
-        self.start += filled;
-        while filled < target.len() {
-            filled += receive(socket, &mut target[filled..])?;
-        }
-        Ok(())
     }
 }
 
@@ -290,18 +255,22 @@ fn connect_tcp(host: &str, port: u16) -> io::Result<OwnedFd> {
     Err(error)
 }
 
-fn shake_hands(uri: &NbdUri, socket: &OwnedFd, inbox: &mut Inbox) -> Result<ClientAgreement, NbdError> {
+fn shake_hands(
+    uri: &NbdUri,
+    socket: &OwnedFd,
+    replies: &mut NbdReplies,
+) -> Result<ClientAgreement, NbdError> {
     let options = ClientOptions { tls: ClientTls::Off, structured: true };
     let mut handshake = ClientHandshake::new(&uri.export, options);
     let mut output = Vec::new();
     loop {
         let (used, step) = handshake
-            .handle_bytes(inbox.bytes(), &mut output)
+            .handle_bytes(replies.unread(), &mut output)
             .map_err(|fault| NbdError::Refused { reason: fault.to_string() })?;
-        inbox.start += used;
+        replies.skip(used);
         let said = send_all(socket, &output).and_then(|()| match step {
             ClientStep::Transmit(_) => Ok(()),
-            ClientStep::More => inbox.receive(socket),
+            ClientStep::More => receive(socket, replies, &mut []),
             ClientStep::StartTls => unreachable!("TLS was not asked for"),
         });
         said.map_err(failed("agree with the server of"))?;
@@ -323,7 +292,19 @@ fn send_all(socket: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-fn receive(socket: &OwnedFd, target: &mut [u8]) -> io::Result<usize> {
+/// Waits for bytes of the stream. `target` is the memory of the read in flight.
+fn receive(socket: &OwnedFd, replies: &mut NbdReplies, target: &mut [u8]) -> io::Result<()> {
+    let received = match replies.place() {
+        NbdPlace::Inbox(room) => receive_into(socket, room),
+        NbdPlace::Memory(NbdFilling { at, missing, .. }) => {
+            receive_into(socket, &mut target[at as usize..][..missing as usize])
+        }
+    };
+    replies.received(*received.as_ref().unwrap_or(&0) as u32);
+    received.map(drop)
+}
+
+fn receive_into(socket: &OwnedFd, target: &mut [u8]) -> io::Result<usize> {
     loop {
         match recv(socket, &mut *target, RecvFlags::empty()) {
             Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),

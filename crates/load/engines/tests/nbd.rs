@@ -3,6 +3,7 @@
 mod common;
 
 use common::{config, folder, named, run_quietly, spec, to_the_end, trace, until};
+use raidlab_device::NbdError;
 use raidlab_engines::{
     EngineKind, FailureCause, LoadError, LoadOptions, Target, TargetKind, TargetOptions, run_targets,
 };
@@ -31,6 +32,30 @@ struct Manners {
     needs_fua: bool,
     /// After so many requests the connection ends; 0 for never.
     end_after: u32,
+    /// This request is answered wrongly, and then the connection ends.
+    wrong: Option<(u32, Wrong)>,
+}
+
+/// What is wrong with a reply.
+#[derive(Clone, Copy, Debug)]
+enum Wrong {
+    Magic,
+    Cookie,
+    TooLong,
+    CutInPayload,
+    CutInHead,
+}
+
+impl Wrong {
+    fn spoil(self, reply: &mut Vec<u8>) {
+        match self {
+            Self::Magic => reply[0] ^= 1,
+            Self::Cookie => reply[8] ^= 1,
+            Self::TooLong => reply.extend([0; 512]),
+            Self::CutInPayload => reply.truncate(reply.len() / 2),
+            Self::CutInHead => reply.truncate(7),
+        }
+    }
 }
 
 /// A server that lives as long as the test; the export's bytes can be looked at.
@@ -98,7 +123,14 @@ fn talk(mut stream: UnixStream, manners: Manners, export: &Mutex<Vec<u8>>) -> st
             6 => export[at..at + length].fill(0),
             _ => reply.extend_from_slice(&export[at..at + length]),
         }
+        let wrong = manners.wrong.filter(|(request, _)| *request == served);
+        if let Some((_, wrong)) = wrong {
+            wrong.spoil(&mut reply);
+        }
         stream.write_all(&reply)?;
+        if wrong.is_some() {
+            return Ok(());
+        }
     }
 }
 
@@ -246,6 +278,31 @@ fn errors_are_counted_and_a_server_that_goes_ends_the_load_on_it_alone() {
     let named = TargetOptions { may_write: true, destroy_data: Some("x".into()), ..TargetOptions::default() };
     let error = Target::open(&sockets[2], &named).unwrap_err().to_string();
     assert!(error.contains("for reading only"), "{error}");
+}
+
+#[test]
+fn a_server_that_breaks_the_protocol_or_off_fails_what_is_in_flight() {
+    use Wrong::{Cookie, CutInHead, CutInPayload, Magic, TooLong};
+    for wrong in [Magic, Cookie, TooLong, CutInPayload, CutInHead] {
+        let folder = folder();
+        let (socket, _) = serve(folder.path(), Manners { wrong: Some((1, wrong)), ..Manners::default() });
+        let target = Target::open(&socket, &TargetOptions::default()).unwrap();
+        for bytes in [512, 4096, 128 << 10] {
+            let error = run_quietly(
+                &target,
+                &spec(bytes, 100, 100),
+                &until(&target, 4, 200),
+                &LoadOptions::default(),
+            );
+            let cause = error.map(drop).unwrap_err();
+            let is_gone = matches!(cause, LoadError::Failing { cause: FailureCause::Disconnected, .. });
+            assert!(is_gone, "{wrong:?} {bytes}: {cause}");
+        }
+        // A look at the export, which is read one request at a time.
+        let writable = TargetOptions { may_write: true, ..TargetOptions::default() };
+        let error = Target::open(&socket, &writable).unwrap_err();
+        assert!(matches!(error, LoadError::Nbd { source: NbdError::Io { .. }, .. }), "{wrong:?}: {error}");
+    }
 }
 
 #[test]

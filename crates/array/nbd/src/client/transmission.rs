@@ -142,6 +142,11 @@ impl ClientTransmission {
         (self.requests.len() - self.free.len()) as u16
     }
 
+    /// Returns the length of what comes before the data of a read, in bytes.
+    pub const fn data_head_bytes(&self) -> usize {
+        if self.agreement.structured { CHUNK_HEADER_BYTES + 8 } else { SIMPLE_REPLY_BYTES }
+    }
+
     /// Takes a request under the world's name `tag` and returns the bytes to send; a write's payload goes behind
     /// them.
     ///

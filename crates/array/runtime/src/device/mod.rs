@@ -15,7 +15,7 @@ mod remote;
 mod watch;
 
 pub(crate) use local::{LocalDevice, allocation_failed, folder_of, space_of};
-pub(crate) use remote::{Remote, RemoteDevice};
+pub(crate) use remote::RemoteDevice;
 pub(crate) use watch::{Watched, begin, blame, watched};
 
 use crate::error::DeviceError;

@@ -1,7 +1,7 @@
 //! An NBD export as a device: the connection, and blocking reads and writes, one at a time.
 //!
 //! ```text
-//! URI ─► NbdClient ─► RemoteDevice ── reads, writes ──► into_remote ─► Link, on the ring
+//! URI ─► NbdClient ─► RemoteDevice ── reads, writes ──► into_client ─► Link, on the ring
 //! ```
 //! NBD has no locks: nothing keeps a second array, or any other client, from an export. Its server may (`nbdkit
 //! --filter=limit limit=1`).
@@ -19,22 +19,10 @@ use raidlab_device::{NbdClient, NbdError, NbdPayload};
 use raidlab_nbd::{ClientAgreement, ClientRequest, NbdUri, Op, TransmissionFlags};
 use raidlab_units::ByteCount;
 use std::cell::RefCell;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// Longest write of zeros.
 const ZEROS_REQUEST_BYTES: u64 = 32 << 20;
-
-/// A connection that transmits.
-#[derive(Debug)]
-pub(crate) struct Remote {
-    /// The connection.
-    pub(crate) socket: OwnedFd,
-    /// What was agreed on; nothing is in flight.
-    pub(crate) agreement: ClientAgreement,
-    /// What came that nobody asked for, as a server that is at fault sends it.
-    pub(crate) unasked: Vec<u8>,
-}
 
 /// An export that is open.
 #[derive(Debug)]
@@ -88,10 +76,8 @@ impl RemoteDevice {
     }
 
     /// The connection, for a running array.
-    pub(crate) fn into_remote(self) -> Remote {
-        // The ring waits without a limit; what is silent for too long is found by its own clock.
-        let (socket, agreement, unasked) = self.client.into_inner().into_parts();
-        Remote { socket, agreement, unasked }
+    pub(crate) fn into_client(self) -> NbdClient {
+        self.client.into_inner()
     }
 
     /// What it holds, as far as that is told without reading all of it.

@@ -134,8 +134,8 @@ fn blocks_that_a_server_can_not_read_are_repaired_and_the_member_stays() {
 }
 
 #[test]
-fn a_server_that_goes_away_falls_silent_or_babbles_is_a_member_lost_and_another_takes_its_place() {
-    for ends in [Peer::vanish, Peer::fall_silent, Peer::babble] {
+fn a_server_that_goes_away_falls_silent_babbles_or_breaks_off_is_a_member_lost_and_another_takes_its_place() {
+    for ends in [Peer::vanish, Peer::fall_silent, Peer::babble, Peer::break_off] {
         let folder = folder();
         let peers = peers(folder.path(), &[PLAIN, MANNERS[1], MANNERS[2], MANNERS[3]]);
         let members = uris(&peers[..3]);

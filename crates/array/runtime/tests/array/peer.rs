@@ -60,6 +60,7 @@ struct Shared {
     /// What came while it was silent.
     put_off: Mutex<Vec<Request>>,
     is_gone: AtomicBool,
+    breaks_off: AtomicBool,
     connections: Mutex<Vec<UnixStream>>,
 }
 
@@ -91,6 +92,7 @@ impl Peer {
             is_silent: AtomicBool::new(false),
             put_off: Mutex::default(),
             is_gone: AtomicBool::new(false),
+            breaks_off: AtomicBool::new(false),
             connections: Mutex::default(),
         });
         let serving = Arc::clone(&shared);
@@ -149,6 +151,11 @@ impl Peer {
             // Connections that have ended hear nothing.
             let _ = stream.write_all(&[0x42; 64]);
         }
+    }
+
+    /// Ends a connection in the middle of its next reply to a read.
+    pub(crate) fn break_off(&self) {
+        self.shared.breaks_off.store(true, Ordering::SeqCst);
     }
 
     /// Ends all connections and takes no more.
@@ -242,7 +249,12 @@ impl Shared {
                     self.seen.lock().expect("no panic").goodbyes += 1;
                     return Ok(());
                 }
-                stream.write_all(&self.answer(&request, structured, &mut random))?;
+                let answer = self.answer(&request, structured, &mut random);
+                if request.command == READ && self.breaks_off.load(Ordering::SeqCst) {
+                    stream.write_all(&answer[..answer.len() / 2])?;
+                    return stream.shutdown(Shutdown::Both);
+                }
+                stream.write_all(&answer)?;
             }
         }
     }

@@ -22,38 +22,23 @@ use crate::memory::IoMemory;
 use crate::target::Target;
 use raidlab_device::ring::entries::{self, FileRef};
 use raidlab_device::ring::{EntryEnd, IoVec, Ring, RingOptions};
-use raidlab_nbd::{ClientEvent, ClientRequest, ClientTransmission, Op};
+use raidlab_device::{NbdFilling, NbdMemory, NbdPlace, NbdReceiveOptions, NbdReplies};
+use raidlab_nbd::{ClientRequest, ClientTransmission, Op};
 use raidlab_units::NanoSpan;
 use raidlab_workload::IoOp;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use std::os::fd::OwnedFd;
 
-/// What is received at once, in bytes: many replies to short reads.
-const INBOX_BYTES: usize = 256 << 10;
+/// Many replies to short reads are received at once.
+const RECEIVE_OPTIONS: NbdReceiveOptions =
+    NbdReceiveOptions { inbox_bytes: 256 << 10, direct_bytes_min: 64 << 10 };
 /// What is collected for one send, in bytes; longer payloads go whole.
 const OUTBOX_BYTES: usize = 128 << 10;
-/// A payload of which so much is missing is received into its buffer, not into the inbox, in bytes.
-const DIRECT_BYTES_MIN: u32 = 64 << 10;
 /// The most requests in flight on one connection.
 const IODEPTH_MAX: u32 = 16_384;
 /// Names of entries: the connection's number and what it does.
 const RECEIVE: u64 = 1;
-
-/// A read whose payload comes.
-#[derive(Clone, Copy, Debug)]
-struct Filling {
-    slot: u32,
-    at: u32,
-    missing: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Receiving {
-    Nothing,
-    IntoInbox,
-    IntoBuffer,
-}
 
 /// One connection.
 #[derive(Debug)]
@@ -67,11 +52,7 @@ struct Link {
     /// Bytes of it that are sent.
     sent: usize,
     is_sending: bool,
-    inbox: Box<[u8]>,
-    start: usize,
-    end: usize,
-    receiving: Receiving,
-    filling: Option<Filling>,
+    replies: NbdReplies,
     is_over: bool,
 }
 
@@ -116,7 +97,7 @@ impl NbdEngine {
                 link.is_sending = true;
             }
         }
-        if link.receiving == Receiving::Nothing {
+        if !link.replies.is_receiving() {
             let place = link.place_to_receive(&mut self.in_flight);
             let entry = entries::receive(FileRef::open(&link.socket), place, false)
                 .user_data((number as u64) << 1 | RECEIVE);
@@ -145,32 +126,13 @@ impl NbdEngine {
 
     /// Takes in the replies that have come.
     fn parse(&mut self, number: usize) -> Result<(), String> {
-        loop {
-            let link = &mut self.links[number];
-            let is_whole =
-                link.receiving != Receiving::IntoBuffer && link.fill_from_inbox(&mut self.in_flight);
-            if !is_whole || link.is_over {
-                return Ok(());
-            }
-            let input = &link.inbox[link.start..link.end];
-            let (used, event) = link.transmission.handle_bytes(input).map_err(|fault| fault.to_string())?;
-            link.start += used;
-            match event {
-                ClientEvent::More => return Ok(()),
-                ClientEvent::Payload { tag, at, length } => {
-                    link.filling = Some(Filling { slot: tag as u32, at, missing: length });
-                }
-                ClientEvent::Zeroes { tag, at, length } => {
-                    self.in_flight.bytes_of(tag as u32)[at as usize..][..length as usize].fill(0);
-                }
-                ClientEvent::Ended { tag, result } => {
-                    let failed = |errno: raidlab_nbd::Errno| {
-                        FailureCause::Errno(Errno::from_raw_os_error(errno.number().cast_signed()))
-                    };
-                    self.in_flight.end(tag as u32, result.err().map(failed));
-                }
-            }
+        let link = &mut self.links[number];
+        while !link.is_over {
+            let end = link.replies.poll_end(&mut link.transmission, &mut self.in_flight);
+            let Some(end) = end.map_err(|fault| fault.to_string())? else { break };
+            self.in_flight.end(end.tag as u32, end.system_result().err().map(FailureCause::Errno));
         }
+        Ok(())
     }
 
     /// Ends a connection and fails its requests.
@@ -188,9 +150,20 @@ impl NbdEngine {
     /// Fails the requests of a connection that is over when the kernel holds none of its memory.
     fn fail_if_quiet(&mut self, number: usize) {
         let link = &self.links[number];
-        if link.is_over && !link.is_sending && link.receiving == Receiving::Nothing {
+        if link.is_over && !link.is_sending && !link.replies.is_receiving() {
             self.in_flight.disconnect(number as u32);
         }
+    }
+}
+
+impl NbdMemory for InFlight {
+    #[inline]
+    fn put(&mut self, tag: u64, at: u32, bytes: &[u8]) {
+        self.bytes_of(tag as u32).put(tag, at, bytes);
+    }
+
+    fn zero(&mut self, tag: u64, at: u32, length: u32) {
+        self.bytes_of(tag as u32).zero(tag, at, length);
     }
 }
 
@@ -257,7 +230,7 @@ impl Drop for NbdEngine {
             }
             let _ = shutdown(&link.socket, Shutdown::Both);
         }
-        let is_busy = |link: &Link| link.is_sending || link.receiving != Receiving::Nothing;
+        let is_busy = |link: &Link| link.is_sending || link.replies.is_receiving();
         while self.links.iter().any(is_busy) {
             if self.ring.submit_and_wait(NanoSpan::from_millis(50)).is_err() {
                 // What the kernel may still write to is never given back.
@@ -276,21 +249,15 @@ impl Drop for NbdEngine {
 
 impl Link {
     fn connect(target: &Target, iodepth: u32) -> Result<Self, LoadError> {
-        let (socket, agreement, unasked) = target.connect()?.into_parts();
-        let mut inbox = vec![0; INBOX_BYTES].into_boxed_slice();
-        inbox[..unasked.len()].copy_from_slice(&unasked);
+        let (socket, transmission, replies) = target.connect()?.into_parts(iodepth as u16, RECEIVE_OPTIONS);
         Ok(Self {
             socket,
-            transmission: ClientTransmission::new(agreement, iodepth as u16),
+            transmission,
             waiting: Vec::with_capacity(iodepth as usize),
             outbox: Vec::with_capacity(OUTBOX_BYTES),
             sent: 0,
             is_sending: false,
-            inbox,
-            start: 0,
-            end: unasked.len(),
-            receiving: Receiving::Nothing,
-            filling: None,
+            replies,
             is_over: false,
         })
     }
@@ -329,62 +296,30 @@ impl Link {
 
     /// Takes in the end of a send or a receive.
     fn take(&mut self, is_receive: bool, result: i32) -> Result<(), String> {
-        let was = if is_receive {
-            std::mem::replace(&mut self.receiving, Receiving::Nothing)
+        let bytes = result.max(0) as u32;
+        if is_receive {
+            self.replies.received(bytes);
         } else {
             self.is_sending = false;
-            Receiving::Nothing
-        };
+            self.sent += bytes as usize;
+        }
         match result {
-            bytes if bytes > 0 && !is_receive => self.sent += bytes as usize,
-            bytes if bytes > 0 && was == Receiving::IntoBuffer => self.filled(bytes as u32),
-            bytes if bytes > 0 => self.end += bytes as usize,
-            0 => return Err("the server closed it".into()),
+            1.. => Ok(()),
+            0 => Err("the server closed it".into()),
             negative => match Errno::from_raw_os_error(-negative) {
-                Errno::INTR | Errno::AGAIN => {}
-                errno => return Err(errno.to_string()),
+                Errno::INTR | Errno::AGAIN => Ok(()),
+                errno => Err(errno.to_string()),
             },
         }
-        Ok(())
-    }
-
-    fn filled(&mut self, bytes: u32) {
-        let filling = self.filling.as_mut().expect("a payload was being received");
-        filling.at += bytes;
-        filling.missing -= bytes;
-        if filling.missing == 0 {
-            self.filling = None;
-        }
-    }
-
-    /// Moves payload out of the inbox. Returns whether none is missing.
-    fn fill_from_inbox(&mut self, in_flight: &mut InFlight) -> bool {
-        let Some(Filling { slot, at, missing }) = self.filling else { return true };
-        let length = (self.end - self.start).min(missing as usize);
-        in_flight.bytes_of(slot)[at as usize..][..length]
-            .copy_from_slice(&self.inbox[self.start..][..length]);
-        self.start += length;
-        self.filled(length as u32);
-        self.filling.is_none()
     }
 
     /// Where the next bytes go, and how many at most.
     fn place_to_receive(&mut self, in_flight: &mut InFlight) -> IoVec {
-        if self.start == self.end {
-            (self.start, self.end) = (0, 0);
+        match self.replies.place() {
+            NbdPlace::Inbox(room) => IoVec::of_mut(room),
+            NbdPlace::Memory(NbdFilling { tag, at, missing }) => {
+                IoVec::of_mut(&mut in_flight.bytes_of(tag as u32)[at as usize..][..missing as usize])
+            }
         }
-        if let Some(Filling { slot, at, missing }) = self.filling
-            && missing >= DIRECT_BYTES_MIN
-        {
-            assert_eq!(self.end, 0, "what has come of a payload is in its place");
-            self.receiving = Receiving::IntoBuffer;
-            return IoVec::of_mut(&mut in_flight.bytes_of(slot)[at as usize..][..missing as usize]);
-        }
-        if self.start > 0 {
-            self.inbox.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-        }
-        self.receiving = Receiving::IntoInbox;
-        IoVec::of_mut(&mut self.inbox[self.end..])
     }
 }
