@@ -1,8 +1,8 @@
 //! The load generator's cost per I/O: `cargo run --release -p raidlab-engines --example engine_cost [TARGET BYTES]`.
 //!
 //! Without a target: the null engine, and `io_uring` with requests that do nothing. With one, which may be an NBD
-//! export's URI: random reads of it, of this many bytes, by the engine for its kind. Each line is a depth with the results of a second: IOPS, and processor time of the thread per
-//! request.
+//! export's URI: random reads of it, of this many bytes, by the engine for its kind. Each line is a depth with the
+//! results of a second: IOPS, and processor time of the thread per request.
 
 use raidlab_engines::{EngineKind, LoadOptions, Target, TargetOptions, run};
 use raidlab_units::{ByteCount, NanoSpan};
