@@ -91,7 +91,7 @@ struct StudioState {
 pub struct Studio {
     address: SocketAddr,
     token: String,
-    studio: Arc<StudioState>,
+    state: Arc<StudioState>,
 }
 
 impl Studio {
@@ -108,7 +108,7 @@ impl Studio {
         let jobs = Jobs::new(program, folder.path().to_owned());
         let studio = Arc::new(StudioState { gate: Gate::new(address, token), folder, db, jobs });
         listener.serve("studio", router(Arc::clone(&studio)))?;
-        Ok(Self { address, token: text, studio })
+        Ok(Self { address, token: text, state: studio })
     }
 
     /// Where it is served.
@@ -128,7 +128,7 @@ impl Studio {
 
     /// Stops what was started here, and waits until it has ended.
     pub fn stop(&self) {
-        self.studio.jobs.stop_all();
+        self.state.jobs.stop_all();
     }
 }
 

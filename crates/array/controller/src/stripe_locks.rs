@@ -165,7 +165,7 @@ pub(crate) struct StripeLocks {
     waiters: Slab<Waiter>,
     /// The lock that was asked for last, and its entry.
     latest: (u64, u32),
-    /// StripeLocks that list dirty slots, in no order.
+    /// Stripes with dirty slots, in no order.
     dirty: Vec<DirtyStripe>,
 }
 

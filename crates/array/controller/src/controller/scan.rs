@@ -72,9 +72,8 @@ impl Controller {
     fn line_up_visit(&mut self, id: u32) {
         let (key, purpose) = (self.scan.stripe_of(id), self.scan.purpose(id));
         let waiter = Fragment { request: id, ..Fragment::default() };
-        if purpose == Purpose::Resync && self.stripe_locks.lock(key) {
-            self.start_visit(id);
-        } else if self.lock_or_wait(key, WaitKind::Visit, waiter) {
+        let is_resync = purpose == Purpose::Resync;
+        if (is_resync && self.stripe_locks.lock(key)) || self.lock_or_wait(key, WaitKind::Visit, waiter) {
             self.start_visit(id);
         }
     }

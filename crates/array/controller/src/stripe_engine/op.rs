@@ -49,6 +49,10 @@ pub(crate) struct Piece {
 
 /// One operation on one stripe.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what has happened to it and what has not are independent of each other"
+)]
 pub(crate) struct StripeOp {
     pub(crate) key: u64,
     pub(crate) stripe: StripeIndex,

@@ -24,7 +24,7 @@ pub(super) struct Delayed {
     /// It reads what the change of its parity needs, and others collect meanwhile.
     reads: bool,
     /// It is delayed, until which turn of its entry is over.
-    is_delayed: bool,
+    waits: bool,
     turn: u32,
     /// It writes its stripe whole, before which parts of stripes wait.
     writes_whole: bool,
@@ -33,7 +33,7 @@ pub(super) struct Delayed {
 impl Delayed {
     /// Makes it that of a new operation of the same entry.
     pub(super) const fn begin(&mut self) {
-        (self.reads, self.is_delayed, self.writes_whole) = (false, false, false);
+        (self.reads, self.waits, self.writes_whole) = (false, false, false);
     }
 }
 
@@ -83,7 +83,7 @@ impl Prereads {
     /// Takes in that an operation is carried out: it is delayed no longer.
     pub(super) fn end_delay(&mut self, op: &mut Delayed, is_whole: bool) {
         op.turn = op.turn.wrapping_add(1);
-        op.is_delayed = false;
+        op.waits = false;
         if is_whole && !core::mem::replace(&mut op.writes_whole, true) {
             self.passed += u32::from(self.is_due());
             self.whole += 1;
@@ -106,7 +106,7 @@ impl Prereads {
             return true;
         }
         let op = &mut around.stripes.op_mut(id).collecting.prereads;
-        if !core::mem::replace(&mut op.is_delayed, true) {
+        if !core::mem::replace(&mut op.waits, true) {
             self.delayed.push_back((id, op.turn));
         }
         false
@@ -122,7 +122,7 @@ impl Prereads {
             left -= 1;
             let (id, turn) = self.delayed.pop_front().expect("counted");
             let op = &stripes.op(id).collecting.prereads;
-            found = (op.is_delayed && op.turn == turn).then_some(id);
+            found = (op.waits && op.turn == turn).then_some(id);
         }
         self.to_activate = Some(left);
         found
