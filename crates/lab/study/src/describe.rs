@@ -9,7 +9,7 @@ use raidlab_units::ByteCount;
 use raidlab_workload::{RunResult, Workload};
 use raidlab_worlds::ModelledArray;
 use raidlab_worlds::SteadyRounds;
-use raidlab_worlds::{Certainty, FoundLoad, LoadUnit};
+use raidlab_worlds::{Certainty, FoundLoad, LoadUnit, Repeats};
 use raidlab_worlds::{LoadPlan, RUN_TO_THE_END};
 use std::path::PathBuf;
 
@@ -241,9 +241,17 @@ pub fn found_load(found: &FoundLoad) -> Vec<String> {
     let (workload, target, bound) = (&found.workload, &found.target, &found.bound);
     let head = match found.certainty {
         Certainty::NoneKeeps => {
+            let keeps_once = |below: &&Repeats| {
+                let mut points = found.points.iter();
+                points.any(|point| point.iodepth < below.load && point.bounded_ns <= found.bound_ns)
+            };
+            let (which, lowest) = match found.repeats.first().filter(keeps_once) {
+                Some(repeats) => ("repeated (a single run at a lower one did)", repeats.load),
+                None => ("tried", found.load),
+            };
             format!(
-                "{workload} on {target} keeps {bound} at no load that was tried, down to {}",
-                unit(found.load)
+                "{workload} on {target} keeps {bound} at no load that was {which}, down to {}",
+                unit(lowest)
             )
         }
         Certainty::Sure => {

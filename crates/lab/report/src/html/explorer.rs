@@ -175,9 +175,9 @@ impl Drawn<'_> {
             x: x.value(run),
             y: y.value(run),
             hover: format!(
-                "{}\niodepth {}\n{} IOPS, {} MB/s\nmean {} ms, p99 {} ms",
+                "{}\n{}\n{} IOPS, {} MB/s\nmean {} ms, p99 {} ms",
                 self.name,
-                run.iodepth,
+                run.load_text(),
                 three_digits(run.ops.total.iops.0),
                 three_digits(run.ops.total.bytes_per_sec.mb_per_s()),
                 three_digits(run.ops.total.lat_ns_mean / 1e6),
