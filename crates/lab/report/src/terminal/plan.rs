@@ -57,8 +57,7 @@ pub struct Estimated {
 }
 
 /// What the mark means.
-pub(crate) const MARK_MEANS: &str =
-    "~ marks what rests on estimated or fitted figures of the parts; the reason counts them.";
+pub(crate) const MARK_MEANS: &str = "~ marks what rests on estimated or fitted figures of the parts; the first reason counts them, --json names them.";
 
 /// A figure, with the mark if it is an estimate.
 pub(crate) fn marked(figure: String, is_estimated: bool) -> String {
@@ -273,7 +272,10 @@ fn worth(plan: &PlanText<'_>) -> Grid {
         let life = row.life_years.iter().flatten().copied().reduce(f64::min);
         let cells = [
             short_name(index, row),
-            known(least.map(|margin| 100.0 * margin)),
+            marked(
+                known(least.map(|margin| 100.0 * margin)),
+                estimated.speed && least < Some(row.margins.usable),
+            ),
             three_digits(row.usable_bytes / 1e12),
             row.survives.to_string(),
             marked(known(row.rebuild_hours), estimated.speed),
