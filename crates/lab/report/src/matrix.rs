@@ -540,6 +540,21 @@ mod tests {
     }
 
     #[test]
+    fn each_rate_of_an_open_loop_is_a_load_of_its_own() {
+        let mut runs = study_runs()[..1].to_vec();
+        runs[0].arrivals_per_sec = Some(200.0);
+        runs.push(RunResult { arrivals_per_sec: Some(0.5), ..runs[0].clone() });
+        let matrix = Matrix::of(&runs, None);
+        assert_eq!(matrix.line(0, 0, 0).len(), 2);
+        assert_eq!(
+            (matrix.load.to_string(), matrix.load_name()),
+            ("200 requests/s".into(), "offered requests/s")
+        );
+        runs[1].arrivals_per_sec = None;
+        assert_eq!(Matrix::of(&runs, None).load_name(), "load");
+    }
+
+    #[test]
     fn of_several_runs_of_a_cell_the_last_counts() {
         let mut runs = study_runs();
         let mut again = runs[0].clone();

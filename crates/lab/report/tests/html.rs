@@ -208,6 +208,20 @@ fn tables_and_charts_can_be_read_aloud() {
 }
 
 #[test]
+fn an_open_loop_is_named_by_its_rate() {
+    let mut runs = study_runs();
+    runs.iter_mut().for_each(|run| run.arrivals_per_sec = Some(100.0 * f64::from(run.iodepth)));
+    let page = html::study(&report(&runs, &[])).html;
+    for words in
+        ["in IOPS at 6400 requests/s.", "against offered requests/s", "At 6400 requests/s, the highest"]
+    {
+        assert!(page.contains(words), "{words}");
+    }
+    let titled = |line: &&str| line.contains("<figcaption>") && line.contains("iodepth");
+    assert_eq!(page.lines().find(titled), None);
+}
+
+#[test]
 fn a_study_without_runs_is_a_page_without_charts() {
     let page = html::study(&report(&[], &[]));
     assert!(page.html.contains("No run was finished."));

@@ -326,3 +326,21 @@ fn top_json(one: &Planned) -> Value {
     "drive_condition": setting(one, "drive condition"), "trims": setting(one, "trims"),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Estimated, Estimates, estimated};
+
+    #[test]
+    fn the_mark_stands_at_what_rests_on_estimates() {
+        let told = |key: &str| {
+            let part = Estimates { part: "a-drive".into(), keys: vec![key.into()], figures: 9 };
+            let Estimated { speed, loss, life } = estimated(&[part]);
+            (speed, loss, life)
+        };
+        assert_eq!(told("flash.program"), (true, false, false));
+        assert_eq!(told("reliability.sheet_afr_pct"), (false, true, false));
+        assert_eq!(told("reliability.rated_writes"), (false, false, true));
+        assert_eq!(told("sheet.random_read"), (false, false, false));
+    }
+}
