@@ -50,7 +50,8 @@ fn cards(plan: &PlanText<'_>) -> String {
     if cards.is_empty() {
         cards
     } else {
-        section("best", "The best", &format!(r#"<div class="cards">{cards}</div>"#))
+        let marks = if plan.has_marks() { format!("<p>{MARK_MEANS}</p>") } else { String::new() };
+        section("best", "The best", &format!(r#"{marks}<div class="cards">{cards}</div>"#))
     }
 }
 
@@ -73,8 +74,8 @@ fn facts(plan: &PlanText<'_>, row: &PlanRow<'_>) -> Vec<(&'static str, String)> 
         ("cost", row.cost.map(|cost| format!("{} {}", three_digits(cost), plan.currency))),
         ("power", row.watts.map(|watts| format!("{} W", three_digits(watts)))),
         ("margin: capacity", margin(Some(margins.usable))),
-        ("throughput", margin(margins.throughput)),
-        ("latency", margin(margins.latency)),
+        ("throughput", margin(margins.throughput).map(|text| marked(text, speed))),
+        ("latency", margin(margins.latency).map(|text| marked(text, speed))),
         ("budget", margin(margins.budget)),
         ("power bound", margin(margins.power)),
     ];
@@ -140,9 +141,8 @@ fn table(plan: &PlanText<'_>) -> String {
             );
         }
     }
-    let marks = if plan.has_marks() { format!("<p>{MARK_MEANS}</p>") } else { String::new() };
     format!(
-        r#"{marks}<div class="scroll" role="region" aria-label="Figures of the best arrays" tabindex="0"><table><thead><tr><th scope="col" class="name first">Array</th>{application}{head}</tr></thead><tbody>{body}</tbody></table></div>"#
+        r#"<div class="scroll" role="region" aria-label="Figures of the best arrays" tabindex="0"><table><thead><tr><th scope="col" class="name first">Array</th>{application}{head}</tr></thead><tbody>{body}</tbody></table></div>"#
     )
 }
 
