@@ -272,10 +272,7 @@ fn worth(plan: &PlanText<'_>) -> Grid {
         let life = row.life_years.iter().flatten().copied().reduce(f64::min);
         let cells = [
             short_name(index, row),
-            marked(
-                known(least.map(|margin| 100.0 * margin)),
-                estimated.speed && least < Some(row.margins.usable),
-            ),
+            marked(known(least.map(|margin| 100.0 * margin)), estimated.speed),
             three_digits(row.usable_bytes / 1e12),
             row.survives.to_string(),
             marked(known(row.rebuild_hours), estimated.speed),
