@@ -219,7 +219,7 @@ fn an_open_loop_is_named_by_its_rate() {
     {
         assert!(page.contains(words), "{words}");
     }
-    assert!(!page.contains("at iodepth"), "no figure is at an iodepth");
+    assert!(!page.contains("at iodepth "), "all is named by rates");
 }
 
 #[test]
