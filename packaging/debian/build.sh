@@ -22,7 +22,7 @@ objcopy --only-keep-debug --compress-debug-sections "$raidlab" "$out/$symbols"
 chmod 644 "$out/$symbols"
 strip --strip-unneeded "$tree/usr/bin/raidlab"
 objcopy --add-gnu-debuglink="$out/$symbols" "$tree/usr/bin/raidlab"
-limit=$((30 << 20))
+limit=30000000
 size=$(stat -c %s "$tree/usr/bin/raidlab")
 ((size < limit)) || { echo "error: the program has $size bytes, more than $limit" >&2; exit 1; }
 "$raidlab" reference man "$tree/usr/share/man/man1"

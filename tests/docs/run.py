@@ -11,8 +11,8 @@ A page with commands that pages.toml does not name is an error, unless its entry
 
 What a command prints stands in a block `text` right behind the command's own: its lines must be in the output, in that order
 (`...` stands for others between them, and for the rest of a line). Words must agree. Figures must where the command ran as it is written and computes
-what it prints (`COMPUTED`); `--renew` writes new ones into the page. Lines that differ in figures alone count once.
-Left out: other output, which is the business of the tests of each crate; commands of other programs.
+what it prints (`COMPUTED`); `--renew` writes new ones into the page. Lines that differ in figures alone count once. Warnings of such
+a command must stand there, too: a page does not show a result without what speaks against it. Left out: other output, which is the business of the tests of each crate; commands of other programs.
 """
 
 import os
@@ -158,7 +158,10 @@ def run_page(page, entry, raidlab, renews):
                     sys.exit(f"{page}: ended with {said.returncode}: {command}\n{said.stdout[-2000:]}{said.stderr[-2000:]}")
                 if place in expected:
                     computed = command == written[place] and re.match(COMPUTED, command + " ")
-                    found = compared(page, command, expected[place], said.stdout, computed and not renews)
+                    found = compared(page, command, expected[place], said.stdout + said.stderr, computed and not renews)
+                    warned, shown = said.stderr.count("warning: "), sum("warning: " in line for _, line in expected[place])
+                    if computed and warned > shown:
+                        sys.exit(f"{page}: the page leaves out a warning of: {command}\n{said.stderr}")
                     renewed.update(found if computed else {})
                 print(f"{page}: {time.monotonic() - began:5.1f} s  {command}", file=sys.stderr)
         finally:

@@ -5,11 +5,13 @@
 
 use crate::failure::Failure;
 use crate::hosts::RankArgs;
+use crate::output::remark;
 use crate::verbs::{
     array, bonnie, calibrate, catalog, compare, doctor, emulate, export, fit, import, measure, model, net,
     plan, reference, report, reproduce, risk, runs, simulate, soak, streams, studio, study, tag, torture,
     workloads,
 };
+use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
@@ -144,6 +146,27 @@ pub(crate) fn negative_value(arguments: &[OsString]) -> Option<Failure> {
         .take_while(|(option, _)| *option != "--")
         .find(|(option, value)| option.starts_with("--") && !option.contains('=') && is_number(value))?;
     Some(Failure::input(anyhow::anyhow!("'{value}' is negative: {option} takes a value of zero or above")))
+}
+
+/// Says what is wrong with a command line, or prints help, and ends. What may have been meant is a hint, as in all other errors.
+pub(crate) fn refuse(mut error: clap::Error) -> ! {
+    let hint = meant(&mut error).map(|name| format!("hint: did you mean '{name}'?"));
+    let _ = error.print();
+    hint.iter().for_each(remark);
+    std::process::exit(error.exit_code())
+}
+
+/// Takes the tips out of an error, and returns the name that is most like the one that is wrong.
+fn meant(error: &mut clap::Error) -> Option<String> {
+    use ContextKind::{Suggested, SuggestedArg, SuggestedSubcommand, SuggestedValue};
+    // How to pass the option as a value, which is of no use here.
+    error.remove(Suggested);
+    let found = [SuggestedSubcommand, SuggestedArg, SuggestedValue].map(|kind| error.remove(kind));
+    found.into_iter().flatten().find_map(|value| match value {
+        ContextValue::String(name) => Some(name),
+        ContextValue::Strings(names) => names.into_iter().next(),
+        _ => None,
+    })
 }
 
 /// The verbs, each with what it does.

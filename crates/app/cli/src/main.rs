@@ -35,7 +35,7 @@ fn main() -> ExitCode {
             Output::of_process(arguments.iter().any(|argument| argument == "--json")).error(&failure);
             std::process::exit(failure.exit().code().into());
         }
-        error.exit()
+        cli::refuse(error)
     });
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     log::start(cli.verbose, cli.command.serves());

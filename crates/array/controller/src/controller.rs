@@ -259,8 +259,8 @@ impl Controller {
             let moved_on = self.pump_start();
             self.pump_stop();
             let checked = self.checksums.is_on() && self.pump_tags();
-            let swept = self.scan.is_due(&self.metadata) && self.start.is_serving();
-            if !(made_room || went_on || moved_on || checked || swept) {
+            let scanned = self.scan.is_due(&self.metadata) && self.start.is_serving();
+            if !(made_room || went_on || moved_on || checked || scanned) {
                 return;
             }
         }

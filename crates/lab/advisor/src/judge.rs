@@ -6,6 +6,7 @@ use crate::{Alternative, Choice, Verdict};
 use raidlab_units::NanoSpan;
 use raidlab_workload::{ArrayFacts, RunResult, World};
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 /// The limit of the mean latency unless another is asked for: 20 ms, that of the `FAStT` evaluation.
 pub const LAT_MEAN_LIMIT: NanoSpan = NanoSpan::from_millis(20);
@@ -105,7 +106,7 @@ fn ranked_choices(group: &[(&ArrayFacts, &RunResult)], limit: NanoSpan) -> Vec<C
                 group.iter().filter(|(other, _)| other == array).map(|(_, run)| *run).collect();
             let judged = judged_run(&runs, limit);
             let label = if only_reads { label_of_reads(array, &arrays) } else { label_among(array, &arrays) };
-            let repeats = runs.iter().filter(|run| run.iodepth == judged.iodepth);
+            let repeats = runs.iter().filter(|run| load_of(run) == load_of(judged));
             let metric_repeats = repeats.map(|run| run.metric_value()).collect();
             Choice { metric_repeats, ..choice_of(array, judged, label, limit) }
         })
@@ -114,21 +115,24 @@ fn ranked_choices(group: &[(&ArrayFacts, &RunResult)], limit: NanoSpan) -> Vec<C
     choices
 }
 
-/// The run at the highest depth that keeps the limit, else at the lowest depth.
+/// What a run was asked for: the requests of an open loop in a million seconds, and requests in flight.
+fn load_of(run: &RunResult) -> (u64, u32) {
+    (run.arrivals_per_sec.map_or(0, |rate| (1e6 * rate).round() as u64), run.iodepth)
+}
+
+/// The run at the highest load that keeps the limit, else at the lowest load.
 fn judged_run<'a>(runs: &[&'a RunResult], limit: NanoSpan) -> &'a RunResult {
-    let mut iodepths: Vec<u32> = runs.iter().map(|run| run.iodepth).collect();
-    iodepths.sort_unstable();
-    iodepths.dedup();
-    let medians: Vec<&RunResult> = iodepths.iter().map(|&iodepth| median_run(runs, iodepth)).collect();
+    let loads: BTreeSet<(u64, u32)> = runs.iter().map(|run| load_of(run)).collect();
+    let medians: Vec<&RunResult> = loads.into_iter().map(|load| median_run(runs, load)).collect();
     let within = medians.iter().rev().find(|run| keeps_limit(run, limit));
     within.unwrap_or(&medians[0])
 }
 
-/// Of several runs at one depth the one with the middle metric (the lower of two).
-fn median_run<'a>(runs: &[&'a RunResult], iodepth: u32) -> &'a RunResult {
-    let mut at_depth: Vec<&RunResult> = runs.iter().copied().filter(|run| run.iodepth == iodepth).collect();
-    at_depth.sort_by(|a, b| a.metric_value().total_cmp(&b.metric_value()));
-    at_depth[(at_depth.len() - 1) / 2]
+/// Of several runs at one load the one with the middle metric (the lower of two).
+fn median_run<'a>(runs: &[&'a RunResult], load: (u64, u32)) -> &'a RunResult {
+    let mut at_load: Vec<&RunResult> = runs.iter().copied().filter(|run| load_of(run) == load).collect();
+    at_load.sort_by(|a, b| a.metric_value().total_cmp(&b.metric_value()));
+    at_load[(at_load.len() - 1) / 2]
 }
 
 fn keeps_limit(run: &RunResult, limit: NanoSpan) -> bool {
@@ -143,6 +147,7 @@ fn choice_of(array: &ArrayFacts, run: &RunResult, label: String, limit: NanoSpan
         label,
         array: array.clone(),
         iodepth: run.iodepth,
+        arrivals_per_sec: run.arrivals_per_sec,
         keeps_limit: keeps_limit(run, limit),
         metric_value: run.metric_value(),
         metric_repeats: Vec::new(),

@@ -82,6 +82,9 @@ pub struct Choice {
     pub array: ArrayFacts,
     /// Requests in flight at which it is judged.
     pub iodepth: u32,
+    /// Requests per second of an open loop, whose iodepth is but a limit.
+    #[serde(default)]
+    pub arrivals_per_sec: Option<f64>,
     /// Whether the mean latency at that depth stays within the limit.
     pub keeps_limit: bool,
     /// The workload's metric, in its unit; of repeats the one in the middle.
@@ -134,6 +137,14 @@ impl Verdict {
 }
 
 impl Choice {
+    /// The load at which it is judged, for people.
+    pub(crate) fn load_text(&self) -> String {
+        match self.arrivals_per_sec {
+            Some(rate) => format!("{rate} requests/s"),
+            None => format!("{} in flight", self.iodepth),
+        }
+    }
+
     /// Whether any one member may fail.
     pub fn is_redundant(&self) -> bool {
         self.array.failures_survived_always > 0

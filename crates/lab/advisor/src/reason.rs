@@ -64,19 +64,19 @@ fn headline(verdict: &Verdict, best: &Choice) -> String {
     };
     let lead = match &verdict.runner_up {
         Some(second) => format!(
-            "; the runner-up, {}, delivers {} at {} in flight ({})",
+            "; the runner-up, {}, delivers {} at {} ({})",
             second.label,
             second.metric_text(verdict.metric),
-            second.iodepth,
+            second.load_text(),
             comparison(best, second),
         ),
         None => "; nothing else that survives a failure was run".to_owned(),
     };
     format!(
-        "{close}{} delivers {} at {} in flight, {depth} (mean {}, p99 {}){lead}.",
+        "{close}{} delivers {} at {}, {depth} (mean {}, p99 {}){lead}.",
         best.label,
         best.metric_text(verdict.metric),
-        best.iodepth,
+        best.load_text(),
         NanoSpan(best.lat_ns_mean.round() as u64),
         NanoSpan(best.lat_ns_p99),
     )

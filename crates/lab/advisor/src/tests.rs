@@ -414,6 +414,21 @@ fn the_limit_can_be_set() {
 }
 
 #[test]
+fn each_rate_of_an_open_loop_is_judged_by_itself() {
+    let mut runs = runs(&[("5", WT, 256, 100.0, 5.0, 2.0), ("5", WT, 256, 200.0, 50.0, 2.0)]);
+    runs[0].arrivals_per_sec = Some(100.0);
+    runs[1].arrivals_per_sec = Some(200.0);
+    let verdict = only_verdict(&runs);
+    let best = verdict.recommended.as_ref().unwrap();
+    assert_eq!((best.arrivals_per_sec, best.metric_repeats.len()), (Some(100.0), 1));
+    assert!(
+        verdict.reason.contains("delivers 100 IOPS at 100 requests/s, the highest"),
+        "{}",
+        verdict.reason
+    );
+}
+
+#[test]
 fn arrays_of_one_level_and_policy_are_told_apart() {
     let mut runs = runs(&[("5", WT, 8, 400.0, 19.0, 2.0); 3]);
     runs[1].array.as_mut().unwrap().strip_bytes = ByteCount::from_kib(256);

@@ -121,7 +121,7 @@ fn against_others(bench: &Bench<'_>, judged: &Judged, tried: &[Judged]) -> Vec<S
         others.max_by(|a, b| a.score.total_cmp(&b.score))
     };
     let own = judged.geometry;
-    let times = |other: &Judged| format!("{:.2} times that", other.score / judged.score);
+    let times = |other: &Judged| format!("{:.2} times as much", other.score / judged.score);
     let mut sentences = Vec::new();
     let writes =
         |other: &Judged| other.geometry == own && other.settings.write_back != judged.settings.write_back;

@@ -4,7 +4,7 @@
 //! of [`RunResult`]; [`read_runs`] reads it back without loss.
 
 use crate::StudyReport;
-use crate::matrix::Matrix;
+use crate::matrix::{Load, Matrix};
 use crate::programs::{BonnieStep, ProgramReport, PublishedPoint, StreamsStep, bonnie_steps, streams_steps};
 use raidlab_advisor::{BesideTable, Comparison, Verdict};
 use raidlab_workload::RunResult;
@@ -56,8 +56,8 @@ struct StudyOut<'a> {
     question: &'a str,
     method: &'a [String],
     setup: Vec<NamedValue<'a>>,
-    /// The iodepth that tables show.
-    iodepth: u32,
+    /// The iodepth that tables show; none where they show a rate.
+    iodepth: Option<u32>,
     runs: &'a [RunResult],
     verdicts: &'a [Verdict],
     warnings: Vec<String>,
@@ -119,7 +119,10 @@ pub fn study(report: &StudyReport) -> String {
         question: report.question,
         method: &report.method,
         setup: report.setup.iter().map(|(name, value)| NamedValue { name, value }).collect(),
-        iodepth: matrix.iodepth,
+        iodepth: match matrix.load {
+            Load::Iodepth(depth) => Some(depth),
+            Load::Rate(_) => None,
+        },
         runs: report.runs,
         verdicts: report.verdicts,
         warnings: report.warnings.iter().cloned().chain(matrix.warnings()).collect(),

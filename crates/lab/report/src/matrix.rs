@@ -2,7 +2,7 @@
 //!
 //! Four coordinates name a cell: the *profile* (a workload and how it is judged), the *configuration* (an array's level
 //! and write policy, or storage without an array), the *side* (measured or simulated, and on what hardware) and the
-//! iodepth. Tables have a row per configuration and a group of columns per side; charts a panel per side and a line per
+//! load. Tables have a row per configuration and a group of columns per side; charts a panel per side and a line per
 //! configuration.
 //!
 //! ```text
@@ -54,19 +54,26 @@ pub(crate) struct CellKey {
     pub(crate) profile: usize,
     pub(crate) configuration: usize,
     pub(crate) side: usize,
-    pub(crate) iodepth: u32,
+    pub(crate) load: Load,
 }
 
-/// The runs by profile, configuration, side and iodepth.
+/// What was asked for: requests in flight, or an open loop's requests in a million seconds, whose iodepth is but a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Load {
+    Iodepth(u32),
+    Rate(u64),
+}
+
+/// The runs by profile, configuration, side and load.
 #[derive(Debug)]
 pub(crate) struct Matrix<'a> {
     pub(crate) profiles: Vec<Profile<'a>>,
     pub(crate) sides: Vec<Side<'a>>,
     pub(crate) configurations: Vec<Configuration<'a>>,
-    /// Every iodepth of the study, ascending.
-    pub(crate) iodepths: Vec<u32>,
+    /// Every load of the study, ascending.
+    pub(crate) loads: Vec<Load>,
     /// The one that tables and bars show.
-    pub(crate) iodepth: u32,
+    pub(crate) load: Load,
     cells: BTreeMap<CellKey, &'a RunResult>,
 }
 
@@ -77,23 +84,22 @@ impl<'a> Matrix<'a> {
         let sides = sides_of(runs);
         let configurations: Vec<_> =
             runs.iter().map(Configuration::of).collect::<BTreeSet<_>>().into_iter().collect();
-        let iodepths: Vec<u32> =
-            runs.iter().map(|run| run.iodepth).collect::<BTreeSet<_>>().into_iter().collect();
+        let loads: Vec<Load> = runs.iter().map(Load::of).collect::<BTreeSet<_>>().into_iter().collect();
         let mut repeats: BTreeMap<CellKey, Vec<&RunResult>> = BTreeMap::new();
         for run in runs {
             let key = CellKey {
                 profile: position(&profiles, &Profile::of(run)),
                 configuration: position(&configurations, &Configuration::of(run)),
                 side: side_of(run, &sides),
-                iodepth: run.iodepth,
+                load: Load::of(run),
             };
             repeats.entry(key).or_default().push(run);
         }
         let cells: BTreeMap<_, _> = repeats.into_iter().map(|(key, runs)| (key, middle(runs))).collect();
-        let cells_at = |depth: u32| cells.keys().filter(|key| key.iodepth == depth).count();
-        let commonest = iodepths.iter().copied().max_by_key(|depth| (cells_at(*depth), *depth));
-        let iodepth = iodepth.or(commonest).unwrap_or(1);
-        Self { profiles, sides, configurations, iodepths, iodepth, cells }
+        let cells_at = |load: Load| cells.keys().filter(|key| key.load == load).count();
+        let commonest = loads.iter().copied().max_by_key(|load| (cells_at(*load), *load));
+        let load = iodepth.map(Load::Iodepth).or(commonest).unwrap_or(Load::Iodepth(1));
+        Self { profiles, sides, configurations, loads, load, cells }
     }
 
     /// The run of a cell, if it was done.
@@ -101,15 +107,26 @@ impl<'a> Matrix<'a> {
         self.cells.get(&key).copied()
     }
 
-    /// The run of a cell at the iodepth that tables show.
+    /// The run of a cell at the load that tables show.
     pub(crate) fn shown(&self, profile: usize, configuration: usize, side: usize) -> Option<&'a RunResult> {
-        self.run(CellKey { profile, configuration, side, iodepth: self.iodepth })
+        self.run(CellKey { profile, configuration, side, load: self.load })
     }
 
-    /// The runs of a line of a chart, by ascending iodepth.
+    /// The runs of a line of a chart, by ascending load.
     pub(crate) fn line(&self, profile: usize, configuration: usize, side: usize) -> Vec<&'a RunResult> {
-        let key = |iodepth| CellKey { profile, configuration, side, iodepth };
-        self.cells.range(key(0)..=key(u32::MAX)).map(|(_, run)| *run).collect()
+        let key = |load| CellKey { profile, configuration, side, load };
+        let all = key(Load::Iodepth(0))..=key(Load::Rate(u64::MAX));
+        self.cells.range(all).map(|(_, run)| *run).collect()
+    }
+
+    /// What tells the loads apart, for heads of columns and axes.
+    pub(crate) fn load_name(&self) -> &'static str {
+        let rates = self.loads.iter().filter(|load| matches!(load, Load::Rate(_))).count();
+        match rates {
+            0 => "iodepth",
+            _ if rates == self.loads.len() => "offered requests/s",
+            _ => "load",
+        }
     }
 
     /// Whether nothing was written in any run of a profile, so that write policies make no difference.
@@ -226,7 +243,7 @@ impl<'a> Matrix<'a> {
         warnings
     }
 
-    /// Every cell that a complete study over the configurations, sides and iodepths of each side seen would have.
+    /// Every cell that a complete study over the configurations, sides and loads of each side seen would have.
     /// Storage without an array is no part of a comparison: a load of its own on each is not taken for a gap.
     fn expected_cells(&self) -> BTreeSet<CellKey> {
         let places: BTreeSet<_> = self.cells.keys().map(|key| (key.configuration, key.side)).collect();
@@ -240,17 +257,17 @@ impl<'a> Matrix<'a> {
             for (configuration, side) in
                 places.iter().filter(|(configuration, side)| !is_left_out(*configuration, *side))
             {
-                let has_depth = |iodepth: &&u32| {
+                let has_load = |load: &&Load| {
                     let is_array = self.configurations[*configuration].is_array();
                     let is_like = |key: &CellKey| key.side == *side && (is_array || key.profile == profile);
-                    self.cells.keys().any(|key| is_like(key) && key.iodepth == **iodepth)
+                    self.cells.keys().any(|key| is_like(key) && key.load == **load)
                 };
-                for iodepth in self.iodepths.iter().filter(has_depth) {
+                for load in self.loads.iter().filter(has_load) {
                     expected.insert(CellKey {
                         profile,
                         configuration: *configuration,
                         side: *side,
-                        iodepth: *iodepth,
+                        load: *load,
                     });
                 }
             }
@@ -267,6 +284,30 @@ impl<'a> Matrix<'a> {
     /// The distinct write policies, in order of the rows.
     pub(crate) fn policies(&self) -> Vec<&'a str> {
         in_first_appearance((0..self.configurations.len()).filter_map(|index| self.name(index).1))
+    }
+}
+
+impl Load {
+    pub(crate) fn of(run: &RunResult) -> Self {
+        let rate = |per_sec: f64| Self::Rate((per_sec * 1e6).round() as u64);
+        run.arrivals_per_sec.map_or(Self::Iodepth(run.iodepth), rate)
+    }
+
+    /// Requests in flight, or per second.
+    pub(crate) fn value(self) -> f64 {
+        match self {
+            Self::Iodepth(depth) => f64::from(depth),
+            Self::Rate(rate) => rate as f64 / 1e6,
+        }
+    }
+}
+
+impl std::fmt::Display for Load {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Iodepth(depth) => write!(f, "iodepth {depth}"),
+            Self::Rate(_) => write!(f, "{} requests/s", self.value()),
+        }
     }
 }
 
@@ -398,7 +439,7 @@ fn file_name(target: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::Matrix;
+    use super::{Load, Matrix};
     use crate::figures::Column;
     use crate::testdata::study_runs;
     use raidlab_workload::{CacheFill, RunResult, World};
@@ -491,11 +532,26 @@ mod tests {
     #[test]
     fn the_iodepth_shown_is_the_highest_that_most_cells_have() {
         let mut runs = study_runs();
-        assert_eq!(Matrix::of(&runs, None).iodepth, 64);
-        assert_eq!(Matrix::of(&runs, Some(8)).iodepth, 8);
+        assert_eq!(Matrix::of(&runs, None).load, Load::Iodepth(64));
+        assert_eq!(Matrix::of(&runs, Some(8)).load, Load::Iodepth(8));
         runs.retain(|run| run.iodepth < 32 || run.world == World::Simulated);
-        assert_eq!(Matrix::of(&runs, None).iodepth, 16);
-        assert_eq!(Matrix::of(&[], None).iodepth, 1);
+        assert_eq!(Matrix::of(&runs, None).load, Load::Iodepth(16));
+        assert_eq!(Matrix::of(&[], None).load, Load::Iodepth(1));
+    }
+
+    #[test]
+    fn each_rate_of_an_open_loop_is_a_load_of_its_own() {
+        let mut runs = study_runs()[..1].to_vec();
+        runs[0].arrivals_per_sec = Some(200.0);
+        runs.push(RunResult { arrivals_per_sec: Some(0.5), ..runs[0].clone() });
+        let matrix = Matrix::of(&runs, None);
+        assert_eq!(matrix.line(0, 0, 0).len(), 2);
+        assert_eq!(
+            (matrix.load.to_string(), matrix.load_name()),
+            ("200 requests/s".into(), "offered requests/s")
+        );
+        runs[1].arrivals_per_sec = None;
+        assert_eq!(Matrix::of(&runs, None).load_name(), "load");
     }
 
     #[test]

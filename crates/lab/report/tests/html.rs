@@ -208,6 +208,21 @@ fn tables_and_charts_can_be_read_aloud() {
 }
 
 #[test]
+fn an_open_loop_is_named_by_its_rate() {
+    let mut runs = study_runs();
+    for run in &mut runs {
+        run.arrivals_per_sec = Some(100.0 * f64::from(run.iodepth));
+    }
+    let page = html::study(&report(&runs, &[])).html;
+    for words in
+        ["in IOPS at 6400 requests/s.", "against offered requests/s", "At 6400 requests/s, the highest"]
+    {
+        assert!(page.contains(words), "{words}");
+    }
+    assert!(!page.contains("at iodepth "), "all is named by rates");
+}
+
+#[test]
 fn a_study_without_runs_is_a_page_without_charts() {
     let page = html::study(&report(&[], &[]));
     assert!(page.html.contains("No run was finished."));

@@ -6,11 +6,12 @@ use raidlab_controller::{ArrayConfig, MemberCache, ReadPolicy};
 use raidlab_machine::Environment;
 use raidlab_raid::Level;
 use raidlab_units::ByteCount;
-use raidlab_workload::{RunResult, Workload};
+use raidlab_workload::{Pacing, RunResult, Workload};
 use raidlab_worlds::ModelledArray;
 use raidlab_worlds::SteadyRounds;
-use raidlab_worlds::{Certainty, FoundLoad, LoadUnit};
+use raidlab_worlds::{Certainty, FoundLoad, LoadUnit, Repeats};
 use raidlab_worlds::{LoadPlan, RUN_TO_THE_END};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// How the study is done, a paragraph per section.
@@ -213,11 +214,18 @@ pub fn load(load: &LoadPlan) -> String {
 }
 
 fn load_clause(load: &LoadPlan) -> String {
+    let rate = |workload: &Workload| match workload.spec.pacing {
+        Pacing::Open(arrivals) => Some(arrivals.rate.per_second().to_string()),
+        Pacing::Closed(_) => None,
+    };
     let depths: Vec<String> = load.iodepths.iter().map(u32::to_string).collect();
+    let loads = match load.workloads.iter().map(rate).collect::<Option<BTreeSet<String>>>() {
+        Some(rates) => format!("{} requests/s", Vec::from_iter(rates).join(", ")),
+        None => format!("iodepths {}", depths.join(", ")),
+    };
     format!(
-        "{} at iodepths {}, {} after a ramp of {}{}",
+        "{} at {loads}, {} after a ramp of {}{}",
         workload_names(load),
-        depths.join(", "),
         if load.run == RUN_TO_THE_END { "to the end of the trace".to_owned() } else { load.run.to_string() },
         load.ramp,
         if load.settles {
@@ -241,9 +249,17 @@ pub fn found_load(found: &FoundLoad) -> Vec<String> {
     let (workload, target, bound) = (&found.workload, &found.target, &found.bound);
     let head = match found.certainty {
         Certainty::NoneKeeps => {
+            let keeps_once = |below: &&Repeats| {
+                let mut points = found.points.iter();
+                points.any(|point| point.iodepth < below.load && point.bounded_ns <= found.bound_ns)
+            };
+            let (which, lowest) = match found.repeats.first().filter(keeps_once) {
+                Some(repeats) => ("repeated (a single run at a lower one did)", repeats.load),
+                None => ("tried", found.load),
+            };
             format!(
-                "{workload} on {target} keeps {bound} at no load that was tried, down to {}",
-                unit(found.load)
+                "{workload} on {target} keeps {bound} at no load that was {which}, down to {}",
+                unit(lowest)
             )
         }
         Certainty::Sure => {

@@ -4,7 +4,8 @@ use crate::text_file::{TextFileError, read_text};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::toml_file::TomlFileError;
 use raidlab_workload::{
-    AccessLine, AccessSpec, DriverConfig, LookupError, Metric, SpecError, Worker, Workload, builtin_workload,
+    AccessLine, AccessSpec, DriverConfig, LookupError, Metric, Pacing, SpecError, Worker, Workload,
+    builtin_workload,
 };
 use serde::{Serialize, Serializer};
 use std::path::Path;
@@ -142,9 +143,15 @@ impl Load {
 
     /// The load in a few words.
     pub fn label(&self) -> String {
-        let workers =
-            if self.workers > 1 { format!(" of each of {} workers", self.workers) } else { String::new() };
-        format!("{} at iodepth {}{workers}", self.workload.name(), self.workload.spec.iodepth(self.iodepth))
+        let spec = &self.workload.spec;
+        let load = match (spec.pacing, self.workers) {
+            (Pacing::Open(arrivals), _) => format!("{} requests/s", arrivals.rate.per_second()),
+            (Pacing::Closed(_), 0 | 1) => format!("iodepth {}", spec.iodepth(self.iodepth)),
+            (Pacing::Closed(_), n) => {
+                format!("iodepth {} of each of {n} workers", spec.iodepth(self.iodepth))
+            }
+        };
+        format!("{} at {load}", self.workload.name())
     }
 
     /// Time that a real run takes by plan.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum LoadError {
     /// A call of the operating system failed.
-    #[error("cannot {op} '{}': {errno}{}", .path.display(), advice(*.errno))]
+    #[error("cannot {op} '{}': {errno}{}", .path.display(), path_advice(op, *.errno))]
     System {
         /// On what.
         path: PathBuf,
@@ -421,6 +421,10 @@ impl From<RingError> for LoadError {
     fn from(RingError { doing, source }: RingError) -> Self {
         Self::Engine { engine: NAME_URING, op: doing, errno: errno_of(&source) }
     }
+}
+
+fn path_advice(op: &str, errno: Errno) -> &'static str {
+    if op == "create" && errno == Errno::NOENT { "; make its folder first" } else { advice(errno) }
 }
 
 fn advice(errno: Errno) -> &'static str {

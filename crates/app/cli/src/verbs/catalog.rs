@@ -91,6 +91,7 @@ fn find<'a, 'b>(entries: &'b [CatalogEntry<'a>], id: &str) -> Result<&'b Catalog
             nearest: nearest(id, known()),
             known: known().map(str::to_owned).collect(),
         })
+        .with_hint("'raidlab catalog' lists the hardware")
     })
 }
 

@@ -22,9 +22,9 @@ use raidlab_planning::{
     PlanError, PlanOrder, PlanOutcome, Planned, Prices, SimulatedArray, default_levels, default_settings,
     plan,
 };
-use raidlab_report::terminal::{PlanPoint, PlanRow, PlanText};
+use raidlab_report::terminal::{Estimated, PlanPoint, PlanRow, PlanText};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_worlds::condition_of;
+use raidlab_worlds::{Estimates, condition_of};
 use serde_json::{Value, json};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -258,6 +258,7 @@ fn to_text<'a>(outcome: &'a PlanOutcome, order: &'a PlanOrder<'_>) -> PlanText<'
 
 fn row(one: &Planned) -> PlanRow<'_> {
     PlanRow {
+        estimated: estimated(&one.estimates),
         label: &one.label,
         settings: &one.settings_label,
         keeps_needs: one.keeps_needs,
@@ -274,6 +275,18 @@ fn row(one: &Planned) -> PlanRow<'_> {
         cost: one.judged.cost,
         watts: one.judged.watts,
         reason: &one.reason,
+    }
+}
+
+/// What rests on the estimated figures of an array's parts, by their keys.
+fn estimated(estimates: &[Estimates]) -> Estimated {
+    const LIFE: &str = "reliability.rated_writes";
+    let any = |is: &dyn Fn(&str) -> bool| estimates.iter().flat_map(|it| &it.keys).any(|key| is(key));
+    let is_reliability = |key: &str| key.starts_with("reliability.");
+    Estimated {
+        speed: any(&|key| !is_reliability(key) && !key.starts_with("sheet.")),
+        loss: any(&|key| is_reliability(key) && key != LIFE),
+        life: any(&|key| key == LIFE),
     }
 }
 
@@ -312,4 +325,22 @@ fn top_json(one: &Planned) -> Value {
     "watts": one.judged.watts, "reason": one.reason,
     "drive_condition": setting(one, "drive condition"), "trims": setting(one, "trims"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Estimated, Estimates, estimated};
+
+    #[test]
+    fn the_mark_stands_at_what_rests_on_estimates() {
+        let told = |key: &str| {
+            let part = Estimates { part: "a-drive".into(), keys: vec![key.into()], figures: 9 };
+            let Estimated { speed, loss, life } = estimated(&[part]);
+            (speed, loss, life)
+        };
+        assert_eq!(told("flash.program"), (true, false, false));
+        assert_eq!(told("reliability.sheet_afr_pct"), (false, true, false));
+        assert_eq!(told("reliability.rated_writes"), (false, false, true));
+        assert_eq!(told("sheet.random_read"), (false, false, false));
+    }
 }

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long)]
     dark: bool,
     /// Figure across in the chart of any figure against any other: iodepth, iops, mb-per-s, mean, p50, p99, p99.9, max,
-    /// read-share, request-size, members, usable, cpu, member-ios
+    /// read-share, request-size, members, usable, rate, cpu, member-ios
     #[arg(long, value_name = "AXIS", requires = "y")]
     x: Option<Quantity>,
     /// Figure up in that chart

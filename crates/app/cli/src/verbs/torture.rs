@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// Go on with further seeds for so long, whatever their number
-    #[arg(long, value_name = "N", conflicts_with = "seeds")]
+    #[arg(long, value_name = "N", conflicts_with = "seeds", value_parser = clap::value_parser!(u64).range(1..))]
     minutes: Option<u64>,
     /// Faults no worse than what the level survives, or worse
     #[arg(long, value_enum, default_value_t = Mode::Bounded)]
@@ -276,10 +276,10 @@ fn as_text(sum: &TortureReport, seconds: f64, found: Option<&Found>) -> String {
         ("digest", format!("{:016x}", sum.digest)),
     ];
     let mut text =
-        rows.iter().fold(String::new(), |text, (name, value)| text + &format!("{name:20}{value}\n"));
+        rows.iter().fold(String::new(), |text, (name, value)| text + &format!("{name:24}{value}\n"));
     text += "faults injected\n";
     for (fault, count) in Fault::ALL.iter().zip(sum.faults) {
-        let _ = writeln!(text, "  {:18}{count}", fault.name());
+        let _ = writeln!(text, "  {:22}{count}", fault.name());
     }
     if let Some(Found { shrunk: Shrunk { plan, failure }, saved }) = found {
         let _ = write!(text, "\n{failure}\n{}", write_plans(std::slice::from_ref(plan)));

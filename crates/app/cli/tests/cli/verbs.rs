@@ -160,7 +160,11 @@ fn verbs_are_in_groups_and_what_is_misspelt_is_named() {
     with(&["-w", "databse"]).assert(2, &["did you mean 'storagebench-database'"]);
     with(&["-w", "database", "--engine", "nul"]).assert(2, &["--engine", "'nul'"]);
     with(&["-w", "database", "--block-size", "4"]).assert(2, &["--block-size", "'4'", "4KiB"]);
-    bench.run(&["measur"]).assert(2, &["measure"]);
+    for (typed, meant) in [("measur", "measure"), ("--jso", "--json")] {
+        let refused = bench.run(&[typed]);
+        refused.assert(2, &[&format!("hint: did you mean '{meant}'?")]);
+        assert!(!refused.stderr.contains("tip:"), "{}", refused.stderr);
+    }
     bench.run(&["measure", "no/where", "--size", "1MiB", "-w", "database"]).assert(2, &["no/where"]);
     bench
         .run(&["plan", "--app", "database", "--usable", "400"])

@@ -1,11 +1,11 @@
-//! The charts of a study: a figure over the iodepth, bars at one of them, and the distribution of latency.
+//! The charts of a study: a figure over the load, bars at one of them, and the distribution of latency.
 //!
 //! A chart is one panel: one profile on one side. Colour and marker encode the level, dash and hollow markers the write
 //! policy, so that lines can also be told apart without colour.
 
 use crate::chart::{Axis, Bar, Chart, Colour, Line, Mark, Marker, Point, Scale};
 use crate::figures::{Column, grouped, ns_to_ms, short_digits, three_digits};
-use crate::matrix::{Configuration, Matrix};
+use crate::matrix::{Configuration, Load, Matrix};
 use raidlab_workload::RunResult;
 
 /// One profile on one side.
@@ -51,29 +51,29 @@ impl LineStyle {
 }
 
 impl<'a> Panel<'a> {
-    /// A figure over the iodepth, a line per configuration; `None` when there is no run to show.
-    pub(super) fn over_iodepth(self, column: Column) -> Option<Chart> {
+    /// A figure over the load, a line per configuration; `None` when there is no run to show.
+    pub(super) fn over_load(self, column: Column) -> Option<Chart> {
         let line = |index: usize| {
             let point = |run: &&RunResult| Point {
-                x: f64::from(run.iodepth),
+                x: Load::of(run).value(),
                 y: column.value(run),
-                hover: self.depth_hover(index, run, column),
+                hover: self.load_hover(index, run, column),
                 ..Point::default()
             };
             let runs = self.matrix.line(self.profile, index, self.side);
             self.line(index, runs.iter().map(point).collect())
         };
         let marks = self.configurations().map(|index| Mark::Line(line(index))).collect();
-        let depths = &self.matrix.iodepths;
+        let (loads, load_name) = (&self.matrix.loads, self.matrix.load_name());
         let scale = if column.higher_is_better() { Scale::FromZero } else { Scale::Log };
-        let x = Axis::log("iodepth")
-            .with_ticks(depths.iter().map(|depth| (f64::from(*depth), depth.to_string())));
+        let x = Axis::log(load_name)
+            .with_ticks(loads.iter().map(|load| (load.value(), load.value().to_string())));
         let y = Axis { scale, ..Axis::new(column.heading()) };
-        let what = format!("Line chart: {} against iodepth {}", column.words(), range_text(depths));
+        let what = format!("Line chart: {} against {load_name} {}", column.words(), range_text(loads));
         self.chart((x, y), marks, &format!("{what}. {}", self.extremes(column)))
     }
 
-    /// The distribution of latency at the iodepth shown, a line per configuration that has one.
+    /// The distribution of latency at the load shown, a line per configuration that has one.
     ///
     /// The axis of percentiles counts nines: 90%, 99% and 99.9% are equally far apart, as what lies beyond them is
     /// what users wait for. The largest latency, 100%, would be infinitely far out and is left to the tables.
@@ -95,12 +95,12 @@ impl<'a> Panel<'a> {
         let ticks = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99];
         let x = Axis::new("percentile of requests")
             .with_ticks(ticks.iter().map(|pct| (nines(*pct), pct.to_string())));
-        let what = format!("Line chart: latency in ms by percentile at iodepth {}", self.matrix.iodepth);
+        let what = format!("Line chart: latency in ms by percentile at {}", self.matrix.load);
         let axes = (x, Axis::log("latency ms"));
         self.chart(axes, marks, &format!("{what}. {}", self.extremes(Column::LatP99)))
     }
 
-    /// The judged figure at the iodepth shown: a group of bars per level, one for each write policy, and a bar for storage
+    /// The judged figure at the load shown: a group of bars per level, one for each write policy, and a bar for storage
     /// without an array.
     pub(super) fn bars(self, column: Column) -> Option<Chart> {
         let policies = self.matrix.policies();
@@ -137,7 +137,7 @@ impl<'a> Panel<'a> {
         let ticks = names.iter().enumerate().map(|(index, name)| (-(index as f64) - 1.0, name.clone()));
         let range = Some((-(names.len() as f64) - 0.5, -0.5));
         let y = Axis { is_bare: true, range, ..Axis::new("").with_ticks(ticks) };
-        let what = format!("Bar chart: {} at iodepth {}", column.words(), self.matrix.iodepth);
+        let what = format!("Bar chart: {} at {}", column.words(), self.matrix.load);
         let marks = if bars.is_empty() { Vec::new() } else { vec![Mark::Bars(bars)] };
         self.chart((x, y), marks, &format!("{what}. {}", self.extremes(column)))
     }
@@ -156,9 +156,9 @@ impl<'a> Panel<'a> {
         }
     }
 
-    fn depth_hover(self, configuration: usize, run: &RunResult, column: Column) -> String {
+    fn load_hover(self, configuration: usize, run: &RunResult, column: Column) -> String {
         let name = self.matrix.full_name(configuration);
-        format!("{}\niodepth {}", hover(&name, column.value(run), column), run.iodepth)
+        format!("{}\n{}", hover(&name, column.value(run), column), run.load_text())
     }
 
     /// The configurations that have a run in this panel.
@@ -167,7 +167,7 @@ impl<'a> Panel<'a> {
         (0..self.matrix.configurations.len()).filter(has_run)
     }
 
-    /// The best and the worst array at the iodepth shown, in a sentence.
+    /// The best and the worst array at the load shown, in a sentence.
     fn extremes(self, column: Column) -> String {
         let is_array =
             |index: &usize| matches!(self.matrix.configurations[*index], Configuration::Array { .. });
@@ -183,12 +183,7 @@ impl<'a> Panel<'a> {
         let clause = |(value, index): &(f64, usize)| {
             format!("{} with {} {}", self.matrix.full_name(*index), three_digits(*value), column.unit())
         };
-        format!(
-            "At iodepth {}, the highest is {}, the lowest {}.",
-            self.matrix.iodepth,
-            clause(highest),
-            clause(lowest)
-        )
+        format!("At {}, the highest is {}, the lowest {}.", self.matrix.load, clause(highest), clause(lowest))
     }
 
     /// The chart of `marks`; none where there are none.
@@ -210,11 +205,11 @@ fn nines(pct: f64) -> f64 {
 }
 
 /// `1 to 64`, or the one value.
-fn range_text(depths: &[u32]) -> String {
-    match depths {
+fn range_text(loads: &[Load]) -> String {
+    match loads {
         [] => String::new(),
-        [only] => only.to_string(),
-        [first, .., last] => format!("{first} to {last}"),
+        [only] => only.value().to_string(),
+        [first, .., last] => format!("{} to {}", first.value(), last.value()),
     }
 }
 

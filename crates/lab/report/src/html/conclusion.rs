@@ -5,7 +5,7 @@
 
 use super::escaped;
 use crate::figures::{Column, three_digits};
-use crate::matrix::Matrix;
+use crate::matrix::{Load, Matrix};
 use raidlab_advisor::Verdict;
 use raidlab_workload::RunResult;
 
@@ -49,12 +49,12 @@ fn of_loads(matrix: &Matrix, profile: usize) -> Vec<String> {
     items
 }
 
-/// What the runs of a line, by ascending iodepth, say; none where nothing was moved.
+/// What the runs of a line, by ascending load, say; none where nothing was moved.
 fn of_line(runs: &[&RunResult], column: Column) -> Option<String> {
     let moved: Vec<&&RunResult> = runs.iter().filter(|run| column.value(run) > 0.0).collect();
     let figure = |run: &RunResult, of: Column| format!("{} {}", three_digits(of.value(run)), of.unit());
     let (first, last) = (moved.first()?, moved.last()?);
-    if first.iodepth == last.iodepth {
+    if Load::of(first) == Load::of(last) {
         return Some(format!(
             "{} at {}, with a mean latency of {} and 99 % of the requests within {}.",
             figure(first, column),
@@ -65,24 +65,32 @@ fn of_line(runs: &[&RunResult], column: Column) -> Option<String> {
     }
     let highest = moved.iter().map(|run| column.value(run)).fold(0.0, f64::max);
     let enough = moved.iter().find(|run| column.value(run) >= ENOUGH * highest)?;
+    let (low, high) = (Load::of(first).value(), Load::of(last).value());
+    let loads = match Load::of(last) {
+        Load::Iodepth(_) => format!("iodepth {low} to {high}"),
+        Load::Rate(_) => format!("{low} to {high} requests/s"),
+    };
     let mut text = format!(
-        "From iodepth {} to {} throughput goes from {} to {}, and mean latency from {} to {}. ",
-        first.iodepth,
-        last.iodepth,
+        "From {} throughput goes from {} to {}, and mean latency from {} to {}.",
+        loads,
         figure(first, column),
         figure(last, column),
         figure(first, Column::LatMean),
         figure(last, Column::LatMean)
     );
+    // More is not in flight for being asked for.
+    if let Load::Rate(_) = Load::of(last) {
+        return Some(text);
+    }
     text += &if enough.iodepth < last.iodepth {
         format!(
-            "Iodepth {} already gets {} of it at {}: more requests in flight only make each wait longer.",
+            " Iodepth {} already gets {} of it at {}: more requests in flight only make each wait longer.",
             enough.iodepth,
             percent(column.value(enough) / highest),
             figure(enough, Column::LatMean)
         )
     } else {
-        format!("It still rises at iodepth {}: a deeper queue may get more.", last.iodepth)
+        format!(" It still rises at iodepth {}: a deeper queue may get more.", last.iodepth)
     };
     Some(text)
 }

@@ -41,7 +41,7 @@ fn measured(ns: u64) -> Option<f64> {
     (ns > 0).then(|| ns_to_ms(ns))
 }
 
-const KNOWN: [Known; 14] = [
+const KNOWN: [Known; 15] = [
     known("iodepth", "iodepth", true, |run| Some(f64::from(run.iodepth))),
     known("iops", "IOPS", false, |run| Some(run.ops.total.iops.0)),
     known("mb-per-s", "MB/s", false, |run| Some(run.ops.total.bytes_per_sec.mb_per_s())),
@@ -61,6 +61,7 @@ const KNOWN: [Known; 14] = [
     known("usable", "usable GB", false, |run| {
         run.array.as_ref().map(|array| array.usable_bytes.0 as f64 / 1e9)
     }),
+    known("rate", "offered requests/s", true, |run| run.arrivals_per_sec),
     known("cpu", "processor time per request us", true, |run| run.cost.cpu_ns_per_io.map(|ns| ns / 1e3)),
     known("member-ios", "member I/Os per request", false, |run| run.cost.member_ios_per_host_io()),
 ];
@@ -175,9 +176,9 @@ impl Drawn<'_> {
             x: x.value(run),
             y: y.value(run),
             hover: format!(
-                "{}\niodepth {}\n{} IOPS, {} MB/s\nmean {} ms, p99 {} ms",
+                "{}\n{}\n{} IOPS, {} MB/s\nmean {} ms, p99 {} ms",
                 self.name,
-                run.iodepth,
+                run.load_text(),
                 three_digits(run.ops.total.iops.0),
                 three_digits(run.ops.total.bytes_per_sec.mb_per_s()),
                 three_digits(run.ops.total.lat_ns_mean / 1e6),

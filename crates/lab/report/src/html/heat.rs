@@ -1,13 +1,13 @@
 //! Heat maps: the judged figure of every configuration at every load, and the latency distribution, load by load and
 //! over time.
 //!
-//! A latency map has a column per iodepth, or per stretch of the window, and a row per bin of the stored histogram; the
+//! A latency map has a column per load, or per stretch of the window, and a row per bin of the stored histogram; the
 //! share of a column's requests is its ink. It is drawn for storage without an array and for the best array of each
 //! side, since all of them would fill pages.
 
 use crate::chart::{Axis, Cell, Chart, Mark, Scale};
 use crate::figures::{Column, short_digits, three_digits};
-use crate::matrix::{CellKey, Matrix};
+use crate::matrix::{CellKey, Load, Matrix};
 use raidlab_workload::LatencyBin;
 
 /// Height of a row of configurations, and of what is around them.
@@ -25,26 +25,21 @@ pub(super) fn figures(matrix: &Matrix, profile: usize) -> Vec<Chart> {
         if rows.len() < 2 {
             return None;
         }
-        let at = |configuration: usize, iodepth: u32| {
-            matrix.run(CellKey { profile, configuration, side, iodepth }).map(|run| column.value(run))
+        let at = |configuration: usize, load: Load| {
+            matrix.run(CellKey { profile, configuration, side, load }).map(|run| column.value(run))
         };
-        let all =
-            rows.iter().flat_map(|row| matrix.iodepths.iter().filter_map(move |depth| at(*row, *depth)));
+        let all = rows.iter().flat_map(|row| matrix.loads.iter().filter_map(move |load| at(*row, *load)));
         let highest = all.fold(0.0, f64::max);
         let mut cells = Vec::new();
         for (row, configuration) in rows.iter().enumerate() {
-            for (place, iodepth) in matrix.iodepths.iter().enumerate() {
-                let Some(value) = at(*configuration, *iodepth) else { continue };
+            for (place, load) in matrix.loads.iter().enumerate() {
+                let Some(value) = at(*configuration, *load) else { continue };
                 let text = short_digits(value);
                 cells.push(Cell {
                     x: (place as f64, place as f64 + 1.0),
                     y: (-(row as f64) - 1.0, -(row as f64)),
                     share: if highest > 0.0 { value / highest } else { 0.0 },
-                    hover: format!(
-                        "{}\niodepth {iodepth}\n{text} {}",
-                        matrix.full_name(*configuration),
-                        column.unit()
-                    ),
+                    hover: format!("{}\n{load}\n{text} {}", matrix.full_name(*configuration), column.unit()),
                     text,
                 });
             }
@@ -53,11 +48,8 @@ pub(super) fn figures(matrix: &Matrix, profile: usize) -> Vec<Chart> {
         let y = Axis { scale: Scale::Linear, is_bare: true, ..Axis::new("").with_ticks(names) };
         Some(Chart {
             heading: matrix.sides[side].full_name(),
-            label: format!(
-                "{workload}. Heat map: {} of every configuration at every iodepth.",
-                column.words()
-            ),
-            x: depths(matrix),
+            label: format!("{workload}. Heat map: {} of every configuration at every load.", column.words()),
+            x: loads(matrix),
             y,
             marks: vec![Mark::Cells(cells)],
             size: Some((560.0, ROW * rows.len() as f64 + AROUND)),
@@ -78,18 +70,17 @@ pub(super) fn maps(matrix: &Matrix, profile: usize) -> Vec<Chart> {
                 .iter()
                 .filter(|run| !run.ops.total.lat_bins.is_empty())
                 .map(|run| {
-                    let at =
-                        matrix.iodepths.iter().position(|depth| *depth == run.iodepth).unwrap_or(0) as f64;
-                    let name = format!("iodepth {}", run.iodepth);
+                    let at = matrix.loads.iter().position(|load| *load == Load::of(run)).unwrap_or(0) as f64;
+                    let name = run.load_text();
                     MapColumn { x: (at, at + 1.0), name, bins: &run.ops.total.lat_bins }
                 })
                 .collect();
             if columns.len() > 1 {
                 let heading = heading(matrix, configuration, side);
                 charts.push(Chart {
-                    label: format!("{workload}. Heat map: latencies of {heading}, a column per iodepth."),
+                    label: format!("{workload}. Heat map: latencies of {heading}, a column per load."),
                     heading,
-                    x: depths(matrix),
+                    x: loads(matrix),
                     y: Axis { is_bare: true, ..Axis::log("latency ms") },
                     marks: vec![Mark::Cells(cells(&columns))],
                     ..Chart::default()
@@ -100,7 +91,7 @@ pub(super) fn maps(matrix: &Matrix, profile: usize) -> Vec<Chart> {
     charts
 }
 
-/// Maps of latencies over the window at the iodepth shown, of the same, where the window has a few stretches.
+/// Maps of latencies over the window at the load shown, of the same, where the window has a few stretches.
 pub(super) fn maps_over_time(matrix: &Matrix, profile: usize) -> Vec<Chart> {
     let workload = matrix.profiles[profile].workload;
     let mut charts = Vec::new();
@@ -188,11 +179,11 @@ fn shares(bins: &[LatencyBin]) -> Vec<(f64, f64, f64)> {
 }
 
 /// The loads side by side, each as wide as any other.
-fn depths(matrix: &Matrix) -> Axis {
+fn loads(matrix: &Matrix) -> Axis {
     let ticks =
-        matrix.iodepths.iter().enumerate().map(|(place, depth)| (place as f64 + 0.5, depth.to_string()));
-    let range = Some((0.0, matrix.iodepths.len() as f64));
-    Axis { range, is_bare: true, ..Axis::new("iodepth").with_ticks(ticks) }
+        matrix.loads.iter().enumerate().map(|(place, load)| (place as f64 + 0.5, load.value().to_string()));
+    let range = Some((0.0, matrix.loads.len() as f64));
+    Axis { range, is_bare: true, ..Axis::new(matrix.load_name()).with_ticks(ticks) }
 }
 
 /// From where to where the quarter of a doubling goes that the bin up to `lat_ns` is in.
@@ -217,7 +208,7 @@ mod tests {
         let maps = figures(&matrix, 2);
         assert_eq!(maps.len(), matrix.sides.len());
         let Mark::Cells(cells) = &maps[0].marks[0] else { panic!("{maps:?}") };
-        assert_eq!(cells.len(), 11 * matrix.iodepths.len());
+        assert_eq!(cells.len(), 11 * matrix.loads.len());
         let most = cells.iter().map(|cell| cell.share).fold(0.0, f64::max);
         assert!((most - 1.0).abs() < 1e-9);
         let one_depth: Vec<_> = runs.iter().filter(|run| run.iodepth == 8).cloned().collect();
@@ -264,7 +255,7 @@ mod tests {
         assert!(headings[0].starts_with("no RAID, measured"), "{headings:?}");
         assert!(headings[1].starts_with("RAID 0, write-back, measured"), "{headings:?}");
         let Mark::Cells(cells) = &maps[0].marks[0] else { panic!("{headings:?}") };
-        assert_eq!(cells.len(), matrix.iodepths.len());
+        assert_eq!(cells.len(), matrix.loads.len());
         assert_eq!(cells[0].y, (0.002_048, 0.002_56), "a quarter of a doubling");
     }
 }

@@ -1,8 +1,8 @@
 //! Results as one HTML file that opens anywhere, without a network, and reads like a white paper.
 //!
 //! The answer comes first: a table of the recommendations that fits one screen, a publication's tables if the study is
-//! compared with one, and the reasons. Then come all figures: for each profile bars at one iodepth, and folded below
-//! them throughput and latency over the iodepth, the latency distribution, its series over the window, a map of it, any
+//! compared with one, and the reasons. Then come all figures: for each profile bars at one load, and folded below
+//! them throughput and latency over the load, the latency distribution, its series over the window, a map of it, any
 //! figure against any other, and one table of all. Then comes the method. The contents are at the side. Charts are
 //! small multiples: a panel per side, a line per configuration, one legend for all.
 //!
@@ -87,16 +87,16 @@ fn facts(report: &StudyReport, matrix: &Matrix) -> String {
         (Some(shortest), Some(longest)) => format!("{} to {}", NanoSpan(*shortest), NanoSpan(*longest)),
         _ => "none".to_owned(),
     };
-    let depths: Vec<String> = matrix.iodepths.iter().map(u32::to_string).collect();
+    let loads: Vec<String> = matrix.loads.iter().map(|load| load.value().to_string()).collect();
     let runs = report.runs.len().to_string();
     let rows = if report.runs.iter().any(|run| run.network.is_some()) {
-        vec![("Runs", runs), ("Connections", depths.join(", ")), ("Measured window", window)]
+        vec![("Runs", runs), ("Connections", loads.join(", ")), ("Measured window", window)]
     } else {
         vec![
             ("Runs", runs),
             ("Configurations", matrix.configurations.len().to_string()),
             ("Profiles", matrix.profiles.len().to_string()),
-            ("iodepth", depths.join(", ")),
+            (matrix.load_name(), loads.join(", ")),
             ("Measured window", window),
             ("Seed", seeds),
         ]
@@ -163,13 +163,17 @@ fn sentences(text: &str) -> Vec<&str> {
 }
 
 fn choice_figures(choice: &Choice) -> String {
+    let load = match choice.arrivals_per_sec {
+        Some(rate) => ("offered requests/s", rate.to_string()),
+        None => ("iodepth", choice.iodepth.to_string()),
+    };
     let rows = [
         ("IOPS", escaped_digits(choice.iops.0)),
         ("MB/s", escaped_digits(choice.bytes_per_sec.mb_per_s())),
         ("mean ms", escaped_digits(choice.lat_ns_mean / 1e6)),
         ("usable", format!("{:.0}\u{202f}%", 100.0 * choice.array.usable_fraction())),
         ("survives", survives(&choice.array, "–")),
-        ("iodepth", choice.iodepth.to_string()),
+        load,
     ];
     let rows: String =
         rows.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>")).collect();
@@ -244,7 +248,7 @@ impl ProfileSection<'_> {
             let explorer = self.figures.add(
                 vec![chart],
                 "Any figure against any other.",
-                "A point is a run, a line a configuration from its lowest iodepth to its highest.",
+                "A point is a run, a line a configuration from its lowest load to its highest.",
             );
             body += &explorer::with_choices(&explorer, &choices);
         }
@@ -253,7 +257,7 @@ impl ProfileSection<'_> {
             body += &table.unwrap_or_default();
         }
         body += &format!(
-            "<details><summary>Figures at every iodepth</summary>{}</details><details><summary>Latency by percentiles</summary>{}</details>",
+            "<details><summary>Figures at every load</summary>{}</details><details><summary>Latency by percentiles</summary>{}</details>",
             tables::every_depth(matrix, profile),
             tables::latencies(matrix, profile)
         );
@@ -261,54 +265,54 @@ impl ProfileSection<'_> {
         section(&format!("profile-{profile}"), names.workload, &open)
     }
 
-    /// What each configuration does at the iodepth shown.
+    /// What each configuration does at the load shown.
     fn bars(&mut self, judged: Column) -> String {
-        let iodepth = self.matrix.iodepth;
+        let load = self.matrix.load;
         self.figure(
             &[("", &|panel| panel.bars(judged))],
-            &format!("Throughput in {} at iodepth {iodepth}.", judged.unit()),
+            &format!("Throughput in {} at {load}.", judged.unit()),
             "Solid bars write through, hatched ones write back. Measured and simulated panels have scales of their own.",
         )
     }
 
     /// What a load of so many requests in flight gets.
     fn over_load(&mut self, judged: Column) -> String {
-        let iodepth = self.matrix.iodepth;
-        let has_depths = self.matrix.iodepths.len() > 1;
-        let throughput: &[PanelRow<'_>] = &[("", &|panel| panel.over_iodepth(judged))];
+        let load = self.matrix.load;
+        let has_loads = self.matrix.loads.len() > 1;
+        let throughput: &[PanelRow<'_>] = &[("", &|panel| panel.over_load(judged))];
         let throughput = self.figure(
-            if has_depths { throughput } else { &[] },
-            &format!("Throughput in {} against iodepth.", judged.unit()),
+            if has_loads { throughput } else { &[] },
+            &format!("Throughput in {} against {}.", judged.unit(), self.matrix.load_name()),
             "Where a line stops rising, more requests in flight only make each wait longer.",
         );
         let map = self.figures.add(
             heat::figures(self.matrix, self.profile),
-            &format!("Throughput in {} of every configuration at every iodepth.", judged.unit()),
+            &format!("Throughput in {} of every configuration at every load.", judged.unit()),
             "The darker, the more; each map has a scale of its own.",
         );
         let latency: &[PanelRow<'_>] = &[
-            ("mean", &|panel| panel.over_iodepth(Column::LatMean)),
-            ("99th percentile", &|panel| panel.over_iodepth(Column::LatP99)),
+            ("mean", &|panel| panel.over_load(Column::LatMean)),
+            ("99th percentile", &|panel| panel.over_load(Column::LatP99)),
         ];
         let latency = self.figure(
-            if has_depths { latency } else { &[] },
-            "Latency against iodepth.",
+            if has_loads { latency } else { &[] },
+            &format!("Latency against {}.", self.matrix.load_name()),
             "Mean and 99th percentile in ms on a logarithmic scale; lower is better.",
         );
         let distribution = self.figure(
             &[("", &|panel| panel.distribution())],
-            &format!("Distribution of latency at iodepth {iodepth}."),
+            &format!("Distribution of latency at {load}."),
             "The share of requests that were done within a time; each further nine is one step to the right.",
         );
         throughput + &map + &latency + &distribution
     }
 
-    /// The course of the runs at the iodepth shown, where they lasted long enough to have one.
+    /// The course of the runs at the load shown, where they lasted long enough to have one.
     fn over_time(&mut self, judged: Column) -> String {
-        let iodepth = self.matrix.iodepth;
+        let load = self.matrix.load;
         let rate = self.figure(
             &[("", &|panel| panel.rate_over_time(judged))],
-            &format!("Throughput in {} over time at iodepth {iodepth}.", judged.unit()),
+            &format!("Throughput in {} over time at {load}.", judged.unit()),
             "A level line is a steady state; a slope is a cache that fills, or a device that is not yet itself.",
         );
         let latency = self.figure(
@@ -317,7 +321,7 @@ impl ProfileSection<'_> {
                 ("99th percentile", &|panel| panel.latency_over_time(LatencyOf::P99)),
                 ("longest", &|panel| panel.latency_over_time(LatencyOf::Max)),
             ],
-            &format!("Latency over time at iodepth {iodepth}."),
+            &format!("Latency over time at {load}."),
             "Of the requests done in each interval, in ms on a logarithmic scale; stalls stand out in the longest.",
         );
         rate + &latency
@@ -332,7 +336,7 @@ impl ProfileSection<'_> {
         );
         let over_time = self.figures.add(
             heat::maps_over_time(self.matrix, self.profile),
-            &format!("Maps of latency over time at iodepth {}.", self.matrix.iodepth),
+            &format!("Maps of latency over time at {}.", self.matrix.load),
             "Each column is a stretch of the window. A second band is a second kind of request: a miss, a seek, a full cache.",
         );
         by_load + &over_time

@@ -1,4 +1,4 @@
-//! Charts of a run over its window, which show what a mean hides. A line per configuration at the iodepth shown, a
+//! Charts of a run over its window, which show what a mean hides. A line per configuration at the load shown, a
 //! point per interval.
 //!
 //! A last interval shorter than half is left out: its few requests would draw a spike.
@@ -57,15 +57,14 @@ impl Panel<'_> {
             }
         };
         let marks = self.lines_over_time(column.unit(), value);
-        let what =
-            format!("Line chart: {} over the window at iodepth {}.", column.words(), self.matrix.iodepth);
+        let what = format!("Line chart: {} over the window at {}.", column.words(), self.matrix.load);
         self.chart((Axis::new("seconds into the window"), Axis::new(column.heading())), marks, &what)
     }
 
     /// A latency over the window.
     pub(super) fn latency_over_time(self, of: LatencyOf) -> Option<Chart> {
         let marks = self.lines_over_time("ms", |series, interval| of.ms(series, interval));
-        let what = format!("Line chart: {} over the window at iodepth {}.", of.words(), self.matrix.iodepth);
+        let what = format!("Line chart: {} over the window at {}.", of.words(), self.matrix.load);
         self.chart((Axis::new("seconds into the window"), Axis::log("latency ms")), marks, &what)
     }
 

@@ -7,7 +7,7 @@ use super::page::{Document, FigureList, Page};
 use super::{escaped, escaped_digits, notes, reason, section};
 use crate::chart::{Axis, Chart, Colour, Line, Mark, Marker, Point};
 use crate::figures::{grouped, three_digits};
-use crate::terminal::{PlanPoint, PlanRow, PlanText, size};
+use crate::terminal::{Estimated, MARK_MEANS, PlanPoint, PlanRow, PlanText, marked, size};
 
 /// Prints `plan` as one HTML document.
 pub fn plan(plan: &PlanText<'_>) -> Page {
@@ -50,25 +50,32 @@ fn cards(plan: &PlanText<'_>) -> String {
     if cards.is_empty() {
         cards
     } else {
-        section("best", "The best", &format!(r#"<div class="cards">{cards}</div>"#))
+        let marks = if plan.has_marks() { format!("<p>{MARK_MEANS}</p>") } else { String::new() };
+        section("best", "The best", &format!(r#"{marks}<div class="cards">{cards}</div>"#))
     }
 }
 
 fn facts(plan: &PlanText<'_>, row: &PlanRow<'_>) -> Vec<(&'static str, String)> {
     let margin = |value: Option<f64>| value.map(|value| format!("{:+.0} %", 100.0 * value));
-    let margins = row.margins;
+    let (margins, Estimated { speed, loss, life }) = (row.margins, row.estimated);
     let known = [
         ("usable", Some(format!("{} TB", three_digits(row.usable_bytes / 1e12)))),
         ("survives", Some(row.survives.to_string())),
-        ("rebuild under load", row.rebuild_hours.map(|hours| format!("{} h", three_digits(hours)))),
-        ("data loss in a year", row.loss.map(|(chance, _)| format!("{chance:.1e}"))),
-        ("bytes lost in a year", row.loss.map(|(_, bytes)| size(bytes))),
-        ("drives last", shortest_life(row).map(|years| format!("{} years", three_digits(years)))),
+        (
+            "rebuild under load",
+            row.rebuild_hours.map(|hours| marked(format!("{} h", three_digits(hours)), speed)),
+        ),
+        ("data loss in a year", row.loss.map(|(chance, _)| marked(format!("{chance:.1e}"), loss))),
+        ("bytes lost in a year", row.loss.map(|(_, bytes)| marked(size(bytes), loss))),
+        (
+            "drives last",
+            shortest_life(row).map(|years| marked(format!("{} years", three_digits(years)), life)),
+        ),
         ("cost", row.cost.map(|cost| format!("{} {}", three_digits(cost), plan.currency))),
         ("power", row.watts.map(|watts| format!("{} W", three_digits(watts)))),
         ("margin: capacity", margin(Some(margins.usable))),
-        ("throughput", margin(margins.throughput)),
-        ("latency", margin(margins.latency)),
+        ("throughput", margin(margins.throughput).map(|text| marked(text, speed))),
+        ("latency", margin(margins.latency).map(|text| marked(text, speed))),
         ("budget", margin(margins.budget)),
         ("power bound", margin(margins.power)),
     ];
@@ -107,17 +114,12 @@ fn table(plan: &PlanText<'_>) -> String {
     let application = if several { r#"<th scope="col" class="name">Application</th>"# } else { "" };
     let mut body = String::new();
     for (index, row) in plan.rows.iter().enumerate() {
+        let digits = |value: f64| marked(escaped_digits(value), row.estimated.speed);
         for (app, own) in row.performance.iter().enumerate() {
             let fault = |list: &[raidlab_advisor::plan::Performance]| {
                 list.get(app).map_or_else(
                     || "<td>-</td><td>-</td>".to_owned(),
-                    |it| {
-                        format!(
-                            "<td>{}</td><td>{}</td>",
-                            escaped_digits(it.iops),
-                            escaped_digits(it.lat_ns_mean / 1e6)
-                        )
-                    },
+                    |it| format!("<td>{}</td><td>{}</td>", digits(it.iops), digits(it.lat_ns_mean / 1e6)),
                 )
             };
             let name = if several {
@@ -129,10 +131,10 @@ fn table(plan: &PlanText<'_>) -> String {
                 r#"<tr><th scope="row" class="name first label">{}. {}</th>{name}<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>{}{}</tr>"#,
                 index + 1,
                 escaped(row.label),
-                escaped_digits(own.iops),
-                escaped_digits(own.bytes_per_sec / 1e6),
-                escaped_digits(own.lat_ns_mean / 1e6),
-                escaped_digits(own.tail.lat_ns_p99 as f64 / 1e6),
+                digits(own.iops),
+                digits(own.bytes_per_sec / 1e6),
+                digits(own.lat_ns_mean / 1e6),
+                digits(own.tail.lat_ns_p99 as f64 / 1e6),
                 own.iodepth,
                 fault(row.degraded),
                 fault(row.rebuilding)

@@ -2,7 +2,7 @@
 
 use super::{escaped, escaped_digits};
 use crate::figures::{Column, ONE_IN, capacity, ns_to_ms, range_text, survives};
-use crate::matrix::{CellKey, Matrix};
+use crate::matrix::{CellKey, Load, Matrix};
 use crate::places::place_cells;
 use crate::{PaperPlace, PaperRow};
 use raidlab_advisor::unit_of;
@@ -11,10 +11,10 @@ use raidlab_workload::{LagSummary, LatencyFigures, OpSummary, RunResult};
 /// The table of the study: a group of rows per profile, a group of columns per side.
 pub(super) fn summary(matrix: &Matrix) -> String {
     let caption = format!(
-        "All configurations at iodepth {}, reads and writes together. Shaded: the best array of its column. Bars: the \
+        "All configurations at {}, reads and writes together. Shaded: the best array of its column. Bars: the \
          figure by which the profile is judged, against the best of its side. Survives: failed members in the worst \
          case, and in the best where that differs.",
-        matrix.iodepth
+        matrix.load
     );
     let mut groups = r#"<tr><th colspan="2" class="first"></th>"#.to_owned();
     let mut names =
@@ -93,8 +93,10 @@ fn share_of_best(matrix: &Matrix, profile: usize, side: usize, column: Column, r
 /// Every figure of one profile over all depths, the text beside the charts.
 pub(super) fn every_depth(matrix: &Matrix, profile: usize) -> String {
     let workload = escaped(matrix.profiles[profile].workload);
-    let mut head =
-        r#"<tr><th scope="col" class="name first">Configuration</th><th scope="col">iodepth</th>"#.to_owned();
+    let load_name = matrix.load_name();
+    let mut head = format!(
+        r#"<tr><th scope="col" class="name first">Configuration</th><th scope="col">{load_name}</th>"#
+    );
     for side in &matrix.sides {
         for (index, column) in Column::ALL.iter().enumerate() {
             let class = if index == 0 { r#" class="start""# } else { "" };
@@ -104,10 +106,11 @@ pub(super) fn every_depth(matrix: &Matrix, profile: usize) -> String {
     let mut rows = String::new();
     for configuration in with_runs(matrix, profile) {
         let name = name(matrix, configuration);
-        for iodepth in &matrix.iodepths {
-            rows += &format!(r#"<tr><th scope="row" class="name first">{name}</th><td>{iodepth}</td>"#);
+        for load in &matrix.loads {
+            rows +=
+                &format!(r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td>"#, load.value());
             for side in 0..matrix.sides.len() {
-                let run = matrix.run(CellKey { profile, configuration, side, iodepth: *iodepth });
+                let run = matrix.run(CellKey { profile, configuration, side, load: *load });
                 for (index, column) in Column::ALL.iter().enumerate() {
                     let class = if index == 0 { r#" class="start""# } else { "" };
                     let digits = run.map_or("–".to_owned(), |run| digits_of(*column, run));
@@ -118,7 +121,7 @@ pub(super) fn every_depth(matrix: &Matrix, profile: usize) -> String {
         }
     }
     let body = format!("<thead>{head}</tr></thead><tbody>{rows}</tbody>");
-    scrolling("Figures at every iodepth", &format!("{workload}: figures at every iodepth."), &body)
+    scrolling("Figures at every load", &format!("{workload}: figures at every load."), &body)
 }
 
 /// A figure, or a dash where the run has it not.
@@ -129,13 +132,13 @@ fn digits_of(column: Column, run: &RunResult) -> String {
 /// The latencies of one profile over all depths, percentile by percentile, with both parts where they were told apart.
 pub(super) fn latencies(matrix: &Matrix, profile: usize) -> String {
     let workload = escaped(matrix.profiles[profile].workload);
-    let mut rows = String::new();
+    let (load_name, mut rows) = (matrix.load_name(), String::new());
     let has_sides = matrix.sides.len() > 1;
     for configuration in with_runs(matrix, profile) {
         let name = name(matrix, configuration);
-        for iodepth in &matrix.iodepths {
+        for load in &matrix.loads {
             for (side, names) in matrix.sides.iter().enumerate() {
-                let key = CellKey { profile, configuration, side, iodepth: *iodepth };
+                let key = CellKey { profile, configuration, side, load: *load };
                 let Some(run) = matrix.run(key) else { continue };
                 let name = if has_sides { format!("{name}, {}", names.name()) } else { name.clone() };
                 for (what, figures) in latency_rows(run) {
@@ -145,7 +148,8 @@ pub(super) fn latencies(matrix: &Matrix, profile: usize) -> String {
                     let cells: String =
                         figures.iter().map(|ms| format!("<td>{}</td>", digits(*ms))).collect();
                     rows += &format!(
-                        r#"<tr><th scope="row" class="name first">{name}</th><td>{iodepth}</td><td class="text">{what}</td>{cells}</tr>"#
+                        r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{what}</td>{cells}</tr>"#,
+                        load.value()
                     );
                 }
             }
@@ -154,9 +158,9 @@ pub(super) fn latencies(matrix: &Matrix, profile: usize) -> String {
     let heads = ["mean", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max"];
     let heads: String = heads.iter().map(|head| format!(r#"<th scope="col">{head}</th>"#)).collect();
     let head = format!(
-        r#"<tr><th scope="col" class="name first">Configuration</th><th scope="col">iodepth</th><th scope="col" class="name">latency, ms</th>{heads}</tr>"#
+        r#"<tr><th scope="col" class="name first">Configuration</th><th scope="col">{load_name}</th><th scope="col" class="name">latency, ms</th>{heads}</tr>"#
     );
-    let caption = format!("{workload}: latencies in ms at every iodepth, reads and writes together.");
+    let caption = format!("{workload}: latencies in ms at every load, reads and writes together.");
     scrolling("Latencies", &caption, &format!("<thead>{head}</thead><tbody>{rows}</tbody>"))
 }
 
@@ -195,21 +199,21 @@ fn latency_rows(run: &RunResult) -> Vec<(&'static str, [f64; 8])> {
 
 /// How late the requests of open loops started, of every run and each part of a mix; none where no run is such.
 pub(super) fn lags(matrix: &Matrix, profile: usize) -> Option<String> {
-    let mut rows = String::new();
+    let (load_name, mut rows) = (matrix.load_name(), String::new());
     for (name, run) in each_run(matrix, profile) {
         let parts = run.parts.iter().filter_map(|part| Some((part.name.as_str(), part.lag.as_ref()?)));
         for (part, lag) in run.lag.iter().map(|lag| ("all", lag)).chain(parts) {
             let cells: String = lag_cells(lag).iter().map(|cell| format!("<td>{cell}</td>")).collect();
             rows += &format!(
                 r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td>{cells}</tr>"#,
-                run.iodepth,
+                Load::of(run).value(),
                 escaped(part)
             );
         }
     }
     let heads = ["mean", "p50", "p99", "max"].map(|head| format!(r#"<th scope="col">{head}</th>"#)).concat();
     let head = format!(
-        r#"<tr><th colspan="5" class="first"></th><th scope="colgroup" colspan="4" class="group start">started late by, ms</th><th scope="colgroup" colspan="4" class="group start">from the start to the end, ms</th></tr><tr><th scope="col" class="name first">Configuration</th><th scope="col">iodepth</th><th scope="col" class="name">part</th><th scope="col">started</th><th scope="col">never started</th>{heads}{heads}</tr>"#
+        r#"<tr><th colspan="5" class="first"></th><th scope="colgroup" colspan="4" class="group start">started late by, ms</th><th scope="colgroup" colspan="4" class="group start">from the start to the end, ms</th></tr><tr><th scope="col" class="name first">Configuration</th><th scope="col">{load_name}</th><th scope="col" class="name">part</th><th scope="col">started</th><th scope="col">never started</th>{heads}{heads}</tr>"#
     );
     let caption = format!(
         "{}: when requests of an open loop, or of a replay, started after they were due. The wait is in the latencies.",
@@ -221,16 +225,18 @@ pub(super) fn lags(matrix: &Matrix, profile: usize) -> Option<String> {
 
 /// What set the pace of each run; none where that was looked for in none.
 pub(super) fn bottlenecks(matrix: &Matrix, profile: usize) -> Option<String> {
-    let mut rows = String::new();
+    let (load_name, mut rows) = (matrix.load_name(), String::new());
     for (name, run) in each_run(matrix, profile) {
         let Some(facts) = &run.bottleneck else { continue };
         rows += &format!(
             r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td></tr>"#,
-            run.iodepth,
+            Load::of(run).value(),
             escaped(&facts.sentence())
         );
     }
-    let head = r#"<tr><th scope="col" class="name first">Configuration</th><th scope="col">iodepth</th><th scope="col" class="name">bottleneck, and what it would bring</th></tr>"#;
+    let head = format!(
+        r#"<tr><th scope="col" class="name first">Configuration</th><th scope="col">{load_name}</th><th scope="col" class="name">bottleneck, and what it would bring</th></tr>"#
+    );
     let caption = format!(
         "{}: what sets the pace, found by making each part of the model faster in turn.",
         escaped(matrix.profiles[profile].workload)
@@ -241,16 +247,18 @@ pub(super) fn bottlenecks(matrix: &Matrix, profile: usize) -> Option<String> {
 
 /// How far estimated figures let each run go; none where that was asked of none.
 pub(super) fn ranges(matrix: &Matrix, profile: usize) -> Option<String> {
-    let mut rows = String::new();
+    let (load_name, mut rows) = (matrix.load_name(), String::new());
     for (name, run) in each_run(matrix, profile) {
         let Some(text) = run.range.as_deref().map(range_text) else { continue };
         rows += &format!(
             r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td></tr>"#,
-            run.iodepth,
+            Load::of(run).value(),
             escaped(&text)
         );
     }
-    let head = r#"<tr><th scope="col" class="name first">Configuration</th><th scope="col">iodepth</th><th scope="col" class="name">from the slower to the faster end</th></tr>"#;
+    let head = format!(
+        r#"<tr><th scope="col" class="name first">Configuration</th><th scope="col">{load_name}</th><th scope="col" class="name">from the slower to the faster end</th></tr>"#
+    );
     let caption = format!(
         "{}: how far it goes with all estimated figures of the array at one end.",
         escaped(matrix.profiles[profile].workload)
@@ -261,7 +269,7 @@ pub(super) fn ranges(matrix: &Matrix, profile: usize) -> Option<String> {
 
 /// Where the time of each run's requests went; none where that was followed in none.
 pub(super) fn times(matrix: &Matrix, profile: usize) -> Option<String> {
-    let mut rows = String::new();
+    let (load_name, mut rows) = (matrix.load_name(), String::new());
     for (name, run) in each_run(matrix, profile) {
         let Some(facts) = &run.times else { continue };
         let [all, slowest] = facts.lat_ns_means();
@@ -277,7 +285,7 @@ pub(super) fn times(matrix: &Matrix, profile: usize) -> Option<String> {
             let cells = figures.map(|figure| format!("<td>{}</td>", escaped_digits(figure))).concat();
             rows += &format!(
                 r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td>{cells}</tr>"#,
-                run.iodepth,
+                Load::of(run).value(),
                 escaped(&it.station)
             );
         }
@@ -286,7 +294,7 @@ pub(super) fn times(matrix: &Matrix, profile: usize) -> Option<String> {
         .map(|head| format!(r#"<th scope="col">{head}</th>"#))
         .concat();
     let head = format!(
-        r#"<tr><th colspan="3" class="first"></th><th scope="colgroup" colspan="3" class="group start">mean of all requests</th><th scope="colgroup" colspan="3" class="group start">of the slowest 1 %</th></tr><tr><th scope="col" class="name first">Configuration</th><th scope="col">iodepth</th><th scope="col" class="name">station</th>{heads}{heads}</tr>"#
+        r#"<tr><th colspan="3" class="first"></th><th scope="colgroup" colspan="3" class="group start">mean of all requests</th><th scope="colgroup" colspan="3" class="group start">of the slowest 1 %</th></tr><tr><th scope="col" class="name first">Configuration</th><th scope="col">{load_name}</th><th scope="col" class="name">station</th>{heads}{heads}</tr>"#
     );
     let caption = format!(
         "{}: where the time of requests goes, along what each one waits for. Of each run the parts add up to the mean latency.",
@@ -320,7 +328,7 @@ fn lag_cells(lag: &LagSummary) -> Vec<String> {
 
 /// Flushes, trims and writes of zeroes of every run and each part of a mix; none where no run has any.
 pub(super) fn others(matrix: &Matrix, profile: usize) -> Option<String> {
-    let mut rows = String::new();
+    let (load_name, mut rows) = (matrix.load_name(), String::new());
     for (name, run) in each_run(matrix, profile) {
         let parts = run.parts.iter().map(|part| (part.name.as_str(), &part.ops.others));
         for (part, others) in std::iter::once(("all", &run.ops.others)).chain(parts) {
@@ -329,7 +337,7 @@ pub(super) fn others(matrix: &Matrix, profile: usize) -> Option<String> {
                     other_cells(summary).iter().map(|cell| format!("<td>{cell}</td>")).collect();
                 rows += &format!(
                     r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td><td class="text">{operation}</td>{cells}</tr>"#,
-                    run.iodepth,
+                    Load::of(run).value(),
                     escaped(part)
                 );
             }
@@ -338,7 +346,7 @@ pub(super) fn others(matrix: &Matrix, profile: usize) -> Option<String> {
     let heads = ["requests", "errors", "per second", "MB/s", "mean ms", "p50 ms", "p99 ms", "max ms"];
     let heads = heads.map(|head| format!(r#"<th scope="col">{head}</th>"#)).concat();
     let head = format!(
-        r#"<tr><th scope="col" class="name first">Configuration</th><th scope="col">iodepth</th><th scope="col" class="name">part</th><th scope="col" class="name">operation</th>{heads}</tr>"#
+        r#"<tr><th scope="col" class="name first">Configuration</th><th scope="col">{load_name}</th><th scope="col" class="name">part</th><th scope="col" class="name">operation</th>{heads}</tr>"#
     );
     let caption = format!(
         "{}: what moves no bytes. It is not in the figures of reads and writes; MB/s are of the ranges.",

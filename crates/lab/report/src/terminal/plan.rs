@@ -39,8 +39,37 @@ pub struct PlanRow<'a> {
     pub cost: Option<f64>,
     /// Power in watts.
     pub watts: Option<f64>,
+    /// Which of these rest on estimates.
+    pub estimated: Estimated,
     /// Why it stands where it stands.
     pub reason: &'a str,
+}
+
+/// Which figures of an array rest on parts' figures that somebody estimated or fitted.
+#[derive(Clone, Copy, Debug)]
+pub struct Estimated {
+    /// Rates, latencies and the time of a rebuild.
+    pub speed: bool,
+    /// The chance of data loss.
+    pub loss: bool,
+    /// How long drives last.
+    pub life: bool,
+}
+
+/// What the mark means.
+pub(crate) const MARK_MEANS: &str = "~ marks what rests on estimated or fitted figures of the parts; the first reason counts them, --json names them.";
+
+/// A figure, with the mark if it is an estimate.
+pub(crate) fn marked(figure: String, is_estimated: bool) -> String {
+    if is_estimated && figure != "-" { format!("~{figure}") } else { figure }
+}
+
+impl PlanText<'_> {
+    /// Whether any figure has the mark.
+    pub(crate) fn has_marks(&self) -> bool {
+        let has = |row: &PlanRow<'_>| row.estimated.speed || row.estimated.loss || row.estimated.life;
+        self.rows.iter().any(has)
+    }
 }
 
 /// An array that was simulated, in the chart of performance against effort.
@@ -113,6 +142,10 @@ pub fn plan(plan: &PlanText<'_>, options: TerminalOptions) -> String {
         text += &worth(plan).render(options);
         text += "\n";
     }
+    if plan.has_marks() {
+        text += &wrapped(MARK_MEANS, options.width, 0);
+        text += "\n";
+    }
     for (index, row) in plan.rows.iter().enumerate() {
         text += &array(index + 1, row, options);
     }
@@ -134,6 +167,10 @@ pub fn tiers(tiers: &TiersText<'_>, options: TerminalOptions) -> String {
     text += "\n";
     text += &everyone(tiers).render(options);
     text += "\n";
+    if tiers.arrays.iter().any(PlanText::has_marks) {
+        text += &wrapped(MARK_MEANS, options.width, 0);
+        text += "\n";
+    }
     for (index, one) in tiers.arrays.iter().enumerate() {
         for row in &one.rows {
             text += &array(index + 1, row, options);
@@ -176,12 +213,13 @@ fn grid_of(header: &[&str], first_number: usize, sections: &[Vec<Vec<String>>]) 
 }
 
 /// Figures of an application: requests, bytes, latency and requests in flight.
-fn figures(it: &Performance) -> [String; 5] {
+fn figures(it: &Performance, is_estimated: bool) -> [String; 5] {
+    let figure = |value: f64| marked(three_digits(value), is_estimated);
     [
-        three_digits(it.iops),
-        three_digits(it.bytes_per_sec / 1e6),
-        three_digits(it.lat_ns_mean / 1e6),
-        three_digits(it.tail.lat_ns_p99 as f64 / 1e6),
+        figure(it.iops),
+        figure(it.bytes_per_sec / 1e6),
+        figure(it.lat_ns_mean / 1e6),
+        figure(it.tail.lat_ns_p99 as f64 / 1e6),
         it.iodepth.to_string(),
     ]
 }
@@ -205,7 +243,8 @@ fn service(plan: &PlanText<'_>) -> Grid {
     let any_misses = plan.rows.iter().any(|row| !row.keeps_needs);
     let section = |(index, row): (usize, &PlanRow<'_>)| {
         let of_app = |(app, it): (usize, &Performance)| {
-            let iops = |list: &[Performance]| known(list.get(app).map(|it| it.iops));
+            let is_estimated = row.estimated.speed;
+            let iops = |list: &[Performance]| marked(known(list.get(app).map(|it| it.iops)), is_estimated);
             let name = if several { plan.applications[app] } else { "-" };
             let kept = match row.keeps_needs {
                 _ if !any_misses => "-",
@@ -213,7 +252,7 @@ fn service(plan: &PlanText<'_>) -> Grid {
                 false => "missed",
             };
             let mut cells = vec![short_name(index, row), name.to_owned(), kept.to_owned()];
-            cells.extend(figures(it));
+            cells.extend(figures(it, is_estimated));
             cells.extend([iops(row.alone), iops(row.degraded), iops(row.rebuilding)]);
             cells
         };
@@ -229,16 +268,17 @@ fn worth(plan: &PlanText<'_>) -> Grid {
     let cells = |(index, row): (usize, &PlanRow<'_>)| {
         let margins = [row.margins.throughput, row.margins.latency, row.margins.budget, row.margins.power];
         let least = margins.into_iter().flatten().chain([row.margins.usable]).reduce(f64::min);
+        let estimated = row.estimated;
         let life = row.life_years.iter().flatten().copied().reduce(f64::min);
         let cells = [
             short_name(index, row),
-            known(least.map(|margin| 100.0 * margin)),
+            marked(known(least.map(|margin| 100.0 * margin)), estimated.speed),
             three_digits(row.usable_bytes / 1e12),
             row.survives.to_string(),
-            known(row.rebuild_hours),
-            row.loss.map_or("-".to_owned(), |(chance, _)| format!("{chance:.1e}")),
-            row.loss.map_or("-".to_owned(), |(_, bytes)| size(bytes)),
-            known(life),
+            marked(known(row.rebuild_hours), estimated.speed),
+            row.loss.map_or("-".to_owned(), |(chance, _)| marked(format!("{chance:.1e}"), estimated.loss)),
+            row.loss.map_or("-".to_owned(), |(_, bytes)| marked(size(bytes), estimated.loss)),
+            marked(known(life), estimated.life),
             row.cost.map_or("-".to_owned(), |cost| format!("{} {}", three_digits(cost), plan.currency)),
             known(row.watts),
         ];
@@ -252,11 +292,13 @@ fn everyone(tiers: &TiersText<'_>) -> Grid {
     let header = ["Application", "Array", "IOPS", "MB/s", "Mean ms", "p99 ms", "Depth", "Alone"];
     let mut rows = Vec::new();
     for (index, one) in tiers.arrays.iter().enumerate() {
-        let alone = one.rows.first().map_or(&[][..], |row| row.alone);
+        let row = one.rows.first();
+        let alone = row.map_or(&[][..], |row| row.alone);
+        let is_estimated = row.is_some_and(|row| row.estimated.speed);
         for (app, name) in one.applications.iter().enumerate() {
             let mut cells = vec![(*name).to_owned(), (index + 1).to_string()];
-            cells.extend(figures(&tiers.performance[rows.len()]));
-            cells.push(known(alone.get(app).map(|it| it.iops)));
+            cells.extend(figures(&tiers.performance[rows.len()], is_estimated));
+            cells.push(marked(known(alone.get(app).map(|it| it.iops)), is_estimated));
             rows.push(cells);
         }
     }

@@ -140,7 +140,12 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
     let first = &runs[0];
     // With several targets or workers the depth of each stands beside that of all together.
     let is_spread = runs.iter().any(|run| run.load.is_some());
-    let mut header = if is_spread { vec!["workers", "per target", "in flight"] } else { vec!["iodepth"] };
+    let is_open = runs.iter().all(|run| run.arrivals_per_sec.is_some());
+    let mut header = match (is_spread, is_open) {
+        (true, _) => vec!["workers", "per target", "in flight"],
+        (false, true) => vec!["offered/s"],
+        (false, false) => vec!["iodepth"],
+    };
     header.extend([
         "IOPS",
         "MB/s",
@@ -155,7 +160,10 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
     let row = |run: &RunResult| {
         let total = &run.ops.total;
         let mut row = match (is_spread, &run.load) {
-            (false, _) => vec![run.iodepth.to_string()],
+            (false, _) => match run.arrivals_per_sec.filter(|_| is_open) {
+                Some(rate) => vec![rate.to_string()],
+                None => vec![run.iodepth.to_string()],
+            },
             (true, None) => vec!["1".to_owned(), run.iodepth.to_string(), run.iodepth.to_string()],
             (true, Some(load)) => {
                 let LoadFacts { workers, iodepth_per_target, .. } = load;
@@ -187,7 +195,7 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
         .iter()
         .filter_map(|run| {
             let text = range_text(run.range.as_deref()?);
-            Some(format!("  range at iodepth {} {}\n", run.iodepth, printable(&text)))
+            Some(format!("  range at {} {}\n", run.load_text(), printable(&text)))
         })
         .collect();
     let bounds: String = runs

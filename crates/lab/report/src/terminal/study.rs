@@ -47,9 +47,9 @@ fn tables(matrix: &Matrix, options: TerminalOptions) -> String {
     let narrowest = grids(matrix, arrangements[3]);
     let chosen = candidates.find(fits).unwrap_or(narrowest);
     let mut legend = format!(
-        "Figures at iodepth {}, reads and writes together, to three digits. * marks the best array of a column. \
+        "Figures at {}, reads and writes together, to three digits. * marks the best array of a column. \
          Survives: failed members in the worst case, and in the best where that differs.",
-        matrix.iodepth
+        matrix.load
     );
     if !matrix.common_prefix().is_empty() {
         legend += &format!(" All profiles' names start with {}.", matrix.common_prefix());

@@ -70,6 +70,7 @@ fn database_verdict(runs: &[RunResult], world: World) -> Verdict {
     let of_level = |run: &&RunResult| run.configuration_label() == "RAID 10 write-back";
     let run = runs.iter().filter(is_choice).find(of_level).expect("the study has RAID 10");
     let choice = Choice {
+        arrivals_per_sec: None,
         label: run.configuration_label(),
         array: run.array.clone().expect("it is an array"),
         iodepth: 16,

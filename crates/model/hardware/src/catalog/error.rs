@@ -124,9 +124,15 @@ pub enum CatalogError {
     },
 }
 
-/// What was meant; all there is only where nothing is like it.
+/// As many names are listed; more are no help.
+const NAMES_MAX: usize = 50;
+
+/// What was meant; what there is only where nothing is like it.
 fn meant_or_known(nearest: Option<&String>, known: &[String]) -> String {
-    if nearest.is_some() { did_you_mean(nearest) } else { format!("; it has: {}", known.join(", ")) }
+    match nearest {
+        None if known.len() <= NAMES_MAX => format!("; it has: {}", known.join(", ")),
+        _ => did_you_mean(nearest),
+    }
 }
 
 fn did_you_mean(nearest: Option<&String>) -> String {

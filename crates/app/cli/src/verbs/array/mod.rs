@@ -44,6 +44,7 @@ enum Verb {
     /// Wait for a rebuild with its progress, or bound the rate of rebuilds
     Rebuild(operate::RebuildArgs),
     /// Compare redundancy with the data, and on demand rewrite what disagrees
+    #[command(alias = "scrub")]
     Check(operate::CheckArgs),
     /// Read the TLS certificates of a served array anew, for clients that come from then on
     Reload(operate::NameArgs),

@@ -137,7 +137,7 @@ fn scan_line(scan: &ScanStatus) -> String {
     let share = 100.0 * scan.done_stripes as f64 / scan.total_stripes.max(1) as f64;
     let how = match scan.end {
         None => format!("{share:.1} %"),
-        Some(ScanOutcome::Through) => "through".to_owned(),
+        Some(ScanOutcome::Through) => "done".to_owned(),
         Some(ScanOutcome::Stopped) => format!("stopped at {share:.1} %"),
         Some(ScanOutcome::BrokenOff) => format!("broken off at {share:.1} %"),
     };
