@@ -19,7 +19,7 @@ import signal
 import time
 
 import model
-from harness import MIB, Array, Problem, VolatileMembers, connect, wait_until
+from harness import MIB, Array, Problem, VolatileMembers, connect, destroy_data, wait_until
 
 LEVELS = (("5", 4), ("5", 6), ("6", 5), ("6", 6), ("10", 4), ("10", 6), ("1e", 3), ("1e", 5), ("50:2-spans", 6),
           ("60:2-spans", 8), ("1", 2), ("10:far", 4))
@@ -171,7 +171,7 @@ class Crashes:
         self.fresh += 1
         number = self.plan.members + self.fresh
         fresh = self.supplies[0].add(number) if self.supplies else self.case.path(f"m{number}")
-        self.array.must("replace", str(place), fresh)
+        self.array.must("replace", str(place), fresh, *destroy_data(fresh))
         self.array.devices[place] = fresh
 
     def load_and_crash(self):

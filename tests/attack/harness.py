@@ -85,6 +85,11 @@ def connect(uri):
     return handle
 
 
+def destroy_data(*members):
+    """Names the exports among members: what they hold is nobody's."""
+    return [word for member in members if member.startswith("nbd") for word in ("--destroy-data", member)]
+
+
 class Array:
     """An array and, while it is served, its server."""
 
@@ -94,7 +99,7 @@ class Array:
         self.uri = f"nbd+unix:///{name}?socket={self.socket}"
         self.process = None
         self.log_begins = 0
-        code, said = self.raidlab("array", "create", name, *members, *create)
+        code, said = self.raidlab("array", "create", name, *members, *create, *destroy_data(*members))
         case.require(code == 0, f"create: {said}")
 
     def raidlab(self, *arguments, seconds=60):

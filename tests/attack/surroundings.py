@@ -18,7 +18,7 @@ import subprocess
 import time
 
 import model
-from harness import MIB, Array, VolatileMembers, connect, end, wait_until
+from harness import MIB, Array, VolatileMembers, connect, destroy_data, end, wait_until
 
 KINDS = ("full", "unreadable", "slow", "silent", "vanishing")
 LEVELS = (("5", 4), ("6", 5), ("10", 4))
@@ -166,7 +166,7 @@ class Surroundings:
         if state != "whole":
             self.array.must("fail", str(other))
         if state == "rebuilding":
-            self.array.must("replace", str(other), spare)
+            self.array.must("replace", str(other), spare, *destroy_data(spare))
         lost = state != "whole" and self.level != "6"
         self.verify(f"with sectors that can't be read, {state}", lambda sector, allowed: lost)
         # Reads need not touch what can't be read: the other copy, or P and Q, which stand one below the other in RAID 6.

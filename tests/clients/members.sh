@@ -51,7 +51,9 @@ member e --filter=delay memory $size delay-read=2ms
 port=$(python3 -c 'import socket; it = socket.socket(); it.bind(("127.0.0.1", 0)); print(it.getsockname()[1])')
 nbdkit --foreground --ipaddr 127.0.0.1 --port "$port" memory $size >tcp.log 2>&1 &
 servers+=($!)
-array create m "$(uri a)" "$(uri b)" "$(uri c)" --level 5 >/dev/null
+named=()
+for name in a b c; do named+=(--destroy-data "$(uri $name)"); done
+array create m "$(uri a)" "$(uri b)" "$(uri c)" --level 5 "${named[@]}" >/dev/null
 
 # What holds data, or can't be written, is refused and says what would help.
 refused() {
@@ -90,7 +92,7 @@ await degraded "['condition']"
 wait "$writer" || exit 1
 load degraded --rw=randrw --bs=16k --io_size=16m &
 writer=$!
-array replace ./control "$(uri a)" "nbd://127.0.0.1:$port/" >/dev/null
+array replace ./control "$(uri a)" "nbd://127.0.0.1:$port/" --destroy-data "nbd://127.0.0.1:$port/" >/dev/null
 array rebuild ./control >/dev/null 2>&1
 wait "$writer" || exit 1
 await optimal "['condition']"
@@ -106,7 +108,7 @@ await degraded "['condition']"
 replace() { array replace ./control 2 "$(uri "$1")" --destroy-data "$(uri "$1")" >said 2>&1; }
 ! replace c || fail "a server was taken again that has writes of a broken connection before it"
 grep -q 'has not answered' said || fail "it was refused, but not for that: $(<said)"
-array replace ./control 2 "$(uri e)" >/dev/null
+array replace ./control 2 "$(uri e)" --destroy-data "$(uri e)" >/dev/null
 array rebuild ./control >/dev/null 2>&1
 array check ./control >/dev/null 2>&1 || fail "check after the second rebuild"
 

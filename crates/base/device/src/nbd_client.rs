@@ -8,7 +8,7 @@
 //! Source: "The NBD protocol", "Ordering of messages and writes" and "Size constraints".
 
 use crate::nbd_replies::{NbdEnd, NbdFilling, NbdPlace, NbdReceiveOptions, NbdReplies};
-use crate::safety::{DeviceImage, ExportLook};
+use crate::safety::DeviceImage;
 use raidlab_nbd::{
     ClientAgreement, ClientHandshake, ClientOptions, ClientRequest, ClientStep, ClientTls,
     ClientTransmission, NbdUri, Op, Transport,
@@ -31,11 +31,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const REPLY_PATIENCE: Duration = Duration::from_secs(30);
 /// Longest read or write.
 const PIECE_BYTES: u32 = 1 << 20;
-/// Places between the ends that are looked at before an export is taken for empty, and what is read at each.
-const SAMPLES: u64 = 64;
-const SAMPLE_BYTES: u64 = 16 << 10;
-/// Where a sample begins, in whole units of this.
-const UNIT_BYTES: u64 = 4096;
 /// How it is received.
 const RECEIVE: NbdReceiveOptions = NbdReceiveOptions { inbox_bytes: 64 << 10, direct_bytes_min: 1 };
 
@@ -150,21 +145,14 @@ impl NbdClient {
         (self.socket, ClientTransmission::new(*self.transmission.agreement(), requests_max), replies)
     }
 
-    /// What the export holds, as far as that is told without reading all of it.
+    /// The parts of the export that signatures lie in.
     ///
     /// # Errors
     /// [`NbdError::Io`].
-    pub fn look(&mut self) -> Result<ExportLook, NbdError> {
+    pub fn look(&mut self) -> Result<DeviceImage, NbdError> {
         let bytes = self.bytes();
         let window = DeviceImage::WINDOW_BYTES.min(bytes);
-        let (head, tail) = (self.read(0, window)?, self.read(bytes - window, window)?);
-        let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
-        let mut is_blank = is_zero(&head) && is_zero(&tail);
-        for sample in 0..SAMPLES {
-            let at = bytes / SAMPLES * sample;
-            is_blank = is_blank && is_zero(&self.read(at - at % UNIT_BYTES, SAMPLE_BYTES)?);
-        }
-        Ok(ExportLook { image: DeviceImage::new(head, tail, bytes), is_blank })
+        Ok(DeviceImage::new(self.read(0, window)?, self.read(bytes - window, window)?, bytes))
     }
 
     /// Longest piece that a read or write is cut into, in bytes.

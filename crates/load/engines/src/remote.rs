@@ -14,7 +14,7 @@ use crate::lay_out::{LayOut, LayOutContent, LayOutProgress};
 use crate::nfs::{NfsFile, is_nfs_uri};
 use crate::noise;
 use crate::xrootd::{XrootdFile, is_xrootd_uri};
-use raidlab_device::safety::{DeviceImage, ExportLook};
+use raidlab_device::safety::DeviceImage;
 use raidlab_device::{TRAILER_BYTES, Trailer};
 use raidlab_units::ByteCount;
 use rustix::io::Errno;
@@ -123,9 +123,6 @@ pub fn remove_remote(uri: &Path) -> Result<(), RemoteError> {
 
 /// Bytes that are written at once when a file is laid out.
 const PIECE_BYTES: u64 = 1 << 20;
-/// Places between the ends that are looked at before a file is taken for empty, and what is read at each.
-const SAMPLES: u64 = 64;
-const SAMPLE_BYTES: u64 = 4096;
 
 /// What a file of a server is.
 #[derive(Debug)]
@@ -135,28 +132,22 @@ pub(crate) struct RemoteLook {
     /// It has raidlab's mark.
     pub(crate) is_ours: bool,
     /// What else it holds; not looked at where it is raidlab's.
-    pub(crate) look: Option<ExportLook>,
+    pub(crate) image: Option<DeviceImage>,
 }
 
 /// Looks at an open file; `thoroughly` for one that is to be written over.
 pub(crate) fn look(file: &mut dyn RemoteFile, thoroughly: bool) -> Result<RemoteLook, RemoteError> {
     let bytes = file.bytes();
     if let Some(trailer) = trailer_of(file)? {
-        return Ok(RemoteLook { data_bytes: trailer.data_bytes, is_ours: true, look: None });
+        return Ok(RemoteLook { data_bytes: trailer.data_bytes, is_ours: true, image: None });
     }
-    let mut look = None;
+    let mut image = None;
     if thoroughly {
         let window = DeviceImage::WINDOW_BYTES.min(bytes);
         let (head, tail) = (piece(file, 0, window)?, piece(file, bytes - window, window)?);
-        let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
-        let mut is_blank = is_zero(&head) && is_zero(&tail);
-        for sample in 0..SAMPLES {
-            let at = bytes / SAMPLES * sample;
-            is_blank = is_blank && is_zero(&piece(file, at, SAMPLE_BYTES.min(bytes - at))?);
-        }
-        look = Some(ExportLook { image: DeviceImage::new(head, tail, bytes), is_blank });
+        image = Some(DeviceImage::new(head, tail, bytes));
     }
-    Ok(RemoteLook { data_bytes: ByteCount(bytes), is_ours: false, look })
+    Ok(RemoteLook { data_bytes: ByteCount(bytes), is_ours: false, image })
 }
 
 /// The mark behind the data of a file that was laid out to its end.

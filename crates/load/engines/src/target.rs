@@ -173,8 +173,8 @@ impl Target {
                 let reason = "its server offers it for reading only".to_owned();
                 return Err(nbd(NbdError::Refused { reason }));
             }
-            let look = client.look().map_err(nbd)?;
-            safety::permit_write_export(path, &look, options.destroy_data.as_deref())?;
+            let image = client.look().map_err(nbd)?;
+            safety::permit_write_export(path, &image, options.destroy_data.as_deref())?;
         }
         if size == ByteCount::ZERO {
             return Err(LoadError::TooSmall { path: path.into(), size, region: ByteCount(1) });
@@ -225,8 +225,8 @@ impl Target {
         if let Some(wanted) = options.lay_out.filter(|wanted| *wanted != found.data_bytes) {
             return Err(LoadError::SizeDiffers { path: path.into(), size: found.data_bytes, wanted });
         }
-        if let Some(look) = found.look.filter(|_| !found.is_ours) {
-            safety::permit_write_export(path, &look, options.destroy_data.as_deref())?;
+        if let Some(image) = found.image.filter(|_| !found.is_ours) {
+            safety::permit_write_export(path, &image, options.destroy_data.as_deref())?;
         }
         if found.data_bytes == ByteCount::ZERO {
             return Err(LoadError::TooSmall {

@@ -76,8 +76,8 @@ fn judge(
 ) -> Result<(Result<(), SafetyError>, Judged<'_>), CreateError> {
     if is_nbd_uri(path) {
         let device = RemoteDevice::open(path, Purpose::Use)?;
-        let look = device.look()?;
-        let verdict = verdict(&|name| safety::permit_write_export(path, &look, name));
+        let image = device.look()?;
+        let verdict = verdict(&|name| safety::permit_write_export(path, &image, name));
         return Ok((verdict, Judged::Remote(Box::new(device))));
     }
     let look = look(path)?;

@@ -14,7 +14,7 @@
 
 use super::{Flushing, Purpose, UNIT_BYTES, ZEROS_BYTES, failed};
 use crate::error::DeviceError;
-use raidlab_device::safety::ExportLook;
+use raidlab_device::safety::DeviceImage;
 use raidlab_device::{NbdClient, NbdError, NbdPayload};
 use raidlab_nbd::{ClientAgreement, ClientRequest, NbdUri, Op, TransmissionFlags};
 use raidlab_units::ByteCount;
@@ -80,11 +80,11 @@ impl RemoteDevice {
         self.client.into_inner()
     }
 
-    /// What it holds, as far as that is told without reading all of it.
+    /// The parts of it that signatures lie in.
     ///
     /// # Errors
     /// [`DeviceError::Io`].
-    pub(crate) fn look(&self) -> Result<ExportLook, DeviceError> {
+    pub(crate) fn look(&self) -> Result<DeviceImage, DeviceError> {
         self.client.borrow_mut().look().map_err(|error| of_client(&self.path, error))
     }
 

@@ -5,15 +5,15 @@
 //! and is rebuilt onto another. Not verified: TCP's own behaviour beyond one connection, rates.
 
 use super::common;
-use super::operator::{check_again, is_whole, replace, use_array};
+use super::operator::{check_again, is_whole, use_array};
 use super::peer::{FLUSH, FUA, Manners, PLAIN, Peer, READ_ONLY, ZEROES};
 use super::real::{keeping, options};
 use super::{GO_ON, folder, read_all, serve};
 use raidlab_controller::{ArrayConfig, MemberCache, MetadataPolicy};
 use raidlab_format::{ArrayUuid, Placement, StartOptions};
 use raidlab_runtime::{
-    ArrayWorld, Command, Condition, CreateError, DeviceCondition, DeviceVerdict, RunSettings, ScriptOp,
-    create, examine,
+    ArrayWorld, Command, Condition, CreateError, CreateOptions, DeviceCondition, DeviceVerdict, RunSettings,
+    ScriptOp, create, examine,
 };
 use raidlab_units::{ByteCount, Lba, NanoSpan};
 use std::path::{Path, PathBuf};
@@ -44,8 +44,22 @@ fn uris(peers: &[Peer]) -> Vec<PathBuf> {
     peers.iter().map(|peer| peer.uri("")).collect()
 }
 
+/// Makes an array of members, of which exports are named as what may be destroyed.
 fn make(config: &ArrayConfig, members: &[PathBuf]) -> Result<(), CreateError> {
-    create(config, &options(members.to_vec(), vec![]), &GO_ON, &mut |_, _| {}).map(drop)
+    let exports = members.iter().map(|member| member.display().to_string());
+    let destroy_data = exports.filter(|member| member.starts_with("nbd")).collect();
+    let options = CreateOptions { destroy_data, ..options(members.to_vec(), vec![]) };
+    create(config, &options, &GO_ON, &mut |_, _| {}).map(drop)
+}
+
+/// Puts an export in the place of a device, whatever it holds.
+fn replace(device: &str, peer: &Peer) -> Command {
+    Command::Replace {
+        device: device.into(),
+        with: peer.uri(""),
+        destroy_data: true,
+        server_restarted: false,
+    }
 }
 
 fn start(members: &[PathBuf], settings: &RunSettings) -> ArrayWorld {
@@ -157,7 +171,7 @@ fn a_server_that_goes_away_falls_silent_babbles_or_breaks_off_is_a_member_lost_a
         };
         let reason = used.refused(&taken);
         assert!(reason.contains("in use"), "{reason}");
-        used.done(&replace("1", &peers[3].uri("")));
+        used.done(&replace("1", &peers[3]));
         let status = used.until("whole again", is_whole);
         assert_eq!(status.devices[1].path.as_deref(), peers[3].uri("").to_str());
         let checker = used.stop();
@@ -219,7 +233,7 @@ fn a_server_that_fell_silent_is_taken_again_when_it_has_ended_the_connection() {
     peers[1].fall_silent();
     used.until("degraded again", |status| status.condition == Condition::Degraded);
     used.refused(&back(false));
-    used.done(&replace("1", &peers[3].uri("")));
+    used.done(&replace("1", &peers[3]));
     used.until("whole with another", is_whole);
     let checker = used.stop();
     drop(peers[1].seen());
@@ -286,23 +300,24 @@ fn what_can_not_be_a_member_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn an_export_that_holds_something_is_overwritten_only_when_it_is_named() {
+fn an_export_is_overwritten_only_when_it_is_named_with_what_it_holds() {
     let folder = folder();
     let config = array(3);
     let peers = peers(folder.path(), &[PLAIN; 3]);
     let members = uris(&peers);
-    // In the middle, where no signature lies.
-    peers[1].edit(|bytes| bytes[EXPORT_BYTES / 2 + 100] = 1);
-    let said = refusal(&config, &members);
-    assert!(said.contains("--destroy-data") && said.contains("/s1'"), "{said}");
     peers[1].edit(|bytes| bytes[..4].copy_from_slice(b"XFSB"));
-    let named = |names: &[PathBuf], suffix: &str| {
+    let named = |names: [&str; 3]| {
         let mut options = options(members.clone(), vec![]);
-        options.destroy_data = names.iter().map(|name| format!("{}{suffix}", name.display())).collect();
+        options.destroy_data = names.map(str::to_owned).to_vec();
         create(&config, &options, &GO_ON, &mut |_, _| {}).map(drop)
     };
-    assert!(named(&members[1..2], "").expect_err("what it holds must be named").to_string().contains("xfs"));
-    named(&members[1..2], ":xfs").expect("it is named");
+    let [first, second, third] = [0, 1, 2].map(|at: usize| members[at].display().to_string());
+    // Zeros alone are somebody's, too.
+    let said = named(["", &format!("{second}:xfs"), &third]).expect_err("one is not named").to_string();
+    assert!(said.contains("--destroy-data") && said.contains(&first), "{said}");
+    let said = named([&first, &second, &third]).expect_err("what it holds must be named").to_string();
+    assert!(said.contains("xfs"), "{said}");
+    named([&first, &format!("{second}:xfs"), &third]).expect("it is named");
     let said = refusal(&config, &members);
     assert!(said.contains("raidlab"), "{said}");
     let report = examine(&members, StartOptions::default());

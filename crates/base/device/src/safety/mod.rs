@@ -121,15 +121,6 @@ pub fn share_file(path: &Path, file: &File) -> Result<(), SafetyError> {
     }
 }
 
-/// What an NBD export holds where it was looked at.
-#[derive(Clone, Debug)]
-pub struct ExportLook {
-    /// Its first and last part.
-    pub image: DeviceImage,
-    /// Those and the samples between them are zeros.
-    pub is_blank: bool,
-}
-
 /// Returns if the NBD export called `name` may be overwritten when the user named `destroy_data`. Whether someone uses it
 /// can't be known here.
 ///
@@ -137,14 +128,11 @@ pub struct ExportLook {
 /// [`SafetyError::NotNamed`] says what it holds, and what would allow it.
 pub fn permit_write_export(
     name: &Path,
-    look: &ExportLook,
+    image: &DeviceImage,
     destroy_data: Option<&str>,
 ) -> Result<(), SafetyError> {
-    let (suffix, holds) = match signature_names(&look.image) {
-        Some(found) => found,
-        None if look.is_blank => return Ok(()),
-        None => (String::new(), "whatever this export holds".to_owned()),
-    };
+    let (suffix, holds) =
+        signature_names(image).unwrap_or_else(|| (String::new(), "whatever this export holds".to_owned()));
     let wanted = format!("{}{suffix}", name.display());
     if destroy_data == Some(&wanted) {
         return Ok(());
