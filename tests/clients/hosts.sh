@@ -146,7 +146,7 @@ PYTHON
 kill "${servers[@]}"
 wait "${servers[@]}" || true
 
-# Simulations are shared out: both ranks do some, and what is printed is to the letter what one process prints.
+# Simulations are shared out: both ranks do some (of seconds of work: one may come up later than the other), and what is printed is to the letter what one process prints.
 shared() {
     "$RAIDLAB" "$@" >"$work/alone" 2>"$work/said" || fail "$1 alone ended with $?"
     mpi 2 "$@" >"$work/together" 2>"$work/said" || fail "$1 on two hosts ended with $?"
@@ -156,9 +156,9 @@ shared() {
 }
 shared plan --app md1200-oltp --usable 300GB --slots 8 --drives st3600057ss,pliant-lb150 --controllers perc-h800 \
     --enclosures md1200 --simulations 3 --top 1 --threads 1
-shared reproduce md1200-2011 --table 8 --ramp 100ms --run 200ms --threads 1
+shared reproduce md1200-2011 --table 8 --ramp 100ms --run 2s --threads 1
 shared simulate --level 5 --members 6 --drive st3600057ss --controller perc-h800 --workload database,md1200-oltp \
-    --iodepth 1..32 --ramp 100ms --run 500ms --threads 1
+    --iodepth 1..32 --ramp 100ms --run 20s --threads 1
 
 # A rank that dies while simulations are under way.
 mpi 2 reproduce md1200-2011 --table 8 --ramp 100s --run 100s --threads 1 >"$work/out" 2>"$work/said" &
