@@ -76,8 +76,7 @@ impl MemberIos {
         owner: IoOwner,
         outbox: &mut Outbox,
     ) {
-        let (id, op, area, class) = (MemberIoId(0), MemberOp::Read, Area::Metadata, IoClass::Host);
-        self.begin_for(owner, MemberIo { id, member, op, area, lba, blocks, class }, outbox);
+        self.begin_metadata((member, lba, blocks), MemberOp::Read, owner, outbox);
     }
 
     /// Asks for a write to the metadata area of a device, with forced unit access.
@@ -89,7 +88,16 @@ impl MemberIos {
         owner: IoOwner,
         outbox: &mut Outbox,
     ) {
-        let op = MemberOp::Write { fua: true };
+        self.begin_metadata((member, lba, blocks), MemberOp::Write { fua: true }, owner, outbox);
+    }
+
+    fn begin_metadata(
+        &mut self,
+        (member, lba, blocks): (MemberIndex, MemberLba, BlockCount),
+        op: MemberOp,
+        owner: IoOwner,
+        outbox: &mut Outbox,
+    ) {
         let (id, area, class) = (MemberIoId(0), Area::Metadata, IoClass::Host);
         self.begin_for(owner, MemberIo { id, member, op, area, lba, blocks, class }, outbox);
     }
@@ -126,9 +134,7 @@ impl MemberIos {
     ) {
         let block_bytes = self.block_size.bytes();
         let (lba, blocks) = (MemberLba(at.0 / block_bytes), BlockCount(length.0.div_ceil(block_bytes)));
-        let (id, area, class) = (MemberIoId(0), Area::Metadata, IoClass::Host);
-        let owner = IoOwner::Beside(io);
-        self.begin_for(owner, MemberIo { id, member, op, area, lba, blocks, class }, outbox);
+        self.begin_metadata((member, lba, blocks), op, IoOwner::Beside(io), outbox);
     }
 
     /// The I/O with this number (asserted to be under way).

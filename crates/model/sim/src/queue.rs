@@ -8,7 +8,8 @@
 //!                                  pop ─► the earlier of the two heads
 //! ```
 //! A drive's next deadline moves whenever it gets a request; in a plain heap each move would leave a stale entry
-//! behind. In the winner tree it overwrites the slot's leaf and updates one path of `log2(slots)` nodes.
+//! behind. In the winner tree it overwrites the slot's leaf and updates the nodes above it, at most `log4(slots)`, up to the
+//! first whose winner stays.
 //!
 //! Invariants: time never goes backwards; events of equal time leave in the order in which they were pushed (a deadline
 //! counts as pushed when it was last moved to another time); once the queue has grown to the largest number of pending
@@ -25,6 +26,12 @@ const ARITY: usize = 4;
 /// The key of an empty slot, later than every real one.
 const NEVER: u128 = u128::MAX;
 
+/// Low bits of a key that are the number of the deadline's slot.
+const SLOT_BITS: u32 = 24;
+
+/// Numbers of events and deadlines: what is left of 64 bits. After days those pending are numbered anew.
+const SEQUENCES: u64 = 1 << (64 - SLOT_BITS);
+
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due<E> {
@@ -40,6 +47,8 @@ pub struct EventQueue<E> {
     heap: Vec<Entry<E>>,
     deadlines: WinnerTree,
     next_sequence: u64,
+    /// Events and deadlines handed out before they were numbered anew.
+    sequences_before: u64,
     now: Nanos,
 }
 
@@ -59,7 +68,7 @@ impl<E> Entry<E> {
 
 #[inline]
 const fn key(at: u64, sequence: u64) -> u128 {
-    ((at as u128) << 64) | sequence as u128
+    ((at as u128) << 64) | ((sequence as u128) << SLOT_BITS)
 }
 
 impl<E: Copy> EventQueue<E> {
@@ -69,6 +78,7 @@ impl<E: Copy> EventQueue<E> {
             heap: Vec::with_capacity(64),
             deadlines: WinnerTree::new(slots as usize),
             next_sequence: 0,
+            sequences_before: 0,
             now: Nanos::ZERO,
         }
     }
@@ -82,7 +92,7 @@ impl<E: Copy> EventQueue<E> {
     /// Events and deadlines handed out and pending, together: a measure of the work done.
     #[inline]
     pub const fn scheduled_count(&self) -> u64 {
-        self.next_sequence
+        self.sequences_before + self.next_sequence
     }
 
     /// True when nothing is pending.
@@ -104,9 +114,7 @@ impl<E: Copy> EventQueue<E> {
     /// A time in the past counts as now. The slots grow to hold `slot`.
     #[inline]
     pub fn set_deadline(&mut self, slot: u32, at: Option<Nanos>) {
-        if slot as usize >= self.deadlines.leaves() {
-            self.deadlines = self.deadlines.grown(slot as usize + 1);
-        }
+        self.deadlines.grow_to_hold(slot);
         let old = self.deadlines.key(slot);
         let Some(at) = at else {
             if old != NEVER {
@@ -117,7 +125,7 @@ impl<E: Copy> EventQueue<E> {
         let at = at.0.max(self.now.0);
         if old == NEVER || (old >> 64) as u64 != at {
             let sequence = self.take_sequence();
-            self.deadlines.set(slot, key(at, sequence));
+            self.deadlines.set(slot, key(at, sequence) | u128::from(slot));
         }
     }
 
@@ -138,9 +146,10 @@ impl<E: Copy> EventQueue<E> {
     /// Takes out the next event or deadline and moves the clock to its time.
     #[inline]
     pub fn pop(&mut self) -> Option<(Nanos, Due<E>)> {
-        let Deadline { key, slot } = self.deadlines.first();
+        let key = self.deadlines.first();
         let heap_key = self.heap.first().map_or(NEVER, Entry::key);
         if key < heap_key {
+            let slot = key as u32 % (1 << SLOT_BITS);
             self.deadlines.vacate(slot);
             self.now = Nanos((key >> 64) as u64);
             return Some((self.now, Due::Deadline(slot)));
@@ -155,10 +164,35 @@ impl<E: Copy> EventQueue<E> {
     }
 
     #[inline]
-    const fn take_sequence(&mut self) -> u64 {
+    fn take_sequence(&mut self) -> u64 {
+        if self.next_sequence == SEQUENCES {
+            self.renumber();
+        }
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         sequence
+    }
+
+    /// Numbers what is pending anew, from 0 on, in its order.
+    #[cold]
+    fn renumber(&mut self) {
+        self.deadlines.put_right();
+        let leaves = self.deadlines.groups[self.deadlines.first_leaf..].iter().flat_map(|group| group.0);
+        let mut pending: Vec<u128> = self.heap.iter().map(Entry::key).collect();
+        pending.extend(leaves.filter(|key| *key != NEVER));
+        pending.sort_unstable();
+        let number = |key: u128| pending.binary_search(&key).expect("it is pending") as u64;
+        for entry in &mut self.heap {
+            entry.sequence = number(entry.key());
+        }
+        let keys = self.deadlines.groups.iter_mut().flat_map(|group| &mut group.0);
+        for held in keys.filter(|held| **held != NEVER) {
+            let slot = *held & ((1 << SLOT_BITS) - 1);
+            *held = key((*held >> 64) as u64, number(*held)) | slot;
+        }
+        let count = pending.len() as u64;
+        self.sequences_before += self.next_sequence - count;
+        self.next_sequence = count;
     }
 
     #[inline]
@@ -206,23 +240,32 @@ fn least_of<E>(children: &[Entry<E>]) -> Option<usize> {
     Some(least)
 }
 
-/// The deadline of a slot.
+/// Keys that stand together, in one line of the processor's cache.
 #[derive(Clone, Copy, Debug)]
-struct Deadline {
-    key: u128,
-    slot: u32,
+#[repr(align(64))]
+struct Group([u128; ARITY]);
+
+impl Group {
+    const EMPTY: Self = Self([NEVER; ARITY]);
+
+    #[inline]
+    fn least(&self) -> u128 {
+        let [a, b, c, d] = self.0;
+        a.min(b).min(c.min(d))
+    }
 }
 
-/// A complete binary tree over the slots, in which each inner node is a copy of the earlier of its children.
+/// A tree of groups over the slots, in which each key of an inner group is the least of the group below it.
 ///
 /// A drive whose deadline is due nearly always has a new one at once. So the slot that was taken out last is *vacated*: its
 /// leaf is empty, and the nodes above it are put right when it is set again, or else with the next one that is taken out. Until
-/// then nobody reads them but to put them right.
+/// then they have the key that was taken out, which is earlier than all others, and nobody reads them but to put them right.
 #[derive(Clone, Debug)]
 struct WinnerTree {
-    /// Node `n` has children `2n` and `2n + 1`; node 1 is the root; the second half are the leaves, one for each slot and
-    /// padded to a power of two.
-    nodes: Vec<Deadline>,
+    /// Group 0 is the root; key `k` of group `g` stands for group `ARITY * g + k + 1`. The leaves, a key for each slot with the
+    /// slot in its low bits, are the groups from `first_leaf` on.
+    groups: Vec<Group>,
+    first_leaf: usize,
     /// The slot that is vacated, or [`NO_SLOT`].
     vacated: u32,
 }
@@ -232,56 +275,86 @@ const NO_SLOT: u32 = u32::MAX;
 
 impl WinnerTree {
     fn new(slots: usize) -> Self {
-        let leaves = slots.next_power_of_two().max(2);
-        Self { nodes: vec![Deadline { key: NEVER, slot: NO_SLOT }; 2 * leaves], vacated: NO_SLOT }
+        assert!(slots <= 1 << SLOT_BITS, "a key has no room for the last of {slots} slots");
+        let leaves = slots.div_ceil(ARITY).max(1);
+        let mut first_leaf = 0;
+        while first_leaf * (ARITY - 1) + 1 < leaves {
+            first_leaf = first_leaf * ARITY + 1;
+        }
+        Self { groups: vec![Group::EMPTY; first_leaf + leaves], first_leaf, vacated: NO_SLOT }
     }
 
+    #[inline]
+    fn grow_to_hold(&mut self, slot: u32) {
+        if self.place(slot).0 >= self.groups.len() {
+            *self = self.grown(slot as usize + 1);
+        }
+    }
+
+    #[cold]
     fn grown(&self, slots: usize) -> Self {
         let mut tree = Self::new(slots);
-        for leaf in &self.nodes[self.leaves()..] {
-            if leaf.key != NEVER {
-                tree.set(leaf.slot, leaf.key);
+        for (slot, key) in (0..).zip(self.groups[self.first_leaf..].iter().flat_map(|group| group.0)) {
+            if key != NEVER {
+                tree.set(slot, key);
             }
         }
         tree
     }
 
-    const fn leaves(&self) -> usize {
-        self.nodes.len() / 2
+    /// The group and the place in it of a slot's leaf.
+    #[inline]
+    const fn place(&self, slot: u32) -> (usize, usize) {
+        (self.first_leaf + slot as usize / ARITY, slot as usize % ARITY)
     }
 
     #[inline]
     fn key(&self, slot: u32) -> u128 {
-        self.nodes[self.leaves() + slot as usize].key
+        let (group, at) = self.place(slot);
+        self.groups[group].0[at]
+    }
+
+    /// The key of the earliest deadline, the vacated one left out.
+    #[inline]
+    fn first_key(&self) -> u128 {
+        if self.vacated == NO_SLOT {
+            return self.groups[0].least();
+        }
+        // Whatever is not vacated is below one of the keys beside the way up.
+        let (mut group, mut at) = self.place(self.vacated);
+        let mut least = NEVER;
+        loop {
+            let mut beside = self.groups[group];
+            beside.0[at] = NEVER;
+            least = least.min(beside.least());
+            if group == 0 {
+                return least;
+            }
+            (group, at) = above(group);
+        }
     }
 
     /// The key of the earliest deadline.
     #[inline]
-    fn first_key(&self) -> u128 {
-        if self.vacated == NO_SLOT {
-            return self.nodes[1].key;
-        }
-        // Whatever is not vacated is below one of the nodes beside the way up.
-        let leaf = self.leaves() + self.vacated as usize;
-        let way = std::iter::successors(Some(leaf), |node| Some(node / 2)).take_while(|node| *node > 1);
-        way.map(|node| self.nodes[node ^ 1].key).fold(NEVER, u128::min)
+    fn first(&mut self) -> u128 {
+        self.put_right();
+        self.groups[0].least()
     }
 
-    /// The earliest deadline.
+    /// Puts the keys above a vacated leaf right.
     #[inline]
-    fn first(&mut self) -> Deadline {
+    fn put_right(&mut self) {
         if self.vacated != NO_SLOT {
             self.set(self.vacated, NEVER);
         }
-        self.nodes[1]
     }
 
     /// Takes out the deadline of `slot`, which is the first.
     #[inline]
     fn vacate(&mut self, slot: u32) {
         debug_assert!(self.vacated == NO_SLOT, "two slots are vacated");
-        let leaf = self.leaves() + slot as usize;
-        self.nodes[leaf].key = NEVER;
+        let (group, at) = self.place(slot);
+        self.groups[group].0[at] = NEVER;
         self.vacated = slot;
     }
 
@@ -290,21 +363,28 @@ impl WinnerTree {
         if slot == self.vacated {
             self.vacated = NO_SLOT;
         }
-        let mut node = self.leaves() + slot as usize;
-        let mut winner = Deadline { key, slot };
-        self.nodes[node] = winner;
-        while node > 1 {
-            let beside = self.nodes[node ^ 1];
-            winner = if beside.key < winner.key { beside } else { winner };
-            node /= 2;
-            self.nodes[node] = winner;
+        let (mut group, mut at) = self.place(slot);
+        self.groups[group].0[at] = key;
+        while group > 0 {
+            let winner = self.groups[group].least();
+            (group, at) = above(group);
+            if self.groups[group].0[at] == winner {
+                return;
+            }
+            self.groups[group].0[at] = winner;
         }
     }
 }
 
+/// The group above one, and the place of its key there.
+#[inline]
+const fn above(group: usize) -> (usize, usize) {
+    ((group - 1) / ARITY, (group - 1) % ARITY)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Due, EventQueue};
+    use super::{Due, EventQueue, SEQUENCES};
     use proptest::prelude::*;
     use raidlab_units::Nanos;
 
@@ -361,8 +441,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn leaves_in_the_order_of_a_sorted_list(steps in prop::collection::vec(step(), 1..400), slots in 0_u32..12) {
+        fn leaves_in_the_order_of_a_sorted_list(
+            steps in prop::collection::vec(step(), 1..400), slots in 0_u32..12, numbers_left in 1_u64..400,
+        ) {
             let mut queue = EventQueue::new(slots);
+            queue.next_sequence = SEQUENCES - numbers_left;
             let mut slow = SlowQueue::default();
             for (number, step) in steps.into_iter().enumerate() {
                 let now = queue.now();
@@ -385,6 +468,7 @@ mod tests {
                 prop_assert_eq!(queue.pop(), Some(expected));
             }
             prop_assert_eq!(queue.pop(), None);
+            prop_assert_eq!(queue.scheduled_count(), SEQUENCES - numbers_left + slow.sequence);
         }
     }
 

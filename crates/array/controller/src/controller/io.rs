@@ -29,7 +29,7 @@ impl Controller {
         class: IoClass,
         owner: IoOwner,
     ) {
-        if self.checksums.is_on() && op != MemberOp::Flush {
+        if self.checksums.is_on() {
             return self.begin_check((member, lba, rows), op, class, owner);
         }
         let blocks = BlockCount(u64::from(rows));

@@ -31,6 +31,7 @@ use crate::link::{LinkModel, Server};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum JobKind {
@@ -109,9 +110,9 @@ pub(crate) struct Front {
     interface: Server,
 }
 
-/// A hard drive at work.
-#[derive(Clone, Debug)]
-pub(crate) struct HardDrive {
+/// What does not change while a drive works.
+#[derive(Debug)]
+struct Fixed {
     geometry: Geometry,
     arm: Arm,
     bus: BusModel,
@@ -122,6 +123,14 @@ pub(crate) struct HardDrive {
     keeps: Kept,
     reads_on_arrival: bool,
     capacity: u64,
+    physical_sectors: u64,
+}
+
+/// A hard drive at work.
+#[derive(Clone, Debug)]
+pub(crate) struct HardDrive {
+    /// Copies share it: with thousands of drives, what all of them read stays in the processor's cache.
+    fixed: Arc<Fixed>,
 
     front: Front,
     position: ArmPosition,
@@ -141,7 +150,6 @@ pub(crate) struct HardDrive {
     destaging: Option<Dirty>,
     /// Where the last job ended.
     swept_to: u64,
-    physical_sectors: u64,
     shingled: Option<Box<Shingled>>,
     /// Where the last append took its extents from.
     swept_home: u64,
@@ -181,7 +189,7 @@ impl HardDrive {
             || pool.is_some_and(|pool| pool.protected);
         // Half of the memory may be dirty if nothing else is said: the other half stays with the readers.
         let dirty_sectors = pool.map_or(sectors / 2, |pool| pool.size.0 / SECTOR_BYTES);
-        Self {
+        let fixed = Arc::new(Fixed {
             geometry,
             arm,
             bus: model.bus.unwrap_or(BusModel::of_link(link)),
@@ -192,6 +200,10 @@ impl HardDrive {
             keeps: model.buffer.keeps,
             reads_on_arrival: model.buffer.reads_on_arrival,
             capacity: media_sectors.0,
+            physical_sectors: model.modern.physical_sectors,
+        });
+        Self {
+            fixed,
             front: Front::default(),
             position: ArmPosition::default(),
             arm_free: Nanos::ZERO,
@@ -209,7 +221,6 @@ impl HardDrive {
             pool: pool.as_ref().map(Pool::new),
             destaging: None,
             swept_to: 0,
-            physical_sectors: model.modern.physical_sectors,
             shingled: media_cache.map(|cache| Box::new(Shingled::new(cache, capacity))),
             swept_home: 0,
             outstanding: 0,
@@ -235,7 +246,7 @@ impl HardDrive {
 
     #[inline]
     pub(crate) fn handle_request(&mut self, now: Nanos, request: DriveRequest) {
-        if self.outstanding < self.queue_depth {
+        if self.outstanding < self.fixed.queue_depth {
             self.accept(now, request);
         } else {
             self.waiting.push_back(request);
@@ -271,7 +282,7 @@ impl HardDrive {
             } else {
                 return;
             }
-            while self.outstanding < self.queue_depth {
+            while self.outstanding < self.fixed.queue_depth {
                 let Some(request) = self.waiting.pop_front() else { break };
                 self.accept(now, request);
             }
@@ -285,7 +296,7 @@ impl HardDrive {
 
     fn accept(&mut self, now: Nanos, request: DriveRequest) {
         self.outstanding += 1;
-        let decoded = self.front.firmware.serve(now, self.command_work);
+        let decoded = self.front.firmware.serve(now, self.fixed.command_work);
         let request = match &mut self.shingled {
             Some(shingled) => shingled.accept(now, request),
             None => request,
@@ -313,7 +324,7 @@ impl HardDrive {
     #[inline]
     fn beyond_work(&self, overhead: AfterOp) -> NanoSpan {
         let whole = if self.after_write { overhead.write } else { overhead.read };
-        NanoSpan(whole.0.saturating_sub(self.command_work.0))
+        NanoSpan(whole.0.saturating_sub(self.fixed.command_work.0))
     }
 
     fn accept_read(&mut self, now: Nanos, decoded: Nanos, request: DriveRequest) {
@@ -328,20 +339,20 @@ impl HardDrive {
             (start, end) = (runs[0].0, runs[0].0 + runs[0].1);
         }
         if self.finds(start, end) {
-            let ready = decoded + self.beyond_work(self.overheads.read_hit);
-            let sent = self.front.interface.serve(ready, self.bus.read.transfer_time(host_bytes));
-            self.reply(sent + self.overheads.read_completion, request.id, now);
+            let ready = decoded + self.beyond_work(self.fixed.overheads.read_hit);
+            let sent = self.front.interface.serve(ready, self.fixed.bus.read.transfer_time(host_bytes));
+            self.reply(sent + self.fixed.overheads.read_completion, request.id, now);
             self.read_further(now, end);
             return;
         }
-        let (kind, reselect) = (JobKind::Read { id: request.id }, self.overheads.read_reselect);
-        let ready = decoded + self.beyond_work(self.overheads.read_miss);
+        let (kind, reselect) = (JobKind::Read { id: request.id }, self.fixed.overheads.read_reselect);
+        let ready = decoded + self.beyond_work(self.fixed.overheads.read_miss);
         if let Some(ahead) = self.ahead.filter(|ahead| self.segments.reaches(ahead.segment, start)) {
             // The arm is on its way to these sectors, or waits just before them.
             start = self.segments.end_of(ahead.segment).max(start);
-            let arrived = decoded + self.beyond_work(self.overheads.read_hit);
+            let arrived = decoded + self.beyond_work(self.fixed.overheads.read_hit);
             if start < ahead.limit {
-                let place = self.geometry.place(Sector(start));
+                let place = self.fixed.geometry.place(Sector(start));
                 let job = Job {
                     kind,
                     start,
@@ -355,16 +366,16 @@ impl HardDrive {
                 };
                 self.ahead = None;
                 let turns = self.turns_to(&ahead, start + 1) - place.sector_turn;
-                let media_start = ahead.since + self.geometry.time_of(turns);
+                let media_start = ahead.since + self.fixed.geometry.time_of(turns);
                 self.run(now, Positioned { media_start, landed: None, from: start, arm: [now; 2] }, job);
                 return;
             }
         }
-        let place = self.geometry.place(Sector(start));
+        let place = self.fixed.geometry.place(Sector(start));
         let sectors = end - start;
         let job =
             Job { kind, start, sectors, host_bytes, place, came: now, ready, arrived: decoded, reselect };
-        self.host_jobs.push(&self.arm, &self.geometry, now, &place, false, job);
+        self.host_jobs.push(&self.fixed.arm, &self.fixed.geometry, now, &place, false, job);
         self.start_next(now, now);
     }
 
@@ -376,17 +387,17 @@ impl HardDrive {
 
     /// A read of which the media cache holds parts: each piece by itself, from where it is.
     fn read_pieces(&mut self, now: Nanos, decoded: Nanos, id: u32, runs: &[Run]) {
-        let ready = decoded + self.beyond_work(self.overheads.read_miss);
+        let ready = decoded + self.beyond_work(self.fixed.overheads.read_miss);
         if let Some(shingled) = &mut self.shingled {
             shingled.expect_pieces(id, runs.len());
         }
         for (start, sectors) in runs.iter().copied() {
-            let (kind, reselect) = (JobKind::Read { id }, self.overheads.read_reselect);
-            let place = self.geometry.place(Sector(start));
+            let (kind, reselect) = (JobKind::Read { id }, self.fixed.overheads.read_reselect);
+            let place = self.fixed.geometry.place(Sector(start));
             let host_bytes = SectorCount(sectors).bytes();
             let job =
                 Job { kind, start, sectors, host_bytes, place, came: now, ready, arrived: decoded, reselect };
-            self.host_jobs.push(&self.arm, &self.geometry, now, &place, false, job);
+            self.host_jobs.push(&self.fixed.arm, &self.fixed.geometry, now, &place, false, job);
         }
         self.start_next(now, now);
     }
@@ -394,49 +405,49 @@ impl HardDrive {
     /// Whether all of `start..end` is in the buffer.
     #[inline]
     fn finds(&mut self, start: u64, end: u64) -> bool {
-        (self.keeps.reads && self.segments.hit(start, end))
+        (self.fixed.keeps.reads && self.segments.hit(start, end))
             || self.is_dirty(start, end)
-            || (self.keeps.writes && self.written.start <= start && end <= self.written.end)
+            || (self.fixed.keeps.writes && self.written.start <= start && end <= self.written.end)
     }
 
     fn accept_write(&mut self, now: Nanos, decoded: Nanos, request: DriveRequest) {
         self.stop_read_ahead(now);
         let job = self.write_job(JobKind::Write { id: request.id }, decoded, request);
-        self.host_jobs.push(&self.arm, &self.geometry, now, &job.place, true, job);
+        self.host_jobs.push(&self.fixed.arm, &self.fixed.geometry, now, &job.place, true, job);
         self.start_next(now, now);
     }
 
     /// Takes in the data of a write and makes the arm's job of it.
     fn write_job(&mut self, kind: JobKind, decoded: Nanos, request: DriveRequest) -> Job {
         let apart = self.after_write && self.last_end != request.start.0;
-        let early = self.overheads.early_disconnect.filter(|_| apart);
+        let early = self.fixed.overheads.early_disconnect.filter(|_| apart);
         self.forget(request.start.0, request.start.0 + request.sectors.0);
         let bytes = request.sectors.bytes();
-        let transfer = self.bus.write.transfer_time(bytes);
+        let transfer = self.fixed.bus.write.transfer_time(bytes);
         let whole = |early: Option<NanoSpan>, usual| early.map_or(usual, AfterOp::either);
-        let data = whole(early.map(|early| early.data), self.overheads.write_data);
-        let seek = whole(early.map(|early| early.seek), self.overheads.write_miss);
+        let data = whole(early.map(|early| early.data), self.fixed.overheads.write_data);
+        let seek = whole(early.map(|early| early.seek), self.fixed.overheads.write_miss);
         let begin = decoded + self.beyond_work(data);
         let arrived = self.front.interface.serve(begin, transfer);
-        let first_piece = self.bus.write.transfer_time(bytes.min(self.bus.piece));
+        let first_piece = self.fixed.bus.write.transfer_time(bytes.min(self.fixed.bus.piece));
         let planned = decoded + self.beyond_work(seek);
         Job {
             kind,
             start: request.start.0,
             sectors: request.sectors.0,
             host_bytes: bytes,
-            place: self.geometry.place(request.start),
-            came: Nanos(decoded.0 - self.command_work.0),
+            place: self.fixed.geometry.place(request.start),
+            came: Nanos(decoded.0 - self.fixed.command_work.0),
             ready: planned.max(Nanos(arrived.0 - transfer.0 + first_piece.0)),
             arrived,
-            reselect: early.map_or(self.overheads.write_reselect, |early| early.reselect),
+            reselect: early.map_or(self.fixed.overheads.write_reselect, |early| early.reselect),
         }
     }
 
     /// Empties what the buffer holds of sectors that are about to be overwritten, and holds these instead if it does.
     fn forget(&mut self, start: u64, end: u64) {
         self.segments.forget(start, end);
-        if self.keeps.writes {
+        if self.fixed.keeps.writes {
             self.written = if self.written.end == start { self.written.start..end } else { start..end };
         }
     }
@@ -454,7 +465,8 @@ impl HardDrive {
         }
         self.stop_read_ahead(now);
         let begin = earliest.max(self.arm_free);
-        let host = self.host_jobs.choose(&self.arm, &self.geometry, self.position, begin, Ages::Count);
+        let host =
+            self.host_jobs.choose(&self.fixed.arm, &self.fixed.geometry, self.position, begin, Ages::Count);
         let destage =
             if host.is_none() || self.cache.is_pressed() { self.choose_destage(begin) } else { None };
         let job = match (host, destage) {
@@ -465,15 +477,18 @@ impl HardDrive {
             (None, None) => return,
         };
         let write = job.kind.is_write();
-        let is_read_on = !write && read_to == Some(job.start) && self.read_ahead != ReadAhead::Off;
+        let is_read_on = !write && read_to == Some(job.start) && self.fixed.read_ahead != ReadAhead::Off;
         let begin = if is_read_on { begin } else { begin.max(job.ready) };
-        let media_start = self.arm.reach(&self.geometry, self.position, begin, &job.place, write);
-        let read_on_arrival = self.reads_on_arrival && !write;
+        let media_start = self.fixed.arm.reach(&self.fixed.geometry, self.position, begin, &job.place, write);
+        let read_on_arrival = self.fixed.reads_on_arrival && !write;
         let landed = if read_on_arrival { self.landed_at(begin, media_start, &job) } else { None };
-        let from =
-            if self.keeps.passed && !write { self.first_passed(begin, media_start, &job) } else { job.start };
+        let from = if self.fixed.keeps.passed && !write {
+            self.first_passed(begin, media_start, &job)
+        } else {
+            job.start
+        };
         let on_track = if self.times.is_some() {
-            self.arm.ready(&self.geometry, self.position, begin, &job.place, write)
+            self.fixed.arm.ready(&self.fixed.geometry, self.position, begin, &job.place, write)
         } else {
             begin
         };
@@ -487,17 +502,17 @@ impl HardDrive {
         if job.sectors > u64::from(job.place.left_on_track) {
             return None;
         }
-        let ready = self.arm.ready(&self.geometry, self.position, begin, &job.place, false);
-        let wait = self.geometry.turns_in(media_start.saturating_since(ready));
+        let ready = self.fixed.arm.ready(&self.fixed.geometry, self.position, begin, &job.place, false);
+        let wait = self.fixed.geometry.turns_in(media_start.saturating_since(ready));
         let landed = TURN.saturating_sub(wait);
         (landed < job.place.sector_turn * job.sectors).then_some(landed)
     }
 
     /// The first sector of the run that ends with a read and passes under the head after it lands on their track.
     fn first_passed(&self, begin: Nanos, media_start: Nanos, job: &Job) -> u64 {
-        let ready = self.arm.ready(&self.geometry, self.position, begin, &job.place, false);
-        let wait = self.geometry.turns_in(media_start.saturating_since(ready));
-        let track_start = self.geometry.track_start(Sector(job.start));
+        let ready = self.fixed.arm.ready(&self.fixed.geometry, self.position, begin, &job.place, false);
+        let wait = self.fixed.geometry.turns_in(media_start.saturating_since(ready));
+        let track_start = self.fixed.geometry.track_start(Sector(job.start));
         job.start.saturating_sub(wait / job.place.sector_turn).max(track_start)
     }
 
@@ -506,7 +521,7 @@ impl HardDrive {
         let Positioned { media_start, landed, from, arm: [begin, on_track] } = positioned;
         let write = job.kind.is_write();
         let (turns, cylinder, head) =
-            self.geometry.pass(&job.place, Sector(job.start), SectorCount(job.sectors), write);
+            self.fixed.geometry.pass(&job.place, Sector(job.start), SectorCount(job.sectors), write);
         // Sectors that the media gives last, being the first ones of a read in which the head landed.
         let first_ones = landed.map(|landed| landed / job.place.sector_turn + 1);
         let turns = match first_ones {
@@ -517,16 +532,16 @@ impl HardDrive {
             }
             None => turns,
         };
-        let media_end = media_start + self.geometry.time_of(turns);
+        let media_end = media_start + self.fixed.geometry.time_of(turns);
         self.position = ArmPosition { cylinder, head };
         self.swept_to = job.start + job.sectors;
         let done = if matches!(job.kind, JobKind::BandRead) {
             media_end
         } else if write {
-            media_end.max(job.arrived) + job.reselect + self.overheads.write_completion
+            media_end.max(job.arrived) + job.reselect + self.fixed.overheads.write_completion
         } else {
             let behind = first_ones.map_or(0, |first_ones| job.sectors.saturating_sub(first_ones));
-            self.read_sent(now, media_start, media_end, behind, &job) + self.overheads.read_completion
+            self.read_sent(now, media_start, media_end, behind, &job) + self.fixed.overheads.read_completion
         };
         if let Some(times) = &mut self.times {
             times.running = DriveTimes {
@@ -542,16 +557,16 @@ impl HardDrive {
     /// Turns that a write of `turns` loses because the media gets to its last sector before the bus does.
     #[inline]
     fn lost_turns(&self, media_start: Nanos, turns: u64, job: &Job) -> u64 {
-        let last_sector = media_start + self.geometry.time_of(turns - job.place.sector_turn);
+        let last_sector = media_start + self.fixed.geometry.time_of(turns - job.place.sector_turn);
         let late = job.arrived.saturating_since(last_sector);
-        if late.0 == 0 { 0 } else { self.geometry.turns_in(late).div_ceil(TURN) * TURN }
+        if late.0 == 0 { 0 } else { self.fixed.geometry.turns_in(late).div_ceil(TURN) * TURN }
     }
 
     /// Turns that a write takes longer because it begins or ends within a physical sector: what is already there is read as
     /// it passes, and all is written a turn later.
     #[inline]
     fn turns_to_read_around(&self, job: &Job) -> u64 {
-        let is_whole = |sector: u64| sector.is_multiple_of(self.physical_sectors);
+        let is_whole = |sector: u64| sector.is_multiple_of(self.fixed.physical_sectors);
         if is_whole(job.start) && is_whole(job.start + job.sectors) { 0 } else { TURN }
     }
 
@@ -566,22 +581,22 @@ impl HardDrive {
         behind: u64,
         job: &Job,
     ) -> Nanos {
-        let transfer = self.bus.read.transfer_time(job.host_bytes);
+        let transfer = self.fixed.bus.read.transfer_time(job.host_bytes);
         // The wire carries nothing before the media has it, and no more in all than it can.
         let sent = self.front.interface.serve(now.max(job.arrived), transfer);
-        let begin = match self.bus.read_high_water_pct {
+        let begin = match self.fixed.bus.read_high_water_pct {
             None => media_start,
             // What is in the buffer already can go at once.
             Some(_) if job.host_bytes > SectorCount(job.sectors).bytes() => job.arrived,
             Some(pct) => {
                 let sectors = (job.sectors * u64::from(pct) / 100).clamp(1, job.sectors);
                 let (turns, ..) =
-                    self.geometry.pass(&job.place, Sector(job.start), SectorCount(sectors), false);
-                media_start + self.geometry.time_of(turns) + job.reselect
+                    self.fixed.geometry.pass(&job.place, Sector(job.start), SectorCount(sectors), false);
+                media_start + self.fixed.geometry.time_of(turns) + job.reselect
             }
         };
-        let last_piece = job.host_bytes.min(self.bus.piece).max(SectorCount(behind + 1).bytes());
-        let last_piece = self.bus.read.transfer_time(last_piece.min(job.host_bytes));
+        let last_piece = job.host_bytes.min(self.fixed.bus.piece).max(SectorCount(behind + 1).bytes());
+        let last_piece = self.fixed.bus.read.transfer_time(last_piece.min(job.host_bytes));
         sent.max(begin + transfer).max(media_end + last_piece)
     }
 

@@ -2,7 +2,8 @@
 //!
 //! The cost of a command is the time until its first sector passes under its head, less a discount for the time it has
 //! waited (aged shortest positioning time first). All inputs of a cost are computed when the command arrives and kept
-//! in one array per quantity, so that a choice is one straight pass that the compiler vectorises. Times are in ticks of
+//! in blocks with an array per quantity, so that a choice is one straight pass that the compiler vectorises, and a short
+//! line lies in a few lines of the processor's cache. Times are in ticks of
 //! 2^-16 rotations: an angle wraps by masking, and a cost fits 32 bits.
 //!
 //! ```text
@@ -198,15 +199,24 @@ impl TableMoves {
     }
 }
 
+/// Commands priced together: a vector register or two for each quantity.
+const LANES: usize = 8;
+
+/// What the costs of some commands are computed from.
+#[derive(Clone, Debug, Default)]
+struct Block {
+    cylinder: [f32; LANES],
+    head: [u32; LANES],
+    angle: [u32; LANES],
+    write: [f32; LANES],
+    discount: [u32; LANES],
+}
+
 /// Commands that wait for the arm, each with its job.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule<J> {
-    cylinder: Vec<f32>,
-    head: Vec<u32>,
-    angle: Vec<u32>,
-    write: Vec<f32>,
-    discount: Vec<u32>,
-    cost: Vec<i32>,
+    /// Enough for all jobs; lanes behind the last one hold whatever was there.
+    blocks: Vec<Block>,
     jobs: Vec<J>,
 }
 
@@ -236,15 +246,7 @@ struct Platter {
 
 impl<J> Schedule<J> {
     pub(crate) fn with_capacity(jobs: usize) -> Self {
-        Self {
-            cylinder: Vec::with_capacity(jobs),
-            head: Vec::with_capacity(jobs),
-            angle: Vec::with_capacity(jobs),
-            write: Vec::with_capacity(jobs),
-            discount: Vec::with_capacity(jobs),
-            cost: Vec::with_capacity(jobs),
-            jobs: Vec::with_capacity(jobs),
-        }
+        Self { blocks: Vec::with_capacity(jobs.div_ceil(LANES)), jobs: Vec::with_capacity(jobs) }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -261,12 +263,6 @@ impl<J> Schedule<J> {
 
     /// Drops all jobs.
     pub(crate) fn clear(&mut self) {
-        self.cylinder.clear();
-        self.head.clear();
-        self.angle.clear();
-        self.write.clear();
-        self.discount.clear();
-        self.cost.clear();
         self.jobs.clear();
     }
 
@@ -281,31 +277,38 @@ impl<J> Schedule<J> {
         write: bool,
         job: J,
     ) {
-        self.cylinder.push(place.cylinder as f32);
-        self.head.push(place.head);
-        self.angle.push(place.turn as u32 >> TICK_SHIFT);
-        self.write.push(if write { 1.0 } else { 0.0 });
-        self.discount.push(arm.discount(geometry, now));
-        self.cost.push(0);
+        let (block, lane) = (self.jobs.len() / LANES, self.jobs.len() % LANES);
+        if block == self.blocks.len() {
+            self.blocks.push(Block::default());
+        }
+        let block = &mut self.blocks[block];
+        block.cylinder[lane] = place.cylinder as f32;
+        block.head[lane] = place.head;
+        block.angle[lane] = place.turn as u32 >> TICK_SHIFT;
+        block.write[lane] = if write { 1.0 } else { 0.0 };
+        block.discount[lane] = arm.discount(geometry, now);
         self.jobs.push(job);
     }
 
     /// Takes out the job at `index`; the last one takes its place.
     #[inline]
     pub(crate) fn take(&mut self, index: usize) -> J {
-        self.cylinder.swap_remove(index);
-        self.head.swap_remove(index);
-        self.angle.swap_remove(index);
-        self.write.swap_remove(index);
-        self.discount.swap_remove(index);
-        self.cost.pop();
-        self.jobs.swap_remove(index)
+        let job = self.jobs.swap_remove(index);
+        let last = self.jobs.len();
+        let (from, lane) = (last / LANES, last % LANES);
+        let (to, to_lane) = (index / LANES, index % LANES);
+        self.blocks[to].cylinder[to_lane] = self.blocks[from].cylinder[lane];
+        self.blocks[to].head[to_lane] = self.blocks[from].head[lane];
+        self.blocks[to].angle[to_lane] = self.blocks[from].angle[lane];
+        self.blocks[to].write[to_lane] = self.blocks[from].write[lane];
+        self.blocks[to].discount[to_lane] = self.blocks[from].discount[lane];
+        job
     }
 
     /// The job that an arm at `from` reaches first when it sets out at `begin`.
     #[inline]
     pub(crate) fn choose(
-        &mut self,
+        &self,
         arm: &Arm,
         geometry: &Geometry,
         from: ArmPosition,
@@ -324,49 +327,67 @@ impl<J> Schedule<J> {
             discount: arm.discount(geometry, begin),
             age_mask,
         };
-        self.price(arm, from, platter);
-        let cost = self.cost.iter().copied().fold(i32::MAX, i32::min);
-        let index = self.cost.iter().position(|other| *other == cost)?;
-        Some(Choice { index, cost })
+        Some(self.cheapest(arm, from, platter))
     }
 
-    fn price(&mut self, arm: &Arm, from: ArmPosition, now: Platter) {
+    fn cheapest(&self, arm: &Arm, from: ArmPosition, now: Platter) -> Choice {
         // Predictions are whole ticks: two more keep a predicted catch from being a real miss.
         let margin = arm.margin + 2;
         match &arm.moves {
-            Moves::Curve(curve) => {
-                self.price_by(margin, from, now, |d, head, write| curve.ticks(d, head, write));
-            }
-            Moves::Table(table) => {
-                self.price_by(margin, from, now, |d, head, write| table.ticks(d, head, write));
-            }
+            Moves::Curve(curve) => self.cheapest_by(|block| {
+                block.price(margin, from, now, |d, head, write| curve.ticks(d, head, write))
+            }),
+            Moves::Table(table) => self.cheapest_by(|block| {
+                block.price(margin, from, now, |d, head, write| table.ticks(d, head, write))
+            }),
         }
     }
 
-    /// Fills in every cost. Slices of one length let the compiler drop the bounds checks and vectorize.
+    /// The first job of the least cost; `price` has the costs of a block.
     #[inline]
-    fn price_by(
-        &mut self,
+    fn cheapest_by(&self, price: impl Fn(&Block) -> [i32; LANES]) -> Choice {
+        let mut best = Choice { index: 0, cost: i32::MAX };
+        for (number, block) in self.blocks.iter().take(self.jobs.len().div_ceil(LANES)).enumerate() {
+            let first = number * LANES;
+            let jobs = (self.jobs.len() - first) as u32;
+            let mut costs = price(block);
+            for (lane, cost) in (0..).zip(&mut costs) {
+                *cost = if lane < jobs { *cost } else { i32::MAX };
+            }
+            let cost = costs.iter().copied().fold(i32::MAX, i32::min);
+            if cost < best.cost {
+                let lane = costs.iter().position(|other| *other == cost).unwrap_or(0);
+                best = Choice { index: first + lane, cost };
+            }
+        }
+        best
+    }
+}
+
+impl Block {
+    /// The cost of every lane. Arrays of one length let the compiler vectorize.
+    #[inline]
+    fn price(
+        &self,
         margin: u32,
         from: ArmPosition,
         now: Platter,
         move_ticks: impl Fn(f32, bool, f32) -> f32,
-    ) {
-        let n = self.cost.len();
-        let (cylinders, heads, angles) = (&self.cylinder[..n], &self.head[..n], &self.angle[..n]);
-        let (writes, discounts, costs) = (&self.write[..n], &self.discount[..n], &mut self.cost[..n]);
+    ) -> [i32; LANES] {
         let from_cylinder = from.cylinder as f32;
-        for i in 0..n {
-            let distance = (cylinders[i] - from_cylinder).abs();
-            let ticks = move_ticks(distance, heads[i] != from.head, writes[i]);
+        let mut costs = [0; LANES];
+        for i in 0..LANES {
+            let distance = (self.cylinder[i] - from_cylinder).abs();
+            let ticks = move_ticks(distance, self.head[i] != from.head, self.write[i]);
             // Adding 2^23 leaves the whole ticks in the low bits of the float: a conversion that vectorizes.
             let moved = (ticks + 8_388_608.0).to_bits() & 0x7f_ffff;
             let ready = if ticks > 0.0 { moved + margin } else { 0u32.wrapping_sub(CATCH_TICKS) };
-            let wait = angles[i].wrapping_sub(now.angle.wrapping_add(ready)) & (TURN_TICKS as u32 - 1);
+            let wait = self.angle[i].wrapping_sub(now.angle.wrapping_add(ready)) & (TURN_TICKS as u32 - 1);
             let reach = ready.wrapping_add(wait).cast_signed();
-            let discount = now.discount.wrapping_sub(discounts[i]) & now.age_mask;
+            let discount = now.discount.wrapping_sub(self.discount[i]) & now.age_mask;
             costs[i] = reach.wrapping_sub(discount.cast_signed());
         }
+        costs
     }
 }
 

@@ -24,19 +24,19 @@ pub(super) struct Ahead {
 impl HardDrive {
     /// Up to which sector the drive reads ahead after a read of `start..end`, if it does.
     pub(super) fn ahead_limit(&self, segment: usize, end: u64) -> Option<u64> {
-        let limit = match self.read_ahead {
+        let limit = match self.fixed.read_ahead {
             ReadAhead::Off => return None,
             ReadAhead::Stream => end + self.segments.segment_sectors(),
             ReadAhead::Limited(limits) => self.limited(&limits, segment, end),
         };
-        Some(limit.min(self.capacity))
+        Some(limit.min(self.fixed.capacity))
     }
 
     fn limited(&self, limits: &AheadLimits, segment: usize, end: u64) -> u64 {
         let last = Sector(end - 1);
         let reach = match limits.reach {
-            AheadReach::Track => self.geometry.end_around(last, Around::Track),
-            AheadReach::Cylinder => self.geometry.end_around(last, Around::Cylinder),
+            AheadReach::Track => self.fixed.geometry.end_around(last, Around::Track),
+            AheadReach::Cylinder => self.fixed.geometry.end_around(last, Around::Cylinder),
             AheadReach::Segment => u64::MAX,
             AheadReach::NextTrack => return self.next_track_limit(segment, end),
         };
@@ -51,13 +51,13 @@ impl HardDrive {
     /// The end of the track with the first sector after a read that ends at `end`. If the segment began on an earlier track
     /// the host reads on and on: then the end of the track after it, as far as the segment has room.
     fn next_track_limit(&self, segment: usize, end: u64) -> u64 {
-        let track_end = |sector| self.geometry.end_around(Sector(sector), Around::Track);
-        if end >= self.capacity {
-            return self.capacity;
+        let track_end = |sector| self.fixed.geometry.end_around(Sector(sector), Around::Track);
+        if end >= self.fixed.capacity {
+            return self.fixed.capacity;
         }
         let next = track_end(end);
         let is_stream = track_end(self.segments.start_of(segment)) < next;
-        if is_stream && next < self.capacity {
+        if is_stream && next < self.fixed.capacity {
             track_end(next).min(end + self.segments.segment_sectors()).max(next)
         } else {
             next
@@ -68,24 +68,25 @@ impl HardDrive {
         if from >= limit {
             return;
         }
-        let place = self.geometry.place(Sector(from));
-        let (limit_turns, ..) = self.geometry.pass(&place, Sector(from), SectorCount(limit - from), false);
+        let place = self.fixed.geometry.place(Sector(from));
+        let (limit_turns, ..) =
+            self.fixed.geometry.pass(&place, Sector(from), SectorCount(limit - from), false);
         self.ahead = Some(Ahead { segment, from, place, since, limit, limit_turns });
     }
 
     /// Turns from where `ahead` went on until all sectors before `end` have passed.
     pub(super) fn turns_to(&self, ahead: &Ahead, end: u64) -> u64 {
-        self.geometry.pass(&ahead.place, Sector(ahead.from), SectorCount(end - ahead.from), false).0
+        self.fixed.geometry.pass(&ahead.place, Sector(ahead.from), SectorCount(end - ahead.from), false).0
     }
 
     /// Lets the segment hold what the arm has read ahead until `now`.
     pub(super) fn note_read_ahead(&mut self, now: Nanos) {
         if let Some(ahead) = self.ahead {
-            let turns = self.geometry.turns_in(now.saturating_since(ahead.since));
+            let turns = self.fixed.geometry.turns_in(now.saturating_since(ahead.since));
             if turns >= ahead.limit_turns {
                 self.segments.extend(ahead.segment, ahead.limit);
             } else {
-                let (sector, ..) = self.geometry.reached(&ahead.place, Sector(ahead.from), turns);
+                let (sector, ..) = self.fixed.geometry.reached(&ahead.place, Sector(ahead.from), turns);
                 self.segments.extend(ahead.segment, sector.0);
             }
         }
@@ -98,11 +99,11 @@ impl HardDrive {
             return;
         };
         let read_to = self.segments.end_of(ahead.segment);
-        let (limit, goes_on) = match self.read_ahead {
+        let (limit, goes_on) = match self.fixed.read_ahead {
             ReadAhead::Off => return,
             ReadAhead::Stream => {
                 let most = self.segments.widen(ahead.segment);
-                ((end + most).min(self.capacity), read_to - end < most / 2)
+                ((end + most).min(self.fixed.capacity), read_to - end < most / 2)
             }
             ReadAhead::Limited(limits) => {
                 let Some(limit) = self.ahead_limit(ahead.segment, end) else { return };
@@ -115,9 +116,9 @@ impl HardDrive {
             self.ahead = Some(Ahead { limit, limit_turns: self.turns_to(&ahead, limit), ..ahead });
         } else if read_to < limit && goes_on {
             // It has stopped, and has to wait for the next sector to come round.
-            let place = self.geometry.place(Sector(read_to));
+            let place = self.fixed.geometry.place(Sector(read_to));
             let here = ArmPosition { cylinder: place.cylinder, head: place.head };
-            let since = self.arm.reach(&self.geometry, here, now, &place, false);
+            let since = self.fixed.arm.reach(&self.fixed.geometry, here, now, &place, false);
             self.start_read_ahead(ahead.segment, read_to, since, limit);
         }
     }
@@ -126,8 +127,9 @@ impl HardDrive {
     pub(super) fn stop_read_ahead(&mut self, now: Nanos) {
         self.note_read_ahead(now);
         if let Some(ahead) = self.ahead.take() {
-            let turns = self.geometry.turns_in(now.saturating_since(ahead.since)).min(ahead.limit_turns - 1);
-            let (_, cylinder, head) = self.geometry.reached(&ahead.place, Sector(ahead.from), turns);
+            let turns =
+                self.fixed.geometry.turns_in(now.saturating_since(ahead.since)).min(ahead.limit_turns - 1);
+            let (_, cylinder, head) = self.fixed.geometry.reached(&ahead.place, Sector(ahead.from), turns);
             self.position = ArmPosition { cylinder, head };
         }
     }

@@ -13,9 +13,9 @@ impl HardDrive {
         let forced = asks_for_media && !self.is_protected();
         self.stop_read_ahead(now);
         self.forget(start, start + sectors);
-        let begin = decoded + self.beyond_work(self.overheads.write_data);
+        let begin = decoded + self.beyond_work(self.fixed.overheads.write_data);
         let arrived =
-            self.front.interface.serve(begin, self.bus.write.transfer_time(request.sectors.bytes()));
+            self.front.interface.serve(begin, self.fixed.bus.write.transfer_time(request.sectors.bytes()));
         let write = BlockedWrite { id: request.id, start, sectors, arrived, forced };
         if !self.cache.blocked.is_empty() || !self.store(now, write) {
             self.cache.blocked.push_back(write);
@@ -32,7 +32,7 @@ impl HardDrive {
         if is_stored && write.forced {
             self.cache.flush(write.id);
         } else if is_stored {
-            self.reply(write.arrived.max(now) + self.overheads.write_completion, write.id, now);
+            self.reply(write.arrived.max(now) + self.fixed.overheads.write_completion, write.id, now);
         }
         is_stored
     }
@@ -64,7 +64,7 @@ impl HardDrive {
     }
 
     fn add_extent(&mut self, now: Nanos, write: &BlockedWrite) {
-        let place = self.geometry.place(Sector(write.start));
+        let place = self.fixed.geometry.place(Sector(write.start));
         let job = Job {
             kind: JobKind::Destage { epoch: self.cache.add_extent(write.sectors) },
             start: write.start,
@@ -76,7 +76,7 @@ impl HardDrive {
             arrived: write.arrived,
             reselect: NanoSpan(0),
         };
-        self.destage_jobs.push(&self.arm, &self.geometry, now, &place, true, job);
+        self.destage_jobs.push(&self.fixed.arm, &self.fixed.geometry, now, &place, true, job);
     }
 
     /// Whether the write cache holds all of `start..end` in one extent.
@@ -104,9 +104,11 @@ impl HardDrive {
     pub(super) fn choose_destage(&mut self, begin: Nanos) -> Option<Choice> {
         self.offer_destages(begin);
         let ages = if self.cache.is_flushing() { Ages::Count } else { Ages::Ignore };
-        let mut choice = self.destage_jobs.choose(&self.arm, &self.geometry, self.position, begin, ages)?;
+        let mut choice =
+            self.destage_jobs.choose(&self.fixed.arm, &self.fixed.geometry, self.position, begin, ages)?;
         if let Some(write) = self.cache.blocked.front() {
-            choice.cost -= self.arm.discount_between(&self.geometry, write.arrived.min(begin), begin);
+            choice.cost -=
+                self.fixed.arm.discount_between(&self.fixed.geometry, write.arrived.min(begin), begin);
         }
         Some(choice)
     }

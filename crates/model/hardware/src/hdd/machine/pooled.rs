@@ -29,9 +29,9 @@ impl HardDrive {
         let Some(pool) = &self.pool else { return };
         self.destage_jobs.clear();
         for extent in pool.window(self.swept_to, self.cache.flush_epoch()) {
-            let place = self.geometry.place(Sector(extent.start));
+            let place = self.fixed.geometry.place(Sector(extent.start));
             let job = destage_job(extent, place);
-            self.destage_jobs.push(&self.arm, &self.geometry, extent.arrived, &place, true, job);
+            self.destage_jobs.push(&self.fixed.arm, &self.fixed.geometry, extent.arrived, &place, true, job);
         }
     }
 

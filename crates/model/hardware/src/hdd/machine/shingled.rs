@@ -121,13 +121,13 @@ impl HardDrive {
             start,
             sectors,
             host_bytes: ByteCount::ZERO,
-            place: self.geometry.place(Sector(start)),
+            place: self.fixed.geometry.place(Sector(start)),
             came: Nanos::ZERO,
             ready: Nanos::ZERO,
             arrived: Nanos::ZERO,
             reselect: NanoSpan(0),
         };
-        self.destage_jobs.push(&self.arm, &self.geometry, now, &job.place, write, job);
+        self.destage_jobs.push(&self.fixed.arm, &self.fixed.geometry, now, &job.place, write, job);
     }
 
     fn extent_of(&self, next: Next) -> (u64, u64, bool) {
