@@ -376,7 +376,7 @@ impl Block {
     ) -> [i32; LANES] {
         let from_cylinder = from.cylinder as f32;
         let mut costs = [0; LANES];
-        for i in 0..LANES {
+        for (i, cost) in costs.iter_mut().enumerate() {
             let distance = (self.cylinder[i] - from_cylinder).abs();
             let ticks = move_ticks(distance, self.head[i] != from.head, self.write[i]);
             // Adding 2^23 leaves the whole ticks in the low bits of the float: a conversion that vectorizes.
@@ -385,7 +385,7 @@ impl Block {
             let wait = self.angle[i].wrapping_sub(now.angle.wrapping_add(ready)) & (TURN_TICKS as u32 - 1);
             let reach = ready.wrapping_add(wait).cast_signed();
             let discount = now.discount.wrapping_sub(self.discount[i]) & now.age_mask;
-            costs[i] = reach.wrapping_sub(discount.cast_signed());
+            *cost = reach.wrapping_sub(discount.cast_signed());
         }
         costs
     }
