@@ -7,17 +7,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// What is copied, below `crates`: the crates of the array that defects are in, and what they need.
-const PLANTED: [&str; 7] = [
-    "array/controller",
-    "array/format",
-    "array/raid",
-    "array/torture",
-    "base/units",
-    "load/trace",
-    "load/workload",
-];
-
 const SWITCH: &str = include_str!("switch.rs");
 
 /// Added to the switch in the copy: what the sites ask.
@@ -53,12 +42,14 @@ pub(crate) fn plant_and_run(
     let number = |name: &str| 1 + mutants.iter().position(|mutant| mutant.name == name).expect("one of them");
     let condition = |name: &str| format!("raidlab_units::mutant::is_at_work({})", number(name));
     let crates = workspace.join("crates");
-    let needed = PLANTED.iter().map(|name| files_below(&crates.join(name))).collect::<Result<Vec<_>, _>>()?;
+    let planted = planted_crates(&workspace)?;
+    let needed =
+        planted.iter().map(|name| files_below(&workspace.join(name))).collect::<Result<Vec<_>, _>>()?;
     for path in needed.concat() {
         let below =
             path.strip_prefix(&crates).expect("it is below").to_str().ok_or("a file's name is no text")?;
         let bytes = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let planted = match below {
+        let text = match below {
             "array/torture/examples/mutants/switch.rs" => REFERENCE.as_bytes().to_vec(),
             "base/units/src/lib.rs" => [bytes.as_slice(), b"pub mod mutant;\n"].concat(),
             _ => match hunks.remove(below) {
@@ -66,14 +57,14 @@ pub(crate) fn plant_and_run(
                 None => bytes,
             },
         };
-        write(&copy.join("crates").join(below), &planted)?;
+        write(&copy.join("crates").join(below), &text)?;
     }
     if let Some(file) = hunks.keys().next() {
         return Err(format!("there is no {file}, which a defect is to change"));
     }
     let switch = SWITCH.replace("pub(crate)", "pub").replace("bool = false", "bool = true") + QUESTION;
     write(&copy.join("crates/base/units/src/mutant.rs"), switch.as_bytes())?;
-    bring_the_rest(&workspace, &copy)?;
+    bring_the_rest(&workspace, &planted, &copy)?;
     let status = Command::new(env!("CARGO"))
         .args([
             "run",
@@ -96,11 +87,34 @@ pub(crate) fn plant_and_run(
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Folders of the crates that are copied: this one, and those that it and they need.
+fn planted_crates(workspace: &Path) -> Result<Vec<String>, String> {
+    let all = manifest(workspace)?;
+    let folder_of = |name: &str| {
+        let rest = all.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = { path = \""))?;
+        rest.split('"').next().map(str::to_owned)
+    };
+    let mut folders: Vec<String> = folder_of("raidlab-torture").into_iter().collect();
+    let mut next = 0;
+    while let Some(folder) = folders.get(next) {
+        let wanted = manifest(&workspace.join(folder))?;
+        let names = wanted.lines().filter_map(|line| line.strip_suffix(".workspace = true"));
+        let found: Vec<String> = names.filter_map(folder_of).filter(|name| !folders.contains(name)).collect();
+        folders.extend(found);
+        next += 1;
+    }
+    Ok(folders)
+}
+
+fn manifest(folder: &Path) -> Result<String, String> {
+    let path = folder.join("Cargo.toml");
+    std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
 /// What the planted crates need of the rest of the workspace.
-fn bring_the_rest(workspace: &Path, copy: &Path) -> Result<(), String> {
-    let manifest = std::fs::read_to_string(workspace.join("Cargo.toml"))
-        .map_err(|error| format!("Cargo.toml: {error}"))?;
-    let members = PLANTED.map(|name| format!("crates/{name}")).join("\", \"");
+fn bring_the_rest(workspace: &Path, planted: &[String], copy: &Path) -> Result<(), String> {
+    let manifest = manifest(workspace)?;
+    let members = planted.join("\", \"");
     write(&copy.join("Cargo.toml"), manifest.replace("crates/*/*", &members).as_bytes())?;
     // Cargo cuts it down to what these need.
     if !copy.join("Cargo.lock").exists() {
