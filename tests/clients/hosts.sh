@@ -146,7 +146,8 @@ PYTHON
 kill "${servers[@]}"
 wait "${servers[@]}" || true
 
-# Simulations are shared out: both ranks do some (of seconds of work: one may come up later than the other), and what is printed is to the letter what one process prints.
+# Simulations are shared out: both ranks do some (of seconds of work: one may come up later than the other), and what is printed is to
+# the letter what one process prints.
 shared() {
     "$RAIDLAB" "$@" >"$work/alone" 2>"$work/said" || fail "$1 alone ended with $?"
     mpi 2 "$@" >"$work/together" 2>"$work/said" || fail "$1 on two hosts ended with $?"

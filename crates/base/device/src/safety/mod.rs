@@ -131,8 +131,7 @@ pub fn permit_write_export(
     image: &DeviceImage,
     destroy_data: Option<&str>,
 ) -> Result<(), SafetyError> {
-    let (suffix, holds) =
-        signature_names(image).unwrap_or_else(|| (String::new(), "whatever this export holds".to_owned()));
+    let (suffix, holds) = names_of_contents(image, "export");
     let wanted = format!("{}{suffix}", name.display());
     if destroy_data == Some(&wanted) {
         return Ok(());
@@ -148,6 +147,11 @@ fn signature_names(image: &DeviceImage) -> Option<(String, String)> {
     let kinds: Vec<&str> = signatures.iter().map(|signature| signature.kind).collect();
     let list = signatures.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     (!kinds.is_empty()).then(|| (format!(":{}", kinds.join("+")), list))
+}
+
+/// The same of what may have none: all that a storage of this kind holds is somebody's.
+fn names_of_contents(image: &DeviceImage, kind: &str) -> (String, String) {
+    signature_names(image).unwrap_or_else(|| (String::new(), format!("whatever this {kind} holds")))
 }
 
 /// Where the system keeps its tables; tests make their own.
@@ -219,10 +223,8 @@ impl Check<'_> {
             return Err(self.in_use(used));
         }
         let image = DeviceImage::read(self.file).map_err(|error| self.unchecked(self.path, error))?;
-        match signature_names(&image) {
-            Some((suffix, list)) => self.require_name(&suffix, list),
-            None => self.require_name("", "whatever this device holds".into()),
-        }
+        let (suffix, holds) = names_of_contents(&image, "device");
+        self.require_name(&suffix, holds)
     }
 
     /// Passes if the user named the path, as given or in full, with `suffix` behind it.
