@@ -23,6 +23,8 @@ pub(crate) enum TaskOwner {
     Parity { op: u32 },
     /// Checksums of a log record's payload.
     Record { sequence: u64 },
+    /// Checksums of rows that are compared with those of a record.
+    Replay,
     /// A log record on its way to NVRAM.
     NvramRecord { sequence: u64 },
     /// The label of NVRAM.

@@ -82,6 +82,8 @@ enum Phase {
 pub(crate) struct Start {
     phase: Phase,
     records: VecDeque<Replay>,
+    /// A record of checksums whose stripe is being resynced.
+    resynced: Option<Replay>,
     flush_pending: u32,
     entries: Vec<(u32, NvramEntry)>,
     /// NVRAM names no incarnation that the devices know, or another: the next start would not use it.
@@ -128,6 +130,11 @@ impl Start {
     /// True when nothing is left to do.
     pub(crate) fn is_idle(&self) -> bool {
         self.is_serving() && self.waiting.is_empty()
+    }
+
+    /// Takes in that the stripe of a record is being resynced: the next record waits.
+    pub(crate) fn await_resync(&mut self, record: Replay) {
+        self.resynced = Some(record);
     }
 
     /// Keeps a request until the host is served.
@@ -290,8 +297,8 @@ impl Controller {
         loop {
             match self.start.phase {
                 Phase::Serving | Phase::Labelling => return,
-                Phase::Replaying if self.write_intent.is_replaying() => return,
-                Phase::Replaying => match self.start.records.pop_front() {
+                Phase::Replaying if self.write_intent.is_replaying() || self.is_record_resynced() => return,
+                Phase::Replaying => match self.next_record() {
                     Some(record) => self.begin_replay(record),
                     None => self.flush_replayed(),
                 },
@@ -329,6 +336,19 @@ impl Controller {
                 }
             }
         }
+    }
+
+    /// True while the stripe of a record is being resynced.
+    fn is_record_resynced(&self) -> bool {
+        self.start.resynced.as_ref().is_some_and(|record| self.stripe_locks.is_held(record.stripe.0))
+    }
+
+    /// The record that is next: once more that whose stripe could not be resynced.
+    fn next_record(&mut self) -> Option<Replay> {
+        let again = self.start.resynced.take();
+        again
+            .filter(|record| self.metadata.is_out_of_sync(record.stripe.0))
+            .or_else(|| self.start.records.pop_front())
     }
 
     /// Ends the incarnation that NVRAM had, if it had one; where there is NVRAM, another begins. That is on the devices

@@ -239,6 +239,12 @@ impl StripeLocks {
         true
     }
 
+    /// True while the lock of `key` is held.
+    pub(crate) fn is_held(&self, key: u64) -> bool {
+        let entry = self.index.get(key, |entry| self.entries[entry].key);
+        entry.is_some_and(|entry| self.entries[entry].is_held)
+    }
+
     /// Notes whether what holds the lock of `key` resyncs its stripe.
     pub(crate) fn set_syncing(&mut self, key: u64, is_syncing: bool) {
         self.obtain(key).is_syncing = is_syncing;

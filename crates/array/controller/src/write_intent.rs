@@ -24,7 +24,7 @@ mod write_log;
 
 pub(crate) use bitmap::{Bitmap, CLEAR_TIMER};
 pub(crate) use log::Log;
-pub(crate) use replay::{Replay, ReplayStep};
+pub(crate) use replay::{Compared, Replay, ReplayStep};
 pub(crate) use write_log::{PARTIAL_LOG_BYTES, WriteLog};
 
 use crate::api::Segment;
@@ -188,7 +188,7 @@ impl WriteIntent {
             IntentIo::ReplayHeader => out.push(self.replay.header_segment(own)),
             IntentIo::ReplayCopy => self.replay.copy_segments(geometry, own, out),
             IntentIo::ReplayRead { run } => out.push(self.replay.segment(geometry, run, (0, rows))),
-            IntentIo::ReplayWrite { run, skipped } => {
+            IntentIo::ReplayCheck { run, skipped } | IntentIo::ReplayWrite { run, skipped } => {
                 out.push(self.replay.segment(geometry, run, (skipped, rows)));
             }
         }

@@ -1,7 +1,8 @@
 //! Intent records: data about to be written in place, so that the write can be repeated.
 //!
-//! A record is a header of whole blocks, followed by its payload, a block for each row of each run, in order. It may
-//! start at any block of the ring, and never wraps.
+//! A record is a header of whole blocks. Behind it stand the rows that it names, a block for each row of each run, in
+//! order: its *payload*. A record of whole stripes needs none: nothing of what was there is kept by the write, so that it is
+//! enough to tell afterwards whether all of it has arrived. A record may start at any block of the ring, and never wraps.
 //! ```text
 //!  0 seal, 16 bytes: magic "RAIDLOG\n", version, number of runs, CRC32C of the whole header
 //! 16 array_uuid     16 bytes
@@ -9,10 +10,11 @@
 //! 40 tail_sequence  u64    every record with a lower sequence is retired
 //! 48 epoch          u64    the state's epoch when the record was made
 //! 56 stripe         u64
-//! 64 header_blocks  u32
-//! 68 rows           u32    of the payload, all runs together
+//! 64 header_blocks  u16
+//! 66 holds          u16    0: the payload follows; 1: there is none
+//! 68 rows           u32    of all runs together
 //! 72 runs           12 bytes each: unit u16, zero u16, first_row u32, rows u32
-//!    row checksums  u32 each: the CRC32C of that block of the payload
+//!    row checksums  u32 each: the CRC32C of that row
 //!    zeros to the end of the last block
 //! ```
 //! A *unit* is a strip of the stripe: data strips from 0, then parity strips. A *row* is a block of a strip,
@@ -36,6 +38,7 @@ const TAIL_AT: usize = 40;
 const EPOCH_AT: usize = 48;
 const STRIPE_AT: usize = 56;
 const HEADER_BLOCKS_AT: usize = 64;
+const HOLDS_AT: usize = 66;
 const ROWS_AT: usize = 68;
 const RUNS_AT: usize = 72;
 const RUN_BYTES: usize = 12;
@@ -53,6 +56,15 @@ pub struct LogRun {
     pub rows: u32,
 }
 
+/// What a record holds of the rows that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordHolds {
+    /// The rows: they can be written again.
+    Rows,
+    /// Their checksums only. The rows are those of all strips and all parity of a stripe.
+    Checksums,
+}
+
 /// What a record says beside its runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogHeader {
@@ -66,6 +78,8 @@ pub struct LogHeader {
     pub epoch: u64,
     /// The stripe to be written.
     pub stripe: StripeIndex,
+    /// What it holds.
+    pub holds: RecordHolds,
 }
 
 /// Length in bytes of a record's header: whole blocks.
@@ -75,9 +89,9 @@ pub const fn header_len(runs: u16, rows: u32, block_size: BlockSize) -> u64 {
 }
 
 impl LogHeader {
-    /// Writes the header over `out`, which must be [`header_len`] long, with the checksum of each row of the
-    /// payload in order. There must be a run, every run must have a row, and there must be a checksum for
-    /// each. (All are asserted.)
+    /// Writes the header over `out`, which must be [`header_len`] long and fewer than 65536 blocks, with the checksum of each
+    /// row in order. There must be a run, every run must have a row, and there must be a checksum for each. (All are
+    /// asserted.)
     pub fn encode_into(
         &self,
         runs: &[LogRun],
@@ -98,7 +112,10 @@ impl LogHeader {
         put(out, TAIL_AT, self.tail_sequence.to_le_bytes());
         put(out, EPOCH_AT, self.epoch.to_le_bytes());
         put(out, STRIPE_AT, self.stripe.0.to_le_bytes());
-        put(out, HEADER_BLOCKS_AT, ((length / block_size.bytes()) as u32).to_le_bytes());
+        let blocks =
+            u16::try_from(length / block_size.bytes()).expect("a header has fewer than 65536 blocks");
+        put(out, HEADER_BLOCKS_AT, blocks.to_le_bytes());
+        put(out, HOLDS_AT, u16::from(self.holds == RecordHolds::Checksums).to_le_bytes());
         put(out, ROWS_AT, rows.to_le_bytes());
         let mut at = RUNS_AT;
         for run in runs {
@@ -130,12 +147,18 @@ impl LogHeader {
         open(bytes, PART)?;
         let runs_end = RUNS_AT + usize::from(run_count) * RUN_BYTES;
         let checksums_end = runs_end + rows as usize * CHECKSUM_BYTES;
+        let holds = match u16_at(bytes, HOLDS_AT) {
+            0 => RecordHolds::Rows,
+            1 => RecordHolds::Checksums,
+            found => return Err(DecodeError::field(PART, "holds", found.into(), "0 or 1")),
+        };
         let header = Self {
             array_uuid: ArrayUuid(take(bytes, UUID_AT)),
             sequence: u64_at(bytes, SEQUENCE_AT),
             tail_sequence: u64_at(bytes, TAIL_AT),
             epoch: u64_at(bytes, EPOCH_AT),
             stripe: StripeIndex(u64_at(bytes, STRIPE_AT)),
+            holds,
         };
         let record = LogRecord {
             header,
@@ -146,7 +169,7 @@ impl LogHeader {
             runs: &bytes[RUNS_AT..runs_end],
             row_checksums: &bytes[runs_end..checksums_end],
         };
-        record.check(u32_at(bytes, HEADER_BLOCKS_AT))?;
+        record.check(u16_at(bytes, HEADER_BLOCKS_AT))?;
         check_zeros(bytes, PART, checksums_end)?;
         Ok(record)
     }
@@ -180,7 +203,7 @@ fn total_rows(runs: impl Iterator<Item = LogRun>) -> Option<u32> {
 pub struct LogRecord<'a> {
     /// What it says beside its runs.
     pub header: LogHeader,
-    /// Rows of the payload.
+    /// Rows of all runs.
     pub rows: u32,
     /// The header's own checksum; it covers everything that the record says.
     pub checksum: u32,
@@ -191,12 +214,12 @@ pub struct LogRecord<'a> {
 }
 
 impl<'a> LogRecord<'a> {
-    /// What is to be written, in the order of the payload.
+    /// What is to be written, in order.
     pub fn runs(&self) -> impl Iterator<Item = LogRun> + use<'a> {
         self.runs.chunks_exact(RUN_BYTES).map(LogRun::decode)
     }
 
-    /// The checksum of each row of the payload.
+    /// The checksum of each row, in order.
     pub fn row_checksums(&self) -> impl Iterator<Item = u32> + use<'a> {
         self.row_checksums.chunks_exact(CHECKSUM_BYTES).map(|bytes| u32_at(bytes, 0))
     }
@@ -206,13 +229,21 @@ impl<'a> LogRecord<'a> {
         self.header_bytes / self.block_size.bytes()
     }
 
+    /// Blocks behind the header that belong to the record.
+    pub const fn payload_blocks(&self) -> u64 {
+        match self.header.holds {
+            RecordHolds::Rows => self.rows as u64,
+            RecordHolds::Checksums => 0,
+        }
+    }
+
     /// Whether `payload` begins with the rows that the record was made with.
     pub fn payload_matches(&self, payload: &[u8]) -> bool {
         let mut rows = payload.chunks_exact(self.block_size.bytes() as usize);
         self.row_checksums().all(|checksum| rows.next().is_some_and(|row| row_checksum(row) == checksum))
     }
 
-    fn check(&self, header_blocks: u32) -> Result<(), DecodeError> {
+    fn check(&self, header_blocks: u16) -> Result<(), DecodeError> {
         let field = |field, value, allowed| Err(DecodeError::field(PART, field, value, allowed));
         if self.runs.is_empty() {
             return field("runs", 0, "1 or more");
@@ -238,18 +269,20 @@ impl<'a> LogRecord<'a> {
     }
 }
 
-/// A record found in a log, with all its payload.
+/// A record found in a log, with all its payload if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundRecord {
     /// What it says beside its runs.
     pub header: LogHeader,
-    /// What is to be written, in the order of the payload.
+    /// What is to be written, in order.
     pub runs: Vec<LogRun>,
+    /// The checksum of each row where the record holds these only; else nothing.
+    pub row_checksums: Vec<u32>,
     /// The header's own checksum: two records with the same one say the same.
     pub checksum: u32,
     /// Where the header begins, in blocks from the start of the ring.
     pub at_block: u64,
-    /// Where the payload begins, in blocks from the start of the ring.
+    /// Where the header ends, and the payload begins if there is one, in blocks from the start of the ring.
     pub payload_at_block: u64,
 }
 
@@ -268,11 +301,15 @@ pub fn scan_log(ring: &[u8], array_uuid: ArrayUuid, block_size: BlockSize) -> Ve
                 found.push(FoundRecord {
                     header: record.header,
                     runs: record.runs().collect(),
+                    row_checksums: match record.header.holds {
+                        RecordHolds::Rows => Vec::new(),
+                        RecordHolds::Checksums => record.row_checksums().collect(),
+                    },
                     checksum: record.checksum,
                     at_block: at_block as u64,
                     payload_at_block,
                 });
-                record.header_blocks() as usize + record.rows as usize
+                (record.header_blocks() + record.payload_blocks()) as usize
             }
         };
     }
@@ -282,5 +319,6 @@ pub fn scan_log(ring: &[u8], array_uuid: ArrayUuid, block_size: BlockSize) -> Ve
 fn whole_record(bytes: &[u8], array_uuid: ArrayUuid, block_size: BlockSize) -> Option<LogRecord<'_>> {
     let record = LogHeader::decode(bytes, block_size).ok()?;
     let payload = bytes.get(record.header_bytes as usize..)?;
-    (record.header.array_uuid == array_uuid && record.payload_matches(payload)).then_some(record)
+    let is_whole = record.payload_blocks() == 0 || record.payload_matches(payload);
+    (record.header.array_uuid == array_uuid && is_whole).then_some(record)
 }

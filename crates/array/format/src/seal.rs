@@ -13,8 +13,12 @@
 use crate::error::{DecodeError, Part};
 use crate::zeros::append_zeros;
 
-/// The one version that is written, and the newest that is understood.
-pub(crate) const VERSION: u16 = 1;
+/// The version that is written, and the newest that is understood.
+///
+/// Version 1 knew no log records without data; all else is the same, so that what it wrote is read as it is.
+pub(crate) const VERSION: u16 = 2;
+/// The oldest that is understood.
+const VERSION_MIN: u16 = 1;
 /// Generations, epochs and sequences are below this: who goes on from one that was read may add to it freely.
 pub const COUNTERS_END: u64 = 1 << 63;
 /// Where the fields begin.
@@ -47,7 +51,7 @@ pub(crate) fn open(bytes: &[u8], part: Part) -> Result<(), DecodeError> {
         return Err(DecodeError::Checksum { part, stored, computed });
     }
     match u16_at(bytes, VERSION_AT) {
-        VERSION => Ok(()),
+        VERSION_MIN..=VERSION => Ok(()),
         found => Err(DecodeError::UnknownVersion { part, found, known: VERSION }),
     }
 }

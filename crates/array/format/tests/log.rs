@@ -15,8 +15,14 @@ const RING_BLOCKS: usize = 64;
 
 fn record(sequence: u64, runs: &[(u16, u32, u32)]) -> TestRecord {
     let run = |&(unit, first_row, rows): &(u16, u32, u32)| LogRun { unit, first_row, rows };
-    let header =
-        LogHeader { array_uuid: array_uuid(1), sequence, tail_sequence: 0, epoch: 1, stripe: StripeIndex(4) };
+    let header = LogHeader {
+        array_uuid: array_uuid(1),
+        sequence,
+        tail_sequence: 0,
+        epoch: 1,
+        stripe: StripeIndex(4),
+        holds: RecordHolds::Rows,
+    };
     TestRecord { header, runs: runs.iter().map(run).collect() }
 }
 
@@ -72,6 +78,17 @@ fn a_record_of_which_any_block_is_not_written_is_not_found() {
 }
 
 #[test]
+fn a_record_of_checksums_is_whole_without_rows_and_ends_with_its_header() {
+    let mut bare = record(7, &[(0, 2, 3), (1, 2, 130)]);
+    bare.header.holds = RecordHolds::Checksums;
+    let next = record(8, &[(0, 2, 3)]);
+    let bytes = [bare.bytes(BlockSize::B512), next.bytes(BlockSize::B512)].concat();
+    assert_eq!(scan(&bytes, BlockSize::B512), vec![(7, 0, 2), (8, 2, 3)]);
+    let found = scan_log(&bytes, array_uuid(1), BlockSize::B512);
+    assert_eq!((found[0].row_checksums.len(), found[1].row_checksums.len()), (133, 0));
+}
+
+#[test]
 fn what_looks_like_a_record_within_a_payload_is_data() {
     let inner = record(9, &[(0, 0, 1)]).bytes(BlockSize::B512);
     let outer = record(8, &[(0, 0, 3)]);
@@ -104,12 +121,13 @@ fn edited(at: usize, new: &[u8]) -> Result<(), String> {
 
 /// Which bytes of the header are changed to what, and what is said about it.
 const IMPOSSIBLE: &[(usize, &[u8], &str)] = &[
-    (8, &[2], "version 2 and this raidlab knows 1: use the raidlab that wrote it, or a newer one"),
+    (8, &[3], "version 3 and this raidlab knows 2: use the raidlab that wrote it, or a newer one"),
     (10, &[0], "runs is 0; it must be 1 or more"),
     (40, &[8], "tail_sequence is 8; it must be not above the record's sequence"),
     (39, &[0x80], "sequence is 9223372036854775815; it must be below 2^63"),
     (55, &[0x80], "epoch is 9223372036854775809; it must be below 2^63"),
     (64, &[2], "header_blocks is 2; it must be the length of the header"),
+    (66, &[2], "holds is 2; it must be 0 or 1"),
     (68, &[5], "rows is 5; it must be the sum of the runs' rows, each 1 or more"),
     (68, &[0, 1], "needs 1536 bytes and 512 are there"),
     (74, &[1], "the bytes behind a run's unit is 1; it must be 0"),

@@ -107,19 +107,24 @@ fn records() -> impl Strategy<Value = RecordParts> {
     let counters = [0..COUNTERS_END, 0..COUNTERS_END, 0..u64::MAX];
     let numbers = (any::<[u8; 16]>(), counters, any::<u64>());
     let runs = vec((any::<u16>(), any::<u32>(), 1_u32..40), 1..12);
-    (numbers, runs, any::<u32>()).prop_map(|((uuid, [sequence, epoch, stripe], tail), runs, seed)| {
-        let run = |(unit, first_row, rows)| LogRun { unit, first_row: first_row % (u32::MAX - rows), rows };
-        let runs: Vec<LogRun> = runs.into_iter().map(run).collect();
-        let header = LogHeader {
-            array_uuid: ArrayUuid(uuid),
-            sequence,
-            tail_sequence: tail.min(sequence),
-            epoch,
-            stripe: StripeIndex(stripe),
-        };
-        let rows: u32 = runs.iter().map(|run| run.rows).sum();
-        (header, runs, (0..rows).map(|row| row.wrapping_mul(0x9e37_79b9) ^ seed).collect())
-    })
+    let holds = prop_oneof![Just(RecordHolds::Rows), Just(RecordHolds::Checksums)];
+    (numbers, runs, any::<u32>(), holds).prop_map(
+        |((uuid, [sequence, epoch, stripe], tail), runs, seed, holds)| {
+            let run =
+                |(unit, first_row, rows)| LogRun { unit, first_row: first_row % (u32::MAX - rows), rows };
+            let runs: Vec<LogRun> = runs.into_iter().map(run).collect();
+            let header = LogHeader {
+                array_uuid: ArrayUuid(uuid),
+                sequence,
+                tail_sequence: tail.min(sequence),
+                epoch,
+                stripe: StripeIndex(stripe),
+                holds,
+            };
+            let rows: u32 = runs.iter().map(|run| run.rows).sum();
+            (header, runs, (0..rows).map(|row| row.wrapping_mul(0x9e37_79b9) ^ seed).collect())
+        },
+    )
 }
 
 fn encoded_header((header, runs, checksums): &RecordParts, block_size: BlockSize) -> Vec<u8> {
@@ -290,7 +295,7 @@ fn edit_and_reseal(bytes: &[u8], at: usize, new: &[u8]) -> Vec<u8> {
 /// Which bytes of a state of RAID 5 with 4 members and a spare are changed to what, and what is said about
 /// it.
 const IMPOSSIBLE: &[(usize, &[u8], &str)] = &[
-    (8, &[2, 0], "version 2 and this raidlab knows 1: use the raidlab that wrote it, or a newer one"),
+    (8, &[3, 0], "version 3 and this raidlab knows 2: use the raidlab that wrote it, or a newer one"),
     (10, &[1], "something at byte 10, where nothing should be"),
     (23, &[0x80], "generation is 9223372036854775818; it must be below 2^63"),
     (31, &[0x80], "epoch is 9223372036854775811; it must be below 2^63"),

@@ -28,6 +28,7 @@ impl TorturePlan {
         world.mode = self.mode;
         world.moments.has_rare = self.rare_moments;
         world.moments.has_stories = self.stories;
+        world.whole_stripes_pct = self.workload.whole_stripes_pct;
         catch_unwind(AssertUnwindSafe(|| world.run(self))).unwrap_or_else(|panic| {
             let said = panic.downcast_ref::<String>().cloned();
             let message = said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
@@ -114,6 +115,9 @@ impl TortureWorld {
         let volume = self.volume_blocks.0;
         let stripe = self.layout.shape().stripe_blocks().0;
         let random = &mut self.random;
+        if self.whole_stripes_pct > 0 && random.chance_pct(self.whole_stripes_pct) {
+            return (Lba(random.below(volume / stripe) * stripe), BlockCount(stripe));
+        }
         let length = match random.below(8) {
             0..=4 => 1,
             5 | 6 => 1 + random.below(blocks_max.min(8)),

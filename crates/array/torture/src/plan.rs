@@ -50,6 +50,9 @@ pub struct Workload {
     pub blocks_max: BlockCount,
     /// Share of requests that are handed in together with the next, in percent.
     pub batch_pct: u8,
+    /// Share of requests that are for a whole stripe, in percent.
+    #[serde(default)]
+    pub whole_stripes_pct: u8,
 }
 
 /// A run, before it begins. A field that is added later needs `#[serde(default)]`, for plans that were stored before.
@@ -115,7 +118,10 @@ impl TorturePlan {
             rare_moments: stream(6).below(2) == 0,
             stories: stream(8).below(2) == 0,
             config,
-            workload: draw_workload(&mut stream(2)),
+            workload: Workload {
+                whole_stripes_pct: pick(&mut stream(9), &[0, 0, 10, 50]),
+                ..draw_workload(&mut stream(2))
+            },
             faults: draw_faults(ops, |fault| has_tags || !fault.is_lie(), &mut stream(3)),
         })
     }
@@ -129,6 +135,7 @@ fn draw_workload(random: &mut Rng) -> Workload {
         fua_pct: pick(random, &[0, 10, 50]),
         blocks_max: BlockCount(pick(random, &[2, 4, 16, 48])),
         batch_pct: pick(random, &[0, 0, 50, 90]),
+        whole_stripes_pct: 0,
     }
 }
 

@@ -24,7 +24,7 @@ use raidlab_controller::{
     Area, BatteryState, BufferSpace, CacheMemory, Controller, DeviceState, MemberCache, MemberIo, MemberOp,
     MetadataPolicy, PeerState, StartError,
 };
-use raidlab_format::{AssembleError, Assembly, Doubt, StartOptions, assemble};
+use raidlab_format::{AssembleError, Assembly, Doubt, RecordHolds, StartOptions, assemble};
 use raidlab_units::MemberIndex;
 use raidlab_workload::Rng;
 
@@ -274,12 +274,15 @@ impl TortureWorld {
         let started = self.assemble(order).and_then(|assembly| {
             let known = (assembly.doubt.clone(), assembly.records.len());
             let records: Vec<_> = assembly.records.iter().map(|record| record.stripe).collect();
+            let bare = assembly.records.iter().filter(|record| record.holds() == RecordHolds::Checksums);
+            let bare: Vec<_> = bare.map(|record| (record.stripe, record.runs[0])).collect();
             let present = assembly.present.clone();
             let out_of_sync = assembly.out_of_sync.clone();
-            Ok((known, present, out_of_sync, records, Controller::start(&self.config, assembly)?))
+            let controller = Controller::start(&self.config, assembly)?;
+            Ok((known, present, out_of_sync, (records, bare), controller))
         });
         match started {
-            Ok((known, present, out_of_sync, records, controller)) => {
+            Ok((known, present, out_of_sync, (records, bare), controller)) => {
                 for (device, candidate) in present.iter().enumerate() {
                     if candidate.is_some_and(|candidate| order[candidate] != device) {
                         let member = MemberIndex(device as u16);
@@ -291,6 +294,7 @@ impl TortureWorld {
                 self.mend_labels();
                 self.trust_suspects();
                 self.note_doubts(&out_of_sync, &records);
+                self.note_torn_rows(&bare);
                 (self.media.start_errors, self.media.has_dropped) = (0, false);
                 self.excluded.clear();
                 self.excluded.extend(present.iter().map(Option::is_none));

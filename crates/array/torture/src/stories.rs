@@ -157,8 +157,13 @@ impl TortureWorld {
     pub(super) fn ask_for(&mut self, scene: Scene, reads: bool, pick: &mut Rng) -> Result<(), Failure> {
         for _ in 0..=pick.below(3) {
             let lba = self.any_lba_of(scene, pick);
-            let end = (scene.first.0 + scene.stripes) * self.layout.shape().stripe_blocks().0;
-            let length = one_of(pick, &[1, 1, 2, 8, 64]).min(end - lba.0);
+            let stripe = self.layout.shape().stripe_blocks().0;
+            let end = (scene.first.0 + scene.stripes) * stripe;
+            let mut length = one_of(pick, &[1, 1, 2, 8, 64]).min(end - lba.0);
+            let mut lba = lba;
+            if self.whole_stripes_pct > 0 && pick.chance_pct(self.whole_stripes_pct) {
+                (lba, length) = (Lba(lba.0 / stripe * stripe), stripe);
+            }
             let op = if reads { HostOp::Read } else { HostOp::Write { fua: pick.chance_pct(30) } };
             self.hand_in(op, lba, BlockCount(length));
         }

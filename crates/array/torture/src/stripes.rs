@@ -119,6 +119,16 @@ impl Stripes<'_> {
         (0..self.shape().data_strips).map(move |strip| self.lba(stripe, strip, row))
     }
 
+    /// The blocks of one row that can't be read where they stand, or are called bad.
+    pub(super) fn unreadable_blocks(&self, stripe: StripeIndex, row: u64) -> Vec<Lba> {
+        let is_missing = |strip: &u16| {
+            let unit = StripUnit::Data { strip: *strip, copy: 0 };
+            self.is_row_unavailable(stripe, unit, row) || self.is_row_called_bad(stripe, unit, row)
+        };
+        let strips = (0..self.shape().data_strips).filter(is_missing);
+        strips.map(|strip| self.lba(stripe, strip, row)).collect()
+    }
+
     /// The blocks of one row that no device has, nor will have when those are back that the array waits for: with parity any of
     /// the stripe's may bring them back, else only those that hold the block.
     pub(super) fn hopeless_blocks(&self, stripe: StripeIndex, row: u64) -> Vec<Lba> {

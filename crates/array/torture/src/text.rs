@@ -156,6 +156,7 @@ impl TorturePlan {
             ("workload.fua-pct", u64::from(load.fua_pct), 0, 100),
             ("workload.blocks-max", load.blocks_max.0, 1, 1 << 20),
             ("workload.batch-pct", u64::from(load.batch_pct), 0, 100),
+            ("workload.whole-stripes-pct", u64::from(load.whole_stripes_pct), 0, 100),
         ];
         if let Some((what, value, min, max)) = bounds.into_iter().find(|it| !(it.2..=it.3).contains(&it.1)) {
             return Err(PlanError::OutOfBounds { what, value, min, max });

@@ -89,6 +89,8 @@ struct Survivors {
     is_on_members: bool,
     /// Whether it would survive another power cut; not so after a failover, which leaves it in members' volatile caches.
     is_durable: bool,
+    /// No write was on its way to the block: one version only may be found.
+    is_firm: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -133,6 +135,22 @@ struct Block {
 }
 
 impl Block {
+    /// True if no write was on its way when the controller went, and what was acknowledged is above `floor`.
+    fn is_firm(&self, floor: &Floor) -> bool {
+        let mut possible = self.versions.iter().filter(|version| version.superseded == Stamp::NEVER);
+        let (Some(only), None) = (possible.next(), possible.next()) else { return false };
+        match only.write {
+            SURVIVOR => self.survivors.is_firm,
+            write => {
+                let is_promised = floor.from >= write && floor.also.iter().all(|also| *also == write);
+                is_promised
+                    && only.ended != Stamp::NEVER
+                    && self.defined_since != Stamp::NEVER
+                    && !only.is_for_now
+            }
+        }
+    }
+
     /// Leaves, from `now` on, only what the survivors allow.
     fn keep_survivor(&mut self, now: Stamp) {
         self.versions.clear();
@@ -157,8 +175,13 @@ pub(crate) struct Stale {
 impl VolumeHistory {
     pub(crate) fn new(volume_blocks: BlockCount) -> Self {
         let first = Version::new(WriteNumber(0), Stamp(0), Stamp(0));
-        let survivors =
-            Survivors { floor: Floor::NONE, newest: WriteNumber(0), is_on_members: true, is_durable: true };
+        let survivors = Survivors {
+            floor: Floor::NONE,
+            newest: WriteNumber(0),
+            is_on_members: true,
+            is_durable: true,
+            is_firm: true,
+        };
         let block = Block {
             versions: vec![first],
             defined_since: Stamp(0),
@@ -244,7 +267,8 @@ impl VolumeHistory {
             }
             block.floors[Promise::InNvram as usize] = floor.clone();
             block.rewritten = Stamp::NEVER;
-            block.survivors = Survivors { floor, newest, is_on_members: !is_kept, is_durable: true };
+            let is_firm = block.is_firm(&floor);
+            block.survivors = Survivors { floor, newest, is_on_members: !is_kept, is_durable: true, is_firm };
             block.keep_survivor(now);
         }
     }
@@ -260,9 +284,16 @@ impl VolumeHistory {
                 let also = possible.by_ref().map(|version| version.write).collect();
                 Floor { from: WriteNumber(newest.0 + 1), also }
             };
-            block.survivors = Survivors { floor, newest, is_on_members: false, is_durable: false };
+            let is_firm = block.is_firm(&floor);
+            block.survivors = Survivors { floor, newest, is_on_members: false, is_durable: false, is_firm };
             block.keep_survivor(now);
         }
+    }
+
+    /// True if a write was on its way to `lba` when the controller went that it had then, so that the block may be the old or
+    /// the new one.
+    pub(crate) fn was_being_written(&self, lba: Lba) -> bool {
+        !self.blocks[lba.0 as usize].survivors.is_firm
     }
 
     /// Takes the blocks written since an acknowledgement promised to keep what they held.

@@ -69,6 +69,8 @@ pub struct TortureWorld {
     pub(super) tails: Rng,
     /// A power cut that waits for its moment.
     pub(super) moments: Moments,
+    /// Share of requests that are for a whole stripe, in percent.
+    pub(super) whole_stripes_pct: u8,
     pub(super) relics: Relics,
     pub(super) absence: Absence,
     /// Blocks that power cuts have torn within.
@@ -151,6 +153,7 @@ impl TortureWorld {
             media: Media::default(),
             torn: TornBlocks::default(),
             moments: Moments::default(),
+            whole_stripes_pct: 0,
             relics: Relics::default(),
             absence: Absence::default(),
             tails: Rng::new(derived_seed(seed, 7)),

@@ -185,6 +185,7 @@ impl Controller {
             TaskOwner::CopyOut { request } => self.end_part(request, Ok(())),
             TaskOwner::Parity { op } => self.op_computed(op),
             TaskOwner::Record { sequence } => self.record_digested(sequence, digests),
+            TaskOwner::Replay => self.replay_digested(digests),
             TaskOwner::NvramRecord { sequence } => self.record_live(sequence),
             TaskOwner::NvramLabel => self.label_written(),
             TaskOwner::Digest { op } => self.op_digested(op, digests),
@@ -244,7 +245,7 @@ impl Controller {
             | TaskOwner::NvramRecord { .. }
             | TaskOwner::NvramLabel => self.tasks.copy_steps(id.0, out),
             // Its rows are read with [`Controller::digest_rows`].
-            TaskOwner::Digest { .. } | TaskOwner::Checksums { .. } => {}
+            TaskOwner::Replay | TaskOwner::Digest { .. } | TaskOwner::Checksums { .. } => {}
             TaskOwner::Parity { op } => self.stripes.op(op).parity_steps(&self.geometry, out),
         }
     }

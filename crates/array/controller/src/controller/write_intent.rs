@@ -9,10 +9,14 @@ use crate::api::{IoClass, MemberError};
 use crate::controller::Controller;
 use crate::member_io::{BesideIo, IntentIo, IoOwner};
 use crate::metadata::SuperblockWaiter;
+use crate::request::Rows;
 use crate::stripe_engine::OpKind;
-use crate::write_intent::{Admission, Bitmap, Log, Replay, ReplayStep, Surroundings, WriteIntent, WriteLog};
+use crate::write_intent::{
+    Admission, Bitmap, Compared, Log, Replay, ReplayStep, Surroundings, WriteIntent, WriteLog,
+};
 use raidlab_format::{LogPlace, Replay as Record};
-use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
+use raidlab_raid::UnitPlace;
+use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 
 /// Rows of a device that an I/O was for.
 type Extent = (MemberIndex, MemberLba, u32);
@@ -98,6 +102,9 @@ impl Controller {
                 let step = intent.replay().read_done(result, &mut around);
                 return self.go_on_with_replay(step);
             }
+            IntentIo::ReplayCheck { run, skipped } => {
+                return self.replay_rows_read(result.err().map(|_| (run, skipped)));
+            }
             IntentIo::ReplayWrite { .. } => {
                 self.rows_written(extent, result);
                 return self.replay_write_done();
@@ -131,9 +138,10 @@ impl Controller {
                 let step = intent.replay().copy_done(failed, &mut around);
                 self.go_on_with_replay(step);
             }
-            IntentIo::ReplayHeader | IntentIo::ReplayRead { .. } | IntentIo::ReplayWrite { .. } => {
-                unreachable!("seen to above")
-            }
+            IntentIo::ReplayHeader
+            | IntentIo::ReplayRead { .. }
+            | IntentIo::ReplayCheck { .. }
+            | IntentIo::ReplayWrite { .. } => unreachable!("seen to above"),
         }
     }
 
@@ -311,18 +319,66 @@ impl Controller {
                 }
                 self.replay_write_done();
             }
-            ReplayStep::GiveUp { stripe, lost } => {
-                for (place, rows) in lost {
-                    let Some(device) = self.metadata.holder(place) else { continue };
-                    let lba = place.start + BlockCount(u64::from(rows.first));
-                    let lost = (device, lba, rows.count);
-                    self.metadata.lose_rows_of_record(&self.geometry, lost, &mut self.outbox);
+            ReplayStep::Read(reads) => {
+                for (io, place, rows) in reads {
+                    self.member_read(place, rows, IoClass::Host, IoOwner::Intent(io));
                 }
-                let stripes = self.geometry.locks_of(stripe..StripeIndex(stripe.0 + 1));
-                self.mark_out_of_sync(stripes);
+                self.replay_rows_read(None);
+            }
+            ReplayStep::Compared(compared) => self.stripe_compared(compared),
+            ReplayStep::GiveUp { stripe, lost } => {
+                self.lose_rows_of_record(lost);
+                self.mark_out_of_sync(stripe.0..stripe.0 + 1);
                 self.metadata.note_resync_needed();
                 self.end_replay();
             }
+        }
+    }
+
+    fn lose_rows_of_record(&mut self, lost: Vec<(UnitPlace, Rows)>) {
+        for (place, rows) in lost {
+            let Some(device) = self.metadata.holder(place) else { continue };
+            let lba = place.start + BlockCount(u64::from(rows.first));
+            let lost = (device, lba, rows.count);
+            self.metadata.lose_rows_of_record(&self.geometry, lost, &mut self.outbox);
+        }
+    }
+
+    /// Takes in the end of a read of rows to be compared, of which those of a run may have failed.
+    fn replay_rows_read(&mut self, failed: Option<(u16, u32)>) {
+        let (intent, mut around) = self.write_intent();
+        let step = intent.replay().rows_read(failed, &mut around);
+        self.go_on_with_replay(step);
+    }
+
+    /// Takes in the digests of rows to be compared.
+    pub(crate) fn replay_digested(&mut self, digests: &[u32]) {
+        let (intent, around) = self.write_intent();
+        let step = intent.replay().digested(digests, &around);
+        self.go_on_with_replay(step);
+    }
+
+    /// Takes in how a stripe compares with a record of checksums. Where all data is there parity is made anew, before the start
+    /// goes on; if a device is lost over that, the stripe is compared once more.
+    fn stripe_compared(&mut self, Compared { differs, spoilt }: Compared) {
+        self.lose_rows_of_record(spoilt);
+        let replay = self.write_intent.replay();
+        if differs && !replay.is_second() {
+            let record = replay.note_resynced();
+            let key = record.stripe.0;
+            self.end_replay();
+            self.start.await_resync(record);
+            self.mark_out_of_sync(key..key + 1);
+            let is_free = self.stripe_locks.lock(key);
+            assert!(is_free, "nothing else runs while records are written again");
+            return self.resync_stripe(key);
+        }
+        let resynced = replay.is_second().then(|| replay.stripe());
+        self.end_replay();
+        match resynced {
+            Some(_) if differs => self.metadata.note_resync_needed(),
+            Some(stripe) => self.stripe_synced(stripe.0),
+            None => {}
         }
     }
 

@@ -97,6 +97,11 @@ pub(crate) enum IntentIo {
     },
     /// A copy of a record that is to be written again.
     ReplayCopy,
+    /// Rows of a run of a record, read to be compared with its checksums.
+    ReplayCheck {
+        run: u16,
+        skipped: u32,
+    },
     /// Rows of a run of a record, written again.
     ReplayWrite {
         run: u16,

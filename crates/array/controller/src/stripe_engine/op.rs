@@ -302,6 +302,14 @@ impl StripeOp {
         rows == geometry.data_strips() as u32 * geometry.strip_rows()
     }
 
+    /// True if all units have a device, and nothing of what was there stays in the rows that it writes, of data or of parity.
+    pub(crate) fn replaces_rows(&self, geometry: &Geometry, metadata: &Metadata) -> bool {
+        let rows: u32 = self.pieces.iter().map(|piece| piece.rows.count).sum();
+        self.plan.computes_parity()
+            && rows == geometry.data_strips() as u32 * self.hull.count
+            && self.places.iter().all(|place| metadata.holds(*place))
+    }
+
     /// Member writes that the pieces take when all members are present, parity among them.
     pub(crate) fn writes_of_pieces(&mut self, geometry: &Geometry) -> u32 {
         self.sort_pieces();

@@ -15,6 +15,11 @@
 //! While the battery is good records go to NVRAM; the superblock says where they go, and changing that drains the log,
 //! too.
 //!
+//! A write that replaces whole rows of a stripe, in all of its units, is recorded by checksums only: after a crash they tell
+//! whether all of it has arrived, and where it has not, no data that was not being written is in doubt (`replay.rs`). That holds
+//! while no unit lacks its device; NVRAM takes the rows in any case, because that costs no I/O, and so do arrays with block
+//! checksums, whose blocks can't be read when their write is cut off.
+//!
 //! A record whose operation could not be stored everywhere stays live until the next start.
 
 mod batch;
@@ -34,7 +39,7 @@ use crate::own::OwnMemory;
 use crate::stripe_engine::StripeOp;
 use crate::table::{NIL, Slab};
 use batch::Unsent;
-use raidlab_format::{LogHeader, LogPlace, LogRun, NVRAM_RING_AT, header_len};
+use raidlab_format::{LogHeader, LogPlace, LogRun, NVRAM_RING_AT, RecordHolds, header_len};
 use raidlab_units::{BlockSize, MemberLba, StripeIndex};
 use ring::{Phase, REPLICAS_MAX, Record, Ring};
 use std::collections::VecDeque;
@@ -49,6 +54,8 @@ struct Rules {
     member_cache: MemberCache,
     /// NVRAM is mirrored to a second controller that is there.
     mirror: bool,
+    /// Blocks have checksums.
+    has_checksums: bool,
 }
 
 /// The log.
@@ -87,6 +94,7 @@ impl Log {
             block_size: config.block_size,
             member_cache: config.member_cache,
             mirror: config.cache.mirror,
+            has_checksums: config.resilience.integrity,
         };
         Self::with_rules(rules, 1)
     }
@@ -221,19 +229,32 @@ impl Log {
             || oldest.is_some_and(stays)
     }
 
+    /// What a record of an operation that begins now holds.
+    fn holds(&self, op: &StripeOp, geometry: &Geometry, metadata: &Metadata) -> RecordHolds {
+        let can_be_compared =
+            self.place == LogPlace::Members && !self.rules.has_checksums && !metadata.is_frozen();
+        if can_be_compared && op.replaces_rows(geometry, metadata) {
+            RecordHolds::Checksums
+        } else {
+            RecordHolds::Rows
+        }
+    }
+
     /// Begins a record for an operation. Returns false if there is no room.
     fn begin_record(&mut self, id: u32, around: &mut Surroundings<'_>) -> bool {
-        let Surroundings { geometry, ops, own, tasks, outbox, .. } = around;
+        let Surroundings { geometry, metadata, ops, own, tasks, outbox, .. } = around;
         let op = &mut ops[id];
         let rows = op.list_runs(geometry, &mut self.runs);
         let header_bytes = header_len(self.runs.len() as u16, rows, self.rules.block_size);
         let header_blocks = header_bytes / geometry.block_bytes();
-        let blocks = header_blocks + u64::from(rows);
+        let holds = self.holds(op, geometry, metadata);
+        let blocks = header_blocks + if holds == RecordHolds::Rows { u64::from(rows) } else { 0 };
         let Some(at_block) = self.ring.room_for(blocks) else { return false };
         let Some(header) = own.take_header() else { return false };
         let record = Record {
             op: id,
             phase: Phase::Digesting,
+            holds,
             at_block,
             header_blocks,
             blocks,
@@ -265,6 +286,7 @@ impl Log {
             tail_sequence: named_tail,
             epoch: superblock.epoch,
             stripe: op.stripe,
+            holds: self.ring.record(sequence).holds,
         };
         // A world that carries lengths only has no digests, and nobody ever reads what it writes.
         let checksums = (0..rows as usize).map(|row| digests.get(row).copied().unwrap_or(0));
@@ -323,7 +345,9 @@ impl Log {
         let record = self.ring.record(sequence);
         let bytes = record.header_blocks * geometry.block_bytes();
         out.push(Segment { buffer: own.header_buffer(record.header), bytes });
-        ops[record.op].for_each_segment(geometry, |segment| out.push(segment));
+        if record.holds == RecordHolds::Rows {
+            ops[record.op].for_each_segment(geometry, |segment| out.push(segment));
+        }
     }
 
     /// Takes in that the operation of a record has written in place.

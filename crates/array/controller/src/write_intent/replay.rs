@@ -3,6 +3,7 @@
 //! ```text
 //! read header and rows ─► copy to the devices that lack it ─► write in place ─► next record
 //!  of one copy             forced unit access, all done        rows that the superblock found does not call bad
+//!                                                        └──► a record of checksums: compare (`replay/compare.rs`)
 //! ```
 //! A crash may have torn a record on all devices but one. Once some of it is in place the stripe needs it, so before that it
 //! is made whole on as many devices as it was to be on: then it is there whichever of them are away when this start is
@@ -17,7 +18,13 @@
 //! are not written: what a record has for them is older than that, parity of what was there before, or was never
 //! acknowledged, because the list had not been changed yet.
 //!
+//! Rows that a later record of checksums names are not written over: an older record would tear what may have arrived whole.
+//!
 //! Left out: copies of a record in NVRAM, which does not lose some of it.
+
+mod compare;
+
+pub(crate) use compare::Compared;
 
 use super::Surroundings;
 use super::log::next_device;
@@ -28,7 +35,7 @@ use crate::member_io::{IntentIo, IoOwner};
 use crate::metadata::Metadata;
 use crate::own::OwnMemory;
 use crate::request::Rows;
-use raidlab_format::{BadRange, LogSource, NVRAM_RING_AT, Replay as Record, header_len};
+use raidlab_format::{BadRange, LogSource, NVRAM_RING_AT, RecordHolds, Replay as Record, header_len};
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, BlockSize, MemberIndex, MemberLba, StripeIndex};
 
@@ -46,6 +53,8 @@ struct Current {
     lacks_copy: bool,
     /// Devices that have the whole record, or are being sent it.
     holders: Vec<MemberIndex>,
+    /// What is read to be compared.
+    parts: Vec<compare::Part>,
     pending: u32,
     failed: bool,
 }
@@ -60,6 +69,10 @@ pub(crate) enum ReplayStep {
     Waits,
     /// These rows are to be written. One write more than they need is counted: the hand-out itself.
     Write(Vec<ReplayWrite>),
+    /// These rows are to be read. One read more than they need is counted: the hand-out itself.
+    Read(Vec<ReplayWrite>),
+    /// The stripe was compared with it.
+    Compared(Compared),
     /// It can't be read: its stripe is out of sync, and these rows are lost.
     GiveUp { stripe: StripeIndex, lost: Vec<(UnitPlace, Rows)> },
 }
@@ -70,6 +83,8 @@ pub(crate) struct Replay {
     current: Option<Current>,
     /// Devices at whose place others have come meanwhile.
     replaced: Vec<MemberIndex>,
+    /// The record whose stripe was to be resynced last.
+    resynced: Option<u64>,
     /// Where the log's first block is in the metadata area of each device.
     log_at: MemberLba,
     block_size: BlockSize,
@@ -79,7 +94,8 @@ impl Replay {
     /// Nothing to write again, yet.
     pub(super) fn new(config: &ArrayConfig) -> Self {
         let log_at = MemberLba(config.metadata_area().log.offset_bytes / config.block_size.bytes());
-        Self { current: None, replaced: Vec::new(), log_at, block_size: config.block_size }
+        let block_size = config.block_size;
+        Self { current: None, replaced: Vec::new(), resynced: None, log_at, block_size }
     }
 
     /// True while a record is being written again.
@@ -129,8 +145,17 @@ impl Replay {
         // Records that this array makes have headers that fit.
         let is_copied = lacks_copy && around.own.fits_header(self.header_bytes_of(&record));
         let header = is_copied.then(|| around.own.take_header().expect("no record is made before"));
-        self.current =
-            Some(Current { record, copy: 0, places, header, lacks_copy, holders, pending: 0, failed: false });
+        self.current = Some(Current {
+            record,
+            copy: 0,
+            places,
+            header,
+            lacks_copy,
+            holders,
+            parts: Vec::new(),
+            pending: 0,
+            failed: false,
+        });
         self.read_record(around)
     }
 
@@ -144,7 +169,11 @@ impl Replay {
     fn read_record(&mut self, around: &mut Surroundings<'_>) -> ReplayStep {
         self.pass_replaced();
         let Current { record, copy, .. } = self.current();
-        let Some(&copy) = record.copies.get(*copy) else { return self.give_up(around) };
+        let Some(&copy) = record.copies.get(*copy) else {
+            // What it says is known without it.
+            let is_known = record.holds() == RecordHolds::Checksums;
+            return if is_known { self.apply(around) } else { self.give_up(around) };
+        };
         (self.current_mut().pending, self.current_mut().failed) = (1, false);
         if let LogSource::Device(device) = copy.source {
             if self.current().header.is_some() {
@@ -152,7 +181,7 @@ impl Replay {
                 self.read_log(device, (at_block, blocks), IntentIo::ReplayHeader, around);
             }
             let mut at_block = copy.block;
-            for run in 0..self.current().record.runs.len() {
+            for run in 0..self.payload_runs() {
                 let rows = u64::from(self.current().record.runs[run].rows);
                 let io = IntentIo::ReplayRead { run: run as u16 };
                 self.read_log(device, (at_block, BlockCount(rows)), io, around);
@@ -183,11 +212,17 @@ impl Replay {
         around.ios.read_metadata(device, lba, blocks, IoOwner::Intent(io), around.outbox);
     }
 
+    /// How many of its runs the record has the rows of.
+    fn payload_runs(&self) -> usize {
+        let record = &self.current().record;
+        if record.holds() == RecordHolds::Rows { record.runs.len() } else { 0 }
+    }
+
     /// Where the record begins in the ring, by the copy that is read, and the blocks of its header and of all of it.
     fn extent(&self) -> (u64, BlockCount, BlockCount) {
         let &Current { ref record, copy, .. } = self.current();
         let header_blocks = self.header_bytes_of(record) as u64 / self.block_size.bytes();
-        let rows: u64 = record.runs.iter().map(|run| u64::from(run.rows)).sum();
+        let rows: u64 = record.runs[..self.payload_runs()].iter().map(|run| u64::from(run.rows)).sum();
         let at_block = record.copies[copy].block - header_blocks;
         (at_block, BlockCount(header_blocks), BlockCount(header_blocks + rows))
     }
@@ -257,6 +292,9 @@ impl Replay {
     }
 
     fn apply(&mut self, around: &Surroundings<'_>) -> ReplayStep {
+        if self.current().record.holds() == RecordHolds::Checksums {
+            return self.begin_comparison(around);
+        }
         let mut writes = Vec::new();
         for run in 0..self.current().record.runs.len() as u16 {
             self.for_each_part(run, around, |skipped, place, rows| {
@@ -265,6 +303,55 @@ impl Replay {
         }
         self.current_mut().pending = 1 + writes.len() as u32;
         ReplayStep::Write(writes)
+    }
+
+    /// Reads what is to be compared, unless the stripe is out of sync anyway.
+    fn begin_comparison(&mut self, around: &Surroundings<'_>) -> ReplayStep {
+        if around.metadata.is_out_of_sync(self.current().record.stripe.0) && !self.is_second() {
+            return ReplayStep::Compared(Compared::default());
+        }
+        let reads = self.parts_to_compare(around);
+        self.current_mut().pending = 1 + reads.len() as u32;
+        ReplayStep::Read(reads)
+    }
+
+    /// The stripe of the record.
+    pub(crate) fn stripe(&self) -> StripeIndex {
+        self.current().record.stripe
+    }
+
+    /// True if the stripe of the record was to be resynced since it was compared first.
+    pub(crate) fn is_second(&self) -> bool {
+        self.resynced == Some(self.current().record.sequence)
+    }
+
+    /// Takes in that the stripe of the record is about to be resynced. Returns the record, which is to be compared once more if
+    /// that fails.
+    pub(crate) fn note_resynced(&mut self) -> Record {
+        let record = self.current().record.clone();
+        self.resynced = Some(record.sequence);
+        record
+    }
+
+    /// Takes in the end of a read of rows to be compared, or of the hand-out.
+    pub(crate) fn rows_read(
+        &mut self,
+        failed: Option<(u16, u32)>,
+        around: &mut Surroundings<'_>,
+    ) -> ReplayStep {
+        if let Some((run, skipped)) = failed {
+            self.note_unreadable(run, skipped);
+        }
+        self.current_mut().pending -= 1;
+        if self.current().pending == 0 {
+            self.digest_parts(around);
+        }
+        ReplayStep::Waits
+    }
+
+    /// Takes in the digests of the rows that were read.
+    pub(crate) fn digested(&self, digests: &[u32], around: &Surroundings<'_>) -> ReplayStep {
+        ReplayStep::Compared(self.compare(digests, around))
     }
 
     /// Takes in the end of a write of the record. Returns true after the last.
@@ -287,7 +374,8 @@ impl Replay {
         while let Some(device) = metadata.holder(place).filter(|_| skipped < run.rows) {
             let rows = Rows { first: run.first_row + skipped, count: run.rows - skipped };
             let (was_bad, count) = found_stretch(metadata, device, place, rows);
-            if !was_bad {
+            let (is_superseded, count) = superseded_stretch(record, run.unit, Rows { count, ..rows });
+            if !was_bad && !is_superseded {
                 each(skipped, place, Rows { count, ..rows });
             }
             skipped += count;
@@ -328,7 +416,7 @@ impl Replay {
     /// Lists where all of the record lies.
     pub(super) fn copy_segments(&self, geometry: &Geometry, own: &OwnMemory, out: &mut Vec<Segment>) {
         out.push(self.header_segment(own));
-        let runs = self.current().record.runs.iter().enumerate();
+        let runs = self.current().record.runs[..self.payload_runs()].iter().enumerate();
         out.extend(runs.map(|(run, it)| self.segment(geometry, run as u16, (0, it.rows))));
     }
 
@@ -340,13 +428,13 @@ impl Replay {
         let before: u64 = runs[..index].iter().map(|run| u64::from(run.rows)).sum();
         let (before, first_row) = (before + u64::from(skipped), runs[index].first_row + skipped);
         let bytes = u64::from(rows) * geometry.block_bytes();
-        let buffer = match copies[current.copy].source {
-            LogSource::Kept => {
-                let block = copies[current.copy].block + before;
+        let buffer = match copies.get(current.copy) {
+            Some(copy) if copy.source == LogSource::Kept => {
+                let block = copy.block + before;
                 let offset = NVRAM_RING_AT as u64 + block * geometry.block_bytes();
                 BufferRef { space: BufferSpace::NvramLog, offset }
             }
-            LogSource::Device(_) => geometry.staging_buffer(current.places[index], first_row),
+            _ => geometry.staging_buffer(current.places[index], first_row),
         };
         Segment { buffer, bytes }
     }
@@ -355,6 +443,21 @@ impl Replay {
 /// An earlier run of the strip of a run. They have no row in common, so that one staging place will do for both.
 fn same_strip_before(record: &Record, run: usize) -> Option<usize> {
     record.runs[..run].iter().position(|earlier| earlier.unit == record.runs[run].unit)
+}
+
+/// Whether a later record tells better what the first of `rows` of a unit should be, and of how many the same is true.
+fn superseded_stretch(record: &Record, unit: u16, rows: Rows) -> (bool, u32) {
+    let mut end = rows.end();
+    for later in record.superseded.iter().filter(|later| later.unit == unit) {
+        let later = Rows { first: later.first_row, count: later.rows };
+        if later.first <= rows.first && rows.first < later.end() {
+            return (true, later.end().min(rows.end()) - rows.first);
+        }
+        if later.first > rows.first {
+            end = end.min(later.first);
+        }
+    }
+    (false, end - rows.first)
 }
 
 /// Whether the first of `rows` was a bad block in the superblock that the start has found, and how many are the same.

@@ -195,6 +195,8 @@ fn record() -> raidlab_format::Replay {
         sequence: 9,
         stripe: StripeIndex(5),
         runs: vec![LogRun { unit: 0, first_row: ROW.first, rows: ROW.count }],
+        row_checksums: Vec::new(),
+        superseded: Vec::new(),
         copies: vec![PayloadPlace { source: LogSource::Device(MemberIndex(0)), block: 11 }],
     }
 }

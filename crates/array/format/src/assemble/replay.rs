@@ -3,11 +3,12 @@
 //! A record counts if it is whole, belongs to this array, and is not below the tail, which is the highest that the
 //! state or any record names. A record is on several devices; records with the same sequence are copies of one.
 
-use crate::log::{FoundRecord, LogRun, scan_log};
+use crate::log::{FoundRecord, LogRun, RecordHolds, scan_log};
 use crate::state::ArrayState;
 use core::fmt;
 use raidlab_raid::StripeShape;
 use raidlab_units::{MemberIndex, StripeCount, StripeIndex};
+use std::collections::BTreeMap;
 
 /// Which log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,8 +46,21 @@ pub struct Replay {
     pub stripe: StripeIndex,
     /// What is to be written, in the order of the payload.
     pub runs: Vec<LogRun>,
+    /// The checksum of each row, in that order, of a record that holds no rows: what it names can't be written again, only
+    /// compared. Else nothing.
+    pub row_checksums: Vec<u32>,
+    /// Runs of later records which tell better what should stand there: those of records without rows, and for a record
+    /// without rows those of any.
+    pub superseded: Vec<LogRun>,
     /// Where the payload stands; one or more, by device.
     pub copies: Vec<PayloadPlace>,
+}
+
+impl Replay {
+    /// What it holds of the rows that it names.
+    pub const fn holds(&self) -> RecordHolds {
+        if self.row_checksums.is_empty() { RecordHolds::Rows } else { RecordHolds::Checksums }
+    }
 }
 
 /// A log that does not belong to the state; raidlab writes no such thing.
@@ -76,7 +90,10 @@ pub enum LogTrouble {
         sequence: u64,
     },
     /// A record names what the array does not have.
-    #[error("{source_log} has record {sequence}, which writes beyond the array's stripes or strips")]
+    #[error(
+        "{source_log} has record {sequence}, which writes beyond the array's stripes or strips, or holds checksums of a part of \
+         them only"
+    )]
     Misfit {
         /// Where it stands.
         source_log: LogSource,
@@ -87,7 +104,7 @@ pub enum LogTrouble {
 
 /// What the logs hold.
 pub(super) struct FoundLogs {
-    /// To be written again, by sequence; or why the logs are not the state's.
+    /// To be written again, by sequence, and then those without rows; or why the logs are not the state's.
     pub(super) records: Result<Vec<Replay>, LogTrouble>,
     /// The highest sequence found, replayed or not.
     pub(super) sequence_max: Option<u64>,
@@ -116,7 +133,24 @@ pub(super) fn read_logs<'a>(
     let tail = tails.fold(state.log_tail, u64::max);
     live.retain(|live| live.found.header.sequence >= tail);
     let fits = live.iter().try_for_each(|live| check(live, state, shape, stripes));
-    FoundLogs { records: fits.and_then(|()| merge_all(live)), sequence_max }
+    FoundLogs { records: fits.and_then(|()| merge_all(live)).map(in_order), sequence_max }
+}
+
+/// Notes what later records supersede, and puts records without rows behind the others: what they are compared with must
+/// have been written again before.
+fn in_order(mut records: Vec<Replay>) -> Vec<Replay> {
+    let mut later: BTreeMap<StripeIndex, Vec<(RecordHolds, LogRun)>> = BTreeMap::new();
+    for record in records.iter_mut().rev() {
+        let holds = record.holds();
+        let later = later.entry(record.stripe).or_default();
+        let tells_better =
+            |other: RecordHolds| RecordHolds::Checksums == holds || RecordHolds::Checksums == other;
+        let better = later.iter().filter(|(other, _)| tells_better(*other));
+        record.superseded = better.map(|(_, run)| *run).collect();
+        later.extend(record.runs.iter().map(|run| (holds, *run)));
+    }
+    records.sort_by_key(|record| record.holds() == RecordHolds::Checksums);
+    records
 }
 
 /// Makes one record of all with the same sequence, and orders the records.
@@ -147,7 +181,8 @@ fn merge(group: &[Live]) -> Result<Replay, LogTrouble> {
         copies.push(PayloadPlace { source: *source, block: found.payload_at_block });
     }
     let (sequence, stripe) = (newest.header.sequence, newest.header.stripe);
-    Ok(Replay { sequence, stripe, runs: newest.runs.clone(), copies })
+    let (runs, row_checksums) = (newest.runs.clone(), newest.row_checksums.clone());
+    Ok(Replay { sequence, stripe, runs, row_checksums, superseded: Vec::new(), copies })
 }
 
 fn check(
@@ -167,9 +202,17 @@ fn check(
         u32::from(run.unit) < units && end <= shape.strip_blocks.0
     };
     let within = found.header.stripe.0 < stripes.0;
-    if within && found.runs.iter().all(fits) {
+    if within && found.runs.iter().all(fits) && holds_enough(found, units) {
         Ok(())
     } else {
         Err(LogTrouble::Misfit { source_log, sequence })
     }
+}
+
+/// Whether a record without rows names the same rows of all units, each in one run.
+fn holds_enough(found: &FoundRecord, units: u32) -> bool {
+    let first = found.runs[0];
+    let is_next = |(unit, run): (u16, &LogRun)| *run == LogRun { unit, ..first };
+    found.header.holds == RecordHolds::Rows
+        || (found.runs.len() as u32 == units && (0..).zip(&found.runs).all(is_next))
 }

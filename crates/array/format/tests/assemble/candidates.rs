@@ -106,10 +106,14 @@ fn a_device_given_twice_is_refused_unless_one_is_stale() {
     assert_eq!(stale(&assembly), [(5, 1, GENERATION, StaleReason::Behind)]);
 }
 
-/// Makes the structure at `at` one of version 2.
+/// Makes the structure at `at` one of version 3.
 fn make_newer(area: &mut [u8], at: usize, length: usize) {
+    set_version(3, area, at, length);
+}
+
+fn set_version(version: u8, area: &mut [u8], at: usize, length: usize) {
     let bytes = &mut area[at..at + length];
-    bytes[8] = 2;
+    bytes[8] = version;
     bytes[12..16].fill(0);
     let checksum = crc32c::crc32c(bytes);
     bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
@@ -117,7 +121,7 @@ fn make_newer(area: &mut [u8], at: usize, length: usize) {
 
 #[test]
 fn a_newer_version_is_refused_and_named() {
-    let refused = |candidate| Err(AssembleError::NewerVersion { candidate, found: 2, known: 1 });
+    let refused = |candidate| Err(AssembleError::NewerVersion { candidate, found: 3, known: 2 });
     let mut array = raid5();
     make_newer(&mut array.areas[2], 0, LABEL_BYTES);
     assert_eq!(start_all(&array), refused(Some(2)));
@@ -128,6 +132,27 @@ fn a_newer_version_is_refused_and_named() {
     let mut array = raid5();
     make_newer(&mut array.nvram_log, 0, NVRAM_LABEL_BYTES);
     assert_eq!(assemble(&array.candidates(), Some(array.kept()), StartOptions::default()), refused(None));
+}
+
+#[test]
+fn an_array_of_version_1_starts_with_its_records() {
+    let mut array = raid5();
+    array.change_state(|state| state.dirty = true);
+    let record = array.record(TAIL);
+    let ring = array.layout().log.offset_bytes as usize;
+    for area in 0..array.areas.len() {
+        array.write_record(area, 0, &record);
+        for (at, length) in [
+            (0, LABEL_BYTES),
+            (array.state_slot(GENERATION).start, STATE_BYTES),
+            (array.state_slot(GENERATION - 1).start, STATE_BYTES),
+            (ring, 512),
+        ] {
+            set_version(1, &mut array.areas[area], at, length);
+        }
+    }
+    let assembly = start_all(&array).expect("what an older raidlab wrote");
+    assert_eq!(assembly.records.iter().map(|it| it.sequence).collect::<Vec<_>>(), [TAIL]);
 }
 
 #[test]

@@ -26,6 +26,8 @@ fn records_not_below_the_tail_are_replayed_in_order_and_once() {
         sequence: record.header.sequence,
         stripe: record.header.stripe,
         runs: record.runs.clone(),
+        row_checksums: Vec::new(),
+        superseded: Vec::new(),
         copies,
     };
     let expected = [
@@ -60,6 +62,36 @@ fn the_tail_is_the_highest_that_state_or_records_name() {
     assert_eq!((sequences(&assembly), assembly.next_log_sequence), (vec![], TAIL + 40));
 }
 
+/// Rows before a record of checksums are not written again over what it names, and those behind it are not compared with it.
+#[test]
+fn records_of_checksums_come_last_and_later_ones_supersede() {
+    let mut array = raid5();
+    array.change_state(|state| state.dirty = true);
+    let of = |stripe, mut record: TestRecord| {
+        record.header.stripe = StripeIndex(stripe);
+        record
+    };
+    let [before, beside, after] =
+        [(4, 0), (5, 1), (4, 2)].map(|(stripe, at)| of(stripe, array.record(TAIL + 3 * at)));
+    let [first, second] = [(1, 3), (5, 2)].map(|(at, rows)| array.record_of_checksums(TAIL + at, 4, rows));
+    let mut block = 0;
+    for record in [&before, &first, &beside, &second, &after] {
+        block = array.write_record(0, block, record);
+    }
+    let records = start_all(&array).expect("a whole array").records;
+    let found: Vec<_> = records.iter().map(|it| (it.sequence - TAIL, it.superseded.clone())).collect();
+    let both = |one: &[LogRun], other: &[LogRun]| [one, other].concat();
+    let expected = vec![
+        (0, both(&second.runs, &first.runs)),
+        (3, vec![]),
+        (6, vec![]),
+        (1, both(&after.runs, &second.runs)),
+        (5, after.runs.clone()),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(records[3].row_checksums.len(), 12);
+}
+
 #[test]
 fn the_newest_epoch_wins_among_records_of_one_number() {
     let mut array = raid5();
@@ -73,7 +105,14 @@ fn the_newest_epoch_wins_among_records_of_one_number() {
     array.write_record(2, 0, &old);
     let assembly = start_all(&array).expect("a whole array");
     let copies = vec![PayloadPlace { source: LogSource::Device(MemberIndex(1)), block: 1 }];
-    let expected = Replay { sequence: TAIL, stripe: new.header.stripe, runs: new.runs, copies };
+    let expected = Replay {
+        sequence: TAIL,
+        stripe: new.header.stripe,
+        runs: new.runs,
+        row_checksums: Vec::new(),
+        superseded: Vec::new(),
+        copies,
+    };
     assert_eq!(assembly.records, [expected]);
 }
 
@@ -82,7 +121,7 @@ fn a_log_that_is_not_the_states_is_refused_unless_the_hole_is_accepted() {
     type Change = fn(&mut TestRecord);
     let source_log = LogSource::Device(MemberIndex(1));
     let misfit = LogTrouble::Misfit { source_log, sequence: TAIL };
-    let cases: [(Change, LogTrouble); 6] = [
+    let cases: [(Change, LogTrouble); 7] = [
         (
             |record| record.header.epoch = 4,
             LogTrouble::Ahead { source_log, sequence: TAIL, epoch: 4, state_epoch: 3 },
@@ -92,6 +131,7 @@ fn a_log_that_is_not_the_states_is_refused_unless_the_hole_is_accepted() {
         (|record| record.header.stripe = StripeIndex(128), misfit),
         (|record| record.runs[0].unit = 4, misfit),
         (|record| record.runs[0].first_row = 15, misfit),
+        (|record| record.header.holds = RecordHolds::Checksums, misfit),
     ];
     for (change, trouble) in cases {
         let mut array = raid5();

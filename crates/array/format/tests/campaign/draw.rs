@@ -4,7 +4,7 @@ use super::kit::Rng;
 use crate::support::{LOG_BYTES, TestArray, TestRecord, array_uuid, geometry, state};
 use raidlab_format::{
     ArrayState, BadRange, COUNTERS_END, DeviceRecord, DeviceState, LogHeader, LogPlace, LogRun,
-    MetadataPolicy, NvramEntry, tag_blocks,
+    MetadataPolicy, NvramEntry, RecordHolds, tag_blocks,
 };
 use raidlab_raid::StripeShape;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, MemberLba, StripeIndex};
@@ -147,12 +147,20 @@ impl Drawn {
             }
         };
         let runs = vec![run(), run(), run()];
+        let holds = if rng.one_in(3) { RecordHolds::Checksums } else { RecordHolds::Rows };
+        let first = runs[0];
+        let whole = 0..shape.data_strips + shape.parities;
+        let runs = match holds {
+            RecordHolds::Rows => runs,
+            RecordHolds::Checksums => whole.map(|unit| LogRun { unit, ..first }).collect(),
+        };
         let header = LogHeader {
             array_uuid: state.geometry.array_uuid,
             sequence,
             tail_sequence: sequence.saturating_sub(rng.below(5)),
             epoch: state.epoch - rng.below(2).min(state.epoch),
             stripe: StripeIndex(rng.below(stripes.0)),
+            holds,
         };
         TestRecord { header, runs }
     }

@@ -11,8 +11,8 @@
 use raidlab_format::{
     AreaLayout, ArrayName, ArrayState, ArrayUuid, BITMAP_BYTES, DeviceRecord, DeviceState, DeviceUuid,
     Geometry, LABEL_BYTES, Label, LogHeader, LogPlace, LogRun, MetadataPolicy, NVRAM_ENTRY_BYTES,
-    NVRAM_LABEL_BYTES, NVRAM_RING_AT, NvramEntry, NvramImage, NvramLabel, RegionMap, STATE_BYTES, header_len,
-    row_checksum,
+    NVRAM_LABEL_BYTES, NVRAM_RING_AT, NvramEntry, NvramImage, NvramLabel, RecordHolds, RegionMap,
+    STATE_BYTES, header_len, row_checksum,
 };
 use raidlab_units::{BlockSize, ByteCount, MemberIndex, MemberLba, StripeIndex};
 use std::ops::Range;
@@ -93,7 +93,9 @@ impl TestRecord {
         let mut bytes = vec![0xee; header_len(self.runs.len() as u16, self.rows(), block_size) as usize];
         let checksums = rows.iter().map(|row| row_checksum(row));
         self.header.encode_into(&self.runs, checksums, block_size, &mut bytes);
-        bytes.extend(rows.concat());
+        if self.header.holds == RecordHolds::Rows {
+            bytes.extend(rows.concat());
+        }
         bytes
     }
 }
@@ -193,9 +195,18 @@ impl TestArray {
             tail_sequence: self.state.log_tail.min(sequence),
             epoch: self.state.epoch,
             stripe: StripeIndex(sequence % 7),
+            holds: RecordHolds::Rows,
         };
         let runs = vec![LogRun { unit: 0, first_row: 3, rows: 2 }, LogRun { unit: 1, first_row: 4, rows: 1 }];
         TestRecord { header, runs }
+    }
+
+    /// A record of the checksums of so many rows of all units of a stripe, from row 2 on.
+    pub(crate) fn record_of_checksums(&self, sequence: u64, stripe: u64, rows: u32) -> TestRecord {
+        let TestRecord { mut header, .. } = self.record(sequence);
+        (header.stripe, header.holds) = (StripeIndex(stripe), RecordHolds::Checksums);
+        let units = 0..self.state.geometry.members;
+        TestRecord { header, runs: units.map(|unit| LogRun { unit, first_row: 2, rows }).collect() }
     }
 
     /// Writes a record into a device's ring at `block`; returns the block behind it.

@@ -11,6 +11,7 @@
 //! | the same, and the start found the block called bad: only redundancy could give it, whatever a torn write left there | it is written |
 //! | a write to the very block failed | one succeeds |
 //! | a device is lost: nothing is written that the devices would have to know, and of copies in doubt the first may be on it | the next start |
+//! | all blocks of a row were being written when the array ended, which the log recorded by checksums, and the start misses some | it is rewritten |
 //! | a block was written or restored while a device was lost: the devices could not be told that it is bad no more | it is rewritten |
 //!
 //! Verified: that, and that a flush fails exactly when data was given up before it; a member is failed only where the
@@ -29,7 +30,7 @@ use crate::world::{TortureWorld, is_in_sync};
 use raidlab_controller::{
     Controller, DeviceState, HostError, HostOp, HostRequest, MemberIo, Notice, Scan, ScanProgress,
 };
-use raidlab_format::{RegionIndex, RegionMap};
+use raidlab_format::{LogRun, RegionIndex, RegionMap};
 use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeIndex};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +50,8 @@ pub(crate) struct Losses {
     any_doubt: bool,
     /// The latest start had records to write again, which may have gone with a device before they were.
     may_lack_records: bool,
+    /// Rows all of whose blocks were being written when the array ended, and are compared with checksums by the start.
+    torn_rows: Vec<(StripeIndex, u64)>,
     /// Blocks that the latest start found called bad and no write has reached since.
     found_bad: BTreeSet<(MemberIndex, u64)>,
     /// Those of them that can be read because a write reached them that was cut off, or ended before the devices were told.
@@ -161,6 +164,33 @@ impl TortureWorld {
             self.losses.any_doubt = true;
         }
         self.losses.in_doubt_until = in_doubt_until;
+    }
+
+    /// Notes which rows a start compares with `records` of checksums. What it misses of those that were being written in all their
+    /// blocks may be lost: those blocks were about to be overwritten.
+    pub(crate) fn note_torn_rows(&mut self, records: &[(StripeIndex, LogRun)]) {
+        for (stripe, run) in records {
+            for row in u64::from(run.first_row)..u64::from(run.first_row + run.rows) {
+                let mut blocks = self.stripes().row_blocks(*stripe, row).collect::<Vec<_>>().into_iter();
+                if blocks.all(|lba| self.volume.was_being_written(lba)) {
+                    self.losses.torn_rows.push((*stripe, row));
+                }
+            }
+        }
+    }
+
+    /// Takes note of what the array may say is lost of the rows that a start compares, as long as it does.
+    fn look_at_torn_rows(&mut self) {
+        let stripes = self.stripes();
+        let rows = self.losses.torn_rows.iter();
+        let lost: Vec<Lba> =
+            rows.flat_map(|(stripe, row)| stripes.unreadable_blocks(*stripe, *row)).collect();
+        for lba in lost {
+            self.volume.give_up(lba);
+        }
+        if self.controller.is_serving() {
+            self.losses.torn_rows.clear();
+        }
     }
 
     /// Takes note of it when redundancy agrees everywhere.
@@ -351,6 +381,9 @@ impl TortureWorld {
     /// Checks a notice, and notes what the array says it lost.
     pub(crate) fn take_notice(&mut self, notice: Notice) -> Result<(), Failure> {
         self.look_at_states();
+        if !self.losses.torn_rows.is_empty() {
+            self.look_at_torn_rows();
+        }
         match notice {
             Notice::WriteLost { lba, blocks } => {
                 for lba in (lba.0..lba.0 + blocks.0).map(Lba) {

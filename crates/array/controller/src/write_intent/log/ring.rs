@@ -11,6 +11,7 @@
 //!
 //! Left out: what records hold and where they go, which is the log's.
 
+use raidlab_format::RecordHolds;
 use raidlab_units::{MemberIndex, StripeIndex};
 use std::collections::VecDeque;
 
@@ -30,6 +31,7 @@ pub(super) enum Phase {
 pub(super) struct Record {
     pub(super) op: u32,
     pub(super) phase: Phase,
+    pub(super) holds: RecordHolds,
     /// Where it begins in the ring.
     pub(super) at_block: u64,
     pub(super) header_blocks: u64,

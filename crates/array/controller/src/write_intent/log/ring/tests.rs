@@ -18,6 +18,7 @@ fn record(at_block: u64, blocks: u64, named_tail: u64) -> Record {
     Record {
         op: 0,
         phase: Phase::Writing,
+        holds: RecordHolds::Rows,
         at_block,
         header_blocks: 1,
         blocks,
