@@ -132,6 +132,14 @@ impl StripeOp {
         geometry.lock_places(stripe, &mut self.places);
     }
 
+    /// Makes that one write the same row of all strips.
+    #[cfg(test)]
+    pub(crate) fn write_whole_rows(&mut self, geometry: &Geometry) {
+        let first = self.pieces[0];
+        self.pieces = (0..geometry.data_strips() as u16).map(|strip| Piece { strip, ..first }).collect();
+        self.plan = Plan::ReconstructWrite;
+    }
+
     /// How urgent its I/O is.
     pub(crate) fn class(&self) -> IoClass {
         self.class.expect("set when the operation was begun")

@@ -44,6 +44,9 @@ use raidlab_units::{BlockSize, MemberLba, StripeIndex};
 use ring::{Phase, REPLICAS_MAX, Record, Ring};
 use std::collections::VecDeque;
 
+/// Records from which on members are flushed although there is room: a start compares the stripe of each, one after the other.
+const RECORDS_UNTIL_FLUSH: usize = 256;
+
 /// Where the log stands, and how members keep what they have taken.
 #[derive(Clone, Copy, Debug)]
 struct Rules {
@@ -200,6 +203,9 @@ impl Log {
             }
             if self.takes_records(around) && self.begin_record(op, around) {
                 self.waiting.pop_front();
+                if self.ring.len() > RECORDS_UNTIL_FLUSH {
+                    self.begin_flush(around);
+                }
             } else if !self.begin_flush(around) {
                 return None;
             }

@@ -234,6 +234,75 @@ fn a_torn_record_that_cannot_be_read_takes_no_data_with_it() {
     );
 }
 
+/// A record of the checksums 10 and 11, 20 and 21, 30 and 31 of two rows of both data strips and of parity.
+fn record_of_checksums(superseded: &[LogRun]) -> raidlab_format::Replay {
+    raidlab_format::Replay {
+        runs: (0..3).map(|unit| LogRun { unit, first_row: ROW.first, rows: 2 }).collect(),
+        row_checksums: vec![10, 11, 20, 21, 30, 31],
+        superseded: superseded.to_vec(),
+        ..record()
+    }
+}
+
+/// What comes of comparing a stripe with that record, when the units of `unreadable` can't be read and digests are those.
+fn compared(superseded: &[LogRun], unreadable: &[u16], digests: &[u32]) -> Compared {
+    let mut array = array(MetadataPolicy::Log, ArrayRules::OWN);
+    let (intent, mut around) = array.parts();
+    let replay = intent.replay();
+    assert_eq!(replay.begin(record_of_checksums(superseded), vec![7, 8, 9], &mut around), ReplayStep::Waits);
+    assert_eq!(replay.read_done(Ok(()), &mut around), ReplayStep::Waits, "the header alone is read");
+    let ReplayStep::Read(reads) = replay.copy_done(None, &mut around) else { panic!("all are read") };
+    for (io, ..) in &reads {
+        let IntentIo::ReplayCheck { run, skipped } = *io else { panic!("{io:?}") };
+        replay.rows_read(unreadable.contains(&run).then_some((run, skipped)), &mut around);
+    }
+    assert_eq!(replay.rows_read(None, &mut around), ReplayStep::Waits);
+    let ReplayStep::Compared(compared) = replay.digested(digests, &around) else { panic!("it is over") };
+    compared
+}
+
+#[test]
+fn a_stripe_is_made_to_agree_or_given_up_where_it_differs_from_its_record() {
+    let parity = array(MetadataPolicy::Log, ArrayRules::OWN).geometry.unit_place(StripeIndex(5), 2);
+    let nothing = || Compared { differs: false, spoilt: vec![] };
+    let anew = Compared { differs: true, spoilt: vec![] };
+    let lost = |first, count| Compared { differs: false, spoilt: vec![(parity, Rows { first, count })] };
+    assert_eq!(compared(&[], &[], &[10, 11, 20, 21, 30, 31]), nothing(), "it has arrived");
+    assert_eq!(compared(&[], &[], &[10, 11, 20, 21, 30, 0]), anew, "only parity has not");
+    assert_eq!(compared(&[], &[], &[0, 11, 20, 21, 30, 31]), anew, "a block has not");
+    assert_eq!(compared(&[], &[1], &[10, 11, 30, 31]), nothing(), "what is missing can be made up");
+    assert_eq!(compared(&[], &[1], &[10, 0, 30, 31]), lost(3, 1), "not in the second row");
+    assert_eq!(compared(&[], &[1], &[0, 0, 30, 31]), lost(2, 2));
+    assert_eq!(compared(&[], &[0], &[20, 21, 0, 31]), lost(2, 1), "parity is torn");
+    assert_eq!(compared(&[], &[2], &[10, 0, 20, 21]), anew, "parity itself is missing");
+    let later = [0, 2].map(|unit| LogRun { unit, first_row: 3, rows: 1 });
+    assert_eq!(compared(&later, &[], &[10, 20, 21, 30]), nothing(), "a later record has a block and parity");
+    assert_eq!(compared(&later, &[], &[10, 20, 0, 30]), anew, "but the other strip lacks what parity tells");
+}
+
+#[test]
+fn a_write_of_whole_rows_is_recorded_by_checksums_unless_a_device_is_missing() {
+    for is_degraded in [false, true] {
+        let mut array = array(MetadataPolicy::Log, ArrayRules::OWN);
+        let op = array.op(5);
+        array.ops[op].write_whole_rows(&array.geometry);
+        if is_degraded {
+            array.metadata.fail(&array.geometry, MemberIndex(1), &mut array.outbox);
+        }
+        array.admit(op);
+        let (intent, mut around) = array.parts();
+        let log = intent.log().expect("it has one");
+        assert_eq!(log.begin_records(&mut around), None);
+        log.digested(1, &[1, 2, 3], &mut around);
+        log.send_batches(&mut around);
+        let io = IntentIo::Records { first: 1 };
+        let mut segments = Vec::new();
+        array.intent.segments(io, 0, (&array.geometry, &array.ops, &array.own), &mut segments);
+        let bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
+        assert_eq!(bytes, if is_degraded { 4 * 4096 } else { 4096 }, "a header, and perhaps three rows");
+    }
+}
+
 #[test]
 fn units_of_a_journal_go_on_in_their_order() {
     let rules = ArrayRules { write_log: Some(WriteLogPlace::Journal), ..ArrayRules::OWN };
