@@ -360,8 +360,14 @@ impl Controller {
 
     /// Takes in how a stripe compares with a record of checksums. Where all data is there parity is made anew, before the start
     /// goes on; if a device is lost over that, the stripe is compared once more.
-    fn stripe_compared(&mut self, Compared { differs, spoilt }: Compared) {
+    fn stripe_compared(&mut self, Compared { differs, spoilt, unreadable }: Compared) {
         self.lose_rows_of_record(spoilt);
+        for (place, rows) in unreadable {
+            let Some(device) = self.metadata.holder(place) else { continue };
+            let lba = place.start + BlockCount(u64::from(rows.first));
+            self.metadata.mark_bad(&self.geometry, (device, lba, u64::from(rows.count)), &mut self.outbox);
+            self.repair_later(device, lba, rows.count);
+        }
         let replay = self.write_intent.replay();
         if differs && !replay.is_second() {
             let record = replay.note_resynced();

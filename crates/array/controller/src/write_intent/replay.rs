@@ -343,10 +343,16 @@ impl Replay {
             self.note_unreadable(run, skipped);
         }
         self.current_mut().pending -= 1;
-        if self.current().pending == 0 {
-            self.digest_parts(around);
+        if self.current().pending > 0 {
+            return ReplayStep::Waits;
         }
-        ReplayStep::Waits
+        let again = self.rows_to_read_singly(around);
+        if again.is_empty() {
+            self.digest_parts(around);
+            return ReplayStep::Waits;
+        }
+        self.current_mut().pending = 1 + again.len() as u32;
+        ReplayStep::Read(again)
     }
 
     /// Takes in the digests of the rows that were read.

@@ -252,29 +252,35 @@ fn compared(superseded: &[LogRun], unreadable: &[u16], digests: &[u32]) -> Compa
     assert_eq!(replay.begin(record_of_checksums(superseded), vec![7, 8, 9], &mut around), ReplayStep::Waits);
     assert_eq!(replay.read_done(Ok(()), &mut around), ReplayStep::Waits, "the header alone is read");
     let ReplayStep::Read(reads) = replay.copy_done(None, &mut around) else { panic!("all are read") };
-    for (io, ..) in &reads {
-        let IntentIo::ReplayCheck { run, skipped } = *io else { panic!("{io:?}") };
-        replay.rows_read(unreadable.contains(&run).then_some((run, skipped)), &mut around);
+    let mut next = ReplayStep::Read(reads);
+    while let ReplayStep::Read(reads) = next {
+        for (io, ..) in reads {
+            let IntentIo::ReplayCheck { run, skipped } = io else { panic!("{io:?}") };
+            replay.rows_read(unreadable.contains(&run).then_some((run, skipped)), &mut around);
+        }
+        next = replay.rows_read(None, &mut around);
     }
-    assert_eq!(replay.rows_read(None, &mut around), ReplayStep::Waits);
     let ReplayStep::Compared(compared) = replay.digested(digests, &around) else { panic!("it is over") };
     compared
 }
 
 #[test]
 fn a_stripe_is_made_to_agree_or_given_up_where_it_differs_from_its_record() {
-    let parity = array(MetadataPolicy::Log, ArrayRules::OWN).geometry.unit_place(StripeIndex(5), 2);
-    let nothing = || Compared { differs: false, spoilt: vec![] };
-    let anew = Compared { differs: true, spoilt: vec![] };
-    let lost = |first, count| Compared { differs: false, spoilt: vec![(parity, Rows { first, count })] };
+    let geometry = array(MetadataPolicy::Log, ArrayRules::OWN).geometry;
+    let rows = |unit, first, count| vec![(geometry.unit_place(StripeIndex(5), unit), Rows { first, count })];
+    let nothing = Compared::default;
+    let anew = Compared { differs: true, ..nothing() };
+    let lost = |first, count| Compared { spoilt: rows(2, first, count), ..nothing() };
+    let made_up = |unit, first, count| Compared { unreadable: rows(unit, first, count), ..nothing() };
     assert_eq!(compared(&[], &[], &[10, 11, 20, 21, 30, 31]), nothing(), "it has arrived");
     assert_eq!(compared(&[], &[], &[10, 11, 20, 21, 30, 0]), anew, "only parity has not");
     assert_eq!(compared(&[], &[], &[0, 11, 20, 21, 30, 31]), anew, "a block has not");
-    assert_eq!(compared(&[], &[1], &[10, 11, 30, 31]), nothing(), "what is missing can be made up");
-    assert_eq!(compared(&[], &[1], &[10, 0, 30, 31]), lost(3, 1), "not in the second row");
+    assert_eq!(compared(&[], &[1], &[10, 11, 30, 31]), made_up(1, 2, 2), "from the others");
+    let half = Compared { spoilt: rows(2, 3, 1), unreadable: rows(1, 2, 1), ..nothing() };
+    assert_eq!(compared(&[], &[1], &[10, 0, 30, 31]), half, "not in the second row");
     assert_eq!(compared(&[], &[1], &[0, 0, 30, 31]), lost(2, 2));
-    assert_eq!(compared(&[], &[0], &[20, 21, 0, 31]), lost(2, 1), "parity is torn");
-    assert_eq!(compared(&[], &[2], &[10, 0, 20, 21]), anew, "parity itself is missing");
+    assert_eq!(compared(&[], &[0], &[20, 21, 0, 0]), lost(2, 2), "parity is torn");
+    assert_eq!(compared(&[], &[2], &[0, 0, 20, 21]), anew, "parity itself is missing");
     let later = [0, 2].map(|unit| LogRun { unit, first_row: 3, rows: 1 });
     assert_eq!(compared(&later, &[], &[10, 20, 21, 30]), nothing(), "a later record has a block and parity");
     assert_eq!(compared(&later, &[], &[10, 20, 0, 30]), anew, "but the other strip lacks what parity tells");

@@ -1,19 +1,20 @@
 //! Comparing a stripe with a record that holds only the checksums of what was being written to it.
 //!
 //! ```text
-//! every unit, rows     read ─► digests ─► each row:
+//! every unit, rows     read, row by row where that fails ─► digests ─► each row:
 //!   all units fit               the write has arrived, or what can't be read now can be made up: nothing to do
 //!   some differ, and
 //!     all data can be read      parity is made anew from the data: each block is the old or the new one
 //!     some data can't be read   what the others made of it is not known any more: parity that does not fit becomes bad
 //!                               blocks, all of it where data does not fit, and so the data that is missing reads as an error
 //! ```
-//! Rows of a unit for which a later record tells better are not compared: they have been written again before.
+//! Rows of a unit for which a later record tells better are not compared: they have been written again before. What could not
+//! be read while all else fits becomes a bad block, and is restored: if it can be read after all, it may be an old one.
 //!
 //! Invariant: no block is made up from units of which some are new and others old. Left out: making parity anew, which is a visit of
 //! the background scan.
 
-use super::{Record, Replay, ReplayWrite};
+use super::{Current, Record, Replay, ReplayWrite};
 use crate::geometry::Geometry;
 use crate::member_io::IntentIo;
 use crate::memory_task::TaskOwner;
@@ -52,6 +53,8 @@ pub(crate) struct Compared {
     pub(crate) differs: bool,
     /// Rows of parity from which nothing can be made up any more.
     pub(crate) spoilt: Vec<(UnitPlace, Rows)>,
+    /// Rows that can't be read, but made up.
+    pub(crate) unreadable: Vec<(UnitPlace, Rows)>,
 }
 
 impl Replay {
@@ -75,6 +78,26 @@ impl Replay {
         part.expect("it was asked for").is_read = false;
     }
 
+    /// Lists the rows to read one by one, because they can't be read together.
+    pub(super) fn rows_to_read_singly(&mut self, around: &Surroundings<'_>) -> Vec<ReplayWrite> {
+        let Surroundings { geometry, metadata, .. } = around;
+        let Current { record, parts, .. } = self.current_mut();
+        let place = |part: &Part| geometry.unit_place(record.stripe, part.run);
+        let is_taken = |part: &mut Part| !part.is_read && part.rows > 1 && metadata.holds(place(part));
+        let failed: Vec<Part> = parts.extract_if(.., is_taken).collect();
+        let rows =
+            |part: Part| (0..part.rows).map(move |row| Part { skipped: part.skipped + row, rows: 1, ..part });
+        let single = failed.into_iter().flat_map(rows).map(|part| Part { is_read: true, ..part });
+        let read = |part: &Part| {
+            let first = record.runs[usize::from(part.run)].first_row + part.skipped;
+            let io = IntentIo::ReplayCheck { run: part.run, skipped: part.skipped };
+            (io, place(part), Rows { first, count: 1 })
+        };
+        let first = parts.len();
+        parts.extend(single);
+        parts[first..].iter().map(read).collect()
+    }
+
     /// Asks for the digests of what was read.
     pub(super) fn digest_parts(&self, Surroundings { geometry, tasks, outbox, .. }: &mut Surroundings<'_>) {
         let task = tasks.new_digest(TaskOwner::Replay);
@@ -93,6 +116,7 @@ impl Replay {
             let (data, parity) = found.row(row).split_at(around.geometry.data_strips());
             let is_data_torn = data.contains(&Found::Differs);
             if !is_data_torn && !parity.contains(&Found::Differs) {
+                self.list_unreadable(found.row(row), row as u32, around, &mut compared.unreadable);
                 continue;
             }
             if !data.contains(&Found::Unreadable) {
@@ -107,6 +131,23 @@ impl Replay {
             }
         }
         compared
+    }
+
+    /// Lists the units of a row that can't be read where they stand.
+    fn list_unreadable(
+        &self,
+        found: &[Found],
+        row: u32,
+        Surroundings { geometry, metadata, .. }: &Surroundings<'_>,
+        out: &mut Vec<(UnitPlace, Rows)>,
+    ) {
+        let record = &self.current().record;
+        for unit in (0..found.len()).filter(|unit| found[*unit] == Found::Unreadable) {
+            let place = geometry.unit_place(record.stripe, unit as u16);
+            if metadata.holds(place) {
+                add_row(out, place, record.runs[0].first_row + row);
+            }
+        }
     }
 }
 
