@@ -165,7 +165,7 @@ impl Naming {
     }
 
     fn name(self, run: &RunResult) -> String {
-        let load = format!("{} at {}", run.workload, run.load_text());
+        let load = format!("{} at {}", run.workload, run.offered_load());
         match self {
             Self::Any => "all runs".to_owned(),
             Self::Load => load,

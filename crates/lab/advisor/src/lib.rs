@@ -43,7 +43,7 @@ pub use rank::kendall_tau;
 pub use search::{PatternSearch, SearchConfig, SearchRange};
 
 use raidlab_units::{BytesPerSec, Iops};
-use raidlab_workload::{ArrayFacts, Metric, World};
+use raidlab_workload::{ArrayFacts, Metric, OfferedLoad, World};
 use serde::{Deserialize, Serialize};
 
 /// What is recommended for one workload in one world.
@@ -137,12 +137,9 @@ impl Verdict {
 }
 
 impl Choice {
-    /// The load at which it is judged, for people.
-    pub(crate) fn load_text(&self) -> String {
-        match self.arrivals_per_sec {
-            Some(rate) => format!("{rate} requests/s"),
-            None => format!("{} in flight", self.iodepth),
-        }
+    /// The load at which it is judged.
+    pub fn offered_load(&self) -> OfferedLoad {
+        OfferedLoad::of(self.iodepth, self.arrivals_per_sec)
     }
 
     /// Whether any one member may fail.

@@ -4,10 +4,10 @@
 //! of [`RunResult`]; [`read_runs`] reads it back without loss.
 
 use crate::StudyReport;
-use crate::matrix::{Load, Matrix};
+use crate::matrix::Matrix;
 use crate::programs::{BonnieStep, ProgramReport, PublishedPoint, StreamsStep, bonnie_steps, streams_steps};
 use raidlab_advisor::{BesideTable, Comparison, Verdict};
-use raidlab_workload::RunResult;
+use raidlab_workload::{OfferedLoad, RunResult};
 use serde::{Deserialize, Serialize};
 
 /// Version of the fields' meaning.
@@ -120,8 +120,8 @@ pub fn study(report: &StudyReport) -> String {
         method: &report.method,
         setup: report.setup.iter().map(|(name, value)| NamedValue { name, value }).collect(),
         iodepth: match matrix.load {
-            Load::Iodepth(depth) => Some(depth),
-            Load::Rate(_) => None,
+            OfferedLoad::Iodepth(depth) => Some(depth),
+            OfferedLoad::Rate(_) => None,
         },
         runs: report.runs,
         verdicts: report.verdicts,

@@ -377,7 +377,7 @@ pub(crate) fn conclude(
     for result in &keeper.results {
         for missed in result.bounds_missed() {
             let (workload, load, BoundFacts { bound, found_text, .. }) =
-                (&result.workload, result.load_text(), missed);
+                (&result.workload, result.offered_load(), missed);
             remark(format_args!("bound missed: {bound} by {workload} at {load}: {found_text}"));
         }
     }

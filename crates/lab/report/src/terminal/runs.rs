@@ -17,7 +17,7 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
     if run.network.is_some() {
         return network::table(std::slice::from_ref(run), options);
     }
-    let head = format!("{} at {} on {}", run.workload, run.load_text(), run.target);
+    let head = format!("{} at {} on {}", run.workload, run.offered_load(), run.target);
     let mut text = heading(&head, options) + "\n" + &about(run);
     // Programs on files have rates, and no latencies.
     let is_program = run.streams.is_some() || !run.phases.is_empty();
@@ -195,12 +195,12 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
         .iter()
         .filter_map(|run| {
             let text = range_text(run.range.as_deref()?);
-            Some(format!("  range at {} {}\n", run.load_text(), printable(&text)))
+            Some(format!("  range at {} {}\n", run.offered_load(), printable(&text)))
         })
         .collect();
     let bounds: String = runs
         .iter()
-        .flat_map(|run| run.bounds.iter().map(move |bound| (run.load_text(), bound.sentence())))
+        .flat_map(|run| run.bounds.iter().map(move |bound| (run.offered_load(), bound.sentence())))
         .map(|(load, text)| format!("  bound at {load}: {}\n", printable(&text)))
         .collect();
     let hosts = super::hosts::hosts(runs, options);
