@@ -111,8 +111,11 @@ fn runs_text(lines: &[RunLine], output: &Output) -> String {
         row.extend(figures(line));
         row
     };
+    let is_closed = lines.iter().all(|line| line.arrivals_per_sec.is_none());
+    let names = [if is_closed { "iodepth" } else { "load" }, "IOPS", "MB/s", "mean ms"];
+    let figures = |line: &RunLine| figures(line, is_closed);
     let mut header = vec!["Run", "Study", "Started", "World", "Target", "Workload", "Tags"];
-    header.extend(FIGURES);
+    header.extend(names);
     let table = |header: &[&str], first_number, rows| {
         raidlab_report::terminal::table(header, first_number, vec![rows], output.terminal())
     };
@@ -121,7 +124,7 @@ fn runs_text(lines: &[RunLine], output: &Output) -> String {
     if width_of(&whole) <= width {
         return whole;
     }
-    let header = [&["Run", "Started", "Target", "Workload"][..], &FIGURES].concat();
+    let header = [&["Run", "Started", "Target", "Workload"][..], &names].concat();
     let narrow = |target: usize, workload: usize| {
         let row = |line: &RunLine| {
             let names = [cut_end(&line.target, target), cut_start(&line.workload, workload)];
@@ -141,11 +144,10 @@ fn runs_text(lines: &[RunLine], output: &Output) -> String {
     narrow(for_target, room.saturating_sub(for_target))
 }
 
-const FIGURES: [&str; 4] = ["iodepth", "IOPS", "MB/s", "mean ms"];
-
-fn figures(line: &RunLine) -> [String; 4] {
+/// The load, which is an iodepth where all runs are closed loops, and the figures.
+fn figures(line: &RunLine, is_closed: bool) -> [String; 4] {
     [
-        line.iodepth.to_string(),
+        if is_closed { line.iodepth.to_string() } else { line.offered_load().to_string() },
         format!("{:.1}", line.iops),
         format!("{:.1}", line.mb_per_s),
         format!("{:.3}", line.lat_ns_mean / 1e6),

@@ -50,6 +50,20 @@ fn started(bench: &Bench, args: &[&str]) -> Child {
 }
 
 #[test]
+fn runs_of_open_loops_are_named_by_their_rate() {
+    let bench = Bench::new();
+    let mut args = SIMULATE.to_vec();
+    args[10] = "--rate=200";
+    bench.run(&args).assert(0, &[]);
+    let listed = || bench.run(&on_runs(&["runs"])).stdout;
+    assert!(listed().contains(" load ") && listed().contains("200 requests/s"), "{}", listed());
+    let line = &bench.run(&on_runs(&["runs", "--json"])).json()["runs"][0];
+    assert_eq!(line["arrivals_per_sec"], 200.0, "{line}");
+    bench.run(&SIMULATE).assert(0, &[]);
+    assert!(listed().contains("iodepth 4") && listed().contains("200 requests/s"), "{}", listed());
+}
+
+#[test]
 fn several_processes_write_into_one_new_file() {
     let bench = Bench::new();
     let seeds = ["1", "2", "3", "4", "5"];
