@@ -258,7 +258,7 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     /// List the runs in a results file
     Runs(runs::ListArgs),
-    /// Show one run of a results file
+    /// Show runs of a results file, all that is known of each
     Show(runs::ShowArgs),
     /// Put runs side by side, with differences and the spread of repeats
     Compare(compare::Args),
