@@ -17,9 +17,9 @@
 //! Sources: the evaluations `fastt600-2004` (20 ms) and `md1200-2011` (recommendation per application).
 #![forbid(unsafe_code)]
 
-mod beside;
 mod bound;
 mod claim;
+mod compared;
 mod comparison;
 mod contrast;
 pub mod correction;
@@ -32,9 +32,9 @@ pub mod risk;
 mod search;
 pub mod significance;
 
-pub use beside::{BesideCell, BesideRow, BesideTable};
 pub use bound::{Bound, BoundError};
 pub use claim::{CLAIM_TOLERANCE_PCT, ClaimKind, ClaimMeasure, ClaimRow, ClaimSummary, ClaimVerdict};
+pub use compared::{ComparedCell, ComparedRow, ComparedTable};
 pub use comparison::{Comparison, ComparisonRow, ComparisonSummary, PlaceSummary, unit_of};
 pub use contrast::{Contrast, ContrastCell, ContrastFigure, ContrastValue, RunGroup};
 pub use judge::{LAT_MEAN_LIMIT, verdicts, verdicts_within};

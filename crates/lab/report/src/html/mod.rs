@@ -11,8 +11,8 @@
 //! of axes and the switches of lines.
 
 mod answer;
-mod beside;
 mod charts;
+mod compared;
 mod conclusion;
 mod explorer;
 mod heat;
@@ -64,7 +64,7 @@ pub fn study(report: &StudyReport) -> Page {
         body: [
             answer::section(report),
             page::warning_box(&warnings),
-            beside::tables(report.beside),
+            compared::tables(report.compared),
             recommendations(report.verdicts),
             conclusion,
             results,
