@@ -161,7 +161,9 @@ pub(crate) fn refuse(mut error: clap::Error, arguments: &[OsString]) -> ! {
         std::process::exit(failure.exit().code().into());
     }
     let _ = error.print();
-    hint.iter().for_each(|hint| remark(format_args!("hint: {hint}")));
+    if let Some(hint) = &hint {
+        remark(format_args!("hint: {hint}"));
+    }
     std::process::exit(error.exit_code())
 }
 
