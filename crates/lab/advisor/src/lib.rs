@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! runs of one workload in one world
-//!   └─ configurations (level, write policy, members) ─ each judged at one depth ─ ranked ─► Verdict
+//!   └─ configurations (level, write policy, members) ─ each judged at one load ─ ranked ─► Verdict
 //! ```
-//! - **At which depth?** At the highest number of requests in flight whose mean latency stays within a limit (20 ms, as
-//!   in the `FAStT` evaluation), else at the lowest that was run, and then it ranks behind all that keep the limit.
-//! - **By which figure?** The workload's metric. Results within 2 % of the best count as equal; of equals the one with
-//!   more usable capacity wins, then the one that survives more failures, then write-through. The same holds for
-//!   results that repeats do not tell apart ([`significance::Rounds`], p >= 0.05): it is *too close to call*.
-//! - **Recommended** are only arrays that survive at least one failure; the fastest without redundancy is named beside
-//!   it. Runs with failed requests are listed but never recommended.
+//! - **Load.** A configuration is judged at the highest load whose mean latency stays within a limit (20 ms, as in the
+//!   `FAStT` evaluation). If no load does, it is judged at the lowest, and ranks behind all that keep the limit.
+//! - **Figure.** The workload's metric decides. Results within 2 % of the best count as equal, and so do results that
+//!   repeats do not tell apart ([`significance::Rounds`], p >= 0.05), which are called *too close to call*. Of equals
+//!   the one with more usable capacity wins, then the one that survives more failures, then write-through.
+//! - **Recommendation.** Only arrays that survive at least one failure are recommended; the fastest without redundancy
+//!   is named, too. Runs with failed requests are listed but never recommended.
 //! - The reason is built from the figures: member I/Os per host I/O show the cost of parity and mirrors.
 //!
 //! Real and simulated runs are judged separately. Everything here is pure, and its order depends only on the runs.

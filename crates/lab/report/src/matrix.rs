@@ -1,4 +1,4 @@
-//! A study's runs in reading order.
+//! Sorts the runs of a study into the cells of its tables and charts.
 //!
 //! Four coordinates name a cell: the *profile* (a workload and how it is judged), the *configuration* (an array's level
 //! and write policy, or storage without an array), the *side* (measured or simulated, and on what hardware) and the

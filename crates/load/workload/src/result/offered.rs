@@ -1,4 +1,5 @@
-//! The load that a run was asked for. Runs that differ only in it are one line of a chart; runs that are alike in it, too, are repeats.
+//! The load that a run was asked for. Runs that differ only in their load are the points of one line of a chart. Runs of
+//! equal load are repeats.
 
 use std::fmt;
 
