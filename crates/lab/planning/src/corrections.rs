@@ -44,12 +44,8 @@ pub fn drive_corrections(
 
 /// What the runs of a group at one load come to; none where they are of several arrays, or of none.
 fn side(group: &RunGroup<'_>, load: (&str, OfferedLoad), catalog: &Catalog) -> Option<ComparedSide> {
-    let runs: Vec<&RunResult> = group
-        .runs
-        .iter()
-        .copied()
-        .filter(|run| (run.workload.as_str(), run.offered_load()) == load)
-        .collect();
+    let has_load = |run: &&RunResult| (run.workload.as_str(), run.offered_load()) == load;
+    let runs: Vec<&RunResult> = group.runs.iter().copied().filter(has_load).collect();
     let array = runs.first()?.array.as_ref()?;
     if runs.iter().any(|run| run.array.as_ref() != Some(array)) {
         return None;

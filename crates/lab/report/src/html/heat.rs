@@ -70,8 +70,7 @@ pub(super) fn maps(matrix: &Matrix, profile: usize) -> Vec<Chart> {
                 .iter()
                 .filter(|run| !run.ops.total.lat_bins.is_empty())
                 .map(|run| {
-                    let at =
-                        matrix.loads.iter().position(|load| *load == run.offered_load()).unwrap_or(0) as f64;
+                    let at = matrix.loads.binary_search(&run.offered_load()).unwrap_or(0) as f64;
                     let name = run.offered_load().to_string();
                     MapColumn { x: (at, at + 1.0), name, bins: &run.ops.total.lat_bins }
                 })

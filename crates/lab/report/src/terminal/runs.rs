@@ -160,10 +160,8 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
     let row = |run: &RunResult| {
         let total = &run.ops.total;
         let mut row = match (is_spread, &run.load) {
-            (false, _) => match run.arrivals_per_sec.filter(|_| is_open) {
-                Some(rate) => vec![rate.to_string()],
-                None => vec![run.iodepth.to_string()],
-            },
+            (false, _) if is_open => vec![run.offered_load().value().to_string()],
+            (false, _) => vec![run.iodepth.to_string()],
             (true, None) => vec!["1".to_owned(), run.iodepth.to_string(), run.iodepth.to_string()],
             (true, Some(load)) => {
                 let LoadFacts { workers, iodepth_per_target, .. } = load;
