@@ -5,7 +5,7 @@
 
 use crate::failure::Failure;
 use crate::hosts::RankArgs;
-use crate::output::remark;
+use crate::output::{Output, remark};
 use crate::verbs::{
     array, bonnie, calibrate, catalog, compare, doctor, emulate, export, fit, import, measure, model, net,
     plan, reference, report, reproduce, risk, runs, simulate, soak, streams, studio, study, tag, torture,
@@ -38,7 +38,7 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// Print results as JSON; field names carry the units
+    /// Print results and errors as JSON; field names carry the units
     #[arg(long, global = true, help_heading = GENERAL)]
     pub(crate) json: bool,
 
@@ -133,7 +133,7 @@ pub(crate) fn given(matches: &ArgMatches) -> Vec<(String, String)> {
 }
 
 /// What is wrong with a command line that can't be parsed, if an option has a negative number, which looks like another option.
-pub(crate) fn negative_value(arguments: &[OsString]) -> Option<Failure> {
+fn negative_value(arguments: &[OsString]) -> Option<Failure> {
     let pairs = arguments
         .iter()
         .zip(arguments.iter().skip(1))
@@ -149,11 +149,29 @@ pub(crate) fn negative_value(arguments: &[OsString]) -> Option<Failure> {
 }
 
 /// Says what is wrong with a command line, or prints help, and ends. What may have been meant is a hint, as in all other errors.
-pub(crate) fn refuse(mut error: clap::Error) -> ! {
-    let hint = meant(&mut error).map(|name| format!("hint: did you mean '{name}'?"));
+pub(crate) fn refuse(mut error: clap::Error, arguments: &[OsString]) -> ! {
+    let hint = meant(&mut error).map(|name| format!("did you mean '{name}'?"));
+    let is_json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
+    let is_told = is_json && error.use_stderr();
+    let help = "--help lists what can be given";
+    let told =
+        || Failure::input(anyhow::anyhow!(what_is_wrong(&error))).with_hint(hint.as_deref().unwrap_or(help));
+    if let Some(failure) = negative_value(arguments).or_else(|| is_told.then(told)) {
+        Output::of_process(is_json).error(&failure);
+        std::process::exit(failure.exit().code().into());
+    }
     let _ = error.print();
-    hint.iter().for_each(remark);
+    if let Some(hint) = &hint {
+        remark(format_args!("hint: {hint}"));
+    }
     std::process::exit(error.exit_code())
+}
+
+/// What an error says, without the usage and the way to the help that stand below it.
+fn what_is_wrong(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    first.strip_prefix("error: ").unwrap_or(first).trim_end().to_owned()
 }
 
 /// Takes the tips out of an error, and returns the name that is most like the one that is wrong.
@@ -242,7 +260,7 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     /// List the runs in a results file
     Runs(runs::ListArgs),
-    /// Show one run of a results file
+    /// Show runs of a results file, all that is known of each
     Show(runs::ShowArgs),
     /// Put runs side by side, with differences and the spread of repeats
     Compare(compare::Args),

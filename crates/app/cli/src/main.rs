@@ -30,14 +30,9 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     // Clap's own code for bad usage is 2, as documented; help and version end with 0.
     let (arguments, notes) = spelling::current(std::env::args_os());
-    let matches = cli::command().try_get_matches_from(&arguments).unwrap_or_else(|error| {
-        if let Some(failure) = cli::negative_value(&arguments) {
-            Output::of_process(arguments.iter().any(|argument| argument == "--json")).error(&failure);
-            std::process::exit(failure.exit().code().into());
-        }
-        cli::refuse(error)
-    });
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let parsed = cli::command().try_get_matches_from(&arguments);
+    let matches = parsed.unwrap_or_else(|error| cli::refuse(error, &arguments));
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| cli::refuse(error, &arguments));
     log::start(cli.verbose, cli.command.serves());
     let output = Output::of_process(cli.json);
     if cli.overwrite {

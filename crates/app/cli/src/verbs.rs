@@ -1,11 +1,11 @@
 //! The verbs of the command line, a module each: its arguments, and its actions.
 
 pub(crate) mod array;
-mod beside;
 pub(crate) mod bonnie;
 pub(crate) mod calibrate;
 pub(crate) mod catalog;
 pub(crate) mod compare;
+mod compare_paper;
 pub(crate) mod doctor;
 pub(crate) mod emulate;
 pub(crate) mod export;

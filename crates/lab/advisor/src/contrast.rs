@@ -2,12 +2,12 @@
 //! spread of repeated runs in a group.
 //!
 //! ```text
-//! group A: runs 1 2 3     cell (workload, iodepth[, configuration]) ─► figure ─► Spread of A, Spread of B, difference
+//! group A: runs 1 2 3     cell (workload, load[, configuration]) ─► figure ─► Spread of A, Spread of B, difference
 //! group B: runs 4 5 6
 //! ```
-//! Runs of a group with equal workload, iodepth and configuration are repeats of one cell: rounds, or other seeds. If
-//! no group has two configurations, the configuration is what is compared and not part of the cell; if every group has
-//! one cell, the two are compared whatever they are.
+//! Runs of a group with equal workload, load and configuration are repeats of one cell: rounds, or other seeds. The
+//! configuration is part of the cell only if a group has several; otherwise it is what is compared. If every group has
+//! one cell, these are compared even if their loads differ.
 //!
 //! A difference is significant if the 95 % confidence intervals of the means do not touch; without repeats nothing is
 //! said. The tests of [`crate::significance`] stand beside it, and see differences that this rule of thumb misses. Left
@@ -165,7 +165,7 @@ impl Naming {
     }
 
     fn name(self, run: &RunResult) -> String {
-        let load = format!("{} at {}", run.workload, run.load_text());
+        let load = format!("{} at {}", run.workload, run.offered_load());
         match self {
             Self::Any => "all runs".to_owned(),
             Self::Load => load,

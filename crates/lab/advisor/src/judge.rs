@@ -4,7 +4,7 @@ use crate::reason;
 use crate::significance::Rounds;
 use crate::{Alternative, Choice, Verdict};
 use raidlab_units::NanoSpan;
-use raidlab_workload::{ArrayFacts, RunResult, World};
+use raidlab_workload::{ArrayFacts, OfferedLoad, RunResult, World};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
@@ -106,7 +106,7 @@ fn ranked_choices(group: &[(&ArrayFacts, &RunResult)], limit: NanoSpan) -> Vec<C
                 group.iter().filter(|(other, _)| other == array).map(|(_, run)| *run).collect();
             let judged = judged_run(&runs, limit);
             let label = if only_reads { label_of_reads(array, &arrays) } else { label_among(array, &arrays) };
-            let repeats = runs.iter().filter(|run| load_of(run) == load_of(judged));
+            let repeats = runs.iter().filter(|run| run.offered_load() == judged.offered_load());
             let metric_repeats = repeats.map(|run| run.metric_value()).collect();
             Choice { metric_repeats, ..choice_of(array, judged, label, limit) }
         })
@@ -115,22 +115,18 @@ fn ranked_choices(group: &[(&ArrayFacts, &RunResult)], limit: NanoSpan) -> Vec<C
     choices
 }
 
-/// What a run was asked for: the requests of an open loop in a million seconds, and requests in flight.
-fn load_of(run: &RunResult) -> (u64, u32) {
-    (run.arrivals_per_sec.map_or(0, |rate| (1e6 * rate).round() as u64), run.iodepth)
-}
-
 /// The run at the highest load that keeps the limit, else at the lowest load.
 fn judged_run<'a>(runs: &[&'a RunResult], limit: NanoSpan) -> &'a RunResult {
-    let loads: BTreeSet<(u64, u32)> = runs.iter().map(|run| load_of(run)).collect();
+    let loads: BTreeSet<OfferedLoad> = runs.iter().map(|run| run.offered_load()).collect();
     let medians: Vec<&RunResult> = loads.into_iter().map(|load| median_run(runs, load)).collect();
     let within = medians.iter().rev().find(|run| keeps_limit(run, limit));
     within.unwrap_or(&medians[0])
 }
 
 /// Of several runs at one load the one with the middle metric (the lower of two).
-fn median_run<'a>(runs: &[&'a RunResult], load: (u64, u32)) -> &'a RunResult {
-    let mut at_load: Vec<&RunResult> = runs.iter().copied().filter(|run| load_of(run) == load).collect();
+fn median_run<'a>(runs: &[&'a RunResult], load: OfferedLoad) -> &'a RunResult {
+    let mut at_load: Vec<&RunResult> =
+        runs.iter().copied().filter(|run| run.offered_load() == load).collect();
     at_load.sort_by(|a, b| a.metric_value().total_cmp(&b.metric_value()));
     at_load[(at_load.len() - 1) / 2]
 }

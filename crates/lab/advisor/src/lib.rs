@@ -2,24 +2,24 @@
 //!
 //! ```text
 //! runs of one workload in one world
-//!   └─ configurations (level, write policy, members) ─ each judged at one depth ─ ranked ─► Verdict
+//!   └─ configurations (level, write policy, members) ─ each judged at one load ─ ranked ─► Verdict
 //! ```
-//! - **At which depth?** At the highest number of requests in flight whose mean latency stays within a limit (20 ms, as
-//!   in the `FAStT` evaluation), else at the lowest that was run, and then it ranks behind all that keep the limit.
-//! - **By which figure?** The workload's metric. Results within 2 % of the best count as equal; of equals the one with
-//!   more usable capacity wins, then the one that survives more failures, then write-through. The same holds for
-//!   results that repeats do not tell apart ([`significance::Rounds`], p >= 0.05): it is *too close to call*.
-//! - **Recommended** are only arrays that survive at least one failure; the fastest without redundancy is named beside
-//!   it. Runs with failed requests are listed but never recommended.
+//! - **Load.** A configuration is judged at the highest load whose mean latency stays within a limit (20 ms, as in the
+//!   `FAStT` evaluation). If no load does, it is judged at the lowest, and ranks behind all that keep the limit.
+//! - **Figure.** The workload's metric decides. Results within 2 % of the best count as equal, and so do results that
+//!   repeats do not tell apart ([`significance::Rounds`], p >= 0.05), which are called *too close to call*. Of equals
+//!   the one with more usable capacity wins, then the one that survives more failures, then write-through.
+//! - **Recommendation.** Only arrays that survive at least one failure are recommended; the fastest without redundancy
+//!   is named, too. Runs with failed requests are listed but never recommended.
 //! - The reason is built from the figures: member I/Os per host I/O show the cost of parity and mirrors.
 //!
 //! Real and simulated runs are judged separately. Everything here is pure, and its order depends only on the runs.
 //! Sources: the evaluations `fastt600-2004` (20 ms) and `md1200-2011` (recommendation per application).
 #![forbid(unsafe_code)]
 
-mod beside;
 mod bound;
 mod claim;
+mod compared;
 mod comparison;
 mod contrast;
 pub mod correction;
@@ -32,9 +32,9 @@ pub mod risk;
 mod search;
 pub mod significance;
 
-pub use beside::{BesideCell, BesideRow, BesideTable};
 pub use bound::{Bound, BoundError};
 pub use claim::{CLAIM_TOLERANCE_PCT, ClaimKind, ClaimMeasure, ClaimRow, ClaimSummary, ClaimVerdict};
+pub use compared::{ComparedCell, ComparedRow, ComparedTable};
 pub use comparison::{Comparison, ComparisonRow, ComparisonSummary, PlaceSummary, unit_of};
 pub use contrast::{Contrast, ContrastCell, ContrastFigure, ContrastValue, RunGroup};
 pub use judge::{LAT_MEAN_LIMIT, verdicts, verdicts_within};
@@ -43,7 +43,7 @@ pub use rank::kendall_tau;
 pub use search::{PatternSearch, SearchConfig, SearchRange};
 
 use raidlab_units::{BytesPerSec, Iops};
-use raidlab_workload::{ArrayFacts, Metric, World};
+use raidlab_workload::{ArrayFacts, Metric, OfferedLoad, World};
 use serde::{Deserialize, Serialize};
 
 /// What is recommended for one workload in one world.
@@ -137,12 +137,9 @@ impl Verdict {
 }
 
 impl Choice {
-    /// The load at which it is judged, for people.
-    pub(crate) fn load_text(&self) -> String {
-        match self.arrivals_per_sec {
-            Some(rate) => format!("{rate} requests/s"),
-            None => format!("{} in flight", self.iodepth),
-        }
+    /// The load at which it is judged.
+    pub fn offered_load(&self) -> OfferedLoad {
+        OfferedLoad::of(self.iodepth, self.arrivals_per_sec)
     }
 
     /// Whether any one member may fail.

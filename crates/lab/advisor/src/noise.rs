@@ -38,8 +38,8 @@ pub fn noise(runs: &[RunResult]) -> Option<Noise> {
     let mut cells: Vec<(&RunResult, Vec<f64>)> = Vec::new();
     for run in runs.iter().filter(|run| run.world != World::Simulated) {
         let is_same = |other: &RunResult| {
-            (&other.workload, &other.target, other.iodepth, other.arrivals_per_sec, &other.array)
-                == (&run.workload, &run.target, run.iodepth, run.arrivals_per_sec, &run.array)
+            (&other.workload, &other.target, other.offered_load(), &other.array)
+                == (&run.workload, &run.target, run.offered_load(), &run.array)
         };
         match cells.iter_mut().find(|(first, _)| is_same(first)) {
             Some((_, values)) => values.push(run.metric_value()),
@@ -54,7 +54,7 @@ pub fn noise(runs: &[RunResult]) -> Option<Noise> {
         cells: spreads.len(),
         median: spreads[(spreads.len() - 1) / 2].0,
         worst,
-        worst_run: format!("{} on {} at {}", run.workload, run.target, run.load_text()),
+        worst_run: format!("{} on {} at {}", run.workload, run.target, run.offered_load()),
     })
 }
 

@@ -67,7 +67,7 @@ fn headline(verdict: &Verdict, best: &Choice) -> String {
             "; the runner-up, {}, delivers {} at {} ({})",
             second.label,
             second.metric_text(verdict.metric),
-            second.load_text(),
+            second.offered_load().in_words(),
             comparison(best, second),
         ),
         None => "; nothing else that survives a failure was run".to_owned(),
@@ -76,7 +76,7 @@ fn headline(verdict: &Verdict, best: &Choice) -> String {
         "{close}{} delivers {} at {}, {depth} (mean {}, p99 {}){lead}.",
         best.label,
         best.metric_text(verdict.metric),
-        best.load_text(),
+        best.offered_load().in_words(),
         NanoSpan(best.lat_ns_mean.round() as u64),
         NanoSpan(best.lat_ns_p99),
     )

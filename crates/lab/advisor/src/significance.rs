@@ -19,9 +19,8 @@
 //!
 //! Sources: B. L. Welch, "The generalization of Student's problem when several different population variances are involved",
 //! Biometrika 34, 1947; F. E. Satterthwaite, Biometrics Bulletin 2, 1946; H. B. Mann and D. R. Whitney, "On a test of whether
-//! one of two random variables is stochastically larger than the other", Annals of Mathematical Statistics 18, 1947; R.
-//! A. Fisher, "The Design of Experiments", 1935
-//! (randomised blocks); J. C. Hsu, "Multiple comparisons with the best", Annals of Statistics 9, 1981. The incomplete
+//! one of two random variables is stochastically larger than the other", Annals of Mathematical Statistics 18, 1947;
+//! R. A. Fisher, "The Design of Experiments", 1935 (randomised blocks); J. C. Hsu, "Multiple comparisons with the best", Annals of Statistics 9, 1981. The incomplete
 //! beta function by its continued fraction (NIST Digital Library of Mathematical Functions, 8.17.22), the gamma
 //! function by Lanczos, "A precision approximation of the gamma function", SIAM Journal on Numerical Analysis 1, 1964.
 

@@ -5,8 +5,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod beside;
 mod claims;
+mod compared;
 mod fit;
 mod matrix_run;
 mod papers;

@@ -1,13 +1,13 @@
 //! The comparison of two groups of runs, corrected for their drives; the arithmetic is the advisor's.
 //!
-//! Runs on arrays with one configuration per group are corrected, for each workload and iodepth that both have. Drives
+//! Runs on arrays with one configuration per group are corrected, for each workload and load that both have. Drives
 //! that the catalogue does not have, real ones among them, are corrected for their number only.
 
 use crate::Application;
 use raidlab_advisor::RunGroup;
 use raidlab_advisor::correction::{ComparedSide, Corrected, DriveSpeed, RequestShape, corrected};
 use raidlab_hardware::{Catalog, DriveKind, DriveModel};
-use raidlab_workload::{Metric, RunResult, Spread};
+use raidlab_workload::{Metric, OfferedLoad, RunResult, Spread};
 use raidlab_worlds::find_workload;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -22,30 +22,30 @@ pub struct DriveCorrection {
     pub corrected: Corrected,
 }
 
-/// Corrects each workload and iodepth that `group` and `base` have in common; nothing where their drives are the same.
+/// Corrects each workload and load that `group` and `base` have in common; nothing where their drives are the same.
 pub fn drive_corrections(
     group: &RunGroup<'_>,
     base: &RunGroup<'_>,
     catalog: &Catalog,
 ) -> Vec<DriveCorrection> {
-    let loads = |group: &RunGroup<'_>| -> BTreeSet<(String, u32)> {
-        group.runs.iter().map(|run| (run.workload.clone(), run.iodepth)).collect()
+    let loads = |group: &RunGroup<'_>| -> BTreeSet<(String, OfferedLoad)> {
+        group.runs.iter().map(|run| (run.workload.clone(), run.offered_load())).collect()
     };
     let common = loads(group).intersection(&loads(base)).cloned().collect::<Vec<_>>();
-    let correct = |(workload, iodepth): (String, u32)| {
-        let of = |group: &RunGroup<'_>| side(group, (&workload, iodepth), catalog);
+    let correct = |(workload, load): (String, OfferedLoad)| {
+        let of = |group: &RunGroup<'_>| side(group, (&workload, load), catalog);
         let (own, other, shape) = (of(group)?, of(base)?, shape(&workload)?);
         let corrected = corrected(&own, &other, &shape)?;
-        let what = format!("{workload} at iodepth {iodepth}, {} to {}", group.name, base.name);
+        let what = format!("{workload} at {load}, {} to {}", group.name, base.name);
         (corrected.steps.len() > 1).then_some(DriveCorrection { what, corrected })
     };
     common.into_iter().filter_map(correct).collect()
 }
 
 /// What the runs of a group at one load come to; none where they are of several arrays, or of none.
-fn side(group: &RunGroup<'_>, load: (&str, u32), catalog: &Catalog) -> Option<ComparedSide> {
-    let runs: Vec<&RunResult> =
-        group.runs.iter().copied().filter(|run| (run.workload.as_str(), run.iodepth) == load).collect();
+fn side(group: &RunGroup<'_>, load: (&str, OfferedLoad), catalog: &Catalog) -> Option<ComparedSide> {
+    let has_load = |run: &&RunResult| (run.workload.as_str(), run.offered_load()) == load;
+    let runs: Vec<&RunResult> = group.runs.iter().copied().filter(has_load).collect();
     let array = runs.first()?.array.as_ref()?;
     if runs.iter().any(|run| run.array.as_ref() != Some(array)) {
         return None;

@@ -1,8 +1,9 @@
 //! One candidate, run under each application, or under all of them at the same time.
 //!
-//! A window is long enough for some thousand requests, or some GB if they are large, and its ramp long enough for a
-//! write-back cache to fill ([`raidlab_worlds`]). To compare candidates, a controller has an eighth of its cache, which
-//! fills sooner and is still far larger than its drives' data in flight, and never more than its ramp fills.
+//! A window is long enough for some thousand requests, or some GB if they are large. Its ramp is long enough for a
+//! write-back cache to fill ([`raidlab_worlds`]). While candidates are compared, a controller has an eighth of its cache,
+//! and never more than the ramp fills: a small cache fills sooner, and is still far larger than the drives' data in
+//! flight.
 
 use super::application::together;
 use super::{Bench, PlanError, PlanOrder};

@@ -1,4 +1,5 @@
-//! Plans: arithmetic first, then simulation of what is left, longer for fewer, until the ranking is final.
+//! Plans: which arrays serve given applications best. Arithmetic rejects most candidates, short simulations rank the
+//! rest, and long ones confirm the best.
 //!
 //! ```text
 //! catalogue, prices ─► parts ─► enumeration ─► frontier ⇄ short runs ─► long runs of the best
@@ -7,12 +8,12 @@
 //! - **The search** is [`raidlab_advisor::plan::Frontier`]'s: arrays that can't beat the best even at their bound are
 //!   not run, and the most promising of the rest comes first. It ends when nothing is left, or with its budget.
 //! - **Settings** are all tried, one by one, on arrays that may be the best: the effect of a cache, a strip or a write
-//!   policy is simulated and not assumed. Settings that lose acknowledged writes with the power are out unless the
-//!   order allows them.
-//! - Each application is run alone, and the array must serve each of them; or all run together, and it must serve all
-//!   at once.
+//!   policy is simulated and not assumed. Settings that lose acknowledged writes in a power failure are left out unless
+//!   the order allows them.
+//! - **Applications** are run one by one, and the array must serve each of them; or all at the same time, and it must
+//!   serve all at once.
 //!
-//! The same orders give the same plan, on any number of threads and hosts, if the time suffices.
+//! The same order gives the same plan on any number of threads and hosts, unless its time runs out.
 
 #![forbid(unsafe_code)]
 

@@ -8,7 +8,7 @@
 //! - **Cost** is money if all prices are known, else drives. Controller and enclosure count once.
 //! - A pair is run as in reality: both arrays on the one controller, each with half of its cache, every application at
 //!   once. The figures contain their competition for links and processors.
-//! - If one array costs as much as two, it is one.
+//! - If one array costs no more than two, one is chosen.
 //!
 //! Left out: more than two arrays, arrays that share drives. A group's search ends when nothing can cost less than its
 //! best. So if the best of both groups do not work together, only other arrays simulated on the way are tried.

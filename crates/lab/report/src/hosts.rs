@@ -8,7 +8,7 @@ use raidlab_workload::{HostsFacts, RunResult};
 pub fn notes(runs: &[RunResult]) -> impl Iterator<Item = String> {
     runs.iter().filter_map(|run| {
         let said = sentences(run.hosts.as_ref()?).join(". ");
-        Some(format!("{} at {}: {said}.", run.workload, run.load_text()))
+        Some(format!("{} at {}: {said}.", run.workload, run.offered_load()))
     })
 }
 

@@ -4,10 +4,10 @@
 //! of [`RunResult`]; [`read_runs`] reads it back without loss.
 
 use crate::StudyReport;
-use crate::matrix::{Load, Matrix};
+use crate::matrix::Matrix;
 use crate::programs::{BonnieStep, ProgramReport, PublishedPoint, StreamsStep, bonnie_steps, streams_steps};
-use raidlab_advisor::{BesideTable, Comparison, Verdict};
-use raidlab_workload::RunResult;
+use raidlab_advisor::{ComparedTable, Comparison, Verdict};
+use raidlab_workload::{OfferedLoad, RunResult};
 use serde::{Deserialize, Serialize};
 
 /// Version of the fields' meaning.
@@ -62,8 +62,8 @@ struct StudyOut<'a> {
     verdicts: &'a [Verdict],
     warnings: Vec<String>,
     notes: &'a [String],
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    beside: &'a [BesideTable],
+    #[serde(rename = "beside", skip_serializing_if = "<[_]>::is_empty")]
+    compared: &'a [ComparedTable],
 }
 
 /// Prints `runs` as `{"schema": 1, "runs": [...]}`.
@@ -94,7 +94,7 @@ pub fn programs(report: &ProgramReport<'_>) -> String {
         bonnie: bonnie_steps(report.runs),
         warnings: report.runs.iter().flat_map(RunResult::warnings).collect(),
         notes: &report.notes,
-        published: report.beside,
+        published: report.published,
     })
 }
 
@@ -120,14 +120,14 @@ pub fn study(report: &StudyReport) -> String {
         method: &report.method,
         setup: report.setup.iter().map(|(name, value)| NamedValue { name, value }).collect(),
         iodepth: match matrix.load {
-            Load::Iodepth(depth) => Some(depth),
-            Load::Rate(_) => None,
+            OfferedLoad::Iodepth(depth) => Some(depth),
+            OfferedLoad::Rate(_) => None,
         },
         runs: report.runs,
         verdicts: report.verdicts,
         warnings: report.warnings.iter().cloned().chain(matrix.warnings()).collect(),
         notes: &report.notes,
-        beside: report.beside,
+        compared: report.compared,
     })
 }
 

@@ -52,7 +52,7 @@ pub use programs::{
     BonnieStep, BonnieStepPhase, ProgramReport, PublishedPoint, StreamsStep, bonnie_steps, streams_steps,
 };
 
-use raidlab_advisor::{BesideTable, ComparisonRow, ComparisonSummary, PlaceSummary, Verdict};
+use raidlab_advisor::{ComparedTable, ComparisonRow, ComparisonSummary, PlaceSummary, Verdict};
 use raidlab_workload::RunResult;
 
 /// A study: what was asked, how it was answered, and the answer.
@@ -74,8 +74,8 @@ pub struct StudyReport<'a> {
     pub warnings: Vec<String>,
     /// What a reader may want to know as well.
     pub notes: Vec<String>,
-    /// A publication's tables with these runs in them, where the study is beside one.
-    pub beside: &'a [BesideTable],
+    /// A publication's tables with these runs in them, where the study is compared with one.
+    pub compared: &'a [ComparedTable],
     /// The iodepth that tables and bars show. `None` is the one that most cells have, and the highest of those.
     pub iodepth: Option<u32>,
     /// The figures on the axes, across and up, of the chart of any against any other. `None` is throughput and mean latency.

@@ -1,4 +1,4 @@
-//! A study's runs in reading order.
+//! Sorts the runs of a study into the cells of its tables and charts.
 //!
 //! Four coordinates name a cell: the *profile* (a workload and how it is judged), the *configuration* (an array's level
 //! and write policy, or storage without an array), the *side* (measured or simulated, and on what hardware) and the
@@ -17,7 +17,7 @@
 
 use crate::figures::{Column, three_digits};
 use raidlab_units::ByteCount;
-use raidlab_workload::{ArrayFacts, Metric, RunResult, World};
+use raidlab_workload::{ArrayFacts, Metric, OfferedLoad, RunResult, World};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A workload and how it is judged.
@@ -54,14 +54,7 @@ pub(crate) struct CellKey {
     pub(crate) profile: usize,
     pub(crate) configuration: usize,
     pub(crate) side: usize,
-    pub(crate) load: Load,
-}
-
-/// What was asked for: requests in flight, or an open loop's requests in a million seconds, whose iodepth is but a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Load {
-    Iodepth(u32),
-    Rate(u64),
+    pub(crate) load: OfferedLoad,
 }
 
 /// The runs by profile, configuration, side and load.
@@ -71,9 +64,9 @@ pub(crate) struct Matrix<'a> {
     pub(crate) sides: Vec<Side<'a>>,
     pub(crate) configurations: Vec<Configuration<'a>>,
     /// Every load of the study, ascending.
-    pub(crate) loads: Vec<Load>,
+    pub(crate) loads: Vec<OfferedLoad>,
     /// The one that tables and bars show.
-    pub(crate) load: Load,
+    pub(crate) load: OfferedLoad,
     cells: BTreeMap<CellKey, &'a RunResult>,
 }
 
@@ -84,21 +77,22 @@ impl<'a> Matrix<'a> {
         let sides = sides_of(runs);
         let configurations: Vec<_> =
             runs.iter().map(Configuration::of).collect::<BTreeSet<_>>().into_iter().collect();
-        let loads: Vec<Load> = runs.iter().map(Load::of).collect::<BTreeSet<_>>().into_iter().collect();
+        let loads: Vec<OfferedLoad> =
+            runs.iter().map(RunResult::offered_load).collect::<BTreeSet<_>>().into_iter().collect();
         let mut repeats: BTreeMap<CellKey, Vec<&RunResult>> = BTreeMap::new();
         for run in runs {
             let key = CellKey {
                 profile: position(&profiles, &Profile::of(run)),
                 configuration: position(&configurations, &Configuration::of(run)),
                 side: side_of(run, &sides),
-                load: Load::of(run),
+                load: run.offered_load(),
             };
             repeats.entry(key).or_default().push(run);
         }
         let cells: BTreeMap<_, _> = repeats.into_iter().map(|(key, runs)| (key, middle(runs))).collect();
-        let cells_at = |load: Load| cells.keys().filter(|key| key.load == load).count();
+        let cells_at = |load: OfferedLoad| cells.keys().filter(|key| key.load == load).count();
         let commonest = loads.iter().copied().max_by_key(|load| (cells_at(*load), *load));
-        let load = iodepth.map(Load::Iodepth).or(commonest).unwrap_or(Load::Iodepth(1));
+        let load = iodepth.map(OfferedLoad::Iodepth).or(commonest).unwrap_or(OfferedLoad::Iodepth(1));
         Self { profiles, sides, configurations, loads, load, cells }
     }
 
@@ -115,18 +109,15 @@ impl<'a> Matrix<'a> {
     /// The runs of a line of a chart, by ascending load.
     pub(crate) fn line(&self, profile: usize, configuration: usize, side: usize) -> Vec<&'a RunResult> {
         let key = |load| CellKey { profile, configuration, side, load };
-        let all = key(Load::Iodepth(0))..=key(Load::Rate(u64::MAX));
+        let all = key(OfferedLoad::Iodepth(0))..=key(OfferedLoad::Rate(u64::MAX));
         self.cells.range(all).map(|(_, run)| *run).collect()
     }
 
     /// What tells the loads apart, for heads of columns and axes.
     pub(crate) fn load_name(&self) -> &'static str {
-        let rates = self.loads.iter().filter(|load| matches!(load, Load::Rate(_))).count();
-        match rates {
-            0 => "iodepth",
-            _ if rates == self.loads.len() => "offered requests/s",
-            _ => "load",
-        }
+        let mut names = self.loads.iter().map(|load| load.name());
+        let first = names.next().unwrap_or("iodepth");
+        if names.all(|name| name == first) { first } else { "load" }
     }
 
     /// Whether nothing was written in any run of a profile, so that write policies make no difference.
@@ -220,7 +211,7 @@ impl<'a> Matrix<'a> {
                 self.cells.len(),
                 run.workload,
                 self.full_name(key.configuration),
-                run.load_text(),
+                run.offered_load(),
                 run.ops.total.errors
             ));
         }
@@ -257,7 +248,7 @@ impl<'a> Matrix<'a> {
             for (configuration, side) in
                 places.iter().filter(|(configuration, side)| !is_left_out(*configuration, *side))
             {
-                let has_load = |load: &&Load| {
+                let has_load = |load: &&OfferedLoad| {
                     let is_array = self.configurations[*configuration].is_array();
                     let is_like = |key: &CellKey| key.side == *side && (is_array || key.profile == profile);
                     self.cells.keys().any(|key| is_like(key) && key.load == **load)
@@ -284,30 +275,6 @@ impl<'a> Matrix<'a> {
     /// The distinct write policies, in order of the rows.
     pub(crate) fn policies(&self) -> Vec<&'a str> {
         in_first_appearance((0..self.configurations.len()).filter_map(|index| self.name(index).1))
-    }
-}
-
-impl Load {
-    pub(crate) fn of(run: &RunResult) -> Self {
-        let rate = |per_sec: f64| Self::Rate((per_sec * 1e6).round() as u64);
-        run.arrivals_per_sec.map_or(Self::Iodepth(run.iodepth), rate)
-    }
-
-    /// Requests in flight, or per second.
-    pub(crate) fn value(self) -> f64 {
-        match self {
-            Self::Iodepth(depth) => f64::from(depth),
-            Self::Rate(rate) => rate as f64 / 1e6,
-        }
-    }
-}
-
-impl std::fmt::Display for Load {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Iodepth(depth) => write!(f, "iodepth {depth}"),
-            Self::Rate(_) => write!(f, "{} requests/s", self.value()),
-        }
     }
 }
 
@@ -439,10 +406,10 @@ fn file_name(target: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{Load, Matrix};
+    use super::Matrix;
     use crate::figures::Column;
     use crate::testdata::study_runs;
-    use raidlab_workload::{CacheFill, RunResult, World};
+    use raidlab_workload::{CacheFill, OfferedLoad, RunResult, World};
 
     fn names(matrix: &Matrix) -> Vec<String> {
         (0..matrix.configurations.len()).map(|index| matrix.full_name(index)).collect()
@@ -532,11 +499,11 @@ mod tests {
     #[test]
     fn the_iodepth_shown_is_the_highest_that_most_cells_have() {
         let mut runs = study_runs();
-        assert_eq!(Matrix::of(&runs, None).load, Load::Iodepth(64));
-        assert_eq!(Matrix::of(&runs, Some(8)).load, Load::Iodepth(8));
+        assert_eq!(Matrix::of(&runs, None).load, OfferedLoad::Iodepth(64));
+        assert_eq!(Matrix::of(&runs, Some(8)).load, OfferedLoad::Iodepth(8));
         runs.retain(|run| run.iodepth < 32 || run.world == World::Simulated);
-        assert_eq!(Matrix::of(&runs, None).load, Load::Iodepth(16));
-        assert_eq!(Matrix::of(&[], None).load, Load::Iodepth(1));
+        assert_eq!(Matrix::of(&runs, None).load, OfferedLoad::Iodepth(16));
+        assert_eq!(Matrix::of(&[], None).load, OfferedLoad::Iodepth(1));
     }
 
     #[test]

@@ -21,8 +21,8 @@ pub struct ProgramReport<'a> {
     pub runs: &'a [RunResult],
     /// What a reader may want to know as well.
     pub notes: Vec<String>,
-    /// Published figures to be shown beside.
-    pub beside: &'a [PublishedPoint],
+    /// Published figures to compare with.
+    pub published: &'a [PublishedPoint],
 }
 
 /// A published figure of such a program.

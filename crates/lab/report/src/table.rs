@@ -61,7 +61,7 @@ pub struct Table {
 type Column<T> = (&'static str, Kind, fn(&T) -> Value);
 
 /// What a run is.
-fn run_columns<'a>() -> [Column<KeptRun<'a>>; 21] {
+fn run_columns<'a>() -> [Column<KeptRun<'a>>; 22] {
     [
         ("run", Kind::Count, |kept| count(kept.id)),
         ("study", Kind::Count, |kept| count(kept.study)),
@@ -87,6 +87,7 @@ fn run_columns<'a>() -> [Column<KeptRun<'a>>; 21] {
         ("workload", Kind::Text, |kept| text(&kept.run.workload)),
         ("metric", Kind::Text, |kept| Value::Text(serde_name(&kept.run.metric))),
         ("iodepth", Kind::Count, |kept| Value::Count(kept.run.iodepth.into())),
+        ("arrivals_per_sec", Kind::Real, |kept| kept.run.arrivals_per_sec.map_or(Value::None, Value::Real)),
         ("window_ns", Kind::Count, |kept| Value::Count(kept.run.window_ns)),
     ]
 }

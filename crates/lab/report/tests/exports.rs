@@ -71,7 +71,7 @@ fn a_comparison_in_json_has_the_fields_that_its_readers_expect() {
 /// One field of the CSV and where the run has it; empty stands for what the run does not have.
 type Field = (&'static str, fn(&RunResult) -> String);
 
-const FIELDS: [Field; 12] = [
+const FIELDS: [Field; 13] = [
     ("world", |run| serde_json::to_value(run.world).unwrap().as_str().unwrap().to_owned()),
     ("target", |run| run.target.clone()),
     ("level", |run| run.array.as_ref().map_or(String::new(), |array| array.level.clone())),
@@ -79,6 +79,7 @@ const FIELDS: [Field; 12] = [
         run.array.as_ref().map_or(String::new(), |array| array.usable_bytes.0.to_string())
     }),
     ("iodepth", |run| run.iodepth.to_string()),
+    ("arrivals_per_sec", |run| run.arrivals_per_sec.map_or(String::new(), |rate| rate.to_string())),
     ("read_iops", |run| run.ops.read.iops.0.to_string()),
     ("write_lat_ns_p99", |run| run.ops.write.lat_ns_p99.to_string()),
     ("total_bytes_per_sec", |run| run.ops.total.bytes_per_sec.0.to_string()),

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{PROFILES, beside_table, database_verdicts, report, study_runs};
+use common::{PROFILES, compared_table, database_verdicts, report, study_runs};
 use raidlab_advisor::{Comparison, ComparisonRow, PlaceSummary};
 use raidlab_report::html::{Page, Picture};
 use raidlab_report::{Palette, PaperPlace, PaperReport, PaperRow, Quantity, StudyReport, html};
@@ -20,9 +20,9 @@ fn svgs(page: &Page) -> Vec<String> {
 }
 
 #[test]
-fn a_study_beside_a_paper_has_its_tables_with_its_own_rows_marked() {
-    let tables = [beside_table()];
-    let html = html::study(&StudyReport { beside: &tables, ..report(&[], &[]) }).html;
+fn a_study_compared_with_a_paper_has_its_tables_with_its_own_rows_marked() {
+    let tables = [compared_table()];
+    let html = html::study(&StudyReport { compared: &tables, ..report(&[], &[]) }).html;
     for expected in [
         "Table 4: &lt;IOPS&gt;",
         "<th scope=\"row\" class=\"name first\">RAID 5 x4</th><td>1230</td><td>–</td>",

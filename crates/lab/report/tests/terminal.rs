@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{beside_table, database_verdicts, report, study_runs};
+use common::{compared_table, database_verdicts, report, study_runs};
 use raidlab_advisor::{Comparison, ComparisonRow};
 use raidlab_report::terminal::{self, TerminalOptions};
 use raidlab_report::{StudyReport, json};
@@ -106,10 +106,10 @@ fn runs_over_depths_are_a_table() {
 }
 
 #[test]
-fn a_study_beside_a_paper_has_its_tables() {
-    let tables = [beside_table()];
+fn a_study_compared_with_a_paper_has_its_tables() {
+    let tables = [compared_table()];
     let mut study = report(&[], &[]);
-    study.beside = &tables;
+    study.compared = &tables;
     let text = terminal::study(&study, WIDE);
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let lines: Vec<String> =

@@ -38,7 +38,7 @@ impl Store {
     pub fn list_runs(&self, filter: &RunFilter) -> Result<Vec<RunLine>, StoreError> {
         let sql = format!(
             "SELECT run.id, run.study, study_run.kind, study_run.title, run.started_at, world, target, workload, iodepth,
-                 iops, mb_per_s, lat_ns_mean, lat_ns_p99, {TAGS}
+                 arrivals_per_sec, iops, mb_per_s, lat_ns_mean, lat_ns_p99, {TAGS}
              FROM run JOIN study_run ON study_run.id = run.study
              WHERE (?1 IS NULL OR run.study = ?1) AND (?2 IS NULL OR workload = ?2) AND (?3 IS NULL OR world = ?3)
                  AND (?4 IS NULL OR instr(target, ?4) > 0)
@@ -185,11 +185,12 @@ fn run_line(row: &Row<'_>) -> rusqlite::Result<RunLine> {
         target: row.get(6)?,
         workload: row.get(7)?,
         iodepth: row.get(8)?,
-        iops: row.get(9)?,
-        mb_per_s: row.get(10)?,
-        lat_ns_mean: row.get(11)?,
-        lat_ns_p99: row.get(12)?,
-        tags: texts(row, 13)?,
+        arrivals_per_sec: row.get(9)?,
+        iops: row.get(10)?,
+        mb_per_s: row.get(11)?,
+        lat_ns_mean: row.get(12)?,
+        lat_ns_p99: row.get(13)?,
+        tags: texts(row, 14)?,
     })
 }
 

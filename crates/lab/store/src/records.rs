@@ -1,7 +1,7 @@
 //! The records that go into the store and come out of it.
 
 use raidlab_machine::Environment;
-use raidlab_workload::RunResult;
+use raidlab_workload::{OfferedLoad, RunResult};
 use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
 
@@ -81,6 +81,8 @@ pub struct RunLine {
     pub workload: String,
     /// Requests in flight.
     pub iodepth: u32,
+    /// Arrivals per second of an open loop; none of a closed one, and of runs from before it was kept.
+    pub arrivals_per_sec: Option<f64>,
     /// Requests per second.
     pub iops: f64,
     /// 10^6 bytes per second.
@@ -91,6 +93,13 @@ pub struct RunLine {
     pub lat_ns_p99: i64,
     /// Its tags, in alphabetical order.
     pub tags: Vec<String>,
+}
+
+impl RunLine {
+    /// The load that the run was asked for.
+    pub fn offered_load(&self) -> OfferedLoad {
+        OfferedLoad::of(self.iodepth, self.arrivals_per_sec)
+    }
 }
 
 /// A run with everything that is known of it.

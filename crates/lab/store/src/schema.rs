@@ -42,6 +42,7 @@ const MIGRATIONS: &[&str] = &[
 ",
     SERIES_AND_TAIL,
     TAGS_AND_WORDS,
+    RATE,
 ];
 
 /// Further figures to search by, and every run second by second. Both read the record, which stays the one place; runs
@@ -86,6 +87,12 @@ const TAGS_AND_WORDS: &str = "
         SELECT run.id AS run, op.value AS op, bin.value ->> '$.lat_ns' AS lat_ns, bin.value ->> '$.requests' AS requests
         FROM run, json_each('[\"read\", \"write\", \"total\"]') AS op,
             json_each(result, '$.' || op.value || '.lat_bins') AS bin;
+";
+
+/// The rate of open loops, whose iodepth is only a limit; closed loops, and runs from before it was kept, show NULL.
+const RATE: &str = "
+    ALTER TABLE run ADD COLUMN arrivals_per_sec REAL
+        GENERATED ALWAYS AS (result ->> '$.arrivals_per_sec') VIRTUAL;
 ";
 
 /// The version that this build writes.

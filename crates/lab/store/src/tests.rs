@@ -261,7 +261,11 @@ fn a_file_of_every_version_is_brought_up_to_date() {
             "{version}"
         );
         store.tag(&[1], "old").unwrap();
-        assert_eq!(store.list_runs(&RunFilter::default()).unwrap()[0].tags, ["old"]);
+        let open = RunResult { arrivals_per_sec: Some(0.5), ..example_result("database", 1.0) };
+        insert(&mut store, StudyRunId(1), 1, &open);
+        let [new, old] = &store.list_runs(&RunFilter::default()).unwrap()[..] else { panic!("two runs") };
+        assert_eq!(old.tags, ["old"]);
+        assert_eq!((old.arrivals_per_sec, new.arrivals_per_sec), (None, Some(0.5)));
     }
 }
 

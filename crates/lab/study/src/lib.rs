@@ -1,4 +1,5 @@
-//! Studies: matrices of runs, in rounds over everything, stored as they end.
+//! Reads study files and does their runs: on real storage in rounds, one run at a time, then the simulations in
+//! parallel. Each run is stored as soon as it ends.
 //!
 //! ```text
 //! study.toml ─► Study ─► run_study ─► raidlab_worlds::{file, array, simulated} ─► RunResult ─► Store (SQLite)

@@ -1,5 +1,5 @@
-//! Results that are not loads, as runs, so that every verb keeps its results in one store: soaks, risks, predictions of
-//! published figures.
+//! Turns the results of soaks, risks and predictions of published figures into runs, so that every verb keeps its
+//! results in one store.
 //!
 //! A soak moves bytes, and its rates are those of any run. A risk has no rate; its figures are in
 //! [`RunResult::figures`], under the names of the verb's JSON (`markov.per_year`). A predicted configuration is an

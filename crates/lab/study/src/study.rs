@@ -40,7 +40,7 @@ pub struct Study {
     pub repeats: u32,
     /// The paper whose tables are to have the runs in them, by its id.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub beside: Option<String>,
+    pub compare_paper: Option<String>,
     /// Test files to measure.
     pub measures: Vec<MeasureSection>,
     /// Real arrays.

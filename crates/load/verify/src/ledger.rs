@@ -15,11 +15,14 @@
 //! are kept in a list of *contenders* until a later write rules them out. Sectors are judged one by one: a block is
 //! torn if some of its sectors may be there and others may not.
 //!
-//! Blocks that this run has not written are not judged, unless a stamp of this run does not belong there. A sector that
-//! is read while it is written, or was written by two requests at once, may mix both (a page cache copies without a
-//! lock): a wrong checksum there means nothing. One more case is counted and not judged: a block that a write finished
-//! while it was being read, and that holds something older still. Memory: eight bytes for each block, and the blocks of
-//! one request for each slot; no request allocates unless two writes overlap in flight.
+//! Not judged:
+//! - a block that this run has not written, unless it holds a stamp of this run, which then does not belong there;
+//! - the checksum of a sector that was read while it was written, or written by two requests at once: it may mix both,
+//!   because a page cache copies without a lock;
+//! - a block in which a write ended during the read, and which holds something older still; these are counted.
+//!
+//! Memory: eight bytes for each block, and the blocks of one request for each slot. A request allocates only if two
+//! writes overlap in flight.
 
 use crate::stamp::{STAMPED_SECTOR_BYTES, SectorState, Stamp, read_sector, stamp_sectors};
 use std::collections::BTreeMap;

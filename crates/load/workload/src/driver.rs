@@ -1,8 +1,7 @@
 //! The workload driver: a pure state machine that decides which request to start when, and counts the results.
 //!
-//! In its plain form it is a closed loop that keeps `iodepth` requests in flight; the loops of [`paced`] have arrivals,
-//! limits,
-//! think times and several streams of requests.
+//! In its plain form it is a closed loop that keeps `iodepth` requests in flight. The loops of [`paced`] have arrivals,
+//! limits, think times and several streams of requests.
 //!
 //! ```text
 //! first poll_step      window starts                      window ends        Finished

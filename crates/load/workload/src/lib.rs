@@ -56,9 +56,9 @@ pub use replay::{BatchStep, Fit, REPLAY_BYTES_MAX, Replay, ReplayError, Timing, 
 pub use result::{
     ArrayFacts, BottleneckFacts, BoundFacts, CURVE_PCT, CacheFill, ControllerFacts, CostFacts, Counts,
     DeviceLoad, EnclosureFacts, FailoverFacts, LagStats, LagSummary, LatencyPoint, LoadFacts, MachineLoad,
-    Measurement, Metric, OpStats, OpSummary, OtherStats, OtherSummaries, PartGain, PartMeasurement,
-    PartSummary, PhaseResult, RangeFacts, RunResult, StationTimes, Summaries, TargetResult, TimesFacts,
-    World,
+    Measurement, Metric, OfferedLoad, OpStats, OpSummary, OtherStats, OtherSummaries, PartGain,
+    PartMeasurement, PartSummary, PhaseResult, RangeFacts, RunResult, StationTimes, Summaries, TargetResult,
+    TimesFacts, World,
 };
 pub use rng::{Rng, derived_seed};
 pub use series::{LatencyMap, RunSeries, Series, SeriesColumns};

@@ -8,6 +8,7 @@
 
 mod facts;
 mod figures;
+mod offered;
 
 pub use facts::{
     ArrayFacts, BottleneckFacts, BoundFacts, CacheFill, ControllerFacts, CostFacts, DeviceLoad,
@@ -18,6 +19,7 @@ pub use figures::{
     CURVE_PCT, Counts, LagStats, LagSummary, LatencyPoint, Measurement, OpStats, OpSummary, OtherStats,
     OtherSummaries, PartMeasurement, PartSummary, Summaries,
 };
+pub use offered::OfferedLoad;
 
 use crate::access::LineFacts;
 use crate::hosts::HostsFacts;
@@ -212,7 +214,7 @@ impl RunResult {
     pub fn unsteady_text(&self) -> Option<String> {
         let unsteady = self.steady.as_ref().filter(|steady| !steady.is_steady);
         unsteady.map(|steady| {
-            let (workload, load) = (&self.workload, self.load_text());
+            let (workload, load) = (&self.workload, self.offered_load());
             let arithmetic = steady.arithmetic(self.metric.unit());
             format!(
                 "{workload} at {load} was not steady within its window, taken as five rounds: {arithmetic}"
@@ -238,7 +240,7 @@ impl RunResult {
             "{} at {}: the write cache was still filling, from {:.0} to {:.0} %, and {:.0} % of what was written went \
              no further: the array's own rate comes when it is full, after some {until_full} more of --ramp",
             self.workload,
-            self.load_text(),
+            self.offered_load(),
             pct(fill.dirty_bytes_start),
             pct(fill.dirty_bytes_end),
             100.0 * absorbed / written,
@@ -252,17 +254,14 @@ impl RunResult {
             format!(
                 "{} at {}: requests started {} late on average, and took {} from then on: the load was not made as \
                  it was asked for; storage, the iodepth or this machine could not keep up",
-                self.workload, self.load_text(), span(lag.lag_ns_mean), span(lag.service_ns_mean)
+                self.workload, self.offered_load(), span(lag.lag_ns_mean), span(lag.service_ns_mean)
             )
         })
     }
 
-    /// The load for people: `iodepth 8`, or `20000 requests/s` of an open loop, whose iodepth is but a limit.
-    pub fn load_text(&self) -> String {
-        match self.arrivals_per_sec {
-            Some(rate) => format!("{rate} requests/s"),
-            None => format!("iodepth {}", self.iodepth),
-        }
+    /// The load that it was asked for.
+    pub fn offered_load(&self) -> OfferedLoad {
+        OfferedLoad::of(self.iodepth, self.arrivals_per_sec)
     }
 
     /// The bounds that were missed.

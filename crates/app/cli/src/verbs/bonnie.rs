@@ -62,7 +62,7 @@ pub(crate) struct Args {
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
     args.model.check()?;
-    let beside = args.kept.check(PUBLISHED, hosts)?;
+    let published = args.kept.check(PUBLISHED, hosts)?;
     if let Some(csv) = args.csv.as_ref().filter(|_| hosts.leads()) {
         check_writable(csv)?;
     }
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         write_whole(path, raidlab_report::export::bonnie::bonnie(&keeper.results))?;
     }
     let notes = notes(args, &keeper.environment);
-    conclude(keeper, ended, (&args.kept, notes, &beside), terminal::bonnie, (output, hosts))
+    conclude(keeper, ended, (&args.kept, notes, &published), terminal::bonnie, (output, hosts))
 }
 
 impl Args {

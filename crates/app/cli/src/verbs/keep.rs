@@ -183,7 +183,7 @@ impl Keeper {
             verdicts: &[],
             warnings: Vec::new(),
             notes: Vec::new(),
-            beside: &[],
+            compared: &[],
             iodepth: None,
             axes: None,
         }

@@ -3,14 +3,14 @@
 //!
 //! Every run is in the results file before the next one begins, so neither Ctrl-C nor a crash takes a finished run away.
 
-use super::beside::Beside;
+use super::compare_paper::ComparedPaper;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{BlockSizes, Iodepths, PacingArgs, ReadPcts, ReplayArgs, bad_order, workloads};
 use crate::output::{Output, print, print_json, remark};
 use crate::verbs::keep::Keeper;
 use crate::verbs::report::write_report;
 use raidlab_advisor::Bound;
-use raidlab_advisor::{BesideTable, Verdict, verdicts};
+use raidlab_advisor::{ComparedTable, Verdict, verdicts};
 use raidlab_report::StudyReport;
 use raidlab_study::describe;
 use raidlab_tracefile::ReadingAs;
@@ -167,9 +167,9 @@ pub(crate) struct ReportArgs {
 }
 
 impl ReportArgs {
-    /// The paper that is to be shown beside.
-    pub(crate) fn beside(&self) -> Result<Option<Beside>, Failure> {
-        self.compare_paper.as_deref().map(Beside::find).transpose()
+    /// The paper to compare with.
+    pub(crate) fn compared_paper(&self) -> Result<Option<ComparedPaper>, Failure> {
+        self.compare_paper.as_deref().map(ComparedPaper::find).transpose()
     }
 }
 
@@ -363,8 +363,8 @@ pub(crate) fn conclude(
     {
         return Err(failure);
     }
-    let beside = report.beside()?.map_or_else(Vec::new, |beside| beside.tables(&keeper.results));
-    show(&keeper.results, &conclusions, &beside, output)?;
+    let compared = report.compared_paper()?.map_or_else(Vec::new, |paper| paper.tables(&keeper.results));
+    show(&keeper.results, &conclusions, &compared, output)?;
     for warning in keeper.results.iter().flat_map(RunResult::warnings) {
         remark(format_args!("warning: {warning}"));
     }
@@ -372,12 +372,15 @@ pub(crate) fn conclude(
         // A verdict compares arrays; runs on one target have none to compare.
         let has_arrays = keeper.results.iter().any(|run| run.array.is_some());
         let verdicts = if has_arrays { verdicts(&keeper.results) } else { Vec::new() };
-        write_report(path, &StudyReport { beside: &beside, ..compose(&keeper, &conclusions, &verdicts) })?;
+        write_report(
+            path,
+            &StudyReport { compared: &compared, ..compose(&keeper, &conclusions, &verdicts) },
+        )?;
     }
     for result in &keeper.results {
         for missed in result.bounds_missed() {
             let (workload, load, BoundFacts { bound, found_text, .. }) =
-                (&result.workload, result.load_text(), missed);
+                (&result.workload, result.offered_load(), missed);
             remark(format_args!("bound missed: {bound} by {workload} at {load}: {found_text}"));
         }
     }
@@ -410,7 +413,7 @@ impl Conclusions {
 fn show(
     results: &[RunResult],
     conclusions: &Conclusions,
-    beside: &[BesideTable],
+    compared: &[ComparedTable],
     output: &Output,
 ) -> Result<(), Failure> {
     let Conclusions { found, steady, .. } = conclusions;
@@ -427,7 +430,7 @@ fn show(
     for paragraph in sentences(conclusions) {
         text.extend(["\n", &paragraph.join("\n  "), "\n"]);
     }
-    text += &raidlab_report::terminal::beside(beside, output.terminal());
+    text += &raidlab_report::terminal::compared(compared, output.terminal());
     print(&text)
 }
 

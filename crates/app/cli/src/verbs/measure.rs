@@ -178,7 +178,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     if let Some(report) = args.report.report.as_ref().filter(|_| hosts.leads()) {
         check_writable(report)?;
     }
-    args.report.beside()?;
+    args.report.compared_paper()?;
     let cancel = cancel_flag(RUNS_ARE_KEPT);
     let mut progress = Progress::start_on(hosts);
     let ran = measure(args, &plan, hosts, &cancel, &mut progress);

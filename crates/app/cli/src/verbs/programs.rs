@@ -88,7 +88,7 @@ impl ModelArgs {
     }
 }
 
-/// Where results go, and what stands beside them.
+/// Where results go, and which published figures to compare with.
 #[derive(Debug, clap::Args)]
 pub(crate) struct KeepArgs {
     /// Results file; every run is in it as soon as it is finished [default: raidlab.sqlite, none with --on]
@@ -108,17 +108,17 @@ impl KeepArgs {
         self.db.as_deref().or((!is_model).then_some(Path::new("raidlab.sqlite")))
     }
 
-    /// Finds out before the runs whether their results can be written after them, and what stands beside them.
+    /// Finds out before the runs whether their results can be written after them, and which published figures to compare with.
     pub(crate) fn check(&self, workload: &str, hosts: &Hosts) -> Result<Vec<PublishedPoint>, Failure> {
         if let Some(report) = self.report.as_ref().filter(|_| hosts.leads()) {
             check_writable(report)?;
         }
-        self.compare_paper.as_ref().map_or_else(|| Ok(Vec::new()), |paper| beside(paper, workload))
+        self.compare_paper.as_ref().map_or_else(|| Ok(Vec::new()), |paper| published(paper, workload))
     }
 }
 
 /// The published figures of `paper[:text]` whose workload begins with `workload`.
-fn beside(paper: &str, workload: &str) -> Result<Vec<PublishedPoint>, Failure> {
+fn published(paper: &str, workload: &str) -> Result<Vec<PublishedPoint>, Failure> {
     let (id, text) = paper.split_once(':').unwrap_or((paper, ""));
     let paper = Paper::builtin(id).map_err(|error| {
         Failure::input(error).with_hint(format!("papers are {}", paper_ids().collect::<Vec<_>>().join(", ")))
@@ -211,7 +211,7 @@ pub(crate) type Table = fn(&[RunResult], &[PublishedPoint], TerminalOptions) -> 
 pub(crate) fn conclude(
     mut keeper: Keeper,
     ended: Ended,
-    (args, notes, beside): (&KeepArgs, Vec<String>, &[PublishedPoint]),
+    (args, notes, published): (&KeepArgs, Vec<String>, &[PublishedPoint]),
     table: Table,
     (output, hosts): (&Output, &Hosts),
 ) -> Result<Exit, Failure> {
@@ -224,14 +224,14 @@ pub(crate) fn conclude(
             setup: describe::setup(&keeper.environment),
             runs: &keeper.results,
             notes: notes.into_iter().chain(raidlab_report::hosts::notes(&keeper.results)).collect(),
-            beside,
+            published,
         };
         if output.is_json() {
             print(&raidlab_report::json::programs(&report))?;
         } else {
             // What is said of hosts stands with their table.
             let mut lines = report.notes[..own_notes].to_vec();
-            lines.insert(0, table(&keeper.results, beside, output.terminal()));
+            lines.insert(0, table(&keeper.results, published, output.terminal()));
             let hosts = raidlab_report::terminal::hosts(&keeper.results, output.terminal());
             lines.extend((!hosts.is_empty()).then_some(hosts));
             print(&lines.join("\n"))?;

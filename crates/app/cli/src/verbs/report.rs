@@ -1,7 +1,7 @@
 //! `raidlab report`: a page of stored runs, the same as Markdown, and its charts as pictures; and how all verbs write
 //! pages.
 
-use super::beside::Beside;
+use super::compare_paper::ComparedPaper;
 use super::keep::{DbArgs, store_failure};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print_json, remark};
@@ -120,15 +120,15 @@ fn page(args: &Args, studies: &[StoredStudy], stored: Vec<StoredRun>) -> Result<
             setup,
             runs: &runs,
             notes,
-            beside: &[],
+            published: &[],
         }));
     }
     warnings.extend(describe::doubts(&runs));
     let has_arrays = runs.iter().any(|run| run.array.is_some());
     let verdicts = if has_arrays { verdicts(&runs) } else { Vec::new() };
-    let named = studies.iter().find_map(paper_of);
-    let beside = args.compare_paper.clone().or(named).map(|name| Beside::find(&name)).transpose()?;
-    let tables = beside.map_or_else(Vec::new, |beside| beside.tables(&runs));
+    let named = studies.iter().find_map(|study| paper_of(&study.configuration));
+    let paper = args.compare_paper.clone().or(named).map(|name| ComparedPaper::find(&name)).transpose()?;
+    let tables = paper.map_or_else(Vec::new, |paper| paper.tables(&runs));
     Ok(html::study(&StudyReport {
         title: &title,
         question: &question,
@@ -138,16 +138,18 @@ fn page(args: &Args, studies: &[StoredStudy], stored: Vec<StoredRun>) -> Result<
         verdicts: &verdicts,
         warnings,
         notes,
-        beside: &tables,
+        compared: &tables,
         iodepth: None,
         axes: args.x.zip(args.y),
     }))
 }
 
-/// The paper that a study is beside.
-fn paper_of(study: &StoredStudy) -> Option<String> {
-    let configuration: Value = serde_json::from_str(&study.configuration).ok()?;
-    configuration["beside"].as_str().map(str::to_owned)
+/// The paper that a study is compared with.
+fn paper_of(configuration: &str) -> Option<String> {
+    let configuration: Value = serde_json::from_str(configuration).ok()?;
+    // Until version 0.2: its old name.
+    let name = configuration["compare_paper"].as_str().or(configuration["beside"].as_str());
+    name.map(str::to_owned)
 }
 
 /// Says so where a study run did not come to its end.
@@ -191,4 +193,20 @@ pub(crate) fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
     write_whole(path, page)?;
     remark(format_args!("report: {}", path.display()));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::paper_of;
+
+    #[test]
+    fn the_paper_of_a_study_is_found_under_its_old_name_too() {
+        for (configuration, found) in [
+            (r#"{"compare_paper":"md1200-2011"}"#, Some("md1200-2011")),
+            (r#"{"beside":"md1200-2011"}"#, Some("md1200-2011")),
+            (r#"{"title":"none"}"#, None),
+        ] {
+            assert_eq!(paper_of(configuration).as_deref(), found, "{configuration}");
+        }
+    }
 }

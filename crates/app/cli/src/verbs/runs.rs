@@ -3,7 +3,7 @@
 use super::keep::{DbArgs, store_failure};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
-use raidlab_store::{RunFilter, RunLine, StoredStudy};
+use raidlab_store::{RunFilter, RunLine, RunSelector, StoredRun, StoredStudy};
 use serde_json::json;
 
 /// Arguments of `raidlab runs`.
@@ -40,8 +40,9 @@ pub(crate) struct ListArgs {
 /// Arguments of `raidlab show`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArgs {
-    /// Number of the run, as `raidlab runs` lists it
-    run: i64,
+    /// Runs: a number 12 as `raidlab runs` lists it, a range 3..7, study:2, tag:NAME
+    #[arg(required = true, value_name = "RUNS")]
+    runs: Vec<RunSelector>,
     #[command(flatten)]
     place: DbArgs,
 }
@@ -76,28 +77,43 @@ pub(crate) fn list(args: &ListArgs, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Shows one run.
+/// Shows runs.
 pub(crate) fn show(args: &ShowArgs, output: &Output) -> Result<Exit, Failure> {
-    let run = args.place.open()?.run(args.run).map_err(store_failure)?;
+    let store = args.place.open()?;
+    let ids = store.select(&args.runs).map_err(store_failure)?;
+    let runs: Vec<StoredRun> =
+        ids.into_iter().map(|id| store.run(id)).collect::<Result<_, _>>().map_err(store_failure)?;
     if output.is_json() {
-        let mut value = serde_json::to_value(&run).map_err(Failure::run)?;
+        // A single number gives the run itself; whatever may name several gives a list.
+        let mut value = match (&args.runs[..], &runs[..]) {
+            ([RunSelector::Run(_)], [run]) => serde_json::to_value(run).map_err(Failure::run)?,
+            _ => json!({ "runs": runs }),
+        };
         value["schema"] = json!(1);
         print_json(&value)?;
         return Ok(Exit::Done);
     }
+    let texts: Vec<String> = runs.iter().map(|run| run_text(run, output)).collect();
+    print(&texts.join("\n"))?;
+    Ok(Exit::Done)
+}
+
+fn run_text(run: &StoredRun, output: &Output) -> String {
     let mut text = format!("run {} of '{}', started {}\n", run.id, run.title, run.started_at);
     if !run.tags.is_empty() {
         text.extend(["tags: ", &run.tags.join(", "), "\n"]);
     }
     text += &raidlab_report::terminal::run(&run.result, output.terminal());
     text.extend(run.result.figures.iter().map(|(name, value)| format!("{name}: {value}\n")));
-    print(&text)?;
-    Ok(Exit::Done)
+    text
 }
 
 /// The whole table where the terminal is wide enough for it; else one without what the options select by, and with names cut
 /// so that it fits.
 fn runs_text(lines: &[RunLine], output: &Output) -> String {
+    let is_closed = lines.iter().all(|line| line.arrivals_per_sec.is_none());
+    let names = [if is_closed { "iodepth" } else { "load" }, "IOPS", "MB/s", "mean ms"];
+    let figures = |line: &RunLine| figures(line, is_closed);
     let row = |line: &RunLine| {
         let mut row = vec![
             line.id.to_string(),
@@ -112,7 +128,7 @@ fn runs_text(lines: &[RunLine], output: &Output) -> String {
         row
     };
     let mut header = vec!["Run", "Study", "Started", "World", "Target", "Workload", "Tags"];
-    header.extend(FIGURES);
+    header.extend(names);
     let table = |header: &[&str], first_number, rows| {
         raidlab_report::terminal::table(header, first_number, vec![rows], output.terminal())
     };
@@ -121,7 +137,7 @@ fn runs_text(lines: &[RunLine], output: &Output) -> String {
     if width_of(&whole) <= width {
         return whole;
     }
-    let header = [&["Run", "Started", "Target", "Workload"][..], &FIGURES].concat();
+    let header = [&["Run", "Started", "Target", "Workload"][..], &names].concat();
     let narrow = |target: usize, workload: usize| {
         let row = |line: &RunLine| {
             let names = [cut_end(&line.target, target), cut_start(&line.workload, workload)];
@@ -141,11 +157,10 @@ fn runs_text(lines: &[RunLine], output: &Output) -> String {
     narrow(for_target, room.saturating_sub(for_target))
 }
 
-const FIGURES: [&str; 4] = ["iodepth", "IOPS", "MB/s", "mean ms"];
-
-fn figures(line: &RunLine) -> [String; 4] {
+/// The load, which is an iodepth where all runs are closed loops, and the figures.
+fn figures(line: &RunLine, is_closed: bool) -> [String; 4] {
     [
-        line.iodepth.to_string(),
+        if is_closed { line.iodepth.to_string() } else { line.offered_load().to_string() },
         format!("{:.1}", line.iops),
         format!("{:.1}", line.mb_per_s),
         format!("{:.3}", line.lat_ns_mean / 1e6),

@@ -278,7 +278,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     {
         check_writable(report)?;
     }
-    args.report.beside()?;
+    args.report.compared_paper()?;
     let seed = args.sweep.seed;
     let title = format!("simulate {}", array.label());
     let db = args.db.as_deref().filter(|_| hosts.leads());

@@ -96,7 +96,7 @@ impl From<ColdArg> for Cold {
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
     args.model.check()?;
-    let beside = args.kept.check(PUBLISHED, hosts)?;
+    let published = args.kept.check(PUBLISHED, hosts)?;
     let plan = StreamsPlan {
         streams: args.streams.0.clone(),
         file: args.size,
@@ -117,7 +117,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     };
     progress.end();
     let Some((keeper, ended)) = ran? else { return Ok(Exit::Interrupted) };
-    conclude(keeper, ended, (&args.kept, Vec::new(), &beside), terminal::streams, (output, hosts))
+    conclude(keeper, ended, (&args.kept, Vec::new(), &published), terminal::streams, (output, hosts))
 }
 
 /// Makes the files and runs all steps; nothing if the user stopped before the first.

@@ -1,6 +1,6 @@
 //! `raidlab study`: runs a study file, prints its table and recommendation, writes its report.
 
-use super::beside::Beside;
+use super::compare_paper::ComparedPaper;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{CatalogArgs, Iodepths, window};
 use crate::interrupt::{RUNS_ARE_KEPT, cancel_flag};
@@ -9,7 +9,7 @@ use crate::progress::Progress;
 use crate::verbs::keep::store_failure;
 use crate::verbs::report::write_report;
 use crate::whole_file::check_writable;
-use raidlab_advisor::{BesideTable, Verdict, verdicts};
+use raidlab_advisor::{ComparedTable, Verdict, verdicts};
 use raidlab_report::StudyReport;
 use raidlab_store::Store;
 use raidlab_study::{RunOptions, Study, StudyChanges, StudyOutcome, describe, run_study};
@@ -85,8 +85,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         args.db.display()
     ));
     let verdicts = verdicts(&outcome.results);
-    let beside = study.beside.as_deref().map(Beside::find).transpose()?;
-    let tables = beside.map_or_else(Vec::new, |beside| beside.tables(&outcome.results));
+    let paper = study.compare_paper.as_deref().map(ComparedPaper::find).transpose()?;
+    let tables = paper.map_or_else(Vec::new, |paper| paper.tables(&outcome.results));
     let report = compose(&study, &outcome, &verdicts, &tables);
     if let Some(path) = &args.report {
         write_report(path, &report)?;
@@ -116,7 +116,7 @@ fn compose<'a>(
     study: &'a Study,
     outcome: &'a StudyOutcome,
     verdicts: &'a [Verdict],
-    beside: &'a [BesideTable],
+    compared: &'a [ComparedTable],
 ) -> StudyReport<'a> {
     StudyReport {
         title: &study.title,
@@ -127,7 +127,7 @@ fn compose<'a>(
         verdicts,
         warnings: describe::warnings(outcome),
         notes: describe::notes(study),
-        beside,
+        compared,
         iodepth: None,
         axes: None,
     }

@@ -50,6 +50,33 @@ fn started(bench: &Bench, args: &[&str]) -> Child {
 }
 
 #[test]
+fn several_runs_are_shown_one_after_the_other() {
+    let bench = two_studies();
+    let shown = bench.run(&on_runs(&["show", "2..3"])).stdout;
+    let is_shown = |run: u32| shown.contains(&format!("run {run} of "));
+    assert_eq!([1, 2, 3, 4].map(is_shown), [false, true, true, false], "{shown}");
+    let json = bench.run(&on_runs(&["show", "study:2", "--json"])).json();
+    assert_eq!((&json["runs"][0]["id"], &json["runs"][1]["id"]), (&3.into(), &4.into()), "{json}");
+    assert_eq!(bench.run(&on_runs(&["show", "3", "--json"])).json()["id"], 3);
+    bench.run(&on_runs(&["show", "8..9"])).assert(2, &["run 8"]);
+    bench.run(&on_runs(&["show", "last"])).assert(2, &["a range 3..7"]);
+}
+
+#[test]
+fn runs_of_open_loops_are_named_by_their_rate() {
+    let bench = Bench::new();
+    let mut args = SIMULATE.to_vec();
+    args[10] = "--rate=200";
+    bench.run(&args).assert(0, &[]);
+    let listed = || bench.run(&on_runs(&["runs"])).stdout;
+    assert!(listed().contains(" load ") && listed().contains("200 requests/s"), "{}", listed());
+    let line = &bench.run(&on_runs(&["runs", "--json"])).json()["runs"][0];
+    assert_eq!(line["arrivals_per_sec"], 200.0, "{line}");
+    bench.run(&SIMULATE).assert(0, &[]);
+    assert!(listed().contains("iodepth 4") && listed().contains("200 requests/s"), "{}", listed());
+}
+
+#[test]
 fn several_processes_write_into_one_new_file() {
     let bench = Bench::new();
     let seeds = ["1", "2", "3", "4", "5"];

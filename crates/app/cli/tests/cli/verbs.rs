@@ -125,10 +125,23 @@ fn a_closed_pipe_is_no_failure() {
 #[test]
 fn errors_are_json_where_results_are() {
     let bench = Bench::new();
-    let ended = bench.run(&["catalog", "none", "--json"]);
-    assert_eq!(ended.code, Some(2));
-    let json: serde_json::Value = serde_json::from_str(&ended.stderr).expect("JSON");
-    assert_eq!(json["failure"][0]["kind"], "error");
+    for (args, said, hint) in [
+        (&["catalog", "none", "--json"][..], "'none'", "raidlab catalog"),
+        (&["show", "x", "--json"], "invalid value 'x'", "--help"),
+        (&["--json", "shwo", "1"], "unrecognized subcommand 'shwo'", "did you mean 'show'?"),
+        (&["show", "--json"], "<RUNS>", "--help"),
+        (&["risk", "--afr", "-1", "--json"], "'-1' is negative", ""),
+    ] {
+        let ended = bench.run(args);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{args:?}");
+        let json: serde_json::Value = serde_json::from_str(&ended.stderr).expect("JSON");
+        let lines = json["failure"].as_array().expect("lines");
+        let (first, last) = (&lines[0], &lines[lines.len() - 1]["text"].to_string());
+        assert_eq!(first["kind"], "error", "{json}");
+        assert!(first["text"].to_string().contains(said) && last.contains(hint), "{json}");
+        assert!(!first["text"].to_string().contains("Usage"), "{json}");
+    }
+    bench.run(&["show", "x", "--", "--json"]).assert(2, &["error: "]);
 }
 
 #[test]

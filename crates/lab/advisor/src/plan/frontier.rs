@@ -13,8 +13,8 @@
 //!   reached, and one with a new drive to reach all of it. A guess decides the order only, never what is left out.
 //! - **Twins** differ in their enclosure only. A twin that is no faster than another and costs no less is out at once:
 //!   of two shelves that make no difference the smaller is taken.
-//! - A geometry is run first with all that its controller can do and with nothing of it, then with all other settings
-//!   while it may still be the best.
+//! - **Settings**: a geometry is first run with everything that its controller can do, and with nothing of it. The other
+//!   settings are run only while it may still be the best.
 //!
 //! The same results give the same order. The caller decides how long to go on; [`Frontier::open`] says what is left.
 

@@ -45,7 +45,7 @@ fn bounds(runs: &[RunResult]) -> String {
             ("bound", &it.bound),
             ("found", &it.found_text),
             ("result", &if it.is_kept { "held" } else { "missed" }.to_owned()),
-            ("load", &run.load_text()),
+            ("load", &run.offered_load().to_string()),
             ("on", &run.configuration_label()),
         ]
         .map(|(name, text)| format!(r#"<td class="text" data-name="{name}">{}</td>"#, escaped(text)));

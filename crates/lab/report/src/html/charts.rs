@@ -5,8 +5,8 @@
 
 use crate::chart::{Axis, Bar, Chart, Colour, Line, Mark, Marker, Point, Scale};
 use crate::figures::{Column, grouped, ns_to_ms, short_digits, three_digits};
-use crate::matrix::{Configuration, Load, Matrix};
-use raidlab_workload::RunResult;
+use crate::matrix::{Configuration, Matrix};
+use raidlab_workload::{OfferedLoad, RunResult};
 
 /// One profile on one side.
 #[derive(Clone, Copy)]
@@ -55,7 +55,7 @@ impl<'a> Panel<'a> {
     pub(super) fn over_load(self, column: Column) -> Option<Chart> {
         let line = |index: usize| {
             let point = |run: &&RunResult| Point {
-                x: Load::of(run).value(),
+                x: run.offered_load().value(),
                 y: column.value(run),
                 hover: self.load_hover(index, run, column),
                 ..Point::default()
@@ -158,7 +158,7 @@ impl<'a> Panel<'a> {
 
     fn load_hover(self, configuration: usize, run: &RunResult, column: Column) -> String {
         let name = self.matrix.full_name(configuration);
-        format!("{}\n{}", hover(&name, column.value(run), column), run.load_text())
+        format!("{}\n{}", hover(&name, column.value(run), column), run.offered_load())
     }
 
     /// The configurations that have a run in this panel.
@@ -205,7 +205,7 @@ fn nines(pct: f64) -> f64 {
 }
 
 /// `1 to 64`, or the one value.
-fn range_text(loads: &[Load]) -> String {
+fn range_text(loads: &[OfferedLoad]) -> String {
     match loads {
         [] => String::new(),
         [only] => only.value().to_string(),

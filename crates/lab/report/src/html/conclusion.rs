@@ -5,9 +5,9 @@
 
 use super::escaped;
 use crate::figures::{Column, three_digits};
-use crate::matrix::{Load, Matrix};
+use crate::matrix::Matrix;
 use raidlab_advisor::Verdict;
-use raidlab_workload::RunResult;
+use raidlab_workload::{OfferedLoad, RunResult};
 
 /// Share of the highest throughput from which on more requests in flight are said to be of no use.
 const ENOUGH: f64 = 0.9;
@@ -54,21 +54,21 @@ fn of_line(runs: &[&RunResult], column: Column) -> Option<String> {
     let moved: Vec<&&RunResult> = runs.iter().filter(|run| column.value(run) > 0.0).collect();
     let figure = |run: &RunResult, of: Column| format!("{} {}", three_digits(of.value(run)), of.unit());
     let (first, last) = (moved.first()?, moved.last()?);
-    if Load::of(first) == Load::of(last) {
+    if first.offered_load() == last.offered_load() {
         return Some(format!(
             "{} at {}, with a mean latency of {} and 99 % of the requests within {}.",
             figure(first, column),
-            first.load_text(),
+            first.offered_load(),
             figure(first, Column::LatMean),
             figure(first, Column::LatP99)
         ));
     }
     let highest = moved.iter().map(|run| column.value(run)).fold(0.0, f64::max);
     let enough = moved.iter().find(|run| column.value(run) >= ENOUGH * highest)?;
-    let (low, high) = (Load::of(first).value(), Load::of(last).value());
-    let loads = match Load::of(last) {
-        Load::Iodepth(_) => format!("iodepth {low} to {high}"),
-        Load::Rate(_) => format!("{low} to {high} requests/s"),
+    let (low, high) = (first.offered_load().value(), last.offered_load().value());
+    let loads = match last.offered_load() {
+        OfferedLoad::Iodepth(_) => format!("iodepth {low} to {high}"),
+        OfferedLoad::Rate(_) => format!("{low} to {high} requests/s"),
     };
     let mut text = format!(
         "From {} throughput goes from {} to {}, and mean latency from {} to {}.",
@@ -79,7 +79,7 @@ fn of_line(runs: &[&RunResult], column: Column) -> Option<String> {
         figure(last, Column::LatMean)
     );
     // More is not in flight for being asked for.
-    if let Load::Rate(_) = Load::of(last) {
+    if let OfferedLoad::Rate(_) = last.offered_load() {
         return Some(text);
     }
     text += &if enough.iodepth < last.iodepth {

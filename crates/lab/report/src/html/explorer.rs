@@ -178,7 +178,7 @@ impl Drawn<'_> {
             hover: format!(
                 "{}\n{}\n{} IOPS, {} MB/s\nmean {} ms, p99 {} ms",
                 self.name,
-                run.load_text(),
+                run.offered_load(),
                 three_digits(run.ops.total.iops.0),
                 three_digits(run.ops.total.bytes_per_sec.mb_per_s()),
                 three_digits(run.ops.total.lat_ns_mean / 1e6),

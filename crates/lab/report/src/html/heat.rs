@@ -7,8 +7,8 @@
 
 use crate::chart::{Axis, Cell, Chart, Mark, Scale};
 use crate::figures::{Column, short_digits, three_digits};
-use crate::matrix::{CellKey, Load, Matrix};
-use raidlab_workload::LatencyBin;
+use crate::matrix::{CellKey, Matrix};
+use raidlab_workload::{LatencyBin, OfferedLoad};
 
 /// Height of a row of configurations, and of what is around them.
 const ROW: f64 = 26.0;
@@ -25,7 +25,7 @@ pub(super) fn figures(matrix: &Matrix, profile: usize) -> Vec<Chart> {
         if rows.len() < 2 {
             return None;
         }
-        let at = |configuration: usize, load: Load| {
+        let at = |configuration: usize, load: OfferedLoad| {
             matrix.run(CellKey { profile, configuration, side, load }).map(|run| column.value(run))
         };
         let all = rows.iter().flat_map(|row| matrix.loads.iter().filter_map(move |load| at(*row, *load)));
@@ -70,8 +70,8 @@ pub(super) fn maps(matrix: &Matrix, profile: usize) -> Vec<Chart> {
                 .iter()
                 .filter(|run| !run.ops.total.lat_bins.is_empty())
                 .map(|run| {
-                    let at = matrix.loads.iter().position(|load| *load == Load::of(run)).unwrap_or(0) as f64;
-                    let name = run.load_text();
+                    let at = matrix.loads.binary_search(&run.offered_load()).unwrap_or(0) as f64;
+                    let name = run.offered_load().to_string();
                     MapColumn { x: (at, at + 1.0), name, bins: &run.ops.total.lat_bins }
                 })
                 .collect();

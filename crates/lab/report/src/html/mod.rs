@@ -11,8 +11,8 @@
 //! of axes and the switches of lines.
 
 mod answer;
-mod beside;
 mod charts;
+mod compared;
 mod conclusion;
 mod explorer;
 mod heat;
@@ -64,7 +64,7 @@ pub fn study(report: &StudyReport) -> Page {
         body: [
             answer::section(report),
             page::warning_box(&warnings),
-            beside::tables(report.beside),
+            compared::tables(report.compared),
             recommendations(report.verdicts),
             conclusion,
             results,
@@ -163,17 +163,14 @@ fn sentences(text: &str) -> Vec<&str> {
 }
 
 fn choice_figures(choice: &Choice) -> String {
-    let load = match choice.arrivals_per_sec {
-        Some(rate) => ("offered requests/s", rate.to_string()),
-        None => ("iodepth", choice.iodepth.to_string()),
-    };
+    let load = choice.offered_load();
     let rows = [
         ("IOPS", escaped_digits(choice.iops.0)),
         ("MB/s", escaped_digits(choice.bytes_per_sec.mb_per_s())),
         ("mean ms", escaped_digits(choice.lat_ns_mean / 1e6)),
         ("usable", format!("{:.0}\u{202f}%", 100.0 * choice.array.usable_fraction())),
         ("survives", survives(&choice.array, "–")),
-        load,
+        (load.name(), load.value().to_string()),
     ];
     let rows: String =
         rows.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>")).collect();

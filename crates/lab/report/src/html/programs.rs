@@ -27,7 +27,7 @@ const FILE_PHASES: [(&str, &str); 6] = [
 /// Prints `report` as one HTML document.
 pub fn programs(report: &ProgramReport<'_>) -> Page {
     let (streams, bonnie) = (streams_steps(report.runs), bonnie_steps(report.runs));
-    let mut parts = Parts { beside: report.beside, figures: FigureList::default() };
+    let mut parts = Parts { published: report.published, figures: FigureList::default() };
     let mut results = String::new();
     if !streams.is_empty() {
         results += &parts.streams(&streams);
@@ -63,7 +63,7 @@ fn facts(report: &ProgramReport<'_>) -> String {
 
 /// What the sections are made of.
 struct Parts<'a> {
-    beside: &'a [PublishedPoint],
+    published: &'a [PublishedPoint],
     figures: FigureList,
 }
 
@@ -89,7 +89,7 @@ impl Parts<'_> {
             ..Chart::default()
         };
         let mut aggregate = lines(&|step| step.aggregate_mb_per_s, "MB/s");
-        aggregate.extend(published(self.beside, "", false));
+        aggregate.extend(published(self.published, "", false));
         let delivered = lines(&|step| one(step.delivered_mb_per_s), "MB/s");
         let rates = self.figures.add(
             vec![
@@ -137,15 +137,15 @@ impl Parts<'_> {
             (rate, if phase.counts_calls() { "seeks/s" } else { "MB/s" })
         };
         let rates = FILE_PHASES
-            .map(|phase| phase_panel(steps, phase, &scaled, published(self.beside, phase.0, false)));
+            .map(|phase| phase_panel(steps, phase, &scaled, published(self.published, phase.0, false)));
         let rates = self.figures.add(
             rates.into(),
             "Rates against the length of the file.",
             "Bars are one standard deviation over the rounds. The dashed line is main memory: to its left the page cache may hold the file. Dotted: published.",
         );
         let share = |phase: &BonnieStepPhase| (phase.cpu_pct, "% of a processor");
-        let cpu =
-            FILE_PHASES.map(|phase| phase_panel(steps, phase, &share, published(self.beside, phase.0, true)));
+        let cpu = FILE_PHASES
+            .map(|phase| phase_panel(steps, phase, &share, published(self.published, phase.0, true)));
         let cpu = self.figures.add(
             cpu.into(),
             "Processor time beside each rate.",
@@ -160,7 +160,7 @@ fn phase_panel(
     steps: &[BonnieStep],
     (name, title): (&str, &str),
     of: &dyn Fn(&BonnieStepPhase) -> (Spread, &'static str),
-    beside: Vec<Mark>,
+    dotted: Vec<Mark>,
 ) -> Chart {
     let mut unit = "";
     let mut marks: Vec<Mark> = Vec::new();
@@ -177,7 +177,7 @@ fn phase_panel(
             marks.push(line(index, &steps[0].target, &points, unit));
         }
     }
-    marks.extend(beside);
+    marks.extend(dotted);
     if !marks.is_empty() {
         marks.extend(memory(steps).map(Mark::Upright));
     }
@@ -249,9 +249,9 @@ fn dots(index: usize, steps: &[StreamsStep]) -> Mark {
 }
 
 /// The published lines of a phase.
-fn published(beside: &[PublishedPoint], phase: &str, is_cpu: bool) -> Vec<Mark> {
+fn published(points: &[PublishedPoint], phase: &str, is_cpu: bool) -> Vec<Mark> {
     let mine: Vec<&PublishedPoint> =
-        beside.iter().filter(|point| point.phase == phase && point.is_cpu_pct == is_cpu).collect();
+        points.iter().filter(|point| point.phase == phase && point.is_cpu_pct == is_cpu).collect();
     let mut systems: Vec<&str> = Vec::new();
     for point in &mine {
         if !systems.contains(&point.system.as_str()) {
@@ -382,7 +382,7 @@ mod tests {
             setup: vec![("kernel".into(), "Linux".into())],
             runs: &runs,
             notes: vec!["Note.".into()],
-            beside: &[point, seeks],
+            published: &[point, seeks],
         };
         let page = programs(&report);
         assert!(

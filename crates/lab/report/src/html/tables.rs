@@ -2,7 +2,7 @@
 
 use super::{escaped, escaped_digits};
 use crate::figures::{Column, ONE_IN, capacity, ns_to_ms, range_text, survives};
-use crate::matrix::{CellKey, Load, Matrix};
+use crate::matrix::{CellKey, Matrix};
 use crate::places::place_cells;
 use crate::{PaperPlace, PaperRow};
 use raidlab_advisor::unit_of;
@@ -206,7 +206,7 @@ pub(super) fn lags(matrix: &Matrix, profile: usize) -> Option<String> {
             let cells: String = lag_cells(lag).iter().map(|cell| format!("<td>{cell}</td>")).collect();
             rows += &format!(
                 r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td>{cells}</tr>"#,
-                Load::of(run).value(),
+                run.offered_load().value(),
                 escaped(part)
             );
         }
@@ -230,7 +230,7 @@ pub(super) fn bottlenecks(matrix: &Matrix, profile: usize) -> Option<String> {
         let Some(facts) = &run.bottleneck else { continue };
         rows += &format!(
             r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td></tr>"#,
-            Load::of(run).value(),
+            run.offered_load().value(),
             escaped(&facts.sentence())
         );
     }
@@ -252,7 +252,7 @@ pub(super) fn ranges(matrix: &Matrix, profile: usize) -> Option<String> {
         let Some(text) = run.range.as_deref().map(range_text) else { continue };
         rows += &format!(
             r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td></tr>"#,
-            Load::of(run).value(),
+            run.offered_load().value(),
             escaped(&text)
         );
     }
@@ -285,7 +285,7 @@ pub(super) fn times(matrix: &Matrix, profile: usize) -> Option<String> {
             let cells = figures.map(|figure| format!("<td>{}</td>", escaped_digits(figure))).concat();
             rows += &format!(
                 r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td>{cells}</tr>"#,
-                Load::of(run).value(),
+                run.offered_load().value(),
                 escaped(&it.station)
             );
         }
@@ -337,7 +337,7 @@ pub(super) fn others(matrix: &Matrix, profile: usize) -> Option<String> {
                     other_cells(summary).iter().map(|cell| format!("<td>{cell}</td>")).collect();
                 rows += &format!(
                     r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td><td class="text">{operation}</td>{cells}</tr>"#,
-                    Load::of(run).value(),
+                    run.offered_load().value(),
                     escaped(part)
                 );
             }

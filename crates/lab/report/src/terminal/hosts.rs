@@ -9,7 +9,7 @@ use raidlab_workload::{HostsFacts, RankFacts, RunResult};
 pub fn hosts(runs: &[RunResult], options: TerminalOptions) -> String {
     let of_run = |run: &RunResult| {
         let lines = lines(run.hosts.as_ref()?, options);
-        Some(format!("  {} at {}\n{lines}", printable(&run.workload), run.load_text()))
+        Some(format!("  {} at {}\n{lines}", printable(&run.workload), run.offered_load()))
     };
     runs.iter().filter_map(of_run).collect()
 }

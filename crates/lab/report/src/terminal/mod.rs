@@ -7,8 +7,8 @@
 //! [`streams`] and [`bonnie`] of their verbs. Without colour the text is plain ASCII apart from the given names, with
 //! one record per line, and every line names its profile, so that `grep` and `awk` can process it.
 
-mod beside;
 mod claims;
+mod compared;
 mod contrast;
 mod grid;
 mod hosts;
@@ -22,8 +22,8 @@ mod soak;
 mod study;
 mod validation;
 
-pub use beside::beside;
 pub use claims::claims;
+pub use compared::compared;
 pub use contrast::contrast;
 pub use grid::{Grid, GridCell, Group};
 pub use hosts::hosts;

@@ -10,8 +10,8 @@ use raidlab_units::ByteCount;
 use raidlab_workload::RunResult;
 use raidlab_workload::program::{BonniePhase, ManyFilesPhase};
 
-/// Prints the runs of parallel readers among `runs`, and published figures `beside`.
-pub fn streams(runs: &[RunResult], beside: &[PublishedPoint], options: TerminalOptions) -> String {
+/// Prints the runs of parallel readers among `runs`, and the published figures `points`.
+pub fn streams(runs: &[RunResult], points: &[PublishedPoint], options: TerminalOptions) -> String {
     let steps = streams_steps(runs);
     let repeated = steps.iter().any(|step| step.aggregate_mb_per_s.count > 1);
     let mut header = vec!["Target", "Streams", "MB/s"];
@@ -50,20 +50,20 @@ pub fn streams(runs: &[RunResult], beside: &[PublishedPoint], options: TerminalO
     text += "\nMB/s: bytes of the timed reads by the mean time of one; delivered: all reads while any was timed, by that time.\n";
     text +=
         "CPU: of the readers, 100 % is one processor; machine: of all processors, whoever kept them busy.\n";
-    text + &published(beside, "Published, MB/s by streams", &|at| format!("{at}"), options)
+    text + &published(points, "Published, MB/s by streams", &|at| format!("{at}"), options)
 }
 
 /// Published figures: a row for each system, a column for each `at`.
 fn published(
-    beside: &[PublishedPoint],
+    points: &[PublishedPoint],
     title: &str,
     name_of: &dyn Fn(f64) -> String,
     options: TerminalOptions,
 ) -> String {
-    if beside.is_empty() {
+    if points.is_empty() {
         return String::new();
     }
-    let rates: Vec<&PublishedPoint> = beside.iter().filter(|point| !point.is_cpu_pct).collect();
+    let rates: Vec<&PublishedPoint> = points.iter().filter(|point| !point.is_cpu_pct).collect();
     let mut at: Vec<f64> = rates.iter().map(|point| point.at).collect();
     at.sort_by(f64::total_cmp);
     at.dedup();
@@ -112,8 +112,8 @@ const FILES_ROWS: [(&str, [ManyFilesPhase; 3]); 2] = [
 const FILES_COLUMNS: [&str; 3] = ["create", "stat", "delete"];
 
 /// Prints the runs of Bonnie among `runs`: its table, that of many files where there are any, the spread over the rounds, and
-/// published figures `beside`.
-pub fn bonnie(runs: &[RunResult], beside: &[PublishedPoint], options: TerminalOptions) -> String {
+/// the published figures `points`.
+pub fn bonnie(runs: &[RunResult], points: &[PublishedPoint], options: TerminalOptions) -> String {
     let steps = bonnie_steps(runs);
     let mut text = table(&steps, options);
     if steps.iter().any(|step| step.phase(FILES_ROWS[0].1[0].name()).is_some()) {
@@ -122,7 +122,7 @@ pub fn bonnie(runs: &[RunResult], beside: &[PublishedPoint], options: TerminalOp
     if steps.iter().any(|step| step.rounds > 1) {
         text += &format!("\n{}", spreads(&steps, options));
     }
-    text += &published(beside, "Published, MB/s by MB of file", &three_digits, options);
+    text += &published(points, "Published, MB/s by MB of file", &three_digits, options);
     text
 }
 

@@ -103,7 +103,7 @@ fn drawn_lines(report: &RiskReport) -> String {
         100.0 * drawn.per_year_half_width
     );
     if let Some(patterson) = report.patterson_years {
-        text += &format!("By the formula of 1988, failures alone: {patterson:.3e} years\n");
+        text += &format!("By the formula of 1988, failures alone: {patterson:.2e} years\n");
     }
     text
 }
@@ -111,19 +111,21 @@ fn drawn_lines(report: &RiskReport) -> String {
 fn fleet_lines(fleet: &FleetRisk) -> String {
     let head = format!("\nA fleet of {} drives: {} arrays, in a year\n", fleet.drives, fleet.arrays);
     let rows = [
-        ("arrays that lose data, be it a sector", format!("{:.4}", fleet.losses_per_year)),
-        ("  that are lost as a whole", format!("{:.4}", fleet.arrays_lost_per_year)),
+        ("arrays that lose data, be it a sector", three_digits(fleet.losses_per_year)),
+        ("  that are lost as a whole", three_digits(fleet.arrays_lost_per_year)),
         ("chance that any does", share(fleet.any_loss_per_year)),
         (
             "the first in drawn years (99 %)",
             format!(
-                "{:.4} +- {:.4} ({} years drawn)",
-                fleet.drawn_losses_per_year, fleet.drawn_losses_half_width, fleet.years_drawn
+                "{} +- {} ({} years drawn)",
+                three_digits(fleet.drawn_losses_per_year),
+                three_digits(fleet.drawn_losses_half_width),
+                fleet.years_drawn
             ),
         ),
-        ("members that fail", format!("{:.1}", fleet.failures_per_year)),
-        ("rebuilds", format!("{:.1}", fleet.rebuilds_per_year)),
-        ("arrays that wait for a drive", format!("{:.1}", fleet.arrays_that_waited_per_year)),
+        ("members that fail", three_digits(fleet.failures_per_year)),
+        ("rebuilds", three_digits(fleet.rebuilds_per_year)),
+        ("arrays that wait for a drive", three_digits(fleet.arrays_that_waited_per_year)),
     ];
     rows.iter().fold(head, |text, (name, value)| text + &format!("  {name:<40}{value}\n"))
 }
@@ -165,7 +167,7 @@ fn share(chance: f64) -> String {
 }
 
 fn years(chance: f64) -> String {
-    if chance <= 0.0 { "never".to_owned() } else { format!("{:.3e}", -1.0 / (-chance).ln_1p()) }
+    if chance <= 0.0 { "never".to_owned() } else { format!("{:.2e}", -1.0 / (-chance).ln_1p()) }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
     if run.network.is_some() {
         return network::table(std::slice::from_ref(run), options);
     }
-    let head = format!("{} at {} on {}", run.workload, run.load_text(), run.target);
+    let head = format!("{} at {} on {}", run.workload, run.offered_load(), run.target);
     let mut text = heading(&head, options) + "\n" + &about(run);
     // Programs on files have rates, and no latencies.
     let is_program = run.streams.is_some() || !run.phases.is_empty();
@@ -160,10 +160,8 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
     let row = |run: &RunResult| {
         let total = &run.ops.total;
         let mut row = match (is_spread, &run.load) {
-            (false, _) => match run.arrivals_per_sec.filter(|_| is_open) {
-                Some(rate) => vec![rate.to_string()],
-                None => vec![run.iodepth.to_string()],
-            },
+            (false, _) if is_open => vec![run.offered_load().value().to_string()],
+            (false, _) => vec![run.iodepth.to_string()],
             (true, None) => vec!["1".to_owned(), run.iodepth.to_string(), run.iodepth.to_string()],
             (true, Some(load)) => {
                 let LoadFacts { workers, iodepth_per_target, .. } = load;
@@ -195,12 +193,12 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
         .iter()
         .filter_map(|run| {
             let text = range_text(run.range.as_deref()?);
-            Some(format!("  range at {} {}\n", run.load_text(), printable(&text)))
+            Some(format!("  range at {} {}\n", run.offered_load(), printable(&text)))
         })
         .collect();
     let bounds: String = runs
         .iter()
-        .flat_map(|run| run.bounds.iter().map(move |bound| (run.load_text(), bound.sentence())))
+        .flat_map(|run| run.bounds.iter().map(move |bound| (run.offered_load(), bound.sentence())))
         .map(|(load, text)| format!("  bound at {load}: {}\n", printable(&text)))
         .collect();
     let hosts = super::hosts::hosts(runs, options);

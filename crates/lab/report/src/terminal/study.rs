@@ -1,7 +1,7 @@
 //! A study as one table, its recommendations, and caveats.
 
 use super::grid::{Grid, GridCell, Group};
-use super::{TerminalOptions, beside, heading, printable, wrapped};
+use super::{TerminalOptions, compared, heading, printable, wrapped};
 use crate::StudyReport;
 use crate::figures::{Column, capacity, survives, three_digits};
 use crate::matrix::{Matrix, Profile, side_name};
@@ -24,7 +24,7 @@ pub fn study(report: &StudyReport, options: TerminalOptions) -> String {
         text += &tables(&matrix, options);
     }
     text += &recommendations(report, options);
-    text += &beside(report.beside, options);
+    text += &compared(report.compared, options);
     let warnings = report.warnings.iter().cloned().chain(matrix.warnings());
     text += &list("Warnings", &warnings.collect::<Vec<_>>(), options);
     text += &list("Notes", &report.notes, options);

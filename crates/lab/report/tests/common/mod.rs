@@ -5,7 +5,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use raidlab_advisor::{BesideCell, BesideRow, BesideTable, Choice, Verdict};
+use raidlab_advisor::{Choice, ComparedCell, ComparedRow, ComparedTable, Verdict};
 use raidlab_report::StudyReport;
 use raidlab_units::{ByteCount, BytesPerSec, Iops};
 use raidlab_workload::{
@@ -35,26 +35,26 @@ pub(crate) fn report<'a>(runs: &'a [RunResult], verdicts: &'a [Verdict]) -> Stud
         verdicts,
         warnings: vec!["This study was stopped.".to_owned()],
         notes: vec!["RAID 1 over 6 members is a mirror of 6.".to_owned()],
-        beside: &[],
+        compared: &[],
         iodepth: None,
         axes: None,
     }
 }
 
 /// A table of a paper with a row of one's own in it.
-pub(crate) fn beside_table() -> BesideTable {
-    let row = |label: &str, is_own, cells: [Option<BesideCell>; 2]| BesideRow {
+pub(crate) fn compared_table() -> ComparedTable {
+    let row = |label: &str, is_own, cells: [Option<ComparedCell>; 2]| ComparedRow {
         label: label.into(),
         is_own,
         cells: cells.into(),
     };
-    let remarked = BesideCell { value: 10.0, remark: "iodepth 64".into() };
-    BesideTable {
+    let remarked = ComparedCell { value: 10.0, remark: "iodepth 64".into() };
+    ComparedTable {
         title: "Table 4: <IOPS>".into(),
         columns: vec!["oltp 4 KiB".into(), "oltp 8 KiB".into()],
         rows: vec![
-            row("RAID 5 x4", false, [Some(BesideCell::plain(1234.0)), None]),
-            row("/dev/mine", true, [Some(remarked), Some(BesideCell::plain(0.5))]),
+            row("RAID 5 x4", false, [Some(ComparedCell::plain(1234.0)), None]),
+            row("/dev/mine", true, [Some(remarked), Some(ComparedCell::plain(0.5))]),
         ],
     }
 }

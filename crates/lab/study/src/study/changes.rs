@@ -125,7 +125,7 @@ mod tests {
     fn studies_of_papers_name_their_paper_and_can_be_made_small() {
         for (id, _) in STUDIES {
             let study = study(id);
-            assert_eq!(study.beside.as_deref(), Some(id));
+            assert_eq!(study.compare_paper.as_deref(), Some(id));
             let (runs, size) = (study.run_count(), ByteCount::from_mib(16));
             let changes = StudyChanges {
                 size: Some(size),

@@ -55,7 +55,7 @@ pub(super) fn resolve(file: &str, text: &str, catalog: &Catalog) -> Result<Study
         question: parsed.question,
         seed: parsed.seed,
         repeats,
-        beside: parsed.compare_paper.map(Spanned::into_inner),
+        compare_paper: parsed.compare_paper.map(Spanned::into_inner),
     };
     if study.run_count() == 0 {
         let problem = "are all missing or empty: a study needs at least one run".into();

@@ -1,4 +1,5 @@
-//! A driver's counts beside the figures: requests issued, equal completions, progress.
+//! What a driver counts besides its histograms: requests issued, progress, and runs of equal completions, which are
+//! recorded in one step.
 
 use crate::op::IoOp;
 use crate::result::Counts;

@@ -154,7 +154,7 @@ fn scan_line(scan: &ScanStatus) -> String {
 }
 
 fn devices(status: &ArrayStatus) -> Grid {
-    let header = ["Device", "State", "Path", "Role", "Held %", "Errors", "Bad blocks"];
+    let header = ["Device", "State", "Path", "Role", "In sync %", "Errors", "Bad blocks"];
     Grid {
         header: header.map(str::to_owned).to_vec(),
         first_number: 3,
@@ -173,7 +173,7 @@ fn device_row(device: &DeviceStatus) -> Vec<GridCell> {
         DeviceCondition::Missing => "MISSING",
         DeviceCondition::Lost => "LOST",
     };
-    let held = match (device.state, device.rebuilt_bytes) {
+    let in_sync = match (device.state, device.rebuilt_bytes) {
         (DeviceCondition::InSync, _) => "100".to_owned(),
         (DeviceCondition::Rebuilding, Some(bytes)) => {
             format!("{:.1}", 100.0 * bytes as f64 / device.data_bytes.max(1) as f64)
@@ -187,7 +187,7 @@ fn device_row(device: &DeviceStatus) -> Vec<GridCell> {
         GridCell { text: state.to_owned(), bold: state.chars().all(char::is_uppercase) },
         GridCell::plain(path),
         GridCell::plain(role),
-        GridCell::plain(held),
+        GridCell::plain(in_sync),
         GridCell::plain(device.errors.to_string()),
         GridCell::plain(device.bad_blocks.to_string()),
     ]

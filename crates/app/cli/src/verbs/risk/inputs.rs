@@ -12,6 +12,7 @@ use raidlab_hardware::DriveModel;
 use raidlab_planning::reliability::{
     KnownFigure, REBUILD_SHARE, RebuildRate, annual_failure_share, bits_per_read_error,
 };
+use raidlab_report::three_digits;
 use raidlab_units::{ByteCount, NanoSpan};
 
 /// Least rebuild time that the model takes, in hours.
@@ -40,7 +41,10 @@ pub(super) fn read(args: &Args, drive: Option<&DriveModel>) -> Result<Inputs, Fa
     reader.add("capacity of a member", capacity.to_string());
     if let Some(bits) = &bits {
         let met = capacity.0 as f64 * 8.0 / bits.value;
-        reader.add("unreadable sectors in reading a member whole", format!("{met:.3}, latent ones besides"));
+        reader.add(
+            "unreadable sectors in reading a member whole",
+            format!("{}, latent ones besides", three_digits(met)),
+        );
     }
     if let Some(limit) = drive.and_then(|drive| drive.recovery_limit) {
         reader.add("time that the drive tries an unreadable sector", recovery(limit));
@@ -174,7 +178,10 @@ impl Reader<'_> {
         let Some(pace) = self.drive.and_then(|drive| rate.pace(drive)) else {
             if let RebuildRate::Bytes(rate) = rate {
                 let hours = (capacity.0 as f64 / rate / 3600.0).max(REBUILD_HOURS_MIN);
-                self.add("rebuild in hours", format!("{hours:.3} (at the rate that is kept for it)"));
+                self.add(
+                    "rebuild in hours",
+                    format!("{} (at the rate that is kept for it)", three_digits(hours)),
+                );
                 return Ok((Ranged::exactly(hours), None));
             }
             return Err(missing("rebuild time", "--rebuild-hours"));
@@ -185,9 +192,10 @@ impl Reader<'_> {
         // With nothing else to do it takes the whole of the members' time.
         let idle = (pace.hours * pace.member_share).max(REBUILD_HOURS_MIN);
         let by = if self.args.rebuild_rate.is_some() { "given" } else { "as controllers are delivered" };
-        let share = 100.0 * pace.member_share;
+        let [hours_text, idle_text] = [hours, idle].map(three_digits);
+        let share = three_digits(100.0 * pace.member_share);
         let text =
-            format!("{hours:.3} with {share:.3} % of each member's time ({by}); {idle:.3} with all of it");
+            format!("{hours_text} with {share} % of each member's time ({by}); {idle_text} with all of it");
         self.add("rebuild in hours", text);
         Ok((Ranged { low: idle, value: hours, high: hours }, Some(pace)))
     }
@@ -210,7 +218,8 @@ impl Reader<'_> {
         let factor = self.args.age.filter(|_| self.is_flash()).map_or(1.0, flash_error_factor);
         let range = known.map(|rate| rate * factor);
         let Ranged { low, value, high } = range;
-        let text = format!("{value:.4}, from {low:.4} to {high:.4} ({study})");
+        let [value, low, high] = [value, low, high].map(three_digits);
+        let text = format!("{value}, from {low} to {high} ({study})");
         self.add("latent errors of a member per year", text);
         range
     }
@@ -273,10 +282,18 @@ impl Reader<'_> {
     }
 }
 
-/// A range of shares in percent.
+/// A range of shares in percent, with three significant digits where the source has as many.
 fn percent(range: Ranged) -> String {
-    let Ranged { low, value, high } = range.map(|share| (1e5 * share).round() / 1e3);
-    if low < high { format!("{value}, from {low} to {high}") } else { value.to_string() }
+    let rounded = |value: f64| {
+        let digits = three_digits(value);
+        if digits.contains('.') {
+            digits.trim_end_matches('0').trim_end_matches('.').to_owned()
+        } else {
+            digits
+        }
+    };
+    let [low, value, high] = [range.low, range.value, range.high].map(|share| rounded(100.0 * share));
+    if range.low < range.high { format!("{value}, from {low} to {high}") } else { value }
 }
 
 fn missing(what: &'static str, option: &'static str) -> Failure {

@@ -12,11 +12,11 @@ fn run(workload: &str, iodepth: u32, iops: f64, lat_ms: f64) -> RunResult {
     run
 }
 
-fn tables(id: &str, runs: &[RunResult]) -> Vec<BesideTable> {
-    Paper::builtin(id).unwrap().beside("", runs)
+fn tables(id: &str, runs: &[RunResult]) -> Vec<ComparedTable> {
+    Paper::builtin(id).unwrap().compared_with(runs, "")
 }
 
-fn own(table: &BesideTable) -> &BesideRow {
+fn own(table: &ComparedTable) -> &ComparedRow {
     table.rows.last().filter(|row| row.is_own).expect("the last row is one's own")
 }
 
@@ -28,11 +28,11 @@ fn a_column_at_a_depth_has_the_run_at_it_or_the_fastest() {
     assert_eq!((table.title.as_str(), table.columns.len()), ("md1200-2011, Table 6: IOPS at iodepth 256", 1));
     assert_eq!(table.rows.len(), 10, "nine arrays of the paper, and one");
     assert_eq!(table.rows[1].label, "RAID 5, 12 x st3600057ss, perc-h800/md1200, write-back");
-    assert_eq!(table.rows[1].cells, [Some(BesideCell::plain(2460.0))]);
-    assert_eq!(own(table).cells, [Some(BesideCell::plain(1971.0))]);
+    assert_eq!(table.rows[1].cells, [Some(ComparedCell::plain(2460.0))]);
+    assert_eq!(own(table).cells, [Some(ComparedCell::plain(1971.0))]);
     assert_eq!(own(table).label, "/dev/mine");
     let table = &tables("md1200-2011", &runs[..1])[0];
-    assert_eq!(own(table).cells[0], Some(BesideCell { value: 9000.0, remark: "iodepth 64".into() }));
+    assert_eq!(own(table).cells[0], Some(ComparedCell { value: 9000.0, remark: "iodepth 64".into() }));
 }
 
 #[test]
@@ -50,9 +50,9 @@ fn a_column_at_a_limit_is_read_off_between_the_runs() {
         assert_eq!(own.cells[1..], [None, None], "other sizes were not run");
         own.cells[0].clone().expect("it was run")
     };
-    assert_eq!(cell(&runs), BesideCell::plain(250.0));
-    assert_eq!(cell(&runs[..2]), BesideCell { value: 200.0, remark: "or more".into() });
-    assert_eq!(cell(&runs[2..]), BesideCell { value: 300.0, remark: "in longer".into() });
+    assert_eq!(cell(&runs), ComparedCell::plain(250.0));
+    assert_eq!(cell(&runs[..2]), ComparedCell { value: 200.0, remark: "or more".into() });
+    assert_eq!(cell(&runs[2..]), ComparedCell { value: 300.0, remark: "in longer".into() });
 }
 
 #[test]
@@ -123,6 +123,7 @@ fn tables_without_a_figure_of_these_runs_are_left_out() {
         assert_eq!(tables(id, &[run("database", 8, 1.0, 1.0)]), []);
         assert_eq!(tables(id, &[]), []);
     }
-    let text = Paper::builtin("md1200-2011").unwrap().beside("md1220", &[run("md1200-oltp", 256, 1.0, 1.0)]);
+    let text =
+        Paper::builtin("md1200-2011").unwrap().compared_with(&[run("md1200-oltp", 256, 1.0, 1.0)], "md1220");
     assert_eq!(text[0].rows.len(), 4, "three arrays of the MD1220, and one");
 }

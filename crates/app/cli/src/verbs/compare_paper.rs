@@ -1,18 +1,18 @@
 //! A paper's tables with the user's runs: which paper, and which of its rows.
 
 use crate::failure::Failure;
-use raidlab_advisor::BesideTable;
+use raidlab_advisor::ComparedTable;
 use raidlab_papers::{Paper, paper_ids};
 use raidlab_workload::RunResult;
 
 /// A paper, and the text that its rows must have in their system or id.
 #[derive(Debug)]
-pub(crate) struct Beside {
+pub(crate) struct ComparedPaper {
     paper: Paper,
     text: String,
 }
 
-impl Beside {
+impl ComparedPaper {
     /// `PAPER` or `PAPER:TEXT`.
     pub(crate) fn find(name: &str) -> Result<Self, Failure> {
         let (id, text) = name.split_once(':').unwrap_or((name, ""));
@@ -32,7 +32,7 @@ impl Beside {
     }
 
     /// Its tables with `runs` in them; none where they have no figure of `runs`.
-    pub(crate) fn tables(&self, runs: &[RunResult]) -> Vec<BesideTable> {
-        self.paper.beside(&self.text, runs)
+    pub(crate) fn tables(&self, runs: &[RunResult]) -> Vec<ComparedTable> {
+        self.paper.compared_with(runs, &self.text)
     }
 }

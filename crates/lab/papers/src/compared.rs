@@ -15,7 +15,7 @@
 use crate::claims::{Against, Choice, Claim, ClaimMethod, ClaimSide, ClaimWorkload, WorkloadPair};
 use crate::papers::Paper;
 use crate::published::{PublishedMetric, PublishedRow};
-use raidlab_advisor::{BesideCell, BesideRow, BesideTable, ClaimKind, unit_of};
+use raidlab_advisor::{ClaimKind, ComparedCell, ComparedRow, ComparedTable, unit_of};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{Metric, RunResult, World, builtin_workload};
 use raidlab_worlds::at_limit;
@@ -32,7 +32,7 @@ struct Column {
 
 impl Paper {
     /// The paper's tables with `runs` in them. Of the rows those count whose system or id has `text` in it.
-    pub fn beside(&self, text: &str, runs: &[RunResult]) -> Vec<BesideTable> {
+    pub fn compared_with(&self, runs: &[RunResult], text: &str) -> Vec<ComparedTable> {
         let wanted = |row: &&PublishedRow| row.system.contains(text) || row.id.contains(text);
         let rows: Vec<&PublishedRow> = self.rows.iter().filter(wanted).collect();
         let mut places: Vec<&str> = Vec::new();
@@ -45,7 +45,7 @@ impl Paper {
         let tables = places.into_iter().filter_map(|place| table(place, of_place(place), runs));
         let method = self.method.claims.as_ref();
         let claims = method.and_then(|method| claims_table(&self.claims, text, method, runs));
-        let with_paper = |table: BesideTable| BesideTable {
+        let with_paper = |table: ComparedTable| ComparedTable {
             title: format!("{}, {}", self.method.id, table.title),
             ..table
         };
@@ -53,9 +53,9 @@ impl Paper {
     }
 }
 
-fn table(place: &str, rows: Vec<&PublishedRow>, runs: &[RunResult]) -> Option<BesideTable> {
+fn table(place: &str, rows: Vec<&PublishedRow>, runs: &[RunResult]) -> Option<ComparedTable> {
     let mut columns: Vec<Column> = Vec::new();
-    let mut published: Vec<(String, Vec<Option<BesideCell>>)> = Vec::new();
+    let mut published: Vec<(String, Vec<Option<ComparedCell>>)> = Vec::new();
     for row in rows {
         let column = Column::of(row);
         let at = columns.iter().position(|known| *known == column).unwrap_or_else(|| {
@@ -69,18 +69,18 @@ fn table(place: &str, rows: Vec<&PublishedRow>, runs: &[RunResult]) -> Option<Be
         });
         let cells = &mut published[known].1;
         cells.resize(cells.len().max(at + 1), None);
-        cells[at] = Some(BesideCell::plain(row.value));
+        cells[at] = Some(ComparedCell::plain(row.value));
     }
     let (title, labels) = titles(place, &columns);
-    let mut table = BesideTable { title, columns: labels, rows: Vec::new() };
+    let mut table = ComparedTable { title, columns: labels, rows: Vec::new() };
     for (label, mut cells) in published {
         cells.resize(columns.len(), None);
-        table.rows.push(BesideRow { label, is_own: false, cells });
+        table.rows.push(ComparedRow { label, is_own: false, cells });
     }
     for (label, own) in configurations(runs) {
         let cells: Vec<_> = columns.iter().map(|column| column.figure(&own)).collect();
         if cells.iter().any(Option::is_some) {
-            table.rows.push(BesideRow { label, is_own: true, cells });
+            table.rows.push(ComparedRow { label, is_own: true, cells });
         }
     }
     table.rows.iter().any(|row| row.is_own).then_some(table)
@@ -150,17 +150,17 @@ impl Column {
     }
 
     /// The figure of the runs of one array.
-    fn figure(&self, runs: &[&RunResult]) -> Option<BesideCell> {
+    fn figure(&self, runs: &[&RunResult]) -> Option<ComparedCell> {
         let is_own = |run: &&&RunResult| is_of(run, &self.workload, self.block) && run.ops.total.requests > 0;
         let runs: Vec<&RunResult> = runs.iter().filter(is_own).copied().collect();
         let Some(limit) = self.limit else {
             let at_depth = runs.iter().rfind(|run| run.iodepth == self.iodepth);
             if let Some(run) = at_depth {
-                return Some(BesideCell::plain(figure(run, self.counts)?));
+                return Some(ComparedCell::plain(figure(run, self.counts)?));
             }
             let run = fastest(&runs, self.counts)?;
             let remark = format!("iodepth {}", run.iodepth);
-            return Some(BesideCell { value: figure(run, self.counts)?, remark });
+            return Some(ComparedCell { value: figure(run, self.counts)?, remark });
         };
         let found = at_limit(limit, &runs)?;
         let value = rate(self.counts, found.iops, found.bytes_per_sec)?;
@@ -169,7 +169,7 @@ impl Column {
             (false, true) => "or more".to_owned(),
             (false, false) => "in longer".to_owned(),
         };
-        Some(BesideCell { value, remark })
+        Some(ComparedCell { value, remark })
     }
 }
 
@@ -209,17 +209,17 @@ fn claims_table(
     text: &str,
     method: &ClaimMethod,
     runs: &[RunResult],
-) -> Option<BesideTable> {
+) -> Option<ComparedTable> {
     let row = |claim: &Claim| {
-        let own = own_ratio(claim, method, runs).map(BesideCell::plain);
-        let cells = vec![Some(BesideCell::plain(claim.ratio)), own];
-        BesideRow { label: claim_label(claim), is_own: false, cells }
+        let own = own_ratio(claim, method, runs).map(ComparedCell::plain);
+        let cells = vec![Some(ComparedCell::plain(claim.ratio)), own];
+        ComparedRow { label: claim_label(claim), is_own: false, cells }
     };
     let is_wanted = |claim: &&Claim| claim.id.contains(text) && !compares_hardware(claim);
-    let rows: Vec<BesideRow> = claims.iter().filter(is_wanted).map(row).collect();
+    let rows: Vec<ComparedRow> = claims.iter().filter(is_wanted).map(row).collect();
     let has_own = rows.iter().any(|row| row.cells[1].is_some());
     let columns = vec!["published".to_owned(), "here".to_owned()];
-    has_own.then_some(BesideTable { title: "claims: A over B".into(), columns, rows })
+    has_own.then_some(ComparedTable { title: "claims: A over B".into(), columns, rows })
 }
 
 /// What both sides have in common, what A has over B, and with which workloads: `RAID 5 x4, at best over write-through:
