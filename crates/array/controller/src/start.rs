@@ -240,13 +240,11 @@ impl Controller {
         // With these bytes the devices already agree, or are made to; see below.
         assembly.state.encode(&mut controller.own.bytes_mut()[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
         let mut state = assembly.state;
-        // Records of a log that was not looked at may have any number up to this jump.
+        // Logs and bitmaps that were not looked at, as that of a device that is being rebuilt, may have any number up to this jump.
+        // It is even, so that images go on alternating.
         let next_sequence = assembly.next_log_sequence.max(state.log_tail) + (1 << 32);
-        controller.write_intent.start_again(
-            &assembly.out_of_sync,
-            assembly.next_bitmap_sequence,
-            next_sequence,
-        );
+        let next_image = assembly.next_bitmap_sequence + (1 << 32);
+        controller.write_intent.start_again(&assembly.out_of_sync, next_image, next_sequence);
         let whole = assembly.out_of_sync.marked_count() == u32::from(assembly.out_of_sync.regions());
         state.needs_resync |= whole && !assembly.write_hole_accepted;
         state.log_place = LogPlace::Members;
