@@ -1,5 +1,6 @@
 //! The controller itself: its parts, the events it takes, and the getters.
 
+mod cache;
 mod io;
 mod scan;
 mod stripes;
@@ -78,7 +79,7 @@ impl Controller {
             checksums,
             own: checked.own,
             area: config.metadata_area(),
-            cache: CacheEngine::new(&config.cache, checked.cache_slots),
+            cache: CacheEngine::new(config, checked.cache_slots),
             stripe_locks: StripeLocks::new(),
             coalescing: WriteCoalescing::new(&config.cache, shape.parities > 0),
             stripes: StripeEngine::new(config, checked.staging_places, shape.parities > 0),

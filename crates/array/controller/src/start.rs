@@ -84,8 +84,6 @@ pub(crate) struct Start {
     records: VecDeque<Replay>,
     flush_pending: u32,
     entries: Vec<(u32, NvramEntry)>,
-    /// NVRAM names no incarnation that the devices know, or another: the next start would not use it.
-    lacks_life: bool,
     /// Records that only NVRAM has may have to be written again by the next start: a device was lost before the
     /// devices knew otherwise.
     needs_nvram_log: bool,
@@ -109,15 +107,9 @@ impl Start {
         self.phase == Phase::Serving
     }
 
-    /// True while a power loss would take with it what is in NVRAM.
-    #[inline]
-    pub(crate) fn lacks_life(&self) -> bool {
-        self.lacks_life
-    }
-
-    /// True where a second controller that comes must be given the label of NVRAM; later it gets it with the first.
-    pub(crate) fn has_label_written(&self) -> bool {
-        !self.lacks_life || matches!(self.phase, Phase::Labelling | Phase::BeginningLife)
+    /// True while NVRAM is given the label of a new incarnation.
+    pub(crate) fn is_labelling(&self) -> bool {
+        matches!(self.phase, Phase::Labelling | Phase::BeginningLife)
     }
 
     /// True if the next start may need the records in NVRAM that this one has found there.
@@ -250,13 +242,15 @@ impl Controller {
         let is_kept = |record: &Replay| record.copies.iter().any(|copy| copy.source == LogSource::Kept);
         controller.start = Start {
             phase: Phase::Replaying,
-            lacks_life: controller.cache.keeps_directory() && assembly.kept != NvramVerdict::Used,
             needs_nvram_log: assembly.records.iter().any(is_kept),
             records: assembly.records.into(),
             entries: assembly.nvram_entries,
             ..Start::default()
         };
         controller.scan.hold();
+        if assembly.kept != NvramVerdict::Used {
+            controller.cache.note_no_incarnation();
+        }
         if kept_is_lost {
             controller.outbox.notify(Notice::NvramLost);
         }
@@ -324,7 +318,7 @@ impl Controller {
                 }
                 // Where a device is lost and the devices can't be told, the label names the incarnation that follows theirs.
                 Phase::BeginningLife => {
-                    self.start.lacks_life = false;
+                    self.cache.begin_incarnation();
                     self.begin_serving();
                 }
             }

@@ -179,7 +179,8 @@ impl Controller {
             TaskOwner::Nobody => unreachable!("what is under way has an owner"),
             TaskOwner::CopyIn { request } => {
                 let arrivals = self.tasks.take_arrivals(id);
-                self.copy_in_done(request, &arrivals);
+                self.cache.end_copies_in(&self.geometry, &arrivals, &mut self.outbox);
+                self.end_part(request, Ok(()));
                 self.tasks.return_arrivals(id, arrivals);
             }
             TaskOwner::CopyOut { request } => self.end_part(request, Ok(())),
