@@ -1,6 +1,7 @@
 //! The controller itself: its parts, the events it takes, and the getters.
 
 mod cache;
+mod checks;
 mod io;
 mod scan;
 mod stripes;
@@ -259,7 +260,7 @@ impl Controller {
             let went_on = self.pump_superblock();
             let moved_on = self.pump_start();
             self.pump_stop();
-            let checked = self.checksums.is_on() && self.pump_tags();
+            let checked = self.checksums.any_ready() && self.pump_checks();
             let scanned = self.scan.is_due(&self.metadata) && self.start.is_serving();
             if !(made_room || went_on || moved_on || checked || scanned) {
                 return;

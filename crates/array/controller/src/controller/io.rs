@@ -102,7 +102,7 @@ impl Controller {
             return self.beside_io_ended(io, member, result);
         }
         if check != NIL {
-            return self.check_io_done(check, part, result);
+            return self.check_io_done(check, part, member, result);
         }
         if result == Err(MemberError::Medium) {
             self.medium_error(owner, member, lba, rows);
@@ -202,7 +202,7 @@ impl Controller {
             self.owner_segments(owner, rows, out);
         }
         if part != Part::Data {
-            out.push(self.tag_segment(check));
+            out.push(self.checksums.tag_segment(check));
         }
     }
 
