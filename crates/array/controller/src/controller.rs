@@ -4,6 +4,7 @@ mod cache;
 mod checks;
 mod io;
 mod scan;
+mod start;
 mod stripes;
 mod superblock;
 mod write_intent;

@@ -136,11 +136,11 @@ impl Controller {
             }
             IoOwner::StartFlush => {
                 self.fail_on_flush_error(member, result);
-                self.start_flush_done();
+                self.start.end_flush();
             }
             IoOwner::StopFlush => {
                 self.fail_on_flush_error(member, result);
-                self.stop_flush_done();
+                self.stop.end_flush();
             }
         }
         self.admit_again(member);
