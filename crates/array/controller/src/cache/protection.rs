@@ -96,8 +96,8 @@ impl CacheEngine {
         !self.writes_back(log_is_mirrored) || (fua && !self.survives_power_loss())
     }
 
-    /// Holds a request under way to the protection that there is now, which no longer `survives` a power loss where it did
-    /// before. Returns true for a flush that must be repeated.
+    /// Holds a request under way to the protection that there is now; the cache `survived` a power loss before. Returns true
+    /// for a flush that must be repeated.
     pub(crate) fn hold_to_protection(
         &mut self,
         tag: u32,
