@@ -57,8 +57,8 @@ impl Stop {
         !matches!(self, Self::NotAsked | Self::Stopped)
     }
 
-    /// Goes on as far as all `is_drained` that would write to the members, and the superblock `is_settled`: on the devices, or
-    /// never to be.
+    /// Says what is next. The array `is_drained` when nothing is under way that would write to the members; its superblock
+    /// `is_settled` when the devices keep it, or never will.
     pub(crate) const fn next(&mut self, is_drained: bool, is_settled: bool) -> StopStep {
         match self {
             Self::Draining if is_drained => StopStep::Flush,
