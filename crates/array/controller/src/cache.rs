@@ -8,7 +8,7 @@
 //!                             nvram.rs (directory), protection.rs (battery, second controller)
 //! ```
 //! Invariant: only the files below look at slots; others ask what stands here. Left out: what redundancy a destage changes,
-//! which is its stripe operation's.
+//! which is its stripe operation's, and reads from members, which the controller asks for (`controller/cache.rs`).
 
 mod destage;
 mod fill;
@@ -18,18 +18,38 @@ mod read;
 mod slots;
 mod write;
 
-pub(crate) use destage::AGE_TIMER;
+pub(crate) use destage::{AGE_TIMER, DestageStep};
 pub use nvram::RestoreError;
 pub use protection::{BatteryState, PeerState};
+pub(crate) use read::CachedRead;
 
-use crate::config::CacheConfig;
+use crate::config::{ArrayConfig, CacheConfig, MemberCache};
+use crate::geometry::Geometry;
+use crate::host_front::HostFront;
+use crate::memory_task::MemoryTasks;
+use crate::metadata::Metadata;
+use crate::outbox::Outbox;
+use crate::stripe_engine::StripeEngine;
+use crate::stripe_locks::StripeLocks;
 use crate::table::Slab;
 use destage::Destage;
 use fill::{Fill, Streams};
-use raidlab_units::Lba;
+use raidlab_units::{Lba, Nanos};
 use slots::Slots;
 use std::collections::VecDeque;
 use write::SlotWaiter;
+
+/// What the cache looks at of the rest of the controller, and where it asks for memory work.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) now: Nanos,
+    pub(crate) geometry: &'a Geometry,
+    pub(crate) metadata: &'a Metadata,
+    pub(crate) locks: &'a mut StripeLocks,
+    pub(crate) stripes: &'a mut StripeEngine,
+    pub(crate) host: &'a mut HostFront,
+    pub(crate) tasks: &'a mut MemoryTasks,
+    pub(crate) outbox: &'a mut Outbox,
+}
 
 /// All about the cache.
 #[derive(Debug)]
@@ -47,15 +67,20 @@ pub(crate) struct CacheEngine {
     peer: PeerState,
     /// Labels on their way to NVRAM. The second controller may lack its own until there are none.
     labels_pending: u32,
+    /// NVRAM names no incarnation that the devices know, or another: the next start would not use it.
+    lacks_incarnation: bool,
+    /// Members have volatile caches.
+    is_member_cached: bool,
     config: CacheConfig,
 }
 
 impl CacheEngine {
     /// An empty cache of so many slots.
-    pub(crate) fn new(config: &CacheConfig, slots: u32) -> Self {
-        let destage = Destage::new(config, slots);
-        let mut slots = Slots::new(slots, config.block_size.0);
-        slots.set_mirrors(config.mirror);
+    pub(crate) fn new(config: &ArrayConfig, slots: u32) -> Self {
+        let ArrayConfig { cache, member_cache, .. } = config;
+        let destage = Destage::new(cache, slots);
+        let mut slots = Slots::new(slots, cache.block_size.0);
+        slots.set_mirrors(cache.mirror);
         Self {
             slots,
             fills: Slab::new(),
@@ -67,7 +92,9 @@ impl CacheEngine {
             battery: BatteryState::Good,
             peer: PeerState::Present,
             labels_pending: 0,
-            config: *config,
+            lacks_incarnation: false,
+            is_member_cached: *member_cache == MemberCache::On,
+            config: *cache,
         }
     }
 
@@ -120,10 +147,5 @@ impl CacheEngine {
     /// True while the second controller is there.
     pub(crate) fn has_peer(&self) -> bool {
         self.peer == PeerState::Present
-    }
-
-    /// Takes in that a label of NVRAM is written.
-    pub(crate) fn end_label(&mut self) {
-        self.labels_pending -= 1;
     }
 }

@@ -15,12 +15,18 @@
 
 mod check;
 
-pub(crate) use check::Part;
+pub(crate) use check::{CheckEnd, CheckStep, Part};
 
 use crate::api::{BufferRef, Segment};
-use crate::config::ArrayConfig;
-use crate::own::own_buffer;
+use crate::config::{ArrayConfig, MemberCache};
+use crate::geometry::Geometry;
+use crate::member_io::MemberIos;
+use crate::metadata::Metadata;
+use crate::outbox::Outbox;
+use crate::own::{OwnMemory, own_buffer};
 use crate::request::Rows;
+use crate::scan::BackgroundScan;
+use crate::stripe_engine::StripeEngine;
 use crate::table::{NIL, Slab, Table};
 use check::Check;
 use raidlab_format::{NO_TAG, TAG_BYTES, row_checksum, tag, tag_blocks};
@@ -44,6 +50,17 @@ impl Default for Line {
     }
 }
 
+/// What checks look at of the rest of the controller, and where they ask for I/Os and repairs.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) geometry: &'a Geometry,
+    pub(crate) metadata: &'a Metadata,
+    pub(crate) stripes: &'a mut StripeEngine,
+    pub(crate) scan: &'a mut BackgroundScan,
+    pub(crate) own: &'a mut OwnMemory,
+    pub(crate) ios: &'a mut MemberIos,
+    pub(crate) outbox: &'a mut Outbox,
+}
+
 /// All about block checksums; nothing where the array has none.
 #[derive(Debug)]
 pub(crate) struct Checksums {
@@ -57,6 +74,8 @@ pub(crate) struct Checksums {
     places_at: usize,
     /// What the checksum of a block of zeros is.
     zero_checksum: u32,
+    /// Members have volatile caches.
+    is_member_cached: bool,
     free: Vec<u32>,
     /// For each place, the tag rows that it holds as they are on the device, or will be.
     held: Vec<Rows>,
@@ -84,6 +103,7 @@ impl Checksums {
             block_bytes,
             places_at,
             zero_checksum: if is_on { row_checksum(&vec![0; block_bytes]) } else { 0 },
+            is_member_cached: config.member_cache == MemberCache::On,
             free: (0..places).rev().collect(),
             held: vec![Rows::NONE; places as usize],
             checks: Slab::new(),
@@ -108,6 +128,12 @@ impl Checksums {
     #[inline]
     pub(crate) const fn is_on(&self) -> bool {
         self.tag_rows > 0
+    }
+
+    /// True if some check's turn has come.
+    #[inline]
+    pub(crate) fn any_ready(&self) -> bool {
+        !self.ready.is_empty() || (!self.waiting.is_empty() && !self.free.is_empty())
     }
 
     /// True when no check is under way.
@@ -171,7 +197,8 @@ impl Checksums {
     }
 
     /// Gives a place back.
-    pub(crate) fn give_place(&mut self, place: u32) {
+    #[inline]
+    fn give_place(&mut self, place: u32) {
         self.free.push(place);
     }
 

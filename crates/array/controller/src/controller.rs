@@ -1,7 +1,10 @@
 //! The controller itself: its parts, the events it takes, and the getters.
 
+mod cache;
+mod checks;
 mod io;
 mod scan;
+mod start;
 mod stripes;
 mod superblock;
 mod write_intent;
@@ -78,7 +81,7 @@ impl Controller {
             checksums,
             own: checked.own,
             area: config.metadata_area(),
-            cache: CacheEngine::new(&config.cache, checked.cache_slots),
+            cache: CacheEngine::new(config, checked.cache_slots),
             stripe_locks: StripeLocks::new(),
             coalescing: WriteCoalescing::new(&config.cache, shape.parities > 0),
             stripes: StripeEngine::new(config, checked.staging_places, shape.parities > 0),
@@ -258,7 +261,7 @@ impl Controller {
             let went_on = self.pump_superblock();
             let moved_on = self.pump_start();
             self.pump_stop();
-            let checked = self.checksums.is_on() && self.pump_tags();
+            let checked = self.checksums.any_ready() && self.pump_checks();
             let scanned = self.scan.is_due(&self.metadata) && self.start.is_serving();
             if !(made_room || went_on || moved_on || checked || scanned) {
                 return;

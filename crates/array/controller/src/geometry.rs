@@ -9,7 +9,7 @@
 //! Where a strip begins in the volume and where a unit lies on the members is the layout's to say, and nobody else's.
 
 use crate::api::{BufferRef, BufferSpace};
-use crate::request::{Fragment, Rows};
+use crate::request::{Fragment, FragmentWalk, Rows};
 use core::ops::Range;
 use raidlab_raid::{Layout, StripUnit, StripeShape, UnitPlace};
 use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeIndex};
@@ -216,6 +216,12 @@ impl Geometry {
     pub(crate) fn cache_keys(&self, lba: Lba, blocks: BlockCount) -> Range<u64> {
         let rows = u64::from(self.cache_block_rows());
         lba.0 / rows..(lba.0 + blocks.0).div_ceil(rows)
+    }
+
+    /// The walk that cuts a range of the volume, for a request, into fragments.
+    #[inline]
+    pub(crate) fn walk(&self, request: u32, lba: Lba, blocks: BlockCount) -> FragmentWalk {
+        FragmentWalk::new(request, lba, blocks, self.block_bytes(), self.strip_rows())
     }
 
     pub(crate) fn rounded_out(&self, rows: Rows) -> Rows {

@@ -41,13 +41,7 @@ impl Controller {
 
     pub(crate) fn walk(&self, tag: u32) -> FragmentWalk {
         let request = self.host.request(tag);
-        FragmentWalk::new(
-            tag,
-            request.lba,
-            request.blocks,
-            self.geometry.block_bytes(),
-            self.geometry.strip_rows(),
-        )
+        self.geometry.walk(tag, request.lba, request.blocks)
     }
 
     fn begin_read(&mut self, tag: u32) {
@@ -241,11 +235,12 @@ impl Controller {
             // Nothing is taken into the cache that could only be lost there.
             self.host.fail(tag, HostError::ArrayFailed { lba });
         } else if self.writes_back() {
-            self.begin_cached_write(tag, fua && !self.cache_survives_power_loss());
+            let durable = fua && !self.cache.survives_power_loss();
+            self.cache.begin_write(tag, durable, &mut self.host);
         } else if self.cache.has_stalled() || self.cache.holds_dirty(&self.geometry, lba, blocks) {
             // Older data of these blocks is on its way to the members, or older writes wait until no write goes
             // through; order is kept by going the same way.
-            self.begin_cached_write(tag, true);
+            self.cache.begin_write(tag, true, &mut self.host);
         } else {
             self.cache.forget(&self.geometry, lba, blocks);
             self.host.begin_through(tag);
@@ -402,7 +397,7 @@ impl Controller {
     #[inline(never)]
     fn move_flushes_on(&mut self) {
         while let Some((tag, up_to)) = self.host.first_flush() {
-            if self.flush_waits(up_to) {
+            if self.cache.flush_waits(up_to) {
                 return;
             }
             self.host.take_flush();

@@ -16,18 +16,15 @@
 //! The state found is written once more at its own place, on every device, before the next generation is: where the crash
 //! had torn it, the next would overwrite the only state that is left there.
 
-use crate::api::{HostRequest, Notice};
-use crate::cache::RestoreError;
-use crate::config::{ArrayConfig, ConfigError, MemberCache};
-use crate::controller::Controller;
-use crate::member_io::IoOwner;
-use crate::own;
-use crate::stop::Stop;
+use crate::api::HostRequest;
+use crate::cache::{CacheEngine, RestoreError};
+use crate::config::{ArrayConfig, ConfigError};
+use crate::metadata::Metadata;
 use raidlab_format::{
-    AreaLayout, ArrayName, ArrayState, ArrayUuid, Assembly, DeviceRecord, DeviceUuid, Geometry, Label,
-    LogPlace, LogSource, MetadataPolicy, NvramEntry, NvramVerdict, Replay, STATE_BYTES,
+    AreaLayout, ArrayName, ArrayState, ArrayUuid, DeviceRecord, DeviceUuid, Geometry, Label, LogPlace,
+    LogSource, MetadataPolicy, NvramEntry, Replay,
 };
-use raidlab_units::{MemberIndex, MemberLba};
+use raidlab_units::{MemberIndex, MemberLba, StripeIndex};
 use std::collections::VecDeque;
 
 /// Why an array can't be started from what its devices hold.
@@ -65,7 +62,7 @@ pub enum StartError {
 
 /// How far a start is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
+pub(crate) enum Phase {
     Replaying,
     Flushing,
     KeepingState,
@@ -77,6 +74,33 @@ enum Phase {
     Serving,
 }
 
+/// What a start asks for next.
+#[derive(Debug)]
+pub(crate) enum StartStep {
+    /// Nothing, before something that is under way has ended.
+    Wait,
+    /// This record is to be written again.
+    Replay(Replay),
+    /// What was written again is to become durable.
+    Flush,
+    /// The superblock is to be written.
+    WriteSuperblock,
+    /// What NVRAM holds is to be taken into the cache and destaged.
+    Restore(Vec<(u32, NvramEntry)>),
+    /// NVRAM is to be empty, and to have the label of a new incarnation.
+    Label,
+    /// The host is to be served.
+    Serve,
+}
+
+/// What a start looks at of the rest of the controller.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) metadata: &'a mut Metadata,
+    pub(crate) cache: &'a mut CacheEngine,
+    /// A record is being written again, or its stripe resynced.
+    pub(crate) is_replaying: bool,
+}
+
 /// What a start is at.
 #[derive(Debug, Default)]
 pub(crate) struct Start {
@@ -86,8 +110,6 @@ pub(crate) struct Start {
     resynced: Option<Replay>,
     flush_pending: u32,
     entries: Vec<(u32, NvramEntry)>,
-    /// NVRAM names no incarnation that the devices know, or another: the next start would not use it.
-    lacks_life: bool,
     /// Records that only NVRAM has may have to be written again by the next start: a device was lost before the
     /// devices knew otherwise.
     needs_nvram_log: bool,
@@ -100,6 +122,23 @@ pub(crate) struct Start {
 }
 
 impl Start {
+    /// The start of an array with these records and this directory of NVRAM.
+    pub(crate) fn begin(records: Vec<Replay>, entries: Vec<(u32, NvramEntry)>) -> Self {
+        let is_kept = |record: &Replay| record.copies.iter().any(|copy| copy.source == LogSource::Kept);
+        Self {
+            phase: Phase::Replaying,
+            needs_nvram_log: records.iter().any(is_kept),
+            records: records.into(),
+            entries,
+            ..Self::default()
+        }
+    }
+
+    /// How far it is.
+    pub(crate) const fn phase(&self) -> Phase {
+        self.phase
+    }
+
     /// True until all records are in place and durable.
     pub(crate) fn is_replaying(&self) -> bool {
         matches!(self.phase, Phase::Replaying | Phase::Flushing)
@@ -111,15 +150,9 @@ impl Start {
         self.phase == Phase::Serving
     }
 
-    /// True while a power loss would take with it what is in NVRAM.
-    #[inline]
-    pub(crate) fn lacks_life(&self) -> bool {
-        self.lacks_life
-    }
-
-    /// True where a second controller that comes must be given the label of NVRAM; later it gets it with the first.
-    pub(crate) fn has_label_written(&self) -> bool {
-        !self.lacks_life || matches!(self.phase, Phase::Labelling | Phase::BeginningLife)
+    /// True while NVRAM is given the label of a new incarnation.
+    pub(crate) fn is_labelling(&self) -> bool {
+        matches!(self.phase, Phase::Labelling | Phase::BeginningLife)
     }
 
     /// True if the next start may need the records in NVRAM that this one has found there.
@@ -137,9 +170,114 @@ impl Start {
         self.resynced = Some(record);
     }
 
+    /// The stripe of a record that was to be resynced last.
+    pub(crate) fn resynced_stripe(&self) -> Option<StripeIndex> {
+        self.resynced.as_ref().map(|record| record.stripe)
+    }
+
+    /// The record that is next: once more that whose stripe could not be resynced.
+    fn next_record(&mut self, metadata: &Metadata) -> Option<Replay> {
+        let again = self.resynced.take().filter(|record| metadata.is_out_of_sync(record.stripe.0));
+        again.or_else(|| self.records.pop_front())
+    }
+
     /// Keeps a request until the host is served.
     pub(crate) fn hold(&mut self, request: HostRequest) {
         self.waiting.push_back(request);
+    }
+
+    /// The next request that was kept.
+    pub(crate) fn next_waiting(&mut self) -> Option<HostRequest> {
+        self.waiting.pop_front()
+    }
+
+    /// Goes on until something is to be done, or waited for.
+    pub(crate) fn next(&mut self, around: &mut Surroundings<'_>) -> StartStep {
+        loop {
+            match self.phase {
+                Phase::Serving | Phase::Labelling => return StartStep::Wait,
+                Phase::Replaying if around.is_replaying => return StartStep::Wait,
+                Phase::Replaying => {
+                    let Some(record) = self.next_record(around.metadata) else {
+                        self.phase = Phase::Flushing;
+                        return StartStep::Flush;
+                    };
+                    return StartStep::Replay(record);
+                }
+                Phase::Flushing if self.flush_pending > 0 => return StartStep::Wait,
+                Phase::Flushing => self.phase = Phase::KeepingState,
+                Phase::KeepingState | Phase::EndingNvram | Phase::BeginningLife
+                    if around.metadata.is_pending() =>
+                {
+                    return StartStep::WriteSuperblock;
+                }
+                Phase::KeepingState => {
+                    self.needs_nvram_log &= !around.metadata.is_kept();
+                    self.phase = Phase::Destaging;
+                    return StartStep::Restore(core::mem::take(&mut self.entries));
+                }
+                Phase::Destaging if around.cache.dirty_count() > 0 => return StartStep::Wait,
+                Phase::Destaging => {
+                    if !self.end_incarnation(around) {
+                        return self.serve();
+                    }
+                }
+                Phase::EndingNvram if !around.cache.keeps_directory() => return self.serve(),
+                Phase::EndingNvram if !around.metadata.has_reached(self.incarnation_changes_with) => {
+                    // A device is lost: NVRAM names what it should hold, and the devices can't name a new incarnation.
+                    around.metadata.keep_nvram_incarnation(self.ended_incarnation);
+                    return self.serve();
+                }
+                Phase::EndingNvram => {
+                    self.phase = Phase::Labelling;
+                    return StartStep::Label;
+                }
+                // Where a device is lost and the devices can't be told, the label names the incarnation that follows theirs.
+                Phase::BeginningLife => {
+                    around.cache.begin_incarnation();
+                    return self.serve();
+                }
+            }
+        }
+    }
+
+    const fn serve(&mut self) -> StartStep {
+        self.phase = Phase::Serving;
+        StartStep::Serve
+    }
+
+    /// Ends the incarnation that NVRAM had, if it had one; where there is NVRAM, another begins. That is on the devices
+    /// before the host is served, so that what was left behind is never taken for the array's again. Returns false if there is none.
+    fn end_incarnation(&mut self, around: &mut Surroundings<'_>) -> bool {
+        self.ended_incarnation = around.metadata.nvram_epoch();
+        if !around.cache.keeps_directory() && self.ended_incarnation == 0 {
+            return false;
+        }
+        self.incarnation_changes_with = around.metadata.end_nvram_incarnation();
+        self.phase = Phase::EndingNvram;
+        true
+    }
+
+    /// Takes in that the label of NVRAM is written. If it is that of a new incarnation, the devices are told, and that from
+    /// the first write on NVRAM alone may hold what was acknowledged: a start without it must be able to tell. Returns true
+    /// in that case.
+    pub(crate) fn label_written(&mut self, metadata: &mut Metadata) -> bool {
+        let is_new = self.phase == Phase::Labelling;
+        if is_new {
+            self.incarnation_changes_with = metadata.begin_nvram_incarnation();
+            self.phase = Phase::BeginningLife;
+        }
+        is_new
+    }
+
+    /// Notes that it waits for so many member flushes.
+    pub(crate) const fn begin_flushes(&mut self, flushes: u32) {
+        self.flush_pending = flushes;
+    }
+
+    /// Takes in the end of a member flush of a start.
+    pub(crate) const fn end_flush(&mut self) {
+        self.flush_pending -= 1;
     }
 }
 
@@ -221,184 +359,7 @@ pub(crate) fn new_state(config: &ArrayConfig, members: u16, array_uuid: ArrayUui
     }
 }
 
-impl Controller {
-    /// Starts an array from what [`raidlab_format::assemble`] made of its devices. Device `d` of the controller is candidate
-    /// `assembly.present[d]`; devices that are not there must not be reported as added before they are.
-    ///
-    /// Host requests may be made at once; they are served from [`Notice::Serving`] on.
-    ///
-    /// # Errors
-    /// [`StartError`] when the configuration is not this array's, or too many devices are absent.
-    pub fn start(config: &ArrayConfig, mut assembly: Assembly) -> Result<Self, StartError> {
-        let mut controller = Self::new(config)?;
-        controller.cache.check_directory(&controller.geometry, &mut assembly.nvram_entries)?;
-        check_geometry(&assembly.state.geometry, &config.geometry(assembly.state.geometry.array_uuid))?;
-        let Self { metadata, geometry, .. } = &mut controller;
-        let beyond = |absent| StartError::BeyondRedundancy { absent };
-        let absent = metadata.take_devices(geometry, &assembly).map_err(beyond)?;
-        let kept_is_lost = assembly.state.relies_on_nvram() && assembly.kept != NvramVerdict::Used;
-        // With these bytes the devices already agree, or are made to; see below.
-        assembly.state.encode(&mut controller.own.bytes_mut()[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
-        let mut state = assembly.state;
-        // Logs and bitmaps that were not looked at, as that of a device that is being rebuilt, may have any number up to this jump.
-        // It is even, so that images go on alternating.
-        let next_sequence = assembly.next_log_sequence.max(state.log_tail) + (1 << 32);
-        let next_image = assembly.next_bitmap_sequence + (1 << 32);
-        controller.write_intent.start_again(&assembly.out_of_sync, next_image, next_sequence);
-        let whole = assembly.out_of_sync.marked_count() == u32::from(assembly.out_of_sync.regions());
-        state.needs_resync |= whole && !assembly.write_hole_accepted;
-        state.log_place = LogPlace::Members;
-        controller.metadata.take_superblock(state);
-        if !assembly.write_hole_accepted {
-            controller.mark_regions_out_of_sync(&assembly.out_of_sync);
-        }
-        let is_kept = |record: &Replay| record.copies.iter().any(|copy| copy.source == LogSource::Kept);
-        controller.start = Start {
-            phase: Phase::Replaying,
-            lacks_life: controller.cache.keeps_directory() && assembly.kept != NvramVerdict::Used,
-            needs_nvram_log: assembly.records.iter().any(is_kept),
-            records: assembly.records.into(),
-            entries: assembly.nvram_entries,
-            ..Start::default()
-        };
-        controller.scan.hold();
-        if kept_is_lost {
-            controller.outbox.notify(Notice::NvramLost);
-        }
-        for device in absent {
-            controller.outbox.notify(Notice::MemberFailed { member: device });
-        }
-        controller.send_found_superblock();
-        controller.pump_bitmap();
-        controller.metadata.change();
-        controller.pump();
-        Ok(controller)
-    }
-
-    /// True when the array has finished starting and serves the host.
-    pub fn is_serving(&self) -> bool {
-        self.start.is_serving()
-    }
-
-    /// Moves a start on. Returns true if it came to another phase.
-    #[inline]
-    pub(crate) fn pump_start(&mut self) -> bool {
-        if self.start.is_serving() {
-            return false;
-        }
-        let before = self.start.phase;
-        self.move_start_on();
-        self.start.phase != before
-    }
-
-    fn move_start_on(&mut self) {
-        loop {
-            match self.start.phase {
-                Phase::Serving | Phase::Labelling => return,
-                Phase::Replaying if self.write_intent.is_replaying() || self.is_record_resynced() => return,
-                Phase::Replaying => match self.next_record() {
-                    Some(record) => self.begin_replay(record),
-                    None => self.flush_replayed(),
-                },
-                Phase::Flushing if self.start.flush_pending > 0 => return,
-                Phase::Flushing => self.start.phase = Phase::KeepingState,
-                Phase::KeepingState | Phase::EndingNvram | Phase::BeginningLife
-                    if self.metadata.is_pending() =>
-                {
-                    self.pump_superblock();
-                    return;
-                }
-                Phase::KeepingState => {
-                    self.start.needs_nvram_log &= !self.metadata.is_kept();
-                    let entries = core::mem::take(&mut self.start.entries);
-                    self.restore_nvram(entries.into_iter()).expect("checked when the start began");
-                    self.start.phase = Phase::Destaging;
-                    self.pump_destage();
-                }
-                Phase::Destaging if self.cache.dirty_count() > 0 => return,
-                Phase::Destaging => self.end_life(),
-                Phase::EndingNvram if !self.cache.keeps_directory() => self.begin_serving(),
-                Phase::EndingNvram if !self.metadata.has_reached(self.start.incarnation_changes_with) => {
-                    // A device is lost: NVRAM names what it should hold, and the devices can't name a new incarnation.
-                    self.metadata.keep_nvram_incarnation(self.start.ended_incarnation);
-                    self.begin_serving();
-                }
-                Phase::EndingNvram => {
-                    self.start.phase = Phase::Labelling;
-                    self.begin_nvram_incarnation();
-                }
-                // Where a device is lost and the devices can't be told, the label names the incarnation that follows theirs.
-                Phase::BeginningLife => {
-                    self.start.lacks_life = false;
-                    self.begin_serving();
-                }
-            }
-        }
-    }
-
-    /// True while the stripe of a record is being resynced.
-    fn is_record_resynced(&self) -> bool {
-        self.start.resynced.as_ref().is_some_and(|record| self.stripe_locks.is_held(record.stripe.0))
-    }
-
-    /// The record that is next: once more that whose stripe could not be resynced.
-    fn next_record(&mut self) -> Option<Replay> {
-        let again = self.start.resynced.take();
-        again
-            .filter(|record| self.metadata.is_out_of_sync(record.stripe.0))
-            .or_else(|| self.start.records.pop_front())
-    }
-
-    /// Ends the incarnation that NVRAM had, if it had one; where there is NVRAM, another begins. That is on the devices
-    /// before the host is served, so that what was left behind is never taken for the array's again.
-    fn end_life(&mut self) {
-        let keeps = self.cache.keeps_directory();
-        self.start.ended_incarnation = self.metadata.nvram_epoch();
-        if !keeps && self.start.ended_incarnation == 0 {
-            return self.begin_serving();
-        }
-        self.start.incarnation_changes_with = self.metadata.end_nvram_incarnation();
-        self.start.phase = Phase::EndingNvram;
-    }
-
-    /// Takes in that the label of NVRAM is written. If it is that of a new incarnation, the devices are told, and that from
-    /// the first write on NVRAM alone may hold what was acknowledged: a start without it must be able to tell.
-    pub(crate) fn label_written(&mut self) {
-        self.cache.end_label();
-        if self.start.phase == Phase::Labelling {
-            self.start.incarnation_changes_with = self.metadata.begin_nvram_incarnation();
-            self.start.phase = Phase::BeginningLife;
-            self.move_start_on();
-        }
-    }
-
-    fn begin_serving(&mut self) {
-        self.start.phase = Phase::Serving;
-        self.outbox.notify(Notice::Serving);
-        self.check_log_place();
-        // A stop that was asked for meanwhile holds them.
-        self.scan.release(self.stop != Stop::NotAsked);
-        while let Some(request) = self.start.waiting.pop_front() {
-            self.begin_request(request);
-        }
-    }
-
-    fn flush_replayed(&mut self) {
-        self.start.phase = Phase::Flushing;
-        self.start.flush_pending = 1;
-        if self.config.member_cache == MemberCache::On {
-            self.start.flush_pending += self.flush_members(IoOwner::StartFlush);
-        }
-        self.start_flush_done();
-    }
-
-    /// Takes in the end of a member flush of a start.
-    pub(crate) fn start_flush_done(&mut self) {
-        self.start.flush_pending -= 1;
-    }
-}
-
-fn check_geometry(found: &Geometry, configured: &Geometry) -> Result<(), StartError> {
+pub(crate) fn check_geometry(found: &Geometry, configured: &Geometry) -> Result<(), StartError> {
     let fields = |it: &Geometry| {
         [
             ("level", it.level.to_string()),

@@ -8,11 +8,6 @@
 //! An array that is stopped while stripes are out of sync keeps saying so. A host request after the stop puts the array in
 //! use again.
 
-use crate::api::Notice;
-use crate::config::MemberCache;
-use crate::controller::Controller;
-use crate::member_io::IoOwner;
-
 /// How far a stop is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stop {
@@ -26,86 +21,73 @@ pub(crate) enum Stop {
     Stopped,
 }
 
-impl Controller {
-    /// Stops the array cleanly. The host must have no request in flight and make none until [`Notice::Stopped`].
-    pub(crate) fn begin_stop(&mut self) {
-        self.stop = Stop::Draining;
-        self.scan.hold();
-        self.cache.destage_all();
+/// What a stop asks for next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StopStep {
+    /// Nothing, before something that is under way has ended.
+    Wait,
+    /// What the members have taken is to become durable.
+    Flush,
+    ClearBitmap,
+    /// The log is to be drained, and the superblock to say "not dirty".
+    Clean,
+    /// The operator is to be told.
+    Tell,
+}
+
+impl Stop {
+    /// Begins a stop.
+    pub(crate) const fn begin(&mut self) {
+        *self = Self::Draining;
     }
 
-    /// Puts a stopped array in use again.
-    pub(crate) fn end_stop(&mut self) {
-        if core::mem::take(&mut self.stop) != Stop::NotAsked {
-            self.scan.release(false);
-        }
+    /// Takes it back. Returns true if there was one.
+    pub(crate) fn end(&mut self) -> bool {
+        core::mem::take(self) != Self::NotAsked
     }
 
-    /// Moves a stop on.
+    /// True if a stop was asked for.
+    pub(crate) fn is_asked(self) -> bool {
+        self != Self::NotAsked
+    }
+
+    /// True while it has something to do.
     #[inline]
-    pub(crate) fn pump_stop(&mut self) {
-        if !matches!(self.stop, Stop::NotAsked | Stop::Stopped) {
-            self.move_stop_on();
-        }
+    pub(crate) const fn is_under_way(self) -> bool {
+        !matches!(self, Self::NotAsked | Self::Stopped)
     }
 
-    #[inline(never)]
-    fn move_stop_on(&mut self) {
-        loop {
-            let stop = self.stop;
-            match stop {
-                Stop::NotAsked | Stop::Stopped => return,
-                Stop::Draining if !self.is_drained() => return,
-                Stop::Draining => self.flush_to_stop(),
-                Stop::Flushing(pending) if pending > 0 => return,
-                Stop::Flushing(_) | Stop::Keeping
-                    if !self.metadata.is_kept() && !self.metadata.is_frozen() =>
-                {
-                    return;
-                }
-                Stop::Flushing(_) => {
-                    self.clear_bitmap();
-                    self.stop = Stop::Clearing;
-                }
-                Stop::Clearing
-                    if !(self.metadata.is_frozen()
-                        || (self.drain_log() && self.write_intent.bitmap_is_quiet())) =>
-                {
-                    return;
-                }
-                Stop::Clearing => {
-                    self.metadata.mark_clean();
-                    self.stop = Stop::Keeping;
-                    self.pump_superblock();
-                }
-                Stop::Keeping => {
-                    self.stop = Stop::Stopped;
-                    self.cancel_drain();
-                    self.outbox.notify(Notice::Stopped);
-                }
+    /// Says what is next. The array `is_drained` when nothing is under way that would write to the members; its superblock
+    /// `is_settled` when the devices keep it, or never will.
+    pub(crate) const fn next(&mut self, is_drained: bool, is_settled: bool) -> StopStep {
+        match self {
+            Self::Draining if is_drained => StopStep::Flush,
+            Self::Flushing(0) if is_settled => {
+                *self = Self::Clearing;
+                StopStep::ClearBitmap
             }
+            Self::Clearing => StopStep::Clean,
+            Self::Keeping if is_settled => {
+                *self = Self::Stopped;
+                StopStep::Tell
+            }
+            _ => StopStep::Wait,
         }
     }
 
-    /// True when nothing is under way that would write to the members.
-    fn is_drained(&self) -> bool {
-        self.start.is_idle()
-            && self.cache.dirty_count() == 0
-            && self.stripe_locks.is_empty()
-            && self.scan.is_idle()
-    }
-
-    fn flush_to_stop(&mut self) {
-        let is_cached = self.config.member_cache == MemberCache::On;
-        let pending = if is_cached { self.flush_members(IoOwner::StopFlush) } else { 0 };
-        self.stop = Stop::Flushing(pending);
+    /// Notes that it waits for so many member flushes.
+    pub(crate) const fn begin_flushes(&mut self, flushes: u32) {
+        *self = Self::Flushing(flushes);
     }
 
     /// Takes in the end of a member flush of a stop.
-    pub(crate) fn stop_flush_done(&mut self) {
-        let Stop::Flushing(pending) = &mut self.stop else {
-            unreachable!("flushes are counted in this phase")
-        };
+    pub(crate) fn end_flush(&mut self) {
+        let Self::Flushing(pending) = self else { unreachable!("flushes are counted in this phase") };
         *pending -= 1;
+    }
+
+    /// Notes that the superblock is to say "not dirty".
+    pub(crate) const fn keep(&mut self) {
+        *self = Self::Keeping;
     }
 }

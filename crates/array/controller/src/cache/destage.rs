@@ -8,16 +8,15 @@
 //!
 //! Stripes that a request waits for go first.
 
-use super::CacheEngine;
 use super::slots::{SlotState, runs_of_ones};
-use crate::api::{BufferRef, IoClass, Notice, TimerId};
+use super::{CacheEngine, Surroundings};
+use crate::api::{IoClass, Notice, TimerId};
 use crate::config::{CacheConfig, FlushOrder};
-use crate::controller::Controller;
 use crate::geometry::Geometry;
 use crate::host_front::HostFront;
 use crate::outbox::Outbox;
 use crate::request::Rows;
-use crate::stripe_engine::{OpKind, Piece};
+use crate::stripe_engine::{OpKind, Piece, StripeOp};
 use crate::stripe_locks::{DirtyStripe, StripeLocks, sort_by_key};
 use crate::table::NIL;
 use raidlab_units::{BlockCount, ByteCount, Lba, Nanos};
@@ -31,6 +30,17 @@ const AGE_STEPS: u64 = 16;
 
 /// Stripes of a round that are looked at together, ahead of their destages.
 const LOOK_AHEAD: usize = 8;
+
+/// What comes next of destaging.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DestageStep {
+    /// This operation is to be carried out.
+    Write(u32),
+    /// This stripe, which is locked now, must be resynced before. Then it is the next to be destaged.
+    Resync(u64),
+    /// A request waits for this stripe, and so does its destage.
+    Await(u64),
+}
 
 /// What destaging is at.
 #[derive(Debug, Default)]
@@ -77,24 +87,134 @@ impl Destage {
 impl CacheEngine {
     /// True while fewer member writes are under way than destages may have.
     #[inline]
-    pub(super) fn may_destage(&self) -> bool {
+    fn may_destage(&self) -> bool {
         let partial_is_full = |max: ByteCount| self.destage.partial_bytes >= max.0;
         self.destage.active_writes < self.config.flush_iodepth
             && !self.config.flush_partial_bytes.is_some_and(partial_is_full)
     }
 
+    /// Takes in how much is dirty. Returns true if anything is.
     #[inline]
-    pub(super) fn watch_marks(&mut self) {
+    pub(crate) fn watch_marks(&mut self) -> bool {
         let dirty = self.slots.dirty_count();
         if dirty > self.destage.start_above {
             self.destage.draining = true;
         } else if dirty <= self.destage.stop_at {
             self.destage.draining = false;
         }
+        dirty > 0
+    }
+
+    /// True if destages are wanted and allowed.
+    #[inline]
+    pub(crate) fn is_destage_due(&self, now: Nanos, host: &HostFront, log_is_mirrored: bool) -> bool {
+        self.may_destage()
+            && (!self.destage.urgent.is_empty() || self.wants_destage(now, host, log_is_mirrored))
+    }
+
+    fn wants_destage(&self, now: Nanos, host: &HostFront, log_is_mirrored: bool) -> bool {
+        let Some(oldest) = self.slots.oldest_dirty() else { return false };
+        self.destage.draining
+            || !self.stalled.is_empty()
+            || (host.has_flushes() && !self.survives_power_loss())
+            || !self.writes_back(log_is_mirrored)
+            || self.slots[oldest].sequence < self.destage.due_before
+            || self.due_time(oldest) <= now
+    }
+
+    /// Starts the next destage, as far as they are wanted and allowed.
+    pub(crate) fn next_destage(
+        &mut self,
+        log_is_mirrored: bool,
+        around: &mut Surroundings<'_>,
+    ) -> Option<DestageStep> {
+        self.watch_marks();
+        if !self.may_destage() {
+            return None;
+        }
+        while let Some(key) = self.destage.urgent.pop_front() {
+            if self.can_destage(around.locks, key) {
+                return Some(self.start_destage(key, around));
+            }
+            if around.locks.hurry(key) {
+                return Some(DestageStep::Await(key));
+            }
+        }
+        if !self.wants_destage(around.now, around.host, log_is_mirrored) {
+            return None;
+        }
+        let key = self.next_in_round(around.geometry, around.locks)?;
+        Some(self.start_destage(key, around))
     }
 
     #[inline(never)]
-    pub(super) fn next_in_round(&mut self, geometry: &Geometry, locks: &mut StripeLocks) -> Option<u64> {
+    fn start_destage(&mut self, key: u64, around: &mut Surroundings<'_>) -> DestageStep {
+        let geometry = around.geometry;
+        let (stripe, _) = geometry.lock_start(key);
+        let was_free = around.locks.lock(key);
+        assert!(was_free, "only a stripe that nobody works on is destaged");
+        if around.metadata.needs_resync(geometry, key) {
+            around.locks.hurry(key);
+            return DestageStep::Resync(key);
+        }
+        let mut slot = around.locks.take_dirty(key);
+        let id = around.stripes.begin(geometry, (key, stripe), OpKind::Write, IoClass::Destage);
+        let keeps_flush = around.host.has_flushes() && self.survives_power_loss();
+        let op = around.stripes.op_mut(id);
+        while slot != NIL {
+            let next = self.slots[slot].next_of_stripe;
+            if self.slots[slot].incoming == 0 {
+                self.add_slot(op, slot, keeps_flush, geometry);
+            } else {
+                self.slots[slot].next_of_stripe = around.locks.list_dirty(key, slot);
+            }
+            slot = next;
+        }
+        op.writes = op.writes_of_pieces(geometry);
+        op.partial_bytes = op.partial_bytes_of_pieces(geometry);
+        self.destage.active_writes += op.writes;
+        self.destage.partial_bytes += op.partial_bytes;
+        self.destage.unforced_count += u32::from(!op.fua);
+        DestageStep::Write(id)
+    }
+
+    fn add_slot(&mut self, op: &mut StripeOp, slot: u32, keeps_flush: bool, geometry: &Geometry) {
+        self.slots.start_flush(slot);
+        let must_survive = self.must_survive(slot, keeps_flush);
+        op.fua |= must_survive;
+        op.slots.push(slot);
+        let (_, strip, first_row) = geometry.layout().locate(self.first_lba(geometry, slot));
+        for (first, count) in runs_of_ones(self.slots[slot].dirty) {
+            let source = self.slots.buffer(slot, u64::from(first) * geometry.block_bytes());
+            let rows = Rows { first: first_row.0 as u32 + first, count };
+            op.pieces.push(Piece { strip, rows, source });
+        }
+    }
+
+    /// Takes in that an operation has written its slots, or could not.
+    pub(crate) fn end_writes(&mut self, op: &StripeOp) {
+        if !op.slots.is_empty() {
+            self.destage.active_writes -= op.writes;
+            self.destage.partial_bytes -= op.partial_bytes;
+            self.destage.unforced_count -= u32::from(!op.fua);
+        }
+    }
+
+    /// Takes the next request that waits for the destage of a slot.
+    #[inline]
+    pub(crate) fn next_waiter(&mut self, slot: u32) -> Option<u32> {
+        let waiter = self.slots[slot].first_waiter;
+        if waiter == NIL {
+            return None;
+        }
+        let waiting = self.slot_waiters[waiter];
+        self.slot_waiters.give(waiter);
+        self.slots[slot].first_waiter = waiting.next;
+        Some(waiting.request)
+    }
+
+    #[inline(never)]
+    fn next_in_round(&mut self, geometry: &Geometry, locks: &mut StripeLocks) -> Option<u64> {
         for _ in 0..2 {
             while self.destage.at < self.destage.round.len() {
                 self.look_ahead(locks);
@@ -158,7 +278,7 @@ impl CacheEngine {
     }
 
     /// True when the stripe is free and has a dirty slot whose data has all arrived.
-    pub(super) fn can_destage(&self, locks: &mut StripeLocks, key: u64) -> bool {
+    fn can_destage(&self, locks: &mut StripeLocks, key: u64) -> bool {
         let mut slot = locks.first_dirty_if_free(key);
         while slot != NIL {
             if self.slots[slot].incoming == 0 {
@@ -170,13 +290,20 @@ impl CacheEngine {
     }
 
     /// When a dirty slot has been so for long enough.
-    pub(super) fn due_time(&self, slot: u32) -> Nanos {
+    fn due_time(&self, slot: u32) -> Nanos {
         self.slots[slot].dirtied_at + self.config.flush_after
     }
 
-    /// Sets the timer, which is not set, for the block that has been dirty longest, unless it is due: then it is on its way, and every
-    /// event looks again.
-    pub(super) fn set_age_timer(&mut self, now: Nanos, outbox: &mut Outbox) {
+    /// Sets the timer, if it is not set, for the block that has been dirty longest, unless it is due: then it is on its way, and
+    /// every event looks again.
+    #[inline]
+    pub(crate) fn set_age_timer(&mut self, now: Nanos, outbox: &mut Outbox) {
+        if !self.destage.timer_set {
+            self.start_age_timer(now, outbox);
+        }
+    }
+
+    fn start_age_timer(&mut self, now: Nanos, outbox: &mut Outbox) {
         let Some(oldest) = self.slots.oldest_dirty() else { return };
         let due = self.due_time(oldest);
         if due > now {
@@ -202,166 +329,37 @@ impl CacheEngine {
         Lba(self.slots[slot].key * u64::from(geometry.cache_block_rows()))
     }
 
-    /// Says that dirty data is lost: to the operator, to the next host flush, and to the writes that brought it if they are
-    /// still under way.
-    pub(super) fn lose_write(
+    /// Gives up on dirty data of a slot that its operation could not write. Returns false if there is none.
+    pub(crate) fn lose_slot(
         &mut self,
-        lba: Lba,
-        blocks: BlockCount,
-        host: &mut HostFront,
-        outbox: &mut Outbox,
-    ) {
-        self.lost_since_flush = Some(lba);
-        host.fail_cached_writes(lba, blocks);
-        outbox.notify(Notice::WriteLost { lba, blocks });
-    }
-}
-
-impl Controller {
-    /// Starts destages as far as they are wanted and allowed.
-    #[inline]
-    pub(crate) fn pump_destage(&mut self) {
-        if self.cache.slots.dirty_count() == 0 {
-            self.cache.destage.draining = false;
-            return;
-        }
-        self.cache.watch_marks();
-        if self.cache.may_destage() && (!self.cache.destage.urgent.is_empty() || self.wants_destage()) {
-            self.start_destages();
-        }
-        if !self.cache.destage.timer_set {
-            self.cache.set_age_timer(self.now, &mut self.outbox);
-        }
-    }
-
-    #[inline(never)]
-    fn start_destages(&mut self) {
-        while self.cache.may_destage() {
-            let urgent = self.next_urgent();
-            let Some(key) = urgent.or_else(|| {
-                if self.wants_destage() {
-                    self.cache.next_in_round(&self.geometry, &mut self.stripe_locks)
-                } else {
-                    None
-                }
-            }) else {
-                break;
-            };
-            self.start_destage(key);
-            self.cache.watch_marks();
-        }
-    }
-
-    fn wants_destage(&self) -> bool {
-        let Some(oldest) = self.cache.slots.oldest_dirty() else { return false };
-        self.cache.destage.draining
-            || !self.cache.stalled.is_empty()
-            || (self.host.has_flushes() && !self.cache_survives_power_loss())
-            || !self.writes_back()
-            || self.cache.slots[oldest].sequence < self.cache.destage.due_before
-            || self.cache.due_time(oldest) <= self.now
-    }
-
-    fn next_urgent(&mut self) -> Option<u64> {
-        while let Some(key) = self.cache.destage.urgent.pop_front() {
-            if self.cache.can_destage(&mut self.stripe_locks, key) {
-                return Some(key);
-            }
-            if self.stripe_locks.hurry(key) {
-                self.look_at_awaited(key);
-            }
-        }
-        None
-    }
-
-    #[inline(never)]
-    fn start_destage(&mut self, key: u64) {
-        let (stripe, _) = self.geometry.lock_start(key);
-        let was_free = self.stripe_locks.lock(key);
-        assert!(was_free, "only a stripe that nobody works on is destaged");
-        if self.metadata.needs_resync(&self.geometry, key) {
-            // When it is in sync it is the next to be destaged.
-            self.stripe_locks.hurry(key);
-            return self.resync_stripe(key);
-        }
-        let mut slot = self.stripe_locks.take_dirty(key);
-        let id = self.new_op(key, stripe, OpKind::Write, IoClass::Destage);
-        while slot != NIL {
-            let next = self.cache.slots[slot].next_of_stripe;
-            if self.cache.slots[slot].incoming == 0 {
-                self.add_slot(id, slot);
-            } else {
-                self.cache.slots[slot].next_of_stripe = self.stripe_locks.list_dirty(key, slot);
-            }
-            slot = next;
-        }
-        let op = self.stripes.op_mut(id);
-        op.writes = op.writes_of_pieces(&self.geometry);
-        op.partial_bytes = op.partial_bytes_of_pieces(&self.geometry);
-        self.cache.destage.active_writes += op.writes;
-        self.cache.destage.partial_bytes += op.partial_bytes;
-        self.cache.destage.unforced_count += u32::from(!op.fua);
-        self.launch_op(id);
-    }
-
-    fn add_slot(&mut self, id: u32, slot: u32) {
-        self.cache.slots.start_flush(slot);
-        let must_survive = self.must_survive(slot);
-        let op = self.stripes.op_mut(id);
-        op.fua |= must_survive;
-        op.slots.push(slot);
-        let (_, strip, first_row) = self.geometry.layout().locate(self.cache.first_lba(&self.geometry, slot));
-        for (first, count) in runs_of_ones(self.cache.slots[slot].dirty) {
-            let source: BufferRef =
-                self.cache.slots.buffer(slot, u64::from(first) * self.geometry.block_bytes());
-            let rows = Rows { first: first_row.0 as u32 + first, count };
-            op.pieces.push(Piece { strip, rows, source });
-        }
-    }
-
-    /// Takes in that an operation has written its slots, or could not.
-    pub(crate) fn end_destage(&mut self, id: u32) {
-        let op = self.stripes.op(id);
-        if op.slots.is_empty() {
-            return;
-        }
-        self.cache.destage.active_writes -= op.writes;
-        self.cache.destage.partial_bytes -= op.partial_bytes;
-        self.cache.destage.unforced_count -= u32::from(!op.fua);
-        for index in 0..self.stripes.op(id).slots.len() {
-            let slot = self.stripes.op(id).slots[index];
-            let stored = self.stripes.op(id).failed.is_empty() || !self.lose_slot(id, slot);
-            let mut waiter = core::mem::replace(&mut self.cache.slots[slot].first_waiter, NIL);
-            while waiter != NIL {
-                let waiting = self.cache.slot_waiters[waiter];
-                self.cache.slot_waiters.give(waiter);
-                let result = if stored { Ok(()) } else { self.result_for(id, waiting.request) };
-                self.end_part(waiting.request, result);
-                waiter = waiting.next;
-            }
-            self.cache.settle_destaged(&self.geometry, &self.metadata, slot, stored, &mut self.outbox);
-        }
-    }
-
-    /// Gives up on dirty data of a slot that no member can take. Returns false if there is none.
-    fn lose_slot(&mut self, id: u32, slot: u32) -> bool {
+        slot: u32,
+        StripeOp { failed, .. }: &StripeOp,
+        (geometry, host, outbox): (&Geometry, &mut HostFront, &mut Outbox),
+    ) -> bool {
         let mut any = false;
-        for (first, count) in runs_of_ones(self.cache.slots[slot].dirty) {
-            let mut at = self.cache.first_lba(&self.geometry, slot) + BlockCount(u64::from(first));
+        for (first, count) in runs_of_ones(self.slots[slot].dirty) {
+            let mut at = self.first_lba(geometry, slot) + BlockCount(u64::from(first));
             let end = at + BlockCount(u64::from(count));
-            let failed = &self.stripes.op(id).failed;
             while let Some(lost) = failed.first_in(at, BlockCount(end.0 - at.0)) {
                 let blocks =
                     (lost.0..end.0).take_while(|lba| failed.first_in(Lba(*lba), BlockCount(1)).is_some());
                 let blocks = BlockCount(blocks.count() as u64);
-                self.cache.lose_write(lost, blocks, &mut self.host, &mut self.outbox);
+                self.lose_write(lost, blocks, host, outbox);
                 any = true;
                 at = lost + blocks;
             }
         }
         if any {
-            self.cache.slots.detach(slot);
+            self.slots.detach(slot);
         }
         any
+    }
+
+    /// Says that dirty data is lost: to the operator, to the next host flush, and to the writes that brought it if they are
+    /// still under way.
+    fn lose_write(&mut self, lba: Lba, blocks: BlockCount, host: &mut HostFront, outbox: &mut Outbox) {
+        self.lost_since_flush = Some(lba);
+        host.fail_cached_writes(lba, blocks);
+        outbox.notify(Notice::WriteLost { lba, blocks });
     }
 }

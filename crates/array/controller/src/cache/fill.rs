@@ -5,16 +5,13 @@
 //! is only ever given to reads that began before the write.
 
 use super::CacheEngine;
-use crate::api::{IoClass, MemberError, Segment};
+use crate::api::Segment;
 use crate::config::ReadPolicy;
-use crate::controller::Controller;
 use crate::geometry::Geometry;
 use crate::host_front::HostFront;
-use crate::member_io::IoOwner;
-use crate::memory_task::MemoryTasks;
-use crate::memory_task::{Move, TaskOwner};
+use crate::memory_task::{MemoryTasks, Move, TaskOwner};
 use crate::outbox::Outbox;
-use crate::request::{CopySet, Fragment, FragmentWalk, Rows};
+use crate::request::{Fragment, Rows};
 use crate::table::NIL;
 use raidlab_units::{BlockCount, Lba};
 
@@ -97,7 +94,30 @@ impl CacheEngine {
         out.extend(slots.map(|&slot| Segment { buffer: self.slots.buffer(slot, 0), bytes }));
     }
 
-    pub(super) fn abandon_fill(&mut self, fill: u32) {
+    /// Begins to fill slots with the whole cache blocks of `run`. Returns the fill; none where a block is cached already, or there
+    /// is no room.
+    pub(crate) fn begin_fill(&mut self, geometry: &Geometry, run: &Fragment) -> Option<u32> {
+        let fill = self.fills.take();
+        self.fills[fill].slots.clear();
+        self.fills[fill].waiters.clear();
+        self.fills[fill].rows = run.rows;
+        let mut row = run.rows.first;
+        while row < run.rows.end() {
+            let block = geometry.cache_block_at(run, row);
+            let free = self.slots.lookup(block.key).is_none();
+            let Some(slot) = free.then(|| self.slots.allocate(block.key)).flatten() else {
+                self.abandon_fill(fill);
+                return None;
+            };
+            self.slots.start_fill(slot);
+            self.slots[slot].first_waiter = fill;
+            self.fills[fill].slots.push(slot);
+            row = block.rows_end;
+        }
+        Some(fill)
+    }
+
+    fn abandon_fill(&mut self, fill: u32) {
         while let Some(slot) = self.fills[fill].slots.pop() {
             self.slots[slot].first_waiter = NIL;
             self.slots.finish_fill(slot, 0);
@@ -117,117 +137,80 @@ impl CacheEngine {
             last.rows.count += part.rows.count;
             return;
         }
+        self.join_fill(fill, part, host);
+    }
+
+    /// Lets `part` of a request, which lies within a fill, wait for it.
+    pub(crate) fn join_fill(&mut self, fill: u32, part: Fragment, host: &mut HostFront) {
         host.add_parts(part.request, 1);
         self.fills[fill].waiters.push(part);
     }
 
-    pub(super) fn copy_from_fill(
+    /// Takes those who wait for a fill that has ended.
+    pub(crate) fn take_waiters(&mut self, fill: u32) -> Vec<Fragment> {
+        core::mem::take(&mut self.fills[fill].waiters)
+    }
+
+    /// Gives the host `part` of a request from what a fill has read.
+    pub(crate) fn copy_from_fill(
         &mut self,
         geometry: &Geometry,
-        slots: &[u32],
-        rows: Rows,
+        fill: u32,
         part: Fragment,
         tasks: &mut MemoryTasks,
         outbox: &mut Outbox,
     ) {
+        let Self { slots, fills, .. } = self;
+        let Fill { slots: filled, rows, .. } = &fills[fill];
         let task = tasks.new_copies(TaskOwner::CopyOut { request: part.request });
         let unit = geometry.cache_block_rows();
         let mut row = part.rows.first;
         while row < part.rows.end() {
-            let slot = slots[((row - rows.first) / unit) as usize];
+            let slot = filled[((row - rows.first) / unit) as usize];
             let end = part.rows.end().min(row - row % unit + unit);
-            let from = self.slots.buffer(slot, u64::from(row % unit) * geometry.block_bytes());
+            let from = slots.buffer(slot, u64::from(row % unit) * geometry.block_bytes());
             let to = part.part(Rows::between(row, end), geometry.block_bytes()).host_buffer();
             let bytes = u64::from(end - row) * geometry.block_bytes();
             tasks.add_copy(task, Move { from, to, bytes }, false);
             tasks.add_pin(task, slot);
-            self.slots.pin(slot);
+            slots.pin(slot);
             row = end;
         }
         tasks.start_copies(task, outbox);
     }
-}
 
-impl Controller {
-    /// Reads the blocks of `fragment` into the cache and gives the host its part. Returns false, having done
-    /// nothing, where that can't be: a block is cached already, there is no room, or no copy to read from.
-    pub(crate) fn fill_for(&mut self, fragment: Fragment) -> bool {
-        let rows = self.geometry.rounded_out(fragment.rows);
-        let whole = Fragment { rows, ..fragment };
-        let Some(fill) = self.start_fill(&whole, IoClass::Host) else { return false };
-        self.host.add_parts(fragment.request, 1);
-        self.cache.fills[fill].waiters.push(fragment);
-        true
+    /// Ends a fill, and takes back the list of those who waited for it.
+    pub(crate) fn end_fill(&mut self, geometry: &Geometry, fill: u32, is_read: bool, waiters: Vec<Fragment>) {
+        let Self { slots, fills, .. } = self;
+        let valid = if is_read { u64::MAX >> (64 - geometry.cache_block_rows()) } else { 0 };
+        for slot in fills[fill].slots.drain(..) {
+            slots[slot].first_waiter = NIL;
+            slots.finish_fill(slot, valid);
+        }
+        fills[fill].waiters = waiters;
+        fills.give(fill);
     }
 
-    fn start_fill(&mut self, whole: &Fragment, class: IoClass) -> Option<u32> {
-        if self.metadata.any_out_of_sync() {
-            let key = self.geometry.lock_key(whole);
-            if self.metadata.needs_resync(&self.geometry, key) || self.is_being_synced(key) {
-                return None;
-            }
-        }
-        let (_, place) = self.best_copy(whole, CopySet::NONE)?;
-        let fill = self.cache.fills.take();
-        self.cache.fills[fill].slots.clear();
-        self.cache.fills[fill].waiters.clear();
-        self.cache.fills[fill].rows = whole.rows;
-        let mut row = whole.rows.first;
-        while row < whole.rows.end() {
-            let block = self.geometry.cache_block_at(whole, row);
-            let free = self.cache.slots.lookup(block.key).is_none();
-            let Some(slot) = free.then(|| self.cache.slots.allocate(block.key)).flatten() else {
-                self.cache.abandon_fill(fill);
-                return None;
-            };
-            self.cache.slots.start_fill(slot);
-            self.cache.slots[slot].first_waiter = fill;
-            self.cache.fills[fill].slots.push(slot);
-            row = block.rows_end;
-        }
-        self.member_read(place, whole.rows, class, IoOwner::Fill { fill });
-        Some(fill)
-    }
-
-    /// Takes in the end of a fill.
-    pub(crate) fn fill_done(&mut self, id: u32, result: Result<(), MemberError>) {
-        let mut fill = core::mem::take(&mut self.cache.fills[id]);
-        for part in fill.waiters.drain(..) {
-            match result {
-                Ok(()) => self.cache.copy_from_fill(
-                    &self.geometry,
-                    &fill.slots,
-                    fill.rows,
-                    part,
-                    &mut self.tasks,
-                    &mut self.outbox,
-                ),
-                Err(_) => self.read_from_members(part, CopySet::NONE),
-            }
-        }
-        let all = u64::MAX >> (64 - self.geometry.cache_block_rows());
-        for slot in fill.slots.drain(..) {
-            self.cache.slots[slot].first_waiter = NIL;
-            self.cache.slots.finish_fill(slot, if result.is_ok() { all } else { 0 });
-        }
-        self.cache.fills[id] = fill;
-        self.cache.fills.give(id);
-    }
-
-    /// Reads on behind a host read, if the policy and the host's habits ask for it.
-    pub(crate) fn read_ahead(&mut self, lba: Lba, blocks: BlockCount) {
-        let wanted_run = match self.config.cache.read_policy {
-            ReadPolicy::NoReadAhead => return,
+    /// Takes in a host read. Returns what to read on behind it, if the policy and the host's habits ask for it.
+    #[inline]
+    pub(crate) fn note_read(
+        &mut self,
+        geometry: &Geometry,
+        lba: Lba,
+        blocks: BlockCount,
+    ) -> Option<(Lba, BlockCount)> {
+        let wanted_run = match self.config.read_policy {
+            ReadPolicy::NoReadAhead => return None,
             ReadPolicy::ReadAhead => 1,
             ReadPolicy::Adaptive => 2,
         };
-        let most = self.config.cache.read_ahead.0 / self.geometry.block_bytes();
+        let most = self.config.read_ahead.0 / geometry.block_bytes();
         let end = lba.0 + blocks.0;
-        let volume_end = self.volume_blocks().0;
-        let stream = self.cache.streams.note(lba.0, end);
+        let volume_end = geometry.layout().volume_blocks().0;
+        let stream = self.streams.note(lba.0, end);
         let is_hit = lba.0 < stream.ahead_to;
-        if stream.run < wanted_run || (is_hit && self.config.cache.read_ahead_on_miss) {
-            return;
+        if stream.run < wanted_run || (is_hit && self.config.read_ahead_on_miss) {
+            return None;
         }
         // A host that goes on earns more each time; two accesses in sequence by chance cost little.
         let distance = blocks.0.saturating_mul(1 << (stream.run - wanted_run).min(32)).min(most);
@@ -235,32 +218,28 @@ impl Controller {
         let to = (end + distance).min(volume_end);
         // Half the distance at a time, so that read-ahead comes in large reads and not in crumbs.
         if from >= to || (from - end) * 2 > distance {
-            return;
+            return None;
         }
         stream.ahead_to = to;
-        self.prefetch(Lba(from), BlockCount(to - from));
+        Some((Lba(from), BlockCount(to - from)))
     }
 
-    fn prefetch(&mut self, lba: Lba, blocks: BlockCount) {
-        let unit = self.geometry.cache_block_rows();
-        let mut walk =
-            FragmentWalk::new(0, lba, blocks, self.geometry.block_bytes(), self.geometry.strip_rows());
-        while let Some(fragment) = walk.next(self.geometry.layout()) {
-            let rows = self.geometry.rounded_out(fragment.rows);
-            let mut first = rows.first;
-            for row in (rows.first..=rows.end()).step_by(unit as usize) {
-                let known = row == rows.end() || {
-                    let block = self.geometry.cache_block_at(&fragment, row);
-                    self.cache.slots.lookup(block.key).is_some()
-                };
-                if known {
-                    if first < row {
-                        let run = Fragment { rows: Rows::between(first, row), ..fragment };
-                        self.start_fill(&run, IoClass::ReadAhead);
-                    }
-                    first = row + unit;
-                }
-            }
-        }
+    /// Takes the first run of cache blocks that no slot stands for off `rows` of a strip, whole cache blocks.
+    pub(crate) fn next_unknown(
+        &self,
+        geometry: &Geometry,
+        fragment: &Fragment,
+        rows: &mut Rows,
+    ) -> Option<Rows> {
+        let (unit, end) = (geometry.cache_block_rows(), rows.end());
+        let is_known = |row: &u32| {
+            let block = geometry.cache_block_at(fragment, *row);
+            self.slots.lookup(block.key).is_some()
+        };
+        let mut blocks = (rows.first..end).step_by(unit as usize);
+        let first = blocks.find(|row| !is_known(row))?;
+        let run_end = blocks.find(is_known).unwrap_or(end);
+        *rows = Rows::between((run_end + unit).min(end), end);
+        Some(Rows::between(first, run_end))
     }
 }

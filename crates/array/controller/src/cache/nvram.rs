@@ -19,19 +19,18 @@
 //!
 //! Left out: clean blocks, which a start reads from the members again.
 
-use super::CacheEngine;
 use super::protection::PeerState;
 use super::slots::{Restored, Slot};
+use super::{CacheEngine, Surroundings};
 use crate::api::{BufferRef, BufferSpace, Keep};
 use crate::config::CacheMemory;
-use crate::controller::Controller;
 use crate::geometry::Geometry;
-use crate::memory_task::{Move, TaskOwner};
+use crate::memory_task::{MemoryTasks, Move, TaskOwner};
 use crate::metadata::Metadata;
 use crate::outbox::Outbox;
-use crate::own::{self, own_buffer};
+use crate::own::{self, OwnMemory, own_buffer};
 use core::cmp::Reverse;
-use raidlab_format::{NVRAM_LABEL_BYTES, NVRAM_RING_AT, NvramEntry, NvramLabel};
+use raidlab_format::{ArrayState, NVRAM_LABEL_BYTES, NVRAM_RING_AT, NvramEntry, NvramLabel};
 
 /// Sequences at or above this were never given out.
 const SEQUENCE_END: u64 = 1 << 63;
@@ -89,7 +88,7 @@ impl CacheEngine {
     }
 
     /// True when the second controller takes what is kept.
-    pub(super) fn mirrors_nvram(&self) -> bool {
+    fn mirrors_nvram(&self) -> bool {
         self.config.mirror && self.peer == PeerState::Present
     }
 
@@ -105,7 +104,7 @@ impl CacheEngine {
 
     /// Ends the destage of a slot. Data that could not be stored because a device is lost, which may come back at the
     /// next start, stays named where the directory is kept.
-    pub(super) fn settle_destaged(
+    pub(crate) fn settle_destaged(
         &mut self,
         geometry: &Geometry,
         metadata: &Metadata,
@@ -168,67 +167,82 @@ impl CacheEngine {
         }
         Ok(())
     }
-}
 
-impl Controller {
-    /// Takes over what NVRAM holds, on a new controller (asserted) whose world has put the cache memory back and
-    /// whose log has been applied. The blocks are dirty from here on and due, and are destaged from the next event on, of
-    /// which [`Controller::handle_destage_all`] will do. Until [`Controller::restored_pending`] is 0 the host must not be
-    /// served: where two slots hold parts of a cache block, reads find one of them only.
+    /// Takes over what NVRAM holds into an empty cache (asserted).
     ///
     /// # Errors
     /// [`RestoreError`] when an entry can't be one of this array's; nothing has been taken over then.
-    pub fn restore_nvram(
+    pub(crate) fn restore(
         &mut self,
         entries: impl Iterator<Item = (u32, NvramEntry)>,
+        Surroundings { geometry, locks, outbox, .. }: Surroundings<'_>,
     ) -> Result<(), RestoreError> {
         let mut found: Vec<(u32, NvramEntry)> = entries.filter(|(_, entry)| entry.dirty != 0).collect();
-        assert!(self.cache.slots.is_empty(), "only a new controller starts from NVRAM");
-        self.cache.check_directory(&self.geometry, &mut found)?;
-        for (slot, restored) in without_superseded(found, &mut self.outbox) {
-            self.cache.slots.restore(slot, restored);
-            let key = self.geometry.lock_of_block(restored.key);
-            self.cache.slots[slot].next_of_stripe = self.stripe_locks.list_dirty(key, slot);
+        assert!(self.slots.is_empty(), "only a new controller starts from NVRAM");
+        self.check_directory(geometry, &mut found)?;
+        for (slot, restored) in without_superseded(found, outbox) {
+            self.slots.restore(slot, restored);
+            let key = geometry.lock_of_block(restored.key);
+            self.slots[slot].next_of_stripe = locks.list_dirty(key, slot);
         }
-        self.cache.slots.end_restore();
-        self.cache.destage_all();
+        self.slots.end_restore();
+        self.destage_all();
         Ok(())
     }
 
-    /// Restored cache slots that are not on the members yet, nor given up because a device is lost.
-    pub const fn restored_pending(&self) -> u32 {
-        self.cache.slots.restored_count()
+    /// Restored slots that are not on the members yet, nor given up because a device is lost.
+    pub(crate) const fn restored_count(&self) -> u32 {
+        self.slots.restored_count()
     }
 
-    /// Begins a new incarnation of NVRAM: an empty directory, and a label that says so.
-    pub(crate) fn begin_nvram_incarnation(&mut self) {
-        let mirrored = self.cache.mirrors_nvram();
-        for slot in 0..self.cache.slots.slot_count() {
+    /// Notes that a start has found NVRAM without the incarnation that the devices name.
+    pub(crate) fn note_no_incarnation(&mut self) {
+        self.lacks_incarnation = self.keeps_directory();
+    }
+
+    /// Takes in that the devices name the incarnation that NVRAM has.
+    pub(crate) const fn begin_incarnation(&mut self) {
+        self.lacks_incarnation = false;
+    }
+
+    /// True unless NVRAM is without an incarnation that the devices name.
+    #[inline]
+    pub(crate) const fn has_incarnation(&self) -> bool {
+        !self.lacks_incarnation
+    }
+
+    /// Empties the directory.
+    pub(crate) fn clear_directory(&self, outbox: &mut Outbox) {
+        let mirrored = self.mirrors_nvram();
+        for slot in 0..self.slots.slot_count() {
             let entry = NvramEntry { sequence: 0, block: 0, dirty: 0 };
-            self.outbox.keep(Keep { slot, entry, mirrored });
+            outbox.keep(Keep { slot, entry, mirrored });
         }
-        self.write_nvram_label();
     }
 
     /// Writes the label of NVRAM, to the second controller's, too.
-    pub(crate) fn write_nvram_label(&mut self) {
-        let Some(record) = self.metadata.record() else { return };
+    pub(crate) fn write_label(
+        &mut self,
+        record: &ArrayState,
+        own: &mut OwnMemory,
+        tasks: &mut MemoryTasks,
+        outbox: &mut Outbox,
+    ) {
         // The devices name an incarnation, by an odd number, when its label is written.
         let label =
             NvramLabel { array_uuid: record.geometry.array_uuid, nvram_epoch: record.nvram_epoch | 1 };
-        label.encode(&mut self.own.bytes_mut()[own::NVRAM_LABEL_AT..own::NVRAM_LABEL_AT + NVRAM_LABEL_BYTES]);
-        self.cache.labels_pending += 1;
-        let task = self.tasks.new_copies(TaskOwner::NvramLabel);
+        label.encode(&mut own.bytes_mut()[own::NVRAM_LABEL_AT..own::NVRAM_LABEL_AT + NVRAM_LABEL_BYTES]);
+        self.labels_pending += 1;
+        let task = tasks.new_copies(TaskOwner::NvramLabel);
         let to = BufferRef { space: BufferSpace::NvramLog, offset: 0 };
-        let from = own_buffer(own::NVRAM_LABEL_AT);
-        self.add_nvram_copy(task, Move { from, to, bytes: NVRAM_RING_AT as u64 });
-        self.tasks.start_copies(task, &mut self.outbox);
+        let copy = Move { from: own_buffer(own::NVRAM_LABEL_AT), to, bytes: NVRAM_RING_AT as u64 };
+        tasks.add_copy(task, copy, self.mirrors_nvram());
+        tasks.start_copies(task, outbox);
     }
 
-    /// Adds a copy into the kept log to a task; into the second controller's, too, where it is mirrored.
-    pub(crate) fn add_nvram_copy(&mut self, task: u32, copy: Move) {
-        let mirrored = self.cache.mirrors_nvram();
-        self.tasks.add_copy(task, copy, mirrored);
+    /// Takes in that a label of NVRAM is written.
+    pub(crate) const fn end_label(&mut self) {
+        self.labels_pending -= 1;
     }
 }
 

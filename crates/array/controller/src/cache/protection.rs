@@ -13,11 +13,12 @@
 //! A slot is mirrored or it is not, from the moment it becomes dirty. Those that became dirty while the second controller
 //! was away stay so until they have been destaged; only then is the cache mirrored again.
 
+use super::CacheEngine;
 use crate::api::HostOp;
-use crate::config::{CacheMemory, MemberCache, WritePolicy};
-use crate::controller::Controller;
-use crate::host_front::Request;
-use raidlab_units::{BlockCount, Nanos};
+use crate::config::{CacheMemory, WritePolicy};
+use crate::geometry::Geometry;
+use crate::host_front::{HostFront, Request};
+use raidlab_units::BlockCount;
 
 /// The state of the battery that keeps the cache memory. Only a good one keeps it; the others differ in what the
 /// operator is told.
@@ -45,133 +46,116 @@ pub enum PeerState {
     Gone,
 }
 
-impl Controller {
-    /// Takes in the battery's state; under [`WritePolicy::WriteBack`] a cache that needs its battery writes through,
-    /// and destages what it holds, while the battery is not good.
-    pub fn handle_battery(&mut self, now: Nanos, state: BatteryState) {
-        self.advance(now);
-        let survived = self.cache_survives_power_loss();
-        self.cache.battery = state;
-        self.hold_to_protection(survived);
-        self.check_log_place();
-        self.pump();
+impl CacheEngine {
+    /// Takes in the battery's state.
+    pub(crate) const fn set_battery(&mut self, state: BatteryState) {
+        self.battery = state;
     }
 
-    /// Takes in the second controller's state, which matters to a mirrored cache only; it is present until told
-    /// otherwise. Under [`WritePolicy::WriteBack`] the cache writes through, and destages what it holds, until the other
-    /// is there and no slot is dirty that it lacks. A world that starts from NVRAM lets the other come only when
-    /// [`Controller::restored_pending`] is 0, so that one of them always has what is restored.
-    pub fn handle_peer(&mut self, now: Nanos, state: PeerState) {
-        self.advance(now);
-        let survived = self.cache_survives_power_loss();
-        if state != core::mem::replace(&mut self.cache.peer, state) && self.config.cache.mirror {
-            self.cache.slots.set_mirrors(state == PeerState::Present);
-            if let Some(log) = self.write_intent.log() {
-                log.forget_mirrored();
-            }
+    /// Takes in the second controller's state. Returns true if it has come, or gone, and has a part in this cache.
+    pub(crate) fn set_peer(&mut self, state: PeerState) -> bool {
+        let changes = state != core::mem::replace(&mut self.peer, state) && self.config.mirror;
+        if changes {
+            self.slots.set_mirrors(state == PeerState::Present);
             // What the other lacks goes to the members whatever the policy: there it needs no mirror.
-            self.cache.destage_all();
-            if self.start.has_label_written() {
-                self.write_nvram_label();
-            }
-            self.check_log_place();
+            self.destage_all();
         }
-        self.hold_to_protection(survived);
-        self.pump();
+        changes
     }
 
     /// Whether what is in the cache memory is found again after a power loss: power loss leaves it as it is, and memory and
     /// devices name the same incarnation of it (see `start.rs`).
-    pub fn cache_survives_power_loss(&self) -> bool {
-        let is_battery_good = self.config.cache.memory == CacheMemory::BatteryBacked
-            && self.cache.battery == BatteryState::Good;
-        is_battery_good && !self.start.lacks_life()
+    #[inline]
+    pub(crate) fn survives_power_loss(&self) -> bool {
+        let is_battery_good =
+            self.config.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
+        is_battery_good && self.has_incarnation()
     }
 
-    /// True while a mirrored cache's second controller has all that is dirty, so that it can take over: what it has must be
-    /// of an incarnation that the devices know, and have the label that says so.
-    pub fn is_mirroring(&self) -> bool {
-        let has_label = self.cache.labels_pending == 0 && !self.start.lacks_life();
-        self.cache.slots.is_mirrored()
-            && self.write_intent.log_is_mirrored(!self.start.needs_nvram_log())
-            && has_label
+    /// True while a mirrored cache's second controller has all that is dirty, and has it under a label of an incarnation that
+    /// the devices know.
+    pub(crate) const fn is_mirroring(&self) -> bool {
+        self.slots.is_mirrored() && self.labels_pending == 0 && self.has_incarnation()
     }
 
-    /// True while writes are acknowledged from the cache.
-    pub fn writes_back(&self) -> bool {
-        let cache = &self.config.cache;
-        match cache.write_policy {
+    /// True while writes are acknowledged from the cache; `log_is_mirrored` where the second controller finds all records.
+    #[inline]
+    pub(crate) fn writes_back(&self, log_is_mirrored: bool) -> bool {
+        match self.config.write_policy {
             WritePolicy::WriteThrough => false,
             WritePolicy::WriteBackBadBattery => true,
             WritePolicy::WriteBack => {
-                (cache.memory == CacheMemory::Volatile || self.cache_survives_power_loss())
-                    && (!cache.mirror || self.is_mirroring())
+                (self.config.memory == CacheMemory::Volatile || self.survives_power_loss())
+                    && (!self.config.mirror || (self.is_mirroring() && log_is_mirrored))
             }
         }
     }
 
     /// True when a cached write may not be acknowledged before the members have it.
-    fn needs_members(&self, fua: bool) -> bool {
-        !self.writes_back() || (fua && !self.cache_survives_power_loss())
+    fn needs_members(&self, fua: bool, log_is_mirrored: bool) -> bool {
+        !self.writes_back(log_is_mirrored) || (fua && !self.survives_power_loss())
     }
 
-    /// Holds what is under way to the protection that there is now.
-    fn hold_to_protection(&mut self, survived: bool) {
-        let lost_memory = survived && !self.cache_survives_power_loss();
-        for tag in self.host.tags() {
-            let Request { active, op, through, durable, .. } = self.host.request(tag);
-            match op {
-                HostOp::Write { fua } if active && !through && !durable && self.needs_members(fua) => {
-                    self.wait_for_members(tag);
-                }
-                HostOp::Flush if active && lost_memory && !self.host.is_in_line(tag) => {
-                    // It went on to the members' caches because this one was safe; now it does so once more, afterwards.
-                    self.begin_flush(tag);
-                }
-                HostOp::Read | HostOp::Write { .. } | HostOp::Flush | HostOp::Discard => {}
+    /// Holds a request under way to the protection that there is now; the cache `survived` a power loss before. Returns true
+    /// for a flush that must be repeated.
+    pub(crate) fn hold_to_protection(
+        &mut self,
+        tag: u32,
+        survived: bool,
+        log_is_mirrored: bool,
+        (geometry, host): (&Geometry, &mut HostFront),
+    ) -> bool {
+        let lost_memory = survived && !self.survives_power_loss();
+        let Request { active, op, through, durable, .. } = host.request(tag);
+        match op {
+            HostOp::Write { fua }
+                if active && !through && !durable && self.needs_members(fua, log_is_mirrored) =>
+            {
+                self.wait_for_members(tag, geometry, host);
+                false
             }
+            // It went on to the members' caches because this one was safe; now it does so once more, afterwards.
+            HostOp::Flush => active && lost_memory && !host.is_in_line(tag),
+            HostOp::Read | HostOp::Write { .. } | HostOp::Discard => false,
         }
     }
 
     /// Lets a cached write end only when the members have what it has placed, and what it will place.
-    fn wait_for_members(&mut self, tag: u32) {
-        let request = self.host.request(tag);
-        self.host.set_durable(tag, true);
+    fn wait_for_members(&mut self, tag: u32, geometry: &Geometry, host: &mut HostFront) {
+        let request = host.request(tag);
+        host.set_durable(tag, true);
         let (lba, placed) = (request.lba, BlockCount(request.placed));
         if placed == BlockCount::ZERO {
             return;
         }
-        for key in self.geometry.cache_keys(lba, placed) {
+        for key in geometry.cache_keys(lba, placed) {
             // A newer slot of a block is destaged after the older one, so waiting for the newer is waiting for both.
-            let Some(slot) =
-                self.cache.slots.lookup(key).filter(|&slot| self.cache.slots[slot].is_newer_than_members())
+            let Some(slot) = self.slots.lookup(key).filter(|&slot| self.slots[slot].is_newer_than_members())
             else {
                 continue;
             };
-            self.cache.wait_for_destage(slot, tag, &mut self.host);
-            if self.cache.slots[slot].incoming == 0 {
-                let stripe = self.geometry.lock_of_block(key);
-                self.cache.destage.urgent.push_back(stripe);
+            self.wait_for_destage(slot, tag, host);
+            if self.slots[slot].incoming == 0 {
+                self.destage_first(geometry.lock_of_block(key));
             }
         }
     }
 
     /// Whether the destage of a slot must survive power loss by itself: because that was promised, or is about to be
     /// promised by a flush.
-    pub(crate) fn must_survive(&self, slot: u32) -> bool {
-        let kept_flush = self.host.has_flushes() && self.cache_survives_power_loss();
-        let slot = &self.cache.slots[slot];
-        self.config.member_cache == MemberCache::On
-            && (slot.promised || slot.sequence < self.cache.destage.promised_before || kept_flush)
+    pub(super) fn must_survive(&self, slot: u32, keeps_flush: bool) -> bool {
+        let slot = &self.slots[slot];
+        self.is_member_cached
+            && (slot.promised || slot.sequence < self.destage.promised_before || keeps_flush)
     }
 
     /// Whether the first flush in line must wait. Where the cache survives power loss, dirty blocks need not be destaged,
     /// but those that are on their way into members' volatile caches must have arrived there before these are flushed.
     pub(crate) fn flush_waits(&self, up_to: u64) -> bool {
-        if self.cache_survives_power_loss() {
-            self.config.member_cache == MemberCache::On && self.cache.destage.unforced_count > 0
+        if self.survives_power_loss() {
+            self.is_member_cached && self.destage.unforced_count > 0
         } else {
-            self.cache.slots.oldest_dirty().is_some_and(|slot| self.cache.slots[slot].sequence < up_to)
+            self.slots.oldest_dirty().is_some_and(|slot| self.slots[slot].sequence < up_to)
         }
     }
 }

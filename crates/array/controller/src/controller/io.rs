@@ -102,7 +102,7 @@ impl Controller {
             return self.beside_io_ended(io, member, result);
         }
         if check != NIL {
-            return self.check_io_done(check, part, result);
+            return self.check_io_done(check, part, member, result);
         }
         if result == Err(MemberError::Medium) {
             self.medium_error(owner, member, lba, rows);
@@ -136,11 +136,11 @@ impl Controller {
             }
             IoOwner::StartFlush => {
                 self.fail_on_flush_error(member, result);
-                self.start_flush_done();
+                self.start.end_flush();
             }
             IoOwner::StopFlush => {
                 self.fail_on_flush_error(member, result);
-                self.stop_flush_done();
+                self.stop.end_flush();
             }
         }
         self.admit_again(member);
@@ -179,7 +179,8 @@ impl Controller {
             TaskOwner::Nobody => unreachable!("what is under way has an owner"),
             TaskOwner::CopyIn { request } => {
                 let arrivals = self.tasks.take_arrivals(id);
-                self.copy_in_done(request, &arrivals);
+                self.cache.end_copies_in(&self.geometry, &arrivals, &mut self.outbox);
+                self.end_part(request, Ok(()));
                 self.tasks.return_arrivals(id, arrivals);
             }
             TaskOwner::CopyOut { request } => self.end_part(request, Ok(())),
@@ -202,7 +203,7 @@ impl Controller {
             self.owner_segments(owner, rows, out);
         }
         if part != Part::Data {
-            out.push(self.tag_segment(check));
+            out.push(self.checksums.tag_segment(check));
         }
     }
 

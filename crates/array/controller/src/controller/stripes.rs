@@ -90,7 +90,7 @@ impl Controller {
     fn release_staging(&mut self, id: u32) {
         self.stripes.release_staging(id);
         if self.checksums.is_on() {
-            self.release_tags(id);
+            self.checksums.release_kept(self.stripes.op_mut(id));
         }
     }
 

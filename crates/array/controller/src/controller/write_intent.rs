@@ -204,7 +204,7 @@ impl Controller {
         // A record in NVRAM must be found by the second controller, too, if it takes over. Before the host is served NVRAM
         // has no label of its own, and records of what it held go to the members, whatever the battery.
         let found_by_peer = !self.config.cache.mirror || self.cache.has_peer();
-        if self.start.is_serving() && self.cache_survives_power_loss() && found_by_peer {
+        if self.start.is_serving() && self.cache.survives_power_loss() && found_by_peer {
             LogPlace::Nvram
         } else {
             LogPlace::Members
