@@ -21,6 +21,7 @@ use crate::error::RingError;
 use crate::memory::Memory;
 use crate::ring::{Ring, WAKE_UP_LINE};
 use raidlab_controller::{MemorySteps, MemoryTaskId, Segment};
+use raidlab_raid::checksum::checksums;
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -87,7 +88,7 @@ impl Job {
         for (piece, bytes) in &self.ranges {
             // SAFETY: the range was asserted to lie within its arena, which outlives the job; nothing writes it meanwhile.
             let range = unsafe { std::slice::from_raw_parts(piece.start.cast_const(), *bytes) };
-            self.digests.extend(range.chunks_exact(self.block_bytes).map(crc32c::crc32c));
+            checksums(range, self.block_bytes, &mut self.digests);
         }
         self.is_done = true;
     }
