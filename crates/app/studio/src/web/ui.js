@@ -19,6 +19,9 @@ const three = (value) => {
   const digits = size >= 100 || value === 0 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
   return value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: 0 });
 };
+/** The load that a run offered: closed loops by their requests in flight, open ones by their rate. */
+export const offered = (run) => run.arrivals_per_sec == null ? `depth ${run.iodepth}` : `${number(run.arrivals_per_sec)} requests/s`;
+
 export const number = (value) => (value === null || value === undefined || Number.isNaN(value) ? "–" : three(value));
 export function bytes(value) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];

@@ -27,7 +27,7 @@ export async function show() {
         { name: "Started (UTC)", of: (run) => run.started_at, show: (run) => when(run.started_at), class: "key", more: true },
         { name: "Target", of: (run) => run.target },
         { name: "Workload", of: (run) => run.workload, more: true },
-        { name: "Depth", of: (run) => run.iodepth, right: true, more: true },
+        { name: "Load", of: (run) => run.arrivals_per_sec ?? run.iodepth, show: offered, right: true, more: true },
         { name: "Requests/s", of: (run) => run.iops, show: (run) => number(run.iops), right: true },
         { name: "Mean", of: (run) => run.lat_ns_mean, show: (run) => span(run.lat_ns_mean), right: true }], runs, "Last runs"),
       h("p", {}, h("a", { href: "#/runs" }, "All runs"))], dataLinks(["JSON", `/api/runs?limit=${RUNS}`])),

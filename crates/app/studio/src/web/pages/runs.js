@@ -1,7 +1,7 @@
 // Finished runs: the list, one run, and several beside each other.
 import { get } from "../api.js";
 import { bars, lines } from "../chart.js";
-import { bytes, card, h, head, number, pill, quoted, span, table, tile, tools, when } from "../ui.js";
+import { bytes, card, h, head, number, offered, pill, quoted, span, table, tile, tools, when } from "../ui.js";
 
 export async function show([id, ids]) {
   const several = (ids ?? "").split(",").filter(Boolean).map(Number);
@@ -44,7 +44,7 @@ async function list(selected) {
       { name: "Target", of: (run) => run.target },
       { name: "Workload", of: (run) => run.workload, more: true },
       { name: "Tags", of: (run) => (run.tags ?? []).join(", "), show: (run) => (run.tags ?? []).map((tag) => pill(tag)), more: true },
-      { name: "Depth", of: (run) => run.iodepth, right: true, more: true },
+      { name: "Load", of: (run) => run.arrivals_per_sec ?? run.iodepth, show: offered, right: true, more: true },
       { name: "Requests/s", of: (run) => run.iops, show: (run) => number(run.iops), right: true },
       { name: "MB/s", of: (run) => run.mb_per_s, show: (run) => number(run.mb_per_s), right: true, more: true },
       { name: "Mean", of: (run) => run.lat_ns_mean, show: (run) => span(run.lat_ns_mean), right: true },
@@ -56,7 +56,7 @@ async function list(selected) {
   return [head("Runs", lead), tools(`raidlab runs${dbOf(db)}`, ["JSON", "/api/runs?limit=1000"]), card(null, h("div", { class: "row between" }, h("label", { class: "grow" }, "Filter", search), h("div", { class: "row" }, link, csv)), place)];
 }
 
-const label = (run) => `${run.id}: ${run.result.target}, ${run.result.workload}, depth ${run.result.iodepth}`;
+const label = (run) => `${run.id}: ${run.result.target}, ${run.result.workload}, ${offered(run.result)}`;
 
 function latencyChart(runs) {
   const nines = (pct) => -Math.log10(1 - Math.min(pct, 99.9995) / 100);
@@ -93,7 +93,7 @@ async function one(id) {
   const machine = Object.entries(run.environment ?? {}).filter(([, value]) => value !== null && typeof value !== "object").map(([name, value]) => ({ name, value: String(value) }));
   const pairs = (rows, caption) => table([{ name: "Name", of: (row) => row.name, class: "key" }, { name: "Value", of: (row) => row.value }], rows, caption);
   return [
-    head(`Run ${run.id}: ${run.result.workload}`, `${run.result.target}, depth ${run.result.iodepth}. From ‘${run.title}’, ${when(run.started_at)} UTC.`),
+    head(`Run ${run.id}: ${run.result.workload}`, `${run.result.target}, ${offered(run.result)}. From ‘${run.title}’, ${when(run.started_at)} UTC.`),
     tools(`raidlab show ${run.id}`, ["JSON", `/api/runs/${run.id}`], ["CSV", `/api/runs.csv?ids=${run.id}`]),
     h("div", { class: "tiles" }, tile(number(total.iops), "requests per second"), tile(number(total.bytes_per_sec / 1e6), "MB per second"), tile(span(total.lat_ns_mean), "mean latency"), tile(span(total.lat_ns_p99), "99th percentile"), tile(number(total.requests), "requests"), total.errors > 0 && tile(number(total.errors), "errors")),
     h("div", { class: "two" }, card(null, latencyChart([run])), run.result.series && [card(null, rateChart([run])), card(null, slowChart([run]))]),
@@ -116,7 +116,7 @@ async function compare(ids) {
   });
   const columns = [
     { name: "Run", of: (run) => run.id, show: (run) => h("a", { href: `#/runs/${run.id}`, "aria-label": `Run ${run.id}` }, run.id), right: true },
-    { name: "Target", of: (run) => run.result.target }, { name: "Workload", of: (run) => run.result.workload, more: true }, { name: "Depth", of: (run) => run.result.iodepth, right: true, more: true },
+    { name: "Target", of: (run) => run.result.target }, { name: "Workload", of: (run) => run.result.workload, more: true }, { name: "Load", of: (run) => run.result.arrivals_per_sec ?? run.result.iodepth, show: (run) => offered(run.result), right: true, more: true },
     { name: "Requests/s", ...beside((it) => it.iops, number) }, { name: "MB/s", ...beside((it) => it.bytes_per_sec / 1e6, number), more: true },
     { name: "Mean", ...beside((it) => it.lat_ns_mean, span) }, { name: "99 %", ...beside((it) => it.lat_ns_p99, span), more: true }, { name: "99.9 %", ...beside((it) => it.lat_ns_p999, span), more: true }, { name: "Errors", of: (run) => total(run).errors, right: true, more: true }];
   const chart = (title, of, unit, format) => card(null, bars({ title, unit, format, rows: runs.map((run, index) => ({ name: label(run), values: [of(total(run))], colour: index })) }));
