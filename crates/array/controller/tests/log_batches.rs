@@ -65,7 +65,13 @@ fn records_that_wait_for_one_share_the_next_writes() {
 
 #[test]
 fn long_records_do_not_wait() {
-    assert_eq!(phases("5", 3, |stripe| stripe), [(0, 6), (0, 18)]);
+    assert_eq!(phases("5", 3, |stripe| stripe - 1), [(3, 0), (0, 6), (0, 18)]);
+}
+
+/// Those of whole stripes are short: two of them wait for the first.
+#[test]
+fn records_of_whole_stripes_share_writes() {
+    assert_eq!(phases("5", 3, |stripe| stripe), [(0, 2), (0, 6 + 2), (0, 12)]);
 }
 
 #[test]

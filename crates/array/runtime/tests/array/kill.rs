@@ -19,13 +19,13 @@
 use super::common::{self, BLOCK, Random};
 use super::operator::pattern;
 use super::real::{keeping, make};
-use super::{GO_ON, read_all};
+use super::{GO_ON, read_all, serve};
 use raidlab_controller::{
-    ArrayConfig, CacheMemory, HostCompletion, HostOp, HostRequest, HostTag, MemberCache, MetadataPolicy,
-    WritePolicy,
+    ArrayConfig, CacheMemory, HostCompletion, HostError, HostOp, HostRequest, HostTag, MemberCache,
+    MetadataPolicy, WritePolicy,
 };
 use raidlab_format::StartOptions;
-use raidlab_runtime::{ArrayWorld, HostBuffers, HostPort, HostPortNeeds, HostStep, PortRing};
+use raidlab_runtime::{ArrayWorld, HostBuffers, HostPort, HostPortNeeds, HostStep, PortRing, ScriptOp};
 use raidlab_units::{BlockCount, ByteCount, Lba, NanoSpan, Nanos};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -258,11 +258,13 @@ fn what_was_acknowledged_outlives_the_process() {
     }
 }
 
-/// After a kill a member goes, too: a log closes the write hole, and copies have none.
+/// After a kill a member goes, too: a log closes the write hole, and copies have none. With a log on the members, a block that was
+/// being written may be lost; it is not made up.
 #[test]
 fn what_was_acknowledged_outlives_the_process_and_a_member() {
     for array in [0, 2, 3, 5] {
         let config = &arrays()[array];
+        let may_lose = array == 0;
         for round in 0..3_u16 {
             let folder = super::folder();
             let paths = make(folder.path(), config, 0);
@@ -275,11 +277,17 @@ fn what_was_acknowledged_outlives_the_process_and_a_member() {
             let mut world = ArrayWorld::start(&paths, &settings, quorum).world.expect(&row);
             world.await_serving(&GO_ON).expect(&row);
             let ledger = Ledger::open(folder.path());
-            let volume = read_all(&mut world).expect(&row);
-            for (lba, bytes) in (0..).zip(volume.chunks_exact(BLOCK.bytes() as usize)) {
+            let read = |lba| ScriptOp::Read { lba: Lba(lba), blocks: BlockCount(1) };
+            let reads: Vec<ScriptOp> = (0..world.volume_blocks().0).map(read).collect();
+            for (lba, found) in (0..).zip(serve(&mut world, &reads, 1)) {
                 let (floor, latest) = ledger.get(lba);
-                let mut versions = floor..=latest;
-                assert!(versions.any(|version| bytes == pattern(lba, version)), "{row}: block {lba}");
+                let is_right = match found {
+                    Ok(bytes) => (floor..=latest).any(|version| bytes == pattern(lba, version)),
+                    Err(error) => {
+                        may_lose && error == HostError::DataLost { lba: Lba(lba) } && floor < latest
+                    }
+                };
+                assert!(is_right, "{row}: block {lba}, versions {floor} to {latest}");
             }
         }
     }
