@@ -8,9 +8,9 @@
 //! | transient read error | one read fails | all is as it was |
 //! | error region | a run of blocks of a device can't be read, or the same of several | |
 //!
-//! What can be read although an access to it has failed is *suspect* (`members.rs`). For the bounds it counts as missing, as the
-//! array has reason to restore it and not to use it meanwhile, until it is written or, where the next start does not call it
-//! bad, until then: from then on it must be what the host may find.
+//! What can be read although an access to it has failed is *suspect* (`members.rs`). For the bounds a suspect block counts as missing:
+//! the array has reason to restore it, and not to use it meanwhile. A write ends that. So does a start that does not call the block
+//! bad: from then on it must hold what the host may find.
 
 use super::faults::Fault;
 use super::flights::Flight;

@@ -27,8 +27,8 @@
 //!
 //! Plans with stories have them end in such a cut, see `stories.rs`.
 //!
-//! What the controller would have handed out next is gone with it. The cut waits until the mode allows it (`may_crash`). Only the
-//! load springs it: a clean stop, or what a check at rest asks for, is left alone.
+//! What the controller would have handed out next is gone with it. The cut waits until the mode allows it (`may_crash`), and comes only
+//! under load: a clean stop, or what a check at rest asks for, is left alone.
 //!
 //! *Failover after a change of peer*: the second controller goes and comes back with blank memory, and takes over as soon as it
 //! may: when all that the next start would need has been mirrored again.

@@ -4,16 +4,17 @@
 //! metadata area   | label | states | maps | log |        a write of the first two goes to the tail, too, and has ended
 //! tail            | label | states |                     when both are written; a power cut may tear each by itself
 //! ```
-//! *Rot*: a block of either copy changes, while the array runs or while power is off. Nothing reads metadata before the next
-//! start, so that is when it is met. That start finds what is missing in the other copy or on other devices, and puts a good
-//! label in the place of a bad one; all else is written anew, or no longer needed, when it serves.
+//! *Rot* changes a block of either copy, while the array runs or while power is off. The array reads metadata only when it starts, so
+//! the next start meets it. That start takes what is missing from the other copy or from other devices, and puts a good label in the
+//! place of a bad one. All else is written anew, or is not needed any more once the array serves.
 //!
-//! Within the bounds only one device rots between two starts, all devices are as they should be when it does, and no other is
-//! lost until then: what is on the fewest, records of the log, is on one more than that. Beyond the bounds a device that rots twice
-//! may lack both copies of its label, and then counts as one that is away. It keeps a copy of its newest state: without one it would
-//! not know who has failed since the one before, and where those that know are away, nothing tells that they are.
-//! Where other devices are away, or have rotted, too, a record of the log that has rotted looks like one that was never complete: the
-//! rot of a log is taken back before such a start, for as long as no start has come to serve since.
+//! Within the bounds one device rots between two starts. All devices are as they should be when it does, and none is lost until the
+//! start. So one good copy is left even of what is on the fewest devices, the records of the log. Beyond the bounds a device may rot
+//! twice and lack both copies of its label; it then counts as away. It always keeps a copy of its newest state: without that it would
+//! not know who has failed since the one before, and if those that know are away, nobody does.
+//!
+//! A rotted record looks like one that was never complete. Where other devices are away or have rotted as well, a start would take it
+//! for that. So the rot of a log is taken back before such a start, for as long as no start has come to serve since.
 
 use super::members::{Device, Presence};
 use super::plan::TortureMode;

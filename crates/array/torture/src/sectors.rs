@@ -1,12 +1,11 @@
 //! Tears within a block: a power cut leaves some sectors of 512 bytes of a longer block new and the others old.
 //!
-//! An array takes devices whose sectors are shorter than its blocks, and then promises what a bare device would: a block whose
-//! write was never acknowledged may hold sectors of both, as long as the host may find either. All else is as for tears between
-//! blocks: what was acknowledged is whole, metadata that is torn is noticed, and where a log or NVRAM has the write it is
-//! done again.
+//! An array takes devices whose sectors are shorter than its blocks. It then promises what a bare device would: a block whose write was
+//! never acknowledged may hold sectors of the old and the new, as long as the host may find either. All else is as for tears between
+//! blocks. What was acknowledged is whole, torn metadata is noticed, and what a log or NVRAM holds is written again.
 //!
-//! Torn are writes in flight, of data, parity, tags and metadata, but not what stands in a volatile cache; nothing that could not be
-//! read before. A block that is read back torn must be one that a cut has left so, and both that it is made of must be allowed
+//! Torn are writes in flight: data, parity, tags and metadata, if the block could be read before. What stands in a volatile cache is
+//! not torn. A block that is read back torn must be one that a cut has left so, and both writes that it is made of must be allowed
 //! (`volume.rs`). After that it is open until it is written.
 
 use super::checkers::provenance::write_of;

@@ -6,18 +6,17 @@
 //! | lost write | a write of data or of tags is acknowledged, and the old bytes stay |
 //! | wrong-place write | the same, and the new bytes go to another place of the device, in data or tags |
 //!
-//! A strip that lies counts as one that can't be read until it has been seen to agree again, and faults stay within what the
-//! level survives as they do with latent errors; for the last two that is looked at when the write is about to be done.
-//! Never data and tags of one strip lie: both could be old ones that agree, which nobody can tell.
+//! A strip with such a fault is *corrupt*: it counts as one that can't be read until it has been seen to agree again. Faults stay
+//! within what the level survives, as latent errors do; for the last two kinds that is decided when the write is about to be done.
+//! Data and tags of one strip are never both corrupt: both could be old ones that agree, which nobody can tell.
 //!
-//! After a crash what is in doubt is believed. So no device lies while something is in doubt, and when power is cut or the
-//! second controller takes over, what lies is put right before the start, but where records bring back all that is in doubt (a
+//! After a crash the array believes what is in doubt. So nothing is made corrupt while something is in doubt. When power is cut or the
+//! second controller takes over, what is corrupt is put right before the start, unless records bring back all that is in doubt (a
 //! log that no battery keeps, or a good one, of an array that has lost no more than it survives).
 //!
-//! Verified: in a bounded run a difference is told only in a strip that lies, or one whose tags could not be read; and at
-//! the end, after a check, all tags agree, so that every lie was found and healed. Not verified: that each is told, as one
-//! may be overwritten before it is read. Lies that remain in stripes which lack a unit are left out: a check passes over
-//! them.
+//! Verified: in a bounded run a mismatch is reported only in a corrupt strip, or in one whose tags could not be read. At the end,
+//! after a check, all tags agree, so that all that was corrupt was found and healed. Not verified: that each fault is reported, as a
+//! block may be overwritten before it is read; faults that remain in stripes which lack a unit, which a check passes over.
 
 use super::faults::Fault;
 use super::flights::{Flight, Work};

@@ -17,9 +17,9 @@
 //! | image | that of a device or of NVRAM is taken, to come back later (`relics.rs`) |
 //! | cut, stop | power is cut, now and then with nothing of the metadata on its way arriving; or the array is stopped cleanly |
 //!
-//! One in three is about what protects the cache rather than about devices. Beyond the bounds those devices that were gone may be back
-//! after a cut while the others are away. In half of the stories writes of the state take longer than all else. A story ends with a power cut that waits for one of the next
-//! answers, actions, states or steps of a start.
+//! One story in three is about what protects the cache rather than about devices. Beyond the bounds the devices that were gone may be
+//! back after a cut while the others are away. In half of the stories writes of the state take longer than all else. A story ends
+//! with a power cut that waits for one of the next answers, actions, states or steps of a start.
 
 use super::arrays::pick as one_of;
 use super::flights::FinishOrder;
