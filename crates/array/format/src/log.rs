@@ -276,7 +276,7 @@ pub struct FoundRecord {
     pub header: LogHeader,
     /// What is to be written, in order.
     pub runs: Vec<LogRun>,
-    /// The checksum of each row where the record holds these only; else nothing.
+    /// The checksum of each row, in order.
     pub row_checksums: Vec<u32>,
     /// The header's own checksum: two records with the same one say the same.
     pub checksum: u32,
@@ -301,10 +301,7 @@ pub fn scan_log(ring: &[u8], array_uuid: ArrayUuid, block_size: BlockSize) -> Ve
                 found.push(FoundRecord {
                     header: record.header,
                     runs: record.runs().collect(),
-                    row_checksums: match record.header.holds {
-                        RecordHolds::Rows => Vec::new(),
-                        RecordHolds::Checksums => record.row_checksums().collect(),
-                    },
+                    row_checksums: record.row_checksums().collect(),
                     checksum: record.checksum,
                     at_block: at_block as u64,
                     payload_at_block,

@@ -274,7 +274,7 @@ impl TortureWorld {
         let started = self.assemble(order).and_then(|assembly| {
             let known = (assembly.doubt.clone(), assembly.records.len());
             let records: Vec<_> = assembly.records.iter().map(|record| record.stripe).collect();
-            let bare = assembly.records.iter().filter(|record| record.holds() == RecordHolds::Checksums);
+            let bare = assembly.records.iter().filter(|record| record.holds == RecordHolds::Checksums);
             let bare: Vec<_> = bare.map(|record| (record.stripe, record.runs[0])).collect();
             let present = assembly.present.clone();
             let out_of_sync = assembly.out_of_sync.clone();

@@ -353,8 +353,8 @@ impl Controller {
 
     /// Takes in the digests of rows to be compared.
     pub(crate) fn replay_digested(&mut self, digests: &[u32]) {
-        let (intent, around) = self.write_intent();
-        let step = intent.replay().digested(digests, &around);
+        let (intent, mut around) = self.write_intent();
+        let step = intent.replay().digested(digests, &mut around);
         self.go_on_with_replay(step);
     }
 

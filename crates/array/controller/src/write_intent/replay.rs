@@ -18,6 +18,8 @@
 //! are not written: what a record has for them is older than that, parity of what was there before, or was never
 //! acknowledged, because the list had not been changed yet.
 //!
+//! The payload is compared with its checksums once more when it has been read to be written again.
+//!
 //! Rows that a later record of checksums names are not written over: an older record would tear what may have arrived whole.
 //!
 //! Left out: copies of a record in NVRAM, which does not lose some of it.
@@ -32,6 +34,7 @@ use crate::api::{BufferRef, BufferSpace, MemberError, Segment};
 use crate::config::ArrayConfig;
 use crate::geometry::Geometry;
 use crate::member_io::{IntentIo, IoOwner};
+use crate::memory_task::TaskOwner;
 use crate::metadata::Metadata;
 use crate::own::OwnMemory;
 use crate::request::Rows;
@@ -171,7 +174,7 @@ impl Replay {
         let Current { record, copy, .. } = self.current();
         let Some(&copy) = record.copies.get(*copy) else {
             // What it says is known without it.
-            let is_known = record.holds() == RecordHolds::Checksums;
+            let is_known = record.holds == RecordHolds::Checksums;
             return if is_known { self.apply(around) } else { self.give_up(around) };
         };
         (self.current_mut().pending, self.current_mut().failed) = (1, false);
@@ -215,7 +218,7 @@ impl Replay {
     /// How many of its runs the record has the rows of.
     fn payload_runs(&self) -> usize {
         let record = &self.current().record;
-        if record.holds() == RecordHolds::Rows { record.runs.len() } else { 0 }
+        if record.holds == RecordHolds::Rows { record.runs.len() } else { 0 }
     }
 
     /// Where the record begins in the ring, by the copy that is read, and the blocks of its header and of all of it.
@@ -247,7 +250,35 @@ impl Replay {
             current.copy += 1;
             return self.read_record(around);
         }
+        if self.payload_runs() > 0 && self.is_on_device() {
+            self.digest_payload(around);
+            return ReplayStep::Waits;
+        }
         self.copy_record(around)
+    }
+
+    /// True if the copy that is read is on a device, which may give something else now than when the start looked at it.
+    fn is_on_device(&self) -> bool {
+        let Current { record, copy, .. } = self.current();
+        matches!(record.copies[*copy].source, LogSource::Device(_))
+    }
+
+    fn digest_payload(&self, Surroundings { geometry, tasks, outbox, .. }: &mut Surroundings<'_>) {
+        let task = tasks.new_digest(TaskOwner::Replay);
+        for (run, it) in (0..).zip(&self.current().record.runs) {
+            tasks.add_rows(task, self.segment(geometry, run, (0, it.rows)));
+        }
+        tasks.start_digest(task, outbox);
+    }
+
+    /// Takes in the digests of the payload that was read; a world that carries no bytes has none.
+    fn payload_digested(&mut self, digests: &[u32], around: &mut Surroundings<'_>) -> ReplayStep {
+        let current = self.current_mut();
+        if digests.is_empty() || digests == current.record.row_checksums {
+            return self.copy_record(around);
+        }
+        current.copy += 1;
+        self.read_record(around)
     }
 
     /// Copies the record to the devices that lack it.
@@ -292,7 +323,7 @@ impl Replay {
     }
 
     fn apply(&mut self, around: &Surroundings<'_>) -> ReplayStep {
-        if self.current().record.holds() == RecordHolds::Checksums {
+        if self.current().record.holds == RecordHolds::Checksums {
             return self.begin_comparison(around);
         }
         let mut writes = Vec::new();
@@ -355,9 +386,12 @@ impl Replay {
         ReplayStep::Read(again)
     }
 
-    /// Takes in the digests of the rows that were read.
-    pub(crate) fn digested(&self, digests: &[u32], around: &Surroundings<'_>) -> ReplayStep {
-        ReplayStep::Compared(self.compare(digests, around))
+    /// Takes in the digests of what was read: the record's payload, or the rows to be compared with a record of checksums.
+    pub(crate) fn digested(&mut self, digests: &[u32], around: &mut Surroundings<'_>) -> ReplayStep {
+        match self.current().record.holds {
+            RecordHolds::Rows => self.payload_digested(digests, around),
+            RecordHolds::Checksums => ReplayStep::Compared(self.compare(digests, around)),
+        }
     }
 
     /// Takes in the end of a write of the record. Returns true after the last.

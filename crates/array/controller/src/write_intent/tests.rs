@@ -5,7 +5,7 @@ use crate::api::{Action, MemberError, MemberOp, MemoryKind};
 use crate::config::{CacheConfig, MemberCache, Resilience};
 use crate::request::Rows;
 use crate::rules::{ArrayRules, WriteLogPlace};
-use raidlab_format::{LogRun, LogSource, PayloadPlace};
+use raidlab_format::{LogRun, LogSource, PayloadPlace, RecordHolds};
 use raidlab_units::{BlockSize, MemberIndex};
 
 const ROW: Rows = Rows { first: 2, count: 1 };
@@ -195,7 +195,8 @@ fn record() -> raidlab_format::Replay {
         sequence: 9,
         stripe: StripeIndex(5),
         runs: vec![LogRun { unit: 0, first_row: ROW.first, rows: ROW.count }],
-        row_checksums: Vec::new(),
+        holds: RecordHolds::Rows,
+        row_checksums: vec![77],
         superseded: Vec::new(),
         copies: vec![PayloadPlace { source: LogSource::Device(MemberIndex(0)), block: 11 }],
     }
@@ -209,7 +210,8 @@ fn a_record_is_read_made_whole_and_written_again() {
     let replay = intent.replay();
     assert_eq!(replay.begin(record(), vec![7], &mut around), ReplayStep::Waits);
     assert_eq!(replay.read_done(Ok(()), &mut around), ReplayStep::Waits, "header and row are read");
-    assert_eq!(replay.read_done(Ok(()), &mut around), ReplayStep::Waits, "one more device gets it");
+    assert_eq!(replay.read_done(Ok(()), &mut around), ReplayStep::Waits, "they are compared");
+    assert_eq!(replay.digested(&[77], &mut around), ReplayStep::Waits, "one more device gets it");
     let write = (IntentIo::ReplayWrite { run: 0, skipped: 0 }, place, ROW);
     assert_eq!(replay.copy_done(None, &mut around), ReplayStep::Write(vec![write]));
     assert!(!replay.write_done());
@@ -238,6 +240,7 @@ fn a_torn_record_that_cannot_be_read_takes_no_data_with_it() {
 fn record_of_checksums(superseded: &[LogRun]) -> raidlab_format::Replay {
     raidlab_format::Replay {
         runs: (0..3).map(|unit| LogRun { unit, first_row: ROW.first, rows: 2 }).collect(),
+        holds: RecordHolds::Checksums,
         row_checksums: vec![10, 11, 20, 21, 30, 31],
         superseded: superseded.to_vec(),
         ..record()
@@ -260,7 +263,7 @@ fn compared(superseded: &[LogRun], unreadable: &[u16], digests: &[u32]) -> Compa
         }
         next = replay.rows_read(None, &mut around);
     }
-    let ReplayStep::Compared(compared) = replay.digested(digests, &around) else { panic!("it is over") };
+    let ReplayStep::Compared(compared) = replay.digested(digests, &mut around) else { panic!("it is over") };
     compared
 }
 
@@ -307,6 +310,18 @@ fn a_write_of_whole_rows_is_recorded_by_checksums_unless_a_device_is_missing() {
         let bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
         assert_eq!(bytes, if is_degraded { 4 * 4096 } else { 4096 }, "a header, and perhaps three rows");
     }
+}
+
+#[test]
+fn a_payload_that_is_read_otherwise_than_the_start_found_it_counts_as_one_that_can_t_be_read() {
+    let mut array = array(MetadataPolicy::Log, ArrayRules::OWN);
+    let (intent, mut around) = array.parts();
+    let replay = intent.replay();
+    replay.begin(record(), vec![7], &mut around);
+    replay.read_done(Ok(()), &mut around);
+    replay.read_done(Ok(()), &mut around);
+    let step = replay.digested(&[78], &mut around);
+    assert_eq!(step, ReplayStep::GiveUp { stripe: StripeIndex(5), lost: vec![] });
 }
 
 #[test]

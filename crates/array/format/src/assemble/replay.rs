@@ -3,7 +3,7 @@
 //! A record counts if it is whole, belongs to this array, and is not below the tail, which is the highest that the
 //! state or any record names. A record is on several devices; records with the same sequence are copies of one.
 
-use crate::log::{FoundRecord, LogRun, RecordHolds, scan_log};
+use crate::log::{FoundRecord, LogHeader, LogRun, RecordHolds, scan_log};
 use crate::state::ArrayState;
 use core::fmt;
 use raidlab_raid::StripeShape;
@@ -46,21 +46,15 @@ pub struct Replay {
     pub stripe: StripeIndex,
     /// What is to be written, in the order of the payload.
     pub runs: Vec<LogRun>,
-    /// The checksum of each row, in that order, of a record that holds no rows: what it names can't be written again, only
-    /// compared. Else nothing.
+    /// What it holds of that: where it holds checksums only, what it names can't be written again, only compared.
+    pub holds: RecordHolds,
+    /// The checksum of each row, in that order.
     pub row_checksums: Vec<u32>,
     /// Runs of later records which tell better what should stand there: those of records without rows, and for a record
     /// without rows those of any.
     pub superseded: Vec<LogRun>,
     /// Where the payload stands; one or more, by device.
     pub copies: Vec<PayloadPlace>,
-}
-
-impl Replay {
-    /// What it holds of the rows that it names.
-    pub const fn holds(&self) -> RecordHolds {
-        if self.row_checksums.is_empty() { RecordHolds::Rows } else { RecordHolds::Checksums }
-    }
 }
 
 /// A log that does not belong to the state; raidlab writes no such thing.
@@ -141,7 +135,7 @@ pub(super) fn read_logs<'a>(
 fn in_order(mut records: Vec<Replay>) -> Vec<Replay> {
     let mut later: BTreeMap<StripeIndex, Vec<(RecordHolds, LogRun)>> = BTreeMap::new();
     for record in records.iter_mut().rev() {
-        let holds = record.holds();
+        let holds = record.holds;
         let later = later.entry(record.stripe).or_default();
         let tells_better =
             |other: RecordHolds| RecordHolds::Checksums == holds || RecordHolds::Checksums == other;
@@ -149,7 +143,7 @@ fn in_order(mut records: Vec<Replay>) -> Vec<Replay> {
         record.superseded = better.map(|(_, run)| *run).collect();
         later.extend(record.runs.iter().map(|run| (holds, *run)));
     }
-    records.sort_by_key(|record| record.holds() == RecordHolds::Checksums);
+    records.sort_by_key(|record| record.holds == RecordHolds::Checksums);
     records
 }
 
@@ -180,9 +174,9 @@ fn merge(group: &[Live]) -> Result<Replay, LogTrouble> {
         }
         copies.push(PayloadPlace { source: *source, block: found.payload_at_block });
     }
-    let (sequence, stripe) = (newest.header.sequence, newest.header.stripe);
+    let LogHeader { sequence, stripe, holds, .. } = newest.header;
     let (runs, row_checksums) = (newest.runs.clone(), newest.row_checksums.clone());
-    Ok(Replay { sequence, stripe, runs, row_checksums, superseded: Vec::new(), copies })
+    Ok(Replay { sequence, stripe, runs, holds, row_checksums, superseded: Vec::new(), copies })
 }
 
 fn check(

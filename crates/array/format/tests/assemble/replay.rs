@@ -26,7 +26,8 @@ fn records_not_below_the_tail_are_replayed_in_order_and_once() {
         sequence: record.header.sequence,
         stripe: record.header.stripe,
         runs: record.runs.clone(),
-        row_checksums: Vec::new(),
+        holds: RecordHolds::Rows,
+        row_checksums: record.row_checksums(array.state.geometry.block_size),
         superseded: Vec::new(),
         copies,
     };
@@ -108,8 +109,9 @@ fn the_newest_epoch_wins_among_records_of_one_number() {
     let expected = Replay {
         sequence: TAIL,
         stripe: new.header.stripe,
+        holds: RecordHolds::Rows,
+        row_checksums: new.row_checksums(array.state.geometry.block_size),
         runs: new.runs,
-        row_checksums: Vec::new(),
         superseded: Vec::new(),
         copies,
     };

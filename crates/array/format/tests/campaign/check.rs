@@ -95,7 +95,11 @@ fn check_scan(area: &[u8], array_uuid: ArrayUuid, handed: &Handed) {
         let payload =
             &area[(found.payload_at_block * block_bytes) as usize..(free_from * block_bytes) as usize];
         let of_rows = payload.chunks_exact(block_bytes as usize).map(crc32c::crc32c);
-        let checksums = of_rows.chain(found.row_checksums.iter().copied());
+        let checksums = found.row_checksums.iter().copied();
+        assert!(
+            payload_blocks == 0 || of_rows.eq(checksums.clone()),
+            "a payload that does not fit its header"
+        );
         let mut again = vec![0xdd; header.len()];
         record.header.encode_into(&record.runs, checksums, handed.block_size, &mut again);
         assert!(again == in_our_version(header), "a log header encodes to other bytes");
@@ -205,7 +209,7 @@ fn check_records(
     kept: NvramImage<'_>,
 ) {
     let (state, shape) = (&assembly.state, layout.shape());
-    let order = |record: &Replay| (record.holds() == RecordHolds::Checksums, record.sequence);
+    let order = |record: &Replay| (record.holds == RecordHolds::Checksums, record.sequence);
     assert!(assembly.records.is_sorted_by(|one, next| order(one) < order(next)), "records out of order");
     for record in &assembly.records {
         assert!(record.sequence >= state.log_tail, "a retired record is replayed");
@@ -216,7 +220,7 @@ fn check_records(
             assert!(u64::from(run.first_row) + u64::from(run.rows) <= shape.strip_blocks.0);
         }
         check_superseded(record, &assembly.records);
-        let rows = match record.holds() {
+        let rows = match record.holds {
             RecordHolds::Rows => record.runs.iter().map(|run| u64::from(run.rows)).sum(),
             RecordHolds::Checksums => 0,
         };
@@ -241,7 +245,7 @@ fn check_records(
 
 /// Every run of a later record that says what should stand there better, and no other.
 fn check_superseded(record: &Replay, all: &[Replay]) {
-    let are_bare = |other: &Replay| [record, other].iter().any(|it| it.holds() == RecordHolds::Checksums);
+    let are_bare = |other: &Replay| [record, other].iter().any(|it| it.holds == RecordHolds::Checksums);
     let is_better = |other: &&Replay| {
         other.stripe == record.stripe && other.sequence > record.sequence && are_bare(other)
     };

@@ -85,11 +85,19 @@ impl TestRecord {
         self.runs.iter().map(|run| run.rows).sum()
     }
 
-    /// Header and payload.
-    pub(crate) fn bytes(&self, block_size: BlockSize) -> Vec<u8> {
+    fn payload(&self, block_size: BlockSize) -> Vec<Vec<u8>> {
         let block_bytes = block_size.bytes() as usize;
         let row = |row: u32| vec![(self.header.sequence as u8).wrapping_mul(31) ^ row as u8; block_bytes];
-        let rows: Vec<Vec<u8>> = (0..self.rows()).map(row).collect();
+        (0..self.rows()).map(row).collect()
+    }
+
+    pub(crate) fn row_checksums(&self, block_size: BlockSize) -> Vec<u32> {
+        self.payload(block_size).iter().map(|row| row_checksum(row)).collect()
+    }
+
+    /// Header and payload.
+    pub(crate) fn bytes(&self, block_size: BlockSize) -> Vec<u8> {
+        let rows = self.payload(block_size);
         let mut bytes = vec![0xee; header_len(self.runs.len() as u16, self.rows(), block_size) as usize];
         let checksums = rows.iter().map(|row| row_checksum(row));
         self.header.encode_into(&self.runs, checksums, block_size, &mut bytes);
