@@ -287,7 +287,11 @@ pub(crate) fn rebuild(args: &RebuildArgs, output: &Output) -> Result<Exit, Failu
         Some(scan) if scan.scan == "rebuild" => follow(&mut line, "rebuild")?.tell(output),
         _ if args.rate.is_some() => tell("the rate is set; no rebuild runs", output),
         _ if matches!(status.condition, Condition::Optimal | Condition::Resyncing) => {
-            tell("nothing to rebuild: all members are in sync", output)
+            // One that has begun by itself may have ended before it was asked for.
+            match status.last_scan.filter(|scan| scan.scan == "rebuild" && !args.no_wait) {
+                Some(ended) => Watched::Ended(vec![ended]).tell(output),
+                None => tell("nothing to rebuild: all members are in sync", output),
+            }
         }
         _ => {
             let hint = if status.scan_bytes_per_sec_max == Some(0) {
