@@ -1,6 +1,6 @@
 // Home: what can be done here, what is going on, and what was found last.
 import { get } from "../api.js";
-import { card, dataLinks, h, head, number, pill, span, table, when } from "../ui.js";
+import { card, dataLinks, h, head, number, offered, pill, span, table, when } from "../ui.js";
 
 const RUNS = 5;
 
