@@ -262,12 +262,13 @@ impl VolumeHistory {
     pub(crate) fn cut(&mut self, newest: WriteNumber, now: Stamp, is_kept: bool) {
         for block in &mut self.blocks {
             let [mut floor, kept] = block.floors.clone();
+            // What only NVRAM promised may have been on its way to the members.
+            let is_firm = block.is_firm(&floor);
             if is_kept {
                 floor.narrow(kept);
             }
             block.floors[Promise::InNvram as usize] = floor.clone();
             block.rewritten = Stamp::NEVER;
-            let is_firm = block.is_firm(&floor);
             block.survivors = Survivors { floor, newest, is_on_members: !is_kept, is_durable: true, is_firm };
             block.keep_survivor(now);
         }
