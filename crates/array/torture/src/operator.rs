@@ -124,8 +124,8 @@ impl TortureWorld {
         let is_busy = self.controller.scan_progress().is_some();
         match self.controller.handle_scan(self.now, scan) {
             Ok(()) => {
-                // What was lost to the write hole is counted, too.
-                let has_bad = self.controller.bad_blocks().next().is_some();
+                // What was lost to the write hole is counted, too, and what a start has yet to find torn.
+                let has_bad = self.controller.bad_blocks().next().is_some() || self.losses.has_torn_rows();
                 let is_vague = self.is_resyncing || has_bad || self.mode == TortureMode::Beyond;
                 self.audit = Audit { is_vague, has_ended: false, ..self.audit };
                 self.pump()

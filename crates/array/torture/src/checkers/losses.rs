@@ -70,6 +70,11 @@ impl Losses {
         self.changed = now;
     }
 
+    /// True while a start may still find rows torn.
+    pub(crate) const fn has_torn_rows(&self) -> bool {
+        !self.torn_rows.is_empty()
+    }
+
     /// Takes note of a flush that failed; false if it had no reason.
     fn tell(&mut self) -> bool {
         let is_due = self.untold > 0;
