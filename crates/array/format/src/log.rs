@@ -65,6 +65,16 @@ pub enum RecordHolds {
     Checksums,
 }
 
+impl RecordHolds {
+    /// Blocks behind the header of a record of so many rows.
+    pub const fn payload_blocks(self, rows: u32) -> u64 {
+        match self {
+            Self::Rows => rows as u64,
+            Self::Checksums => 0,
+        }
+    }
+}
+
 /// What a record says beside its runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogHeader {
@@ -231,10 +241,7 @@ impl<'a> LogRecord<'a> {
 
     /// Blocks behind the header that belong to the record.
     pub const fn payload_blocks(&self) -> u64 {
-        match self.header.holds {
-            RecordHolds::Rows => self.rows as u64,
-            RecordHolds::Checksums => 0,
-        }
+        self.header.holds.payload_blocks(self.rows)
     }
 
     /// Whether `payload` begins with the rows that the record was made with.

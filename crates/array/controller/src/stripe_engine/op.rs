@@ -306,15 +306,18 @@ impl StripeOp {
 
     /// True if it writes all rows of its stripe.
     pub(crate) fn is_whole(&self, geometry: &Geometry) -> bool {
-        let rows: u32 = self.pieces.iter().map(|piece| piece.rows.count).sum();
-        rows == geometry.data_strips() as u32 * geometry.strip_rows()
+        self.rows_of_pieces() == geometry.data_strips() as u32 * geometry.strip_rows()
+    }
+
+    /// Rows of all pieces together.
+    fn rows_of_pieces(&self) -> u32 {
+        self.pieces.iter().map(|piece| piece.rows.count).sum()
     }
 
     /// True if all units have a device, and nothing of what was there stays in the rows that it writes, of data or of parity.
     pub(crate) fn replaces_rows(&self, geometry: &Geometry, metadata: &Metadata) -> bool {
-        let rows: u32 = self.pieces.iter().map(|piece| piece.rows.count).sum();
         self.plan.computes_parity()
-            && rows == geometry.data_strips() as u32 * self.hull.count
+            && self.rows_of_pieces() == geometry.data_strips() as u32 * self.hull.count
             && self.places.iter().all(|place| metadata.holds(*place))
     }
 
@@ -332,7 +335,7 @@ impl StripeOp {
     /// Bytes that members are to write for the pieces and their parity, if parity is to be changed by less than a whole stripe;
     /// else 0.
     pub(crate) fn partial_bytes_of_pieces(&self, geometry: &Geometry) -> u64 {
-        let data: u64 = self.pieces.iter().map(|piece| u64::from(piece.rows.count)).sum();
+        let data = u64::from(self.rows_of_pieces());
         let hull = self.pieces.iter().fold(Rows::NONE, |hull, piece| hull.hull(piece.rows));
         if geometry.parities() == 0 || data == u64::from(hull.count) * geometry.data_strips() as u64 {
             return 0;

@@ -254,7 +254,7 @@ impl Log {
         let header_bytes = header_len(self.runs.len() as u16, rows, self.rules.block_size);
         let header_blocks = header_bytes / geometry.block_bytes();
         let holds = self.holds(op, geometry, metadata);
-        let blocks = header_blocks + if holds == RecordHolds::Rows { u64::from(rows) } else { 0 };
+        let blocks = header_blocks + holds.payload_blocks(rows);
         let Some(at_block) = self.ring.room_for(blocks) else { return false };
         let Some(header) = own.take_header() else { return false };
         let record = Record {

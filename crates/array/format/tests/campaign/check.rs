@@ -220,10 +220,7 @@ fn check_records(
             assert!(u64::from(run.first_row) + u64::from(run.rows) <= shape.strip_blocks.0);
         }
         check_superseded(record, &assembly.records);
-        let rows = match record.holds {
-            RecordHolds::Rows => record.runs.iter().map(|run| u64::from(run.rows)).sum(),
-            RecordHolds::Checksums => 0,
-        };
+        let rows = record.holds.payload_blocks(record.runs.iter().map(|run| run.rows).sum());
         let payload = |place: &PayloadPlace| {
             let ring = match place.source {
                 LogSource::Kept => kept.ring(),
