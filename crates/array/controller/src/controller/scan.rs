@@ -80,7 +80,12 @@ impl Controller {
 
     /// Resyncs a stripe, which is locked, before the host has it.
     pub(crate) fn resync_stripe(&mut self, key: u64) {
-        let id = self.scan.new_sync_first(key);
+        self.resync_rows(key, Rows { first: 0, count: self.geometry.strip_rows() });
+    }
+
+    /// The same where only these rows may disagree.
+    pub(crate) fn resync_rows(&mut self, key: u64, rows: Rows) {
+        let id = self.scan.new_sync_first(key, rows);
         self.start_visit(id);
     }
 

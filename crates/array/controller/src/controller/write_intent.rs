@@ -359,7 +359,8 @@ impl Controller {
     }
 
     /// Takes in how a stripe compares with a record of checksums. Where all data is there parity is made anew, before the start
-    /// goes on; if a device is lost over that, the stripe is compared once more.
+    /// goes on; if a device is lost over that, the stripe is compared once more. Rows that do not differ are left alone: what can't
+    /// be read there can be made up.
     fn stripe_compared(&mut self, Compared { differs, spoilt, unreadable }: Compared) {
         self.lose_rows_of_record(spoilt);
         for (place, rows) in unreadable {
@@ -369,7 +370,7 @@ impl Controller {
             self.repair_later(device, lba, rows.count);
         }
         let replay = self.write_intent.replay();
-        if differs && !replay.is_second() {
+        if !differs.is_empty() && !replay.is_second() {
             let record = replay.note_resynced();
             let key = record.stripe.0;
             self.end_replay();
@@ -377,12 +378,12 @@ impl Controller {
             self.mark_out_of_sync(key..key + 1);
             let is_free = self.stripe_locks.lock(key);
             assert!(is_free, "nothing else runs while records are written again");
-            return self.resync_stripe(key);
+            return self.resync_rows(key, differs);
         }
         let resynced = replay.is_second().then(|| replay.stripe());
         self.end_replay();
         match resynced {
-            Some(_) if differs => self.metadata.note_resync_needed(),
+            Some(_) if !differs.is_empty() => self.metadata.note_resync_needed(),
             Some(stripe) => self.stripe_synced(stripe.0),
             None => {}
         }

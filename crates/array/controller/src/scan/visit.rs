@@ -203,9 +203,10 @@ impl BackgroundScan {
         id
     }
 
-    /// A visit that resyncs a stripe before the host has it.
-    pub(crate) fn new_sync_first(&mut self, key: u64) -> u32 {
-        self.keep_visit(Visit::of_comparison(key, Purpose::SyncFirst))
+    /// A visit that resyncs rows of a stripe before the host has it.
+    pub(crate) fn new_sync_first(&mut self, key: u64, rows: Rows) -> u32 {
+        let compare = RowWalk::over(rows);
+        self.keep_visit(Visit { compare, ..Visit::of_comparison(key, Purpose::SyncFirst) })
     }
 
     /// The lock of the stripe that is visited.
@@ -262,9 +263,10 @@ impl BackgroundScan {
                 let is_whole = (0..geometry.lock_units()).all(is_held);
                 self.count(id, |counts| counts.incomplete_stripes += u64::from(!is_whole));
             }
-            Purpose::Resync | Purpose::SyncFirst if around.metadata.needs_resync(geometry, key) => {
+            Purpose::Resync if around.metadata.needs_resync(geometry, key) => {
                 self.visits[id].compare = RowWalk::over(whole);
             }
+            Purpose::SyncFirst if around.metadata.needs_resync(geometry, key) => {}
             _ => end = Some(VisitEnd::Abandoned),
         }
         self.visits[id].end = end;

@@ -272,21 +272,25 @@ fn a_stripe_is_made_to_agree_or_given_up_where_it_differs_from_its_record() {
     let geometry = array(MetadataPolicy::Log, ArrayRules::OWN).geometry;
     let rows = |unit, first, count| vec![(geometry.unit_place(StripeIndex(5), unit), Rows { first, count })];
     let nothing = Compared::default;
-    let anew = Compared { differs: true, ..nothing() };
+    let anew = |first, count| Compared { differs: Rows { first, count }, ..nothing() };
     let lost = |first, count| Compared { spoilt: rows(2, first, count), ..nothing() };
     let made_up = |unit, first, count| Compared { unreadable: rows(unit, first, count), ..nothing() };
     assert_eq!(compared(&[], &[], &[10, 11, 20, 21, 30, 31]), nothing(), "it has arrived");
-    assert_eq!(compared(&[], &[], &[10, 11, 20, 21, 30, 0]), anew, "only parity has not");
-    assert_eq!(compared(&[], &[], &[0, 11, 20, 21, 30, 31]), anew, "a block has not");
+    assert_eq!(compared(&[], &[], &[10, 11, 20, 21, 30, 0]), anew(3, 1), "only parity has not");
+    assert_eq!(compared(&[], &[], &[0, 11, 20, 21, 30, 31]), anew(2, 1), "a block has not");
     assert_eq!(compared(&[], &[1], &[10, 11, 30, 31]), made_up(1, 2, 2), "from the others");
     let half = Compared { spoilt: rows(2, 3, 1), unreadable: rows(1, 2, 1), ..nothing() };
     assert_eq!(compared(&[], &[1], &[10, 0, 30, 31]), half, "not in the second row");
     assert_eq!(compared(&[], &[1], &[0, 0, 30, 31]), lost(2, 2));
     assert_eq!(compared(&[], &[0], &[20, 21, 0, 0]), lost(2, 2), "parity is torn");
-    assert_eq!(compared(&[], &[2], &[0, 0, 20, 21]), anew, "parity itself is missing");
+    assert_eq!(compared(&[], &[2], &[0, 0, 20, 21]), anew(2, 2), "parity itself is missing");
     let later = [0, 2].map(|unit| LogRun { unit, first_row: 3, rows: 1 });
     assert_eq!(compared(&later, &[], &[10, 20, 21, 30]), nothing(), "a later record has a block and parity");
-    assert_eq!(compared(&later, &[], &[10, 20, 0, 30]), anew, "but the other strip lacks what parity tells");
+    assert_eq!(
+        compared(&later, &[], &[10, 20, 0, 30]),
+        anew(3, 1),
+        "but the other strip lacks what parity tells"
+    );
 }
 
 #[test]

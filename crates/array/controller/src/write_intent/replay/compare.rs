@@ -4,7 +4,7 @@
 //! every unit, rows     read, row by row where that fails ─► digests ─► each row:
 //!   all units fit               the write has arrived, or what can't be read now can be made up: nothing to do
 //!   some differ, and
-//!     all data can be read      parity is made anew from the data: each block is the old or the new one
+//!     all data can be read      parity of these rows is made anew from the data: each block is the old or the new one
 //!     some data can't be read   what the others made of it is not known any more: parity that does not fit becomes bad
 //!                               blocks, all of it where data does not fit, and so the data that is missing reads as an error
 //! ```
@@ -49,8 +49,8 @@ enum Found {
 /// What became of a stripe.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Compared {
-    /// Parity is to be made anew from the data.
-    pub(crate) differs: bool,
+    /// Parity of these rows is to be made anew from the data; of all others it agrees.
+    pub(crate) differs: Rows,
     /// Rows of parity from which nothing can be made up any more.
     pub(crate) spoilt: Vec<(UnitPlace, Rows)>,
     /// Rows that can't be read, but made up.
@@ -120,7 +120,8 @@ impl Replay {
                 continue;
             }
             if !data.contains(&Found::Unreadable) {
-                compared.differs = true;
+                let row = record.runs[0].first_row + row as u32;
+                compared.differs = compared.differs.hull(Rows::between(row, row + 1));
                 continue;
             }
             for (unit, parity) in (data.len()..).zip(parity) {
