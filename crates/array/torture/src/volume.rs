@@ -285,7 +285,7 @@ impl VolumeHistory {
                 let also = possible.by_ref().map(|version| version.write).collect();
                 Floor { from: WriteNumber(newest.0 + 1), also }
             };
-            let is_firm = block.is_firm(&floor);
+            let is_firm = block.is_firm(&block.floors[Promise::OnMembers as usize]);
             block.survivors = Survivors { floor, newest, is_on_members: false, is_durable: false, is_firm };
             block.keep_survivor(now);
         }
@@ -295,6 +295,11 @@ impl VolumeHistory {
     /// the new one.
     pub(crate) fn was_being_written(&self, lba: Lba) -> bool {
         !self.blocks[lba.0 as usize].survivors.is_firm
+    }
+
+    /// True while a block holds what a power cut has left, and no write has replaced that.
+    pub(crate) fn is_open(&self, lba: Lba) -> bool {
+        self.blocks[lba.0 as usize].versions.iter().any(Version::is_open)
     }
 
     /// Takes the blocks written since an acknowledgement promised to keep what they held.

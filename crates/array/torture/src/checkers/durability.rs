@@ -144,6 +144,8 @@ impl TortureWorld {
         }
         let stripes = self.stripes();
         let (stripe, strip, block) = self.layout.locate(lba);
+        // Of copies in doubt the first tells what a resync will make of the others; until then nothing is promised of them.
+        let is_first_only = self.volume.is_open(lba) && self.was_in_doubt(stripe, self.stamp);
         for copy in 0..stripes.shape().copies {
             let place = self.layout.place(stripe, StripUnit::Data { strip, copy });
             let Some((member, device)) = stripes.fit_holder(place) else { continue };
@@ -166,6 +168,9 @@ impl TortureWorld {
             {
                 let tag = host.request.tag;
                 return Err(Violation::NotOnMember { tag, member, lba, fault }.into());
+            }
+            if is_first_only {
+                break;
             }
         }
         Ok(())

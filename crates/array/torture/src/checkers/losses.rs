@@ -20,6 +20,7 @@
 //! called bad by the latest start and has been reached by a write that was cut off, or of which the devices had not been told.
 //! Not verified: which block of a row it was; bad blocks of a run beyond redundancy, once they are listed.
 
+use crate::flights::Work;
 use crate::host::HostInFlight;
 use crate::members::Presence;
 use crate::plan::TortureMode;
@@ -28,7 +29,8 @@ use crate::violation::{Failure, Violation};
 use crate::volume::Stamp;
 use crate::world::{TortureWorld, is_in_sync};
 use raidlab_controller::{
-    Controller, DeviceState, HostError, HostOp, HostRequest, MemberIo, Notice, Scan, ScanProgress,
+    Area, Controller, DeviceState, HostError, HostOp, HostRequest, MemberIo, MemberOp, Notice, Scan,
+    ScanProgress,
 };
 use raidlab_format::{LogRun, RegionIndex, RegionMap};
 use raidlab_raid::StripUnit;
@@ -56,7 +58,7 @@ pub(crate) struct Losses {
     found_bad: BTreeSet<(MemberIndex, u64)>,
     /// Those of them that can be read because a write reached them that was cut off, or ended before the devices were told.
     reached: BTreeSet<(MemberIndex, u64)>,
-    /// Blocks that could be read and were called bad all the same when the latest controller ended.
+    /// Blocks that could be read and were called bad all the same when the latest controller ended, with no write to them under way.
     needless: BTreeSet<(MemberIndex, u64)>,
     /// The target of the latest rebuild.
     target: Option<MemberIndex>,
@@ -209,7 +211,7 @@ impl TortureWorld {
     }
 
     /// True if redundancy may have been in doubt for a request begun at `started`.
-    fn was_in_doubt(&self, stripe: StripeIndex, started: Stamp) -> bool {
+    pub(crate) fn was_in_doubt(&self, stripe: StripeIndex, started: Stamp) -> bool {
         self.losses.in_doubt_until.get(stripe.0 as usize).is_some_and(|until| *until >= started)
     }
 
@@ -344,7 +346,24 @@ impl TortureWorld {
 
     /// Takes note, before what is on its way arrives, of the blocks that are called bad without need.
     pub(crate) fn note_end_of_controller(&mut self) {
-        self.losses.needless = self.needless_bad_blocks().collect();
+        // A strip's tags may have arrived before the data that is restored with them.
+        let is_left_alone = |it: &(MemberIndex, u64)| !self.is_being_written(*it);
+        self.losses.needless = self.needless_bad_blocks().filter(is_left_alone).collect();
+    }
+
+    /// True while a write to a block of a device is under way.
+    fn is_being_written(&self, (member, block): (MemberIndex, u64)) -> bool {
+        let place = self.devices[member.index()].data.tags.place(block);
+        self.flights.iter().any(|flight| match flight.work {
+            Work::Member(io) => {
+                let places = io.lba.0..io.lba.0 + io.blocks.0;
+                io.area == Area::Data
+                    && matches!(io.op, MemberOp::Write { .. })
+                    && io.member == member
+                    && places.contains(&place)
+            }
+            _ => false,
+        })
     }
 
     /// Blocks that the controller calls bad, but that can be read, and no write that was cut off has made them so.
