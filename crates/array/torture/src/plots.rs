@@ -10,6 +10,8 @@
 //! | lost row | all of a row but one block can't be read, and is written block by block | parity computed from what power takes back |
 //! | written over | a record and a later one for the same block; the log can't be read on some devices | data of the earlier one, taken for good |
 //! | older incarnation | NVRAM is lost twice, and has its older log the second time | records that are taken for the present ones |
+//! | torn record | a cut tears a record, after one that alone says what is retired | a ring that wrote the former over the latter |
+//! | lost while torn | rows of a torn stripe are written, and their device goes before the resync has ended | parity taken for good in all rows |
 //!
 //! Most end in a power cut after which all devices are there, and a read of what it was about.
 
@@ -18,7 +20,9 @@ use super::flights::{FinishOrder, Work};
 use super::stories::{Scene, WAIT_STEPS};
 use super::violation::Failure;
 use super::world::{TortureWorld, is_in_sync};
-use raidlab_controller::{Area, BatteryState, CacheMemory, DeviceState, HostOp, MemberOp, MetadataPolicy};
+use raidlab_controller::{
+    Area, BatteryState, BufferSpace, CacheMemory, DeviceState, HostOp, MemberOp, MemoryStep, MetadataPolicy,
+};
 use raidlab_format::AreaLayout;
 use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeIndex};
@@ -29,7 +33,7 @@ impl TortureWorld {
     pub(super) fn unfold_plot(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
         let has_nvram_log = self.config.resilience.metadata == MetadataPolicy::Log
             && self.config.cache.memory == CacheMemory::BatteryBacked;
-        match pick.below(8) {
+        match pick.below(10) {
             0 | 1 => self.doubt(scene, pick),
             2 => self.outvote(scene, pick),
             3 => self.replace_unheard(scene, pick),
@@ -37,6 +41,8 @@ impl TortureWorld {
             5 => self.write_over(scene, pick),
             6 if self.is_long() => self.lose_while_rebuilt(scene, pick),
             7 if has_nvram_log => self.live_again(scene, pick),
+            8 if self.config.resilience.metadata == MetadataPolicy::Log => self.tear_record(scene, pick),
+            9 if self.has_write_hole() => self.lose_while_torn(scene, pick),
             _ => self.lose_while_logged(scene, pick),
         }
     }
@@ -214,6 +220,44 @@ impl TortureWorld {
         self.read_when_served(lba)
     }
 
+    /// Two records are retired, and one for the block of the second of them; power is cut while another is being stored.
+    fn tear_record(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
+        let lba = self.any_lba_of(scene, pick);
+        let other = Lba((lba.0 + self.layout.shape().stripe_blocks().0) % self.volume_blocks.0);
+        for lba in [other, lba] {
+            self.hand_in(HostOp::Write { fua: true }, lba, BlockCount(1));
+        }
+        self.destage()?;
+        self.ask_at(HostOp::Write { fua: true }, lba)?;
+        self.destage()?;
+        self.ask_at(HostOp::Write { fua: true }, Lba(pick.below(self.volume_blocks.0)))?;
+        self.controller.handle_destage_all(self.now);
+        self.pump()?;
+        self.let_pass(300, Self::is_record_under_way)?;
+        self.let_pass(pick.below(3), |_| false)?;
+        self.cut(true, false, pick)?;
+        self.read_when_served(lba)
+    }
+
+    /// A cut tears a stripe. A block of it is written again, and before that is resynced the device goes which the block is for.
+    fn lose_while_torn(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
+        let lba = self.any_lba_of(scene, pick);
+        let blocks = self.layout.shape().stripe_blocks();
+        self.hand_in(HostOp::Write { fua: true }, Lba(lba.0 / blocks.0 * blocks.0), blocks);
+        self.pump()?;
+        self.let_pass(one_of(pick, &[8, 30, 60]), |_| false)?;
+        self.cut(true, false, pick)?;
+        if self.is_refused {
+            return Ok(());
+        }
+        self.let_pass(WAIT_STEPS, |world| world.controller.is_serving())?;
+        self.ask_at(HostOp::Write { fua: true }, lba)?;
+        self.let_pass(pick.below(4), |_| false)?;
+        self.lose_holder(lba)?;
+        self.let_pass(WAIT_STEPS, |world| world.waiting_count() == 0)?;
+        self.ask_for_all(HostOp::Read, scene)
+    }
+
     /// NVRAM with many records of the log is lost before the devices hear of it; it is back as it was when that of the
     /// next incarnation is lost.
     fn live_again(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
@@ -261,6 +305,14 @@ impl TortureWorld {
         self.pump()
     }
 
+    /// Lets all that was asked for reach the devices.
+    fn destage(&mut self) -> Result<(), Failure> {
+        self.pump()?;
+        self.controller.handle_destage_all(self.now);
+        self.pump()?;
+        self.let_pass(WAIT_STEPS, |world| world.controller.is_idle())
+    }
+
     /// Reads a block when the array that was started serves.
     fn read_when_served(&mut self, lba: Lba) -> Result<(), Failure> {
         if self.is_refused {
@@ -292,10 +344,13 @@ impl TortureWorld {
             && self.flights.iter().all(|it| metadata_written(it.work).is_some_and(|lba| lba < end))
     }
 
-    /// True while a record is on its way to a device.
+    /// True while a record is on its way to a device or into NVRAM.
     fn is_record_under_way(&self) -> bool {
         let end = self.front_blocks();
-        self.flights.iter().any(|it| metadata_written(it.work).is_some_and(|lba| lba >= end))
+        let is_for_nvram = |it: &MemoryStep| it.destinations[0].space == BufferSpace::NvramLog;
+        self.flights.iter().any(|it| {
+            metadata_written(it.work).is_some_and(|lba| lba >= end) || it.steps.steps.iter().any(is_for_nvram)
+        })
     }
 
     /// Blocks of a metadata area before the log.

@@ -93,7 +93,7 @@ impl TortureWorld {
     }
 
     fn take_step(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
-        let step = pick.below(29);
+        let step = pick.below(30);
         if scene.is_of_protection && (13..19).contains(&step) {
             if step == 13 {
                 self.take_image(pick);
@@ -133,8 +133,8 @@ impl TortureWorld {
                 self.take_image(pick);
                 Ok(())
             }
-            24..=26 => self.unfold_plot(scene, pick),
-            27 => {
+            24..=27 => self.unfold_plot(scene, pick),
+            28 => {
                 self.arm_log_reads(pick);
                 self.ask_for(scene, false, pick)
             }
