@@ -2,6 +2,7 @@
 
 mod cache;
 mod checks;
+mod host;
 mod io;
 mod scan;
 mod start;

@@ -171,16 +171,9 @@ impl MemberIos {
         self.loads.is_idle(device)
     }
 
-    /// How far `lba` is from where the last read of `device` ended.
-    #[inline]
-    pub(crate) fn way(&self, device: MemberIndex, lba: MemberLba) -> u64 {
-        self.loads.way(device, lba)
-    }
-
-    /// How good `device` is for reading at `lba`: see [`Loads::read_cost`].
-    #[inline]
-    pub(crate) fn read_cost(&self, device: MemberIndex, lba: MemberLba, stream_way: u64) -> (u32, u64) {
-        self.loads.read_cost(device, lba, stream_way)
+    /// What each device has in flight, which tells which copy is the cheapest to read.
+    pub(crate) const fn loads(&self) -> &Loads {
+        &self.loads
     }
 }
 
@@ -213,6 +206,6 @@ mod tests {
         assert!(!ios.is_idle(member), "the check is under way");
         ios.end_check(member);
         assert!(ios.is_idle(member) && ios.is_idle(MemberIndex(0)));
-        assert_eq!(ios.way(member, MemberLba(13)), 3);
+        assert_eq!(ios.loads().way(member, MemberLba(13)), 3);
     }
 }

@@ -64,6 +64,24 @@ impl Fragment {
         let skipped = u64::from(rows.first - self.rows.first) * block_bytes;
         Self { rows, host_byte: self.host_byte + skipped, ..*self }
     }
+
+    /// Its rows, one by one.
+    pub(crate) fn single_rows(self, block_bytes: u64) -> impl ExactSizeIterator<Item = Self> {
+        let rows = self.rows.first..self.rows.end();
+        rows.map(move |row| self.part(Rows::between(row, row + 1), block_bytes))
+    }
+
+    /// The parts in each strip of one that goes on in other strips.
+    pub(crate) fn strips(self, strip_rows: u32, block_bytes: u64) -> impl ExactSizeIterator<Item = Self> {
+        let (first, end) = (self.rows.first, self.rows.end());
+        (first / strip_rows..end.div_ceil(strip_rows)).map(move |strip| {
+            let before = strip * strip_rows;
+            let part = Rows::between(first.max(before), end.min(before + strip_rows));
+            let rows = Rows::between(part.first - before, part.end() - before);
+            let stripe = StripeIndex(self.stripe.0 + u64::from(strip));
+            Self { stripe, rows, ..self.part(part, block_bytes) }
+        })
+    }
 }
 
 /// Copies of a strip that were tried, as a set: a bit each, one for all from the 63rd on, and one that says that all were

@@ -50,7 +50,8 @@ impl Controller {
                 return None;
             }
         }
-        let (_, place) = self.best_copy(whole, CopySet::NONE)?;
+        let (_, place) =
+            self.ios.loads().best_copy(whole, CopySet::NONE, (&self.geometry, &self.metadata))?;
         let fill = self.cache.begin_fill(&self.geometry, whole)?;
         self.member_read(place, whole.rows, class, IoOwner::Fill { fill });
         Some(fill)

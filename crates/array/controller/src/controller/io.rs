@@ -8,6 +8,7 @@ use crate::api::{
 use crate::checksums::Part;
 use crate::config::MemberCache;
 use crate::controller::Controller;
+use crate::discard::Run;
 use crate::member_io::{BesideIo, HostIo, IoOwner, IoState};
 use crate::memory_task::TaskOwner;
 use crate::own::{self, own_buffer};
@@ -77,15 +78,9 @@ impl Controller {
     }
 
     /// Has a device that holds a range forget it.
-    pub(crate) fn member_discard(&mut self, device: MemberIndex, lba: MemberLba, rows: u32, request: u32) {
-        self.member_io(
-            device,
-            MemberOp::Discard,
-            lba,
-            rows,
-            IoClass::Host,
-            IoOwner::Host(HostIo::Discard { request }),
-        );
+    pub(crate) fn member_discard(&mut self, Run { device, lba, rows }: Run, request: u32) {
+        let owner = IoOwner::Host(HostIo::Discard { request });
+        self.member_io(device, MemberOp::Discard, lba, rows, IoClass::Host, owner);
     }
 
     /// Makes what all devices that answer have completed durable. Returns how many these are.

@@ -4,8 +4,15 @@
 
 use crate::api::MemberOp;
 use crate::config::CacheConfig;
+use crate::geometry::Geometry;
+use crate::metadata::Metadata;
+use crate::request::{CopySet, Fragment};
 use crate::rules::ReadBalance;
+use raidlab_raid::{StripUnit, UnitPlace};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
+
+/// Strips on a member that a stream may pass over and still go on there.
+const STREAM_GAP_STRIPS: u64 = 2;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct DeviceLoad {
@@ -51,6 +58,38 @@ impl Loads {
     #[inline]
     pub(crate) fn is_idle(&self, device: MemberIndex) -> bool {
         self.devices[device.index()].in_flight == 0
+    }
+
+    /// The present copy of a fragment that is cheapest to read, of those that were not tried, and where it stands.
+    pub(crate) fn best_copy(
+        &self,
+        fragment: &Fragment,
+        tried: CopySet,
+        (geometry, metadata): (&Geometry, &Metadata),
+    ) -> Option<(u16, UnitPlace)> {
+        let Fragment { strip, rows: wanted, .. } = *fragment;
+        let rows = BlockCount(u64::from(wanted.first));
+        let doubted = metadata.doubted_copies(geometry, fragment);
+        let copies = (0..doubted.unwrap_or(geometry.copies())).filter(|&copy| !tried.contains(copy));
+        let places = copies
+            .map(|copy| (copy, geometry.layout().place(fragment.stripe, StripUnit::Data { strip, copy })));
+        let present = places
+            .filter_map(|(copy, place)| Some((copy, place, metadata.holder(place)?)))
+            .filter(|(_, place, _)| !metadata.is_bad(*place, wanted));
+        // A stream passes over what it writes, so the nearest copy goes on with it if that is not far.
+        let gap = STREAM_GAP_STRIPS * u64::from(geometry.strip_rows());
+        let stream_way = if geometry.copies() > 1 && self.stream_lead > 0 {
+            let ways = present.clone().map(|(_, place, device)| self.way(device, place.start + rows));
+            ways.min().filter(|way| *way <= gap).unwrap_or(0)
+        } else {
+            0
+        };
+        present
+            .min_by_key(|(copy, place, device)| {
+                let first = doubted.map_or(0, |_| *copy);
+                (first, self.read_cost(*device, place.start + rows, stream_way))
+            })
+            .map(|(copy, place, _)| (copy, place))
     }
 
     /// How far `lba` is from where the last read of `device` ended.

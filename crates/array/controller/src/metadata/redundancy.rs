@@ -9,9 +9,9 @@
 
 use super::{Metadata, places_of};
 use crate::geometry::Geometry;
-use crate::request::{Fragment, Rows};
+use crate::request::{Fragment, FragmentWalk, Rows};
 use raidlab_raid::{StripUnit, UnitPlace};
-use raidlab_units::{BlockCount, StripeIndex};
+use raidlab_units::{BlockCount, Lba, StripeIndex};
 
 impl Metadata {
     /// True if some of `rows` of the unit at `place` are bad blocks of the device that holds it.
@@ -116,6 +116,25 @@ impl Metadata {
             return rows.count == geometry.strip_rows() && !in_pieces;
         }
         self.in_each_row(rows, |row| self.can_recover(geometry, stripe, row))
+    }
+
+    /// The first block of what `walk` passes that can't be stored, see [`Metadata::can_store`].
+    #[inline]
+    pub(crate) fn first_unstorable(
+        &self,
+        geometry: &Geometry,
+        mut walk: FragmentWalk,
+        in_pieces: bool,
+    ) -> Option<Lba> {
+        if !self.any_incomplete() {
+            return None;
+        }
+        while let Some(fragment) = walk.next(geometry.layout()) {
+            if !self.can_store(geometry, (fragment.stripe, fragment.strip), fragment.rows, in_pieces) {
+                return Some(geometry.fragment_lba(&fragment));
+            }
+        }
+        None
     }
 
     /// True unless so many members are gone that a strip is not to be written.

@@ -32,7 +32,7 @@ impl StripeOp {
         readable.min_by_key(|&copy| {
             let place = self.places[usize::from(copy)];
             let device = metadata.holder(place).expect("readable");
-            ios.read_cost(device, place.start + BlockCount(u64::from(self.hull.first)), 0)
+            ios.loads().read_cost(device, place.start + BlockCount(u64::from(self.hull.first)), 0)
         })
     }
 

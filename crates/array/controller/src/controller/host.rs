@@ -1,18 +1,18 @@
-//! The host's side: requests in, reads, writes through, flushes, completions out.
+//! Routes: requests of the host, their reads, writes through, flushes and discards.
+//!
+//! Which parts a request has and how it ends is the part's to know that has the requests (`host_front.rs`); which copy is read
+//! and what can be stored is asked of the loads and of the metadata.
 
 use crate::api::{HostError, HostOp, HostRequest, IoClass, MemberError};
 use crate::config::{IoPolicy, MemberCache};
 use crate::controller::Controller;
 use crate::host_front::Request;
 use crate::member_io::{HostIo, IoOwner};
-use crate::request::{CopySet, Fragment, FragmentWalk, Rows};
+use crate::request::{CopySet, Fragment, FragmentWalk};
 use crate::stripe_engine::OpKind;
 use crate::stripe_locks::WaitKind;
-use raidlab_raid::{StripUnit, UnitPlace};
-use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba};
-
-/// Strips on a member that a stream may pass over and still go on there.
-const STREAM_GAP_STRIPS: u64 = 2;
+use raidlab_raid::StripUnit;
+use raidlab_units::{MemberIndex, MemberLba};
 
 impl Controller {
     pub(crate) fn begin_request(&mut self, request: HostRequest) {
@@ -82,7 +82,7 @@ impl Controller {
                 return self.sync_before(key, WaitKind::Read, fragment);
             }
         }
-        match self.best_copy(&fragment, tried) {
+        match self.ios.loads().best_copy(&fragment, tried, (&self.geometry, &self.metadata)) {
             Some((copy, place)) => {
                 let owner = IoOwner::Host(HostIo::Read { fragment, tried: tried.with(copy) });
                 self.member_read(place, fragment.rows, IoClass::Host, owner);
@@ -111,41 +111,27 @@ impl Controller {
         }
     }
 
-    /// Reads the rows of a fragment, one part of its request, as parts of their own.
+    /// Reads the rows of a fragment one by one.
     pub(crate) fn read_row_by_row(&mut self, fragment: Fragment) {
-        self.host.add_parts(fragment.request, fragment.rows.count - 1);
-        for row in fragment.rows.first..fragment.rows.end() {
-            let part = fragment.part(Rows::between(row, row + 1), self.geometry.block_bytes());
-            self.read_from_members(part, CopySet::NONE);
-        }
+        self.read_in_parts(fragment.request, fragment.single_rows(self.geometry.block_bytes()));
     }
 
-    /// The present copy of a fragment that is cheapest to read, of those that were not tried.
-    pub(crate) fn best_copy(&self, fragment: &Fragment, tried: CopySet) -> Option<(u16, UnitPlace)> {
-        let Fragment { strip, rows: wanted, .. } = *fragment;
-        let rows = BlockCount(u64::from(wanted.first));
-        let doubted = self.metadata.doubted_copies(&self.geometry, fragment);
-        let copies = (0..doubted.unwrap_or(self.geometry.copies())).filter(|&copy| !tried.contains(copy));
-        let places = copies.map(|copy| {
-            (copy, self.geometry.layout().place(fragment.stripe, StripUnit::Data { strip, copy }))
-        });
-        let present = places
-            .filter_map(|(copy, place)| Some((copy, place, self.metadata.holder(place)?)))
-            .filter(|(_, place, _)| !self.metadata.is_bad(*place, wanted));
-        // A stream passes over what it writes, so the nearest copy goes on with it if that is not far.
-        let gap = STREAM_GAP_STRIPS * u64::from(self.geometry.strip_rows());
-        let stream_way = if self.geometry.copies() > 1 && self.config.cache.stream_lead > 0 {
-            let ways = present.clone().map(|(_, place, device)| self.ios.way(device, place.start + rows));
-            ways.min().filter(|way| *way <= gap).unwrap_or(0)
-        } else {
-            0
-        };
-        present
-            .min_by_key(|(copy, place, device)| {
-                let first = doubted.map_or(0, |_| *copy);
-                (first, self.ios.read_cost(*device, place.start + rows, stream_way))
-            })
-            .map(|(copy, place, _)| (copy, place))
+    /// Reads the parts of a fragment, one part of its request, as parts of their own.
+    fn read_in_parts(&mut self, request: u32, parts: impl ExactSizeIterator<Item = Fragment>) {
+        self.host.add_parts(request, parts.len() as u32 - 1);
+        parts.for_each(|part| self.read_from_members(part, CopySet::NONE));
+    }
+
+    /// True where the host reads past the rows that are locked, as far as data stands in one piece on a member: what is read in
+    /// place needs no lock while nothing is missing. No lock, recovery or cache ever sees a fragment that long.
+    /// Source: Linux `drivers/md/raid5.c`, `chunk_aligned_read`, which is for arrays that are not degraded.
+    fn reads_runs(&self) -> bool {
+        self.config.cache.rules.row.is_some()
+            && self.config.cache.is_passed_by()
+            && self.cache.is_empty()
+            && !self.metadata.any_incomplete()
+            && !self.metadata.any_bad()
+            && !self.metadata.any_out_of_sync()
     }
 
     /// Takes in the end of a member I/O of a request.
@@ -182,7 +168,8 @@ impl Controller {
             Err(MemberError::Gone | MemberError::Medium)
                 if fragment.rows.end() > self.geometry.strip_rows() =>
             {
-                self.read_strip_by_strip(fragment);
+                let (strip_rows, block_bytes) = (self.geometry.strip_rows(), self.geometry.block_bytes());
+                self.read_in_parts(fragment.request, fragment.strips(strip_rows, block_bytes));
             }
             Err(MemberError::Gone | MemberError::Medium) => self.read_from_members(fragment, tried),
         }
@@ -231,10 +218,11 @@ impl Controller {
 
     fn begin_write(&mut self, tag: u32, fua: bool) {
         let Request { lba, blocks, .. } = self.host.request(tag);
-        if let Some(lba) = self.first_unstorable(tag) {
+        let in_pieces = self.writes_back();
+        if let Some(lba) = self.metadata.first_unstorable(&self.geometry, self.walk(tag), in_pieces) {
             // Nothing is taken into the cache that could only be lost there.
             self.host.fail(tag, HostError::ArrayFailed { lba });
-        } else if self.writes_back() {
+        } else if in_pieces {
             let durable = fua && !self.cache.survives_power_loss();
             self.cache.begin_write(tag, durable, &mut self.host);
         } else if self.cache.has_stalled() || self.cache.holds_dirty(&self.geometry, lba, blocks) {
@@ -246,25 +234,6 @@ impl Controller {
             self.host.begin_through(tag);
             self.write_through(tag, fua);
         }
-    }
-
-    /// The first block of a write that the members left can't hold.
-    fn first_unstorable(&self, tag: u32) -> Option<Lba> {
-        if !self.metadata.any_incomplete() {
-            return None;
-        }
-        let mut walk = self.walk(tag);
-        while let Some(fragment) = walk.next(self.geometry.layout()) {
-            if !self.metadata.can_store(
-                &self.geometry,
-                (fragment.stripe, fragment.strip),
-                fragment.rows,
-                self.writes_back(),
-            ) {
-                return Some(self.geometry.fragment_lba(&fragment));
-            }
-        }
-        None
     }
 
     fn write_through(&mut self, tag: u32, fua: bool) {
@@ -378,6 +347,36 @@ impl Controller {
             self.start_through(op);
         }
     }
+
+    // Discards.
+
+    /// Passes discards on to members from now on, as far as the array can ([`Controller::passes_discards`]).
+    pub const fn pass_discards(&mut self) {
+        self.discards.turn_on();
+    }
+
+    /// Whether host discards reach members.
+    pub fn passes_discards(&self) -> bool {
+        self.discards.is_on() && self.geometry.parities() == 0 && !self.checksums.is_on()
+    }
+
+    fn begin_discard(&mut self, tag: u32) {
+        let Request { lba, blocks, .. } = self.host.request(tag);
+        let is_awaited = self.cache.has_stalled() || self.cache.holds_dirty(&self.geometry, lba, blocks);
+        if !self.passes_discards() || is_awaited {
+            self.outbox.count_ignored_discard();
+            return;
+        }
+        self.cache.forget(&self.geometry, lba, blocks);
+        let runs = self.discards.take_runs(self.walk(tag), &self.geometry, &self.metadata);
+        self.host.add_parts(tag, runs.len() as u32);
+        for run in &runs {
+            self.member_discard(*run, tag);
+        }
+        self.discards.give_back(runs);
+    }
+
+    // Flushes.
 
     pub(crate) fn begin_flush(&mut self, tag: u32) {
         self.host.add_parts(tag, 1);
