@@ -24,8 +24,11 @@ use raidlab_controller::{
     Area, BatteryState, BufferSpace, CacheMemory, Controller, DeviceState, MemberCache, MemberIo, MemberOp,
     MetadataPolicy, PeerState, StartError,
 };
-use raidlab_format::{AssembleError, Assembly, Doubt, RecordHolds, StartOptions, assemble};
-use raidlab_units::MemberIndex;
+use raidlab_format::{
+    ArrayState, AssembleError, Assembly, DeviceRecord, DeviceState as RecordedState, Doubt, LogRun,
+    RecordHolds, StartOptions, assemble,
+};
+use raidlab_units::{MemberIndex, StripeIndex};
 use raidlab_workload::Rng;
 
 /// How much of something that was on its way got through.
@@ -74,6 +77,16 @@ pub enum Refusal {
     /// The controller won't.
     #[error(transparent)]
     Start(#[from] StartError),
+}
+
+/// Roles that no device has by `state`, not even in part.
+fn vacant_roles(state: &ArrayState) -> Vec<MemberIndex> {
+    let has = |role: MemberIndex| {
+        let is_member =
+            |it: &&DeviceRecord| matches!(it.state, RecordedState::InSync | RecordedState::Rebuilding);
+        state.devices.iter().filter(is_member).any(|it| it.role == Some(role.0))
+    };
+    (0..state.geometry.members).map(MemberIndex).filter(|role| !has(*role)).collect()
 }
 
 impl TortureWorld {
@@ -277,12 +290,13 @@ impl TortureWorld {
             let bare = assembly.records.iter().filter(|record| record.holds == RecordHolds::Checksums);
             let bare: Vec<_> = bare.map(|record| (record.stripe, record.runs[0])).collect();
             let present = assembly.present.clone();
+            let vacant = vacant_roles(&assembly.state);
             let out_of_sync = assembly.out_of_sync.clone();
             let controller = Controller::start(&self.config, assembly)?;
-            Ok((known, present, out_of_sync, (records, bare), controller))
+            Ok((known, present, out_of_sync, (records, bare, vacant), controller))
         });
         match started {
-            Ok((known, present, out_of_sync, (records, bare), controller)) => {
+            Ok((known, present, out_of_sync, (records, bare, vacant), controller)) => {
                 for (device, candidate) in present.iter().enumerate() {
                     if candidate.is_some_and(|candidate| order[candidate] != device) {
                         let member = MemberIndex(device as u16);
@@ -294,6 +308,7 @@ impl TortureWorld {
                 self.mend_labels();
                 self.trust_suspects();
                 self.note_doubts(&out_of_sync, &records);
+                self.check_bare(&bare, &vacant).map_err(|violation| self.failure(violation))?;
                 self.note_torn_rows(&bare);
                 (self.media.start_errors, self.media.has_dropped) = (0, false);
                 self.excluded.clear();
@@ -317,6 +332,23 @@ impl TortureWorld {
                 self.devices.iter_mut().for_each(|device| device.presence = Presence::Here);
                 self.start_with(order)
             }
+        }
+    }
+
+    /// Checks that records of checksums are of stripes that have all their devices: the log is drained, and its tail kept, with each
+    /// change of membership.
+    fn check_bare(
+        &self,
+        bare: &[(StripeIndex, LogRun)],
+        vacant: &[MemberIndex],
+    ) -> Result<(), Box<Violation>> {
+        let lacks = |stripe| {
+            let stripes = self.stripes();
+            stripes.units().any(|unit| vacant.contains(&self.layout.place(stripe, unit).member))
+        };
+        match bare.iter().find(|(stripe, _)| lacks(*stripe)) {
+            Some(&(stripe, _)) => Err(Violation::BareWithoutDevice { stripe }.into()),
+            None => Ok(()),
         }
     }
 

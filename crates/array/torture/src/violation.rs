@@ -106,6 +106,12 @@ pub enum Violation {
         /// The flush.
         tag: HostTag,
     },
+    /// A record has only checksums of a stripe that lacked a device when it was made.
+    #[error("the record of stripe {stripe} has checksums only, though a device was missing when it was made")]
+    BareWithoutDevice {
+        /// Which stripe.
+        stripe: StripeIndex,
+    },
     /// A block became an error that could be read or made up.
     #[error("block {block} of member {member} was made an error, but it can be read or made up")]
     NeedlessBadBlock {
@@ -252,6 +258,7 @@ impl Violation {
             | Self::NotRebuilt { .. }
             | Self::Refused { .. }
             | Self::Misassembled { .. }
+            | Self::BareWithoutDevice { .. }
             | Self::NotClean => "losses",
             Self::Conflict { .. }
             | Self::Malformed { .. }
