@@ -7,8 +7,8 @@
 //!                                │
 //!                             nvram.rs (directory), protection.rs (battery, second controller)
 //! ```
-//! Invariant: only the files below look at slots; others ask what stands here. Left out: what redundancy a destage changes,
-//! which is its stripe operation's, and reads from members, which the controller asks for (`controller/cache.rs`).
+//! Invariant: only the files below look at slots; other parts call the methods here. Left out: how a destage changes redundancy
+//! (`stripe_engine`), and reads from members, which the controller begins (`controller/cache.rs`).
 
 mod destage;
 mod fill;

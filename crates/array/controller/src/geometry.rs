@@ -6,7 +6,7 @@
 //! lock      what is locked as a whole: the stripe where there is parity, else one strip in all its copies
 //! row       a block of a strip
 //! ```
-//! Where a strip begins in the volume and where a unit lies on the members is the layout's to say, and nobody else's.
+//! Only the layout says where a strip begins in the volume and where a unit lies on the members.
 
 use crate::api::{BufferRef, BufferSpace};
 use crate::request::{Fragment, FragmentWalk, Rows};

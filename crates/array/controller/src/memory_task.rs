@@ -182,7 +182,7 @@ impl MemoryTasks {
         &self.tasks[id].rows
     }
 
-    /// Takes in the end of a task (asserted to be under way): who waits for it is returned. Its number stays taken until
+    /// Takes in the end of a task (asserted to be under way), and returns its owner. Its number stays taken until
     /// [`MemoryTasks::give`].
     pub(crate) fn end(&mut self, id: u32) -> TaskOwner {
         let owner = self.owner(id);

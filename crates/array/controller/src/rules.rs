@@ -149,7 +149,7 @@ impl ArrayRules {
     }
 
     /// Whether these are raidlab's own.
-    pub fn are_own(&self) -> bool {
+    pub(crate) fn are_own(&self) -> bool {
         *self == Self::OWN
     }
 }

@@ -95,7 +95,7 @@ impl Geometry {
     }
 
     /// What the layout is built from: members without their tags.
-    pub fn layout_spec(&self) -> LayoutSpec {
+    fn layout_spec(&self) -> LayoutSpec {
         let strip_blocks = self.strip_blocks();
         let tags = if self.integrity { tag_blocks(strip_blocks, self.block_size) } else { BlockCount::ZERO };
         let member_blocks = untagged_blocks(self.member_blocks(), strip_blocks, tags);

@@ -245,7 +245,7 @@ impl<'a> LogRecord<'a> {
     }
 
     /// Whether `payload` begins with the rows that the record was made with.
-    pub fn payload_matches(&self, payload: &[u8]) -> bool {
+    fn payload_matches(&self, payload: &[u8]) -> bool {
         let mut rows = payload.chunks_exact(self.block_size.bytes() as usize);
         self.row_checksums().all(|checksum| rows.next().is_some_and(|row| row_checksum(row) == checksum))
     }

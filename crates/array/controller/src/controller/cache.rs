@@ -1,7 +1,7 @@
 //! Routes: cached reads and writes, fills, destages, and what protects the cache.
 //!
-//! What slots hold, which stripe is destaged next and what a power loss leaves is the cache's to know. What it wants of members
-//! and stripes it hands back, one by one.
+//! `CacheEngine` owns the slots. It chooses the stripe to destage and knows what a power loss leaves. It returns what it needs of
+//! members and stripes step by step, and the controller carries that out.
 
 use crate::api::{IoClass, MemberError};
 use crate::cache::{

@@ -1,7 +1,7 @@
 //! Routes: requests of the host, their reads, writes through, flushes and discards.
 //!
-//! Which parts a request has and how it ends is the part's to know that has the requests (`host_front.rs`); which copy is read
-//! and what can be stored is asked of the loads and of the metadata.
+//! `HostFront` owns the requests and ends them, `MemberIos` chooses the copy to read, `Metadata` knows what can be stored, and
+//! `Discards` joins the runs of a discard.
 
 use crate::api::{HostError, HostOp, HostRequest, IoClass, MemberError};
 use crate::config::{IoPolicy, MemberCache};

@@ -1,6 +1,6 @@
 //! Routes: member I/Os and memory tasks go out for a part and their ends come back to it.
 //!
-//! What an end means is the part's to know; where the bytes of an I/O lie is asked of it, too.
+//! The part that owns an I/O knows what its end means and where its bytes lie.
 
 use crate::api::{
     Area, IoClass, MemberError, MemberIo, MemberIoId, MemberOp, MemorySteps, MemoryTaskId, Segment,
@@ -105,7 +105,7 @@ impl Controller {
         self.member_io_ended(owner, (member, lba, rows), result);
     }
 
-    /// Tells who waits for a member I/O, or for one with checksums, of its end. A medium error has been seen to.
+    /// Passes the end of a member I/O, or of one with checksums, to its owner. A medium error has been handled before.
     pub(crate) fn member_io_ended(
         &mut self,
         owner: IoOwner,
@@ -161,8 +161,7 @@ impl Controller {
         out.extend_from_slice(self.tasks.rows(id.0));
     }
 
-    /// Tells who waits for a memory task of its end. `digests` are those of a digest task, or none where the world carries no
-    /// bytes.
+    /// Passes the end of a memory task to its owner. `digests` are those of a digest task; none where the world carries no bytes.
     pub(crate) fn memory_task_done(&mut self, id: u32, digests: &[u32]) {
         let owner = self.tasks.end(id);
         let mut pins = self.tasks.take_pins(id);

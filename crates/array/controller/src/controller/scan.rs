@@ -1,4 +1,4 @@
-//! What the background scan asks of the others: locks of stripes, operations and member flushes.
+//! Routes: what the background scan asks for, which is stripe locks, stripe operations and member flushes.
 
 use crate::api::IoClass;
 use crate::controller::Controller;
@@ -135,7 +135,7 @@ impl Controller {
         self.launch_op(id);
     }
 
-    /// Ends a visit, or lets it wait until the devices know who is missing.
+    /// Ends a visit, or lets it wait until the superblock names the devices that are missing.
     pub(crate) fn visit_ended(&mut self, id: u32, end: VisitEnd) {
         let key = self.scan.stripe_of(id);
         if self.scan.purpose(id).syncs() && end == VisitEnd::Done {
@@ -165,7 +165,7 @@ impl Controller {
         }
     }
 
-    /// Gives the stripe of a visit that is over to who waits for it.
+    /// Unlocks the stripe of a visit that is over, for those that wait for it.
     fn leave_stripe(&mut self, id: u32) {
         let key = self.scan.stripe_of(id);
         self.scan.forget_visit(id);

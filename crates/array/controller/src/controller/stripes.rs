@@ -1,7 +1,6 @@
 //! Routes: stripe operations from phase to phase, with the I/O and memory tasks that each asks for.
 //!
-//! What an operation is at each unit is the stripe engine's to know, and when one that writes through is carried out is write
-//! coalescing's.
+//! `StripeEngine` plans what an operation does at each unit; `WriteCoalescing` decides when a write through is carried out.
 
 use crate::api::{HostError, IoClass, MemberError, Notice, Segment};
 use crate::config::MemberCache;
@@ -373,8 +372,8 @@ impl Controller {
         }
     }
 
-    /// Takes in a medium error, before who waits for the I/O does. What a read could not get is put in line to be restored,
-    /// unless the read belongs to a visit that sees to it itself.
+    /// Takes in a medium error, before the owner of the I/O does. What a read could not get is queued for read repair, unless the
+    /// read belongs to a visit, which repairs it itself.
     pub(crate) fn medium_error(&mut self, owner: IoOwner, device: MemberIndex, lba: MemberLba, rows: u32) {
         match owner {
             // It is read again strip by strip.

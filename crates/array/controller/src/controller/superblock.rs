@@ -1,8 +1,7 @@
-//! How the superblock reaches the devices, and how devices leave and come: what this asks of the log, the bitmap and those
-//! who wait.
+//! Routes: writes of the superblock, and devices that leave or come.
 //!
-//! A change of membership drains the log before it is written, because a device that leaves or comes takes or brings records
-//! of its own.
+//! A change of membership drains the log before the superblock is written: a device that leaves takes records with it, and one
+//! that comes brings older ones.
 
 use crate::api::{HostError, MemberError, Notice};
 use crate::config::MemberCache;
@@ -116,7 +115,7 @@ impl Controller {
         }
     }
 
-    /// Lets go on who has waited long enough, or in vain.
+    /// Lets those go on whose generation is durable, or never will be.
     fn pump_superblock_waiters(&mut self) -> bool {
         let mut went_on = false;
         while let Some((waiter, is_kept)) = self.metadata.next_waiter() {

@@ -1,9 +1,9 @@
 //! Routes: operations to write intent before they write in place, and back when they may.
 //!
-//! A stripe of which no parity is left has nothing that could disagree, so that its writes need not wait; but where blocks have
-//! checksums these could, so that they do as the others. They do, too, while an older record of the stripe may be written again.
+//! Writes to a stripe without parity left need no intent: nothing there can disagree. They do need it where blocks have checksums,
+//! and while an older record of the stripe may be written again.
 //!
-//! What write intent lets go on is called one by one, because that may put others in line, or be the end of them.
+//! Operations that may go on are taken one by one: each may put others in line, or end them.
 
 use crate::api::{IoClass, MemberError};
 use crate::controller::Controller;

@@ -5,11 +5,10 @@
 //!  of one copy             forced unit access, all done        rows that the superblock found does not call bad
 //!                                                        └──► a record of checksums: compare (`replay/compare.rs`)
 //! ```
-//! A crash may have torn a record on all devices but one. Once some of it is in place the stripe needs it, so before that it
-//! is made whole on as many devices as it was to be on: then it is there whichever of them are away when this start is
-//! cut short, too. On each device a copy stands at the record's own place of the ring, which was free when the record was
-//! made. A copy that is whole is not written again. A copy on a device that has left meanwhile, and at whose place another
-//! answers, is none: what is read there are other bytes, and nobody would look at their checksums once more.
+//! A crash may have torn a record on all devices but one. Once some of it is written in place the stripe needs it. So it is first
+//! copied to as many devices as it was meant for; then a start that is cut short can be repeated without any of them. A copy
+//! stands at the record's own place of the ring, which was free when the record was made. A copy that is whole is not written
+//! again. A copy on a device that has been replaced since does not count: the new device has other bytes there.
 //!
 //! A record that can't be read from any of its copies leaves its stripe out of sync, and the data that it was to write is bad
 //! blocks: what stands there may be older than what was acknowledged. Where its devices are lost that lasts until they are back,

@@ -1,4 +1,4 @@
-//! Protocol: names, ranges, and that nobody uses bytes in the making.
+//! Protocol: names and ranges are valid, and no action uses bytes that another one is writing.
 //!
 //! A real world moves bytes while other work goes on, so between the moment an action is handed out and the moment
 //! it is reported done, nothing else may write what it reads or touch what it writes. Every action in flight therefore

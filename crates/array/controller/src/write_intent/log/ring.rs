@@ -21,7 +21,7 @@ pub(super) enum Phase {
     Digesting,
     Writing,
     Live,
-    /// Its writes in place are done, as the so manieth.
+    /// Its writes in place are done; records are counted as that happens.
     Applied(u64),
     Retired,
 }
