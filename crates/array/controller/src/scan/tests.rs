@@ -84,6 +84,21 @@ fn what_is_asked_for_where_it_cant_be_is_refused() {
 }
 
 #[test]
+fn a_resync_after_a_torn_write_leaves_the_other_rows_alone() {
+    let mut array = array("5", None);
+    let (key, torn) = (2, Rows { first: 1, count: 2 });
+    array.metadata.mark_out_of_sync(&array.geometry, key..key + 1);
+    let Array { geometry, metadata, outbox, scan } = &mut array;
+    let around = &mut Surroundings { geometry, metadata, outbox };
+    let id = scan.new_sync_first(key, torn);
+    assert!(scan.start_visit(id, around), "it resyncs");
+    let NextStep::Op { kind, rows, .. } = scan.next_step(id, around) else { panic!("it compares") };
+    assert_eq!((kind, rows), (OpKind::Compare, torn));
+    scan.end_step(id, true);
+    assert_eq!(scan.next_step(id, around), NextStep::End(VisitEnd::Done));
+}
+
+#[test]
 fn a_check_compares_each_stripe_two_at_a_time() {
     let mut array = array("5", None);
     array.ask(Scan::Check).expect("nothing runs");

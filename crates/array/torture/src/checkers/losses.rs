@@ -18,6 +18,7 @@
 //! faults justify it (it is gone, or a write to it failed); a member that does not hold what it should is out of the array
 //! when all is quiet; in a bounded run, each bad block is one that can't be read, or was in a stripe in doubt, or was found
 //! called bad by the latest start and has been reached by a write that was cut off, or of which the devices had not been told.
+//! Each record of checksums is of a stripe that had all its devices when it was made (`power.rs`): only then may rows be lost with it.
 //! Not verified: which block of a row it was; bad blocks of a run beyond redundancy, once they are listed.
 
 use crate::flights::Work;
