@@ -12,7 +12,7 @@ use raidlab_workload::{
     MachineLoad, OpSummary, PartGain, PartSummary, RunResult, TargetResult, TimesFacts, World,
 };
 
-/// Prints one run in a few lines: what it was, its reads, its writes, both, and what it cost.
+/// Prints one run, the answer first: what it was, its figures and whether they hold, why they are so, its settings, its cost.
 pub fn run(run: &RunResult, options: TerminalOptions) -> String {
     if run.network.is_some() {
         return network::table(std::slice::from_ref(run), options);
@@ -42,9 +42,11 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
         .range
         .as_ref()
         .map_or_else(String::new, |facts| format!("  range {}\n", printable(&range_text(facts))));
-    text += &cost_line(run);
     text += &steady_line(run);
-    text + &bound_lines(run)
+    text += &bound_lines(run);
+    text += &evidence(run);
+    text += &setting_lines(run);
+    text + &cost_line(run)
 }
 
 /// Whether it keeps each bound.
@@ -201,8 +203,16 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
         .flat_map(|run| run.bounds.iter().map(move |bound| (run.offered_load(), bound.sentence())))
         .map(|(load, text)| format!("  bound at {load}: {}\n", printable(&text)))
         .collect();
+    let bottlenecks: String = runs
+        .iter()
+        .filter_map(|run| {
+            let sentence = run.bottleneck.as_ref()?.sentence();
+            Some(format!("  bottleneck at {}: {}\n", run.offered_load(), printable(&sentence)))
+        })
+        .collect();
     let hosts = super::hosts::hosts(runs, options);
-    heading(&head, options) + "\n" + &about(&common) + &grid.render(options) + &ranges + &bounds + &hosts
+    let answer = about(&common) + &grid.render(options) + &ranges + &bounds + &bottlenecks;
+    heading(&head, options) + "\n" + &answer + &setting_lines(&common) + &hosts
 }
 
 /// The lines that say what a run was.
@@ -233,19 +243,20 @@ fn about(run: &RunResult) -> String {
             survives(facts, "-")
         );
     }
-    if let Some(enclosure) = &run.enclosure {
-        text += &enclosure_lines(enclosure);
-    }
-    if let Some(facts) = &run.bottleneck {
-        text += &bottleneck_lines(facts);
-    }
-    if let Some(facts) = &run.times {
-        text += &times_lines(facts);
-    }
-    for (name, value) in &run.settings {
-        text += &format!("  {}: {}\n", printable(name), printable(value));
-    }
     text
+}
+
+/// Why a run's figures are what they are.
+fn evidence(run: &RunResult) -> String {
+    let enclosure = run.enclosure.as_ref().map(enclosure_lines);
+    let bottleneck = run.bottleneck.as_ref().map(bottleneck_lines);
+    let times = run.times.as_ref().map(times_lines);
+    [enclosure, bottleneck, times].into_iter().flatten().collect()
+}
+
+fn setting_lines(run: &RunResult) -> String {
+    let line = |(name, value): (&String, &String)| format!("  {}: {}\n", printable(name), printable(value));
+    run.settings.iter().map(line).collect()
 }
 
 /// What set the pace, and what each part would bring.
