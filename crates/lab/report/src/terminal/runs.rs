@@ -8,8 +8,8 @@ use crate::figures::{
 use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{
-    BottleneckFacts, EnclosureFacts, FailoverFacts, LagSummary, LatencyFigures, LatencySplit, LoadFacts,
-    MachineLoad, OpSummary, PartGain, PartSummary, RunResult, TargetResult, TimesFacts, World,
+    ArrayFacts, BottleneckFacts, EnclosureFacts, FailoverFacts, LagSummary, LatencyFigures, LatencySplit,
+    LoadFacts, MachineLoad, OpSummary, PartGain, PartSummary, RunResult, TargetResult, TimesFacts, World,
 };
 
 /// Prints one run, the answer first: what it was, its figures and whether they hold, why they are so, its settings, its cost.
@@ -232,7 +232,7 @@ fn about(run: &RunResult) -> String {
     }
     if let Some(facts) = &run.array {
         text += &format!(
-            "  {}, {} x {} behind {}, strip {}, {} usable of {}, survives {} failures\n",
+            "  {}, {} x {} behind {}, strip {}, {} usable of {}, survives {}\n",
             printable(&facts.label()),
             facts.members,
             printable(&facts.member_kind),
@@ -240,10 +240,18 @@ fn about(run: &RunResult) -> String {
             facts.strip_bytes,
             capacity(facts.usable_bytes),
             capacity(facts.raw_bytes),
-            survives(facts, "-")
+            failures(facts)
         );
     }
     text
+}
+
+/// How many failures an array survives.
+fn failures(facts: &ArrayFacts) -> String {
+    match survives(facts, "-") {
+        count if count == "1" => "1 failure".to_owned(),
+        counts => format!("{counts} failures"),
+    }
 }
 
 /// Why a run's figures are what they are.
