@@ -115,8 +115,7 @@ pub(crate) fn given(matches: &ArgMatches) -> Vec<(String, String)> {
     loop {
         for arg in command.get_arguments() {
             let id = arg.get_id().as_str();
-            let name =
-                arg.get_long().map_or_else(|| format!("<{}>", id.to_uppercase()), |long| format!("--{long}"));
+            let name = arg.get_long().map_or_else(|| format!("<{}>", shown(arg)), |long| format!("--{long}"));
             let is_given = matches.try_contains_id(id).unwrap_or_default()
                 && matches.value_source(id) == Some(ValueSource::CommandLine);
             for value in matches.try_get_raw(id).ok().flatten().into_iter().flatten().filter(|_| is_given) {
@@ -130,6 +129,12 @@ pub(crate) fn given(matches: &ArgMatches) -> Vec<(String, String)> {
         let Some(below) = command.find_subcommand(verb) else { return given };
         (command, matches) = (below, of_verb);
     }
+}
+
+/// The name of an argument's value, as the help shows it.
+fn shown(arg: &clap::Arg) -> String {
+    let name = arg.get_value_names().and_then(<[_]>::first);
+    name.map_or_else(|| arg.get_id().as_str().to_uppercase(), ToString::to_string)
 }
 
 /// What is wrong with a command line that can't be parsed, if an option has a negative number, which looks like another option.

@@ -73,6 +73,11 @@ impl Failure {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// Says which option brought it, where no value of it is quoted.
+    pub(crate) fn with_option(self, option: &str) -> Self {
+        Self { option: Some(option.to_owned()), ..self }
+    }
+
     /// Adds another one that was found at the same time, so that both can be mended at once.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.others.push(other);
@@ -85,7 +90,7 @@ impl Failure {
         let text: String = self.lines().into_iter().map(|(_, line)| line).collect();
         let is_told = given.iter().any(|(option, _)| text.contains(option));
         let place = |value: &str| text.find(&format!("'{value}'"));
-        if self.exit == Exit::BadInput && !is_told {
+        if self.exit == Exit::BadInput && !is_told && self.option.is_none() {
             let quoted = given.iter().filter_map(|(option, value)| Some((place(value)?, option)));
             self.option = quoted.max().map(|(_, option)| option.clone());
         }
@@ -176,6 +181,8 @@ mod tests {
         assert_eq!(refused("--drive 'st360057ss' is unknown").len(), 1);
         assert_eq!(refused("level '5' has no drive 'st360057ss'")[1], ("option", "--drive".to_owned()));
         assert_eq!(refused("there are 5 of them").len(), 1, "what is not quoted may be anything");
+        let named = Failure::input(anyhow::anyhow!("'5' of 2")).with_option("--members").given_with(&given);
+        assert_eq!(named.lines()[1], ("option", "--members".to_owned()));
         let failed = Failure::run(anyhow::anyhow!("'5' broke")).given_with(&given);
         assert_eq!(failed.lines().len(), 1, "it is not the input's fault");
     }

@@ -154,7 +154,7 @@ pub struct Adopted {
 #[derive(Debug, thiserror::Error)]
 pub enum PaperError {
     /// There is none of that name.
-    #[error("there is no paper '{id}'{}; 'raidlab reproduce list' shows those there are", nearest.map_or(String::new(), |near| format!(", did you mean '{near}'?")))]
+    #[error("there is no paper '{id}'{}'raidlab reproduce list' shows those there are", nearest.map_or("; ".to_owned(), |near| format!(", did you mean '{near}'? ")))]
     Unknown {
         /// What was asked for.
         id: String,

@@ -98,10 +98,12 @@ pub enum StoreError {
         study: i64,
     },
     /// No run has the tag.
-    #[error("no run has the tag '{tag}'; 'raidlab runs' shows the tags")]
+    #[error("no run has the tag '{tag}'{}", nearest.as_ref().map_or(String::new(), |near| format!(", did you mean '{near}'?")))]
     NoSuchTag {
         /// What was asked for.
         tag: String,
+        /// The tag most like it, if one is like enough.
+        nearest: Option<String>,
     },
 }
 

@@ -4,6 +4,7 @@ use super::records::{RunLine, StoredRun, StoredStudy, StudyRunId};
 use super::select::RunSelector;
 use super::{Store, StoreError};
 use raidlab_workload::RunResult;
+use raidlab_workload::toml_file::meant;
 use rusqlite::types::ToSql;
 use rusqlite::{OptionalExtension, Row};
 
@@ -161,10 +162,17 @@ impl Store {
             }
             RunSelector::Tag(tag) => {
                 let ids = self.run_ids("SELECT run FROM run_tag WHERE tag = ?1 ORDER BY run", tag)?;
-                (ids, StoreError::NoSuchTag { tag: tag.clone() })
+                (ids, StoreError::NoSuchTag { tag: tag.clone(), nearest: self.tag_meant(tag)? })
             }
         };
         if ids.is_empty() { Err(missing) } else { Ok(ids) }
+    }
+
+    /// The tag that `word` may stand for.
+    fn tag_meant(&self, word: &str) -> Result<Option<String>, StoreError> {
+        let mut statement = self.connection.prepare("SELECT DISTINCT tag FROM run_tag ORDER BY tag")?;
+        let tags = statement.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+        Ok(meant(word, tags.iter().map(String::as_str)).map(str::to_owned))
     }
 
     fn run_ids(&self, sql: &str, value: &dyn ToSql) -> Result<Vec<i64>, StoreError> {

@@ -168,7 +168,9 @@ fn runs_are_found_by_number_range_study_and_tag() {
     assert!(matches!(selected(&store, "1 9"), Err(StoreError::NoSuchRun { run: 9 })));
     assert!(matches!(selected(&store, "7..9"), Err(StoreError::NoSuchRun { run: 7 })));
     assert!(matches!(selected(&store, "study:3"), Err(StoreError::NoSuchStudy { study: 3 })));
-    assert!(matches!(selected(&store, "tag:bad"), Err(StoreError::NoSuchTag { .. })));
+    assert!(matches!(selected(&store, "tag:bad"), Err(StoreError::NoSuchTag { nearest: None, .. })));
+    let misspelt = selected(&store, "tag:god").unwrap_err().to_string();
+    assert_eq!(misspelt, "no run has the tag 'god', did you mean 'good'?");
     assert!(matches!(store.tag(&[1, 9], "new"), Err(StoreError::NoSuchRun { run: 9 })));
     assert!(store.run(1).unwrap().tags.is_empty(), "none is tagged when one is unknown");
     store.untag(&[4], "good").unwrap();

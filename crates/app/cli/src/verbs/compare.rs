@@ -34,6 +34,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         .map(|(selector, runs)| RunGroup {
             name: match (selector, &runs[..]) {
                 (RunSelector::Run(id), _) => format!("run {id}"),
+                (selector, [_]) => format!("{selector} (1 run)"),
                 (selector, runs) => format!("{selector} ({} runs)", runs.len()),
             },
             runs: runs.iter().map(|run| &run.result).collect(),

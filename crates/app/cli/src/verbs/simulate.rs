@@ -250,7 +250,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     description.fill = args.fill.or(description.fill);
     description.condition_drives(&mut catalog).map_err(Failure::input)?;
     args.file.put_on_host(&description.controller, &mut catalog)?;
-    let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
+    let (models, array) = description.resolve(&catalog).map_err(|error| args.bad_array(error))?;
     if hosts.leads() {
         for misfit in models.misfits(description.members) {
             remark(format_args!("warning: {misfit}; it is simulated all the same"));
@@ -319,6 +319,13 @@ impl Args {
             (None, None) if !steps => Ok(RunOn::VolumeForBottleneck),
             (None, _) => Ok(RunOn::Volume),
         }
+    }
+
+    /// What is wrong with the array, and the option of a number of members that can't be.
+    fn bad_array(&self, error: ArrayFileError) -> Failure {
+        let is_count = self.array.is_none() && matches!(error, ArrayFileError::Impossible { .. });
+        let failure = bad_array(error);
+        if is_count { failure.with_option("--members") } else { failure }
     }
 
     /// The catalogue with the array's parts at their slower and at their faster ends, where intervals are asked for.

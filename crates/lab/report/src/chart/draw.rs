@@ -197,6 +197,8 @@ impl<'a> Canvas<'a> {
             if !chart.x.is_bare {
                 svg += &format!(r#"<path d="M{x:.1} {top}V{bottom}" stroke="{grid}"/>"#);
             }
+            // A long label at the end moves to the left, into the picture.
+            let x = x.min(right + RIGHT - text.chars().count() as f64 * CHARACTER / 2.0);
             svg += &format!(
                 r#"<text x="{x:.1}" y="{:.1}" text-anchor="middle">{}</text>"#,
                 bottom + TEXT + 6.0,

@@ -142,7 +142,7 @@ fn table(plan: &PlanText<'_>) -> String {
         }
     }
     format!(
-        r#"<div class="scroll" role="region" aria-label="Figures of the best arrays" tabindex="0"><table><thead><tr><th scope="col" class="name first">Array</th>{application}{head}</tr></thead><tbody>{body}</tbody></table></div>"#
+        r#"<div class="scroll" role="region" aria-label="Figures of the best arrays" tabindex="0"><table class="plan"><thead><tr><th scope="col" class="name first">Array</th>{application}{head}</tr></thead><tbody>{body}</tbody></table></div>"#
     )
 }
 

@@ -8,11 +8,11 @@ use crate::figures::{
 use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{
-    BottleneckFacts, EnclosureFacts, FailoverFacts, LagSummary, LatencyFigures, LatencySplit, LoadFacts,
-    MachineLoad, OpSummary, PartGain, PartSummary, RunResult, TargetResult, TimesFacts, World,
+    ArrayFacts, BottleneckFacts, EnclosureFacts, FailoverFacts, LagSummary, LatencyFigures, LatencySplit,
+    LoadFacts, MachineLoad, OpSummary, PartGain, PartSummary, RunResult, TargetResult, TimesFacts, World,
 };
 
-/// Prints one run in a few lines: what it was, its reads, its writes, both, and what it cost.
+/// Prints one run, the answer first: what it was, its figures and whether they hold, why they are so, its settings, its cost.
 pub fn run(run: &RunResult, options: TerminalOptions) -> String {
     if run.network.is_some() {
         return network::table(std::slice::from_ref(run), options);
@@ -42,9 +42,11 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
         .range
         .as_ref()
         .map_or_else(String::new, |facts| format!("  range {}\n", printable(&range_text(facts))));
-    text += &cost_line(run);
     text += &steady_line(run);
-    text + &bound_lines(run)
+    text += &bound_lines(run);
+    text += &evidence(run);
+    text += &setting_lines(run);
+    text + &cost_line(run)
 }
 
 /// Whether it keeps each bound.
@@ -201,8 +203,16 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
         .flat_map(|run| run.bounds.iter().map(move |bound| (run.offered_load(), bound.sentence())))
         .map(|(load, text)| format!("  bound at {load}: {}\n", printable(&text)))
         .collect();
+    let bottlenecks: String = runs
+        .iter()
+        .filter_map(|run| {
+            let sentence = run.bottleneck.as_ref()?.sentence();
+            Some(format!("  bottleneck at {}: {}\n", run.offered_load(), printable(&sentence)))
+        })
+        .collect();
     let hosts = super::hosts::hosts(runs, options);
-    heading(&head, options) + "\n" + &about(&common) + &grid.render(options) + &ranges + &bounds + &hosts
+    let answer = about(&common) + &grid.render(options) + &ranges + &bounds + &bottlenecks;
+    heading(&head, options) + "\n" + &answer + &setting_lines(&common) + &hosts
 }
 
 /// The lines that say what a run was.
@@ -222,7 +232,7 @@ fn about(run: &RunResult) -> String {
     }
     if let Some(facts) = &run.array {
         text += &format!(
-            "  {}, {} x {} behind {}, strip {}, {} usable of {}, survives {} failures\n",
+            "  {}, {} x {} behind {}, strip {}, {} usable of {}, survives {}\n",
             printable(&facts.label()),
             facts.members,
             printable(&facts.member_kind),
@@ -230,22 +240,31 @@ fn about(run: &RunResult) -> String {
             facts.strip_bytes,
             capacity(facts.usable_bytes),
             capacity(facts.raw_bytes),
-            survives(facts, "-")
+            failures(facts)
         );
     }
-    if let Some(enclosure) = &run.enclosure {
-        text += &enclosure_lines(enclosure);
-    }
-    if let Some(facts) = &run.bottleneck {
-        text += &bottleneck_lines(facts);
-    }
-    if let Some(facts) = &run.times {
-        text += &times_lines(facts);
-    }
-    for (name, value) in &run.settings {
-        text += &format!("  {}: {}\n", printable(name), printable(value));
-    }
     text
+}
+
+/// How many failures an array survives.
+fn failures(facts: &ArrayFacts) -> String {
+    match survives(facts, "-") {
+        count if count == "1" => "1 failure".to_owned(),
+        counts => format!("{counts} failures"),
+    }
+}
+
+/// Why a run's figures are what they are.
+fn evidence(run: &RunResult) -> String {
+    let enclosure = run.enclosure.as_ref().map(enclosure_lines);
+    let bottleneck = run.bottleneck.as_ref().map(bottleneck_lines);
+    let times = run.times.as_ref().map(times_lines);
+    [enclosure, bottleneck, times].into_iter().flatten().collect()
+}
+
+fn setting_lines(run: &RunResult) -> String {
+    let line = |(name, value): (&String, &String)| format!("  {}: {}\n", printable(name), printable(value));
+    run.settings.iter().map(line).collect()
 }
 
 /// What set the pace, and what each part would bring.

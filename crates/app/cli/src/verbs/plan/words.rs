@@ -93,11 +93,11 @@ pub(super) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
         );
     }
     lines.extend(assumed(outcome));
-    let effort = if outcome.has_prices { "cost" } else { "drives" };
+    let (less, effort) = if outcome.has_prices { ("of less", "cost") } else { ("with fewer", "drives") };
     let mut efficient: Vec<_> = outcome.pareto.iter().filter(|point| point.is_efficient).collect();
     efficient.sort_by(|a, b| a.effort.total_cmp(&b.effort));
     if !efficient.is_empty() {
-        lines.push(format!("Faster than anything of less {effort} (the Pareto front):"));
+        lines.push(format!("Faster than anything {less} {effort} (the Pareto front):"));
     }
     for point in efficient {
         let SimulatedArray { label, settings_label, .. } = &outcome.others[point.index];
