@@ -185,7 +185,7 @@ bench: build
 bench-arrays: build
 	bash bench/array-against-members.sh
 	bash bench/rebuild-rate.sh
-	python3 bench/io_threads_cost.py
+	bash bench/io-threads.sh
 
 ## Races Linux md in a guest over throttled drives; downloads Debian's kernel once, takes some twenty minutes.
 bench-against-md: build

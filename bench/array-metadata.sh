@@ -4,17 +4,17 @@
 #   bench/array-metadata.sh [ROUNDS] [FOLDER,...]
 #
 # The load is in the array's process: 1 MiB in sequence at depth 8, 4 KiB at random at depth 32. Prints medians over the rounds with
-# least and most, and member I/Os per request. PROGRAMS names the programs to race (builds of the runtime's example `write_rate`),
+# least and most, and member I/Os per request. PROGRAMS names the programs to race (builds of the runtime's example `array_rate`),
 # POLICIES the policies, LEVELS the levels.
 set -euo pipefail
 rounds=${1:-5} folders=${2:-/dev/shm,.}
 cd "$(dirname "$0")/.."
-[[ -n ${PROGRAMS:-} ]] || cargo build --release --locked -q -p raidlab-runtime --example write_rate
+[[ -n ${PROGRAMS:-} ]] || cargo build --release --locked -q -p raidlab-runtime --example array_rate
 python3 - "$rounds" "$folders" <<'PYTHON'
 import itertools, os, statistics, subprocess, sys, tempfile
 
 ROUNDS, FOLDERS = int(sys.argv[1]), sys.argv[2].split(",")
-PROGRAMS = os.environ.get("PROGRAMS", "target/release/examples/write_rate").split()
+PROGRAMS = os.environ.get("PROGRAMS", "target/release/examples/array_rate").split()
 POLICIES = os.environ.get("POLICIES", "log none").split()
 LEVELS = os.environ.get("LEVELS", "5 6").split()
 # Name, bytes, percentage of random places, requests in flight, and whether the rate is one of bytes.

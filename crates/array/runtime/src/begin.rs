@@ -49,8 +49,7 @@ pub struct RunSettings {
     pub busy_poll: NanoSpan,
     /// Threads beside the array's own that compute parity and digests.
     pub parity_threads: usize,
-    /// Threads of the kernel that do long I/O of members, beside one for each device, which flushes may take. None leaves long
-    /// I/O to the array's thread.
+    /// Threads beside the array's own that do I/O of members, each on a ring of its own.
     pub io_threads: usize,
     /// A member that leaves a request unanswered for so long is gone: an NBD export, a file or a block device.
     pub member_timeout: NanoSpan,
@@ -178,11 +177,9 @@ fn begin(
     let kept = keep_memory(settings, &config, &controller, kept)?;
     // The last place is the NVRAM's.
     let mut ring = Ring::new(present.len() as u16 + 1, settings.busy_poll)?;
+    ring.start_io_threads(settings.io_threads)?;
     if let Some(kept) = &kept {
         kept.is_held_by(&mut ring, present.len() as u16)?;
-    }
-    if settings.io_threads > 0 {
-        ring.hand_over((settings.io_threads + present.len()) as u32)?;
     }
     let mut members = MemberPort::new(present.len() as u16, config.block_size, settings.member_timeout);
     let mut tally = Tally::new(chronicle(settings, name.as_str(), &geometry));
@@ -193,14 +190,14 @@ fn begin(
         }
     }
     let memory = Memory::new(&mut controller, kept, &mut ring)?;
-    let workers = workers(settings)?;
+    let workers = workers(settings, &ring)?;
     let commands = Commands::new(geometry)?;
     Ok(ArrayWorld::of_parts(Parts { ring, members, workers, memory, controller, name, commands, tally }))
 }
 
 /// The threads that compute parity.
-pub(crate) fn workers(settings: &RunSettings) -> Result<Workers, RingError> {
-    Workers::new(settings.parity_threads)
+pub(crate) fn workers(settings: &RunSettings, ring: &Ring) -> Result<Workers, RingError> {
+    Workers::new(settings.parity_threads, &ring.wake_up())
         .map_err(|source| RingError { doing: "start threads for parity", source })
 }
 

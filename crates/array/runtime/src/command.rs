@@ -18,7 +18,7 @@ use crate::device::watched;
 use crate::error::{ArrayError, CreateError, RingError};
 use crate::events::{Event, EventLevel, Kind, scan_name};
 use crate::operator::{Answer, Asked, Command, CommandQueue, nothing_to_reload};
-use crate::ring::{Ring, WAKE_UP_LINE};
+use crate::ring::{LINES, Ring};
 use crate::status::Tally;
 use crate::world::ArrayWorld;
 use raidlab_controller::{Controller, DeviceState, MetadataPolicy, Scan};
@@ -36,17 +36,14 @@ const LINE: u32 = 0;
 const JOINS: u32 = 1;
 /// Slots of the state, each of which a generation writes.
 const STATE_SLOTS: u32 = 2;
-/// Lines of the ring that commands and reports wake.
-const LINES: usize = WAKE_UP_LINE as usize;
-
 /// Where commands come in.
 #[derive(Debug)]
 pub(crate) struct Commands {
     geometry: Geometry,
     queue: Option<CommandQueue>,
     /// Entries that wait for news, and news that was not looked at yet.
-    waits: [bool; LINES],
-    news: [bool; LINES],
+    waits: [bool; LINES as usize],
+    news: [bool; LINES as usize],
     pub(crate) is_stopping: bool,
     /// Those who wait for the stop.
     stop_asked: Vec<Asked>,
@@ -92,8 +89,8 @@ impl Commands {
         Ok(Self {
             geometry,
             queue: None,
-            waits: [false; LINES],
-            news: [false; LINES],
+            waits: [false; LINES as usize],
+            news: [false; LINES as usize],
             is_stopping: false,
             stop_asked: Vec::new(),
             reports_sender,
@@ -285,7 +282,7 @@ impl ArrayWorld {
     /// Takes in commands and devices that are ready, if there are any.
     #[inline]
     pub(crate) fn hear_operator(&mut self) -> Result<(), RingError> {
-        if self.commands.news == [false; LINES] && self.commands.waiting.is_empty() {
+        if self.commands.news == [false; LINES as usize] && self.commands.waiting.is_empty() {
             return Ok(());
         }
         self.hear_news()

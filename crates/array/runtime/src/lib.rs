@@ -6,7 +6,7 @@
 //!    ▲                     │   ▲  └──Memory──► parity kernels over the arenas
 //!    └────completions──────┘   └── completions, timers
 //! ```
-//! Optionally, other threads compute parity (`workers`), and the kernel's threads do long I/O (`ring`).
+//! Optionally, other threads compute parity (`workers`) and do I/O of members (`io_threads`).
 //!
 //! - [`create`] makes an array of files, block devices or NBD exports, [`examine`] says what devices are.
 //! - [`ArrayWorld`] owns a controller, its members, its memory and its ring, and runs the event loop.
@@ -31,6 +31,7 @@ mod events;
 mod examine;
 mod history;
 mod host;
+mod io_threads;
 mod link;
 mod listen;
 mod member_io;
@@ -45,6 +46,7 @@ mod ring;
 mod run;
 mod serving;
 mod status;
+mod wake_up;
 mod workers;
 mod world;
 mod zero_fill;

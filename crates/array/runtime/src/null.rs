@@ -50,7 +50,7 @@ impl ArrayWorld {
         let geometry = config.geometry(ArrayUuid::default());
         Ok(Self::of_parts(Parts {
             memory: Memory::new(&mut controller, None, &mut ring)?,
-            workers: workers(settings)?,
+            workers: workers(settings, &ring)?,
             tally: Tally::new(chronicle(settings, name.as_str(), &geometry)),
             commands: Commands::new(geometry)?,
             members: ports,

@@ -6,104 +6,51 @@
 //! Only the thread that made the ring uses it. An entry names its memory by address, so its owner keeps that memory
 //! until the completion; [`Ring::quiesce`] waits for all.
 //!
-//! Long transfers may be handed to kernel threads ([`Ring::hand_over`]), so that other processors do the work: for a
-//! file in memory that is the copy itself. Any thread may do an entry, because the controller orders I/O by completions
-//! alone: an I/O that must not overtake a write (a flush, another write of the same blocks) is issued after that write
-//! has ended. Waking a thread takes longer than a few transfers, so nothing is handed over while there is no more to do
-//! ([`Ring::set_crowded`]).
+//! I/O of members may be dealt to other threads with rings of their own ([`crate::io_threads`]).
 //!
 //! Source: `io_uring_enter(2)`, `io_uring_register(2)`; [`raidlab_device::ring`] is the ring itself.
 #![allow(unsafe_code)]
 
+mod names;
+
+pub(crate) use names::{Done, LinkEntry, Owner};
 pub(crate) use raidlab_device::ring::entries::{Direction, PIECES_PER_ENTRY, Target};
 
 use crate::busy_poll::BusyPoll;
 use crate::error::RingError;
+use crate::io_threads::{IoThreads, LOOK_FOR, allow_threads};
+use crate::wake_up::WakeUp;
+use crate::workers::Workers;
 use io_uring::opcode;
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, Timespec};
+use names::{TICK_USER, WAKE_UP_USER, user_data};
 use raidlab_device::ring::entries::{self, FileRef};
 use raidlab_device::ring::{IoVec, Ring as Uring, RingOptions};
 use raidlab_units::NanoSpan;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Room for entries between two submissions; a full queue is submitted early.
-const QUEUE_ENTRIES: u32 = 256;
-/// Shorter transfers are not handed over: that takes as long as they do.
-const WORTH_THE_WAY_BYTES: usize = 64 << 10;
+pub(crate) const QUEUE_ENTRIES: u32 = 256;
 /// Room for completions; the kernel keeps more aside, at a price.
-const COMPLETION_ENTRIES: u32 = 4096;
+pub(crate) const COMPLETION_ENTRIES: u32 = 4096;
+/// Entries that are submitted at once at most, so that members start while parity is still being computed.
+pub(crate) const ENTRIES_PER_BATCH: u32 = 16;
 /// An empty place among the registered files.
-const NO_FILE: RawFd = -1;
+pub(crate) const NO_FILE: RawFd = -1;
 
-/// Whose entry it is. Each has numbers of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owner {
-    /// A member I/O.
-    Member,
-    /// An entry of the host's port.
-    Port,
-    /// Waiting for the line of an operator.
-    Line,
-    /// The end of another early; nobody needs to hear of it.
-    Cancel,
-    /// A link to a member that is an NBD export, named by [`LinkEntry`].
-    Link,
-}
-
-const OWNERS: [Owner; 5] = [Owner::Member, Owner::Port, Owner::Line, Owner::Cancel, Owner::Link];
 /// Lines that are waited for are numbered below this.
-const LINES: u32 = 3;
-/// Number of the line on which parity threads wake the array's. Those below are the operator's.
-pub(crate) const WAKE_UP_LINE: u32 = LINES - 1;
+pub(crate) const LINES: u32 = 2;
 /// How often a wait without a nearer end is over. One timer in the ring does for all waits: a timer of its own for each
 /// would cost more than all else where requests come one at a time.
 const TICK: NanoSpan = NanoSpan::from_millis(50);
 static TICK_SPAN: Timespec = Timespec::new().nsec(TICK.get() as u32);
-/// The name of the tick's entry.
-const TICK_USER: u64 = (OWNERS.len() as u64) << NUMBER_BITS;
 /// What ends when it is cancelled does so within this.
 const CANCELLED_WITHIN: Duration = Duration::from_secs(1);
-
-/// The entries of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LinkEntry {
-    /// Its receive.
-    Receive,
-    /// Its send.
-    Send,
-}
-
-impl LinkEntry {
-    /// The number of a link's entry.
-    pub(crate) const fn number(self, link: u32) -> u32 {
-        link << 1 | matches!(self, Self::Send) as u32
-    }
-
-    /// The link and the entry that a number names.
-    pub(crate) const fn of(number: u32) -> (u32, Self) {
-        (number >> 1, if number & 1 == 1 { Self::Send } else { Self::Receive })
-    }
-}
-
-/// Bits of an entry's number; its owner stands above them.
-const NUMBER_BITS: u32 = 32;
-
-/// What the kernel said of one entry: its owner and the number it was pushed with, and bytes moved or an error.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Done {
-    /// As pushed.
-    pub(crate) owner: Owner,
-    /// As pushed.
-    pub(crate) number: u32,
-    /// Bytes moved, or why not.
-    pub(crate) result: Result<u32, Errno>,
-    /// Flags of the completion (`IORING_CQE_F_*`).
-    pub(crate) flags: u32,
-}
 
 /// One `io_uring` with its files.
 pub(crate) struct Ring {
@@ -111,11 +58,14 @@ pub(crate) struct Ring {
     /// When the tick's entry in flight ends.
     tick_at: Option<Instant>,
     busy_poll: BusyPoll,
-    /// Long transfers are done by threads of the kernel.
-    hands_over: bool,
-    /// There is so much to do that they are worth the way to another thread.
-    is_crowded: bool,
-    handed_over: u64,
+    /// Threads that do I/O of members, too.
+    threads: Option<IoThreads>,
+    /// What the array's thread is to do itself of what was for them.
+    own: Vec<Entry>,
+    /// Other threads wake the array's by this.
+    wake_up: Arc<WakeUp>,
+    /// An entry polls it.
+    listens: bool,
     /// Files, by their places, whose every transfer is done by threads of the kernel.
     waiting_files: Vec<bool>,
     /// Threads of the kernel that are allowed beyond the usual, for I/O that does not end.
@@ -146,29 +96,35 @@ impl Ring {
         }
         inner.register_files(&vec![NO_FILE; usize::from(files)]).map_err(files_refused)?;
         let busy_poll = BusyPoll::new(Duration::from_nanos(busy_poll.get()));
+        let wake_up = WakeUp::new().map_err(|source| RingError { doing: "make a descriptor", source })?;
         Ok(Self {
             inner,
             tick_at: None,
             busy_poll,
-            hands_over: false,
-            is_crowded: true,
-            handed_over: 0,
+            threads: None,
+            own: Vec::new(),
+            wake_up: Arc::new(wake_up),
+            listens: false,
             waiting_files: vec![false; usize::from(files)],
             made_way: 0,
             is_abandoned: false,
         })
     }
 
-    /// Has threads of the kernel, up to `threads`, do long transfers from here on, and flushes, which they do anyway.
+    /// Has `count` other threads do I/O of members, too. No file and no buffer may be registered yet.
     ///
     /// # Errors
-    /// [`RingError`] if the kernel has no such limit: Linux 5.15 has.
-    pub(crate) fn hand_over(&mut self, threads: u32) -> Result<(), RingError> {
-        // Files and block devices are the first number's; the second is that of sockets, and stays.
-        let limited = self.inner.submitter().register_iowq_max_workers(&mut [threads, 0]);
-        limited.map_err(|source| RingError { doing: "bound the kernel's threads for I/O", source })?;
-        self.hands_over = true;
+    /// [`RingError`] if the system gives no ring or no thread.
+    pub(crate) fn start_io_threads(&mut self, count: usize) -> Result<(), RingError> {
+        if count > 0 {
+            self.threads = Some(IoThreads::start(count, self.waiting_files.len() as u16, &self.wake_up)?);
+        }
         Ok(())
+    }
+
+    /// By which other threads wake the one that waits in this ring.
+    pub(crate) fn wake_up(&self) -> Arc<WakeUp> {
+        Arc::clone(&self.wake_up)
     }
 
     /// Allows the kernel so many threads more than usual in all, at least: each I/O that does not end may hold one, and flushes of
@@ -176,29 +132,22 @@ impl Ring {
     ///
     /// # Errors
     /// [`RingError`] if the kernel refuses what it has taken before.
-    pub(crate) fn make_way(&mut self, threads: u32) -> Result<(), RingError> {
-        if threads <= self.made_way {
+    pub(crate) fn make_way(&mut self, count: u32) -> Result<(), RingError> {
+        if count <= self.made_way {
             return Ok(());
         }
-        // Zeros ask. Before Linux 5.15 there is nothing to ask.
-        let mut limits = [0, 0];
-        if self.inner.submitter().register_iowq_max_workers(&mut limits).is_ok() {
-            let mut more = [limits[0].saturating_add(threads - self.made_way), 0];
-            let set = self.inner.submitter().register_iowq_max_workers(&mut more);
-            set.map_err(|source| RingError { doing: "allow the kernel more threads for I/O", source })?;
-        }
-        self.made_way = threads;
+        let more = count - self.made_way;
+        let threads = self.threads.as_ref().map_or(Ok(()), |threads| threads.make_way(more));
+        allow_threads(&self.inner, more)
+            .and(threads)
+            .map_err(|source| RingError { doing: "allow the kernel more threads for I/O", source })?;
+        self.made_way = count;
         Ok(())
     }
 
-    /// Says whether long transfers are handed over that are pushed from here on, where they are at all.
-    pub(crate) const fn set_crowded(&mut self, is_crowded: bool) {
-        self.is_crowded = is_crowded;
-    }
-
-    /// Transfers that were handed over.
-    pub(crate) const fn handed_over(&self) -> u64 {
-        self.handed_over
+    /// Entries that other threads have done.
+    pub(crate) fn io_thread_entries(&self) -> u64 {
+        self.threads.as_ref().map_or(0, IoThreads::done)
     }
 
     /// Registers `file` at `place`, instead of what was there. What is in flight goes on with the file that it has.
@@ -207,6 +156,9 @@ impl Ring {
     /// [`RingError`] if the kernel refuses.
     pub(crate) fn set_file(&mut self, place: u16, file: RawFd) -> Result<(), RingError> {
         // Entries that were not submitted yet name their file by its place.
+        if let Some(threads) = &mut self.threads {
+            threads.set_file(place, file, &mut self.own).map_err(files_refused)?;
+        }
         self.enter(None)?;
         self.waiting_files[usize::from(place)] = false;
         let set = self.inner.submitter().register_files_update(u32::from(place), &[file]);
@@ -228,7 +180,8 @@ impl Ring {
 
     /// Makes a table of `count` registered buffers, all empty. Returns whether this kernel has such tables.
     pub(crate) fn make_buffer_table(&mut self, count: u16) -> bool {
-        match self.inner.submitter().register_buffers_sparse(u32::from(count)) {
+        let threads = self.threads.as_ref().map_or(Ok(()), |threads| threads.make_buffer_table(count));
+        match self.inner.submitter().register_buffers_sparse(u32::from(count)).and(threads) {
             Ok(()) => true,
             Err(error) => {
                 tracing::info!(%error, "no table of registered buffers; buffers are mapped per I/O");
@@ -244,17 +197,26 @@ impl Ring {
     /// What the system said, usually that `RLIMIT_MEMLOCK` is too low.
     pub(crate) fn register_buffers(&mut self, first: u16, buffers: &[IoVec]) -> io::Result<()> {
         // SAFETY: the caller keeps the memory mapped.
-        unsafe { self.inner.register_buffers(Some(first), buffers) }
+        unsafe { self.inner.register_buffers(Some(first), buffers)? };
+        self.threads.as_ref().map_or(Ok(()), |threads| threads.register_buffers(first, buffers))
     }
 
     /// Entries that the kernel has not completed yet.
     pub(crate) fn in_flight(&self) -> u32 {
-        self.inner.in_flight() - u32::from(self.tick_at.is_some())
+        let dealt = self.threads.as_ref().map_or(0, IoThreads::in_flight) + self.own.len() as u32;
+        self.inner.in_flight() + dealt - u32::from(self.tick_at.is_some()) - u32::from(self.listens)
     }
 
     /// Entries pushed that no wait has submitted yet.
     pub(crate) fn unsubmitted(&mut self) -> u32 {
-        self.inner.unsubmitted()
+        let undealt = self.threads.as_ref().map_or(0, IoThreads::undealt);
+        self.inner.unsubmitted() + undealt as u32
+    }
+
+    /// Whether other threads have ended entries.
+    #[inline]
+    pub(crate) fn has_ends_of_threads(&self) -> bool {
+        self.threads.as_ref().is_some_and(IoThreads::has_ends)
     }
 
     /// Queues a transfer at byte `offset` of `file`. The memory must stay as it is, and a list of pieces must stay
@@ -273,11 +235,8 @@ impl Ring {
         let mut entry = entries::transfer(of(file), direction, offset, target);
         if self.waiting_files[usize::from(file)] {
             entry = entry.flags(Flags::ASYNC);
-        } else if self.hands_over && self.is_crowded && target.bytes() >= WORTH_THE_WAY_BYTES {
-            entry = entry.flags(Flags::ASYNC);
-            self.handed_over += 1;
         }
-        self.push(Owner::Member, number, entry)
+        self.push_member(number, entry, target.bytes())
     }
 
     /// Queues a flush of `file`'s data to stable storage.
@@ -286,7 +245,15 @@ impl Ring {
     /// [`RingError`] if a full queue can't be submitted.
     pub(crate) fn push_flush(&mut self, number: u32, file: u16) -> Result<(), RingError> {
         let flush = of(file).entry(|file| opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build());
-        self.push(Owner::Member, number, flush)
+        self.push_member(number, flush, 0)
+    }
+
+    /// Queues an entry of a member's I/O of `bytes`, for whichever thread has time for it.
+    #[inline]
+    fn push_member(&mut self, number: u32, entry: Entry, bytes: usize) -> Result<(), RingError> {
+        let Some(threads) = &mut self.threads else { return self.push(Owner::Member, number, entry) };
+        threads.add(entry.user_data(user_data(Owner::Member, number)), bytes);
+        Ok(())
     }
 
     /// Waits for `descriptor`, which stays open, to be readable: once.
@@ -326,16 +293,59 @@ impl Ring {
     /// # Errors
     /// [`RingError`] if a full queue can't be submitted.
     pub(crate) fn cancel_file(&mut self, place: u16) -> Result<(), RingError> {
+        if let Some(threads) = &self.threads {
+            threads.cancel_file(place);
+        }
         let all = CancelBuilder::fd(Fixed(place.into())).all();
         self.push(Owner::Cancel, 0, opcode::AsyncCancel2::new(all).build())
     }
 
     fn push(&mut self, owner: Owner, number: u32, entry: Entry) -> Result<(), RingError> {
-        let entry = entry.user_data(user_data(owner, number));
+        self.push_named(&entry.user_data(user_data(owner, number)))
+    }
+
+    #[inline]
+    fn push_named(&mut self, entry: &Entry) -> Result<(), RingError> {
         // SAFETY: callers keep the memory that the entry names until its completion, and never drop it
         // before `quiesce`.
-        while !unsafe { self.inner.try_push(&entry) } {
-            self.enter(None)?;
+        while !unsafe { self.inner.try_push(entry) } {
+            self.inner.submit().map_err(not_submitted)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves entries to other threads, and queues those that this thread does itself.
+    #[inline]
+    fn deal(&mut self, would_wait: bool) -> Result<(), RingError> {
+        let Some(threads) = &mut self.threads else { return Ok(()) };
+        threads.deal(would_wait && !threads.has_ends(), &mut self.own)?;
+        let mut own = std::mem::take(&mut self.own);
+        let pushed = own.drain(..).try_for_each(|entry| self.push_named(&entry));
+        self.own = own;
+        pushed
+    }
+
+    /// As [`Ring::enter`] for up to `span`, and ends when `workers` have finished something as well.
+    ///
+    /// # Errors
+    /// [`RingError`] if the kernel refuses the submission.
+    pub(crate) fn enter_beside(&mut self, workers: &Workers, span: NanoSpan) -> Result<(), RingError> {
+        if workers.out() == 0 {
+            return self.enter(Some(span));
+        }
+        self.listen()?;
+        self.wake_up.begin_sleep();
+        let entered = self.enter(Some(if workers.has_news() { NanoSpan::ZERO } else { span }));
+        self.wake_up.end_sleep();
+        entered
+    }
+
+    /// Has an entry poll the wake-up.
+    fn listen(&mut self) -> Result<(), RingError> {
+        if !self.listens {
+            let poll = entries::readable(FileRef::open(&self.wake_up.descriptor()));
+            self.push_named(&poll.user_data(WAKE_UP_USER))?;
+            self.listens = true;
         }
         Ok(())
     }
@@ -346,12 +356,51 @@ impl Ring {
     /// # Errors
     /// [`RingError`] if the kernel refuses the submission.
     pub(crate) fn enter(&mut self, timeout: Option<NanoSpan>) -> Result<(), RingError> {
+        let waits = timeout.is_some_and(|span| span > NanoSpan::ZERO);
+        self.deal(waits)?;
+        let has_dealt = self.threads.as_ref().is_some_and(|threads| threads.in_flight() > 0);
         let outcome = match timeout {
-            None | Some(NanoSpan::ZERO) => self.inner.submit(),
+            None | Some(NanoSpan::ZERO) => self.submit(),
+            Some(span) if has_dealt => return self.wait_for_threads(span),
             Some(span) if self.busy_poll.is_off() => self.sleep(span),
             Some(span) => self.look_then_sleep(span),
         };
-        outcome.map_err(|errno| RingError { doing: "submit I/O to io_uring", source: errno.into() })
+        outcome.map_err(not_submitted)
+    }
+
+    /// Submits what is queued and makes the ends appear that are there. Where other threads do most of the I/O, often neither takes
+    /// a call.
+    fn submit(&mut self) -> Result<(), Errno> {
+        if self.threads.is_some() && self.inner.unsubmitted() == 0 && !self.inner.holds_back() {
+            return Ok(());
+        }
+        self.inner.submit()
+    }
+
+    /// Submits what is queued, looks for ends here and of other threads for a while, and sleeps until there is one or `span` is over.
+    fn wait_for_threads(&mut self, span: NanoSpan) -> Result<(), RingError> {
+        let begin = Instant::now();
+        let limit = LOOK_FOR.min(Duration::from_nanos(span.get()));
+        self.submit().map_err(not_submitted)?;
+        while self.inner.ready() == 0 && !self.has_ends_of_threads() {
+            if begin.elapsed() >= limit {
+                return self.sleep_beside_threads(span);
+            }
+            if self.inner.holds_back() {
+                self.inner.submit().map_err(not_submitted)?;
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+        Ok(())
+    }
+
+    fn sleep_beside_threads(&mut self, span: NanoSpan) -> Result<(), RingError> {
+        self.listen()?;
+        self.wake_up.begin_sleep();
+        let slept = if self.has_ends_of_threads() { self.inner.submit() } else { self.sleep(span) };
+        self.wake_up.end_sleep();
+        slept.map_err(not_submitted)
     }
 
     /// Submits what is queued and sleeps until a completion is there or `span` is over.
@@ -412,14 +461,15 @@ impl Ring {
         while let Some(end) = self.inner.next_end() {
             if end.name == TICK_USER {
                 self.tick_at = None;
-                continue;
+            } else if end.name == WAKE_UP_USER {
+                self.wake_up.clear();
+                self.listens = false;
+            } else {
+                out.push(Done::of(end));
             }
-            out.push(Done {
-                owner: OWNERS[(end.name >> NUMBER_BITS) as usize],
-                number: end.name as u32,
-                result: u32::try_from(end.result).map_err(|_| Errno::from_raw_os_error(-end.result)),
-                flags: end.flags,
-            });
+        }
+        if let Some(threads) = &mut self.threads {
+            threads.reap(|end| out.push(Done::of(end)));
         }
     }
 
@@ -443,6 +493,9 @@ impl Ring {
             let over = limit.map(|limit| began.elapsed().saturating_sub(Duration::from_nanos(limit.get())));
             if over.is_some_and(|over| over > Duration::ZERO) && !is_cancelled {
                 is_cancelled = true;
+                if let Some(threads) = &self.threads {
+                    threads.cancel_all();
+                }
                 let all = opcode::AsyncCancel2::new(CancelBuilder::any()).build();
                 self.is_abandoned |= self.push(Owner::Cancel, 0, all).is_err();
             }
@@ -456,6 +509,9 @@ impl Ring {
             self.is_abandoned |= over.is_some_and(|over| over > CANCELLED_WITHIN) && self.in_flight() > 0;
         }
         if self.is_abandoned {
+            if let Some(threads) = &self.threads {
+                threads.abandon();
+            }
             tracing::warn!("{} I/Os do not end and are left to the kernel", self.in_flight());
         }
         self.in_flight() == 0
@@ -474,8 +530,8 @@ impl Drop for Ring {
     }
 }
 
-const fn user_data(owner: Owner, number: u32) -> u64 {
-    (owner as u64) << NUMBER_BITS | number as u64
+fn not_submitted(errno: Errno) -> RingError {
+    RingError { doing: "submit I/O to io_uring", source: errno.into() }
 }
 
 fn files_refused(source: io::Error) -> RingError {

@@ -17,17 +17,14 @@
 #![allow(unsafe_code)]
 
 use crate::arena::{Piece, combine_pieces};
-use crate::error::RingError;
 use crate::memory::Memory;
-use crate::ring::{Ring, WAKE_UP_LINE};
+use crate::wake_up::WakeUp;
 use raidlab_controller::{MemorySteps, MemoryTaskId, Segment};
 use raidlab_raid::checksum::checksums;
-use rustix::event::{EventfdFlags, eventfd};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -103,37 +100,16 @@ struct Worker {
     out: usize,
 }
 
-/// What the workers tell the array's thread.
-#[derive(Debug)]
-struct WakeUp {
-    descriptor: OwnedFd,
-    /// Jobs that are finished and not polled yet.
-    finished: AtomicUsize,
-    /// The array's thread sleeps or is about to.
-    is_asleep: AtomicBool,
-}
-
-impl WakeUp {
-    fn send(&self) {
-        self.finished.fetch_add(1, Ordering::SeqCst);
-        if self.is_asleep.swap(false, Ordering::SeqCst) {
-            // A counter that is full wakes as well.
-            let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
-        }
-    }
-}
-
 /// The threads of an array, if it has more than its own.
 #[derive(Debug)]
 pub(crate) struct Workers {
     team: Vec<Worker>,
     finished: Receiver<(usize, Job)>,
     spare: Vec<Job>,
-    wake_up: Arc<WakeUp>,
+    /// Jobs that are finished and not polled yet.
+    news: Arc<AtomicUsize>,
     out: usize,
     done: u64,
-    /// An entry of the ring waits for the wake-up.
-    listens: bool,
 }
 
 /// A task that a worker has done.
@@ -146,27 +122,25 @@ pub(crate) struct Finished {
 }
 
 impl Workers {
-    /// Starts `count` threads; none if it is zero.
+    /// Starts `count` threads; none if it is zero. They wake the array's by `wake_up`.
     ///
     /// # Errors
-    /// What the system said when it gave no thread or descriptor.
-    pub(crate) fn new(count: usize) -> io::Result<Self> {
-        let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let wake_up =
-            Arc::new(WakeUp { descriptor, finished: AtomicUsize::new(0), is_asleep: AtomicBool::new(false) });
+    /// What the system said when it gave no thread.
+    pub(crate) fn new(count: usize, wake_up: &Arc<WakeUp>) -> io::Result<Self> {
+        let news = Arc::new(AtomicUsize::new(0));
         let (sender, finished) = sync_channel((count * JOBS_PER_WORKER).max(1));
         let team = (0..count)
             .map(|number| {
                 let (jobs, inbox) = sync_channel(JOBS_PER_WORKER);
-                let (sender, wake_up) = (sender.clone(), Arc::clone(&wake_up));
+                let (sender, wake_up, news) = (sender.clone(), Arc::clone(wake_up), Arc::clone(&news));
                 let name = format!("parity-{number}");
                 let thread = std::thread::Builder::new()
                     .name(name)
-                    .spawn(move || work(number, &inbox, &sender, &wake_up))?;
+                    .spawn(move || work(number, &inbox, &sender, &news, &wake_up))?;
                 Ok(Worker { jobs: Some(jobs), thread: Some(thread), out: 0 })
             })
             .collect::<io::Result<_>>()?;
-        Ok(Self { team, finished, spare: Vec::new(), wake_up, out: 0, done: 0, listens: false })
+        Ok(Self { team, finished, spare: Vec::new(), news, out: 0, done: 0 })
     }
 
     /// Whether a task of `bytes` may go to a worker now.
@@ -241,7 +215,7 @@ impl Workers {
             return None;
         }
         let (worker, mut job) = self.finished.recv().expect("what is counted as finished has been sent");
-        self.wake_up.finished.fetch_sub(1, Ordering::SeqCst);
+        self.news.fetch_sub(1, Ordering::SeqCst);
         self.team[worker].out -= 1;
         self.out -= 1;
         self.done += 1;
@@ -256,43 +230,7 @@ impl Workers {
     /// Whether a task has been finished and not been polled.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
-        self.out > 0 && self.wake_up.finished.load(Ordering::SeqCst) > 0
-    }
-
-    /// Gets ready for a sleep of the array's thread, which the end of a task ends. Returns whether one has ended already.
-    ///
-    /// # Errors
-    /// [`RingError`] if a full queue can't be submitted.
-    pub(crate) fn begin_sleep(&mut self, ring: &mut Ring) -> Result<bool, RingError> {
-        if self.out == 0 {
-            return Ok(false);
-        }
-        if !self.listens {
-            ring.push_line(WAKE_UP_LINE, self.wake_up.descriptor.as_raw_fd())?;
-            self.listens = true;
-        }
-        // A task that ends from here on rings; one that ended before is seen now.
-        self.wake_up.is_asleep.store(true, Ordering::SeqCst);
-        Ok(self.has_news())
-    }
-
-    /// The array's thread is awake.
-    pub(crate) fn end_sleep(&self) {
-        if self.out > 0 {
-            self.wake_up.is_asleep.store(false, Ordering::SeqCst);
-        }
-    }
-
-    /// Takes in that the wake-up has come.
-    pub(crate) fn take_wake_up(&mut self) {
-        self.listens = false;
-        // An empty counter says so, which is as good.
-        let _ = rustix::io::read(&self.wake_up.descriptor, &mut [0; 8]);
-    }
-
-    /// Entries of the ring that wait for the wake-up.
-    pub(crate) fn entries(&self) -> u32 {
-        u32::from(self.listens)
+        self.out > 0 && self.news.load(Ordering::SeqCst) > 0
     }
 }
 
@@ -310,14 +248,21 @@ impl Drop for Workers {
 }
 
 /// Does jobs until there will be no more.
-fn work(number: usize, inbox: &Receiver<Job>, finished: &SyncSender<(usize, Job)>, wake_up: &WakeUp) {
+fn work(
+    number: usize,
+    inbox: &Receiver<Job>,
+    finished: &SyncSender<(usize, Job)>,
+    news: &AtomicUsize,
+    wake_up: &WakeUp,
+) {
     while let Some(mut job) = next_job(inbox) {
         // What a panic leaves half done is not used: the array's thread panics, too.
         let _ = catch_unwind(AssertUnwindSafe(|| job.run()));
         if finished.send((number, job)).is_err() {
             return;
         }
-        wake_up.send();
+        news.fetch_add(1, Ordering::SeqCst);
+        wake_up.wake();
     }
 }
 

@@ -21,13 +21,13 @@ use crate::host::{HostPort, ScriptHost, ScriptOp};
 use crate::member_io::MemberPort;
 use crate::memory::Memory;
 use crate::panic::AbortOnPanic;
-use crate::ring::{Done, Owner, Ring, WAKE_UP_LINE};
+use crate::ring::{Done, ENTRIES_PER_BATCH, Owner, Ring};
 use crate::serving::{ForHost, HostFront, Served, serve_until_finished};
 use crate::status::Tally;
 use crate::workers::{Finished, Workers};
 use raidlab_controller::{
-    Action, Controller, Counters, DeviceState, HostRequest, IoClass, MemberCache, MemberIo, MemberOp,
-    MemoryKind, MemorySteps, MemoryTask, Notice, Scan, Segment, TimerId,
+    Action, Controller, Counters, DeviceState, HostRequest, MemberCache, MemberIo, MemberOp, MemoryKind,
+    MemorySteps, MemoryTask, Notice, Scan, Segment, TimerId,
 };
 use raidlab_format::ArrayName;
 use raidlab_raid::FailuresSurvived;
@@ -43,11 +43,6 @@ const PATIENCE: NanoSpan = NanoSpan::from_millis(50);
 const EVENTS_EVERY: NanoSpan = NanoSpan::from_millis(100);
 /// Notices that are kept.
 const NOTICES_MAX: usize = 1024;
-/// Entries that are submitted at once at most, so that members start while parity is still being computed.
-const ENTRIES_PER_BATCH: u32 = 16;
-/// Bytes of the host's requests in flight from which on the kernel's threads may do their I/O. With less the host waits for what
-/// this thread does as soon: 1 MiB requests to files in memory gain from the fourth in flight on, and lose with one or two.
-const CROWD_BYTES: u64 = 4 << 20;
 
 /// A real array: a controller over real devices. It stays on the thread that made it.
 ///
@@ -74,8 +69,6 @@ pub struct ArrayWorld {
     requests: Vec<Option<HostRequest>>,
     /// I/Os that wait until memory has been moved.
     held: VecDeque<MemberIo>,
-    /// Bytes of the requests that the controller has.
-    host_bytes: u64,
     pub(crate) tally: Tally,
     pub(crate) notices: VecDeque<Notice>,
     is_stopped: bool,
@@ -124,7 +117,6 @@ impl ArrayWorld {
             timers: Vec::new(),
             requests: Vec::new(),
             held: VecDeque::new(),
-            host_bytes: 0,
             tally,
             notices: VecDeque::new(),
             is_stopped: false,
@@ -177,7 +169,7 @@ impl ArrayWorld {
                 return Err(ArrayError::Cancelled);
             }
             let waits = self.timers.iter().any(|at| *at < Nanos::FAR_FUTURE);
-            let idle = self.commands.in_flight() + self.members.idle_entries() + self.workers.entries();
+            let idle = self.commands.in_flight() + self.members.idle_entries();
             let works = self.members.has_news() || self.members.waits_for_room() || self.workers.out() > 0;
             if !waits && self.ring.in_flight() == idle && !works {
                 let reason = "too many devices failed on the way; the log says which".to_owned();
@@ -287,9 +279,9 @@ impl ArrayWorld {
         self.workers.done()
     }
 
-    /// Entries of members' I/O that the kernel's threads for I/O were handed since the start.
-    pub const fn io_thread_entries(&self) -> u64 {
-        self.ring.handed_over()
+    /// Entries of members' I/O that threads beside the array's own have done since the start.
+    pub fn io_thread_entries(&self) -> u64 {
+        self.ring.io_thread_entries()
     }
 
     pub(crate) fn now(&self) -> Nanos {
@@ -308,7 +300,6 @@ impl ArrayWorld {
                     }
                 }
                 Owner::Port => self.front.take_entry(done),
-                Owner::Line if done.number == WAKE_UP_LINE => self.workers.take_wake_up(),
                 Owner::Line => self.commands.take(done.number),
                 Owner::Link => self.members.take_link(now, done, &mut self.ring)?,
                 Owner::Cancel => {}
@@ -368,7 +359,6 @@ impl ArrayWorld {
                     self.memory.host.end(completion.tag);
                     let request = self.requests[completion.tag.0 as usize].take();
                     let request = request.expect("only requests in flight are completed");
-                    self.host_bytes -= self.block_size.bytes_of(request.blocks).get();
                     self.tally.count(&request, completion.result.is_ok(), self.block_size);
                     self.front.complete(completion);
                 }
@@ -424,7 +414,6 @@ impl ArrayWorld {
             io.op = MemberOp::Write { fua: true };
         }
         self.controller.member_io_segments(io.id, &mut self.segments);
-        self.ring.set_crowded(io.class != IoClass::Host || self.host_bytes >= CROWD_BYTES);
         self.members.issue(now, &io, &self.segments, &self.memory, &mut self.ring)?;
         if self.ring.unsubmitted() >= ENTRIES_PER_BATCH {
             self.ring.enter(None)?;
@@ -494,7 +483,6 @@ impl Served for ArrayWorld {
     fn begin(&mut self, now: Nanos, request: HostRequest) -> Result<(), RingError> {
         let bytes = self.block_size.bytes_of(request.blocks).get();
         self.memory.host.begin(request.tag, bytes);
-        self.host_bytes += bytes;
         let index = request.tag.0 as usize;
         if self.requests.len() <= index {
             self.requests.resize(index + 1, None);
@@ -517,6 +505,7 @@ impl Served for ArrayWorld {
         let news = self.front.has_news()
             || self.members.has_news()
             || self.workers.has_news()
+            || self.ring.has_ends_of_threads()
             || !self.done.is_empty();
         // Once in a row, so that completions that the kernel holds back do not wait for news to run out.
         self.left_out = news && !self.left_out && self.ring.unsubmitted() == 0;
@@ -525,9 +514,6 @@ impl Served for ArrayWorld {
         }
         let wake_at = self.timers.iter().copied().fold(ask_at, Nanos::min);
         let span = wake_at.saturating_since(now).min(PATIENCE);
-        let news = news || self.workers.begin_sleep(&mut self.ring)?;
-        let entered = self.ring.enter(Some(if news { NanoSpan::ZERO } else { span }));
-        self.workers.end_sleep();
-        entered
+        self.ring.enter_beside(&self.workers, if news { NanoSpan::ZERO } else { span })
     }
 }

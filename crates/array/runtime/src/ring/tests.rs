@@ -1,4 +1,4 @@
-//! Order between flushes and transfers that the kernel's threads do.
+//! Order between flushes and transfers that other threads do.
 #![allow(unsafe_code)]
 
 use super::*;
@@ -13,7 +13,7 @@ const FILES: u16 = 3;
 const PLACES: u64 = 128;
 const PLACE_PAGES: u64 = 512;
 const PAGES: u64 = PLACES * PLACE_PAGES;
-/// Pages of a write: some are worth handing over, some are not.
+/// Pages of a write.
 const LENGTHS: [u64; 4] = [1, 3, 16, 32];
 
 /// Pages of a range that are in memory and not on the device yet, `None` where the kernel does not say: `cachestat(2)`, Linux 6.5.
@@ -39,7 +39,7 @@ struct InFlight {
 /// Files through the page cache, so that what no flush has covered stands in memory alone, and the kernel says so.
 ///
 /// Verified: when a flush ends, every write of its file that had ended before it was asked for is on the device, whichever
-/// thread did either; that some were handed over, and that without the flush they are in memory. Not verified: the device's own
+/// thread did either; that other threads did some, and that without the flush they are in memory. Not verified: the device's own
 /// cache.
 ///
 /// Length: the load, and what is looked at in it.
@@ -57,7 +57,7 @@ fn a_flush_covers_the_writes_that_ended_before_it_whoever_did_them() {
     let files: Vec<File> = (0..FILES).map(open).collect();
     let data = vec![0x5a; (32 * PAGE) as usize];
     let mut ring = Ring::new(FILES, NanoSpan::ZERO).expect("a ring can be made");
-    ring.hand_over(3).expect("the kernel can");
+    ring.start_io_threads(3).expect("threads can be started");
     for (place, file) in (0..).zip(&files) {
         ring.set_file(place, file.as_raw_fd()).expect("it can be registered");
     }
@@ -112,7 +112,7 @@ fn a_flush_covers_the_writes_that_ended_before_it_whoever_did_them() {
             }
         }
     }
-    assert!(ring.handed_over() > 50, "{} were handed over", ring.handed_over());
+    assert!(ring.io_thread_entries() > 50, "{} were done by others", ring.io_thread_entries());
     let is_told = dirty_pages(&files[0], 0, 1).is_some();
     assert!(!is_told || seen_dirty > 100, "{seen_dirty} pages waited for their flush: the test sees nothing");
 }

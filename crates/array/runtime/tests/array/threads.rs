@@ -1,4 +1,4 @@
-//! Arrays with separate threads for parity and digests, and with kernel threads for long I/O.
+//! Arrays with separate threads for parity and digests, and for I/O.
 //!
 //! Verified: every byte and all redundancy after writes at depth, with and without block checksums, write-through and
 //! write-back, that the threads had work, and that reads of a lost member go through them; that a device that joins has
@@ -80,7 +80,7 @@ fn threads_do_what_the_array_would() {
     }
 }
 
-/// A device that joins is rebuilt while the kernel's threads do its I/O, and nothing goes to the one before it.
+/// A device that joins is rebuilt while other threads do its I/O, and nothing goes to the one before it.
 #[test]
 fn a_device_that_joins_is_written_by_the_threads() {
     let config = config("5", WritePolicy::WriteThrough, false);

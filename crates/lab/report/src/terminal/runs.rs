@@ -191,6 +191,13 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
     let is_common =
         |name: &String, value: &mut String| runs.iter().all(|run| run.settings.get(name) == Some(value));
     common.settings.retain(is_common);
+    let hosts = super::hosts::hosts(runs, options);
+    let answer = about(&common) + &grid.render(options) + &answers(runs);
+    heading(&head, options) + "\n" + &answer + &setting_lines(&common) + &hosts
+}
+
+/// Range, bounds and bottleneck of each of several runs, by its load.
+fn answers(runs: &[RunResult]) -> String {
     let ranges: String = runs
         .iter()
         .filter_map(|run| {
@@ -210,9 +217,7 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
             Some(format!("  bottleneck at {}: {}\n", run.offered_load(), printable(&sentence)))
         })
         .collect();
-    let hosts = super::hosts::hosts(runs, options);
-    let answer = about(&common) + &grid.render(options) + &ranges + &bounds + &bottlenecks;
-    heading(&head, options) + "\n" + &answer + &setting_lines(&common) + &hosts
+    ranges + &bounds + &bottlenecks
 }
 
 /// The lines that say what a run was.

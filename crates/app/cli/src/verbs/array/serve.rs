@@ -64,8 +64,7 @@ pub(crate) struct Args {
     /// Threads beside the array's own that compute parity and digests, each for stripes of its own
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=64))]
     parity_threads: u8,
-    /// Threads of the kernel, beside one for each device, that do I/O of members of 64 KiB and more; 0 leaves it to the array's own
-    /// thread
+    /// Threads beside the array's own that do I/O of members, for devices that are faster than one thread
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=64))]
     io_threads: u8,
     /// Timeout of a member's requests: a member (NBD URI, file or block device) that exceeds it is lost

@@ -1,8 +1,9 @@
-//! How fast an array of files in a folder takes writes, and how many member I/Os these take, with a metadata policy.
+//! How fast an array of files in a folder takes writes or reads, and how many member I/Os these take, with a metadata policy.
 //!
-//! `write_rate FOLDER LEVEL MEMBERS METADATA BYTES RANDOM_PERCENT IODEPTH` makes an array of members of 256 MiB with the settings of
-//! `array create` and `array serve`, writes for two seconds from this process, and prints bytes per second, requests per second and
-//! member I/Os per request. The members are deleted. For `bench/array-metadata.sh`.
+//! `array_rate FOLDER LEVEL MEMBERS METADATA BYTES RANDOM_PERCENT IODEPTH [READ_PERCENT [IO_THREADS]]` makes an array of members of 256 MiB
+//! with the settings of `array create` and `array serve`, drives it for two seconds from this process (writes without threads for I/O
+//! unless said otherwise), and prints bytes per second, requests per second and member I/Os per request. The members are deleted. For
+//! `bench/array-metadata.sh` and `bench/io-threads.sh`.
 
 use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, MetadataPolicy, Resilience};
 use raidlab_format::{ArrayName, StartOptions};
@@ -18,7 +19,9 @@ static GO_ON: AtomicBool = AtomicBool::new(false);
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [folder, level, members, metadata, load @ ..] = &arguments[..] else { return Err(USAGE.into()) };
-    let [bytes, random_pct, iodepth] = load else { return Err(USAGE.into()) };
+    let [bytes, random_pct, iodepth, more @ ..] = load else { return Err(USAGE.into()) };
+    let read_pct = more.first().map_or(Ok(0), |text| text.parse())?;
+    let io_threads = more.get(1).map_or(Ok(0), |text| text.parse())?;
     let config = ArrayConfig {
         level: level.parse()?,
         members: members.parse()?,
@@ -32,8 +35,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let paths: Vec<PathBuf> =
         (0..config.members).map(|member| Path::new(folder).join(format!("member-{member}"))).collect();
-    let spec = AccessSpec::new("writes", vec![AccessLine::plain(bytes.parse()?, 0, random_pct.parse()?)]);
-    measure(&config, &paths, &spec, iodepth.parse()?)?;
+    let line = AccessLine::plain(bytes.parse()?, read_pct, random_pct.parse()?);
+    let settings = RunSettings { io_threads, ..RunSettings::of(&config) };
+    measure(&config, &paths, &AccessSpec::new("load", vec![line]), iodepth.parse()?, &settings)?;
     paths.iter().try_for_each(std::fs::remove_file)?;
     Ok(())
 }
@@ -45,18 +49,19 @@ fn policy(name: &str) -> Result<MetadataPolicy, String> {
     found.ok_or_else(|| format!("{name} is no metadata policy"))
 }
 
-const USAGE: &str = "usage: write_rate FOLDER LEVEL MEMBERS METADATA BYTES RANDOM_PERCENT IODEPTH";
+const USAGE: &str = "usage: array_rate FOLDER LEVEL MEMBERS METADATA BYTES RANDOM_PERCENT IODEPTH [READ_PERCENT [IO_THREADS]]";
 
 fn measure(
     config: &ArrayConfig,
     paths: &[PathBuf],
     spec: &AccessSpec,
     iodepth: u32,
+    settings: &RunSettings,
 ) -> Result<(), Box<dyn Error>> {
-    let name = ArrayName::new("write-rate")?;
+    let name = ArrayName::new("array-rate")?;
     let options = CreateOptions { name, members: paths.to_vec(), ..CreateOptions::default() };
     create(config, &options, &GO_ON, &mut |_, _| {})?;
-    let mut world = ArrayWorld::start(paths, &RunSettings::of(config), StartOptions::default()).world?;
+    let mut world = ArrayWorld::start(paths, settings, StartOptions::default()).world?;
     world.await_serving(&GO_ON)?;
     let driver_config = DriverConfig {
         region: world.volume_bytes(),
