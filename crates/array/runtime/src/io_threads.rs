@@ -101,7 +101,7 @@ struct Shared {
 
 /// A thread, seen from the array's.
 #[derive(Debug)]
-struct Colleague {
+struct ThreadHandle {
     mailbox: Arc<Mailbox>,
     thread: Option<JoinHandle<()>>,
 }
@@ -109,7 +109,7 @@ struct Colleague {
 /// The threads for I/O of an array, beside its own.
 #[derive(Debug)]
 pub(crate) struct IoThreads {
-    team: Vec<Colleague>,
+    team: Vec<ThreadHandle>,
     shared: Arc<Shared>,
     /// Entries that were not dealt yet, and what they take.
     fresh: Vec<Entry>,
@@ -142,7 +142,7 @@ impl IoThreads {
             let (begun, has_begun) = sync_channel(1);
             let thread = std::thread::Builder::new().name(format!("io-{number}"));
             let thread = thread.spawn(move || work::run(files, &own, &shared, &begun)).map_err(refused)?;
-            threads.team.push(Colleague { mailbox, thread: Some(thread) });
+            threads.team.push(ThreadHandle { mailbox, thread: Some(thread) });
             has_begun.recv().map_err(|gone| refused(io::Error::other(gone)))??;
         }
         Ok(threads)
@@ -182,7 +182,7 @@ impl IoThreads {
             return Ok(());
         }
         let effort = std::mem::take(&mut self.effort);
-        if behind == 0 && effort < WORTH_WAKING && self.team.iter().all(Colleague::is_asleep) {
+        if behind == 0 && effort < WORTH_WAKING && self.team.iter().all(ThreadHandle::is_asleep) {
             own.append(&mut self.fresh);
             return Ok(());
         }
@@ -304,7 +304,7 @@ impl IoThreads {
     }
 
     fn tell(&self, task: &Task, answer: Option<&SyncSender<io::Result<()>>>) {
-        for Colleague { mailbox, .. } in &self.team {
+        for ThreadHandle { mailbox, .. } in &self.team {
             let mut orders = locked(&mailbox.orders);
             if mailbox.has_failed.load(Ordering::SeqCst) {
                 continue;
@@ -341,7 +341,7 @@ impl Drop for IoThreads {
     }
 }
 
-impl Colleague {
+impl ThreadHandle {
     fn is_asleep(&self) -> bool {
         self.mailbox.wake_up.is_asleep()
     }

@@ -15,7 +15,8 @@
 //!
 //! Invariants: no allocation and no lock per I/O once the tables have grown to the depth in use; memory that the
 //! kernel may still touch is never unmapped; every member I/O is reported to the controller exactly once.
-//! `unsafe` is confined to `arena` (mapped memory), `pieces` (parts of it), `ring` and `port_ring` (`io_uring`).
+//! `unsafe` is confined to `arena` (mapped memory), `pieces` (parts of it), `workers`, and to `ring`, `io_threads` and `port_ring`
+//! (`io_uring`).
 #![deny(unsafe_code)]
 
 mod arena;
