@@ -35,7 +35,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 /// Effort from which on it is worth waking a thread: about that of so many transfers of 4 KiB.
 const WORTH_WAKING: u64 = 6;
@@ -43,8 +42,6 @@ const WORTH_WAKING: u64 = 6;
 const BYTES_PER_EFFORT: usize = 16 << 10;
 /// Entries for each of which one thread more is woken.
 const ENTRIES_PER_WAKING: usize = 4;
-/// How long a thread looks for work before it sleeps.
-pub(crate) const LOOK_FOR: Duration = Duration::from_micros(50);
 
 /// A change of what all rings have registered, or what a thread is to do with what it has in flight.
 #[derive(Clone, Debug)]

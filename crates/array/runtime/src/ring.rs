@@ -18,8 +18,8 @@ pub(crate) use raidlab_device::ring::entries::{Direction, PIECES_PER_ENTRY, Targ
 
 use crate::busy_poll::BusyPoll;
 use crate::error::RingError;
-use crate::io_threads::{IoThreads, LOOK_FOR, allow_threads};
-use crate::wake_up::WakeUp;
+use crate::io_threads::{IoThreads, allow_threads};
+use crate::wake_up::{LOOK_FOR, WakeUp};
 use crate::workers::Workers;
 use io_uring::opcode;
 use io_uring::squeue::{Entry, Flags};
@@ -377,22 +377,27 @@ impl Ring {
         self.inner.submit()
     }
 
-    /// Submits what is queued, looks for ends here and of other threads for a while, and sleeps until there is one or `span` is over.
-    fn wait_for_threads(&mut self, span: NanoSpan) -> Result<(), RingError> {
+    /// Submits what is queued and looks for ends, here and of other threads, for up to `limit`. Returns whether there is one.
+    fn look(&mut self, limit: Duration) -> Result<bool, Errno> {
         let begin = Instant::now();
-        let limit = LOOK_FOR.min(Duration::from_nanos(span.get()));
-        self.submit().map_err(not_submitted)?;
+        self.submit()?;
         while self.inner.ready() == 0 && !self.has_ends_of_threads() {
             if begin.elapsed() >= limit {
-                return self.sleep_beside_threads(span);
+                return Ok(false);
             }
             if self.inner.holds_back() {
-                self.inner.submit().map_err(not_submitted)?;
+                self.inner.submit()?;
             } else {
                 std::hint::spin_loop();
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Looks for ends, of other threads as well, for a while, and sleeps until there is one or `span` is over.
+    fn wait_for_threads(&mut self, span: NanoSpan) -> Result<(), RingError> {
+        let limit = LOOK_FOR.min(Duration::from_nanos(span.get()));
+        if self.look(limit).map_err(not_submitted)? { Ok(()) } else { self.sleep_beside_threads(span) }
     }
 
     fn sleep_beside_threads(&mut self, span: NanoSpan) -> Result<(), RingError> {
@@ -415,21 +420,10 @@ impl Ring {
     fn look_then_sleep(&mut self, span: NanoSpan) -> Result<(), Errno> {
         let begin = Instant::now();
         if let Some(limit) = self.busy_poll.look_for() {
-            let limit = limit.min(Duration::from_nanos(span.get()));
-            let mut submitted = self.inner.submit();
-            while submitted.is_ok() && self.inner.ready() == 0 {
-                if begin.elapsed() >= limit {
-                    break;
-                }
-                if self.inner.holds_back() {
-                    submitted = self.inner.submit();
-                } else {
-                    std::hint::spin_loop();
-                }
-            }
-            if submitted.is_err() || self.inner.ready() > 0 {
+            let found = self.look(limit.min(Duration::from_nanos(span.get())));
+            if found != Ok(false) {
                 self.busy_poll.learn(begin.elapsed());
-                return submitted;
+                return found.map(drop);
             }
         }
         let slept = self.sleep(span);

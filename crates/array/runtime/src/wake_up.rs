@@ -11,6 +11,10 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long a thread that others give work to, or news, looks for it before it sleeps.
+pub(crate) const LOOK_FOR: Duration = Duration::from_micros(50);
 
 /// The descriptor, and whether its thread sleeps.
 #[derive(Debug)]

@@ -18,7 +18,7 @@
 
 use crate::arena::{Piece, combine_pieces};
 use crate::memory::Memory;
-use crate::wake_up::WakeUp;
+use crate::wake_up::{LOOK_FOR, WakeUp};
 use raidlab_controller::{MemorySteps, MemoryTaskId, Segment};
 use raidlab_raid::checksum::checksums;
 use std::io;
@@ -27,14 +27,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Shorter tasks are done at once: the way to a worker and back takes as long as the work.
 pub(crate) const WORTH_THE_WAY_BYTES: u64 = 64 << 10;
 /// Jobs that may lie with a worker; more are done at once.
 const JOBS_PER_WORKER: usize = 8;
-/// How long a worker looks for its next job before it sleeps.
-const LOOK_FOR: Duration = Duration::from_micros(50);
 
 /// One linear combination, by address.
 #[derive(Clone, Copy, Debug)]

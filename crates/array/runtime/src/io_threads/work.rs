@@ -1,9 +1,10 @@
 //! What a thread for I/O does: take entries from the pool, submit them, hand their ends back, carry out orders, and sleep.
 #![allow(unsafe_code)]
 
-use super::{LOOK_FOR, Mailbox, Order, Shared, Task, locked};
+use super::{Mailbox, Order, Shared, Task, locked};
 use crate::panic::AbortOnPanic;
 use crate::ring::{COMPLETION_ENTRIES, ENTRIES_PER_BATCH, NO_FILE, QUEUE_ENTRIES};
+use crate::wake_up::LOOK_FOR;
 use io_uring::opcode;
 use io_uring::squeue::Entry;
 use io_uring::types::CancelBuilder;
