@@ -4,8 +4,8 @@
 #   bench/io-threads.sh [ROUNDS] [THREADS,...] [FOLDER]
 #
 # The load is in the array's process. Prints medians over the rounds with least and most, and how many times the rate without
-# threads that is. Run it on an idle machine with one processor more than threads. PROGRAM, METADATA and LEVELS as in
-# `array-metadata.sh`.
+# threads that is. Run it on an idle machine with one processor more than threads. PROGRAM names a build of the runtime's example
+# `array_rate`, METADATA the metadata policy, LEVELS the levels.
 set -euo pipefail
 rounds=${1:-5} threads=${2:-0,1} folder=${3:-/dev/shm}
 cd "$(dirname "$0")/.."
