@@ -382,13 +382,14 @@ pub enum Notice {
     NvramLost,
     /// After a stop: the devices know that they agree, and may be taken away.
     Stopped,
-    /// Acknowledged data in the cache could not be stored and is lost to this run. Where the cache's directory is kept
-    /// and a device is lost that may come back, the directory goes on naming it as long as its slot is not needed.
+    /// Acknowledged data in the cache could not be stored and is lost to this run.
     WriteLost {
         /// First lost block.
         lba: Lba,
         /// How many.
         blocks: BlockCount,
+        /// The cache's directory goes on naming it: an array that starts with its cache and all devices has it again.
+        is_kept: bool,
     },
 }
 

@@ -120,6 +120,12 @@ impl CacheEngine {
         self.slots.next_sequence()
     }
 
+    /// True unless all places are preserved, so that none gets free before the array starts again.
+    #[inline]
+    pub(crate) const fn has_room(&self) -> bool {
+        !self.slots.are_preserved()
+    }
+
     /// True while cached writes wait for places.
     #[inline]
     pub(crate) fn has_stalled(&self) -> bool {

@@ -19,7 +19,7 @@ pub(crate) struct Request {
     pub(crate) blocks: BlockCount,
     /// Blocks of a cached write that have a place in the cache.
     pub(crate) placed: u64,
-    /// A write that does not go through the cache.
+    /// A write that does not go through the cache, or not all of it.
     pub(crate) through: bool,
     /// A cached write that is acknowledged only when the members have it.
     pub(crate) durable: bool,
@@ -152,7 +152,14 @@ impl HostFront {
         }
     }
 
-    /// Notes that a write goes past the cache.
+    /// True if all blocks of a cached write have a place in the cache.
+    #[inline]
+    pub(crate) fn is_placed(&self, tag: u32) -> bool {
+        let Request { placed, blocks, .. } = self.request(tag);
+        placed == blocks.0
+    }
+
+    /// Notes that a write goes past the cache, or what has no place there of it.
     pub(crate) fn begin_through(&mut self, tag: u32) {
         self.through_in_flight += 1;
         self.requests[tag as usize].through = true;

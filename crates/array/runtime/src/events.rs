@@ -397,8 +397,9 @@ fn words(notice: &Notice) -> String {
                 .to_owned()
         }
         Notice::Stopped => "the array is stopped".to_owned(),
-        Notice::WriteLost { lba, blocks } => {
-            format!("{blocks} acknowledged blocks from {lba} of the volume could not be stored")
+        Notice::WriteLost { lba, blocks, is_kept } => {
+            let hope = if is_kept { "; the cache memory keeps them for a start with all devices" } else { "" };
+            format!("{blocks} acknowledged blocks from {lba} of the volume could not be stored{hope}")
         }
     }
 }

@@ -161,7 +161,7 @@ impl Tally {
                 size_bytes: config.cache.size.get(),
                 dirty_bytes: dirty * config.cache.block_size.get(),
                 write_policy: config.cache.write_policy.name().to_owned(),
-                writes_back: controller.writes_back(),
+                writes_back: controller.writes_back() && controller.cache_has_room(),
                 nvram: facts.nvram.clone(),
             },
             counters: self.counter_status(controller),

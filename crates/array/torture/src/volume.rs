@@ -321,11 +321,14 @@ impl VolumeHistory {
         self.unpromised = list;
     }
 
-    /// Notes that the array said it lost what it had of `lba` in its cache. What it promised of that is void.
-    pub(crate) fn lose(&mut self, lba: Lba) {
+    /// Notes that the array said it could not store what it had of `lba` in its cache. What it promised of that is void,
+    /// unless NVRAM is to keep it.
+    pub(crate) fn lose(&mut self, lba: Lba, is_kept: bool) {
         let block = &mut self.blocks[lba.0 as usize];
         block.defined_since = Stamp::NEVER;
-        block.floors[Promise::InNvram as usize] = block.floors[Promise::OnMembers as usize].clone();
+        if !is_kept {
+            block.floors[Promise::InNvram as usize] = block.floors[Promise::OnMembers as usize].clone();
+        }
         if block.is_gone_on_members {
             self.give_up(lba);
         }
@@ -535,7 +538,7 @@ mod tests {
             history.promise_write(LBA, ONE, promise);
             assert!(history.may_be_gone(LBA, Stamp(1)));
             assert!(!history.may_be_gone(LBA, Stamp(3)));
-            history.lose(LBA);
+            history.lose(LBA, false);
             assert_eq!(history.may_be_gone(LBA, Stamp(3)), is_gone, "{promise:?}");
         }
     }

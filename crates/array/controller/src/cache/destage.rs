@@ -14,6 +14,7 @@ use crate::api::{IoClass, Notice, TimerId};
 use crate::config::{CacheConfig, FlushOrder};
 use crate::geometry::Geometry;
 use crate::host_front::HostFront;
+use crate::metadata::Metadata;
 use crate::outbox::Outbox;
 use crate::request::Rows;
 use crate::stripe_engine::{OpKind, Piece, StripeOp};
@@ -334,9 +335,11 @@ impl CacheEngine {
         &mut self,
         slot: u32,
         StripeOp { failed, .. }: &StripeOp,
-        (geometry, host, outbox): (&Geometry, &mut HostFront, &mut Outbox),
+        (geometry, metadata): (&Geometry, &Metadata),
+        (host, outbox): (&mut HostFront, &mut Outbox),
     ) -> bool {
         let mut any = false;
+        let is_kept = self.outlasts_loss(geometry, metadata, slot);
         for (first, count) in runs_of_ones(self.slots[slot].dirty) {
             let mut at = self.first_lba(geometry, slot) + BlockCount(u64::from(first));
             let end = at + BlockCount(u64::from(count));
@@ -344,7 +347,7 @@ impl CacheEngine {
                 let blocks =
                     (lost.0..end.0).take_while(|lba| failed.first_in(Lba(*lba), BlockCount(1)).is_some());
                 let blocks = BlockCount(blocks.count() as u64);
-                self.lose_write(lost, blocks, host, outbox);
+                self.lose_write((lost, blocks), is_kept, host, outbox);
                 any = true;
                 at = lost + blocks;
             }
@@ -357,9 +360,15 @@ impl CacheEngine {
 
     /// Says that dirty data is lost: to the operator, to the next host flush, and to the writes that brought it if they are
     /// still under way.
-    fn lose_write(&mut self, lba: Lba, blocks: BlockCount, host: &mut HostFront, outbox: &mut Outbox) {
+    fn lose_write(
+        &mut self,
+        (lba, blocks): (Lba, BlockCount),
+        is_kept: bool,
+        host: &mut HostFront,
+        outbox: &mut Outbox,
+    ) {
         self.lost_since_flush = Some(lba);
         host.fail_cached_writes(lba, blocks);
-        outbox.notify(Notice::WriteLost { lba, blocks });
+        outbox.notify(Notice::WriteLost { lba, blocks, is_kept });
     }
 }

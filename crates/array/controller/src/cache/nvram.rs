@@ -112,7 +112,7 @@ impl CacheEngine {
         stored: bool,
         outbox: &mut Outbox,
     ) {
-        if !stored && self.keeps_directory() && self.waits_for_lost_device(geometry, metadata, slot) {
+        if !stored && self.outlasts_loss(geometry, metadata, slot) {
             self.slots.preserve(slot);
         } else {
             self.slots.finish_flush(slot);
@@ -120,18 +120,11 @@ impl CacheEngine {
         }
     }
 
-    /// True when no write to the slot's blocks can succeed before the array starts again, so that what the slot holds
-    /// stays the newest.
-    fn waits_for_lost_device(&self, geometry: &Geometry, metadata: &Metadata, slot: u32) -> bool {
+    /// True where NVRAM goes on naming what a slot holds and could not be stored: no write to its blocks can succeed before the
+    /// array starts again, so that it stays the newest.
+    pub(super) fn outlasts_loss(&self, geometry: &Geometry, metadata: &Metadata, slot: u32) -> bool {
         let (stripe, strip, _) = geometry.layout().locate(self.first_lba(geometry, slot));
-        !metadata.survives(geometry, stripe, strip)
-    }
-
-    /// Makes room in the cache by giving up preserved data. Returns false if there is none.
-    pub(super) fn give_up_preserved(&mut self, outbox: &mut Outbox) -> bool {
-        let Some(slot) = self.slots.give_up_preserved() else { return false };
-        self.keep_slot(slot, outbox);
-        true
+        self.keeps_directory() && !metadata.survives(geometry, stripe, strip)
     }
 
     /// Checks that each entry can be one of this array's. Leaves them in order of slot.

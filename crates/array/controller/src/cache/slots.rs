@@ -13,8 +13,8 @@
 //! from a member is detached the same way.
 //!
 //! A slot is *preserved* when a device is gone for now that its blocks need: NVRAM goes on naming it, so that an
-//! array that starts again with the device is whole. Until then nothing reads it, and it is given up, oldest first, when
-//! a write finds no other room.
+//! array that starts again with the device is whole. Until then nothing reads it, and no write gets its place: when all slots
+//! are preserved, writes go past the cache.
 //!
 //! Invariants: an attached slot is the only one the index names for its key; `Clean` slots, and no others, are in
 //! the recency list; `Dirty` and `Flushing` slots, and no others, are in the queue by age, in order of `sequence`; of two
@@ -30,7 +30,6 @@ use crate::api::{BufferRef, BufferSpace};
 use crate::table::{NIL, Table};
 use age::AgeQueue;
 use raidlab_units::Nanos;
-use std::collections::VecDeque;
 
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,8 +137,7 @@ pub(super) struct Slots {
     restored_before: u64,
     /// Those of them in the queue by age.
     restored_count: u32,
-    /// Preserved slots, oldest first.
-    preserved: VecDeque<u32>,
+    preserved_count: u32,
 }
 
 impl Slots {
@@ -160,11 +158,11 @@ impl Slots {
             unmirrored_count: 0,
             restored_before: 0,
             restored_count: 0,
-            preserved: VecDeque::new(),
+            preserved_count: 0,
         }
     }
 
-    pub(super) fn slot_count(&self) -> u32 {
+    pub(super) const fn slot_count(&self) -> u32 {
         self.entries.len() as u32
     }
 

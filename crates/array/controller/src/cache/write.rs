@@ -1,7 +1,8 @@
 //! Writes into the cache: places for their blocks, copies, and what becomes dirty when they have arrived.
 //!
 //! A request takes places block by block. When none is free it stands in line, keeping those it has (they become
-//! dirty and can be destaged), and goes on when a destage has freed some; later cached writes line up behind it.
+//! dirty and can be destaged), and goes on when a destage has freed some; later cached writes line up behind it. Where none will
+//! get free before the array starts again, what has no place goes past the cache.
 
 use super::slots::{SlotState, runs_of_ones};
 use super::{CacheEngine, Surroundings};
@@ -65,14 +66,13 @@ impl CacheEngine {
         self.stalled.push_back(tag);
     }
 
-    /// Gives places to the cached writes in line, in order, as far as there are places. Returns the next that has all of its
-    /// own, and is held no longer.
+    /// Gives places to the cached writes in line, in order, as far as there are places. Returns the next that leaves the line,
+    /// and is held no longer: it has all of its places, or will get no more of them.
     #[inline]
     pub(crate) fn next_placed(&mut self, around: &mut Surroundings<'_>) -> Option<u32> {
         let tag = *self.stalled.front()?;
         self.place_blocks(tag, around);
-        let Request { placed, blocks, .. } = around.host.request(tag);
-        if placed < blocks.0 { None } else { self.stalled.pop_front() }
+        if around.host.is_placed(tag) || !self.has_room() { self.stalled.pop_front() } else { None }
     }
 
     #[inline]
@@ -142,7 +142,7 @@ impl CacheEngine {
                 slot
             }
             Some((slot, SlotState::Flushing | SlotState::Filling)) => {
-                let new = self.allocate(block.key, around.outbox)?;
+                let new = self.slots.allocate(block.key)?;
                 self.slots[slot].detached = true;
                 if self.slots[slot].valid != 0 {
                     let id = *task
@@ -155,20 +155,13 @@ impl CacheEngine {
                 new
             }
             Some((_, SlotState::Free | SlotState::Preserved)) => unreachable!("the index names no such slot"),
-            None => self.allocate(block.key, around.outbox)?,
+            None => self.slots.allocate(block.key)?,
         };
         if self.slots[slot].state != SlotState::Dirty {
             self.slots.make_dirty(slot, around.now);
             self.slots[slot].next_of_stripe = around.locks.list_dirty(stripe, slot);
         }
         Some((slot, replaces))
-    }
-
-    /// Takes a slot for a write; one that holds data for an array that starts again must go if there is no other.
-    #[inline]
-    fn allocate(&mut self, key: u64, outbox: &mut Outbox) -> Option<u32> {
-        let slot = self.slots.allocate(key);
-        if slot.is_none() && self.give_up_preserved(outbox) { self.slots.allocate(key) } else { slot }
     }
 
     fn copy_slot(&mut self, (from, to): (u32, u32), blocks: u64, task: u32, around: &mut Surroundings<'_>) {

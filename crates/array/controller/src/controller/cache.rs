@@ -98,6 +98,9 @@ impl Controller {
         while self.cache.has_stalled() {
             let (cache, mut around) = self.cache();
             let Some(tag) = cache.next_placed(&mut around) else { return };
+            if !self.host.is_placed(tag) {
+                self.write_through(tag);
+            }
             self.end_part(tag, Ok(()));
         }
     }
@@ -132,10 +135,11 @@ impl Controller {
     pub(crate) fn end_destage(&mut self, id: u32) {
         self.cache.end_writes(self.stripes.op(id));
         for index in 0..self.stripes.op(id).slots.len() {
-            let Self { cache, stripes, geometry, host, outbox, .. } = self;
+            let Self { cache, stripes, geometry, metadata, host, outbox, .. } = self;
             let op = stripes.op(id);
             let slot = op.slots[index];
-            let stored = op.failed.is_empty() || !cache.lose_slot(slot, op, (geometry, host, outbox));
+            let stored =
+                op.failed.is_empty() || !cache.lose_slot(slot, op, (geometry, metadata), (host, outbox));
             while let Some(request) = self.cache.next_waiter(slot) {
                 let result = if stored { Ok(()) } else { self.result_for(id, request) };
                 self.end_part(request, result);
@@ -200,9 +204,15 @@ impl Controller {
         self.cache.is_mirroring() && self.log_is_mirrored()
     }
 
-    /// True while writes are acknowledged from the cache.
+    /// True while writes are acknowledged from the cache, if it has room for them.
     pub fn writes_back(&self) -> bool {
         self.cache.writes_back(self.log_is_mirrored())
+    }
+
+    /// False when the cache is full of data that waits for an array which starts again with the devices that are missing now:
+    /// then writes go past it.
+    pub fn cache_has_room(&self) -> bool {
+        self.cache.has_room()
     }
 
     /// True where the second controller finds all records of the log, or has no part in this array.

@@ -12,7 +12,7 @@ use crate::request::{CopySet, Fragment, FragmentWalk};
 use crate::stripe_engine::OpKind;
 use crate::stripe_locks::WaitKind;
 use raidlab_raid::StripUnit;
-use raidlab_units::{MemberIndex, MemberLba};
+use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 
 impl Controller {
     pub(crate) fn begin_request(&mut self, request: HostRequest) {
@@ -218,7 +218,7 @@ impl Controller {
 
     fn begin_write(&mut self, tag: u32, fua: bool) {
         let Request { lba, blocks, .. } = self.host.request(tag);
-        let in_pieces = self.writes_back();
+        let in_pieces = self.writes_back() && self.cache_has_room();
         if let Some(lba) = self.metadata.first_unstorable(&self.geometry, self.walk(tag), in_pieces) {
             // Nothing is taken into the cache that could only be lost there.
             self.host.fail(tag, HostError::ArrayFailed { lba });
@@ -231,14 +231,16 @@ impl Controller {
             self.cache.begin_write(tag, true, &mut self.host);
         } else {
             self.cache.forget(&self.geometry, lba, blocks);
-            self.host.begin_through(tag);
-            self.write_through(tag, fua);
+            self.write_through(tag);
         }
     }
 
-    fn write_through(&mut self, tag: u32, fua: bool) {
-        let fua = fua && self.config.member_cache == MemberCache::On;
-        let mut walk = self.walk(tag);
+    /// Writes what has no place in the cache of a request to the members.
+    pub(crate) fn write_through(&mut self, tag: u32) {
+        self.host.begin_through(tag);
+        let fua = self.host.is_forced(tag) && self.config.member_cache == MemberCache::On;
+        let Request { lba, placed, .. } = self.host.request(tag);
+        let mut walk = self.walk(tag).skip(BlockCount(placed), lba);
         let mut begun: Option<(u64, u32)> = None;
         while let Some(fragment) = walk.next(self.geometry.layout()) {
             self.host.add_parts(tag, 1);

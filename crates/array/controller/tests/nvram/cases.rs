@@ -71,27 +71,35 @@ fn a_start_without_the_lost_member_leaves_what_it_should_hold_named() {
     controller.handle_destage_all(Nanos::ZERO);
     let actions: Vec<Action> = core::iter::from_fn(|| controller.poll_action()).collect();
     assert!(actions.iter().all(|action| matches!(action, Action::Notice(_))), "{actions:?}");
-    let lost = Action::Notice(Notice::WriteLost { lba: Lba(STRIP_BLOCKS), blocks: BlockCount(1) });
+    let lost =
+        Action::Notice(Notice::WriteLost { lba: Lba(STRIP_BLOCKS), blocks: BlockCount(1), is_kept: true });
     assert!(actions.contains(&lost), "{actions:?}");
     assert_eq!(controller.restored_pending(), 0, "the rest of the volume can be served");
     assert!(controller.is_idle());
 }
 
 #[test]
-fn preserved_data_makes_room_for_writes_oldest_first() {
+fn where_all_places_are_preserved_writes_go_past_the_cache() {
     let mut world = World::new(&striped(2), 1);
     write_strips(&mut world, WRITE, &[1, 3]);
+    // The third stands in line for a place, and goes to a member that is there.
+    assert_eq!(world.submit(WRITE, 0, 1), None);
     assert_eq!(world.lose_member(1), None);
     assert_eq!(world.destage_all(), None);
     world.settle();
-    assert_eq!(named(&world).len(), 2, "both are preserved");
-    assert!(world.controller.is_idle());
-    assert_eq!(world.submit(WRITE, 0, 1), None);
-    assert_eq!(named(&world), [3], "the older one is not named any more when its slot is written to");
-    world.finish_copies();
+    assert_eq!(world.waiting(), 0);
+    assert_eq!(held(&world.members[0][..BLOCK], 0), Some(3), "what stood in line");
+    assert!(!world.controller.cache_has_room());
+    write_strips(&mut world, WRITE, &[2]);
+    world.settle();
+    let second = &world.members[0][STRIP_BLOCKS as usize * BLOCK..][..BLOCK];
+    assert_eq!(held(second, 2 * STRIP_BLOCKS), Some(4), "what came later");
     let mut strips = named(&world);
     strips.sort_unstable();
-    assert_eq!(strips, [0, 3]);
+    assert_eq!(strips, [1, 3], "what was acknowledged before is still kept");
+    world.cut(Cut::Power);
+    assert_eq!(held(&world.members[1][..BLOCK], STRIP_BLOCKS), Some(1));
+    assert_eq!(named(&world), [0; 0]);
 }
 
 #[test]

@@ -324,7 +324,7 @@ impl World {
                 Action::Complete(completion) => self.complete(completion.tag, completion.result),
                 Action::Timer { id, at } => self.timers[id.0 as usize] = Some(at),
                 Action::Notice(notice) => {
-                    if let Notice::WriteLost { lba, blocks } = notice {
+                    if let Notice::WriteLost { lba, blocks, .. } = notice {
                         self.reference[lba.0 as usize..(lba.0 + blocks.0) as usize].fill(None);
                         self.failed += 1;
                     }

@@ -410,12 +410,12 @@ impl TortureWorld {
             self.look_at_torn_rows();
         }
         match notice {
-            Notice::WriteLost { lba, blocks } => {
+            Notice::WriteLost { lba, blocks, is_kept } => {
                 for lba in (lba.0..lba.0 + blocks.0).map(Lba) {
                     if !self.may_fail(lba, BlockCount(1), self.stamp) && !self.has_lost() {
                         return Err(self.failure(Violation::NeedlessLoss { lba }));
                     }
-                    self.volume.lose(lba);
+                    self.volume.lose(lba, is_kept);
                 }
                 self.losses.untold += 1;
                 self.losses.must_be_told |= !self.hosts.any_flush();

@@ -51,16 +51,13 @@ impl Slots {
         assert!(self[slot].detached, "what is preserved is not read");
         self.leave_age_queue(slot);
         self[slot].state = SlotState::Preserved;
-        self.preserved.push_back(slot);
+        self.preserved_count += 1;
     }
 
-    /// Frees the slot that has been preserved longest, if one is.
-    pub(in crate::cache) fn give_up_preserved(&mut self) -> Option<u32> {
-        let index = self.preserved.iter().position(|&slot| self[slot].pins == 0)?;
-        let slot = self.preserved.remove(index)?;
-        self[slot].dirty = 0;
-        self.release(slot);
-        Some(slot)
+    /// True when all slots are preserved, so that none gets free before the array starts again.
+    #[inline]
+    pub(in crate::cache) const fn are_preserved(&self) -> bool {
+        self.preserved_count > 0 && self.preserved_count == self.slot_count()
     }
 
     /// Says whether what becomes dirty from now on is mirrored. When it no longer is, nothing is.
