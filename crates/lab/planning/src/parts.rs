@@ -70,8 +70,11 @@ pub(super) fn of_order(order: &PlanOrder<'_>, crew: &mut Crew<'_>) -> Result<Par
         usable.filter(|model| wanted(order.drives, order.era, &model.id, model.year)).collect();
     let stage = Stage { label: "measuring one drive of each kind", from: 0.0, to: PARTS_SHARE };
     let rates = crew.on_all(stage, drives.len(), |index| Ok(rates(drives[index])))?;
-    let controllers =
-        catalog.controllers().filter(|model| wanted(order.controllers, order.era, &model.id, model.year));
+    let is_offered = |model: &&ControllerModel| {
+        let is_named = order.controllers.contains(&model.id);
+        is_named || !model.is_only_named && wanted(order.controllers, order.era, &model.id, model.year)
+    };
+    let controllers = catalog.controllers().filter(is_offered);
     // Old controllers go with old enclosures.
     let era = if order.controllers.is_empty() { order.era } else { YearRange::default() };
     let enclosures =

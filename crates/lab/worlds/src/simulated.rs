@@ -454,6 +454,9 @@ fn hardware_settings(array: &ModelledArray, outcome: &SimulationOutcome) -> Vec<
         ("busy host link", pct(busy.host_link)),
         ("busy member link", pct(busy.member_link)),
     ];
+    if busy.first_thread > 0.0 {
+        settings.push(("busy first thread", pct(busy.first_thread)));
+    }
     if busy.stripe_threads > 0.0 {
         settings.push(("busy stripe threads", pct(busy.stripe_threads)));
     }

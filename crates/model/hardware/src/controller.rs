@@ -97,6 +97,16 @@ pub struct MemoryCost {
     pub rate: BytesPerSec,
 }
 
+/// Software whose first thread decides everything and computes, while all of its threads, that one as well, do I/O of members:
+/// what `processors` counts are those threads. Host commands and memory tasks take the first one's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstThread {
+    /// Its time for a member command, besides that of the I/O.
+    pub member_command: NanoSpan,
+    /// Its time for one that it leaves to another thread, besides that.
+    pub hand_over: NanoSpan,
+}
+
 /// Settings of the cache as delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "what firmware does and has are independent of each other")]
@@ -156,6 +166,10 @@ pub struct ControllerModel {
     pub year: Option<u32>,
     /// Processors that share the commands and tasks.
     pub processors: u32,
+    /// Which work is that of the first of them alone, where some is.
+    pub first_thread: Option<FirstThread>,
+    /// Whether a plan takes it only where it is named.
+    pub is_only_named: bool,
     /// Towards the host.
     pub host_link: LinkModel,
     /// Towards the members, all ports together.
@@ -212,6 +226,12 @@ pub struct ControllerModel {
 }
 
 impl ControllerModel {
+    /// Processors that make member commands, besides the one that decides where that is one alone; at least 1, which has nothing
+    /// to do where there is no other.
+    pub fn threads_beside_first(&self) -> u32 {
+        if self.first_thread.is_some() { (self.processors - 1).max(1) } else { self.processors }
+    }
+
     /// Processor time for one host command of `bytes` at `offset_bytes` of its volume. One that begins within a page may touch
     /// a page more than its length has.
     #[inline]
@@ -240,7 +260,9 @@ impl ControllerModel {
         let Some(sockets) = host.sockets else {
             return Self { member_link: host.bus_in, member_link_out: Some(host.bus_out), ..self };
         };
-        let on_sockets = Self { processors: host.processors, host: Some((host.id.clone(), sockets)), ..self };
+        // Threads of its own are as many as it is told to have.
+        let processors = if self.first_thread.is_some() { self.processors } else { host.processors };
+        let on_sockets = Self { processors, host: Some((host.id.clone(), sockets)), ..self };
         if on_sockets.buses.as_deref() == Some("NVMe") {
             let (member_link, member_link_out) = (host.bus_in, Some(host.bus_out));
             Self { member_link, member_link_out, member_lanes: sockets.drive_ports, ..on_sockets }
@@ -335,6 +357,17 @@ impl CutThrough {
     }
 }
 
+impl FirstThread {
+    fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+        let first = Self {
+            member_command: section.figure("member_command")?,
+            hand_over: section.figure("hand_over")?,
+        };
+        section.finish()?;
+        Ok(first)
+    }
+}
+
 impl DriverCost {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
         let cost = Self { page_in: section.figure("page_in")?, page_out: section.figure("page_out")? };
@@ -417,6 +450,8 @@ impl ControllerModel {
             id: id.into(),
             name: root.text("name")?,
             processors,
+            first_thread: root.optional_section("first_thread")?.map(FirstThread::read).transpose()?,
+            is_only_named: root.optional_flag("only_named")?,
             host_link,
             member_link,
             fabric,

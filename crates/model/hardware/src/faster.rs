@@ -74,6 +74,8 @@ pub enum ControllerPart {
     Memory,
     /// The threads that change stripes, in Linux md: raid5d and its workers.
     StripeThreads,
+    /// The thread that decides, in software which has others for I/O.
+    FirstThread,
 }
 
 /// A part of a drive.
@@ -142,6 +144,23 @@ impl ControllerModel {
                 }
                 model.copy = by.memory(model.copy);
                 model.parity = by.memory(model.parity);
+            }
+            ControllerPart::FirstThread => {
+                let first = model.first_thread.as_mut()?;
+                first.member_command = by.span(first.member_command);
+                first.hand_over = by.span(first.hand_over);
+                model.host_command = by.command(model.host_command);
+                model.copy = by.memory(model.copy);
+                model.parity = by.memory(model.parity);
+                if self.processors == 1 {
+                    model.member_command = by.command(model.member_command);
+                }
+            }
+            ControllerPart::Processors if self.first_thread.is_some() => {
+                if self.processors == 1 {
+                    return None;
+                }
+                model.member_command = by.command(model.member_command);
             }
             ControllerPart::Processors => {
                 if let Some(md) = &mut model.md {

@@ -37,8 +37,8 @@ pub use catalog::{
     nearest,
 };
 pub use controller::{
-    CacheDefaults, CommandCost, ControllerModel, CutThrough, DriverCost, DualModel, HostOpKind, MemberPath,
-    MemoryCost, MemoryWork, ParityWorker,
+    CacheDefaults, CommandCost, ControllerModel, CutThrough, DriverCost, DualModel, FirstThread, HostOpKind,
+    MemberPath, MemoryCost, MemoryWork, ParityWorker,
 };
 pub use drive::{
     Drive, DriveCompletion, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest, DriveTimes,

@@ -4,7 +4,7 @@ mod drives;
 
 use drives::{config, controller, drive};
 use raidlab_controller::WritePolicy;
-use raidlab_hardware::{Catalog, ControllerPart, DriveKind, ParityWorker, ShingleModel};
+use raidlab_hardware::{Catalog, ControllerPart, DriveKind, FirstThread, ParityWorker, ShingleModel};
 use raidlab_sim::{
     Bottleneck, Extent, LoadRegion, Part, SimError, SimulatedArray, SimulationLoad, SimulationOutcome,
     find_bottleneck, simulate, simulate_degraded,
@@ -136,6 +136,32 @@ fn parity_beside_the_processor_leaves_it_free() {
         assert_eq!(bottleneck(&array, &load, &outcome), controllers(part), "{:?}", outcome.utilisation);
         assert_eq!(outcome.utilisation.processors > 0.9, busy);
     }
+}
+
+/// One thread takes 40 ms for each read; with more, the first has 20 ms of its own work for each, and no number of threads does
+/// more than 50 a second.
+#[test]
+fn threads_for_io_bring_as_much_as_the_first_leaves_to_them() {
+    let ms = NanoSpan::from_millis;
+    let of_threads = |processors: u32| {
+        let mut array = array("0", 8);
+        array.controller.processors = processors;
+        array.controller.cut_through = None;
+        array.controller.host_command.read = ms(10);
+        array.controller.member_command.read = ms(30);
+        array.controller.first_thread = Some(FirstThread { member_command: ms(0), hand_over: ms(10) });
+        let load = load(AccessLine::plain(8192, 100, 100), 64);
+        let outcome = run(&array, &load);
+        let busy = outcome.utilisation;
+        (iops(&outcome), bottleneck(&array, &load, &outcome), busy.first_thread, busy.processors)
+    };
+    let is_about = |iops: f64, expected: f64| (expected * 0.97..expected * 1.03).contains(&iops);
+    let first = controllers(ControllerPart::FirstThread);
+    let [one, two, four] = [1, 2, 4].map(of_threads);
+    assert!(is_about(one.0, 25.0) && one.1 == first && one.3 == 0.0, "{one:?}");
+    // The other takes four reads in five, 24 ms for each five in all, as the first does: 10 + 0.8 * 10 + 0.2 * 30 ms.
+    assert!(is_about(two.0, 1000.0 / 24.0) && two.3 > 0.97, "{two:?}");
+    assert!(is_about(four.0, 50.0) && four.1 == first && four.3 < 0.7, "{four:?}");
 }
 
 #[test]

@@ -73,6 +73,7 @@ files!(
     "controllers/perc-h800.toml",
     "controllers/perc-h840.toml",
     "controllers/perc-h965i.toml",
+    "controllers/raidlab.toml",
     "controllers/smart-array-p408i-a.toml",
     "controllers/smartraid-3254-16i.toml",
     "drives/dt01aca200.toml",

@@ -408,7 +408,7 @@ impl SimulatedEnclosure {
             Part::Controller(ControllerPart::Processors)
         };
         let heads = if self.second.is_some() { 2.0 } else { 1.0 };
-        let of_processors = f64::from(self.controller.processors) * heads;
+        let of_processors = f64::from(self.controller.threads_beside_first()) * heads;
         let lanes = f64::from(self.controller.member_lanes) * heads;
         let stripe_threads =
             self.controller.md.as_ref().map_or(1.0, |md| f64::from(1 + md.group_thread_cnt)) * heads;
@@ -418,6 +418,7 @@ impl SimulatedEnclosure {
         let of_controllers = [
             (Part::Drives(DrivePart::All), busy.drives_max, f64::from(drives)),
             (processors, busy.processors, of_processors),
+            (Part::Controller(ControllerPart::FirstThread), busy.first_thread, heads),
             (Part::Controller(ControllerPart::HostLink), busy.host_link, heads),
             (Part::Controller(ControllerPart::MemberLink), member_link, lanes),
             (Part::Controller(ControllerPart::ParityEngine), busy.parity_engine, heads),
@@ -518,6 +519,7 @@ impl fmt::Display for Part {
             Self::Controller(ControllerPart::MemberLink) => "member link",
             Self::Controller(ControllerPart::Memory) => "host memory",
             Self::Controller(ControllerPart::StripeThreads) => "stripe threads",
+            Self::Controller(ControllerPart::FirstThread) => "first thread",
             Self::HostProcessors => "host processors",
             Self::MirrorLink => "mirror link",
             Self::Cache => "cache memory",

@@ -18,6 +18,7 @@
 //! Left out: requests that arrive at the wrong controller; there are none.
 
 use super::attribution::{Station, Visit};
+use super::servers::FirstThreadServer;
 use super::servers::{BusyServer, ServerPool};
 use super::spec::{ControllerName, SimulatedEnclosure};
 use super::stripe_threads::StripeThreads;
@@ -29,6 +30,8 @@ use raidlab_units::{ByteCount, NanoSpan, Nanos};
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) processors: ServerPool,
+    /// Decides and computes where that is the first thread's alone; the processors are the other threads then.
+    pub(super) first_thread: Option<FirstThreadServer>,
     pub(super) host_link: BusyServer,
     /// Works on parity where that is beside the processors.
     parity_engine: BusyServer,
@@ -70,6 +73,7 @@ pub(super) struct HardwareTimes {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HeadTimes {
     pub(super) processors: NanoSpan,
+    pub(super) first_thread: NanoSpan,
     pub(super) parity: NanoSpan,
     pub(super) parity_engine: NanoSpan,
     pub(super) host_link: NanoSpan,
@@ -78,11 +82,32 @@ pub(super) struct HeadTimes {
     pub(super) memory: NanoSpan,
 }
 
+impl Head {
+    /// Takes a host command or a memory task.
+    #[inline]
+    pub(super) fn decide(&mut self, now: Nanos, span: NanoSpan) -> Nanos {
+        match &mut self.first_thread {
+            None => self.processors.serve(now, span),
+            Some(first) => first.serve(now, span),
+        }
+    }
+
+    /// Makes a member command.
+    #[inline]
+    pub(super) fn command(&mut self, now: Nanos, span: NanoSpan) -> Nanos {
+        match &mut self.first_thread {
+            None => self.processors.serve(now, span),
+            Some(first) => first.command(now, span, &mut self.processors),
+        }
+    }
+}
+
 impl<'a> Hardware<'a> {
     pub(super) fn new(enclosure: &'a SimulatedEnclosure) -> Self {
         let model = &enclosure.controller;
         let head = || Head {
-            processors: ServerPool::new(model.processors),
+            processors: ServerPool::new(model.threads_beside_first()),
+            first_thread: model.first_thread.map(|first| FirstThreadServer::new(first, model.processors > 1)),
             host_link: BusyServer::default(),
             parity_engine: BusyServer::default(),
             parity: NanoSpan::ZERO,
@@ -123,10 +148,10 @@ impl<'a> Hardware<'a> {
         let end = if work == MemoryWork::Parity && self.model.parity_by == ParityWorker::Engine {
             head.parity_engine.serve(now, span)
         } else {
-            if work == MemoryWork::Parity {
+            if work == MemoryWork::Parity && head.first_thread.is_none() {
                 head.parity += span;
             }
-            head.processors.serve(now, span)
+            head.decide(now, span)
         };
         let end = end.max(self.pass_memory(now, owner, ByteCount(task.bytes_in + task.bytes_out)));
         match task.mirrored_bytes() {
@@ -232,6 +257,10 @@ impl<'a> Hardware<'a> {
     pub(super) fn times(&self, at: Nanos) -> HardwareTimes {
         let head = |index: usize| HeadTimes {
             processors: self.heads[index].processors.busy_until_now(at),
+            first_thread: match &self.heads[index].first_thread {
+                Some(first) => first.busy_until_now(at),
+                None => NanoSpan::ZERO,
+            },
             parity: self.heads[index].parity,
             parity_engine: self.heads[index].parity_engine.busy_until_now(at),
             host_link: self.heads[index].host_link.busy_until_now(at),

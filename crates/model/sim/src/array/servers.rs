@@ -1,6 +1,6 @@
 //! The array's shared resources and how long each was busy.
 
-use raidlab_hardware::Server;
+use raidlab_hardware::{FirstThread, Server};
 use raidlab_units::{NanoSpan, Nanos};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -80,6 +80,39 @@ impl ServerPool {
     }
 }
 
+/// The thread of software that decides and takes its part of the I/O, which others may do as well.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FirstThreadServer {
+    costs: FirstThread,
+    has_others: bool,
+    server: BusyServer,
+}
+
+impl FirstThreadServer {
+    pub(super) fn new(costs: FirstThread, has_others: bool) -> Self {
+        Self { costs, has_others, server: BusyServer::default() }
+    }
+
+    #[inline]
+    pub(super) fn serve(&mut self, now: Nanos, span: NanoSpan) -> Nanos {
+        self.server.serve(now, span)
+    }
+
+    /// Decides about a member command, and has its I/O of `span` done by whichever thread is free first.
+    pub(super) fn command(&mut self, now: Nanos, span: NanoSpan, others: &mut ServerPool) -> Nanos {
+        let decided = self.serve(now, self.costs.member_command);
+        if !self.has_others || decided <= others.first_free_at() {
+            return self.serve(now, span);
+        }
+        let ready = self.serve(now, self.costs.hand_over);
+        others.serve_when_ready(now, ready, span)
+    }
+
+    pub(super) fn busy_until_now(&self, now: Nanos) -> NanoSpan {
+        self.server.busy_until_now(now)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +126,19 @@ mod tests {
         for (now, busy) in rows {
             assert_eq!(server.busy_until_now(Nanos(now)), NanoSpan(busy), "at {now}");
         }
+    }
+
+    #[test]
+    fn a_first_thread_decides_and_leaves_what_others_can_begin_sooner() {
+        let costs = FirstThread { member_command: NanoSpan(1), hand_over: NanoSpan(2) };
+        let ends = |has_others: bool| {
+            let (mut first, mut others) = (FirstThreadServer::new(costs, has_others), ServerPool::new(1));
+            let ends: Vec<_> = (0..3).map(|_| first.command(Nanos(0), NanoSpan(10), &mut others).0).collect();
+            (ends, first.busy_until_now(Nanos(100)), others.busy_until_now(Nanos(100)))
+        };
+        assert_eq!(ends(false), (vec![11, 22, 33], NanoSpan(33), NanoSpan(0)));
+        // Decided at 1 and left, ready at 3; decided at 4, when the other is busy until 10, and kept.
+        assert_eq!(ends(true), (vec![13, 14, 27], NanoSpan(17), NanoSpan(20)));
     }
 
     #[test]

@@ -143,7 +143,7 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
         }
         let head = shared.hardware.head(self.owner);
         let end = match &model.md {
-            None => head.processors.serve(now, span),
+            None => head.decide(now, span),
             Some(md) => {
                 span += md.engine_cost();
                 if kind == HostOpKind::Write && self.has_parity {
@@ -320,7 +320,7 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
             let path = self.path_of(shared, &io);
             let span = shared.hardware.model.member_command_cost(path, kind, bytes)
                 + shared.hardware.remote_cost(&io);
-            let end = shared.hardware.head(self.owner).processors.serve(now, span);
+            let end = shared.hardware.head(self.owner).command(now, span);
             Visit { station: Station::Processors, now, span, end }
         };
         let end = visit.end;
@@ -457,7 +457,7 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
     fn send_over(&mut self, fabric: FabricModel, shared: &mut Shared<'_>, now: Nanos, id: MemberIoId) {
         let (kind, bytes) = (kind_of(self.member_ios.get(id).op), self.member_ios.bytes(id));
         let span = fabric.initiator.of(kind, bytes);
-        let made = shared.hardware.head(self.owner).processors.serve(now, span);
+        let made = shared.hardware.head(self.owner).command(now, span);
         self.follow_transfer(id, Visit { station: Station::Processors, now, span, end: made });
         let (span, passed) = if kind == HostOpKind::Write {
             let span = shared.hardware.model.member_write_time(bytes);

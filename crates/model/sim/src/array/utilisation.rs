@@ -10,6 +10,8 @@ pub struct Utilisation {
     pub drives_max: f64,
     /// The controller's processors, mean over them: commands, copies and parity.
     pub processors: f64,
+    /// The thread that decides, in software which has others for I/O; `processors` are these others then.
+    pub first_thread: f64,
     /// Part of `processors` that went into parity.
     pub parity: f64,
     /// The engine that computes parity beside the processors.
@@ -31,6 +33,8 @@ pub struct Utilisation {
 pub struct ControllerUtilisation {
     /// Its processors, mean over them: commands, copies and parity, and what they do for the other controller's mirror.
     pub processors: f64,
+    /// Its thread that decides.
+    pub first_thread: f64,
     /// Part of `processors` that went into parity.
     pub parity: f64,
     /// Its engine that computes parity beside them.

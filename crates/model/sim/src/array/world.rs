@@ -293,6 +293,7 @@ impl<'a, const FOLLOWED: bool> World<'a, FOLLOWED> {
         let controller =
             |(from, to): (&super::head::HeadTimes, &super::head::HeadTimes)| ControllerUtilisation {
                 processors: self.share(from.processors, to.processors),
+                first_thread: self.share(from.first_thread, to.first_thread),
                 parity: self.share(from.parity, to.parity) / processors,
                 parity_engine: self.share(from.parity_engine, to.parity_engine),
                 host_link: self.share(from.host_link, to.host_link),
@@ -312,6 +313,7 @@ impl<'a, const FOLLOWED: bool> World<'a, FOLLOWED> {
             drives_mean: drives().sum::<f64>() / start.drives.len() as f64,
             drives_max: drives().fold(0.0, f64::max),
             processors: most(|it| it.processors),
+            first_thread: most(|it| it.first_thread),
             parity: most(|it| it.parity),
             parity_engine: most(|it| it.parity_engine),
             host_link: most(|it| it.host_link),
