@@ -8,8 +8,10 @@
 //!       └──► log or bitmap ──► records to replay, regions out of sync ──► refuse when dirty and degraded
 //! ```
 //! **Newest** is the highest generation on any candidate, even on one that can't be used. If two different states have
-//! that generation, the one counts that is on more than half of the devices it calls in sync; if that is none or both,
-//! the start is refused.
+//! that generation, the one counts that is on more than half of the devices it calls in sync; if both are, the start is
+//! refused. If neither is, one that was **never complete** counts as never written: all devices that it calls in sync are
+//! there, with it or with the generation before. Nothing relied on it (the barrier), so a crash before its first write
+//! could have left the same array without it. If neither was complete, the one counts that leaves most in sync.
 //!
 //! **Stale** is a device that the newest state calls missing, whose generation is two or more behind, or that has
 //! another state of the same generation; also a physical device other than the one that the newest state names. A
@@ -107,11 +109,11 @@ pub fn assemble(
     kept: Option<NvramImage<'_>>,
     options: StartOptions,
 ) -> Result<Assembly, AssembleError> {
-    let candidates: Vec<Candidate<'_>> = candidates.iter().map(|area| Candidate::read(*area)).collect();
+    let mut candidates: Vec<Candidate<'_>> = candidates.iter().map(|area| Candidate::read(*area)).collect();
     candidate::refuse_newer_labels(&candidates)?;
     let array_uuid = candidate::choose_array(&candidates, options.expected)?;
     candidate::refuse_newer_states(&candidates, array_uuid)?;
-    let state = candidate::choose_state(&candidates, array_uuid)?;
+    let state = candidate::choose_state(&mut candidates, array_uuid)?;
     let layout = state.check().expect("a state that was decoded passes its own check");
     let roster = Roster::sort(&candidates, &state)?;
     let minority_accepted = roster.check_quorum(&state, options.accept_minority)?;

@@ -55,6 +55,13 @@ impl<'a> Candidate<'a> {
     fn may_be_of(&self, array_uuid: ArrayUuid) -> bool {
         self.label.as_ref().map_or(true, |label| label.array_uuid == array_uuid)
     }
+
+    /// Whether its label says that it is this device of a state.
+    fn is_device(&self, state: &ArrayState, device: usize) -> bool {
+        self.label.as_ref().is_ok_and(|label| {
+            label.device.index() == device && label.device_uuid == state.devices[device].device_uuid
+        })
+    }
 }
 
 /// Reads a slot. What is of another array than the label, or of a generation that belongs in the other slot,
@@ -137,11 +144,39 @@ pub(super) fn choose_array(
     }
 }
 
-/// Returns the newest state of the array.
+/// Returns the newest state of the array. States that were never complete and that it is chosen before are taken from the
+/// candidates: they count as never written.
 pub(super) fn choose_state(
-    candidates: &[Candidate<'_>],
+    candidates: &mut [Candidate<'_>],
     array_uuid: ArrayUuid,
 ) -> Result<ArrayState, AssembleError> {
+    let newest = newest_states(candidates, array_uuid)?;
+    if let [state] = &newest[..] {
+        return Ok(state.clone());
+    }
+    let on_most: Vec<&ArrayState> = newest.iter().filter(|state| most_hold(candidates, state)).collect();
+    let generation = newest[0].generation;
+    match on_most[..] {
+        [state] => return Ok(state.clone()),
+        [] => {}
+        _ => return Err(AssembleError::Diverged { array_uuid, generation }),
+    }
+    let chosen = choose_incomplete(candidates, &newest);
+    let chosen = chosen.ok_or(AssembleError::Diverged { array_uuid, generation })?;
+    for slot in candidates.iter_mut().flat_map(|read| &mut read.slots) {
+        if slot.as_ref().is_ok_and(|state| state != chosen && newest.contains(state)) {
+            *slot =
+                Err(DecodeError::field(Part::State, "generation", generation, "on all devices, or left out"));
+        }
+    }
+    Ok(chosen.clone())
+}
+
+/// The different states of the highest generation.
+fn newest_states(
+    candidates: &[Candidate<'_>],
+    array_uuid: ArrayUuid,
+) -> Result<Vec<ArrayState>, AssembleError> {
     let states = || {
         let of_array = candidates.iter().filter(move |read| read.may_be_of(array_uuid));
         let states = of_array.flat_map(|read| read.slots.iter().flatten());
@@ -149,34 +184,50 @@ pub(super) fn choose_state(
     };
     let generation =
         states().map(|state| state.generation).max().ok_or(AssembleError::NoState { array_uuid })?;
-    let mut newest: Vec<&ArrayState> = Vec::new();
+    let mut newest: Vec<ArrayState> = Vec::new();
     for state in states().filter(|state| state.generation == generation) {
-        if !newest.contains(&state) {
-            newest.push(state);
+        if !newest.contains(state) {
+            newest.push(state.clone());
         }
     }
-    if newest.len() > 1 {
-        newest.retain(|state| most_hold(candidates, state));
+    Ok(newest)
+}
+
+/// Of states that each are on half or less of the devices that they call in sync, the one that may have been complete. If
+/// none may, nothing relied on any of them; then the one that leaves most in sync.
+fn choose_incomplete<'s>(candidates: &[Candidate<'_>], newest: &'s [ArrayState]) -> Option<&'s ArrayState> {
+    let mut open: Vec<&ArrayState> =
+        newest.iter().filter(|state| !was_never_complete(candidates, state)).collect();
+    if open.is_empty() {
+        let devices =
+            |state: &ArrayState| -> Vec<DeviceState> { state.devices.iter().map(|it| it.state).collect() };
+        let best = newest.iter().map(devices).min();
+        open = newest.iter().filter(|state| Some(devices(state)) == best).collect();
     }
-    match newest[..] {
-        [state] => Ok(state.clone()),
-        _ => Err(AssembleError::Diverged { array_uuid, generation }),
-    }
+    if let [state] = open[..] { Some(state) } else { None }
+}
+
+/// Whether all devices that `state` calls in sync are there, with it or with the generation before; at most half of them
+/// have it. A start without those that have it may have put another state in its place on the rest.
+fn was_never_complete(candidates: &[Candidate<'_>], state: &ArrayState) -> bool {
+    let has_one_of_two = |device| {
+        let found = candidates.iter().filter(|read| read.is_device(state, device));
+        let mut slots = found.flat_map(|read| read.slots.iter().flatten());
+        slots.any(|own| own == state || own.generation.checked_add(1) == Some(state.generation))
+    };
+    in_sync(state).count() > 0 && in_sync(state).all(has_one_of_two)
 }
 
 /// Whether more than half of the devices that `state` calls in sync hold just this state.
 fn most_hold(candidates: &[Candidate<'_>], state: &ArrayState) -> bool {
-    let holds = |device: usize| {
-        candidates.iter().any(|read| match (&read.label, read.newest()) {
-            (Ok(label), Ok(own)) => {
-                own == state
-                    && label.device.index() == device
-                    && label.device_uuid == state.devices[device].device_uuid
-            }
-            _ => false,
-        })
+    let is_held = |device: &usize| {
+        let mut found = candidates.iter().filter(|read| read.is_device(state, *device));
+        found.any(|read| read.newest().is_ok_and(|own| own == state))
     };
-    let in_sync =
-        || (0..state.devices.len()).filter(|device| state.devices[*device].state == DeviceState::InSync);
-    in_sync().filter(|device| holds(*device)).count() * 2 > in_sync().count()
+    in_sync(state).filter(is_held).count() * 2 > in_sync(state).count()
+}
+
+/// The devices that a state calls in sync.
+fn in_sync(state: &ArrayState) -> impl Iterator<Item = usize> {
+    (0..state.devices.len()).filter(|device| state.devices[*device].state == DeviceState::InSync)
 }

@@ -157,3 +157,58 @@ fn two_states_of_one_generation_are_settled_by_those_who_hold_them() {
     let assembly = start_all(&array).expect("three of four");
     assert_eq!(stale(&assembly), [(0, 0, GENERATION + 1, StaleReason::Diverged)]);
 }
+
+/// Two crashes, the second of a start without two devices, one of which has the only copy of the newest state.
+fn crashed_twice() -> TestArray {
+    let mut array = raid("1e", 5, 0, MetadataPolicy::Resync);
+    let before = array.state.clone();
+    array.next_state(2..3, |state| {
+        set_missing(state, 0);
+        set_missing(state, 1);
+    });
+    array.state = before;
+    array.next_state(0..1, |state| state.dirty = true);
+    array
+}
+
+#[test]
+fn a_state_that_was_never_complete_does_not_stand_in_the_way_of_another() {
+    let array = crashed_twice();
+    let assembly = start_all(&array).expect("all hold the generation before");
+    assert_eq!(assembly.state, array.state);
+    assert_eq!(assembly.present, [Some(0), Some(1), Some(2), Some(3), Some(4)]);
+    assert_eq!(stale(&assembly), []);
+
+    // Without device 1 the first state may be on it, too; the second was never complete.
+    let assembly = start(&without(&array, &[1])).expect("four of five");
+    assert_eq!(assembly.state, array.state);
+    assert_eq!(assembly.present[2], Some(1));
+
+    // Without device 4 both may have been complete.
+    let diverged = AssembleError::Diverged { array_uuid: array_uuid(0xa1), generation: GENERATION + 1 };
+    assert_eq!(start(&without(&array, &[4])), Err(diverged.clone()));
+
+    // Nor is a device that has lost the generation before a witness.
+    let mut damaged = array.clone();
+    let slot = damaged.state_slot(GENERATION);
+    damaged.areas[4][slot][20] ^= 1;
+    assert_eq!(start_all(&damaged), Err(diverged.clone()));
+
+    // Nor one that has taken another's place.
+    let mut replaced = array;
+    replaced.write_label(4, 4, device_uuid(77));
+    assert_eq!(start_all(&replaced), Err(diverged));
+}
+
+#[test]
+fn a_state_that_was_never_complete_gives_way_to_one_that_may_have_been() {
+    let mut array = raid5();
+    let before = array.state.clone();
+    array.next_state(0..1, |state| set_missing(state, 3));
+    array.state = before;
+    array.next_state(2..3, |state| set_missing(state, 0));
+    let newest = array.state.clone();
+    let found = start(&without(&array, &[3]));
+    let present = found.map(|assembly| (assembly.state, assembly.present));
+    assert_eq!(present, Ok((newest, vec![None, Some(1), Some(2), None, Some(3)])));
+}

@@ -125,12 +125,41 @@ fn check_lists(assembly: &Assembly, candidates: usize) {
     assert!(all.into_iter().eq(0..candidates), "a candidate is in no list, or in two");
 }
 
+/// Whether most devices that a state calls in sync have it, or one of them is not there to say that it has the one before.
+fn may_be_complete(state: &ArrayState, candidates: &[Option<&[u8]>]) -> bool {
+    let array_uuid = state.geometry.array_uuid;
+    let (mut called, mut holders, mut witnesses) = (0, 0, 0);
+    for (device, line) in
+        state.devices.iter().enumerate().filter(|(_, line)| line.state == DeviceState::InSync)
+    {
+        let is_it = |area: &&&[u8]| {
+            Label::decode(area).is_ok_and(|label| {
+                (label.array_uuid, label.device.index(), label.device_uuid)
+                    == (array_uuid, device, line.device_uuid)
+            })
+        };
+        let areas = || candidates.iter().flatten().filter(is_it);
+        let holds = areas().any(|area| own_states(area, array_uuid).any(|it| it == *state));
+        let behind =
+            areas().any(|area| own_states(area, array_uuid).any(|it| it.generation + 1 == state.generation));
+        called += 1;
+        holders += usize::from(holds);
+        witnesses += usize::from(holds || behind);
+    }
+    holders * 2 > called || witnesses < called || called == 0
+}
+
 /// The newest state of the array that stands in an area.
 fn own_state(area: &[u8], array_uuid: ArrayUuid) -> Option<ArrayState> {
+    own_states(area, array_uuid).max_by_key(|state| state.generation)
+}
+
+/// The states of the array that stand in an area.
+fn own_states(area: &[u8], array_uuid: ArrayUuid) -> impl Iterator<Item = ArrayState> {
     let slots = (0..).zip(AreaLayout::new(ByteCount::ZERO).state);
     let states = slots.filter_map(|(slot, place)| Some((slot, ArrayState::decode(place.of(area)?).ok()?)));
     let in_place = states.filter(|(slot, state)| state.generation % 2 == *slot).map(|(_, state)| state);
-    in_place.filter(|state| state.geometry.array_uuid == array_uuid).max_by_key(|state| state.generation)
+    in_place.filter(move |state| state.geometry.array_uuid == array_uuid)
 }
 
 fn check_present(assembly: &Assembly, candidates: &[Option<&[u8]>]) {
@@ -149,10 +178,15 @@ fn check_present(assembly: &Assembly, candidates: &[Option<&[u8]>]) {
         assert_eq!(label.device_uuid, record.device_uuid, "a present device was not replaced");
         assert_ne!(record.state, DeviceState::Missing, "a present device is not called missing");
         let own = own_state(area, label.array_uuid).expect("a present device has a state");
+        let is_behind = |own: &ArrayState| own.generation.checked_add(1) == Some(state.generation);
+        let is_passed_over = own.generation == state.generation && own != *state;
         assert!(
-            own == *state || own.generation.checked_add(1) == Some(state.generation),
+            own == *state
+                || is_behind(&own)
+                || is_passed_over && own_states(area, label.array_uuid).any(|it| is_behind(&it)),
             "a present device is stale"
         );
+        assert!(!is_passed_over || !may_be_complete(&own, candidates), "a state that counts was passed over");
         assert!(area.len() as u64 >= AreaLayout::new(state.geometry.log_bytes).total_bytes);
     }
 }
