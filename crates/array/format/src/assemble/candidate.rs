@@ -199,10 +199,8 @@ fn choose_incomplete<'s>(candidates: &[Candidate<'_>], newest: &'s [ArrayState])
     let mut open: Vec<&ArrayState> =
         newest.iter().filter(|state| !was_never_complete(candidates, state)).collect();
     if open.is_empty() {
-        let devices =
-            |state: &ArrayState| -> Vec<DeviceState> { state.devices.iter().map(|it| it.state).collect() };
-        let best = newest.iter().map(devices).min();
-        open = newest.iter().filter(|state| Some(devices(state)) == best).collect();
+        let most = newest.iter().map(|state| in_sync(state).count()).max();
+        open = newest.iter().filter(|state| Some(in_sync(state).count()) == most).collect();
     }
     if let [state] = open[..] { Some(state) } else { None }
 }
