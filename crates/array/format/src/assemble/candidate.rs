@@ -8,6 +8,7 @@ use crate::identity::ArrayUuid;
 use crate::label::Label;
 use crate::state::{ArrayState, DeviceState};
 use raidlab_units::ByteCount;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// A device that may be of the array, as far as it can be read.
@@ -195,14 +196,22 @@ fn newest_states(
 
 /// Of states that each are on half or less of the devices that they call in sync, the one that may have been complete. If
 /// none may, nothing relied on any of them; then the one that leaves most in sync.
+///
+/// None is chosen before one of a later incarnation of NVRAM: where a device was lost, NVRAM may have got its label.
 fn choose_incomplete<'s>(candidates: &[Candidate<'_>], newest: &'s [ArrayState]) -> Option<&'s ArrayState> {
+    let incarnation = |state: &ArrayState| state.nvram_epoch | 1;
     let mut open: Vec<&ArrayState> =
         newest.iter().filter(|state| !was_never_complete(candidates, state)).collect();
     if open.is_empty() {
-        let most = newest.iter().map(|state| in_sync(state).count()).max();
-        open = newest.iter().filter(|state| Some(in_sync(state).count()) == most).collect();
+        let order = |state: &ArrayState| {
+            let devices: Vec<DeviceState> = state.devices.iter().map(|device| device.state).collect();
+            (Reverse(incarnation(state)), Reverse(in_sync(state).count()), devices)
+        };
+        let first = newest.iter().map(order).min();
+        open = newest.iter().filter(|state| Some(order(state)) == first).collect();
     }
-    if let [state] = open[..] { Some(state) } else { None }
+    let [chosen] = open[..] else { return None };
+    newest.iter().all(|state| incarnation(state) <= incarnation(chosen)).then_some(chosen)
 }
 
 /// Whether all devices that `state` calls in sync are there, with it or with the generation before; at most half of them

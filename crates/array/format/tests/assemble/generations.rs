@@ -211,4 +211,16 @@ fn a_state_that_was_never_complete_gives_way_to_one_that_may_have_been() {
     let found = start(&without(&array, &[3]));
     let present = found.map(|assembly| (assembly.state, assembly.present));
     assert_eq!(present, Ok((newest, vec![None, Some(1), Some(2), None, Some(3)])));
+
+    // NVRAM may have the label of the incarnation that only the first one knows.
+    array.state.generation -= 1;
+    array.next_state(0..1, |state| {
+        *state = raid5().state;
+        state.generation = GENERATION + 1;
+        state.nvram_epoch += 1;
+        set_missing(state, 3);
+    });
+    let diverged = AssembleError::Diverged { array_uuid: array_uuid(0xa1), generation: GENERATION + 1 };
+    assert_eq!(start(&without(&array, &[3])), Err(diverged));
+    assert_eq!(start_all(&array).map(|assembly| assembly.state), Ok(array.state));
 }
