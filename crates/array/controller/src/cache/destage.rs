@@ -14,7 +14,6 @@ use crate::api::{IoClass, Notice, TimerId};
 use crate::config::{CacheConfig, FlushOrder};
 use crate::geometry::Geometry;
 use crate::host_front::HostFront;
-use crate::metadata::Metadata;
 use crate::outbox::Outbox;
 use crate::request::Rows;
 use crate::stripe_engine::{OpKind, Piece, StripeOp};
@@ -330,16 +329,15 @@ impl CacheEngine {
         Lba(self.slots[slot].key * u64::from(geometry.cache_block_rows()))
     }
 
-    /// Gives up on dirty data of a slot that its operation could not write. Returns false if there is none.
+    /// Gives up on dirty data of a slot that its operation could not write, but for NVRAM where it `is_kept`. Returns false if there is none.
     pub(crate) fn lose_slot(
         &mut self,
         slot: u32,
         StripeOp { failed, .. }: &StripeOp,
-        (geometry, metadata): (&Geometry, &Metadata),
-        (host, outbox): (&mut HostFront, &mut Outbox),
+        is_kept: bool,
+        (geometry, host, outbox): (&Geometry, &mut HostFront, &mut Outbox),
     ) -> bool {
         let mut any = false;
-        let is_kept = self.outlasts_loss(geometry, metadata, slot);
         for (first, count) in runs_of_ones(self.slots[slot].dirty) {
             let mut at = self.first_lba(geometry, slot) + BlockCount(u64::from(first));
             let end = at + BlockCount(u64::from(count));

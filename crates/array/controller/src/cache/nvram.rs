@@ -102,17 +102,9 @@ impl CacheEngine {
         outbox.keep(Keep { slot, entry, mirrored });
     }
 
-    /// Ends the destage of a slot. Data that could not be stored because a device is lost, which may come back at the
-    /// next start, stays named where the directory is kept.
-    pub(crate) fn settle_destaged(
-        &mut self,
-        geometry: &Geometry,
-        metadata: &Metadata,
-        slot: u32,
-        stored: bool,
-        outbox: &mut Outbox,
-    ) {
-        if !stored && self.outlasts_loss(geometry, metadata, slot) {
+    /// Ends the destage of a slot. What could not be stored stays named where it `is_kept` ([`CacheEngine::outlasts_loss`]).
+    pub(crate) fn settle_destaged(&mut self, slot: u32, is_kept: bool, outbox: &mut Outbox) {
+        if is_kept {
             self.slots.preserve(slot);
         } else {
             self.slots.finish_flush(slot);
@@ -122,7 +114,7 @@ impl CacheEngine {
 
     /// True where NVRAM goes on naming what a slot holds and could not be stored: no write to its blocks can succeed before the
     /// array starts again, so that it stays the newest.
-    pub(super) fn outlasts_loss(&self, geometry: &Geometry, metadata: &Metadata, slot: u32) -> bool {
+    pub(crate) fn outlasts_loss(&self, geometry: &Geometry, metadata: &Metadata, slot: u32) -> bool {
         let (stripe, strip, _) = geometry.layout().locate(self.first_lba(geometry, slot));
         self.keeps_directory() && !metadata.survives(geometry, stripe, strip)
     }

@@ -138,13 +138,14 @@ impl Controller {
             let Self { cache, stripes, geometry, metadata, host, outbox, .. } = self;
             let op = stripes.op(id);
             let slot = op.slots[index];
-            let stored =
-                op.failed.is_empty() || !cache.lose_slot(slot, op, (geometry, metadata), (host, outbox));
+            let has_failed = !op.failed.is_empty();
+            let is_kept = has_failed && cache.outlasts_loss(geometry, metadata, slot);
+            let stored = !has_failed || !cache.lose_slot(slot, op, is_kept, (geometry, host, outbox));
             while let Some(request) = self.cache.next_waiter(slot) {
                 let result = if stored { Ok(()) } else { self.result_for(id, request) };
                 self.end_part(request, result);
             }
-            self.cache.settle_destaged(&self.geometry, &self.metadata, slot, stored, &mut self.outbox);
+            self.cache.settle_destaged(slot, is_kept && !stored, &mut self.outbox);
         }
     }
 

@@ -18,8 +18,7 @@
 //! Left out: requests that arrive at the wrong controller; there are none.
 
 use super::attribution::{Station, Visit};
-use super::servers::FirstThreadServer;
-use super::servers::{BusyServer, ServerPool};
+use super::servers::{BusyServer, FirstThreadServer, ServerPool};
 use super::spec::{ControllerName, SimulatedEnclosure};
 use super::stripe_threads::StripeThreads;
 use raidlab_controller::{MemberIo, MemoryKind, MemoryTask};
@@ -257,10 +256,10 @@ impl<'a> Hardware<'a> {
     pub(super) fn times(&self, at: Nanos) -> HardwareTimes {
         let head = |index: usize| HeadTimes {
             processors: self.heads[index].processors.busy_until_now(at),
-            first_thread: match &self.heads[index].first_thread {
-                Some(first) => first.busy_until_now(at),
-                None => NanoSpan::ZERO,
-            },
+            first_thread: self.heads[index]
+                .first_thread
+                .as_ref()
+                .map_or(NanoSpan::ZERO, |first| first.busy_until_now(at)),
             parity: self.heads[index].parity,
             parity_engine: self.heads[index].parity_engine.busy_until_now(at),
             host_link: self.heads[index].host_link.busy_until_now(at),
