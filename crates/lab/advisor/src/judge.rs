@@ -1,5 +1,6 @@
 //! Groups the runs, chooses the depth at which each configuration is judged, and ranks.
 
+use crate::batches::BatchMeans;
 use crate::reason;
 use crate::significance::Rounds;
 use crate::{Alternative, Choice, Verdict};
@@ -54,10 +55,13 @@ fn verdict_of(group: &[(&ArrayFacts, &RunResult)], limit: NanoSpan) -> Option<Ve
     let repeats: Vec<&[f64]> = ranked.iter().map(|choice| &choice.metric_repeats[..]).collect();
     let noise = Rounds::of(&repeats);
     for choice in &mut ranked {
-        let width = |noise: Rounds| choice.metric_value * noise.half_width_95(choice.metric_repeats.len());
-        choice.metric_half_width_95 = noise.filter(|_| choice.metric_repeats.len() > 1).map(width);
+        let share = match choice.metric_repeats.len() {
+            0 | 1 => choice.metric_batches.map(BatchMeans::half_width_95),
+            repeats => noise.map(|noise| noise.half_width_95(repeats)),
+        };
+        choice.metric_half_width_95 = share.map(|share| choice.metric_value * share);
     }
-    let sound = |choice: &&Choice| choice.errors == 0 && choice.metric_value > 0.0;
+    let sound = |choice: &&Choice| choice.is_sound();
     let redundant: Vec<&Choice> =
         ranked.iter().filter(sound).filter(|choice| choice.is_redundant()).collect();
     let recommended = best_of(&redundant, noise).cloned();
@@ -107,11 +111,15 @@ fn ranked_choices(group: &[(&ArrayFacts, &RunResult)], limit: NanoSpan) -> Vec<C
             let judged = judged_run(&runs, limit);
             let label = if only_reads { label_of_reads(array, &arrays) } else { label_among(array, &arrays) };
             let repeats = runs.iter().filter(|run| run.offered_load() == judged.offered_load());
-            let metric_repeats = repeats.map(|run| run.metric_value()).collect();
-            Choice { metric_repeats, ..choice_of(array, judged, label, limit) }
+            let metric_repeats: Vec<f64> = repeats.map(|run| run.metric_value()).collect();
+            let metric_batches = BatchMeans::of(judged).filter(|_| metric_repeats.len() == 1);
+            Choice { metric_repeats, metric_batches, ..choice_of(array, judged, label, limit) }
         })
         .collect();
-    choices.sort_by(|a, b| b.keeps_limit.cmp(&a.keeps_limit).then(b.metric_value.total_cmp(&a.metric_value)));
+    choices.sort_by(|a, b| {
+        let by_limit = a.is_filling.cmp(&b.is_filling).then(b.keeps_limit.cmp(&a.keeps_limit));
+        by_limit.then(b.metric_value.total_cmp(&a.metric_value))
+    });
     choices
 }
 
@@ -147,12 +155,14 @@ fn choice_of(array: &ArrayFacts, run: &RunResult, label: String, limit: NanoSpan
         keeps_limit: keeps_limit(run, limit),
         metric_value: run.metric_value(),
         metric_repeats: Vec::new(),
+        metric_batches: None,
         metric_half_width_95: None,
         iops: total.iops,
         bytes_per_sec: total.bytes_per_sec,
         lat_ns_mean: total.lat_ns_mean,
         lat_ns_p99: total.lat_ns_p99,
         errors: total.errors,
+        is_filling: run.filling_text().is_some(),
         write_share: if host_ios == 0 { 0.0 } else { host_writes as f64 / host_ios as f64 },
         request_bytes_mean: if total.iops.0 > 0.0 { total.bytes_per_sec.0 / total.iops.0 } else { 0.0 },
         member_ios_per_host_io: run.cost.member_ios_per_host_io(),
@@ -201,7 +211,7 @@ fn is_equal(choice: &Choice, best: &Choice) -> bool {
     choice.metric_value >= EQUAL_SHARE * best.metric_value
 }
 
-/// Whether repeats tell that one of several is slower than the best.
+/// Whether repeats, or the batches of single runs, tell that one of several is slower than the best.
 #[derive(Clone, Copy)]
 struct ByChance {
     noise: Option<Rounds>,
@@ -213,13 +223,18 @@ impl ByChance {
     /// Whether they do not tell which of the two is faster.
     fn is(self, choice: &Choice, best: &Choice) -> bool {
         let (ours, bests) = (&choice.metric_repeats, &best.metric_repeats);
-        let are_repeated = ours.len() > 1 && bests.len() > 1;
-        are_repeated
-            && self.noise.is_some_and(|noise| noise.chance_that_as_good(ours, bests, self.others) >= CHANCE)
+        let chance = if ours.len() > 1 && bests.len() > 1 {
+            self.noise.map(|noise| noise.chance_that_as_good(ours, bests, self.others))
+        } else {
+            choice.metric_batches.zip(best.metric_batches).map(|(own, its)| {
+                own.chance_that_as_good(choice.metric_value, (best.metric_value, its), self.others)
+            })
+        };
+        chance.is_some_and(|chance| chance >= CHANCE)
     }
 }
 
-/// The labels of those of `ranked` beside the recommended one that repeats do not tell apart from the first.
+/// The labels of those of `ranked` beside the recommended one that are not told apart from the first.
 fn too_close(ranked: &[&Choice], recommended: Option<&Choice>, noise: Option<Rounds>) -> Vec<String> {
     let (Some(first), Some(recommended)) = (ranked.first(), recommended) else { return Vec::new() };
     let by_chance = ByChance { noise, others: ranked.len() - 1 };

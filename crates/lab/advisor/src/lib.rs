@@ -7,16 +7,19 @@
 //! - **Load.** A configuration is judged at the highest load whose mean latency stays within a limit (20 ms, as in the
 //!   `FAStT` evaluation). If no load does, it is judged at the lowest, and ranks behind all that keep the limit.
 //! - **Figure.** The workload's metric decides. Results within 2 % of the best count as equal, and so do results that
-//!   repeats do not tell apart ([`significance::Rounds`], p >= 0.05), which are called *too close to call*. Of equals
+//!   repeats do not tell apart ([`significance::Rounds`], p >= 0.05), or of single runs the spread within them
+//!   ([`BatchMeans`], p >= 0.05), which are called *too close to call*. Of equals
 //!   the one with more usable capacity wins, then the one that survives more failures, then write-through.
 //! - **Recommendation.** Only arrays that survive at least one failure are recommended; the fastest without redundancy
-//!   is named, too. Runs with failed requests are listed but never recommended.
+//!   is named, too. Runs with failed requests are listed but never recommended, nor are runs whose write cache was still
+//!   filling: they tell of the cache, not of the array.
 //! - The reason is built from the figures: member I/Os per host I/O show the cost of parity and mirrors.
 //!
 //! Real and simulated runs are judged separately. Everything here is pure, and its order depends only on the runs.
 //! Sources: the evaluations `fastt600-2004` (20 ms) and `md1200-2011` (recommendation per application).
 #![forbid(unsafe_code)]
 
+mod batches;
 mod bound;
 mod claim;
 mod compared;
@@ -32,6 +35,7 @@ pub mod risk;
 mod search;
 pub mod significance;
 
+pub use batches::BatchMeans;
 pub use bound::{Bound, BoundError};
 pub use claim::{CLAIM_TOLERANCE_PCT, ClaimKind, ClaimMeasure, ClaimRow, ClaimSummary, ClaimVerdict};
 pub use compared::{ComparedCell, ComparedRow, ComparedTable};
@@ -59,8 +63,8 @@ pub struct Verdict {
     pub lat_ns_mean_limit: u64,
     /// The best configuration that survives a failure; `None` when no such one was run without errors.
     pub recommended: Option<Choice>,
-    /// Labels of those that survive a failure, too, and that repeated runs do not tell apart from the best: which of them is
-    /// faster is too close to call, and the recommended one is what costs least of them.
+    /// Labels of those that survive a failure, too, and that chance may set apart from the best, by repeats or else by the spread
+    /// within single runs: which of them is faster is too close to call, and the recommended one is what costs least of them.
     #[serde(default)]
     pub too_close: Vec<String>,
     /// The best such configuration of another level, or of another write policy when there is one level only.
@@ -92,7 +96,11 @@ pub struct Choice {
     /// It in each run at that depth, in their order.
     #[serde(default)]
     pub metric_repeats: Vec<f64>,
-    /// Half the width of the 95 % interval of the mean of these, by the noise of all configurations.
+    /// What the batches of a single run tell of its metric; none of repeats, and of windows that are too short.
+    #[serde(default)]
+    pub metric_batches: Option<BatchMeans>,
+    /// Half the width of the 95 % interval of the metric: of repeats by the noise of all configurations, of a single run by its
+    /// batches.
     #[serde(default)]
     pub metric_half_width_95: Option<f64>,
     /// Requests per second.
@@ -105,6 +113,9 @@ pub struct Choice {
     pub lat_ns_p99: u64,
     /// Requests that failed in the window.
     pub errors: u64,
+    /// Whether its write cache was still filling, which makes any array fast: it is not ranked.
+    #[serde(default)]
+    pub is_filling: bool,
     /// Share of the host's requests that write, from 0 to 1.
     pub write_share: f64,
     /// Mean length of a host request.
@@ -147,7 +158,12 @@ impl Choice {
         self.array.failures_survived_always > 0
     }
 
-    /// The workload's metric with its unit, for people; of repeats with half the width of the 95 % interval of their mean.
+    /// Whether it can be ranked at all.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.errors == 0 && self.metric_value > 0.0 && !self.is_filling
+    }
+
+    /// The workload's metric with its unit, for people; with half the width of its 95 % interval, where that is known.
     pub fn metric_text(&self, metric: Metric) -> String {
         let text = match metric {
             Metric::Iops => format!("{} IOPS", self.iops),

@@ -10,7 +10,7 @@
 
 use crate::{Choice, Verdict};
 use raidlab_units::NanoSpan;
-use raidlab_workload::ArrayFacts;
+use raidlab_workload::{ArrayFacts, World};
 
 /// Below this share of writes a workload counts as reading.
 const WRITES_MATTER_SHARE: f64 = 0.1;
@@ -38,8 +38,10 @@ pub(crate) fn of(verdict: &Verdict) -> String {
             parity_ahead(verdict, best),
             write_policy(verdict, best),
             without_redundancy(verdict, best),
+            once(verdict, best),
+            filling(verdict),
         ],
-        None => [(); 6].map(|()| String::new()),
+        None => [(); 8].map(|()| String::new()),
     };
     let nothing = verdict.recommended.is_none().then(|| nothing_to_recommend(verdict));
     let spoken = nothing.into_iter().chain(sentences).filter(|sentence| !sentence.is_empty());
@@ -57,7 +59,12 @@ fn headline(verdict: &Verdict, best: &Choice) -> String {
     let close = match &verdict.too_close[..] {
         [] => String::new(),
         others => format!(
-            "Too close to call: repeats do not tell {} from {}; of these the one that costs least stands first. ",
+            "Too close to call: {} tell {} from {}; of these the one that costs least stands first. ",
+            if best.metric_repeats.len() > 1 {
+                "repeats do not"
+            } else {
+                "rates vary too much within the windows to"
+            },
             best.label,
             others.join(", ")
         ),
@@ -159,7 +166,8 @@ fn mechanism(verdict: &Verdict, best: &Choice) -> String {
 /// Why parity is ahead of mirroring, where it is: a reader who knows what a small write costs doubts it.
 fn parity_ahead(verdict: &Verdict, best: &Choice) -> String {
     let is_mirror = |choice: &&Choice| matches!(redundancy(&choice.array), Redundancy::Mirror);
-    let mirror = choices(verdict).filter(|choice| choice.errors == 0).find(is_mirror);
+    let mirror = choices(verdict).filter(|choice| choice.is_sound()).find(is_mirror);
+    let mirror = mirror.filter(|mirror| !verdict.too_close.contains(&mirror.label));
     let is_behind = |mirror: &&Choice| best.metric_value > AHEAD_RATIO * mirror.metric_value;
     let Some(mirror) = mirror.filter(is_behind) else { return String::new() };
     if !matches!(redundancy(&best.array), Redundancy::Parity) {
@@ -256,10 +264,47 @@ fn without_redundancy(verdict: &Verdict, best: &Choice) -> String {
     )
 }
 
+/// That a lead has nothing behind it that tells it from chance.
+fn once(verdict: &Verdict, best: &Choice) -> String {
+    let is_known = |choice: &Choice| choice.metric_repeats.len() > 1 || choice.metric_batches.is_some();
+    match &verdict.runner_up {
+        Some(second) if best.metric_repeats.len() > 1 && second.metric_repeats.len() > 1 => String::new(),
+        Some(second) if verdict.world == World::Simulated && is_known(best) && is_known(second) => {
+            String::new()
+        }
+        Some(_) if verdict.world == World::Simulated => {
+            "Not all were run long enough to tell a lead from chance: a window \
+             of 5 s is the shortest that does."
+                .to_owned()
+        }
+        Some(_) => "Not all were run more than once, and only repeats tell a lead from chance.".to_owned(),
+        None => String::new(),
+    }
+}
+
+/// Which arrays were left out because their caches were still filling.
+fn filling(verdict: &Verdict) -> String {
+    let labels: Vec<&str> =
+        choices(verdict).filter(|choice| choice.is_filling).map(|choice| &choice.label[..]).collect();
+    match &labels[..] {
+        [] => String::new(),
+        labels => format!(
+            "Not ranked, because the write cache was still filling in the window: {}.",
+            labels.join(", ")
+        ),
+    }
+}
+
 fn nothing_to_recommend(verdict: &Verdict) -> String {
     let failing = choices(verdict).filter(|choice| choice.is_redundant()).count();
+    let filling = choices(verdict).filter(|choice| choice.is_redundant() && choice.is_filling).count();
     let why = if failing == 0 {
         "none of the arrays run survives a failed member".to_owned()
+    } else if filling > 0 {
+        format!(
+            "of the {failing} arrays run that survive a failed member {filling} had a write cache that was still filling \
+             in the window, and the rest had failed requests or completed none"
+        )
     } else {
         format!("the {failing} arrays run that survive a failed member had failed requests or completed none")
     };
@@ -277,7 +322,7 @@ fn choices(verdict: &Verdict) -> impl Iterator<Item = &Choice> {
 fn best_per_level(verdict: &Verdict) -> impl Iterator<Item = &Choice> {
     let recommended = verdict.recommended.as_ref();
     choices(verdict).enumerate().filter_map(move |(rank, choice)| {
-        let first = |other: &Choice| other.array.level == choice.array.level && other.errors == 0;
+        let first = |other: &Choice| other.array.level == choice.array.level && other.is_sound();
         let is_recommended = recommended.is_some_and(|best| best.array == choice.array);
         let level_is_taken = recommended.is_some_and(|best| best.array.level == choice.array.level);
         let leads_its_level = !level_is_taken && choices(verdict).position(first) == Some(rank);

@@ -226,7 +226,7 @@ pub fn student_two_sided(t: f64, degrees: f64) -> f64 {
 }
 
 /// The value that a variable of Student's distribution stays within, either side of zero, with a chance of 95 %.
-fn student_quantile_95(degrees: f64) -> f64 {
+pub(crate) fn student_quantile_95(degrees: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1e4);
     for _ in 0..100 {
         let middle = f64::midpoint(low, high);

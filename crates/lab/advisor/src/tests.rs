@@ -2,7 +2,9 @@
 
 use super::*;
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{CostFacts, OpSummary, Rng, RunResult, Summaries};
+use raidlab_workload::{
+    CacheFill, CostFacts, OpSummary, Rng, RunResult, RunSeries, SeriesColumns, Summaries,
+};
 
 /// One made-up run on six members: level, policy, depth, IOPS, mean latency in ms, member I/Os per host I/O.
 type Row = (&'static str, &'static str, u32, f64, f64, f64);
@@ -212,7 +214,8 @@ fn small_writes_are_explained_by_what_was_counted() {
          At this level write-back delivers 1.50 times what write-through does: it acknowledges a write once the cache \
          has it, so the cache needs its battery. \
          Without redundancy RAID 0 write-through delivers 900 IOPS, 0.86 times as much, and loses data with the first \
-         failed member."
+         failed member. \
+         Not all were run more than once, and only repeats tell a lead from chance."
     );
 }
 
@@ -280,6 +283,63 @@ fn what_repeats_do_not_tell_apart_is_too_close_to_call() {
     );
     let clear = rows([990.0, 1000.0, 1010.0], [1190.0, 1200.0, 1210.0]);
     assert_eq!((clear.answer().as_str(), clear.too_close.len()), ("RAID 10 write-through", 0));
+}
+
+/// Simulated once each: RAID 5 and RAID 10 write-back with these requests in each second.
+fn simulated_once(five: &[u64], ten: &[u64]) -> Verdict {
+    let of = |level, requests: &[u64]| {
+        let iops = requests.iter().sum::<u64>() as f64 / requests.len() as f64;
+        let total = SeriesColumns { requests: requests.to_vec(), ..SeriesColumns::default() };
+        let (read, write) = (SeriesColumns::default(), SeriesColumns::default());
+        let second = 1_000_000_000;
+        let series = RunSeries { interval_ns: second, last_ns: second, read, write, total, lat_map: None };
+        let world = World::Simulated;
+        RunResult { world, series: Some(series), ..run((level, WB, 64, iops, 8.0, 1.0)) }
+    };
+    only_verdict(&[of("5", five), of("10", ten)])
+}
+
+#[test]
+fn single_runs_are_told_apart_by_the_spread_within_them() {
+    let five = [5482, 5555, 5589, 5552, 5500, 5486, 5430, 5594, 5511, 5670];
+    // RAID 10 flushes once in its window: 0.90 of RAID 5, by where the window happens to begin.
+    let cycle = simulated_once(&five, &[2368, 8621, 10901, 6192, 9731, 2733, 2436, 2451, 2282, 2251]);
+    assert_eq!(cycle.answer(), "too close to call between RAID 5 write-back and RAID 10 write-back");
+    assert!(cycle.reason.contains("rates vary too much within the windows"), "{}", cycle.reason);
+    assert!(!cycle.reason.contains("Why is parity ahead"), "{}", cycle.reason);
+    assert!(cycle.reason.contains("delivers 4997 IOPS ± 25"), "{}", cycle.reason);
+    let clear = simulated_once(&five, &[4442, 4382, 4388, 4223, 4341, 4258, 4308, 4315, 4361, 4316]);
+    assert_eq!((clear.answer().as_str(), clear.too_close.len()), ("RAID 5 write-back", 0));
+    assert!(!clear.reason.contains("chance"), "{}", clear.reason);
+    let short = simulated_once(&five[..4], &[4442, 4382, 4388, 4223]);
+    assert!(
+        short.reason.contains("Not all were run long enough to tell a lead from chance"),
+        "{}",
+        short.reason
+    );
+}
+
+#[test]
+fn what_is_still_filling_is_named_and_not_ranked() {
+    let mut runs = runs(&[("5", WB, 8, 1000.0, 8.0, 1.0), ("10", WB, 8, 700.0, 8.0, 1.0)]);
+    let fills = |run: &mut RunResult| {
+        let cache_bytes = 1 << 41;
+        run.cache_fill = Some(CacheFill {
+            dirty_bytes_start: 0,
+            dirty_bytes_end: 1 << 40,
+            cache_bytes,
+            flush_start_pct: 80,
+        });
+    };
+    fills(&mut runs[0]);
+    let verdict = only_verdict(&runs);
+    assert_eq!(verdict.answer(), "RAID 10 write-back");
+    assert_eq!(verdict.alternatives[1].choice.label, "RAID 5 write-back", "it stands last");
+    let sentence = "Not ranked, because the write cache was still filling in the window: RAID 5 write-back.";
+    assert!(verdict.reason.contains(sentence), "{}", verdict.reason);
+    fills(&mut runs[1]);
+    let reason = only_verdict(&runs).reason;
+    assert!(reason.contains("2 had a write cache that was still filling"), "{reason}");
 }
 
 /// A normal variable, by twelve uniform ones.

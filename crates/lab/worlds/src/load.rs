@@ -94,7 +94,8 @@ pub struct Load {
     pub seed: u64,
     /// Ends with as many requests of the greatest length as the region holds, if the window is not over before.
     pub once: bool,
-    /// On an array the ramp is made as long as its write-back cache takes to get into its steady state; `ramp` is the least.
+    /// On an array the ramp is made as long as its write-back cache takes to get into its steady state; `ramp` is the least. In virtual
+    /// time so is the window, where a cache fills and empties in cycles; `run` is the least.
     pub settles: bool,
 }
 

@@ -11,6 +11,10 @@
 //! the window then shows, because some data already goes on to the drives while a cache fills. That rate is not known
 //! beforehand, so a run whose ramp was far too short for it is repeated with the right one.
 //!
+//! A cache that flushes in cycles of some seconds may still hold more at the end of a window than at its start. In virtual
+//! time such a window is doubled, up to [`LONGER_MAX`] times, and begins where the last one ended: the longer it is, the less
+//! part of a cycle matters. What is still filling then says so ([`RunResult::filling_text`]), and is not ranked.
+//!
 //! `plan`, `simulate` and studies begin their windows so. Left out: read caches, which the region may never fit into.
 
 use crate::load::Load;
@@ -24,6 +28,9 @@ const TOO_SHORT: u64 = 2;
 /// Requests that a ramp is made of at most, and the most time it takes: an idle array fills no cache, whatever it is given.
 const REQUESTS_MAX: f64 = 1_000_000.0;
 const SECS_MAX: f64 = 200.0;
+
+/// A window is this often as long as was asked for at most.
+pub const LONGER_MAX: u64 = 8;
 
 /// Seconds that a ramp needs until a write cache of `cache` is in its steady state, at `written` bytes per second.
 pub fn fill_secs(cache: ByteCount, written: f64) -> f64 {
@@ -56,6 +63,24 @@ pub(crate) fn settled<E>(
     }
 }
 
+/// Runs the load of `settled`, a run that has its ramp, with longer windows while its write cache fills in them. Returns the load as it
+/// was run, and the last run.
+///
+/// # Errors
+/// Those of `run`.
+pub(crate) fn beyond_cycles<E>(
+    settled: (Load, RunResult),
+    mut run: impl FnMut(&Load) -> Result<RunResult, E>,
+) -> Result<(Load, RunResult), E> {
+    let (mut load, mut result) = settled;
+    let longest = LONGER_MAX * load.run.0;
+    while result.filling_text().is_some() && 2 * load.run.0 <= longest {
+        (load.ramp, load.run) = (load.ramp + load.run, load.run + load.run);
+        result = run(&load)?;
+    }
+    Ok((load, result))
+}
+
 /// Runs `load` with a ramp that lets write caches settle, where a run may give nothing because it was cancelled.
 ///
 /// # Errors
@@ -80,6 +105,7 @@ mod tests {
     use core::convert::Infallible;
     use raidlab_testkit::example_result;
     use raidlab_units::BytesPerSec;
+    use raidlab_workload::CacheFill;
     use std::path::Path;
 
     /// An array that takes `fast` bytes a second into its cache until that is full, and `slow` from then on.
@@ -108,6 +134,38 @@ mod tests {
         let Ok((load, _)) = ran;
         assert_eq!(Some(&load.ramp.as_secs_f64()), ramps.last());
         ramps
+    }
+
+    /// An array whose cache holds `grows` bytes more at the end of a window than at its start, until it was filled for `until`
+    /// seconds; 1 MB/s are written. Ramp and window of each run, in seconds.
+    fn windows(grows: u64, until: u64) -> Vec<(u64, u64)> {
+        let workload = find_workload("database", Path::new("")).unwrap();
+        let (ramp, run) = (NanoSpan::from_secs(20), NanoSpan::from_secs(10));
+        let load = Load { workload, iodepth: 1, workers: 1, ramp, run, seed: 1, once: false, settles: false };
+        let mut windows = Vec::new();
+        let mut run = |load: &Load| {
+            windows.push((load.ramp.get() / 1_000_000_000, load.run.get() / 1_000_000_000));
+            let mut result = example_result("database", 1000.0);
+            result.window_ns = load.run.get();
+            result.ops.write.bytes_per_sec = BytesPerSec(1e6);
+            let is_full = load.ramp >= NanoSpan::from_secs(until);
+            let dirty_bytes_end = if is_full { 0 } else { grows };
+            let cache_bytes = 1_000_000_000;
+            result.cache_fill =
+                Some(CacheFill { dirty_bytes_start: 0, dirty_bytes_end, cache_bytes, flush_start_pct: 80 });
+            Ok::<_, Infallible>(result)
+        };
+        let Ok(first) = run(&load).map(|result| (load.clone(), result));
+        let Ok(_) = beyond_cycles(first, &mut run);
+        windows
+    }
+
+    #[test]
+    fn a_window_in_which_a_cache_fills_is_doubled() {
+        assert_eq!(windows(1_000_000, 1000), [(20, 10)], "a tenth of what was written does not matter");
+        assert_eq!(windows(1_500_000, 1000), [(20, 10), (30, 20)], "a cycle's rest matters less in 20 s");
+        assert_eq!(windows(90_000_000, 1000), [(20, 10), (30, 20), (50, 40), (90, 80)], "it never gets full");
+        assert_eq!(windows(90_000_000, 45), [(20, 10), (30, 20), (50, 40)], "it is full after 45 s");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::controllers::{ModelledControllers, Owner};
 use crate::ends::Ends;
 use crate::files::{FileUse, run_file_load};
 use crate::load::Load;
-use crate::settle::settled;
+use crate::settle::{beyond_cycles, settled};
 use raidlab_controller::{ConfigError, Controller, WritePolicy};
 use raidlab_hosts::{Hosts, HostsError, all_processors};
 use raidlab_sim::{
@@ -60,7 +60,7 @@ pub fn run_simulated(
         .map(|(_, result)| result)
 }
 
-/// Runs `load` by `run`, where it asks for that with the ramp that it needs; the load as it was run last, and its result.
+/// Runs `load` by `run`, where it asks for that with the ramp and the window that it needs; the load as it was run last, and its result.
 fn settle(
     array: &ModelledArray,
     load: &Load,
@@ -71,7 +71,8 @@ fn settle(
     }
     let cache = &array.config.cache;
     let of_all = ByteCount(cache.size.0 * u64::from(array.volume_count()));
-    settled(load, (cache.write_policy != WritePolicy::WriteThrough).then_some(of_all), run)
+    let of_all = (cache.write_policy != WritePolicy::WriteThrough).then_some(of_all);
+    beyond_cycles(settled(load, of_all, &mut run)?, run)
 }
 
 /// As [`run_simulated`], and finds out where the time of requests went and what set the pace, by running parts of the load again up to a dozen times, on up to
