@@ -1,7 +1,7 @@
-//! NVRAM (*kept* memory): its label, its ring of intent records, and the directory of the cache.
+//! NVRAM: its label, its ring of intent records, and the directory of the cache.
 //!
 //! ```text
-//! kept log     | label, 64 bytes, zeros to 4096 | ring of intent records ...  |
+//! log          | label, 64 bytes, zeros to 4096 | ring of intent records ...  |
 //! directory    | entry of slot 0, 32 bytes | entry of slot 1 | ...             |
 //!
 //! label:  0 seal, 16 bytes: magic "RAIDKEP\n", version, 0, CRC32C of the 64 bytes
@@ -25,7 +25,7 @@ use crate::seal::{SEAL_BYTES, check_length, check_zeros, open_plain, put, seal, 
 
 /// Length of the NVRAM label.
 pub const NVRAM_LABEL_BYTES: usize = 64;
-/// Where the ring begins in the kept log.
+/// Where the ring begins in the NVRAM log.
 pub const NVRAM_RING_AT: usize = 4096;
 /// Length of an entry of the directory.
 pub const NVRAM_ENTRY_BYTES: usize = 32;

@@ -143,7 +143,7 @@ pub(crate) struct Memory {
     cache: Arena,
     staging: Arena,
     own: Arena,
-    kept: Option<Nvram>,
+    nvram: Option<Nvram>,
     pub(crate) host: HostBuffers,
     buffers: Registered,
     /// Left to the kernel, which may touch it until I/O ends that does not.
@@ -168,18 +168,18 @@ const BUFFERS_PER_ARENA: u16 = 64;
 const ARENAS: u16 = 5;
 
 impl Memory {
-    /// Maps what `controller` needs, the cache in `kept` if there is any, and registers all with `ring` as far as the limits
+    /// Maps what `controller` needs, the cache in `nvram` if there is any, and registers all with `ring` as far as the limits
     /// of this process allow. The controller must be dropped later.
     ///
     /// # Errors
     /// [`ArrayError::Memory`] if there is too little.
     pub(crate) fn new(
         controller: &mut Controller,
-        mut kept: Option<Nvram>,
+        mut nvram: Option<Nvram>,
         ring: &mut Ring,
     ) -> Result<Self, ArrayError> {
         let needs = controller.memory_needs();
-        let cache = match kept.as_mut().and_then(Nvram::take_cache) {
+        let cache = match nvram.as_mut().and_then(Nvram::take_cache) {
             Some(cache) => cache,
             None => map("the cache", needs.cache_bytes.get())?,
         };
@@ -192,23 +192,23 @@ impl Memory {
             buffers.cache = register("the cache", &cache, ring, numbers(0));
             buffers.staging = register("staging memory", &staging, ring, numbers(1));
             buffers.own = register("the controller's memory", &own, ring, numbers(2));
-            let log = kept.as_ref().map(Nvram::log);
-            buffers.nvram_log = log.and_then(|log| register("the kept log", log, ring, numbers(3)));
+            let log = nvram.as_ref().map(Nvram::log);
+            buffers.nvram_log = log.and_then(|log| register("the NVRAM log", log, ring, numbers(3)));
             // The host's buffers get their place now and are registered when their size is known.
         }
-        Ok(Self { cache, staging, own, kept, host, buffers, parted: Vec::new(), pieces: Vec::new() })
+        Ok(Self { cache, staging, own, nvram, host, buffers, parted: Vec::new(), pieces: Vec::new() })
     }
 
-    /// Stores an entry of the cache's directory, if it is kept.
+    /// Stores an entry of the cache's directory, if there is NVRAM.
     pub(crate) fn keep(&self, keep: &Keep) {
-        if let Some(kept) = &self.kept {
-            kept.store(keep.slot, &keep.bytes());
+        if let Some(nvram) = &self.nvram {
+            nvram.store(keep.slot, &keep.bytes());
         }
     }
 
     /// The file that keeps the cache, if one does.
-    pub(crate) fn kept_path(&self) -> Option<&Path> {
-        self.kept.as_ref().map(Nvram::path)
+    pub(crate) fn nvram_path(&self) -> Option<&Path> {
+        self.nvram.as_ref().map(Nvram::path)
     }
 
     /// Makes sure of `slots` host buffers of at least `slot_bytes` each. No request may be in flight (asserted).
@@ -260,7 +260,7 @@ impl Memory {
                 let copy = self.staging.copy_of(0, self.staging.bytes()).map_err(no_room)?;
                 self.buffers.staging = register("staging memory", &copy, ring, BUFFERS_PER_ARENA);
                 self.parted.push(std::mem::replace(&mut self.staging, copy));
-            } else if self.cache.contains(*piece) && self.kept.is_none() {
+            } else if self.cache.contains(*piece) && self.nvram.is_none() {
                 let copy = self.cache.copy_of(0, self.cache.bytes()).map_err(no_room)?;
                 self.buffers.cache = register("the cache", &copy, ring, 0);
                 self.parted.push(std::mem::replace(&mut self.cache, copy));
@@ -278,8 +278,8 @@ impl Memory {
 
     /// Leaves everything mapped for the rest of the process.
     pub(crate) fn leak(&mut self) {
-        if let Some(kept) = &mut self.kept {
-            kept.leave();
+        if let Some(nvram) = &mut self.nvram {
+            nvram.leave();
         }
         let arenas = [&mut self.cache, &mut self.staging, &mut self.host.arena];
         let moved = self.host.moved.iter_mut().flatten().chain(&mut self.parted);
@@ -300,7 +300,7 @@ impl Memory {
             BufferSpace::Staging => (&self.staging, place.offset),
             BufferSpace::Own => (&self.own, place.offset),
             BufferSpace::NvramLog => {
-                (self.kept.as_ref().expect("a kept log lies in NVRAM").log(), place.offset)
+                (self.nvram.as_ref().expect("an NVRAM log is in NVRAM").log(), place.offset)
             }
             BufferSpace::Host(tag) => self.host.locate(tag, place.offset, bytes),
             BufferSpace::PeerCache | BufferSpace::PeerNvramLog => {
@@ -333,12 +333,12 @@ impl Memory {
         let mut pieces = std::mem::take(&mut self.pieces);
         for step in &steps.steps {
             let sources = &steps.sources[step.first_source as usize..][..step.source_count as usize];
-            if let (Some(kept), BufferSpace::Cache, [source]) =
-                (&self.kept, step.destinations[0].space, sources)
+            if let (Some(nvram), BufferSpace::Cache, [source]) =
+                (&self.nvram, step.destinations[0].space, sources)
                 && !step.accumulate
                 && steps.coefficients[step.first_coefficient as usize] == 1
             {
-                self.copy_by_blocks(kept, *source, step.destinations[0], step.bytes);
+                self.copy_by_blocks(nvram, *source, step.destinations[0], step.bytes);
                 continue;
             }
             let destinations = &step.destinations[..usize::from(step.destination_count)];
@@ -351,18 +351,18 @@ impl Memory {
         self.pieces = pieces;
     }
 
-    /// Copies into the kept cache, so that each block holds the old bytes or the new after any instruction.
-    fn copy_by_blocks(&self, kept: &Nvram, source: BufferRef, destination: BufferRef, bytes: u64) {
-        let block = kept.block_bytes();
-        let redo = Piece { start: kept.redo_block() };
+    /// Copies into the cache in NVRAM, so that each block holds the old bytes or the new after any instruction.
+    fn copy_by_blocks(&self, nvram: &Nvram, source: BufferRef, destination: BufferRef, bytes: u64) {
+        let block = nvram.block_bytes();
+        let redo = Piece { start: nvram.redo_block() };
         for at in (0..bytes).step_by(block as usize) {
             let length = block.min(bytes - at);
             let [from, to] = [source, destination]
                 .map(|place| self.piece(BufferRef { offset: place.offset + at, ..place }, length));
             combine_pieces(length as usize, &[redo, from], 1, &[1], false);
-            kept.begin_block(destination.offset + at);
+            nvram.begin_block(destination.offset + at);
             combine_pieces(length as usize, &[to, redo], 1, &[1], false);
-            kept.end_block();
+            nvram.end_block();
         }
     }
 

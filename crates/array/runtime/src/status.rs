@@ -122,7 +122,7 @@ impl ArrayWorld {
             name: self.name(),
             array_uuid: self.commands.geometry().array_uuid.to_string(),
             is_stopping: self.commands.is_stopping,
-            nvram: self.memory.kept_path().map(|path| path.display().to_string()),
+            nvram: self.memory.nvram_path().map(|path| path.display().to_string()),
             device: &device,
         };
         self.tally.status(&self.controller, &facts)

@@ -31,7 +31,7 @@
 //! | corruption | of an array at rest some parity, or copies but the first, change silently; a check must count them, a repair mend them | beyond the bounds always: what else disagrees there can't be told |
 //! | peer | the second controller goes, or comes back with blank memory | the cache is not mirrored; what was restored at a start is still only here |
 //! | controller failover | the controller is gone, the second one takes over: see `failover.rs` | as for a power cut; the second has not got all that is dirty |
-//! | silent corruption, lost write, wrong-place write | a device lies: see `silent_corruption.rs` | as for a latent error; or blocks have no tags |
+//! | silent corruption, lost write, wrong-place write | a device corrupts data without an error: see `silent_corruption.rs` | as for a latent error; or blocks have no tags |
 //! | order | another order in which actions finish: any, oldest or newest first, one member or memory last | |
 
 use super::flights::FinishOrder;

@@ -1,9 +1,9 @@
 //! What the operator does to an array while it runs: brings devices back, fails them, asks for checks and repairs.
 //!
-//! Verified: a check or repair is refused only for the reasons that there are; within the bounds it counts the rows that
-//! were corrupted, and none where nothing was; a repair puts back what stood there. Only redundancy is corrupted, on an array
-//! at rest, and it is mended before the host goes on: no read may meet it, for nothing would tell that it is wrong. Not
-//! verified: counts of scans over an array that is not resynced yet, or has bad blocks, or beyond the bounds.
+//! Verified: a check or repair is refused only for a documented reason; within the bounds it counts exactly the rows that were
+//! corrupted; a repair restores what was there. Only redundancy is corrupted, on an idle array, and it is mended before the host
+//! goes on, because nothing could tell a read that it is wrong. Not verified: counts of scans over an array that is not resynced
+//! yet, has bad blocks, or is beyond the bounds.
 
 use super::checkers::liveness::PATIENCE_STEPS;
 use super::flights::Work;

@@ -1,6 +1,6 @@
-//! Plots: what a story does in a row because one draw after the other seldom brings it together (`stories.rs`).
+//! Plots: sequences of steps that a story takes as a whole, because independent draws seldom produce them (`stories.rs`).
 //!
-//! | plot | what happens | who would not survive it |
+//! | plot | what happens | the defect that it finds |
 //! |---|---|---|
 //! | doubt | a cut leaves copies or parity in doubt, a device goes that has a copy, the host reads; all are back | a start that lets the host see what the next one takes back |
 //! | outvoted | devices go one soon after the other while a state is on its way; they are back without the rest | an answer that relies on that state |

@@ -4,7 +4,7 @@
 //!  writes in flight      none, all, a front part or any of the blocks reach the device
 //!  volatile writes       kept or dropped, whole or block by block (members.rs)
 //!  memory tasks          none, all, a front part or any of their blocks are done
-//!  cache, kept log,      kept if the battery is good, else garbage (now and then kept all the same)
+//!  cache, NVRAM log,     kept if the battery is good, else garbage (now and then kept all the same)
 //!   directory
 //!  everything else       garbage
 //! ```

@@ -1,10 +1,11 @@
 //! What comes back from an older incarnation: the image of a device that was replaced, or of NVRAM before it was lost.
 //!
-//! An image is taken when the fault comes, and put in place when power is cut later: that of a device in the place of the one that
-//! has its number now, if that may be lost, or is none of the array's any more, and has become another since, while a device is
-//! there that knows so, at this start and at later ones; that of NVRAM
-//! only where nothing promises what is found there, and not before the array was started again and has served. The array must tell
-//! both from what it has now.
+//! An image is taken when the fault comes, and put in place at a later power cut. The array must tell it from what it has now.
+//!
+//! - The image of a device takes the place of the device that has its number now. That one must be another device since, and may be
+//!   lost or is no longer the array's. A device that knows of the change must be there, at this start and at later ones.
+//! - The image of NVRAM is put in place only if nothing promises what NVRAM holds, and only after the array was started again and
+//!   has served.
 
 use super::faults::Fault;
 use super::members::{Device, Presence};

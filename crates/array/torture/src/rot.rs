@@ -8,13 +8,13 @@
 //! the next start meets it. That start takes what is missing from the other copy or from other devices, and puts a good label in the
 //! place of a bad one. All else is written anew, or is not needed any more once the array serves.
 //!
-//! Within the bounds one device rots between two starts. All devices are as they should be when it does, and none is lost until the
-//! start. So one good copy is left even of what is on the fewest devices, the records of the log. Beyond the bounds a device may rot
-//! twice and lack both copies of its label; it then counts as away. It always keeps a copy of its newest state: without that it would
-//! not know who has failed since the one before, and if those that know are away, nobody does.
+//! Within the bounds, one device rots between two starts. All devices are healthy when it does, and none is lost before the start.
+//! So one good copy is left even of log records, which are on the fewest devices. Beyond the bounds, a device may rot twice and lose
+//! both copies of its label; it then counts as absent. It always keeps a copy of its newest state: without it, the device would not
+//! know which devices have failed since the state before, and the devices that know may be absent.
 //!
-//! A rotted record looks like one that was never complete. Where other devices are away or have rotted as well, a start would take it
-//! for that. So the rot of a log is taken back before such a start, for as long as no start has come to serve since.
+//! A rotted record looks like one that was never complete, and a start takes it for one if other devices are absent or have rotted,
+//! too. So the rot of a log is undone before such a start, unless the array has served since.
 
 use super::members::{Device, Presence};
 use super::plan::TortureMode;

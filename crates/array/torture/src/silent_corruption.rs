@@ -6,17 +6,17 @@
 //! | lost write | a write of data or of tags is acknowledged, and the old bytes stay |
 //! | wrong-place write | the same, and the new bytes go to another place of the device, in data or tags |
 //!
-//! A strip with such a fault is *corrupt*: it counts as one that can't be read until it has been seen to agree again. Faults stay
-//! within what the level survives, as latent errors do; for the last two kinds that is decided when the write is about to be done.
-//! Data and tags of one strip are never both corrupt: both could be old ones that agree, which nobody can tell.
+//! A strip with such a fault is *corrupt*: it counts as unreadable until its data and tags are seen to agree again. Faults stay
+//! within what the level survives, as latent errors do; for the last two kinds that is decided just before the write is done.
+//! Data and tags of one strip are never both corrupt: both could be old and agree, which nobody can detect.
 //!
-//! After a crash the array believes what is in doubt. So nothing is made corrupt while something is in doubt. When power is cut or the
-//! second controller takes over, what is corrupt is put right before the start, unless records bring back all that is in doubt (a
-//! log that no battery keeps, or a good one, of an array that has lost no more than it survives).
+//! After a crash the array trusts what is in doubt. So nothing is made corrupt while anything is in doubt. Before the start after a
+//! power cut or a failover, corrupt strips are put right, unless records restore all that is in doubt. They do if the log needs no
+//! battery or has a good one, and the array has lost no more than it survives.
 //!
 //! Verified: in a bounded run a mismatch is reported only in a corrupt strip, or in one whose tags could not be read. At the end,
-//! after a check, all tags agree, so that all that was corrupt was found and healed. Not verified: that each fault is reported, as a
-//! block may be overwritten before it is read; faults that remain in stripes which lack a unit, which a check passes over.
+//! after a check, all tags agree: every corrupt block was found and healed. Not verified: that each fault is reported, because a
+//! block may be overwritten before it is read; faults left in stripes that lack a unit, which a check skips.
 
 use super::faults::Fault;
 use super::flights::{Flight, Work};

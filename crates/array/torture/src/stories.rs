@@ -1,8 +1,8 @@
-//! Stories: a few requests and faults one on the heels of the other, all around the same one or two stripes.
+//! Stories: a few requests and faults in quick succession, all around the same one or two stripes.
 //!
-//! Most defects of recovery need several things to go wrong with one stripe, in a row, before anything else puts it right: writes
-//! under way, a device that goes and comes back as it was, a start cut short, a read that tells which version is there. Faults that
-//! are drawn apart seldom meet so. A story draws its steps at random, and each is taken only where the mode allows it:
+//! Most defects of recovery need several things to go wrong with one stripe in a row, before anything else puts it right: writes
+//! under way, a device that goes and comes back as it was, a start cut short, a read that settles which version is there. Faults
+//! drawn independently seldom meet like this. A story draws its steps at random, and takes each only if the mode allows it:
 //!
 //! | step | what happens |
 //! |---|---|
@@ -17,7 +17,7 @@
 //! | image | that of a device or of NVRAM is taken, to come back later (`relics.rs`) |
 //! | cut, stop | power is cut, now and then with nothing of the metadata on its way arriving; or the array is stopped cleanly |
 //!
-//! One story in three is about what protects the cache rather than about devices. Beyond the bounds the devices that were gone may be
+//! One story in three is about the protection of the cache, not about devices. Beyond the bounds the devices that were gone may be
 //! back after a cut while the others are away. In half of the stories writes of the state take longer than all else. A story ends
 //! with a power cut that waits for one of the next answers, actions, states or steps of a start.
 

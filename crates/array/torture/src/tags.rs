@@ -1,14 +1,14 @@
-//! Tags on the world's devices: where they stand, whether they agree with their blocks, and which strips are known to lie.
+//! Tags on the world's devices: where they stand, whether they agree with their blocks, and which strips are known to be corrupt.
 //!
 //! ```text
 //! what the layout sees    | strip 0    | strip 1    | ...          "block": counted without tags
 //! data area               | strip 0    | t | strip 1    | t | ...  "place": counted with them
 //! ```
-//! A strip is on the list of those that lie from the moment at which a fault has made data and tags disagree, until they
-//! have been seen to agree with nothing on its way there. Only rows of such strips are ever taken for wrong: in all others
-//! a difference is a write of which one half has arrived.
+//! A strip is corrupt from the moment a fault makes its data and tags disagree. It stays so until they are seen to agree
+//! while no write to it is in flight. A difference in any other strip is a write of which only half has arrived.
 //!
-//! Computed apart from the controller but for the tag itself, which is a format (`raidlab_format::tag`).
+//! Computed independently of the controller, except for the tag itself, which is part of the format
+//! (`raidlab_format::tag`).
 
 use super::members::AreaBytes;
 use raidlab_controller::ArrayConfig;

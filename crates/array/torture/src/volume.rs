@@ -18,9 +18,9 @@
 //!  after a cut the block holds any one write above its floor (both, if NVRAM survived) until a read tells which
 //! ```
 //!
-//! A block that the array can't give back any more, because a row was written that had lost more than redundancy brings
-//! back, is *gone*: errors are right until a write to it has succeeded and is promised to be kept. Where only NVRAM
-//! promised that, and the array then says that it lost the write, the block is gone as before.
+//! A block is *gone* when the array can't return it any more: a row was written that had lost more than redundancy restores.
+//! Errors are right until a write to it has succeeded and is promised to be kept. If only NVRAM promised that, and the array
+//! then reports the write as lost, the block is gone as before.
 //!
 //! What a read finds after a cut while a device is gone that may bring something else is settled *for now*: reads agree on it
 //! until the next start, and no flush promises it, because the device did not hear of that.

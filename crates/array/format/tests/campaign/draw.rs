@@ -102,7 +102,7 @@ impl Drawn {
         self.replayed = self.replayed.split_off(&tail);
     }
 
-    /// Writes a record to as many logs as it belongs on, where it still fits; returns how many. The kept log
+    /// Writes a record to as many logs as it belongs on, where it still fits; returns how many. The NVRAM log
     /// is behind the devices in `next_block`.
     fn write_copies(
         &mut self,

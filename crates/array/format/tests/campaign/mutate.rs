@@ -153,7 +153,7 @@ fn reseal(bytes: &mut [u8]) {
     bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// What stands where in a metadata area or a kept log.
+/// What stands where in a metadata area or an NVRAM log.
 fn structures(buffer: &[u8], block_size: BlockSize) -> Vec<(Part, Range<usize>)> {
     let layout = AreaLayout::new(ByteCount::ZERO);
     let mut found = Vec::new();

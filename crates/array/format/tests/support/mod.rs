@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! TestArray: state ── write_state ──► areas[device]
-//!            write_bitmap, write_record ──► areas[device] or the kept log
+//!            write_bitmap, write_record ──► areas[device] or the NVRAM log
 //! ```
 //! Everything is written with the crate's own encoders; tests then change the bytes.
 

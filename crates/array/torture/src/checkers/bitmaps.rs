@@ -1,7 +1,7 @@
 //! Bitmaps: whichever devices a start has, it doubts the same regions.
 //!
-//! A region may be marked on some devices only. That costs nothing while all devices are there. If one with the newer map is away, the
-//! start doubts stripes that agree: with parity it is refused, or gives up data that the rest could have made up.
+//! If a region is marked on some devices only, that costs nothing while all devices are there. If the device with the newer map is
+//! away, the start doubts stripes that agree. An array with parity is then refused, or gives up data that redundancy could restore.
 //!
 //! Verified: when power is cut or the array was stopped, and no map was on its way, all devices in sync tell the same regions by
 //! the newest map that each has. Not verified: maps of devices of which a sector has rotted or was never written, and while a

@@ -1,7 +1,7 @@
-//! Losses: what fails or is lost fails only because of what is missing, and is reported.
+//! Losses: a request fails, or data is lost, only for a reason, and every loss is reported.
 //!
-//! A request may fail, acknowledged data may be given up, and a block may become an error, where in the row of one of its
-//! blocks, or, with doubt and lost devices, in one of its stripes
+//! A request may fail, acknowledged data may be given up, and a block may become an error for these reasons. The reason must be
+//! in the row of one of the request's blocks; for doubt and lost devices, in one of its stripes.
 //!
 //! | reason | until |
 //! |---|---|
