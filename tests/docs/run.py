@@ -134,7 +134,8 @@ def run_page(page, entry, raidlab, renews):
             (folder / link).symlink_to(ROOT / link)
         runtime = folder / "run"
         runtime.mkdir(mode=0o700)
-        environment = dict(os.environ, PATH=f"{folder}/bin:{os.environ['PATH']}", XDG_RUNTIME_DIR=str(runtime))
+        # Pages show what a terminal of this width does.
+        environment = dict(os.environ, PATH=f"{folder}/bin:{os.environ['PATH']}", COLUMNS="110", XDG_RUNTIME_DIR=str(runtime))
         servers = []
         bash = ["bash", "-eu", "-o", "pipefail", "-c"]
         try:

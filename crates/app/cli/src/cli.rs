@@ -11,7 +11,7 @@ use crate::verbs::{
     plan, reference, report, reproduce, risk, runs, simulate, soak, streams, studio, study, tag, torture,
     workloads,
 };
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
@@ -159,8 +159,11 @@ pub(crate) fn refuse(mut error: clap::Error, arguments: &[OsString]) -> ! {
     let is_json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
     let is_told = is_json && error.use_stderr();
     let help = "--help lists what can be given";
-    let told =
-        || Failure::input(anyhow::anyhow!(what_is_wrong(&error))).with_hint(hint.as_deref().unwrap_or(help));
+    let others = other_unknown_options(&error, arguments);
+    let told = || {
+        let wrong = [what_is_wrong(&error)].into_iter().chain(others.clone()).collect::<Vec<_>>().join("\n");
+        Failure::input(anyhow::anyhow!(wrong)).with_hint(hint.as_deref().unwrap_or(help))
+    };
     if let Some(failure) = negative_value(arguments).or_else(|| is_told.then(told)) {
         Output::of_process(is_json).error(&failure);
         std::process::exit(failure.exit().code().into());
@@ -169,7 +172,37 @@ pub(crate) fn refuse(mut error: clap::Error, arguments: &[OsString]) -> ! {
     if let Some(hint) = &hint {
         remark(format_args!("hint: {hint}"));
     }
+    for other in &others {
+        remark(format_args!("error: {other}"));
+    }
     std::process::exit(error.exit_code())
+}
+
+/// What is said of each unknown option beside the one that `error` names: what is unknown is left out, and the rest is read again.
+fn other_unknown_options(error: &clap::Error, arguments: &[OsString]) -> Vec<String> {
+    let (mut left, mut found) = (arguments.to_vec(), Vec::new());
+    let mut unknown = unknown_argument(error);
+    while let Some(name) = unknown {
+        let is_it = |word: &OsString| word.to_string_lossy().split('=').next() == Some(&name);
+        let Some(at) = left.iter().position(is_it) else { break };
+        left.remove(at);
+        let Err(mut next) = command().try_get_matches_from(&left) else { break };
+        unknown = unknown_argument(&next);
+        // The value of an unknown option is unexpected too, and goes without saying.
+        if let Some(option) = unknown.as_deref().filter(|name| name.starts_with('-')) {
+            let near = meant(&mut next).map_or_else(String::new, |near| format!(", did you mean '{near}'?"));
+            found.push(format!("unexpected argument '{option}' found{near}"));
+        }
+    }
+    found
+}
+
+/// The argument that an error calls unknown.
+fn unknown_argument(error: &clap::Error) -> Option<String> {
+    match error.get(ContextKind::InvalidArg).filter(|_| error.kind() == ErrorKind::UnknownArgument) {
+        Some(ContextValue::String(name)) => Some(name.split('=').next().unwrap_or_default().to_owned()),
+        _ => None,
+    }
 }
 
 /// What an error says, without the usage and the way to the help that stand below it.

@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 /// Characters per line where nothing tells better.
-const DEFAULT_WIDTH: u16 = 110;
+const DEFAULT_WIDTH: u16 = 80;
 
 /// How this process talks.
 #[derive(Debug)]

@@ -143,6 +143,40 @@ impl Store {
         Ok(chosen)
     }
 
+    /// The numbers within the ranges of `selectors` that no run has, from the first to the last of each gap.
+    ///
+    /// # Errors
+    /// [`StoreError::Sqlite`] when the file can't be read.
+    pub fn gaps(&self, selectors: &[RunSelector]) -> Result<Vec<(i64, i64)>, StoreError> {
+        let mut gaps = Vec::new();
+        for selector in selectors {
+            let RunSelector::Range(first, last) = selector else { continue };
+            let mut next = *first;
+            for id in self.selected(selector)? {
+                if id > next {
+                    gaps.push((next, id - 1));
+                }
+                next = id + 1;
+            }
+            if next <= *last {
+                gaps.push((next, *last));
+            }
+        }
+        Ok(gaps)
+    }
+
+    /// The first and the last number of its runs, and of its study runs; none where there are none.
+    ///
+    /// # Errors
+    /// [`StoreError::Sqlite`] when the file can't be read.
+    pub fn extent(&self) -> Result<[Option<(i64, i64)>; 2], StoreError> {
+        let of = |sql| {
+            let ends = |row: &Row<'_>| Ok(Option::zip(row.get(0)?, row.get(1)?));
+            self.connection.query_row(sql, [], ends)
+        };
+        Ok([of("SELECT min(id), max(id) FROM run")?, of("SELECT min(id), max(id) FROM study_run")?])
+    }
+
     fn selected(&self, selector: &RunSelector) -> Result<Vec<i64>, StoreError> {
         let (ids, missing) = match selector {
             RunSelector::Run(run) => {

@@ -18,7 +18,9 @@ pub enum RunSelector {
 
 /// What names no runs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' names no runs: write a number 12, a range 3..7, study:2 or tag:NAME")]
+#[error(
+    "'{text}' names no runs: write a number 12, a range 3..7, study:2 or tag:NAME, as 'raidlab runs' lists them"
+)]
 pub struct RunSelectorError {
     /// What was written.
     pub text: String,

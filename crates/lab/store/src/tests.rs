@@ -168,6 +168,12 @@ fn runs_are_found_by_number_range_study_and_tag() {
     assert!(matches!(selected(&store, "1 9"), Err(StoreError::NoSuchRun { run: 9 })));
     assert!(matches!(selected(&store, "7..9"), Err(StoreError::NoSuchRun { run: 7 })));
     assert!(matches!(selected(&store, "study:3"), Err(StoreError::NoSuchStudy { study: 3 })));
+    let gaps = |text: &str| store.gaps(&[text.parse().unwrap()]).unwrap();
+    assert_eq!((gaps("2..9"), gaps("1..4"), gaps("study:1")), (vec![(5, 9)], vec![], vec![]));
+    store.connection.execute("DELETE FROM run WHERE id = 3", []).unwrap();
+    assert_eq!(store.gaps(&["1..5".parse().unwrap()]).unwrap(), [(3, 3), (5, 5)]);
+    assert_eq!(store.extent().unwrap(), [Some((1, 4)), Some((1, 2))]);
+    assert_eq!(Store::in_memory().unwrap().extent().unwrap(), [None, None]);
     assert!(matches!(selected(&store, "tag:bad"), Err(StoreError::NoSuchTag { nearest: None, .. })));
     let misspelt = selected(&store, "tag:god").unwrap_err().to_string();
     assert_eq!(misspelt, "no run has the tag 'god', did you mean 'good'?");

@@ -64,6 +64,9 @@ pub enum TomlFileError {
         /// What is wrong.
         message: String,
     },
+    /// Several keys that the file's kind does not have.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    UnknownKeys(Vec<TomlFileError>),
     /// The file is of a schema that this program does not read.
     #[error("{file}: schema = {found} is not known: this program reads schema = {supported}")]
     Schema {
@@ -141,7 +144,39 @@ pub fn parse_generated<T: DeserializeOwned>(
     if head.schema != i64::from(supported) {
         return Err(TomlFileError::Schema { file: file.into(), found: head.schema, supported });
     }
-    toml::from_str(text).map_err(|error| explain(file, text, &error))
+    toml::from_str(text).map_err(|error| with_other_keys::<T>(file, text, explain(file, text, &error)))
+}
+
+/// Unknown keys that are told at once.
+const UNKNOWN_KEYS_MAX: usize = 10;
+
+/// `first` with the other unknown keys of `text`: the line of each is left out, and the rest is read again.
+fn with_other_keys<T: DeserializeOwned>(file: &str, text: &str, first: TomlFileError) -> TomlFileError {
+    let (mut found, mut left) = (vec![first], text.to_owned());
+    while let Some(without) = found.last().and_then(|error| without_key(&left, error)) {
+        left = without;
+        let Err(error) = toml::from_str::<T>(&left) else { break };
+        match explain(file, &left, &error) {
+            next @ TomlFileError::UnknownKey { .. } if found.len() < UNKNOWN_KEYS_MAX => found.push(next),
+            _ => break,
+        }
+    }
+    if found.len() == 1 {
+        return found.remove(0);
+    }
+    found.sort_by_key(|error| match error {
+        TomlFileError::UnknownKey { line, .. } => *line,
+        _ => None,
+    });
+    TomlFileError::UnknownKeys(found)
+}
+
+/// `text` with an empty line in place of that which sets an unknown key; none where the line does not set it.
+fn without_key(text: &str, error: &TomlFileError) -> Option<String> {
+    let TomlFileError::UnknownKey { line: Some(unknown), key, .. } = error else { return None };
+    key_on_line(text, *unknown).filter(|on_line| on_line == key)?;
+    let kept = |(index, line)| if index + 1 == *unknown { "" } else { line };
+    Some(text.lines().enumerate().map(kept).collect::<Vec<_>>().join("\n"))
 }
 
 /// Returns the one of `candidates` that is spelt most like `word`, the first of several; `None` without candidates.
@@ -244,6 +279,24 @@ mod tests {
         member_size: Option<ByteCount>,
         #[serde(default)]
         line: Vec<Line>,
+    }
+
+    #[test]
+    fn all_unknown_keys_are_named_at_once() {
+        let text = "schema = 1\nnmae = 'a'\nname = 'a'\npolicy = 'write-back'\n[[line]]\nsise = '4KiB'\nread_pct = 1\n\
+                    size = '4KiB'\n";
+        let error = parse::<Example>("f.toml", text, 1).unwrap_err().to_string();
+        let lines: Vec<&str> = error.lines().collect();
+        assert_eq!(lines.len(), 2, "{error}");
+        assert!(lines[0].starts_with("f.toml:2: unknown key 'nmae': the nearest known is 'name'"), "{error}");
+        assert!(lines[1].starts_with("f.toml:6: unknown key 'sise': the nearest known is 'size'"), "{error}");
+        // So are those whose value goes on in the next line.
+        let long = text.replace("nmae = 'a'", "nmae = [\n1]");
+        let error = parse::<Example>("f.toml", &long, 1).unwrap_err().to_string();
+        assert!(
+            error.contains("f.toml:2: unknown key 'nmae'") && error.contains("f.toml:7: unknown key 'sise'"),
+            "{error}"
+        );
     }
 
     #[derive(Debug, Deserialize)]

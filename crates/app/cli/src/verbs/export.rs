@@ -2,7 +2,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json, remark};
-use crate::verbs::keep::{DbArgs, store_failure};
+use crate::verbs::keep::{DbArgs, selected, store_failure};
 use crate::whole_file::{cannot_write, check_free, write_whole};
 use raidlab_report::export::{fio, iometer};
 use raidlab_report::table::{KeptRun, Table};
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         Form::Parquet(args) => parquet(args, output),
         Form::Json(args) => {
             let store = args.place.db.open()?;
-            let runs = store.select(&args.runs).map_err(store_failure)?;
+            let runs = selected(&store, &args.runs)?;
             let archive = store.archive(&runs).map_err(store_failure)?;
             tell(&deliver(&archive.to_json(), &args.place)?, output)
         }

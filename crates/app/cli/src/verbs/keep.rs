@@ -3,6 +3,7 @@
 //! Every run is in the file before the next one begins, so neither Ctrl-C nor a crash takes a finished run away.
 
 use crate::failure::Failure;
+use crate::output::remark;
 use raidlab_machine::Environment;
 use raidlab_report::StudyReport;
 use raidlab_store::{
@@ -35,9 +36,33 @@ impl DbArgs {
     /// The runs that `selectors` name, in full.
     pub(crate) fn runs(&self, selectors: &[RunSelector]) -> Result<Vec<StoredRun>, Failure> {
         let store = self.open()?;
-        let ids = store.select(selectors).map_err(store_failure)?;
+        let ids = selected(&store, selectors)?;
         ids.into_iter().map(|id| store.run(id).map_err(store_failure)).collect()
     }
+}
+
+/// The numbers of the runs of `store` that `selectors` name; says which numbers of ranges no run has.
+pub(crate) fn selected(store: &Store, selectors: &[RunSelector]) -> Result<Vec<i64>, Failure> {
+    let ids = store.select(selectors).map_err(|error| {
+        let is_number = matches!(error, StoreError::NoSuchRun { .. } | StoreError::NoSuchStudy { .. });
+        let failure = store_failure(error);
+        match store.extent() {
+            Ok([Some(runs), Some(studies)]) if is_number => {
+                let (runs, studies) = (numbers("run", runs), numbers("study run", studies));
+                failure.with_hint(format!("it has {runs} and {studies}"))
+            }
+            _ => failure,
+        }
+    })?;
+    for gap in store.gaps(selectors).map_err(store_failure)? {
+        remark(format_args!("note: the results file has no {}", numbers("run", gap)));
+    }
+    Ok(ids)
+}
+
+/// `run 3`, or `runs 3 to 7`.
+fn numbers(what: &str, (first, last): (i64, i64)) -> String {
+    if first == last { format!("{what} {first}") } else { format!("{what}s {first} to {last}") }
 }
 
 /// The results file that a verb writes if it is asked to.

@@ -1,6 +1,6 @@
 //! `raidlab tag`: names for runs of a results file, by which `compare`, `export` and `report` find them.
 
-use super::keep::{DbArgs, store_failure};
+use super::keep::{DbArgs, selected, store_failure};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print_json, remark};
 use raidlab_store::RunSelector;
@@ -25,7 +25,7 @@ pub(crate) struct Args {
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let mut store = args.place.open()?;
-    let runs = store.select(&args.runs).map_err(store_failure)?;
+    let runs = selected(&store, &args.runs)?;
     let changed = if args.remove { store.untag(&runs, &args.tag) } else { store.tag(&runs, &args.tag) };
     changed.map_err(store_failure)?;
     if output.is_json() {

@@ -190,6 +190,23 @@ fn verbs_are_in_groups_and_what_is_misspelt_is_named() {
 }
 
 #[test]
+fn what_does_not_exist_is_named_each_and_what_does_beside() {
+    let bench = Bench::new();
+    let ended = bench.run(&["simulate", "--levl", "5", "--membrs=6", "--qqq", "-w", "database"]);
+    ended.assert(2, &["'--levl'", "'--membrs' found, did you mean '--members'?", "'--qqq' found"]);
+    let measure = ["measure", "null:1MiB", "-w", "database", "--run", "20ms", "--ramp", "0s"];
+    bench.run(&measure).assert(0, &[]);
+    bench.run(&measure).assert(0, &[]);
+    bench
+        .run(&["show", "study:9"])
+        .assert(2, &["no study run 9", "it has runs 1 to 2 and study runs 1 to 2"]);
+    bench.run(&["show", "nosuch.toml"]).assert(2, &["names no runs", "'raidlab runs' lists them"]);
+    let ended = bench.run(&["show", "2..4"]);
+    ended.assert(0, &[]);
+    assert!(ended.stderr.contains("note: the results file has no runs 3 to 4"), "{}", ended.stderr);
+}
+
+#[test]
 fn runs_fit_a_terminal() {
     let bench = Bench::new();
     let name = "a-target-with-a-name-that-is-far-too-long-for-it.dat";
@@ -199,6 +216,13 @@ fn runs_fit_a_terminal() {
         let ran = bench.command(&["runs"]).env("COLUMNS", columns).output().expect("the binary was built");
         String::from_utf8(ran.stdout).expect("text")
     };
+    let shown = bench.command(&["show", "1"]).output().expect("the binary was built");
+    let shown = String::from_utf8(shown.stdout).expect("text");
+    let is_figure = |line: &&str| line.starts_with("  ");
+    assert!(shown.lines().filter(is_figure).all(|line| line.chars().count() <= 80), "{shown}");
+    assert!(shown.contains("p99.999") && shown.contains(" errors"), "{shown}");
+    let piped = bench.run(&["runs"]).stdout;
+    assert!(piped.lines().all(|line| line.chars().count() <= 80), "{piped}");
     let narrow = listed("80");
     assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
     assert!(narrow.contains("..database") || narrow.contains("-database"), "{narrow}");

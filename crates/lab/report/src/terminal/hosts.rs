@@ -1,7 +1,7 @@
 //! The hosts that made a load together: their clocks, when each began and ended, and their results.
 
 use super::grid::{Grid, GridCell};
-use super::{TerminalOptions, printable};
+use super::{TerminalOptions, broken, printable};
 use crate::figures::three_digits;
 use raidlab_workload::{HostsFacts, RankFacts, RunResult};
 
@@ -18,7 +18,7 @@ pub fn hosts(runs: &[RunResult], options: TerminalOptions) -> String {
 pub(super) fn lines(facts: &HostsFacts, options: TerminalOptions) -> String {
     let mut text = String::new();
     for sentence in crate::hosts::sentences(facts) {
-        text += &format!("  {}\n", printable(&sentence));
+        text += &broken(&format!("  {}\n", printable(&sentence)), options);
     }
     let header = ["rank", "host", "clock us", "+- us", "began us", "done s", "requests", "IOPS", "MB/s"];
     let row = |rank: &RankFacts| {

@@ -4,8 +4,8 @@
 //! side by side, and then the recommendations. [`run`] and [`runs`] print results of `measure` and `simulate`,
 //! [`comparison`] and [`claims`] those of `reproduce`, [`drive_validation`] of `model validate`, [`latency_matrix`] of
 //! `model matrix`, [`soaks`] of `soak`, [`plan`] and [`risk`] of `plan` and `risk`, [`contrast`] of `compare`,
-//! [`streams`] and [`bonnie`] of their verbs. Without colour the text is plain ASCII apart from the given names, with
-//! one record per line, and every line names its profile, so that `grep` and `awk` can process it.
+//! [`streams`] and [`bonnie`] of their verbs. Without colour the text is plain ASCII apart from the given names, and
+//! a table has one record per line; every line of a study's names its profile, so that `grep` and `awk` can process it.
 
 mod claims;
 mod compared;
@@ -20,6 +20,7 @@ mod risk;
 mod runs;
 mod soak;
 mod study;
+mod times;
 mod validation;
 
 pub use claims::claims;
@@ -148,9 +149,53 @@ pub fn wrapped(text: &str, width: u16, indent: usize) -> String {
     lines.iter().map(|line| format!("{:indent$}{line}\n", "")).collect()
 }
 
+/// Breaks the lines of `text` that are too long, behind semicolons and commas where that is possible; what follows stands two columns
+/// further in than the line.
+fn broken(text: &str, options: TerminalOptions) -> String {
+    text.lines().map(|line| broken_line(line, options.width.into())).collect()
+}
+
+fn broken_line(line: &str, width: usize) -> String {
+    let indent = line.len() - line.trim_start().len() + 2;
+    let (mut text, mut column) = (String::new(), 0);
+    let mut add = |unit: &str| {
+        if column + unit.trim_end().chars().count() > width && column > indent {
+            text.truncate(text.trim_end().len());
+            text += &format!("\n{:indent$}", "");
+            column = indent;
+        }
+        text += unit;
+        column += unit.chars().count();
+    };
+    for phrase in line.split_inclusive("; ").flat_map(|clause| clause.split_inclusive(", ")) {
+        // A phrase that fits no line is broken between its words.
+        if phrase.trim_end().chars().count() + indent > width {
+            phrase.split_inclusive(' ').for_each(&mut add);
+        } else {
+            add(phrase);
+        }
+    }
+    text + "\n"
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{printable, wrapped};
+    use super::{TerminalOptions, broken, printable, wrapped};
+
+    #[test]
+    fn long_lines_break_behind_commas_else_between_words() {
+        let options = TerminalOptions { width: 20, colour: false };
+        let table = [
+            ("  short, it stays", "  short, it stays\n"),
+            ("  read 1 IOPS, 2 MB/s; 3 errors", "  read 1 IOPS,\n    2 MB/s; 3 errors\n"),
+            ("  one two three four five six seven", "  one two three four\n    five six seven\n"),
+            ("  a-word-that-is-longer, x", "  a-word-that-is-longer,\n    x\n"),
+        ];
+        for (line, expected) in table {
+            assert_eq!(broken(line, options), expected);
+        }
+        assert_eq!(broken("  a\n  b\n", options), "  a\n  b\n");
+    }
 
     #[test]
     fn lines_break_at_spaces_and_keep_to_the_width() {

@@ -1,7 +1,8 @@
 //! Single runs, and runs of one workload over several depths.
 
 use super::grid::{Grid, GridCell};
-use super::{TerminalOptions, heading, network, printable};
+use super::times::times;
+use super::{TerminalOptions, broken, heading, network, printable};
 use crate::figures::{
     Column, ONE_IN, capacity, latency_text, ns_to_ms, range_text, survives, tail_text, three_digits,
 };
@@ -9,7 +10,7 @@ use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{
     ArrayFacts, BottleneckFacts, EnclosureFacts, FailoverFacts, LagSummary, LatencyFigures, LatencySplit,
-    LoadFacts, MachineLoad, OpSummary, PartGain, PartSummary, RunResult, TargetResult, TimesFacts, World,
+    LoadFacts, MachineLoad, OpSummary, PartGain, PartSummary, RunResult, TargetResult, World,
 };
 
 /// Prints one run, the answer first: what it was, its figures and whether they hold, why they are so, its settings, its cost.
@@ -18,15 +19,7 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
         return network::table(std::slice::from_ref(run), options);
     }
     let head = format!("{} at {} on {}", run.workload, run.offered_load(), run.target);
-    let mut text = heading(&head, options) + "\n" + &about(run);
-    // Programs on files have rates, and no latencies.
-    let is_program = run.streams.is_some() || !run.phases.is_empty();
-    for (name, summary) in [("read", &run.ops.read), ("write", &run.ops.write), ("total", &run.ops.total)] {
-        if summary.requests + summary.errors > 0 && !is_program {
-            text += &direction_line(name, summary);
-        }
-    }
-    text += &run.ops.others.iter().map(|(name, summary)| direction_line(name, summary)).collect::<String>();
+    let mut text = heading(&head, options) + "\n" + &broken(&(about(run) + &direction_lines(run)), options);
     let this = std::slice::from_ref(run);
     if run.streams.is_some() {
         text += &super::streams(this, &[], options);
@@ -34,19 +27,31 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
     if !run.phases.is_empty() {
         text += &super::bonnie(this, &[], options);
     }
-    text += &run.parts.iter().map(part_lines).collect::<String>();
-    text += &run.lag.as_ref().map_or_else(String::new, |lag| lag_line("", lag));
-    text += &run.targets.iter().map(target_line).collect::<String>();
+    text += &broken(&run.parts.iter().map(part_lines).collect::<String>(), options);
+    text += &broken(&run.lag.as_ref().map_or_else(String::new, |lag| lag_line("", lag)), options);
+    text += &broken(&run.targets.iter().map(target_line).collect::<String>(), options);
     text += &run.hosts.as_ref().map_or_else(String::new, |facts| super::hosts::lines(facts, options));
-    text += &run
-        .range
-        .as_ref()
-        .map_or_else(String::new, |facts| format!("  range {}\n", printable(&range_text(facts))));
-    text += &steady_line(run);
-    text += &bound_lines(run);
-    text += &evidence(run);
-    text += &setting_lines(run);
-    text + &cost_line(run)
+    text += &broken(&(range_line(run) + &steady_line(run) + &bound_lines(run) + &evidence(run)), options);
+    text += &run.times.as_ref().map_or_else(String::new, |facts| times(facts, options));
+    text + &broken(&(setting_lines(run) + &cost_line(run)), options)
+}
+
+/// The line of each direction; programs on files have rates, and no latencies.
+fn direction_lines(run: &RunResult) -> String {
+    let is_program = run.streams.is_some() || !run.phases.is_empty();
+    let mut text = String::new();
+    for (name, summary) in [("read", &run.ops.read), ("write", &run.ops.write), ("total", &run.ops.total)] {
+        if summary.requests + summary.errors > 0 && !is_program {
+            text += &direction_line(name, summary);
+        }
+    }
+    text + &run.ops.others.iter().map(|(name, summary)| direction_line(name, summary)).collect::<String>()
+}
+
+/// The range of repeats.
+fn range_line(run: &RunResult) -> String {
+    let line = |facts| format!("  range {}\n", printable(&range_text(facts)));
+    run.range.as_deref().map_or_else(String::new, line)
 }
 
 /// Whether it keeps each bound.
@@ -192,8 +197,9 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
         |name: &String, value: &mut String| runs.iter().all(|run| run.settings.get(name) == Some(value));
     common.settings.retain(is_common);
     let hosts = super::hosts::hosts(runs, options);
-    let answer = about(&common) + &grid.render(options) + &answers(runs);
-    heading(&head, options) + "\n" + &answer + &setting_lines(&common) + &hosts
+    let answer = broken(&about(&common), options) + &grid.render(options);
+    let below = broken(&(answers(runs) + &setting_lines(&common)), options);
+    heading(&head, options) + "\n" + &answer + &below + &hosts
 }
 
 /// Range, bounds and bottleneck of each of several runs, by its load.
@@ -263,8 +269,7 @@ fn failures(facts: &ArrayFacts) -> String {
 fn evidence(run: &RunResult) -> String {
     let enclosure = run.enclosure.as_ref().map(enclosure_lines);
     let bottleneck = run.bottleneck.as_ref().map(bottleneck_lines);
-    let times = run.times.as_ref().map(times_lines);
-    [enclosure, bottleneck, times].into_iter().flatten().collect()
+    [enclosure, bottleneck].into_iter().flatten().collect()
 }
 
 fn setting_lines(run: &RunResult) -> String {
@@ -285,44 +290,6 @@ fn bottleneck_lines(facts: &BottleneckFacts) -> String {
         facts.runs,
         NanoSpan(facts.window_ns)
     )
-}
-
-/// Where the time of requests went, of all and of the slowest.
-fn times_lines(facts: &TimesFacts) -> String {
-    let span = |ns: f64| if ns < 0.5 { "-".to_owned() } else { NanoSpan(ns.round() as u64).to_string() };
-    let mut text = format!(
-        "  {:34}{:>12}{:>12}{:>8}{:>24}{:>12}{:>8}\n",
-        "where the time goes, means",
-        "waiting",
-        "service",
-        "share",
-        "slowest 1 %: waiting",
-        "service",
-        "share"
-    );
-    let [all, slowest] = facts.lat_ns_means();
-    let share = |waiting: f64, service: f64, of: f64| format!("{:.1} %", 100.0 * (waiting + service) / of);
-    let mut line = |name: &str, [waiting, service, slow_waiting, slow_service]: [f64; 4]| {
-        text += &format!(
-            "    {:32}{:>12}{:>12}{:>8}{:>24}{:>12}{:>8}\n",
-            printable(name),
-            span(waiting),
-            span(service),
-            share(waiting, service, all),
-            span(slow_waiting),
-            span(slow_service),
-            share(slow_waiting, slow_service, slowest)
-        );
-    };
-    let mut sums = [0.0; 4];
-    for it in &facts.stations {
-        let of_station =
-            [it.waiting_ns_mean, it.service_ns_mean, it.slowest_waiting_ns_mean, it.slowest_service_ns_mean];
-        sums.iter_mut().zip(of_station).for_each(|(sum, own)| *sum += own);
-        line(&it.station, of_station);
-    }
-    line("all", sums);
-    text
 }
 
 /// A line for each controller, and what the failure of one cost.

@@ -1,0 +1,43 @@
+//! Where the time of a run's requests went, of all and of the slowest, by station.
+
+use super::TerminalOptions;
+use super::grid::{Grid, GridCell, Group};
+use raidlab_units::NanoSpan;
+use raidlab_workload::{StationTimes, TimesFacts};
+
+/// The table, at most 80 characters wide.
+pub(super) fn times(facts: &TimesFacts, options: TerminalOptions) -> String {
+    let heads = ["waiting", "service", "share"];
+    let header = ["where the time goes"].into_iter().chain(heads).chain(heads);
+    let totals = facts.lat_ns_means();
+    let stations = facts.stations.iter().map(|it| row(&it.station, means(it), totals)).collect();
+    let sums = facts.stations.iter().map(means).fold([[0.0; 2]; 2], |sums, of| {
+        std::array::from_fn(|part| std::array::from_fn(|kind| sums[part][kind] + of[part][kind]))
+    });
+    let grid = Grid {
+        groups: vec![
+            Group { columns: 1..4, name: "mean of all".into() },
+            Group { columns: 4..7, name: "of the slowest 1 %".into() },
+        ],
+        header: header.map(str::to_owned).collect(),
+        first_number: 1,
+        sections: vec![stations, vec![row("all", sums, totals)]],
+        gap: 1,
+    };
+    grid.render(options).lines().map(|line| format!("  {line}\n")).collect()
+}
+
+/// Waiting and service, of all requests and of the slowest.
+fn means(it: &StationTimes) -> [[f64; 2]; 2] {
+    [[it.waiting_ns_mean, it.service_ns_mean], [it.slowest_waiting_ns_mean, it.slowest_service_ns_mean]]
+}
+
+fn row(name: &str, means: [[f64; 2]; 2], totals: [f64; 2]) -> Vec<GridCell> {
+    let span = |ns: f64| if ns < 0.5 { "-".to_owned() } else { NanoSpan(ns.round() as u64).to_string() };
+    let cells = means.into_iter().zip(totals).flat_map(|([waiting, service], total)| {
+        let share_pct = 100.0 * (waiting + service) / total;
+        let share = if share_pct < 99.95 { format!("{share_pct:.1} %") } else { "100 %".to_owned() };
+        [span(waiting), span(service), share]
+    });
+    std::iter::once(super::printable(name)).chain(cells).map(GridCell::plain).collect()
+}
