@@ -30,7 +30,7 @@ const REQUESTS_MAX: f64 = 1_000_000.0;
 const SECS_MAX: f64 = 200.0;
 
 /// A window is this often as long as was asked for at most.
-pub const LONGER_MAX: u64 = 8;
+pub(crate) const LONGER_MAX: u64 = 8;
 
 /// Seconds that a ramp needs until a write cache of `cache` is in its steady state, at `written` bytes per second.
 pub fn fill_secs(cache: ByteCount, written: f64) -> f64 {
