@@ -7,7 +7,7 @@ use raidlab_workload::{StationTimes, TimesFacts};
 
 /// The table, at most 80 characters wide.
 pub(super) fn times(facts: &TimesFacts, options: TerminalOptions) -> String {
-    let heads = ["waiting", "service", "share"];
+    let heads = ["waiting", "service", "%"];
     let header = ["where the time goes"].into_iter().chain(heads).chain(heads);
     let totals = facts.lat_ns_means();
     let stations = facts.stations.iter().map(|it| row(&it.station, means(it), totals)).collect();
@@ -17,7 +17,7 @@ pub(super) fn times(facts: &TimesFacts, options: TerminalOptions) -> String {
     let grid = Grid {
         groups: vec![
             Group { columns: 1..4, name: "mean of all".into() },
-            Group { columns: 4..7, name: "of the slowest 1 %".into() },
+            Group { columns: 4..7, name: "of slowest 1 %".into() },
         ],
         header: header.map(str::to_owned).collect(),
         first_number: 1,
@@ -35,9 +35,7 @@ fn means(it: &StationTimes) -> [[f64; 2]; 2] {
 fn row(name: &str, means: [[f64; 2]; 2], totals: [f64; 2]) -> Vec<GridCell> {
     let span = |ns: f64| if ns < 0.5 { "-".to_owned() } else { NanoSpan(ns.round() as u64).to_string() };
     let cells = means.into_iter().zip(totals).flat_map(|([waiting, service], total)| {
-        let share_pct = 100.0 * (waiting + service) / total;
-        let share = if share_pct < 99.95 { format!("{share_pct:.1} %") } else { "100 %".to_owned() };
-        [span(waiting), span(service), share]
+        [span(waiting), span(service), format!("{:.1}", 100.0 * (waiting + service) / total)]
     });
     std::iter::once(super::printable(name)).chain(cells).map(GridCell::plain).collect()
 }
