@@ -14,8 +14,11 @@ use crate::verbs::{
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory, Parser, Subcommand};
+use std::error::Error;
 use std::ffi::OsString;
 use std::fmt::Write;
+use std::net::AddrParseError;
+use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 
 /// Columns that help takes at most.
 const WIDTH: usize = 80;
@@ -153,6 +156,21 @@ fn negative_value(arguments: &[OsString]) -> Option<Failure> {
     Some(Failure::input(anyhow::anyhow!("'{value}' is negative: {option} takes a value of zero or above")))
 }
 
+/// What is wrong with a value that Rust's own types refuse, whose words speak of digits and syntax.
+fn no_number(error: &clap::Error) -> Option<Failure> {
+    let source = error.source()?;
+    let why = match source.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
+        Some(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => "is out of range",
+        Some(_) => "is no whole number",
+        None if source.is::<ParseFloatError>() => "is no number",
+        None if source.is::<AddrParseError>() => "is no address with a port, such as 127.0.0.1:10809",
+        None => return None,
+    };
+    let said = |kind| error.get(kind).map(ToString::to_string);
+    let (option, value) = (said(ContextKind::InvalidArg)?, said(ContextKind::InvalidValue)?);
+    Some(Failure::input(anyhow::anyhow!("invalid value '{value}' for '{option}': '{value}' {why}")))
+}
+
 /// Says what is wrong with a command line, or prints help, and ends. What may have been meant is a hint, as in all other errors.
 pub(crate) fn refuse(mut error: clap::Error, arguments: &[OsString]) -> ! {
     let hint = meant(&mut error).map(|name| format!("did you mean '{name}'?"));
@@ -164,7 +182,8 @@ pub(crate) fn refuse(mut error: clap::Error, arguments: &[OsString]) -> ! {
         let wrong = [what_is_wrong(&error)].into_iter().chain(others.clone()).collect::<Vec<_>>().join("\n");
         Failure::input(anyhow::anyhow!(wrong)).with_hint(hint.as_deref().unwrap_or(help))
     };
-    if let Some(failure) = negative_value(arguments).or_else(|| is_told.then(told)) {
+    let refused = negative_value(arguments).or_else(|| no_number(&error));
+    if let Some(failure) = refused.or_else(|| is_told.then(told)) {
         Output::of_process(is_json).error(&failure);
         std::process::exit(failure.exit().code().into());
     }

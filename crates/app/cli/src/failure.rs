@@ -84,15 +84,17 @@ impl Failure {
         self
     }
 
-    /// Says with which of `given`, options with their values, a quoted value came that is refused: the last one that is quoted, as
-    /// what it does not go with stands before.
+    /// Says with which of `given`, options with their values, a value came that is refused: the last one that is quoted, as what it
+    /// does not go with stands before, or else the file that is named.
     pub(crate) fn given_with(mut self, given: &[(String, String)]) -> Self {
-        let text: String = self.lines().into_iter().map(|(_, line)| line).collect();
+        let text = self.lines().into_iter().map(|(_, line)| line).collect::<Vec<_>>().join("\n");
         let is_told = given.iter().any(|(option, _)| text.contains(option));
-        let place = |value: &str| text.find(&format!("'{value}'"));
         if self.exit == Exit::BadInput && !is_told && self.option.is_none() {
+            let place = |value: &str| text.rfind(&format!("'{value}'"));
             let quoted = given.iter().filter_map(|(option, value)| Some((place(value)?, option)));
-            self.option = quoted.max().map(|(_, option)| option.clone());
+            let named = || given.iter().find(|(_, value)| is_file_named(&text, value));
+            let option = quoted.max().map(|(_, option)| option).or_else(|| Some(&named()?.0));
+            self.option = option.cloned();
         }
         self
     }
@@ -132,6 +134,18 @@ impl Failure {
         lines.extend(self.others.iter().flat_map(Self::lines));
         lines
     }
+}
+
+/// Whether `text` speaks of the file `value`: a line begins with it, or it is a path and stands between the words.
+fn is_file_named(text: &str, value: &str) -> bool {
+    let is_path = value.contains(['.', '/']);
+    let is_end = |rest: &str| rest.is_empty() || rest.starts_with([' ', ':', ',', '\n']);
+    value.contains(char::is_alphabetic)
+        && text.match_indices(value).any(|(at, _)| {
+            let (before, behind) = (&text[..at], &text[at + value.len()..]);
+            let is_start = before.is_empty() || before.ends_with('\n') || is_path && before.ends_with(' ');
+            is_start && is_end(behind)
+        })
 }
 
 /// Failures of writing results out.
@@ -181,6 +195,14 @@ mod tests {
         assert_eq!(refused("--drive 'st360057ss' is unknown").len(), 1);
         assert_eq!(refused("level '5' has no drive 'st360057ss'")[1], ("option", "--drive".to_owned()));
         assert_eq!(refused("there are 5 of them").len(), 1, "what is not quoted may be anything");
+        let given = [("<NAME>", "a0"), ("<MEMBER>", "m0"), ("--report", "r.html"), ("--run", "1.5s")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let option = |text: &str| Failure::input(anyhow::anyhow!("{text}")).given_with(&given).option;
+        assert_eq!(option("'m0' belongs to 'a0': say --force 'm0'").as_deref(), Some("<MEMBER>"));
+        assert_eq!(option("m0 is named twice").as_deref(), Some("<MEMBER>"));
+        assert_eq!(option("the page r.html cannot be read").as_deref(), Some("--report"));
+        assert_eq!(option("r.html:1: no value").as_deref(), Some("--report"));
+        assert_eq!(option("or.html is there, m0 and mr.htmls too"), None);
         let named = Failure::input(anyhow::anyhow!("'5' of 2")).with_option("--members").given_with(&given);
         assert_eq!(named.lines()[1], ("option", "--members".to_owned()));
         let failed = Failure::run(anyhow::anyhow!("'5' broke")).given_with(&given);

@@ -28,7 +28,7 @@ impl DbArgs {
     pub(crate) fn open(&self) -> Result<Store, Failure> {
         if !self.db.exists() {
             return Err(Failure::input(anyhow::anyhow!("there is no results file {}", self.db.display()))
-                .with_hint("'raidlab measure' makes one; name another with --db"));
+                .with_hint("'raidlab measure ... --db FILE.sqlite' makes one; name another with --db"));
         }
         Store::open(&self.db).map_err(store_failure)
     }

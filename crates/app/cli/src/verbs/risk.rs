@@ -7,7 +7,7 @@ use crate::failure::{Exit, Failure};
 use crate::inputs::{CatalogArgs, above_zero, some_bytes};
 use crate::output::{Output, print, print_json};
 use inputs::Inputs;
-use raidlab_advisor::risk::{Risk, RiskRange, RiskReport, RiskSpec, fleet_risk};
+use raidlab_advisor::risk::{Risk, RiskError, RiskRange, RiskReport, RiskSpec, fleet_risk};
 use raidlab_machine::Environment;
 use raidlab_planning::reliability::RebuildRate;
 use raidlab_raid::LevelVariant;
@@ -94,6 +94,13 @@ pub(crate) struct Args {
     keep: KeepDbArgs,
 }
 
+/// What is wrong with an array, and the option if it is the number of members.
+fn refused(error: RiskError) -> Failure {
+    let is_count = !matches!(error, RiskError::Figure { .. });
+    let failure = Failure::input(error);
+    if is_count { failure.with_option("--members") } else { failure }
+}
+
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let started_at = SystemTime::now();
@@ -106,8 +113,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let drive =
         drive.map_err(|error| Failure::input(error).with_hint("'raidlab catalog' lists the hardware"))?;
     let Inputs { low, spec, high, rebuild, endurance, sources } = inputs::read(args, drive)?;
-    let risk = Risk::new(&spec).map_err(Failure::input)?;
-    let chance = |spec: &RiskSpec| Risk::new(spec).map(|risk| risk.markov()).map_err(Failure::input);
+    let risk = Risk::new(&spec).map_err(refused)?;
+    let chance = |spec: &RiskSpec| Risk::new(spec).map(|risk| risk.markov()).map_err(refused);
     let (best, worst) = (chance(&low)?, chance(&high)?);
     let range = RiskRange { low: best, low_spec: low, high: worst, high_spec: high };
     let fleet = args.fleet.map(|drives| fleet_risk(&risk, drives, args.fleet_years, args.seed));

@@ -5,9 +5,9 @@ use crate::inputs::metadata_policy;
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
-use raidlab_controller::{ArrayConfig, MemberCache, MetadataPolicy, Resilience};
+use raidlab_controller::{ArrayConfig, ConfigError, MemberCache, MetadataPolicy, Resilience};
 use raidlab_format::ArrayName;
-use raidlab_raid::LevelVariant;
+use raidlab_raid::{LayoutError, LevelVariant};
 use raidlab_runtime::{Contents, CreateError, CreateOptions, Created, create};
 use raidlab_units::{BlockSize, ByteCount};
 use raidlab_worlds::{SOFTWARE_CACHE, STAGING_SIZE};
@@ -106,7 +106,16 @@ fn refused(error: CreateError) -> Failure {
         CreateError::NoSize { .. } => Some("--member-size makes files of that size and a little more"),
         _ => None,
     };
+    let is_count = matches!(
+        &error,
+        CreateError::Config(ConfigError::Layout(
+            LayoutError::TooFewMembers { .. }
+                | LayoutError::TooManyMembers { .. }
+                | LayoutError::OddMembers { .. }
+        ))
+    );
     let failure = Failure::input(error);
+    let failure = if is_count { failure.with_option("<MEMBER>") } else { failure };
     match hint {
         Some(hint) => failure.with_hint(hint),
         None => failure,
@@ -158,9 +167,8 @@ impl Args {
             4096 => BlockSize::B4096,
             _ => {
                 let size = self.block_size;
-                return Err(Failure::input(anyhow::anyhow!(
-                    "a block of {size} is not possible: use 512B or 4KiB"
-                )));
+                let problem = anyhow::anyhow!("a block of {size} is not possible: use 512B or 4KiB");
+                return Err(Failure::input(problem).with_option("--block-size"));
             }
         };
         Ok(ArrayConfig {

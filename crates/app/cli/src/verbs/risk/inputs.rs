@@ -249,7 +249,7 @@ impl Reader<'_> {
             Failure::input(error)
                 .with_hint("--writes-per-day is for flash of the catalogue with rated_writes")
         })?;
-        let rules = LossRules::of_level(self.args.level, self.args.members).map_err(Failure::input)?;
+        let rules = LossRules::of_level(self.args.level, self.args.members).map_err(super::refused)?;
         let factors = rules.write_factors();
         let rated_amplification =
             self.drive.and_then(DriveModel::spare_room).map_or(1.0, random_amplification);
