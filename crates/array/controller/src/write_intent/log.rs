@@ -41,7 +41,7 @@ use crate::table::{NIL, Slab};
 use batch::Unsent;
 use raidlab_format::{LogHeader, LogPlace, LogRun, NVRAM_RING_AT, RecordHolds, header_len};
 use raidlab_units::{BlockSize, MemberLba, StripeIndex};
-use ring::{Phase, REPLICAS_MAX, Record, Ring};
+use ring::{FoundBy, Phase, REPLICAS_MAX, Record, Ring};
 use std::collections::VecDeque;
 
 /// Records from which on members are flushed although there is room: a start compares the stripe of each, one after the other.
@@ -173,14 +173,14 @@ impl Log {
 
     /// True when a second controller that takes over finds every record that its start may need.
     pub(super) fn is_mirrored(&self) -> bool {
-        // Before a record is sent nothing has been written in place.
-        let is_found = |record: &Record| record.phase == Phase::Digesting || record.found_by_peer;
-        self.place == LogPlace::Members || self.ring.replayed().all(is_found)
+        self.place == LogPlace::Members
+            || self.ring.replayed().all(|record| record.found_by != FoundBy::ThisOnly)
     }
 
-    /// Notes that a second controller that has come has no record, and one that has gone none that can be found.
+    /// Notes that a second controller that has come has no record in its NVRAM, and one that has gone none that can be found.
     pub(crate) fn forget_mirrored(&mut self) {
-        self.ring.records_mut().for_each(|record| record.found_by_peer = false);
+        let mirrored = self.ring.records_mut().filter(|record| record.found_by == FoundBy::Both);
+        mirrored.for_each(|record| record.found_by = FoundBy::ThisOnly);
     }
 
     /// Puts an operation in line for a record.
@@ -269,7 +269,7 @@ impl Log {
             batched: 1,
             replicas: [None; REPLICAS_MAX],
             pending: 0,
-            found_by_peer: false,
+            found_by: FoundBy::Any,
         };
         let sequence = self.ring.begin(record, op.stripe);
         op.intent.record = Some(sequence);
@@ -312,7 +312,7 @@ impl Log {
     fn keep_record(&mut self, sequence: u64, around: &mut Surroundings<'_>) {
         let Surroundings { geometry, ops, own, tasks, outbox, has_peer, .. } = around;
         let record = self.ring.record_mut(sequence);
-        record.found_by_peer = *has_peer;
+        record.found_by = if *has_peer { FoundBy::Both } else { FoundBy::ThisOnly };
         let mut offset = NVRAM_RING_AT as u64 + record.at_block * geometry.block_bytes();
         let task = tasks.new_copies(TaskOwner::NvramRecord { sequence });
         let mut segments = core::mem::take(&mut self.segments);

@@ -168,6 +168,25 @@ fn a_write_goes_on_when_its_record_is_on_one_device_more_than_there_are_parities
     assert_eq!(array.ios(), [0, 1, 2].map(|device| (device, MemberOp::Flush)));
 }
 
+/// Regression (plan `136735-beyond`): the log moved to NVRAM while a device was lost, and the cache no longer counted as mirrored
+/// under writes that were on their way into it, although the second controller lacked no record.
+#[test]
+fn records_on_members_are_found_by_a_second_controller_after_the_log_has_moved_to_nvram() {
+    let mut array = array(MetadataPolicy::Log, ArrayRules::OWN);
+    let op = array.op(5);
+    array.admit(op);
+    send_record(&mut array, 1);
+    // No superblock names a tail behind it before the devices know who has failed.
+    array.metadata.fail(&array.geometry, MemberIndex(1), &mut array.outbox);
+    let Array { intent, metadata, own, .. } = &mut array;
+    let log = intent.log().expect("it has one");
+    log.record_live(1, own);
+    log.is_named(LogPlace::Nvram);
+    log.superblock_written(metadata);
+    log.forget_mirrored();
+    assert!(log.is_mirrored());
+}
+
 #[test]
 fn records_that_wait_for_others_share_a_write() {
     let mut array = array(MetadataPolicy::Log, ArrayRules::OWN);

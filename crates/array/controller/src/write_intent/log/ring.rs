@@ -45,8 +45,18 @@ pub(super) struct Record {
     /// Devices that it was sent to.
     pub(super) replicas: [Option<MemberIndex>; REPLICAS_MAX],
     pub(super) pending: u8,
-    /// A second controller has it, too.
-    pub(super) found_by_peer: bool,
+    pub(super) found_by: FoundBy,
+}
+
+/// Which controller finds a record at its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FoundBy {
+    /// Any: it is on the members, or not sent yet, so that nothing has been written in place.
+    Any,
+    /// Either of the two: it is in the NVRAM of both.
+    Both,
+    /// This one only: it is in its NVRAM.
+    ThisOnly,
 }
 
 /// Two parities at most, and one more.

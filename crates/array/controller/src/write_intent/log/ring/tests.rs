@@ -27,7 +27,7 @@ fn record(at_block: u64, blocks: u64, named_tail: u64) -> Record {
         batched: 1,
         replicas: [None; REPLICAS_MAX],
         pending: 0,
-        found_by_peer: false,
+        found_by: FoundBy::Any,
     }
 }
 
