@@ -120,6 +120,12 @@ impl Metadata {
         self.members.in_sync(role)
     }
 
+    /// True if no device holds all of a role, and a start that is made now finds none either: the devices know.
+    pub(crate) fn is_found_missing(&self, role: MemberIndex) -> bool {
+        self.in_sync(role).is_none()
+            && self.superblock.found_in_sync().iter().all(|(_, found)| *found != role)
+    }
+
     /// The device that holds what the layout puts at `place`, if one does.
     #[inline]
     pub(crate) fn holder(&self, place: UnitPlace) -> Option<MemberIndex> {

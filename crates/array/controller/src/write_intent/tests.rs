@@ -5,7 +5,7 @@ use crate::api::{Action, MemberError, MemberOp, MemoryKind};
 use crate::config::{CacheConfig, MemberCache, Resilience};
 use crate::request::Rows;
 use crate::rules::{ArrayRules, WriteLogPlace};
-use raidlab_format::{LogRun, LogSource, PayloadPlace, RecordHolds};
+use raidlab_format::{LogRun, LogSource, PayloadPlace, RecordHolds, STATE_BYTES};
 use raidlab_units::{BlockSize, MemberIndex};
 
 const ROW: Rows = Rows { first: 2, count: 1 };
@@ -166,6 +166,24 @@ fn a_write_goes_on_when_its_record_is_on_one_device_more_than_there_are_parities
     assert_eq!([0, 1, 2].map(|_| log.flush_done(around.metadata)), [false, false, true]);
     assert!(log.drain(&mut around));
     assert_eq!(array.ios(), [0, 1, 2].map(|device| (device, MemberOp::Flush)));
+}
+
+/// Regression (plan `97878-beyond`): the record was on one device only, which was absent at the next start, while that which had
+/// left was back: the stripe was torn and not in doubt.
+#[test]
+fn a_record_is_on_as_many_devices_as_before_until_the_devices_know_who_has_left() {
+    for (is_known, expected) in [(false, &[(2, FORCED), (0, FORCED)][..]), (true, &[(2, FORCED)])] {
+        let mut array = array(MetadataPolicy::Log, ArrayRules::OWN);
+        let op = array.op(5);
+        array.admit(op);
+        array.metadata.fail(&array.geometry, MemberIndex(1), &mut array.outbox);
+        assert!(matches!(array.outbox.poll(), Some(Action::Notice(_))));
+        if is_known {
+            array.metadata.make_generation(None, &mut [0; STATE_BYTES]);
+            assert!(array.metadata.end_superblock_write(), "the hand-out was all");
+        }
+        assert_eq!(send_record(&mut array, 1), expected);
+    }
 }
 
 /// Regression (plan `136735-beyond`): the log moved to NVRAM while a device was lost, and the cache no longer counted as mirrored

@@ -2,7 +2,9 @@
 //! first of them needs all of them need (`batch.rs`).
 //!
 //! Invariant: a record goes live when as many devices have it as it takes to outlive all losses that the stripe can: its parities
-//! and one more, less those that are missing already. A replica whose device fails on the way is made up for on another.
+//! and one more, less those that a start finds missing. A device that has left and that the devices do not call missing yet may be
+//! back at the next start, without the record, and another be absent instead. A replica whose device fails on the way is made up for
+//! on another.
 
 use super::super::Surroundings;
 use super::Log;
@@ -71,8 +73,9 @@ pub(in crate::write_intent) fn next_device(
     holders: &(impl Iterator<Item = MemberIndex> + Clone),
 ) -> Option<MemberIndex> {
     let units = geometry.unit_count() as u64;
-    let device = |unit: u64| metadata.in_sync(geometry.unit_place(stripe, unit as u16).member);
-    let missing = (0..units).filter(|&unit| device(unit).is_none()).count();
+    let role = |unit: u64| geometry.unit_place(stripe, unit as u16).member;
+    let device = |unit: u64| metadata.in_sync(role(unit));
+    let missing = (0..units).filter(|&unit| metadata.is_found_missing(role(unit))).count();
     let wanted = (geometry.parities() + 1).saturating_sub(missing).max(1);
     if holders.clone().count() >= wanted {
         return None;
