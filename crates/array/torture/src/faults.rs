@@ -331,7 +331,9 @@ impl TortureWorld {
                 // A record may be on the victim only until the start has written it in place.
                 let is_replaying = !self.controller.is_serving();
                 let is_survived = self.stripes().survives_loss_of(victim) && self.keeps_half_without(victim);
-                let is_settled = self.media.start_errors == 0 || !self.is_in_doubt();
+                // Until the devices know that all agrees again, they call all in doubt.
+                let is_doubted = self.is_in_doubt() || !self.controller.is_state_kept();
+                let is_settled = self.media.start_errors == 0 || !is_doubted;
                 let is_known = is_settled && self.is_rot_survived_without(victim);
                 !is_replaying && !self.is_resyncing && is_survived && is_known
             }

@@ -272,6 +272,9 @@ impl TortureWorld {
         self.order = self.slow_state();
         self.set_battery(BatteryState::Failed)?;
         self.cut(true, false, pick)?;
+        if self.is_refused {
+            return Ok(());
+        }
         self.ask_for_all(HostOp::Write { fua: true }, scene)?;
         self.cut(true, false, pick)?;
         if self.is_refused {
