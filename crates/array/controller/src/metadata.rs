@@ -34,7 +34,7 @@ use raidlab_format::{
     ArrayState, ArrayUuid, Assembly, BadRange, DeviceRecord, DeviceUuid, LogPlace, RegionIndex, RegionMap,
 };
 use raidlab_raid::{Layout, UnitPlace};
-use raidlab_units::{BlockCount, MemberIndex, MemberLba};
+use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
 use superblock::Superblock;
 
 /// The array's knowledge of itself.
@@ -124,6 +124,15 @@ impl Metadata {
     pub(crate) fn is_found_missing(&self, role: MemberIndex) -> bool {
         self.in_sync(role).is_none()
             && self.superblock.found_in_sync().iter().all(|(_, found)| *found != role)
+    }
+
+    /// True if a parity of a stripe is on no device, and yet a start may find it: it was on one that the devices call in sync. No
+    /// write updates it, and no record has it.
+    pub(crate) fn may_find_parity(&self, geometry: &Geometry, stripe: StripeIndex) -> bool {
+        let units = geometry.unit_count();
+        let mut places =
+            (units - geometry.parities()..units).map(|unit| geometry.unit_place(stripe, unit as u16));
+        places.any(|place| self.holder(place).is_none() && !self.is_found_missing(place.member))
     }
 
     /// The device that holds what the layout puts at `place`, if one does.

@@ -54,11 +54,12 @@ impl Controller {
         }
         let is_bare = self.geometry.parities() > 0
             && !self.stripes.op(id).writes_parity(&self.geometry, &self.metadata);
-        if is_bare && !self.metadata.is_kept() {
+        let stripe = self.stripes.op(id).stripe;
+        if !self.metadata.is_kept() && (is_bare || self.metadata.may_find_parity(&self.geometry, stripe)) {
             // After a crash parity would count as good, and a record as whole, unless the devices know what is missing or given up.
             return self.metadata.wait(SuperblockWaiter::Admission(id));
         }
-        let is_old_one_left = self.write_intent.may_be_replayed(self.stripes.op(id).stripe);
+        let is_old_one_left = self.write_intent.may_be_replayed(stripe);
         let unprotected = is_bare && !self.checksums.is_on() && !is_old_one_left;
         if self.write_intent.is_nothing() || unprotected {
             return self.start_writes(id);

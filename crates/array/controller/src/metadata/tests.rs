@@ -90,6 +90,21 @@ fn a_spare_takes_the_place_of_a_member_strip_by_strip() {
     assert!(!array.metadata.any_incomplete());
 }
 
+/// Regression (plan `202448-bounded`): a record lacked the parity of a device that was back at the next start, with the old one.
+#[test]
+fn parity_of_a_device_that_has_left_may_be_found_until_the_devices_know() {
+    let mut array = array();
+    let stripes = |array: &Array| {
+        let Array { geometry, metadata, .. } = array;
+        [0, 1, 2].map(|stripe| metadata.may_find_parity(geometry, StripeIndex(stripe)))
+    };
+    assert_eq!(stripes(&array), [false; 3]);
+    array.fail(2);
+    assert_eq!(stripes(&array), [true, false, false], "the first has its parity there");
+    array.write_generation(3);
+    assert_eq!(stripes(&array), [false; 3]);
+}
+
 #[test]
 fn more_than_the_level_survives_is_lost_and_freezes_the_superblock() {
     let mut array = array();
