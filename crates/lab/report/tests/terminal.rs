@@ -103,6 +103,8 @@ fn one_run_is_a_few_lines() {
 fn runs_over_depths_are_a_table() {
     let runs: Vec<RunResult> = study_runs().into_iter().filter(|run| run.array.is_none()).collect();
     insta::assert_snapshot!("runs", terminal::runs(&runs[..8], WIDE));
+    let narrow = terminal::runs(&runs[..8], TerminalOptions { width: 80, ..WIDE });
+    assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
 }
 
 #[test]

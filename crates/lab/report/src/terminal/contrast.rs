@@ -88,9 +88,11 @@ fn legend(contrast: &Contrast) -> &'static str {
     let values = contrast.cells.iter().flat_map(|cell| &cell.figures).flat_map(|figure| figure.groups.iter());
     let has_repeats = values.flatten().any(|value| value.spread.ci95_half.is_some());
     if has_repeats {
-        "\n+- half of the 95 % confidence interval of the mean over the repeats; ~ the intervals touch: it may be chance\n\
-         p: chance of such a difference where there is none, by Welch's test of means and by Mann and Whitney's of ranks\n"
+        "\n+- half of the 95 % confidence interval of the mean over the repeats\n\
+         ~ the intervals touch: the difference may be chance\n\
+         p: chance of such a difference where there is none, by Welch's test of means\n\
+         and by Mann and Whitney's of ranks\n"
     } else {
-        "\nOne run of each: repeats (--until steady, other seeds) would tell a difference from chance\n"
+        "\nOne run of each: only repeats (--until steady, other seeds) tell a difference\nfrom chance.\n"
     }
 }

@@ -183,13 +183,16 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
         row.push(total.errors.to_string());
         row.into_iter().map(GridCell::plain).collect()
     };
-    let grid = Grid {
+    let mut grid = Grid {
         header: header.into_iter().map(str::to_owned).collect(),
         first_number: 0,
         sections: vec![runs.iter().map(row).collect()],
         gap: 2,
         ..Grid::default()
     };
+    if grid.width() > usize::from(options.width) {
+        grid.gap = 1;
+    }
     let head = format!("{} on {}", first.workload, first.target);
     // The head has only what no row differs in.
     let mut common = RunResult { load: None, ..first.clone() };
