@@ -303,7 +303,7 @@ impl TortureWorld {
                         return Err(self.failure(Violation::Misassembled { member }));
                     }
                 }
-                self.is_resyncing = known.0.is_some();
+                (self.is_resyncing, self.resync_is_through) = (known.0.is_some(), false);
                 self.controller = controller;
                 self.mend_labels();
                 self.trust_suspects();

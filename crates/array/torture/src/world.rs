@@ -86,8 +86,10 @@ pub struct TortureWorld {
     pub(super) excluded: Vec<bool>,
     /// Devices that have come back, perhaps as others, of which the state on the devices does not know yet.
     pub(super) unlisted: Vec<bool>,
-    /// Redundancy is being recomputed after a crash.
+    /// Redundancy is being recomputed after a crash, or the devices do not know yet that it was.
     pub(super) is_resyncing: bool,
+    /// It was, and the devices are about to be told.
+    pub(super) resync_is_through: bool,
     /// The check or repair that runs.
     pub(super) audit: Audit,
     pub(super) report: TortureReport,
@@ -164,6 +166,7 @@ impl TortureWorld {
             excluded: vec![false; usize::from(config.members + config.resilience.spares)],
             unlisted: vec![false; usize::from(config.members + config.resilience.spares)],
             is_resyncing: false,
+            resync_is_through: false,
             audit: Audit::default(),
             report: TortureReport::default(),
             trace: Trace::new(seed),
@@ -283,6 +286,7 @@ impl TortureWorld {
         }
         if is_kept {
             self.bad.clear();
+            self.is_resyncing &= !core::mem::take(&mut self.resync_is_through);
         }
         for range in self.controller.bad_blocks() {
             if !self.bad.contains(&range) {

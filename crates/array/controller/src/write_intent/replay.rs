@@ -11,7 +11,7 @@
 //! again. A copy on a device that has been replaced since does not count: the new device has other bytes there.
 //!
 //! A record that can't be read from any of its copies leaves its stripe out of sync, and the data that it was to write is bad
-//! blocks: an older record may just have been written over it. Where its devices are lost that lasts until they are back,
+//! blocks: what stands there may be older than what was acknowledged. Where its devices are lost that lasts until they are back,
 //! because the superblock is frozen; else it is so only of one that was whole on all its devices. One that a crash has torn had
 //! begun nothing in place, and what is there is right. Rows that the superblock found calls bad blocks
 //! are not written: what a record has for them is older than that, parity of what was there before, or was never
@@ -19,7 +19,8 @@
 //!
 //! The payload is compared with its checksums once more when it has been read to be written again.
 //!
-//! Rows that a later record of checksums names are not written over: an older record would tear what may have arrived whole.
+//! Rows that a later record names are left to that one: where it has checksums, an older record would tear what may have arrived
+//! whole; where it has rows, it may be lost with NVRAM before they are written again, over a write that the host was promised.
 //!
 //! Left out: copies of a record in NVRAM, which does not lose some of it.
 

@@ -50,8 +50,7 @@ pub struct Replay {
     pub holds: RecordHolds,
     /// The checksum of each row, in that order.
     pub row_checksums: Vec<u32>,
-    /// Runs of later records which tell better what should stand there: those of records without rows, and for a record
-    /// without rows those of any.
+    /// Runs of later records of the stripe, which tell better what should stand there.
     pub superseded: Vec<LogRun>,
     /// Where the payload stands; one or more, by device.
     pub copies: Vec<PayloadPlace>,
@@ -133,15 +132,11 @@ pub(super) fn read_logs<'a>(
 /// Notes what later records supersede, and puts records without rows behind the others: what they are compared with must
 /// have been written again before.
 fn in_order(mut records: Vec<Replay>) -> Vec<Replay> {
-    let mut later: BTreeMap<StripeIndex, Vec<(RecordHolds, LogRun)>> = BTreeMap::new();
+    let mut later: BTreeMap<StripeIndex, Vec<LogRun>> = BTreeMap::new();
     for record in records.iter_mut().rev() {
-        let holds = record.holds;
         let later = later.entry(record.stripe).or_default();
-        let tells_better =
-            |other: RecordHolds| RecordHolds::Checksums == holds || RecordHolds::Checksums == other;
-        let better = later.iter().filter(|(other, _)| tells_better(*other));
-        record.superseded = better.map(|(_, run)| *run).collect();
-        later.extend(record.runs.iter().map(|run| (holds, *run)));
+        record.superseded.clone_from(later);
+        later.extend(&record.runs);
     }
     records.sort_by_key(|record| record.holds == RecordHolds::Checksums);
     records

@@ -63,7 +63,7 @@ fn the_tail_is_the_highest_that_state_or_records_name() {
     assert_eq!((sequences(&assembly), assembly.next_log_sequence), (vec![], TAIL + 40));
 }
 
-/// Rows before a record of checksums are not written again over what it names, and those behind it are not compared with it.
+/// Rows are not written again where a later record names them, nor compared where one has them.
 #[test]
 fn records_of_checksums_come_last_and_later_ones_supersede() {
     let mut array = raid5();
@@ -81,12 +81,13 @@ fn records_of_checksums_come_last_and_later_ones_supersede() {
     }
     let records = start_all(&array).expect("a whole array").records;
     let found: Vec<_> = records.iter().map(|it| (it.sequence - TAIL, it.superseded.clone())).collect();
-    let both = |one: &[LogRun], other: &[LogRun]| [one, other].concat();
+    let later =
+        |records: &[&TestRecord]| records.iter().flat_map(|it| it.runs.clone()).collect::<Vec<LogRun>>();
     let expected = vec![
-        (0, both(&second.runs, &first.runs)),
+        (0, later(&[&after, &second, &first])),
         (3, vec![]),
         (6, vec![]),
-        (1, both(&after.runs, &second.runs)),
+        (1, later(&[&after, &second])),
         (5, after.runs.clone()),
     ];
     assert_eq!(found, expected);

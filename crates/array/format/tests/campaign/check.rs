@@ -274,13 +274,10 @@ fn check_records(
     }
 }
 
-/// Every run of a later record that says what should stand there better, and no other.
+/// Every run of a later record of the stripe, and no other.
 fn check_superseded(record: &Replay, all: &[Replay]) {
-    let are_bare = |other: &Replay| [record, other].iter().any(|it| it.holds == RecordHolds::Checksums);
-    let is_better = |other: &&Replay| {
-        other.stripe == record.stripe && other.sequence > record.sequence && are_bare(other)
-    };
-    let mut later: Vec<&Replay> = all.iter().filter(is_better).collect();
+    let is_later = |other: &&Replay| other.stripe == record.stripe && other.sequence > record.sequence;
+    let mut later: Vec<&Replay> = all.iter().filter(is_later).collect();
     later.sort_by_key(|other| std::cmp::Reverse(other.sequence));
     let runs: Vec<LogRun> = later.iter().flat_map(|other| other.runs.clone()).collect();
     assert_eq!(record.superseded, runs);

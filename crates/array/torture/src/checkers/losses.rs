@@ -445,7 +445,7 @@ impl TortureWorld {
             Notice::Stopped => self.is_stopped = true,
             Notice::ScanEnded { progress: ScanProgress { scan, counts, .. }, .. } => match scan {
                 Scan::Rebuild { .. } => {}
-                Scan::Resync => self.is_resyncing = false,
+                Scan::Resync => self.resync_is_through = true,
                 Scan::Check | Scan::Repair => self.take_counts(scan, counts)?,
             },
             _ => {}
