@@ -335,7 +335,7 @@ impl TortureWorld {
                 let is_doubted = self.is_in_doubt() || !self.controller.is_state_kept();
                 let is_settled = self.media.start_errors == 0 || !is_doubted;
                 let is_known = is_settled && self.is_rot_survived_without(victim);
-                !is_replaying && !self.is_resyncing && is_survived && is_known
+                !is_replaying && !self.is_resyncing() && is_survived && is_known
             }
             TortureMode::Beyond => {
                 self.devices.iter().filter(|device| device.presence == Presence::Here).count() > 1
@@ -368,7 +368,7 @@ impl TortureWorld {
         let tags = device.data.tags;
         let strip_places = if tags.is_on() { tags.pitch() } else { stripes.shape().strip_blocks.0 };
         let block = tags.place(place.start.0) + pick.below(strip_places);
-        let survives = || !self.is_resyncing && stripes.survives(stripe, |other, _| other == unit);
+        let survives = || !self.is_resyncing() && stripes.survives(stripe, |other, _| other == unit);
         let allowed = self.mode == TortureMode::Beyond || survives();
         allowed.then(|| {
             self.devices[victim.index()].data.spoil(block);

@@ -160,7 +160,7 @@ impl TortureWorld {
 
     /// True while redundancy may disagree somewhere.
     pub(super) fn is_in_doubt(&self) -> bool {
-        self.is_resyncing || self.controller.out_of_sync_stripes() > 0
+        self.is_resyncing() || self.controller.out_of_sync_stripes() > 0
     }
 
     /// Makes runs of blocks unreadable, at the same place of one device or several, as far as that may be. Returns the first.

@@ -126,7 +126,7 @@ impl TortureWorld {
             Ok(()) => {
                 // What was lost to the write hole is counted, too, and what a start has yet to find torn.
                 let has_bad = self.controller.bad_blocks().next().is_some() || self.losses.has_torn_rows();
-                let is_vague = self.is_resyncing || has_bad || self.mode == TortureMode::Beyond;
+                let is_vague = self.is_resyncing() || has_bad || self.mode == TortureMode::Beyond;
                 self.audit = Audit { is_vague, has_ended: false, ..self.audit };
                 self.pump()
             }
@@ -180,7 +180,7 @@ impl TortureWorld {
         let is_sound = |(device, state): (&super::members::Device, &DeviceState)| {
             device.presence == Presence::Here || *state == DeviceState::Missing
         };
-        if self.is_resyncing || !self.devices.iter().zip(&self.states).all(is_sound) {
+        if self.is_resyncing() || !self.devices.iter().zip(&self.states).all(is_sound) {
             return Ok(());
         }
         // Made up from what is wrong, a row would be wrong.

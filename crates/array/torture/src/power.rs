@@ -19,7 +19,7 @@ use super::plan::TortureMode;
 use super::trace::TraceEvent;
 use super::violation::{Failure, Violation};
 use super::volume::WriteNumber;
-use super::world::TortureWorld;
+use super::world::{Resync, TortureWorld};
 use raidlab_controller::{
     Area, BatteryState, BufferSpace, CacheMemory, Controller, DeviceState, MemberCache, MemberIo, MemberOp,
     MetadataPolicy, PeerState, StartError,
@@ -303,7 +303,7 @@ impl TortureWorld {
                         return Err(self.failure(Violation::Misassembled { member }));
                     }
                 }
-                (self.is_resyncing, self.resync_is_through) = (known.0.is_some(), false);
+                self.resync = if known.0.is_some() { Resync::Runs } else { Resync::Not };
                 self.controller = controller;
                 self.mend_labels();
                 self.trust_suspects();

@@ -127,7 +127,7 @@ impl TortureWorld {
     fn may_lie(&self, member: MemberIndex, places: &[u64]) -> bool {
         let data = &self.devices[member.index()].data;
         let is_quiet = self.controller.is_serving()
-            && !self.is_resyncing
+            && !self.is_resyncing()
             && self.controller.out_of_sync_stripes() == 0
             && !self.devices[member.index()].is_out();
         let units: Vec<_> = places.iter().map(|at| self.unit_of(member, *at)).collect();

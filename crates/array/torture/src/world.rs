@@ -30,6 +30,17 @@ use raidlab_raid::Layout;
 use raidlab_units::{BlockCount, Lba, MemberIndex, Nanos};
 use raidlab_workload::{Rng, derived_seed};
 
+/// How far redundancy has been recomputed after a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Resync {
+    /// There is none, and the devices know so.
+    Not,
+    /// It goes on.
+    Runs,
+    /// It has ended, and some devices may not know yet.
+    Through,
+}
+
 /// A controller over devices in memory, checked at every step.
 #[derive(Debug)]
 pub struct TortureWorld {
@@ -86,10 +97,8 @@ pub struct TortureWorld {
     pub(super) excluded: Vec<bool>,
     /// Devices that have come back, perhaps as others, of which the state on the devices does not know yet.
     pub(super) unlisted: Vec<bool>,
-    /// Redundancy is being recomputed after a crash, or the devices do not know yet that it was.
-    pub(super) is_resyncing: bool,
-    /// It was, and the devices are about to be told.
-    pub(super) resync_is_through: bool,
+    /// Redundancy is being recomputed after a crash.
+    pub(super) resync: Resync,
     /// The check or repair that runs.
     pub(super) audit: Audit,
     pub(super) report: TortureReport,
@@ -165,8 +174,7 @@ impl TortureWorld {
             is_refused: false,
             excluded: vec![false; usize::from(config.members + config.resilience.spares)],
             unlisted: vec![false; usize::from(config.members + config.resilience.spares)],
-            is_resyncing: false,
-            resync_is_through: false,
+            resync: Resync::Not,
             audit: Audit::default(),
             report: TortureReport::default(),
             trace: Trace::new(seed),
@@ -271,6 +279,11 @@ impl TortureWorld {
         Stripes { layout: &**layout, devices, states, proven, bad }
     }
 
+    /// Whether devices may still say that redundancy is being recomputed.
+    pub(super) fn is_resyncing(&self) -> bool {
+        self.resync != Resync::Not
+    }
+
     /// Takes note of what the devices are to the controller.
     pub(super) fn look_at_states(&mut self) {
         let is_kept = self.controller.is_state_kept();
@@ -286,7 +299,9 @@ impl TortureWorld {
         }
         if is_kept {
             self.bad.clear();
-            self.is_resyncing &= !core::mem::take(&mut self.resync_is_through);
+            if self.resync == Resync::Through {
+                self.resync = Resync::Not;
+            }
         }
         for range in self.controller.bad_blocks() {
             if !self.bad.contains(&range) {

@@ -28,7 +28,7 @@ use crate::plan::TortureMode;
 use crate::stripes::{BadRange, Stripes};
 use crate::violation::{Failure, Violation};
 use crate::volume::Stamp;
-use crate::world::{TortureWorld, is_in_sync};
+use crate::world::{Resync, TortureWorld, is_in_sync};
 use raidlab_controller::{
     Area, Controller, DeviceState, HostError, HostOp, HostRequest, MemberIo, MemberOp, Notice, Scan,
     ScanProgress,
@@ -445,7 +445,7 @@ impl TortureWorld {
             Notice::Stopped => self.is_stopped = true,
             Notice::ScanEnded { progress: ScanProgress { scan, counts, .. }, .. } => match scan {
                 Scan::Rebuild { .. } => {}
-                Scan::Resync => self.resync_is_through = true,
+                Scan::Resync => self.resync = Resync::Through,
                 Scan::Check | Scan::Repair => self.take_counts(scan, counts)?,
             },
             _ => {}
