@@ -34,7 +34,10 @@ install -d "$tree/usr/share/bash-completion/completions" "$tree/usr/share/zsh/ve
 "$raidlab" reference completions fish >"$tree/usr/share/fish/vendor_completions.d/raidlab.fish"
 install -D -m 644 -t "$tree/usr/lib/systemd/system" "$root"/packaging/systemd/*.service
 doc=$tree/usr/share/doc/raidlab
-install -D -m 644 -t "$doc" "$root/README.md" "$root"/docs/*.md
+# They lie as in the source, so that their links lead somewhere.
+install -D -m 644 -t "$doc" "$root/README.md" "$root/CONTRIBUTING.md"
+sed -i 's|(CHANGELOG\.md)|(changelog.gz)|' "$doc/README.md"
+install -D -m 644 -t "$doc/docs" "$root"/docs/*.md "$root"/docs/*.png
 install -D -m 644 -t "$doc/studies" "$root"/studies/*
 install -D -m 644 -t "$doc/workloads" "$root"/workloads/*
 gzip -9 -n -c "$root/CHANGELOG.md" >"$doc/changelog.gz"

@@ -36,6 +36,9 @@ for file in man/man1/raidlab.1.gz man/man1/raidlab-array-create.1.gz bash-comple
     [[ -s $root/usr/share/$file ]] || fail "no /usr/share/$file"
 done
 in_root systemd-analyze verify --man=no /usr/lib/systemd/system/raidlab-array@.service || fail "the unit"
+for link in $(grep -o '](\([^)#:]*\))' "$root/usr/share/doc/raidlab/README.md" | tr -d '[]()'); do
+    [[ -s $root/usr/share/doc/raidlab/$link ]] || fail "README.md leads to $link, which is not there"
+done
 
 # The unit under a real systemd; io_uring is not among the system calls that a container has unasked.
 umount "$root/proc"
