@@ -136,6 +136,21 @@ pub enum PlanError {
         /// What is against it, and what to do.
         what: String,
     },
+    /// No level survives so many failures with so much for the host.
+    #[error(
+        "--survive {survive}: no array of at most {members_max} drives has {usable} and survives more than {most} failures whichever \
+         they are; ask for --survive {most} at most, for less --usable, or allow more drives"
+    )]
+    TooManyFailures {
+        /// What is asked for.
+        survive: u16,
+        /// The most that an array survives.
+        most: u16,
+        /// What the host needs.
+        usable: ByteCount,
+        /// Members at most.
+        members_max: u16,
+    },
     /// The controller refuses an array that arithmetic allows.
     #[error("{label} can't be: {source}")]
     Impossible {

@@ -5,7 +5,9 @@
 
 use super::{Crew, PARTS_SHARE, PlanError, PlanOrder, Stage};
 use raidlab_advisor::plan::estimate::{CommandSecs, DriveRates, RandomRate};
-use raidlab_advisor::plan::{ControllerPart, DrivePart, DrivePlaces, EnclosurePart, PartList, Settings};
+use raidlab_advisor::plan::{
+    ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Needs, PartList, Settings, survivable,
+};
 use raidlab_hardware::{
     CommandCost, ControllerModel, Drive, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest,
     EnclosureModel, FormFactor, Sector, SectorCount, YearRange,
@@ -68,6 +70,7 @@ pub(super) fn of_order(order: &PlanOrder<'_>, crew: &mut Crew<'_>) -> Result<Par
     let usable = catalog.drives().filter(|model| !model.is_host_managed());
     let drives: Vec<&DriveModel> =
         usable.filter(|model| wanted(order.drives, order.era, &model.id, model.year)).collect();
+    check_survivable(order, &drives)?;
     let stage = Stage { label: "measuring one drive of each kind", from: 0.0, to: PARTS_SHARE };
     let rates = crew.on_all(stage, drives.len(), |index| Ok(rates(drives[index])))?;
     let is_offered = |model: &&ControllerModel| {
@@ -84,6 +87,18 @@ pub(super) fn of_order(order: &PlanOrder<'_>, crew: &mut Crew<'_>) -> Result<Par
         controllers: controllers.map(|model| controller(order, model)).collect(),
         enclosures: enclosures.map(|model| enclosure(order, model)).collect(),
     })
+}
+
+/// Refuses what no level gives, before anything is simulated.
+fn check_survivable(order: &PlanOrder<'_>, drives: &[&DriveModel]) -> Result<(), PlanError> {
+    let Needs { survive, usable, .. } = order.needs;
+    let largest = drives.iter().map(|model| model.capacity.bytes()).max();
+    match largest.and_then(|largest| survivable(&order.space, largest, usable)) {
+        Some(most) if most < survive => {
+            Err(PlanError::TooManyFailures { survive, most, usable, members_max: order.space.members_max })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn drive(order: &PlanOrder<'_>, model: &DriveModel, rates: DriveRates) -> DrivePart {

@@ -131,8 +131,7 @@ impl Reader {
         let Some(known) = keys::find(key) else {
             let names = keys::KEYS.iter().flat_map(|known| known.names);
             let likely = nearest(key, names.copied()).unwrap_or_default();
-            let problem =
-                format!("unknown key '{key}': the nearest known is '{likely}'; mend it or leave it out");
+            let problem = format!("unknown key '{key}': the nearest known is '{likely}'");
             return self.reasons.push(Reason::at(number, problem));
         };
         match known.kind {

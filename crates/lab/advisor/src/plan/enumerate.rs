@@ -201,20 +201,31 @@ impl Walk<'_> {
     }
 
     fn layout(&mut self, level: LevelVariant, members: u16) -> Option<LayoutFacts> {
-        *self.layouts.entry((level, members)).or_insert_with(|| {
-            // Enough rows that what an odd last strip takes is nothing.
-            const ROWS: u64 = 1 << 20;
-            let spec =
-                LayoutSpec { level, members, strip_blocks: BlockCount(1), member_blocks: BlockCount(ROWS) };
-            let layout = build_layout(&spec).ok()?;
-            let survived = layout.failures_survived();
-            Some(LayoutFacts {
-                shape: layout.shape(),
-                survives: (survived.always, survived.at_best),
-                usable_members: layout.volume_blocks().0 as f64 / ROWS as f64,
-            })
-        })
+        *self.layouts.entry((level, members)).or_insert_with(|| layout_facts(level, members))
     }
+}
+
+fn layout_facts(level: LevelVariant, members: u16) -> Option<LayoutFacts> {
+    // Enough rows that what an odd last strip takes is nothing.
+    const ROWS: u64 = 1 << 20;
+    let spec = LayoutSpec { level, members, strip_blocks: BlockCount(1), member_blocks: BlockCount(ROWS) };
+    let layout = build_layout(&spec).ok()?;
+    let survived = layout.failures_survived();
+    Some(LayoutFacts {
+        shape: layout.shape(),
+        survives: (survived.always, survived.at_best),
+        usable_members: layout.volume_blocks().0 as f64 / ROWS as f64,
+    })
+}
+
+/// The most failures that an array in `space` survives always, of members of `largest` at most, with so much for the host; nothing
+/// where no array has so much.
+pub fn survivable(space: &Space, largest: ByteCount, usable: ByteCount) -> Option<u16> {
+    let layouts =
+        space.levels.iter().flat_map(|level| (1..=space.members_max).map(move |count| (*level, count)));
+    let facts = layouts.filter_map(|(level, members)| layout_facts(level, members));
+    let has_room = |facts: &LayoutFacts| largest.0 as f64 * facts.usable_members >= usable.0 as f64;
+    facts.filter(has_room).map(|facts| facts.survives.0).max()
 }
 
 /// Whether drives for one bus go into an enclosure with places for another: one for SAS takes SATA drives, too, and the

@@ -22,7 +22,7 @@ mod rank;
 mod relax;
 mod safety;
 
-pub use enumerate::{Enumeration, Kept, Space, enumerate, shelf_takes};
+pub use enumerate::{Enumeration, Kept, Space, enumerate, shelf_takes, survivable};
 pub use frontier::Frontier;
 pub use rank::{Bulk, Judged, LatencyTail, Margins, ParetoPoint, Performance, RankKey, Ranking, pareto};
 pub use relax::{Need, Relaxation, near_misses, relaxations};

@@ -2,7 +2,7 @@
 //! behind its figures.
 
 use super::{application, ids, needs, order, planned, space};
-use crate::{PlanOrder, Planned};
+use crate::{PlanError, PlanOrder, Planned};
 use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Needs, Space};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -65,4 +65,20 @@ fn a_percentile_is_kept_with_fewer_requests_in_flight() {
     assert!(found.tail.lat_ns_p90 <= limit.get(), "{found:?} beside {limit}");
     assert!(found.iodepth < free.iodepth, "{found:?}");
     assert!(kept.keeps_needs && kept.margins.latency.expect("there is a bound") >= 0.0);
+}
+
+/// A mirror of all drives survives most failures, where one drive has room; else a level with two parities does.
+#[test]
+fn more_failures_than_any_level_survives_are_refused_with_the_most_there_is() {
+    let refused = |survive, usable| {
+        let needs = Needs { survive, ..needs(ByteCount(usable)) };
+        let drives = ids(&["st3600057ss"]);
+        planned(&PlanOrder { drives: &drives, ..order(needs, &[application("md1200-oltp", 24)]) })
+    };
+    for (survive, usable, most) in [(12, 500_000_000_000, 11), (3, 1_000_000_000_000, 2)] {
+        match refused(survive, usable) {
+            Err(PlanError::TooManyFailures { most: found, .. }) => assert_eq!(found, most),
+            other => panic!("--survive {survive} of {usable}: {other:?}"),
+        }
+    }
 }

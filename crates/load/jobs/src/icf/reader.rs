@@ -345,7 +345,7 @@ impl Config {
             } else if line.eq_ignore_ascii_case("'target") {
                 worker.targets.push(lines.value()?.1.to_owned());
             } else if !line.starts_with('\'') && !line.is_empty() {
-                let problem = format!("'{line}' belongs to no key of a worker: mend it or leave it out");
+                let problem = format!("'{line}' belongs to no key of a worker");
                 return Err(Reason::at(number, problem));
             }
         }
