@@ -125,10 +125,11 @@ pub fn printable_lines(text: &str) -> String {
     text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
-/// `text` as a heading.
+/// `text` as a heading, broken as other lines are.
 pub fn heading(text: &str, options: TerminalOptions) -> String {
-    let text = printable(text);
-    if options.colour { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text }
+    let text = broken_line(&printable(text), options.width.into());
+    let text = text.trim_end();
+    if options.colour { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
 }
 
 /// Breaks `text` into lines of `width` characters at spaces; every line starts with `indent` spaces.
