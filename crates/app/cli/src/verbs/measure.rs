@@ -305,7 +305,7 @@ fn failure(error: FileError, args: &Args) -> Failure {
     let is_file = |name: &Path| !is_nbd_uri(name) && !is_remote_uri(name) && null_size_text(name).is_none();
     let is_missing = |name: &PathBuf| is_file(name) && !place_of(name).exists();
     if args.size.is_none() && args.targets.iter().any(is_missing) {
-        return Failure::input(error).with_hint("--size lays one out");
+        return Failure::input(error).with_option("<TARGET>").with_hint("--size lays one out");
     }
     if let FileError::Load(LoadError::Driver(DriverError::Replay(fault))) = &error {
         let hint = replay_hint(fault);
