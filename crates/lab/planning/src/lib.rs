@@ -138,8 +138,9 @@ pub enum PlanError {
     },
     /// No level survives so many failures with so much for the host.
     #[error(
-        "--survive {survive}: no array of at most {members_max} drives has {usable} and survives more than {most} failures whichever \
-         they are; ask for --survive {most} at most, for less --usable, or allow more drives"
+        "--survive {survive}: no array of at most {members_max} drives has {:.1} TB and survives more than {most} failures whichever \
+         they are; ask for --survive {most} at most, for less --usable, or allow more drives",
+        usable.0 as f64 / 1e12
     )]
     TooManyFailures {
         /// What is asked for.
