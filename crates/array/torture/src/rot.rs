@@ -14,7 +14,8 @@
 //! know which devices have failed since the state before, and the devices that know may be absent.
 //!
 //! A rotted record looks like one that was never complete, and a start takes it for one if other devices are absent or have rotted,
-//! too. So the rot of a log is undone before such a start, unless the array has served since.
+//! too, or if it was on that device only because others were missing. So the rot of a log is undone before such a start, unless the array
+//! has served since.
 
 use super::members::{Device, Presence};
 use super::plan::TortureMode;
@@ -194,6 +195,7 @@ impl TortureWorld {
         let is_rotten = |device: &&Device| device.is_rotten() || device.log_rot.is_some();
         if self.devices.iter().filter(is_rotten).count() > 1
             || self.devices.iter().any(|device| device.presence == Presence::Gone)
+            || self.stripes().has_single_records()
         {
             self.devices.iter_mut().for_each(Device::take_log_rot_back);
         }

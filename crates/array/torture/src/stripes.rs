@@ -161,6 +161,17 @@ impl Stripes<'_> {
         self.units().any(|unit| self.holder(self.layout.place(stripe, unit)).is_none())
     }
 
+    /// True if the records of some stripe are on one device each: it lacks as many devices as it has parities.
+    pub(super) fn has_single_records(&self) -> bool {
+        let parities = usize::from(self.shape().parities);
+        let is_missing = |stripe, unit| {
+            let role = self.layout.place(stripe, unit).member;
+            !self.states.contains(&DeviceState::InSync { role })
+        };
+        let missing = |stripe| self.units().filter(|unit| is_missing(stripe, *unit)).count();
+        parities > 0 && self.indices().any(|stripe| missing(stripe) >= parities)
+    }
+
     fn is_too_much(&self, is_missing: impl Fn(StripUnit) -> bool) -> bool {
         let shape = self.shape();
         let data_missing = (0..shape.data_strips)
