@@ -131,6 +131,7 @@ impl TortureWorld {
             other != index && self.proven[other] && device.presence == Presence::Here
         };
         let is_known = !self.has_lost() && self.devices.iter().enumerate().any(knows);
-        is_another && is_known && (is_nobodys || self.may_lose(old.member))
+        // Nor may the devices call the old one in sync still: its state may be the one before theirs, which a crash leaves, too.
+        is_another && is_known && (is_nobodys || (!self.unlisted[index] && self.may_lose(old.member)))
     }
 }
