@@ -130,6 +130,8 @@ pub(super) struct Visit {
     step: Step,
     restore: RowWalk,
     compare: RowWalk,
+    /// Rows to compare after those, the last first.
+    compare_later: Vec<Rows>,
     /// Units restored for the run under comparison.
     restored: Vec<u16>,
     /// Rows before this have been looked at after that.
@@ -204,9 +206,9 @@ impl BackgroundScan {
     }
 
     /// A visit that resyncs rows of a stripe before the host has it.
-    pub(crate) fn new_sync_first(&mut self, key: u64, rows: Rows) -> u32 {
-        let compare = RowWalk::over(rows);
-        self.keep_visit(Visit { compare, ..Visit::of_comparison(key, Purpose::SyncFirst) })
+    pub(crate) fn new_sync_first(&mut self, key: u64, mut rows: Vec<Rows>) -> u32 {
+        rows.reverse();
+        self.keep_visit(Visit { compare_later: rows, ..Visit::of_comparison(key, Purpose::SyncFirst) })
     }
 
     /// The lock of the stripe that is visited.
@@ -226,8 +228,9 @@ impl BackgroundScan {
 
     /// The rows that a visit is looking at and those that it has still to come to.
     pub(crate) fn rows_ahead(&self, id: u32) -> Rows {
-        let Visit { restore, compare, .. } = &self.visits[id];
-        restore.run.hull(restore.rest).hull(compare.run.hull(compare.rest))
+        let Visit { restore, compare, compare_later, .. } = &self.visits[id];
+        let now = restore.run.hull(restore.rest).hull(compare.run.hull(compare.rest));
+        compare_later.iter().fold(now, |ahead, rows| ahead.hull(*rows))
     }
 
     /// True while the target of the visit's rebuild is to be rebuilt.
@@ -328,8 +331,13 @@ impl BackgroundScan {
         {
             return Some((OpKind::Probe, unit, rows));
         }
-        let longest = visit.longest_run(geometry, metadata);
-        visit.compare.advance(longest).then_some((OpKind::Compare, 0, visit.compare.run))
+        loop {
+            let longest = visit.longest_run(geometry, metadata);
+            if visit.compare.advance(longest) {
+                return Some((OpKind::Compare, 0, visit.compare.run));
+            }
+            visit.compare = RowWalk::over(visit.compare_later.pop()?);
+        }
     }
 
     fn restore_step_done(&mut self, id: u32, succeeded: bool, around: &mut Surroundings<'_>) {

@@ -273,30 +273,39 @@ fn a_torn_record_that_cannot_be_read_takes_no_data_with_it() {
     );
 }
 
-/// A record of the checksums 10 and 11, 20 and 21, 30 and 31 of two rows of both data strips and of parity.
-fn record_of_checksums(superseded: &[LogRun]) -> raidlab_format::Replay {
+/// A record of the checksums 10 and on, 20 and on, 30 and on of `rows` of both data strips and of parity.
+fn record_of_checksums(rows: u32, superseded: &[LogRun]) -> raidlab_format::Replay {
     raidlab_format::Replay {
-        runs: (0..3).map(|unit| LogRun { unit, first_row: ROW.first, rows: 2 }).collect(),
+        runs: (0..3).map(|unit| LogRun { unit, first_row: ROW.first, rows }).collect(),
         holds: RecordHolds::Checksums,
-        row_checksums: vec![10, 11, 20, 21, 30, 31],
+        row_checksums: [10, 20, 30].into_iter().flat_map(|first| first..first + rows).collect(),
         superseded: superseded.to_vec(),
         ..record()
     }
 }
 
-/// What comes of comparing a stripe with that record, when the units of `unreadable` can't be read and digests are those.
+/// What comes of comparing a stripe with that record of two rows, when the units of `unreadable` can't be read and digests are those.
 fn compared(superseded: &[LogRun], unreadable: &[u16], digests: &[u32]) -> Compared {
+    compared_with(record_of_checksums(2, superseded), |unit, _| unreadable.contains(&unit), digests)
+}
+
+/// The same with `record`, when those rows of a unit can't be read that are so.
+fn compared_with(
+    record: raidlab_format::Replay,
+    is_unreadable: impl Fn(u16, Rows) -> bool,
+    digests: &[u32],
+) -> Compared {
     let mut array = array(MetadataPolicy::Log, ArrayRules::OWN);
     let (intent, mut around) = array.parts();
     let replay = intent.replay();
-    assert_eq!(replay.begin(record_of_checksums(superseded), vec![7, 8, 9], &mut around), ReplayStep::Waits);
+    assert_eq!(replay.begin(record, vec![7, 8, 9], &mut around), ReplayStep::Waits);
     assert_eq!(replay.read_done(Ok(()), &mut around), ReplayStep::Waits, "the header alone is read");
     let ReplayStep::Read(reads) = replay.copy_done(None, &mut around) else { panic!("all are read") };
     let mut next = ReplayStep::Read(reads);
     while let ReplayStep::Read(reads) = next {
-        for (io, ..) in reads {
+        for (io, _, rows) in reads {
             let IntentIo::ReplayCheck { run, skipped } = io else { panic!("{io:?}") };
-            replay.rows_read(unreadable.contains(&run).then_some((run, skipped)), &mut around);
+            replay.rows_read(is_unreadable(run, rows).then_some((run, skipped)), &mut around);
         }
         next = replay.rows_read(None, &mut around);
     }
@@ -309,7 +318,7 @@ fn a_stripe_is_made_to_agree_or_given_up_where_it_differs_from_its_record() {
     let geometry = array(MetadataPolicy::Log, ArrayRules::OWN).geometry;
     let rows = |unit, first, count| vec![(geometry.unit_place(StripeIndex(5), unit), Rows { first, count })];
     let nothing = Compared::default;
-    let anew = |first, count| Compared { differs: Rows { first, count }, ..nothing() };
+    let anew = |first, count| Compared { differs: vec![Rows { first, count }], ..nothing() };
     let lost = |first, count| Compared { spoilt: rows(2, first, count), ..nothing() };
     let made_up = |unit, first, count| Compared { unreadable: rows(unit, first, count), ..nothing() };
     assert_eq!(compared(&[], &[], &[10, 11, 20, 21, 30, 31]), nothing(), "it has arrived");
@@ -328,6 +337,19 @@ fn a_stripe_is_made_to_agree_or_given_up_where_it_differs_from_its_record() {
         anew(3, 1),
         "but the other strip lacks what parity tells"
     );
+}
+
+/// Regression (plan `402249-bounded`): parity was made anew in a row between two that differ, too, and the block that could not be read
+/// there was lost.
+#[test]
+fn a_row_between_two_that_differ_is_left_alone() {
+    let is_unreadable =
+        |unit, rows: Rows| unit == 1 && rows.overlaps(Rows { first: ROW.first + 1, count: 1 });
+    let digests = [0, 11, 12, 30, 31, 0, 20, 22];
+    let Compared { differs, spoilt, unreadable } =
+        compared_with(record_of_checksums(3, &[]), is_unreadable, &digests);
+    assert_eq!(differs, [0, 2].map(|row| Rows { first: ROW.first + row, count: 1 }));
+    assert_eq!((spoilt.len(), unreadable[0].1), (0, Rows { first: ROW.first + 1, count: 1 }));
 }
 
 #[test]

@@ -49,8 +49,8 @@ enum Found {
 /// What became of a stripe.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Compared {
-    /// Parity of these rows is to be made anew from the data; of all others it agrees.
-    pub(crate) differs: Rows,
+    /// Runs of rows, in order and apart, whose parity is to be made anew from the data; of all others it agrees.
+    pub(crate) differs: Vec<Rows>,
     /// Rows of parity from which nothing can be made up any more.
     pub(crate) spoilt: Vec<(UnitPlace, Rows)>,
     /// Rows that can't be read, but made up.
@@ -121,7 +121,10 @@ impl Replay {
             }
             if !data.contains(&Found::Unreadable) {
                 let row = record.runs[0].first_row + row as u32;
-                compared.differs = compared.differs.hull(Rows::between(row, row + 1));
+                match compared.differs.last_mut().filter(|before| before.end() == row) {
+                    Some(before) => before.count += 1,
+                    None => compared.differs.push(Rows { first: row, count: 1 }),
+                }
                 continue;
             }
             for (unit, parity) in (data.len()..).zip(parity) {
