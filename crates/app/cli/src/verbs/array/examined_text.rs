@@ -39,10 +39,10 @@ fn found(array: &ArrayFound, options: TerminalOptions) -> String {
     let clean = if array.dirty { "not stopped cleanly" } else { "stopped cleanly" };
     text += &wrapped(
         &format!(
-            "strip {}, metadata {}, block integrity {integrity}, generation {}, {clean}",
+            "{clean}, generation {}, strip {}, metadata {}, block integrity {integrity}",
+            array.generation,
             ByteCount(array.strip_bytes),
-            array.metadata,
-            array.generation
+            array.metadata
         ),
         options.width,
         2,
