@@ -120,6 +120,11 @@ impl Metadata {
         self.members.in_sync(role)
     }
 
+    /// True if a device holds all of a role, and a start that is made now finds it so.
+    pub(crate) fn is_found_in_sync(&self, role: MemberIndex) -> bool {
+        self.in_sync(role).is_some_and(|device| self.superblock.found_in_sync().contains(&(device, role)))
+    }
+
     /// True if no device holds all of a role, and a start that is made now finds none either: the devices know.
     pub(crate) fn is_found_missing(&self, role: MemberIndex) -> bool {
         self.in_sync(role).is_none()

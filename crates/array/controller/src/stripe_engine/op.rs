@@ -314,11 +314,12 @@ impl StripeOp {
         self.pieces.iter().map(|piece| piece.rows.count).sum()
     }
 
-    /// True if all units have a device, and nothing of what was there stays in the rows that it writes, of data or of parity.
+    /// True if all units have a device, also for a start that is made now (a rebuild is ahead of what that finds), and nothing of what
+    /// was there stays in the rows that it writes, of data or of parity.
     pub(crate) fn replaces_rows(&self, geometry: &Geometry, metadata: &Metadata) -> bool {
         self.plan.computes_parity()
             && self.rows_of_pieces() == geometry.data_strips() as u32 * self.hull.count
-            && self.places.iter().all(|place| metadata.holds(*place))
+            && self.places.iter().all(|place| metadata.is_found_in_sync(place.member))
     }
 
     /// Member writes that the pieces take when all members are present, parity among them.
