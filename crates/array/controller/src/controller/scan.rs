@@ -80,11 +80,11 @@ impl Controller {
 
     /// Resyncs a stripe, which is locked, before the host has it.
     pub(crate) fn resync_stripe(&mut self, key: u64) {
-        self.resync_rows(key, vec![Rows { first: 0, count: self.geometry.strip_rows() }]);
+        self.resync_rows(key, &[Rows { first: 0, count: self.geometry.strip_rows() }]);
     }
 
     /// The same where only these rows may disagree.
-    pub(crate) fn resync_rows(&mut self, key: u64, rows: Vec<Rows>) {
+    pub(crate) fn resync_rows(&mut self, key: u64, rows: &[Rows]) {
         let id = self.scan.new_sync_first(key, rows);
         self.start_visit(id);
     }

@@ -379,7 +379,7 @@ impl Controller {
             self.mark_out_of_sync(key..key + 1);
             let is_free = self.stripe_locks.lock(key);
             assert!(is_free, "nothing else runs while records are written again");
-            return self.resync_rows(key, differs);
+            return self.resync_rows(key, &differs);
         }
         let resynced = replay.is_second().then(|| replay.stripe());
         self.end_replay();

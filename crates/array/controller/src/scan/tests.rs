@@ -90,7 +90,7 @@ fn a_resync_after_a_torn_write_leaves_the_other_rows_alone() {
     array.metadata.mark_out_of_sync(&array.geometry, key..key + 1);
     let Array { geometry, metadata, outbox, scan } = &mut array;
     let around = &mut Surroundings { geometry, metadata, outbox };
-    let id = scan.new_sync_first(key, torn.to_vec());
+    let id = scan.new_sync_first(key, &torn);
     assert!(scan.start_visit(id, around), "it resyncs");
     for expected in torn {
         let NextStep::Op { kind, rows, .. } = scan.next_step(id, around) else { panic!("it compares") };

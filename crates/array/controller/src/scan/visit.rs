@@ -200,15 +200,18 @@ impl BackgroundScan {
         let old = core::mem::replace(&mut self.visits[id], visit);
         let visit = &mut self.visits[id];
         (visit.restored, visit.unreadable) = (old.restored, old.unreadable);
+        visit.compare_later = old.compare_later;
         visit.restored.clear();
+        visit.compare_later.clear();
         visit.unreadable.clear();
         id
     }
 
     /// A visit that resyncs rows of a stripe before the host has it.
-    pub(crate) fn new_sync_first(&mut self, key: u64, mut rows: Vec<Rows>) -> u32 {
-        rows.reverse();
-        self.keep_visit(Visit { compare_later: rows, ..Visit::of_comparison(key, Purpose::SyncFirst) })
+    pub(crate) fn new_sync_first(&mut self, key: u64, rows: &[Rows]) -> u32 {
+        let id = self.keep_visit(Visit::of_comparison(key, Purpose::SyncFirst));
+        self.visits[id].compare_later.extend(rows.iter().rev());
+        id
     }
 
     /// The lock of the stripe that is visited.
