@@ -83,6 +83,7 @@ def plan(browser):
 def live(browser, studio):
     """A measurement moves, is stopped, and another is in the list of runs when it is done."""
     browser.go("live")
+    assert "Jobs" not in browser.run("return document.getElementById('page').innerText"), "a heading above nothing"
     # The form works as it stands; only the time is cut here.
     browser.see("raidlab measure raidlab-test.bin --workload=storagebench-database --iodepth=8 --run=10s --size=256MiB")
     browser.fill("[name=run]", "50ms")
@@ -249,6 +250,15 @@ def narrow(browser):
     few = browser.wait(f"return {shown}")
     over = browser.run("const it = document.querySelector('.scroll'); return it.scrollWidth - it.clientWidth")
     assert over <= 0, f"the table is {over} px wider than its place"
+    # A drive's name, as long as the catalogue's are, stays in one line.
+    lines = browser.run("""const place = document.querySelector('td.part'), text = place.textContent;
+        place.textContent = 'st32000444ss';
+        const range = document.createRange();
+        range.selectNodeContents(place);
+        const count = range.getClientRects().length;
+        place.textContent = text;
+        return count""")
+    assert lines == 1, f"a drive's name takes {lines} lines"
     browser.click("button.narrow")
     assert few < browser.run(f"return {shown}") == browser.run("return document.querySelectorAll('thead th').length")
 

@@ -3,6 +3,7 @@
 use super::keep::{DbArgs, selected, store_failure};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
+use raidlab_report::terminal::TerminalOptions;
 use raidlab_store::{RunFilter, RunLine, RunSelector, StoredRun, StoredStudy};
 use serde_json::json;
 
@@ -72,7 +73,7 @@ pub(crate) fn list(args: &ListArgs, output: &Output) -> Result<Exit, Failure> {
     if output.is_json() {
         print_json(&json!({ "schema": 1, "runs": lines }))?;
     } else {
-        print(&runs_text(&lines, output))?;
+        print(&runs_text(&lines, output.terminal()))?;
     }
     Ok(Exit::Done)
 }
@@ -99,7 +100,8 @@ pub(crate) fn show(args: &ShowArgs, output: &Output) -> Result<Exit, Failure> {
 }
 
 fn run_text(run: &StoredRun, output: &Output) -> String {
-    let mut text = format!("run {} of '{}', started {}\n", run.id, run.title, run.started_at);
+    let head = format!("run {} of '{}', started {}", run.id, run.title, run.started_at);
+    let mut text = raidlab_report::terminal::wrapped(&head, output.terminal().width, 0);
     if !run.tags.is_empty() {
         text.extend(["tags: ", &run.tags.join(", "), "\n"]);
     }
@@ -110,7 +112,7 @@ fn run_text(run: &StoredRun, output: &Output) -> String {
 
 /// The whole table where the terminal is wide enough for it; else one without what the options select by, and with names cut
 /// so that it fits.
-fn runs_text(lines: &[RunLine], output: &Output) -> String {
+fn runs_text(lines: &[RunLine], options: TerminalOptions) -> String {
     let is_closed = lines.iter().all(|line| line.arrivals_per_sec.is_none());
     let names = [if is_closed { "iodepth" } else { "load" }, "IOPS", "MB/s", "mean ms"];
     let figures = |line: &RunLine| figures(line, is_closed);
@@ -130,10 +132,10 @@ fn runs_text(lines: &[RunLine], output: &Output) -> String {
     let mut header = vec!["Run", "Study", "Started", "World", "Target", "Workload", "Tags"];
     header.extend(names);
     let table = |header: &[&str], first_number, rows| {
-        raidlab_report::terminal::table(header, first_number, vec![rows], output.terminal())
+        raidlab_report::terminal::table(header, first_number, vec![rows], options)
     };
     let whole = table(&header, 7, lines.iter().map(row).collect());
-    let width = usize::from(output.terminal().width);
+    let width = usize::from(options.width);
     if width_of(&whole) <= width {
         return whole;
     }
@@ -167,7 +169,9 @@ fn figures(line: &RunLine, is_closed: bool) -> [String; 4] {
     ]
 }
 
+/// Columns of the widest line; what makes a heading bold takes none.
 fn width_of(text: &str) -> usize {
+    let text = text.replace("\u{1b}[1m", "").replace("\u{1b}[0m", "");
     text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
@@ -213,4 +217,35 @@ fn to_the_minute(time: &str) -> String {
 /// A time without its fractions: the list is for people.
 fn to_the_second(time: &str) -> String {
     time.split('.').next().unwrap_or(time).replace('T', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RunLine, TerminalOptions, runs_text, width_of};
+
+    /// Bold headings were counted with their escape sequences, and the names cut to nothing.
+    #[test]
+    fn names_are_cut_alike_with_bold_headings_and_without() {
+        let line = RunLine {
+            id: 1,
+            study: 1,
+            kind: "simulate".into(),
+            title: String::new(),
+            started_at: "2026-01-02T03:04:05.678Z".into(),
+            world: "simulated".into(),
+            target: "RAID 10 x12 write-back on st3600057ss behind perc-h800".into(),
+            workload: "storagebench-database".into(),
+            iodepth: 64,
+            arrivals_per_sec: None,
+            iops: 3116.5,
+            mb_per_s: 25.5,
+            lat_ns_mean: 2e7,
+            lat_ns_p99: 0,
+            tags: Vec::new(),
+        };
+        let text = |colour| runs_text(&[line.clone()], TerminalOptions { width: 80, colour });
+        let cells = |text: &str| text.lines().last().map(str::to_owned);
+        assert_eq!(cells(&text(true)), cells(&text(false)));
+        assert_eq!(width_of(&text(true)), 80, "{}", text(true));
+    }
 }

@@ -218,8 +218,8 @@ fn runs_fit_a_terminal() {
     };
     let shown = bench.command(&["show", "1"]).output().expect("the binary was built");
     let shown = String::from_utf8(shown.stdout).expect("text");
-    let is_figure = |line: &&str| line.starts_with("  ");
-    assert!(shown.lines().filter(is_figure).all(|line| line.chars().count() <= 80), "{shown}");
+    let is_head = |line: &&str| line.starts_with("run 1 of ") || line.starts_with("  ");
+    assert!(shown.lines().filter(is_head).all(|line| line.chars().count() <= 80), "{shown}");
     assert!(shown.contains("p99.999") && shown.contains(" errors"), "{shown}");
     let piped = bench.run(&["runs"]).stdout;
     assert!(piped.lines().all(|line| line.chars().count() <= 80), "{piped}");

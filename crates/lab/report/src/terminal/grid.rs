@@ -102,8 +102,9 @@ impl Grid {
         for row in self.sections.iter().flatten() {
             table.add_row(row.iter().map(|cell| bold_if(Cell::new(&cell.text), cell.bold && colour)));
         }
+        let last = self.header.len().saturating_sub(1);
         for (index, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((self.indent(index), self.gap));
+            column.set_padding((self.indent(index), if index == last { 0 } else { self.gap }));
             if index >= self.first_number {
                 column.set_cell_alignment(CellAlignment::Right);
             }

@@ -37,11 +37,11 @@ async function list(selected) {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const fits = (run) => words.every((word) => `${run.id} ${run.title} ${run.world} ${run.target} ${run.workload} ${(run.tags ?? []).join(" ")}`.toLowerCase().includes(word));
     place.replaceChildren(table([
-      { name: "Choose", show: (run) => { const box = h("input", { type: "checkbox", "aria-label": `Choose run ${run.id}`, checked: chosen.has(run.id), onchange: () => choose(run, box) }); return box; } },
+      { name: h("span", { role: "img", "aria-label": "Choose", title: "Choose" }, "✓"), show: (run) => { const box = h("input", { type: "checkbox", "aria-label": `Choose run ${run.id}`, checked: chosen.has(run.id), onchange: () => choose(run, box) }); return box; } },
       { name: "Run", of: (run) => run.id, show: (run) => h("a", { href: `#/runs/${run.id}`, "aria-label": `Run ${run.id}` }, run.id), right: true },
       { name: "Started (UTC)", of: (run) => run.started_at, show: (run) => when(run.started_at), class: "key", more: true },
       { name: "World", of: (run) => run.world, show: (run) => pill(run.world, run.world === "simulated" ? "on" : ""), more: true },
-      { name: "Target", of: (run) => run.target },
+      { name: "Target", of: (run) => run.target, class: "part" },
       { name: "Workload", of: (run) => run.workload, more: true },
       { name: "Tags", of: (run) => (run.tags ?? []).join(", "), show: (run) => (run.tags ?? []).map((tag) => pill(tag)), more: true },
       { name: "Load", of: (run) => run.arrivals_per_sec ?? run.iodepth, show: offered, right: true, more: true },
