@@ -42,8 +42,8 @@ pub use corrections::{DriveCorrection, drive_corrections};
 
 use crate::reliability::{REBUILD_SHARE, RebuildRate, annual_failure_share, bits_per_read_error};
 use raidlab_advisor::plan::{
-    Geometry, Hardware, Judged, Needs, PartList, Performance, Request, Space, enumerate, estimate::Demand,
-    near_misses, pareto, relaxations,
+    Enumeration, Geometry, Hardware, Judged, Needs, PartList, Performance, Request, Space, enumerate,
+    estimate::Demand, near_misses, pareto, relaxations,
 };
 use raidlab_advisor::risk::{
     FLASH_BLOCKS_PER_ERROR, FLASH_LATENT_ERRORS_PER_YEAR, FOLLOW_DAYS, LATENT_ERRORS_PER_YEAR, LossChance,
@@ -59,6 +59,7 @@ use raidlab_worlds::simulated::{SimulatedError, name_bottleneck, run_degraded};
 use raidlab_worlds::{ModelledArray, ModelledSettings, Models, drive_beside};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::time::Instant;
@@ -199,17 +200,9 @@ pub fn plan(
     }
     let threads = order.threads.unwrap_or_else(all_processors);
     let mut crew = Crew { hosts, threads, has_time, progress };
-    let parts = parts::of_order(order, &mut crew)?;
-    for controller in &parts.controllers {
-        drive_beside(order.catalog, order.catalog.controller(&controller.id)?)?;
-    }
     let demands = order.demands();
-    let together = order.together;
-    let request =
-        Request { needs: &order.needs, demands: &demands, space: &order.space, parts: &parts, together };
-    let started = Instant::now();
-    let enumeration = enumerate(&request);
-    let arithmetic_secs = started.elapsed().as_secs_f64();
+    let Choice { parts, enumeration, arithmetic_secs } = parts_and_candidates(order, &demands, &mut crew)?;
+    let request = order.request(&demands, &parts);
     let bench = Bench { order, parts: &parts, demands: &demands };
     let chosen = choose::choose(&bench, &request, &enumeration.kept, crew)?;
     let pareto = pareto(&chosen.all, chosen.ranking);
@@ -236,6 +229,37 @@ pub fn plan(
         others: chosen.all.into_iter().map(|judged| bench.described(judged)).collect(),
         relaxations,
     })
+}
+
+/// What there is to choose from.
+struct Choice {
+    parts: PartList,
+    enumeration: Enumeration,
+    arithmetic_secs: f64,
+}
+
+/// The parts, with the drives measured that may be in the answer, and what arithmetic keeps of them.
+fn parts_and_candidates(
+    order: &PlanOrder<'_>,
+    demands: &[Demand],
+    crew: &mut Crew<'_>,
+) -> Result<Choice, PlanError> {
+    let mut parts = parts::of_order(order)?;
+    for controller in &parts.controllers {
+        drive_beside(order.catalog, order.catalog.controller(&controller.id)?)?;
+    }
+    // A drive that is in no candidate, however fast it is, is not measured.
+    let possible: BTreeSet<u16> =
+        enumerate(&order.request(demands, &parts)).kept.iter().map(|kept| kept.geometry.drive).collect();
+    parts::measure(order, &mut parts, crew, |drive| possible.contains(&drive))?;
+    let started = Instant::now();
+    let enumeration = enumerate(&order.request(demands, &parts));
+    let arithmetic_secs = started.elapsed().as_secs_f64();
+    // Where nothing is left, the need that would have to give may be met by the other drives.
+    if enumeration.kept.is_empty() && order.needs.wants_rate() {
+        parts::measure(order, &mut parts, crew, |drive| !possible.contains(&drive))?;
+    }
+    Ok(Choice { parts, enumeration, arithmetic_secs })
 }
 
 /// Who does the work, and who is told of it.
@@ -322,6 +346,10 @@ struct Bench<'a> {
 }
 
 impl PlanOrder<'_> {
+    fn request<'b>(&'b self, demands: &'b [Demand], parts: &'b PartList) -> Request<'b> {
+        Request { needs: &self.needs, demands, space: &self.space, parts, together: self.together }
+    }
+
     /// What the applications ask on average.
     fn demands(&self) -> Vec<Demand> {
         let of = if self.together { Application::demand_together } else { Application::demand };

@@ -51,7 +51,8 @@ pub fn default_settings(strips: &[ByteCount]) -> Vec<Settings> {
     all
 }
 
-pub(super) fn of_order(order: &PlanOrder<'_>, crew: &mut Crew<'_>) -> Result<PartList, PlanError> {
+/// The parts that `order` offers; no bounds to what drives do are known before [`measure`].
+pub(super) fn of_order(order: &PlanOrder<'_>) -> Result<PartList, PlanError> {
     let catalog = order.catalog;
     let wanted = |ids: &[String], era: YearRange, id: &str, year| {
         if ids.is_empty() { era.holds(year) } else { ids.iter().any(|one| one == id) }
@@ -71,8 +72,6 @@ pub(super) fn of_order(order: &PlanOrder<'_>, crew: &mut Crew<'_>) -> Result<Par
     let drives: Vec<&DriveModel> =
         usable.filter(|model| wanted(order.drives, order.era, &model.id, model.year)).collect();
     check_survivable(order, &drives)?;
-    let stage = Stage { label: "measuring one drive of each kind", from: 0.0, to: PARTS_SHARE };
-    let rates = crew.on_all(stage, drives.len(), |index| Ok(rates(drives[index])))?;
     let is_offered = |model: &&ControllerModel| {
         let is_named = order.controllers.contains(&model.id);
         is_named || !model.is_only_named && wanted(order.controllers, order.era, &model.id, model.year)
@@ -83,10 +82,28 @@ pub(super) fn of_order(order: &PlanOrder<'_>, crew: &mut Crew<'_>) -> Result<Par
     let enclosures =
         catalog.enclosures().filter(|model| wanted(order.enclosures, era, &model.id, model.year));
     Ok(PartList {
-        drives: drives.into_iter().zip(rates).map(|(model, rates)| drive(order, model, rates)).collect(),
+        drives: drives.into_iter().map(|model| drive(order, model)).collect(),
         controllers: controllers.map(|model| controller(order, model)).collect(),
         enclosures: enclosures.map(|model| enclosure(order, model)).collect(),
     })
+}
+
+/// Simulates one drive of each kind that is `wanted`, by its number, for what it does at best.
+pub(super) fn measure(
+    order: &PlanOrder<'_>,
+    parts: &mut PartList,
+    crew: &mut Crew<'_>,
+    wanted: impl Fn(u16) -> bool,
+) -> Result<(), PlanError> {
+    let wanted: Vec<usize> = (0..parts.drives.len()).filter(|index| wanted(*index as u16)).collect();
+    let models: Vec<&DriveModel> =
+        wanted.iter().map(|index| order.catalog.drive(&parts.drives[*index].id)).collect::<Result<_, _>>()?;
+    let stage = Stage { label: "measuring one drive of each kind", from: 0.0, to: PARTS_SHARE };
+    let found = crew.on_all(stage, models.len(), |index| Ok(rates(models[index])))?;
+    for (index, rates) in wanted.into_iter().zip(found) {
+        parts.drives[index].rates = rates;
+    }
+    Ok(())
 }
 
 /// Refuses what no level gives, before anything is simulated.
@@ -101,7 +118,7 @@ fn check_survivable(order: &PlanOrder<'_>, drives: &[&DriveModel]) -> Result<(),
     }
 }
 
-fn drive(order: &PlanOrder<'_>, model: &DriveModel, rates: DriveRates) -> DrivePart {
+fn drive(order: &PlanOrder<'_>, model: &DriveModel) -> DrivePart {
     let own = order.prices.drives.get(&model.id);
     DrivePart {
         id: model.id.clone(),
@@ -109,7 +126,7 @@ fn drive(order: &PlanOrder<'_>, model: &DriveModel, rates: DriveRates) -> DriveP
         is_small: model.form_factor == FormFactor::Small,
         bus: model.bus.clone(),
         volatile_cache: model.volatile_cache(),
-        rates,
+        rates: DriveRates { random: Vec::new(), media: f64::INFINITY },
         price: own.and_then(|part| part.price).or(model.price_usd.filter(|_| order.prices.is_in_dollars())),
         watts: own.and_then(|part| part.watts).or(model.power_active_watts),
     }

@@ -57,6 +57,11 @@ fn with_crew<T>(work: impl FnOnce(&mut Crew<'_>) -> T) -> T {
     })
 }
 
+fn measured_parts(order: &PlanOrder<'_>) -> PartList {
+    let choice = with_crew(|crew| parts_and_candidates(order, &order.demands(), crew));
+    choice.expect("they are in the catalogue").parts
+}
+
 fn needs(usable: ByteCount) -> Needs {
     Needs {
         usable,
@@ -153,7 +158,7 @@ fn no_run_does_more_than_arithmetic_allows() {
         let app = application(app, 32);
         let drives = ids(&["st3600057ss", "pliant-lb150"]);
         let order = PlanOrder { drives: &drives, ..order(needs(ByteCount(300_000_000_000)), &[]) };
-        let order_parts = with_crew(|crew| parts::of_order(&order, crew)).expect("they are in the catalogue");
+        let order_parts = measured_parts(&order);
         let (needs, space) = (needs(ByteCount(300_000_000_000)), space());
         let demands = [app.demand()];
         let kept = enumerate(&Request {
@@ -283,7 +288,7 @@ fn trying_everything_finds_nothing_better_than_the_search() {
             simulations_max: None,
             ..order(needs, &applications)
         };
-        let parts = with_crew(|crew| parts::of_order(&order, crew)).expect("they are in the catalogue");
+        let parts = measured_parts(&order);
         let demands = [applications[0].demand()];
         let (needs, space) = (&order.needs, &order.space);
         let request = Request { needs, demands: &demands, space, parts: &parts, together: false };

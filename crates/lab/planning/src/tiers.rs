@@ -137,7 +137,8 @@ pub fn plan_tiers(
     let threads = order.threads.unwrap_or_else(all_processors);
     let mut parts_crew =
         Crew { hosts: &mut *hosts, threads, has_time: &mut || true, progress: &mut *progress };
-    let parts = parts::of_order(order, &mut parts_crew)?;
+    let mut parts = parts::of_order(order)?;
+    parts::measure(order, &mut parts, &mut parts_crew, |_| true)?;
     let count = order.applications.len();
     let masks: Vec<usize> = (1..1 << count).collect();
     let apps_of = |mask: usize| (0..count).filter(|app| mask >> app & 1 == 1).collect::<Vec<_>>();

@@ -1,7 +1,7 @@
 //! Other facts of the best array, against arithmetic: bounds on percentiles, the life of its drives, and the estimates
 //! behind its figures.
 
-use super::{application, ids, needs, order, planned, space};
+use super::{application, ids, levels, measured_parts, needs, order, planned, space};
 use crate::{PlanError, PlanOrder, Planned};
 use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Needs, Space};
@@ -81,4 +81,24 @@ fn more_failures_than_any_level_survives_are_refused_with_the_most_there_is() {
             other => panic!("--survive {survive} of {usable}: {other:?}"),
         }
     }
+}
+
+/// Measuring all drives of the catalogue takes longer than the search, and mostly only some can be in the answer.
+#[test]
+fn drives_that_are_in_no_candidate_are_not_measured() {
+    let drives = ids(&["st9500430ss", "st3600057ss"]);
+    // Of a mirror of all drives only those of 600 GB have the room.
+    let needs = Needs { survive: 3, ..needs(ByteCount(550_000_000_000)) };
+    let applications = [application("md1200-oltp", 24)];
+    let order = PlanOrder { drives: &drives, space: levels(&["1"], 4), ..order(needs, &applications) };
+    let measured = |order: &PlanOrder<'_>| -> Vec<String> {
+        let parts = measured_parts(order).drives.into_iter();
+        parts.filter(|drive| !drive.rates.random.is_empty()).map(|drive| drive.id).collect()
+    };
+    assert_eq!(measured(&order), ["st3600057ss"]);
+    // Without an answer, arithmetic says what would have to give: rates of all drives matter where a rate is needed.
+    let slots = |iops| Needs { slots: Some(1), iops, ..order.needs.clone() };
+    let without = |iops| PlanOrder { needs: slots(iops), space: order.space.clone(), ..order };
+    assert!(measured(&without(None)).is_empty());
+    assert_eq!(measured(&without(Some(100.0))).len(), 2);
 }

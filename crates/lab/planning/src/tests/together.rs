@@ -1,6 +1,6 @@
 //! Applications that run at the same time, on one array and on two.
 
-use super::{application, ids, levels, needs, order, planned, with_crew};
+use super::{application, ids, levels, measured_parts, needs, order, planned, with_crew};
 use crate::*;
 use raidlab_advisor::plan::{Frontier, Kept, OwnNeeds, Settings};
 
@@ -79,7 +79,7 @@ fn trying_everything_finds_nothing_better_for_two() {
     let apps = [application("md1200-oltp", 16), application("md1200-sql-log", 4)];
     for needs in [needs(ByteCount(500_000_000_000)), needing(&[200.0, 300.0])] {
         let order = PlanOrder { space: levels(&["1", "5"], 4), ..disks(needs, &apps, &drives) };
-        let parts = with_crew(|crew| parts::of_order(&order, crew)).expect("they are in the catalogue");
+        let parts = measured_parts(&order);
         let demands = order.demands();
         let (needs, space) = (&order.needs, &order.space);
         let request = Request { needs, demands: &demands, space, parts: &parts, together: true };
