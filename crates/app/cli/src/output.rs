@@ -1,10 +1,11 @@
 //! The destination and format of output: width, colour, JSON or text.
 
 use crate::failure::Failure;
-use raidlab_report::terminal::{TerminalOptions, printable_lines};
+use raidlab_report::terminal::{TerminalOptions, broken, printable_lines};
 use serde_json::Value;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 /// Characters per line where nothing tells better.
 const DEFAULT_WIDTH: u16 = 80;
@@ -20,7 +21,7 @@ impl Output {
     /// As the process's arguments, environment and terminal ask for.
     pub(crate) fn of_process(is_json: bool) -> Self {
         let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-        let width = columns.or_else(terminal_width).unwrap_or(DEFAULT_WIDTH);
+        let width = columns.or_else(|| terminal_width(io::stdout())).unwrap_or(DEFAULT_WIDTH);
         Self { is_json, options: TerminalOptions { width, colour: wants_colour(&io::stdout()) } }
     }
 
@@ -79,15 +80,15 @@ pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
     print(&format!("{value:#}"))
 }
 
-/// `kind: text`, with further lines of the text set in below it.
+/// `kind: text`, with further lines of the text set in below it, broken where a terminal would cut words.
 fn paragraph(kind: &str, text: &str) -> String {
-    let colour = wants_colour(&io::stderr());
-    let head = match (kind, colour) {
-        ("error", true) => "\x1b[1;31merror\x1b[0m".to_owned(),
-        (_, true) => format!("\x1b[1m{kind}\x1b[0m"),
-        (_, false) => kind.to_owned(),
-    };
-    format!("{head}: {}\n", printable_lines(text).replace('\n', "\n  "))
+    let width = terminal_width(io::stderr()).unwrap_or(u16::MAX);
+    let text = broken(&format!("{kind}: {}", printable_lines(text).replace('\n', "\n  ")), width);
+    match (kind, wants_colour(&io::stderr())) {
+        ("error", true) => text.replacen(kind, "\x1b[1;31merror\x1b[0m", 1),
+        (_, true) => text.replacen(kind, &format!("\x1b[1m{kind}\x1b[0m"), 1),
+        (_, false) => text,
+    }
 }
 
 /// Whether `stream` is a terminal whose user does not refuse colour. Launchers of several processes give each a terminal that is
@@ -98,8 +99,8 @@ pub(crate) fn wants_colour(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && !refused && !is_dumb && !raidlab_hosts::is_one_of_several()
 }
 
-/// Columns of the terminal on standard output, where there is one.
-fn terminal_width() -> Option<u16> {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+/// Columns of the terminal behind `stream`, where there is one.
+fn terminal_width(stream: impl AsFd) -> Option<u16> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
     (size.ws_col > 0).then_some(size.ws_col)
 }

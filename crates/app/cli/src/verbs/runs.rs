@@ -101,7 +101,7 @@ pub(crate) fn show(args: &ShowArgs, output: &Output) -> Result<Exit, Failure> {
 
 fn run_text(run: &StoredRun, output: &Output) -> String {
     let head = format!("run {} of '{}', started {}", run.id, run.title, run.started_at);
-    let mut text = raidlab_report::terminal::wrapped(&head, output.terminal().width, 0);
+    let mut text = raidlab_report::terminal::broken(&head, output.terminal().width);
     if !run.tags.is_empty() {
         text.extend(["tags: ", &run.tags.join(", "), "\n"]);
     }

@@ -18,7 +18,7 @@ pub fn hosts(runs: &[RunResult], options: TerminalOptions) -> String {
 pub(super) fn lines(facts: &HostsFacts, options: TerminalOptions) -> String {
     let mut text = String::new();
     for sentence in crate::hosts::sentences(facts) {
-        text += &broken(&format!("  {}\n", printable(&sentence)), options);
+        text += &broken(&format!("  {}\n", printable(&sentence)), options.width);
     }
     let header = ["rank", "host", "clock us", "+- us", "began us", "done s", "requests", "IOPS", "MB/s"];
     let row = |rank: &RankFacts| {

@@ -152,8 +152,8 @@ pub fn wrapped(text: &str, width: u16, indent: usize) -> String {
 
 /// Breaks the lines of `text` that are too long, behind semicolons and commas where that is possible; what follows stands two columns
 /// further in than the line.
-fn broken(text: &str, options: TerminalOptions) -> String {
-    text.lines().map(|line| broken_line(line, options.width.into())).collect()
+pub fn broken(text: &str, width: u16) -> String {
+    text.lines().map(|line| broken_line(line, width.into())).collect()
 }
 
 fn broken_line(line: &str, width: usize) -> String {
@@ -181,11 +181,10 @@ fn broken_line(line: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{TerminalOptions, broken, printable, wrapped};
+    use super::{broken, printable, wrapped};
 
     #[test]
     fn long_lines_break_behind_commas_else_between_words() {
-        let options = TerminalOptions { width: 20, colour: false };
         let table = [
             ("  short, it stays", "  short, it stays\n"),
             ("  read 1 IOPS, 2 MB/s; 3 errors", "  read 1 IOPS,\n    2 MB/s; 3 errors\n"),
@@ -193,9 +192,9 @@ mod tests {
             ("  a-word-that-is-longer, x", "  a-word-that-is-longer,\n    x\n"),
         ];
         for (line, expected) in table {
-            assert_eq!(broken(line, options), expected);
+            assert_eq!(broken(line, 20), expected);
         }
-        assert_eq!(broken("  a\n  b\n", options), "  a\n  b\n");
+        assert_eq!(broken("  a\n  b\n", 20), "  a\n  b\n");
     }
 
     #[test]

@@ -19,7 +19,8 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
         return network::table(std::slice::from_ref(run), options);
     }
     let head = format!("{} at {} on {}", run.workload, run.offered_load(), run.target);
-    let mut text = heading(&head, options) + "\n" + &broken(&(about(run) + &direction_lines(run)), options);
+    let mut text =
+        heading(&head, options) + "\n" + &broken(&(about(run) + &direction_lines(run)), options.width);
     let this = std::slice::from_ref(run);
     if run.streams.is_some() {
         text += &super::streams(this, &[], options);
@@ -27,13 +28,14 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
     if !run.phases.is_empty() {
         text += &super::bonnie(this, &[], options);
     }
-    text += &broken(&run.parts.iter().map(part_lines).collect::<String>(), options);
-    text += &broken(&run.lag.as_ref().map_or_else(String::new, |lag| lag_line("", lag)), options);
-    text += &broken(&run.targets.iter().map(target_line).collect::<String>(), options);
+    text += &broken(&run.parts.iter().map(part_lines).collect::<String>(), options.width);
+    text += &broken(&run.lag.as_ref().map_or_else(String::new, |lag| lag_line("", lag)), options.width);
+    text += &broken(&run.targets.iter().map(target_line).collect::<String>(), options.width);
     text += &run.hosts.as_ref().map_or_else(String::new, |facts| super::hosts::lines(facts, options));
-    text += &broken(&(range_line(run) + &steady_line(run) + &bound_lines(run) + &evidence(run)), options);
+    text +=
+        &broken(&(range_line(run) + &steady_line(run) + &bound_lines(run) + &evidence(run)), options.width);
     text += &run.times.as_ref().map_or_else(String::new, |facts| times(facts, options));
-    text + &broken(&(setting_lines(run) + &cost_line(run)), options)
+    text + &broken(&(setting_lines(run) + &cost_line(run)), options.width)
 }
 
 /// The line of each direction; programs on files have rates, and no latencies.
@@ -200,8 +202,8 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
         |name: &String, value: &mut String| runs.iter().all(|run| run.settings.get(name) == Some(value));
     common.settings.retain(is_common);
     let hosts = super::hosts::hosts(runs, options);
-    let answer = broken(&about(&common), options) + &grid.render(options);
-    let below = broken(&(answers(runs) + &setting_lines(&common)), options);
+    let answer = broken(&about(&common), options.width) + &grid.render(options);
+    let below = broken(&(answers(runs) + &setting_lines(&common)), options.width);
     heading(&head, options) + "\n" + &answer + &below + &hosts
 }
 
