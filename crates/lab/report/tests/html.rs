@@ -81,6 +81,19 @@ fn every_profile_has_its_section_charts_and_table() {
     assert!(answer.is_some() && answer < why && why < page.html.find("id=\"figure-1"));
 }
 
+/// A bar of one configuration tells nothing; its loads do.
+#[test]
+fn one_configuration_is_seen_load_by_load() {
+    let all = study_runs();
+    let is_first = |run: &&RunResult| run.target == all[0].target && run.workload == all[0].workload;
+    let runs: Vec<RunResult> = all.iter().filter(is_first).cloned().collect();
+    let page = html::study(&report(&runs, &[])).html;
+    assert_eq!(open_plots(&page), 1);
+    let (first, folded) = (page.find("against iodepth."), page.find("More charts"));
+    assert!(first.is_some() && first < folded, "{first:?} {folded:?}");
+    assert!(!page.contains("Solid bars"));
+}
+
 /// Charts that are seen without a click: those outside of everything that is folded.
 fn open_plots(html: &str) -> usize {
     let (mut depth, mut open) = (0_usize, 0);

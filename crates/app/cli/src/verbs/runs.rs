@@ -243,7 +243,7 @@ mod tests {
             lat_ns_p99: 0,
             tags: Vec::new(),
         };
-        let text = |colour| runs_text(&[line.clone()], TerminalOptions { width: 80, colour });
+        let text = |colour| runs_text(std::slice::from_ref(&line), TerminalOptions { width: 80, colour });
         let cells = |text: &str| text.lines().last().map(str::to_owned);
         assert_eq!(cells(&text(true)), cells(&text(false)));
         assert_eq!(width_of(&text(true)), 80, "{}", text(true));

@@ -231,12 +231,17 @@ impl ProfileSection<'_> {
         let (matrix, profile) = (self.matrix, self.profile);
         let names = matrix.profiles[profile];
         let judged = Column::judging(names.metric);
-        let first = self.bars(judged);
+        // Of one configuration there are its loads to see, of several what tells them apart.
+        let is_curve = matrix.configurations.len() == 1 && matrix.loads.len() > 1;
+        let first = if is_curve { self.throughput_over_load(judged) } else { self.bars(judged) };
         let (mut open, mut body) = (legend::of(matrix, profile), String::new());
         if is_open {
             open += &first;
         } else {
             body += &first;
+        }
+        if !is_curve {
+            body += &self.throughput_over_load(judged);
         }
         body += &self.over_load(judged);
         body += &self.over_time(judged);
@@ -273,15 +278,19 @@ impl ProfileSection<'_> {
     }
 
     /// What a load of so many requests in flight gets.
+    fn throughput_over_load(&mut self, judged: Column) -> String {
+        let throughput: &[PanelRow<'_>] = &[("", &|panel| panel.over_load(judged))];
+        self.figure(
+            if self.matrix.loads.len() > 1 { throughput } else { &[] },
+            &format!("Throughput in {} against {}.", judged.unit(), self.matrix.load_name()),
+            "Where a line stops rising, more requests in flight only make each wait longer.",
+        )
+    }
+
+    /// The throughput of all configurations at once, and how long requests take.
     fn over_load(&mut self, judged: Column) -> String {
         let load = self.matrix.load;
         let has_loads = self.matrix.loads.len() > 1;
-        let throughput: &[PanelRow<'_>] = &[("", &|panel| panel.over_load(judged))];
-        let throughput = self.figure(
-            if has_loads { throughput } else { &[] },
-            &format!("Throughput in {} against {}.", judged.unit(), self.matrix.load_name()),
-            "Where a line stops rising, more requests in flight only make each wait longer.",
-        );
         let map = self.figures.add(
             heat::figures(self.matrix, self.profile),
             &format!("Throughput in {} of every configuration at every load.", judged.unit()),
@@ -301,7 +310,7 @@ impl ProfileSection<'_> {
             &format!("Distribution of latency at {load}."),
             "The share of requests that were done within a time; each further nine is one step to the right.",
         );
-        throughput + &map + &latency + &distribution
+        map + &latency + &distribution
     }
 
     /// The course of the runs at the load shown, where they lasted long enough to have one.
