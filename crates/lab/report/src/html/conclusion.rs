@@ -63,7 +63,8 @@ fn of_line(runs: &[&RunResult], column: Column) -> Option<String> {
             figure(first, Column::LatP99)
         ));
     }
-    let highest = moved.iter().map(|run| column.value(run)).fold(0.0, f64::max);
+    let best = moved.iter().max_by(|a, b| column.value(a).total_cmp(&column.value(b)))?;
+    let highest = column.value(best);
     let enough = moved.iter().find(|run| column.value(run) >= ENOUGH * highest)?;
     let (low, high) = (first.offered_load().value(), last.offered_load().value());
     let loads = match last.offered_load() {
@@ -82,7 +83,14 @@ fn of_line(runs: &[&RunResult], column: Column) -> Option<String> {
     if let OfferedLoad::Rate(_) = last.offered_load() {
         return Some(text);
     }
-    text += &if enough.iodepth < last.iodepth {
+    text += &if column.value(last) < ENOUGH * highest {
+        format!(
+            " The most is {} at iodepth {}, with {}: more requests in flight get less, or something else was at work.",
+            figure(best, column),
+            best.iodepth,
+            figure(best, Column::LatMean)
+        )
+    } else if enough.iodepth < last.iodepth {
         format!(
             " Iodepth {} already gets {} of it at {}: more requests in flight only make each wait longer.",
             enough.iodepth,
@@ -129,6 +137,9 @@ mod tests {
         );
         let rising = line(&[(1, 100.0, 10.0), (2, 200.0, 10.0)]).unwrap();
         assert!(rising.contains("still rises at iodepth 2"), "{rising}");
+        let falling = line(&[(1, 100.0, 10.0), (8, 900.0, 8.0), (64, 500.0, 64.0)]).unwrap();
+        assert!(falling.contains("The most is 900 IOPS at iodepth 8, with 8.00 ms"), "{falling}");
+        assert!(!falling.contains("100 %"), "{falling}");
         let only = line(&[(4, 100.0, 10.0)]).unwrap();
         assert!(only.starts_with("100 IOPS at iodepth 4"), "{only}");
         assert_eq!(line(&[(1, 0.0, 0.0)]), None);
