@@ -376,8 +376,10 @@ fn section(id: &str, title: &str, body: &str) -> String {
     format!(r#"<section aria-labelledby="{id}"><h2 id="{id}">{}</h2>{body}</section>"#, escaped(title))
 }
 
+/// A list; what is a list's item in text is one without its dash.
 fn list(items: &[String]) -> String {
-    let items: String = items.iter().map(|item| format!("<li>{}</li>", escaped(item))).collect();
+    let item = |item: &String| format!("<li>{}</li>", escaped(item.strip_prefix("- ").unwrap_or(item)));
+    let items: String = items.iter().map(item).collect();
     format!("<ul>{items}</ul>")
 }
 

@@ -152,7 +152,7 @@ pub fn plan(plan: &PlanText<'_>, options: TerminalOptions) -> String {
     if !plan.rows.is_empty() {
         text += "\n";
     }
-    plan.account.iter().fold(text, |text, line| text + &wrapped(line, options.width, 0))
+    plan.account.iter().fold(text, |text, line| text + &account(line, options))
 }
 
 /// Prints arrays that share an enclosure: the answer, what each application gets, then array by array.
@@ -179,7 +179,15 @@ pub fn tiers(tiers: &TiersText<'_>, options: TerminalOptions) -> String {
             text += "\n";
         }
     }
-    tiers.account.iter().fold(text, |text, line| text + &wrapped(line, options.width, 0))
+    tiers.account.iter().fold(text, |text, line| text + &account(line, options))
+}
+
+/// A line of the account; what continues an item of a list stands behind its dash.
+fn account(line: &str, options: TerminalOptions) -> String {
+    match line.strip_prefix("- ") {
+        Some(item) => format!("- {}", wrapped(item, options.width, 2).trim_start()),
+        None => wrapped(line, options.width, 0),
+    }
 }
 
 /// An array with its settings, and why it stands where it stands.
@@ -303,4 +311,21 @@ fn everyone(tiers: &TiersText<'_>) -> Grid {
         }
     }
     grid_of(&header, 1, &[rows])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TerminalOptions, account};
+
+    #[test]
+    fn what_continues_an_item_stands_behind_its_dash() {
+        let options = TerminalOptions { width: 24, colour: false };
+        let table = [
+            ("one two three four five six seven", "one two three four five\nsix seven\n"),
+            ("- one two three four five six seven", "- one two three four\n  five six seven\n"),
+        ];
+        for (line, expected) in table {
+            assert_eq!(account(line, options), expected);
+        }
+    }
 }
