@@ -11,11 +11,11 @@
 //! is a trap: on AMD's Zen 5, when strips are adjacent in memory, it halves the rate in one direction and not in the
 //! other. (Presumably the distance between strips is taken for a stride and prefetched.)
 //!
-//! Results of large passes bypass the cache ([`STREAM_BYTES`]), which avoids reading what is overwritten. Left out are
+//! Results of large passes bypass the cache ([`Fold::STREAM_BYTES`]), which avoids reading what is overwritten. Left out are
 //! explicit prefetches: they cost more when data is in the cache than they gain when it is not.
 //!
 //! Everything is inlined into a function that has the vector's instructions enabled (`x86.rs`, `neon.rs`); without that,
-//! each operation would be a call.
+//! each operation would be a call. Closures have the instructions only where they are inlined as well, so there are none here.
 #![allow(unsafe_code, reason = "vector instructions work on raw pointers")]
 #![allow(clippy::inline_always, reason = "an operation that is not inlined is a call per vector")]
 
@@ -41,17 +41,24 @@ pub(super) trait Vector: Copy {
     unsafe fn stream(self, to: *mut u8);
     unsafe fn fence();
     unsafe fn add(self, other: Self) -> Self;
-    /// Twice this, plus `other`.
-    unsafe fn double_and_add(self, other: Self) -> Self;
+    /// Horner's scheme: a sum of no source.
+    #[inline(always)]
+    unsafe fn no_powers() -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { Self::zero() }
+    }
+    /// Twice this sum, plus a source.
+    unsafe fn double_and_add(self, source: Self) -> Self;
+    /// The sum's bytes.
+    #[inline(always)]
+    unsafe fn end_powers(self) -> Self {
+        self
+    }
     unsafe fn factor(coefficient: u8) -> Self::Factor;
     unsafe fn times(self, factor: Self::Factor) -> Self;
 }
 
-/// Sources and destinations together from which on results are stored past the cache: about a core's own
-/// cache, of which a pass of this size leaves little. On Zen 5, 8+2 and strips of 256 KiB and more, this wins
-/// a fifth cold and a tenth warm; below a megabyte it loses up to a tenth when all is warm.
-const STREAM_BYTES: usize = 1 << 20;
-/// What a destination must be aligned to for that, so that whole lines of the cache are written.
+/// What a destination must be aligned to for stores past the cache, so that whole lines of the cache are written.
 const STREAM_ALIGNMENT: usize = 64;
 
 /// How a row takes in its sources, one after the other, from the last to the first.
@@ -61,11 +68,26 @@ const STREAM_ALIGNMENT: usize = 64;
 trait Fold {
     /// Whether the sum is still to be multiplied by the row's first coefficient.
     const SCALED: bool;
+    /// Sources and destinations together from which on results are stored past the cache. On Zen 3, 8+2 and strips of 16 and 64 KiB, this
+    /// wins a seventh of P and Q when all is in memory, and loses up to a tenth of P alone when all is in the cache. Writes to arrays of
+    /// files show no difference.
+    const STREAM_BYTES: usize = 128 << 10;
     /// What a source's coefficient becomes.
     type Factor<V: Vector>: Copy;
 
     unsafe fn factor<V: Vector>(coefficient: u8) -> Self::Factor<V>;
+    /// The sum of no source.
+    #[inline(always)]
+    unsafe fn begin<V: Vector>() -> V {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { V::zero() }
+    }
     unsafe fn take<V: Vector>(sum: V, source: V, factor: Self::Factor<V>) -> V;
+    /// The sum's bytes, once all sources are in it.
+    #[inline(always)]
+    unsafe fn end<V: Vector>(sum: V) -> V {
+        sum
+    }
 }
 
 /// [`Terms::Alike`].
@@ -95,14 +117,27 @@ impl Fold for Powers {
     #[inline(always)]
     unsafe fn factor<V: Vector>(_: u8) {}
     #[inline(always)]
+    unsafe fn begin<V: Vector>() -> V {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { V::no_powers() }
+    }
+    #[inline(always)]
     unsafe fn take<V: Vector>(sum: V, source: V, (): ()) -> V {
         // SAFETY: the caller vouches for the instructions.
         unsafe { sum.double_and_add(source) }
+    }
+    #[inline(always)]
+    unsafe fn end<V: Vector>(sum: V) -> V {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { sum.end_powers() }
     }
 }
 
 impl Fold for Products {
     const SCALED: bool = false;
+    /// About a core's own cache. On Zen 5, strips of 256 KiB and more win a fifth cold and a tenth warm. Products by shuffles take so
+    /// long that they lose a tenth to a fifth below.
+    const STREAM_BYTES: usize = 1 << 20;
     type Factor<V: Vector> = V::Factor;
 
     #[inline(always)]
@@ -193,14 +228,22 @@ unsafe fn run<V: Vector, F: Fold, S: Second, const LANES: usize>(work: &mut Work
         let second = work.second.as_mut().map_or(first, Target::new::<S::Fold>);
         let output = if work.accumulate {
             Output::Added
-        } else if work.pass_bytes() >= STREAM_BYTES && first.can_stream() && second.can_stream() {
+        } else if work.pass_bytes() >= F::STREAM_BYTES.max(S::Fold::STREAM_BYTES)
+            && first.can_stream()
+            && second.can_stream()
+        {
             Output::Streamed
         } else {
             Output::Stored
         };
         let pass = Pass { sources: work.sources, first, second, output };
-        let pieces_end = pass.pieces::<V, F, S, LANES>(0, length);
-        let vectors_end = pass.pieces::<V, F, S, 1>(pieces_end, length);
+        let is_scaled = first.scale != 1 || second.scale != 1;
+        let pieces_end = match output {
+            Output::Stored if !is_scaled => pass.pieces::<V, F, S, Stored, LANES>(0, length),
+            Output::Streamed if !is_scaled => pass.pieces::<V, F, S, Streamed, LANES>(0, length),
+            _ => pass.pieces::<V, F, S, Finished, LANES>(0, length),
+        };
+        let vectors_end = pass.pieces::<V, F, S, Finished, 1>(pieces_end, length);
         if output == Output::Streamed {
             V::fence();
         }
@@ -238,26 +281,83 @@ impl<'a> Target<'a> {
     fn can_stream(&self) -> bool {
         self.destination.addr().is_multiple_of(STREAM_ALIGNMENT)
     }
+}
 
-    /// Writes `LANES` vectors at `at`.
-    ///
-    /// # Safety
-    /// As for [`Pass::piece`]; streams only if [`Target::can_stream`].
+/// How sums become results.
+///
+/// # Safety
+/// As for [`Pass::piece`]; the target is one for it.
+trait Finish {
+    /// Writes `LANES` vectors at `at`, a multiple of a vector, which leaves the destination's alignment as it is.
+    unsafe fn write<V: Vector, const LANES: usize>(
+        target: &Target<'_>,
+        sum: [V; LANES],
+        at: usize,
+        output: Output,
+    );
+}
+
+/// [`Output::Stored`], where there is no scale: parity of whole stripes. A choice at each piece takes the registers of the sums.
+struct Stored;
+/// [`Output::Streamed`], in the same way.
+struct Streamed;
+/// Any output, any scale.
+struct Finished;
+
+impl Finish for Stored {
     #[inline(always)]
-    unsafe fn write<V: Vector, const LANES: usize>(&self, mut sum: [V; LANES], at: usize, output: Output) {
-        // SAFETY: the caller vouches for the instructions, and for `LANES` vectors at `at`, which is a
-        // multiple of a vector and so leaves the destination's alignment as it is.
+    unsafe fn write<V: Vector, const LANES: usize>(
+        target: &Target<'_>,
+        sum: [V; LANES],
+        at: usize,
+        _: Output,
+    ) {
+        for (lane, vector) in sum.into_iter().enumerate() {
+            // SAFETY: the caller vouches for the instructions and for `LANES` vectors at `at`.
+            unsafe { vector.store(target.destination.add(at + lane * V::BYTES)) };
+        }
+    }
+}
+
+impl Finish for Streamed {
+    #[inline(always)]
+    unsafe fn write<V: Vector, const LANES: usize>(
+        target: &Target<'_>,
+        sum: [V; LANES],
+        at: usize,
+        _: Output,
+    ) {
+        for (lane, vector) in sum.into_iter().enumerate() {
+            // SAFETY: as for `Stored`; who chose this has asked `can_stream`.
+            unsafe { vector.stream(target.destination.add(at + lane * V::BYTES)) };
+        }
+    }
+}
+
+impl Finish for Finished {
+    #[inline(always)]
+    unsafe fn write<V: Vector, const LANES: usize>(
+        target: &Target<'_>,
+        mut sum: [V; LANES],
+        at: usize,
+        output: Output,
+    ) {
+        // SAFETY: as for `Stored` and `Streamed`; with `Output::Added` the destination's bytes are valid, too.
         unsafe {
-            let to = self.destination.add(at);
-            if self.scale != 1 {
-                let factor = V::factor(self.scale);
-                sum = sum.map(|vector| vector.times(factor));
+            if target.scale != 1 {
+                let factor = V::factor(target.scale);
+                for vector in &mut sum {
+                    *vector = vector.times(factor);
+                }
             }
-            let vectors = sum.into_iter().enumerate().map(|(lane, vector)| (vector, to.add(lane * V::BYTES)));
+            if output == Output::Added {
+                for (lane, vector) in sum.iter_mut().enumerate() {
+                    *vector = vector.add(V::load(target.destination.add(at + lane * V::BYTES)));
+                }
+            }
             match output {
-                Output::Added => vectors.for_each(|(vector, to)| vector.add(V::load(to)).store(to)),
-                Output::Stored => vectors.for_each(|(vector, to)| vector.store(to)),
-                Output::Streamed => vectors.for_each(|(vector, to)| vector.stream(to)),
+                Output::Streamed => Streamed::write(target, sum, at, output),
+                Output::Added | Output::Stored => Stored::write(target, sum, at, output),
             }
         }
     }
@@ -280,7 +380,7 @@ impl Pass<'_> {
     /// # Safety
     /// The processor must have the instructions of `V`; all sources and destinations have `length` bytes.
     #[inline(always)]
-    unsafe fn pieces<V: Vector, F: Fold, S: Second, const LANES: usize>(
+    unsafe fn pieces<V: Vector, F: Fold, S: Second, W: Finish, const LANES: usize>(
         self,
         start: usize,
         length: usize,
@@ -288,7 +388,7 @@ impl Pass<'_> {
         let mut at = start;
         while length - at >= LANES * V::BYTES {
             // SAFETY: the caller vouches for the instructions; `at` leaves room for a piece.
-            unsafe { self.piece::<V, F, S, LANES>(at) };
+            unsafe { self.piece::<V, F, S, W, LANES>(at) };
             at += LANES * V::BYTES;
         }
         at
@@ -300,10 +400,10 @@ impl Pass<'_> {
     /// The processor must have the instructions of `V`, and `at + LANES * V::BYTES` be within all sources and
     /// destinations. A row has a coefficient for every source.
     #[inline(always)]
-    unsafe fn piece<V: Vector, F: Fold, S: Second, const LANES: usize>(self, at: usize) {
+    unsafe fn piece<V: Vector, F: Fold, S: Second, W: Finish, const LANES: usize>(self, at: usize) {
         // SAFETY: every index is below the number of sources; the caller vouches for the rest.
         unsafe {
-            let mut sums = [[V::zero(); LANES]; 2];
+            let mut sums = [[F::begin(); LANES], [S::Fold::begin(); LANES]];
             let mut left = self.sources.len();
             while left >= 8 {
                 left -= 8;
@@ -322,10 +422,16 @@ impl Pass<'_> {
             if left == 1 {
                 self.take::<V, F, S, LANES>(&mut sums, 0, at);
             }
-            let [first, own] = sums;
-            self.first.write(first, at, self.output);
+            let [mut first, mut own] = sums;
+            for lane in 0..LANES {
+                first[lane] = F::end(first[lane]);
+                if S::OWN {
+                    own[lane] = S::Fold::end(own[lane]);
+                }
+            }
+            W::write(&self.first, first, at, self.output);
             if S::PRESENT {
-                self.second.write(if S::OWN { own } else { first }, at, self.output);
+                W::write(&self.second, if S::OWN { own } else { first }, at, self.output);
             }
         }
     }
