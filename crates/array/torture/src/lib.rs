@@ -47,6 +47,7 @@ mod stories;
 mod stripes;
 mod tags;
 mod text;
+mod told;
 mod trace;
 mod violation;
 mod volume;

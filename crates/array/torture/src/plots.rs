@@ -6,7 +6,7 @@
 //! | outvoted | devices go one soon after the other while a state is on its way; they are back without the rest | an answer that relies on that state |
 //! | replaced unheard | another device comes and is rebuilt within one state; then the former one is back | a start that goes by states alone |
 //! | lost while logged | a device goes between a record and the next, before the devices hear of it | a record that tells too early what needs no replay |
-//! | lost while rebuilt | the last device in sync goes while a region is marked and another is rebuilt | a write that goes on, with a mark that nobody asks for |
+//! | lost while rebuilt | the last device in sync goes while a region is marked and another is rebuilt | a write that goes on, with a mark that nobody asks for; maps of the rebuilt device that outrank later ones |
 //! | lost row | all of a row but one block can't be read, and is written block by block | parity computed from what power takes back |
 //! | written over | a record and a later one for the same block; the log can't be read on some devices | data of the earlier one, taken for good |
 //! | older incarnation | NVRAM is lost twice, and has its older log the second time | records that are taken for the present ones |
@@ -173,6 +173,12 @@ impl TortureWorld {
         })?;
         self.ask_at(HostOp::Write { fua: pick.chance_pct(50) }, lba)?;
         self.let_pass(60, Self::is_map_under_way)?;
+        let is_rebuilt = pick.chance_pct(50);
+        if is_rebuilt {
+            // The mark of this one waits for the next map, which the device that is rebuilt may get alone.
+            let next = lba.0 + self.layout.shape().stripe_blocks().0;
+            self.ask_at(HostOp::Write { fua: true }, Lba(next % self.volume_blocks.0))?;
+        }
         for _ in 0..2 {
             self.look_at_states();
             let mut others = (0..self.devices.len() as u16).map(MemberIndex).filter(|it| *it != target);
@@ -182,6 +188,11 @@ impl TortureWorld {
             }
         }
         self.let_pass(one_of(pick, &[8, 30, 100]), |_| false)?;
+        self.cut(true, false, pick)?;
+        if !is_rebuilt || self.is_refused {
+            return Ok(());
+        }
+        self.let_pass(WAIT_STEPS, |world| world.controller.is_idle())?;
         self.cut(true, false, pick)
     }
 

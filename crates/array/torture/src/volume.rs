@@ -55,7 +55,7 @@ pub(crate) enum Promise {
 }
 
 /// The writes that may be found in a block after a power cut.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Floor {
     /// Every write from this one on.
     from: WriteNumber,
@@ -156,6 +156,15 @@ impl Block {
         self.versions.clear();
         self.versions.push(Version::new(SURVIVOR, now, now));
     }
+}
+
+/// A block that a read has told of, with its floors before.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) held: WriteNumber,
+    /// Its floor since.
+    floor: Floor,
+    before: [Floor; 2],
 }
 
 /// All possible contents of all blocks.
@@ -416,6 +425,37 @@ impl VolumeHistory {
         supersede(&mut block.versions, started, |version| version.write != held);
     }
 
+    /// What [`VolumeHistory::take_back`] needs to know of `lba` before a read tells of it.
+    pub(crate) fn before_told(&self, lba: Lba) -> Told {
+        Told { held: SURVIVOR, floor: Floor::NONE, before: self.blocks[lba.0 as usize].floors.clone() }
+    }
+
+    /// Notes what a read has told of `lba`; false if it did not settle that.
+    pub(crate) fn note_told(&self, lba: Lba, told: &mut Told) -> bool {
+        let Some(held) = self.settled(lba) else { return false };
+        let newest = self.blocks[lba.0 as usize].survivors.newest;
+        (told.held, told.floor) = (held, Floor { from: WriteNumber(newest.0 + 1), also: vec![held] });
+        true
+    }
+
+    /// Takes back what a read has told of `lba`: it may be again what the power cut had left, unless it was written since.
+    pub(crate) fn take_back(&mut self, lba: Lba, told: &Told) {
+        let Block { versions, floors, survivors, .. } = &mut self.blocks[lba.0 as usize];
+        let [on_members, in_nvram] = &told.before;
+        let before = if survivors.is_on_members { on_members } else { in_nvram };
+        for (floor, before) in
+            [(&mut survivors.floor, before)].into_iter().chain(floors.iter_mut().zip(&told.before))
+        {
+            if *floor == told.floor {
+                floor.clone_from(before);
+            }
+        }
+        let is_it = |version: &&mut Version| version.write == told.held && version.superseded == Stamp::NEVER;
+        if let Some(version) = versions.iter_mut().find(is_it) {
+            (version.write, version.is_for_now) = (SURVIVOR, false);
+        }
+    }
+
     /// The only version that `lba` may hold from now on, or `None` if there are several or it is undefined.
     pub(crate) fn settled(&self, lba: Lba) -> Option<WriteNumber> {
         let block = &self.blocks[lba.0 as usize];
@@ -511,6 +551,28 @@ mod tests {
             history.cut(ONE, Stamp(6), false);
             assert_eq!(history.check(LBA, FIRST, Stamp(7)).is_err(), for_good);
             assert!(history.check(LBA, ONE, Stamp(7)).is_ok());
+        }
+    }
+
+    /// What was read stays through a cut, until it is taken back; a write in between ends that.
+    #[test]
+    fn what_was_told_can_be_taken_back_until_it_is_written() {
+        for is_written in [false, true] {
+            let mut history = history();
+            history.begin_write(LBA, ONE, Stamp(1), Stamp(1));
+            history.cut(ONE, Stamp(2), false);
+            let mut told = history.before_told(LBA);
+            history.settle(LBA, ONE, Stamp(3), true);
+            assert!(history.note_told(LBA, &mut told));
+            if is_written {
+                history.begin_write(LBA, TWO, Stamp(4), Stamp(4));
+                history.end_write(LBA, TWO, Stamp(5), true);
+                history.promise_write(LBA, TWO, Promise::OnMembers);
+            }
+            history.cut(TWO, Stamp(6), false);
+            assert!(history.check(LBA, FIRST, Stamp(7)).is_err());
+            history.take_back(LBA, &told);
+            assert_eq!(history.check(LBA, FIRST, Stamp(8)).is_ok(), !is_written);
         }
     }
 

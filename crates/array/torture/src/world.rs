@@ -18,6 +18,7 @@ use super::sectors::TornBlocks;
 use super::silent_corruption::Armed;
 use super::stripes::{BadRange, Stripes};
 use super::tags::TagMap;
+use super::told::FirstCopy;
 use super::trace::{Trace, TraceEvent};
 use super::violation::{Failure, Violation};
 use super::volume::{Stamp, VolumeHistory};
@@ -61,6 +62,8 @@ pub struct TortureWorld {
     pub(super) hosts: Hosts,
     pub(super) timers: [Option<Nanos>; Controller::TIMERS as usize],
     pub(super) volume: VolumeHistory,
+    /// What reads have told of copies in doubt.
+    pub(super) told: Vec<FirstCopy>,
     pub(super) random: Rng,
     /// Decides which requests are handed in together, apart from all else.
     pub(super) batches: Rng,
@@ -138,6 +141,7 @@ impl TortureWorld {
         Ok(Self {
             volume: VolumeHistory::new(controller.volume_blocks()),
             config: config.clone(),
+            told: Vec::new(),
             volume_blocks: controller.volume_blocks(),
             states: controller.kept_device_states().collect(),
             proven: controller.kept_device_states().map(is_in_sync).collect(),
@@ -309,11 +313,13 @@ impl TortureWorld {
             }
         }
         self.look_at_doubts();
+        self.look_at_told();
     }
 
     pub(super) fn tick(&mut self, event: TraceEvent) {
         self.stamp.0 += 1;
         self.note(event);
+        self.look_at_told();
     }
 
     pub(super) fn note(&mut self, event: TraceEvent) {

@@ -131,7 +131,7 @@ pub(super) struct Slots {
     block_bytes: u64,
     /// The second controller is there: what becomes dirty from now on is copied to it.
     mirrors: bool,
-    /// Slots in the queue by age that are not mirrored.
+    /// Slots in the queue by age, and preserved ones, that are not mirrored.
     unmirrored_count: u32,
     /// Slots below this sequence were restored from NVRAM.
     restored_before: u64,

@@ -180,6 +180,30 @@ fn a_second_controller_that_comes_back_has_all_when_the_rest_is_destaged() {
     }
 }
 
+/// Plan `366298-beyond` of torture: the second controller took over, and what NVRAM kept for a start with all devices was gone.
+#[test]
+fn a_second_controller_lacks_what_was_preserved_before_it_came() {
+    for is_alone in [false, true] {
+        let mut config = striped(4);
+        config.cache.mirror = true;
+        config.cache.write_policy = WritePolicy::WriteBackBadBattery;
+        let mut world = World::new(&config, 1);
+        if is_alone {
+            assert_eq!(world.set_peer(PeerState::Gone), None);
+        }
+        write_strips(&mut world, WRITE, &[1]);
+        assert_eq!(world.lose_member(1), None);
+        assert_eq!(world.destage_all(), None);
+        world.settle();
+        assert_eq!(named(&world), [1], "strip 1 can't be stored, and is kept");
+        assert_eq!(world.controller.is_mirroring(), !is_alone, "the second one has it if it was there");
+        assert_eq!(world.set_peer(PeerState::Gone), None);
+        assert_eq!(world.set_peer(PeerState::Present), None);
+        world.settle();
+        assert!(!world.controller.is_mirroring(), "the second one is back without it");
+    }
+}
+
 #[test]
 fn nvram_that_is_not_this_arrays_is_refused() {
     let entry = |sequence, block, dirty| NvramEntry { sequence, block, dirty };

@@ -103,10 +103,11 @@ impl TortureWorld {
         let block_bytes = self.config.block_size.bytes() as usize;
         let HostRequest { tag, lba, blocks, .. } = host.request;
         self.look_at_states();
+        let firsts = self.first_copies(lba, blocks);
         let stripes = self.stripes();
         // While a device is lost nobody writes down that another is missing: that one comes back, too.
         let is_kept = self.controller().is_state_kept();
-        // Of copies in doubt only those are read that come before one on a lost device: what they hold stays.
+        // Of copies in doubt only those are read that come before one on a lost device: what they hold stays (told.rs).
         let has_parity = stripes.shape().parities > 0;
         let may_change = |stripe| {
             (has_parity && stripes.awaits_device(stripe)) || (!is_kept && stripes.lacks_holder(stripe))
@@ -129,6 +130,7 @@ impl TortureWorld {
             self.volume.settle(lba, held, host.started, for_good);
             self.trace.mix(held.0);
         }
+        self.note_told(firsts);
         Ok(())
     }
 

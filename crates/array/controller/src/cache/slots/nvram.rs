@@ -52,6 +52,7 @@ impl Slots {
         self.leave_age_queue(slot);
         self[slot].state = SlotState::Preserved;
         self.preserved_count += 1;
+        self.unmirrored_count += u32::from(!self[slot].mirrored);
     }
 
     /// True when all slots are preserved, so that none gets free before the array starts again.
@@ -70,10 +71,10 @@ impl Slots {
         for slot in age.iter() {
             entries[slot as usize].mirrored = false;
         }
-        self.unmirrored_count = self.dirty_count;
+        self.unmirrored_count = self.dirty_count + self.preserved_count;
     }
 
-    /// True when the second controller has all that is dirty, and will have what becomes so.
+    /// True when the second controller has all that is dirty or preserved, and will have what becomes so.
     pub(in crate::cache) const fn is_mirrored(&self) -> bool {
         self.mirrors && self.unmirrored_count == 0
     }
