@@ -237,10 +237,11 @@ unsafe fn run<V: Vector, F: Fold, S: Second, const LANES: usize>(work: &mut Work
             Output::Stored
         };
         let pass = Pass { sources: work.sources, first, second, output };
-        let is_scaled = first.scale != 1 || second.scale != 1;
+        // Products take so long that a choice at each piece costs nothing.
+        let is_parity = F::SCALED && S::Fold::SCALED && first.scale == 1 && second.scale == 1;
         let pieces_end = match output {
-            Output::Stored if !is_scaled => pass.pieces::<V, F, S, Stored, LANES>(0, length),
-            Output::Streamed if !is_scaled => pass.pieces::<V, F, S, Streamed, LANES>(0, length),
+            Output::Stored if is_parity => pass.pieces::<V, F, S, Stored, LANES>(0, length),
+            Output::Streamed if is_parity => pass.pieces::<V, F, S, Streamed, LANES>(0, length),
             _ => pass.pieces::<V, F, S, Finished, LANES>(0, length),
         };
         let vectors_end = pass.pieces::<V, F, S, Finished, 1>(pieces_end, length);
