@@ -430,10 +430,10 @@ impl VolumeHistory {
         Told { held: SURVIVOR, floor: Floor::NONE, before: self.blocks[lba.0 as usize].floors.clone() }
     }
 
-    /// Notes what a read has told of `lba`; false if it did not settle that.
+    /// Notes what a read has told of `lba`; false if it did not settle that, or a write that ended during the read did.
     pub(crate) fn note_told(&self, lba: Lba, told: &mut Told) -> bool {
-        let Some(held) = self.settled(lba) else { return false };
         let newest = self.blocks[lba.0 as usize].survivors.newest;
+        let Some(held) = self.settled(lba).filter(|held| *held <= newest) else { return false };
         (told.held, told.floor) = (held, Floor { from: WriteNumber(newest.0 + 1), also: vec![held] });
         true
     }
@@ -574,6 +574,20 @@ mod tests {
             history.take_back(LBA, &told);
             assert_eq!(history.check(LBA, FIRST, Stamp(8)).is_ok(), !is_written);
         }
+    }
+
+    /// The read began before the write and ended after it: the write settled the block.
+    #[test]
+    fn a_write_that_ended_during_a_read_was_not_told_by_it() {
+        let mut history = history();
+        history.cut(FIRST, Stamp(1), false);
+        history.begin_write(LBA, ONE, Stamp(3), Stamp(2));
+        history.end_write(LBA, ONE, Stamp(4), true);
+        let mut told = history.before_told(LBA);
+        history.settle(LBA, FIRST, Stamp(2), true);
+        assert_eq!(history.settled(LBA), Some(ONE));
+        assert!(history.is_open(LBA), "a read that began before the write may still return what was there");
+        assert!(!history.note_told(LBA, &mut told));
     }
 
     #[test]
