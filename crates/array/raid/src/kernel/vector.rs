@@ -242,9 +242,9 @@ unsafe fn run<V: Vector, F: Fold, S: Second, const LANES: usize>(work: &mut Work
         let pieces_end = match output {
             Output::Stored if is_parity => pass.pieces::<V, F, S, Stored, LANES>(0, length),
             Output::Streamed if is_parity => pass.pieces::<V, F, S, Streamed, LANES>(0, length),
-            _ => pass.pieces::<V, F, S, Finished, LANES>(0, length),
+            _ => pass.pieces::<V, F, S, Nothing, LANES>(0, length),
         };
-        let vectors_end = pass.pieces::<V, F, S, Finished, 1>(pieces_end, length);
+        let vectors_end = pass.pieces::<V, F, S, Nothing, 1>(pieces_end, length);
         if output == Output::Streamed {
             V::fence();
         }
@@ -282,86 +282,63 @@ impl<'a> Target<'a> {
     fn can_stream(&self) -> bool {
         self.destination.addr().is_multiple_of(STREAM_ALIGNMENT)
     }
-}
 
-/// How sums become results.
-///
-/// # Safety
-/// As for [`Pass::piece`]; the target is one for it.
-trait Finish {
-    /// Writes `LANES` vectors at `at`, a multiple of a vector, which leaves the destination's alignment as it is.
-    unsafe fn write<V: Vector, const LANES: usize>(
-        target: &Target<'_>,
-        sum: [V; LANES],
-        at: usize,
-        output: Output,
-    );
-}
-
-/// [`Output::Stored`], where there is no scale: parity of whole stripes. A choice at each piece takes the registers of the sums.
-struct Stored;
-/// [`Output::Streamed`], in the same way.
-struct Streamed;
-/// Any output, any scale.
-struct Finished;
-
-impl Finish for Stored {
+    /// Writes `LANES` vectors at `at`.
+    ///
+    /// # Safety
+    /// As for [`Pass::piece`]; streams only if [`Target::can_stream`].
     #[inline(always)]
-    unsafe fn write<V: Vector, const LANES: usize>(
-        target: &Target<'_>,
-        sum: [V; LANES],
-        at: usize,
-        _: Output,
-    ) {
-        for (lane, vector) in sum.into_iter().enumerate() {
-            // SAFETY: the caller vouches for the instructions and for `LANES` vectors at `at`.
-            unsafe { vector.store(target.destination.add(at + lane * V::BYTES)) };
-        }
-    }
-}
-
-impl Finish for Streamed {
-    #[inline(always)]
-    unsafe fn write<V: Vector, const LANES: usize>(
-        target: &Target<'_>,
-        sum: [V; LANES],
-        at: usize,
-        _: Output,
-    ) {
-        for (lane, vector) in sum.into_iter().enumerate() {
-            // SAFETY: as for `Stored`; who chose this has asked `can_stream`.
-            unsafe { vector.stream(target.destination.add(at + lane * V::BYTES)) };
-        }
-    }
-}
-
-impl Finish for Finished {
-    #[inline(always)]
-    unsafe fn write<V: Vector, const LANES: usize>(
-        target: &Target<'_>,
+    unsafe fn write<V: Vector, W: Known, const LANES: usize>(
+        &self,
         mut sum: [V; LANES],
         at: usize,
         output: Output,
     ) {
-        // SAFETY: as for `Stored` and `Streamed`; with `Output::Added` the destination's bytes are valid, too.
+        // SAFETY: the caller vouches for the instructions, and for `LANES` vectors at `at`, which is a
+        // multiple of a vector and so leaves the destination's alignment as it is.
         unsafe {
-            if target.scale != 1 {
-                let factor = V::factor(target.scale);
+            if W::OUTPUT.is_none() && self.scale != 1 {
+                let factor = V::factor(self.scale);
                 for vector in &mut sum {
                     *vector = vector.times(factor);
                 }
             }
-            if output == Output::Added {
-                for (lane, vector) in sum.iter_mut().enumerate() {
-                    *vector = vector.add(V::load(target.destination.add(at + lane * V::BYTES)));
+            let output = W::OUTPUT.unwrap_or(output);
+            for (lane, vector) in sum.into_iter().enumerate() {
+                let to = self.destination.add(at + lane * V::BYTES);
+                match output {
+                    Output::Added => vector.add(V::load(to)).store(to),
+                    Output::Stored => vector.store(to),
+                    Output::Streamed => vector.stream(to),
                 }
-            }
-            match output {
-                Output::Streamed => Streamed::write(target, sum, at, output),
-                Output::Added | Output::Stored => Stored::write(target, sum, at, output),
             }
         }
     }
+}
+
+/// What the code of a pass knows of its output. A choice at each piece takes the registers of the sums.
+trait Known {
+    /// The output, where no row has a scale.
+    const OUTPUT: Option<Output>;
+}
+
+/// Parity of whole stripes.
+struct Stored;
+/// The same of large ones.
+struct Streamed;
+/// Any output, any scale.
+struct Nothing;
+
+impl Known for Stored {
+    const OUTPUT: Option<Output> = Some(Output::Stored);
+}
+
+impl Known for Streamed {
+    const OUTPUT: Option<Output> = Some(Output::Streamed);
+}
+
+impl Known for Nothing {
+    const OUTPUT: Option<Output> = None;
 }
 
 /// A pass over memory.
@@ -381,7 +358,7 @@ impl Pass<'_> {
     /// # Safety
     /// The processor must have the instructions of `V`; all sources and destinations have `length` bytes.
     #[inline(always)]
-    unsafe fn pieces<V: Vector, F: Fold, S: Second, W: Finish, const LANES: usize>(
+    unsafe fn pieces<V: Vector, F: Fold, S: Second, W: Known, const LANES: usize>(
         self,
         start: usize,
         length: usize,
@@ -401,7 +378,7 @@ impl Pass<'_> {
     /// The processor must have the instructions of `V`, and `at + LANES * V::BYTES` be within all sources and
     /// destinations. A row has a coefficient for every source.
     #[inline(always)]
-    unsafe fn piece<V: Vector, F: Fold, S: Second, W: Finish, const LANES: usize>(self, at: usize) {
+    unsafe fn piece<V: Vector, F: Fold, S: Second, W: Known, const LANES: usize>(self, at: usize) {
         // SAFETY: every index is below the number of sources; the caller vouches for the rest.
         unsafe {
             let mut sums = [[F::begin(); LANES], [S::Fold::begin(); LANES]];
@@ -430,9 +407,9 @@ impl Pass<'_> {
                     own[lane] = S::Fold::end(own[lane]);
                 }
             }
-            W::write(&self.first, first, at, self.output);
+            self.first.write::<V, W, LANES>(first, at, self.output);
             if S::PRESENT {
-                W::write(&self.second, if S::OWN { own } else { first }, at, self.output);
+                self.second.write::<V, W, LANES>(if S::OWN { own } else { first }, at, self.output);
             }
         }
     }
