@@ -45,6 +45,8 @@ fn with_integrity(mut config: ArrayConfig) -> ArrayConfig {
 #[derive(Clone)]
 struct Device {
     data: Vec<u8>,
+    /// What of it a power loss leaves where the device's cache forgets all.
+    durable: Vec<u8>,
     metadata: Vec<u8>,
 }
 
@@ -74,7 +76,7 @@ impl World {
         let data = vec![0; config.member_size.0 as usize];
         let devices = new_areas(config, needs_resync)
             .into_iter()
-            .map(|metadata| Some(Device { data: data.clone(), metadata }))
+            .map(|metadata| Some(Device { data: data.clone(), durable: data.clone(), metadata }))
             .collect();
         Self::start(config, devices, u64::MAX)
     }
@@ -154,8 +156,13 @@ impl World {
                 // What is under way when power goes is written up to its middle.
                 let blocks = if cut { io.blocks.0 / 2 } else { io.blocks.0 } as usize;
                 area[..blocks * BLOCK].copy_from_slice(&bytes[..blocks * BLOCK]);
+                if io.area == Area::Data && io.op == (MemberOp::Write { fua: true }) {
+                    let durable = &mut device.durable[io.lba.0 as usize * BLOCK..];
+                    durable[..blocks * BLOCK].copy_from_slice(&bytes[..blocks * BLOCK]);
+                }
             }
-            MemberOp::Flush | MemberOp::Discard => {}
+            MemberOp::Flush => device.durable.clone_from(&device.data),
+            MemberOp::Discard => {}
         }
         if io.op == MemberOp::Read {
             self.scatter(&bytes, &segments);
@@ -303,6 +310,30 @@ fn the_log_closes_the_write_hole_under_a_cache() {
     config.cache.write_policy = WritePolicy::WriteBack;
     config.member_cache = MemberCache::On;
     cut_everywhere(&config, true);
+}
+
+/// A member's cache forgets its part of a whole stripe, and another member is away that has what was promised since.
+#[test]
+fn what_is_promised_outlives_the_whole_stripe_that_it_is_a_part_of() {
+    for (level, members, blocks) in [("5", 4, 12), ("6", 5, 12)] {
+        let mut config = config(level, members, MetadataPolicy::Log);
+        config.member_cache = MemberCache::On;
+        let mut world = World::create(&config);
+        for (fua, lba, blocks, value) in [(false, 0, blocks, 1), (true, 5, 1, 2)] {
+            let data = vec![value; blocks * BLOCK];
+            assert!(world.request(HostOp::Write { fua }, lba, data).is_ok(), "power is not cut");
+        }
+        for (forgetful, absent) in (0..members).flat_map(|one| (0..members).map(move |other| (one, other))) {
+            let mut devices = world.devices.clone();
+            let forgets = devices[usize::from(forgetful)].as_mut().expect("all are there");
+            forgets.data.clone_from(&forgets.durable);
+            devices[usize::from(absent)] = None;
+            let mut again = World::start(&config, devices, u64::MAX);
+            let block = again.request(HostOp::Read, 5, vec![0; BLOCK]).unwrap_or_default();
+            let what = format!("RAID {level}, {forgetful} has forgotten, {absent} is away");
+            assert!(again.lost == 0 && block == [2; BLOCK], "{what}: {} lost, begins {:?}", again.lost, block.first());
+        }
+    }
 }
 
 /// Power may go between data and its parity, too.

@@ -201,7 +201,8 @@ impl Log {
             if self.is_stuck(around) {
                 return self.waiting.pop_front();
             }
-            if self.takes_records(around) && self.begin_record(op, around) {
+            let may_begin = self.takes_records(around) && !self.awaits_flush(op, around);
+            if may_begin && self.begin_record(op, around) {
                 self.waiting.pop_front();
                 if self.ring.len() > RECORDS_UNTIL_FLUSH {
                     self.begin_flush(around);
@@ -246,6 +247,16 @@ impl Log {
         }
     }
 
+    /// True if what an operation promises could be lost with an older write. Parity is computed from all that a write of whole
+    /// stripes has left in volatile caches, of which no record has the rows: if power takes one block, a block on a member that is
+    /// away can't be made up any more.
+    fn awaits_flush(&self, id: u32, Surroundings { geometry, metadata, ops, .. }: &Surroundings<'_>) -> bool {
+        let op = &ops[id];
+        op.fua
+            && self.holds(op, geometry, metadata) == RecordHolds::Rows
+            && self.ring.is_to_be_compared(op.stripe)
+    }
+
     /// Begins a record for an operation. Returns false if there is no room.
     fn begin_record(&mut self, id: u32, around: &mut Surroundings<'_>) -> bool {
         let Surroundings { geometry, metadata, ops, own, tasks, outbox, .. } = around;
@@ -259,6 +270,7 @@ impl Log {
         let Some(header) = own.take_header() else { return false };
         let record = Record {
             op: id,
+            stripe: op.stripe,
             phase: Phase::Digesting,
             holds,
             at_block,
@@ -271,7 +283,7 @@ impl Log {
             pending: 0,
             found_by: FoundBy::Any,
         };
-        let sequence = self.ring.begin(record, op.stripe);
+        let sequence = self.ring.begin(record);
         op.intent.record = Some(sequence);
         let task = tasks.new_digest(TaskOwner::Record { sequence });
         op.for_each_segment(geometry, |segment| tasks.add_rows(task, segment));

@@ -30,6 +30,7 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) op: u32,
+    pub(super) stripe: StripeIndex,
     pub(super) phase: Phase,
     pub(super) holds: RecordHolds,
     /// Where it begins in the ring.
@@ -116,10 +117,10 @@ impl Ring {
         self.records.iter_mut()
     }
 
-    /// Takes in a record that has got room, for an operation on `stripe`. Returns its number.
-    pub(super) fn begin(&mut self, record: Record, stripe: StripeIndex) -> u64 {
+    /// Takes in a record that has got room. Returns its number.
+    pub(super) fn begin(&mut self, record: Record) -> u64 {
         let sequence = self.first_sequence + self.records.len() as u64;
-        self.replayable.push_back((sequence, stripe));
+        self.replayable.push_back((sequence, record.stripe));
         self.records.push_back(record);
         sequence
     }
@@ -127,6 +128,12 @@ impl Ring {
     /// True if a crash might let an older record of the stripe be written again.
     pub(super) fn may_be_replayed(&self, stripe: StripeIndex) -> bool {
         self.replayable.iter().any(|&(_, of)| of == stripe)
+    }
+
+    /// True if a start would compare the stripe with a record of checksums, and power may yet take some of what that wrote.
+    pub(super) fn is_to_be_compared(&self, stripe: StripeIndex) -> bool {
+        let is_it = |record: &Record| record.stripe == stripe && record.holds == RecordHolds::Checksums;
+        self.records.iter().any(|record| is_it(record) && record.phase != Phase::Retired)
     }
 
     /// The tail that records name.
