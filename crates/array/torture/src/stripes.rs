@@ -188,12 +188,6 @@ impl Stripes<'_> {
         all.collect::<BTreeSet<_>>().into_iter()
     }
 
-    /// The blocks of the volume in a stripe.
-    pub(super) fn blocks(&self, stripe: StripeIndex) -> impl Iterator<Item = Lba> + '_ {
-        let strips = (0..self.shape().data_strips).map(move |strip| self.lba(stripe, strip, 0).0);
-        strips.flat_map(|start| (start..start + self.shape().strip_blocks.0).map(Lba))
-    }
-
     /// True if `stripe` would survive the loss of all units that `is_more` names, beside what it misses already and
     /// what is bound to be lost. A device that is rebuilt counts as missing until the devices keep that it is in sync: a
     /// power cut takes its boundary back.

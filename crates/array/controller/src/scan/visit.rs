@@ -8,7 +8,7 @@
 //!                                 └ fails: row by row ─► fails: probe the row where it stands (a read error only)
 //!                                                          └ fails: the row is lost, a bad block
 //! check, repair         rows ─► compare ──────────────────────────────► next rows
-//!                                 └ data unreadable: restore it, compare again
+//!                                 └ data unreadable: restore it, compare again; of copies: row by row
 //! resync                rows ─► compare, rewriting what differs ──────► next rows
 //!                                 └ data unreadable: row by row ─► lost: a bad block, and so is parity there;
 //!                                                                    with checksums: probe the rest of the data

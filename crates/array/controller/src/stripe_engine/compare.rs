@@ -4,8 +4,8 @@
 //! parity:  read D0 D1 .. and P Q ─► compute P' Q' ─► digest P' Q' P Q ─► rows that differ: write P' Q' there
 //! copies:  read all copies ───────────────────────► digest all copies ─► rows that differ: write the first copy there
 //! ```
-//! The first copy is the lowest that can be read. Nothing here looks at the cache: it holds what is newer than the members,
-//! which does not make them disagree. Parity and copies that can't be read are written like those that differ. Data of a
+//! The first copy of a row is the lowest that can be read. Nothing here looks at the cache: it holds what is newer than the
+//! members, which does not make them disagree. Parity and copies that can't be read are written like those that differ. Data of a
 //! parity stripe must be readable whole; where it is not the visit sees to it first.
 //!
 //! Rows are compared by their CRC32C, so a difference goes unnoticed once in 2^32. A world that carries no bytes gives no
@@ -26,7 +26,9 @@ impl StripeOp {
         let possible = if geometry.parities() > 0 {
             views[..geometry.data_strips()].iter().all(|view| view.readable)
         } else {
-            views.iter().any(|view| view.readable)
+            // Where some rows of a copy can't be read, the others still count: only row by row is it known which.
+            let is_known = self.unreadable.is_empty() || self.hull.count == 1;
+            is_known && views.iter().any(|view| view.readable)
         };
         if possible { Ok(Plan::ReconstructWrite) } else { Err(BeyondRedundancy) }
     }

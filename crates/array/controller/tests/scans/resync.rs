@@ -62,6 +62,21 @@ fn the_host_has_its_stripe_resynced_first() {
     }
 }
 
+/// Defect (plan `2004916-beyond` of torture): all rows of the first copy were written anew from the second, also those that had been
+/// read and told.
+#[test]
+fn a_bad_block_of_the_first_copy_leaves_its_other_rows_first() {
+    let mut world = World::new(&config("1", 2, 6), 5);
+    spoil(&mut world, 1);
+    world.devices[0].unreadable.insert(2);
+    world.controller.mark_out_of_sync(0..1);
+    assert_eq!(world.read(0, 1), Ok(()));
+    world.settle();
+    assert_eq!(world.controller.out_of_sync_stripes(), 0);
+    world.check_devices();
+    assert!(world.devices[0].unreadable.is_empty(), "the block is made up from the second copy");
+}
+
 #[test]
 fn a_destage_and_a_degraded_read_come_after_the_resync() {
     let mut config = config("5", 4, 6);

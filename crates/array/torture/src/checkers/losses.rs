@@ -314,7 +314,7 @@ impl TortureWorld {
         for block in lba.0..lba.0 + blocks.0 {
             let Some((stripe, unit, row)) = self.unit_at(member, MemberLba(block)) else { continue };
             let stripes = self.stripes();
-            let is_gone = stripes.blocks(stripe).any(|lba| self.volume.may_be_gone(lba, self.stamp));
+            let is_gone = stripes.row_blocks(stripe, row).any(|lba| self.volume.may_be_gone(lba, self.stamp));
             // The boundary may have passed what is lost of a target.
             let is_target = self.losses.target == Some(member);
             let is_failed = stripes.is_row_failed(stripe, row)
@@ -390,8 +390,8 @@ impl TortureWorld {
         let stripes = self.stripes();
         for (member, block) in self.needless_bad_blocks() {
             let is_gone = || {
-                self.unit_at(member, MemberLba(block)).is_some_and(|(stripe, _, _)| {
-                    stripes.blocks(stripe).any(|lba| self.volume.may_be_gone(lba, self.stamp))
+                self.unit_at(member, MemberLba(block)).is_some_and(|(stripe, _, row)| {
+                    stripes.row_blocks(stripe, row).any(|lba| self.volume.may_be_gone(lba, self.stamp))
                 })
             };
             if self.mode == TortureMode::Bounded && !is_gone() {
