@@ -331,7 +331,12 @@ fn what_is_promised_outlives_the_whole_stripe_that_it_is_a_part_of() {
             let mut again = World::start(&config, devices, u64::MAX);
             let block = again.request(HostOp::Read, 5, vec![0; BLOCK]).unwrap_or_default();
             let what = format!("RAID {level}, {forgetful} has forgotten, {absent} is away");
-            assert!(again.lost == 0 && block == [2; BLOCK], "{what}: {} lost, begins {:?}", again.lost, block.first());
+            assert!(
+                again.lost == 0 && block == [2; BLOCK],
+                "{what}: {} lost, begins {:?}",
+                again.lost,
+                block.first()
+            );
         }
     }
 }

@@ -11,17 +11,20 @@
 //! | written over | a record and a later one for the same block; the log can't be read on some devices | data of the earlier one, taken for good |
 //! | older incarnation | NVRAM is lost twice, and has its older log the second time | records that are taken for the present ones |
 //! | torn record | a cut tears a record, after one that alone says what is retired | a ring that wrote the former over the latter |
+//! | promised part | a whole stripe is written and not flushed, then a block of it with forced unit access; its device is away after a cut | a promise that relies on what is not durable |
 //! | lost while torn | rows of a torn stripe are written, and their device goes before the resync has ended | parity taken for good in all rows |
 //!
 //! Most end in a power cut after which all devices are there, and a read of what it was about.
 
 use super::arrays::pick as one_of;
 use super::flights::{FinishOrder, Work};
+use super::members::Presence;
 use super::stories::{Scene, WAIT_STEPS};
 use super::violation::Failure;
 use super::world::{TortureWorld, is_in_sync};
 use raidlab_controller::{
-    Area, BatteryState, BufferSpace, CacheMemory, DeviceState, HostOp, MemberOp, MemoryStep, MetadataPolicy,
+    Area, BatteryState, BufferSpace, CacheMemory, DeviceState, HostOp, MemberCache, MemberOp, MemoryStep,
+    MetadataPolicy,
 };
 use raidlab_format::AreaLayout;
 use raidlab_raid::StripUnit;
@@ -31,8 +34,9 @@ use raidlab_workload::Rng;
 impl TortureWorld {
     /// Does several things in a row.
     pub(super) fn unfold_plot(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
-        let has_nvram_log = self.config.resilience.metadata == MetadataPolicy::Log
-            && self.config.cache.memory == CacheMemory::BatteryBacked;
+        let has_log = self.config.resilience.metadata == MetadataPolicy::Log;
+        let has_nvram_log = has_log && self.config.cache.memory == CacheMemory::BatteryBacked;
+        let may_forget = self.whole_stripes_pct > 0 && self.config.member_cache == MemberCache::On;
         match pick.below(10) {
             0 | 1 => self.doubt(scene, pick),
             2 => self.outvote(scene, pick),
@@ -41,8 +45,9 @@ impl TortureWorld {
             5 => self.write_over(scene, pick),
             6 if self.is_long() => self.lose_while_rebuilt(scene, pick),
             7 if has_nvram_log => self.live_again(scene, pick),
-            8 if self.config.resilience.metadata == MetadataPolicy::Log => self.tear_record(scene, pick),
+            8 if has_log => self.tear_record(scene, pick),
             9 if self.has_write_hole() => self.lose_while_torn(scene, pick),
+            9 if has_log && may_forget => self.promise_part(scene, pick),
             _ => self.lose_while_logged(scene, pick),
         }
     }
@@ -247,6 +252,22 @@ impl TortureWorld {
         self.let_pass(300, Self::is_record_under_way)?;
         self.let_pass(pick.below(3), |_| false)?;
         self.cut(true, false, pick)?;
+        self.read_when_served(lba)
+    }
+
+    /// A whole stripe is written and not flushed, and a block of it is promised, whose device is away after a cut.
+    fn promise_part(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
+        let lba = self.any_lba_of(scene, pick);
+        let blocks = self.layout.shape().stripe_blocks();
+        self.hand_in(HostOp::Write { fua: false }, Lba(lba.0 / blocks.0 * blocks.0), blocks);
+        self.destage()?;
+        self.ask_at(HostOp::Write { fua: true }, lba)?;
+        self.destage()?;
+        self.look_at_states();
+        if let Some(member) = self.first_holder(lba).filter(|it| self.may_lose(*it)) {
+            self.devices[member.index()].presence = Presence::Gone;
+        }
+        self.cut(false, false, pick)?;
         self.read_when_served(lba)
     }
 
