@@ -36,7 +36,9 @@ impl TortureWorld {
     pub(super) fn unfold_plot(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
         let has_log = self.config.resilience.metadata == MetadataPolicy::Log;
         let has_nvram_log = has_log && self.config.cache.memory == CacheMemory::BatteryBacked;
-        let may_forget = self.whole_stripes_pct > 0 && self.config.member_cache == MemberCache::On;
+        // Records in NVRAM hold the rows of whole stripes, too.
+        let may_forget =
+            !has_nvram_log && self.whole_stripes_pct > 0 && self.config.member_cache == MemberCache::On;
         match pick.below(10) {
             0 | 1 => self.doubt(scene, pick),
             2 => self.outvote(scene, pick),
