@@ -14,9 +14,10 @@ impl Random {
     }
 }
 
-fn record(at_block: u64, blocks: u64, named_tail: u64) -> Record {
+fn record(stripe: u64, at_block: u64, blocks: u64, named_tail: u64) -> Record {
     Record {
         op: 0,
+        stripe: StripeIndex(stripe),
         phase: Phase::Writing,
         holds: RecordHolds::Rows,
         at_block,
@@ -66,8 +67,7 @@ fn room_goes_round_and_is_never_given_twice() {
             match ring.room_for(blocks) {
                 Some(at_block) => {
                     rounds += u64::from(at_block == 0);
-                    let sequence =
-                        ring.begin(record(at_block, blocks, ring.named_tail()), StripeIndex(begun));
+                    let sequence = ring.begin(record(begun, at_block, blocks, ring.named_tail()));
                     assert_eq!(sequence, FIRST + begun, "seed {seed}");
                     begun += 1;
                 }
@@ -95,7 +95,7 @@ fn a_stripe_may_be_replayed_until_a_tail_behind_its_records_is_kept() {
     let mut ring = Ring::new(BLOCKS, FIRST);
     for stripe in [7, 8, 7] {
         let at_block = ring.room_for(2).expect("there is room");
-        ring.begin(record(at_block, 2, ring.named_tail()), StripeIndex(stripe));
+        ring.begin(record(stripe, at_block, 2, ring.named_tail()));
     }
     let rows = [
         (FIRST, [true, true]),
@@ -106,5 +106,20 @@ fn a_stripe_may_be_replayed_until_a_tail_behind_its_records_is_kept() {
     for (tail, expected) in rows {
         ring.tail_is_kept(tail);
         assert_eq!([7, 8].map(|stripe| ring.may_be_replayed(StripeIndex(stripe))), expected, "tail {tail}");
+    }
+}
+
+#[test]
+fn a_stripe_is_to_be_compared_until_its_record_of_checksums_is_retired() {
+    for (holds, phase, expected) in [
+        (RecordHolds::Checksums, Phase::Live, true),
+        (RecordHolds::Checksums, Phase::Applied(0), true),
+        (RecordHolds::Checksums, Phase::Retired, false),
+        (RecordHolds::Rows, Phase::Applied(0), false),
+    ] {
+        let mut ring = Ring::new(BLOCKS, FIRST);
+        ring.begin(Record { phase, holds, ..record(7, 0, 2, FIRST) });
+        assert_eq!(ring.is_to_be_compared(StripeIndex(7)), expected, "{holds:?}, {phase:?}");
+        assert!(!ring.is_to_be_compared(StripeIndex(8)), "another stripe");
     }
 }
