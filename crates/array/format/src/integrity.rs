@@ -49,7 +49,7 @@ pub const fn untagged_blocks(
 
 /// The checksum of a block: of a log record's payload, or in a tag.
 pub fn row_checksum(row: &[u8]) -> u32 {
-    crc32c::crc32c(row)
+    crc_fast::crc32_iscsi(row)
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ impl NvramEntry {
     /// to read in one piece what was just written in several, a processor waits for all that it has still to write.
     fn checksum(&self, slot: u32) -> u32 {
         let words = [self.sequence, self.block, self.dirty, u64::from(slot) << 32];
-        crc32c::crc32c(words.map(u64::to_le_bytes).as_flattened())
+        crc_fast::crc32_iscsi(words.map(u64::to_le_bytes).as_flattened())
     }
 }
 

@@ -12,6 +12,7 @@
 
 use crate::error::{DecodeError, Part};
 use crate::zeros::append_zeros;
+use crc_fast::{CrcAlgorithm, Digest};
 
 /// The version that is written, and the newest that is understood.
 ///
@@ -97,9 +98,11 @@ pub(crate) fn stored_checksum(bytes: &[u8]) -> u32 {
 
 /// The checksum of `bytes` with its own field taken as 0.
 fn checksum(bytes: &[u8]) -> u32 {
-    let head = crc32c::crc32c(&bytes[..CHECKSUM_AT]);
-    let field = crc32c::crc32c_append(head, &[0; SEAL_BYTES - CHECKSUM_AT]);
-    crc32c::crc32c_append(field, &bytes[SEAL_BYTES..])
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    digest.update(&bytes[..CHECKSUM_AT]);
+    digest.update(&[0; SEAL_BYTES - CHECKSUM_AT]);
+    digest.update(&bytes[SEAL_BYTES..]);
+    digest.finalize() as u32
 }
 
 /// Copies `field` to `at`.

@@ -154,7 +154,7 @@ fn a_sector_whose_sequence_has_no_next_is_invalid() {
     assert_eq!(check_sector(&sector, 0, uuid), Ok(COUNTERS_END - 1));
     sector[16..24].copy_from_slice(&COUNTERS_END.to_le_bytes());
     sector[12..16].fill(0);
-    let checksum = crc32c::crc32c(&sector);
+    let checksum = crc_fast::crc32_iscsi(&sector);
     sector[12..16].copy_from_slice(&checksum.to_le_bytes());
     let error = check_sector(&sector, 0, uuid).expect_err("nothing may follow it");
     assert!(error.to_string().ends_with("sequence is 9223372036854775808; it must be below 2^63"), "{error}");

@@ -114,7 +114,7 @@ fn edited(at: usize, new: &[u8]) -> Result<(), String> {
     let mut bytes = record(7, &[(0, 2, 3), (4, 0, 1)]).bytes(BlockSize::B512)[..512].to_vec();
     bytes[at..at + new.len()].copy_from_slice(new);
     bytes[12..16].fill(0);
-    let checksum = crc32c::crc32c(&bytes);
+    let checksum = crc_fast::crc32_iscsi(&bytes);
     bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
     LogHeader::decode(&bytes, BlockSize::B512).map(|_| ()).map_err(|error| error.to_string())
 }

@@ -287,7 +287,7 @@ fn edit_and_reseal(bytes: &[u8], at: usize, new: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     bytes[at..at + new.len()].copy_from_slice(new);
     bytes[12..16].fill(0);
-    let checksum = crc32c::crc32c(&bytes);
+    let checksum = crc_fast::crc32_iscsi(&bytes);
     bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
     bytes
 }

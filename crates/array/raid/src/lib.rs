@@ -3,7 +3,7 @@
 //! A [`Layout`] says where each strip of a stripe is and nothing else: no time, no cache, no I/O. Each level has one
 //! file; callers see only [`StripeShape`] and [`Layout`], and never ask for the level. [`code`] gives the coefficients
 //! that compute parity and recover lost strips, and [`kernel`] applies coefficients to bytes; they share the field of
-//! [`gf`]. [`checksum`] makes the checksums of many blocks.
+//! [`gf`].
 //! ```text
 //! LayoutSpec ── build_layout ──► dyn Layout ── shape ──► arithmetic: capacity, member I/Os per host I/O
 //!                                    └── place, locate, identify ──► which member holds which block
@@ -12,7 +12,6 @@
 #![deny(unsafe_code)]
 
 pub mod arithmetic;
-pub mod checksum;
 pub mod code;
 pub mod gf;
 pub mod kernel;

@@ -15,7 +15,7 @@ use crate::ring::Ring;
 use raidlab_controller::{BufferRef, BufferSpace, Controller, HostTag, Keep, MemorySteps, Segment};
 use raidlab_device::ring::IoVec;
 use raidlab_device::ring::REGISTERED_BYTES_MAX;
-use raidlab_raid::checksum::checksums;
+use raidlab_format::row_checksum;
 use raidlab_units::ByteCount;
 use std::path::Path;
 
@@ -372,7 +372,7 @@ impl Memory {
         for segment in segments {
             let (arena, start) = self.locate(segment.buffer, segment.bytes);
             let bytes = arena.slice(start..start + segment.bytes);
-            checksums(bytes, block_bytes as usize, out);
+            out.extend(bytes.chunks_exact(block_bytes as usize).map(row_checksum));
         }
     }
 

@@ -20,7 +20,7 @@ use crate::arena::{Piece, combine_pieces};
 use crate::memory::Memory;
 use crate::wake_up::{LOOK_FOR, WakeUp};
 use raidlab_controller::{MemorySteps, MemoryTaskId, Segment};
-use raidlab_raid::checksum::checksums;
+use raidlab_format::row_checksum;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl Job {
         for (piece, bytes) in &self.ranges {
             // SAFETY: the range was asserted to lie within its arena, which outlives the job; nothing writes it meanwhile.
             let range = unsafe { std::slice::from_raw_parts(piece.start.cast_const(), *bytes) };
-            checksums(range, self.block_bytes, &mut self.digests);
+            self.digests.extend(range.chunks_exact(self.block_bytes).map(row_checksum));
         }
         self.is_done = true;
     }

@@ -187,7 +187,7 @@ impl Memories {
         out.clear();
         for segment in segments {
             let rows = self.bytes(own, segment.buffer, segment.bytes).chunks_exact(row_bytes);
-            out.extend(rows.map(crc32c::crc32c));
+            out.extend(rows.map(crc_fast::crc32_iscsi));
         }
     }
 

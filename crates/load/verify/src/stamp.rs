@@ -66,7 +66,7 @@ pub fn stamp_sectors(bytes: &mut [u8], run: u64, first_sector: u64, sequence: u6
             state = state.wrapping_add(GOLDEN_GAMMA);
             bytes.copy_from_slice(&mix(state).to_le_bytes()[..bytes.len()]);
         }
-        let crc = crc32c::crc32c(&bytes[..CRC_AT]);
+        let crc = crc_fast::crc32_iscsi(&bytes[..CRC_AT]);
         bytes[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
     }
 }
@@ -79,7 +79,7 @@ pub fn read_sector(bytes: &[u8]) -> SectorState {
     assert_eq!(bytes.len(), STAMPED_SECTOR_BYTES, "one sector is read at a time");
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
     let crc = u32::from_le_bytes(bytes[CRC_AT..].try_into().expect("four bytes"));
-    if crc32c::crc32c(&bytes[..CRC_AT]) == crc && word(0) == MAGIC {
+    if crc_fast::crc32_iscsi(&bytes[..CRC_AT]) == crc && word(0) == MAGIC {
         return SectorState::Stamped(Stamp { run: word(8), sector: word(16), sequence: word(24) });
     }
     if bytes.iter().all(|byte| *byte == 0) {
@@ -101,7 +101,7 @@ mod tests {
         stamp_sectors(&mut bytes, 1, 2, 3);
         assert_eq!(&bytes[..8], b"rlstamp1");
         assert_eq!(
-            crc32c::crc32c(&bytes),
+            crc_fast::crc32_iscsi(&bytes),
             0x4867_4bc7,
             "the CRC of data with its own CRC behind is a constant"
         );

@@ -44,8 +44,9 @@ use raidlab_units::{BlockSize, MemberLba, StripeIndex};
 use ring::{FoundBy, Phase, REPLICAS_MAX, Record, Ring};
 use std::collections::VecDeque;
 
-/// Records from which on members are flushed although there is room: a start compares the stripe of each, one after the other.
-const RECORDS_UNTIL_FLUSH: usize = 256;
+/// Applied records from which on members are flushed although there is room: a start compares the stripe of each, one after the
+/// other.
+const RECORDS_UNTIL_FLUSH: u64 = 256;
 
 /// Where the log stands, and how members keep what they have taken.
 #[derive(Clone, Copy, Debug)]
@@ -77,8 +78,9 @@ pub(crate) struct Log {
     unsent: Unsent,
     /// No record may be begun.
     draining: bool,
-    /// Counts records as they are applied.
+    /// Counts records as they are applied that a member flush has still to cover, and those that one has covered or will.
     applied: u64,
+    covered: u64,
     /// A member flush is under way, for all records applied before this count.
     flushing: Option<u64>,
     flush_pending: u32,
@@ -118,6 +120,7 @@ impl Log {
             unsent: Unsent::new(),
             draining: false,
             applied: 0,
+            covered: 0,
             flushing: None,
             flush_pending: 0,
             runs: Vec::new(),
@@ -204,7 +207,7 @@ impl Log {
             let may_begin = self.takes_records(around) && !self.awaits_flush(op, around);
             if may_begin && self.begin_record(op, around) {
                 self.waiting.pop_front();
-                if self.ring.len() > RECORDS_UNTIL_FLUSH {
+                if self.applied - self.covered >= RECORDS_UNTIL_FLUSH {
                     self.begin_flush(around);
                 }
             } else if !self.begin_flush(around) {
@@ -378,7 +381,7 @@ impl Log {
             return;
         }
         record.phase = if volatile { Phase::Applied(self.applied) } else { Phase::Retired };
-        self.applied += 1;
+        self.applied += u64::from(volatile);
         self.retire(metadata);
     }
 
@@ -402,7 +405,7 @@ impl Log {
         if self.flushing.is_some() || !has_applied || around.metadata.is_frozen() {
             return false;
         }
-        self.flushing = Some(self.applied);
+        (self.flushing, self.covered) = (Some(self.applied), self.applied);
         let Surroundings { metadata, ios, outbox, .. } = around;
         let devices = metadata.answering();
         self.flush_pending = 1 + ios.flush_all(devices, IoOwner::Intent(IntentIo::LogFlush), outbox);

@@ -115,7 +115,7 @@ fn set_version(version: u8, area: &mut [u8], at: usize, length: usize) {
     let bytes = &mut area[at..at + length];
     bytes[8] = version;
     bytes[12..16].fill(0);
-    let checksum = crc32c::crc32c(bytes);
+    let checksum = crc_fast::crc32_iscsi(bytes);
     bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
 }
 

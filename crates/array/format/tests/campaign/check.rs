@@ -75,7 +75,7 @@ fn in_our_version(bytes: &[u8]) -> Vec<u8> {
     if bytes[8] == 1 {
         bytes[8] = 2;
         bytes[12..16].fill(0);
-        let checksum = crc32c::crc32c(&bytes);
+        let checksum = crc_fast::crc32_iscsi(&bytes);
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
     }
     bytes
@@ -94,7 +94,7 @@ fn check_scan(area: &[u8], array_uuid: ArrayUuid, handed: &Handed) {
         free_from = found.payload_at_block + payload_blocks;
         let payload =
             &area[(found.payload_at_block * block_bytes) as usize..(free_from * block_bytes) as usize];
-        let of_rows = payload.chunks_exact(block_bytes as usize).map(crc32c::crc32c);
+        let of_rows = payload.chunks_exact(block_bytes as usize).map(crc_fast::crc32_iscsi);
         let checksums = found.row_checksums.iter().copied();
         assert!(
             payload_blocks == 0 || of_rows.eq(checksums.clone()),

@@ -149,7 +149,7 @@ fn write_field(rng: &mut Rng<'_>, bytes: &mut [u8]) {
 /// Makes the checksum right again.
 fn reseal(bytes: &mut [u8]) {
     bytes[12..16].fill(0);
-    let checksum = crc32c::crc32c(bytes);
+    let checksum = crc_fast::crc32_iscsi(bytes);
     bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
 }
 

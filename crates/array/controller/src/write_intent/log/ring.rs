@@ -97,11 +97,6 @@ impl Ring {
         &mut self.records[(sequence - self.first_sequence) as usize]
     }
 
-    /// How many records have room.
-    pub(super) fn len(&self) -> usize {
-        self.records.len()
-    }
-
     /// The records that have room, oldest first.
     pub(super) fn records(&self) -> impl Iterator<Item = &Record> {
         self.records.iter()
