@@ -73,6 +73,11 @@ impl Failure {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// The same where there is something to do.
+    pub(crate) fn with_any_hint(self, hint: Option<&str>) -> Self {
+        hint.into_iter().fold(self, Self::with_hint)
+    }
+
     /// Says which option brought it, where no value of it is quoted.
     pub(crate) fn with_option(self, option: &str) -> Self {
         Self { option: Some(option.to_owned()), ..self }

@@ -27,11 +27,8 @@ pub(crate) fn join(command: &Command) -> Result<Hosts, Failure> {
     let limit = command.ranks().and_then(|ranks| ranks.rank_limit).unwrap_or(RANK_LIMIT);
     raidlab_hosts::join(Duration::from_nanos(limit.get())).map_err(|error| {
         let is_not_built = error == HostsError::NotBuilt;
-        let failure = Failure::input(error);
-        if is_not_built {
-            return failure.with_hint("build it with 'cargo build --release --features mpi' (docs/hosts.md)");
-        }
-        failure
+        let hint = "build it with 'cargo build --release --features mpi' (docs/hosts.md)";
+        Failure::input(error).with_any_hint(is_not_built.then_some(hint))
     })
 }
 

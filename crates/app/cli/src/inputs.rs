@@ -11,7 +11,7 @@ use raidlab_workload::{
     ArrivalProcess, Arrivals, ClosedLoop, Fit, Pacing, ReplayError, RequestRate, Timing, Workload,
 };
 use raidlab_worlds::{
-    Owner, ReplayOrder, ReplayOrderError, TextFileError, WorkloadError, find_workload, read_text, sweep,
+    Owner, ReplayOrder, ReplayOrderError, TextFileError, WorkloadError, find_workload, read_text,
 };
 use std::path::{Path, PathBuf};
 
@@ -45,65 +45,8 @@ where
     if read > T::default() { Ok(read) } else { Err(refusal.to_owned()) }
 }
 
-/// Queue depths to run at, in the order given.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Iodepths(pub(crate) Vec<u32>);
-
-/// Lengths of requests in bytes, in the order given.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BlockSizes(pub(crate) Vec<u32>);
-
-/// Shares of reads in percent, in the order given.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ReadPcts(pub(crate) Vec<u8>);
-
-/// Numbers of threads, in the order given.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Workers(pub(crate) Vec<u32>);
-
-/// Numbers of readers, in the order given.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Streams(pub(crate) Vec<u32>);
-
-impl std::str::FromStr for Streams {
-    type Err = sweep::SweepError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        sweep::streams(text).map(Self)
-    }
-}
-
-impl std::str::FromStr for Workers {
-    type Err = sweep::SweepError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        sweep::workers(text).map(Self)
-    }
-}
-
-impl std::str::FromStr for Iodepths {
-    type Err = sweep::SweepError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        sweep::iodepths(text).map(Self)
-    }
-}
-
-impl std::str::FromStr for BlockSizes {
-    type Err = sweep::SweepError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        sweep::block_sizes(text).map(Self)
-    }
-}
-
-impl std::str::FromStr for ReadPcts {
-    type Err = sweep::SweepError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        sweep::read_pcts(text).map(Self)
-    }
-}
+/// Numbers of one argument, in the order given; by another name than that of a list, which clap takes for arguments one by one.
+pub(crate) type Numbers<T = u32> = Vec<T>;
 
 /// Reads `ENTRY:KEY=VALUE`, a figure of the catalogue and another value for it; or `NAME=VALUE`, a setting of Linux md where
 /// that is the controller, which is a change without an entry.
@@ -207,12 +150,8 @@ impl CatalogArgs {
 pub(crate) fn catalog_with(files: &[CatalogFile], changes: &[CatalogChange]) -> Result<Catalog, Failure> {
     Catalog::with(files, changes).map_err(|error| {
         let is_place = matches!(error, CatalogError::UnknownId { .. } | CatalogError::UnknownKey { .. });
-        let failure = Failure::input(error);
-        if is_place {
-            failure.with_hint("'raidlab catalog ENTRY' lists the keys of an entry")
-        } else {
-            failure
-        }
+        let hint = is_place.then_some("'raidlab catalog ENTRY' lists the keys of an entry");
+        Failure::input(error).with_any_hint(hint)
     })
 }
 
@@ -276,7 +215,8 @@ pub(crate) fn on_or_off(text: &str) -> Result<bool, String> {
     one_of(text, &[("on", true), ("off", false)])
 }
 
-fn one_of<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T, String> {
+/// Reads one of the words that are `known`.
+pub(crate) fn one_of<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T, String> {
     let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
     found.ok_or_else(|| {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
@@ -406,7 +346,7 @@ impl ReplayArgs {
 
 /// Reads `refuse`, `wrap`, `scale` or `clip`.
 fn fit(text: &str) -> Result<Fit, String> {
-    one_of(text, &[Fit::Refuse, Fit::Wrap, Fit::Scale, Fit::Clip].map(|fit| (fit.name(), fit)))
+    one_of(text, &Fit::ALL.map(|fit| (fit.name(), fit)))
 }
 
 /// Reads `DEVICE=N`.
@@ -429,11 +369,7 @@ pub(crate) fn bad_order(error: ReplayOrderError) -> Failure {
         }
         _ => None,
     };
-    let failure = Failure::input(error);
-    match hint {
-        Some(hint) => failure.with_hint(hint),
-        None => failure,
-    }
+    Failure::input(error).with_any_hint(hint)
 }
 
 /// What to do about a trace that does not fit a target.
@@ -458,8 +394,7 @@ pub(crate) fn replay_hint(fault: &ReplayError) -> &'static str {
 pub(crate) fn workload(name: &str) -> Result<Workload, Failure> {
     find_workload(name, Path::new("")).map_err(|error| {
         let is_unknown = matches!(error, WorkloadError::Lookup(_));
-        let failure = Failure::input(error);
-        if is_unknown { failure.with_hint("'raidlab workloads' lists them all") } else { failure }
+        Failure::input(error).with_any_hint(is_unknown.then_some("'raidlab workloads' lists them all"))
     })
 }
 

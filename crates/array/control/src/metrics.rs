@@ -15,26 +15,6 @@ use std::fmt::Error;
 /// What the text is, for HTTP.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-const CONDITIONS: [(Condition, &str); 8] = [
-    (Condition::Starting, "starting"),
-    (Condition::Optimal, "optimal"),
-    (Condition::Resyncing, "resyncing"),
-    (Condition::Degraded, "degraded"),
-    (Condition::Rebuilding, "rebuilding"),
-    (Condition::DataLost, "data-lost"),
-    (Condition::Failed, "failed"),
-    (Condition::Stopping, "stopping"),
-];
-
-const DEVICE_CONDITIONS: [(DeviceCondition, &str); 6] = [
-    (DeviceCondition::InSync, "in-sync"),
-    (DeviceCondition::Rebuilding, "rebuilding"),
-    (DeviceCondition::Spare, "spare"),
-    (DeviceCondition::Missing, "missing"),
-    (DeviceCondition::Empty, "empty"),
-    (DeviceCondition::Lost, "lost"),
-];
-
 /// A metric of the whole array.
 struct ArrayMetric {
     name: &'static str,
@@ -177,8 +157,8 @@ impl Metrics {
     fn encode_condition(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let (name, help) = ("raidlab_condition", "1 for the condition that the array is in");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (condition, word) in CONDITIONS {
-            let labels = [("array", self.0.name.as_str()), ("condition", word)];
+        for condition in Condition::ALL {
+            let labels = [("array", self.0.name.as_str()), ("condition", condition.name())];
             flag(condition == self.0.condition).encode(&mut family, &labels)?;
         }
         Ok(())
@@ -188,11 +168,15 @@ impl Metrics {
         let (name, help) = ("raidlab_device_state", "1 for the state that the device is in");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for device in &self.0.devices {
-            for (state, word) in DEVICE_CONDITIONS {
+            for state in DeviceCondition::ALL {
                 let number = device.device.to_string();
                 let path = device.path.as_deref().unwrap_or_default();
-                let labels =
-                    [("array", self.0.name.as_str()), ("device", &number), ("path", path), ("state", word)];
+                let labels = [
+                    ("array", self.0.name.as_str()),
+                    ("device", &number),
+                    ("path", path),
+                    ("state", state.name()),
+                ];
                 flag(state == device.state).encode(&mut family, &labels)?;
             }
         }

@@ -21,27 +21,18 @@ const LATEST_MAX: usize = 64;
 /// Floods are told once in this time.
 const FLOOD_SPAN: NanoSpan = NanoSpan::from_millis(10_000);
 
-/// How much an operator has to do with an event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum EventLevel {
-    /// A milestone.
-    #[default]
-    Info,
-    /// Something is not as it should be.
-    Warn,
-    /// Redundancy or data is lost.
-    Error,
-}
-
-impl EventLevel {
-    /// The level as it is written.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warn => "warn",
-            Self::Error => "error",
-        }
+raidlab_units::named! {
+    /// How much an operator has to do with an event.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum EventLevel {
+        /// A milestone.
+        #[default]
+        Info = "info",
+        /// Something is not as it should be.
+        Warn = "warn",
+        /// Redundancy or data is lost.
+        Error = "error",
     }
 }
 
@@ -98,49 +89,30 @@ impl Event {
     }
 }
 
-/// What an event is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    MemberFailed,
-    MemberAdded,
-    ScanBegun,
-    ScanParked,
-    ScanResumed,
-    ScanEnded,
-    BlocksHealed,
-    BlocksCorrupt,
-    BlocksLost,
-    WritesLost,
-    DeviceErrors,
-    NoRoom,
-    MetadataDamaged,
-    Serving,
-    Stopped,
-    NvramLost,
+raidlab_units::named! {
+    /// What an event is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Kind {
+        MemberFailed = "member-failed",
+        MemberAdded = "member-added",
+        ScanBegun = "scan-begun",
+        ScanParked = "scan-parked",
+        ScanResumed = "scan-resumed",
+        ScanEnded = "scan-ended",
+        BlocksHealed = "blocks-healed",
+        BlocksCorrupt = "blocks-corrupt",
+        BlocksLost = "blocks-lost",
+        WritesLost = "writes-lost",
+        DeviceErrors = "device-errors",
+        NoRoom = "no-room",
+        MetadataDamaged = "metadata-damaged",
+        Serving = "serving",
+        Stopped = "stopped",
+        NvramLost = "nvram-lost",
+    }
 }
 
 impl Kind {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::MemberFailed => "member-failed",
-            Self::MemberAdded => "member-added",
-            Self::ScanBegun => "scan-begun",
-            Self::ScanParked => "scan-parked",
-            Self::ScanResumed => "scan-resumed",
-            Self::ScanEnded => "scan-ended",
-            Self::BlocksHealed => "blocks-healed",
-            Self::BlocksCorrupt => "blocks-corrupt",
-            Self::BlocksLost => "blocks-lost",
-            Self::WritesLost => "writes-lost",
-            Self::DeviceErrors => "device-errors",
-            Self::NoRoom => "no-room",
-            Self::MetadataDamaged => "metadata-damaged",
-            Self::Serving => "serving",
-            Self::Stopped => "stopped",
-            Self::NvramLost => "nvram-lost",
-        }
-    }
-
     /// What many events of a kind that comes in floods are counted as.
     const fn flood(self) -> Option<&'static str> {
         match self {

@@ -24,6 +24,7 @@ mod work;
 
 pub(crate) use work::allow_threads;
 
+use crate::panic;
 use crate::ring::ENTRIES_PER_BATCH;
 use crate::wake_up::WakeUp;
 use io_uring::squeue::Entry;
@@ -137,8 +138,8 @@ impl IoThreads {
             let mailbox = Arc::new(Mailbox::new().map_err(refused)?);
             let (own, shared) = (Arc::clone(&mailbox), Arc::clone(&threads.shared));
             let (begun, has_begun) = sync_channel(1);
-            let thread = std::thread::Builder::new().name(format!("io-{number}"));
-            let thread = thread.spawn(move || work::run(files, &own, &shared, &begun)).map_err(refused)?;
+            let work = move || work::run(files, &own, &shared, &begun);
+            let thread = panic::spawn(format!("io-{number}"), work).map_err(refused)?;
             threads.team.push(ThreadHandle { mailbox, thread: Some(thread) });
             has_begun.recv().map_err(|gone| refused(io::Error::other(gone)))??;
         }
@@ -329,12 +330,7 @@ impl Drop for IoThreads {
             // One may wait for a device that does not answer.
             return;
         }
-        for it in &mut self.team {
-            if let Some(thread) = it.thread.take() {
-                // It ends the process if it panics.
-                let _ = thread.join();
-            }
-        }
+        panic::join(self.team.iter_mut().filter_map(|it| it.thread.take()));
     }
 }
 

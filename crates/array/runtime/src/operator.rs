@@ -167,26 +167,28 @@ pub fn parse_scan_rate(text: &str) -> Result<Option<ByteCount>, ParseUnitError> 
     if text == "none" { Ok(None) } else { text.parse().map(Some) }
 }
 
-/// Condition of an array: the worst that is so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Condition {
-    /// Reading what a crash left; the host is not served yet.
-    Starting,
-    /// All members are in sync, and all redundancy agrees.
-    Optimal,
-    /// All members are in sync, and the redundancy of some stripes is not known to agree yet.
-    Resyncing,
-    /// Members are missing, all data is there.
-    Degraded,
-    /// Members are missing, and one is being rebuilt.
-    Rebuilding,
-    /// Some blocks are lost until they are written again; the rest is served.
-    DataLost,
-    /// More members are missing than the level survives.
-    Failed,
-    /// Being stopped.
-    Stopping,
+raidlab_units::named! {
+    /// Condition of an array: the worst that is so.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Condition {
+        /// Reading what a crash left; the host is not served yet.
+        Starting = "starting",
+        /// All members are in sync, and all redundancy agrees.
+        Optimal = "optimal",
+        /// All members are in sync, and the redundancy of some stripes is not known to agree yet.
+        Resyncing = "resyncing",
+        /// Members are missing, all data is there.
+        Degraded = "degraded",
+        /// Members are missing, and one is being rebuilt.
+        Rebuilding = "rebuilding",
+        /// Some blocks are lost until they are written again; the rest is served.
+        DataLost = "data-lost",
+        /// More members are missing than the level survives.
+        Failed = "failed",
+        /// Being stopped.
+        Stopping = "stopping",
+    }
 }
 
 /// How a device is.
@@ -212,22 +214,24 @@ pub struct DeviceStatus {
     pub bad_blocks: u64,
 }
 
-/// What a device is to the array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DeviceCondition {
-    /// Holds what its role should hold.
-    InSync,
-    /// Is being given it.
-    Rebuilding,
-    /// Waits to take the place of a missing member.
-    Spare,
-    /// Gone or failed.
-    Missing,
-    /// A slot for a spare that nothing was ever put in.
-    Empty,
-    /// Gone, and data with it, unless it comes back.
-    Lost,
+raidlab_units::named! {
+    /// What a device is to the array.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum DeviceCondition {
+        /// Holds what its role should hold.
+        InSync = "in-sync",
+        /// Is being given it.
+        Rebuilding = "rebuilding",
+        /// Waits to take the place of a missing member.
+        Spare = "spare",
+        /// Gone or failed.
+        Missing = "missing",
+        /// A slot for a spare that nothing was ever put in.
+        Empty = "empty",
+        /// Gone, and data with it, unless it comes back.
+        Lost = "lost",
+    }
 }
 
 /// A background scan over all stripes.

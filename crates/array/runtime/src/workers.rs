@@ -12,17 +12,17 @@
 //! is woken by a descriptor only if it sleeps.
 //!
 //! Invariants: a task that was handed out is reported once; the memories outlive the threads, since the world drops the
-//! threads first. A panic in a worker becomes a panic of the array's thread. Left out: I/O, of which kernel threads may
-//! do the long transfers (`ring`).
+//! threads first. A panic in a worker ends the process, as one of the array's thread does. Left out: I/O, of which
+//! kernel threads may do the long transfers (`ring`).
 #![allow(unsafe_code)]
 
 use crate::arena::{Piece, combine_pieces};
 use crate::memory::Memory;
+use crate::panic;
 use crate::wake_up::{LOOK_FOR, WakeUp};
 use raidlab_controller::{MemorySteps, MemoryTaskId, Segment};
 use raidlab_format::row_checksum;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -56,7 +56,6 @@ struct Job {
     ranges: Vec<(Piece, usize)>,
     block_bytes: usize,
     digests: Vec<u32>,
-    is_done: bool,
 }
 
 // SAFETY: the pieces name memory of the array by address. It stays mapped while a job is out, and only the job's task touches
@@ -70,7 +69,6 @@ impl Job {
         self.coefficients.clear();
         self.ranges.clear();
         self.digests.clear();
-        self.is_done = false;
     }
 
     fn run(&mut self) {
@@ -85,7 +83,6 @@ impl Job {
             let range = unsafe { std::slice::from_raw_parts(piece.start.cast_const(), *bytes) };
             self.digests.extend(range.chunks_exact(self.block_bytes).map(row_checksum));
         }
-        self.is_done = true;
     }
 }
 
@@ -131,10 +128,8 @@ impl Workers {
             .map(|number| {
                 let (jobs, inbox) = sync_channel(JOBS_PER_WORKER);
                 let (sender, wake_up, news) = (sender.clone(), Arc::clone(wake_up), Arc::clone(&news));
-                let name = format!("parity-{number}");
-                let thread = std::thread::Builder::new()
-                    .name(name)
-                    .spawn(move || work(number, &inbox, &sender, &news, &wake_up))?;
+                let work = move || work(number, &inbox, &sender, &news, &wake_up);
+                let thread = panic::spawn(format!("parity-{number}"), work)?;
                 Ok(Worker { jobs: Some(jobs), thread: Some(thread), out: 0 })
             })
             .collect::<io::Result<_>>()?;
@@ -205,9 +200,6 @@ impl Workers {
     }
 
     /// Returns a task that a worker has finished, with its digests in `digests` if it has any.
-    ///
-    /// # Panics
-    /// If the worker did.
     pub(crate) fn poll_finished(&mut self, digests: &mut Vec<u32>) -> Option<Finished> {
         if !self.has_news() {
             return None;
@@ -217,7 +209,6 @@ impl Workers {
         self.team[worker].out -= 1;
         self.out -= 1;
         self.done += 1;
-        assert!(job.is_done, "a worker panicked; the panic is on standard error");
         std::mem::swap(digests, &mut job.digests);
         let id = job.id.take().expect("every job that was handed out has its task");
         let finished = Finished { id, is_digest: !job.ranges.is_empty() };
@@ -237,11 +228,7 @@ impl Drop for Workers {
         for worker in &mut self.team {
             worker.jobs = None;
         }
-        for worker in &mut self.team {
-            if worker.thread.take().is_some_and(|thread| thread.join().is_err()) {
-                tracing::error!("a parity thread panicked");
-            }
-        }
+        panic::join(self.team.iter_mut().filter_map(|worker| worker.thread.take()));
     }
 }
 
@@ -254,8 +241,7 @@ fn work(
     wake_up: &WakeUp,
 ) {
     while let Some(mut job) = next_job(inbox) {
-        // What a panic leaves half done is not used: the array's thread panics, too.
-        let _ = catch_unwind(AssertUnwindSafe(|| job.run()));
+        job.run();
         if finished.send((number, job)).is_err() {
             return;
         }

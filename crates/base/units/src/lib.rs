@@ -10,6 +10,7 @@
 
 mod address;
 mod bytes;
+mod named;
 mod parse;
 mod rate;
 mod time;

@@ -7,35 +7,23 @@ use raidlab_units::{BytesPerSec, Iops, NanoSpan, ParseUnitError};
 use raidlab_workload::{BoundFacts, RunResult};
 use serde::{Serialize, Serializer};
 
-/// What is bounded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Figure {
-    Mean,
-    P50,
-    P90,
-    P95,
-    P99,
-    P999,
-    P9999,
-    P99999,
-    Max,
-    Iops,
-    MbPerS,
+raidlab_units::named! {
+    /// What is bounded.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Figure {
+        Mean = "mean",
+        P50 = "p50",
+        P90 = "p90",
+        P95 = "p95",
+        P99 = "p99",
+        P999 = "p99.9",
+        P9999 = "p99.99",
+        P99999 = "p99.999",
+        Max = "max",
+        Iops = "iops",
+        MbPerS = "mb_per_s",
+    }
 }
-
-const FIGURES: [(&str, Figure); 11] = [
-    ("mean", Figure::Mean),
-    ("p50", Figure::P50),
-    ("p90", Figure::P90),
-    ("p95", Figure::P95),
-    ("p99", Figure::P99),
-    ("p99.9", Figure::P999),
-    ("p99.99", Figure::P9999),
-    ("p99.999", Figure::P99999),
-    ("max", Figure::Max),
-    ("iops", Figure::Iops),
-    ("mb_per_s", Figure::MbPerS),
-];
 
 /// A bound: a figure of reads and writes together, a direction and a value.
 #[derive(Clone, Debug, PartialEq)]
@@ -168,9 +156,8 @@ impl FromStr for Bound {
         let parts = parts.or_else(|| text.split_once(">=").map(|parts| (parts, false)));
         let ((name, value), is_upper) = parts.ok_or_else(|| BoundError::NoRelation { text: text.into() })?;
         let (name, value) = (name.trim(), value.trim());
-        let figure = FIGURES.iter().find(|(known, _)| *known == name).map(|(_, figure)| *figure);
-        let figure =
-            figure.ok_or_else(|| BoundError::UnknownFigure { text: text.into(), figure: name.into() })?;
+        let figure = Figure::named(name)
+            .ok_or_else(|| BoundError::UnknownFigure { text: text.into(), figure: name.into() })?;
         let value = match figure {
             Figure::Iops | Figure::MbPerS => value
                 .parse()

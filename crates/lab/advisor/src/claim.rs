@@ -19,26 +19,17 @@ pub const CLAIM_TOLERANCE_PCT: f64 = 10.0;
 /// Share by which A may fall short of the bound of an order: what two measurements of the same thing differ by.
 const ORDER_NOISE: f64 = 0.01;
 
-/// How a publication means its ratio.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ClaimKind {
-    /// A over B is about this.
-    About,
-    /// The highest of several ratios is this.
-    UpTo,
-    /// A over B is no less than this.
-    Order,
-}
-
-impl ClaimKind {
-    /// The name in files: `about`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::About => "about",
-            Self::UpTo => "up-to",
-            Self::Order => "order",
-        }
+raidlab_units::named! {
+    /// How a publication means its ratio.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum ClaimKind {
+        /// A over B is about this.
+        About = "about",
+        /// The highest of several ratios is this.
+        UpTo = "up-to",
+        /// A over B is no less than this.
+        Order = "order",
     }
 }
 
@@ -52,26 +43,17 @@ pub enum ClaimMeasure {
     Figure,
 }
 
-/// Whether a claim holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ClaimVerdict {
-    /// The error is within [`CLAIM_TOLERANCE_PCT`].
-    Within,
-    /// It is not, but the direction is right.
-    Direction,
-    /// Neither.
-    Missed,
-}
-
-impl ClaimVerdict {
-    /// The verdict in a word.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Within => "within 10 %",
-            Self::Direction => "direction",
-            Self::Missed => "missed",
-        }
+raidlab_units::named! {
+    /// Whether a claim holds.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum ClaimVerdict {
+        /// The error is within [`CLAIM_TOLERANCE_PCT`].
+        Within = "within 10 %",
+        /// It is not, but the direction is right.
+        Direction = "direction",
+        /// Neither.
+        Missed = "missed",
     }
 }
 

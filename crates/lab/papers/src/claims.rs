@@ -209,10 +209,9 @@ impl Reader<'_> {
     }
 
     fn kind(&mut self, text: &str) -> Option<ClaimKind> {
-        let kinds = [ClaimKind::About, ClaimKind::UpTo, ClaimKind::Order];
-        let kind = kinds.into_iter().find(|kind| kind.name() == text);
+        let kind = ClaimKind::named(text);
         if kind.is_none() {
-            let near = nearest(text, kinds.map(ClaimKind::name)).map(str::to_owned);
+            let near = nearest(text, ClaimKind::ALL.map(ClaimKind::name)).map(str::to_owned);
             self.problem("kind", text, "is none of about, up-to, order", near);
         }
         kind

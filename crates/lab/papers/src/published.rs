@@ -58,32 +58,21 @@ const OPTIONAL_COLUMNS: [&str; 10] = [
     "note",
 ];
 
-/// What a published figure counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PublishedMetric {
-    /// Requests per second.
-    Iops,
-    /// 2^10 bytes per second.
-    KibPerS,
-    /// 10^6 bytes per second.
-    MbPerS,
-    /// 2^20 bytes per second.
-    MibPerS,
-    /// Share of the time that a processor was busy, in percent.
-    CpuPct,
-}
-
-impl PublishedMetric {
-    /// The name in the `metric` column.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Iops => "iops",
-            Self::KibPerS => "kib_per_s",
-            Self::CpuPct => "cpu_pct",
-            Self::MbPerS => "mb_per_s",
-            Self::MibPerS => "mib_per_s",
-        }
+raidlab_units::named! {
+    /// What a published figure counts.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum PublishedMetric {
+        /// Requests per second.
+        Iops = "iops",
+        /// 2^10 bytes per second.
+        KibPerS = "kib_per_s",
+        /// 10^6 bytes per second.
+        MbPerS = "mb_per_s",
+        /// 2^20 bytes per second.
+        MibPerS = "mib_per_s",
+        /// Share of the time that a processor was busy, in percent.
+        CpuPct = "cpu_pct",
     }
 }
 

@@ -1,46 +1,22 @@
 //! Results as JSON, for programs: every digit, the unit in the name of each field.
 //!
 //! Lists of runs and studies carry `schema`, which rises when a field changes its meaning. A run is the serialisation
-//! of [`RunResult`]; [`read_runs`] reads it back without loss.
+//! of [`RunResult`], from which it can be read again without loss.
 
 use crate::StudyReport;
 use crate::matrix::Matrix;
 use crate::programs::{BonnieStep, ProgramReport, PublishedPoint, StreamsStep, bonnie_steps, streams_steps};
 use raidlab_advisor::{ComparedTable, Comparison, Verdict};
 use raidlab_workload::{OfferedLoad, RunResult};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Version of the fields' meaning.
 const SCHEMA: u32 = 1;
-
-/// Why JSON can't be read as runs.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadRunsError {
-    /// It is no JSON, or not the fields of runs.
-    #[error("this is not a list of raidlab runs: {0}")]
-    Malformed(#[from] serde_json::Error),
-    /// It was written with fields of another meaning.
-    #[error(
-        "these runs have schema {found}, but this version reads schema {expected}: use the version that wrote them"
-    )]
-    OtherSchema {
-        /// What it says.
-        found: u32,
-        /// What can be read.
-        expected: u32,
-    },
-}
 
 #[derive(Serialize)]
 struct RunsOut<'a> {
     schema: u32,
     runs: &'a [RunResult],
-}
-
-#[derive(Deserialize)]
-struct RunsIn {
-    schema: u32,
-    runs: Vec<RunResult>,
 }
 
 #[derive(Serialize)]
@@ -96,18 +72,6 @@ pub fn programs(report: &ProgramReport<'_>) -> String {
         notes: &report.notes,
         published: report.published,
     })
-}
-
-/// Reads what [`runs`] printed.
-///
-/// # Errors
-/// [`ReadRunsError`] when `text` is something else, or of another schema.
-pub fn read_runs(text: &str) -> Result<Vec<RunResult>, ReadRunsError> {
-    let read: RunsIn = serde_json::from_str(text)?;
-    if read.schema != SCHEMA {
-        return Err(ReadRunsError::OtherSchema { found: read.schema, expected: SCHEMA });
-    }
-    Ok(read.runs)
 }
 
 /// Prints a study with all its runs, recommendations and warnings.

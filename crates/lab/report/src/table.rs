@@ -68,7 +68,7 @@ fn run_columns<'a>() -> [Column<KeptRun<'a>>; 22] {
         ("title", Kind::Text, |kept| text(kept.title)),
         ("started_at", Kind::Text, |kept| text(kept.started_at)),
         ("tags_json", Kind::Text, |kept| json(&kept.tags)),
-        ("world", Kind::Text, |kept| text(kept.run.world.label())),
+        ("world", Kind::Text, |kept| text(kept.run.world.name())),
         ("target", Kind::Text, |kept| text(&kept.run.target)),
         ("level", Kind::Text, |kept| array(kept, |facts| text(&facts.level))),
         ("members", Kind::Count, |kept| array(kept, |facts| Value::Count(facts.members.into()))),

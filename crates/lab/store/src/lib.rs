@@ -276,7 +276,7 @@ impl RunRow<'_> {
                 study,
                 ordinal.cast_signed(),
                 started_at,
-                result.world.label(),
+                result.world.name(),
                 result.target,
                 result.workload,
                 result.iodepth,

@@ -28,22 +28,14 @@ pub struct StudyRunHead<'a> {
     pub configuration: String,
 }
 
-/// How a study ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StudyEnd {
-    /// With all planned runs.
-    Complete,
-    /// Stopped before that.
-    Incomplete,
-}
-
-impl StudyEnd {
-    /// The word for it in the file.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::Incomplete => "incomplete",
-        }
+raidlab_units::named! {
+    /// How a study ended.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum StudyEnd {
+        /// With all planned runs.
+        Complete = "complete",
+        /// Stopped before that.
+        Incomplete = "incomplete",
     }
 }
 

@@ -5,7 +5,7 @@ use super::{empty_result, load_settings, set_measurement};
 use crate::load::Load;
 use raidlab_engines::{
     Go, LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, LoadProgress, Target, TargetKind,
-    TargetOptions, TargetOutcome, Verified, is_remote_uri, lay_out_file, place_of, run_targets_from,
+    TargetOptions, TargetOutcome, Verified, is_remote_uri, lay_out_file, place_of, run_targets,
 };
 use raidlab_hosts::{Hosts, HostsError, Refusal};
 use raidlab_machine::MachineWatch;
@@ -214,8 +214,7 @@ impl FileBench {
             (0..).zip(&self.targets).map(|(index, open)| self.job(load, index, open)).collect();
         let watch = MachineWatch::start(self.targets[0].target.path());
         self.options.workers = NonZeroU32::new(load.workers).unwrap_or(NonZeroU32::MIN);
-        let outcome =
-            run_targets_from(&targets, &load.workload.spec, &self.options, start, cancel, progress)?;
+        let outcome = run_targets(&targets, &load.workload.spec, &self.options, start, cancel, progress)?;
         let machine = MachineLoad {
             load_switches_voluntary: outcome.cost.context_switches_voluntary,
             load_switches_involuntary: outcome.cost.context_switches_involuntary,

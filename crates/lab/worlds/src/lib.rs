@@ -56,7 +56,7 @@ pub use text_file::{TextFileError, read_foreign_text, read_text};
 
 use raidlab_controller::{ArrayConfig, CacheMemory, FlushOrder, MemberCache};
 use raidlab_units::ByteCount;
-use raidlab_workload::{LineFacts, Measurement, Pacing, Places, RunResult, World};
+use raidlab_workload::{Measurement, Pacing, Places, RunResult, World};
 use std::collections::BTreeMap;
 
 /// A result with everything that is known before the run.
@@ -64,7 +64,7 @@ fn empty_result(world: World, target: String, load: &Load) -> RunResult {
     let (workload, metric) = (load.workload.name().to_owned(), load.workload.metric);
     let spec = &load.workload.spec;
     let (iodepth, seed) = (spec.iodepth(load.iodepth), load.seed);
-    let lines = spec.streams().flat_map(|(_, lines, _)| lines).map(LineFacts::of).collect();
+    let lines = spec.streams().flat_map(|(_, lines, _)| lines).copied().collect();
     let arrivals_per_sec = match spec.pacing {
         Pacing::Open(arrivals) => Some(arrivals.rate.per_second()),
         Pacing::Closed(_) => None,

@@ -4,7 +4,7 @@
 //! export's URI: random reads of it, of this many bytes, by the engine for its kind. Each line is a depth with the
 //! results of a second: IOPS, and processor time of the thread per request.
 
-use raidlab_engines::{EngineKind, LoadOptions, Target, TargetOptions, run};
+use raidlab_engines::{EngineKind, Go, LoadOptions, Target, TargetOptions, run_targets};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{AccessLine, AccessSpec, DriverConfig, Worker};
 use std::path::Path;
@@ -37,7 +37,8 @@ fn main() {
                 worker: Worker::ALONE,
             };
             let options = LoadOptions { engine, ..LoadOptions::default() };
-            let outcome = run(&target, &spec, &config, &options, &AtomicBool::new(false), &mut |_| {});
+            let (targets, never) = ([(&target, config)], AtomicBool::new(false));
+            let outcome = run_targets(&targets, &spec, &options, &mut || Go::Now, &never, &mut |_| {});
             let outcome = outcome.expect("it runs");
             let iops =
                 outcome.measurement.ops.read.requests as f64 / outcome.measurement.window.as_secs_f64();

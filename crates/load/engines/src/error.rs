@@ -256,29 +256,13 @@ pub enum LoadError {
         /// Which target.
         path: PathBuf,
     },
-    /// On FUSE the kernel ends asynchronous direct writes before it has them made durable.
-    #[error("'{}' is on FUSE, where a direct write with FUA by io_uring ends before it is durable: use --engine psync", .path.display())]
-    FuaLostOnFuse {
+    /// Writes with FUA end before they are durable.
+    #[error("'{}' is on {why}", .path.display())]
+    FuaLost {
         /// Which target.
         path: PathBuf,
-    },
-    /// On Btrfs kernels before 6.1 may end asynchronous direct writes before they are durable.
-    #[error(
-        "'{}' is on Btrfs, where Linux before 6.1 may end a direct write with FUA by io_uring before it is durable: use --engine psync",
-        .path.display()
-    )]
-    FuaLostOnBtrfs {
-        /// Which target.
-        path: PathBuf,
-    },
-    /// On 9p, SMB and AFS the kernel has no direct write made durable, and mounts that cache nothing have no other.
-    #[error(
-        "'{}' is on 9p, SMB or AFS, where a write with FUA ends before it is durable: use a workload that flushes (flush_every)",
-        .path.display()
-    )]
-    FuaLostOnNetfs {
-        /// Which target.
-        path: PathBuf,
+        /// On which file system, what that does, and what to do.
+        why: &'static str,
     },
     /// The memory for the requests can't be had.
     #[error("cannot get {bytes} of memory for the requests: {errno}; use fewer or smaller requests")]
@@ -387,9 +371,7 @@ impl LoadError {
             | Self::Unverifiable { .. }
             | Self::NotOfEngine { .. }
             | Self::NoFua { .. }
-            | Self::FuaLostOnFuse { .. }
-            | Self::FuaLostOnBtrfs { .. }
-            | Self::FuaLostOnNetfs { .. }
+            | Self::FuaLost { .. }
             | Self::Pin { .. }
             | Self::Driver(_)
             | Self::Safety(_) => true,

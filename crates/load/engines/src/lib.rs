@@ -8,7 +8,7 @@
 //!   its mark lets raidlab recognise it.
 //! - [`Target::open`] finds size and block size, and opens for direct I/O or, on request, through the page cache.
 //! - [`run_targets`] keeps the requested number of requests in flight on one or many targets, with one or many threads,
-//!   and returns the drivers' measurements and the cost; [`run`] is the same on one target.
+//!   and returns the drivers' measurements and the cost.
 //! - [`programs`] runs the file programs of the workload crate, Bonnie and parallel readers, on real files;
 //!   [`residency`] makes files cold and checks that they are.
 //! - [`soak`] reads the same data again and again, and counts errors.
@@ -50,8 +50,7 @@ pub use memory::IoMemory;
 pub use nfs::{NfsLibrary, is_nfs_uri, nfs_library};
 pub use remote::{RemoteError, is_remote_uri, lay_out_remote, remove_remote, uri_in_folder};
 pub use run::{
-    Go, IoFailure, LoadOptions, LoadOutcome, LoadProgress, TargetOutcome, ThreadCost, run, run_targets,
-    run_targets_from,
+    Go, IoFailure, LoadOptions, LoadOutcome, LoadProgress, TargetOutcome, ThreadCost, run_targets,
 };
 pub use target::{TEST_FILE_NAME, Target, TargetKind, TargetOptions, place_of};
 pub use timed::with_timed;

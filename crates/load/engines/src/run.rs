@@ -10,7 +10,7 @@
 //!
 //! All engines are ready before the first request of any. Every driver has its own seed, and the workers' sequential
 //! streams start evenly spread over each target. If several hosts make a load together, the caller decides when to
-//! start once everything is ready here ([`run_targets_from`]), and all threads wait for that moment.
+//! start once everything is ready here ([`run_targets`]), and all threads wait for that moment.
 //!
 //! **A target that fails** is abandoned, and its results until then are kept; the others go on. If all fail the run is
 //! an error.
@@ -75,21 +75,6 @@ impl Default for LoadOptions {
     }
 }
 
-/// Runs `spec` on `target` as `config` says: [`run_targets`] on one.
-///
-/// # Errors
-/// As [`run_targets`].
-pub fn run(
-    target: &Target,
-    spec: &AccessSpec,
-    config: &DriverConfig,
-    options: &LoadOptions,
-    cancel: &AtomicBool,
-    progress: &mut dyn FnMut(&LoadProgress),
-) -> Result<LoadOutcome, LoadError> {
-    run_targets(&[(target, config.clone())], spec, options, cancel, progress)
-}
-
 /// When the threads of a run begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Go {
@@ -101,28 +86,14 @@ pub enum Go {
     Not,
 }
 
-/// Runs `spec` on each target as its config says. Blocks until the windows are over and all requests are back, or
+/// Runs `spec` on each target as its config says, from a moment that `start` fixes: it is called from this thread when all here is
+/// ready to begin, and not at all if something is not. Blocks until the windows are over and all requests are back, or
 /// `cancel` becomes true. `progress` is called about ten times a second from this thread.
 ///
 /// # Errors
 /// [`LoadError`] if the workload does not fit a target, an engine can't be set up, or requests fail on every target
-/// in a way that makes the measurement worthless.
+/// in a way that makes the measurement worthless; [`LoadError::NotStarted`] where `start` says so.
 pub fn run_targets(
-    targets: &[(&Target, DriverConfig)],
-    spec: &AccessSpec,
-    options: &LoadOptions,
-    cancel: &AtomicBool,
-    progress: &mut dyn FnMut(&LoadProgress),
-) -> Result<LoadOutcome, LoadError> {
-    run_targets_from(targets, spec, options, &mut || Go::Now, cancel, progress)
-}
-
-/// The same as [`run_targets`], from a moment that `start` fixes: it is called from this thread when all here is ready to begin,
-/// and not at all if something is not.
-///
-/// # Errors
-/// As [`run_targets`]; [`LoadError::NotStarted`] where `start` says so.
-pub fn run_targets_from(
     targets: &[(&Target, DriverConfig)],
     spec: &AccessSpec,
     options: &LoadOptions,

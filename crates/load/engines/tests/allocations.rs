@@ -3,7 +3,7 @@
 //! All allocations of the process are counted, also those of the load's threads. A run of many requests may make as
 //! many as one of few: those before the first request and after the last.
 
-use raidlab_engines::{EngineKind, LoadOptions, Target, run};
+use raidlab_engines::{EngineKind, Go, LoadOptions, Target, run_targets};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{AccessLine, AccessSpec, DriverConfig, Worker};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -56,9 +56,10 @@ fn allocations(engine: EngineKind, options: &LoadOptions, requests: u64) -> u64 
     };
     let options = LoadOptions { engine: Some(engine), ..options.clone() };
     let spec = AccessSpec::new("mix", lines);
+    let (targets, never) = ([(&target, config)], AtomicBool::new(false));
     let before = ALLOCATIONS.load(Ordering::Relaxed);
-    let outcome =
-        run(&target, &spec, &config, &options, &AtomicBool::new(false), &mut |_| {}).expect("it runs");
+    let outcome = run_targets(&targets, &spec, &options, &mut || Go::Now, &never, &mut |_| {});
+    let outcome = outcome.expect("it runs");
     let made = ALLOCATIONS.load(Ordering::Relaxed) - before;
     let measured = &outcome.measurement;
     assert_eq!(measured.ops.read.requests + measured.ops.write.requests, requests);

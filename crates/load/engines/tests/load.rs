@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{config, folder, lay_out, named, run_quietly, spec, test_file, until, writable};
+use common::{config, folder, lay_out, named, run, run_quietly, spec, test_file, until, writable};
 use raidlab_engines::{
-    EngineKind, FailureCause, LoadError, LoadOptions, Target, TargetKind, TargetOptions, UringOptions, run,
+    EngineKind, FailureCause, Go, LoadError, LoadOptions, Target, TargetKind, TargetOptions, UringOptions,
     run_targets,
 };
 use raidlab_units::{ByteCount, NanoSpan};
@@ -308,7 +308,8 @@ fn many_targets_and_workers_are_loaded_side_by_side() {
         };
         let spec = spec(4096, 50, 100);
         let run = |cancel: bool| {
-            run_targets(&targets, &spec, &options, &AtomicBool::new(cancel), &mut |_| {}).unwrap()
+            run_targets(&targets, &spec, &options, &mut || Go::Now, &AtomicBool::new(cancel), &mut |_| {})
+                .unwrap()
         };
         let outcome = run(false);
         let case = format!("{engine:?} {outcome:?}");
@@ -357,7 +358,7 @@ fn one_target_that_fails_does_not_stop_the_others_and_all_failing_is_an_error() 
         let spec = spec(4096, 100, 100);
         let run = |targets: &[&Target]| {
             let targets: Vec<_> = targets.iter().map(|target| (*target, until(target, 1, 200))).collect();
-            run_targets(&targets, &spec, &with(engine), &AtomicBool::new(false), &mut |_| {})
+            run_targets(&targets, &spec, &with(engine), &mut || Go::Now, &AtomicBool::new(false), &mut |_| {})
         };
         let outcome = run(&[&second, &first]).unwrap();
         let error = outcome.targets[0].error.as_ref().expect("it is too short").to_string();

@@ -5,7 +5,7 @@ mod common;
 use common::{config, folder, named, run_quietly, spec, to_the_end, trace, until};
 use raidlab_device::NbdError;
 use raidlab_engines::{
-    EngineKind, FailureCause, LoadError, LoadOptions, Target, TargetKind, TargetOptions, run_targets,
+    EngineKind, FailureCause, Go, LoadError, LoadOptions, Target, TargetKind, TargetOptions, run_targets,
 };
 use raidlab_trace::TraceKind;
 use raidlab_units::ByteCount;
@@ -260,7 +260,14 @@ fn errors_are_counted_and_a_server_that_goes_ends_the_load_on_it_alone() {
     let all: Vec<_> = targets.iter().map(|target| (target, until(target, 4, 200))).collect();
     let spec = spec(4096, 100, 100);
     let run = |targets: &[(&Target, DriverConfig)]| {
-        run_targets(targets, &spec, &LoadOptions::default(), &AtomicBool::new(false), &mut |_| {})
+        run_targets(
+            targets,
+            &spec,
+            &LoadOptions::default(),
+            &mut || Go::Now,
+            &AtomicBool::new(false),
+            &mut |_| {},
+        )
     };
     let outcome = run(&all).unwrap();
     let reads = outcome.targets.iter().map(|target| &target.measurement.ops.read).collect::<Vec<_>>();

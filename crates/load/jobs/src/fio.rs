@@ -128,17 +128,16 @@ impl Reader {
     }
 
     fn set(&mut self, number: usize, key: &str, value: &str) {
-        let Some(known) = keys::find(key) else {
-            let names = keys::KEYS.iter().flat_map(|known| known.names);
-            let likely = nearest(key, names.copied()).unwrap_or_default();
+        let Some((usual, kind)) = keys::find(key) else {
+            let likely = nearest(key, keys::names()).unwrap_or_default();
             let problem = format!("unknown key '{key}': the nearest known is '{likely}'");
             return self.reasons.push(Reason::at(number, problem));
         };
-        match known.kind {
+        match kind {
             Kind::Same => {}
             // Switched off, it asks for nothing.
             Kind::Missing(_) if value == "0" => return,
-            Kind::Ignored(why) => self.notes.push(format!("{} is left out: {why}.", known.names[0])),
+            Kind::Ignored(why) => self.notes.push(format!("{usual} is left out: {why}.")),
             Kind::Missing(advice) => {
                 return self
                     .reasons
@@ -149,7 +148,7 @@ impl Reader {
             let problem = format!("{key} = {value}: write the value itself, variables are not expanded");
             return self.reasons.push(Reason::at(number, problem));
         }
-        let setting = Setting { key: known.names[0], value: value.to_owned(), line: number };
+        let setting = Setting { key: usual, value: value.to_owned(), line: number };
         match self.sections.last_mut() {
             _ if self.in_global => self.global.push(setting),
             Some(section) => section.settings.push(setting),

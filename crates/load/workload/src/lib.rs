@@ -11,7 +11,6 @@
 //! world decides whether that happens on a real file, in a modelled array or over a network.
 #![forbid(unsafe_code)]
 
-mod access;
 mod bins;
 mod data;
 mod driver;
@@ -37,7 +36,6 @@ pub mod steady;
 mod stream;
 pub mod toml_file;
 
-pub use access::LineFacts;
 pub use bins::LatencyBin;
 pub use data::{DATA_BLOCK_BYTES, DataGenerator, DataSpec};
 pub use driver::{

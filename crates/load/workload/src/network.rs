@@ -9,18 +9,19 @@
 use crate::result::{MachineLoad, Metric, OpSummary, RunResult, World};
 use raidlab_units::{ByteCount, BytesPerSec, Iops, NanoSpan};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
-/// Which way data go, seen from the side that asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum NetDirection {
-    /// From near to far.
-    Send,
-    /// From far to near.
-    Receive,
-    /// Both at once, on the same connections.
-    Both,
+raidlab_units::named! {
+    /// Which way data go, seen from the side that asked.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum NetDirection {
+        /// From near to far.
+        Send = "send",
+        /// From far to near.
+        Receive = "receive",
+        /// Both at once, on the same connections.
+        Both = "both",
+    }
 }
 
 impl NetDirection {
@@ -32,16 +33,6 @@ impl NetDirection {
     /// Whether the far side sends.
     pub const fn far_sends(self) -> bool {
         matches!(self, Self::Receive | Self::Both)
-    }
-}
-
-impl fmt::Display for NetDirection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Send => "send",
-            Self::Receive => "receive",
-            Self::Both => "both",
-        })
     }
 }
 

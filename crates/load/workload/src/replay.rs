@@ -73,19 +73,21 @@ pub enum Timing {
     None,
 }
 
-/// Where requests go that lie beyond the target.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fit {
-    /// Nowhere: they are an error.
-    #[default]
-    Refuse,
-    /// Around: offsets are taken modulo the room that a request of the length has. Others stay where they are.
-    Wrap,
-    /// All requests are moved towards the start of the target in proportion, so that the last one fits. What was in sequence
-    /// is not any more where the target is the smaller one.
-    Scale,
-    /// To the end of the target. Others stay where they are.
-    Clip,
+raidlab_units::named! {
+    /// Where requests go that lie beyond the target.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Fit {
+        /// Nowhere: they are an error.
+        #[default]
+        Refuse = "refuse",
+        /// Around: offsets are taken modulo the room that a request of the length has. Others stay where they are.
+        Wrap = "wrap",
+        /// All requests are moved towards the start of the target in proportion, so that the last one fits. What was in sequence
+        /// is not any more where the target is the smaller one.
+        Scale = "scale",
+        /// To the end of the target. Others stay where they are.
+        Clip = "clip",
+    }
 }
 
 /// A trace to replay, and how.
@@ -264,18 +266,6 @@ impl fmt::Display for Timing {
             Self::Original => f.pad("original"),
             Self::Scaled(factor) => f.pad(&format!("scaled:{factor}")),
             Self::None => f.pad("none"),
-        }
-    }
-}
-
-impl Fit {
-    /// The word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Refuse => "refuse",
-            Self::Wrap => "wrap",
-            Self::Scale => "scale",
-            Self::Clip => "clip",
         }
     }
 }

@@ -21,26 +21,28 @@ pub use figures::{
 };
 pub use offered::OfferedLoad;
 
-use crate::access::LineFacts;
 use crate::hosts::HostsFacts;
 use crate::network::NetworkFacts;
 use crate::program::{BonniePhase, PhaseFigures, StreamsFigures};
 use crate::series::RunSeries;
+use crate::spec::AccessLine;
 use crate::steady::{self, SteadyState};
 use raidlab_units::{ByteCount, NanoSpan};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Where a run took place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum World {
-    /// On storage as it is: a file or a block device.
-    Measured,
-    /// On a raidlab array over real members.
-    Array,
-    /// In virtual time on modelled members.
-    Simulated,
+raidlab_units::named! {
+    /// Where a run took place.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum World {
+        /// On storage as it is: a file or a block device.
+        Measured = "measured",
+        /// On a raidlab array over real members.
+        Array = "array",
+        /// In virtual time on modelled members.
+        Simulated = "simulated",
+    }
 }
 
 /// The figure by which a workload is judged.
@@ -51,17 +53,6 @@ pub enum Metric {
     Iops,
     /// 10^6 bytes per second.
     MbPerS,
-}
-
-impl World {
-    /// The word for it in tables and files: `measured`, `array`, `simulated`.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Measured => "measured",
-            Self::Array => "array",
-            Self::Simulated => "simulated",
-        }
-    }
 }
 
 /// Share of the writes of a window that may go into a cache alone before it is said.
@@ -93,7 +84,7 @@ pub struct RunResult {
     pub workload: String,
     /// What it asks, line by line; empty for runs from before it was kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub lines: Vec<LineFacts>,
+    pub lines: Vec<AccessLine>,
     /// How the workload is judged.
     pub metric: Metric,
     /// Requests in flight.
@@ -458,10 +449,7 @@ mod tests {
         assert_eq!(ArrayFacts { raw_bytes: ByteCount::ZERO, ..array.clone() }.usable_fraction(), 0.0);
         let run = RunResult { array: Some(array), ..run(Metric::Iops) };
         assert_eq!(run.configuration_label(), "RAID 5 write-back");
-        assert_eq!(
-            [World::Measured, World::Array, World::Simulated].map(World::label),
-            ["measured", "array", "simulated"]
-        );
+        assert_eq!(World::ALL.map(World::name), ["measured", "array", "simulated"]);
         assert_eq!([Metric::Iops, Metric::MbPerS].map(Metric::unit), ["IOPS", "MB/s"]);
     }
 }

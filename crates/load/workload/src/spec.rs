@@ -38,9 +38,25 @@ use crate::pacing::{FlushRule, OPEN_IODEPTH_DEFAULT, Pacing};
 use crate::places::Places;
 use crate::replay::{Replay, Timing};
 use raidlab_units::NanoSpan;
+use serde::{Deserialize, Serialize};
 
-/// One line of an access specification.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A time as a number of nanoseconds, which results have where a workload's file has a text with a unit.
+mod in_ns {
+    use raidlab_units::NanoSpan;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    pub(super) fn serialize<S: Serializer>(span: &NanoSpan, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(span.get())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<NanoSpan, D::Error> {
+        u64::deserialize(from).map(NanoSpan)
+    }
+}
+
+/// One line of an access specification; results have it, too, so that they name their workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessLine {
     /// Length of an I/O.
     pub bytes: u32,
@@ -51,6 +67,7 @@ pub struct AccessLine {
     /// Share of its I/Os that go to a random place; the others go on from the last.
     pub random_pct: u8,
     /// Wait between the last I/O of a burst and the first of the next.
+    #[serde(rename = "delay_ns", with = "in_ns")]
     pub delay: NanoSpan,
     /// I/Os per burst; at least 1.
     pub burst: u32,

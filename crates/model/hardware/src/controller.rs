@@ -10,7 +10,7 @@
 //! ```
 //! If an enclosure has two of them, [`DualModel`] describes the link between the two.
 
-use crate::catalog::{CatalogError, FigureSource, Section};
+use crate::catalog::{CatalogError, FigureSource, Section, from_keys};
 use crate::enclosure::EnclosureModel;
 use crate::host::{HostModel, SocketsModel};
 use crate::link::{FabricModel, LinkModel};
@@ -335,16 +335,11 @@ impl CommandCost {
 
     pub(crate) fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
         let cost = Self::read_keys(&mut section)?;
-        section.finish()?;
-        Ok(cost)
+        section.finish(cost)
     }
 
     fn read_keys(section: &mut Section<'_>) -> Result<Self, CatalogError> {
-        Ok(Self {
-            read: section.figure("read")?,
-            write: section.figure("write")?,
-            per_page: section.figure("per_page")?,
-        })
+        Ok(from_keys!(section, Self { read, write, per_page }))
     }
 }
 
@@ -352,47 +347,38 @@ impl CutThrough {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
         let way =
             Self { cost: CommandCost::read_keys(&mut section)?, stream_lead: section.figure("stream_lead")? };
-        section.finish()?;
-        Ok(way)
+        section.finish(way)
     }
 }
 
 impl FirstThread {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
-        let first = Self {
-            member_command: section.figure("member_command")?,
-            hand_over: section.figure("hand_over")?,
-        };
-        section.finish()?;
-        Ok(first)
+        let first = from_keys!(section, Self { member_command, hand_over });
+        section.finish(first)
     }
 }
 
 impl DriverCost {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
-        let cost = Self { page_in: section.figure("page_in")?, page_out: section.figure("page_out")? };
-        section.finish()?;
-        Ok(cost)
+        let cost = from_keys!(section, Self { page_in, page_out });
+        section.finish(cost)
     }
 }
 
 impl MemoryCost {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
-        let cost = Self { per_task: section.figure("per_task")?, rate: section.figure("rate")? };
-        section.finish()?;
-        Ok(cost)
+        let cost = from_keys!(section, Self { per_task, rate });
+        section.finish(cost)
     }
 }
 
 impl DualModel {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
-        let dual = Self {
-            mirror_link: LinkModel::read(section.section("mirror_link")?)?,
-            member_link_shared: section.flag("member_link_shared")?,
-            failover_detection: section.figure("failover_detection")?,
-        };
-        section.finish()?;
-        Ok(dual)
+        let dual = from_keys!(section, Self {
+            mirror_link = LinkModel::read(section.section("mirror_link")?)?,
+            member_link_shared: flag, failover_detection,
+        });
+        section.finish(dual)
     }
 }
 
@@ -401,34 +387,20 @@ impl CacheDefaults {
         // Files of 2026 and before have the second name.
         let is_old = section.has("gather_through");
         let coalesce_writes = if is_old { "gather_through" } else { "coalesce_writes" };
-        let cache = Self {
-            size: section.figure("size")?,
-            block_size: section.figure("block_size")?,
-            flush_start_pct: section.figure("flush_start_pct")?,
-            flush_stop_pct: section.figure("flush_stop_pct")?,
-            flush_after: section.figure("flush_after")?,
-            flush_iodepth: section.figure("flush_iodepth")?,
-            flush_partial_bytes: section.optional_figure("flush_partial_bytes")?,
-            flush_by_address: section.flag("flush_by_address")?,
-            coalesce_writes: section.flag(coalesce_writes)?,
-            parity_after_data: section.optional_flag("parity_after_data")?,
-            stream_lead: section.figure("stream_lead")?,
-            write_in: section.optional_figure("write_in")?.unwrap_or(NanoSpan::ZERO),
-            read_ahead: section.figure("read_ahead")?,
-            read_ahead_on_miss: section.optional_flag("read_ahead_on_miss")?,
-            battery_backed: section.flag("battery_backed")?,
-        };
-        if cache.flush_start_pct > 100 {
-            return Err(section.bad_value("flush_start_pct", "from 0 to 100"));
-        }
+        let cache = from_keys!(section, Self {
+            size, block_size, flush_start_pct, flush_stop_pct, flush_after, flush_iodepth,
+            flush_partial_bytes: optional_figure, flush_by_address: flag,
+            coalesce_writes = section.flag(coalesce_writes)?,
+            parity_after_data: optional_flag, stream_lead,
+            write_in = section.optional_figure("write_in")?.unwrap_or(NanoSpan::ZERO),
+            read_ahead, read_ahead_on_miss: optional_flag, battery_backed: flag,
+        });
+        section.refuse_if(cache.flush_start_pct > 100, "flush_start_pct", "from 0 to 100")?;
         if cache.flush_stop_pct > cache.flush_start_pct {
             return Err(section.bad_value("flush_stop_pct", "no more than flush_start_pct"));
         }
-        if !cache.block_size.0.is_power_of_two() {
-            return Err(section.bad_value("block_size", "a power of two"));
-        }
-        section.finish()?;
-        Ok(cache)
+        section.refuse_if(!cache.block_size.0.is_power_of_two(), "block_size", "a power of two")?;
+        section.finish(cache)
     }
 }
 
@@ -440,54 +412,38 @@ impl ControllerModel {
             if section.optional_flag("beside")? { ParityWorker::Engine } else { ParityWorker::Processors };
         let parity = MemoryCost::read(section)?;
         let member_lanes = root.optional_figure("member_lanes")?.unwrap_or(1);
-        if !(1..=1024).contains(&member_lanes) {
-            return Err(root.bad_value("member_lanes", "from 1 to 1024"));
-        }
+        root.refuse_if(!(1..=1024).contains(&member_lanes), "member_lanes", "from 1 to 1024")?;
         let processors = root.figure("processors")?;
         let host_link = LinkModel::read(root.section("host_link")?)?;
         let (member_link, fabric) = LinkModel::read_to_drives(root.section("member_link")?)?;
-        let model = Self {
-            id: id.into(),
-            name: root.text("name")?,
-            processors,
-            first_thread: root.optional_section("first_thread")?.map(FirstThread::read).transpose()?,
-            is_only_named: root.optional_flag("only_named")?,
-            host_link,
-            member_link,
-            fabric,
-            member_link_out: root.optional_section("member_link_out")?.map(LinkModel::read).transpose()?,
-            member_lanes,
-            host_driver: root.optional_section("host_driver")?.map(DriverCost::read).transpose()?,
-            buses: root.optional_text("buses")?,
-            ports: root.optional_figure("ports")?,
-            is_external: root.optional_flag("external")?,
-            is_software: root.optional_flag("software")?,
-            passes_discards: root.optional_flag("passes_discards")?,
-            host_command: CommandCost::read(root.section("host_command")?)?,
-            cut_through: root.optional_section("cut_through")?.map(CutThrough::read).transpose()?,
-            member_command: CommandCost::read(root.section("member_command")?)?,
-            copy: MemoryCost::read(root.section("copy")?)?,
-            parity,
-            parity_by,
-            cache: CacheDefaults::read(root.section("cache")?)?,
-            member_queue_depth: root.figure("member_queue_depth")?,
-            member_queue_bytes: root.optional_figure("member_queue_bytes")?,
-            strip_size: root.figure("strip_size")?,
-            member_write_cache: root.flag("member_write_cache")?,
-            dual: root.optional_section("dual")?.map(DualModel::read).transpose()?,
-            year: root.optional_figure("year")?,
-            host: None,
-            md: root.optional_section("md")?.map(MdModel::read).transpose()?,
-            sources: root.figures(),
-        };
-        if model.processors == 0 {
-            return Err(root.bad_value("processors", "at least 1"));
-        }
-        if model.member_queue_depth == 0 {
-            return Err(root.bad_value("member_queue_depth", "at least 1"));
-        }
-        root.finish()?;
-        Ok(model)
+        let model = from_keys!(root, Self {
+            id = id.into(), name: text, processors = processors,
+            first_thread = root.optional_section("first_thread")?.map(FirstThread::read).transpose()?,
+            is_only_named = root.optional_flag("only_named")?,
+            host_link = host_link, member_link = member_link, fabric = fabric,
+            member_link_out = root.optional_section("member_link_out")?.map(LinkModel::read).transpose()?,
+            member_lanes = member_lanes,
+            host_driver = root.optional_section("host_driver")?.map(DriverCost::read).transpose()?,
+            buses: optional_text, ports: optional_figure,
+            is_external = root.optional_flag("external")?,
+            is_software = root.optional_flag("software")?,
+            passes_discards: optional_flag,
+            host_command = CommandCost::read(root.section("host_command")?)?,
+            cut_through = root.optional_section("cut_through")?.map(CutThrough::read).transpose()?,
+            member_command = CommandCost::read(root.section("member_command")?)?,
+            copy = MemoryCost::read(root.section("copy")?)?,
+            parity = parity, parity_by = parity_by,
+            cache = CacheDefaults::read(root.section("cache")?)?,
+            member_queue_depth, member_queue_bytes: optional_figure, strip_size,
+            member_write_cache: flag,
+            dual = root.optional_section("dual")?.map(DualModel::read).transpose()?,
+            year: optional_figure, host = None,
+            md = root.optional_section("md")?.map(MdModel::read).transpose()?,
+            sources = root.figures(),
+        });
+        root.refuse_if(model.processors == 0, "processors", "at least 1")?;
+        root.refuse_if(model.member_queue_depth == 0, "member_queue_depth", "at least 1")?;
+        root.finish(model)
     }
 }
 

@@ -5,7 +5,7 @@
 //! [`Drive::poll_deadline`] when to come back. Times never run backwards. Nothing is allocated for a command
 //! once the queues have grown to the load.
 
-use crate::catalog::{CatalogError, FigureSource, Section};
+use crate::catalog::{CatalogError, FigureSource, Section, from_keys};
 use crate::faster::{FastClock, FasterPct};
 use crate::hdd::{HardDrive, HardDriveModel, ShingleModel, TwoArms};
 use crate::link::LinkModel;
@@ -490,9 +490,7 @@ impl DriveModel {
         let form_factor = FormFactor::read(&mut root)?;
         let bus = root.optional_text("bus")?;
         let capacity = SectorCount(root.figure("capacity_sectors")?);
-        if capacity.0 == 0 {
-            return Err(root.bad_value("capacity_sectors", "above zero"));
-        }
+        root.refuse_if(capacity.0 == 0, "capacity_sectors", "above zero")?;
         let interface = LinkModel::read(root.section("interface")?)?;
         let inside = if kind == "hard-drive" {
             DriveKind::HardDrive(Box::new(HardDriveModel::read(&mut root, capacity)?))
@@ -503,33 +501,22 @@ impl DriveModel {
         };
         let sheet = root.optional_section("sheet")?;
         let sheet = sheet.map(|sheet| SheetFigure::read_all(sheet, &inside)).transpose()?;
-        let model = Self {
-            id: id.into(),
-            name,
-            form_factor,
-            bus,
-            year: root.optional_figure("year")?,
-            capacity,
-            interface,
-            kind: inside,
-            power_active_watts: root.optional_figure("power_active_watts")?,
-            power_idle_watts: root.optional_figure("power_idle_watts")?,
-            noise_idle_bels: root.optional_figure("noise_idle_bels")?,
-            price_usd: root.optional_figure("price_usd")?,
-            bits_per_read_error: root.optional_figure("bits_per_read_error")?,
-            annual_failure_pct: root.optional_figure("annual_failure_pct")?,
-            recovery_limit: root.optional_figure("recovery_limit")?,
-            sheet: sheet.unwrap_or_default(),
-            reliability: root
+        let model = from_keys!(root, Self {
+            id = id.into(), name = name, form_factor = form_factor, bus = bus, year: optional_figure,
+            capacity = capacity, interface = interface, kind = inside,
+            power_active_watts: optional_figure, power_idle_watts: optional_figure,
+            noise_idle_bels: optional_figure, price_usd: optional_figure,
+            bits_per_read_error: optional_figure, annual_failure_pct: optional_figure,
+            recovery_limit: optional_figure,
+            sheet = sheet.unwrap_or_default(),
+            reliability = root
                 .optional_section("reliability")?
                 .map(Reliability::read)
                 .transpose()?
                 .unwrap_or_default(),
-            faster: FasterPct::default(),
-            sources: root.figures(),
-        };
-        root.finish()?;
-        Ok(model)
+            faster = FasterPct::default(), sources = root.figures(),
+        });
+        root.finish(model)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Enclosures: number and size of drive bays, and the bandwidth of the port.
 
-use crate::catalog::{CatalogError, FigureSource, Section};
+use crate::catalog::{CatalogError, FigureSource, Section, from_keys};
 use crate::drive::FormFactor;
 use crate::link::{FabricModel, LinkModel};
 
@@ -33,22 +33,13 @@ impl EnclosureModel {
     /// Reads the rest of an enclosure's file.
     pub(crate) fn read(mut root: Section<'_>, id: &str) -> Result<Self, CatalogError> {
         let (port, fabric) = LinkModel::read_to_drives(root.section("port")?)?;
-        let model = Self {
-            id: id.into(),
-            name: root.text("name")?,
-            slots: root.figure("slots")?,
-            form_factor: FormFactor::read(&mut root)?,
-            port,
-            fabric,
-            bus: root.optional_text("bus")?,
-            power_watts: root.optional_figure("power_watts")?,
-            year: root.optional_figure("year")?,
-            sources: root.figures(),
-        };
-        if model.slots == 0 {
-            return Err(root.bad_value("slots", "at least 1"));
-        }
-        root.finish()?;
-        Ok(model)
+        let model = from_keys!(root, Self {
+            id = id.into(), name: text, slots,
+            form_factor = FormFactor::read(&mut root)?,
+            port = port, fabric = fabric, bus: optional_text, power_watts: optional_figure,
+            year: optional_figure, sources = root.figures(),
+        });
+        root.refuse_if(model.slots == 0, "slots", "at least 1")?;
+        root.finish(model)
     }
 }

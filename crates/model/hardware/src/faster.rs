@@ -10,7 +10,6 @@ use crate::controller::{CommandCost, ControllerModel, MemoryCost, ParityWorker};
 use crate::drive::{DriveKind, DriveModel};
 use crate::hdd::{MechanicsModel, SeekAnchors};
 use crate::link::LinkModel;
-use core::fmt;
 use raidlab_units::{BytesPerSec, NanoSpan, Nanos};
 
 /// How much faster, in percent.
@@ -59,61 +58,49 @@ impl FasterPct {
     }
 }
 
-/// A part of a controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ControllerPart {
-    /// The link to the host.
-    HostLink,
-    /// Its processors: commands, copies, and parity where they compute it.
-    Processors,
-    /// The engine beside them that computes parity.
-    ParityEngine,
-    /// The link to the members.
-    MemberLink,
-    /// The memory of the host that it is software on.
-    Memory,
-    /// The threads that change stripes, in Linux md: raid5d and its workers.
-    StripeThreads,
-    /// The thread that decides, in software which has others for I/O.
-    FirstThread,
+raidlab_units::named! {
+    /// A part of a controller.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum ControllerPart {
+        /// The link to the host.
+        HostLink = "host link",
+        /// Its processors: commands, copies, and parity where they compute it.
+        Processors = "controller processors",
+        /// The engine beside them that computes parity.
+        ParityEngine = "parity engine",
+        /// The link to the members.
+        MemberLink = "member link",
+        /// The memory of the host that it is software on.
+        Memory = "host memory",
+        /// The threads that change stripes, in Linux md: raid5d and its workers.
+        StripeThreads = "stripe threads",
+        /// The thread that decides, in software which has others for I/O.
+        FirstThread = "first thread",
+    }
 }
 
-/// A part of a drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DrivePart {
-    /// The whole drive.
-    All,
-    /// The arm: its seeks.
-    Arm,
-    /// The platters: rotation, and with it the media's rate.
-    Platters,
-    /// Flash dies: reading, programming and erasing.
-    Dies,
-    /// The buses between the dies and the drive's controller.
-    Channels,
-    /// The drive's own controller: what it takes for a command.
-    Firmware,
-    /// The limits on rates that the hardware does not set.
-    Caps,
-    /// The drive's link to what it is plugged into.
-    Interface,
-    /// Room beyond the capacity: the more there is, the less garbage collection moves.
-    SpareRoom,
-}
-
-impl fmt::Display for DrivePart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::All => "drives",
-            Self::Arm => "drives' arms",
-            Self::Platters => "drives' platters",
-            Self::Dies => "drives' dies",
-            Self::Channels => "drives' channels",
-            Self::Firmware => "drives' firmware",
-            Self::Caps => "drives' rate limits",
-            Self::Interface => "drives' interfaces",
-            Self::SpareRoom => "drives' spare room",
-        })
+raidlab_units::named! {
+    /// A part of a drive.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum DrivePart {
+        /// The whole drive.
+        All = "drives",
+        /// The arm: its seeks.
+        Arm = "drives' arms",
+        /// The platters: rotation, and with it the media's rate.
+        Platters = "drives' platters",
+        /// Flash dies: reading, programming and erasing.
+        Dies = "drives' dies",
+        /// The buses between the dies and the drive's controller.
+        Channels = "drives' channels",
+        /// The drive's own controller: what it takes for a command.
+        Firmware = "drives' firmware",
+        /// The limits on rates that the hardware does not set.
+        Caps = "drives' rate limits",
+        /// The drive's link to what it is plugged into.
+        Interface = "drives' interfaces",
+        /// Room beyond the capacity: the more there is, the less garbage collection moves.
+        SpareRoom = "drives' spare room",
     }
 }
 

@@ -10,7 +10,7 @@
 //!
 //! Left out: fragmentation by age, directories, the time to find free space.
 
-use crate::catalog::{CatalogError, FigureSource, Section};
+use crate::catalog::{CatalogError, FigureSource, Section, from_keys};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
 /// What a journal promises of data.
@@ -73,12 +73,9 @@ pub struct FilesystemModel {
 
 impl FsyncModel {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
-        let fsync = Self { journal: section.figure("journal")?, record: section.figure("record")? };
-        if fsync.record.0 == 0 {
-            return Err(section.bad_value("record", "above zero"));
-        }
-        section.finish()?;
-        Ok(fsync)
+        let fsync = from_keys!(section, Self { journal, record });
+        section.refuse_if(fsync.record.0 == 0, "record", "above zero")?;
+        section.finish(fsync)
     }
 }
 
@@ -97,24 +94,13 @@ impl FilesystemModel {
             "writeback" => JournalMode::Writeback,
             _ => return Err(root.bad_value("journal", "\"none\", \"ordered\" or \"writeback\"")),
         };
-        let model = Self {
-            id: id.into(),
-            name: root.text("name")?,
-            block_size: root.figure("block_size")?,
-            read_ahead_min: root.figure("read_ahead_min")?,
-            read_ahead_max: root.figure("read_ahead_max")?,
-            group: root.figure("group")?,
-            group_metadata: root.figure("group_metadata")?,
-            journal,
-            commit_interval: root.figure("commit_interval")?,
-            journal_per_mib: root.figure("journal_per_mib")?,
-            map_every: root.optional_figure("map_every")?,
-            map_area_pct: root.optional_figure("map_area_pct")?,
-            fsync: root.optional_section("fsync")?.map(FsyncModel::read).transpose()?,
-            copy_on_write: root.optional_flag("copy_on_write")?,
-            checksum: root.optional_figure("checksum")?,
-            sources: root.figures(),
-        };
+        let model = from_keys!(root, Self {
+            id = id.into(), name: text, block_size, read_ahead_min, read_ahead_max, group,
+            group_metadata, journal = journal, commit_interval, journal_per_mib,
+            map_every: optional_figure, map_area_pct: optional_figure,
+            fsync = root.optional_section("fsync")?.map(FsyncModel::read).transpose()?,
+            copy_on_write: optional_flag, checksum: optional_figure, sources = root.figures(),
+        });
         if model.read_ahead_min.0 == 0 || model.read_ahead_max < model.read_ahead_min {
             return Err(root.bad_value("read_ahead_max", "at least read_ahead_min, which is above zero"));
         }
@@ -124,14 +110,11 @@ impl FilesystemModel {
         if model.map_area_pct.is_some_and(|pct| model.map_every.is_none() || !(1..100).contains(&pct)) {
             return Err(root.bad_value("map_area_pct", "from 1 to 99, of a filesystem with map_every"));
         }
-        if model.group.0 <= model.group_metadata.0 {
-            return Err(root.bad_value("group", "longer than group_metadata"));
-        }
+        root.refuse_if(model.group.0 <= model.group_metadata.0, "group", "longer than group_metadata")?;
         if model.journal != JournalMode::None && model.commit_interval == NanoSpan::ZERO {
             return Err(root.bad_value("commit_interval", "above zero"));
         }
-        root.finish()?;
-        Ok(model)
+        root.finish(model)
     }
 
     /// Where on the volume the byte `position` of all data stands, metadata before it counted in, and how many bytes from

@@ -14,7 +14,7 @@
 //! Left out: programs beside the load, swap, differing memory nodes.
 //! Source of the kernel's behaviour: Linux 2.6.0, `mm/page-writeback.c`, `mm/vmscan.c`, `drivers/block/as-iosched.c`.
 
-use crate::catalog::{CatalogError, FigureSource, Section};
+use crate::catalog::{CatalogError, FigureSource, Section, from_keys};
 use crate::link::LinkModel;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
@@ -95,31 +95,23 @@ impl SocketsModel {
     }
 
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
-        let sockets = Self {
-            count: section.figure("count")?,
-            memory_rate: section.figure("memory_rate")?,
-            drive_ports: section.figure("drive_ports")?,
-            remote: section.optional_section("remote")?.map(RemoteModel::read).transpose()?,
-        };
-        if sockets.count == 0 {
-            return Err(section.bad_value("count", "at least 1"));
-        }
-        if !(1..=1024).contains(&sockets.drive_ports) {
-            return Err(section.bad_value("drive_ports", "from 1 to 1024"));
-        }
+        let sockets = from_keys!(section, Self {
+            count, memory_rate, drive_ports,
+            remote = section.optional_section("remote")?.map(RemoteModel::read).transpose()?,
+        });
+        section.refuse_if(sockets.count == 0, "count", "at least 1")?;
+        section.refuse_if(!(1..=1024).contains(&sockets.drive_ports), "drive_ports", "from 1 to 1024")?;
         if sockets.remote.is_some() != (sockets.count > 1) {
             return Err(section.bad_value("count", "above 1 with a table 'remote', and 1 without it"));
         }
-        section.finish()?;
-        Ok(sockets)
+        section.finish(sockets)
     }
 }
 
 impl RemoteModel {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
-        let remote = Self { command: section.figure("command")?, rate: section.figure("rate")? };
-        section.finish()?;
-        Ok(remote)
+        let remote = from_keys!(section, Self { command, rate });
+        section.finish(remote)
     }
 }
 
@@ -160,76 +152,55 @@ impl HostModel {
 
     /// Reads the rest of a host's file.
     pub(crate) fn read(mut root: Section<'_>, id: &str) -> Result<Self, CatalogError> {
-        let model = Self {
-            id: id.into(),
-            name: root.text("name")?,
-            processors: root.figure("processors")?,
-            memory: root.figure("memory")?,
-            memory_taken: root.figure("memory_taken")?,
-            memory_low: root.figure("memory_low")?,
-            per_call: root.figure("per_call")?,
-            read_copy: root.figure("read_copy")?,
-            write_copy: root.figure("write_copy")?,
-            getc: root.figure("getc")?,
-            putc: root.figure("putc")?,
-            stdio_buffer: root.figure("stdio_buffer")?,
-            page_in: root.figure("page_in")?,
-            page_out: root.figure("page_out")?,
-            bus_in: LinkModel::read(root.section("bus_in")?)?,
-            bus_out: LinkModel::read(root.section("bus_out")?)?,
-            kernel: KernelModel::read(root.section("kernel")?)?,
-            sockets: root.optional_section("sockets")?.map(SocketsModel::read).transpose()?,
-            sources: root.figures(),
-        };
-        if model.processors == 0 {
-            return Err(root.bad_value("processors", "at least 1"));
-        }
+        let model = from_keys!(root, Self {
+            id = id.into(), name: text, processors, memory, memory_taken, memory_low, per_call,
+            read_copy, write_copy, getc, putc, stdio_buffer, page_in, page_out,
+            bus_in = LinkModel::read(root.section("bus_in")?)?,
+            bus_out = LinkModel::read(root.section("bus_out")?)?,
+            kernel = KernelModel::read(root.section("kernel")?)?,
+            sockets = root.optional_section("sockets")?.map(SocketsModel::read).transpose()?,
+            sources = root.figures(),
+        });
+        root.refuse_if(model.processors == 0, "processors", "at least 1")?;
         if model.sockets.is_some_and(|sockets| !model.processors.is_multiple_of(sockets.count)) {
             return Err(root.bad_value("processors", "as many on each socket"));
         }
         if model.memory.0 < model.memory_taken.0 + (1 << 20) {
             return Err(root.bad_value("memory", "at least 1 MiB more than memory_taken"));
         }
-        if model.stdio_buffer.0 == 0 {
-            return Err(root.bad_value("stdio_buffer", "above zero"));
-        }
-        root.finish()?;
-        Ok(model)
+        root.refuse_if(model.stdio_buffer.0 == 0, "stdio_buffer", "above zero")?;
+        root.finish(model)
     }
 }
 
 impl KernelModel {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
-        let kernel = Self {
-            dirty_background_pct: section.figure("dirty_background_pct")?,
-            dirty_limit_pct: section.figure("dirty_limit_pct")?,
-            dirty_expire: section.figure("dirty_expire")?,
-            flush_interval: section.figure("flush_interval")?,
-            request_max: section.figure("request_max")?,
-            queue_requests: section.figure("queue_requests")?,
-            volume_depth: section.figure("volume_depth")?,
-            read_batch: section.figure("read_batch")?,
-            write_batch: section.figure("write_batch")?,
-            anticipation: section.figure("anticipation")?,
-            read_ahead_overlaps: section.flag("read_ahead_overlaps")?,
-        };
+        let kernel = from_keys!(
+            section,
+            Self {
+                dirty_background_pct,
+                dirty_limit_pct,
+                dirty_expire,
+                flush_interval,
+                request_max,
+                queue_requests,
+                volume_depth,
+                read_batch,
+                write_batch,
+                anticipation,
+                read_ahead_overlaps: flag,
+            }
+        );
         if kernel.dirty_background_pct > kernel.dirty_limit_pct || kernel.dirty_limit_pct > 90 {
             return Err(section.bad_value("dirty_limit_pct", "from dirty_background_pct to 90"));
         }
-        if kernel.request_max.0 < PAGE_BYTES {
-            return Err(section.bad_value("request_max", "at least a page"));
-        }
+        section.refuse_if(kernel.request_max.0 < PAGE_BYTES, "request_max", "at least a page")?;
         for (key, count) in [("queue_requests", kernel.queue_requests), ("volume_depth", kernel.volume_depth)]
         {
-            if count == 0 {
-                return Err(section.bad_value(key, "at least 1"));
-            }
+            section.refuse_if(count == 0, key, "at least 1")?;
         }
-        if kernel.flush_interval == NanoSpan::ZERO {
-            return Err(section.bad_value("flush_interval", "above zero"));
-        }
-        section.finish()?;
-        Ok(kernel)
+        section.refuse_if(kernel.flush_interval == NanoSpan::ZERO, "flush_interval", "above zero")?;
+        section.finish(kernel)
     }
 }
 

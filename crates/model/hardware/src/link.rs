@@ -12,7 +12,7 @@
 //! Left out: arbitration between directions and packet-level effects, which the effective rate and the overhead of a
 //! transfer represent.
 
-use crate::catalog::{CatalogError, FigureSource, Section};
+use crate::catalog::{CatalogError, FigureSource, Section, from_keys};
 use crate::controller::CommandCost;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan, Nanos};
 
@@ -50,8 +50,7 @@ impl FabricModel {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
         let latency = section.figure("latency")?;
         let initiator = CommandCost::read(section.section("initiator")?)?;
-        section.finish()?;
-        Ok(Self { latency, initiator })
+        section.finish(Self { latency, initiator })
     }
 }
 
@@ -75,22 +74,19 @@ pub struct LinkStandard {
 impl LinkStandard {
     /// Reads the rest of a link's file.
     pub(crate) fn read(mut root: Section<'_>, id: &str) -> Result<Self, CatalogError> {
-        let standard = Self {
-            id: id.into(),
-            name: root.text("name")?,
-            wire: root.figure("wire")?,
-            usual: LinkModel { rate: root.figure("rate")?, per_transfer: root.figure("per_transfer")? },
-            fabric: root.optional_section("fabric")?.map(FabricModel::read).transpose()?,
-            sources: root.figures(),
-        };
+        let standard = from_keys!(root, Self {
+            id = id.into(), name: text, wire,
+            usual = LinkModel { rate: root.figure("rate")?, per_transfer: root.figure("per_transfer")? },
+            fabric = root.optional_section("fabric")?.map(FabricModel::read).transpose()?,
+            sources = root.figures(),
+        });
         let rate = standard.usual.rate;
         if rate > standard.wire {
             return Err(
                 root.unsound(format!("rate {rate} is above what the wire carries, {}", standard.wire))
             );
         }
-        root.finish()?;
-        Ok(standard)
+        root.finish(standard)
     }
 
     /// What the wire carries, noted among the figures of the entry that refers to it.
@@ -128,19 +124,14 @@ impl LinkModel {
     ) -> Result<(Self, Option<FabricModel>), CatalogError> {
         let (link, fabric) = match section.optional_link()? {
             Some(standard) => (Self::of_standard(standard, &mut section)?, standard.fabric),
-            None => {
-                (Self { rate: section.figure("rate")?, per_transfer: section.figure("per_transfer")? }, None)
-            }
+            None => (from_keys!(section, Self { rate, per_transfer }), None),
         };
-        section.finish()?;
-        Ok((link, fabric))
+        section.finish((link, fabric))
     }
 
     fn of_standard(standard: &LinkStandard, section: &mut Section<'_>) -> Result<Self, CatalogError> {
         let lanes: u8 = section.optional_figure("lanes")?.unwrap_or(1);
-        if lanes == 0 {
-            return Err(section.bad_value("lanes", "at least 1"));
-        }
+        section.refuse_if(lanes == 0, "lanes", "at least 1")?;
         let times = |rate: BytesPerSec| BytesPerSec(rate.0 * f64::from(lanes));
         let most = times(standard.wire);
         let rate = match section.optional_figure::<BytesPerSec>("rate")? {

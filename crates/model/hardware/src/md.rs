@@ -13,7 +13,7 @@
 //! Settings of md that are not modelled are refused by name ([`MdSettingError::NotModelled`]); none is ignored. Source:
 //! Linux drivers/md, as named at each.
 
-use crate::catalog::{CatalogError, Section};
+use crate::catalog::{CatalogError, Section, from_keys};
 use raidlab_units::{ByteCount, NanoSpan};
 
 /// How programs ask the kernel for I/O.
@@ -218,36 +218,31 @@ impl MdModel {
 
     /// Reads the table.
     pub(crate) fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
-        let md = Self {
-            kernel: version(&section.text("kernel")?)
+        let md = from_keys!(section, Self {
+            kernel = version(&section.text("kernel")?)
                 .ok_or_else(|| section.bad_value("kernel", "a version such as \"6.8\", from 5.0 on"))?,
-            group_thread_cnt: section.figure("group_thread_cnt")?,
-            stripe_cache_size: section.figure("stripe_cache_size")?,
-            preread_bypass_threshold: section.figure("preread_bypass_threshold")?,
-            sync_speed_min: section.figure("sync_speed_min")?,
-            sync_speed_max: section.figure("sync_speed_max")?,
-            skip_copy: match section.figure::<u8>("skip_copy")? {
+            group_thread_cnt, stripe_cache_size, preread_bypass_threshold, sync_speed_min,
+            sync_speed_max,
+            skip_copy = match section.figure::<u8>("skip_copy")? {
                 0 => false,
                 1 => true,
                 _ => return Err(section.bad_value("skip_copy", "0 or 1")),
             },
-            rmw_level: match section.figure::<u8>("rmw_level")? {
+            rmw_level = match section.figure::<u8>("rmw_level")? {
                 0 => RmwLevel::Disabled,
                 1 => RmwLevel::Enabled,
                 2 => RmwLevel::Preferred,
                 _ => return Err(section.bad_value("rmw_level", "0, 1 or 2")),
             },
-            consistency_policy: consistency_policy(&mut section)?,
-            bitmap_location: bitmap_location(&mut section)?,
-            journal_device: Some(section.text("journal_device")?).filter(|name| name != "member"),
-            bitmap_chunk: section.figure("bitmap_chunk")?,
-            bitmap_delay: section.figure("bitmap_delay")?,
-            io_engine: io_engine(&mut section)?,
-            costs: MdCosts::read(section.section("costs")?)?,
-        };
+            consistency_policy = consistency_policy(&mut section)?,
+            bitmap_location = bitmap_location(&mut section)?,
+            journal_device = Some(section.text("journal_device")?).filter(|name| name != "member"),
+            bitmap_chunk, bitmap_delay,
+            io_engine = io_engine(&mut section)?,
+            costs = MdCosts::read(section.section("costs")?)?,
+        });
         md.check(&mut section)?;
-        section.finish()?;
-        Ok(md)
+        section.finish(md)
     }
 
     /// Refuses what md refuses, and what is not modelled.
@@ -265,9 +260,7 @@ impl MdModel {
             );
         }
         // The bounds of raid5_store_group_thread_cnt and raid5_set_cache_size.
-        if self.group_thread_cnt > 8192 {
-            return Err(section.bad_value("group_thread_cnt", "from 0 to 8192"));
-        }
+        section.refuse_if(self.group_thread_cnt > 8192, "group_thread_cnt", "from 0 to 8192")?;
         if !(17..=32768).contains(&self.stripe_cache_size) {
             return Err(section.bad_value("stripe_cache_size", "from 17 to 32768"));
         }
@@ -275,15 +268,11 @@ impl MdModel {
         if self.preread_bypass_threshold > self.stripe_cache_size {
             return Err(section.bad_value("preread_bypass_threshold", "from 0 to stripe_cache_size"));
         }
-        if self.sync_speed_max == 0 {
-            return Err(section.bad_value("sync_speed_max", "above zero"));
-        }
+        section.refuse_if(self.sync_speed_max == 0, "sync_speed_max", "above zero")?;
         if self.sync_speed_min > self.sync_speed_max {
             return Err(section.bad_value("sync_speed_min", "from 0 to sync_speed_max"));
         }
-        if self.bitmap_delay == NanoSpan::ZERO {
-            return Err(section.bad_value("bitmap_delay", "above zero"));
-        }
+        section.refuse_if(self.bitmap_delay == NanoSpan::ZERO, "bitmap_delay", "above zero")?;
         Ok(())
     }
 }
@@ -323,17 +312,9 @@ fn io_engine(section: &mut Section<'_>) -> Result<IoEngine, CatalogError> {
 
 impl MdCosts {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
-        let costs = Self {
-            add_page: section.figure("add_page")?,
-            pass: section.figure("pass")?,
-            pass_batched: section.figure("pass_batched")?,
-            pass_read: section.figure("pass_read")?,
-            io: section.figure("io")?,
-            raid10_lock: section.figure("raid10_lock")?,
-            libaio: section.figure("libaio")?,
-        };
-        section.finish()?;
-        Ok(costs)
+        let costs =
+            from_keys!(section, Self { add_page, pass, pass_batched, pass_read, io, raid10_lock, libaio });
+        section.finish(costs)
     }
 }
 

@@ -15,7 +15,7 @@
 //! Left out: lost packets and their retransmission, windows too small for the distance, other traffic.
 //! Source of the sizes: IEEE 802.3 (preamble 8, header 14, check 4, gap 12 bytes), RFC 791, 768, 793, 1323.
 
-use crate::catalog::{CatalogError, FigureSource, Section};
+use crate::catalog::{CatalogError, FigureSource, Section, from_keys};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
 /// Bytes that a frame adds to its packet on the wire.
@@ -176,31 +176,18 @@ impl NetworkModel {
             Some(standard) => standard.wire_of(&root),
             None => root.figure("wire")?,
         };
-        let model = Self {
-            id: id.into(),
-            name,
-            wire,
-            send_call: root.figure("send_call")?,
-            send_packet: root.figure("send_packet")?,
-            send_copy: root.figure("send_copy")?,
-            receive_packet: root.figure("receive_packet")?,
-            receive_interrupt: root.figure("receive_interrupt")?,
-            receive_copy: root.figure("receive_copy")?,
-            interrupt_gap: root.figure("interrupt_gap")?,
-            file_call: root.figure("file_call")?,
-            hot_buffer: root.figure("hot_buffer")?,
-            file_copy_hot: root.figure("file_copy_hot")?,
-            file_copy_cold: root.figure("file_copy_cold")?,
-            sources: root.figures(),
-        };
+        let model = from_keys!(root, Self {
+            id = id.into(), name = name, wire = wire, send_call, send_packet, send_copy, receive_packet,
+            receive_interrupt, receive_copy, interrupt_gap, file_call, hot_buffer, file_copy_hot,
+            file_copy_cold, sources = root.figures(),
+        });
         if model.receive_interrupt > model.receive_packet {
             return Err(root.bad_value("receive_interrupt", "no more than receive_packet"));
         }
         if model.interrupt_gap > NanoSpan::ZERO && model.interrupt_gap <= model.receive_interrupt {
             return Err(root.bad_value("interrupt_gap", "none, or longer than receive_interrupt"));
         }
-        root.finish()?;
-        Ok(model)
+        root.finish(model)
     }
 }
 

@@ -10,7 +10,7 @@
 //! ```
 //! Figures are `{ value, low, high, source }`; a figure without a range is exact.
 
-use crate::catalog::{CatalogError, Section};
+use crate::catalog::{CatalogError, Section, from_keys};
 use raidlab_units::ByteCount;
 
 /// A figure, and the ends of what it may be.
@@ -48,14 +48,10 @@ impl Reliability {
             (Some(failures), Some(days)) if days > 0.0 => Some((failures, days)),
             _ => return Err(section.bad_value("field_drive_days", "above zero, beside field_failures")),
         };
-        let found = Self {
-            sheet_afr_pct: section.optional_range("sheet_afr_pct")?,
-            field_afr_pct: section.optional_range("field_afr_pct")?,
-            field_count,
-            bits_per_read_error: section.optional_range("bits_per_read_error")?,
-            rated_writes: section.optional_figure("rated_writes")?,
-        };
-        section.finish()?;
-        Ok(found)
+        let found = from_keys!(section, Self {
+            sheet_afr_pct: optional_range, field_afr_pct: optional_range, field_count = field_count,
+            bits_per_read_error: optional_range, rated_writes: optional_figure,
+        });
+        section.finish(found)
     }
 }

@@ -11,7 +11,7 @@
 //! Left out: writing, page reclaim, programs beside the readers.
 //! Source of the kernel's behaviour: Linux 2.4.18, `mm/filemap.c`, `fs/nfsd/vfs.c`, `drivers/md/md.c`.
 
-use crate::catalog::{CatalogError, FigureSource, Section};
+use crate::catalog::{CatalogError, FigureSource, Section, from_keys};
 use crate::link::LinkModel;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
@@ -94,27 +94,16 @@ pub struct NfsServerModel {
 impl FileServerModel {
     /// Reads the rest of a file server's file.
     pub(crate) fn read(mut root: Section<'_>, id: &str) -> Result<Self, CatalogError> {
-        let model = Self {
-            id: id.into(),
-            name: root.text("name")?,
-            processors: root.figure("processors")?,
-            bus: LinkModel::read(root.section("bus")?)?,
-            copy: root.figure("copy")?,
-            per_request: root.figure("per_request")?,
-            request_max: root.figure("request_max")?,
-            read_ahead: root.figure("read_ahead")?,
-            stripe_window_chunks: root.figure("stripe_window_chunks")?,
-            file_spacing: root.figure("file_spacing")?,
-            served: root.optional_section("served")?.map(ServedDefaults::read).transpose()?,
-            nfs: root.optional_section("nfs")?.map(NfsServerModel::read).transpose()?,
-            sources: root.figures(),
-        };
-        if model.processors == 0 {
-            return Err(root.bad_value("processors", "at least 1"));
-        }
-        if model.stripe_window_chunks == 0 {
-            return Err(root.bad_value("stripe_window_chunks", "at least 1"));
-        }
+        let model = from_keys!(root, Self {
+            id = id.into(), name: text, processors,
+            bus = LinkModel::read(root.section("bus")?)?,
+            copy, per_request, request_max, read_ahead, stripe_window_chunks, file_spacing,
+            served = root.optional_section("served")?.map(ServedDefaults::read).transpose()?,
+            nfs = root.optional_section("nfs")?.map(NfsServerModel::read).transpose()?,
+            sources = root.figures(),
+        });
+        root.refuse_if(model.processors == 0, "processors", "at least 1")?;
+        root.refuse_if(model.stripe_window_chunks == 0, "stripe_window_chunks", "at least 1")?;
         for (key, size) in [
             ("request_max", model.request_max),
             ("read_ahead", model.read_ahead),
@@ -124,60 +113,53 @@ impl FileServerModel {
                 return Err(root.bad_value(key, "whole pages of 4 KiB, at least one"));
             }
         }
-        root.finish()?;
-        Ok(model)
+        root.finish(model)
     }
 }
 
 impl ServedDefaults {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
-        let served = Self {
-            controller: section.text("controller")?,
-            drive: section.text("drive")?,
-            level: section.text("level")?,
-            drives: u16::from(section.figure::<u8>("drives")?),
-            filesystem: section.text("filesystem")?,
-            network: section.text("network")?,
-        };
-        section.finish()?;
-        Ok(served)
+        let served = from_keys!(section, Self {
+            controller: text, drive: text, level: text,
+            drives = u16::from(section.figure::<u8>("drives")?),
+            filesystem: text, network: text,
+        });
+        section.finish(served)
     }
 }
 
 impl NfsServerModel {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
-        let model = Self {
-            threads: section.figure("threads")?,
-            remembered_files: section.figure("remembered_files")?,
-            client_calls: section.figure("client_calls")?,
-            client_calls_first: section.figure("client_calls_first")?,
-            client_read_ahead: section.figure("client_read_ahead")?,
-            client_windows: section.figure("client_windows")?,
-            client_processors: section.figure("client_processors")?,
-            client_call_udp: section.figure("client_call_udp")?,
-            client_fragment: section.figure("client_fragment")?,
-            client_call_tcp: section.figure("client_call_tcp")?,
-            server_call: section.figure("server_call")?,
-        };
+        let model = from_keys!(
+            section,
+            Self {
+                threads,
+                remembered_files,
+                client_calls,
+                client_calls_first,
+                client_read_ahead,
+                client_windows,
+                client_processors,
+                client_call_udp,
+                client_fragment,
+                client_call_tcp,
+                server_call,
+            }
+        );
         for (key, count) in [
             ("threads", model.threads),
             ("client_calls", model.client_calls),
             ("client_calls_first", model.client_calls_first),
             ("client_processors", model.client_processors),
         ] {
-            if count == 0 {
-                return Err(section.bad_value(key, "at least 1"));
-            }
+            section.refuse_if(count == 0, key, "at least 1")?;
         }
-        if !(1..=2).contains(&model.client_windows) {
-            return Err(section.bad_value("client_windows", "1 or 2"));
-        }
+        section.refuse_if(!(1..=2).contains(&model.client_windows), "client_windows", "1 or 2")?;
         let size = model.client_read_ahead;
         if size.0 < PAGE_BYTES || !size.0.is_multiple_of(PAGE_BYTES) {
             return Err(section.bad_value("client_read_ahead", "whole pages of 4 KiB, at least one"));
         }
-        section.finish()?;
-        Ok(model)
+        section.finish(model)
     }
 }
 

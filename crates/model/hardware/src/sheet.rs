@@ -189,8 +189,7 @@ impl SheetFigure {
             let conditions = SheetConditions::read(sheet.conditions(key)?, metric, has_translation)?;
             figures.push(Self { metric, value, conditions, source });
         }
-        sheet.finish()?;
-        Ok(figures)
+        sheet.finish(figures)
     }
 }
 
@@ -229,12 +228,9 @@ impl SheetConditions {
             ("read_pct", u32::from(conditions.read_pct) + 1, 101, "from 0 to 100"),
         ];
         for (key, value, most, expected) in bounds {
-            if !(1..=most).contains(&value) {
-                return Err(section.bad_value(key, expected));
-            }
+            section.refuse_if(!(1..=most).contains(&value), key, expected)?;
         }
-        section.finish()?;
-        Ok(conditions)
+        section.finish(conditions)
     }
 }
 

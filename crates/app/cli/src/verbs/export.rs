@@ -26,11 +26,11 @@ enum Form {
     /// As Parquet, for `DuckDB`, pandas and Polars: the same tables
     Parquet(TableArgs),
     /// As JSON with everything that is known, which `raidlab import runs` takes in
-    Json(JsonArgs),
+    Json(RunsArgs),
     /// As fio 3 prints a run with --output-format=json+, for fio-plot and others
     Fio(FioArgs),
     /// As Iometer 1.1.0 writes its results file
-    Iometer(IometerArgs),
+    Iometer(RunsArgs),
     /// A trace (.parquet) as an iolog of version 3, which fio replays with its `read_iolog`
     Iolog(IologArgs),
 }
@@ -72,7 +72,7 @@ enum TableOf {
 }
 
 #[derive(Debug, clap::Args)]
-struct JsonArgs {
+struct RunsArgs {
     /// Runs: a number 12, a range 3..7, study:2, tag:NAME
     #[arg(required = true, value_name = "RUNS")]
     runs: Vec<RunSelector>,
@@ -89,15 +89,6 @@ struct FioArgs {
     /// Write the logs over time beside the file, named as fio-plot looks for them; needs -o
     #[arg(long, requires = "output")]
     logs: bool,
-}
-
-#[derive(Debug, clap::Args)]
-struct IometerArgs {
-    /// Runs: a number 12, a range 3..7, study:2, tag:NAME
-    #[arg(required = true, value_name = "RUNS")]
-    runs: Vec<RunSelector>,
-    #[command(flatten)]
-    place: PlaceArgs,
 }
 
 #[derive(Debug, clap::Args)]

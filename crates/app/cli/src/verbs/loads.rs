@@ -5,7 +5,7 @@
 
 use super::compare_paper::ComparedPaper;
 use crate::failure::{Exit, Failure};
-use crate::inputs::{BlockSizes, Iodepths, PacingArgs, ReadPcts, ReplayArgs, bad_order, workloads};
+use crate::inputs::{Numbers, PacingArgs, ReplayArgs, bad_order, workloads};
 use crate::output::{Output, print, print_json, remark};
 use crate::verbs::keep::Keeper;
 use crate::verbs::report::write_report;
@@ -18,7 +18,7 @@ use raidlab_units::NanoSpan;
 use raidlab_workload::{BoundFacts, Pacing, RequestRate, RunResult, derived_seed};
 use raidlab_worlds::{
     FindMethod, FindOrder, FoundLoad, Load, LoadPlan, LoadUnit, ROUNDS_MAX, RUN_TO_THE_END, SteadyRounds,
-    default_iodepth, find_load, until_steady, varied,
+    default_iodepth, find_load, sweep, until_steady, varied,
 };
 use serde_json::json;
 use std::path::PathBuf;
@@ -36,17 +36,17 @@ pub(crate) struct SweepArgs {
     replay: ReplayArgs,
     /// Requests in flight: a number, a list 1,8,64, a range 1..64 that doubles, or 1..64+8 in steps [default: 1; in a timed
     /// replay up to 256]
-    #[arg(long, visible_alias = "queue-depth", value_name = "N,...")]
-    iodepth: Option<Iodepths>,
+    #[arg(long, visible_alias = "queue-depth", value_parser = sweep::iodepths, value_name = "N,...")]
+    iodepth: Option<Numbers>,
     /// When requests start.
     #[command(flatten)]
     pacing: PacingArgs,
     /// Length of requests instead of the workload's own: 4KiB, a list, a range 512B..64KiB or 4KiB..32KiB+4KiB
-    #[arg(long, value_name = "SIZE,...")]
-    block_size: Option<BlockSizes>,
+    #[arg(long, value_parser = sweep::block_sizes, value_name = "SIZE,...")]
+    block_size: Option<Numbers>,
     /// Percentage of reads instead of the workload's own: 67, a list, or a range 0..100+25
-    #[arg(long, value_name = "PERCENT,...")]
-    read_pct: Option<ReadPcts>,
+    #[arg(long, value_parser = sweep::read_pcts, value_name = "PERCENT,...")]
+    read_pct: Option<Numbers<u8>>,
     /// Seed of everything random
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
@@ -73,10 +73,7 @@ impl SweepArgs {
         let workers = vec![1];
         if let Some(order) = self.replay.order() {
             let workload = order.workload(frame.targets, frame.reading).map_err(bad_order)?;
-            let iodepths = self
-                .iodepth
-                .as_ref()
-                .map_or_else(|| vec![default_iodepth(&workload)], |given| given.0.clone());
+            let iodepths = self.iodepth.clone().unwrap_or_else(|| vec![default_iodepth(&workload)]);
             let (ramp, run) = (frame.ramp.0.unwrap_or_default(), frame.run.0.unwrap_or(RUN_TO_THE_END));
             let workloads = vec![workload];
             return Ok(LoadPlan { workloads, iodepths, workers, ramp, run, settles: false });
@@ -85,11 +82,14 @@ impl SweepArgs {
             let missing = Failure::input(anyhow::anyhow!("no workload is given: --workload NAME"));
             return Err(missing.with_hint("'raidlab workloads' lists those that are built in"));
         }
-        let sizes = self.block_size.as_ref().map_or(&[][..], |sizes| &sizes.0);
-        let shares = self.read_pct.as_ref().map_or(&[][..], |shares| &shares.0);
-        let workloads =
-            varied(&self.pacing.apply(workloads(&self.workload)?)?, sizes, shares).map_err(Failure::input)?;
-        let iodepths = self.iodepth.as_ref().map_or_else(|| vec![1], |given| given.0.clone());
+        let (sizes, shares) = (self.block_size.as_deref(), self.read_pct.as_deref());
+        let workloads = varied(
+            &self.pacing.apply(workloads(&self.workload)?)?,
+            sizes.unwrap_or_default(),
+            shares.unwrap_or_default(),
+        )
+        .map_err(Failure::input)?;
+        let iodepths = self.iodepth.clone().unwrap_or_else(|| vec![1]);
         let (ramp, run) = (frame.ramp.0.unwrap_or(frame.ramp.1), frame.run.0.unwrap_or(frame.run.1));
         let settles = frame.settles && frame.ramp.0.is_none();
         Ok(LoadPlan { workloads, iodepths, workers, ramp, run, settles })

@@ -8,7 +8,7 @@ use super::loads::{
 };
 use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, agree, names_here, text_here};
-use crate::inputs::{Workers, replay_hint, window};
+use crate::inputs::{Numbers, replay_hint, window};
 use crate::interrupt::{RUNS_ARE_KEPT, cancel_flag};
 use crate::output::Output;
 use crate::patience::once_it_answers;
@@ -24,7 +24,7 @@ use raidlab_tracefile::ReadingAs;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{DriverError, RunResult};
 use raidlab_worlds::file::{FileBench, FileError};
-use raidlab_worlds::{Load, LoadPlan};
+use raidlab_worlds::{Load, LoadPlan, sweep};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -86,8 +86,8 @@ struct EngineArgs {
     #[arg(long, value_name = "NAME")]
     engine: Option<EngineKind>,
     /// Threads that each have --iodepth requests in flight on each target: a number, a list 1,2,4 or a range 1..8
-    #[arg(long, default_value = "1", value_name = "N,...", conflicts_with = "trace")]
-    workers: Workers,
+    #[arg(long, default_value = "1", value_parser = sweep::workers, value_name = "N,...", conflicts_with = "trace")]
+    workers: Numbers,
     /// Processors that the threads are bound to, one each, in turn: 0,2 or 0-3
     #[arg(long, value_name = "N,...")]
     cpus: Option<Cpus>,
@@ -173,7 +173,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         targets: args.targets.len() as u32,
         reading: ReadingAs::Ahead,
     };
-    let plan = LoadPlan { workers: args.engine.workers.0.clone(), ..args.sweep.plan(&frame)? };
+    let plan = LoadPlan { workers: args.engine.workers.clone(), ..args.sweep.plan(&frame)? };
     is_step_by_step(&args.judge)?;
     if let Some(report) = args.report.report.as_ref().filter(|_| hosts.leads()) {
         check_writable(report)?;

@@ -8,11 +8,12 @@ use super::loads::ReportArgs;
 use super::report::write_report;
 use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, agree, only_alone, text_here};
-use crate::inputs::{BlockSizes, Workers};
+use crate::inputs::Numbers;
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, remark};
 use crate::progress::Progress;
 use crate::whole_file::check_writable;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use raidlab_engines::net::{NetError, NetEvent, NetOrder};
 use raidlab_hosts::{Hosts, Refusal, is_launcher_variable};
 use raidlab_machine::Environment;
@@ -20,6 +21,7 @@ use raidlab_report::StudyReport;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{NetDirection, RunResult};
 use raidlab_worlds::network::{NetBench, NetworkError, serve_network};
+use raidlab_worlds::sweep;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
@@ -68,25 +70,11 @@ struct ServeArgs {
     until_stdin_ends: bool,
 }
 
-/// Which way data go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Direction {
-    /// To the server
-    Send,
-    /// From the server
-    Receive,
-    /// Both at once
-    Both,
-}
-
-impl From<Direction> for NetDirection {
-    fn from(direction: Direction) -> Self {
-        match direction {
-            Direction::Send => Self::Send,
-            Direction::Receive => Self::Receive,
-            Direction::Both => Self::Both,
-        }
-    }
+/// Reads which way data go.
+fn direction() -> impl TypedValueParser<Value = NetDirection> {
+    let ways = [("send", "To the server"), ("receive", "From the server"), ("both", "Both at once")];
+    let values = ways.map(|(name, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(values).try_map(|name| NetDirection::named(&name).ok_or(name))
 }
 
 /// A test from this side.
@@ -99,14 +87,14 @@ struct TestArgs {
     #[arg(long, conflicts_with = "peer")]
     loopback: bool,
     /// Lengths of a send: 1472B, a list 10B,100B,1kB, or a range 1KiB..1MiB; a run for each
-    #[arg(long, default_value = "10B,100B,1000B,1472B,10KiB,100KiB,1MiB", value_name = "SIZE,...")]
-    send: BlockSizes,
+    #[arg(long, default_value = "10B,100B,1000B,1472B,10KiB,100KiB,1MiB", value_parser = sweep::block_sizes, value_name = "SIZE,...")]
+    send: Numbers,
     /// Connections at once: 1, a list, or a range; a run for each
-    #[arg(long, default_value = "1", value_name = "N,...")]
-    connections: Workers,
+    #[arg(long, default_value = "1", value_parser = sweep::workers, value_name = "N,...")]
+    connections: Numbers,
     /// Which way data go; a run for each that is listed
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "send", value_name = "WAY,...")]
-    direction: Vec<Direction>,
+    #[arg(long, value_parser = direction(), value_delimiter = ',', default_value = "send", value_name = "WAY,...")]
+    direction: Vec<NetDirection>,
     /// Length of each measured window, in seconds
     #[arg(long, default_value_t = 5.0, value_name = "S")]
     seconds: f64,
@@ -195,10 +183,10 @@ impl TestArgs {
         }
         let mut orders = Vec::new();
         for direction in &self.direction {
-            for connections in &self.connections.0 {
-                for send_bytes in &self.send.0 {
+            for connections in &self.connections {
+                for send_bytes in &self.send {
                     orders.push(NetOrder {
-                        direction: (*direction).into(),
+                        direction: *direction,
                         send_bytes: u64::from(*send_bytes),
                         connections: *connections,
                         ramp_ms: self.ramp.get() / 1_000_000,
@@ -218,7 +206,7 @@ impl TestArgs {
     /// The file to send from, if it is not memory.
     fn file(&self) -> Result<Option<&Path>, Failure> {
         let file = (self.from.as_os_str() != "memory").then_some(self.from.as_path());
-        if file.is_some() && self.direction.iter().any(|direction| *direction != Direction::Send) {
+        if file.is_some() && self.direction.iter().any(|direction| *direction != NetDirection::Send) {
             return Err(Failure::input(anyhow::anyhow!(
                 "a file is sent by this side only, and --direction asks for more"
             ))

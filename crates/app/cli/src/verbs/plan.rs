@@ -230,8 +230,7 @@ fn failure(error: PlanError) -> Failure {
         return Failure::run(error);
     }
     let is_unknown = matches!(error, PlanError::UnknownPart(_));
-    let failure = Failure::input(error);
-    if is_unknown { failure.with_hint("'raidlab catalog' lists the hardware") } else { failure }
+    Failure::input(error).with_any_hint(is_unknown.then_some("'raidlab catalog' lists the hardware"))
 }
 
 fn to_text<'a>(outcome: &'a PlanOutcome, order: &'a PlanOrder<'_>) -> PlanText<'a> {

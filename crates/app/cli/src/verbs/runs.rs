@@ -1,6 +1,6 @@
 //! `raidlab runs` and `raidlab show`: the contents of a results file.
 
-use super::keep::{DbArgs, selected, store_failure};
+use super::keep::DbArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
 use raidlab_report::terminal::TerminalOptions;
@@ -80,10 +80,7 @@ pub(crate) fn list(args: &ListArgs, output: &Output) -> Result<Exit, Failure> {
 
 /// Shows runs.
 pub(crate) fn show(args: &ShowArgs, output: &Output) -> Result<Exit, Failure> {
-    let store = args.place.open()?;
-    let ids = selected(&store, &args.runs)?;
-    let runs: Vec<StoredRun> =
-        ids.into_iter().map(|id| store.run(id)).collect::<Result<_, _>>().map_err(store_failure)?;
+    let runs = args.place.runs(&args.runs)?;
     if output.is_json() {
         // A single number gives the run itself; whatever may name several gives a list.
         let mut value = match (&args.runs[..], &runs[..]) {

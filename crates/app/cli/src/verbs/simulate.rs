@@ -396,18 +396,13 @@ fn refused(error: SimulatedError) -> Failure {
         SimulatedError::Simulation(SimError::Driver(DriverError::Replay(fault))) => Some(replay_hint(fault)),
         _ => None,
     };
-    let failure = Failure::input(error);
-    match hint {
-        Some(hint) => failure.with_hint(hint),
-        None => failure,
-    }
+    Failure::input(error).with_any_hint(hint)
 }
 
 /// What is wrong with the description of an array.
 pub(super) fn bad_array(error: ArrayFileError) -> Failure {
     let is_unknown = matches!(error, ArrayFileError::UnknownParts(_));
-    let failure = Failure::input(error);
-    if is_unknown { failure.with_hint("'raidlab catalog' lists the hardware") } else { failure }
+    Failure::input(error).with_any_hint(is_unknown.then_some("'raidlab catalog' lists the hardware"))
 }
 
 impl HardwareArgs {

@@ -5,10 +5,11 @@ use super::loads::Stop;
 use super::programs::{Ended, KeepArgs, ModelArgs, conclude};
 use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, agree, names_here, only_alone};
-use crate::inputs::Streams;
+use crate::inputs::Numbers;
 use crate::interrupt::{RUNS_ARE_KEPT, cancel_flag};
 use crate::output::Output;
 use crate::progress::Progress;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use raidlab_hardware::Catalog;
 use raidlab_hosts::Hosts;
 use raidlab_machine::Environment;
@@ -19,7 +20,7 @@ use raidlab_worlds::files::{HostModels, ReadersLoad, run_readers};
 use raidlab_worlds::folders::{Cold, FoldersError, StreamsBench, StreamsPlan};
 use raidlab_worlds::served::{Access, ServedLoad, run_served};
 use raidlab_worlds::simulated::SimulatedError;
-use raidlab_worlds::{ModelledArray, Models};
+use raidlab_worlds::{ModelledArray, Models, sweep};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
@@ -35,8 +36,8 @@ pub(crate) struct Args {
     #[arg(required_unless_present = "on", value_name = "DIR")]
     folders: Vec<PathBuf>,
     /// Readers at once: a number, a list 1,2,4,100, a range 1..64 that doubles, or 1..64+8 in steps
-    #[arg(long, default_value = "1,2,4,8,16", value_name = "N,...")]
-    streams: Streams,
+    #[arg(long, default_value = "1,2,4,8,16", value_parser = sweep::streams, value_name = "N,...")]
+    streams: Numbers,
     /// Length of each file
     #[arg(long, default_value = "512MB", value_name = "SIZE")]
     size: ByteCount,
@@ -54,8 +55,8 @@ pub(crate) struct Args {
     repeat: u32,
     /// How files are made cold: drop the whole page cache, advise the system to drop the files, read past the cache
     /// (direct), or none [default: drop where this is allowed, as root; else advise; none for files that are all on servers]
-    #[arg(long, value_enum, value_name = "HOW", conflicts_with = "on")]
-    cold: Option<ColdArg>,
+    #[arg(long, value_parser = cold(), value_name = "HOW", conflicts_with = "on")]
+    cold: Option<Cold>,
     /// Leave the files where they are, for the next time
     #[arg(long, conflicts_with = "on")]
     keep: bool,
@@ -73,24 +74,9 @@ pub(crate) struct Args {
     pub(crate) ranks: RankArgs,
 }
 
-/// How files are made cold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum ColdArg {
-    Drop,
-    Advise,
-    Direct,
-    None,
-}
-
-impl From<ColdArg> for Cold {
-    fn from(arg: ColdArg) -> Self {
-        match arg {
-            ColdArg::Drop => Self::Drop,
-            ColdArg::Advise => Self::Advise,
-            ColdArg::Direct => Self::Direct,
-            ColdArg::None => Self::None,
-        }
-    }
+/// Reads how files are made cold.
+fn cold() -> impl TypedValueParser<Value = Cold> {
+    PossibleValuesParser::new(Cold::ALL.map(Cold::name)).try_map(|name| Cold::named(&name).ok_or(name))
 }
 
 /// Runs the verb.
@@ -98,13 +84,13 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     args.model.check()?;
     let published = args.kept.check(PUBLISHED, hosts)?;
     let plan = StreamsPlan {
-        streams: args.streams.0.clone(),
+        streams: args.streams.clone(),
         file: args.size,
         block: args.block,
         reads_per_stream: args.reads_per_stream,
         files_per_stream: args.files_per_stream,
         repeats: args.repeat,
-        cold: args.cold.map_or_else(|| Cold::usual_for(&args.folders), Cold::from),
+        cold: args.cold.unwrap_or_else(|| Cold::usual_for(&args.folders)),
         seed: args.seed,
     };
     let mut progress = Progress::start_on(hosts);

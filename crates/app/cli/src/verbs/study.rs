@@ -2,7 +2,7 @@
 
 use super::compare_paper::ComparedPaper;
 use crate::failure::{Exit, Failure};
-use crate::inputs::{CatalogArgs, Iodepths, window};
+use crate::inputs::{CatalogArgs, Numbers, window};
 use crate::interrupt::{RUNS_ARE_KEPT, cancel_flag};
 use crate::output::{Output, print, remark};
 use crate::progress::Progress;
@@ -14,6 +14,7 @@ use raidlab_report::StudyReport;
 use raidlab_store::Store;
 use raidlab_study::{RunOptions, Study, StudyChanges, StudyOutcome, describe, run_study};
 use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_worlds::sweep;
 use std::path::PathBuf;
 
 /// Arguments of `raidlab study`.
@@ -32,8 +33,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE")]
     size: Option<ByteCount>,
     /// Requests in flight on real storage instead of the file's: a number, a list 1,8,64 or a range 1..64
-    #[arg(long, value_name = "N,...")]
-    iodepth: Option<Iodepths>,
+    #[arg(long, value_parser = sweep::iodepths, value_name = "N,...")]
+    iodepth: Option<Numbers>,
     /// Time before each measured window on real storage instead of the file's
     #[arg(long, value_name = "TIME")]
     ramp: Option<NanoSpan>,
@@ -105,7 +106,7 @@ impl Args {
             targets: self.target.clone(),
             destroy_data: self.destroy_data.clone(),
             size: self.size,
-            iodepths: self.iodepth.as_ref().map_or_else(Vec::new, |depths| depths.0.clone()),
+            iodepths: self.iodepth.clone().unwrap_or_default(),
             ramp: self.ramp,
             run: self.run,
         }

@@ -46,8 +46,6 @@ pub(super) struct CreateOrder {
     zero: bool,
     #[serde(default)]
     destroy_data: Vec<String>,
-    #[serde(default)]
-    dry_run: bool,
 }
 
 /// An array to be served.
@@ -59,8 +57,6 @@ pub(super) struct ServeOrder {
     write_policy: Option<String>,
     cache_size: Option<String>,
     scan_rate: Option<String>,
-    #[serde(default)]
-    dry_run: bool,
 }
 
 /// What an array is asked.
@@ -69,44 +65,24 @@ pub(super) struct ServeOrder {
 pub(super) enum ArrayOrder {
     Fail {
         device: String,
-        #[serde(default)]
-        dry_run: bool,
     },
     Replace {
         device: String,
         with: String,
         destroy_data: Option<String>,
-        #[serde(default)]
-        dry_run: bool,
     },
     AddSpare {
         path: String,
         destroy_data: Option<String>,
-        #[serde(default)]
-        dry_run: bool,
     },
     /// Bounds the rate of rebuilds; `none` for no bound.
     Rebuild {
         rate: String,
-        #[serde(default)]
-        dry_run: bool,
     },
-    Check {
-        #[serde(default)]
-        dry_run: bool,
-    },
-    Repair {
-        #[serde(default)]
-        dry_run: bool,
-    },
-    StopCheck {
-        #[serde(default)]
-        dry_run: bool,
-    },
-    Stop {
-        #[serde(default)]
-        dry_run: bool,
-    },
+    Check {},
+    Repair {},
+    StopCheck {},
+    Stop {},
 }
 
 pub(super) async fn list() -> Result<Response, Fault> {
@@ -127,7 +103,7 @@ fn status(path: &std::path::Path) -> Option<ArrayStatus> {
 
 pub(super) async fn create(
     State(studio): State<Arc<StudioState>>,
-    Order(order): Order<CreateOrder>,
+    Order { order, dry_run }: Order<CreateOrder>,
 ) -> Result<Response, Fault> {
     array_name(&order.name)?;
     devices(&studio, "members", &order.members)?;
@@ -162,12 +138,12 @@ pub(super) async fn create(
     for name in order.destroy_data {
         command = command.option("--destroy-data", Some(name));
     }
-    start(&studio, JobKind::ArrayCreate, order.name, command, order.dry_run)
+    start(&studio, JobKind::ArrayCreate, order.name, command, dry_run)
 }
 
 pub(super) async fn serve(
     State(studio): State<Arc<StudioState>>,
-    Order(order): Order<ServeOrder>,
+    Order { order, dry_run }: Order<ServeOrder>,
 ) -> Result<Response, Fault> {
     devices(&studio, "devices", &order.devices)?;
     studio.folder.check("socket", &order.socket)?;
@@ -181,16 +157,16 @@ pub(super) async fn serve(
         .option("--write-policy", order.write_policy)
         .option("--cache-size", order.cache_size)
         .option("--scan-rate", order.scan_rate);
-    start(&studio, JobKind::ArrayServe, subject, command, order.dry_run)
+    start(&studio, JobKind::ArrayServe, subject, command, dry_run)
 }
 
 pub(super) async fn command(
     State(studio): State<Arc<StudioState>>,
     Named(name): Named,
-    Order(order): Order<ArrayOrder>,
+    Order { order, dry_run }: Order<ArrayOrder>,
 ) -> Result<Response, Fault> {
     array_name(&name)?;
-    let (asked, line, dry_run) = order.resolve(&studio, &name)?;
+    let (asked, line) = order.resolve(&studio, &name)?;
     let line = line.to_string();
     if dry_run {
         return Ok(ok(&json!({ "command": line })));
@@ -210,46 +186,44 @@ pub(super) async fn command(
 }
 
 impl ArrayOrder {
-    /// What is asked, how it is written on the command line, and whether only that is wanted.
-    fn resolve(self, studio: &StudioState, name: &str) -> Result<(Command, CommandLine, bool), Fault> {
+    /// What is asked, and how it is written on the command line.
+    fn resolve(self, studio: &StudioState, name: &str) -> Result<(Command, CommandLine), Fault> {
         let line = |verb: &str, values: &[&String]| {
             let values: Vec<String> = values.iter().map(|&value| value.clone()).collect();
             CommandLine::new(&["array", verb, name]).values(&values)
         };
         let asked = match self {
-            Self::Fail { device, dry_run } => {
+            Self::Fail { device } => {
                 text("device", Some(&device))?;
                 let line = line("fail", &[&device]);
-                (Command::Fail { device }, line, dry_run)
+                (Command::Fail { device }, line)
             }
-            Self::Replace { device, with, destroy_data, dry_run } => {
+            Self::Replace { device, with, destroy_data } => {
                 text("device", Some(&device))?;
                 new_device(studio, "with", &with, destroy_data.as_ref())?;
                 let line = line("replace", &[&device, &with]).option("--destroy-data", destroy_data.as_ref());
                 let with = studio.folder.path().join(with);
                 let destroy_data = destroy_data.is_some();
-                (Command::Replace { device, with, destroy_data, server_restarted: false }, line, dry_run)
+                (Command::Replace { device, with, destroy_data, server_restarted: false }, line)
             }
-            Self::AddSpare { path, destroy_data, dry_run } => {
+            Self::AddSpare { path, destroy_data } => {
                 new_device(studio, "path", &path, destroy_data.as_ref())?;
                 let line = line("add-spare", &[&path]).option("--destroy-data", destroy_data.as_ref());
                 let path = studio.folder.path().join(path);
                 let destroy_data = destroy_data.is_some();
-                (Command::AddSpare { path, destroy_data, server_restarted: false }, line, dry_run)
+                (Command::AddSpare { path, destroy_data, server_restarted: false }, line)
             }
-            Self::Rebuild { rate, dry_run } => {
+            Self::Rebuild { rate } => {
                 let line = line("rebuild", &[]).option("--rate", Some(&rate)).flag("--no-wait", true);
-                (Command::ScanRate { bytes_per_sec: scan_rate(&rate)? }, line, dry_run)
+                (Command::ScanRate { bytes_per_sec: scan_rate(&rate)? }, line)
             }
-            Self::Check { dry_run } => (Command::Check, line("check", &[]).flag("--no-wait", true), dry_run),
-            Self::Repair { dry_run } => {
+            Self::Check {} => (Command::Check, line("check", &[]).flag("--no-wait", true)),
+            Self::Repair {} => {
                 let line = line("check", &[]).flag("--repair", true).flag("--no-wait", true);
-                (Command::Repair, line, dry_run)
+                (Command::Repair, line)
             }
-            Self::StopCheck { dry_run } => {
-                (Command::StopScan, line("check", &[]).flag("--stop", true), dry_run)
-            }
-            Self::Stop { dry_run } => (Command::Stop, line("stop", &[]), dry_run),
+            Self::StopCheck {} => (Command::StopScan, line("check", &[]).flag("--stop", true)),
+            Self::Stop {} => (Command::Stop, line("stop", &[])),
         };
         Ok(asked)
     }

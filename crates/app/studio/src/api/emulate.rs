@@ -27,13 +27,11 @@ pub(super) struct EmulateOrder {
     socket: String,
     backing: Option<String>,
     destroy_data: Option<String>,
-    #[serde(default)]
-    dry_run: bool,
 }
 
 pub(super) async fn emulate(
     State(studio): State<Arc<StudioState>>,
-    Order(order): Order<EmulateOrder>,
+    Order { order, dry_run }: Order<EmulateOrder>,
 ) -> Result<Response, Fault> {
     array_name(&order.name)?;
     let file = format!("{}.toml", order.name);
@@ -45,7 +43,7 @@ pub(super) async fn emulate(
     is_named("destroy_data", order.destroy_data.as_ref(), order.backing.as_deref().unwrap_or_default())?;
     text("socket", Some(&order.socket))?;
     is_possible(&order.array)?;
-    if !order.dry_run {
+    if !dry_run {
         keep(&studio, &file, &order.array)?;
     }
     let command = CommandLine::new(&["emulate"])
@@ -53,7 +51,7 @@ pub(super) async fn emulate(
         .option("--socket", Some(order.socket))
         .option("--backing", order.backing)
         .option("--destroy-data", order.destroy_data);
-    start(&studio, JobKind::Emulate, order.name, command, order.dry_run)
+    start(&studio, JobKind::Emulate, order.name, command, dry_run)
 }
 
 /// Checks the description as the verb will, so that no file is written for nothing.

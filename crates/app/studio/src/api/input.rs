@@ -9,8 +9,11 @@ use raidlab_units::{ByteCount, NanoSpan};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A body of JSON.
-pub(super) struct Order<T>(pub(super) T);
+/// A body of JSON: what is to be done, and whether only its command line is wanted (`dry_run`).
+pub(super) struct Order<T> {
+    pub(super) order: T,
+    pub(super) dry_run: bool,
+}
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Order<T> {
     type Rejection = Fault;
@@ -31,7 +34,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Order<T> {
             let remedy = format!("send at most {} bytes", crate::BODY_BYTES_MAX);
             Fault::new(status, "the body can't be read", "body", remedy)
         })?;
-        parsed(&bytes).map(Self).map_err(|error| {
+        parsed(&bytes).map_err(|error| {
             let what = format!("the body is not as it should be: {error}");
             let remedy = "read /api/openapi.json for its fields";
             if error.is_data() {
@@ -44,15 +47,16 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Order<T> {
 }
 
 /// Reads an object. serde takes a list for a struct, whose order no description fixes, and null for what is left out.
-fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
-    let value: Value = serde_json::from_slice(bytes)?;
-    let Value::Object(fields) = &value else {
+fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<Order<T>> {
+    let mut value: Value = serde_json::from_slice(bytes)?;
+    let Value::Object(fields) = &mut value else {
         return Err(serde::de::Error::custom("something else where an object should be"));
     };
     if let Some((name, _)) = fields.iter().find(|(_, value)| value.is_null()) {
         return Err(serde::de::Error::custom(format!("{name} is null: leave it out instead")));
     }
-    serde_json::from_value(value)
+    let dry_run = fields.remove("dry_run").map(serde_json::from_value).transpose()?.unwrap_or_default();
+    Ok(Order { order: serde_json::from_value(value)?, dry_run })
 }
 
 /// The name in a path.

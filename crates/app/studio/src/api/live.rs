@@ -30,8 +30,6 @@ pub(super) struct MeasureOrder {
     destroy_data: Option<String>,
     #[serde(default)]
     remove: bool,
-    #[serde(default)]
-    dry_run: bool,
 }
 
 /// What to soak.
@@ -49,13 +47,11 @@ pub(super) struct SoakOrder {
     #[serde(default)]
     rewrite: bool,
     destroy_data: Option<String>,
-    #[serde(default)]
-    dry_run: bool,
 }
 
 pub(super) async fn measure(
     State(studio): State<Arc<StudioState>>,
-    Order(order): Order<MeasureOrder>,
+    Order { order, dry_run }: Order<MeasureOrder>,
 ) -> Result<Response, Fault> {
     studio.folder.check("target", &order.target)?;
     if !builtin_workloads().iter().any(|workload| workload.name() == order.workload) {
@@ -81,12 +77,12 @@ pub(super) async fn measure(
         .option("--destroy-data", order.destroy_data)
         .flag("--remove", order.remove)
         .option("--db", other_db(&studio.db));
-    start(&studio, JobKind::Measure, format!("{}, {}", order.target, order.workload), command, order.dry_run)
+    start(&studio, JobKind::Measure, format!("{}, {}", order.target, order.workload), command, dry_run)
 }
 
 pub(super) async fn soak(
     State(studio): State<Arc<StudioState>>,
-    Order(order): Order<SoakOrder>,
+    Order { order, dry_run }: Order<SoakOrder>,
 ) -> Result<Response, Fault> {
     studio.folder.check("target", &order.target)?;
     time("time", order.time.as_ref())?;
@@ -105,7 +101,7 @@ pub(super) async fn soak(
         .flag("--rewrite", order.rewrite)
         .option("--destroy-data", order.destroy_data)
         .option("--db", Some(studio.db.display()));
-    start(&studio, JobKind::Soak, order.target, command, order.dry_run)
+    start(&studio, JobKind::Soak, order.target, command, dry_run)
 }
 
 /// Checks that what may be destroyed is what is written to, and nothing else.

@@ -24,8 +24,6 @@ pub(super) struct PredictOrder {
     /// And what sets the pace of each, which takes several runs more.
     #[serde(default)]
     bottleneck: bool,
-    #[serde(default)]
-    dry_run: bool,
 }
 
 pub(super) async fn list() -> Result<Response, Fault> {
@@ -55,7 +53,7 @@ pub(super) async fn published(Named(id): Named) -> Result<Response, Fault> {
 pub(super) async fn predict(
     State(studio): State<Arc<StudioState>>,
     Named(id): Named,
-    Order(order): Order<PredictOrder>,
+    Order { order, dry_run }: Order<PredictOrder>,
 ) -> Result<Response, Fault> {
     let mut paper = paper(&id)?;
     if let Some(table) = &order.table {
@@ -65,10 +63,10 @@ pub(super) async fn predict(
     let command = command.option("--bottleneck", order.bottleneck.then_some("on"));
     let subject = order.table.map_or(id.clone(), |table| format!("{id}, {table}"));
     // What was predicted stays as it is: the same figures come of the same seed.
-    if let Some(job) = studio.jobs.same(&command).filter(|_| !order.dry_run) {
+    if let Some(job) = studio.jobs.same(&command).filter(|_| !dry_run) {
         return Ok(json_response(StatusCode::ACCEPTED, &job.view(0)));
     }
-    start(&studio, JobKind::Reproduce, subject, command, order.dry_run)
+    start(&studio, JobKind::Reproduce, subject, command, dry_run)
 }
 
 fn paper(id: &str) -> Result<Paper, Fault> {

@@ -30,13 +30,11 @@ pub(super) struct PlanOrder {
     controller: Option<String>,
     simulations: Option<u16>,
     top: Option<u16>,
-    #[serde(default)]
-    dry_run: bool,
 }
 
 pub(super) async fn plan(
     State(studio): State<Arc<StudioState>>,
-    Order(order): Order<PlanOrder>,
+    Order { order, dry_run }: Order<PlanOrder>,
 ) -> Result<Response, Fault> {
     text("app", Some(&order.app))?;
     if !builtin_workloads().iter().any(|workload| workload.name() == order.app) {
@@ -65,10 +63,10 @@ pub(super) async fn plan(
         .option("--top", order.top);
     // A plan with prices is made anew: the file may have changed.
     let is_fixed = !command.arguments().iter().any(|argument| argument.starts_with("--prices"));
-    if let Some(job) = studio.jobs.same(&command).filter(|_| is_fixed && !order.dry_run) {
+    if let Some(job) = studio.jobs.same(&command).filter(|_| is_fixed && !dry_run) {
         return Ok(json_response(StatusCode::ACCEPTED, &job.view(0)));
     }
-    start(&studio, JobKind::Plan, subject, command, order.dry_run)
+    start(&studio, JobKind::Plan, subject, command, dry_run)
 }
 
 /// Checks that the catalogue has an entry of this kind and name.

@@ -2,7 +2,6 @@
 #![allow(unsafe_code)]
 
 use super::{Mailbox, Order, Shared, Task, locked};
-use crate::panic::AbortOnPanic;
 use crate::ring::{COMPLETION_ENTRIES, ENTRIES_PER_BATCH, NO_FILE, QUEUE_ENTRIES};
 use crate::wake_up::LOOK_FOR;
 use io_uring::opcode;
@@ -26,7 +25,6 @@ const CANCEL: u64 = u64::MAX - 1;
 
 /// What a thread does.
 pub(super) fn run(files: u16, mailbox: &Mailbox, shared: &Shared, begun: &SyncSender<Result<(), RingError>>) {
-    let _guard = AbortOnPanic;
     let mut ring = match make_ring(files) {
         Ok(ring) => ring,
         Err(error) => {

@@ -237,53 +237,35 @@ pub struct Settings {
     pub disk_cache: bool,
 }
 
-/// Why a candidate is out; the first reason that holds, in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Rejection {
-    /// The drives can't be plugged into the controller or the enclosure, or that controller takes no enclosure or needs one.
-    Misfit,
-    /// The level does not allow so many members.
-    NoLayout,
-    /// It survives too few failures.
-    Failures,
-    /// More drives than places, or than the controller has ports for.
-    Slots,
-    /// Too small.
-    Capacity,
-    /// A setting that changes nothing on these parts, as a write cache that the controller has not.
-    NoEffect,
-    /// A loss of power takes acknowledged writes, and that is not allowed.
-    Volatile,
-    /// The price of a part is not known, and there is a budget.
-    PriceUnknown,
-    /// Too expensive.
-    Budget,
-    /// The power of a part is not known, and there is a bound.
-    PowerUnknown,
-    /// Too much power.
-    Power,
-    /// Too slow, even by an estimate that forgets all waiting.
-    Throughput,
-}
-
-impl Rejection {
-    /// In a few words.
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Misfit => "parts do not fit each other",
-            Self::NoLayout => "level does not allow so many members",
-            Self::Failures => "survives too few failures",
-            Self::Slots => "more drives than places",
-            Self::Capacity => "too small",
-            Self::NoEffect => "a setting without effect on these parts",
-            Self::Volatile => "lose acknowledged writes with the power",
-            Self::PriceUnknown => "price of a part not known",
-            Self::Budget => "too expensive",
-            Self::PowerUnknown => "power of a part not known",
-            Self::Power => "too much power",
-            Self::Throughput => "too slow at best",
-        }
+raidlab_units::named! {
+    /// Why a candidate is out; the first reason that holds, in this order.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Rejection {
+        /// The drives can't be plugged into the controller or the enclosure, or that controller takes no enclosure or needs one.
+        Misfit = "parts do not fit each other",
+        /// The level does not allow so many members.
+        NoLayout = "level does not allow so many members",
+        /// It survives too few failures.
+        Failures = "survives too few failures",
+        /// More drives than places, or than the controller has ports for.
+        Slots = "more drives than places",
+        /// Too small.
+        Capacity = "too small",
+        /// A setting that changes nothing on these parts, as a write cache that the controller has not.
+        NoEffect = "a setting without effect on these parts",
+        /// A loss of power takes acknowledged writes, and that is not allowed.
+        Volatile = "lose acknowledged writes with the power",
+        /// The price of a part is not known, and there is a budget.
+        PriceUnknown = "price of a part not known",
+        /// Too expensive.
+        Budget = "too expensive",
+        /// The power of a part is not known, and there is a bound.
+        PowerUnknown = "power of a part not known",
+        /// Too much power.
+        Power = "too much power",
+        /// Too slow, even by an estimate that forgets all waiting.
+        Throughput = "too slow at best",
     }
 }
 

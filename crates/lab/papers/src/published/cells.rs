@@ -7,13 +7,6 @@ use raidlab_controller::{IoPolicy, ReadPolicy, WritePolicy};
 use raidlab_units::{ByteCount, NanoSpan};
 
 const ON_OFF: [(&str, bool); 2] = [("on", true), ("off", false)];
-const METRICS: [(&str, PublishedMetric); 5] = [
-    ("kib_per_s", PublishedMetric::KibPerS),
-    ("cpu_pct", PublishedMetric::CpuPct),
-    ("iops", PublishedMetric::Iops),
-    ("mb_per_s", PublishedMetric::MbPerS),
-    ("mib_per_s", PublishedMetric::MibPerS),
-];
 
 /// What a row's workload is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +45,9 @@ impl<'a> Cells<'a> {
         let before = self.problems.len();
         let kind = RowKind::of(self.text("workload"));
         self.refuse_other_experiments(kind);
-        let metric = self.one_of("metric", &METRICS).unwrap_or_else(|| self.no_metric());
+        let metric = self
+            .one_of("metric", &PublishedMetric::ALL.map(|it| (it.name(), it)))
+            .unwrap_or_else(|| self.no_metric());
         let response_limit = self.response_limit();
         let row = PublishedRow {
             line: self.line,

@@ -27,7 +27,7 @@
 //! Source: Iometer 1.1.0, `ManagerList.cpp`, `Manager.cpp` and `Worker.cpp` (`SaveResults`), `AccessSpecList.cpp`,
 //! `PageSetup.cpp`.
 
-use raidlab_workload::{LatencyBin, LineFacts, OpSummary, RunResult, Summaries};
+use raidlab_workload::{AccessLine, LatencyBin, OpSummary, RunResult, Summaries};
 
 /// The line of names: 59 columns and the classes of latency.
 const HEADER: &str = "'Target Type,Target Name,Access Specification Name,# Managers,# Workers,# Disks,IOps,Read IOps,\
@@ -87,9 +87,9 @@ fn access(run: &RunResult) -> String {
         field(&run.workload)
     );
     for line in &run.lines {
-        let LineFacts { bytes, share_pct, read_pct, random_pct, delay_ns, burst, align_bytes, reply_bytes } =
+        let AccessLine { bytes, share_pct, read_pct, random_pct, delay, burst, align_bytes, reply_bytes } =
             line;
-        let (delay_ms, align) = (delay_ns / 1_000_000, align_bytes.unwrap_or(*bytes));
+        let (delay_ms, align) = (delay.get() / 1_000_000, align_bytes.unwrap_or(*bytes));
         text += &format!(
             "{bytes},{share_pct},{read_pct},{random_pct},{delay_ms},{burst},{align},{reply_bytes},\n"
         );

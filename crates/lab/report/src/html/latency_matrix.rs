@@ -61,14 +61,13 @@ fn facts(cells: &[MatrixCell], errors: &[MatrixErrors; 2]) -> String {
     let pct =
         |pct: Option<f64>| pct.map_or("none".to_owned(), |pct| format!("{}\u{202f}%", three_digits(pct)));
     let rows = [
-        ("Cells".to_owned(), cells.len().to_string()),
-        ("Median, half of the errors below".to_owned(), pct(errors[0].median_pct)),
-        ("Median, nine of ten below".to_owned(), pct(errors[0].p90_pct)),
-        ("95th percentile, half below".to_owned(), pct(errors[1].median_pct)),
-        ("95th percentile, nine of ten below".to_owned(), pct(errors[1].p90_pct)),
+        ("Cells", cells.len().to_string()),
+        ("Median, half of the errors below", pct(errors[0].median_pct)),
+        ("Median, nine of ten below", pct(errors[0].p90_pct)),
+        ("95th percentile, half below", pct(errors[1].median_pct)),
+        ("95th percentile, nine of ten below", pct(errors[1].p90_pct)),
     ];
-    let rows = rows.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>"));
-    format!(r#"<dl class="facts">{}</dl>"#, rows.collect::<String>())
+    super::figure_list("facts", &rows)
 }
 
 /// The values that `of` gives, in order and each once.

@@ -101,9 +101,7 @@ fn facts(report: &StudyReport, matrix: &Matrix) -> String {
             ("Seed", seeds),
         ]
     };
-    let rows: String =
-        rows.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>")).collect();
-    format!(r#"<dl class="facts">{rows}</dl>"#)
+    figure_list("facts", &rows)
 }
 
 /// A card per profile.
@@ -172,9 +170,13 @@ fn choice_figures(choice: &Choice) -> String {
         ("survives", survives(&choice.array, "–")),
         (load.name(), load.value().to_string()),
     ];
-    let rows: String =
-        rows.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>")).collect();
-    format!(r#"<dl class="figures">{rows}</dl>"#)
+    figure_list("figures", &rows)
+}
+
+/// Names with their values, a list of this class.
+fn figure_list(class: &str, rows: &[(impl std::fmt::Display, String)]) -> String {
+    let rows = rows.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>"));
+    format!(r#"<dl class="{class}">{}</dl>"#, rows.collect::<String>())
 }
 
 /// On what it was done, and how.

@@ -52,8 +52,7 @@ pub fn paper(report: &PaperReport) -> Page {
 fn facts(report: &PaperReport) -> String {
     let mut rows = summary_facts("all figures", report.summary);
     rows.extend(summary_facts("not fitted to", report.summary_not_fitted));
-    let facts = rows.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>"));
-    format!(r#"<dl class="facts">{}</dl>"#, facts.collect::<String>())
+    super::figure_list("facts", &rows)
 }
 
 fn summary_facts(of: &str, summary: ComparisonSummary) -> Vec<(String, String)> {

@@ -56,9 +56,7 @@ fn facts(report: &ProgramReport<'_>) -> String {
         ("Targets", targets.len().to_string()),
         ("Seeds", seeds.join(", ")),
     ];
-    let rows: String =
-        rows.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>")).collect();
-    format!(r#"<dl class="facts">{rows}</dl>"#)
+    super::figure_list("facts", &rows)
 }
 
 /// What the sections are made of.

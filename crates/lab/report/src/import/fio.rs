@@ -18,7 +18,7 @@
 use super::{ForeignError, ForeignResults, ForeignRun, missing_percentiles, pooled, target_of};
 use raidlab_units::{BytesPerSec, Iops, NanoSpan};
 use raidlab_workload::{
-    LatencyFigures, LatencyHistogram, LatencyPoint, LatencySplit, LineFacts, LoadFacts, Metric, OpStats,
+    AccessLine, LatencyFigures, LatencyHistogram, LatencyPoint, LatencySplit, LoadFacts, Metric, OpStats,
     OpSummary, RunResult, World,
 };
 use serde_json::{Map, Value};
@@ -157,7 +157,7 @@ impl<'a> Job<'a> {
     }
 
     /// What is asked, where it is one line: one length, one direction or mix.
-    fn line(&self) -> Option<LineFacts> {
+    fn line(&self) -> Option<AccessLine> {
         let rw = self.option("rw").or_else(|| self.option("readwrite")).unwrap_or("read");
         let rw = rw.split(':').next().unwrap_or(rw);
         let bytes = size(self.option("bs").or_else(|| self.option("blocksize")).unwrap_or("4k"))?;
@@ -171,17 +171,7 @@ impl<'a> Job<'a> {
             "randrw" => (mix, 100),
             _ => return None,
         };
-        let (delay_ns, burst, align_bytes, reply_bytes) = (0, 1, None, 0);
-        Some(LineFacts {
-            bytes,
-            share_pct: 100,
-            read_pct,
-            random_pct,
-            delay_ns,
-            burst,
-            align_bytes,
-            reply_bytes,
-        })
+        Some(AccessLine::plain(bytes, read_pct, random_pct))
     }
 
     fn set_load(&self, run: &mut RunResult) {

@@ -17,8 +17,8 @@
 //! `PageSetup.cpp`.
 
 use super::{ForeignError, ForeignResults, ForeignRun, target_of};
-use raidlab_units::{BytesPerSec, Iops};
-use raidlab_workload::{LatencyPoint, LineFacts, LoadFacts, Metric, OpSummary, RunResult, World};
+use raidlab_units::{BytesPerSec, Iops, NanoSpan};
+use raidlab_workload::{AccessLine, LatencyPoint, LoadFacts, Metric, OpSummary, RunResult, World};
 
 /// Classes of latency by the names of their columns, and their upper ends in microseconds.
 const CLASSES: [(&str, u64); 20] = [
@@ -100,7 +100,7 @@ pub fn iometer(text: &str) -> Result<ForeignResults, ForeignError> {
 #[derive(Default)]
 struct Spec {
     name: String,
-    lines: Vec<LineFacts>,
+    lines: Vec<AccessLine>,
 }
 
 fn fields(line: &str) -> Vec<&str> {
@@ -108,17 +108,17 @@ fn fields(line: &str) -> Vec<&str> {
 }
 
 /// A line of an access specification: size, share, reads, random, delay, burst, align, reply.
-fn line_of(line: &str) -> Option<LineFacts> {
+fn line_of(line: &str) -> Option<AccessLine> {
     let numbers: Vec<u32> =
         fields(line).iter().take(8).map(|field| field.parse().ok()).collect::<Option<_>>()?;
     let [bytes, share, reads, random, delay_ms, burst, align, reply_bytes] = numbers[..] else { return None };
     let pct = |value: u32| value.min(100) as u8;
-    Some(LineFacts {
+    Some(AccessLine {
         bytes,
         share_pct: pct(share),
         read_pct: pct(reads),
         random_pct: pct(random),
-        delay_ns: u64::from(delay_ms) * 1_000_000,
+        delay: NanoSpan::from_millis(u64::from(delay_ms)),
         burst,
         align_bytes: (align > 0 && align != bytes).then_some(align),
         reply_bytes,

@@ -4,7 +4,7 @@ use super::*;
 use crate::export;
 use proptest::prelude::*;
 use raidlab_units::{BytesPerSec, Iops, NanoSpan};
-use raidlab_workload::{LatencyHistogram, LineFacts, LoadFacts, Metric, OpStats, Summaries, World};
+use raidlab_workload::{AccessLine, LatencyHistogram, LoadFacts, Metric, OpStats, Summaries, World};
 
 /// A run with reads and writes whose latencies are spread over four powers of ten.
 fn own_run() -> RunResult {
@@ -25,16 +25,7 @@ fn own_run() -> RunResult {
     let ((read, mut all), (write, writes)) = (op(670, 1000), op(330, 3000));
     all.merge(&writes);
     run.ops = Summaries { read, write, total: OpSummary::of(&all, window), ..Summaries::default() };
-    run.lines = vec![LineFacts {
-        bytes: 8192,
-        share_pct: 100,
-        read_pct: 67,
-        random_pct: 100,
-        delay_ns: 0,
-        burst: 1,
-        align_bytes: None,
-        reply_bytes: 0,
-    }];
+    run.lines = vec![AccessLine::plain(8192, 67, 100)];
     run.load = Some(LoadFacts { targets: 1, workers: 2, iodepth_per_target: 4 });
     run
 }

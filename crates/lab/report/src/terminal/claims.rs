@@ -1,7 +1,6 @@
 //! Relative claims of a publication compared with predictions.
 
-use super::grid::{Grid, GridCell};
-use super::{TerminalOptions, printable, signed_pct};
+use super::{TerminalOptions, signed_pct, table};
 use crate::figures::three_digits;
 use raidlab_advisor::{ClaimRow, ClaimSummary};
 
@@ -13,24 +12,17 @@ pub fn claims<'a>(
 ) -> String {
     let row = |(row, note): (&ClaimRow, String)| {
         vec![
-            GridCell::plain(printable(&row.id)),
-            GridCell::plain(row.kind.name()),
-            GridCell::plain(row.verdict.name()),
-            GridCell::plain(three_digits(row.published)),
-            GridCell::plain(three_digits(row.predicted)),
-            GridCell::plain(row.error_pct.map_or("-".to_owned(), signed_pct)),
-            GridCell::plain(printable(&note)),
+            row.id.clone(),
+            row.kind.to_string(),
+            row.verdict.to_string(),
+            three_digits(row.published),
+            three_digits(row.predicted),
+            row.error_pct.map_or("-".to_owned(), signed_pct),
+            note,
         ]
     };
     let header = ["Claim", "Kind", "Verdict", "Published", "Predicted", "Error %", "Note"];
-    let grid = Grid {
-        header: header.map(str::to_owned).to_vec(),
-        first_number: 3,
-        sections: vec![rows.map(row).collect()],
-        gap: 2,
-        ..Grid::default()
-    };
-    grid.render(options) + "\n" + &summary_text(summary)
+    table(&header, 3, vec![rows.map(row).collect()], options) + "\n" + &summary_text(summary)
 }
 
 /// The lines that sum claims up.

@@ -18,15 +18,10 @@ fn grid(table: &ComparedTable) -> Grid {
         table.rows.iter().partition(|row| row.is_own);
     let rows = |rows: Vec<&ComparedRow>| -> Vec<Vec<GridCell>> { rows.into_iter().map(row).collect() };
     let sections = [rows(published), rows(own)];
-    Grid {
-        header: std::iter::once(String::new())
-            .chain(table.columns.iter().map(|column| printable(column)))
-            .collect(),
-        first_number: 1,
-        sections: sections.into_iter().filter(|section| !section.is_empty()).collect(),
-        gap: 2,
-        ..Grid::default()
-    }
+    let columns = table.columns.iter().map(|column| printable(column));
+    let header = std::iter::once(String::new()).chain(columns).collect();
+    let sections = sections.into_iter().filter(|section| !section.is_empty()).collect();
+    Grid { header, sections, ..Grid::plain(&[], 1, Vec::new()) }
 }
 
 fn row(row: &ComparedRow) -> Vec<GridCell> {

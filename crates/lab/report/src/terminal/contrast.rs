@@ -41,13 +41,8 @@ pub fn contrast(contrast: &Contrast, options: TerminalOptions) -> String {
             }
             row
         };
-        let grid = Grid {
-            header,
-            first_number: 1,
-            sections: vec![cell.figures.iter().map(row).collect()],
-            gap: 2,
-            ..Grid::default()
-        };
+        let sections = vec![cell.figures.iter().map(row).collect()];
+        let grid = Grid { header, sections, ..Grid::plain(&[], 1, Vec::new()) };
         text += &("\n".to_owned() + &grid.render(options));
     }
     text + legend(contrast)

@@ -11,7 +11,7 @@
 //!
 //! Every row is one line, so lines can be counted: rules and groups are inserted between the lines of `comfy-table`.
 
-use super::TerminalOptions;
+use super::{TerminalOptions, printable};
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets};
 use std::ops::Range;
 
@@ -59,6 +59,19 @@ pub struct Grid {
 }
 
 impl Grid {
+    /// A table of `sections` without groups and bold text; from column `first_number` on text is aligned right.
+    pub fn plain(header: &[&str], first_number: usize, sections: Vec<Vec<Vec<String>>>) -> Self {
+        let cells = |row: Vec<String>| row.iter().map(|text| GridCell::plain(printable(text))).collect();
+        let section = |rows: Vec<Vec<String>>| rows.into_iter().map(cells).collect();
+        Self {
+            groups: Vec::new(),
+            header: header.iter().map(|name| (*name).to_owned()).collect(),
+            first_number,
+            sections: sections.into_iter().map(section).collect(),
+            gap: 2,
+        }
+    }
+
     /// Characters that the widest line has.
     pub fn width(&self) -> usize {
         let widths = self.column_widths(&self.table(false));

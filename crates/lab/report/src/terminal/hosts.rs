@@ -1,7 +1,6 @@
 //! The hosts that made a load together: their clocks, when each began and ended, and their results.
 
-use super::grid::{Grid, GridCell};
-use super::{TerminalOptions, broken, printable};
+use super::{TerminalOptions, broken, printable, table};
 use crate::figures::three_digits;
 use raidlab_workload::{HostsFacts, RankFacts, RunResult};
 
@@ -24,9 +23,9 @@ pub(super) fn lines(facts: &HostsFacts, options: TerminalOptions) -> String {
     let row = |rank: &RankFacts| {
         let micros = |ns: f64| three_digits(ns / 1e3);
         let per_sec = |count: u64| count as f64 * 1e9 / rank.window_ns.max(1) as f64;
-        let cells = [
+        vec![
             rank.rank.to_string(),
-            printable(&rank.host),
+            rank.host.clone(),
             micros(rank.clock_offset_ns as f64),
             micros(rank.clock_error_ns as f64),
             micros(rank.started_ns as f64),
@@ -34,15 +33,7 @@ pub(super) fn lines(facts: &HostsFacts, options: TerminalOptions) -> String {
             rank.requests.to_string(),
             three_digits(per_sec(rank.requests)),
             three_digits(per_sec(rank.bytes) / 1e6),
-        ];
-        cells.into_iter().map(GridCell::plain).collect()
+        ]
     };
-    let grid = Grid {
-        header: header.into_iter().map(str::to_owned).collect(),
-        first_number: 2,
-        sections: vec![facts.ranks.iter().map(row).collect()],
-        gap: 2,
-        ..Grid::default()
-    };
-    text + &grid.render(options)
+    text + &table(&header, 2, vec![facts.ranks.iter().map(row).collect()], options)
 }

@@ -59,16 +59,7 @@ pub fn table(
     sections: Vec<Vec<Vec<String>>>,
     options: TerminalOptions,
 ) -> String {
-    let cells = |row: Vec<String>| row.iter().map(|text| GridCell::plain(printable(text))).collect();
-    let section = |rows: Vec<Vec<String>>| rows.into_iter().map(cells).collect();
-    let grid = Grid {
-        header: header.iter().map(|name| (*name).to_owned()).collect(),
-        first_number,
-        sections: sections.into_iter().map(section).collect(),
-        gap: 2,
-        ..Grid::default()
-    };
-    grid.render(options)
+    Grid::plain(header, first_number, sections).render(options)
 }
 
 /// Prints what the places of a publication come to, one by one.
@@ -81,21 +72,16 @@ pub fn places<'a>(places: impl Iterator<Item = &'a PlaceSummary>, options: Termi
 pub fn comparison(comparison: &Comparison, options: TerminalOptions) -> String {
     let row = |row: &raidlab_advisor::ComparisonRow| {
         vec![
-            GridCell::plain(printable(&row.id)),
-            GridCell::plain(printable(unit_of(&row.metric))),
-            GridCell::plain(three_digits(row.published)),
-            GridCell::plain(three_digits(row.predicted)),
-            GridCell::plain(signed_pct(row.error_pct)),
+            row.id.clone(),
+            unit_of(&row.metric).to_owned(),
+            three_digits(row.published),
+            three_digits(row.predicted),
+            signed_pct(row.error_pct),
         ]
     };
-    let grid = Grid {
-        header: ["Id", "Unit", "Published", "Predicted", "Error %"].map(str::to_owned).to_vec(),
-        first_number: 2,
-        sections: vec![comparison.rows.iter().map(row).collect()],
-        gap: 2,
-        ..Grid::default()
-    };
-    grid.render(options) + "\n" + &comparison_summary(comparison)
+    let header = ["Id", "Unit", "Published", "Predicted", "Error %"];
+    let rows = comparison.rows.iter().map(row).collect();
+    table(&header, 2, vec![rows], options) + "\n" + &comparison_summary(comparison)
 }
 
 /// The lines that sum a comparison up.

@@ -1,6 +1,6 @@
 //! Runs over a network: the traffic, and the cost on each side, a row per run; then the properties of the sockets.
 
-use super::grid::{Grid, GridCell, Group};
+use super::grid::{Grid, Group};
 use super::{TerminalOptions, heading, printable};
 use crate::figures::three_digits;
 use raidlab_units::NanoSpan;
@@ -49,23 +49,20 @@ fn figures(rows: &[(&RunResult, &NetworkFacts)], options: TerminalOptions) -> St
             facts.direction.to_string(),
             facts.send_size(),
             facts.connections.to_string(),
-            printable(&facts.method),
+            facts.method.clone(),
             three_digits(run.ops.total.bytes_per_sec.mb_per_s()),
             three_digits(run.ops.total.iops.0),
         ];
         cells.extend(side_cells(&facts.near));
         cells.extend(side_cells(&facts.far));
-        cells.into_iter().map(GridCell::plain).collect()
+        cells
     };
     let grid = Grid {
         groups: vec![
             Group { columns: 6..10, name: "near".into() },
             Group { columns: 10..14, name: "far".into() },
         ],
-        header: header.into_iter().map(str::to_owned).collect(),
-        first_number: 4,
-        sections: vec![rows.iter().map(row).collect()],
-        gap: 2,
+        ..Grid::plain(&header, 4, vec![rows.iter().map(row).collect()])
     };
     grid.render(options)
 }
@@ -96,7 +93,7 @@ fn sockets(rows: &[(&RunResult, &NetworkFacts)], options: TerminalOptions) -> St
         "Retrans",
     ];
     let row = |facts: &NetworkFacts, name: &str, side: &SocketFacts| {
-        [
+        vec![
             facts.direction.to_string(),
             facts.send_size(),
             facts.connections.to_string(),
@@ -105,24 +102,15 @@ fn sockets(rows: &[(&RunResult, &NetworkFacts)], options: TerminalOptions) -> St
             side.mss_bytes.to_string(),
             side.send_buffer_bytes.to_string(),
             side.receive_buffer_bytes.to_string(),
-            printable(&side.congestion),
+            side.congestion.clone(),
             three_digits(side.rtt_ns as f64 / 1e6),
             side.retransmitted_segments.to_string(),
         ]
-        .map(GridCell::plain)
-        .to_vec()
     };
     let both = |(_, facts): &(&RunResult, &NetworkFacts)| {
         [row(facts, "near", &facts.near.sockets), row(facts, "far", &facts.far.sockets)]
     };
-    let grid = Grid {
-        header: header.map(str::to_owned).to_vec(),
-        first_number: 4,
-        sections: vec![rows.iter().flat_map(both).collect()],
-        gap: 2,
-        ..Grid::default()
-    };
-    grid.render(options)
+    super::table(&header, 4, vec![rows.iter().flat_map(both).collect()], options)
 }
 
 /// What became of zero-copy sends, all runs and both sides together.

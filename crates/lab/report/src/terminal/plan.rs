@@ -1,6 +1,6 @@
 //! Results of `plan`: the best arrays with margins, degraded and rebuilding, the reasons, and what was left out.
 
-use super::grid::{Grid, GridCell};
+use super::grid::Grid;
 use super::risk::size;
 use super::{TerminalOptions, heading, wrapped};
 use crate::figures::three_digits;
@@ -210,14 +210,11 @@ fn known(value: Option<f64>) -> String {
 fn grid_of(header: &[&str], first_number: usize, sections: &[Vec<Vec<String>>]) -> Grid {
     let says = |column: &usize| sections.iter().flatten().any(|row| row[*column] != "-");
     let columns: Vec<usize> = (0..header.len()).filter(says).collect();
-    let pick = |row: &Vec<String>| columns.iter().map(|at| GridCell::plain(&*row[*at])).collect();
-    Grid {
-        header: columns.iter().map(|at| header[*at].to_owned()).collect(),
-        first_number: columns.iter().filter(|at| **at < first_number).count(),
-        sections: sections.iter().map(|rows| rows.iter().map(pick).collect()).collect(),
-        gap: 2,
-        ..Grid::default()
-    }
+    let pick = |row: &Vec<String>| columns.iter().map(|at| row[*at].clone()).collect();
+    let header: Vec<&str> = columns.iter().map(|at| header[*at]).collect();
+    let first_number = columns.iter().filter(|at| **at < first_number).count();
+    let sections = sections.iter().map(|rows| rows.iter().map(pick).collect()).collect();
+    Grid::plain(&header, first_number, sections)
 }
 
 /// Figures of an application: requests, bytes, latency and requests in flight.

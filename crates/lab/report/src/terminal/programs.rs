@@ -1,7 +1,7 @@
 //! Parallel readers as a table over the streams; Bonnie in the form of its own table.
 
-use super::grid::{Grid, GridCell, Group};
-use super::{TerminalOptions, printable};
+use super::TerminalOptions;
+use super::grid::{Grid, Group};
 use crate::figures::three_digits;
 use crate::programs::{
     BonnieStep, BonnieStepPhase, PublishedPoint, StreamsStep, bonnie_steps, streams_steps,
@@ -20,11 +20,8 @@ pub fn streams(runs: &[RunResult], points: &[PublishedPoint], options: TerminalO
     let first = header.iter().position(|name| *name == "mean").expect("it is there");
     let row = |step: &StreamsStep| {
         let optional = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), three_digits);
-        let mut row = vec![
-            printable(&step.target),
-            step.streams.to_string(),
-            three_digits(step.aggregate_mb_per_s.mean),
-        ];
+        let mut row =
+            vec![step.target.clone(), step.streams.to_string(), three_digits(step.aggregate_mb_per_s.mean)];
         row.extend(repeated.then(|| three_digits(step.aggregate_mb_per_s.stddev_pct())));
         row.extend([
             three_digits(step.delivered_mb_per_s),
@@ -36,15 +33,13 @@ pub fn streams(runs: &[RunResult], points: &[PublishedPoint], options: TerminalO
             optional(step.machine_cpu_pct),
             optional(step.cached_share.map(|share| share * 100.0)),
         ]);
-        row.into_iter().map(GridCell::plain).collect::<Vec<_>>()
+        row
     };
     let sections = steps.chunk_by(|a, b| a.target == b.target);
+    let sections = sections.map(|section| section.iter().map(row).collect()).collect();
     let grid = Grid {
         groups: vec![Group { columns: first..first + 3, name: "MB/s a stream".into() }],
-        header: header.into_iter().map(str::to_owned).collect(),
-        first_number: 1,
-        sections: sections.map(|section| section.iter().map(row).collect()).collect(),
-        gap: 2,
+        ..Grid::plain(&header, 1, sections)
     };
     let mut text = grid.render(options);
     text += "\nMB/s: bytes of the timed reads by the mean time of one; delivered: all reads while any was timed, by that time.\n";
@@ -82,16 +77,11 @@ fn published(
             found.map_or_else(|| "-".to_owned(), |point| three_digits(point.value))
         };
         let name = if phase.is_empty() { (*system).to_owned() } else { format!("{phase} {system}") };
-        std::iter::once(printable(&name)).chain(at.iter().map(figure)).map(GridCell::plain).collect()
+        std::iter::once(name).chain(at.iter().map(figure)).collect()
     };
-    let grid = Grid {
-        header: std::iter::once(title.to_owned()).chain(at.iter().map(|at| name_of(*at))).collect(),
-        first_number: 1,
-        sections: vec![systems.iter().map(row).collect()],
-        gap: 2,
-        ..Grid::default()
-    };
-    format!("\n{}", grid.render(options))
+    let names: Vec<String> = at.iter().map(|at| name_of(*at)).collect();
+    let header: Vec<&str> = std::iter::once(title).chain(names.iter().map(String::as_str)).collect();
+    format!("\n{}", super::table(&header, 1, vec![systems.iter().map(row).collect()], options))
 }
 
 /// Columns of Bonnie's own table: the phase, and what stands above it.
@@ -132,9 +122,9 @@ fn table(steps: &[BonnieStep], options: TerminalOptions) -> String {
     let row = |step: &BonnieStep| {
         let ratio = step.memory_pct().map_or_else(|| "-".to_owned(), three_digits);
         let size = ByteCount(step.file_bytes).decimal().to_string();
-        let lead = [printable(&step.target), size, ratio, step.rounds.to_string()];
+        let lead = [step.target.clone(), size, ratio, step.rounds.to_string()];
         let phases = COLUMNS.iter().map(|(phase, _)| step.phase(phase.name()));
-        lead.into_iter().chain(phases.flat_map(rate_and_cpu)).map(GridCell::plain).collect()
+        lead.into_iter().chain(phases.flat_map(rate_and_cpu)).collect()
     };
     let columns =
         COLUMNS.map(|(phase, title)| (title, if phase == BonniePhase::Seeks { "/s" } else { "KiB/s" }));
@@ -146,9 +136,9 @@ fn table(steps: &[BonnieStep], options: TerminalOptions) -> String {
 /// The same of many files: a row for each order.
 fn files_table(steps: &[BonnieStep], options: TerminalOptions) -> String {
     let row = |step: &BonnieStep, (order, phases): &(&str, [ManyFilesPhase; 3])| {
-        let lead = [printable(&step.target), (*order).to_owned(), step.rounds.to_string()];
+        let lead = [step.target.clone(), (*order).to_owned(), step.rounds.to_string()];
         let phases = phases.iter().map(|phase| step.phase(phase.name()));
-        lead.into_iter().chain(phases.flat_map(rate_and_cpu)).map(GridCell::plain).collect()
+        lead.into_iter().chain(phases.flat_map(rate_and_cpu)).collect()
     };
     let columns = FILES_COLUMNS.map(|title| (title, "files/s"));
     let sections = steps.iter().map(|step| FILES_ROWS.iter().map(|order| row(step, order)).collect());
@@ -167,22 +157,23 @@ fn with_groups(
     lead: &[&str],
     columns: &[(&str, &str)],
     first_number: usize,
-    sections: Vec<Vec<Vec<GridCell>>>,
+    sections: Vec<Vec<Vec<String>>>,
 ) -> Grid {
-    let mut header: Vec<String> = lead.iter().map(|name| (*name).to_owned()).collect();
-    header.extend(columns.iter().flat_map(|(_, unit)| [(*unit).to_owned(), "CPU %".to_owned()]));
+    let mut header = lead.to_vec();
+    header.extend(columns.iter().flat_map(|(_, unit)| [*unit, "CPU %"]));
     let group = |(index, (title, _)): (usize, &(&str, &str))| {
         let first = lead.len() + 2 * index;
         Group { columns: first..first + 2, name: (*title).to_owned() }
     };
-    Grid { groups: columns.iter().enumerate().map(group).collect(), header, first_number, sections, gap: 1 }
+    let groups = columns.iter().enumerate().map(group).collect();
+    Grid { groups, gap: 1, ..Grid::plain(&header, first_number, sections) }
 }
 
 /// The spread of each phase over the rounds.
 fn spreads(steps: &[BonnieStep], options: TerminalOptions) -> String {
     let row = |step: &BonnieStep, phase: &BonnieStepPhase| {
-        [
-            printable(&step.target),
+        vec![
+            step.target.clone(),
             ByteCount(step.file_bytes).decimal().to_string(),
             phase.name.clone(),
             phase.unit().to_owned(),
@@ -194,23 +185,12 @@ fn spreads(steps: &[BonnieStep], options: TerminalOptions) -> String {
             three_digits(phase.cpu_pct.mean),
             three_digits(phase.cpu_pct.stddev),
         ]
-        .map(GridCell::plain)
-        .to_vec()
     };
     let header = [
         "Target", "File", "Phase", "Unit", "Rounds", "mean", "stdev", "stdev %", "95 % +-", "CPU %", "stdev",
     ];
-    Grid {
-        header: header.map(str::to_owned).to_vec(),
-        first_number: 4,
-        sections: steps
-            .iter()
-            .map(|step| step.phases.iter().map(|phase| row(step, phase)).collect())
-            .collect(),
-        gap: 2,
-        ..Grid::default()
-    }
-    .render(options)
+    let section = |step: &BonnieStep| step.phases.iter().map(|phase| row(step, phase)).collect();
+    super::table(&header, 4, steps.iter().map(section).collect(), options)
 }
 
 #[cfg(test)]

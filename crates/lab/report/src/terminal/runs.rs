@@ -1,6 +1,6 @@
 //! Single runs, and runs of one workload over several depths.
 
-use super::grid::{Grid, GridCell};
+use super::grid::Grid;
 use super::times::times;
 use super::{TerminalOptions, broken, heading, network, printable};
 use crate::figures::{
@@ -183,15 +183,9 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
         row.extend([total.lat_ns_p50, total.lat_ns_p99, total.lat_ns_p999].map(|ns| latency_text(total, ns)));
         row.extend([tail_text(total, total.lat_ns_p99999, ONE_IN[1]), latency_text(total, total.lat_ns_max)]);
         row.push(total.errors.to_string());
-        row.into_iter().map(GridCell::plain).collect()
+        row
     };
-    let mut grid = Grid {
-        header: header.into_iter().map(str::to_owned).collect(),
-        first_number: 0,
-        sections: vec![runs.iter().map(row).collect()],
-        gap: 2,
-        ..Grid::default()
-    };
+    let mut grid = Grid::plain(&header, 0, vec![runs.iter().map(row).collect()]);
     if grid.width() > usize::from(options.width) {
         grid.gap = 1;
     }

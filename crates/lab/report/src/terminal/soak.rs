@@ -1,7 +1,6 @@
 //! Results of a soak: a row for each target, the faults and their places, and the bound on the error rate.
 
-use super::grid::{Grid, GridCell};
-use super::{TerminalOptions, printable};
+use super::{TerminalOptions, printable, table};
 use crate::figures::three_digits;
 use raidlab_units::ByteCount;
 
@@ -42,8 +41,8 @@ pub fn soaks(found: &[SoakFigures<'_>], confidence_pct: f64, options: TerminalOp
     let row = |figures: &SoakFigures<'_>| {
         let rate =
             if figures.seconds > 0.0 { figures.bytes_read as f64 / figures.seconds / 1e6 } else { 0.0 };
-        [
-            printable(&figures.target),
+        vec![
+            figures.target.clone(),
             figures.passes.to_string(),
             ByteCount(figures.bytes_read).to_string(),
             format!("{:.2e}", 8.0 * figures.bytes_read as f64),
@@ -52,20 +51,12 @@ pub fn soaks(found: &[SoakFigures<'_>], confidence_pct: f64, options: TerminalOp
             figures.fault_count().to_string(),
             figures.rate_bound.map_or("-".into(), |rate| format!("{rate:.1e}")),
         ]
-        .map(GridCell::plain)
-        .to_vec()
     };
-    let grid = Grid {
-        header: header.map(str::to_owned).to_vec(),
-        first_number: 1,
-        sections: vec![found.iter().map(row).collect()],
-        gap: 2,
-        ..Grid::default()
-    };
+    let rows = found.iter().map(row).collect();
     let faulty = found.iter().filter(|figures| figures.fault_count() > 0).map(listing);
     let beside = found.iter().filter(|figures| !figures.beside.is_empty()).map(besides);
     let listed: String = faulty.chain(beside).collect();
-    grid.render(options) + "\n" + &listed + &explanation(found, confidence_pct)
+    table(&header, 1, vec![rows], options) + "\n" + &listed + &explanation(found, confidence_pct)
 }
 
 fn listing(figures: &SoakFigures<'_>) -> String {

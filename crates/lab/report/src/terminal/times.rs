@@ -1,14 +1,14 @@
 //! Where the time of a run's requests went, of all and of the slowest, by station.
 
 use super::TerminalOptions;
-use super::grid::{Grid, GridCell, Group};
+use super::grid::{Grid, Group};
 use raidlab_units::NanoSpan;
 use raidlab_workload::{StationTimes, TimesFacts};
 
 /// The table, at most 80 characters wide.
 pub(super) fn times(facts: &TimesFacts, options: TerminalOptions) -> String {
     let heads = ["waiting", "service", "%"];
-    let header = ["where the time goes"].into_iter().chain(heads).chain(heads);
+    let header: Vec<&str> = ["where the time goes"].into_iter().chain(heads).chain(heads).collect();
     let totals = facts.lat_ns_means();
     let stations = facts.stations.iter().map(|it| row(&it.station, means(it), totals)).collect();
     let sums = facts.stations.iter().map(means).fold([[0.0; 2]; 2], |sums, of| {
@@ -19,10 +19,8 @@ pub(super) fn times(facts: &TimesFacts, options: TerminalOptions) -> String {
             Group { columns: 1..4, name: "mean of all".into() },
             Group { columns: 4..7, name: "of slowest 1 %".into() },
         ],
-        header: header.map(str::to_owned).collect(),
-        first_number: 1,
-        sections: vec![stations, vec![row("all", sums, totals)]],
         gap: 1,
+        ..Grid::plain(&header, 1, vec![stations, vec![row("all", sums, totals)]])
     };
     grid.render(options).lines().map(|line| format!("  {line}\n")).collect()
 }
@@ -32,10 +30,10 @@ fn means(it: &StationTimes) -> [[f64; 2]; 2] {
     [[it.waiting_ns_mean, it.service_ns_mean], [it.slowest_waiting_ns_mean, it.slowest_service_ns_mean]]
 }
 
-fn row(name: &str, means: [[f64; 2]; 2], totals: [f64; 2]) -> Vec<GridCell> {
+fn row(name: &str, means: [[f64; 2]; 2], totals: [f64; 2]) -> Vec<String> {
     let span = |ns: f64| if ns < 0.5 { "-".to_owned() } else { NanoSpan(ns.round() as u64).to_string() };
     let cells = means.into_iter().zip(totals).flat_map(|([waiting, service], total)| {
         [span(waiting), span(service), format!("{:.1}", 100.0 * (waiting + service) / total)]
     });
-    std::iter::once(super::printable(name)).chain(cells).map(GridCell::plain).collect()
+    std::iter::once(name.to_owned()).chain(cells).collect()
 }

@@ -7,7 +7,7 @@
 //!       0                              40 ms
 //! ```
 
-use super::grid::{Grid, GridCell};
+use super::grid::Grid;
 use super::{TerminalOptions, heading};
 use crate::figures::three_digits;
 use raidlab_units::NanoSpan;
@@ -76,16 +76,10 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
 fn percentiles(measured: &[f64], predicted: &[f64]) -> Grid {
     let row = |pct: f64| {
         let (a, b) = (quantile(measured, pct / 100.0), quantile(predicted, pct / 100.0));
-        let cells = [format!("{pct} %"), three_digits(a), three_digits(b), format!("{:+.2}", b - a)];
-        cells.into_iter().map(GridCell::plain).collect()
+        vec![format!("{pct} %"), three_digits(a), three_digits(b), format!("{:+.2}", b - a)]
     };
-    Grid {
-        header: ["Within", "Measured ms", "Predicted ms", "Difference"].map(str::to_owned).to_vec(),
-        first_number: 1,
-        sections: vec![[1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9].map(row).to_vec()],
-        gap: 2,
-        ..Grid::default()
-    }
+    let rows = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9].map(row).to_vec();
+    Grid::plain(&["Within", "Measured ms", "Predicted ms", "Difference"], 1, vec![rows])
 }
 
 /// Both cumulative distributions, up to what all but a thousandth of the requests stay within.

@@ -7,7 +7,7 @@ use super::{FoldersError, check_folders, check_room};
 use crate::scratch::ScratchFolder;
 use crate::together::{Share, merged_programs, run_together};
 use raidlab_engines::Go;
-use raidlab_engines::programs::{PageCaching, ProgramEnd, ProgramFiles, run_program_from};
+use raidlab_engines::programs::{PageCaching, ProgramEnd, ProgramFiles, run_program};
 use raidlab_hosts::Hosts;
 use raidlab_machine::MachineWatch;
 use raidlab_units::{ByteCount, NanoSpan};
@@ -153,7 +153,7 @@ impl BonnieBench {
             caching: PageCaching::Kept,
             seed: self.options.seed,
         };
-        let ended = run_program_from(program, &files, begin, cancel, tell);
+        let ended = run_program(program, &files, begin, cancel, tell);
         drop(own);
         match ended? {
             (ProgramEnd::Finished, late) => Ok(late),

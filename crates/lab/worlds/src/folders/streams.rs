@@ -13,7 +13,7 @@
 use super::{FoldersError, check_folders, check_room, label};
 use crate::scratch::ScratchFolder;
 use crate::together::{Share, merged_programs, run_together};
-use raidlab_engines::programs::{PageCaching, ProgramEnd, ProgramFiles, run_program_from};
+use raidlab_engines::programs::{PageCaching, ProgramEnd, ProgramFiles, run_program};
 use raidlab_engines::{
     Go, LayOut, LayOutContent, LayOutProgress, LoadError, RemoteError, is_remote_uri, lay_out_file,
     lay_out_remote, remove_remote, residency, uri_in_folder,
@@ -37,31 +37,23 @@ const MARK_BYTES: u64 = 4096;
 /// Longest read.
 const READ_BYTES_MAX: u64 = 1 << 30;
 
-/// How files are made cold before a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Cold {
-    /// The whole page cache is dropped; takes root.
-    Drop,
-    /// The system is asked to drop the files.
-    Advise,
-    /// Reads go past the page cache.
-    Direct,
-    /// They are not.
-    None,
+raidlab_units::named! {
+    /// How files are made cold before a step.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Cold {
+        /// The whole page cache is dropped; takes root.
+        Drop = "drop",
+        /// The system is asked to drop the files.
+        Advise = "advise",
+        /// Reads go past the page cache.
+        Direct = "direct",
+        /// They are not.
+        None = "none",
+    }
 }
 
 impl Cold {
-    /// Its name, `advise`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Drop => "drop",
-            Self::Advise => "advise",
-            Self::Direct => "direct",
-            Self::None => "none",
-        }
-    }
-
     /// What this process may do: drop all, as root may where the system lets its parameters be changed, else ask.
     pub fn usual() -> Self {
         if residency::may_drop_all() { Self::Drop } else { Self::Advise }
@@ -293,7 +285,7 @@ impl StreamsBench {
         let cold = self.make_cold(streams)?;
         let watch = MachineWatch::start(&self.folders[0]);
         let started = Instant::now();
-        let (ended, late) = run_program_from(&mut readers, &self.files, begin, cancel, tell)?;
+        let (ended, late) = run_program(&mut readers, &self.files, begin, cancel, tell)?;
         let (machine, wall) = (watch.end(), started.elapsed());
         if ended == ProgramEnd::Cancelled {
             return Err(FoldersError::Stopped);

@@ -48,26 +48,28 @@ use std::str::FromStr;
 
 pub(crate) const NAME_URING: &str = EngineKind::Uring.name();
 
-/// Which engine to use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EngineKind {
-    /// `io_uring`: any number of requests in flight.
-    #[default]
-    Uring,
-    /// `pread` and `pwrite`: one request at a time for each thread.
-    Sync,
-    /// `pread` and `pwrite` through the page cache: one request at a time for each thread.
-    Buffered,
-    /// Copies out of and into a mapping of the target: one request at a time for each thread.
-    Mapped,
-    /// The NBD protocol, for exports: any number of requests in flight.
-    Nbd,
-    /// The NFS protocol by libnfs, for files of a server: any number of requests in flight.
-    Nfs,
-    /// `XRootD`'s client, for files of a server: a thread for each request in flight.
-    Xrootd,
-    /// Requests end when they are waited for, and nothing was done.
-    Null,
+raidlab_units::named! {
+    /// Which engine to use.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum EngineKind {
+        /// `io_uring`: any number of requests in flight.
+        #[default]
+        Uring = "io_uring",
+        /// `pread` and `pwrite`: one request at a time for each thread.
+        Sync = "psync",
+        /// `pread` and `pwrite` through the page cache: one request at a time for each thread.
+        Buffered = "buffered",
+        /// Copies out of and into a mapping of the target: one request at a time for each thread.
+        Mapped = "mmap",
+        /// The NBD protocol, for exports: any number of requests in flight.
+        Nbd = "nbd",
+        /// The NFS protocol by libnfs, for files of a server: any number of requests in flight.
+        Nfs = "nfs",
+        /// `XRootD`'s client, for files of a server: a thread for each request in flight.
+        Xrootd = "xrootd",
+        /// Requests end when they are waited for, and nothing was done.
+        Null = "null",
+    }
 }
 
 /// An engine's name that there is not.
@@ -76,32 +78,6 @@ pub enum EngineKind {
 pub struct UnknownEngine(String);
 
 impl EngineKind {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::Uring,
-        Self::Sync,
-        Self::Buffered,
-        Self::Mapped,
-        Self::Nbd,
-        Self::Nfs,
-        Self::Xrootd,
-        Self::Null,
-    ];
-
-    /// Its name on the command line and in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Uring => "io_uring",
-            Self::Sync => "psync",
-            Self::Buffered => "buffered",
-            Self::Mapped => "mmap",
-            Self::Nbd => "nbd",
-            Self::Nfs => "nfs",
-            Self::Xrootd => "xrootd",
-            Self::Null => "null",
-        }
-    }
-
     /// Whether it has one request in flight at a time, so that each target of each worker takes a thread.
     pub const fn is_one_at_a_time(self) -> bool {
         matches!(self, Self::Sync | Self::Buffered | Self::Mapped)
@@ -117,8 +93,7 @@ impl FromStr for EngineKind {
     type Err = UnknownEngine;
 
     fn from_str(text: &str) -> Result<Self, UnknownEngine> {
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == text);
-        found.ok_or_else(|| UnknownEngine(text.to_owned()))
+        Self::named(text).ok_or_else(|| UnknownEngine(text.to_owned()))
     }
 }
 

@@ -70,25 +70,13 @@ pub enum ProgramEnd {
     Cancelled,
 }
 
-/// Runs `program` on `files` until all its processes have finished. `tell` gets the bytes moved so far.
+/// Runs `program` on `files` until all its processes have finished, from a moment that `start` fixes: it is called from this thread
+/// when all processes are ready to begin. `tell` gets the bytes moved so far. Returns as well how long after that moment the last one
+/// began; zero where none was fixed.
 ///
 /// # Errors
-/// [`LoadError`] of the first call that failed; then all processes stop.
+/// [`LoadError`] of the first call that failed; then all processes stop. [`LoadError::NotStarted`] where `start` says so.
 pub fn run_program<P: Program + Send>(
-    program: &mut P,
-    files: &ProgramFiles,
-    cancel: &AtomicBool,
-    tell: &mut dyn FnMut(ByteCount),
-) -> Result<ProgramEnd, LoadError> {
-    run_program_from(program, files, &mut || Go::Now, cancel, tell).map(|(ended, _)| ended)
-}
-
-/// The same as [`run_program`], from a moment that `start` fixes: it is called from this thread when all processes are ready to
-/// begin. Returns as well how long after that moment the last one began; zero where none was fixed.
-///
-/// # Errors
-/// As [`run_program`]; [`LoadError::NotStarted`] where `start` says so.
-pub fn run_program_from<P: Program + Send>(
     program: &mut P,
     files: &ProgramFiles,
     start: &mut dyn FnMut() -> Go,

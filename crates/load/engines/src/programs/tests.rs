@@ -19,7 +19,8 @@ fn files(paths: Vec<PathBuf>, block: u64) -> ProgramFiles {
 }
 
 fn run<P: Program + Send>(program: &mut P, files: &ProgramFiles) -> Result<ProgramEnd, LoadError> {
-    run_program(program, files, &AtomicBool::new(false), &mut |_| {})
+    let ended = run_program(program, files, &mut || Go::Now, &AtomicBool::new(false), &mut |_| {});
+    ended.map(|(ended, _)| ended)
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -109,8 +110,7 @@ fn a_stop_ends_all_processes_soon() {
         fn handle_return(&mut self, _process: u32, _time: ProcessTime, _bytes: u64) {}
     }
     let cancel = AtomicBool::new(false);
-    let ended = run_program(&mut Sleepers, &files(Vec::new(), 4096), &cancel, &mut |_| {
-        cancel.store(true, Ordering::Relaxed);
-    });
-    assert_eq!(ended.unwrap(), ProgramEnd::Cancelled);
+    let mut tell = |_| cancel.store(true, Ordering::Relaxed);
+    let ended = run_program(&mut Sleepers, &files(Vec::new(), 4096), &mut || Go::Now, &cancel, &mut tell);
+    assert_eq!(ended.unwrap().0, ProgramEnd::Cancelled);
 }

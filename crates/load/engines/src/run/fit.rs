@@ -62,24 +62,27 @@ fn check_fua(target: &Target, options: &LoadOptions) -> Result<(), LoadError> {
     if !options.fua {
         return Ok(());
     }
-    let path = || target.path().into();
     let engine = options.engine.unwrap_or_else(|| engine_for(target));
     if !target.takes_fua() {
-        return Err(LoadError::NoFua { path: path() });
+        return Err(LoadError::NoFua { path: target.path().into() });
     }
-    match target.file().and_then(dsync_loser) {
-        Some(DsyncLoser::Fuse) if engine == EngineKind::Uring && target.is_direct() => {
-            Err(LoadError::FuaLostOnFuse { path: path() })
+    let is_asynchronous = engine == EngineKind::Uring && target.is_direct();
+    let why = match target.file().and_then(dsync_loser) {
+        // The kernel ends asynchronous direct writes before it has them made durable.
+        Some(DsyncLoser::Fuse) if is_asynchronous => {
+            "FUSE, where a direct write with FUA by io_uring ends before it is durable: use --engine psync"
         }
-        Some(DsyncLoser::Btrfs) if engine == EngineKind::Uring && target.is_direct() => {
-            Err(LoadError::FuaLostOnBtrfs { path: path() })
+        Some(DsyncLoser::Btrfs) if is_asynchronous => {
+            "Btrfs, where Linux before 6.1 may end a direct write with FUA by io_uring before it is durable: use --engine psync"
         }
-        // A mapping is made durable by `fsync`.
+        // The kernel has no direct write made durable, and mounts that cache nothing have no other. A mapping is made durable
+        // by `fsync`.
         Some(DsyncLoser::Netfs) if engine != EngineKind::Mapped => {
-            Err(LoadError::FuaLostOnNetfs { path: path() })
+            "9p, SMB or AFS, where a write with FUA ends before it is durable: use a workload that flushes (flush_every)"
         }
-        _ => Ok(()),
-    }
+        _ => return Ok(()),
+    };
+    Err(LoadError::FuaLost { path: target.path().into(), why })
 }
 
 /// What the workload asks for beyond reads and writes must be what target and engine can do, and what can be verified.

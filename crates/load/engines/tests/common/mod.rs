@@ -2,7 +2,8 @@
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 use raidlab_engines::{
-    LayOut, LayOutContent, LoadError, LoadOptions, LoadOutcome, Target, TargetOptions, lay_out_file, run,
+    Go, LayOut, LayOutContent, LoadError, LoadOptions, LoadOutcome, LoadProgress, Target, TargetOptions,
+    lay_out_file, run_targets,
 };
 use raidlab_trace::{Summary, TraceKind, TraceRecord, TraceSummary};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -73,6 +74,17 @@ pub fn run_quietly(
     options: &LoadOptions,
 ) -> Result<LoadOutcome, LoadError> {
     run(target, spec, config, options, &AtomicBool::new(false), &mut |_| {})
+}
+
+pub fn run(
+    target: &Target,
+    spec: &AccessSpec,
+    config: &DriverConfig,
+    options: &LoadOptions,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(&LoadProgress),
+) -> Result<LoadOutcome, LoadError> {
+    run_targets(&[(target, config.clone())], spec, options, &mut || Go::Now, cancel, progress)
 }
 
 /// Runs a command; returns what it printed, or nothing when it failed or is not installed.

@@ -14,401 +14,141 @@ pub(super) enum Kind {
     Missing(&'static str),
 }
 
-/// A key by all its names, the usual first.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Key {
-    pub(super) names: &'static [&'static str],
-    pub(super) kind: Kind,
+/// Returns the usual name of the key called `name`, and what becomes of it.
+pub(super) fn find(name: &str) -> Option<(&'static str, Kind)> {
+    all().find(|(_, names, _)| names.split('/').any(|it| it == name)).map(|(usual, _, kind)| (usual, kind))
 }
 
-/// Returns the key called `name`.
-pub(super) fn find(name: &str) -> Option<&'static Key> {
-    KEYS.iter().find(|key| key.names.contains(&name))
+/// Every name of every key.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    all().flat_map(|(_, names, _)| names.split('/'))
 }
 
-const ERRORS_COUNT: Kind = Kind::Ignored("a run here goes on after a failed request and counts it");
-const START_TOGETHER: Kind = Kind::Ignored("all parts of a step start together");
-const FILES: Kind = Kind::Ignored("how files are made is up to the target");
-const RUNNING: Kind = Kind::Ignored("it is about how fio runs and reports, not about what it asks");
-const NAMES: Kind = Kind::Ignored("it names or describes");
-const VERIFY: Kind = Kind::Ignored("nothing is compared while a load runs; the requests are the same");
-const STEADY: Kind = Kind::Ignored("whether a run was steady is told by raidlab itself");
-const CONTENT: Kind =
-    Kind::Ignored("writes carry noise unless buffer_compress_percentage or dedupe_percentage say otherwise");
-const FLOW: Kind = Kind::Missing("give parts a weight instead");
-const ENGINE: Kind = Kind::Missing(
-    "it belongs to an engine that asks something else of something else; leave it out if it is not in use",
-);
-const OTHER: Kind = Kind::Missing("leave it out if the load may differ in that");
-const LATENCY: Kind = Kind::Missing("measure at several iodepths with --bound instead");
-const PROGRAMS: Kind = Kind::Missing("raidlab runs no other programs");
-const TRACES: Kind = Kind::Missing("replay of traces is not part of the workload language");
-const FLUSH: Kind = Kind::Missing(
-    "requests carry no barrier or priority here; --fua has writes end when the medium has them",
-);
-const ORDER: Kind = Kind::Missing("split it into files that run one after the other");
-const TRIM: Kind = Kind::Missing("trims are not part of the workload language");
-const ZONED: Kind = Kind::Missing("zoned devices are not modelled or driven");
+/// Each key: its usual name, all its names with `/` between them, and what becomes of it.
+pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str, Kind)> {
+    let of_kind = |(kind, keys): &(Kind, &'static str)| {
+        let kind = *kind;
+        keys.split(' ').map(move |names| (names.split('/').next().unwrap_or(names), names, kind))
+    };
+    KEYS.iter().flat_map(of_kind)
+}
 
-/// All of them.
-pub(super) const KEYS: &[Key] = &[
-    Key { names: &["description"], kind: NAMES },
-    Key { names: &["name"], kind: NAMES },
-    Key { names: &["wait_for"], kind: ORDER },
-    Key { names: &["filename"], kind: Kind::Same },
-    Key { names: &["filetype"], kind: FILES },
-    Key { names: &["directory"], kind: Kind::Same },
-    Key { names: &["filename_format"], kind: NAMES },
-    Key { names: &["unique_filename"], kind: NAMES },
-    Key { names: &["lockfile"], kind: FILES },
-    Key { names: &["opendir"], kind: OTHER },
-    Key { names: &["rw", "readwrite"], kind: Kind::Same },
-    Key { names: &["rw_sequencer"], kind: OTHER },
-    Key { names: &["ioengine"], kind: Kind::Same },
-    Key { names: &["iodepth"], kind: Kind::Same },
-    Key { names: &["iodepth_batch", "iodepth_batch_submit"], kind: RUNNING },
-    Key { names: &["iodepth_batch_complete_min", "iodepth_batch_complete"], kind: RUNNING },
-    Key { names: &["iodepth_batch_complete_max"], kind: RUNNING },
-    Key { names: &["iodepth_low"], kind: RUNNING },
-    Key { names: &["serialize_overlap"], kind: OTHER },
-    Key { names: &["io_submit_mode"], kind: RUNNING },
-    Key { names: &["size"], kind: Kind::Same },
-    Key { names: &["io_size", "io_limit"], kind: Kind::Same },
-    Key { names: &["fill_device", "fill_fs"], kind: OTHER },
-    Key { names: &["filesize"], kind: Kind::Same },
-    Key { names: &["file_append"], kind: OTHER },
-    Key { names: &["offset", "fileoffset"], kind: Kind::Same },
-    Key { names: &["offset_align"], kind: OTHER },
-    Key { names: &["offset_increment"], kind: Kind::Same },
-    Key { names: &["number_ios"], kind: Kind::Same },
-    Key { names: &["num_range"], kind: TRIM },
-    Key { names: &["bs", "blocksize"], kind: Kind::Same },
-    Key { names: &["ba", "blockalign"], kind: Kind::Same },
-    Key { names: &["bsrange", "blocksize_range"], kind: Kind::Same },
-    Key { names: &["bssplit"], kind: Kind::Same },
-    Key { names: &["bs_unaligned", "blocksize_unaligned"], kind: OTHER },
-    Key { names: &["bs_is_seq_rand"], kind: OTHER },
-    Key { names: &["randrepeat", "allrandrepeat"], kind: RUNNING },
-    Key { names: &["randseed"], kind: Kind::Same },
-    Key { names: &["norandommap"], kind: Kind::Same },
-    Key { names: &["softrandommap"], kind: RUNNING },
-    Key { names: &["sprandom"], kind: OTHER },
-    Key { names: &["spr_num_regions"], kind: OTHER },
-    Key { names: &["spr_op"], kind: OTHER },
-    Key { names: &["spr_cs"], kind: OTHER },
-    Key { names: &["random_generator"], kind: RUNNING },
-    Key { names: &["random_distribution"], kind: Kind::Same },
-    Key { names: &["random_sequence_stride"], kind: OTHER },
-    Key { names: &["percentage_random"], kind: Kind::Same },
-    Key { names: &["percentage_sequential"], kind: OTHER },
-    Key { names: &["nrfiles", "nr_files"], kind: FILES },
-    Key { names: &["openfiles"], kind: FILES },
-    Key { names: &["file_service_type"], kind: FILES },
-    Key { names: &["fallocate"], kind: FILES },
-    Key { names: &["fadvise_hint"], kind: RUNNING },
-    Key { names: &["fsync"], kind: Kind::Same },
-    Key { names: &["fdatasync"], kind: Kind::Same },
-    Key { names: &["write_barrier"], kind: FLUSH },
-    Key { names: &["sync_file_range"], kind: FLUSH },
-    Key { names: &["direct"], kind: Kind::Same },
-    Key { names: &["atomic"], kind: FLUSH },
-    Key { names: &["buffered"], kind: Kind::Same },
-    Key { names: &["overwrite"], kind: FILES },
-    Key { names: &["loops"], kind: Kind::Same },
-    Key { names: &["numjobs"], kind: Kind::Same },
-    Key { names: &["startdelay"], kind: START_TOGETHER },
-    Key { names: &["runtime", "timeout"], kind: Kind::Same },
-    Key { names: &["time_based"], kind: Kind::Same },
-    Key { names: &["verify_only"], kind: OTHER },
-    Key { names: &["ramp_time"], kind: Kind::Same },
-    Key { names: &["ramp_size"], kind: OTHER },
-    Key { names: &["clocksource"], kind: RUNNING },
-    Key { names: &["mem", "iomem"], kind: RUNNING },
-    Key { names: &["iomem_align", "mem_align"], kind: RUNNING },
-    Key { names: &["verify"], kind: VERIFY },
-    Key { names: &["do_verify"], kind: VERIFY },
-    Key { names: &["verify_policy"], kind: VERIFY },
-    Key { names: &["verifysort"], kind: VERIFY },
-    Key { names: &["verifysort_nr"], kind: VERIFY },
-    Key { names: &["verify_interval"], kind: VERIFY },
-    Key { names: &["verify_offset"], kind: VERIFY },
-    Key { names: &["verify_pattern"], kind: VERIFY },
-    Key { names: &["verify_pattern_interval"], kind: VERIFY },
-    Key { names: &["verify_fatal"], kind: VERIFY },
-    Key { names: &["verify_dump"], kind: VERIFY },
-    Key { names: &["verify_async"], kind: VERIFY },
-    Key { names: &["verify_backlog"], kind: VERIFY },
-    Key { names: &["verify_backlog_batch"], kind: VERIFY },
-    Key { names: &["verify_async_cpus"], kind: VERIFY },
-    Key { names: &["experimental_verify"], kind: VERIFY },
-    Key { names: &["verify_state_load"], kind: VERIFY },
-    Key { names: &["verify_state_save"], kind: VERIFY },
-    Key { names: &["verify_write_sequence"], kind: VERIFY },
-    Key { names: &["verify_header_seed"], kind: VERIFY },
-    Key { names: &["trim_percentage"], kind: TRIM },
-    Key { names: &["trim_verify_zero"], kind: TRIM },
-    Key { names: &["trim_backlog"], kind: TRIM },
-    Key { names: &["trim_backlog_batch"], kind: TRIM },
-    Key { names: &["write_iolog"], kind: TRACES },
-    Key { names: &["read_iolog"], kind: TRACES },
-    Key { names: &["read_iolog_chunked"], kind: TRACES },
-    Key { names: &["replay_no_stall"], kind: TRACES },
-    Key { names: &["replay_redirect"], kind: TRACES },
-    Key { names: &["replay_scale"], kind: TRACES },
-    Key { names: &["replay_align"], kind: TRACES },
-    Key { names: &["replay_time_scale"], kind: TRACES },
-    Key { names: &["replay_skip"], kind: TRACES },
-    Key { names: &["merge_blktrace_file"], kind: TRACES },
-    Key { names: &["merge_blktrace_scalars"], kind: TRACES },
-    Key { names: &["merge_blktrace_iters"], kind: TRACES },
-    Key { names: &["exec_prerun"], kind: PROGRAMS },
-    Key { names: &["exec_postrun"], kind: PROGRAMS },
-    Key { names: &["ioscheduler"], kind: RUNNING },
-    Key { names: &["zonemode"], kind: ZONED },
-    Key { names: &["zonesize"], kind: ZONED },
-    Key { names: &["zonecapacity"], kind: ZONED },
-    Key { names: &["zonerange"], kind: ZONED },
-    Key { names: &["zoneskip"], kind: ZONED },
-    Key { names: &["read_beyond_wp"], kind: ZONED },
-    Key { names: &["max_open_zones"], kind: ZONED },
-    Key { names: &["job_max_open_zones"], kind: ZONED },
-    Key { names: &["ignore_zone_limits"], kind: ZONED },
-    Key { names: &["zone_reset_threshold"], kind: ZONED },
-    Key { names: &["zone_reset_frequency"], kind: ZONED },
-    Key { names: &["recover_zbd_write_error"], kind: ZONED },
-    Key { names: &["write_zone_remainder"], kind: ZONED },
-    Key { names: &["fdp"], kind: OTHER },
-    Key { names: &["dataplacement", "data_placement"], kind: OTHER },
-    Key { names: &["plid_select", "fdp_pli_select"], kind: OTHER },
-    Key { names: &["plids", "fdp_pli"], kind: OTHER },
-    Key { names: &["dp_scheme"], kind: OTHER },
-    Key { names: &["lockmem"], kind: RUNNING },
-    Key { names: &["rwmixread"], kind: Kind::Same },
-    Key { names: &["rwmixwrite"], kind: Kind::Same },
-    Key { names: &["rwmixcycle"], kind: OTHER },
-    Key { names: &["comm"], kind: RUNNING },
-    Key { names: &["nice"], kind: RUNNING },
-    Key { names: &["prio"], kind: RUNNING },
-    Key { names: &["prioclass"], kind: RUNNING },
-    Key { names: &["priohint"], kind: RUNNING },
-    Key { names: &["thinktime"], kind: Kind::Same },
-    Key { names: &["thinktime_spin"], kind: RUNNING },
-    Key { names: &["thinkcycles"], kind: OTHER },
-    Key { names: &["thinktime_blocks"], kind: Kind::Same },
-    Key { names: &["thinktime_blocks_type"], kind: OTHER },
-    Key { names: &["thinktime_iotime"], kind: OTHER },
-    Key { names: &["rate"], kind: Kind::Same },
-    Key { names: &["rate_min", "ratemin"], kind: OTHER },
-    Key { names: &["rate_iops"], kind: Kind::Same },
-    Key { names: &["rate_iops_min"], kind: OTHER },
-    Key { names: &["rate_process"], kind: Kind::Same },
-    Key { names: &["rate_cycle", "ratecycle"], kind: OTHER },
-    Key { names: &["rate_ignore_thinktime"], kind: OTHER },
-    Key { names: &["max_latency"], kind: LATENCY },
-    Key { names: &["latency_target"], kind: LATENCY },
-    Key { names: &["latency_window"], kind: LATENCY },
-    Key { names: &["latency_percentile"], kind: LATENCY },
-    Key { names: &["latency_run"], kind: LATENCY },
-    Key { names: &["invalidate"], kind: RUNNING },
-    Key { names: &["sync"], kind: FLUSH },
-    Key { names: &["write_hint"], kind: RUNNING },
-    Key { names: &["create_serialize"], kind: FILES },
-    Key { names: &["create_fsync"], kind: FILES },
-    Key { names: &["create_on_open"], kind: FILES },
-    Key { names: &["create_only"], kind: OTHER },
-    Key { names: &["allow_file_create"], kind: FILES },
-    Key { names: &["allow_mounted_write"], kind: FILES },
-    Key { names: &["pre_read"], kind: FILES },
-    Key { names: &["cpumask"], kind: RUNNING },
-    Key { names: &["cpus_allowed"], kind: RUNNING },
-    Key { names: &["cpus_allowed_policy"], kind: RUNNING },
-    Key { names: &["numa_cpu_nodes"], kind: RUNNING },
-    Key { names: &["numa_mem_policy"], kind: RUNNING },
-    Key { names: &["gpu_dev_id"], kind: OTHER },
-    Key { names: &["end_fsync"], kind: FILES },
-    Key { names: &["fsync_on_close"], kind: FILES },
-    Key { names: &["end_syncfs"], kind: FILES },
-    Key { names: &["unlink"], kind: FILES },
-    Key { names: &["unlink_each_loop"], kind: FILES },
-    Key { names: &["exitall"], kind: RUNNING },
-    Key { names: &["exit_what"], kind: RUNNING },
-    Key { names: &["exitall_on_error"], kind: RUNNING },
-    Key { names: &["stonewall", "wait_for_previous"], kind: Kind::Same },
-    Key { names: &["new_group"], kind: RUNNING },
-    Key { names: &["thread"], kind: RUNNING },
-    Key { names: &["per_job_logs"], kind: RUNNING },
-    Key { names: &["write_bw_log"], kind: RUNNING },
-    Key { names: &["write_lat_log"], kind: RUNNING },
-    Key { names: &["write_iops_log"], kind: RUNNING },
-    Key { names: &["log_entries"], kind: RUNNING },
-    Key { names: &["log_avg_msec"], kind: RUNNING },
-    Key { names: &["log_hist_msec"], kind: RUNNING },
-    Key { names: &["log_hist_coarseness"], kind: RUNNING },
-    Key { names: &["write_hist_log"], kind: RUNNING },
-    Key { names: &["log_window_value", "log_max_value"], kind: RUNNING },
-    Key { names: &["log_offset"], kind: RUNNING },
-    Key { names: &["log_prio"], kind: RUNNING },
-    Key { names: &["log_issue_time"], kind: RUNNING },
-    Key { names: &["log_compression"], kind: RUNNING },
-    Key { names: &["log_compression_cpus"], kind: RUNNING },
-    Key { names: &["log_store_compressed"], kind: RUNNING },
-    Key { names: &["log_alternate_epoch", "log_unix_epoch"], kind: RUNNING },
-    Key { names: &["log_alternate_epoch_clock_id"], kind: RUNNING },
-    Key { names: &["block_error_percentiles"], kind: RUNNING },
-    Key { names: &["bwavgtime"], kind: RUNNING },
-    Key { names: &["iopsavgtime"], kind: RUNNING },
-    Key { names: &["group_reporting"], kind: RUNNING },
-    Key { names: &["stats"], kind: RUNNING },
-    Key { names: &["zero_buffers"], kind: Kind::Same },
-    Key { names: &["refill_buffers"], kind: CONTENT },
-    Key { names: &["scramble_buffers"], kind: CONTENT },
-    Key { names: &["buffer_pattern"], kind: CONTENT },
-    Key { names: &["buffer_compress_percentage"], kind: Kind::Same },
-    Key { names: &["buffer_compress_chunk"], kind: CONTENT },
-    Key { names: &["dedupe_percentage"], kind: Kind::Same },
-    Key { names: &["dedupe_global"], kind: CONTENT },
-    Key { names: &["dedupe_mode"], kind: CONTENT },
-    Key { names: &["dedupe_working_set_percentage"], kind: CONTENT },
-    Key { names: &["clat_percentiles"], kind: RUNNING },
-    Key { names: &["lat_percentiles"], kind: RUNNING },
-    Key { names: &["slat_percentiles"], kind: RUNNING },
-    Key { names: &["percentile_list"], kind: RUNNING },
-    Key { names: &["significant_figures"], kind: RUNNING },
-    Key { names: &["disk_util"], kind: RUNNING },
-    Key { names: &["gtod_reduce"], kind: RUNNING },
-    Key { names: &["disable_lat"], kind: RUNNING },
-    Key { names: &["disable_clat"], kind: RUNNING },
-    Key { names: &["disable_slat"], kind: RUNNING },
-    Key { names: &["disable_bw_measurement", "disable_bw"], kind: RUNNING },
-    Key { names: &["gtod_cpu"], kind: RUNNING },
-    Key { names: &["job_start_clock_id"], kind: RUNNING },
-    Key { names: &["unified_rw_reporting"], kind: RUNNING },
-    Key { names: &["continue_on_error"], kind: ERRORS_COUNT },
-    Key { names: &["ignore_error"], kind: ERRORS_COUNT },
-    Key { names: &["error_dump"], kind: RUNNING },
-    Key { names: &["profile"], kind: OTHER },
-    Key { names: &["cgroup"], kind: RUNNING },
-    Key { names: &["cgroup_nodelete"], kind: RUNNING },
-    Key { names: &["cgroup_weight"], kind: RUNNING },
-    Key { names: &["uid"], kind: RUNNING },
-    Key { names: &["gid"], kind: RUNNING },
-    Key { names: &["kb_base"], kind: Kind::Same },
-    Key { names: &["unit_base"], kind: RUNNING },
-    Key { names: &["hugepage-size"], kind: RUNNING },
-    Key { names: &["flow_id"], kind: FLOW },
-    Key { names: &["flow"], kind: FLOW },
-    Key { names: &["flow_watermark"], kind: FLOW },
-    Key { names: &["flow_sleep"], kind: FLOW },
-    Key { names: &["steadystate", "ss"], kind: STEADY },
-    Key { names: &["steadystate_duration", "ss_dur"], kind: STEADY },
-    Key { names: &["steadystate_ramp_time", "ss_ramp"], kind: STEADY },
-    Key { names: &["steadystate_check_interval", "ss_interval"], kind: STEADY },
-    Key { names: &["start_delay"], kind: START_TOGETHER },
-    Key { names: &["hostname"], kind: ENGINE },
-    Key { names: &["bindname"], kind: ENGINE },
-    Key { names: &["listen"], kind: ENGINE },
-    Key { names: &["port"], kind: ENGINE },
-    Key { names: &["protocol"], kind: ENGINE },
-    Key { names: &["proto"], kind: ENGINE },
-    Key { names: &["nodelay"], kind: ENGINE },
-    Key { names: &["net_options"], kind: ENGINE },
-    Key { names: &["ttl"], kind: ENGINE },
-    Key { names: &["interface"], kind: ENGINE },
-    Key { names: &["pingpong"], kind: ENGINE },
-    Key { names: &["window_size"], kind: ENGINE },
-    Key { names: &["mss"], kind: ENGINE },
-    Key { names: &["sqthread_poll"], kind: RUNNING },
-    Key { names: &["sqthread_poll_cpu"], kind: RUNNING },
-    Key { names: &["registerfiles"], kind: RUNNING },
-    Key { names: &["hipri"], kind: RUNNING },
-    Key { names: &["fixedbufs"], kind: RUNNING },
-    Key { names: &["nonvectored"], kind: RUNNING },
-    Key { names: &["uncached"], kind: RUNNING },
-    Key { names: &["cmd_type"], kind: ENGINE },
-    Key { names: &["md_per_io_size"], kind: ENGINE },
-    Key { names: &["pi_act"], kind: ENGINE },
-    Key { names: &["pi_chk"], kind: ENGINE },
-    Key { names: &["apptag"], kind: ENGINE },
-    Key { names: &["apptag_mask"], kind: ENGINE },
-    Key { names: &["readfua"], kind: FLUSH },
-    Key { names: &["writefua"], kind: FLUSH },
-    Key { names: &["write_mode"], kind: ENGINE },
-    Key { names: &["verify_mode"], kind: ENGINE },
-    Key { names: &["sg_write_mode"], kind: ENGINE },
-    Key { names: &["stream_id"], kind: ENGINE },
-    Key { names: &["http_verbose"], kind: ENGINE },
-    Key { names: &["https"], kind: ENGINE },
-    Key { names: &["http_mode"], kind: ENGINE },
-    Key { names: &["http_host"], kind: ENGINE },
-    Key { names: &["http_user"], kind: ENGINE },
-    Key { names: &["http_pass"], kind: ENGINE },
-    Key { names: &["http_s3_key"], kind: ENGINE },
-    Key { names: &["http_s3_keyid"], kind: ENGINE },
-    Key { names: &["http_s3_region"], kind: ENGINE },
-    Key { names: &["http_s3_sse_customer_key"], kind: ENGINE },
-    Key { names: &["http_s3_sse_customer_algorithm"], kind: ENGINE },
-    Key { names: &["http_s3_storage_class"], kind: ENGINE },
-    Key { names: &["http_swift_auth_token"], kind: ENGINE },
-    Key { names: &["clustername"], kind: ENGINE },
-    Key { names: &["rbdname"], kind: ENGINE },
-    Key { names: &["pool"], kind: ENGINE },
-    Key { names: &["clientname"], kind: ENGINE },
-    Key { names: &["busy_poll"], kind: ENGINE },
-    Key { names: &["touch_objects"], kind: ENGINE },
-    Key { names: &["donorname"], kind: ENGINE },
-    Key { names: &["inplace"], kind: ENGINE },
-    Key { names: &["cpuload"], kind: ENGINE },
-    Key { names: &["cpuchunks"], kind: ENGINE },
-    Key { names: &["cpumode"], kind: ENGINE },
-    Key { names: &["exit_on_io_done"], kind: ENGINE },
-    Key { names: &["verb"], kind: ENGINE },
-    Key { names: &["rdma_protocol"], kind: ENGINE },
-    Key { names: &["namenode"], kind: ENGINE },
-    Key { names: &["chunk_size"], kind: ENGINE },
-    Key { names: &["single_instance"], kind: ENGINE },
-    Key { names: &["hdfs_use_direct"], kind: ENGINE },
-    Key { names: &["volume"], kind: ENGINE },
-    Key { names: &["brick"], kind: ENGINE },
-    Key { names: &["uri"], kind: ENGINE },
-    Key { names: &["nfs_url"], kind: ENGINE },
-    Key { names: &["program"], kind: PROGRAMS },
-    Key { names: &["arguments"], kind: PROGRAMS },
-    Key { names: &["grace_time"], kind: PROGRAMS },
-    Key { names: &["std_redirect"], kind: PROGRAMS },
-    Key { names: &["cmdprio_percentage"], kind: FLUSH },
-    Key { names: &["cmdprio_class"], kind: FLUSH },
-    Key { names: &["cmdprio"], kind: FLUSH },
-    Key { names: &["cmdprio_bssplit"], kind: FLUSH },
-    Key { names: &["userspace_reap"], kind: RUNNING },
-    Key { names: &["libblkio_path"], kind: ENGINE },
-    Key { names: &["libblkio_driver"], kind: ENGINE },
-    Key { names: &["libblkio_pre_connect_props"], kind: ENGINE },
-    Key { names: &["libblkio_num_entries"], kind: ENGINE },
-    Key { names: &["libblkio_queue_size"], kind: ENGINE },
-    Key { names: &["libblkio_pre_start_props"], kind: ENGINE },
-    Key { names: &["hipri_no_hint"], kind: ENGINE },
-    Key { names: &["skip_bad"], kind: ENGINE },
-    Key { names: &["gpu_dev_ids"], kind: RUNNING },
-    Key { names: &["cuda_io"], kind: ENGINE },
-    Key { names: &["rocm_io"], kind: ENGINE },
-    Key { names: &["cont"], kind: ENGINE },
-    Key { names: &["conf"], kind: ENGINE },
-    Key { names: &["dfs_cache"], kind: ENGINE },
-    Key { names: &["chunk"], kind: ENGINE },
-    Key { names: &["object_class"], kind: ENGINE },
-    Key { names: &["svcl"], kind: ENGINE },
-    Key { names: &["ime_psync"], kind: ENGINE },
-    Key { names: &["ime_psyncv"], kind: ENGINE },
-    Key { names: &["xnvme_async"], kind: ENGINE },
-    Key { names: &["xnvme_sync"], kind: ENGINE },
-    Key { names: &["xnvme_admin"], kind: ENGINE },
-    Key { names: &["xnvme_dev_nsid"], kind: ENGINE },
-    Key { names: &["xnvme_iovec"], kind: ENGINE },
-    Key { names: &["xnvme_mem"], kind: ENGINE },
-    Key { names: &["bs_unit"], kind: ENGINE },
-    Key { names: &["stat_type"], kind: ENGINE },
-    Key { names: &["filestat_type"], kind: ENGINE },
-    Key { names: &["force_async"], kind: RUNNING },
-    Key { names: &["xnvme_proto"], kind: ENGINE },
-    Key { names: &["deac"], kind: ENGINE },
+/// All keys by what becomes of them, in fio's order.
+const KEYS: &[(Kind, &str)] = &[
+    (
+        Kind::Same,
+        "filename directory rw/readwrite ioengine iodepth size io_size/io_limit filesize offset/fileoffset \
+         offset_increment number_ios bs/blocksize ba/blockalign bsrange/blocksize_range bssplit randseed \
+         norandommap random_distribution percentage_random fsync fdatasync direct buffered loops numjobs \
+         runtime/timeout time_based ramp_time rwmixread rwmixwrite thinktime thinktime_blocks rate \
+         rate_iops rate_process stonewall/wait_for_previous zero_buffers buffer_compress_percentage \
+         dedupe_percentage kb_base",
+    ),
+    (
+        Kind::Ignored("a run here goes on after a failed request and counts it"),
+        "continue_on_error ignore_error",
+    ),
+    (Kind::Ignored("all parts of a step start together"), "startdelay start_delay"),
+    (
+        Kind::Ignored("how files are made is up to the target"),
+        "filetype lockfile nrfiles/nr_files openfiles file_service_type fallocate overwrite \
+         create_serialize create_fsync create_on_open allow_file_create allow_mounted_write pre_read \
+         end_fsync fsync_on_close end_syncfs unlink unlink_each_loop",
+    ),
+    (
+        Kind::Ignored("it is about how fio runs and reports, not about what it asks"),
+        "iodepth_batch/iodepth_batch_submit iodepth_batch_complete_min/iodepth_batch_complete \
+         iodepth_batch_complete_max iodepth_low io_submit_mode randrepeat/allrandrepeat softrandommap \
+         random_generator fadvise_hint clocksource mem/iomem iomem_align/mem_align ioscheduler lockmem comm \
+         nice prio prioclass priohint thinktime_spin invalidate write_hint cpumask cpus_allowed \
+         cpus_allowed_policy numa_cpu_nodes numa_mem_policy exitall exit_what exitall_on_error new_group \
+         thread per_job_logs write_bw_log write_lat_log write_iops_log log_entries log_avg_msec \
+         log_hist_msec log_hist_coarseness write_hist_log log_window_value/log_max_value log_offset \
+         log_prio log_issue_time log_compression log_compression_cpus log_store_compressed \
+         log_alternate_epoch/log_unix_epoch log_alternate_epoch_clock_id block_error_percentiles bwavgtime \
+         iopsavgtime group_reporting stats clat_percentiles lat_percentiles slat_percentiles \
+         percentile_list significant_figures disk_util gtod_reduce disable_lat disable_clat disable_slat \
+         disable_bw_measurement/disable_bw gtod_cpu job_start_clock_id unified_rw_reporting error_dump \
+         cgroup cgroup_nodelete cgroup_weight uid gid unit_base hugepage-size sqthread_poll \
+         sqthread_poll_cpu registerfiles hipri fixedbufs nonvectored uncached userspace_reap gpu_dev_ids \
+         force_async",
+    ),
+    (Kind::Ignored("it names or describes"), "description name filename_format unique_filename"),
+    (
+        Kind::Ignored("nothing is compared while a load runs; the requests are the same"),
+        "verify do_verify verify_policy verifysort verifysort_nr verify_interval verify_offset \
+         verify_pattern verify_pattern_interval verify_fatal verify_dump verify_async verify_backlog \
+         verify_backlog_batch verify_async_cpus experimental_verify verify_state_load verify_state_save \
+         verify_write_sequence verify_header_seed",
+    ),
+    (
+        Kind::Ignored("whether a run was steady is told by raidlab itself"),
+        "steadystate/ss steadystate_duration/ss_dur steadystate_ramp_time/ss_ramp \
+         steadystate_check_interval/ss_interval",
+    ),
+    (
+        Kind::Ignored(
+            "writes carry noise unless buffer_compress_percentage or dedupe_percentage say otherwise",
+        ),
+        "refill_buffers scramble_buffers buffer_pattern buffer_compress_chunk dedupe_global dedupe_mode \
+         dedupe_working_set_percentage",
+    ),
+    (Kind::Missing("give parts a weight instead"), "flow_id flow flow_watermark flow_sleep"),
+    (
+        Kind::Missing(
+            "it belongs to an engine that asks something else of something else; leave it out if it is not in use",
+        ),
+        "hostname bindname listen port protocol proto nodelay net_options ttl interface pingpong \
+         window_size mss cmd_type md_per_io_size pi_act pi_chk apptag apptag_mask write_mode verify_mode \
+         sg_write_mode stream_id http_verbose https http_mode http_host http_user http_pass http_s3_key \
+         http_s3_keyid http_s3_region http_s3_sse_customer_key http_s3_sse_customer_algorithm \
+         http_s3_storage_class http_swift_auth_token clustername rbdname pool clientname busy_poll \
+         touch_objects donorname inplace cpuload cpuchunks cpumode exit_on_io_done verb rdma_protocol \
+         namenode chunk_size single_instance hdfs_use_direct volume brick uri nfs_url libblkio_path \
+         libblkio_driver libblkio_pre_connect_props libblkio_num_entries libblkio_queue_size \
+         libblkio_pre_start_props hipri_no_hint skip_bad cuda_io rocm_io cont conf dfs_cache chunk \
+         object_class svcl ime_psync ime_psyncv xnvme_async xnvme_sync xnvme_admin xnvme_dev_nsid \
+         xnvme_iovec xnvme_mem bs_unit stat_type filestat_type xnvme_proto deac",
+    ),
+    (
+        Kind::Missing("leave it out if the load may differ in that"),
+        "opendir rw_sequencer serialize_overlap fill_device/fill_fs file_append offset_align \
+         bs_unaligned/blocksize_unaligned bs_is_seq_rand sprandom spr_num_regions spr_op spr_cs \
+         random_sequence_stride percentage_sequential verify_only ramp_size fdp \
+         dataplacement/data_placement plid_select/fdp_pli_select plids/fdp_pli dp_scheme rwmixcycle \
+         thinkcycles thinktime_blocks_type thinktime_iotime rate_min/ratemin rate_iops_min \
+         rate_cycle/ratecycle rate_ignore_thinktime create_only gpu_dev_id profile",
+    ),
+    (
+        Kind::Missing("measure at several iodepths with --bound instead"),
+        "max_latency latency_target latency_window latency_percentile latency_run",
+    ),
+    (
+        Kind::Missing("raidlab runs no other programs"),
+        "exec_prerun exec_postrun program arguments grace_time std_redirect",
+    ),
+    (
+        Kind::Missing("replay of traces is not part of the workload language"),
+        "write_iolog read_iolog read_iolog_chunked replay_no_stall replay_redirect replay_scale \
+         replay_align replay_time_scale replay_skip merge_blktrace_file merge_blktrace_scalars \
+         merge_blktrace_iters",
+    ),
+    (
+        Kind::Missing(
+            "requests carry no barrier or priority here; --fua has writes end when the medium has them",
+        ),
+        "write_barrier sync_file_range atomic sync readfua writefua cmdprio_percentage cmdprio_class \
+         cmdprio cmdprio_bssplit",
+    ),
+    (Kind::Missing("split it into files that run one after the other"), "wait_for"),
+    (
+        Kind::Missing("trims are not part of the workload language"),
+        "num_range trim_percentage trim_verify_zero trim_backlog trim_backlog_batch",
+    ),
+    (
+        Kind::Missing("zoned devices are not modelled or driven"),
+        "zonemode zonesize zonecapacity zonerange zoneskip read_beyond_wp max_open_zones job_max_open_zones \
+         ignore_zone_limits zone_reset_threshold zone_reset_frequency recover_zbd_write_error \
+         write_zone_remainder",
+    ),
 ];

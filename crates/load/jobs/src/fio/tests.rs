@@ -155,7 +155,7 @@ fn flushes_follow_writes() {
 
 fn line() -> impl Strategy<Value = String> {
     let keys: Vec<&'static str> =
-        keys::KEYS.iter().filter(|key| key.kind == Kind::Same).map(|key| key.names[0]).collect();
+        keys::all().filter(|(.., kind)| *kind == Kind::Same).map(|(usual, ..)| usual).collect();
     let values = prop_oneof![
         "[0-9]{1,25}[kmgtKMG%]?",
         "[0-9]{1,3}[kmg]?[-/:,][0-9]{1,3}[kmg]?[:,/]?[0-9]{0,3}",

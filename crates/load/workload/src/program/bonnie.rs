@@ -32,46 +32,27 @@ const GET_READY: NanoSpan = NanoSpan::from_secs(5);
 /// The only file.
 const FILE: FileId = FileId(0);
 
-/// A phase, in the order in which they are run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BonniePhase {
-    /// Written by `putc`.
-    CharWrite,
-    /// Blocks read, changed and written back.
-    Rewrite,
-    /// Written by blocks.
-    BlockWrite,
-    /// Read by `getc`.
-    CharRead,
-    /// Read by blocks.
-    BlockRead,
-    /// Random blocks read by several processes.
-    Seeks,
+raidlab_units::named! {
+    /// A phase, in the order in which they are run.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum BonniePhase {
+        /// Written by `putc`.
+        CharWrite = "char-write",
+        /// Blocks read, changed and written back.
+        Rewrite = "rewrite",
+        /// Written by blocks.
+        BlockWrite = "block-write",
+        /// Read by `getc`.
+        CharRead = "char-read",
+        /// Read by blocks.
+        BlockRead = "block-read",
+        /// Random blocks read by several processes.
+        Seeks = "seeks",
+    }
 }
 
 impl BonniePhase {
-    /// All of them, in order.
-    pub const ALL: [Self; 6] =
-        [Self::CharWrite, Self::Rewrite, Self::BlockWrite, Self::CharRead, Self::BlockRead, Self::Seeks];
-
-    /// The name of it in results, `block-write`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::CharWrite => "char-write",
-            Self::Rewrite => "rewrite",
-            Self::BlockWrite => "block-write",
-            Self::CharRead => "char-read",
-            Self::BlockRead => "block-read",
-            Self::Seeks => "seeks",
-        }
-    }
-
-    /// The phase of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|phase| phase.name() == name)
-    }
-
     /// Whether it writes all of the file.
     const fn writes(self) -> bool {
         matches!(self, Self::CharWrite | Self::Rewrite | Self::BlockWrite)

@@ -17,46 +17,26 @@ use crate::rng::{Rng, derived_seed};
 /// Letters of a name at most.
 const LETTERS_MAX: u64 = 12;
 
-/// What is done to the files, in the order in which it is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ManyFilesPhase {
-    /// Created in the order of their names.
-    SeqCreate,
-    /// Looked at in this order.
-    SeqStat,
-    /// Taken away in this order.
-    SeqDelete,
-    /// Created in an order that says nothing to the folder.
-    RandomCreate,
-    /// Looked at, one drawn at random each time.
-    RandomStat,
-    /// Taken away in random order.
-    RandomDelete,
+raidlab_units::named! {
+    /// What is done to the files, in the order in which it is done.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum ManyFilesPhase {
+        /// Created in the order of their names.
+        SeqCreate = "seq-create",
+        /// Looked at in this order.
+        SeqStat = "seq-stat",
+        /// Taken away in this order.
+        SeqDelete = "seq-delete",
+        /// Created in an order that says nothing to the folder.
+        RandomCreate = "random-create",
+        /// Looked at, one drawn at random each time.
+        RandomStat = "random-stat",
+        /// Taken away in random order.
+        RandomDelete = "random-delete",
+    }
 }
 
 impl ManyFilesPhase {
-    /// All of them, in order.
-    pub const ALL: [Self; 6] = [
-        Self::SeqCreate,
-        Self::SeqStat,
-        Self::SeqDelete,
-        Self::RandomCreate,
-        Self::RandomStat,
-        Self::RandomDelete,
-    ];
-
-    /// The name of it in results, `seq-create`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SeqCreate => "seq-create",
-            Self::SeqStat => "seq-stat",
-            Self::SeqDelete => "seq-delete",
-            Self::RandomCreate => "random-create",
-            Self::RandomStat => "random-stat",
-            Self::RandomDelete => "random-delete",
-        }
-    }
-
     const fn is_random(self) -> bool {
         matches!(self, Self::RandomCreate | Self::RandomStat | Self::RandomDelete)
     }

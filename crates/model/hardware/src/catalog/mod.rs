@@ -28,8 +28,8 @@ pub use change::CatalogChange;
 pub use ends::End;
 pub use error::CatalogError;
 pub use nearest::nearest;
-pub(crate) use reader::Section;
 use reader::{Head, Layers};
+pub(crate) use reader::{Section, from_keys};
 pub use years::{BadYears, YearRange};
 
 use crate::controller::ControllerModel;
@@ -97,19 +97,51 @@ pub struct CatalogFile {
     pub text: String,
 }
 
-/// All known hardware, by id.
-#[derive(Clone, Debug, Default)]
-pub struct Catalog {
-    drives: BTreeMap<String, DriveModel>,
-    controllers: BTreeMap<String, ControllerModel>,
-    enclosures: BTreeMap<String, EnclosureModel>,
-    links: BTreeMap<String, LinkStandard>,
-    hosts: BTreeMap<String, HostModel>,
-    filesystems: BTreeMap<String, FilesystemModel>,
-    servers: BTreeMap<String, FileServerModel>,
-    networks: BTreeMap<String, NetworkModel>,
-    /// What each entry was read from, by id.
-    texts: BTreeMap<String, Written>,
+/// Makes the catalogue of its kinds: the table of each, how an entry of it is found, and what an unknown one is told to be.
+macro_rules! catalogue {
+    ($($one:ident, $all:ident: $model:ty, $word:literal;)*) => {
+        /// All known hardware, by id.
+        #[derive(Clone, Debug, Default)]
+        pub struct Catalog {
+            $($all: BTreeMap<String, $model>,)*
+            /// What each entry was read from, by id.
+            texts: BTreeMap<String, Written>,
+        }
+
+        impl Catalog {
+            $(
+                #[doc = concat!("The ", $word, " called `id`.")]
+                ///
+                /// # Errors
+                /// [`CatalogError::UnknownId`] with the nearest name.
+                pub fn $one(&self, id: &str) -> Result<&$model, CatalogError> {
+                    find(&self.$all, $word, id)
+                }
+
+                #[doc = concat!("Every ", $word, ", by id.")]
+                pub fn $all(&self) -> impl Iterator<Item = &$model> {
+                    self.$all.values()
+                }
+            )*
+
+            /// Takes the entry called `id` out, if it is there.
+            fn forget(&mut self, id: &str) {
+                $(self.$all.remove(id);)*
+                self.texts.remove(id);
+            }
+        }
+    };
+}
+
+catalogue! {
+    drive, drives: DriveModel, "drive";
+    controller, controllers: ControllerModel, "controller";
+    enclosure, enclosures: EnclosureModel, "enclosure";
+    link, links: LinkStandard, "link";
+    host, hosts: HostModel, "host";
+    filesystem, filesystems: FilesystemModel, "filesystem";
+    server, servers: FileServerModel, "file server";
+    network, networks: NetworkModel, "network";
 }
 
 /// What an entry was read from.
@@ -164,19 +196,6 @@ impl Catalog {
         Ok(())
     }
 
-    /// Takes the entry called `id` out, if it is there.
-    fn forget(&mut self, id: &str) {
-        self.drives.remove(id);
-        self.controllers.remove(id);
-        self.enclosures.remove(id);
-        self.links.remove(id);
-        self.hosts.remove(id);
-        self.filesystems.remove(id);
-        self.servers.remove(id);
-        self.networks.remove(id);
-        self.texts.remove(id);
-    }
-
     /// Adds the entry in `text`; `file` is its name for messages. Links that it refers to must be there, and what it is like.
     ///
     /// # Errors
@@ -192,45 +211,23 @@ impl Catalog {
         let root = reader::parse(file, &layers, &self.links)?;
         let mut root = Section::root(&root)?;
         let (id, kind) = (root.text("id")?, root.text("kind")?);
-        let duplicate = match kind.as_str() {
+        let is_duplicate = match kind.as_str() {
             "hard-drive" | "solid-state" => {
-                let drive = DriveModel::read(root, &id, &kind)?;
-                self.drives.insert(id.clone(), drive).is_some()
+                insert(&id, DriveModel::read(root, &id, &kind)?, &mut self.drives)
             }
-            "controller" => {
-                let controller = ControllerModel::read(root, &id)?;
-                self.controllers.insert(id.clone(), controller).is_some()
-            }
-            "enclosure" => {
-                let enclosure = EnclosureModel::read(root, &id)?;
-                self.enclosures.insert(id.clone(), enclosure).is_some()
-            }
-            "link" => {
-                let link = LinkStandard::read(root, &id)?;
-                self.links.insert(id.clone(), link).is_some()
-            }
-            "host" => {
-                let host = HostModel::read(root, &id)?;
-                self.hosts.insert(id.clone(), host).is_some()
-            }
-            "filesystem" => {
-                let filesystem = FilesystemModel::read(root, &id)?;
-                self.filesystems.insert(id.clone(), filesystem).is_some()
-            }
-            "file-server" => {
-                let server = FileServerModel::read(root, &id)?;
-                self.servers.insert(id.clone(), server).is_some()
-            }
-            "network" => {
-                let network = NetworkModel::read(root, &id)?;
-                self.networks.insert(id.clone(), network).is_some()
-            }
+            "controller" => insert(&id, ControllerModel::read(root, &id)?, &mut self.controllers),
+            "enclosure" => insert(&id, EnclosureModel::read(root, &id)?, &mut self.enclosures),
+            "link" => insert(&id, LinkStandard::read(root, &id)?, &mut self.links),
+            "host" => insert(&id, HostModel::read(root, &id)?, &mut self.hosts),
+            "filesystem" => insert(&id, FilesystemModel::read(root, &id)?, &mut self.filesystems),
+            "file-server" => insert(&id, FileServerModel::read(root, &id)?, &mut self.servers),
+            "network" => insert(&id, NetworkModel::read(root, &id)?, &mut self.networks),
             _ => {
                 let kinds = "hard-drive, solid-state, controller, enclosure, link, host, filesystem, file-server or network";
                 return Err(root.bad_value("kind", kinds));
             }
         };
-        if duplicate {
+        if is_duplicate {
             return Err(CatalogError::DuplicateId { file: file.into(), id });
         }
         self.texts
@@ -251,14 +248,6 @@ impl Catalog {
                 known,
             }
         })
-    }
-
-    /// The drive called `id`.
-    ///
-    /// # Errors
-    /// [`CatalogError::UnknownId`] with the nearest name.
-    pub fn drive(&self, id: &str) -> Result<&DriveModel, CatalogError> {
-        find(&self.drives, "drive", id)
     }
 
     /// Puts the drive called `id` in `condition`.
@@ -290,82 +279,6 @@ impl Catalog {
         Ok(())
     }
 
-    /// The controller called `id`.
-    ///
-    /// # Errors
-    /// [`CatalogError::UnknownId`] with the nearest name.
-    pub fn controller(&self, id: &str) -> Result<&ControllerModel, CatalogError> {
-        find(&self.controllers, "controller", id)
-    }
-
-    /// The enclosure called `id`.
-    ///
-    /// # Errors
-    /// [`CatalogError::UnknownId`] with the nearest name.
-    pub fn enclosure(&self, id: &str) -> Result<&EnclosureModel, CatalogError> {
-        find(&self.enclosures, "enclosure", id)
-    }
-
-    /// The link called `id`.
-    ///
-    /// # Errors
-    /// [`CatalogError::UnknownId`] with the nearest name.
-    pub fn link(&self, id: &str) -> Result<&LinkStandard, CatalogError> {
-        find(&self.links, "link", id)
-    }
-
-    /// The host called `id`.
-    ///
-    /// # Errors
-    /// [`CatalogError::UnknownId`] with the nearest name.
-    pub fn host(&self, id: &str) -> Result<&HostModel, CatalogError> {
-        find(&self.hosts, "host", id)
-    }
-
-    /// The filesystem called `id`.
-    ///
-    /// # Errors
-    /// [`CatalogError::UnknownId`] with the nearest name.
-    pub fn filesystem(&self, id: &str) -> Result<&FilesystemModel, CatalogError> {
-        find(&self.filesystems, "filesystem", id)
-    }
-
-    /// The file server called `id`.
-    ///
-    /// # Errors
-    /// [`CatalogError::UnknownId`] with the nearest name.
-    pub fn server(&self, id: &str) -> Result<&FileServerModel, CatalogError> {
-        find(&self.servers, "file server", id)
-    }
-
-    /// The network called `id`.
-    ///
-    /// # Errors
-    /// [`CatalogError::UnknownId`] with the nearest name.
-    pub fn network(&self, id: &str) -> Result<&NetworkModel, CatalogError> {
-        find(&self.networks, "network", id)
-    }
-
-    /// All drives, by id.
-    pub fn drives(&self) -> impl Iterator<Item = &DriveModel> {
-        self.drives.values()
-    }
-
-    /// All controllers, by id.
-    pub fn controllers(&self) -> impl Iterator<Item = &ControllerModel> {
-        self.controllers.values()
-    }
-
-    /// All enclosures, by id.
-    pub fn enclosures(&self) -> impl Iterator<Item = &EnclosureModel> {
-        self.enclosures.values()
-    }
-
-    /// All links, by id.
-    pub fn links(&self) -> impl Iterator<Item = &LinkStandard> {
-        self.links.values()
-    }
-
     /// All entries of all kinds, kind by kind and by id.
     pub fn entries(&self) -> impl Iterator<Item = CatalogEntry<'_>> {
         let links = self.links().map(|model| entry("link", &model.id, &model.name, &model.sources));
@@ -390,26 +303,6 @@ impl Catalog {
         let hardware = drives.chain(controllers).chain(enclosures).chain(links).chain(networks);
         hardware.chain(hosts).chain(filesystems).chain(servers)
     }
-
-    /// All hosts, by id.
-    pub fn hosts(&self) -> impl Iterator<Item = &HostModel> {
-        self.hosts.values()
-    }
-
-    /// All file servers, by id.
-    pub fn servers(&self) -> impl Iterator<Item = &FileServerModel> {
-        self.servers.values()
-    }
-
-    /// All networks, by id.
-    pub fn networks(&self) -> impl Iterator<Item = &NetworkModel> {
-        self.networks.values()
-    }
-
-    /// All filesystems, by id.
-    pub fn filesystems(&self) -> impl Iterator<Item = &FilesystemModel> {
-        self.filesystems.values()
-    }
 }
 
 fn entry<'a>(
@@ -419,6 +312,11 @@ fn entry<'a>(
     sources: &'a [FigureSource],
 ) -> CatalogEntry<'a> {
     CatalogEntry { kind, id, name, year: None, class: None, sources }
+}
+
+/// Puts an entry in. Returns whether its id was taken.
+fn insert<T>(id: &str, model: T, entries: &mut BTreeMap<String, T>) -> bool {
+    entries.insert(id.to_owned(), model).is_some()
 }
 
 fn find<'a, T>(

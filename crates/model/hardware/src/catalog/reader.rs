@@ -161,6 +161,24 @@ fn line_of(text: &str, byte: usize) -> usize {
     1 + text.bytes().take(byte).filter(|byte| *byte == b'\n').count()
 }
 
+/// Reads a struct whose fields bear the names of keys of a [`Section`], in their order: figures where a name stands alone, what
+/// another reader of the section gives (`name: text`), or something else (`kernel = ...`).
+macro_rules! from_keys {
+    ($section:ident, $of:ident { $($field:ident $(: $reader:ident)? $(= $value:expr)?),+ $(,)? }) => {
+        $of { $($field: from_keys!(@ $section $field $($reader)? $(= $value)?)),+ }
+    };
+    (@ $section:ident $field:ident) => {
+        $section.figure(stringify!($field))?
+    };
+    (@ $section:ident $field:ident $reader:ident) => {
+        $section.$reader(stringify!($field))?
+    };
+    (@ $section:ident $field:ident = $value:expr) => {
+        $value
+    };
+}
+pub(crate) use from_keys;
+
 /// One table of a file.
 pub(crate) struct Section<'a> {
     document: &'a Document<'a>,
@@ -381,10 +399,10 @@ impl<'a> Section<'a> {
         Ok(None)
     }
 
-    /// Refuses whatever was not asked for.
-    pub(crate) fn finish(self) -> Result<(), CatalogError> {
+    /// Refuses whatever was not asked for, and returns what was `read`.
+    pub(crate) fn finish<T>(self, read: T) -> Result<T, CatalogError> {
         match self.table.keys().find(|key| !self.asked.contains(&&**key.get_ref())) {
-            None => Ok(()),
+            None => Ok(read),
             Some(key) => {
                 let path = self.path(key.get_ref());
                 Err(self.unknown_key(path, key.span().start, key.get_ref(), &self.asked))
@@ -395,6 +413,16 @@ impl<'a> Section<'a> {
     /// All figures read from the file so far, with their sources.
     pub(crate) fn figures(&self) -> Vec<FigureSource> {
         self.document.figures.borrow().clone()
+    }
+
+    /// Refuses the value of `key`, which should be what is `expected`, where it `is_bad`.
+    pub(crate) fn refuse_if(
+        &self,
+        is_bad: bool,
+        key: &str,
+        expected: &'static str,
+    ) -> Result<(), CatalogError> {
+        if is_bad { Err(self.bad_value(key, expected)) } else { Ok(()) }
     }
 
     /// An error about the value of `key`.

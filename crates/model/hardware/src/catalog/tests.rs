@@ -32,23 +32,6 @@ fn builtin_catalogue_reads_and_holds_every_file() {
     assert_eq!(catalog.enclosure("md1200").expect("there").form_factor, FormFactor::Large);
 }
 
-/// A file in `catalog/` that [`builtin`] does not list would silently be missing from the program.
-#[test]
-fn every_catalogue_file_is_built_in() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../catalog");
-    let mut on_disk = Vec::new();
-    let entries = root.read_dir().expect("catalog/ is there").map(|entry| entry.expect("readable").path());
-    for folder in entries.filter(|entry| entry.is_dir()) {
-        for file in folder.read_dir().expect("a folder").map(|entry| entry.expect("readable").path()) {
-            on_disk.push(format!("catalog/{}", file.strip_prefix(&root).expect("below").display()));
-        }
-    }
-    on_disk.sort();
-    let mut listed: Vec<_> = builtin::FILES.iter().map(|(name, _)| (*name).to_owned()).collect();
-    listed.sort();
-    assert_eq!(listed, on_disk);
-}
-
 #[test]
 fn every_figure_comes_with_its_source() {
     let catalog = Catalog::builtin();

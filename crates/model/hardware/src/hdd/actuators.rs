@@ -31,15 +31,10 @@ impl ActuatorsModel {
     /// Reads the table `actuators`.
     pub(crate) fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
         let count: u8 = section.figure("count")?;
-        if count != 2 {
-            return Err(section.bad_value("count", "2; a drive of one arm has no such table"));
-        }
+        section.refuse_if(count != 2, "count", "2; a drive of one arm has no such table")?;
         let logical_units = section.figure("logical_units")?;
-        if !(1..=2).contains(&logical_units) {
-            return Err(section.bad_value("logical_units", "1 or 2"));
-        }
-        section.finish()?;
-        Ok(Self { logical_units })
+        section.refuse_if(!(1..=2).contains(&logical_units), "logical_units", "1 or 2")?;
+        section.finish(Self { logical_units })
     }
 }
 

@@ -10,7 +10,7 @@ use super::pool::PoolModel;
 use super::seek::SeekCurve;
 use super::shingles::{MediaCacheModel, ShingleModel};
 use super::tracks::TrackTable;
-use crate::catalog::{CatalogError, Section};
+use crate::catalog::{CatalogError, Section, from_keys};
 use crate::drive::{SECTOR_BYTES, SectorCount};
 use crate::link::LinkModel;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
@@ -355,55 +355,38 @@ impl HardDriveModel {
 
 impl DataSheet {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
-        let mechanics = Self {
-            rpm: section.figure("rpm")?,
-            heads: section.figure("heads")?,
-            zones: section.figure("zones")?,
-            outer_rate: section.figure("outer_rate")?,
-            inner_rate: section.figure("inner_rate")?,
-            head_switch: section.figure("head_switch")?,
-            seek_read: SeekAnchors::read(section.section("seek_read")?)?,
-            seek_write: SeekAnchors::read(section.section("seek_write")?)?,
-        };
-        section.finish()?;
-        Ok(mechanics)
+        let mechanics = from_keys!(section, Self {
+            rpm, heads, zones, outer_rate, inner_rate, head_switch,
+            seek_read = SeekAnchors::read(section.section("seek_read")?)?,
+            seek_write = SeekAnchors::read(section.section("seek_write")?)?,
+        });
+        section.finish(mechanics)
     }
 }
 
 impl SeekAnchors {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
-        let anchors = Self {
-            single_track: section.figure("single_track")?,
-            average: section.figure("average")?,
-            full_stroke: section.figure("full_stroke")?,
-        };
-        section.finish()?;
-        Ok(anchors)
+        let anchors = from_keys!(section, Self { single_track, average, full_stroke });
+        section.finish(anchors)
     }
 }
 
 impl BufferModel {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
-        let buffer = Self {
-            size: section.figure("size")?,
-            segments: section.figure("segments")?,
-            fixed_segments: section.optional_flag("fixed_segments")?,
-            read_ahead: if section.flag("read_ahead")? { ReadAhead::Stream } else { ReadAhead::Off },
-            write_cache: section.flag("write_cache")?,
-            write_extents: section.figure("write_extents")?,
-            keeps: Kept { reads: true, writes: false, passed: false },
-            reads_on_arrival: false,
-        };
+        let buffer = from_keys!(section, Self {
+            size, segments, fixed_segments: optional_flag,
+            read_ahead = if section.flag("read_ahead")? { ReadAhead::Stream } else { ReadAhead::Off },
+            write_cache: flag, write_extents,
+            keeps = Kept { reads: true, writes: false, passed: false },
+            reads_on_arrival = false,
+        });
         if buffer.segments == 0 || buffer.size.0 / u64::from(buffer.segments) < 4096 {
             return Err(
                 section.bad_value("segments", "at least 1, and each segment at least 4 KiB of the size")
             );
         }
-        if buffer.write_extents == 0 {
-            return Err(section.bad_value("write_extents", "at least 1"));
-        }
-        section.finish()?;
-        Ok(buffer)
+        section.refuse_if(buffer.write_extents == 0, "write_extents", "at least 1")?;
+        section.finish(buffer)
     }
 }
 
@@ -424,16 +407,9 @@ impl FirmwareModel {
             age_weight: section.figure("age_weight")?,
             positioning_margin: section.figure("positioning_margin")?,
         };
-        if !(1..=256).contains(&firmware.queue_depth) {
-            return Err(section.bad_value("queue_depth", "from 1 to 256"));
-        }
-        if work > overhead {
-            return Err(section.bad_value("command_work", "no more than command_overhead"));
-        }
-        if firmware.age_weight > 1.0 {
-            return Err(section.bad_value("age_weight", "from 0 to 1"));
-        }
-        section.finish()?;
-        Ok(firmware)
+        section.refuse_if(!(1..=256).contains(&firmware.queue_depth), "queue_depth", "from 1 to 256")?;
+        section.refuse_if(work > overhead, "command_work", "no more than command_overhead")?;
+        section.refuse_if(firmware.age_weight > 1.0, "age_weight", "from 0 to 1")?;
+        section.finish(firmware)
     }
 }

@@ -18,7 +18,7 @@
 //! Source: Seltzer, Chen and Ousterhout, "Disk scheduling revisited", USENIX Winter 1990 (what long queues gain).
 
 use super::dirty::{BlockedWrite, WriteCache};
-use crate::catalog::{CatalogError, Section};
+use crate::catalog::{CatalogError, Section, from_keys};
 use raidlab_units::{ByteCount, Nanos};
 use std::collections::BTreeMap;
 
@@ -39,23 +39,13 @@ pub struct PoolModel {
 impl PoolModel {
     /// Reads the table `write_cache`.
     pub(crate) fn read(mut section: Section<'_>, memory: ByteCount) -> Result<Self, CatalogError> {
-        let pool = Self {
-            size: section.figure("size")?,
-            run: section.figure("run")?,
-            window: section.figure("window")?,
-            protected: section.flag("protected")?,
-        };
-        if pool.size > memory {
-            return Err(section.bad_value("size", "no more than buffer.size"));
-        }
+        let pool = from_keys!(section, Self { size, run, window, protected: flag });
+        section.refuse_if(pool.size > memory, "size", "no more than buffer.size")?;
         if pool.run.0 < 4096 || pool.run > pool.size {
             return Err(section.bad_value("run", "from 4 KiB to the size of the write cache"));
         }
-        if !(1..=1024).contains(&pool.window) {
-            return Err(section.bad_value("window", "from 1 to 1024"));
-        }
-        section.finish()?;
-        Ok(pool)
+        section.refuse_if(!(1..=1024).contains(&pool.window), "window", "from 1 to 1024")?;
+        section.finish(pool)
     }
 }
 

@@ -18,7 +18,7 @@
 //! bands.
 //! Source: Aghayev and Desnoyers, "Skylight, a window on shingled disk operation", FAST 2015.
 
-use crate::catalog::{CatalogError, Section};
+use crate::catalog::{CatalogError, Section, from_keys};
 use crate::drive::{SECTOR_BYTES, SectorCount};
 use raidlab_units::{ByteCount, NanoSpan};
 use std::collections::BTreeMap;
@@ -58,20 +58,18 @@ impl ShingleModel {
             "drive" => Self::Drive(MediaCacheModel::read(&mut section, capacity)?),
             _ => return Err(section.bad_value("managed_by", "\"drive\" or \"host\"")),
         };
-        section.finish()?;
-        Ok(shingles)
+        section.finish(shingles)
     }
 }
 
 impl MediaCacheModel {
     fn read(section: &mut Section<'_>, capacity: SectorCount) -> Result<Self, CatalogError> {
-        let cache = Self {
-            band: section.figure("band")?,
-            size: section.figure("media_cache")?,
-            entries: section.figure("map_entries")?,
-            append: section.figure("append")?,
-            idle: section.figure("idle")?,
-        };
+        let cache = from_keys!(section, Self {
+            band,
+            size = section.figure("media_cache")?,
+            entries = section.figure("map_entries")?,
+            append, idle,
+        });
         if !cache.band.0.is_multiple_of(4096) || !(1 << 20..capacity.bytes().0).contains(&cache.band.0) {
             return Err(
                 section.bad_value("band", "a multiple of 4 KiB, at least 1 MiB and less than the drive")
@@ -89,9 +87,7 @@ impl MediaCacheModel {
                 "a multiple of 4 KiB, at least 4 times `append`, less than the drive",
             ));
         }
-        if cache.entries < 1000 {
-            return Err(section.bad_value("map_entries", "at least 1000"));
-        }
+        section.refuse_if(cache.entries < 1000, "map_entries", "at least 1000")?;
         Ok(cache)
     }
 

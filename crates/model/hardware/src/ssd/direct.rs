@@ -17,7 +17,7 @@
 //! would be collected. Source: Desnoyers, "Analytic models of SSD write performance", ACM TOS 10(2), 2014 (hot pages
 //! cost little).
 
-use crate::catalog::{CatalogError, Section};
+use crate::catalog::{CatalogError, Section, from_keys};
 use crate::drive::{
     DriveCompletion, DriveOp, DriveOptions, DriveRequest, DriveTimes, SECTOR_BYTES, SectorCount,
 };
@@ -57,37 +57,24 @@ impl SolidStateModel {
     /// Reads the table `flash`.
     pub(crate) fn read(root: &mut Section<'_>) -> Result<Self, CatalogError> {
         let mut flash = root.section("flash")?;
-        let model = Self {
-            channels: flash.figure("channels")?,
-            dies_per_channel: flash.figure("dies_per_channel")?,
-            page_size: flash.figure("page_size")?,
-            page_read: flash.figure("page_read")?,
-            page_program: flash.figure("page_program")?,
-            channel: LinkModel::read(flash.section("channel")?)?,
-            read_overhead: flash.figure("read_overhead")?,
-            write_overhead: flash.figure("write_overhead")?,
-            write_amplification: flash.figure("write_amplification")?,
-            block_pages: flash.figure("block_pages")?,
-            queue_depth: flash.figure("queue_depth")?,
-        };
+        let model = from_keys!(flash, Self {
+            channels, dies_per_channel, page_size, page_read, page_program,
+            channel = LinkModel::read(flash.section("channel")?)?,
+            read_overhead, write_overhead, write_amplification, block_pages, queue_depth,
+        });
         for (key, count) in [
             ("channels", model.channels),
             ("dies_per_channel", model.dies_per_channel),
             ("block_pages", model.block_pages),
             ("queue_depth", model.queue_depth),
         ] {
-            if count == 0 {
-                return Err(flash.bad_value(key, "at least 1"));
-            }
+            flash.refuse_if(count == 0, key, "at least 1")?;
         }
         if model.page_size.0 < SECTOR_BYTES || !model.page_size.0.is_power_of_two() {
             return Err(flash.bad_value("page_size", "a power of two, at least 512"));
         }
-        if model.write_amplification < 1.0 {
-            return Err(flash.bad_value("write_amplification", "at least 1"));
-        }
-        flash.finish()?;
-        Ok(model)
+        flash.refuse_if(model.write_amplification < 1.0, "write_amplification", "at least 1")?;
+        flash.finish(model)
     }
 }
 

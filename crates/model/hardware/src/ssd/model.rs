@@ -20,7 +20,7 @@ use super::slc::{SlcModel, SlcShape};
 use super::translation::{Geometry, Shape};
 use super::victim::Collection;
 use super::wear::WearModel;
-use crate::catalog::{CatalogError, Section};
+use crate::catalog::{CatalogError, Section, from_keys};
 use crate::drive::{SECTOR_BYTES, SectorCount};
 use crate::link::LinkModel;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
@@ -315,25 +315,11 @@ impl CellModel {
     }
 
     fn read(mut flash: Section<'_>) -> Result<Self, CatalogError> {
-        let cells = Self {
-            channels: flash.figure("channels")?,
-            dies_per_channel: flash.figure("dies_per_channel")?,
-            planes: flash.figure("planes")?,
-            page: flash.figure("page")?,
-            bits_per_cell: flash.figure("bits_per_cell")?,
-            block: flash.figure("block")?,
-            read_fast: flash.figure("read_fast")?,
-            read_slow: flash.figure("read_slow")?,
-            retry_pct: flash.figure("retry_pct")?,
-            program: flash.figure("program")?,
-            erase: flash.figure("erase")?,
-            suspend: flash.figure("suspend")?,
-            suspensions_max: flash.figure("suspensions_max")?,
-            decode: flash.figure("decode")?,
-            programs_at_once: flash.figure("programs_at_once")?,
-            parity_every: flash.figure("parity_every")?,
-            channel: LinkModel::read(flash.section("channel")?)?,
-        };
+        let cells = from_keys!(flash, Self {
+            channels, dies_per_channel, planes, page, bits_per_cell, block, read_fast, read_slow,
+            retry_pct, program, erase, suspend, suspensions_max, decode, programs_at_once, parity_every,
+            channel = LinkModel::read(flash.section("channel")?)?,
+        });
         let counts = [
             ("channels", cells.channels),
             ("dies_per_channel", cells.dies_per_channel),
@@ -341,84 +327,67 @@ impl CellModel {
             ("programs_at_once", cells.programs_at_once),
         ];
         for (key, count) in counts {
-            if !(1..=1024).contains(&count) {
-                return Err(flash.bad_value(key, "from 1 to 1024"));
-            }
+            flash.refuse_if(!(1..=1024).contains(&count), key, "from 1 to 1024")?;
         }
-        if !(1..=5).contains(&cells.bits_per_cell) {
-            return Err(flash.bad_value("bits_per_cell", "from 1 to 5"));
-        }
+        flash.refuse_if(!(1..=5).contains(&cells.bits_per_cell), "bits_per_cell", "from 1 to 5")?;
         if !is_power_in(cells.page, SECTOR_BYTES, 1 << 20) {
             return Err(flash.bad_value("page", "a power of two from 512 B to 1 MiB"));
         }
         if !(cells.page.0 * u64::from(cells.bits_per_cell)..=1 << 32).contains(&cells.block.0) {
             return Err(flash.bad_value("block", "a page for each bit at least, and no more than 4 GiB"));
         }
-        if cells.read_slow < cells.read_fast {
-            return Err(flash.bad_value("read_slow", "at least read_fast"));
-        }
-        if cells.retry_pct > 100.0 {
-            return Err(flash.bad_value("retry_pct", "from 0 to 100"));
-        }
-        if cells.program == NanoSpan::ZERO {
-            return Err(flash.bad_value("program", "above zero"));
-        }
-        flash.finish()?;
-        Ok(cells)
+        flash.refuse_if(cells.read_slow < cells.read_fast, "read_slow", "at least read_fast")?;
+        flash.refuse_if(cells.retry_pct > 100.0, "retry_pct", "from 0 to 100")?;
+        flash.refuse_if(cells.program == NanoSpan::ZERO, "program", "above zero")?;
+        flash.finish(cells)
     }
 }
 
 impl FrontModel {
     fn read(mut host: Section<'_>) -> Result<Self, CatalogError> {
-        let front = Self {
-            queue_depth: host.figure("queue_depth")?,
-            ports: host.figure("ports")?,
-            cores: host.figure("cores")?,
-            read_command: host.figure("read_command")?,
-            write_command: host.figure("write_command")?,
-            per_unit: host.figure("per_unit")?,
-            read_latency: host.figure("read_latency")?,
-            write_latency: host.figure("write_latency")?,
-            duplex: host.flag("duplex")?,
-        };
+        let front = from_keys!(
+            host,
+            Self {
+                queue_depth,
+                ports,
+                cores,
+                read_command,
+                write_command,
+                per_unit,
+                read_latency,
+                write_latency,
+                duplex: flag,
+            }
+        );
         let counts = [("queue_depth", front.queue_depth), ("ports", front.ports), ("cores", front.cores)];
         for (key, count) in counts {
-            if !(1..=1 << 20).contains(&count) {
-                return Err(host.bad_value(key, "from 1 to 1048576"));
-            }
+            host.refuse_if(!(1..=1 << 20).contains(&count), key, "from 1 to 1048576")?;
         }
-        host.finish()?;
-        Ok(front)
+        host.finish(front)
     }
 }
 
 impl CapModel {
     pub(super) fn read(mut caps: Section<'_>) -> Result<Self, CatalogError> {
-        let model = Self {
-            read_iops: caps.optional_figure("read_iops")?,
-            write_iops: caps.optional_figure("write_iops")?,
-            read_rate: caps.optional_figure("read_rate")?,
-            write_rate: caps.optional_figure("write_rate")?,
-            burst: caps.optional_figure("burst")?.unwrap_or(NanoSpan::ZERO),
-        };
+        let model = from_keys!(caps, Self {
+            read_iops: optional_figure, write_iops: optional_figure, read_rate: optional_figure,
+            write_rate: optional_figure,
+            burst = caps.optional_figure("burst")?.unwrap_or(NanoSpan::ZERO),
+        });
         for (key, cap) in [("read_iops", model.read_iops), ("write_iops", model.write_iops)] {
-            if cap.is_some_and(|cap| cap < 1.0) {
-                return Err(caps.bad_value(key, "at least 1"));
-            }
+            caps.refuse_if(cap.is_some_and(|cap| cap < 1.0), key, "at least 1")?;
         }
-        caps.finish()?;
-        Ok(model)
+        caps.finish(model)
     }
 }
 
 impl BufferModel {
     fn read(mut buffer: Section<'_>) -> Result<Self, CatalogError> {
-        let model = Self { size: buffer.figure("size")?, protected: buffer.flag("protected")? };
+        let model = from_keys!(buffer, Self { size, protected: flag });
         if !(1..=1 << 34).contains(&model.size.0) {
             return Err(buffer.bad_value("size", "above zero, and no more than 16 GiB"));
         }
-        buffer.finish()?;
-        Ok(model)
+        buffer.finish(model)
     }
 }
 
@@ -428,29 +397,22 @@ impl UpkeepModel {
             levelling_pct: upkeep.optional_figure("levelling_pct")?.unwrap_or(0.0),
             refresh: upkeep.optional_figure("refresh")?,
         };
-        if !(0.0..=100.0).contains(&model.levelling_pct) {
-            return Err(upkeep.bad_value("levelling_pct", "from 0 to 100"));
-        }
+        upkeep.refuse_if(!(0.0..=100.0).contains(&model.levelling_pct), "levelling_pct", "from 0 to 100")?;
         if model.refresh.is_some_and(|refresh| refresh < NanoSpan::from_secs(3600)) {
             return Err(upkeep.bad_value("refresh", "an hour at least"));
         }
-        upkeep.finish()?;
-        Ok(model)
+        upkeep.finish(model)
     }
 }
 
 impl IdleModel {
     fn read(mut idle: Section<'_>) -> Result<Self, CatalogError> {
-        let model = Self {
-            after: idle.figure("after")?,
-            folds: idle.optional_flag("folds")?,
-            collect_pct: idle.optional_figure("collect_pct")?.unwrap_or(0.0),
-        };
-        if !(0.0..=50.0).contains(&model.collect_pct) {
-            return Err(idle.bad_value("collect_pct", "from 0 to 50"));
-        }
-        idle.finish()?;
-        Ok(model)
+        let model = from_keys!(idle, Self {
+            after, folds: optional_flag,
+            collect_pct = idle.optional_figure("collect_pct")?.unwrap_or(0.0),
+        });
+        idle.refuse_if(!(0.0..=50.0).contains(&model.collect_pct), "collect_pct", "from 0 to 50")?;
+        idle.finish(model)
     }
 }
 
@@ -466,13 +428,9 @@ impl TranslationModel {
                 return Err(section.bad_value("collection", expected));
             }
         };
-        let model = Self {
-            unit: section.figure("unit")?,
-            spare_pct: section.figure("spare_pct")?,
-            collection,
-            separates_moved: section.flag("separates_moved")?,
-            map_cache: section.optional_figure("map_cache")?,
-        };
+        let model = from_keys!(section, Self {
+            unit, spare_pct, collection = collection, separates_moved: flag, map_cache: optional_figure,
+        });
         if model.map_cache.is_some_and(|size| !(4096..=1 << 34).contains(&size.0)) {
             return Err(section.bad_value("map_cache", "from 4 KiB to 16 GiB"));
         }
@@ -480,21 +438,15 @@ impl TranslationModel {
         if !is_power_in(model.unit, SECTOR_BYTES, 128 * SECTOR_BYTES) {
             return Err(section.bad_value("unit", "a power of two from 512 B to 64 KiB"));
         }
-        if model.spare_pct > 1000.0 {
-            return Err(section.bad_value("spare_pct", "from 0 to 1000"));
-        }
-        section.finish()?;
-        Ok(model)
+        section.refuse_if(model.spare_pct > 1000.0, "spare_pct", "from 0 to 1000")?;
+        section.finish(model)
     }
 }
 
 fn read_zone(mut zones: Section<'_>) -> Result<ByteCount, CatalogError> {
     let size: ByteCount = zones.figure("size")?;
-    if size.0 == 0 {
-        return Err(zones.bad_value("size", "above zero"));
-    }
-    zones.finish()?;
-    Ok(size)
+    zones.refuse_if(size.0 == 0, "size", "above zero")?;
+    zones.finish(size)
 }
 
 fn is_power_in(size: ByteCount, least: u64, most: u64) -> bool {

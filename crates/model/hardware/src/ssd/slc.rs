@@ -17,7 +17,7 @@
 //! Left out: that garbage collection has less room while the dynamic part borrows it, folding within a die, and data
 //! that firmware keeps in the cache because it is read often.
 
-use crate::catalog::{CatalogError, Section};
+use crate::catalog::{CatalogError, Section, from_keys};
 use raidlab_units::{ByteCount, NanoSpan};
 use std::collections::VecDeque;
 
@@ -61,25 +61,19 @@ impl SlcModel {
             "fold" => WhenFull::Fold,
             _ => return Err(section.bad_value("when_full", "direct or fold")),
         };
-        let model = Self {
-            static_size: section.figure("static_size")?,
-            dynamic_size: section.figure("dynamic_size")?,
-            dynamic_until_pct: section.figure("dynamic_until_pct")?,
-            when_full,
-            program: section.figure("program")?,
-            read: section.figure("read")?,
-        };
-        if model.size() == ByteCount::ZERO {
-            return Err(section.bad_value("static_size", "above zero, or dynamic_size is"));
-        }
+        let model = from_keys!(section, Self {
+            static_size, dynamic_size, dynamic_until_pct, when_full = when_full, program, read,
+        });
+        section.refuse_if(
+            model.size() == ByteCount::ZERO,
+            "static_size",
+            "above zero, or dynamic_size is",
+        )?;
         if !(0.0..=100.0).contains(&model.dynamic_until_pct) {
             return Err(section.bad_value("dynamic_until_pct", "from 0 to 100"));
         }
-        if model.program == NanoSpan::ZERO {
-            return Err(section.bad_value("program", "above zero"));
-        }
-        section.finish()?;
-        Ok(model)
+        section.refuse_if(model.program == NanoSpan::ZERO, "program", "above zero")?;
+        section.finish(model)
     }
 
     /// Data that it has room for on an empty drive.

@@ -9,7 +9,7 @@
 //! Left out: the cycles that a run itself adds, which are negligible; changes of program and erase times; blocks that
 //! go bad; data retention.
 
-use crate::catalog::{CatalogError, Section};
+use crate::catalog::{CatalogError, Section, from_keys};
 
 /// Wear, and what it does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,15 +23,10 @@ pub struct WearModel {
 impl WearModel {
     /// Reads the table `[wear]`.
     pub(super) fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
-        let model = Self { used_pct: section.figure("used_pct")?, retry_pct: section.figure("retry_pct")? };
-        if !(0.0..=1000.0).contains(&model.used_pct) {
-            return Err(section.bad_value("used_pct", "from 0 to 1000"));
-        }
-        if !(0.0..=100.0).contains(&model.retry_pct) {
-            return Err(section.bad_value("retry_pct", "from 0 to 100"));
-        }
-        section.finish()?;
-        Ok(model)
+        let model = from_keys!(section, Self { used_pct, retry_pct });
+        section.refuse_if(!(0.0..=1000.0).contains(&model.used_pct), "used_pct", "from 0 to 1000")?;
+        section.refuse_if(!(0.0..=100.0).contains(&model.retry_pct), "retry_pct", "from 0 to 100")?;
+        section.finish(model)
     }
 
     /// Share of page reads in percent that have to be tried again where it was `new_pct` when new.

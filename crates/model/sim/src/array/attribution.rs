@@ -23,70 +23,50 @@ use raidlab_controller::{IoClass, MemberIoId, MemoryTaskId};
 use raidlab_hardware::DriveTimes;
 use raidlab_units::{NanoSpan, Nanos};
 
-/// Where time goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Station {
-    /// At the host: it starts late, or the controller that had it failed.
-    Host,
-    /// The link to the host.
-    HostLink,
-    /// The processors of the controller or, of software, the host: commands, copies, parity where they compute it.
-    Processors,
-    /// The threads that change stripes, where it is Linux md.
-    StripeThreads,
-    /// The engine beside them.
-    ParityEngine,
-    /// The link to the other controller, and that one's processors.
-    MirrorLink,
-    /// The controller's line before a drive.
-    MemberLine,
-    /// The link to the members.
-    MemberLink,
-    /// The drive's own queue.
-    DriveQueue,
-    /// The drives' arms.
-    Arm,
-    /// The drives' platters: rotation and transfer.
-    Platters,
-    /// The drives' dies.
-    Dies,
-    /// The drives' channels.
-    Channels,
-    /// The drives' garbage collection.
-    Collection,
-    /// The drives' firmware, rate limits and interfaces.
-    DriveFront,
-    /// Room in the cache, for which something must be destaged.
-    CacheRoom,
-    /// Stripes that others work on.
-    Lock,
-    /// Others whose writes go with it.
-    Gathering,
+raidlab_units::named! {
+    /// Where time goes, on the way of a request.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Station {
+        /// At the host: it starts late, or the controller that had it failed.
+        Host = "host",
+        /// The link to the host.
+        HostLink = "host link",
+        /// The processors of the controller or, of software, the host: commands, copies, parity where they compute it.
+        Processors = "processors",
+        /// The threads that change stripes, where it is Linux md.
+        StripeThreads = "stripe threads",
+        /// The engine beside them.
+        ParityEngine = "parity engine",
+        /// The link to the other controller, and that one's processors.
+        MirrorLink = "mirror link",
+        /// Others whose writes go with it.
+        Gathering = "gathering of writes",
+        /// Stripes that others work on.
+        Lock = "stripe locks",
+        /// Room in the cache, for which something must be destaged.
+        CacheRoom = "room in the cache",
+        /// The controller's line before a drive.
+        MemberLine = "line of the member",
+        /// The link to the members.
+        MemberLink = "member link",
+        /// The drives' firmware, rate limits and interfaces.
+        DriveFront = "drives' firmware and interfaces",
+        /// The drive's own queue.
+        DriveQueue = "drives' queues",
+        /// The drives' arms.
+        Arm = "drives' arms",
+        /// The drives' platters: rotation and transfer.
+        Platters = "drives' platters",
+        /// The drives' dies.
+        Dies = "drives' dies",
+        /// The drives' channels.
+        Channels = "drives' channels",
+        /// The drives' garbage collection.
+        Collection = "drives' garbage collection",
+    }
 }
 
 impl Station {
-    /// All of them, on the way of a request.
-    pub const ALL: [Self; 18] = [
-        Self::Host,
-        Self::HostLink,
-        Self::Processors,
-        Self::StripeThreads,
-        Self::ParityEngine,
-        Self::MirrorLink,
-        Self::Gathering,
-        Self::Lock,
-        Self::CacheRoom,
-        Self::MemberLine,
-        Self::MemberLink,
-        Self::DriveFront,
-        Self::DriveQueue,
-        Self::Arm,
-        Self::Platters,
-        Self::Dies,
-        Self::Channels,
-        Self::Collection,
-    ];
-
     /// What a member I/O or memory task passes, the end of it first.
     const BACKWARDS: [Self; 13] = [
         Self::MemberLink,
@@ -103,30 +83,6 @@ impl Station {
         Self::StripeThreads,
         Self::Processors,
     ];
-
-    /// Its name in tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Host => "host",
-            Self::HostLink => "host link",
-            Self::Processors => "processors",
-            Self::StripeThreads => "stripe threads",
-            Self::ParityEngine => "parity engine",
-            Self::MirrorLink => "mirror link",
-            Self::MemberLine => "line of the member",
-            Self::MemberLink => "member link",
-            Self::DriveQueue => "drives' queues",
-            Self::Arm => "drives' arms",
-            Self::Platters => "drives' platters",
-            Self::Dies => "drives' dies",
-            Self::Channels => "drives' channels",
-            Self::Collection => "drives' garbage collection",
-            Self::DriveFront => "drives' firmware and interfaces",
-            Self::CacheRoom => "room in the cache",
-            Self::Lock => "stripe locks",
-            Self::Gathering => "gathering of writes",
-        }
-    }
 }
 
 /// Waiting and service at one station, in nanoseconds.

@@ -513,18 +513,12 @@ fn enlarge(cache: &mut CacheConfig, by: FasterPct) {
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self {
-            Self::Controller(ControllerPart::HostLink) => "host link",
-            Self::Controller(ControllerPart::Processors) => "controller processors",
-            Self::Controller(ControllerPart::ParityEngine) => "parity engine",
-            Self::Controller(ControllerPart::MemberLink) => "member link",
-            Self::Controller(ControllerPart::Memory) => "host memory",
-            Self::Controller(ControllerPart::StripeThreads) => "stripe threads",
-            Self::Controller(ControllerPart::FirstThread) => "first thread",
+            Self::Controller(part) => part.name(),
             Self::HostProcessors => "host processors",
             Self::MirrorLink => "mirror link",
             Self::Cache => "cache memory",
             Self::DriveBeside => "drive of the journal or of the bitmap's file",
-            Self::Drives(part) => return fmt::Display::fmt(part, f),
+            Self::Drives(part) => part.name(),
         };
         f.pad(name)
     }

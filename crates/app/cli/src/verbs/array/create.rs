@@ -116,10 +116,7 @@ fn refused(error: CreateError) -> Failure {
     );
     let failure = Failure::input(error);
     let failure = if is_count { failure.with_option("<MEMBER>") } else { failure };
-    match hint {
-        Some(hint) => failure.with_hint(hint),
-        None => failure,
-    }
+    failure.with_any_hint(hint)
 }
 
 fn name(text: &str) -> Result<ArrayName, Failure> {

@@ -1,6 +1,6 @@
 //! Text about examined devices, before anything is done with them.
 
-use raidlab_report::terminal::{Grid, GridCell, TerminalOptions, heading, printable, wrapped};
+use raidlab_report::terminal::{TerminalOptions, heading, table, wrapped};
 use raidlab_runtime::{ArrayFound, DeviceReport, DeviceVerdict, ExamineReport};
 use raidlab_units::ByteCount;
 
@@ -15,14 +15,7 @@ pub(super) fn examined(report: &ExamineReport, options: TerminalOptions) -> Stri
     }
     text += "\n";
     let header = ["Path", "Name", "Device", "Role", "What it is"];
-    let grid = Grid {
-        header: header.map(str::to_owned).to_vec(),
-        first_number: header.len(),
-        sections: vec![report.devices.iter().map(row).collect()],
-        gap: 2,
-        ..Grid::default()
-    };
-    text + &grid.render(options)
+    text + &table(&header, header.len(), vec![report.devices.iter().map(row).collect()], options)
 }
 
 fn found(array: &ArrayFound, options: TerminalOptions) -> String {
@@ -66,7 +59,7 @@ fn found(array: &ArrayFound, options: TerminalOptions) -> String {
     text
 }
 
-fn row(device: &DeviceReport) -> Vec<GridCell> {
+fn row(device: &DeviceReport) -> Vec<String> {
     let number = |number: Option<u16>| number.map_or("-".to_owned(), |number| number.to_string());
     let (place, role, mut what) = match &device.verdict {
         DeviceVerdict::Present { device, state, role } => (Some(*device), *role, state.clone()),
@@ -90,10 +83,10 @@ fn row(device: &DeviceReport) -> Vec<GridCell> {
         what += " (its second copy of label and state, at its end, is damaged; a start repairs it)";
     }
     vec![
-        GridCell::plain(printable(&device.path.display().to_string())),
-        GridCell::plain(device.name.as_deref().map_or("-".to_owned(), printable)),
-        GridCell::plain(number(place)),
-        GridCell::plain(number(role)),
-        GridCell::plain(printable(&what)),
+        device.path.display().to_string(),
+        device.name.clone().unwrap_or("-".to_owned()),
+        number(place),
+        number(role),
+        what,
     ]
 }

@@ -49,9 +49,15 @@ pub(crate) struct FailArgs {
     device: String,
 }
 
-/// What an operator knows of the server of an NBD URI.
-#[derive(Clone, Copy, Debug, clap::Args)]
-struct ServerArgs {
+/// A device that an array is to take.
+#[derive(Debug, clap::Args)]
+struct NewDeviceArgs {
+    /// The new device: a block device, a file, the name of a file to be made, or an NBD URI
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+    /// Name the new device once more to destroy what it holds
+    #[arg(long, value_name = "PATH")]
+    destroy_data: Option<PathBuf>,
     /// The server of the NBD URI was restarted since the array gave a connection to it up, so that it does no more of what it was
     /// sent
     #[arg(long)]
@@ -66,14 +72,8 @@ pub(crate) struct ReplaceArgs {
     /// Number or path of the missing device
     #[arg(value_name = "DEVICE")]
     device: String,
-    /// The new device: a block device, a file, the name of a file to be made, or an NBD URI
-    #[arg(value_name = "PATH")]
-    with: PathBuf,
-    /// Name the new device once more to destroy what it holds
-    #[arg(long, value_name = "PATH")]
-    destroy_data: Option<PathBuf>,
     #[command(flatten)]
-    server: ServerArgs,
+    new: NewDeviceArgs,
 }
 
 /// Arguments of `raidlab array add-spare`.
@@ -81,14 +81,8 @@ pub(crate) struct ReplaceArgs {
 pub(crate) struct AddSpareArgs {
     #[command(flatten)]
     array: NameArgs,
-    /// The new device: a block device, a file, the name of a file to be made, or an NBD URI
-    #[arg(value_name = "PATH")]
-    path: PathBuf,
-    /// Name the new device once more to destroy what it holds
-    #[arg(long, value_name = "PATH")]
-    destroy_data: Option<PathBuf>,
     #[command(flatten)]
-    server: ServerArgs,
+    new: NewDeviceArgs,
 }
 
 /// Arguments of `raidlab array rebuild`.
@@ -235,29 +229,15 @@ pub(crate) fn fail(args: &FailArgs, output: &Output) -> Result<Exit, Failure> {
 
 /// Runs `replace`.
 pub(crate) fn replace(args: &ReplaceArgs, output: &Output) -> Result<Exit, Failure> {
-    let with = absolute(&args.with)?;
-    let destroy_data = may_destroy(&args.with, args.destroy_data.as_deref())?;
-    command(
-        &args.array.name,
-        &Command::Replace {
-            device: args.device.clone(),
-            with,
-            destroy_data,
-            server_restarted: args.server.server_restarted,
-        },
-        output,
-    )
+    let (with, destroy_data, server_restarted) = args.new.resolve()?;
+    let device = args.device.clone();
+    command(&args.array.name, &Command::Replace { device, with, destroy_data, server_restarted }, output)
 }
 
 /// Runs `add-spare`.
 pub(crate) fn add_spare(args: &AddSpareArgs, output: &Output) -> Result<Exit, Failure> {
-    let path = absolute(&args.path)?;
-    let destroy_data = may_destroy(&args.path, args.destroy_data.as_deref())?;
-    command(
-        &args.array.name,
-        &Command::AddSpare { path, destroy_data, server_restarted: args.server.server_restarted },
-        output,
-    )
+    let (path, destroy_data, server_restarted) = args.new.resolve()?;
+    command(&args.array.name, &Command::AddSpare { path, destroy_data, server_restarted }, output)
 }
 
 /// Runs `reload`.
@@ -451,15 +431,16 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     Ok(uri.to_string().into())
 }
 
-/// Whether what the device holds may be destroyed: only when it is named for that.
-fn may_destroy(path: &Path, named: Option<&Path>) -> Result<bool, Failure> {
-    match named {
-        None => Ok(false),
-        Some(named) if named == path => Ok(true),
-        Some(named) => Err(Failure::input(anyhow::anyhow!(
-            "--destroy-data names {}, but the new device is {}",
-            named.display(),
-            path.display()
-        ))),
+impl NewDeviceArgs {
+    /// Where it is for the array's process, whether what it holds may be destroyed, which is only when it is named for that,
+    /// and whether its server was restarted.
+    fn resolve(&self) -> Result<(PathBuf, bool, bool), Failure> {
+        let path = absolute(&self.path)?;
+        if let Some(named) = self.destroy_data.as_ref().filter(|named| **named != self.path) {
+            let (named, path) = (named.display(), self.path.display());
+            let problem = anyhow::anyhow!("--destroy-data names {named}, but the new device is {path}");
+            return Err(Failure::input(problem));
+        }
+        Ok((path, self.destroy_data.is_some(), self.server_restarted))
     }
 }

@@ -156,11 +156,8 @@ fn scan_line(scan: &ScanStatus) -> String {
 fn devices(status: &ArrayStatus) -> Grid {
     let header = ["Device", "State", "Path", "Role", "In sync %", "Errors", "Bad blocks"];
     Grid {
-        header: header.map(str::to_owned).to_vec(),
-        first_number: 3,
         sections: vec![status.devices.iter().map(device_row).collect()],
-        gap: 2,
-        ..Grid::default()
+        ..Grid::plain(&header, 3, vec![])
     }
 }
 

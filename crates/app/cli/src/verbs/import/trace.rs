@@ -120,11 +120,7 @@ fn failure(error: TraceFileError) -> Failure {
         TraceFileError::NoSuchDevice { .. } => Some("without --device the summary lists all devices"),
         _ => None,
     };
-    let failure = Failure::input(error);
-    match hint {
-        Some(hint) => failure.with_hint(hint),
-        None => failure,
-    }
+    Failure::input(error).with_any_hint(hint)
 }
 
 /// What is to be known before the trace is replayed.

@@ -3,6 +3,7 @@
 mod args;
 
 use crate::failure::{Exit, Failure};
+use crate::inputs::one_of;
 use crate::output::{Output, print, print_json};
 use crate::whole_file::write_whole;
 use args::{DiskArgs, FactArgs, FlashArgs};
@@ -281,13 +282,8 @@ fn as_words(made: &SheetModel, given: &str, below_entry: bool) -> String {
 }
 
 fn kind(text: &str) -> Result<Kind, String> {
-    match text {
-        "nvme" => Ok(Kind::Flash(SheetKind::Nvme)),
-        "sata-ssd" => Ok(Kind::Flash(SheetKind::SataSsd)),
-        "sas-ssd" => Ok(Kind::Flash(SheetKind::SasSsd)),
-        "hdd" => Ok(Kind::Disk),
-        _ => Err("a kind is nvme, sata-ssd, sas-ssd or hdd".into()),
-    }
+    let [nvme, sata, sas] = [SheetKind::Nvme, SheetKind::SataSsd, SheetKind::SasSsd].map(Kind::Flash);
+    one_of(text, &[("nvme", nvme), ("sata-ssd", sata), ("sas-ssd", sas), ("hdd", Kind::Disk)])
 }
 
 /// A rate: `6500MB/s`.

@@ -81,7 +81,7 @@ pub(super) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
         outcome.simulated,
     ));
     lines.push(searched(outcome));
-    let rejected = outcome.rejected.iter().map(|(reason, count)| format!("{count} {}", reason.words()));
+    let rejected = outcome.rejected.iter().map(|(reason, count)| format!("{count} {reason}"));
     let rejected: Vec<String> = rejected.collect();
     if !rejected.is_empty() {
         lines.push(format!("Rejected: {}.", rejected.join(", ")));

@@ -1,6 +1,7 @@
 //! Arguments for facts of a data sheet: only of flash, only of disks, or of every drive.
 
 use super::{count, rate};
+use crate::inputs::one_of;
 use raidlab_calibrate::{Recording, SheetCache, SheetFacts};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
@@ -149,13 +150,7 @@ fn figure_name(text: &str) -> Result<String, String> {
 }
 
 fn nand(text: &str) -> Result<u32, String> {
-    match text {
-        "slc" => Ok(1),
-        "mlc" => Ok(2),
-        "tlc" => Ok(3),
-        "qlc" => Ok(4),
-        _ => Err("cells are slc, mlc, tlc or qlc".into()),
-    }
+    one_of(text, &[("slc", 1), ("mlc", 2), ("tlc", 3), ("qlc", 4)])
 }
 
 /// What only a disk's sheet says.
@@ -222,18 +217,11 @@ impl DiskArgs {
 }
 
 fn sector(text: &str) -> Result<ByteCount, String> {
-    match text {
-        "512n" => Ok(ByteCount(512)),
-        "512e" | "4kn" => Ok(ByteCount::from_kib(4)),
-        _ => Err("a format of sectors is 512n, 512e or 4kn".into()),
-    }
+    let long = ByteCount::from_kib(4);
+    one_of(text, &[("512n", ByteCount(512)), ("512e", long), ("4kn", long)])
 }
 
 fn recording(text: &str) -> Result<Recording, String> {
-    match text {
-        "cmr" => Ok(Recording::Conventional),
-        "smr" => Ok(Recording::ShingledByDrive),
-        "hm-smr" => Ok(Recording::ShingledByHost),
-        _ => Err("a kind of recording is cmr, smr or hm-smr".into()),
-    }
+    use Recording::{Conventional, ShingledByDrive, ShingledByHost};
+    one_of(text, &[("cmr", Conventional), ("smr", ShingledByDrive), ("hm-smr", ShingledByHost)])
 }
