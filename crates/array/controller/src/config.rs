@@ -171,6 +171,10 @@ pub struct CacheConfig {
     /// Whether it reads ahead only when the host comes to what was not read ahead, as simple firmware does, and not before.
     #[serde(default)]
     pub read_ahead_on_miss: bool,
+    /// Whether reads that the host has under way count as read ahead: one that keeps its devices busy by itself gains nothing from
+    /// a copy through the cache.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub read_ahead_with_queue: bool,
     /// Whether a second controller holds a copy of what is dirty, so that it can take over. While that one is away,
     /// [`WritePolicy::WriteBack`] writes through.
     #[serde(default)]
@@ -212,6 +216,7 @@ impl Default for CacheConfig {
             stream_lead: 0,
             read_ahead: ByteCount::from_kib(256),
             read_ahead_on_miss: false,
+            read_ahead_with_queue: false,
             mirror: false,
             rules: ArrayRules::OWN,
         }

@@ -23,6 +23,8 @@ pub(crate) struct Request {
     pub(crate) through: bool,
     /// A cached write that is acknowledged only when the members have it.
     pub(crate) durable: bool,
+    /// The sequence of reads that it belongs to, if the cache wants to know its end.
+    pub(crate) stream: Option<u8>,
     /// Parts under way; the request completes when the last one ends.
     pending: u32,
     /// The first error of any part.
@@ -38,6 +40,7 @@ impl Request {
         placed: 0,
         through: false,
         durable: false,
+        stream: None,
         pending: 0,
         error: None,
     };
@@ -113,15 +116,14 @@ impl HostFront {
         self.requests[tag as usize].pending += parts;
     }
 
-    /// Ends one part of a request, and the request with its last part. Returns the range of a write that went past the cache
-    /// and has ended.
+    /// Ends one part of a request, and the request with its last part. Returns the request if it has ended.
     #[inline]
     pub(crate) fn end_part(
         &mut self,
         tag: u32,
         result: Result<(), HostError>,
         outbox: &mut Outbox,
-    ) -> Option<(Lba, BlockCount)> {
+    ) -> Option<&Request> {
         let request = &mut self.requests[tag as usize];
         if let Err(error) = result {
             request.error.get_or_insert(error);
@@ -132,9 +134,13 @@ impl HostFront {
         }
         request.active = false;
         outbox.complete(HostTag(tag), request.error.map_or(Ok(()), Err));
-        let written = request.through.then_some((request.lba, request.blocks));
-        self.through_in_flight -= u32::from(written.is_some());
-        written
+        self.through_in_flight -= u32::from(request.through);
+        Some(request)
+    }
+
+    /// Notes which sequence of reads a read belongs to.
+    pub(crate) fn set_stream(&mut self, tag: u32, stream: u8) {
+        self.requests[tag as usize].stream = Some(stream);
     }
 
     /// Lets a request fail.
@@ -247,10 +253,11 @@ mod tests {
         front.begin_through(2);
         front.add_parts(2, 2);
         let lost = |lba| HostError::ArrayFailed { lba: Lba(lba) };
-        assert_eq!(front.end_part(2, Err(lost(8)), &mut outbox), None);
-        assert_eq!(front.end_part(2, Err(lost(9)), &mut outbox), None);
+        assert!(front.end_part(2, Err(lost(8)), &mut outbox).is_none());
+        assert!(front.end_part(2, Err(lost(9)), &mut outbox).is_none());
         assert!(outbox.is_empty());
-        assert_eq!(front.end_part(2, Ok(()), &mut outbox), Some((Lba(7), BlockCount(3))));
+        let ended = front.end_part(2, Ok(()), &mut outbox).expect("it was the last part");
+        assert_eq!((ended.through, ended.lba, ended.blocks), (true, Lba(7), BlockCount(3)));
         let completion = HostCompletion { tag: HostTag(2), result: Err(lost(8)) };
         assert_eq!(outbox.poll(), Some(Action::Complete(completion)));
         assert!(front.is_idle() && front.through_in_flight() == 0);

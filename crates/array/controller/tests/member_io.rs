@@ -4,7 +4,7 @@
 
 use raidlab_controller::{
     Action, ArrayConfig, BatteryState, CacheConfig, CacheMemory, Controller, HostOp, HostRequest, HostTag,
-    MemberOp, ReadPolicy, WritePolicy,
+    IoClass, MemberOp, ReadPolicy, WritePolicy,
 };
 use raidlab_testkit::{CountedWorld, READ, STRIP, WRITE, array};
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, NanoSpan, Nanos};
@@ -235,16 +235,51 @@ fn flush_and_fua_wait_for_members_where_the_cache_is_volatile() {
 
 #[test]
 fn adaptive_read_ahead_starts_after_two_sequential_reads() {
-    let mut adaptive = config("0", 4, WritePolicy::WriteThrough);
-    adaptive.cache.read_policy = ReadPolicy::Adaptive;
-    let mut world = instant(&adaptive);
-    assert_eq!(world.run(READ, 100, 4), (1, 0), "the first access");
-    assert_eq!(world.run(READ, 500, 4), (1, 0), "a random one");
-    assert_eq!(world.run(READ, 504, 4), (2, 0), "the second in sequence reads ahead as much again");
-    let hits = |world: &CountedWorld| world.controller.counters().cache_hit_blocks;
-    assert_eq!(hits(&world), 0);
-    assert_eq!(world.run(READ, 508, 4), (1, 0), "the third finds its blocks and reads ahead twice as much");
-    assert_eq!(hits(&world), 4);
+    for read_ahead_with_queue in [false, true] {
+        let mut adaptive = config("0", 4, WritePolicy::WriteThrough);
+        adaptive.cache.read_policy = ReadPolicy::Adaptive;
+        adaptive.cache.read_ahead_with_queue = read_ahead_with_queue;
+        let mut world = instant(&adaptive);
+        assert_eq!(world.run(READ, 100, 4), (1, 0), "the first access");
+        assert_eq!(world.run(READ, 500, 4), (1, 0), "a random one");
+        assert_eq!(world.run(READ, 504, 4), (2, 0), "the second in sequence reads ahead as much again");
+        let hits = |world: &CountedWorld| world.controller.counters().cache_hit_blocks;
+        assert_eq!(hits(&world), 0);
+        assert_eq!(
+            world.run(READ, 508, 4),
+            (1, 0),
+            "the third finds its blocks and reads ahead twice as much"
+        );
+        assert_eq!(hits(&world), 4);
+    }
+}
+
+#[test]
+fn nothing_is_read_ahead_for_a_host_whose_own_queue_goes_as_far() {
+    for (read_ahead_with_queue, queued, expected) in [(false, 3, true), (true, 3, false), (true, 0, true)] {
+        let mut adaptive = config("0", 4, WritePolicy::WriteThrough);
+        adaptive.cache.read_policy = ReadPolicy::Adaptive;
+        adaptive.cache.read_ahead = ByteCount(8 * 4096);
+        adaptive.cache.read_ahead_with_queue = read_ahead_with_queue;
+        let mut world = instant(&adaptive);
+        // Two in sequence that have ended, so many that have not, and one more, which reads ahead for those to come.
+        for lba in [500, 504] {
+            world.run(READ, lba, 4);
+        }
+        let mut begin = |tag: u32| {
+            let lba = Lba(508 + 4 * u64::from(tag));
+            let request = HostRequest { tag: HostTag(100 + tag), op: READ, lba, blocks: BlockCount(4) };
+            world.controller.handle_host_request(Nanos::ZERO, request);
+            let actions = std::iter::from_fn(|| world.controller.poll_action());
+            let is_ahead = |action| matches!(action, Action::Member(io) if io.class == IoClass::ReadAhead);
+            actions.map(is_ahead).fold(false, |any, one| any | one)
+        };
+        for tag in 0..queued {
+            begin(tag);
+        }
+        let is_ahead = begin(queued);
+        assert_eq!(is_ahead, expected, "with queue: {read_ahead_with_queue}, {queued} under way");
+    }
 }
 
 #[test]

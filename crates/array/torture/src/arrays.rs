@@ -104,6 +104,7 @@ fn draw_resilience(array: &mut ArrayConfig, random: &mut Rng) {
     array.cache.stream_lead = pick(random, &[0, 8, 8]);
     array.cache.parity_after_data = random.below(4) == 0;
     array.cache.read_ahead_on_miss = random.below(4) == 0;
+    array.cache.read_ahead_with_queue = array.cache.parity_after_data;
 }
 
 /// Gives the blocks of an array tags, and room for them.
@@ -163,6 +164,7 @@ fn tiny_cache(cache_block: u64, random: &mut Rng) -> CacheConfig {
         stream_lead: 0,
         read_ahead: ByteCount(cache_block * pick(random, &[1, 4, 8])),
         read_ahead_on_miss: false,
+        read_ahead_with_queue: false,
         mirror: false,
         rules: ArrayRules::OWN,
     }

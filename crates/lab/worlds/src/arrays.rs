@@ -391,6 +391,8 @@ fn delivered_cache(controller: &ControllerModel) -> CacheConfig {
         flush_order: if cache.flush_by_address { FlushOrder::Address } else { FlushOrder::Age },
         read_ahead: cache.read_ahead,
         read_ahead_on_miss: cache.read_ahead_on_miss,
+        // As an array of raidlab's own does, whose threads the model has.
+        read_ahead_with_queue: controller.first_thread.is_some(),
         ..CacheConfig::default()
     }
 }

@@ -27,6 +27,7 @@ pub const SOFTWARE_CACHE: CacheConfig = CacheConfig {
     stream_lead: 0,
     read_ahead: ByteCount::from_mib(1),
     read_ahead_on_miss: false,
+    read_ahead_with_queue: true,
     mirror: false,
     rules: ArrayRules::OWN,
 };
@@ -95,6 +96,7 @@ impl CacheSettings {
             stream_lead: self.stream_lead.unwrap_or(base.stream_lead),
             read_ahead: self.read_ahead.unwrap_or(base.read_ahead),
             read_ahead_on_miss: self.read_ahead_on_miss.unwrap_or(base.read_ahead_on_miss),
+            read_ahead_with_queue: base.read_ahead_with_queue,
             mirror: base.mirror,
             rules: base.rules,
         }

@@ -35,6 +35,8 @@ struct Stream {
     run: u32,
     /// End of what has been read ahead.
     ahead_to: u64,
+    /// End of the reads that have ended, as far as that is noted.
+    ended_to: u64,
 }
 
 /// All streams. Most reads continue none, so the low halves of where each goes on are compared first, all of them at once.
@@ -57,11 +59,11 @@ impl Default for Streams {
 }
 
 impl Streams {
-    /// Notes a read and returns the stream that it belongs to: one that it continues, or the oldest, begun anew.
-    fn note(&mut self, first: u64, end: u64) -> &mut Stream {
+    /// Notes a read and returns the number of the stream that it belongs to, one that it continues, or the oldest, begun anew.
+    fn note(&mut self, first: u64, end: u64) -> usize {
         let index = self.continued(first).unwrap_or_else(|| {
             let oldest = usize::from(self.by_use[0]);
-            self.all[oldest] = Stream { ahead_to: end, ..Stream::default() };
+            self.all[oldest] = Stream { ahead_to: end, ended_to: first, ..Stream::default() };
             oldest
         });
         self.touch(index);
@@ -69,7 +71,7 @@ impl Streams {
         let stream = &mut self.all[index];
         stream.run += 1;
         stream.next = end;
-        stream
+        index
     }
 
     /// The stream that goes on at `first`.
@@ -196,8 +198,8 @@ impl CacheEngine {
     pub(crate) fn note_read(
         &mut self,
         geometry: &Geometry,
-        lba: Lba,
-        blocks: BlockCount,
+        (tag, lba, blocks): (u32, Lba, BlockCount),
+        host: &mut HostFront,
     ) -> Option<(Lba, BlockCount)> {
         let wanted_run = match self.config.read_policy {
             ReadPolicy::NoReadAhead => return None,
@@ -207,13 +209,20 @@ impl CacheEngine {
         let most = self.config.read_ahead.0 / geometry.block_bytes();
         let end = lba.0 + blocks.0;
         let volume_end = geometry.layout().volume_blocks().0;
-        let stream = self.streams.note(lba.0, end);
+        let number = self.streams.note(lba.0, end);
+        let stream = &mut self.streams.all[number];
+        let mut queued = 0;
+        if self.config.read_ahead_with_queue {
+            host.set_stream(tag, number as u8);
+            queued = lba.0 - stream.ended_to;
+        }
         let is_hit = lba.0 < stream.ahead_to;
         if stream.run < wanted_run || (is_hit && self.config.read_ahead_on_miss) {
             return None;
         }
         // A host that goes on earns more each time; two accesses in sequence by chance cost little.
-        let distance = blocks.0.saturating_mul(1 << (stream.run - wanted_run).min(32)).min(most);
+        let earned = blocks.0.saturating_mul(1 << (stream.run - wanted_run).min(32)).min(most);
+        let distance = earned.saturating_sub(queued);
         let from = stream.ahead_to.max(end);
         let to = (end + distance).min(volume_end);
         // Half the distance at a time, so that read-ahead comes in large reads and not in crumbs.
@@ -222,6 +231,15 @@ impl CacheEngine {
         }
         stream.ahead_to = to;
         Some((Lba(from), BlockCount(to - from)))
+    }
+
+    /// Takes in that a host read of a stream has ended, up to block `end`.
+    pub(crate) fn note_read_ended(&mut self, stream: u8, end: u64) {
+        let stream = &mut self.streams.all[usize::from(stream)];
+        // The stream may have been begun anew meanwhile.
+        if (stream.ended_to..=stream.next).contains(&end) {
+            stream.ended_to = end;
+        }
     }
 
     /// Takes the first run of cache blocks that no slot stands for off `rows` of a strip, whole cache blocks.

@@ -33,9 +33,13 @@ impl Controller {
     /// Ends one part of a request, and the request with its last part.
     #[inline]
     pub(crate) fn end_part(&mut self, tag: u32, result: Result<(), HostError>) {
-        if let Some((lba, blocks)) = self.host.end_part(tag, result, &mut self.outbox) {
+        let Some(ended) = self.host.end_part(tag, result, &mut self.outbox) else { return };
+        if ended.through {
             // Fills that read the old data while the write was under way must not outlive it.
-            self.cache.forget(&self.geometry, lba, blocks);
+            self.cache.forget(&self.geometry, ended.lba, ended.blocks);
+        }
+        if let Some(stream) = ended.stream {
+            self.cache.note_read_ended(stream, ended.lba.0 + ended.blocks.0);
         }
     }
 
@@ -59,7 +63,7 @@ impl Controller {
             self.host.add_parts(tag, 1);
             self.tasks.start_copies(task, &mut self.outbox);
         }
-        self.read_ahead(lba, blocks);
+        self.read_ahead(tag, lba, blocks);
     }
 
     /// Reads a fragment that the cache does not hold.
