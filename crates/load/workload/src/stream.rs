@@ -209,11 +209,8 @@ mod tests {
             block_bytes: 512,
             iodepth: 1,
             seed,
-            ramp: NanoSpan::ZERO,
             run: NanoSpan::from_secs(1),
-            start_offset: ByteCount::ZERO,
-            max_requests: None,
-            worker: Worker::ALONE,
+            ..DriverConfig::default()
         }
     }
 
