@@ -198,7 +198,6 @@ fn lines_by_pct(lines: &[AccessLine]) -> [u16; 100] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::Worker;
     use crate::places::Distribution;
     use crate::spec::AccessSpec;
     use proptest::prelude::*;
