@@ -17,80 +17,45 @@ use serde::{Deserialize, Serialize};
 /// Blocks of a cache at most: the places of its dirty ones are told apart by 32 bits, of which a ring takes four times as many.
 const CACHE_SLOTS_MAX: u32 = 1 << 28;
 
-/// When a host write is acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WritePolicy {
-    /// When the members have it.
-    WriteThrough,
-    /// When the cache has it, while the cache memory is [`CacheMemory::Volatile`] by choice or its battery is good, and
-    /// the second controller has it, too, where the cache is mirrored; else as write-through.
-    WriteBack,
-    /// When the cache has it, whatever the state of the battery and of the second controller ("force write-back",
-    /// "write cache without mirroring").
-    WriteBackBadBattery,
-}
-
-impl WritePolicy {
-    /// Every policy.
-    pub const ALL: [Self; 3] = [Self::WriteThrough, Self::WriteBack, Self::WriteBackBadBattery];
-
-    /// The name of the policy as files, tables and results write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::WriteThrough => "write-through",
-            Self::WriteBack => "write-back",
-            Self::WriteBackBadBattery => "write-back-bad-battery",
-        }
+raidlab_units::named! {
+    /// When a host write is acknowledged.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum WritePolicy {
+        /// When the members have it.
+        WriteThrough = "write-through",
+        /// When the cache has it, while the cache memory is [`CacheMemory::Volatile`] by choice or its battery is good, and
+        /// the second controller has it, too, where the cache is mirrored; else as write-through.
+        WriteBack = "write-back",
+        /// When the cache has it, whatever the state of the battery and of the second controller ("force write-back",
+        /// "write cache without mirroring").
+        WriteBackBadBattery = "write-back-bad-battery",
     }
 }
 
-/// Whether the controller reads ahead of the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReadPolicy {
-    /// Reads what the host asks for.
-    NoReadAhead,
-    /// Always reads on after a host read.
-    ReadAhead,
-    /// Reads on after the two latest accesses were sequential.
-    Adaptive,
-}
-
-impl ReadPolicy {
-    /// Every policy.
-    pub const ALL: [Self; 3] = [Self::NoReadAhead, Self::ReadAhead, Self::Adaptive];
-
-    /// The name of the policy as files, tables and results write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NoReadAhead => "no-read-ahead",
-            Self::ReadAhead => "read-ahead",
-            Self::Adaptive => "adaptive",
-        }
+raidlab_units::named! {
+    /// Whether the controller reads ahead of the host.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum ReadPolicy {
+        /// Reads what the host asks for.
+        NoReadAhead = "no-read-ahead",
+        /// Always reads on after a host read.
+        ReadAhead = "read-ahead",
+        /// Reads on after the two latest accesses were sequential.
+        Adaptive = "adaptive",
     }
 }
 
-/// Whether host reads leave their data in the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum IoPolicy {
-    /// Reads go straight to the host; only written and read-ahead blocks are cached.
-    Direct,
-    /// Reads pass through the cache and stay there.
-    Cached,
-}
-
-impl IoPolicy {
-    /// Every policy.
-    pub const ALL: [Self; 2] = [Self::Direct, Self::Cached];
-
-    /// The name of the policy as files, tables and results write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Direct => "direct",
-            Self::Cached => "cached",
-        }
+raidlab_units::named! {
+    /// Whether host reads leave their data in the cache.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum IoPolicy {
+        /// Reads go straight to the host; only written and read-ahead blocks are cached.
+        Direct = "direct",
+        /// Reads pass through the cache and stay there.
+        Cached = "cached",
     }
 }
 

@@ -16,40 +16,23 @@ use raidlab_raid::{Layout, LayoutSpec, LevelVariant, build_layout};
 use raidlab_units::{BlockCount, BlockSize, ByteCount};
 use serde::{Deserialize, Serialize};
 
-/// What is kept so that redundancy agrees again after a crash.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MetadataPolicy {
-    #[default]
-    /// Nothing: the array is not meant to be assembled again.
-    None,
-    /// After a crash, all redundancy is recomputed.
-    Resync,
-    /// After a crash, the redundancy of the marked regions is recomputed.
-    Bitmap,
-    /// Intent records are written again after a crash. Mirrors, which have no write hole, use the bitmap
-    /// instead.
-    Log,
-}
-
-impl MetadataPolicy {
-    /// Every policy, by its number in the state.
-    pub const ALL: [Self; 4] = [Self::None, Self::Resync, Self::Bitmap, Self::Log];
-
-    /// The policy's text.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Resync => "resync",
-            Self::Bitmap => "bitmap",
-            Self::Log => "log",
-        }
-    }
-}
-
-impl core::fmt::Display for MetadataPolicy {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.pad(self.name())
+raidlab_units::named! {
+    /// What is kept so that redundancy agrees again after a crash.
+    ///
+    /// The state has them by their numbers in this order.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum MetadataPolicy {
+        #[default]
+        /// Nothing: the array is not meant to be assembled again.
+        None = "none",
+        /// After a crash, all redundancy is recomputed.
+        Resync = "resync",
+        /// After a crash, the redundancy of the marked regions is recomputed.
+        Bitmap = "bitmap",
+        /// Intent records are written again after a crash. Mirrors, which have no write hole, use the bitmap
+        /// instead.
+        Log = "log",
     }
 }
 

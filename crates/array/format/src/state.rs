@@ -79,37 +79,20 @@ const _: () = assert!(HEAD_END <= DEVICES_AT);
 const _: () = assert!(BAD_AT == 7680);
 const _: () = assert!(BAD_AT + BAD_RANGES_MAX * BAD_BYTES <= STATE_BYTES);
 
-/// What a device is to the array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DeviceState {
-    /// Holds what its role should hold.
-    InSync,
-    /// Holds it below its boundary.
-    Rebuilding,
-    /// Holds nothing of use, waits.
-    Spare,
-    /// Gone or failed; what comes back is stale.
-    Missing,
-}
-
-impl DeviceState {
-    /// Every state, by its number.
-    pub const ALL: [Self; 4] = [Self::InSync, Self::Rebuilding, Self::Spare, Self::Missing];
-
-    /// The state in words.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::InSync => "in sync",
-            Self::Rebuilding => "rebuilding",
-            Self::Spare => "spare",
-            Self::Missing => "missing",
-        }
-    }
-}
-
-impl core::fmt::Display for DeviceState {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.pad(self.name())
+raidlab_units::named! {
+    /// What a device is to the array.
+    ///
+    /// The superblock has them by their numbers in this order.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum DeviceState {
+        /// Holds what its role should hold.
+        InSync = "in sync",
+        /// Holds it below its boundary.
+        Rebuilding = "rebuilding",
+        /// Holds nothing of use, waits.
+        Spare = "spare",
+        /// Gone or failed; what comes back is stale.
+        Missing = "missing",
     }
 }
 

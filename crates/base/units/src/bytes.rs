@@ -5,11 +5,12 @@ use crate::parse::{ParseUnitError, Scale, parse_scaled};
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 use core::str::FromStr;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A length in bytes. Parses `64KiB`, `8 GB`, `512B`; prints the largest binary unit that divides it, else
 /// three significant figures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
 pub struct ByteCount(pub u64);
 
 impl ByteCount {
@@ -129,12 +130,6 @@ impl FromStr for ByteCount {
 impl From<u64> for ByteCount {
     fn from(bytes: u64) -> Self {
         Self(bytes)
-    }
-}
-
-impl Serialize for ByteCount {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(self.0)
     }
 }
 

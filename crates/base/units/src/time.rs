@@ -4,7 +4,7 @@ use crate::parse::{ParseUnitError, Scale, parse_scaled};
 use core::fmt;
 use core::ops::{Add, AddAssign, Div, Mul, Sub};
 use core::str::FromStr;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// An instant: nanoseconds since the world's clock started. Virtual worlds start at zero; the real world
 /// counts from the start of the process's monotonic clock.
@@ -13,7 +13,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Nanos(pub u64);
 
 /// A length of time in nanoseconds. Parses `20ms`, `1.5s`, `250us`, `30m`; prints in the unit that fits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
 pub struct NanoSpan(pub u64);
 
 impl Nanos {
@@ -188,12 +189,6 @@ impl FromStr for NanoSpan {
 impl From<u64> for NanoSpan {
     fn from(ns: u64) -> Self {
         Self(ns)
-    }
-}
-
-impl Serialize for NanoSpan {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(self.0)
     }
 }
 

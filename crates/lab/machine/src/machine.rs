@@ -49,7 +49,7 @@ struct Reading {
     process_cpu_ns: Option<u64>,
     /// User and system time of the process, in ticks of any length.
     process_ticks: Option<(u64, u64)>,
-    device: Option<DeviceCounters>,
+    device: Option<[u64; 11]>,
 }
 
 impl Reading {
@@ -59,7 +59,7 @@ impl Reading {
             machine: fs::read_to_string("/proc/stat").ok().and_then(|text| MachineCounters::parse(&text)),
             process_cpu_ns: Some(process_cpu_ns()),
             process_ticks: fs::read_to_string("/proc/self/stat").ok().and_then(|text| process_ticks(&text)),
-            device: device.and_then(stat).and_then(|text| DeviceCounters::parse(&text)),
+            device: device.and_then(stat).and_then(|text| device_counters(&text)),
         }
     }
 }
@@ -100,50 +100,10 @@ impl MachineCounters {
     }
 }
 
-/// A device's `stat`: counts, sectors of 512 bytes, and milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct DeviceCounters {
-    reads: u64,
-    read_merges: u64,
-    read_sectors: u64,
-    read_ms: u64,
-    writes: u64,
-    write_merges: u64,
-    write_sectors: u64,
-    write_ms: u64,
-    busy_ms: u64,
-    queue_ms: u64,
-}
-
-impl DeviceCounters {
-    fn parse(stat: &str) -> Option<Self> {
-        let values: Vec<u64> = stat.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
-        let [
-            reads,
-            read_merges,
-            read_sectors,
-            read_ms,
-            writes,
-            write_merges,
-            write_sectors,
-            write_ms,
-            _in_flight,
-            busy_ms,
-            queue_ms,
-        ] = *values.first_chunk::<11>()?;
-        Some(Self {
-            reads,
-            read_merges,
-            read_sectors,
-            read_ms,
-            writes,
-            write_merges,
-            write_sectors,
-            write_ms,
-            busy_ms,
-            queue_ms,
-        })
-    }
+/// The numbers of a device's `stat`: counts, sectors of 512 bytes, and milliseconds.
+fn device_counters(stat: &str) -> Option<[u64; 11]> {
+    let values: Vec<u64> = stat.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+    values.first_chunk().copied()
 }
 
 fn difference(before: &Reading, after: &Reading, watched_ns: u64, device: String) -> MachineLoad {
@@ -187,23 +147,34 @@ fn process_ticks(stat: &str) -> Option<(u64, u64)> {
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
-fn device_load(before: &DeviceCounters, after: &DeviceCounters, seconds: f64, name: String) -> DeviceLoad {
+fn device_load(before: &[u64; 11], after: &[u64; 11], seconds: f64, name: String) -> DeviceLoad {
     // Counters of 32-bit kernels wrap; a difference below zero tells nothing.
-    let diff = |of: fn(&DeviceCounters) -> u64| of(after).saturating_sub(of(before));
-    let (reads, writes) = (diff(|it| it.reads), diff(|it| it.writes));
+    let [
+        reads,
+        read_merges,
+        read_sectors,
+        read_ms,
+        writes,
+        write_merges,
+        write_sectors,
+        write_ms,
+        _in_flight,
+        busy_ms,
+        queue_ms,
+    ] = std::array::from_fn(|index| after[index].saturating_sub(before[index]));
     let mean_ns = |ms: u64, count: u64| if count > 0 { ms as f64 * 1e6 / count as f64 } else { 0.0 };
     DeviceLoad {
         name,
         reads,
         writes,
-        read_merges: diff(|it| it.read_merges),
-        write_merges: diff(|it| it.write_merges),
-        read_bytes: diff(|it| it.read_sectors) * 512,
-        write_bytes: diff(|it| it.write_sectors) * 512,
-        read_ns_mean: mean_ns(diff(|it| it.read_ms), reads),
-        write_ns_mean: mean_ns(diff(|it| it.write_ms), writes),
-        in_flight_mean: diff(|it| it.queue_ms) as f64 / 1e3 / seconds,
-        utilisation: (diff(|it| it.busy_ms) as f64 / 1e3 / seconds).min(1.0),
+        read_merges,
+        write_merges,
+        read_bytes: read_sectors * 512,
+        write_bytes: write_sectors * 512,
+        read_ns_mean: mean_ns(read_ms, reads),
+        write_ns_mean: mean_ns(write_ms, writes),
+        in_flight_mean: queue_ms as f64 / 1e3 / seconds,
+        utilisation: (busy_ms as f64 / 1e3 / seconds).min(1.0),
     }
 }
 
@@ -218,7 +189,7 @@ mod tests {
 
     fn reading(stat: &str, device: &str) -> Reading {
         let machine = MachineCounters::parse(stat);
-        Reading { machine, process_cpu_ns: None, process_ticks: None, device: DeviceCounters::parse(device) }
+        Reading { machine, process_cpu_ns: None, process_ticks: None, device: device_counters(device) }
     }
 
     #[test]
@@ -242,7 +213,7 @@ mod tests {
         let load = difference(&Reading::default(), &Reading::default(), 0, String::new());
         assert_eq!(load, MachineLoad::default());
         assert_eq!(MachineCounters::parse("cpu  1 2 3\n"), None);
-        assert_eq!(DeviceCounters::parse("1 2 x"), None);
+        assert_eq!(device_counters("1 2 x"), None);
         let stat = "42 (a) b) S 1 2 3 4 5 6 7 8 9 10 77 33 0 0";
         assert_eq!(process_ticks(stat), Some((77, 33)));
         assert_eq!(process_ticks("42 (a) S 1"), None);

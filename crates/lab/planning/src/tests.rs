@@ -63,17 +63,7 @@ fn measured_parts(order: &PlanOrder<'_>) -> PartList {
 }
 
 fn needs(usable: ByteCount) -> Needs {
-    Needs {
-        usable,
-        survive: 1,
-        iops: None,
-        bytes_per_sec: None,
-        latency: Vec::new(),
-        own: Vec::new(),
-        budget: None,
-        power_watts: None,
-        slots: Some(12),
-    }
+    Needs { usable, survive: 1, slots: Some(12), ..Needs::default() }
 }
 
 fn space() -> Space {
@@ -288,37 +278,39 @@ fn trying_everything_finds_nothing_better_than_the_search() {
             simulations_max: None,
             ..order(needs, &applications)
         };
-        let parts = measured_parts(&order);
-        let demands = [applications[0].demand()];
-        let (needs, space) = (&order.needs, &order.space);
-        let request = Request { needs, demands: &demands, space, parts: &parts, together: false };
-        let kept = enumerate(&request).kept;
-        let bench = Bench { order: &order, parts: &parts, demands: &demands };
-        let mut frontier = Frontier::new(request.clone(), kept.clone());
-        let end =
-            with_crew(|crew| choose::search(&bench, &mut frontier, crew)).expect("they can be simulated");
-        assert_eq!((end, frontier.open()), (SearchEnd::Proven, 0));
-        let ranking = frontier.ranking();
-        let works =
-            |kept: &Kept, it: &Settings| Hardware::of(&parts, kept.geometry).rejects(*it, false).is_none();
-        let all: Vec<Judged> = kept
-            .iter()
-            .flat_map(|kept| {
-                order.space.settings.iter().filter(move |it| works(kept, it)).map(move |it| (kept, it))
-            })
-            .map(|(kept, it)| kept.unjudged(&request, *it))
-            .collect();
-        let results = with_crew(|crew| {
-            crew.on_all(Stage { label: "all", from: 0.0, to: 1.0 }, all.len(), |index| {
-                judge::judge(&bench, &all[index], judge::Window::Short).map(|(judged, _)| judged)
-            })
-        });
-        let results = results.expect("they can be simulated");
-        let best = results.iter().map(|one| ranking.key(one)).min();
-        let (judged, tried) = frontier.into_results();
-        assert_eq!(judged.first().map(|one| ranking.key(one)), best, "RAID {level}: {:?}", judged.first());
-        assert!(tried.len() < all.len(), "RAID {level}: {} of {} were run", tried.len(), all.len());
+        let (tried, all) = finds_the_best_of_all(&order);
+        assert!(tried < all, "RAID {level}: {tried} of {all} were run");
     }
+}
+
+/// Checks that the search of `order` ends with what trying everything ends with, and that no arrangement is better than it was
+/// bounded by. Returns how many were tried, of how many.
+fn finds_the_best_of_all(order: &PlanOrder<'_>) -> (usize, usize) {
+    let (parts, demands) = (measured_parts(order), order.demands());
+    let (needs, space) = (&order.needs, &order.space);
+    let request = Request { needs, demands: &demands, space, parts: &parts, together: order.together };
+    let kept = enumerate(&request).kept;
+    let bench = Bench { order, parts: &parts, demands: &demands };
+    let mut frontier = Frontier::new(request.clone(), kept.clone());
+    let end = with_crew(|crew| choose::search(&bench, &mut frontier, crew)).expect("they can be simulated");
+    assert_eq!((end, frontier.open()), (SearchEnd::Proven, 0));
+    let ranking = frontier.ranking();
+    let works =
+        |kept: &Kept, it: &Settings| Hardware::of(&parts, kept.geometry).rejects(*it, false).is_none();
+    let each = kept.iter().flat_map(|kept| space.settings.iter().map(move |it| (kept, it)));
+    let all: Vec<Judged> =
+        each.filter(|(kept, it)| works(kept, it)).map(|(kept, it)| kept.unjudged(&request, *it)).collect();
+    let judge = |index: usize| judge::judge(&bench, &all[index], judge::Window::Short).map(|(it, _)| it);
+    let stage = Stage { label: "all", from: 0.0, to: 1.0 };
+    let results = with_crew(|crew| crew.on_all(stage, all.len(), judge)).expect("they can be simulated");
+    for one in &results {
+        let bound = kept.iter().find(|it| it.geometry == one.geometry).expect("it was kept");
+        assert!(one.score <= bound.score_at_best * 1.02, "{one:?} beyond {}", bound.score_at_best);
+    }
+    let best = results.iter().map(|one| ranking.key(one)).min();
+    let (judged, tried) = frontier.into_results();
+    assert_eq!(judged.first().map(|one| ranking.key(one)), best, "{:?}", judged.first());
+    (tried.len(), all.len())
 }
 
 /// Without prices a plan once put two drives into an enclosure of 84 places.

@@ -18,7 +18,6 @@ mod resolve;
 pub use changes::StudyChanges;
 
 use raidlab_hardware::{Catalog, CatalogError, DriveCondition};
-use raidlab_raid::LevelVariant;
 use raidlab_units::ByteCount;
 use raidlab_workload::toml_file::TomlFileError;
 use raidlab_worlds::{Load, LoadPlan, WorkloadError};
@@ -174,44 +173,24 @@ impl Study {
     }
 }
 
-impl ArraySection {
-    /// Number of runs of one round.
-    pub fn run_count(&self) -> u64 {
-        let levels: Vec<_> = self.arrays.iter().map(|array| array.config.level).collect();
-        (0..levels.len()).map(|index| runs_of(&self.load, &levels, index).count() as u64).sum()
-    }
+/// What both kinds of sections of arrays do.
+macro_rules! loads_on_arrays {
+    ($($section:ident),+) => {$(
+        impl $section {
+            /// Number of runs of one round.
+            pub fn run_count(&self) -> u64 {
+                (0..self.arrays.len()).map(|index| self.loads_of(index, 0).len() as u64).sum()
+            }
 
-    /// The loads on the array of this index.
-    pub(crate) fn loads_of(&self, index: usize, seed: u64) -> Vec<Load> {
-        let levels: Vec<_> = self.arrays.iter().map(|array| array.config.level).collect();
-        runs_of(&self.load, &levels, index).map(|load| Load { seed, ..load }).collect()
-    }
+            /// The loads that tell something of the array of this index: arrays of one level differ in their write policy, which
+            /// does nothing where nothing is written, so only the first of them is read from.
+            pub(crate) fn loads_of(&self, index: usize, seed: u64) -> Vec<Load> {
+                let level = self.arrays[index].config.level;
+                let has_twin = self.arrays[..index].iter().any(|array| array.config.level == level);
+                self.load.loads(seed).filter(|load| !has_twin || load.workload.spec.writes()).collect()
+            }
+        }
+    )+};
 }
 
-impl SimulateSection {
-    /// Number of runs.
-    pub fn run_count(&self) -> u64 {
-        let levels: Vec<_> = self.arrays.iter().map(|array| array.config.level).collect();
-        (0..levels.len()).map(|index| runs_of(&self.load, &levels, index).count() as u64).sum()
-    }
-
-    /// The loads on the array of this index.
-    pub(crate) fn loads_of(&self, index: usize, seed: u64) -> Vec<Load> {
-        let levels: Vec<_> = self.arrays.iter().map(|array| array.config.level).collect();
-        runs_of(&self.load, &levels, index).map(|load| Load { seed, ..load }).collect()
-    }
-}
-
-/// The loads of `plan` that tell something of the array of `index`: arrays of one level differ in their write policy, which
-/// does nothing where nothing is written, so only the first of them is read from.
-fn runs_of<'a>(
-    plan: &'a LoadPlan,
-    levels: &'a [LevelVariant],
-    index: usize,
-) -> impl Iterator<Item = Load> + 'a {
-    let has_twin = levels[..index].contains(&levels[index]);
-    plan.loads(0).filter(move |load| !has_twin || load.workload.spec.writes())
-}
-
-#[cfg(test)]
-mod tests;
+loads_on_arrays!(ArraySection, SimulateSection);

@@ -16,7 +16,7 @@ use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// `[controllers]` of an array file or of a study's section. What is left out is as the catalogue has it.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ControllerSettings {
     /// One or two.
@@ -136,18 +136,8 @@ pub enum ControllersError {
 
 impl ControllerSettings {
     /// So many controllers, and everything else as delivered.
-    pub const fn of_count(count: u8) -> Self {
-        Self {
-            count,
-            volumes: None,
-            owners: None,
-            mirror: None,
-            mirror_link: None,
-            member_link_shared: None,
-            failover_detection: None,
-            fail: None,
-            fail_after: None,
-        }
+    pub fn of_count(count: u8) -> Self {
+        Self { count, ..Self::default() }
     }
 
     /// Whose each volume is.

@@ -4,8 +4,7 @@ use crate::text_file::{TextFileError, read_text};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::toml_file::TomlFileError;
 use raidlab_workload::{
-    AccessLine, AccessSpec, DriverConfig, LookupError, Metric, Pacing, SpecError, Worker, Workload,
-    builtin_workload,
+    AccessLine, AccessSpec, DriverConfig, LookupError, Metric, Pacing, SpecError, Workload, builtin_workload,
 };
 use serde::{Serialize, Serializer};
 use std::path::Path;
@@ -136,9 +135,8 @@ impl Load {
             seed: self.seed,
             ramp: self.ramp,
             run: self.run,
-            start_offset: ByteCount::ZERO,
             max_requests: self.once.then(|| (region.get() / request_bytes.max(1)).max(1)),
-            worker: Worker::ALONE,
+            ..DriverConfig::default()
         }
     }
 

@@ -6,7 +6,7 @@
 
 use raidlab_engines::{EngineKind, Go, LoadOptions, Target, TargetOptions, run_targets};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{AccessLine, AccessSpec, DriverConfig, Worker};
+use raidlab_workload::{AccessLine, AccessSpec, DriverConfig};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -32,9 +32,7 @@ fn main() {
                 seed: 1,
                 ramp: NanoSpan::from_millis(100),
                 run: NanoSpan::from_secs(1),
-                start_offset: ByteCount::ZERO,
-                max_requests: None,
-                worker: Worker::ALONE,
+                ..DriverConfig::default()
             };
             let options = LoadOptions { engine, ..LoadOptions::default() };
             let (targets, never) = ([(&target, config)], AtomicBool::new(false));

@@ -50,6 +50,35 @@ impl Library {
     }
 }
 
+/// Makes the struct of a library's calls, each with its type and its name there, and what looks them up.
+macro_rules! library_calls {
+    ($(#[$of:meta])* $library:ident { $($call:ident: $type:ty = $name:literal,)+ }) => {
+        $(#[$of])*
+        #[derive(Debug)]
+        pub struct $library {
+            name: &'static str,
+            $(pub(super) $call: $type,)+
+        }
+
+        impl $library {
+            /// Looks the calls up in `library`.
+            ///
+            /// # Safety
+            /// It must be the one whose header declares the calls of these names to be of these types.
+            unsafe fn of(library: &Library) -> Result<Self, String> {
+                // SAFETY: as the caller says.
+                unsafe { Ok(Self { name: library.name(), $($call: library.call($name)?,)+ }) }
+            }
+
+            /// The file that was loaded.
+            pub const fn name(&self) -> &'static str {
+                self.name
+            }
+        }
+    };
+}
+pub(crate) use library_calls;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@
 
 use raidlab_engines::{EngineKind, Go, LoadOptions, Target, run_targets};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{AccessLine, AccessSpec, DriverConfig, Worker};
+use raidlab_workload::{AccessLine, AccessSpec, DriverConfig};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -48,11 +48,9 @@ fn allocations(engine: EngineKind, options: &LoadOptions, requests: u64) -> u64 
         block_bytes: target.block_bytes(),
         iodepth: if engine.is_one_at_a_time() { 1 } else { 32 },
         seed: 42,
-        ramp: NanoSpan::ZERO,
         run: NanoSpan::from_secs(600),
-        start_offset: ByteCount::ZERO,
         max_requests: Some(requests),
-        worker: Worker::ALONE,
+        ..DriverConfig::default()
     };
     let options = LoadOptions { engine: Some(engine), ..options.clone() };
     let spec = AccessSpec::new("mix", lines);

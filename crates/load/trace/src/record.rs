@@ -1,23 +1,24 @@
 //! One request of a trace, and the names of its parts.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::str::FromStr;
 
-/// What a request asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TraceKind {
-    /// Data from the device.
-    Read,
-    /// Data to the device.
-    Write,
-    /// What was written before is to be kept; it moves no data.
-    Flush,
-    /// The range is no longer needed.
-    Trim,
-    /// The range is to read as zeroes; it moves no data.
-    WriteZeroes,
+raidlab_units::named! {
+    /// What a request asks for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum TraceKind {
+        /// Data from the device.
+        Read = "read",
+        /// Data to the device.
+        Write = "write",
+        /// What was written before is to be kept; it moves no data.
+        Flush = "flush",
+        /// The range is no longer needed.
+        Trim = "trim",
+        /// The range is to read as zeroes; it moves no data.
+        WriteZeroes = "write-zeroes",
+    }
 }
 
 /// One request, whatever tool saw it.
@@ -37,24 +38,26 @@ pub struct TraceRecord {
     pub response_ns: Option<u64>,
 }
 
-/// The formats that are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TraceFormat {
-    /// fio's iolog, version 2.
-    Fio2,
-    /// fio's iolog, version 3.
-    Fio3,
-    /// What blkparse prints by default.
-    Blkparse,
-    /// The CSV of the MSR Cambridge traces (SNIA IOTTA).
-    Msr,
-    /// The Storage Performance Council's trace file format.
-    Spc,
-    /// `DiskSim`'s default ASCII format.
-    Disksim,
-    /// `DiskSim`'s validation traces, one request at a time with measured response times.
-    DisksimValidate,
+raidlab_units::named! {
+    /// The formats that are read.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum TraceFormat {
+        /// fio's iolog, version 2.
+        Fio2 = "fio2",
+        /// fio's iolog, version 3.
+        Fio3 = "fio3",
+        /// What blkparse prints by default.
+        Blkparse = "blkparse",
+        /// The CSV of the MSR Cambridge traces (SNIA IOTTA).
+        Msr = "msr",
+        /// The Storage Performance Council's trace file format.
+        Spc = "spc",
+        /// `DiskSim`'s default ASCII format.
+        Disksim = "disksim",
+        /// `DiskSim`'s validation traces, one request at a time with measured response times.
+        DisksimValidate = "disksim-validate",
+    }
 }
 
 /// Which event of a request is taken as its time, where a trace has several.
@@ -80,20 +83,6 @@ pub enum WaitMeaning {
 }
 
 impl TraceKind {
-    /// All of them, in the order of [`TraceKind::code`].
-    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Flush, Self::Trim, Self::WriteZeroes];
-
-    /// The word for it in files and tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Flush => "flush",
-            Self::Trim => "trim",
-            Self::WriteZeroes => "write-zeroes",
-        }
-    }
-
     /// Its place in [`TraceKind::ALL`].
     pub const fn code(self) -> usize {
         self as usize
@@ -101,23 +90,6 @@ impl TraceKind {
 }
 
 impl TraceFormat {
-    /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Fio2, Self::Fio3, Self::Blkparse, Self::Msr, Self::Spc, Self::Disksim, Self::DisksimValidate];
-
-    /// Its name on the command line and in files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fio2 => "fio2",
-            Self::Fio3 => "fio3",
-            Self::Blkparse => "blkparse",
-            Self::Msr => "msr",
-            Self::Spc => "spc",
-            Self::Disksim => "disksim",
-            Self::DisksimValidate => "disksim-validate",
-        }
-    }
-
     /// A line of it, as its fields are called.
     pub const fn line_form(self) -> &'static str {
         match self {
@@ -144,15 +116,9 @@ impl FromStr for TraceFormat {
     type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        Self::ALL.into_iter().find(|format| format.name() == text).ok_or_else(|| UnknownName {
+        Self::named(text).ok_or_else(|| UnknownName {
             given: text.to_owned(),
             known: Self::ALL.map(Self::name).join(", "),
         })
-    }
-}
-
-impl fmt::Display for TraceFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }

@@ -12,7 +12,7 @@
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use raidlab_workload::{
     AccessSpec, ArrivalProcess, Arrivals, DataGenerator, DataSpec, Distribution, Driver, DriverConfig,
-    DriverStep, Pacing, Places, RequestRate, Worker, builtin_workload,
+    DriverStep, Pacing, Places, RequestRate, builtin_workload,
 };
 use std::time::Instant;
 
@@ -51,11 +51,9 @@ fn report(what: &str, spec: &AccessSpec, iodepth: u32) {
         block_bytes: 512,
         iodepth,
         seed: 1,
-        ramp: NanoSpan::ZERO,
         run: NanoSpan(u64::MAX),
-        start_offset: ByteCount::ZERO,
         max_requests: Some(REQUESTS),
-        worker: Worker::ALONE,
+        ..DriverConfig::default()
     };
     let mut driver = Driver::new(spec, &config).expect("the profile fits");
     let started = Instant::now();

@@ -33,10 +33,11 @@ use std::collections::BTreeMap;
 
 raidlab_units::named! {
     /// Where a run took place.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum World {
         /// On storage as it is: a file or a block device.
+        #[default]
         Measured = "measured",
         /// On a raidlab array over real members.
         Array = "array",
@@ -46,10 +47,11 @@ raidlab_units::named! {
 }
 
 /// The figure by which a workload is judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
     /// Requests per second.
+    #[default]
     Iops,
     /// 10^6 bytes per second.
     MbPerS,
@@ -69,7 +71,7 @@ impl Metric {
 }
 
 /// One run: what it was and what was measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
     /// Where it took place.
     pub world: World,
@@ -159,39 +161,7 @@ pub struct RunResult {
 impl RunResult {
     /// A run of `workload` on `target`, before anything was measured.
     pub fn unmeasured(world: World, target: String, workload: String, metric: Metric) -> Self {
-        Self {
-            world,
-            target,
-            array: None,
-            enclosure: None,
-            workload,
-            lines: Vec::new(),
-            metric,
-            iodepth: 0,
-            arrivals_per_sec: None,
-            load: None,
-            seed: 0,
-            window_ns: 0,
-            ops: Summaries::default(),
-            targets: Vec::new(),
-            parts: Vec::new(),
-            lag: None,
-            series: None,
-            steady: None,
-            cache_fill: None,
-            bottleneck: None,
-            range: None,
-            times: None,
-            phases: Vec::new(),
-            streams: None,
-            bounds: Vec::new(),
-            cost: CostFacts::default(),
-            machine: None,
-            network: None,
-            hosts: None,
-            figures: BTreeMap::new(),
-            settings: BTreeMap::new(),
-        }
+        Self { world, target, workload, metric, ..Self::default() }
     }
 
     /// What is to be known of the run before its figures are trusted: sentences.

@@ -198,7 +198,6 @@ fn lines_by_pct(lines: &[AccessLine]) -> [u16; 100] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::Worker;
     use crate::places::Distribution;
     use crate::spec::AccessSpec;
     use proptest::prelude::*;
@@ -209,11 +208,8 @@ mod tests {
             block_bytes: 512,
             iodepth: 1,
             seed,
-            ramp: NanoSpan::ZERO,
             run: NanoSpan::from_secs(1),
-            start_offset: ByteCount::ZERO,
-            max_requests: None,
-            worker: Worker::ALONE,
+            ..DriverConfig::default()
         }
     }
 

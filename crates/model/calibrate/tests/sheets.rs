@@ -308,25 +308,8 @@ fn disk(capacity_tb: u64) -> DiskSheet {
         id: "mine".into(),
         name: "Mine".into(),
         capacity: ByteCount(capacity_tb * 1_000_000_000_000),
-        rpm: None,
-        heads: None,
-        interface: None,
-        seq_read: None,
-        seq_write: None,
-        seq_inner: None,
-        seeks: SheetSeeks::default(),
-        read_iops: None,
-        write_iops: None,
-        read_latency: None,
-        write_latency: None,
         read_block: ByteCount::from_kib(4),
-        iops_depth: None,
-        is_measured: false,
-        cache: None,
-        physical_sector: None,
-        has_two_arms: false,
-        recording: Recording::Conventional,
-        facts: SheetFacts::default(),
+        ..DiskSheet::default()
     }
 }
 

@@ -19,8 +19,7 @@ fn array(bench: &Bench, arguments: &[&str]) -> Ended {
 
 /// Runs a verb that must end well and returns what it said.
 fn done(bench: &Bench, arguments: &[&str]) -> String {
-    let ended = array(bench, arguments);
-    ended.assert(0, &[]);
+    let ended = array(bench, arguments).well();
     ended.stdout
 }
 
@@ -83,9 +82,10 @@ fn an_array_lives_through_a_failure_and_stops_cleanly() {
     let served = Served::start(&bench, &["m1", "m2", "m0"]);
     assert!(done(&bench, &["status", "./c.sock"]).contains("optimal, RAID 5 of 3 members"));
     let load = ["--workload", "streaming", "--iodepth", "4", "--ramp", "5ms", "--run", "50ms", "--json"];
-    let measured = bench.run(&[&["measure", "n.sock", "nbd+unix:///a?socket=n.sock"], &load[..]].concat());
-    measured.assert(0, &[]);
-    let targets = measured.json()["runs"][0]["targets"].clone();
+    let targets = bench
+        .done(&[&["measure", "n.sock", "nbd+unix:///a?socket=n.sock"], &load[..]].concat())
+        .json()["runs"][0]["targets"]
+        .clone();
     assert!(
         targets.as_array().is_some_and(|each| each.iter().all(|it| it["total"]["requests"] != 0)),
         "{targets}"
@@ -97,7 +97,7 @@ fn an_array_lives_through_a_failure_and_stops_cleanly() {
     array(&bench, &["fail", "./c.sock", "2"]).assert(2, &["data would be lost"]);
     let checked = array(&bench, &["check", "./c.sock"]);
     checked.assert(1, &[]);
-    assert!(checked.stdout.contains("not compared in full"), "{}", checked.stdout);
+    checked.says(&["not compared in full"]);
     assert!(done(&bench, &["rebuild", "./c.sock", "--rate", "0"]).contains("scans rest"));
     done(&bench, &["replace", "./c.sock", "1", "new"]);
     let resting = await_status(&bench, |array| array["condition"] == "rebuilding");
@@ -168,7 +168,7 @@ fn a_scan_that_was_ended_or_rests_is_told_as_such() {
     });
     assert!(said.contains("the check ends"), "{said}");
     resting.assert(1, &["rests, since the rate of scans is 0", "--rate none"]);
-    assert!(resting.stdout.contains("check stopped after"), "{}", resting.stdout);
+    resting.says(&["check stopped after"]);
 
     done(&bench, &["fail", "./c.sock", "1"]);
     done(&bench, &["replace", "./c.sock", "1", "new"]);
@@ -182,7 +182,7 @@ fn a_scan_that_was_ended_or_rests_is_told_as_such() {
     done(&bench, &["fail", "./c.sock", "1"]);
     let broken_off = Ended::of(watching.wait_with_output().expect("it ends"));
     broken_off.assert(1, &[]);
-    assert!(broken_off.stdout.contains("rebuild broken off after"), "{}", broken_off.stdout);
+    broken_off.says(&["rebuild broken off after"]);
     let broken = array(&bench, &["status", "./c.sock"]);
     broken.assert(4, &[]);
     assert!(broken.stdout.contains("latest rebuild of device 1: broken off at"));
@@ -202,8 +202,7 @@ fn an_emulated_array_is_served_and_operated_like_a_real_one() {
     let whole = await_status(&bench, |array| array["condition"] == "optimal");
     assert_eq!((&whole["name"], &whole["members"]), (&Value::from("e"), &Value::from(4)), "{whole}");
     let load = ["--workload", "streaming", "--iodepth", "4", "--ramp", "5ms", "--run", "200ms", "--json"];
-    let measured = bench.run(&[&["measure", "nbd+unix:///e?socket=n.sock"], &load[..]].concat());
-    measured.assert(0, &[]);
+    bench.done(&[&["measure", "nbd+unix:///e?socket=n.sock"], &load[..]].concat());
     array(&bench, &["fail", "./c.sock", "7"]).assert(2, &["numbered from 0 to 3"]);
     done(&bench, &["fail", "./c.sock", "1"]);
     await_status(&bench, |array| array["condition"] == "degraded");
@@ -236,7 +235,7 @@ fn what_is_no_array_is_refused_with_the_way_out() {
     bench.write("f", &"7".repeat(1 << 20));
     let found = array(&bench, &["assemble", "f"]);
     assert_eq!(found.code, Some(2), "{}", found.stdout);
-    assert!(found.stdout.contains("no array that may be started"), "{}", found.stdout);
+    found.says(&["no array that may be started"]);
     array(&bench, &["serve", "f", "--socket", "n.sock"]).assert(2, &["error"]);
     array(&bench, &["serve", "f", "--listen", "127.0.0.1:0"])
         .assert(2, &["--insecure", "--tls-certificates"]);
@@ -250,7 +249,7 @@ fn what_is_no_array_is_refused_with_the_way_out() {
     assert!(!bench.path().join("c0").exists(), "what was made is taken away");
     let half = array(&bench, &["assemble", "b0"]);
     assert_eq!(half.code, Some(2), "{}", half.stdout);
-    assert!(half.stdout.contains("--accept-minority"), "{}", half.stdout);
+    half.says(&["--accept-minority"]);
     array(&bench, &["create", "d", "b0", "d1", "--level", "1", "--member-size", "8MiB"])
         .assert(2, &["a member of the array 'b' (RAID 5)", "--destroy-data 'b0'"]);
 }
@@ -284,8 +283,7 @@ fn what_happens_is_told_with_its_time_and_outlives_the_array() {
     assert!(line.starts_with("20") && line.contains("ERROR") && line.contains("member-failed"), "{line}");
 
     // The array is stopped.
-    let told = array(&bench, &["events", "a", "--json"]);
-    told.assert(0, &[]);
+    let told = array(&bench, &["events", "a", "--json"]).well();
     let events = told.json()["events"].as_array().expect("a list").clone();
     let failed = events.iter().find(|event| event["kind"] == "member-failed").expect("it is kept");
     assert_eq!(

@@ -37,7 +37,7 @@ fn a_fit_is_stored_with_its_residuals_and_used_by_reproduce() {
     let value = key["value"].as_str().expect("it has a value").to_owned();
     assert_ne!(value, "90 MB/s");
 
-    let text = std::fs::read_to_string(bench.path().join("mine.toml")).expect("it was stored");
+    let text = bench.read("mine.toml");
     assert!(text.contains("id = \"p.disk.1\", fitted = true"), "{text}");
     let rows = "id,place,system,raid,drives,drive,workload,block_kib,queue_depth,write_policy,read_policy,io_policy,\
                 metric,value\n\
@@ -47,8 +47,7 @@ fn a_fit_is_stored_with_its_residuals_and_used_by_reproduce() {
         let mut words =
             vec!["reproduce", "--published", "mine.csv", "--ramp", "200ms", "--run", "300ms", "--json"];
         words.extend(more);
-        let ended = bench.run(&words);
-        ended.assert(0, &[]);
+        let ended = bench.done(&words);
         ended.json()
     };
     let (plain, fitted) = (predicted(&[]), predicted(&["--fitted", "mine.toml"]));
@@ -78,9 +77,8 @@ fn values_go_into_a_catalogue_with_their_source() {
         0,
         &["written: mine/drives/st973451ss.toml mechanics.outer_rate", "stored: primergy-2008-fitted.toml"],
     );
-    assert!(ended.stdout.contains("Fitted to"), "{}", ended.stdout);
-    let written =
-        std::fs::read_to_string(bench.path().join("mine/drives/st973451ss.toml")).expect("it is there");
+    ended.says(&["Fitted to"]);
+    let written = bench.read("mine/drives/st973451ss.toml");
     assert!(written.contains("fitted: by 'raidlab fit primergy-2008'"), "{written}");
     assert!(!written.contains("\"90 MB/s\""), "{written}");
     bench.run(&fit(&["--write", "."])).assert(2, &["is no catalogue"]);
@@ -90,11 +88,11 @@ fn values_go_into_a_catalogue_with_their_source() {
 fn a_dry_run_says_what_there_is_and_stores_nothing() {
     let bench = Bench::new();
     let named = ["fit", "primergy-2008", "--only", "drive/st973451ss.mechanics.outer_rate", "--dry-run"];
-    let ended = bench.run(&[&named[..], &["--ramp", "200ms", "--run", "300ms"]].concat());
-    ended.assert(0, &[]);
-    for words in ["st973451ss:mechanics.outer_rate", "not searched: st973402ss: ", "nothing is stored"] {
-        assert!(ended.stdout.contains(words), "'{words}' is not in {}", ended.stdout);
-    }
+    bench.done(&[&named[..], &["--ramp", "200ms", "--run", "300ms"]].concat()).says(&[
+        "st973451ss:mechanics.outer_rate",
+        "not searched: st973402ss: ",
+        "nothing is stored",
+    ]);
     assert!(bench.names().is_empty(), "{:?}", bench.names());
     bench.run(&["fit", "cdf-caf-2003"]).assert(2, &["did you mean 'cdf-caf-2002'?"]);
     bench.run(&["fit", "primergy-2008", "--only", "st9"]).assert(2, &["st973451ss:mechanics.outer_rate"]);

@@ -1,6 +1,6 @@
 //! Sweeps, the search for the highest load, rounds until steady, and stored runs, on the real binary.
 
-use crate::support::{Bench, Ended};
+use crate::support::{Bench, Ended, holds};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 use std::path::Path;
@@ -33,9 +33,7 @@ fn sweeps_go_through_sizes_shares_and_depths() {
         "--read-pct",
         "0..100+100",
     ];
-    let ended = simulate(&bench, &[&args[..], &["--json"]].concat());
-    ended.assert(0, &[]);
-    let json = ended.json();
+    let json = simulate(&bench, &[&args[..], &["--json"]].concat()).well().json();
     let names = strings(&json, "runs", "workload");
     assert_eq!(names.len(), 2 * 2 * 3);
     assert_eq!(names[0], "md1200-oltp at 4 KiB with 0 % reads");
@@ -58,9 +56,7 @@ fn sweeps_go_through_sizes_shares_and_depths() {
 fn the_highest_load_that_keeps_a_bound_is_found_with_its_arithmetic() {
     let bench = Bench::new();
     let find = ["-w", "md1200-oltp", "--bound", "mean<=20ms", "--find-load", "--repeats", "3"];
-    let ended = simulate(&bench, &[&find[..], &["--json", "--db", "runs.sqlite"]].concat());
-    ended.assert(0, &[]);
-    let json = ended.json();
+    let json = simulate(&bench, &[&find[..], &["--json", "--db", "runs.sqlite"]].concat()).well().json();
     let found = &json["found"][0];
     let load = found["load"].as_u64().expect("a load");
     assert!((4..200).contains(&load), "{found}");
@@ -76,11 +72,9 @@ fn the_highest_load_that_keeps_a_bound_is_found_with_its_arithmetic() {
     let count = found["points"].as_array().expect("points").len() + 6;
     assert_eq!(json["runs"].as_array().map(Vec::len), Some(count), "every run is shown");
     assert_eq!(count_runs(&bench.path().join("runs.sqlite")), i64::try_from(count).ok(), "and kept");
-    let words = simulate(&bench, &[&find[..5], &["ramp", "--iodepth", "1..64", "--repeats", "2"]].concat());
-    words.assert(0, &[]);
-    for part in ["keeps mean<=20ms up to iodepth", "2 repeats", "Student", "read off at the bound"] {
-        assert!(words.stdout.contains(part), "{part}: {}", words.stdout);
-    }
+    simulate(&bench, &[&find[..5], &["ramp", "--iodepth", "1..64", "--repeats", "2"]].concat())
+        .well()
+        .says(&["keeps mean<=20ms up to iodepth", "2 repeats", "Student", "read off at the bound"]);
     simulate(&bench, &["-w", "md1200-oltp", "--bound", "iops>=5", "--find-load"])
         .assert(2, &["--find-load", "latency"]);
     let hopeless = ["-w", "md1200-oltp", "--bound", "mean<=1us", "--find-load"];
@@ -92,9 +86,7 @@ fn the_highest_rate_that_keeps_a_bound_is_found() {
     let bench = Bench::new();
     let find =
         ["-w", "md1200-oltp", "--rate", "100", "--bound", "mean<=20ms", "--find-load", "--repeats", "2"];
-    let ended = simulate(&bench, &[&find[..], &["--json"]].concat());
-    ended.assert(0, &[]);
-    let json = ended.json();
+    let json = simulate(&bench, &[&find[..], &["--json"]].concat()).well().json();
     let found = &json["found"][0];
     let rate = found["load"].as_f64().expect("a rate");
     assert_eq!(found["unit"], "requests-per-sec", "{found}");
@@ -142,9 +134,7 @@ const MEASURE: [&str; 9] = ["measure", "file", "--size", "4MiB", "-w", "database
 fn latency_is_cut_in_two_and_every_figure_is_shown() {
     let bench = Bench::new();
     let more = ["--run", "100ms", "--engine", "mmap", "--fua", "--latency-split", "--report", "r.html"];
-    let ended = bench.run(&[&MEASURE[..], &more].concat());
-    ended.assert(0, &[]);
-    let json = ended.json();
+    let json = bench.done(&[&MEASURE[..], &more].concat()).json();
     let run = &json["runs"][0];
     for direction in ["read", "write", "total"] {
         let (part, lat) = (&run[direction]["split"], &run[direction]["lat_ns_mean"]);
@@ -157,15 +147,14 @@ fn latency_is_cut_in_two_and_every_figure_is_shown() {
         (&run["settings"]["engine"], &run["settings"]["page cache"]),
         (&"mmap".into(), &"in use".into())
     );
-    let page = std::fs::read_to_string(bench.path().join("r.html")).expect("it was written");
-    for part in ["Latency by percentiles", "p99.999", "until handed to the kernel", "from there to the end"] {
-        assert!(page.contains(part), "{part}");
-    }
-    let shown = bench.run(&["show", "1"]);
-    shown.assert(0, &[]);
-    assert!(shown.stdout.contains("slat (until handed to the kernel)  ms min "), "{}", shown.stdout);
-    bench.run(&["export", "fio", "1", "-o", "out.json"]).assert(0, &[]);
-    let text = std::fs::read_to_string(bench.path().join("out.json")).expect("it was written");
+    let page = bench.read("r.html");
+    holds(
+        &page,
+        &["Latency by percentiles", "p99.999", "until handed to the kernel", "from there to the end"],
+    );
+    bench.done(&["show", "1"]).says(&["slat (until handed to the kernel)  ms min "]);
+    bench.done(&["export", "fio", "1", "-o", "out.json"]);
+    let text = bench.read("out.json");
     let fio: Value = serde_json::from_str(&text).expect("it is JSON");
     assert_eq!(fio["jobs"][0]["read"]["slat_ns"]["mean"], run["read"]["split"]["slat"]["ns_mean"]);
 }
@@ -190,8 +179,7 @@ fn rounds_are_run_until_the_last_five_are_steady() {
 #[test]
 fn a_run_carries_its_series_its_tail_and_the_machine() {
     let bench = Bench::new();
-    let ended = bench.run(&[&MEASURE[..], &["--run", "1200ms", "--iodepth", "4"]].concat());
-    ended.assert(0, &[]);
+    let ended = bench.done(&[&MEASURE[..], &["--run", "1200ms", "--iodepth", "4"]].concat());
     let run = &ended.json()["runs"][0];
     let series = &run["series"];
     assert_eq!(
@@ -263,25 +251,23 @@ fn a_kill_keeps_finished_runs() {
     let kept = count_runs(&bench.path().join("raidlab.sqlite")).expect("the file opens");
     assert!((2..50).contains(&kept), "{kept} runs are kept");
     assert_eq!(state(&bench), "running");
-    let listed = bench.run(&["runs", "--json"]);
-    listed.assert(0, &[]);
+    let listed = bench.done(&["runs", "--json"]);
     assert_eq!(listed.json()["runs"].as_array().map(Vec::len), Some(kept as usize));
 }
 
 #[test]
 fn kept_runs_are_exported_for_other_tools() {
     let bench = Bench::new();
-    bench.run(&[&MEASURE[..], &["--run", "50ms", "--iodepth", "2,4"]].concat()).assert(0, &[]);
-    bench.run(&["export", "fio", "2", "-o", "out.json", "--logs"]).assert(0, &[]);
-    let read = |name: &str| std::fs::read_to_string(bench.path().join(name)).expect("it was written");
+    bench.done(&[&MEASURE[..], &["--run", "50ms", "--iodepth", "2,4"]].concat());
+    bench.done(&["export", "fio", "2", "-o", "out.json", "--logs"]);
+    let read = |name: &str| bench.read(name);
     let fio: Value = serde_json::from_str(&read("out.json")).expect("it is JSON");
     let shown = bench.run(&["show", "2", "--json"]).json();
     assert_eq!(fio["jobs"][0]["read"]["iops"], shown["result"]["read"]["iops"]);
     assert_eq!(fio["jobs"][0]["job options"]["iodepth"], "4");
     assert_eq!(fio["jobs"][0]["job options"]["rw"], "randrw");
     assert!(read("randrw-iodepth-4-numjobs-1_lat.1.log").starts_with("50, "));
-    let iometer = bench.run(&["export", "iometer", "1", "2"]);
-    iometer.assert(0, &[]);
+    let iometer = bench.done(&["export", "iometer", "1", "2"]);
     assert_eq!(
         iometer.stdout.matches("\nALL,All,storagebench-database,1,1,1,").count(),
         2,
@@ -295,9 +281,9 @@ fn kept_runs_are_exported_for_other_tools() {
 #[test]
 fn results_of_other_programs_stand_beside_our_own() {
     let bench = Bench::new();
-    bench.run(&[&MEASURE[..], &["--run", "50ms", "--iodepth", "4"]].concat()).assert(0, &[]);
-    bench.run(&["export", "fio", "1", "-o", "fio.json"]).assert(0, &[]);
-    bench.run(&["export", "iometer", "1", "-o", "iometer.csv"]).assert(0, &[]);
+    bench.done(&[&MEASURE[..], &["--run", "50ms", "--iodepth", "4"]].concat());
+    bench.done(&["export", "fio", "1", "-o", "fio.json"]);
+    bench.done(&["export", "iometer", "1", "-o", "iometer.csv"]);
     let import = || bench.run(&["import", "runs", "fio.json", "iometer.csv", "--json"]);
     let files = import().json()["files"].clone();
     assert_eq!((&files[0]["runs"], &files[1]["runs"]), (&serde_json::json!([2]), &serde_json::json!([3])));
@@ -311,8 +297,8 @@ fn results_of_other_programs_stand_beside_our_own() {
         assert!(difference.abs() < 1e-3, "{difference} % for the same run");
     }
     assert!(of("lat_ms_p99")["groups"][1].is_object() && of("lat_ms_p99")["groups"][2].is_null());
-    bench.run(&["report", "1..3", "-o", "r.html"]).assert(0, &[]);
-    let page = std::fs::read_to_string(bench.path().join("r.html")).expect("the report");
+    bench.done(&["report", "1..3", "-o", "r.html"]);
+    let page = bench.read("r.html");
     assert!(page.contains("Iometer 1.1.0"), "who measured is said");
     bench.run(&["import", "fio", "fio.json"]).assert(2, &["holds results, and no job", "import runs"]);
     bench.write("half.json", "{\"fio version\": \"fio-3.33\", \"jobs\": [{");
@@ -344,27 +330,22 @@ fn bounds_are_kept_with_the_run_and_stand_in_every_report() {
     simulate(&bench, &[&load[..], &bounds].concat())
         .assert(3, &["bound missed: mean<=1ns by md1200-oltp at 100 requests/s: "]);
     let shown = bench.run(&["show", "1", "--db", "runs.sqlite"]).stdout;
-    for part in ["md1200-oltp at 100 requests/s", "bound mean<=1ns missed: ", "bound iops>=1 held: "] {
-        assert!(shown.contains(part), "{part}: {shown}");
-    }
+    holds(&shown, &["md1200-oltp at 100 requests/s", "bound mean<=1ns missed: ", "bound iops>=1 held: "]);
     let kept = bench.run(&["show", "1", "--db", "runs.sqlite", "--json"]).json();
     let kept = &kept["result"]["bounds"];
     assert_eq!((&kept[0]["bound"], &kept[0]["is_kept"]), (&"mean<=1ns".into(), &false.into()), "{kept}");
     let report = ["report", "1", "--db", "runs.sqlite", "-o", "again.html", "--markdown", "again.md"];
-    bench.run(&report).assert(0, &[]);
+    bench.done(&report);
     for (page, bound) in
         [("load.html", "mean&lt;=1ns"), ("again.html", "mean&lt;=1ns"), ("again.md", "mean&lt;=1ns")]
     {
-        let text = std::fs::read_to_string(bench.path().join(page)).expect("it was written");
-        for part in ["1 of 2 bounds are missed.", bound, "missed", "held", "100 requests/s"] {
-            assert!(text.contains(part), "{part} in {page}");
-        }
+        let text = bench.read(page);
+        holds(&text, &["1 of 2 bounds are missed.", bound, "missed", "held", "100 requests/s"]);
         assert!(!text.contains("at iodepth 256, with"), "{page}");
     }
     let two = ["-w", "md1200-oltp", "--bound", "iops>=1", "--iodepth", "1,2"];
-    let table = simulate(&bench, &two);
-    table.assert(0, &[]);
-    assert!(table.stdout.contains("bound at iodepth 2: iops>=1 held: "), "{}", table.stdout);
+    let table = simulate(&bench, &two).well();
+    table.says(&["bound at iodepth 2: iops>=1 held: "]);
 }
 
 /// Issue 28: a page of runs that were planned so was called incomplete, and head lines of a table said what only its first row had.
@@ -372,19 +353,19 @@ fn bounds_are_kept_with_the_run_and_stand_in_every_report() {
 fn loads_of_different_depths_are_no_gaps_and_heads_have_only_what_is_common() {
     let bench = Bench::new();
     let measure = ["measure", "null:1MiB", "--run", "20ms", "--ramp", "0s", "--db", "runs.sqlite"];
-    bench.run(&[&measure[..], &["-w", "streaming", "--iodepth", "8"]].concat()).assert(0, &[]);
-    let swept = bench.run(&[&measure[..], &["-w", "database", "--iodepth", "1,4"]].concat());
-    swept.assert(0, &[]);
+    bench.done(&[&measure[..], &["-w", "streaming", "--iodepth", "8"]].concat());
+    let swept = bench.done(&[&measure[..], &["-w", "database", "--iodepth", "1,4"]].concat());
     assert!(!swept.stdout.contains("iodepth reached"), "{}", swept.stdout);
-    bench.run(&["report", "1..3", "--db", "runs.sqlite", "-o", "r.html"]).assert(0, &[]);
-    let page = std::fs::read_to_string(bench.path().join("r.html")).expect("it was written");
+    bench.done(&["report", "1..3", "--db", "runs.sqlite", "-o", "r.html"]);
+    let page = bench.read("r.html");
     assert!(!page.contains("have no finished run"), "nothing is missing");
     let compared = bench.run(&["compare", "1", "2", "--db", "runs.sqlite"]).stdout;
-    for part in [
-        "run 1, storagebench-streaming at iodepth 8",
-        "run 2, storagebench-database at iodepth 1",
-        "The loads differ",
-    ] {
-        assert!(compared.contains(part), "{part}: {compared}");
-    }
+    holds(
+        &compared,
+        &[
+            "run 1, storagebench-streaming at iodepth 8",
+            "run 2, storagebench-database at iodepth 1",
+            "The loads differ",
+        ],
+    );
 }

@@ -18,13 +18,7 @@ fn a_drive_is_validated_in_words_and_json() {
     assert_eq!((json["disk"].as_str(), json["requests"].as_u64()), (Some("hp_c3323a"), Some(9074)));
     let mean = json["mean_measured_ms"].as_f64().expect("a number");
     assert!((mean - 15.765).abs() < 0.001, "{mean}");
-    let words = bench.run(&["model", "validate", &path]);
-    words.assert(0, &[]);
-    assert!(
-        words.stdout.contains("demerit:") && words.stdout.contains("Requests within"),
-        "{}",
-        words.stdout
-    );
+    bench.done(&["model", "validate", &path]).says(&["demerit:", "Requests within"]);
     assert!(bench.names().is_empty(), "a validation writes nothing");
 }
 
@@ -63,9 +57,7 @@ fn a_sheet_becomes_an_entry_that_does_what_it_says() {
         "-o",
         "mine.toml",
     ];
-    let ended = bench.run(&[&sheet[..], &["--id", "mine", "--json"]].concat());
-    ended.assert(0, &[]);
-    let json = ended.json();
+    let json = bench.done(&[&sheet[..], &["--id", "mine", "--json"]].concat()).json();
     let rows = json["rows"].as_array().expect("there are rows");
     assert_eq!(rows.len(), 3);
     for row in rows {
@@ -77,8 +69,7 @@ fn a_sheet_becomes_an_entry_that_does_what_it_says() {
     };
     assert!(origins("given") >= 2 && origins("derived") >= 4 && origins("assumed") >= 10, "{json}");
     bench.run(&sheet).assert(2, &["mine.toml is there already", "--overwrite"]);
-    let again = bench.run(&[&sheet[..], &["--overwrite"]].concat());
-    again.assert(0, &[]);
+    let again = bench.done(&[&sheet[..], &["--overwrite"]].concat());
     let is_narrow = again.stdout.lines().all(|line| line.chars().count() <= 80 && !line.ends_with(": "));
     assert!(is_narrow && !again.stdout.contains("-0.0%"), "{}", again.stdout);
 }
@@ -97,9 +88,7 @@ fn two_measured_figures_make_an_entry_of_every_kind() {
     ] {
         let args = ["model", "from-sheet", "--kind", kind, "--capacity", "2TB", "--interface", interface];
         let measured = ["--measured", "--read-block", "512", "--json"];
-        let made = bench.run(&[&args[..], &figures, &measured].concat());
-        made.assert(0, &[]);
-        let json = made.json();
+        let json = bench.done(&[&args[..], &figures, &measured].concat()).json();
         let rows = json["rows"].as_array().expect("rows");
         assert_eq!(rows.len(), 2, "{kind} {interface}: {json}");
         let is_met = |row: &serde_json::Value| row["error_pct"].as_f64().is_some_and(|pct| pct.abs() <= 3.0);
@@ -150,9 +139,7 @@ fn a_matrix_is_replayed_in_words_and_json() {
     );
     let verb = ["model", "matrix", "m.csv", "--reads", "1000", "--drive"];
     let run = |rest: &[&str]| bench.run(&[&verb[..], rest].concat());
-    let ended = run(&["generic-nvme", "--json"]);
-    ended.assert(0, &[]);
-    let json = ended.json();
+    let json = run(&["generic-nvme", "--json"]).well().json();
     let rows = json["rows"].as_array().expect("there are rows");
     let p50 = rows[0]["p50_predicted_us"].as_f64().expect("a number");
     assert!((60.0..110.0).contains(&p50), "{p50}");
@@ -160,9 +147,7 @@ fn a_matrix_is_replayed_in_words_and_json() {
     let alone_pct = json["summary"]["p95_median_abs_error_pct"].as_f64().expect("a number");
     let p95 = rows[0]["p95_predicted_us"].as_f64().expect("a number");
     assert!((alone_pct - (p95 / 120.0 - 1.0).abs() * 100.0).abs() < 1e-9, "{json}");
-    let words = run(&["generic-nvme"]);
-    words.assert(0, &[]);
-    assert!(words.stdout.contains("95th percentile: half of the errors"), "{}", words.stdout);
+    run(&["generic-nvme"]).well().says(&["95th percentile: half of the errors"]);
 
     let entry = std::fs::read_to_string(format!(
         "{}/../../../catalog/drives/generic-nvme.toml",
@@ -178,9 +163,7 @@ fn a_matrix_is_replayed_in_words_and_json() {
             "--json",
         ])
     };
-    let fitted = fit("own.toml");
-    fitted.assert(0, &[]);
-    let fitted = fitted.json();
+    let fitted = fit("own.toml").well().json();
     assert_eq!(fitted["fitted_cells"], serde_json::json!(["r1.w0"]), "the other one has no 95th percentile");
     assert!(fitted["fitted"]["p50_median_abs_error_pct"].as_f64().expect("a number") < 2.0, "{fitted}");
     let seen = run(&["f.toml", "--json"]).json();
@@ -197,9 +180,8 @@ fn a_matrix_is_replayed_in_words_and_json() {
 #[test]
 fn the_catalogue_is_checked_against_its_sheets() {
     let bench = Bench::new();
-    let checked = bench.run(&["catalog", "check", "st3600057ss", "samsung-pm9a3-7680"]);
-    checked.assert(0, &[]);
-    assert!(checked.stdout.contains("drives 2, figures 8"), "{}", checked.stdout);
+    let checked = bench.done(&["catalog", "check", "st3600057ss", "samsung-pm9a3-7680"]);
+    checked.says(&["drives 2, figures 8"]);
     assert!(checked.stdout.lines().all(|line| line.chars().count() <= 80), "{}", checked.stdout);
     let slower = ["--set", "st3600057ss:mechanics.seek_read.average=3.9ms"];
     let slow = bench.run(&[&["catalog", "check", "st3600057ss", "--json"][..], &slower].concat());
@@ -219,12 +201,12 @@ fn a_disk_s_sheet_becomes_an_entry_that_is_checked_and_simulated() {
     let bench = Bench::new();
     let sheet = ["model", "from-sheet", "--kind", "hdd", "--capacity", "18TB", "--seq-read", "270MB/s"];
     let more = ["--read-iops", "170", "--cache", "256MiB", "--sector", "4kn", "-o", "mine.toml"];
-    let made = bench.run(&[&sheet[..], &more].concat());
-    made.assert(0, &[]);
-    for wanted in ["derived: mechanics.seek_read.average", "given: capacity_sectors", "assumed: "] {
-        assert!(made.stdout.contains(wanted), "{wanted}: {}", made.stdout);
-    }
-    bench.run(&["catalog", "check", "--catalog", "mine.toml", "from-sheet"]).assert(0, &[]);
+    bench.done(&[&sheet[..], &more].concat()).says(&[
+        "derived: mechanics.seek_read.average",
+        "given: capacity_sectors",
+        "assumed: ",
+    ]);
+    bench.done(&["catalog", "check", "--catalog", "mine.toml", "from-sheet"]);
     let array = [
         "simulate",
         "--catalog",
@@ -237,7 +219,7 @@ fn a_disk_s_sheet_becomes_an_entry_that_is_checked_and_simulated() {
         "write-through",
     ];
     let load = ["--level", "6", "--members", "6", "-w", "database", "--ramp", "0s", "--run", "1s"];
-    bench.run(&[&array[..], &load].concat()).assert(0, &[]);
+    bench.done(&[&array[..], &load].concat());
     bench.run(&[&sheet[..], &["--nand", "tlc"]].concat()).assert(2, &["--nand is a figure of flash"]);
     bench.run(&[&sheet[..], &["--seek-read", "900ms"]].concat()).assert(2, &["a seek of 900"]);
 }
@@ -249,9 +231,7 @@ fn a_matrix_is_measured_on_a_file() {
     bench.write("data.bin", &"x".repeat(1 << 20));
     let measure =
         ["measure", "data.bin", "--buffered", "--run", "60ms", "--ramp", "0s", "--matrix-steps", "5"];
-    let measured = bench.run(&[&measure[..], &["--matrix", "m.csv", "--json"]].concat());
-    measured.assert(0, &[]);
-    let json = measured.json();
+    let json = bench.done(&[&measure[..], &["--matrix", "m.csv", "--json"]].concat()).json();
     assert!(
         json["write_mb_per_s_max"].is_null() && json["read_iops_max"].as_f64().is_some_and(|iops| iops > 0.0)
     );
@@ -262,7 +242,7 @@ fn a_matrix_is_measured_on_a_file() {
     );
     let cells = json["cells"].as_u64().expect("a count") + json["left_out"].as_u64().expect("a count");
     assert_eq!(cells, 5, "a column without a writer");
-    let read = |name: &str| std::fs::read_to_string(bench.path().join(name)).expect("it is there");
+    let read = |name: &str| bench.read(name);
     assert_eq!(read("data.bin"), "x".repeat(1 << 20));
     let header = read("m.csv").lines().next().map(str::to_owned).expect("a header");
     bench.run(&[&measure[..], &["--matrix", "m.csv"]].concat()).assert(2, &["m.csv can't be begun"]);
@@ -270,8 +250,7 @@ fn a_matrix_is_measured_on_a_file() {
     let begun = format!("{header}\nr1.w0,500,0,4096,131072,32,1,256,poisson,90,120\n");
     bench.write("begun.csv", &begun);
     let resume = [&measure[..], &["--matrix", "begun.csv", "--matrix-resume", "--json"]].concat();
-    let resumed = bench.run(&resume);
-    resumed.assert(0, &[]);
+    let resumed = bench.done(&resume);
     assert_eq!(resumed.json()["read_iops_max"], 2500.0);
     assert!(read("begun.csv").starts_with(&begun) && !read("begun.csv")[begun.len()..].contains("r1.w0"));
     bench
@@ -292,14 +271,12 @@ fn risk_tells_what_a_recovery_limit_means() {
     let bench = Bench::new();
     let array = ["risk", "--level", "6", "--members", "8", "--drive", "dt01aca200", "--trials", "100"];
     let rates = ["--afr", "2", "--bits-per-error", "1e14"];
-    let told = bench.run(&[&array[..], &rates].concat());
-    told.assert(0, &[]);
+    let told = bench.done(&[&array[..], &rates].concat());
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let said = words(&told.stdout);
     assert!(said.contains("can take the drive out of its array"), "{said}");
     assert!(said.contains("0.160"), "16 Tbit at one error in 100: {said}");
-    let set = bench.run(&[&array[..], &rates, &["--set", "dt01aca200:recovery_limit=7s"]].concat());
-    set.assert(0, &[]);
+    let set = bench.done(&[&array[..], &rates, &["--set", "dt01aca200:recovery_limit=7s"]].concat());
     let said = words(&set.stdout);
     assert!(said.contains("7.00 s; then the array") && !said.contains("out of its array"), "{said}");
 }

@@ -8,9 +8,7 @@ fn two_processes_over_loopback_give_figures_of_both() {
     let args =
         ["net", "--loopback", "--send", "10B,100k", "--connections", "1,2", "--direction", "send,both"];
     let rest = ["--seconds", "0.2", "--ramp", "20ms", "--report", "net.html"];
-    let ended = bench.run(&[&args[..], &rest, &["--json"]].concat());
-    ended.assert(0, &[]);
-    let json = ended.json();
+    let json = bench.done(&[&args[..], &rest, &["--json"]].concat()).json();
     let runs = json["runs"].as_array().expect("runs");
     assert_eq!(runs.len(), 2 * 2 * 2);
     for run in runs {
@@ -26,14 +24,10 @@ fn two_processes_over_loopback_give_figures_of_both() {
             );
         }
     }
-    assert!(
-        std::fs::read_to_string(bench.path().join("net.html")).expect("a report").contains("Network tests")
-    );
+    assert!(bench.read("net.html").contains("Network tests"));
     assert_eq!(bench.names(), ["net.html", "raidlab.sqlite"]);
     // What was measured is in the results file, and shown from there.
-    let shown = bench.run(&["show", "8"]);
-    shown.assert(0, &[]);
-    assert!(shown.stdout.contains("network test of tcp://127.0.0.1"), "{}", shown.stdout);
+    bench.done(&["show", "8"]).says(&["network test of tcp://127.0.0.1"]);
 }
 
 #[test]
@@ -43,8 +37,7 @@ fn a_file_is_sent_and_what_can_not_be_is_refused() {
     let quick = ["--seconds", "0.1", "--ramp", "0s", "--send", "100k"];
     let run = |more: &[&str]| bench.run(&[&["net"], more, &quick[..]].concat());
     for (more, method) in [(&[][..], "read and write"), (&["--zero-copy"], "sendfile")] {
-        let ended = run(&[&["--loopback", "--from", "data"], more].concat());
-        ended.assert(0, &[]);
+        let ended = run(&[&["--loopback", "--from", "data"], more].concat()).well();
         assert!(ended.stdout.contains(method) && ended.stdout.contains("data from data"), "{}", ended.stdout);
     }
     run(&["--loopback", "--from", "data", "--direction", "both"]).assert(2, &["sent by this side only"]);

@@ -198,7 +198,7 @@ fn bench() -> Bench {
     other.execute_batch("CREATE TABLE customer (name TEXT)").expect("it is new");
     let quick =
         ["measure", "null:1MiB", "-w", "streaming", "--run", "20ms", "--ramp", "0s", "--db", "runs.sqlite"];
-    bench.run(&quick).assert(0, &[]);
+    bench.done(&quick);
     bench
 }
 
@@ -276,7 +276,7 @@ fn no_verb_destroys_a_file_that_raidlab_did_not_make() {
     bench.write("r5.toml", array);
     bench.write("web.spc", "0,0,4096,R,0.0\n0,8,4096,W,0.1\n");
     bench.write("small.toml", &[HEAD, MEASURE, SIMULATE].concat());
-    bench.run(&["import", "trace", "web.spc", "-o", "t.parquet"]).assert(0, &[]);
+    bench.done(&["import", "trace", "web.spc", "-o", "t.parquet"]);
     let path = bench.path().join("mine");
     let mut wrong = Vec::new();
     for kind in ["text", "zero", "sparse"] {
@@ -311,6 +311,6 @@ fn results_replace_own_pages_and_what_may_be_overwritten() {
     }
     let csv = ["export", "csv", "1", "--db", "runs.sqlite", "-o", "text"];
     bench.run(&csv).assert(2, &["text is there already", "--overwrite"]);
-    bench.run(&[&csv[..], &["--overwrite"]].concat()).assert(0, &[]);
-    bench.run(&csv).assert(0, &[]);
+    bench.done(&[&csv[..], &["--overwrite"]].concat());
+    bench.done(&csv);
 }

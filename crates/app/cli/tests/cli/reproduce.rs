@@ -12,9 +12,7 @@ fn reproduce_compares_figures_of_a_file() {
     let bench = Bench::new();
     bench.write("mine.csv", CSV);
     let args = ["reproduce", "--published", "mine.csv", "--ramp", "100ms", "--run", "300ms", "--json"];
-    let ended = bench.run(&args);
-    ended.assert(0, &[]);
-    let json = ended.json();
+    let json = bench.done(&args).json();
     assert_eq!(json["schema"], 1);
     assert_eq!(json["configurations"].as_array().map(Vec::len), Some(1), "both rows are one configuration");
     for (index, (id, metric, published)) in
@@ -36,8 +34,8 @@ fn reproduce_compares_figures_of_a_file() {
     assert!(json["places"][0]["kendall_tau"].is_null(), "two metrics of one row each have no order");
     let words = bench.run(&[&args[..args.len() - 1], &["--report", "mine.html"]].concat());
     words.assert(0, &["report: mine.html"]);
-    assert!(words.stdout.contains("Kendall's tau"), "{}", words.stdout);
-    let page = std::fs::read_to_string(bench.path().join("mine.html")).expect("it was written");
+    words.says(&["Kendall's tau"]);
+    let page = bench.read("mine.html");
     assert!(page.contains("id=\"figure-1b\""), "every place has two charts");
     let named = bench.run(&[&["reproduce", "md1200-2011"], &args[1..]].concat());
     assert_eq!(named.json()["rows"], json["rows"], "the system is of that paper anyway");
@@ -62,12 +60,11 @@ fn reproduce_names_the_bottleneck_of_each_figure() {
     assert!(named(&without).is_null());
     let name = named(&with).as_str().map(str::to_owned).expect("it is named");
     assert_eq!(with["rows"], without["rows"]);
-    let words = run(&["--bottleneck", "on", "--report", "mine.html"]);
-    words.assert(0, &[]);
+    let words = run(&["--bottleneck", "on", "--report", "mine.html"]).well();
     for id in ["a", "b"] {
-        assert!(words.stdout.contains(&format!("bottleneck of {id}: {name}")), "{}", words.stdout);
+        words.says(&[&format!("bottleneck of {id}: {name}")]);
     }
-    let page = std::fs::read_to_string(bench.path().join("mine.html")).expect("it was written");
+    let page = bench.read("mine.html");
     assert!(page.contains(&format!("bottleneck: {}", name.replace('\'', "&#39;"))), "{name}");
 }
 
@@ -97,17 +94,11 @@ fn reproduce_reports_every_row_that_it_cannot_predict() {
 #[test]
 fn reproduce_lists_papers_and_knows_their_tables() {
     let bench = Bench::new();
-    let list = bench.run(&["reproduce", "list"]);
-    list.assert(0, &[]);
-    assert!(list.stdout.contains("md1200-2011") && list.stdout.contains("Table 4"), "{}", list.stdout);
+    bench.done(&["reproduce", "list"]).says(&["md1200-2011", "Table 4"]);
     bench.run(&["reproduce", "md1200-2012"]).assert(2, &["'md1200-2011'"]);
     bench.run(&["reproduce", "md1200-2011", "--table", "99"]).assert(2, &["Table 4"]);
     let args = ["reproduce", "md1200-2011", "--table", "8", "--ramp", "50ms", "--run", "100ms"];
-    let ended = bench.run(&args);
-    ended.assert(0, &[]);
-    for word in ["md1200.t8.r5.md1200.sas", "assumed:", "seed 2011"] {
-        assert!(ended.stdout.contains(word), "'{word}' is not in\n{}", ended.stdout);
-    }
+    bench.done(&args).says(&["md1200.t8.r5.md1200.sas", "assumed:", "seed 2011"]);
 }
 
 #[test]
@@ -137,16 +128,13 @@ fn reproduce_judges_the_claims_of_a_file() {
     );
     bench.write("mine.csv", &claims);
     let args = ["reproduce", "primergy-2008", "--claims", "mine.csv", "--ramp", "300ms", "--run", "1s"];
-    let text = bench.run(&args);
-    text.assert(0, &[]);
+    let text = bench.done(&args);
     for (id, verdict) in [("c1 ", "within 10 %"), ("c2 ", "missed")] {
         let line = text.stdout.lines().find(|line| line.starts_with(id));
         assert!(line.is_some_and(|line| line.contains(verdict)), "{id}: {verdict}\n{}", text.stdout);
     }
     assert!(!text.stdout.contains("c3 "), "a claim of another paper\n{}", text.stdout);
-    let ended = bench.run(&[&args[..], &["--json"]].concat());
-    ended.assert(0, &[]);
-    let json = ended.json();
+    let json = bench.done(&[&args[..], &["--json"]].concat()).json();
     assert!(json.get("rows").is_none(), "the paper has claims only");
     assert_eq!(json["claims"]["summary"]["claims"], 2);
     assert_eq!(json["claims"]["claims"][1]["verdict"], "missed");

@@ -1,6 +1,6 @@
 //! `raidlab simulate` on the real binary, and arguments that it shares with other verbs: bounds, similar names.
 
-use crate::support::Bench;
+use crate::support::{Bench, holds};
 
 const SIMULATE: [&str; 15] = [
     "simulate",
@@ -28,9 +28,7 @@ fn simulate(more: &[&str]) -> Vec<&'static str> {
 #[test]
 fn simulate_prints_a_run_per_iodepth() {
     let bench = Bench::new();
-    let ended = bench.run(&simulate(&["--iodepth", "1..8", "--json"]));
-    ended.assert(0, &[]);
-    let json = ended.json();
+    let json = bench.done(&simulate(&["--iodepth", "1..8", "--json"])).json();
     let runs = json["runs"].as_array().expect("there are runs");
     let depths: Vec<_> = runs.iter().map(|run| run["iodepth"].as_u64()).collect();
     assert_eq!(depths, [Some(1), Some(2), Some(4), Some(8)]);
@@ -45,10 +43,8 @@ fn simulate_prints_a_run_per_iodepth() {
         let (sum, mean) = (stations.iter().map(of).sum::<f64>(), run["total"]["lat_ns_mean"].as_f64());
         assert!((sum - mean.expect("a figure")).abs() < 1.0, "{sum} {mean:?}");
     }
-    let words = bench.run(&simulate(&["--queue-depth", "2"]));
-    words.assert(0, &[]);
-    assert!(words.stdout.contains("storagebench-database"), "{}", words.stdout);
-    assert!(words.stdout.contains("where the time goes"), "{}", words.stdout);
+    let words = bench.done(&simulate(&["--queue-depth", "2"]));
+    words.says(&["storagebench-database", "where the time goes"]);
     assert!(!words.stdout.contains('\x1b'), "colour is for terminals");
 }
 
@@ -56,8 +52,7 @@ fn simulate_prints_a_run_per_iodepth() {
 fn simulate_gives_the_same_figures_in_the_same_order_on_any_number_of_threads() {
     let bench = Bench::new();
     let runs_on = |threads| {
-        let ended = bench.run(&simulate(&["--iodepth", "64,1,16,2", "--threads", threads, "--json"]));
-        ended.assert(0, &[]);
+        let ended = bench.done(&simulate(&["--iodepth", "64,1,16,2", "--threads", threads, "--json"]));
         let mut runs = ended.json()["runs"].as_array().expect("there are runs").clone();
         for run in &mut runs {
             // How long the simulation itself and the search for its bottleneck took are the only figures that may differ.
@@ -101,17 +96,17 @@ fn simulate_says_what_could_not_be_plugged_together() {
     let with = |drive: &str, controller: &str, members: &str, more: &[&str]| {
         let array = ["simulate", "--level", "5", "--drive", drive, "--controller", controller];
         let load = ["--members", members, "--ramp", "0s", "--run", "100ms", "-w", "database"];
-        let ended = bench.run(&[&array[..], &load, more].concat());
-        ended.assert(0, &[]);
+        let ended = bench.done(&[&array[..], &load, more].concat());
         ended.stderr
     };
     let far_off = with("wd1000bb", "perc-h800", "5", &["--enclosure", "exp700"]);
     // Once it took drives of today over a PCI-X bus without a word.
     let nvme = with("generic-nvme", "linux-md", "5", &[]);
     assert!(nvme.contains("'generic-nvme' is for NVMe, controller 'linux-md' takes SCSI"), "{nvme}");
-    for part in ["'wd1000bb' is for ATA, controller 'perc-h800' takes SAS", "'exp700' has places for FC"] {
-        assert!(far_off.contains(part), "'{part}' is not in {far_off}");
-    }
+    holds(
+        &far_off,
+        &["'wd1000bb' is for ATA, controller 'perc-h800' takes SAS", "'exp700' has places for FC"],
+    );
     assert!(with("maxtor-6y160m0", "3ware-8506-4lp", "5", &[]).contains("has 4 ports for 5 drives"));
     for (drive, controller, enclosure) in
         [("st3600057ss", "perc-h800", "md1200"), ("fc-15k-18gb", "fastt600", "exp700")]
@@ -142,8 +137,7 @@ fn simulate_takes_an_array_file() {
     // Two papers have an OLTP profile, so the short name does not do.
     bench.run(&args).assert(2, &["oltp"]);
     let args = args.map(|word| if word == "oltp" { "md1200-oltp" } else { word });
-    let ended = bench.run(&args);
-    ended.assert(0, &[]);
+    let ended = bench.done(&args);
     assert_eq!(ended.json()["runs"][0]["array"]["write_policy"], "write-through");
     bench.write("array.toml", &file.replace("members", "membres"));
     bench.run(&args).assert(2, &["array.toml:3", "'membres'", "'members'"]);
@@ -159,8 +153,7 @@ fn simulate_tells_of_each_controller_and_of_a_failover() {
     bench.write("dual.toml", DUAL);
     let args = ["simulate", "--array", "dual.toml", "--workload", "fastt600-oltp", "--iodepth", "8"];
     let args = [&args[..], &["--ramp", "0s", "--run", "8s"]].concat();
-    let ended = bench.run(&[&args[..], &["--json"]].concat());
-    ended.assert(0, &[]);
+    let ended = bench.done(&[&args[..], &["--json"]].concat());
     let run = &ended.json()["runs"][0];
     assert_eq!(run["array"]["members"], 10, "five in each of two volumes");
     let facts = &run["enclosure"];
@@ -171,17 +164,13 @@ fn simulate_tells_of_each_controller_and_of_a_failover() {
     assert_eq!(failover["detection_ns"], 1_000_000_000_u64);
     assert!(failover["pause_ns"].as_u64() > failover["detection_ns"].as_u64(), "{failover}");
     assert_eq!(failover["requests_retried"], 4, "half of those in flight");
-    let words = bench.run(&args);
-    words.assert(0, &[]);
-    for expected in ["controller A, 1 volumes", "controller B failed 50", "nothing acknowledged lost"] {
-        assert!(words.stdout.contains(expected), "{expected}: {}", words.stdout);
-    }
+    let words = bench.done(&args);
+    words.says(&["controller A, 1 volumes", "controller B failed 50", "nothing acknowledged lost"]);
     // Without a mirror the loss is told, and an option says when.
     bench.write("dual.toml", &DUAL.replace("count = 2", "count = 2\nmirror = false"));
-    let words = bench.run(&[&args[..], &["--fail-after", "100ms"]].concat());
-    words.assert(0, &[]);
-    assert!(words.stdout.contains("of acknowledged data LOST"), "{}", words.stdout);
-    assert!(words.stdout.contains("controller A failed 100"), "{}", words.stdout);
+    bench
+        .done(&[&args[..], &["--fail-after", "100ms"]].concat())
+        .says(&["of acknowledged data LOST", "controller A failed 100"]);
     bench.write("dual.toml", &DUAL.replace("count", "cuont"));
     bench.run(&args).assert(2, &["dual.toml:9", "'cuont'", "'count'"]);
 }
@@ -193,8 +182,7 @@ fn simulate_takes_controllers_by_options() {
     bench.run(&simulate(&two)).assert(2, &["'perc-h800' in pairs", "mirror-link"]);
     let on_fastt600: Vec<_> =
         simulate(&two).into_iter().map(|word| if word == "perc-h800" { "fastt600" } else { word }).collect();
-    let ended = bench.run(&on_fastt600);
-    ended.assert(0, &[]);
+    let ended = bench.done(&on_fastt600);
     assert_eq!(ended.json()["runs"][0]["array"]["controller"], "two fastt600 with 2 volumes");
     bench.run(&simulate(&["--fail-after", "1ms"])).assert(2, &["fail-after needs a second controller"]);
     bench.run(&simulate(&["--fail", "B"])).assert(2, &["--fail-after"]);
@@ -203,7 +191,7 @@ fn simulate_takes_controllers_by_options() {
 #[test]
 fn bounds_decide_the_exit_code() {
     let bench = Bench::new();
-    bench.run(&simulate(&["--bound", "iops>=1"])).assert(0, &[]);
+    bench.done(&simulate(&["--bound", "iops>=1"]));
     bench.run(&simulate(&["--bound", "mean<=1ns"])).assert(3, &["bound missed: mean<=1ns"]);
     bench.run(&simulate(&["--bound", "mean=1"])).assert(2, &["neither <= nor >="]);
 }
@@ -231,15 +219,12 @@ fn bad_arguments_end_with_2_and_name_what_is_near() {
 #[test]
 fn simulate_takes_requests_at_a_rate_and_tells_how_late_they_were() {
     let bench = Bench::new();
-    let ended = bench.run(&simulate(&["--rate", "500", "--arrival", "fixed", "--json"]));
-    ended.assert(0, &[]);
+    let ended = bench.done(&simulate(&["--rate", "500", "--arrival", "fixed", "--json"]));
     let run = &ended.json()["runs"][0];
     assert_eq!(run["iodepth"], 256, "in flight at most");
     let started = run["lag"]["started"].as_u64().expect("an open loop has arrivals");
     assert!(started.abs_diff(150) <= 1, "{started}");
-    let overrun = bench.run(&simulate(&["--rate", "100000", "--in-flight", "4"]));
-    overrun.assert(0, &[]);
-    assert!(overrun.stdout.contains("NEVER STARTED"), "{}", overrun.stdout);
+    bench.done(&simulate(&["--rate", "100000", "--in-flight", "4"])).says(&["NEVER STARTED"]);
     bench.run(&simulate(&["--arrival", "fixed"])).assert(2, &["--rate"]);
     // It was taken without a word, and 256 requests were in flight.
     bench
@@ -274,9 +259,8 @@ const FLASH: [&str; 17] = [
 fn the_condition_of_a_drive_decides_how_fast_it_writes() {
     let bench = Bench::new();
     let run = |more: &[&str]| {
-        let ended = bench.run(&[&FLASH[..], &["fastt600-random-write"], more].concat());
-        ended.assert(0, &[]);
-        let run = ended.json()["runs"][0].clone();
+        let run =
+            bench.done(&[&FLASH[..], &["fastt600-random-write"], more].concat()).json()["runs"][0].clone();
         let iops = run["total"]["iops"].as_f64().expect("a rate");
         (iops, run["settings"]["drive condition"].as_str().expect("it is told").to_owned())
     };
@@ -309,8 +293,7 @@ fn intervals_come_from_the_ranges_of_estimated_figures() {
             "simulate --level 0 --members 2 --drive {drive} --controller {controller} --workload md1200-oltp --iodepth 8 --ramp 50ms \
              --run 200ms --bottleneck off --intervals on --json"
         );
-        let ended = bench.run(&words.split_whitespace().collect::<Vec<_>>());
-        ended.assert(0, &[]);
+        let ended = bench.done(&words.split_whitespace().collect::<Vec<_>>());
         ended.json()["runs"][0].clone()
     };
     let run = of_drive("samsung-pm9a3-7680", "linux-md-nvme");
@@ -326,8 +309,7 @@ fn intervals_come_from_the_ranges_of_estimated_figures() {
 /// Requests a second of an array of Linux md, by more words of a command.
 fn md_iops(bench: &Bench, words: &str) -> f64 {
     let words = format!("simulate --bottleneck off --json --ramp 20ms --run 60ms {words}");
-    let ended = bench.run(&words.split_whitespace().collect::<Vec<_>>());
-    ended.assert(0, &[]);
+    let ended = bench.done(&words.split_whitespace().collect::<Vec<_>>());
     ended.json()["runs"][0]["total"]["iops"].as_f64().expect("a rate")
 }
 
@@ -337,8 +319,7 @@ fn md_writes_whole_stripes_of_what_comes_in_sequence() {
     let bench = Bench::new();
     let words = "simulate --bottleneck off --json --level 6 --members 12 --drive exos-x24-24tb --controller linux-md-sas \
                  --strip-size 64KiB --workload md1200-sql-log --iodepth 32 --ramp 300ms --run 500ms";
-    let ended = bench.run(&words.split_whitespace().collect::<Vec<_>>());
-    ended.assert(0, &[]);
+    let ended = bench.done(&words.split_whitespace().collect::<Vec<_>>());
     let run = &ended.json()["runs"][0];
     let mb_per_s = run["total"]["iops"].as_f64().expect("a rate") * 65_536.0 / 1e6;
     assert!((600.0..3_000.0).contains(&mb_per_s), "{mb_per_s} MB/s");
@@ -394,8 +375,7 @@ fn a_window_begins_when_the_write_cache_is_full() {
         "off",
     ];
     let iops = |more: &[&'static str]| {
-        let ran = bench.run(&[&base[..], &load, &["--run", "10s", "--json"], more].concat());
-        ran.assert(0, &[]);
+        let ran = bench.done(&[&base[..], &load, &["--run", "10s", "--json"], more].concat());
         ran.json()["runs"][0]["total"]["iops"].as_f64().expect("a rate")
     };
     let (empty, full, found) = (iops(&["--ramp", "0s"]), iops(&["--ramp", "60s"]), iops(&[]));
@@ -426,15 +406,13 @@ fn hosts_and_files_are_for_what_they_change() {
         "1",
     ];
     let with = |more: &[&'static str]| bench.run(&[&md[..], more].concat());
-    let on_sockets = with(&["--host", "xeon-8380-2s", "--bottleneck", "off", "--json"]);
-    on_sockets.assert(0, &[]);
+    let on_sockets = with(&["--host", "xeon-8380-2s", "--bottleneck", "off", "--json"]).well();
     assert_eq!(on_sockets.json()["runs"][0]["settings"]["host"], "xeon-8380-2s");
     // Synchronised writes wait for the data, the journal and its record; buffered ones for a copy.
     let latency = |how: &'static str, op: &str| {
         let more =
             ["--host", "epyc-7402p", "--filesystem", "ext4", "--region", "1GiB", "--file-io", how, "--json"];
-        let ended = with(&more);
-        ended.assert(0, &[]);
+        let ended = with(&more).well();
         ended.json()["runs"][0][op]["lat_ns_mean"].as_f64().expect("a figure")
     };
     let (buffered, direct, synced) =

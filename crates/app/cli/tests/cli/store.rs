@@ -1,7 +1,7 @@
 //! The results file in use: several processes at once, a kill in mid-run, tags, comparisons, and the transfer to
 //! another machine.
 
-use crate::support::Bench;
+use crate::support::{Bench, holds};
 use rusqlite::Connection;
 use serde_json::Value;
 use std::process::{Child, Stdio};
@@ -36,7 +36,7 @@ fn with_seed(seed: &'static str) -> Vec<&'static str> {
 fn two_studies() -> Bench {
     let bench = Bench::new();
     for seed in ["1", "2"] {
-        bench.run(&with_seed(seed)).assert(0, &[]);
+        bench.done(&with_seed(seed));
     }
     bench
 }
@@ -67,12 +67,12 @@ fn runs_of_open_loops_are_named_by_their_rate() {
     let bench = Bench::new();
     let mut args = SIMULATE.to_vec();
     args[10] = "--rate=200";
-    bench.run(&args).assert(0, &[]);
+    bench.done(&args);
     let listed = || bench.run(&on_runs(&["runs"])).stdout;
     assert!(listed().contains(" load ") && listed().contains("200 requests/s"), "{}", listed());
     let line = &bench.run(&on_runs(&["runs", "--json"])).json()["runs"][0];
     assert_eq!(line["arrivals_per_sec"], 200.0, "{line}");
-    bench.run(&SIMULATE).assert(0, &[]);
+    bench.done(&SIMULATE);
     assert!(listed().contains("iodepth 4") && listed().contains("200 requests/s"), "{}", listed());
 }
 
@@ -97,7 +97,7 @@ fn several_processes_write_into_one_new_file() {
 #[test]
 fn a_killed_process_leaves_what_it_finished() {
     let bench = Bench::new();
-    bench.run(&SIMULATE).assert(0, &[]);
+    bench.done(&SIMULATE);
     let mut args = SIMULATE.to_vec();
     // More than it can do before it is killed, and each run short.
     args[10] = "--iodepth=1..4000+1";
@@ -125,16 +125,16 @@ fn a_killed_process_leaves_what_it_finished() {
     let last = format!("{}", 2 + kept);
     let shown = bench.run(&on_runs(&["show", &last, "--json"])).json();
     assert!(shown["result"]["total"]["requests"].as_u64() > Some(0), "{shown}");
-    bench.run(&with_seed("9")).assert(0, &[]);
+    bench.done(&with_seed("9"));
     let text = bench.run(&on_runs(&["runs", "--studies"]));
-    assert!(text.stdout.contains("running") && text.stdout.contains("complete"), "{}", text.stdout);
+    text.says(&["running", "complete"]);
 }
 
 #[test]
 fn tags_name_runs_for_lists_and_comparisons() {
     let bench = two_studies();
     bench.run(&on_runs(&["tag", "before", "study:1"])).assert(0, &["2 runs with tag"]);
-    bench.run(&on_runs(&["tag", "after", "3..4"])).assert(0, &[]);
+    bench.done(&on_runs(&["tag", "after", "3..4"]));
     let listed = bench.run(&on_runs(&["runs", "--tag", "after", "--json"])).json();
     let ids: Vec<i64> =
         listed["runs"].as_array().expect("runs").iter().filter_map(|run| run["id"].as_i64()).collect();
@@ -150,15 +150,16 @@ fn tags_name_runs_for_lists_and_comparisons() {
     assert_eq!(iops[2]["spread"]["count"], 2, "the same load of both studies");
     let words = bench.run(&on_runs(&["compare", "1", "3"])).stdout;
     assert!(!words.contains("The loads differ"), "{words}");
-    for part in [
-        "A: run 1, storagebench-database at iodepth 1, RAID 5 write-through",
-        "iops",
-        "lat_ms_p99",
-        " %",
-        "One run of each",
-    ] {
-        assert!(words.contains(part), "{part}: {words}");
-    }
+    holds(
+        &words,
+        &[
+            "A: run 1, storagebench-database at iodepth 1, RAID 5 write-through",
+            "iops",
+            "lat_ms_p99",
+            " %",
+            "One run of each",
+        ],
+    );
     bench.run(&on_runs(&["tag", "before", "1", "--remove"])).assert(0, &["1 runs without"]);
     let left = bench.run(&on_runs(&["runs", "--tag", "before"])).stdout;
     assert_eq!(left.lines().filter(|line| line.contains("database")).count(), 1, "{left}");
@@ -171,8 +172,8 @@ fn tags_name_runs_for_lists_and_comparisons() {
 #[test]
 fn runs_go_to_another_file_and_are_there_once() {
     let bench = two_studies();
-    bench.run(&on_runs(&["tag", "kept", "2"])).assert(0, &[]);
-    bench.run(&on_runs(&["export", "json", "study:1", "-o", "runs.json"])).assert(0, &[]);
+    bench.done(&on_runs(&["tag", "kept", "2"]));
+    bench.done(&on_runs(&["export", "json", "study:1", "-o", "runs.json"]));
     let to_other = |file: &str| bench.run(&["import", "runs", file, "--db", "other.sqlite", "--json"]);
     let first = to_other("runs.json").json();
     assert_eq!(first["files"][0]["runs"], serde_json::json!([1, 2]));
@@ -217,14 +218,14 @@ fn keep_a_risk(bench: &Bench) {
         "2",
         "--bits-per-error",
     ];
-    bench.run(&[&risk[..], &["1e16", "--trials", "1000", "--db", "runs.sqlite"]].concat()).assert(0, &[]);
+    bench.done(&[&risk[..], &["1e16", "--trials", "1000", "--db", "runs.sqlite"]].concat());
 }
 
 #[test]
 fn verbs_without_a_load_keep_their_figures_too() {
     let bench = Bench::new();
     keep_a_risk(&bench);
-    bench.run(&on_runs(&["soak", "file", "--size", "1MiB", "--passes", "1", "--buffered"])).assert(0, &[]);
+    bench.done(&on_runs(&["soak", "file", "--size", "1MiB", "--passes", "1", "--buffered"]));
     let figures = |run: &str, name: &str| {
         let shown = bench.run(&on_runs(&["show", run, "--json"])).json();
         shown["result"]["figures"][name].as_f64().unwrap_or_else(|| panic!("no {name}: {shown}"))
@@ -240,10 +241,8 @@ fn verbs_without_a_load_keep_their_figures_too() {
 fn kept_runs_become_a_page_markdown_and_pictures() {
     let bench = two_studies();
     bench.run(&on_runs(&["report", "study:1", "study:2", "-o", "r.html"])).assert(0, &["report: r.html"]);
-    let page = std::fs::read_to_string(bench.path().join("r.html")).expect("it was written");
-    for part in ["simulate RAID 5 x3", "<h2 id=\"answer\">", "id=\"figure-1\"", "</html>"] {
-        assert!(page.contains(part), "{part}");
-    }
+    let page = bench.read("r.html");
+    holds(&page, &["simulate RAID 5 x3", "<h2 id=\"answer\">", "id=\"figure-1\"", "</html>"]);
     let args = [
         "report",
         "study:1",
@@ -257,9 +256,8 @@ fn kept_runs_become_a_page_markdown_and_pictures() {
         "p99",
         "--json",
     ];
-    let written = bench.run(&on_runs(&args));
-    written.assert(0, &[]);
-    let text = std::fs::read_to_string(bench.path().join("r.md")).expect("it was written");
+    let written = bench.done(&on_runs(&args));
+    let text = bench.read("r.md");
     assert!(text.starts_with("Storage study\n\n# A title\n"), "{text}");
     for path in written.json()["written"].as_array().expect("files") {
         assert!(bench.path().join(path.as_str().expect("a path")).exists(), "{path}");

@@ -26,22 +26,16 @@ fn a_small_study_gives_table_database_and_report_and_takes_its_files_away() {
     bench.write("small.toml", &format!("{HEAD}{MEASURE}{ARRAY}{SIMULATE}"));
     let ended = bench.run(&["study", "small.toml", "--report", "small.html", "--db", "runs.sqlite"]);
     ended.assert(0, &["20 of 20 runs finished", "report: small.html"]);
-    for word in ["storagebench-database", "storagebench-streaming", "RAID 0", "RAID 5", "write-back"] {
-        assert!(ended.stdout.contains(word), "'{word}' is not in\n{}", ended.stdout);
-    }
+    ended.says(&["storagebench-database", "storagebench-streaming", "RAID 0", "RAID 5", "write-back"]);
     assert_eq!(count_runs(&bench.path().join("runs.sqlite")), 20);
-    let html = std::fs::read_to_string(bench.path().join("small.html")).expect("there is a report");
+    let html = bench.read("small.html");
     assert!(html.to_lowercase().starts_with("<!doctype html>") && html.contains("small"));
     assert!(!bench.names().contains(&"scratch".to_owned()), "{:?}", bench.names());
 
-    let runs = bench.run(&["runs", "--db", "runs.sqlite", "--json"]);
-    runs.assert(0, &[]);
-    let runs = runs.json();
+    let runs = bench.done(&["runs", "--db", "runs.sqlite", "--json"]).json();
     assert_eq!(runs["runs"].as_array().map(Vec::len), Some(20));
     let id = runs["runs"][0]["id"].to_string();
-    let shown = bench.run(&["show", &id, "--db", "runs.sqlite", "--json"]);
-    shown.assert(0, &[]);
-    let shown = shown.json();
+    let shown = bench.done(&["show", &id, "--db", "runs.sqlite", "--json"]).json();
     assert_eq!(shown["result"]["seed"], 3);
     assert!(shown["environment"]["kernel"].as_str().is_some_and(|kernel| kernel.starts_with("Linux")));
 }
@@ -50,9 +44,7 @@ fn a_small_study_gives_table_database_and_report_and_takes_its_files_away() {
 fn a_study_prints_json_alone_on_standard_output() {
     let bench = Bench::new();
     bench.write("small.toml", &format!("{HEAD}{SIMULATE}"));
-    let ended = bench.run(&["study", "small.toml", "--json"]);
-    ended.assert(0, &[]);
-    let json = ended.json();
+    let json = bench.done(&["study", "small.toml", "--json"]).json();
     assert_eq!(json["schema"], 1);
     assert_eq!(json["runs"].as_array().map(Vec::len), Some(8));
     assert!(json["verdicts"].as_array().is_some_and(|verdicts| !verdicts.is_empty()));

@@ -45,6 +45,16 @@ impl Bench {
         Ended::of(self.command(args).output().expect("the binary was built"))
     }
 
+    /// Runs the command, which must succeed.
+    pub(crate) fn done(&self, args: &[&str]) -> Ended {
+        self.run(args).well()
+    }
+
+    /// The text of a file in the folder.
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
     /// Names of what lies in the folder, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.path()).expect("the folder is there");
@@ -68,13 +78,29 @@ impl Ended {
     /// Checks the exit code and that standard error holds each of `parts`.
     pub(crate) fn assert(&self, code: i32, parts: &[&str]) {
         assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
-        for part in parts {
-            assert!(self.stderr.contains(part), "'{part}' is not in\n{}", self.stderr);
-        }
+        holds(&self.stderr, parts);
+    }
+
+    /// Checks that it succeeded.
+    pub(crate) fn well(self) -> Self {
+        self.assert(0, &[]);
+        self
+    }
+
+    /// Checks that standard output holds each of `parts`.
+    pub(crate) fn says(&self, parts: &[&str]) {
+        holds(&self.stdout, parts);
     }
 
     /// Standard output as JSON.
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}\n{}", self.stdout))
+    }
+}
+
+/// Checks that `text` holds each of `parts`.
+pub(crate) fn holds(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "'{part}' is not in\n{text}");
     }
 }

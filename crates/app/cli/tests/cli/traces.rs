@@ -10,18 +10,14 @@ fn import_makes_workload_files_that_run() {
     bench.write("job.fio", job);
     let many = bench.run(&["import", "fio", "job.fio"]);
     many.assert(2, &["2 steps", "--output"]);
-    let ended = bench.run(&["import", "fio", "job.fio", "-o", "made"]);
-    ended.assert(0, &[]);
+    let ended = bench.done(&["import", "fio", "job.fio", "-o", "made"]);
     let text = "raidlab measure TARGET --workload made/job.toml --run 1s --size 2097152B\n\
                 raidlab measure TARGET --workload made/c.toml --iodepth 1 --run 1s --size 1048576B\n";
     assert_eq!(ended.stdout, text);
-    let shown = bench.run(&["workloads", "made/job.toml"]);
-    shown.assert(0, &[]);
-    assert!(shown.stdout.contains("part a") && shown.stdout.contains("every place once"), "{}", shown.stdout);
+    bench.done(&["workloads", "made/job.toml"]).says(&["part a", "every place once"]);
     let run =
         ["measure", "null:2MiB", "--workload", "made/job.toml", "--run", "50ms", "--ramp", "1ms", "--json"];
-    let ran = bench.run(&run);
-    ran.assert(0, &[]);
+    let ran = bench.done(&run);
     let parts = ran.json()["runs"][0]["parts"].as_array().expect("parts have figures").clone();
     assert_eq!(parts.iter().map(|part| part["name"].as_str()).collect::<Vec<_>>(), [Some("a"), Some("b")]);
     bench.run(&["import", "fio", "job.fio", "-o", "made"]).assert(2, &["cannot write"]);
@@ -35,22 +31,19 @@ fn traces_are_imported_and_written_for_fio() {
     bench.write("web.spc", "0,16,8192,W,1.5\n1,0,512,R,1.25\n0,32,4096,r,2.0\n");
     let import = bench.run(&["import", "trace", "web.spc", "-o", "web.parquet"]);
     import.assert(0, &["warning: 1 of 3 requests were not in the order of their times"]);
-    for text in [
+    import.says(&[
         "3 lines, format spc",
         "2 reads, 1 writes",
         "750 ms",
         "device 1: asu1, 1 reads, 0 writes, up to 512 B",
-    ] {
-        assert!(import.stdout.contains(text), "{text} is not in {}", import.stdout);
-    }
+    ]);
     bench
         .run(&["import", "trace", "web.spc", "-o", "web.parquet"])
         .assert(2, &["remove it, or name another"]);
     let json =
         bench.run(&["import", "trace", "web.spc", "--format", "spc", "--device", "asu0", "--json"]).json();
     assert_eq!((&json["format"], &json["summary"]["span_ns"]), (&"spc".into(), &500_000_000.into()));
-    let iolog = bench.run(&["export", "iolog", "web.parquet", "--file", "/dev/x,/dev/y"]);
-    iolog.assert(0, &[]);
+    let iolog = bench.done(&["export", "iolog", "web.parquet", "--file", "/dev/x,/dev/y"]);
     let lines: Vec<_> = iolog.stdout.lines().collect();
     assert_eq!(
         lines[5..8],
@@ -72,7 +65,7 @@ fn bench_with_trace() -> Bench {
         format!("{},h,{disk},{kind},{},4096,10\n", 1000 + n * 2500, n * 7919 % 2000 * 4096)
     };
     bench.write("two.csv", &(0..400).map(line).collect::<String>());
-    bench.run(&["import", "trace", "two.csv", "-o", "two.parquet"]).assert(0, &[]);
+    bench.done(&["import", "trace", "two.csv", "-o", "two.parquet"]);
     bench
 }
 
@@ -82,9 +75,7 @@ fn traces_are_replayed_on_targets() {
     let on = |targets: &[&'static str], more: &[&'static str]| {
         bench.run(&[&["measure"], targets, &["--trace", "two.parquet", "--json"], more].concat())
     };
-    let both = on(&["null:8MiB", "null:9MiB"], &["--timing", "scaled:0.5"]);
-    both.assert(0, &[]);
-    let run = both.json()["runs"][0].clone();
+    let run = on(&["null:8MiB", "null:9MiB"], &["--timing", "scaled:0.5"]).well().json()["runs"][0].clone();
     assert_eq!((&run["workload"], &run["read"]["requests"]), (&"two".into(), &300.into()));
     assert_eq!((&run["write"]["requests"], &run["lag"]["started"]), (&100.into(), &400.into()));
     let each = |index: usize| run["targets"][index]["total"]["requests"].clone();
@@ -139,8 +130,7 @@ fn traces_are_replayed_on_a_modelled_array_at_their_times() {
     let array = "simulate --level 5 --members 4 --drive st3600057ss --controller perc-h800 --trace two.parquet --map h.0=0";
     let with = |more: &[&'static str]| {
         let args: Vec<&str> = array.split(' ').chain(more.iter().copied()).collect();
-        let ended = bench.run(&[&args[..], &["--json"]].concat());
-        ended.assert(0, &[]);
+        let ended = bench.done(&[&args[..], &["--json"]].concat());
         ended.json()["runs"][0].clone()
     };
     let original = with(&[]);
@@ -169,12 +159,11 @@ fn a_trace_with_one_discard_is_simulated_and_planned() {
     log += "10000 f trim 1048576 2097152\n";
     log.extend((201..300).map(io));
     bench.write("one.log", &(log + "20000 f close\n"));
-    bench.run(&["import", "trace", "one.log", "-o", "one.parquet"]).assert(0, &[]);
+    bench.done(&["import", "trace", "one.log", "-o", "one.parquet"]);
     let hardware = |level: &'static str, drive: &'static str, controller: &'static str| {
         let plain = ["simulate", "--trace", "one.parquet", "--bottleneck", "off", "--json", "--members", "4"];
         let ended = bench
-            .run(&[&plain[..], &["--level", level, "--drive", drive, "--controller", controller]].concat());
-        ended.assert(0, &[]);
+            .done(&[&plain[..], &["--level", level, "--drive", drive, "--controller", controller]].concat());
         let run = ended.json()["runs"][0].clone();
         assert_eq!((&run["trim"]["requests"], &run["trim"]["errors"]), (&1.into(), &0.into()), "{level}");
         assert_eq!(run["total"]["requests"], 298);
@@ -184,7 +173,7 @@ fn a_trace_with_one_discard_is_simulated_and_planned() {
     assert_eq!(hardware("10", "generic-nvme", "linux-md-nvme"), "passed on to the drives in 4 commands");
     assert!(hardware("5", "generic-nvme", "linux-md-nvme").contains("agree with the parity"));
     assert!(hardware("0", "st3600057ss", "perc-h800").contains("passes none on"));
-    let plan = bench.run(&[
+    let plan = bench.done(&[
         "plan",
         "--trace",
         "one.parquet",
@@ -206,7 +195,6 @@ fn a_trace_with_one_discard_is_simulated_and_planned() {
         "sequential",
         "--json",
     ]);
-    plan.assert(0, &[]);
     let best = &plan.json()["top"][0];
     assert_eq!(best["drive_condition"], "sequential, 100 % full");
     assert!(best["trims"].as_str().is_some_and(|told| !told.is_empty()), "{best}");

@@ -8,8 +8,7 @@ fn measure_lays_a_file_out_and_refuses_to_write_over_data() {
     let quick = ["--ramp", "5ms", "--run", "20ms", "--json"];
     let measure = |args: &[&str]| bench.run(&[&["measure", "file"], args, &quick].concat());
     measure(&["--workload", "database"]).assert(2, &["'file'", "--size"]);
-    let ended = measure(&["--workload", "database,streaming", "--iodepth", "1,4", "--size", "4MiB"]);
-    ended.assert(0, &[]);
+    let ended = measure(&["--workload", "database,streaming", "--iodepth", "1,4", "--size", "4MiB"]).well();
     assert_eq!(ended.json()["runs"].as_array().map(Vec::len), Some(4));
     assert_eq!(bench.names(), ["file", "raidlab.sqlite"]);
 
@@ -19,7 +18,7 @@ fn measure_lays_a_file_out_and_refuses_to_write_over_data() {
     on_data(&["--workload", "streaming"]).assert(0, &[]);
     on_data(&["--workload", "database"]).assert(2, &["data", "destroy"]);
     on_data(&["--workload", "database", "--destroy-data", "other"]).assert(2, &["data"]);
-    let found = std::fs::read_to_string(bench.path().join("data")).expect("it is there");
+    let found = bench.read("data");
     assert!(found == precious, "data were written over without leave");
     on_data(&["--workload", "restore", "--destroy-data", "data"]).assert(0, &[]);
 }
@@ -31,8 +30,7 @@ fn measure_loads_many_targets_with_many_workers() {
     let quick = ["--ramp", "5ms", "--run", "30ms", "--json", "--workload", "database", "--iodepth", "4"];
     let args =
         ["measure", "folder", "file", "null:1GiB", "--size", "4MiB", "--workers", "2", "--cpus", "0-0"];
-    let ended = bench.run(&[&args[..], &quick].concat());
-    ended.assert(0, &[]);
+    let ended = bench.done(&[&args[..], &quick].concat());
     assert!(bench.path().join("folder/raidlab-test-file").exists());
     let run = &ended.json()["runs"][0];
     assert_eq!(
@@ -51,9 +49,7 @@ fn measure_loads_many_targets_with_many_workers() {
     for engine in ["io_uring", "psync", "buffered"] {
         let iodepth = if engine == "io_uring" { "4" } else { "1" };
         let more = ["measure", "file", "--engine", engine, "--iodepth", iodepth];
-        let ended = bench.run(&[&more[..], &quick[..7]].concat());
-        ended.assert(0, &[]);
-        let settings = ended.json()["runs"][0]["settings"].clone();
+        let settings = bench.done(&[&more[..], &quick[..7]].concat()).json()["runs"][0]["settings"].clone();
         assert!(settings["engine"].as_str().is_some_and(|used| used.starts_with(engine)), "{settings}");
         assert_eq!(settings["page cache"] == "in use", engine == "buffered");
     }
@@ -71,14 +67,13 @@ fn a_drive_of_ones_own_stands_in_an_array_file() {
     let array = "schema = 1\nlevel = \"5\"\nmembers = 4\ndrive = \"mine\"\ncontroller = \"lsi-1068\"\n\
                  write-policy = \"write-through\"\n";
     bench.write("array.toml", array);
-    let ended = bench.run(&["catalog", "--catalog", "drive.toml", "mine"]);
-    ended.assert(0, &[]);
+    let ended = bench.done(&["catalog", "--catalog", "drive.toml", "mine"]);
     assert!(ended.stdout.contains("mechanics.rpm = 7200") && ended.stdout.contains("link sata-3g"));
     let mut args = vec!["simulate", "--array", "array.toml", "--workload", "fastt600-oltp", "--ramp", "10ms"];
     args.extend(["--run", "100ms", "--iodepth", "4"]);
     bench.run(&args).assert(2, &["there is no drive 'mine'"]);
     args.extend(["--catalog", "drive.toml", "--set", "mine:mechanics.rpm=10000"]);
-    bench.run(&args).assert(0, &[]);
+    bench.done(&args);
     bench.run(&["catalog", "--catalog", "none.toml"]).assert(2, &["none.toml cannot be read"]);
     std::fs::create_dir(bench.path().join("empty")).expect("a folder");
     bench.run(&["catalog", "--catalog", "empty"]).assert(2, &["empty", "no .toml files"]);
@@ -95,11 +90,9 @@ fn lists_and_entries_are_shown_in_words_and_json() {
         (&["doctor"], "io_uring"),
     ];
     for (args, word) in rows {
-        let words = bench.run(args);
-        words.assert(0, &[]);
+        let words = bench.done(args);
         assert!(words.stdout.contains(word), "'{word}' is not in\n{}", words.stdout);
-        let json = bench.run(&[args, &["--json"]].concat());
-        json.assert(0, &[]);
+        let json = bench.done(&[args, &["--json"]].concat());
         assert_eq!(json.json()["schema"], 1, "{args:?}");
     }
     bench.run(&["catalog", "st360057ss"]).assert(2, &["'st3600057ss'"]);
@@ -146,13 +139,12 @@ fn errors_are_json_where_results_are() {
 
 #[test]
 fn help_documents_the_exit_codes() {
-    let ended = Bench::new().run(&["--help"]);
-    ended.assert(0, &[]);
-    for line in
-        ["Exit codes:", "  2    bad usage", "  3    done, but a bound was missed", "  130  interrupted"]
-    {
-        assert!(ended.stdout.contains(line), "'{line}' is not in\n{}", ended.stdout);
-    }
+    Bench::new().run(&["--help"]).well().says(&[
+        "Exit codes:",
+        "  2    bad usage",
+        "  3    done, but a bound was missed",
+        "  130  interrupted",
+    ]);
 }
 
 #[test]
@@ -195,14 +187,13 @@ fn what_does_not_exist_is_named_each_and_what_does_beside() {
     let ended = bench.run(&["simulate", "--levl", "5", "--membrs=6", "--qqq", "-w", "database"]);
     ended.assert(2, &["'--levl'", "'--membrs' found, did you mean '--members'?", "'--qqq' found"]);
     let measure = ["measure", "null:1MiB", "-w", "database", "--run", "20ms", "--ramp", "0s"];
-    bench.run(&measure).assert(0, &[]);
-    bench.run(&measure).assert(0, &[]);
+    bench.done(&measure);
+    bench.done(&measure);
     bench
         .run(&["show", "study:9"])
         .assert(2, &["no study run 9", "it has runs 1 to 2 and study runs 1 to 2"]);
     bench.run(&["show", "nosuch.toml"]).assert(2, &["names no runs", "'raidlab runs' lists them"]);
-    let ended = bench.run(&["show", "2..4"]);
-    ended.assert(0, &[]);
+    let ended = bench.done(&["show", "2..4"]);
     assert!(ended.stderr.contains("note: the results file has no runs 3 to 4"), "{}", ended.stderr);
 }
 
@@ -211,7 +202,7 @@ fn runs_fit_a_terminal() {
     let bench = Bench::new();
     let name = "a-target-with-a-name-that-is-far-too-long-for-it.dat";
     let measure = ["measure", name, "--size", "1MiB", "-w", "database", "--run", "20ms", "--ramp", "0s"];
-    bench.run(&measure).assert(0, &[]);
+    bench.done(&measure);
     let listed = |columns: &str| {
         let ran = bench.command(&["runs"]).env("COLUMNS", columns).output().expect("the binary was built");
         String::from_utf8(ran.stdout).expect("text")
@@ -242,8 +233,7 @@ fn soak_counts_over_runs_and_ends_with_1_where_a_bit_has_changed() {
     let bench = Bench::new();
     let soak = ["soak", "soaked", "--size", "1MiB", "--passes", "2", "--buffered", "--json"];
     for passes in [2, 4] {
-        let ended = bench.run(&soak);
-        ended.assert(0, &[]);
+        let ended = bench.done(&soak);
         let target = &ended.json()["targets"][0];
         assert_eq!((target["passes"].as_u64(), target["faults_total"].as_u64()), (Some(passes), Some(0)));
         assert_eq!(target["read_bytes"].as_u64(), Some(passes << 20));
@@ -255,7 +245,7 @@ fn soak_counts_over_runs_and_ends_with_1_where_a_bit_has_changed() {
     std::fs::write(&path, data).expect("it can be written");
     let ended = bench.run(&soak[..soak.len() - 1]);
     ended.assert(1, &[]);
-    assert!(ended.stdout.contains("byte 69632: 1 bit has changed"), "{}", ended.stdout);
+    ended.says(&["byte 69632: 1 bit has changed"]);
     let missing = bench.run(&["soak", "nothing-there"]);
     missing.assert(2, &["--size"]);
 }
@@ -268,13 +258,12 @@ fn soak_cuts_the_power_of_storage_and_finds_what_it_lost() {
         let rest = ["--passes", passes, "--block", "64KiB", "--buffered"];
         bench.run(&[&["soak", "soaked"][..], &size, &power, &rest].concat())
     };
-    let well = soak("2", "cp \"$RAIDLAB_TARGET\" before");
-    well.assert(0, &[]);
-    assert!(well.stdout.contains("power was cut 1 times; 0 of the faults"), "{}", well.stdout);
+    let well = soak("2", "cp \"$RAIDLAB_TARGET\" before").well();
+    well.says(&["power was cut 1 times; 0 of the faults"]);
     // What was in the first blocks before the cut comes back after it: writes that were acknowledged are lost.
     let lying = soak("2", "dd if=before of=\"$RAIDLAB_TARGET\" bs=64k count=1 conv=notrunc 2>&1");
     lying.assert(1, &[]);
-    assert!(lying.stdout.contains("a write is lost"), "{}", lying.stdout);
+    lying.says(&["a write is lost"]);
     soak("1", "exit 7").assert(1, &["the command that cuts the power, 'exit 7', failed"]);
 }
 
@@ -283,9 +272,10 @@ fn a_verified_load_says_how_many_blocks_were_right() {
     let bench = Bench::new();
     let measure = ["measure", "t.dat", "--size", "4MiB", "--run", "300ms", "--ramp", "0s", "--iodepth", "8"];
     let with = |more: &[&'static str]| bench.run(&[&measure[..], more].concat());
-    let ended = with(&["--workload", "database", "--verify", "--workers", "2", "--buffered", "--json"]);
-    ended.assert(0, &[]);
-    let settings = ended.json()["runs"][0]["settings"].clone();
+    let settings = with(&["--workload", "database", "--verify", "--workers", "2", "--buffered", "--json"])
+        .well()
+        .json()["runs"][0]["settings"]
+        .clone();
     assert!(settings.to_string().contains("blocks read were as written"), "{settings}");
     with(&["--workload", "storagebench-web-server", "--verify"])
         .assert(2, &["there is nothing to verify on 't.dat'"]);
@@ -296,15 +286,13 @@ const RISK: [&str; 7] = ["risk", "--level", "5", "--members", "8", "--drive", "s
 #[test]
 fn the_chances_of_an_array_come_in_words_and_json() {
     let bench = Bench::new();
-    let words = bench.run(&[&RISK[..], &["--trials", "20000"]].concat());
-    words.assert(0, &[]);
-    for part in ["Chance within a year", "agrees", "Chance in one rebuild"] {
-        assert!(words.stdout.contains(part), "'{part}' is not in\n{}", words.stdout);
-    }
+    bench.done(&[&RISK[..], &["--trials", "20000"]].concat()).says(&[
+        "Chance within a year",
+        "agrees",
+        "Chance in one rebuild",
+    ]);
     let fleet = ["--trials", "20000", "--fleet", "100000", "--spares", "1", "--check-days", "7", "--json"];
-    let ended = bench.run(&[&RISK[..], &fleet].concat());
-    ended.assert(0, &[]);
-    let json = ended.json();
+    let json = bench.done(&[&RISK[..], &fleet].concat()).json();
     assert_eq!(json["fleet"]["arrays"].as_u64(), Some(11_111));
     let [chance, drawn, width] = ["/markov/per_year", "/drawn/per_year", "/drawn/per_year_half_width"]
         .map(|place| json.pointer(place).and_then(serde_json::Value::as_f64).expect("a number"));
@@ -325,8 +313,7 @@ fn the_risk_of_an_array_of_flash_is_told() {
         "--writes-per-day",
         "8TB",
     ];
-    let ended = Bench::new().run(&[&risk[..], &["--trials", "20000"]].concat());
-    ended.assert(0, &[]);
+    let ended = Bench::new().run(&[&risk[..], &["--trials", "20000"]].concat()).well();
     let golden = include_str!("risk-samsung-pm9a3-7680.txt");
     assert_eq!(ended.stdout, golden, "what it prints has changed:\n{}", ended.stdout);
     assert!(golden.lines().all(|line| line.chars().count() <= 80));
@@ -337,9 +324,7 @@ fn what_is_not_known_is_asked_for() {
     let bench = Bench::new();
     let bare = ["risk", "--level", "6", "--members", "8"];
     let other = ["--set", "st32000444ss:annual_failure_pct=2.5"];
-    let worse = bench.run(&[&RISK[..], &other, &["--json"]].concat());
-    worse.assert(0, &[]);
-    assert!(worse.stdout.contains("2.5"), "{}", worse.stdout);
+    bench.done(&[&RISK[..], &other, &["--json"]].concat()).says(&["2.5"]);
     bench.run(&[&bare[..], &other].concat()).assert(2, &["--set", "--drive"]);
     bench.run(&bare).assert(2, &["annual failure rate", "--afr"]);
     bench.run(&[&bare[..], &["--drive", "wd1000bb", "--afr", "120"]].concat()).assert(2, &["below 100 %"]);
@@ -402,7 +387,7 @@ fn names_do_not_steer_the_terminal() {
         ["--size", "4MiB", "--workload", "streaming", "--run", "20ms", "--ramp", "0s", "--report", "r.html"];
     let measured = bench.run(&[&["measure", name], &load[..]].concat());
     measured.assert(0, &["laying out a\u{fffd}[31mb"]);
-    let page = std::fs::read_to_string(bench.path().join("r.html")).expect("it was written");
+    let page = bench.read("r.html");
     let fits = |text: &str| text.chars().all(|c| !c.is_control() || c.is_ascii_whitespace());
     for text in [missing.stderr, measured.stderr, measured.stdout, page] {
         assert!(fits(&text), "{text:?}");
@@ -433,9 +418,7 @@ fn torture_runs_stored_plans() {
     let again = plan.split_once("[[plan]]").expect("a plan").1;
     write("two.toml", &format!("{plan}\n[[plan]]{again}"));
     let digest = |args: &[&str]| {
-        let ended = bench.run(args);
-        ended.assert(0, &[]);
-        let told = ended.json();
+        let told = bench.done(args).json();
         assert_eq!(told["violations"], 0, "{told}");
         (told["seeds"].clone(), told["digest"].clone())
     };

@@ -35,7 +35,7 @@ use raidlab_units::{ByteCount, BytesPerSec};
 use serde::{Deserialize, Serialize};
 
 /// What the array must do.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Needs {
     /// Capacity that the host needs.
     pub usable: ByteCount,

@@ -62,7 +62,7 @@ fn settings() -> Vec<Settings> {
     vec![one(true), one(false)]
 }
 
-fn space(levels: &[&str]) -> Space {
+pub(super) fn space(levels: &[&str]) -> Space {
     Space {
         levels: levels.iter().map(|level| level.parse().expect("a level")).collect(),
         members_max: 24,
@@ -78,20 +78,10 @@ fn mean(limit: NanoSpan) -> Vec<Bound> {
 }
 
 fn needs() -> Needs {
-    Needs {
-        usable: ByteCount(4_000_000_000_000),
-        survive: 1,
-        iops: None,
-        bytes_per_sec: None,
-        latency: Vec::new(),
-        own: Vec::new(),
-        budget: None,
-        power_watts: None,
-        slots: None,
-    }
+    Needs { usable: ByteCount(4_000_000_000_000), survive: 1, ..Needs::default() }
 }
 
-fn database() -> Demand {
+pub(super) fn database() -> Demand {
     Demand {
         read_share: 0.67,
         random_share: 1.0,

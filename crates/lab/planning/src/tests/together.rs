@@ -1,8 +1,8 @@
 //! Applications that run at the same time, on one array and on two.
 
-use super::{application, ids, levels, measured_parts, needs, order, planned, with_crew};
+use super::{application, finds_the_best_of_all, ids, levels, needs, order, planned};
 use crate::*;
-use raidlab_advisor::plan::{Frontier, Kept, OwnNeeds, Settings};
+use raidlab_advisor::plan::OwnNeeds;
 
 /// An application without a request in any window.
 fn idle() -> Application {
@@ -79,34 +79,7 @@ fn trying_everything_finds_nothing_better_for_two() {
     let apps = [application("md1200-oltp", 16), application("md1200-sql-log", 4)];
     for needs in [needs(ByteCount(500_000_000_000)), needing(&[200.0, 300.0])] {
         let order = PlanOrder { space: levels(&["1", "5"], 4), ..disks(needs, &apps, &drives) };
-        let parts = measured_parts(&order);
-        let demands = order.demands();
-        let (needs, space) = (&order.needs, &order.space);
-        let request = Request { needs, demands: &demands, space, parts: &parts, together: true };
-        let kept = enumerate(&request).kept;
-        let bench = Bench { order: &order, parts: &parts, demands: &demands };
-        let mut frontier = Frontier::new(request.clone(), kept.clone());
-        let end =
-            with_crew(|crew| choose::search(&bench, &mut frontier, crew)).expect("they can be simulated");
-        assert_eq!((end, frontier.open()), (SearchEnd::Proven, 0));
-        let ranking = frontier.ranking();
-        let works =
-            |kept: &Kept, it: &Settings| Hardware::of(&parts, kept.geometry).rejects(*it, false).is_none();
-        let each = kept.iter().flat_map(|kept| space.settings.iter().map(move |it| (kept, it)));
-        let all: Vec<Judged> = each
-            .filter(|(kept, it)| works(kept, it))
-            .map(|(kept, it)| kept.unjudged(&request, *it))
-            .collect();
-        let judge = |index: usize| judge::judge(&bench, &all[index], judge::Window::Short).map(|(it, _)| it);
-        let stage = Stage { label: "all", from: 0.0, to: 1.0 };
-        let results = with_crew(|crew| crew.on_all(stage, all.len(), judge)).expect("they can be simulated");
-        for one in &results {
-            let bound = kept.iter().find(|it| it.geometry == one.geometry).expect("it was kept");
-            assert!(one.score <= bound.score_at_best * 1.02, "{one:?} beyond {}", bound.score_at_best);
-        }
-        let best = results.iter().map(|one| ranking.key(one)).min();
-        let (judged, _) = frontier.into_results();
-        assert_eq!(judged.first().map(|one| ranking.key(one)), best, "{:?}", judged.first());
+        finds_the_best_of_all(&order);
     }
 }
 

@@ -18,7 +18,7 @@
 //! Left out (zero): page faults, short and dropped I/Os, submission and completion classes.
 //! Source: fio 3.33 `stat.c`, `show_thread_status_json`; its HOWTO, "Log File Formats".
 
-use raidlab_workload::{LatencyFigures, OpSummary, RunResult, SeriesColumns};
+use raidlab_workload::{LatencyFigures, OpSummary, RunResult, RunSeries, SeriesColumns};
 use serde_json::{Map, Value, json};
 
 /// Upper ends of fio's classes of latency, in its unit.
@@ -102,9 +102,9 @@ fn job(run: &RunResult) -> Value {
     let bytes = request_bytes(run);
     let bs = if bytes.is_multiple_of(1024) { format!("{}k", bytes / 1024) } else { bytes.to_string() };
     let requests = run.ops.total.requests.max(1) as f64;
-    let none = OpSummary::default();
+    let (none, no_columns) = (OpSummary::default(), SeriesColumns::default());
     let of = |summary: &Option<Box<OpSummary>>| {
-        direction(run, summary.as_deref().unwrap_or(&none), |_| const { &NO_COLUMNS })
+        direction(run, summary.as_deref().unwrap_or(&none), |_| &no_columns)
     };
     let mut job = json!({
         "jobname": run.workload,
@@ -160,22 +160,11 @@ fn sync(summary: &OpSummary) -> Value {
     json!({ "total_ios": summary.requests, "lat_ns": lat })
 }
 
-const NO_COLUMNS: SeriesColumns = SeriesColumns {
-    requests: Vec::new(),
-    errors: Vec::new(),
-    bytes: Vec::new(),
-    lat_ns_mean: Vec::new(),
-    lat_ns_p50: Vec::new(),
-    lat_ns_p99: Vec::new(),
-    lat_ns_p999: Vec::new(),
-    lat_ns_max: Vec::new(),
-};
-
 /// The figures of one direction.
-fn direction(
-    run: &RunResult,
+fn direction<'a>(
+    run: &'a RunResult,
     summary: &OpSummary,
-    columns: fn(&raidlab_workload::RunSeries) -> &SeriesColumns,
+    columns: impl Fn(&'a RunSeries) -> &'a SeriesColumns,
 ) -> Value {
     let bytes = (summary.bytes_per_sec.0 * run.window_ns as f64 / 1e9).round() as u64;
     let whole = |rates: Vec<f64>| {

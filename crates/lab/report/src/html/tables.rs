@@ -145,18 +145,13 @@ pub(super) fn latencies(matrix: &Matrix, profile: usize) -> String {
                     // Of results of other programs not every percentile is known.
                     let is_known = |ms: f64| ms > 0.0 || figures[0] == 0.0;
                     let digits = |ms: f64| if is_known(ms) { escaped_digits(ms) } else { "-".into() };
-                    let cells: String =
-                        figures.iter().map(|ms| format!("<td>{}</td>", digits(*ms))).collect();
-                    rows += &format!(
-                        r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{what}</td>{cells}</tr>"#,
-                        load.value()
-                    );
+                    rows += &run_row(&name, run, what, &tagged_cells(&figures.map(digits)));
                 }
             }
         }
     }
     let heads = ["mean", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max"];
-    let heads: String = heads.iter().map(|head| format!(r#"<th scope="col">{head}</th>"#)).collect();
+    let heads = column_heads(&heads);
     let head = format!(
         r#"<tr><th scope="col" class="name first">Configuration</th><th scope="col">{load_name}</th><th scope="col" class="name">latency, ms</th>{heads}</tr>"#
     );
@@ -199,77 +194,41 @@ fn latency_rows(run: &RunResult) -> Vec<(&'static str, [f64; 8])> {
 
 /// How late the requests of open loops started, of every run and each part of a mix; none where no run is such.
 pub(super) fn lags(matrix: &Matrix, profile: usize) -> Option<String> {
-    let (load_name, mut rows) = (matrix.load_name(), String::new());
+    let mut rows = String::new();
     for (name, run) in each_run(matrix, profile) {
         let parts = run.parts.iter().filter_map(|part| Some((part.name.as_str(), part.lag.as_ref()?)));
         for (part, lag) in run.lag.iter().map(|lag| ("all", lag)).chain(parts) {
-            let cells: String = lag_cells(lag).iter().map(|cell| format!("<td>{cell}</td>")).collect();
-            rows += &format!(
-                r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td>{cells}</tr>"#,
-                run.offered_load().value(),
-                escaped(part)
-            );
+            rows += &run_row(&name, run, part, &tagged_cells(&lag_cells(lag)));
         }
     }
-    let heads = ["mean", "p50", "p99", "max"].map(|head| format!(r#"<th scope="col">{head}</th>"#)).concat();
-    let head = format!(
-        r#"<tr><th colspan="5" class="first"></th><th scope="colgroup" colspan="4" class="group start">started late by, ms</th><th scope="colgroup" colspan="4" class="group start">from the start to the end, ms</th></tr><tr><th scope="col" class="name first">Configuration</th><th scope="col">{load_name}</th><th scope="col" class="name">part</th><th scope="col">started</th><th scope="col">never started</th>{heads}{heads}</tr>"#
+    let heads = column_heads(&["mean", "p50", "p99", "max"]);
+    let over = r#"<tr><th colspan="5" class="first"></th><th scope="colgroup" colspan="4" class="group start">started late by, ms</th><th scope="colgroup" colspan="4" class="group start">from the start to the end, ms</th></tr>"#;
+    let heads = format!(
+        r#"<th scope="col" class="name">part</th><th scope="col">started</th><th scope="col">never started</th>{heads}{heads}"#
     );
-    let caption = format!(
-        "{}: when requests of an open loop, or of a replay, started after they were due. The wait is in the latencies.",
-        escaped(matrix.profiles[profile].workload)
-    );
-    let table = || scrolling("Arrivals", &caption, &format!("<thead>{head}</thead><tbody>{rows}</tbody>"));
-    (!rows.is_empty()).then(table)
+    let caption = "when requests of an open loop, or of a replay, started after they were due. The wait is in the latencies.";
+    run_table(matrix, profile, ("Arrivals", caption), (over, &heads), &rows)
 }
 
 /// What set the pace of each run; none where that was looked for in none.
 pub(super) fn bottlenecks(matrix: &Matrix, profile: usize) -> Option<String> {
-    let (load_name, mut rows) = (matrix.load_name(), String::new());
-    for (name, run) in each_run(matrix, profile) {
-        let Some(facts) = &run.bottleneck else { continue };
-        rows += &format!(
-            r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td></tr>"#,
-            run.offered_load().value(),
-            escaped(&facts.sentence())
-        );
-    }
-    let head = format!(
-        r#"<tr><th scope="col" class="name first">Configuration</th><th scope="col">{load_name}</th><th scope="col" class="name">bottleneck, and what it would bring</th></tr>"#
-    );
-    let caption = format!(
-        "{}: what sets the pace, found by making each part of the model faster in turn.",
-        escaped(matrix.profiles[profile].workload)
-    );
-    let table = || scrolling("Bottlenecks", &caption, &format!("<thead>{head}</thead><tbody>{rows}</tbody>"));
-    (!rows.is_empty()).then(table)
+    let heads = r#"<th scope="col" class="name">bottleneck, and what it would bring</th>"#;
+    let caption = "what sets the pace, found by making each part of the model faster in turn.";
+    let text = |run: &RunResult| Some(run.bottleneck.as_ref()?.sentence());
+    run_table(matrix, profile, ("Bottlenecks", caption), ("", heads), &text_rows(matrix, profile, text))
 }
 
 /// How far estimated figures let each run go; none where that was asked of none.
 pub(super) fn ranges(matrix: &Matrix, profile: usize) -> Option<String> {
-    let (load_name, mut rows) = (matrix.load_name(), String::new());
-    for (name, run) in each_run(matrix, profile) {
-        let Some(text) = run.range.as_deref().map(range_text) else { continue };
-        rows += &format!(
-            r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td></tr>"#,
-            run.offered_load().value(),
-            escaped(&text)
-        );
-    }
-    let head = format!(
-        r#"<tr><th scope="col" class="name first">Configuration</th><th scope="col">{load_name}</th><th scope="col" class="name">from the slower to the faster end</th></tr>"#
-    );
-    let caption = format!(
-        "{}: how far it goes with all estimated figures of the array at one end.",
-        escaped(matrix.profiles[profile].workload)
-    );
-    let table = || scrolling("Intervals", &caption, &format!("<thead>{head}</thead><tbody>{rows}</tbody>"));
-    (!rows.is_empty()).then(table)
+    let heads = r#"<th scope="col" class="name">from the slower to the faster end</th>"#;
+    let caption = "how far it goes with all estimated figures of the array at one end.";
+    let text = |run: &RunResult| run.range.as_deref().map(range_text);
+    run_table(matrix, profile, ("Intervals", caption), ("", heads), &text_rows(matrix, profile, text))
 }
 
 /// Where the time of each run's requests went; none where that was followed in none.
 pub(super) fn times(matrix: &Matrix, profile: usize) -> Option<String> {
-    let (load_name, mut rows) = (matrix.load_name(), String::new());
+    let mut rows = String::new();
     for (name, run) in each_run(matrix, profile) {
         let Some(facts) = &run.times else { continue };
         let [all, slowest] = facts.lat_ns_means();
@@ -282,33 +241,15 @@ pub(super) fn times(matrix: &Matrix, profile: usize) -> Option<String> {
                 it.slowest_service_ns_mean / 1e6,
                 100.0 * (it.slowest_waiting_ns_mean + it.slowest_service_ns_mean) / slowest,
             ];
-            let cells = figures.map(|figure| format!("<td>{}</td>", escaped_digits(figure))).concat();
-            rows += &format!(
-                r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td>{cells}</tr>"#,
-                run.offered_load().value(),
-                escaped(&it.station)
-            );
+            rows += &run_row(&name, run, &it.station, &tagged_cells(&figures.map(escaped_digits)));
         }
     }
-    let heads = ["waiting, ms", "service, ms", "share, %"]
-        .map(|head| format!(r#"<th scope="col">{head}</th>"#))
-        .concat();
-    let head = format!(
-        r#"<tr><th colspan="3" class="first"></th><th scope="colgroup" colspan="3" class="group start">mean of all requests</th><th scope="colgroup" colspan="3" class="group start">of the slowest 1 %</th></tr><tr><th scope="col" class="name first">Configuration</th><th scope="col">{load_name}</th><th scope="col" class="name">station</th>{heads}{heads}</tr>"#
-    );
-    let caption = format!(
-        "{}: where the time of requests goes, along what each one waits for. Of each run the parts add up to the mean latency.",
-        escaped(matrix.profiles[profile].workload)
-    );
-    let table = || {
-        let body = scrolling(
-            "Where the time goes",
-            &caption,
-            &format!("<thead>{head}</thead><tbody>{rows}</tbody>"),
-        );
-        format!("<details><summary>Where the time goes</summary>{body}</details>")
-    };
-    (!rows.is_empty()).then(table)
+    let heads = column_heads(&["waiting, ms", "service, ms", "share, %"]);
+    let over = r#"<tr><th colspan="3" class="first"></th><th scope="colgroup" colspan="3" class="group start">mean of all requests</th><th scope="colgroup" colspan="3" class="group start">of the slowest 1 %</th></tr>"#;
+    let heads = format!(r#"<th scope="col" class="name">station</th>{heads}{heads}"#);
+    let caption = "where the time of requests goes, along what each one waits for. Of each run the parts add up to the mean latency.";
+    let body = run_table(matrix, profile, ("Where the time goes", caption), (over, &heads), &rows)?;
+    Some(format!("<details><summary>Where the time goes</summary>{body}</details>"))
 }
 
 fn lag_cells(lag: &LagSummary) -> Vec<String> {
@@ -328,33 +269,24 @@ fn lag_cells(lag: &LagSummary) -> Vec<String> {
 
 /// Flushes, trims and writes of zeroes of every run and each part of a mix; none where no run has any.
 pub(super) fn others(matrix: &Matrix, profile: usize) -> Option<String> {
-    let (load_name, mut rows) = (matrix.load_name(), String::new());
+    let mut rows = String::new();
     for (name, run) in each_run(matrix, profile) {
         let parts = run.parts.iter().map(|part| (part.name.as_str(), &part.ops.others));
         for (part, others) in std::iter::once(("all", &run.ops.others)).chain(parts) {
             for (operation, summary) in others.iter() {
-                let cells: String =
-                    other_cells(summary).iter().map(|cell| format!("<td>{cell}</td>")).collect();
-                rows += &format!(
-                    r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td><td class="text">{operation}</td>{cells}</tr>"#,
-                    run.offered_load().value(),
-                    escaped(part)
-                );
+                let cells = tagged_cells(&other_cells(summary));
+                rows += &run_row(&name, run, part, &format!(r#"<td class="text">{operation}</td>{cells}"#));
             }
         }
     }
-    let heads = ["requests", "errors", "per second", "MB/s", "mean ms", "p50 ms", "p99 ms", "max ms"];
-    let heads = heads.map(|head| format!(r#"<th scope="col">{head}</th>"#)).concat();
-    let head = format!(
-        r#"<tr><th scope="col" class="name first">Configuration</th><th scope="col">{load_name}</th><th scope="col" class="name">part</th><th scope="col" class="name">operation</th>{heads}</tr>"#
+    let heads =
+        column_heads(&["requests", "errors", "per second", "MB/s", "mean ms", "p50 ms", "p99 ms", "max ms"]);
+    let heads = format!(
+        r#"<th scope="col" class="name">part</th><th scope="col" class="name">operation</th>{heads}"#
     );
-    let caption = format!(
-        "{}: what moves no bytes. It is not in the figures of reads and writes; MB/s are of the ranges.",
-        escaped(matrix.profiles[profile].workload)
-    );
-    let label = "Flushes, trims and writes of zeroes";
-    let table = || scrolling(label, &caption, &format!("<thead>{head}</thead><tbody>{rows}</tbody>"));
-    (!rows.is_empty()).then(table)
+    let caption =
+        "what moves no bytes. It is not in the figures of reads and writes; MB/s are of the ranges.";
+    run_table(matrix, profile, ("Flushes, trims and writes of zeroes", caption), ("", &heads), &rows)
 }
 
 fn other_cells(summary: &OpSummary) -> [String; 8] {
@@ -437,6 +369,44 @@ fn name(matrix: &Matrix, configuration: usize) -> String {
         }
         (name, None) => escaped(&name),
     }
+}
+
+/// A table of single runs, if it has `rows`; `over` stands above its heads, those of configuration and load and the others.
+fn run_table(
+    matrix: &Matrix,
+    profile: usize,
+    (label, caption): (&str, &str),
+    (over, heads): (&str, &str),
+    rows: &str,
+) -> Option<String> {
+    let load_name = matrix.load_name();
+    let caption = format!("{}: {caption}", escaped(matrix.profiles[profile].workload));
+    let content = format!(
+        r#"<thead>{over}<tr><th scope="col" class="name first">Configuration</th><th scope="col">{load_name}</th>{heads}</tr></thead><tbody>{rows}</tbody>"#
+    );
+    (!rows.is_empty()).then(|| scrolling(label, &caption, &content))
+}
+
+/// A row of such a table: configuration, load, what of the run it is of, and `cells`.
+fn run_row(name: &str, run: &RunResult, what: &str, cells: &str) -> String {
+    format!(
+        r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td>{cells}</tr>"#,
+        run.offered_load().value(),
+        escaped(what)
+    )
+}
+
+/// A row with a text of each run that has one.
+fn text_rows(matrix: &Matrix, profile: usize, text: impl Fn(&RunResult) -> Option<String>) -> String {
+    each_run(matrix, profile).filter_map(|(name, run)| Some(run_row(&name, run, &text(run)?, ""))).collect()
+}
+
+fn tagged_cells(cells: &[String]) -> String {
+    cells.iter().map(|cell| format!("<td>{cell}</td>")).collect()
+}
+
+fn column_heads(heads: &[&str]) -> String {
+    heads.iter().map(|head| format!(r#"<th scope="col">{head}</th>"#)).collect()
 }
 
 /// A table in a box that scrolls sideways, and can be scrolled with the keyboard.

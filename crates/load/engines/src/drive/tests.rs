@@ -2,7 +2,7 @@
 
 use super::*;
 use raidlab_units::ByteCount;
-use raidlab_workload::{AccessLine, AccessSpec, DriverConfig, Worker};
+use raidlab_workload::{AccessLine, AccessSpec, DriverConfig};
 
 /// Every `fail_every`-th request to a target fails with `EIO`, none where that is 0; it brings back one at a time, the
 /// latest first.
@@ -71,11 +71,9 @@ fn on_fake(fail_every: &[u32]) -> Vec<(u64, u64, Option<IoFailure>, Option<LoadE
         block_bytes: 512,
         iodepth: 7,
         seed: 42,
-        ramp: NanoSpan::ZERO,
         run: NanoSpan::from_secs(60),
-        start_offset: ByteCount::ZERO,
         max_requests: Some(3000),
-        worker: Worker::ALONE,
+        ..DriverConfig::default()
     };
     let spec = AccessSpec::new("test", vec![AccessLine::plain(4096, 100, 100)]);
     let lane = |_| Lane::new(Driver::new(&spec, &config).unwrap(), Path::new("/fake"), None);

@@ -12,6 +12,28 @@ use crate::error::LoadError;
 use crate::memory::IoMemory;
 use raidlab_workload::IoOp;
 
+/// What [`InFlight`] answers for an [`Engine`](super::Engine) that has it as its field `in_flight`.
+macro_rules! told_by_in_flight {
+    () => {
+        fn in_flight_max(&self) -> u32 {
+            self.in_flight.count_max()
+        }
+
+        fn in_flight(&self) -> u32 {
+            self.in_flight.count()
+        }
+
+        fn buffer(&mut self, io: &EngineIo) -> Option<&mut [u8]> {
+            self.in_flight.buffer(io)
+        }
+
+        fn io(&self, slot: u32) -> EngineIo {
+            self.in_flight.io(slot)
+        }
+    };
+}
+pub(super) use told_by_in_flight;
+
 /// A slot.
 #[derive(Clone, Copy, Debug)]
 struct Place {

@@ -15,7 +15,7 @@
 //! Source: "The NBD protocol", transmission phase.
 #![allow(unsafe_code)]
 
-use super::in_flight::InFlight;
+use super::in_flight::{InFlight, told_by_in_flight};
 use super::{Completion, Engine, EngineIo, EngineKind, FailureCause, SlotTable};
 use crate::error::LoadError;
 use crate::memory::IoMemory;
@@ -199,21 +199,7 @@ impl Engine for NbdEngine {
         Ok(())
     }
 
-    fn in_flight_max(&self) -> u32 {
-        self.in_flight.count_max()
-    }
-
-    fn in_flight(&self) -> u32 {
-        self.in_flight.count()
-    }
-
-    fn buffer(&mut self, io: &EngineIo) -> Option<&mut [u8]> {
-        self.in_flight.buffer(io)
-    }
-
-    fn io(&self, slot: u32) -> EngineIo {
-        self.in_flight.io(slot)
-    }
+    told_by_in_flight!();
 
     fn notes(&self) -> &[String] {
         &self.notes

@@ -8,7 +8,7 @@
 //! Invariant: files are dropped before the calls and the memory that libnfs may still touch.
 #![allow(unsafe_code)]
 
-use super::in_flight::InFlight;
+use super::in_flight::{InFlight, told_by_in_flight};
 use super::{Completion, Engine, EngineIo, EngineKind, FailureCause, SlotTable};
 use crate::error::LoadError;
 use crate::memory::IoMemory;
@@ -199,21 +199,7 @@ impl Engine for NfsEngine {
         Ok(())
     }
 
-    fn in_flight_max(&self) -> u32 {
-        self.in_flight.count_max()
-    }
-
-    fn in_flight(&self) -> u32 {
-        self.in_flight.count()
-    }
-
-    fn buffer(&mut self, io: &EngineIo) -> Option<&mut [u8]> {
-        self.in_flight.buffer(io)
-    }
-
-    fn io(&self, slot: u32) -> EngineIo {
-        self.in_flight.io(slot)
-    }
+    told_by_in_flight!();
 
     fn short_transfers(&self) -> u64 {
         self.short_transfers

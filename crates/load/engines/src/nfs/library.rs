@@ -4,7 +4,7 @@
 //! Source: `nfsc/libnfs.h` of libnfs 4.0.0.
 #![allow(unsafe_code)]
 
-use crate::library::Library;
+use crate::library::{Library, library_calls};
 use crate::remote::RemoteError;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -36,57 +36,48 @@ pub(super) struct Stat {
     pub(super) after: [u64; 9],
 }
 
-/// The library's calls.
-#[derive(Debug)]
-pub struct NfsLibrary {
-    name: &'static str,
-    pub(super) init_context: unsafe extern "C" fn() -> *mut Context,
-    pub(super) destroy_context: unsafe extern "C" fn(*mut Context),
-    pub(super) get_error: unsafe extern "C" fn(*mut Context) -> *const c_char,
-    pub(super) parse_url: unsafe extern "C" fn(*mut Context, *const c_char) -> *mut Url,
-    pub(super) destroy_url: unsafe extern "C" fn(*mut Url),
-    pub(super) set_timeout: unsafe extern "C" fn(*mut Context, c_int),
-    pub(super) set_autoreconnect: unsafe extern "C" fn(*mut Context, c_int),
-    pub(super) set_client_name: unsafe extern "C" fn(*mut Context, *const c_char),
-    pub(super) set_verifier: unsafe extern "C" fn(*mut Context, *const c_char),
-    pub(super) mount: unsafe extern "C" fn(*mut Context, *const c_char, *const c_char) -> c_int,
-    pub(super) open_async:
-        unsafe extern "C" fn(*mut Context, *const c_char, c_int, Callback, *mut c_void) -> c_int,
-    pub(super) create_async:
-        unsafe extern "C" fn(*mut Context, *const c_char, c_int, c_int, Callback, *mut c_void) -> c_int,
-    pub(super) unlink_async:
-        unsafe extern "C" fn(*mut Context, *const c_char, Callback, *mut c_void) -> c_int,
-    pub(super) close_async: unsafe extern "C" fn(*mut Context, *mut Handle, Callback, *mut c_void) -> c_int,
-    pub(super) fstat_async: unsafe extern "C" fn(*mut Context, *mut Handle, Callback, *mut c_void) -> c_int,
-    pub(super) fsync_async: unsafe extern "C" fn(*mut Context, *mut Handle, Callback, *mut c_void) -> c_int,
-    pub(super) pread_async:
-        unsafe extern "C" fn(*mut Context, *mut Handle, u64, u64, Callback, *mut c_void) -> c_int,
-    pub(super) pwrite_async: unsafe extern "C" fn(
-        *mut Context,
-        *mut Handle,
-        u64,
-        u64,
-        *const c_void,
-        Callback,
-        *mut c_void,
-    ) -> c_int,
-    pub(super) queue_length: unsafe extern "C" fn(*mut Context) -> c_int,
-    pub(super) readmax: unsafe extern "C" fn(*mut Context) -> u64,
-    pub(super) writemax: unsafe extern "C" fn(*mut Context) -> u64,
-    pub(super) get_fd: unsafe extern "C" fn(*mut Context) -> c_int,
-    pub(super) which_events: unsafe extern "C" fn(*mut Context) -> c_int,
-    pub(super) service: unsafe extern "C" fn(*mut Context, c_int) -> c_int,
+library_calls! {
+    /// The library's calls.
+    NfsLibrary {
+        init_context: unsafe extern "C" fn() -> *mut Context = c"nfs_init_context",
+        destroy_context: unsafe extern "C" fn(*mut Context) = c"nfs_destroy_context",
+        get_error: unsafe extern "C" fn(*mut Context) -> *const c_char = c"nfs_get_error",
+        parse_url: unsafe extern "C" fn(*mut Context, *const c_char) -> *mut Url = c"nfs_parse_url_full",
+        destroy_url: unsafe extern "C" fn(*mut Url) = c"nfs_destroy_url",
+        set_timeout: unsafe extern "C" fn(*mut Context, c_int) = c"nfs_set_timeout",
+        set_autoreconnect: unsafe extern "C" fn(*mut Context, c_int) = c"nfs_set_autoreconnect",
+        set_client_name: unsafe extern "C" fn(*mut Context, *const c_char) = c"nfs4_set_client_name",
+        set_verifier: unsafe extern "C" fn(*mut Context, *const c_char) = c"nfs4_set_verifier",
+        mount: unsafe extern "C" fn(*mut Context, *const c_char, *const c_char) -> c_int = c"nfs_mount",
+        open_async:
+            unsafe extern "C" fn(*mut Context, *const c_char, c_int, Callback, *mut c_void) -> c_int = c"nfs_open_async",
+        create_async:
+            unsafe extern "C" fn(*mut Context, *const c_char, c_int, c_int, Callback, *mut c_void) -> c_int = c"nfs_create_async",
+        unlink_async:
+            unsafe extern "C" fn(*mut Context, *const c_char, Callback, *mut c_void) -> c_int = c"nfs_unlink_async",
+        close_async:
+            unsafe extern "C" fn(*mut Context, *mut Handle, Callback, *mut c_void) -> c_int = c"nfs_close_async",
+        fstat_async:
+            unsafe extern "C" fn(*mut Context, *mut Handle, Callback, *mut c_void) -> c_int = c"nfs_fstat64_async",
+        fsync_async:
+            unsafe extern "C" fn(*mut Context, *mut Handle, Callback, *mut c_void) -> c_int = c"nfs_fsync_async",
+        pread_async:
+            unsafe extern "C" fn(*mut Context, *mut Handle, u64, u64, Callback, *mut c_void) -> c_int = c"nfs_pread_async",
+        pwrite_async:
+            unsafe extern "C" fn(*mut Context, *mut Handle, u64, u64, *const c_void, Callback, *mut c_void) -> c_int = c"nfs_pwrite_async",
+        queue_length: unsafe extern "C" fn(*mut Context) -> c_int = c"nfs_queue_length",
+        readmax: unsafe extern "C" fn(*mut Context) -> u64 = c"nfs_get_readmax",
+        writemax: unsafe extern "C" fn(*mut Context) -> u64 = c"nfs_get_writemax",
+        get_fd: unsafe extern "C" fn(*mut Context) -> c_int = c"nfs_get_fd",
+        which_events: unsafe extern "C" fn(*mut Context) -> c_int = c"nfs_which_events",
+        service: unsafe extern "C" fn(*mut Context, c_int) -> c_int = c"nfs_service",
+    }
 }
 
 impl NfsLibrary {
     /// Whether a write over NFS 4 has no room for more than some 3 KiB: so in libnfs 4.
     pub(super) fn has_short_writes_of_nfs4(&self) -> bool {
         self.name == "libnfs.so.13"
-    }
-
-    /// The file that was loaded.
-    pub const fn name(&self) -> &'static str {
-        self.name
     }
 }
 
@@ -106,41 +97,6 @@ fn load() -> Result<NfsLibrary, String> {
         "libnfs is not installed: install libnfs13 or libnfs14 (Debian), or libnfs 4 or 5 elsewhere";
     let library = library.ok_or(missing)?;
     // SAFETY: the fields are what the header of libnfs 4 and 5 declares the calls of these names to be.
-    let calls = unsafe { calls(&library) };
+    let calls = unsafe { NfsLibrary::of(&library) };
     calls.map_err(|why| format!("{why}: libnfs 4 or 5 is needed"))
-}
-
-/// # Safety
-/// It must be libnfs.
-unsafe fn calls(library: &Library) -> Result<NfsLibrary, String> {
-    // SAFETY: as the caller says.
-    unsafe {
-        Ok(NfsLibrary {
-            name: library.name(),
-            init_context: library.call(c"nfs_init_context")?,
-            destroy_context: library.call(c"nfs_destroy_context")?,
-            get_error: library.call(c"nfs_get_error")?,
-            parse_url: library.call(c"nfs_parse_url_full")?,
-            destroy_url: library.call(c"nfs_destroy_url")?,
-            set_timeout: library.call(c"nfs_set_timeout")?,
-            set_autoreconnect: library.call(c"nfs_set_autoreconnect")?,
-            set_client_name: library.call(c"nfs4_set_client_name")?,
-            set_verifier: library.call(c"nfs4_set_verifier")?,
-            mount: library.call(c"nfs_mount")?,
-            open_async: library.call(c"nfs_open_async")?,
-            create_async: library.call(c"nfs_create_async")?,
-            unlink_async: library.call(c"nfs_unlink_async")?,
-            close_async: library.call(c"nfs_close_async")?,
-            fstat_async: library.call(c"nfs_fstat64_async")?,
-            fsync_async: library.call(c"nfs_fsync_async")?,
-            pread_async: library.call(c"nfs_pread_async")?,
-            pwrite_async: library.call(c"nfs_pwrite_async")?,
-            queue_length: library.call(c"nfs_queue_length")?,
-            readmax: library.call(c"nfs_get_readmax")?,
-            writemax: library.call(c"nfs_get_writemax")?,
-            get_fd: library.call(c"nfs_get_fd")?,
-            which_events: library.call(c"nfs_which_events")?,
-            service: library.call(c"nfs_service")?,
-        })
-    }
 }

@@ -11,7 +11,7 @@
 //! Source: `XrdPosix/XrdPosixExtern.hh` and `XrdPosix/XrdPosixConfig.hh` of `XRootD` 5.5.
 #![allow(unsafe_code)]
 
-use crate::library::Library;
+use crate::library::{Library, library_calls};
 use crate::remote::RemoteError;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -33,28 +33,21 @@ const LIMITS: [(&CStr, c_int); 6] = [
     (c"TimeoutResolution", 1),
 ];
 
-/// The library's calls; each has the form of the system's call of that name.
-#[derive(Debug)]
-pub struct XrootdLibrary {
-    name: &'static str,
-    pub(super) open: unsafe extern "C" fn(*const c_char, c_int, ...) -> c_int,
-    pub(super) close: unsafe extern "C" fn(c_int) -> c_int,
-    pub(super) fstat: unsafe extern "C" fn(c_int, *mut libc::stat) -> c_int,
-    pub(super) fsync: unsafe extern "C" fn(c_int) -> c_int,
-    pub(super) unlink: unsafe extern "C" fn(*const c_char) -> c_int,
-    pub(super) pread: unsafe extern "C" fn(c_int, *mut c_void, usize, i64) -> isize,
-    pub(super) pwrite: unsafe extern "C" fn(c_int, *const c_void, usize, i64) -> isize,
+library_calls! {
+    /// The library's calls; each has the form of the system's call of that name.
+    XrootdLibrary {
+        open: unsafe extern "C" fn(*const c_char, c_int, ...) -> c_int = c"XrdPosix_Open",
+        close: unsafe extern "C" fn(c_int) -> c_int = c"XrdPosix_Close",
+        fstat: unsafe extern "C" fn(c_int, *mut libc::stat) -> c_int = c"XrdPosix_Fstat",
+        fsync: unsafe extern "C" fn(c_int) -> c_int = c"XrdPosix_Fsync",
+        unlink: unsafe extern "C" fn(*const c_char) -> c_int = c"XrdPosix_Unlink",
+        pread: unsafe extern "C" fn(c_int, *mut c_void, usize, i64) -> isize = c"XrdPosix_Pread",
+        pwrite: unsafe extern "C" fn(c_int, *const c_void, usize, i64) -> isize = c"XrdPosix_Pwrite",
+    }
 }
 
 /// What a new file may be.
 pub(super) const MODE: c_uint = 0o644;
-
-impl XrootdLibrary {
-    /// The file that was loaded.
-    pub const fn name(&self) -> &'static str {
-        self.name
-    }
-}
 
 /// Returns `XRootD`'s client, which is loaded by the first call.
 ///
@@ -69,18 +62,7 @@ fn load() -> Result<XrootdLibrary, String> {
     // SAFETY: what the library does when it is loaded is to begin XRootD's client, no more.
     let library = unsafe { Library::load(&NAMES) }.ok_or(MISSING)?;
     // SAFETY: the fields are what the client's header declares the calls of these names to be.
-    let calls = unsafe {
-        XrootdLibrary {
-            name: library.name(),
-            open: library.call(c"XrdPosix_Open")?,
-            close: library.call(c"XrdPosix_Close")?,
-            fstat: library.call(c"XrdPosix_Fstat")?,
-            fsync: library.call(c"XrdPosix_Fsync")?,
-            unlink: library.call(c"XrdPosix_Unlink")?,
-            pread: library.call(c"XrdPosix_Pread")?,
-            pwrite: library.call(c"XrdPosix_Pwrite")?,
-        }
-    };
+    let calls = unsafe { XrootdLibrary::of(&library) }?;
     set_limits(&library);
     Ok(calls)
 }

@@ -8,7 +8,7 @@ use raidlab_engines::{
 use raidlab_trace::{Summary, TraceKind, TraceRecord, TraceSummary};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{
-    AccessLine, AccessSpec, BatchStep, DriverConfig, Fit, Replay, Timing, TraceReader, TraceSource, Worker,
+    AccessLine, AccessSpec, BatchStep, DriverConfig, Fit, Replay, Timing, TraceReader, TraceSource,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,11 +30,8 @@ pub fn config(target: &Target, iodepth: u32, run_ms: u64) -> DriverConfig {
         block_bytes: target.block_bytes(),
         iodepth,
         seed: 42,
-        ramp: NanoSpan::ZERO,
         run: NanoSpan::from_millis(run_ms),
-        start_offset: ByteCount::ZERO,
-        max_requests: None,
-        worker: Worker::ALONE,
+        ..DriverConfig::default()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::spec::SpecError;
 use raidlab_units::{ByteCount, NanoSpan};
 
 /// What to drive.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct DriverConfig {
     /// Part of the target in use, from its start; offsets stay within it.
     pub region: ByteCount,
@@ -82,6 +82,12 @@ pub struct Worker {
     pub index: u32,
     /// How many there are; at least 1.
     pub count: u32,
+}
+
+impl Default for Worker {
+    fn default() -> Self {
+        Self::ALONE
+    }
 }
 
 impl Worker {

@@ -37,9 +37,7 @@ pub(super) fn config() -> DriverConfig {
         seed: 1,
         ramp: NanoSpan(1000),
         run: NanoSpan(10_000),
-        start_offset: ByteCount::ZERO,
-        max_requests: None,
-        worker: Worker::ALONE,
+        ..DriverConfig::default()
     }
 }
 

@@ -20,7 +20,10 @@ use super::bench::{Load, run};
 use super::check::SheetRow;
 use super::facts::{SheetFacts, Spread, Trust};
 use super::like::{LikeEntry, Value};
-use super::{SheetError, SheetInterface, SheetKind, SheetModel, check_interface, reproduced, sectors};
+use super::{
+    SheetError, SheetInterface, SheetKind, SheetModel, check_block, check_interface, reproduced, sectors,
+    within,
+};
 use raidlab_hardware::{
     Catalog, DriveKind, DriveModel, HardDriveModel, MechanicsModel, SeekAnchors, SheetConditions,
     SheetFigure, SheetMetric,
@@ -62,7 +65,7 @@ pub struct SheetSeeks {
 }
 
 /// A hard drive's data sheet; what it does not say is none.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct DiskSheet {
     /// Name of the entry.
     pub id: String,
@@ -480,54 +483,31 @@ fn heads(sheet: &DiskSheet, class: &DriveModel) -> (u32, Trust) {
 
 fn check(sheet: &DiskSheet) -> Result<(), SheetError> {
     let wrong = |figure, value: String, reason| Err(SheetError::Figure { figure, value, reason });
-    if !(10_000_000_000..=200_000_000_000_000).contains(&sheet.capacity.0) {
-        return wrong("a capacity", sheet.capacity.to_string(), "of a disk it is from 10 GB to 200 TB");
+    let capacities = ByteCount(10_000_000_000)..=ByteCount(200_000_000_000_000);
+    within("a capacity", Some(sheet.capacity), capacities, "of a disk it is from 10 GB to 200 TB")?;
+    within("a speed in rpm", sheet.rpm, 3_000..=20_000, "it is from 3000 to 20000")?;
+    within("a number of heads", sheet.heads, 1..=64, "it is from 1 to 64")?;
+    for rate in [sheet.seq_read, sheet.seq_inner, sheet.seq_write] {
+        let rates = BytesPerSec(1e6)..=BytesPerSec(2e9);
+        within("a rate in sequence", rate, rates, "of a disk it is from 1 MB/s to 2 GB/s")?;
     }
-    if let Some(rpm) = sheet.rpm.filter(|rpm| !(3_000..=20_000).contains(rpm)) {
-        return wrong("a speed", format!("{rpm} rpm"), "it is from 3000 to 20000 rpm");
+    for iops in [sheet.read_iops, sheet.write_iops] {
+        within("a number of requests a second", iops, 10.0..=5_000.0, "of a disk it is from 10 to 5000")?;
     }
-    if let Some(heads) = sheet.heads.filter(|heads| !(1..=64).contains(heads)) {
-        return wrong("a number of heads", heads.to_string(), "it is from 1 to 64");
+    for seek in [sheet.seeks.read, sheet.seeks.write, sheet.seeks.track, sheet.seeks.full] {
+        within("a seek", seek, NanoSpan(10_000)..=NanoSpan(100_000_000), "it is from 10 us to 100 ms")?;
     }
-    for rate in [sheet.seq_read, sheet.seq_inner, sheet.seq_write].into_iter().flatten() {
-        if !(1e6..=2e9).contains(&rate.0) {
-            return wrong("a rate in sequence", rate.to_string(), "of a disk it is from 1 MB/s to 2 GB/s");
-        }
+    for latency in [sheet.read_latency, sheet.write_latency] {
+        let latencies = NanoSpan(1_000)..=NanoSpan(1_000_000_000);
+        within("a latency", latency, latencies, "of a disk it is from 1 us to 1 s")?;
     }
-    for iops in [sheet.read_iops, sheet.write_iops].into_iter().flatten() {
-        if !(10.0..=5_000.0).contains(&iops) {
-            return wrong(
-                "a number of requests a second",
-                iops.to_string(),
-                "of a disk it is from 10 to 5000",
-            );
-        }
-    }
-    let seeks = [sheet.seeks.read, sheet.seeks.write, sheet.seeks.track, sheet.seeks.full];
-    for seek in seeks.into_iter().flatten() {
-        if !(10_000..=100_000_000).contains(&seek.0) {
-            return wrong("a seek", seek.to_string(), "it is from 10 us to 100 ms");
-        }
-    }
-    for latency in [sheet.read_latency, sheet.write_latency].into_iter().flatten() {
-        if !(1_000..=1_000_000_000).contains(&latency.0) {
-            return wrong("a latency", latency.to_string(), "of a disk it is from 1 us to 1 s");
-        }
-    }
-    let block = sheet.read_block;
-    if !(512..=1 << 20).contains(&block.0) || !block.0.is_multiple_of(512) {
-        return wrong("a length of reads", block.to_string(), "it is a multiple of 512 B, up to 1 MiB");
-    }
+    check_block("a length of reads", sheet.read_block)?;
     if let Some(interface) = &sheet.interface {
         check_interface(interface, &[SheetKind::SataSsd.links(), SheetKind::SasSsd.links()])?;
     }
-    let depth = iops_depth(sheet);
-    if !(1..=256).contains(&depth) {
-        return wrong("a depth", depth.to_string(), "it is from 1 to 256");
-    }
-    if let Some(cache) = sheet.cache.filter(|cache| !(2 << 20..=16 << 30).contains(&cache.0)) {
-        return wrong("a cache", cache.to_string(), "of a disk it is from 2 MiB to 16 GiB");
-    }
+    within("a depth", Some(iops_depth(sheet)), 1..=256, "it is from 1 to 256")?;
+    let caches = ByteCount::from_mib(2)..=ByteCount::from_gib(16);
+    within("a cache", sheet.cache, caches, "of a disk it is from 2 MiB to 16 GiB")?;
     let is_known = |sector: &ByteCount| [512, 4096].contains(&sector.0);
     if let Some(sector) = sheet.physical_sector.filter(|sector| !is_known(sector)) {
         return wrong("a sector", sector.to_string(), "it is 512 B or 4 KiB");

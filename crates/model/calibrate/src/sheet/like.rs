@@ -1,7 +1,7 @@
 //! Writes a catalogue entry that refers to its class: the differences, with sources and ranges.
 
 use super::facts::{SheetFacts, Spread, Trust};
-use super::{SheetError, check_names};
+use super::{SheetError, check_names, within};
 use raidlab_hardware::{Catalog, DriveModel, SheetFigure};
 use raidlab_units::{ByteCount, BytesPerSec};
 use std::fmt::Write;
@@ -302,9 +302,7 @@ fn check(facts: &SheetFacts) -> Result<(), SheetError> {
         ("a year", facts.year.map(f64::from), 1980.0..=2100.0, "it is from 1980 to 2100"),
     ];
     for (figure, value, bounds, reason) in bounds {
-        if let Some(value) = value.filter(|value| !bounds.contains(value)) {
-            return Err(SheetError::Figure { figure, value: value.to_string(), reason });
-        }
+        within(figure, value, bounds, reason)?;
     }
     match &facts.source {
         Some(source) if !source.starts_with("data sheet: ") => Err(SheetError::Figure {

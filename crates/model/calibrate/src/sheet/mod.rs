@@ -37,6 +37,7 @@ pub use facts::SheetFacts;
 
 use raidlab_hardware::{Catalog, CatalogError, DriveModel, FigureSource, SheetMetric};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
+use std::ops::RangeBounds;
 
 /// Errors above this refuse a model.
 const TOLERANCE: f64 = 0.03;
@@ -255,15 +256,14 @@ fn check_names(id: &str, name: &str) -> Result<(), SheetError> {
 }
 
 fn check_cache(cache: &SheetCache, capacity: ByteCount) -> Result<(), SheetError> {
-    let wrong = |figure, value: String, reason| Err(SheetError::Figure { figure, value, reason });
     if !(1 << 30..=capacity.0).contains(&cache.size.0) || cache.fixed > cache.size {
-        let reason = "it is from 1 GiB to the capacity, and its fixed part no more than all of it";
-        return wrong("a pseudo-SLC cache", format!("{}, {} of them fixed", cache.size, cache.fixed), reason);
+        return Err(SheetError::Figure {
+            figure: "a pseudo-SLC cache",
+            value: format!("{}, {} of them fixed", cache.size, cache.fixed),
+            reason: "it is from 1 GiB to the capacity, and its fixed part no more than all of it",
+        });
     }
-    if cache.sustained.0 < 1e6 {
-        return wrong("a rate past the cache", cache.sustained.to_string(), "it is 1 MB/s at least");
-    }
-    Ok(())
+    within("a rate past the cache", Some(cache.sustained), BytesPerSec(1e6).., "it is 1 MB/s at least")
 }
 
 /// Refuses an interface of which the link is none of `links`, or has other lanes than these.
@@ -278,36 +278,45 @@ fn check_interface(interface: &SheetInterface, links: &[(&str, &[u8])]) -> Resul
     Err(SheetError::Figure { figure: "an interface", value, reason })
 }
 
-fn check(sheet: &Sheet) -> Result<(), SheetError> {
-    let wrong = |figure, value: String, reason| Err(SheetError::Figure { figure, value, reason });
-    check_names(&sheet.id, &sheet.name)?;
-    if !(10_000_000_000..=1_000_000_000_000_000).contains(&sheet.capacity.0) {
-        return wrong("a capacity", sheet.capacity.to_string(), "it is from 10 GB to 1 PB");
+/// Refuses a figure that is given and out of `bounds`.
+fn within<T: PartialOrd + ToString>(
+    figure: &'static str,
+    value: Option<T>,
+    bounds: impl RangeBounds<T>,
+    reason: &'static str,
+) -> Result<(), SheetError> {
+    match value.filter(|value| !bounds.contains(value)) {
+        None => Ok(()),
+        Some(value) => Err(SheetError::Figure { figure, value: value.to_string(), reason }),
     }
+}
+
+/// Refuses a length of requests that no drive takes.
+fn check_block(figure: &'static str, block: ByteCount) -> Result<(), SheetError> {
+    if (512..=1 << 20).contains(&block.0) && block.0.is_multiple_of(512) {
+        return Ok(());
+    }
+    let reason = "it is a multiple of 512 B, up to 1 MiB";
+    Err(SheetError::Figure { figure, value: block.to_string(), reason })
+}
+
+fn check(sheet: &Sheet) -> Result<(), SheetError> {
+    check_names(&sheet.id, &sheet.name)?;
+    let capacities = ByteCount(10_000_000_000)..=ByteCount(1_000_000_000_000_000);
+    within("a capacity", Some(sheet.capacity), capacities, "it is from 10 GB to 1 PB")?;
     for (figure, rate) in [("a rate of reading", sheet.seq_read), ("a rate of writing", sheet.seq_write)] {
-        if let Some(rate) = rate.filter(|rate| rate.0 < 1e6) {
-            return wrong(figure, rate.to_string(), "it is 1 MB/s at least");
-        }
+        within(figure, rate, BytesPerSec(1e6).., "it is 1 MB/s at least")?;
     }
     for (figure, iops) in [("reads a second", sheet.read_iops), ("writes a second", sheet.write_iops)] {
-        if let Some(iops) = iops.filter(|iops| !(100.0..=1e8).contains(iops)) {
-            return wrong(figure, iops.to_string(), "they are from 100 to 100 million");
-        }
+        within(figure, iops, 100.0..=1e8, "they are from 100 to 100 million")?;
     }
     let latencies =
         [("a latency of reads", sheet.read_latency), ("a latency of writes", sheet.write_latency)];
     for (figure, latency) in latencies {
-        if let Some(latency) = latency.filter(|latency| !(1_000..=100_000_000).contains(&latency.0)) {
-            return wrong(figure, latency.to_string(), "it is from 1 us to 100 ms");
-        }
+        within(figure, latency, NanoSpan(1_000)..=NanoSpan(100_000_000), "it is from 1 us to 100 ms")?;
     }
-    for (figure, block) in
-        [("a length of reads", sheet.read_block), ("a length of writes", sheet.write_block)]
-    {
-        if !(512..=1 << 20).contains(&block.0) || !block.0.is_multiple_of(512) {
-            return wrong(figure, block.to_string(), "it is a multiple of 512 B, up to 1 MiB");
-        }
-    }
+    check_block("a length of reads", sheet.read_block)?;
+    check_block("a length of writes", sheet.write_block)?;
     if let Some(cache) = &sheet.slc {
         check_cache(cache, sheet.capacity)?;
     }

@@ -119,7 +119,7 @@ struct Zone {
 }
 
 /// One file's contents.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Inode {
     /// Where its unit stands, by number.
     places: Vec<u32>,
@@ -188,23 +188,7 @@ impl PageCache {
 
     /// A new, empty file at `base` of `volume`, or one of `bytes` that was there before.
     pub(super) fn add_inode(&mut self, volume: u16, base: u64, bytes: u64) -> InodeId {
-        self.inodes.push(Inode {
-            places: Vec::new(),
-            dirty_bits: Vec::new(),
-            flushable: 0,
-            unwritten: 0,
-            cursor: 0,
-            dirty_since: Nanos::ZERO,
-            must_flush: false,
-            volume,
-            base,
-            bytes,
-            maps_written: 0,
-            writers: Server::default(),
-            is_news: false,
-            moved: Vec::new(),
-            is_alive: true,
-        });
+        self.inodes.push(Inode { volume, base, bytes, is_alive: true, ..Inode::default() });
         InodeId(self.inodes.len() as u32 - 1)
     }
 

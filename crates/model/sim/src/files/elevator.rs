@@ -47,7 +47,7 @@ struct Waiting {
     since: Nanos,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Elevator {
     reads: VecDeque<Request>,
     writes: BTreeMap<u64, Waiting>,
@@ -65,18 +65,7 @@ pub(super) struct Elevator {
 
 impl Elevator {
     pub(super) fn new(kernel: &KernelModel) -> Self {
-        Self {
-            reads: VecDeque::new(),
-            writes: BTreeMap::new(),
-            depth: kernel.volume_depth,
-            request_max: kernel.request_max,
-            sent: 0,
-            position: 0,
-            looked_at: Nanos::ZERO,
-            is_writing: false,
-            batch_end: Nanos::ZERO,
-            hold_until: Nanos::ZERO,
-        }
+        Self { depth: kernel.volume_depth, request_max: kernel.request_max, ..Self::default() }
     }
 
     /// Writes that wait.

@@ -1,13 +1,14 @@
 //! The search against exhaustive enumeration, on small catalogues with invented results within their bounds.
 
 use super::super::estimate::{CommandSecs, Demand, DriveRates, RandomRate};
+use super::super::tests::{database, space};
 use super::super::{
     ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Needs, OwnNeeds, PartList, Space, enumerate,
 };
 use super::*;
 use crate::Bound;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
-use raidlab_workload::{Metric, Rng};
+use raidlab_workload::Rng;
 
 /// Numbers that depend on `seed` only.
 struct Draw(Rng);
@@ -85,12 +86,8 @@ fn needs(draw: &mut Draw) -> Needs {
         usable: ByteCount(1_000_000_000_000),
         survive: 1,
         iops: draw.is().then(|| draw.between(100.0, 1500.0)),
-        bytes_per_sec: None,
         latency: draw.is().then(|| Bound::on_mean(NanoSpan::from_millis(40))).into_iter().collect(),
-        own: Vec::new(),
-        budget: None,
-        power_watts: None,
-        slots: None,
+        ..Needs::default()
     }
 }
 
@@ -124,29 +121,11 @@ fn what_the_search_ends_with_nothing_that_there_is_beats() {
             needs.own = vec![OwnNeeds::default(), log];
         }
         let setting =
-            |write_back, read_ahead| Settings { strip: None, write_back, read_ahead, disk_cache: false };
-        let space = Space {
-            levels: ["1", "5", "10"].map(|level| level.parse().expect("a level")).to_vec(),
-            members_max: 8,
-            enclosures_max: 2,
-            spares: vec![0],
-            settings: vec![
-                setting(false, false),
-                setting(false, true),
-                setting(true, false),
-                setting(true, true),
-            ],
-            allows_volatile: false,
-        };
-        let demand = Demand {
-            read_share: 0.7,
-            random_share: 1.0,
-            bytes_mean: 8192.0,
-            iodepth: 8,
-            is_spread: true,
-            metric: Metric::Iops,
-            pace: None,
-        };
+            |(write_back, read_ahead)| Settings { strip: None, write_back, read_ahead, disk_cache: false };
+        let settings = [(false, false), (false, true), (true, false), (true, true)];
+        let settings = settings.map(setting).to_vec();
+        let space = Space { members_max: 8, spares: vec![0], settings, ..space(&["1", "5", "10"]) };
+        let demand = Demand { read_share: 0.7, iodepth: 8, ..database() };
         let log = Demand { read_share: 0.0, random_share: 0.0, bytes_mean: 65_536.0, ..demand.clone() };
         let demands = if together { vec![demand, log] } else { vec![demand] };
         let request = Request { needs: &needs, demands: &demands, space: &space, parts: &parts, together };
@@ -184,23 +163,9 @@ fn a_search_that_is_ended_says_how_many_could_still_be_better() {
     let mut draw = Draw(Rng::new(7));
     let parts = parts(&mut draw);
     let needs = Needs { iops: None, latency: Vec::new(), ..needs(&mut draw) };
-    let space = Space {
-        levels: vec!["5".parse().expect("a level")],
-        members_max: 8,
-        enclosures_max: 2,
-        spares: vec![0],
-        settings: vec![Settings { strip: None, write_back: false, read_ahead: false, disk_cache: false }],
-        allows_volatile: false,
-    };
-    let demands = [Demand {
-        read_share: 1.0,
-        random_share: 1.0,
-        bytes_mean: 4096.0,
-        iodepth: 64,
-        is_spread: true,
-        metric: Metric::Iops,
-        pace: None,
-    }];
+    let settings = vec![Settings { strip: None, write_back: false, read_ahead: false, disk_cache: false }];
+    let space = Space { members_max: 8, spares: vec![0], settings, ..space(&["5"]) };
+    let demands = [Demand { read_share: 1.0, bytes_mean: 4096.0, iodepth: 64, ..database() }];
     let request = Request { needs: &needs, demands: &demands, space: &space, parts: &parts, together: false };
     let mut search = Frontier::new(request.clone(), enumerate(&request).kept);
     let all = search.open();
