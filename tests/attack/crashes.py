@@ -176,7 +176,7 @@ class Crashes:
 
     def load_and_crash(self):
         handles = [connect(self.array.uri) for _ in range(self.draw.choice((1, 1, 3)))]
-        load = model.Load(self.model, handles, self.draw, self.plan.durable_at_once())
+        load = model.Load(self.model, handles, self.draw, self.plan.durable_at_once(), tears=self.plan.threads[0] > 0)
         seconds = self.draw.choice((0.03, 0.1, 0.3, 0.8)) * self.draw.random() + 0.01
         if self.second_may_fail():
             self.work(load, seconds)

@@ -104,7 +104,7 @@ class Model:
     def mixed(self, sector, data):
         """The versions that a sector is a mixture of, or nothing if not all of it belongs there.
 
-        Drives read and write a sector at once; the page cache below a virtual disk does not, if several threads do I/O."""
+        Drives read and write a sector at once; files in memory do so for one thread only."""
         words = {data[at : at + 16] for at in range(0, SECTOR, 16)}
         parts = [struct.unpack("<QQ", word) for word in words]
         return [version for _, version in parts] if all(of == sector or not version for of, version in parts) else []
@@ -124,8 +124,10 @@ def read_parts(handle, first, count):
 class Load:
     """Reads, writes and flushes over some connections, `step` by `step`, until the server is gone or the caller stops."""
 
-    def __init__(self, model, handles, draw, durable_at_once):
+    def __init__(self, model, handles, draw, durable_at_once, tears=False):
         self.model, self.handles, self.draw, self.durable_at_once = model, handles, draw, durable_at_once
+        # Whether a read that overlaps writes may return a mixture within a sector.
+        self.tears = tears
         self.depth = draw.choice((1, 4, 16, 32))
         self.longest = draw.choice((8, 16, 64, 300))
         self.grain = draw.choice((1, 8, 8, 8))
@@ -202,7 +204,7 @@ class Load:
             for place in range(count):
                 sector = data[place * SECTOR : place * SECTOR + SECTOR]
                 found = self.model.found(first + place, sector)
-                found_in = [found] if isinstance(found, int) else self.model.mixed(first + place, sector)
+                found_in = self.model.mixed(first + place, sector) if self.tears or isinstance(found, int) else []
                 under_way = range(newest, len(self.model.sent))
                 if found_in and all(version in before[place] or version in under_way for version in found_in):
                     continue

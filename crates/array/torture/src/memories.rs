@@ -5,7 +5,7 @@ use core::ops::Range;
 use raidlab_controller::{
     BufferRef, BufferSpace, HostTag, Keep, MemoryNeeds, MemoryStep, MemorySteps, Segment,
 };
-use raidlab_format::{NVRAM_ENTRY_BYTES, NvramImage};
+use raidlab_format::{NVRAM_ENTRY_BYTES, NvramImage, row_checksum};
 use raidlab_raid::kernel;
 use raidlab_workload::Rng;
 
@@ -187,7 +187,7 @@ impl Memories {
         out.clear();
         for segment in segments {
             let rows = self.bytes(own, segment.buffer, segment.bytes).chunks_exact(row_bytes);
-            out.extend(rows.map(crc_fast::crc32_iscsi));
+            out.extend(rows.map(row_checksum));
         }
     }
 

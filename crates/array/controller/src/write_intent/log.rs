@@ -78,11 +78,11 @@ pub(crate) struct Log {
     unsent: Unsent,
     /// No record may be begun.
     draining: bool,
-    /// Counts records as they are applied that a member flush has still to cover, and those that one has covered or will.
+    /// Counts records as they are applied that a member flush must cover.
     applied: u64,
+    /// Those of them that the latest flush covers.
     covered: u64,
-    /// A member flush is under way, for all records applied before this count.
-    flushing: Option<u64>,
+    /// I/Os of the flush that is under way, if one is.
     flush_pending: u32,
     /// Scratch memory.
     runs: Vec<LogRun>,
@@ -121,7 +121,6 @@ impl Log {
             draining: false,
             applied: 0,
             covered: 0,
-            flushing: None,
             flush_pending: 0,
             runs: Vec::new(),
             segments: Vec::new(),
@@ -402,10 +401,10 @@ impl Log {
     fn begin_flush(&mut self, around: &mut Surroundings<'_>) -> bool {
         let has_applied = self.ring.records().any(|record| matches!(record.phase, Phase::Applied(_)));
         // A device that is lost can't be flushed.
-        if self.flushing.is_some() || !has_applied || around.metadata.is_frozen() {
+        if self.flush_pending > 0 || !has_applied || around.metadata.is_frozen() {
             return false;
         }
-        (self.flushing, self.covered) = (Some(self.applied), self.applied);
+        self.covered = self.applied;
         let Surroundings { metadata, ios, outbox, .. } = around;
         let devices = metadata.answering();
         self.flush_pending = 1 + ios.flush_all(devices, IoOwner::Intent(IntentIo::LogFlush), outbox);
@@ -418,7 +417,7 @@ impl Log {
         if self.flush_pending > 0 {
             return false;
         }
-        let before = self.flushing.take().expect("a flush was under way");
+        let before = self.covered;
         if !metadata.is_frozen() {
             for record in self.ring.records_mut() {
                 if matches!(record.phase, Phase::Applied(applied) if applied < before) {
