@@ -25,6 +25,8 @@ pub(crate) enum TaskOwner {
     Record { sequence: u64 },
     /// Checksums of rows that are compared with those of a record.
     Replay,
+    /// Parity that is made by a record.
+    ReplayParity,
     /// A log record on its way to NVRAM.
     NvramRecord { sequence: u64 },
     /// The label of NVRAM.

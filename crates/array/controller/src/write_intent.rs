@@ -225,6 +225,11 @@ impl WriteIntent {
 
     // What the others ask.
 
+    /// The replay of records.
+    pub(crate) const fn replay_ref(&self) -> &Replay {
+        &self.replay
+    }
+
     fn bitmap_ref(&self) -> Option<&Bitmap> {
         if let Policy::Bitmap(bitmap) = &self.policy { Some(bitmap) } else { None }
     }

@@ -2,7 +2,9 @@
 //!
 //! A record is a header of whole blocks. Behind it stand the rows that it names, a block for each row of each run, in
 //! order: its *payload*. A record of whole stripes needs none: nothing of what was there is kept by the write, so that it is
-//! enough to tell afterwards whether all of it has arrived. A record may start at any block of the ring, and never wraps.
+//! enough to tell afterwards whether all of it has arrived. A record of one strip and the only parity has the partial parity,
+//! that of all other strips, from which parity follows whatever of the strip has arrived. A record may start at any block of the
+//! ring, and never wraps.
 //! ```text
 //!  0 seal, 16 bytes: magic "RAIDLOG\n", version, number of runs, CRC32C of the whole header
 //! 16 array_uuid     16 bytes
@@ -11,10 +13,10 @@
 //! 48 epoch          u64    the state's epoch when the record was made
 //! 56 stripe         u64
 //! 64 header_blocks  u16
-//! 66 holds          u16    0: the payload follows; 1: there is none
+//! 66 holds          u16    0: the payload follows; 1: there is none; 2: the payload is the rows of the second run, partial parity
 //! 68 rows           u32    of all runs together
 //! 72 runs           12 bytes each: unit u16, zero u16, first_row u32, rows u32
-//!    row checksums  u32 each: the CRC32C of that row
+//!    row checksums  u32 each: the CRC32C of that row; with partial parity of the payload's rows only
 //!    zeros to the end of the last block
 //! ```
 //! A *unit* is a strip of the stripe: data strips from 0, then parity strips. A *row* is a block of a strip,
@@ -30,6 +32,7 @@ use crate::seal::{
     COUNTERS_END, SEAL_BYTES, aux, check_length, check_magic, check_zeros, open, put, seal_front,
     stored_checksum, take, u16_at, u32_at, u64_at,
 };
+use core::ops::Range;
 use raidlab_units::{BlockSize, StripeIndex};
 
 const UUID_AT: usize = SEAL_BYTES;
@@ -63,6 +66,9 @@ pub enum RecordHolds {
     Rows,
     /// Their checksums only. The rows are those of all strips and all parity of a stripe.
     Checksums,
+    /// The first run is of a data strip, the second has the same rows of the stripe's only parity, and the payload is what that
+    /// parity is without the strip: the sum of all other strips.
+    PartialParity,
 }
 
 impl RecordHolds {
@@ -71,6 +77,32 @@ impl RecordHolds {
         match self {
             Self::Rows => rows as u64,
             Self::Checksums => 0,
+            Self::PartialParity => rows as u64 / 2,
+        }
+    }
+
+    /// Checksums of a record that names so many rows.
+    pub const fn checksums(self, rows: u32) -> u32 {
+        match self {
+            Self::Rows | Self::Checksums => rows,
+            Self::PartialParity => rows / 2,
+        }
+    }
+
+    /// Which of so many runs the payload has the rows of.
+    pub fn payload_runs(self, runs: usize) -> Range<usize> {
+        match self {
+            Self::Rows => 0..runs,
+            Self::Checksums => 0..0,
+            Self::PartialParity => 1..runs,
+        }
+    }
+
+    const fn number(self) -> u16 {
+        match self {
+            Self::Rows => 0,
+            Self::Checksums => 1,
+            Self::PartialParity => 2,
         }
     }
 }
@@ -92,16 +124,16 @@ pub struct LogHeader {
     pub holds: RecordHolds,
 }
 
-/// Length in bytes of a record's header: whole blocks.
-pub const fn header_len(runs: u16, rows: u32, block_size: BlockSize) -> u64 {
-    let fields = RUNS_AT as u64 + runs as u64 * RUN_BYTES as u64 + rows as u64 * CHECKSUM_BYTES as u64;
+/// Length in bytes of a header with so many runs and checksums: whole blocks.
+pub const fn header_len(runs: u16, checksums: u32, block_size: BlockSize) -> u64 {
+    let fields = RUNS_AT as u64 + runs as u64 * RUN_BYTES as u64 + checksums as u64 * CHECKSUM_BYTES as u64;
     fields.next_multiple_of(block_size.bytes())
 }
 
 impl LogHeader {
     /// Writes the header over `out`, which must be [`header_len`] long and fewer than 65536 blocks, with the checksum of each
-    /// row in order. There must be a run, every run must have a row, and there must be a checksum for each. (All are
-    /// asserted.)
+    /// row in order. There must be a run, every run must have a row, and there must be as many checksums as
+    /// [`RecordHolds::checksums`] says. (All are asserted.)
     pub fn encode_into(
         &self,
         runs: &[LogRun],
@@ -111,7 +143,8 @@ impl LogHeader {
     ) {
         let run_count = u16::try_from(runs.len()).expect("a record has fewer than 65536 runs");
         let rows = total_rows(runs.iter().copied()).expect("runs have rows, and fewer than 2^32");
-        let length = header_len(run_count, rows, block_size);
+        let checksums = self.holds.checksums(rows);
+        let length = header_len(run_count, checksums, block_size);
         assert!(run_count > 0, "a record has a run");
         assert!(self.sequence < COUNTERS_END, "a sequence is below 2^63");
         assert!(self.epoch < COUNTERS_END, "an epoch is below 2^63");
@@ -125,14 +158,14 @@ impl LogHeader {
         let blocks =
             u16::try_from(length / block_size.bytes()).expect("a header has fewer than 65536 blocks");
         put(out, HEADER_BLOCKS_AT, blocks.to_le_bytes());
-        put(out, HOLDS_AT, u16::from(self.holds == RecordHolds::Checksums).to_le_bytes());
+        put(out, HOLDS_AT, self.holds.number().to_le_bytes());
         put(out, ROWS_AT, rows.to_le_bytes());
         let mut at = RUNS_AT;
         for run in runs {
             run.encode(&mut out[at..at + RUN_BYTES]);
             at += RUN_BYTES;
         }
-        let checksums_end = at + rows as usize * CHECKSUM_BYTES;
+        let checksums_end = at + checksums as usize * CHECKSUM_BYTES;
         for checksum in row_checksums {
             assert!(at < checksums_end, "there are more checksums than rows");
             put(out, at, checksum.to_le_bytes());
@@ -151,17 +184,17 @@ impl LogHeader {
         check_magic(bytes, PART)?;
         check_length(bytes, PART, RUNS_AT as u64)?;
         let (run_count, rows) = (aux(bytes), u32_at(bytes, ROWS_AT));
-        let length = header_len(run_count, rows, block_size);
+        let number = u16_at(bytes, HOLDS_AT);
+        let all = [RecordHolds::Rows, RecordHolds::Checksums, RecordHolds::PartialParity];
+        let holds = all.into_iter().find(|holds| holds.number() == number);
+        let checksums = holds.map_or(rows, |holds| holds.checksums(rows));
+        let length = header_len(run_count, checksums, block_size);
         check_length(bytes, PART, length)?;
         let bytes = &bytes[..length as usize];
         open(bytes, PART)?;
         let runs_end = RUNS_AT + usize::from(run_count) * RUN_BYTES;
-        let checksums_end = runs_end + rows as usize * CHECKSUM_BYTES;
-        let holds = match u16_at(bytes, HOLDS_AT) {
-            0 => RecordHolds::Rows,
-            1 => RecordHolds::Checksums,
-            found => return Err(DecodeError::field(PART, "holds", found.into(), "0 or 1")),
-        };
+        let checksums_end = runs_end + checksums as usize * CHECKSUM_BYTES;
+        let holds = holds.ok_or_else(|| DecodeError::field(PART, "holds", number.into(), "0 to 2"))?;
         let header = Self {
             array_uuid: ArrayUuid(take(bytes, UUID_AT)),
             sequence: u64_at(bytes, SEQUENCE_AT),
@@ -229,7 +262,7 @@ impl<'a> LogRecord<'a> {
         self.runs.chunks_exact(RUN_BYTES).map(LogRun::decode)
     }
 
-    /// The checksum of each row, in order.
+    /// The checksum of each row that has one, in order.
     pub fn row_checksums(&self) -> impl Iterator<Item = u32> + use<'a> {
         self.row_checksums.chunks_exact(CHECKSUM_BYTES).map(|bytes| u32_at(bytes, 0))
     }
@@ -283,7 +316,7 @@ pub struct FoundRecord {
     pub header: LogHeader,
     /// What is to be written, in order.
     pub runs: Vec<LogRun>,
-    /// The checksum of each row, in order.
+    /// The checksum of each row that has one, in order.
     pub row_checksums: Vec<u32>,
     /// The header's own checksum: two records with the same one say the same.
     pub checksum: u32,

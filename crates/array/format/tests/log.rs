@@ -33,7 +33,7 @@ fn scan(ring: &[u8], block_size: BlockSize) -> Vec<(u64, u64, u64)> {
 
 #[test]
 fn a_header_is_as_many_blocks_as_it_needs() {
-    for (runs, rows, block_size, expected) in [
+    for (runs, checksums, block_size, expected) in [
         (1, 1, BlockSize::B512, 512),
         (1, 107, BlockSize::B512, 512),
         (1, 108, BlockSize::B512, 1024),
@@ -43,7 +43,7 @@ fn a_header_is_as_many_blocks_as_it_needs() {
         (1, 1004, BlockSize::B4096, 8192),
         (u16::MAX, u32::MAX, BlockSize::B4096, 17_180_659_712),
     ] {
-        assert_eq!(header_len(runs, rows, block_size), expected, "{runs} runs, {rows} rows");
+        assert_eq!(header_len(runs, checksums, block_size), expected, "{runs} runs, {checksums} checksums");
     }
 }
 
@@ -86,6 +86,20 @@ fn a_record_of_checksums_is_whole_without_rows_and_ends_with_its_header() {
     assert_eq!(scan(&bytes, BlockSize::B512), vec![(7, 0, 2), (8, 2, 3)]);
     let found = scan_log(&bytes, array_uuid(1), BlockSize::B512);
     assert_eq!((found[0].row_checksums.len(), found[1].row_checksums.len()), (133, 3));
+}
+
+#[test]
+fn a_record_of_partial_parity_has_the_rows_of_its_second_run() {
+    let mut partial = record(7, &[(0, 2, 3), (4, 2, 3)]);
+    partial.header.holds = RecordHolds::PartialParity;
+    let next = record(8, &[(0, 2, 3)]);
+    let bytes = [partial.bytes(BlockSize::B512), next.bytes(BlockSize::B512)].concat();
+    assert_eq!(scan(&bytes, BlockSize::B512), vec![(7, 0, 1), (8, 4, 5)]);
+    let found = scan_log(&bytes, array_uuid(1), BlockSize::B512);
+    assert_eq!((found[0].row_checksums.len(), found[0].runs.len()), (3, 2));
+    let mut torn = bytes;
+    torn[3 * 512] ^= 1;
+    assert_eq!(scan(&torn, BlockSize::B512), vec![(8, 4, 5)], "its last row is torn");
 }
 
 #[test]

@@ -107,7 +107,8 @@ fn records() -> impl Strategy<Value = RecordParts> {
     let counters = [0..COUNTERS_END, 0..COUNTERS_END, 0..u64::MAX];
     let numbers = (any::<[u8; 16]>(), counters, any::<u64>());
     let runs = vec((any::<u16>(), any::<u32>(), 1_u32..40), 1..12);
-    let holds = prop_oneof![Just(RecordHolds::Rows), Just(RecordHolds::Checksums)];
+    let holds =
+        prop_oneof![Just(RecordHolds::Rows), Just(RecordHolds::Checksums), Just(RecordHolds::PartialParity)];
     (numbers, runs, any::<u32>(), holds).prop_map(
         |((uuid, [sequence, epoch, stripe], tail), runs, seed, holds)| {
             let run =
@@ -122,7 +123,11 @@ fn records() -> impl Strategy<Value = RecordParts> {
                 holds,
             };
             let rows: u32 = runs.iter().map(|run| run.rows).sum();
-            (header, runs, (0..rows).map(|row| row.wrapping_mul(0x9e37_79b9) ^ seed).collect())
+            (
+                header,
+                runs,
+                (0..holds.checksums(rows)).map(|row| row.wrapping_mul(0x9e37_79b9) ^ seed).collect(),
+            )
         },
     )
 }

@@ -181,6 +181,7 @@ impl Controller {
             TaskOwner::Parity { op } => self.op_computed(op),
             TaskOwner::Record { sequence } => self.record_digested(sequence, digests),
             TaskOwner::Replay => self.replay_digested(digests),
+            TaskOwner::ReplayParity => self.strip_added(),
             TaskOwner::NvramRecord { sequence } => self.record_live(sequence),
             TaskOwner::NvramLabel => self.label_written(),
             TaskOwner::Digest { op } => self.op_digested(op, digests),
@@ -242,6 +243,7 @@ impl Controller {
             // Its rows are read with [`Controller::digest_rows`].
             TaskOwner::Replay | TaskOwner::Digest { .. } | TaskOwner::Checksums { .. } => {}
             TaskOwner::Parity { op } => self.stripes.op(op).parity_steps(&self.geometry, out),
+            TaskOwner::ReplayParity => self.write_intent.replay_ref().parity_steps(&self.geometry, out),
         }
     }
 }

@@ -163,6 +163,7 @@ impl Controller {
     }
 
     fn start_compute(&mut self, id: u32) {
+        self.choose_partial_parity(id);
         let (bytes_in, bytes_out) = self.stripes.op(id).parity_volume(&self.geometry);
         if bytes_out == 0 {
             self.op_computed(id);

@@ -267,6 +267,17 @@ impl Controller {
         }
     }
 
+    /// Has a change leave partial parity, where a record of it may hold that.
+    pub(crate) fn choose_partial_parity(&mut self, id: u32) {
+        let Self { write_intent, stripes, geometry, metadata, .. } = self;
+        let op = stripes.op_mut(id);
+        if op.kind == OpKind::Write
+            && write_intent.log().is_some_and(|log| log.takes_partial_parity(op, metadata))
+        {
+            op.leave_partial_parity(geometry);
+        }
+    }
+
     /// Takes in the digests of a record's payload, and sends the record off.
     pub(crate) fn record_digested(&mut self, sequence: u64, digests: &[u32]) {
         let (intent, mut around) = self.write_intent();
@@ -314,7 +325,8 @@ impl Controller {
     fn go_on_with_replay(&mut self, step: ReplayStep) {
         match step {
             ReplayStep::Waits => {}
-            ReplayStep::Write(writes) => {
+            ReplayStep::Write { writes, unreadable } => {
+                self.restore_rows_of_record(unreadable);
                 for (io, place, rows) in writes {
                     self.member_write(place, rows, IoClass::Host, false, IoOwner::Intent(io));
                 }
@@ -359,17 +371,28 @@ impl Controller {
         self.go_on_with_replay(step);
     }
 
-    /// Takes in how a stripe compares with a record of checksums. Where all data is there parity is made anew, before the start
-    /// goes on; if a device is lost over that, the stripe is compared once more. Rows that do not differ are left alone: what can't
-    /// be read there can be made up.
-    fn stripe_compared(&mut self, Compared { differs, spoilt, unreadable }: Compared) {
-        self.lose_rows_of_record(spoilt);
+    fn restore_rows_of_record(&mut self, unreadable: Vec<(UnitPlace, Rows)>) {
         for (place, rows) in unreadable {
             let Some(device) = self.metadata.holder(place) else { continue };
             let lba = place.start + BlockCount(u64::from(rows.first));
             self.metadata.mark_bad(&self.geometry, (device, lba, u64::from(rows.count)), &mut self.outbox);
             self.repair_later(device, lba, rows.count);
         }
+    }
+
+    /// Takes in that what stands in a strip is added to a record's partial parity.
+    pub(crate) fn strip_added(&mut self) {
+        let (intent, around) = self.write_intent();
+        let step = intent.replay().strip_added(&around);
+        self.go_on_with_replay(step);
+    }
+
+    /// Takes in how a stripe compares with a record of checksums. Where all data is there parity is made anew, before the start
+    /// goes on; if a device is lost over that, the stripe is compared once more. Rows that do not differ are left alone: what can't
+    /// be read there can be made up.
+    fn stripe_compared(&mut self, Compared { differs, spoilt, unreadable }: Compared) {
+        self.lose_rows_of_record(spoilt);
+        self.restore_rows_of_record(unreadable);
         let replay = self.write_intent.replay();
         if !differs.is_empty() && !replay.is_second() {
             let record = replay.note_resynced();

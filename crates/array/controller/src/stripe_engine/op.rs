@@ -90,6 +90,8 @@ pub(crate) struct StripeOp {
     pub(crate) collecting: Collecting,
     /// What it takes of [`crate::ArrayRules::stripe_pages_max`].
     pub(super) stripe_pages: u32,
+    /// The data strip in whose staging place parity is left as it is without the strip that is written.
+    pub(super) partial_parity: Option<u16>,
     /// A visit has it make checksums agree, too, so that it reads where nothing is to be compared.
     pub(crate) makes_checksums: bool,
     /// What write intent keeps of it.
@@ -109,7 +111,7 @@ impl StripeOp {
     ) {
         (self.key, self.stripe, self.kind, self.class, self.fua) = (key, stripe, kind, Some(class), false);
         (self.pending, self.read_failed, self.makes_checksums) = (0, false, false);
-        (self.intent, self.stripe_pages) = (OpIntent::default(), 0);
+        (self.intent, self.stripe_pages, self.partial_parity) = (OpIntent::default(), 0, None);
         self.collecting.begin();
         self.failed.clear();
         self.pieces.clear();
@@ -314,12 +316,10 @@ impl StripeOp {
         self.pieces.iter().map(|piece| piece.rows.count).sum()
     }
 
-    /// True if all units have a device, also for a start that is made now (a rebuild is ahead of what that finds), and nothing of what
-    /// was there stays in the rows that it writes, of data or of parity.
-    pub(crate) fn replaces_rows(&self, geometry: &Geometry, metadata: &Metadata) -> bool {
+    /// True if nothing of what was there stays in the rows that it writes, of data or of parity.
+    pub(crate) fn replaces_rows(&self, geometry: &Geometry) -> bool {
         self.plan.computes_parity()
             && self.rows_of_pieces() == geometry.data_strips() as u32 * self.hull.count
-            && self.places.iter().all(|place| metadata.is_found_in_sync(place.member))
     }
 
     /// Member writes that the pieces take when all members are present, parity among them.
@@ -383,6 +383,38 @@ impl StripeOp {
             out.push(LogRun { unit, first_row: rows.first, rows: rows.count });
         });
         out.iter().map(|run| run.rows).sum()
+    }
+
+    /// True if all units have a device, also for a start that is made now: a rebuild is ahead of what that finds.
+    pub(crate) fn has_all_devices(&self, metadata: &Metadata) -> bool {
+        self.places.iter().all(|place| metadata.is_found_in_sync(place.member))
+    }
+
+    /// Has the parity work leave partial parity, if the operation writes one run of one strip and the only parity, and has read
+    /// what that takes. Nothing needs what is read for it any more.
+    pub(crate) fn leave_partial_parity(&mut self, geometry: &Geometry) {
+        let is_one_run = geometry.parities() == 1 && self.run_of_pieces(0) == (self.pieces.len(), self.hull);
+        let strip = self.pieces[0].strip;
+        let is_other = |unit: &u16| *unit != strip;
+        let others = (0..geometry.data_strips() as u16).filter(is_other);
+        let is_read = |unit: u16| self.units[usize::from(unit)].read == self.hull;
+        self.partial_parity = match self.plan {
+            Plan::ReadModifyWrite if is_one_run && is_read(strip) => Some(strip),
+            Plan::ReconstructWrite if is_one_run && others.clone().all(is_read) => others.min(),
+            _ => None,
+        };
+    }
+
+    /// The strip that it writes, where it leaves partial parity.
+    pub(crate) fn partial_parity_of(&self) -> Option<u16> {
+        self.partial_parity.map(|_| self.pieces[0].strip)
+    }
+
+    /// Where the partial parity lies that it leaves.
+    pub(crate) fn partial_parity_segment(&self, geometry: &Geometry) -> Segment {
+        let unit = self.partial_parity.expect("it was asked to leave it");
+        let buffer = self.staged(geometry, unit, self.hull.first);
+        Segment { buffer, bytes: u64::from(self.hull.count) * geometry.block_bytes() }
     }
 
     /// Calls `each` with where the bytes of its runs lie, in order.

@@ -35,6 +35,9 @@ impl Default for ParityResults {
 impl StripeOp {
     /// Adds the steps of the parity work of an operation.
     pub(crate) fn parity_steps(&self, geometry: &Geometry, out: &mut MemorySteps) {
+        if let Some(unit) = self.partial_parity {
+            return self.parity_by_partial(unit, geometry, out);
+        }
         match (self.kind, self.plan) {
             (OpKind::Recover | OpKind::Restore, _) => self.recover_target(geometry, out),
             (OpKind::Probe, _) | (OpKind::Write, Plan::Store | Plan::Abandon) => {}
@@ -57,15 +60,17 @@ impl StripeOp {
             self.units.iter().skip(geometry.data_strips()).filter(|unit| unit.staging != NIL).count() as u64;
         let erased = self.units.iter().filter(|unit| unit.erased).count() as u64;
         let data_bytes = geometry.data_strips() as u64 * hull_bytes;
+        let partial_bytes = if self.partial_parity.is_some() { hull_bytes } else { 0 };
         match (self.kind, self.plan) {
             (OpKind::Recover, _) => (data_bytes, hull_bytes),
             (OpKind::Restore | OpKind::Probe, _) => self.restore_volume(geometry),
             (OpKind::Compare, _) => self.comparison_volume(geometry),
             (OpKind::Write, Plan::Store | Plan::Abandon) => (0, 0),
             (OpKind::Write, Plan::ReadModifyWrite) => {
-                (2 * written * geometry.block_bytes() + parities * hull_bytes, parities * hull_bytes)
+                let bytes_in = 2 * written * geometry.block_bytes() + parities * hull_bytes;
+                (bytes_in, parities * hull_bytes + partial_bytes)
             }
-            (OpKind::Write, Plan::ReconstructWrite) => (data_bytes, parities * hull_bytes),
+            (OpKind::Write, Plan::ReconstructWrite) => (data_bytes, parities * hull_bytes + partial_bytes),
             (OpKind::Write, Plan::Recover) => (2 * data_bytes, (parities + erased) * hull_bytes),
         }
     }
@@ -85,6 +90,27 @@ impl StripeOp {
             }
         }
         results
+    }
+
+    /// Partial parity = old parity + old data, or all other strips; new parity = that + new data.
+    fn parity_by_partial(&self, unit: u16, geometry: &Geometry, out: &mut MemorySteps) {
+        let (strips, row) = (geometry.data_strips() as u16, self.hull.first);
+        let bytes = u64::from(self.hull.count) * geometry.block_bytes();
+        let partial = self.staged(geometry, unit, row);
+        let modifies = self.plan == Plan::ReadModifyWrite;
+        let is_added = |other: &u16| *other != unit && *other != self.pieces[0].strip;
+        let added = if modifies { strips..strips + 1 } else { 0..strips }.filter(is_added);
+        if added.clone().next().is_some() {
+            out.begin(bytes, &[partial], true);
+            out.sources.extend(added.map(|other| self.staged(geometry, other, row)));
+            out.end(|_, _| 1);
+        }
+        for piece in &self.pieces {
+            let bytes = u64::from(piece.rows.count) * geometry.block_bytes();
+            out.begin(bytes, &[self.staged(geometry, strips, piece.rows.first)], false);
+            out.sources.extend([self.staged(geometry, unit, piece.rows.first), piece.source]);
+            out.end(|_, _| 1);
+        }
     }
 
     /// New parity = old parity + old data + new data, piece by piece.

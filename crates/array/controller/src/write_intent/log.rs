@@ -41,7 +41,7 @@ use crate::table::{NIL, Slab};
 use batch::Unsent;
 use raidlab_format::{LogHeader, LogPlace, LogRun, NVRAM_RING_AT, RecordHolds, header_len};
 use raidlab_units::{BlockSize, MemberLba, StripeIndex};
-use ring::{FoundBy, Phase, REPLICAS_MAX, Record, Ring};
+use ring::{DoneBefore, FoundBy, Phase, REPLICAS_MAX, Record, Ring};
 use std::collections::VecDeque;
 
 /// Applied records from which on members are flushed although there is room: a start compares the stripe of each, one after the
@@ -238,25 +238,54 @@ impl Log {
             || oldest.is_some_and(stays)
     }
 
+    /// True if a record of an operation need not hold all rows: a start finds all devices of the stripe, or those that it has told
+    /// enough, and goes by what stands on them.
+    fn is_enough(&self, op: &StripeOp, metadata: &Metadata) -> bool {
+        self.place == LogPlace::Members
+            && !self.rules.has_checksums
+            && !metadata.is_frozen()
+            && op.has_all_devices(metadata)
+    }
+
+    /// True if an operation should leave partial parity for its record. Of sequential writes the next goes to another strip of these
+    /// rows, and would wait for a flush of the members.
+    pub(crate) fn takes_partial_parity(&self, op: &StripeOp, metadata: &Metadata) -> bool {
+        self.is_enough(op, metadata) && !self.ring.goes_on_in(op.stripe)
+    }
+
     /// What a record of an operation that begins now holds.
+    ///
+    /// Partial parity says what the strip is by the parity that stands there, where the strip can't be read. So it stands alone: what
+    /// the parity was to be by another record of the rows must not be left out because this one names it, too.
     fn holds(&self, op: &StripeOp, geometry: &Geometry, metadata: &Metadata) -> RecordHolds {
-        let can_be_compared =
-            self.place == LogPlace::Members && !self.rules.has_checksums && !metadata.is_frozen();
-        if can_be_compared && op.replaces_rows(geometry, metadata) {
+        if !self.is_enough(op, metadata) {
+            RecordHolds::Rows
+        } else if op.replaces_rows(geometry) {
             RecordHolds::Checksums
+        } else if op.partial_parity_of().is_some() && self.done_before(op) == DoneBefore::Nothing {
+            RecordHolds::PartialParity
         } else {
             RecordHolds::Rows
         }
     }
 
-    /// True if what an operation promises could be lost with an older write. Parity is computed from all that a write of whole
-    /// stripes has left in volatile caches, of which no record has the rows: if power takes one block, a block on a member that is
-    /// away can't be made up any more.
+    fn done_before(&self, op: &StripeOp) -> DoneBefore {
+        self.ring.done_before(op.stripe, op.hull, op.partial_parity_of())
+    }
+
+    /// True if parity that an operation has computed relies on what volatile caches may lose, of which no record has the rows.
+    ///
+    /// What a write of one strip has left there is in the parity of each write to these rows of another strip. If power takes it, that
+    /// parity is wrong, and so would be what is made up from it. What a write of whole stripes has left counts only for who
+    /// promises something: whatever it wrote may be lost until it is flushed.
     fn awaits_flush(&self, id: u32, Surroundings { geometry, metadata, ops, .. }: &Surroundings<'_>) -> bool {
         let op = &ops[id];
-        op.fua
-            && self.holds(op, geometry, metadata) == RecordHolds::Rows
-            && self.ring.is_to_be_compared(op.stripe)
+        if self.holds(op, geometry, metadata) == RecordHolds::Checksums {
+            return false;
+        }
+        let relies = self.done_before(op) == DoneBefore::LeftAsFound;
+        let promises = op.fua && self.ring.is_to_be_compared(op.stripe);
+        relies || promises
     }
 
     /// Begins a record for an operation. Returns false if there is no room.
@@ -264,9 +293,9 @@ impl Log {
         let Surroundings { geometry, metadata, ops, own, tasks, outbox, .. } = around;
         let op = &mut ops[id];
         let rows = op.list_runs(geometry, &mut self.runs);
-        let header_bytes = header_len(self.runs.len() as u16, rows, self.rules.block_size);
-        let header_blocks = header_bytes / geometry.block_bytes();
         let holds = self.holds(op, geometry, metadata);
+        let header_bytes = header_len(self.runs.len() as u16, holds.checksums(rows), self.rules.block_size);
+        let header_blocks = header_bytes / geometry.block_bytes();
         let blocks = header_blocks + holds.payload_blocks(rows);
         let Some(at_block) = self.ring.room_for(blocks) else { return false };
         let Some(header) = own.take_header() else { return false };
@@ -275,6 +304,8 @@ impl Log {
             stripe: op.stripe,
             phase: Phase::Digesting,
             holds,
+            rows: op.hull,
+            partial_of: op.partial_parity_of().filter(|_| holds == RecordHolds::PartialParity),
             at_block,
             header_blocks,
             blocks,
@@ -288,7 +319,11 @@ impl Log {
         let sequence = self.ring.begin(record);
         op.intent.record = Some(sequence);
         let task = tasks.new_digest(TaskOwner::Record { sequence });
-        op.for_each_segment(geometry, |segment| tasks.add_rows(task, segment));
+        if holds == RecordHolds::PartialParity {
+            tasks.add_rows(task, op.partial_parity_segment(geometry));
+        } else {
+            op.for_each_segment(geometry, |segment| tasks.add_rows(task, segment));
+        }
         tasks.start_digest(task, outbox);
         true
     }
@@ -300,17 +335,19 @@ impl Log {
         let rows = op.list_runs(around.geometry, &mut self.runs);
         let named_tail = self.name_tail(around.metadata);
         let superblock = around.metadata.kept_record();
+        let holds = self.ring.record(sequence).holds;
         let header = LogHeader {
             array_uuid: superblock.geometry.array_uuid,
             sequence,
             tail_sequence: named_tail,
             epoch: superblock.epoch,
             stripe: op.stripe,
-            holds: self.ring.record(sequence).holds,
+            holds,
         };
         // A world that carries lengths only has no digests, and nobody ever reads what it writes.
-        let checksums = (0..rows as usize).map(|row| digests.get(row).copied().unwrap_or(0));
-        let length = header_len(self.runs.len() as u16, rows, self.rules.block_size) as usize;
+        let count = holds.checksums(rows);
+        let checksums = (0..count as usize).map(|row| digests.get(row).copied().unwrap_or(0));
+        let length = header_len(self.runs.len() as u16, count, self.rules.block_size) as usize;
         let record = self.ring.record_mut(sequence);
         let out = around.own.header_mut(record.header, length);
         header.encode_into(&self.runs, checksums, self.rules.block_size, out);
@@ -365,8 +402,11 @@ impl Log {
         let record = self.ring.record(sequence);
         let bytes = record.header_blocks * geometry.block_bytes();
         out.push(Segment { buffer: own.header_buffer(record.header), bytes });
-        if record.holds == RecordHolds::Rows {
-            ops[record.op].for_each_segment(geometry, |segment| out.push(segment));
+        let op = &ops[record.op];
+        match record.holds {
+            RecordHolds::Rows => op.for_each_segment(geometry, |segment| out.push(segment)),
+            RecordHolds::Checksums => {}
+            RecordHolds::PartialParity => out.push(op.partial_parity_segment(geometry)),
         }
     }
 

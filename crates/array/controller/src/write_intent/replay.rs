@@ -3,8 +3,12 @@
 //! ```text
 //! read header and rows ─► copy to the devices that lack it ─► write in place ─► next record
 //!  of one copy             forced unit access, all done        rows that the superblock found does not call bad
+//!                                                        ├──► partial parity: read the strip, add it, write parity
 //!                                                        └──► a record of checksums: compare (`replay/compare.rs`)
 //! ```
+//! With partial parity the strip stays as it is, old or new, and parity is made to agree. A row of the strip that can't be read is left
+//! alone with its parity, from which it is made up: that is old or new, too.
+//!
 //! A crash may have torn a record on all devices but one. Once some of it is written in place the stripe needs it. So it is first
 //! copied to as many devices as it was meant for; then a start that is cut short can be repeated without any of them. A copy
 //! stands at the record's own place of the ring, which was free when the record was made. A copy that is whole is not written
@@ -25,6 +29,7 @@
 //! Left out: copies of a record in NVRAM, which does not lose some of it.
 
 mod compare;
+mod update;
 
 pub(crate) use compare::Compared;
 
@@ -38,6 +43,7 @@ use crate::memory_task::TaskOwner;
 use crate::metadata::Metadata;
 use crate::own::OwnMemory;
 use crate::request::Rows;
+use core::ops::Range;
 use raidlab_format::{BadRange, LogSource, NVRAM_RING_AT, RecordHolds, Replay as Record, header_len};
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, BlockSize, MemberIndex, MemberLba, StripeIndex};
@@ -70,8 +76,9 @@ pub(crate) type ReplayWrite = (IntentIo, UnitPlace, Rows);
 pub(crate) enum ReplayStep {
     /// I/Os are under way.
     Waits,
-    /// These rows are to be written. One write more than they need is counted: the hand-out itself.
-    Write(Vec<ReplayWrite>),
+    /// These rows are to be written, and those that could not be read are to be restored. One write more than they need is counted:
+    /// the hand-out itself.
+    Write { writes: Vec<ReplayWrite>, unreadable: Vec<(UnitPlace, Rows)> },
     /// These rows are to be read. One read more than they need is counted: the hand-out itself.
     Read(Vec<ReplayWrite>),
     /// The stripe was compared with it.
@@ -165,7 +172,7 @@ impl Replay {
     /// Length of a record's header in bytes.
     fn header_bytes_of(&self, record: &Record) -> usize {
         let rows = record.runs.iter().map(|run| run.rows).sum();
-        header_len(record.runs.len() as u16, rows, self.block_size) as usize
+        header_len(record.runs.len() as u16, record.holds.checksums(rows), self.block_size) as usize
     }
 
     /// Reads the record from the next of its copies, all rows, and its header where it may have to be copied.
@@ -184,7 +191,7 @@ impl Replay {
                 self.read_log(device, (at_block, blocks), IntentIo::ReplayHeader, around);
             }
             let mut at_block = copy.block;
-            for run in 0..self.payload_runs() {
+            for run in self.payload_runs() {
                 let rows = u64::from(self.current().record.runs[run].rows);
                 let io = IntentIo::ReplayRead { run: run as u16 };
                 self.read_log(device, (at_block, BlockCount(rows)), io, around);
@@ -215,17 +222,17 @@ impl Replay {
         around.ios.read_metadata(device, lba, blocks, IoOwner::Intent(io), around.outbox);
     }
 
-    /// How many of its runs the record has the rows of.
-    fn payload_runs(&self) -> usize {
+    /// Which of its runs the record has the rows of.
+    fn payload_runs(&self) -> Range<usize> {
         let record = &self.current().record;
-        if record.holds == RecordHolds::Rows { record.runs.len() } else { 0 }
+        record.holds.payload_runs(record.runs.len())
     }
 
     /// Where the record begins in the ring, by the copy that is read, and the blocks of its header and of all of it.
     fn extent(&self) -> (u64, BlockCount, BlockCount) {
         let &Current { ref record, copy, .. } = self.current();
         let header_blocks = self.header_bytes_of(record) as u64 / self.block_size.bytes();
-        let rows: u64 = record.runs[..self.payload_runs()].iter().map(|run| u64::from(run.rows)).sum();
+        let rows: u64 = record.runs[self.payload_runs()].iter().map(|run| u64::from(run.rows)).sum();
         let at_block = record.copies[copy].block - header_blocks;
         (at_block, BlockCount(header_blocks), BlockCount(header_blocks + rows))
     }
@@ -250,7 +257,7 @@ impl Replay {
             current.copy += 1;
             return self.read_record(around);
         }
-        if self.payload_runs() > 0 && self.is_on_device() {
+        if !self.payload_runs().is_empty() && self.is_on_device() {
             self.digest_payload(around);
             return ReplayStep::Waits;
         }
@@ -265,8 +272,9 @@ impl Replay {
 
     fn digest_payload(&self, Surroundings { geometry, tasks, outbox, .. }: &mut Surroundings<'_>) {
         let task = tasks.new_digest(TaskOwner::Replay);
-        for (run, it) in (0..).zip(&self.current().record.runs) {
-            tasks.add_rows(task, self.segment(geometry, run, (0, it.rows)));
+        for run in self.payload_runs() {
+            let rows = self.current().record.runs[run].rows;
+            tasks.add_rows(task, self.segment(geometry, run as u16, (0, rows)));
         }
         tasks.start_digest(task, outbox);
     }
@@ -323,8 +331,10 @@ impl Replay {
     }
 
     fn apply(&mut self, around: &Surroundings<'_>) -> ReplayStep {
-        if self.current().record.holds == RecordHolds::Checksums {
-            return self.begin_comparison(around);
+        match self.current().record.holds {
+            RecordHolds::Rows => {}
+            RecordHolds::Checksums => return self.begin_comparison(around),
+            RecordHolds::PartialParity => return self.begin_update(around),
         }
         let mut writes = Vec::new();
         for run in 0..self.current().record.runs.len() as u16 {
@@ -333,7 +343,7 @@ impl Replay {
             });
         }
         self.current_mut().pending = 1 + writes.len() as u32;
-        ReplayStep::Write(writes)
+        ReplayStep::Write { writes, unreadable: Vec::new() }
     }
 
     /// Reads what is to be compared, unless the stripe is out of sync anyway.
@@ -341,7 +351,8 @@ impl Replay {
         if around.metadata.is_out_of_sync(self.current().record.stripe.0) && !self.is_second() {
             return ReplayStep::Compared(Compared::default());
         }
-        let reads = self.parts_to_compare(around);
+        let runs = 0..self.current().record.runs.len() as u16;
+        let reads = self.parts_to_read(runs, around);
         self.current_mut().pending = 1 + reads.len() as u32;
         ReplayStep::Read(reads)
     }
@@ -379,6 +390,9 @@ impl Replay {
         }
         let again = self.rows_to_read_singly(around);
         if again.is_empty() {
+            if self.current().record.holds == RecordHolds::PartialParity {
+                return self.add_strip(around);
+            }
             self.digest_parts(around);
             return ReplayStep::Waits;
         }
@@ -389,7 +403,7 @@ impl Replay {
     /// Takes in the digests of what was read: the record's payload, or the rows to be compared with a record of checksums.
     pub(crate) fn digested(&mut self, digests: &[u32], around: &mut Surroundings<'_>) -> ReplayStep {
         match self.current().record.holds {
-            RecordHolds::Rows => self.payload_digested(digests, around),
+            RecordHolds::Rows | RecordHolds::PartialParity => self.payload_digested(digests, around),
             RecordHolds::Checksums => ReplayStep::Compared(self.compare(digests, around)),
         }
     }
@@ -424,7 +438,8 @@ impl Replay {
 
     fn give_up(&self, around: &Surroundings<'_>) -> ReplayStep {
         let Current { record, lacks_copy, .. } = self.current();
-        let may_be_newer = around.metadata.is_frozen() || !lacks_copy;
+        let has_promises = record.holds == RecordHolds::Rows;
+        let may_be_newer = has_promises && (around.metadata.is_frozen() || !lacks_copy);
         let is_data = |unit: u16| usize::from(unit) < around.geometry.data_strips();
         let mut lost = Vec::new();
         for (index, run) in (0..).zip(&record.runs) {
@@ -456,8 +471,9 @@ impl Replay {
     /// Lists where all of the record lies.
     pub(super) fn copy_segments(&self, geometry: &Geometry, own: &OwnMemory, out: &mut Vec<Segment>) {
         out.push(self.header_segment(own));
-        let runs = self.current().record.runs[..self.payload_runs()].iter().enumerate();
-        out.extend(runs.map(|(run, it)| self.segment(geometry, run as u16, (0, it.rows))));
+        let runs = &self.current().record.runs;
+        let segment = |run: usize| self.segment(geometry, run as u16, (0, runs[run].rows));
+        out.extend(self.payload_runs().map(segment));
     }
 
     /// Where so many rows of a run lie, behind those skipped: in its staging place, or in NVRAM.

@@ -250,12 +250,75 @@ fn a_record_is_read_made_whole_and_written_again() {
     assert_eq!(replay.read_done(Ok(()), &mut around), ReplayStep::Waits, "they are compared");
     assert_eq!(replay.digested(&[77], &mut around), ReplayStep::Waits, "one more device gets it");
     let write = (IntentIo::ReplayWrite { run: 0, skipped: 0 }, place, ROW);
-    assert_eq!(replay.copy_done(None, &mut around), ReplayStep::Write(vec![write]));
+    assert_eq!(
+        replay.copy_done(None, &mut around),
+        ReplayStep::Write { writes: vec![write], unreadable: vec![] }
+    );
     assert!(!replay.write_done());
     assert!(replay.write_done());
     assert_eq!(replay.end(around.own), [7], "its staging place is free again");
     assert!(!intent.is_replaying());
     assert_eq!(array.ios(), [(0, MemberOp::Read), (0, MemberOp::Read), (1, FORCED)]);
+}
+
+/// A record of partial parity for three rows of the first strip.
+fn record_of_partial_parity(superseded: &[LogRun]) -> raidlab_format::Replay {
+    raidlab_format::Replay {
+        runs: [0, 2].map(|unit| LogRun { unit, first_row: ROW.first, rows: 3 }).to_vec(),
+        holds: RecordHolds::PartialParity,
+        row_checksums: vec![77, 78, 79],
+        superseded: superseded.to_vec(),
+        ..record()
+    }
+}
+
+/// What is written by that record when those rows of the strip can't be read: parity, and rows to be restored.
+fn updated(superseded: &[LogRun], unreadable: impl Fn(Rows) -> bool) -> (Vec<Rows>, Vec<Rows>) {
+    let mut array = array(MetadataPolicy::Log, ArrayRules::OWN);
+    let [strip, parity] = [0, 2].map(|unit| array.geometry.unit_place(StripeIndex(5), unit));
+    let (intent, mut around) = array.parts();
+    let replay = intent.replay();
+    assert_eq!(
+        replay.begin(record_of_partial_parity(superseded), vec![7, 8], &mut around),
+        ReplayStep::Waits
+    );
+    assert_eq!(replay.read_done(Ok(()), &mut around), ReplayStep::Waits, "header and rows are read");
+    assert_eq!(replay.read_done(Ok(()), &mut around), ReplayStep::Waits, "rows are compared");
+    assert_eq!(replay.digested(&[77, 78, 79], &mut around), ReplayStep::Waits, "one more device gets it");
+    let mut next = replay.copy_done(None, &mut around);
+    while let ReplayStep::Read(reads) = next {
+        for (io, place, rows) in reads {
+            let IntentIo::ReplayCheck { run: 0, skipped } = io else { panic!("{io:?}") };
+            assert_eq!(place, strip, "parity is not read");
+            replay.rows_read(unreadable(rows).then_some((0, skipped)), &mut around);
+        }
+        next = replay.rows_read(None, &mut around);
+    }
+    if next == ReplayStep::Waits {
+        next = replay.strip_added(&around);
+    }
+    let ReplayStep::Write { writes, unreadable } = next else { panic!("{next:?}") };
+    let written = writes.into_iter().map(|(_, place, rows)| {
+        assert_eq!(place, parity);
+        rows
+    });
+    let restored = unreadable.into_iter().map(|(place, rows)| {
+        assert_eq!(place, strip);
+        rows
+    });
+    (written.collect(), restored.collect())
+}
+
+#[test]
+fn parity_is_made_to_agree_with_what_can_be_read_of_a_strip() {
+    let rows = |first, count| vec![Rows { first, count }];
+    assert_eq!(updated(&[], |_| false), (rows(2, 3), vec![]));
+    let middle = |rows: Rows| rows.overlaps(Rows { first: 3, count: 1 });
+    let around_it = [rows(2, 1), rows(4, 1)].concat();
+    assert_eq!(updated(&[], middle), (around_it, rows(3, 1)), "row by row where reading fails");
+    assert_eq!(updated(&[], |_| true), (vec![], [2, 3, 4].map(|first| Rows { first, count: 1 }).to_vec()));
+    let later = [0, 2].map(|unit| LogRun { unit, first_row: 2, rows: 2 });
+    assert_eq!(updated(&later, |_| false), (rows(4, 1), vec![]), "a later record tells better");
 }
 
 #[test]

@@ -48,7 +48,7 @@ pub struct Replay {
     pub runs: Vec<LogRun>,
     /// What it holds of that: where it holds checksums only, what it names can't be written again, only compared.
     pub holds: RecordHolds,
-    /// The checksum of each row, in that order.
+    /// The checksum of each row that has one, in that order.
     pub row_checksums: Vec<u32>,
     /// Runs of later records of the stripe, which tell better what should stand there.
     pub superseded: Vec<LogRun>,
@@ -85,7 +85,7 @@ pub enum LogTrouble {
     /// A record names what the array does not have.
     #[error(
         "{source_log} has record {sequence}, which writes beyond the array's stripes or strips, or holds checksums of a part of \
-         them only"
+         them only, or partial parity of what is not a strip and the only parity"
     )]
     Misfit {
         /// Where it stands.
@@ -191,17 +191,26 @@ fn check(
         u32::from(run.unit) < units && end <= shape.strip_blocks.0
     };
     let within = found.header.stripe.0 < stripes.0;
-    if within && found.runs.iter().all(fits) && holds_enough(found, units) {
+    if within && found.runs.iter().all(fits) && holds_enough(found, shape) {
         Ok(())
     } else {
         Err(LogTrouble::Misfit { source_log, sequence })
     }
 }
 
-/// Whether a record without rows names the same rows of all units, each in one run.
-fn holds_enough(found: &FoundRecord, units: u32) -> bool {
-    let first = found.runs[0];
-    let is_next = |(unit, run): (u16, &LogRun)| *run == LogRun { unit, ..first };
-    found.header.holds == RecordHolds::Rows
-        || (found.runs.len() as u32 == units && (0..).zip(&found.runs).all(is_next))
+/// Whether a record without rows names the same rows of all units, each in one run, and one with partial parity those of a data strip
+/// and of the only parity.
+fn holds_enough(found: &FoundRecord, &StripeShape { data_strips, parities, .. }: &StripeShape) -> bool {
+    let (first, runs) = (found.runs[0], &found.runs);
+    let is_of = |(unit, run): (u16, &LogRun)| *run == LogRun { unit, ..first };
+    match found.header.holds {
+        RecordHolds::Rows => true,
+        RecordHolds::Checksums => {
+            runs.len() == usize::from(data_strips + parities) && (0..).zip(runs).all(is_of)
+        }
+        RecordHolds::PartialParity => {
+            let [data, parity] = &runs[..] else { return false };
+            parities == 1 && data.unit < data_strips && is_of((data_strips, parity))
+        }
+    }
 }

@@ -124,7 +124,7 @@ fn a_log_that_is_not_the_states_is_refused_unless_the_hole_is_accepted() {
     type Change = fn(&mut TestRecord);
     let source_log = LogSource::Device(MemberIndex(1));
     let misfit = LogTrouble::Misfit { source_log, sequence: TAIL };
-    let cases: [(Change, LogTrouble); 7] = [
+    let cases: [(Change, LogTrouble); 8] = [
         (
             |record| record.header.epoch = 4,
             LogTrouble::Ahead { source_log, sequence: TAIL, epoch: 4, state_epoch: 3 },
@@ -135,6 +135,7 @@ fn a_log_that_is_not_the_states_is_refused_unless_the_hole_is_accepted() {
         (|record| record.runs[0].unit = 4, misfit),
         (|record| record.runs[0].first_row = 15, misfit),
         (|record| record.header.holds = RecordHolds::Checksums, misfit),
+        (|record| record.header.holds = RecordHolds::PartialParity, misfit),
     ];
     for (change, trouble) in cases {
         let mut array = raid5();

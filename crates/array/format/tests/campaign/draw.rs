@@ -147,12 +147,20 @@ impl Drawn {
             }
         };
         let runs = vec![run(), run(), run()];
-        let holds = if rng.one_in(3) { RecordHolds::Checksums } else { RecordHolds::Rows };
+        let holds = match rng.below(4) {
+            0 => RecordHolds::Checksums,
+            1 if shape.parities == 1 => RecordHolds::PartialParity,
+            _ => RecordHolds::Rows,
+        };
         let first = runs[0];
         let whole = 0..shape.data_strips + shape.parities;
         let runs = match holds {
             RecordHolds::Rows => runs,
             RecordHolds::Checksums => whole.map(|unit| LogRun { unit, ..first }).collect(),
+            RecordHolds::PartialParity => {
+                let strip = first.unit % shape.data_strips;
+                [strip, shape.data_strips].map(|unit| LogRun { unit, ..first }).to_vec()
+            }
         };
         let header = LogHeader {
             array_uuid: state.geometry.array_uuid,

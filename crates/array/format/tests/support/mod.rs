@@ -97,13 +97,12 @@ impl TestRecord {
 
     /// Header and payload.
     pub(crate) fn bytes(&self, block_size: BlockSize) -> Vec<u8> {
-        let rows = self.payload(block_size);
-        let mut bytes = vec![0xee; header_len(self.runs.len() as u16, self.rows(), block_size) as usize];
-        let checksums = rows.iter().map(|row| row_checksum(row));
+        let holds = self.header.holds;
+        let (rows, checksums) = (self.payload(block_size), holds.checksums(self.rows()));
+        let mut bytes = vec![0xee; header_len(self.runs.len() as u16, checksums, block_size) as usize];
+        let checksums = rows[..checksums as usize].iter().map(|row| row_checksum(row));
         self.header.encode_into(&self.runs, checksums, block_size, &mut bytes);
-        if self.header.holds == RecordHolds::Rows {
-            bytes.extend(rows.concat());
-        }
+        bytes.extend(rows[..holds.payload_blocks(self.rows()) as usize].concat());
         bytes
     }
 }

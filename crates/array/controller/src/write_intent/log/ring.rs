@@ -11,6 +11,7 @@
 //!
 //! Left out: what records hold and where they go, which is the log's.
 
+use crate::request::Rows;
 use raidlab_format::RecordHolds;
 use raidlab_units::{MemberIndex, StripeIndex};
 use std::collections::VecDeque;
@@ -33,6 +34,10 @@ pub(super) struct Record {
     pub(super) stripe: StripeIndex,
     pub(super) phase: Phase,
     pub(super) holds: RecordHolds,
+    /// The rows from the first to the last that it names.
+    pub(super) rows: Rows,
+    /// The strip that is written, where it holds partial parity.
+    pub(super) partial_of: Option<u16>,
     /// Where it begins in the ring.
     pub(super) at_block: u64,
     pub(super) header_blocks: u64,
@@ -60,8 +65,21 @@ pub(super) enum FoundBy {
     ThisOnly,
 }
 
+/// What a start does to rows by a record that is not retired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum DoneBefore {
+    Nothing,
+    /// They are written again, or compared.
+    Rewritten,
+    /// A strip is left as it is found, old or new.
+    LeftAsFound,
+}
+
 /// Two parities at most, and one more.
 pub(super) const REPLICAS_MAX: usize = 3;
+
+/// Sequential writes side by side that are recognised.
+const STREAMS: usize = 4;
 
 /// The ring.
 #[derive(Debug)]
@@ -125,10 +143,33 @@ impl Ring {
         self.replayable.iter().any(|&(_, of)| of == stripe)
     }
 
+    /// True if one of the latest records is of the stripe or the one before it.
+    pub(super) fn goes_on_in(&self, stripe: StripeIndex) -> bool {
+        let latest = self.replayable.iter().rev().take(STREAMS);
+        latest.map(|&(_, of)| of.0).any(|of| of == stripe.0 || of + 1 == stripe.0)
+    }
+
     /// True if a start would compare the stripe with a record of checksums, and power may yet take some of what that wrote.
     pub(super) fn is_to_be_compared(&self, stripe: StripeIndex) -> bool {
         let is_it = |record: &Record| record.stripe == stripe && record.holds == RecordHolds::Checksums;
         self.records.iter().any(|record| is_it(record) && record.phase != Phase::Retired)
+    }
+
+    /// What a start would do first to these rows of the stripe, of what power may yet take; what `own`, a strip, has of partial parity
+    /// does not count.
+    pub(super) fn done_before(&self, stripe: StripeIndex, rows: Rows, own: Option<u16>) -> DoneBefore {
+        if !self.may_be_replayed(stripe) {
+            return DoneBefore::Nothing;
+        }
+        let counts = |record: &&Record| {
+            let is_own = record.partial_of.is_some() && record.partial_of == own;
+            record.stripe == stripe && record.phase != Phase::Retired && record.rows.overlaps(rows) && !is_own
+        };
+        let done = |record: &Record| match record.partial_of {
+            None => DoneBefore::Rewritten,
+            Some(_) => DoneBefore::LeftAsFound,
+        };
+        self.records.iter().filter(counts).map(done).max().unwrap_or(DoneBefore::Nothing)
     }
 
     /// The tail that records name.

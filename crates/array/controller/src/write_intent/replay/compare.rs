@@ -21,16 +21,17 @@ use crate::memory_task::TaskOwner;
 use crate::metadata::Metadata;
 use crate::request::Rows;
 use crate::write_intent::Surroundings;
+use core::ops::Range;
 use raidlab_raid::UnitPlace;
 
 /// Rows of a run that are read together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
-    run: u16,
+    pub(super) run: u16,
     /// Rows of the run before it.
-    skipped: u32,
-    rows: u32,
-    is_read: bool,
+    pub(super) skipped: u32,
+    pub(super) rows: u32,
+    pub(super) is_read: bool,
 }
 
 /// What one row of one unit is found to be.
@@ -58,10 +59,10 @@ pub(crate) struct Compared {
 }
 
 impl Replay {
-    /// Lists the rows to read.
-    pub(super) fn parts_to_compare(&mut self, around: &Surroundings<'_>) -> Vec<ReplayWrite> {
+    /// Lists the rows of some runs to read.
+    pub(super) fn parts_to_read(&mut self, runs: Range<u16>, around: &Surroundings<'_>) -> Vec<ReplayWrite> {
         let (mut parts, mut reads) = (Vec::new(), Vec::new());
-        for run in 0..self.current().record.runs.len() as u16 {
+        for run in runs {
             self.for_each_part(run, around, |skipped, place, rows| {
                 parts.push(Part { run, skipped, rows: rows.count, is_read: true });
                 reads.push((IntentIo::ReplayCheck { run, skipped }, place, rows));
@@ -82,7 +83,7 @@ impl Replay {
     pub(super) fn rows_to_read_singly(&mut self, around: &Surroundings<'_>) -> Vec<ReplayWrite> {
         let Surroundings { geometry, metadata, .. } = around;
         let Current { record, parts, .. } = self.current_mut();
-        let place = |part: &Part| geometry.unit_place(record.stripe, part.run);
+        let place = |part: &Part| geometry.unit_place(record.stripe, record.runs[usize::from(part.run)].unit);
         let is_taken = |part: &mut Part| !part.is_read && part.rows > 1 && metadata.holds(place(part));
         let failed: Vec<Part> = parts.extract_if(.., is_taken).collect();
         let rows =

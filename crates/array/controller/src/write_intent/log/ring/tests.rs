@@ -20,6 +20,8 @@ fn record(stripe: u64, at_block: u64, blocks: u64, named_tail: u64) -> Record {
         stripe: StripeIndex(stripe),
         phase: Phase::Writing,
         holds: RecordHolds::Rows,
+        rows: Rows { first: 0, count: 1 },
+        partial_of: None,
         at_block,
         header_blocks: 1,
         blocks,
@@ -122,4 +124,35 @@ fn a_stripe_is_to_be_compared_until_its_record_of_checksums_is_retired() {
         assert_eq!(ring.is_to_be_compared(StripeIndex(7)), expected, "{holds:?}, {phase:?}");
         assert!(!ring.is_to_be_compared(StripeIndex(8)), "another stripe");
     }
+}
+
+#[test]
+fn what_a_start_does_first_counts_until_it_is_retired() {
+    use DoneBefore::{LeftAsFound, Nothing, Rewritten};
+    let rows = |first, count| Rows { first, count };
+    for (phase, partial_of, expected) in [
+        (Phase::Live, Some(1), [LeftAsFound, LeftAsFound, Nothing]),
+        (Phase::Applied(0), Some(1), [LeftAsFound, LeftAsFound, Nothing]),
+        (Phase::Retired, Some(1), [Nothing; 3]),
+        (Phase::Applied(0), None, [Rewritten; 3]),
+        (Phase::Retired, None, [Nothing; 3]),
+    ] {
+        let mut ring = Ring::new(BLOCKS, FIRST);
+        ring.begin(Record { phase, rows: rows(4, 2), partial_of, ..record(7, 0, 2, FIRST) });
+        let done = |own| ring.done_before(StripeIndex(7), rows(5, 3), own);
+        assert_eq!([None, Some(0), Some(1)].map(done), expected, "{phase:?}, {partial_of:?}");
+        assert_eq!(ring.done_before(StripeIndex(7), rows(6, 3), None), Nothing, "other rows");
+        assert_eq!(ring.done_before(StripeIndex(8), rows(5, 3), None), Nothing, "another stripe");
+    }
+}
+
+#[test]
+fn sequential_writes_side_by_side_are_recognised() {
+    let mut ring = Ring::new(BLOCKS, FIRST);
+    for stripe in [50, 7, 20, 30, 40] {
+        ring.begin(record(stripe, 0, 2, FIRST));
+    }
+    let goes_on = |stripe| ring.goes_on_in(StripeIndex(stripe));
+    assert_eq!([7, 8, 40, 41].map(goes_on), [true; 4], "in the stripe, or in the next");
+    assert_eq!([6, 9, 50, 51].map(goes_on), [false; 4], "elsewhere, or too long ago");
 }
