@@ -271,11 +271,9 @@ impl Controller {
     pub(crate) fn choose_partial_parity(&mut self, id: u32) {
         let Self { write_intent, stripes, geometry, metadata, .. } = self;
         let op = stripes.op_mut(id);
-        if op.kind == OpKind::Write
-            && write_intent.log().is_some_and(|log| log.takes_partial_parity(op, metadata))
-        {
-            op.leave_partial_parity(geometry);
-        }
+        let log = write_intent.log().filter(|_| op.kind == OpKind::Write);
+        let is_wanted = log.is_some_and(|log| log.takes_partial_parity(op, metadata));
+        op.choose_partial_parity(is_wanted, geometry);
     }
 
     /// Takes in the digests of a record's payload, and sends the record off.

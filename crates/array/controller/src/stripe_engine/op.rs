@@ -390,19 +390,25 @@ impl StripeOp {
         self.places.iter().all(|place| metadata.is_found_in_sync(place.member))
     }
 
-    /// Has the parity work leave partial parity, if the operation writes one run of one strip and the only parity, and has read
-    /// what that takes. Nothing needs what is read for it any more.
-    pub(crate) fn leave_partial_parity(&mut self, geometry: &Geometry) {
-        let is_one_run = geometry.parities() == 1 && self.run_of_pieces(0) == (self.pieces.len(), self.hull);
+    /// Has the parity work leave partial parity if that is wanted, where the operation writes one run of one strip and the only parity,
+    /// and has read what that takes. Nothing else needs what is read for it. An operation may be planned again: each time this is
+    /// to be decided anew.
+    pub(crate) fn choose_partial_parity(&mut self, is_wanted: bool, geometry: &Geometry) {
+        self.partial_parity = if is_wanted { self.partial_parity_unit(geometry) } else { None };
+    }
+
+    fn partial_parity_unit(&self, geometry: &Geometry) -> Option<u16> {
+        if geometry.parities() != 1 || self.run_of_pieces(0) != (self.pieces.len(), self.hull) {
+            return None;
+        }
         let strip = self.pieces[0].strip;
-        let is_other = |unit: &u16| *unit != strip;
-        let others = (0..geometry.data_strips() as u16).filter(is_other);
+        let mut others = (0..geometry.data_strips() as u16).filter(|&unit| unit != strip);
         let is_read = |unit: u16| self.units[usize::from(unit)].read == self.hull;
-        self.partial_parity = match self.plan {
-            Plan::ReadModifyWrite if is_one_run && is_read(strip) => Some(strip),
-            Plan::ReconstructWrite if is_one_run && others.clone().all(is_read) => others.min(),
+        match self.plan {
+            Plan::ReadModifyWrite => Some(strip).filter(|&unit| is_read(unit)),
+            Plan::ReconstructWrite if others.clone().all(is_read) => others.next(),
             _ => None,
-        };
+        }
     }
 
     /// The strip that it writes, where it leaves partial parity.

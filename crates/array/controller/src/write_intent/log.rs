@@ -20,6 +20,9 @@
 //! while no unit lacks its device; NVRAM takes the rows in any case, because that costs no I/O, and so do arrays with block
 //! checksums, whose blocks can't be read when their write is cut off.
 //!
+//! A write to one run of one strip under a single parity is recorded by partial parity under the same conditions: what the parity is
+//! without that strip. A start makes parity from it and from what it finds of the strip, old or new.
+//!
 //! A record whose operation could not be stored everywhere stays live until the next start.
 
 mod batch;
