@@ -180,9 +180,10 @@ impl TortureWorld {
     }
 
     /// Notes that places can't be read: where tags are among them, those that are not known after that agree with nothing. Where
-    /// what was there is `old`, neither do the others.
+    /// what was there is `old`, neither do the others. A device that has left may be back in the role that the devices know.
     pub(super) fn note_unreadable(&mut self, member: MemberIndex, first: u64, places: u64, old: bool) {
-        let Some(role) = self.role_of(member) else { return };
+        let known_role = || self.controller.array_state()?.devices.get(member.index())?.role.map(MemberIndex);
+        let Some(role) = self.role_of(member).or_else(known_role) else { return };
         let data = &mut self.devices[member.index()].data;
         let is_other = |place: &u64| data.tags.is_tag(*place) || (old && data.tags.is_on());
         for place in (first..first + places).filter(is_other).collect::<Vec<_>>() {
@@ -275,5 +276,29 @@ impl TortureWorld {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::TorturePlan;
+
+    /// Defect of the test (plan `5019176-beyond`): tags of a lost device that had become unknown counted as readable once it was back.
+    #[test]
+    fn tags_that_a_lost_device_could_not_write_are_unknown_when_it_is_back() {
+        let plan = TorturePlan::draw_with(true, 1, 100, TortureMode::Beyond, None).expect("any level");
+        let mut world = TortureWorld::new(&plan.config, 1).expect("it can be");
+        for member in (0..plan.config.members).map(MemberIndex) {
+            world.controller.handle_member_loss(world.now, member);
+        }
+        world.look_at_states();
+        let is_lost = |state: &DeviceState| matches!(state, DeviceState::Lost { .. });
+        let lost = world.states.iter().position(is_lost).expect("no level survives that");
+        let (place, _) = world.devices[lost].data.tags.tag_place(0);
+        world.devices[lost].data.spoil(place);
+        world.note_unreadable(MemberIndex(lost as u16), place, 1, false);
+        world.devices[lost].data.write(place, 1, true).fill(0xff);
+        assert!(world.devices[lost].data.is_spoiled(0, 1));
     }
 }

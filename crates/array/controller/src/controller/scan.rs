@@ -135,7 +135,7 @@ impl Controller {
         self.launch_op(id);
     }
 
-    /// Ends a visit, or lets it wait until the superblock names the devices that are missing.
+    /// Ends a visit, or lets it wait until the superblock names the devices and blocks that are missing.
     pub(crate) fn visit_ended(&mut self, id: u32, end: VisitEnd) {
         let key = self.scan.stripe_of(id);
         if self.scan.purpose(id).syncs() && end == VisitEnd::Done {

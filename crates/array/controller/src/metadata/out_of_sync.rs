@@ -4,8 +4,8 @@
 //! device holds is read as it is, the rest is an error. A write there leaves parity alone, or computes it from all data; when
 //! it has done so for all rows the stripe is in sync.
 //!
-//! Where copies disagree the first one counts, for good once the host has read it. So a strip that lacks a copy is not in
-//! sync before the devices know who is missing: after a crash that device would be back, and its copy could be the first.
+//! Where copies disagree the first one counts, for good once the host has read it. So a strip that lacks a copy, or rows of one that
+//! could not be written, is not in sync before the devices know that: after a crash these would be back, and could be the first.
 //! While it stands on a *lost* device, which will be back, only the copies before that one are read.
 //!
 //! Block checksums may disagree with the data, too, even without redundancy. A resync reads everything that is there, and

@@ -63,12 +63,14 @@ impl Metadata {
         self.is_out_of_sync(geometry.lock_key(fragment)).then_some(lost as u16)
     }
 
-    /// True if a strip whose copies have been made to agree lacks one whose device the superblock may still call in sync.
-    /// Where the devices will never know better it is a lost one.
+    /// True if a strip whose copies have been made to agree lacks one, or rows of one, that the superblock may still call good.
+    /// Where the devices will never know better, a device is lost.
     pub(crate) fn lacks_copy_unknown(&self, geometry: &Geometry, key: u64) -> bool {
+        let all = Rows { first: 0, count: geometry.strip_rows() };
         let mut places = (0..geometry.lock_units()).map(|unit| geometry.lock_place(key, unit));
         let is_awaited = !self.is_kept() && !self.is_frozen();
-        geometry.copies() > 1 && is_awaited && places.any(|place| !self.holds(place))
+        let is_whole = |place| self.holds(place) && !self.is_bad(place, all);
+        geometry.copies() > 1 && is_awaited && !places.all(is_whole)
     }
 
     /// True when nothing is missing or bad: whatever is written can be read back.

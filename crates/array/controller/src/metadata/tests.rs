@@ -6,7 +6,7 @@ use crate::config::{ArrayConfig, CacheConfig, MemberCache, Resilience};
 use raidlab_format::{MetadataPolicy, STATE_BYTES};
 use raidlab_units::{BlockSize, ByteCount};
 
-/// An array of three members of RAID 5 and a spare, which keeps a superblock.
+/// An array of three members, of RAID 5 unless said otherwise, and a spare, which keeps a superblock.
 struct Array {
     geometry: Geometry,
     metadata: Metadata,
@@ -16,8 +16,12 @@ struct Array {
 const STRIP_ROWS: u64 = 16;
 
 fn array() -> Array {
+    array_of("5")
+}
+
+fn array_of(level: &str) -> Array {
     let config = ArrayConfig {
-        level: "5".parse().expect("it is a level"),
+        level: level.parse().expect("it is a level"),
         members: 3,
         strip_size: ByteCount(STRIP_ROWS * 4096),
         block_size: BlockSize::B4096,
@@ -103,6 +107,24 @@ fn parity_of_a_device_that_has_left_may_be_found_until_the_devices_know() {
     assert_eq!(stripes(&array), [true, false, false], "the first has its parity there");
     array.write_generation(3);
     assert_eq!(stripes(&array), [false; 3]);
+}
+
+/// Regression (plan `5010611-beyond`): a copy that a resync could not write was the first at the next start, after another had been
+/// read.
+#[test]
+fn copies_agree_only_when_the_devices_know_what_is_missing_of_one() {
+    let mut array = array_of("1");
+    let lacks = |array: &Array| [0, 1].map(|key| array.metadata.lacks_copy_unknown(&array.geometry, key));
+    let Array { geometry, metadata, outbox } = &mut array;
+    let extent = (MemberIndex(1), MemberLba(4), 2);
+    metadata.rows_written(geometry, extent, Err(MemberError::Medium), outbox);
+    assert_eq!(lacks(&array), [true, false], "rows of the first strip");
+    array.write_generation(4);
+    assert_eq!(lacks(&array), [false; 2]);
+    array.fail(2);
+    assert_eq!(lacks(&array), [true; 2]);
+    array.write_generation(3);
+    assert_eq!(lacks(&array), [false; 2]);
 }
 
 #[test]
