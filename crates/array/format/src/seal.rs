@@ -16,8 +16,9 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 /// The version that is written, and the newest that is understood.
 ///
-/// Version 1 knew no log records without data; all else is the same, so that what it wrote is read as it is.
-pub(crate) const VERSION: u16 = 2;
+/// Version 1 knew no log records without data, and version 2 none that share a block; all else is the same, so that what they
+/// wrote is read as it is.
+pub(crate) const VERSION: u16 = 3;
 /// The oldest that is understood.
 const VERSION_MIN: u16 = 1;
 /// Generations, epochs and sequences are below this: who goes on from one that was read may add to it freely.
