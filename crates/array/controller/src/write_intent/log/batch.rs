@@ -17,7 +17,7 @@
 //! members; in nested levels each record goes out as soon as it is digested.
 
 use super::super::Surroundings;
-use super::{Log, Record};
+use super::Log;
 use crate::api::Segment;
 use crate::geometry::Geometry;
 use crate::own::OwnMemory;
@@ -78,16 +78,16 @@ impl Log {
         let first = self.unsent.sequences.pop_front()?;
         let record = self.ring.record(first);
         let (mut count, mut end, mut blocks) = (1, record.at_block + record.blocks, record.blocks);
-        // The latest batch keeps its room until the next is complete: beside a third of the ring, the longest record has room.
+        // The latest batch keeps its room until the next is complete, and beside it the longest record must have room.
         let blocks_max = self.rules.blocks / 3;
         // What begins where the one before ends has the number that follows.
         while let Some(&next) = self.unsent.sequences.front()
-            && let Record { at_block, blocks: added, .. } = *self.ring.record(next)
             && blocks < blocks_wanted
-            && blocks + added <= blocks_max
-            && at_block == end
+            && blocks + self.ring.record(next).blocks <= blocks_max
+            && self.ring.record(next).at_block == end
         {
             self.unsent.sequences.pop_front();
+            let added = self.ring.record(next).blocks;
             (count, end, blocks) = (count + 1, end + added, blocks + added);
         }
         self.unsent.blocks -= blocks;
