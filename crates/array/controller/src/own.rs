@@ -94,6 +94,12 @@ impl OwnMemory {
         &mut self.bytes_mut()[start..start + length]
     }
 
+    /// Copies the first `length` bytes of a header's place to byte `at` of another.
+    pub(crate) fn copy_header(&mut self, place: u32, length: usize, (to, at): (u32, usize)) {
+        let [from, to] = [place, to].map(|place| HEADERS_AT + place as usize * self.header_bytes);
+        self.bytes_mut().copy_within(from..from + length, to + at);
+    }
+
     /// Where a header's place begins.
     pub(crate) const fn header_buffer(&self, place: u32) -> BufferRef {
         own_buffer(HEADERS_AT + place as usize * self.header_bytes)

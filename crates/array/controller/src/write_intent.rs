@@ -185,8 +185,8 @@ impl WriteIntent {
             IntentIo::Records { first } => {
                 self.log_ref().expect("it is the log's I/O").batch_segments(first, geometry, (ops, own), out);
             }
-            IntentIo::ReplayHeader => out.push(self.replay.header_segment(own)),
-            IntentIo::ReplayCopy => self.replay.copy_segments(geometry, own, out),
+            IntentIo::ReplayHeader | IntentIo::ReplayHeaderCopy => out.push(self.replay.header_segment(own)),
+            IntentIo::ReplayPayloadCopy => self.replay.payload_segments(geometry, out),
             IntentIo::ReplayRead { run } => out.push(self.replay.segment(geometry, run, (0, rows))),
             IntentIo::ReplayCheck { run, skipped } | IntentIo::ReplayWrite { run, skipped } => {
                 out.push(self.replay.segment(geometry, run, (skipped, rows)));

@@ -43,7 +43,10 @@ pub use geometry::{Geometry, MetadataPolicy};
 pub use identity::{ArrayUuid, DeviceUuid};
 pub use integrity::{NO_TAG, TAG_BYTES, row_checksum, tag, tag_blocks, untagged_blocks};
 pub use label::{ArrayName, BadName, Label};
-pub use log::{FoundRecord, LogHeader, LogRecord, LogRun, RecordHolds, header_len, scan_log};
+pub use log::{
+    FoundRecord, LogHeader, LogRecord, LogRun, RecordHolds, header_len, scan_log, seal_shared,
+    set_payload_at, shared_len,
+};
 pub use nvram::{NVRAM_ENTRY_BYTES, NVRAM_LABEL_BYTES, NVRAM_RING_AT, NvramEntry, NvramImage, NvramLabel};
 pub use nvram_file::{
     NVRAM_FILE_HEADER_BYTES, NvramFileHeader, REDO_BLOCK_AT, REDO_LINE_AT, REDO_LINE_WORDS, REDO_PLACE_AT,

@@ -16,8 +16,8 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 /// The version that is written, and the newest that is understood.
 ///
-/// Version 1 knew no log records without data, version 2 none with partial parity; all else is the same, so that what they wrote is
-/// read as it is.
+/// Version 1 knew no log records without data, version 2 none that share a block or have partial parity; all else is the same, so that
+/// what they wrote is read as it is.
 pub(crate) const VERSION: u16 = 3;
 /// The oldest that is understood.
 const VERSION_MIN: u16 = 1;

@@ -1,6 +1,6 @@
 //! Scanning a log: whole records wherever they stand, and nothing else.
 //!
-//! Verified: places, torn headers and payloads, overwritten records, other arrays, the ends of the ring,
+//! Verified: places, torn headers and payloads, headers that share a block, overwritten records, other arrays, the ends of the ring,
 //! records within payload. Not verified: which of the records count, which `tests/assemble/` does.
 
 mod support;
@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use raidlab_format::*;
 use raidlab_units::{BlockSize, StripeIndex};
-use support::{TestRecord, array_uuid};
+use support::{TestRecord, array_uuid, shared_bytes};
 
 const RING_BLOCKS: usize = 64;
 
@@ -88,6 +88,55 @@ fn a_record_of_checksums_is_whole_without_rows_and_ends_with_its_header() {
     assert_eq!((found[0].row_checksums.len(), found[1].row_checksums.len()), (133, 3));
 }
 
+/// Records of 3 rows, of checksums and of 2 and 1 rows, whose headers share a block, and where payload begins.
+fn shared() -> (Vec<u8>, [(u64, u64, u64); 4]) {
+    let mut bare = record(8, &[(0, 2, 1), (1, 2, 1)]);
+    bare.header.holds = RecordHolds::Checksums;
+    let records = [record(7, &[(0, 2, 3)]), bare, record(9, &[(4, 0, 2)]), record(10, &[(1, 1, 1)])];
+    let (bytes, count) = shared_bytes(&records, BlockSize::B512);
+    assert_eq!((bytes.len(), count), (7 * 512, 4));
+    (bytes, [(7, 0, 1), (8, 0, 4), (9, 0, 4), (10, 0, 6)])
+}
+
+#[test]
+fn records_whose_headers_share_a_block_are_whole_each_by_its_payload() {
+    let (bytes, places) = shared();
+    assert_eq!(scan(&bytes, BlockSize::B512), places);
+    for (torn, lost) in [(1, 0), (3, 0), (4, 2), (5, 2), (6, 3)] {
+        let mut bytes = bytes.clone();
+        bytes[torn * 512 + 511] ^= 1;
+        let others = places.iter().filter(|place| **place != places[lost]).copied();
+        assert_eq!(scan(&bytes, BlockSize::B512), others.collect::<Vec<_>>(), "block {torn}");
+    }
+    let found = scan(&bytes[..6 * 512], BlockSize::B512);
+    assert_eq!(found, places[..3], "the ring ends before the payload of the last");
+}
+
+#[test]
+fn a_block_of_headers_counts_as_a_whole_or_not_at_all() {
+    let (bytes, _) = shared();
+    for bit in 0..512 * 8 {
+        let mut torn = bytes.clone();
+        torn[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(scan(&torn, BlockSize::B512), vec![], "bit {} of byte {}", bit % 8, bit / 8);
+    }
+}
+
+#[test]
+fn a_record_in_the_payload_of_one_of_several_is_data() {
+    let inner = record(20, &[(0, 0, 1)]).bytes(BlockSize::B512);
+    let outer = [record(8, &[(0, 0, 1)]), record(9, &[(0, 0, 2)])];
+    let (mut bytes, _) = shared_bytes(&outer, BlockSize::B512);
+    let sums: Vec<u8> = inner.chunks_exact(512).flat_map(|row| row_checksum(row).to_le_bytes()).collect();
+    let at = shared_len(&bytes) + 72 + 12;
+    bytes[at..at + 8].copy_from_slice(&sums);
+    seal_shared(&mut bytes[..512]);
+    bytes[2 * 512..].copy_from_slice(&inner);
+    assert_eq!(scan(&bytes, BlockSize::B512), vec![(8, 0, 1), (9, 0, 2)]);
+    bytes[2 * 512 - 1] ^= 1;
+    assert_eq!(scan(&bytes, BlockSize::B512), vec![(9, 0, 2)], "although one before it is torn");
+}
+
 #[test]
 fn a_record_of_partial_parity_has_the_rows_of_its_second_run() {
     let mut partial = record(7, &[(0, 2, 3), (4, 2, 3)]);
@@ -135,12 +184,12 @@ fn edited(at: usize, new: &[u8]) -> Result<(), String> {
 
 /// Which bytes of the header are changed to what, and what is said about it.
 const IMPOSSIBLE: &[(usize, &[u8], &str)] = &[
-    (8, &[3], "version 3 and this raidlab knows 2: use the raidlab that wrote it, or a newer one"),
+    (8, &[4], "version 4 and this raidlab knows 3: use the raidlab that wrote it, or a newer one"),
     (10, &[0], "runs is 0; it must be 1 or more"),
     (40, &[8], "tail_sequence is 8; it must be not above the record's sequence"),
     (39, &[0x80], "sequence is 9223372036854775815; it must be below 2^63"),
     (55, &[0x80], "epoch is 9223372036854775809; it must be below 2^63"),
-    (64, &[2], "header_blocks is 2; it must be the length of the header"),
+    (64, &[0], "payload_at is 0; it must be not below the length of the header"),
     (66, &[2], "holds is 2; it must be 0 or 1"),
     (68, &[5], "rows is 5; it must be the sum of the runs' rows, each 1 or more"),
     (68, &[0, 1], "needs 1536 bytes and 512 are there"),

@@ -178,7 +178,7 @@ proptest! {
         prop_assert_eq!(record.header, parts.0);
         prop_assert_eq!(record.runs().collect::<Vec<_>>(), parts.1);
         prop_assert_eq!(record.row_checksums().collect::<Vec<_>>(), parts.2);
-        prop_assert_eq!(record.header_blocks() * block_size.bytes(), bytes.len() as u64);
+        prop_assert_eq!(u64::from(record.payload_at) * block_size.bytes(), bytes.len() as u64);
     }
 
     #[test]
@@ -300,7 +300,7 @@ fn edit_and_reseal(bytes: &[u8], at: usize, new: &[u8]) -> Vec<u8> {
 /// Which bytes of a state of RAID 5 with 4 members and a spare are changed to what, and what is said about
 /// it.
 const IMPOSSIBLE: &[(usize, &[u8], &str)] = &[
-    (8, &[3, 0], "version 3 and this raidlab knows 2: use the raidlab that wrote it, or a newer one"),
+    (8, &[4, 0], "version 4 and this raidlab knows 3: use the raidlab that wrote it, or a newer one"),
     (10, &[1], "something at byte 10, where nothing should be"),
     (23, &[0x80], "generation is 9223372036854775818; it must be below 2^63"),
     (31, &[0x80], "epoch is 9223372036854775811; it must be below 2^63"),

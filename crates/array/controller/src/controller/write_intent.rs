@@ -135,7 +135,7 @@ impl Controller {
                     self.pump_log();
                 }
             }
-            IntentIo::ReplayCopy => {
+            IntentIo::ReplayHeaderCopy | IntentIo::ReplayPayloadCopy => {
                 let step = intent.replay().copy_done(failed, &mut around);
                 self.go_on_with_replay(step);
             }

@@ -95,8 +95,10 @@ pub(crate) enum IntentIo {
     ReplayRead {
         run: u16,
     },
-    /// A copy of a record that is to be written again.
-    ReplayCopy,
+    /// A copy of a header, and of those that share its block, to a device that lacks the record.
+    ReplayHeaderCopy,
+    /// A copy of a record's payload.
+    ReplayPayloadCopy,
     /// Rows of a run of a record, read to be compared with its checksums.
     ReplayCheck {
         run: u16,

@@ -313,6 +313,7 @@ impl Log {
             header_blocks,
             blocks,
             header,
+            shares_header: false,
             named_tail: self.ring.named_tail(),
             batched: 1,
             replicas: [None; REPLICAS_MAX],
@@ -403,8 +404,10 @@ impl Log {
         out: &mut Vec<Segment>,
     ) {
         let record = self.ring.record(sequence);
-        let bytes = record.header_blocks * geometry.block_bytes();
-        out.push(Segment { buffer: own.header_buffer(record.header), bytes });
+        if !record.shares_header {
+            let bytes = record.header_blocks * geometry.block_bytes();
+            out.push(Segment { buffer: own.header_buffer(record.header), bytes });
+        }
         let op = &ops[record.op];
         match record.holds {
             RecordHolds::Rows => op.for_each_segment(geometry, |segment| out.push(segment)),

@@ -12,7 +12,8 @@
 //! A crash may have torn a record on all devices but one. Once some of it is written in place the stripe needs it. So it is first
 //! copied to as many devices as it was meant for; then a start that is cut short can be repeated without any of them. A copy
 //! stands at the record's own place of the ring, which was free when the record was made. A copy that is whole is not written
-//! again. A copy on a device that has been replaced since does not count: the new device has other bytes there.
+//! again. A copy on a device that has been replaced since does not count: the new device has other bytes there. A header is copied with
+//! all of its block: where that is there already it is the same, because it counts as a whole.
 //!
 //! A record that can't be read from any of its copies leaves its stripe out of sync, and the data that it was to write is bad
 //! blocks: what stands there may be older than what was acknowledged. Where its devices are lost that lasts until they are back,
@@ -187,8 +188,8 @@ impl Replay {
         (self.current_mut().pending, self.current_mut().failed) = (1, false);
         if let LogSource::Device(device) = copy.source {
             if self.current().header.is_some() {
-                let (at_block, blocks, _) = self.extent();
-                self.read_log(device, (at_block, blocks), IntentIo::ReplayHeader, around);
+                let header = self.header_extent();
+                self.read_log(device, header, IntentIo::ReplayHeader, around);
             }
             let mut at_block = copy.block;
             for run in self.payload_runs() {
@@ -228,13 +229,18 @@ impl Replay {
         record.holds.payload_runs(record.runs.len())
     }
 
-    /// Where the record begins in the ring, by the copy that is read, and the blocks of its header and of all of it.
-    fn extent(&self) -> (u64, BlockCount, BlockCount) {
+    /// Where the header's blocks are in the ring, by the copy that is read.
+    fn header_extent(&self) -> (u64, BlockCount) {
         let &Current { ref record, copy, .. } = self.current();
-        let header_blocks = self.header_bytes_of(record) as u64 / self.block_size.bytes();
-        let rows: u64 = record.runs[self.payload_runs()].iter().map(|run| u64::from(run.rows)).sum();
-        let at_block = record.copies[copy].block - header_blocks;
-        (at_block, BlockCount(header_blocks), BlockCount(header_blocks + rows))
+        let blocks = self.header_bytes_of(record) as u64 / self.block_size.bytes();
+        (record.copies[copy].block - record.payload_at, BlockCount(blocks))
+    }
+
+    /// The same of the payload.
+    fn payload_extent(&self) -> (u64, BlockCount) {
+        let &Current { ref record, copy, .. } = self.current();
+        let rows = record.runs[self.payload_runs()].iter().map(|run| u64::from(run.rows)).sum();
+        (record.copies[copy].block, BlockCount(rows))
     }
 
     /// Takes in the end of a read of the record.
@@ -293,12 +299,16 @@ impl Replay {
     fn copy_record(&mut self, around: &mut Surroundings<'_>) -> ReplayStep {
         self.current_mut().pending = 1;
         while let Some(device) = self.next_copy(around) {
-            let (at_block, _, blocks) = self.extent();
-            let lba = MemberLba(self.log_at.0 + at_block);
             self.current_mut().holders.push(device);
-            self.current_mut().pending += 1;
-            let owner = IoOwner::Intent(IntentIo::ReplayCopy);
-            around.ios.write_metadata(device, lba, blocks, owner, around.outbox);
+            let header = (self.header_extent(), IntentIo::ReplayHeaderCopy);
+            let payload = (self.payload_extent(), IntentIo::ReplayPayloadCopy);
+            for ((at_block, blocks), io) in [header, payload] {
+                if blocks > BlockCount(0) {
+                    let lba = MemberLba(self.log_at.0 + at_block);
+                    self.current_mut().pending += 1;
+                    around.ios.write_metadata(device, lba, blocks, IoOwner::Intent(io), around.outbox);
+                }
+            }
         }
         self.end_of_copy(around)
     }
@@ -311,7 +321,7 @@ impl Replay {
         header.and_then(|_| next_device(geometry, metadata, (record.stripe, record.sequence), &holders))
     }
 
-    /// Takes in the end of one copy of the record; whoever failed to write it is out of the array.
+    /// Takes in the end of one I/O of a copy of the record; whoever failed to write it is out of the array.
     pub(crate) fn copy_done(
         &mut self,
         failed: Option<MemberIndex>,
@@ -468,9 +478,8 @@ impl Replay {
         Segment { buffer: own.header_buffer(header), bytes: self.header_bytes_of(record) as u64 }
     }
 
-    /// Lists where all of the record lies.
-    pub(super) fn copy_segments(&self, geometry: &Geometry, own: &OwnMemory, out: &mut Vec<Segment>) {
-        out.push(self.header_segment(own));
+    /// Lists where the payload lies.
+    pub(super) fn payload_segments(&self, geometry: &Geometry, out: &mut Vec<Segment>) {
         let runs = &self.current().record.runs;
         let segment = |run: usize| self.segment(geometry, run as u16, (0, runs[run].rows));
         out.extend(self.payload_runs().map(segment));

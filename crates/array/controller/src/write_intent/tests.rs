@@ -5,7 +5,7 @@ use crate::api::{Action, MemberError, MemberOp, MemoryKind};
 use crate::config::{CacheConfig, MemberCache, Resilience};
 use crate::request::Rows;
 use crate::rules::{ArrayRules, WriteLogPlace};
-use raidlab_format::{LogRun, LogSource, PayloadPlace, RecordHolds, STATE_BYTES};
+use raidlab_format::{LogHeader, LogRecord, LogRun, LogSource, PayloadPlace, RecordHolds, STATE_BYTES};
 use raidlab_units::{BlockSize, MemberIndex};
 
 const ROW: Rows = Rows { first: 2, count: 1 };
@@ -23,6 +23,10 @@ struct Array {
 }
 
 fn array(metadata: MetadataPolicy, rules: ArrayRules) -> Array {
+    array_with(Resilience { metadata, ..Resilience::default() }, rules)
+}
+
+fn array_with(resilience: Resilience, rules: ArrayRules) -> Array {
     let config = ArrayConfig {
         level: "5".parse().expect("it is a level"),
         members: 3,
@@ -32,7 +36,7 @@ fn array(metadata: MetadataPolicy, rules: ArrayRules) -> Array {
         member_cache: MemberCache::On,
         cache: CacheConfig { rules, ..CacheConfig::default() },
         staging_size: ByteCount::from_mib(1),
-        resilience: Resilience { metadata, ..Resilience::default() },
+        resilience,
     };
     let checked = config.check().expect("it can be");
     let intent = WriteIntent::new(&config, &*checked.layout);
@@ -222,8 +226,37 @@ fn records_that_wait_for_others_share_a_write() {
     assert_eq!(log.end_batch(1), 1..2);
     log.record_live(1, around.own);
     assert_eq!(log.send_batches(&mut around), None);
-    assert_eq!(log.end_batch(2), 2..4);
     assert_eq!(array.ios().len(), 2, "the others go together");
+    let mut segments = Vec::new();
+    let io = IntentIo::Records { first: 2 };
+    array.intent.segments(io, 0, (&array.geometry, &array.ops, &array.own), &mut segments);
+    assert_eq!(segments.iter().map(|it| it.bytes / 4096).collect::<Vec<_>>(), [1, 1, 1, 1, 1]);
+    let block = &array.own.bytes()[segments[0].buffer.offset as usize..];
+    let headers =
+        std::iter::successors(LogHeader::decode(block, BlockSize::B4096).ok(), LogRecord::next_in_block);
+    let headers: Vec<_> = headers.map(|it| (it.header.sequence, it.payload_at)).collect();
+    assert_eq!(headers, [(2, 1), (3, 3)], "headers first, then the rows of each");
+    assert_eq!(array.intent.log().expect("it has one").end_batch(2), 2..4);
+}
+
+/// The room of a batch is kept until the next is complete; beside it the longest record must have room.
+#[test]
+fn a_batch_takes_a_third_of_a_small_log() {
+    let log_size = ByteCount(3 * 49 * 4096);
+    let resilience = Resilience { metadata: MetadataPolicy::Log, log_size, ..Resilience::default() };
+    let mut array = array_with(resilience, ArrayRules::OWN);
+    for sequence in 1..=30 {
+        let op = array.op(4 + sequence);
+        array.admit(op);
+        send_record(&mut array, sequence);
+    }
+    let (intent, mut around) = array.parts();
+    let log = intent.log().expect("it has one");
+    log.replica_done(1, None, &mut around);
+    log.replica_done(1, None, &mut around);
+    log.end_batch(1);
+    assert_eq!(log.send_batches(&mut around), None);
+    assert_eq!(log.end_batch(2), 2..18, "16 records of 3 blocks");
 }
 
 /// A record of one row that stands on device 0.
@@ -235,6 +268,7 @@ fn record() -> raidlab_format::Replay {
         holds: RecordHolds::Rows,
         row_checksums: vec![77],
         superseded: Vec::new(),
+        payload_at: 1,
         copies: vec![PayloadPlace { source: LogSource::Device(MemberIndex(0)), block: 11 }],
     }
 }
@@ -250,6 +284,7 @@ fn a_record_is_read_made_whole_and_written_again() {
     assert_eq!(replay.read_done(Ok(()), &mut around), ReplayStep::Waits, "they are compared");
     assert_eq!(replay.digested(&[77], &mut around), ReplayStep::Waits, "one more device gets it");
     let write = (IntentIo::ReplayWrite { run: 0, skipped: 0 }, place, ROW);
+    assert_eq!(replay.copy_done(None, &mut around), ReplayStep::Waits, "its header, and its row");
     assert_eq!(
         replay.copy_done(None, &mut around),
         ReplayStep::Write { writes: vec![write], unreadable: vec![] }
@@ -258,7 +293,7 @@ fn a_record_is_read_made_whole_and_written_again() {
     assert!(replay.write_done());
     assert_eq!(replay.end(around.own), [7], "its staging place is free again");
     assert!(!intent.is_replaying());
-    assert_eq!(array.ios(), [(0, MemberOp::Read), (0, MemberOp::Read), (1, FORCED)]);
+    assert_eq!(array.ios(), [(0, MemberOp::Read), (0, MemberOp::Read), (1, FORCED), (1, FORCED)]);
 }
 
 /// A record of partial parity for three rows of the first strip.

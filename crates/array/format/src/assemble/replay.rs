@@ -52,6 +52,8 @@ pub struct Replay {
     pub row_checksums: Vec<u32>,
     /// Runs of later records of the stripe, which tell better what should stand there.
     pub superseded: Vec<LogRun>,
+    /// How many blocks before the payload the header begins, in all copies.
+    pub payload_at: u64,
     /// Where the payload stands; one or more, by device.
     pub copies: Vec<PayloadPlace>,
 }
@@ -171,7 +173,8 @@ fn merge(group: &[Live]) -> Result<Replay, LogTrouble> {
     }
     let LogHeader { sequence, stripe, holds, .. } = newest.header;
     let (runs, row_checksums) = (newest.runs.clone(), newest.row_checksums.clone());
-    Ok(Replay { sequence, stripe, runs, holds, row_checksums, superseded: Vec::new(), copies })
+    let (payload_at, superseded) = (newest.payload_at_block - newest.at_block, Vec::new());
+    Ok(Replay { sequence, stripe, runs, holds, row_checksums, superseded, payload_at, copies })
 }
 
 fn check(

@@ -29,6 +29,7 @@ fn records_not_below_the_tail_are_replayed_in_order_and_once() {
         holds: RecordHolds::Rows,
         row_checksums: record.row_checksums(array.state.geometry.block_size),
         superseded: Vec::new(),
+        payload_at: 1,
         copies,
     };
     let expected = [
@@ -114,6 +115,7 @@ fn the_newest_epoch_wins_among_records_of_one_number() {
         row_checksums: new.row_checksums(array.state.geometry.block_size),
         runs: new.runs,
         superseded: Vec::new(),
+        payload_at: 1,
         copies,
     };
     assert_eq!(assembly.records, [expected]);

@@ -12,14 +12,15 @@
 //! Each is derived again from the decoded structures, in the slowest way.
 
 use super::mutate::Handed;
-use crate::support::TestRecord;
 use raidlab_format::{
     AreaLayout, ArrayState, ArrayUuid, AssembleError, Assembly, DeviceState, LABEL_BYTES, Label, LogHeader,
-    LogRun, LogSource, LogTrouble, NVRAM_ENTRY_BYTES, NVRAM_LABEL_BYTES, NvramEntry, NvramImage, NvramLabel,
-    NvramVerdict, PayloadPlace, RecordHolds, Replay, STATE_BYTES, StartOptions, assemble, scan_log,
+    LogRecord, LogRun, LogSource, LogTrouble, NVRAM_ENTRY_BYTES, NVRAM_LABEL_BYTES, NvramEntry, NvramImage,
+    NvramLabel, NvramVerdict, PayloadPlace, RecordHolds, Replay, STATE_BYTES, StartOptions, assemble,
+    header_len, scan_log, seal_shared, set_payload_at, shared_len,
 };
 use raidlab_raid::Layout;
-use raidlab_units::ByteCount;
+use raidlab_units::{BlockSize, ByteCount};
+use std::ops::Range;
 
 /// What became of a set: the name of the error, or what was assembled.
 pub(crate) type Outcome = &'static str;
@@ -72,8 +73,8 @@ fn check_structures(area: &[u8], handed: &Handed) {
 /// The same structure as this raidlab writes it: what an older one wrote has another version.
 fn in_our_version(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
-    if bytes[8] == 1 {
-        bytes[8] = 2;
+    if (1..3).contains(&bytes[8]) {
+        bytes[8] = 3;
         bytes[12..16].fill(0);
         let checksum = crc_fast::crc32_iscsi(&bytes);
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
@@ -83,26 +84,52 @@ fn in_our_version(bytes: &[u8]) -> Vec<u8> {
 
 fn check_scan(area: &[u8], array_uuid: ArrayUuid, handed: &Handed) {
     let block_bytes = handed.block_size.bytes();
-    let mut free_from = 0;
+    let mut payloads: Vec<Range<u64>> = Vec::new();
     for found in scan_log(area, array_uuid, handed.block_size) {
-        assert!(found.at_block >= free_from, "a record lies over the one before it");
+        let is_data = payloads.iter().any(|payload| payload.contains(&found.at_block));
+        assert!(!is_data, "a record is found within the payload of another");
         assert_eq!(found.header.array_uuid, array_uuid);
-        let header =
-            &area[(found.at_block * block_bytes) as usize..(found.payload_at_block * block_bytes) as usize];
-        let record = TestRecord { header: found.header, runs: found.runs };
-        let payload_blocks = LogHeader::decode(header, handed.block_size).expect("found").payload_blocks();
-        free_from = found.payload_at_block + payload_blocks;
-        let payload =
-            &area[(found.payload_at_block * block_bytes) as usize..(free_from * block_bytes) as usize];
+        let bytes = &area[(found.at_block * block_bytes) as usize..];
+        check_headers(bytes, handed.block_size);
+        let mut records = records_of(bytes, handed.block_size);
+        let record = records.find(|record| record.checksum == found.checksum).expect("found");
+        let place = found.payload_at_block..found.payload_at_block + record.payload_blocks();
+        let payload = &area[(place.start * block_bytes) as usize..(place.end * block_bytes) as usize];
         let of_rows = payload.chunks_exact(block_bytes as usize).map(crc_fast::crc32_iscsi);
-        let checksums = found.row_checksums.iter().copied();
         assert!(
-            payload_blocks == 0 || of_rows.eq(checksums.clone()),
+            payload.is_empty() || of_rows.eq(found.row_checksums.iter().copied()),
             "a payload that does not fit its header"
         );
-        let mut again = vec![0xdd; header.len()];
-        record.header.encode_into(&record.runs, checksums, handed.block_size, &mut again);
-        assert!(again == in_our_version(header), "a log header encodes to other bytes");
+        payloads.push(place);
+    }
+}
+
+/// The records whose headers stand in the block that `bytes` begin with.
+fn records_of(bytes: &[u8], block_size: BlockSize) -> impl Iterator<Item = LogRecord<'_>> {
+    std::iter::successors(LogHeader::decode(bytes, block_size).ok(), LogRecord::next_in_block)
+}
+
+/// Headers encode to the same bytes, unless what stands behind the last in their block is made up.
+fn check_headers(bytes: &[u8], block_size: BlockSize) {
+    let (mut again, mut used) = (Vec::new(), 0);
+    for record in records_of(bytes, block_size) {
+        let runs: Vec<LogRun> = record.runs().collect();
+        let mut own = vec![
+            0xdd;
+            header_len(runs.len() as u16, record.header.holds.checksums(record.rows), block_size)
+                as usize
+        ];
+        record.header.encode_into(&runs, record.row_checksums(), block_size, &mut own);
+        set_payload_at(&mut own, record.payload_at);
+        again.resize(own.len().max(again.len()), 0);
+        let length = shared_len(&own);
+        again[used..used + length].copy_from_slice(&own[..length]);
+        used += length;
+    }
+    let bytes = &bytes[..again.len()];
+    if bytes[used..].iter().all(|byte| *byte == 0) {
+        seal_shared(&mut again);
+        assert!(again == in_our_version(bytes), "log headers encode to other bytes");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Draws arrays as our own code would leave them, after a clean stop or a crash, with the expected results.
 
 use super::kit::Rng;
-use crate::support::{LOG_BYTES, TestArray, TestRecord, array_uuid, geometry, state};
+use crate::support::{LOG_BYTES, TestArray, TestRecord, array_uuid, geometry, shared_bytes, state};
 use raidlab_format::{
     ArrayState, BadRange, COUNTERS_END, DeviceRecord, DeviceState, LogHeader, LogPlace, LogRun,
     MetadataPolicy, NvramEntry, RecordHolds, tag_blocks,
@@ -88,13 +88,15 @@ impl Drawn {
         let mut tail = self.array.state.log_tail;
         let mut sequence = tail.saturating_sub(rng.below(4));
         for _ in 0..rng.below(9) {
-            let record = self.draw_record(rng, shape, sequence);
-            let copies = self.write_copies(rng, shape, &record, &mut next_block);
-            if copies > 0 {
-                tail = tail.max(record.header.tail_sequence);
-                self.replayed.insert(sequence, copies);
+            let last = (COUNTERS_END - 1).min(sequence + rng.below(3));
+            let records: Vec<_> = (sequence..=last).map(|next| self.draw_record(rng, shape, next)).collect();
+            let (bytes, count) = shared_bytes(&records, self.array.state.geometry.block_size);
+            let copies = self.write_copies(rng, shape, &bytes, &mut next_block);
+            for TestRecord { header, .. } in records[..count].iter().filter(|_| copies > 0) {
+                tail = tail.max(header.tail_sequence);
+                self.replayed.insert(header.sequence, copies);
             }
-            sequence += 1 + rng.below(2);
+            sequence += count as u64 + rng.below(2);
             if sequence >= COUNTERS_END {
                 break;
             }
@@ -102,19 +104,19 @@ impl Drawn {
         self.replayed = self.replayed.split_off(&tail);
     }
 
-    /// Writes a record to as many logs as it belongs on, where it still fits; returns how many. The NVRAM log
+    /// Writes records to as many logs as they belong on, where they still fit; returns how many. The NVRAM log
     /// is behind the devices in `next_block`.
     fn write_copies(
         &mut self,
         rng: &mut Rng<'_>,
         shape: StripeShape,
-        record: &TestRecord,
+        bytes: &[u8],
         next_block: &mut [u64],
     ) -> usize {
         let geometry = &self.array.state.geometry;
         let block_bytes = geometry.block_size.bytes();
         let (kept, devices_bytes) = (self.array.areas.len(), geometry.log_bytes.0.next_multiple_of(4096));
-        let blocks = record.bytes(geometry.block_size).len() as u64 / block_bytes;
+        let blocks = bytes.len() as u64 / block_bytes;
         let (mut logs, ring_bytes) = match self.array.state.log_place {
             LogPlace::Members => (self.in_sync(), devices_bytes),
             LogPlace::Nvram => (vec![kept], LOG_BYTES),
@@ -127,9 +129,9 @@ impl Drawn {
             let at =
                 next_block[*log] + rng.below(2).min(ring_bytes / block_bytes - next_block[*log] - blocks);
             next_block[*log] = if *log == kept {
-                self.array.write_kept_record(at, record)
+                self.array.write_kept_records(at, bytes)
             } else {
-                self.array.write_record(*log, at, record)
+                self.array.write_records(*log, at, bytes)
             };
         }
         logs.len()

@@ -170,7 +170,8 @@ fn structures(buffer: &[u8], block_size: BlockSize) -> Vec<(Part, Range<usize>)>
     for at in (NVRAM_RING_AT..buffer.len().saturating_sub(72)).step_by(SECTOR_BYTES) {
         let runs = u16::from_le_bytes([buffer[at + 10], buffer[at + 11]]);
         let rows = u32::from_le_bytes([buffer[at + 68], buffer[at + 69], buffer[at + 70], buffer[at + 71]]);
-        add(Part::LogHeader, at, header_len(runs, rows, block_size) as usize);
+        let checksums = if buffer[at + 66] == 2 { rows / 2 } else { rows };
+        add(Part::LogHeader, at, header_len(runs, checksums, block_size) as usize);
     }
     found
 }

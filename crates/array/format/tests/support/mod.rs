@@ -12,7 +12,7 @@ use raidlab_format::{
     AreaLayout, ArrayName, ArrayState, ArrayUuid, BITMAP_BYTES, DeviceRecord, DeviceState, DeviceUuid,
     Geometry, LABEL_BYTES, Label, LogHeader, LogPlace, LogRun, MetadataPolicy, NVRAM_ENTRY_BYTES,
     NVRAM_LABEL_BYTES, NVRAM_RING_AT, NvramEntry, NvramImage, NvramLabel, RecordHolds, RegionMap,
-    STATE_BYTES, header_len, row_checksum,
+    STATE_BYTES, header_len, row_checksum, seal_shared, set_payload_at, shared_len,
 };
 use raidlab_units::{BlockSize, ByteCount, MemberIndex, MemberLba, StripeIndex};
 use std::ops::Range;
@@ -105,6 +105,28 @@ impl TestRecord {
         bytes.extend(rows[..holds.payload_blocks(self.rows()) as usize].concat());
         bytes
     }
+}
+
+/// Records that share the block of their headers, as many as fit from the first on: their bytes, and how many.
+pub(crate) fn shared_bytes(records: &[TestRecord], block_size: BlockSize) -> (Vec<u8>, usize) {
+    let block_bytes = block_size.bytes() as usize;
+    let mut bytes = records[0].bytes(block_size);
+    let (mut used, mut count) = (shared_len(&bytes), 1);
+    for record in &records[1..] {
+        let mut own = record.bytes(block_size);
+        let length = shared_len(&own);
+        if used + length > block_bytes {
+            break;
+        }
+        set_payload_at(&mut own, (bytes.len() / block_bytes) as u16);
+        bytes[used..used + length].copy_from_slice(&own[..length]);
+        bytes.extend(&own[block_bytes..]);
+        (used, count) = (used + length, count + 1);
+    }
+    if count > 1 {
+        assert_eq!(seal_shared(&mut bytes[..block_bytes]), used);
+    }
+    (bytes, count)
 }
 
 /// An array in memory.
@@ -218,15 +240,23 @@ impl TestArray {
 
     /// Writes a record into a device's ring at `block`; returns the block behind it.
     pub(crate) fn write_record(&mut self, area: usize, block: u64, record: &TestRecord) -> u64 {
-        let block_size = self.state.geometry.block_size;
+        self.write_records(area, block, &record.bytes(self.state.geometry.block_size))
+    }
+
+    /// The same with the bytes of records.
+    pub(crate) fn write_records(&mut self, area: usize, block: u64, bytes: &[u8]) -> u64 {
         let ring = self.layout().log.offset_bytes as usize;
-        put_record(&mut self.areas[area][ring..], block, &record.bytes(block_size), block_size)
+        put_records(&mut self.areas[area][ring..], block, bytes, self.state.geometry.block_size)
     }
 
     /// Writes a record into the kept ring at `block`; returns the block behind it.
     pub(crate) fn write_kept_record(&mut self, block: u64, record: &TestRecord) -> u64 {
-        let block_size = self.state.geometry.block_size;
-        put_record(&mut self.nvram_log[NVRAM_RING_AT..], block, &record.bytes(block_size), block_size)
+        self.write_kept_records(block, &record.bytes(self.state.geometry.block_size))
+    }
+
+    /// The same with the bytes of records.
+    pub(crate) fn write_kept_records(&mut self, block: u64, bytes: &[u8]) -> u64 {
+        put_records(&mut self.nvram_log[NVRAM_RING_AT..], block, bytes, self.state.geometry.block_size)
     }
 
     pub(crate) fn write_entry(&mut self, slot: u32, entry: NvramEntry) {
@@ -243,7 +273,7 @@ impl TestArray {
     }
 }
 
-fn put_record(ring: &mut [u8], block: u64, bytes: &[u8], block_size: BlockSize) -> u64 {
+fn put_records(ring: &mut [u8], block: u64, bytes: &[u8], block_size: BlockSize) -> u64 {
     let at = (block * block_size.bytes()) as usize;
     ring[at..at + bytes.len()].copy_from_slice(bytes);
     block + bytes.len() as u64 / block_size.bytes()

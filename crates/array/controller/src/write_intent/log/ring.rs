@@ -9,6 +9,8 @@
 //! that says what is retired, or an older one of the same stripe would be written again over newer data. A record never wraps: what
 //! does not fit before the end of the ring begins at its start.
 //!
+//! Records that share a write are given room one by one, and lose it together: the headers of all stand at its beginning.
+//!
 //! Left out: what records hold and where they go, which is the log's.
 
 use crate::request::Rows;
@@ -44,6 +46,8 @@ pub(super) struct Record {
     pub(super) blocks: u64,
     /// Its header's place in own memory.
     pub(super) header: u32,
+    /// Its header stands in a block with that of the record before it.
+    pub(super) shares_header: bool,
     /// The tail that it names.
     pub(super) named_tail: u64,
     /// Records that share its writes, itself included; the fields below are those of the first of them.
@@ -182,17 +186,18 @@ impl Ring {
         self.named_tail = self.tail();
     }
 
-    /// Frees the room of retired records before the tail that is named; the latest record that is complete keeps its own.
+    /// Frees the room of retired records before the tail that is named, batch by batch; the latest one that is complete keeps
+    /// its own.
     pub(super) fn forget_retired(&mut self) {
-        while self.first_sequence < self.named_tail
-            && self.records.front().is_some_and(|record| record.phase == Phase::Retired)
+        while let Some(batched) = self.records.front().map(|first| first.batched)
+            && self.first_sequence + u64::from(batched) <= self.named_tail
             && self
                 .records
-                .get(1)
+                .get(batched as usize)
                 .is_some_and(|next| !matches!(next.phase, Phase::Digesting | Phase::Writing))
         {
-            self.records.pop_front();
-            self.first_sequence += 1;
+            self.records.drain(..batched as usize);
+            self.first_sequence += u64::from(batched);
         }
     }
 

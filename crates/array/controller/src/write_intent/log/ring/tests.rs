@@ -26,6 +26,7 @@ fn record(stripe: u64, at_block: u64, blocks: u64, named_tail: u64) -> Record {
         header_blocks: 1,
         blocks,
         header: 0,
+        shares_header: false,
         named_tail,
         batched: 1,
         replicas: [None; REPLICAS_MAX],
@@ -89,6 +90,23 @@ fn room_goes_round_and_is_never_given_twice() {
             assert!(!ever_complete || ring.records().any(|it| is_complete(&it)), "seed {seed}: {ring:?}");
         }
         assert!(full > 0 && rounds > 3, "seed {seed}: {full} times full, {rounds} rounds");
+    }
+}
+
+/// The headers of all stand in the first block.
+#[test]
+fn records_of_a_batch_lose_their_room_together() {
+    let mut ring = Ring::new(BLOCKS, FIRST);
+    for (at_block, phase) in [(0, Phase::Retired), (2, Phase::Live), (4, Phase::Live), (6, Phase::Writing)] {
+        ring.begin(Record { phase, ..record(7, at_block, 2, FIRST) });
+    }
+    ring.record_mut(FIRST).batched = 2;
+    let rows = [(0, Phase::Retired, 4), (1, Phase::Retired, 2), (2, Phase::Retired, 2), (3, Phase::Live, 1)];
+    for (record, phase, kept) in rows {
+        ring.record_mut(FIRST + record).phase = phase;
+        ring.name_tail();
+        ring.forget_retired();
+        assert_eq!(ring.records.len(), kept);
     }
 }
 
