@@ -190,7 +190,7 @@ const IMPOSSIBLE: &[(usize, &[u8], &str)] = &[
     (39, &[0x80], "sequence is 9223372036854775815; it must be below 2^63"),
     (55, &[0x80], "epoch is 9223372036854775809; it must be below 2^63"),
     (64, &[0], "payload_at is 0; it must be not below the length of the header"),
-    (66, &[2], "holds is 2; it must be 0 or 1"),
+    (66, &[3], "holds is 3; it must be 0 to 2"),
     (68, &[5], "rows is 5; it must be the sum of the runs' rows, each 1 or more"),
     (68, &[0, 1], "needs 1536 bytes and 512 are there"),
     (74, &[1], "the bytes behind a run's unit is 1; it must be 0"),

@@ -320,6 +320,7 @@ fn updated(superseded: &[LogRun], unreadable: impl Fn(Rows) -> bool) -> (Vec<Row
     assert_eq!(replay.read_done(Ok(()), &mut around), ReplayStep::Waits, "header and rows are read");
     assert_eq!(replay.read_done(Ok(()), &mut around), ReplayStep::Waits, "rows are compared");
     assert_eq!(replay.digested(&[77, 78, 79], &mut around), ReplayStep::Waits, "one more device gets it");
+    assert_eq!(replay.copy_done(None, &mut around), ReplayStep::Waits, "its header, and its rows");
     let mut next = replay.copy_done(None, &mut around);
     while let ReplayStep::Read(reads) = next {
         for (io, place, rows) in reads {
