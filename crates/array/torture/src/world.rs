@@ -272,7 +272,8 @@ impl TortureWorld {
         self.check_bad_blocks().map_err(|violation| self.failure(violation))?;
         let block_bytes = self.config.block_size.bytes() as usize;
         let bad = self.bad_blocks();
-        let checked = self.stripes().check_redundancy(block_bytes, &self.volume, &bad);
+        let is_waiting = |stripe| self.awaits_resync(stripe, self.stamp);
+        let checked = self.stripes().check_redundancy(block_bytes, &self.volume, is_waiting, &bad);
         self.report.stripes_unchecked += checked.map_err(|violation| self.failure(violation))?;
         Ok(())
     }

@@ -128,8 +128,7 @@ impl TortureWorld {
 
     /// Whether there is a reason in all of a stripe.
     fn may_fail_in_stripe(&self, stripe: StripeIndex, started: Stamp) -> bool {
-        self.is_doubtful(stripe, started)
-            || (self.has_lost() && self.was_in_doubt(stripe, started) && self.stripes().awaits_device(stripe))
+        self.is_doubtful(stripe, started) || self.awaits_resync(stripe, started)
     }
 
     /// True if a block is lost with what the devices call bad. A row that was written, restored or torn while they could not be
@@ -214,6 +213,11 @@ impl TortureWorld {
     /// True if redundancy may have been in doubt for a request begun at `started`.
     pub(crate) fn was_in_doubt(&self, stripe: StripeIndex, started: Stamp) -> bool {
         self.losses.in_doubt_until.get(stripe.0 as usize).is_some_and(|until| *until >= started)
+    }
+
+    /// The same, while a device is lost that the stripe is on: nothing is changed there before it is back.
+    pub(crate) fn awaits_resync(&self, stripe: StripeIndex, started: Stamp) -> bool {
+        self.has_lost() && self.was_in_doubt(stripe, started) && self.stripes().awaits_device(stripe)
     }
 
     /// True if redundancy may have been in doubt for a request begun at `started`, and is needed.

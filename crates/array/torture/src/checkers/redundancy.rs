@@ -5,8 +5,8 @@
 //! worlds use: `sum of (2^p)^i D_i` by Horner's rule, eight bytes of GF(256) at a time.
 //!
 //! Verified: each strip, on each device that should hold it, against what the volume holds. Not verified: stripes that have
-//! failed or hold a block without a settled value (they are counted), strips that no fit device holds, and what the
-//! controller calls bad blocks (`losses.rs` looks at those).
+//! failed, are in doubt until a lost device is back or hold a block without a settled value (they are counted), strips that no fit
+//! device holds, and what the controller calls bad blocks (`losses.rs` looks at those).
 
 use crate::checkers::provenance::fill_pattern;
 use crate::members::Device;
@@ -88,17 +88,20 @@ pub(crate) fn fill(layout: &dyn Layout, block_bytes: usize, tags: TagMap, areas:
 }
 
 impl Stripes<'_> {
-    /// Checks every strip on every device that holds one, but for its `bad` blocks. Returns the number of stripes that were left out.
+    /// Checks every strip on every device that holds one, but for its `bad` blocks and stripes whose resync `is_waiting`. Returns the
+    /// number of stripes that were left out.
     pub(crate) fn check_redundancy(
         &self,
         block_bytes: usize,
         volume: &VolumeHistory,
+        is_waiting: impl Fn(StripeIndex) -> bool,
         bad: &BTreeSet<(MemberIndex, u64)>,
     ) -> Result<u64, Box<Violation>> {
         let mut skipped = 0;
         let mut rows = Rows::new(self.shape().data_strips, block_bytes);
         for stripe in self.indices() {
-            if self.is_failed(stripe) || !self.check_stripe(stripe, volume, bad, &mut rows)? {
+            let is_left_out = self.is_failed(stripe) || is_waiting(stripe);
+            if is_left_out || !self.check_stripe(stripe, volume, bad, &mut rows)? {
                 skipped += 1;
             }
         }

@@ -78,7 +78,7 @@ impl Log {
         let first = self.unsent.sequences.pop_front()?;
         let record = self.ring.record(first);
         let (mut count, mut end, mut blocks) = (1, record.at_block + record.blocks, record.blocks);
-        // The latest batch keeps its room until the next is complete, and beside it the longest record must have room.
+        // It keeps its room until a later record that says that it is retired is complete, and the longest must have room beside it.
         let blocks_max = self.rules.blocks / 3;
         // What begins where the one before ends has the number that follows.
         while let Some(&next) = self.unsent.sequences.front()

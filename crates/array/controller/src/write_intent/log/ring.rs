@@ -4,16 +4,17 @@
 //!             ring:   | free | retired | applied | live | writing | free |
 //!                            tail ─────────────────────────► head
 //! ```
-//! Records have consecutive sequence numbers; room is given and taken in that order, and goes round even when all is
-//! free. The latest record keeps its room until the next is complete: a torn record must not take with it the only one
-//! that says what is retired, or an older one of the same stripe would be written again over newer data. A record never wraps: what
-//! does not fit before the end of the ring begins at its start.
+//! Records have consecutive sequence numbers; room is given and taken in that order. A retired record keeps its room until the
+//! devices have a record or state that says so: a torn record must not take with it a later one and leave an older one of the same
+//! rows, which a start would write again over newer data. So the longest record always has room left for it: one that says what is
+//! retired. A record never wraps: what does not fit before the end of the ring begins at its start.
 //!
 //! Records that share a write are given room one by one, and lose it together: the headers of all stand at its beginning.
 //!
 //! Left out: what records hold and where they go, which is the log's.
 
 use crate::request::Rows;
+use core::ops::Range;
 use raidlab_format::RecordHolds;
 use raidlab_units::{MemberIndex, StripeIndex};
 use std::collections::VecDeque;
@@ -95,6 +96,8 @@ pub(super) struct Ring {
     /// The tail that records name. A device that is missing may lack what was retired since it left, and is taken for
     /// one in sync until the devices know better; so this stays behind while they do not.
     named_tail: u64,
+    /// The highest tail that the devices have.
+    kept_tail: u64,
     /// Sequence and stripe of the records that no tail on the devices excludes yet, oldest first.
     replayable: VecDeque<(u64, StripeIndex)>,
 }
@@ -107,6 +110,7 @@ impl Ring {
             records: VecDeque::new(),
             first_sequence: next_sequence,
             named_tail: next_sequence,
+            kept_tail: next_sequence,
             replayable: VecDeque::new(),
         }
     }
@@ -186,23 +190,28 @@ impl Ring {
         self.named_tail = self.tail();
     }
 
-    /// Frees the room of retired records before the tail that is named, batch by batch; the latest one that is complete keeps
-    /// its own.
+    /// Frees the room of records before the tail that is named and that the devices have, batch by batch.
     pub(super) fn forget_retired(&mut self) {
-        while let Some(batched) = self.records.front().map(|first| first.batched)
-            && self.first_sequence + u64::from(batched) <= self.named_tail
-            && self
-                .records
-                .get(batched as usize)
-                .is_some_and(|next| !matches!(next.phase, Phase::Digesting | Phase::Writing))
+        let tail = self.kept_tail.min(self.named_tail);
+        let freed = self.before(tail);
+        self.records.drain(..freed);
+        self.first_sequence += freed as u64;
+    }
+
+    /// How many records, in whole batches, are before `tail`.
+    fn before(&self, tail: u64) -> usize {
+        let mut count = 0;
+        while let Some(first) = self.records.get(count)
+            && self.first_sequence + count as u64 + u64::from(first.batched) <= tail
         {
-            self.records.drain(..batched as usize);
-            self.first_sequence += u64::from(batched);
+            count += first.batched as usize;
         }
+        count
     }
 
     /// Takes in that the devices have a state or record which names this tail.
     pub(super) fn tail_is_kept(&mut self, tail: u64) {
+        self.kept_tail = self.kept_tail.max(tail);
         while self.replayable.front().is_some_and(|&(sequence, _)| sequence < tail) {
             self.replayable.pop_front();
         }
@@ -219,19 +228,30 @@ impl Ring {
         self.records.iter().all(|record| record.phase == Phase::Retired)
     }
 
-    /// Where `blocks` may go without touching a record that is not retired.
+    /// Where a record of so many blocks may go: it touches none that a start may still find, and leaves room for the longest, a third
+    /// of the ring, at the latest when the devices have the tail that it names.
     pub(super) fn room_for(&self, blocks: u64) -> Option<u64> {
         let (Some(first), Some(last)) = (self.records.front(), self.records.back()) else {
             return (blocks <= self.blocks).then_some(0);
         };
-        let head = last.at_block + last.blocks;
-        if last.at_block >= first.at_block {
+        let latest = last.at_block..last.at_block + last.blocks;
+        let at_block = self.room_between(latest, first.at_block, blocks)?;
+        let own = at_block..at_block + blocks;
+        let leaves_room = |first| self.room_between(own.clone(), first, self.blocks / 3).is_some();
+        let first_kept = || self.records.get(self.before(self.named_tail)).map_or(at_block, |it| it.at_block);
+        (leaves_room(first.at_block) || leaves_room(first_kept())).then_some(at_block)
+    }
+
+    /// Where `blocks` may go behind the latest record without touching the oldest.
+    fn room_between(&self, latest: Range<u64>, oldest_at: u64, blocks: u64) -> Option<u64> {
+        let head = latest.end;
+        if latest.start >= oldest_at {
             if head + blocks <= self.blocks {
                 return Some(head);
             }
-            return (blocks <= first.at_block).then_some(0);
+            return (blocks <= oldest_at).then_some(0);
         }
-        (head + blocks <= first.at_block).then_some(head)
+        (head + blocks <= oldest_at).then_some(head)
     }
 }
 
