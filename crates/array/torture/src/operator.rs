@@ -195,9 +195,10 @@ impl TortureWorld {
         Ok(())
     }
 
-    /// Corrupts up to `count` blocks of stripes that lack nothing.
+    /// Corrupts up to `count` blocks of stripes that lack nothing and have no bad blocks.
     fn corrupt(&mut self, count: u64, pick: &mut Rng) -> Vec<Corrupted> {
         let mut corrupted: Vec<Corrupted> = Vec::new();
+        let bad = self.bad_blocks();
         for _ in 0..count {
             let stripes = self.stripes();
             let stripe = StripeIndex(pick.below(self.layout.stripe_count().0));
@@ -206,7 +207,13 @@ impl TortureWorld {
             let unit = units[pick.below(units.len() as u64) as usize];
             let place = self.layout.place(stripe, unit);
             let block = place.start.0 + pick.below(stripes.shape().strip_blocks.0);
-            let is_whole = !stripes.units().any(|unit| stripes.is_unavailable(stripe, unit));
+            // What the array calls bad it makes up, although it may be readable again.
+            let is_bad = |unit| {
+                let (first, rows) = (self.layout.place(stripe, unit).start.0, stripes.shape().strip_blocks.0);
+                let holder = stripes.fit_holder(self.layout.place(stripe, unit));
+                holder.is_some_and(|(it, _)| bad.range((it, first)..(it, first + rows)).next().is_some())
+            };
+            let is_whole = !stripes.units().any(|unit| stripes.is_unavailable(stripe, unit) || is_bad(unit));
             let Some((member, device)) = stripes.fit_holder(place).filter(|_| is_whole) else { continue };
             if corrupted.iter().all(|it| (it.member, it.block) != (member, block)) {
                 corrupted.push(Corrupted { member, block, original: device.data.block(block).to_vec() });
