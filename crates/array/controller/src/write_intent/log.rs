@@ -206,8 +206,8 @@ impl Log {
             if self.is_stuck(around) {
                 return self.waiting.pop_front();
             }
-            let may_begin = self.takes_records(around) && !self.awaits_flush(op, around);
-            if may_begin && self.begin_record(op, around) {
+            let holds = if self.takes_records(around) { self.holds(op, around) } else { None };
+            if holds.is_some_and(|holds| self.begin_record(op, holds, around)) {
                 self.waiting.pop_front();
                 if self.applied - self.covered >= RECORDS_UNTIL_FLUSH {
                     self.begin_flush(around);
@@ -256,47 +256,39 @@ impl Log {
         self.is_enough(op, metadata) && !self.ring.goes_on_in(op.stripe)
     }
 
-    /// What a record of an operation that begins now holds.
-    ///
-    /// Partial parity says what the strip is by the parity that stands there, where the strip can't be read. So it stands alone: what
-    /// the parity was to be by another record of the rows must not be left out because this one names it, too.
-    fn holds(&self, op: &StripeOp, geometry: &Geometry, metadata: &Metadata) -> RecordHolds {
-        if !self.is_enough(op, metadata) {
-            RecordHolds::Rows
-        } else if op.replaces_rows(geometry) {
-            RecordHolds::Checksums
-        } else if op.partial_parity_of().is_some() && self.done_before(op) == DoneBefore::Nothing {
-            RecordHolds::PartialParity
-        } else {
-            RecordHolds::Rows
-        }
-    }
-
-    fn done_before(&self, op: &StripeOp) -> DoneBefore {
-        self.ring.done_before(op.stripe, op.hull, op.partial_parity_of())
-    }
-
-    /// True if parity that an operation has computed relies on what volatile caches may lose, of which no record has the rows.
+    /// What a record of an operation that begins now holds; nothing if members must be flushed first, because parity that the
+    /// operation has computed relies on what volatile caches may lose, of which no record has the rows.
     ///
     /// What a write of one strip has left there is in the parity of each write to these rows of another strip. If power takes it, that
     /// parity is wrong, and so would be what is made up from it. What a write of whole stripes has left counts only for who
     /// promises something: whatever it wrote may be lost until it is flushed.
-    fn awaits_flush(&self, id: u32, Surroundings { geometry, metadata, ops, .. }: &Surroundings<'_>) -> bool {
+    ///
+    /// Partial parity says what the strip is by the parity that stands there, where the strip can't be read. So it stands alone: what
+    /// the parity was to be by another record of the rows must not be left out because this one names it, too.
+    fn holds(&self, id: u32, around: &Surroundings<'_>) -> Option<RecordHolds> {
+        let Surroundings { geometry, metadata, ops, .. } = around;
         let op = &ops[id];
-        if self.holds(op, geometry, metadata) == RecordHolds::Checksums {
-            return false;
+        let is_enough = self.is_enough(op, metadata);
+        if is_enough && op.replaces_rows(geometry) {
+            return Some(RecordHolds::Checksums);
         }
-        let relies = self.done_before(op) == DoneBefore::LeftAsFound;
+        let strip = op.partial_parity_of();
+        let before = self.ring.done_before(op.stripe, op.hull, strip);
+        let relies = before == DoneBefore::LeftAsFound;
         let promises = op.fua && self.ring.is_to_be_compared(op.stripe);
-        relies || promises
+        if relies || promises {
+            return None;
+        }
+        let is_alone = before == DoneBefore::Nothing;
+        let is_partial = is_enough && strip.is_some() && is_alone;
+        Some(if is_partial { RecordHolds::PartialParity } else { RecordHolds::Rows })
     }
 
     /// Begins a record for an operation. Returns false if there is no room.
-    fn begin_record(&mut self, id: u32, around: &mut Surroundings<'_>) -> bool {
-        let Surroundings { geometry, metadata, ops, own, tasks, outbox, .. } = around;
+    fn begin_record(&mut self, id: u32, holds: RecordHolds, around: &mut Surroundings<'_>) -> bool {
+        let Surroundings { geometry, ops, own, tasks, outbox, .. } = around;
         let op = &mut ops[id];
         let rows = op.list_runs(geometry, &mut self.runs);
-        let holds = self.holds(op, geometry, metadata);
         let header_bytes = header_len(self.runs.len() as u16, holds.checksums(rows), self.rules.block_size);
         let header_blocks = header_bytes / geometry.block_bytes();
         let blocks = header_blocks + holds.payload_blocks(rows);

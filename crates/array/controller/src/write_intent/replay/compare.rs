@@ -34,6 +34,13 @@ pub(super) struct Part {
     pub(super) is_read: bool,
 }
 
+impl Part {
+    /// Its rows, counted from the strip's first.
+    pub(super) fn rows_in_strip(&self, record: &Record) -> Rows {
+        Rows { first: record.runs[usize::from(self.run)].first_row + self.skipped, count: self.rows }
+    }
+}
+
 /// What one row of one unit is found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
@@ -90,9 +97,8 @@ impl Replay {
             |part: Part| (0..part.rows).map(move |row| Part { skipped: part.skipped + row, rows: 1, ..part });
         let single = failed.into_iter().flat_map(rows).map(|part| Part { is_read: true, ..part });
         let read = |part: &Part| {
-            let first = record.runs[usize::from(part.run)].first_row + part.skipped;
             let io = IntentIo::ReplayCheck { run: part.run, skipped: part.skipped };
-            (io, place(part), Rows { first, count: 1 })
+            (io, place(part), part.rows_in_strip(record))
         };
         let first = parts.len();
         parts.extend(single);

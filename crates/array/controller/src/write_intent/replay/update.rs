@@ -56,26 +56,24 @@ impl Replay {
     /// Takes in that it is added: parity is to be written.
     pub(crate) fn strip_added(&mut self, around: &Surroundings<'_>) -> ReplayStep {
         let Current { record, parts, .. } = self.current();
-        let (mut writes, mut unreadable) = (Vec::new(), Vec::new());
-        self.for_each_part(PARITY, around, |skipped, place, rows| {
-            for part in parts.iter().filter(|part| part.is_read) {
-                let (first, end) =
-                    (part.skipped.max(skipped), (part.skipped + part.rows).min(skipped + rows.count));
-                if first < end {
-                    let io = IntentIo::ReplayWrite { run: PARITY, skipped: first };
-                    writes.push((
-                        io,
-                        place,
-                        Rows { first: rows.first + first - skipped, count: end - first },
-                    ));
-                }
+        let rows_of = |is_read| {
+            parts.iter().filter(move |part| part.is_read == is_read).map(|part| part.rows_in_strip(record))
+        };
+        let strip = record.runs[usize::from(STRIP)];
+        let mut writes = Vec::new();
+        self.for_each_part(PARITY, around, |_, place, rows| {
+            for read in rows_of(true).filter(|read| read.overlaps(rows)) {
+                let rows = Rows::between(read.first.max(rows.first), read.end().min(rows.end()));
+                writes.push((
+                    IntentIo::ReplayWrite { run: PARITY, skipped: rows.first - strip.first_row },
+                    place,
+                    rows,
+                ));
             }
         });
-        let strip = record.runs[usize::from(STRIP)];
         let place = around.geometry.unit_place(record.stripe, strip.unit);
-        for part in parts.iter().filter(|part| !part.is_read && around.metadata.holds(place)) {
-            unreadable.push((place, Rows { first: strip.first_row + part.skipped, count: part.rows }));
-        }
+        let unreadable =
+            rows_of(false).filter(|_| around.metadata.holds(place)).map(|rows| (place, rows)).collect();
         self.current_mut().pending = 1 + writes.len() as u32;
         ReplayStep::Write { writes, unreadable }
     }
