@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let catalog = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../catalog").canonicalize()?;
+    // Asked for when it runs: a checkout that was moved keeps what was compiled.
+    let folder = variable("CARGO_MANIFEST_DIR")?;
+    let catalog = folder.join("../../../catalog").canonicalize()?;
     println!("cargo::rerun-if-changed={}", catalog.display());
     let mut files = Vec::new();
     for folder in sorted(&catalog)?.iter().filter(|path| path.is_dir()) {
@@ -15,8 +17,11 @@ fn main() -> io::Result<()> {
             files.push(format!("({name:?}, include_str!({file:?})),\n"));
         }
     }
-    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("cargo runs this"))?);
-    fs::write(out.join("catalog.rs"), format!("&[\n{}]\n", files.concat()))
+    fs::write(variable("OUT_DIR")?.join("catalog.rs"), format!("&[\n{}]\n", files.concat()))
+}
+
+fn variable(name: &str) -> io::Result<PathBuf> {
+    env::var_os(name).map(PathBuf::from).ok_or_else(|| io::Error::other("cargo runs this"))
 }
 
 fn sorted(folder: &Path) -> io::Result<Vec<PathBuf>> {
