@@ -43,6 +43,8 @@ pub(super) struct Media {
     pub(super) has_dropped: bool,
     /// Metadata rots with the next power cut.
     pub(super) rots_at_cut: Option<Rng>,
+    /// Records may be on one device each, since the array served last.
+    pub(super) has_single_records: bool,
 }
 
 impl TortureWorld {

@@ -195,10 +195,18 @@ impl TortureWorld {
         let is_rotten = |device: &&Device| device.is_rotten() || device.log_rot.is_some();
         if self.devices.iter().filter(is_rotten).count() > 1
             || self.devices.iter().any(|device| device.presence == Presence::Gone)
-            || self.stripes().has_single_records()
+            || self.media.has_single_records
+            || self.stripes().has_single_records(&self.states)
         {
             self.devices.iter_mut().for_each(Device::take_log_rot_back);
         }
+    }
+
+    /// Notes whether records may be on one device each: one that is written while so many devices are lost stays where it is when they
+    /// are back, until the array serves anew.
+    pub(super) fn note_single_records(&mut self) {
+        let states: Vec<_> = self.controller.device_states().collect();
+        self.media.has_single_records |= self.stripes().has_single_records(&states);
     }
 
     /// Takes in that a start has found its devices.

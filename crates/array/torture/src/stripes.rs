@@ -161,12 +161,13 @@ impl Stripes<'_> {
         self.units().any(|unit| self.holder(self.layout.place(stripe, unit)).is_none())
     }
 
-    /// True if the records of some stripe are on one device each: it lacks as many devices as it has parities.
-    pub(super) fn has_single_records(&self) -> bool {
+    /// True if records of some stripe that are written in these states are on one device each: it lacks as many devices as it has
+    /// parities.
+    pub(super) fn has_single_records(&self, states: &[DeviceState]) -> bool {
         let parities = usize::from(self.shape().parities);
         let is_missing = |stripe, unit| {
             let role = self.layout.place(stripe, unit).member;
-            !self.states.contains(&DeviceState::InSync { role })
+            !states.contains(&DeviceState::InSync { role })
         };
         let missing = |stripe| self.units().filter(|unit| is_missing(stripe, *unit)).count();
         parities > 0 && self.indices().any(|stripe| missing(stripe) >= parities)

@@ -436,6 +436,7 @@ impl TortureWorld {
                 if !self.excluded[device] && !self.devices[device].is_out() {
                     return Err(self.failure(Violation::NeedlessMemberFailure { member }));
                 }
+                self.note_single_records();
             }
             Notice::MemberAdded { member } => self.excluded[member.index()] = false,
             Notice::Mismatch { member, lba, .. } => self.check_mismatch(member, lba)?,
@@ -443,6 +444,8 @@ impl TortureWorld {
             Notice::Serving => {
                 self.last_progress = self.stamp;
                 self.devices.iter_mut().for_each(|device| device.log_rot = None);
+                self.media.has_single_records = false;
+                self.note_single_records();
                 // While a device is lost the state on the devices stays as it is, and with it the incarnation of NVRAM that it names.
                 self.relics.incarnations += u64::from(!self.has_lost());
             }
