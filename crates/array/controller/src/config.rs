@@ -136,8 +136,8 @@ pub struct CacheConfig {
     /// Whether it reads ahead only when the host comes to what was not read ahead, as simple firmware does, and not before.
     #[serde(default)]
     pub read_ahead_on_miss: bool,
-    /// Whether reads that the host has under way count as read ahead: one that keeps its devices busy by itself gains nothing from
-    /// a copy through the cache.
+    /// Whether it reads ahead only where that is worth a copy through the cache: reads that the host has under way count as read ahead,
+    /// and nothing is while the devices answer sooner than such a copy takes.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub read_ahead_with_queue: bool,
     /// Whether a second controller holds a copy of what is dirty, so that it can take over. While that one is away,

@@ -247,6 +247,7 @@ impl Controller {
     pub(crate) fn advance(&mut self, now: Nanos) {
         assert!(now >= self.now, "time went back from {} to {} ns", self.now.0, now.0);
         self.now = now;
+        self.ios.set_now(now);
     }
 
     pub(crate) fn pump(&mut self) {

@@ -5,6 +5,7 @@
 
 mod load;
 mod owner;
+mod read_speed;
 
 pub(crate) use owner::{BesideIo, HostIo, IntentIo, IoOwner, OpIo};
 
@@ -14,7 +15,8 @@ use crate::config::CacheConfig;
 use crate::outbox::Outbox;
 use crate::table::{NIL, Slab};
 use load::Loads;
-use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, MemberLba};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, MemberLba, Nanos};
+use read_speed::ReadSpeed;
 
 /// A member I/O under way.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,12 +37,21 @@ pub(crate) struct MemberIos {
     ios: Slab<IoState>,
     block_size: BlockSize,
     loads: Loads,
+    now: Nanos,
+    read_speed: ReadSpeed,
 }
 
 impl MemberIos {
     /// None, on so many devices.
     pub(crate) fn new(devices: usize, block_size: BlockSize, cache: &CacheConfig) -> Self {
-        Self { ios: Slab::new(), block_size, loads: Loads::new(devices, cache) }
+        let (now, read_speed) = (Nanos::ZERO, ReadSpeed::new());
+        Self { ios: Slab::new(), block_size, loads: Loads::new(devices, cache), now, read_speed }
+    }
+
+    /// Takes in what time it is.
+    #[inline]
+    pub(crate) const fn set_now(&mut self, now: Nanos) {
+        self.now = now;
     }
 
     /// True when none is under way.
@@ -51,8 +62,12 @@ impl MemberIos {
     /// Asks for a member I/O, whose id is given here.
     #[inline]
     pub(crate) fn begin(&mut self, io: MemberIo, state: IoState, outbox: &mut Outbox) {
+        let was_idle = self.is_empty();
         let id = self.ios.take();
         self.ios[id] = state;
+        if io.op == MemberOp::Read {
+            self.read_speed.begin(id, self.now, self.block_size.bytes_of(io.blocks), was_idle);
+        }
         if !matches!(state.owner, IoOwner::Beside(_)) {
             self.loads.begin(state.member, io.op, state.lba, BlockCount(u64::from(state.rows)));
         }
@@ -150,6 +165,7 @@ impl MemberIos {
         let state = self.state(id);
         self.ios[id].owner = IoOwner::Nobody;
         self.ios.give(id);
+        self.read_speed.end(id, self.now);
         if !matches!(state.owner, IoOwner::Beside(_)) {
             self.loads.end(state.member);
         }
@@ -169,6 +185,11 @@ impl MemberIos {
     /// True when a device has nothing in flight.
     pub(crate) fn is_idle(&self, device: MemberIndex) -> bool {
         self.loads.is_idle(device)
+    }
+
+    /// True if reads have lately been answered sooner than they could be copied out of the cache.
+    pub(crate) const fn answer_quickly(&self) -> bool {
+        self.read_speed.is_quick()
     }
 
     /// What each device has in flight, which tells which copy is the cheapest to read.

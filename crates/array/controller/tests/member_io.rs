@@ -283,6 +283,24 @@ fn nothing_is_read_ahead_for_a_host_whose_own_queue_goes_as_far() {
 }
 
 #[test]
+fn nothing_is_read_ahead_while_the_devices_answer_at_once() {
+    for read_ahead_with_queue in [false, true] {
+        let mut adaptive = config("0", 4, WritePolicy::WriteThrough);
+        adaptive.cache.read_policy = ReadPolicy::Adaptive;
+        adaptive.cache.read_ahead = ByteCount(8 * 4096);
+        adaptive.cache.read_ahead_with_queue = read_ahead_with_queue;
+        let mut world = instant(&adaptive);
+        let mut hits = |lba| {
+            world.run(READ, lba, 4);
+            world.controller.counters().cache_hit_blocks
+        };
+        let hits: Vec<u64> = (0..60).map(|read| hits(500 + 4 * read)).collect();
+        let is_ahead = hits[59] > hits[40];
+        assert_eq!((hits[10] > 0, is_ahead), (true, !read_ahead_with_queue), "{hits:?}");
+    }
+}
+
+#[test]
 fn read_ahead_on_a_miss_waits_until_all_of_the_last_is_used_up() {
     let mut adaptive = config("0", 4, WritePolicy::WriteThrough);
     adaptive.cache.read_policy = ReadPolicy::Adaptive;

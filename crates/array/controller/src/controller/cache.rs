@@ -73,7 +73,8 @@ impl Controller {
     /// Reads on behind a host read, if the policy and the host's habits ask for it.
     pub(crate) fn read_ahead(&mut self, tag: u32, lba: Lba, blocks: BlockCount) {
         let ahead = self.cache.note_read(&self.geometry, (tag, lba, blocks), &mut self.host);
-        let Some((lba, blocks)) = ahead else { return };
+        let is_needless = self.config.cache.read_ahead_with_queue && self.ios.answer_quickly();
+        let Some((lba, blocks)) = ahead.filter(|_| !is_needless) else { return };
         let mut walk = self.geometry.walk(0, lba, blocks);
         while let Some(fragment) = walk.next(self.geometry.layout()) {
             let mut left = self.geometry.rounded_out(fragment.rows);
