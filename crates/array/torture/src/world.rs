@@ -303,6 +303,7 @@ impl TortureWorld {
                 !is_kept || matches!(state, DeviceState::Missing | DeviceState::Lost { .. });
         }
         if is_kept {
+            self.note_no_longer_bad();
             self.bad.clear();
             if self.resync == Resync::Through {
                 self.resync = Resync::Not;

@@ -349,6 +349,22 @@ impl TortureWorld {
         bad_blocks_of(&self.controller)
     }
 
+    /// Takes note of the rows that were lost with what was called bad until now, though it can be read: requests under way may have met
+    /// them.
+    pub(crate) fn note_no_longer_bad(&mut self) {
+        if self.mode == TortureMode::Bounded || self.bad.is_empty() {
+            return;
+        }
+        let (still_bad, stripes) = (self.bad_blocks(), self.stripes());
+        let blocks = self.bad.iter().copied().flat_map(blocks_of).filter(|block| !still_bad.contains(block));
+        let units = blocks.filter_map(|(member, block)| self.unit_at(member, MemberLba(block)));
+        let is_lost = |(stripe, _, row): &(StripeIndex, StripUnit, u64)| {
+            stripes.row_blocks(*stripe, *row).next().is_some_and(|lba| stripes.is_called_lost(lba))
+        };
+        let rows: Vec<_> = units.filter(is_lost).map(|(stripe, _, row)| (stripe, row)).collect();
+        self.losses.failed_until.extend(rows.into_iter().map(|row| (row, self.stamp)));
+    }
+
     /// Takes note, before what is on its way arrives, of the blocks that are called bad without need.
     pub(crate) fn note_end_of_controller(&mut self) {
         // A strip's tags may have arrived before the data that is restored with them.
@@ -481,6 +497,10 @@ impl TortureWorld {
 }
 
 fn bad_blocks_of(controller: &Controller) -> BTreeSet<(MemberIndex, u64)> {
-    let each = |(member, lba, blocks): BadRange| (lba.0..lba.0 + blocks.0).map(move |block| (member, block));
-    controller.bad_blocks().flat_map(each).collect()
+    controller.bad_blocks().flat_map(blocks_of).collect()
+}
+
+/// Each block of a range.
+fn blocks_of((member, lba, blocks): BadRange) -> impl Iterator<Item = (MemberIndex, u64)> {
+    (lba.0..lba.0 + blocks.0).map(move |block| (member, block))
 }
