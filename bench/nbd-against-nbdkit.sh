@@ -1,40 +1,49 @@
 #!/usr/bin/env bash
-# Races the export against nbdkit's memory and null plugins: the same client, the same Unix sockets, by turns. The clients are fio
+# Races the export against nbdkit's memory, null and file plugins: the same client, the same Unix sockets, by turns. The clients are fio
 # with libnbd, and `raidlab measure`, which takes less processor time for a request, so that the server is what limits.
 #
-#   bench/nbd-against-nbdkit.sh [ROUNDS] [SECONDS]
+#   bench/nbd-against-nbdkit.sh [ROUNDS] [SECONDS] [memory|null|file]
 #
 # The arrays are RAID 0: one over two files with a cache that holds all of it, so that what is measured is the way from the socket
-# to the cache and back, and one over two null members. Prints medians over the rounds: requests per second, latency, and the
+# to the cache and back, one over two null members, and one over two files in memory as `array serve` has it by default. Prints medians over the rounds: requests per second, latency, and the
 # servers' processor time per request, which other load on the machine changes least. Needs nbdkit, fio with its nbd engine, and
-# Python.
+# Python. PROFILE is what it is built with, unless release.
 set -euo pipefail
-rounds=${1:-5} seconds=${2:-3}
+rounds=${1:-5} seconds=${2:-3} kind=${3:-}
 cd "$(dirname "$0")/.."
-cargo build --release --locked -q -p raidlab
-folder=$(mktemp -d)
-members=("$folder/member-0" "$folder/member-1")
-target/release/raidlab array create bench-nbd --level 0 --metadata none --member-size 128MiB "${members[@]}" >/dev/null
-serve() { target/release/raidlab array serve --socket "$folder/$1" --control "$folder/$1.control" "${@:2}" >/dev/null; }
+profile=${PROFILE:-release}
+cargo build --profile "$profile" --locked -q -p raidlab
+raidlab=target/$profile/raidlab
+folder=$(mktemp -d) memory=$(mktemp -d -p /dev/shm)
+members=("$folder/member-0" "$folder/member-1") in_memory=("$memory/member-0" "$memory/member-1")
+create() { "$raidlab" array create bench-nbd --level 0 --metadata none --member-size 128MiB "$@" >/dev/null; }
+create "${members[@]}"
+create "${in_memory[@]}"
+serve() { exec "$raidlab" array serve --socket "$folder/$1" --control "$folder/$1.control" "${@:2}" >/dev/null; }
 serve raidlab --write-policy write-back --cache-size 512MiB ${SERVE_OPTIONS:-} "${members[@]}" &
 pids=("raidlab=$!")
 serve raidlab-null --history none --level 0 null:128MiB null:128MiB &
 pids+=("raidlab-null=$!")
+serve raidlab-file "${in_memory[@]}" &
+pids+=("raidlab-file=$!")
 nbdkit -f -U "$folder/nbdkit" memory 256M </dev/null &
 pids+=("nbdkit=$!")
 nbdkit -f -U "$folder/nbdkit-null" null 256M </dev/null &
 pids+=("nbdkit-null=$!")
-trap 'kill "${pids[@]#*=}"; wait; rm -rf "$folder"' EXIT
+truncate -s 256M "$memory/file"
+nbdkit -f -U "$folder/nbdkit-file" file "$memory/file" </dev/null &
+pids+=("nbdkit-file=$!")
+trap 'kill "${pids[@]#*=}"; wait; rm -rf "$folder" "$memory"' EXIT
 for server in "${pids[@]%=*}"; do
     for _ in $(seq 100); do [[ -S $folder/$server ]] && break || sleep 0.1; done
     fio --name=fill --ioengine=nbd --uri="nbd+unix:///?socket=$folder/$server" --rw=write --bs=256k --iodepth=8 \
         --size=256M --output-format=terse >/dev/null
 done
-python3 - "$folder" "$rounds" "$seconds" "${pids[@]}" <<'PYTHON'
+python3 - "$raidlab" "$folder" "$rounds" "$seconds" "$kind" "${pids[@]}" <<'PYTHON'
 import itertools, json, os, statistics, subprocess, sys
 
-folder, rounds, seconds = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-servers = dict(word.split("=") for word in sys.argv[4:])
+raidlab, folder, rounds, seconds, only = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.argv[5]
+servers = dict(word.split("=") for word in sys.argv[6:])
 tick = os.sysconf("SC_CLK_TCK")
 
 
@@ -58,7 +67,7 @@ WORKLOADS = {"randread": "fastt600-random-read", "randwrite": "fastt600-random-w
 
 def by_raidlab(uri, depth, block, mode):
     text = subprocess.run(
-        ["target/release/raidlab", "measure", uri, "--workload", WORKLOADS[mode], "--block-size", block.upper() + "iB",
+        [raidlab, "measure", uri, "--workload", WORKLOADS[mode], "--block-size", block.upper() + "iB",
          "--iodepth", str(depth), "--run", f"{seconds}s", "--ramp", "0s", "--destroy-data", uri, "--json",
          "--db", f"{folder}/runs.sqlite"], capture_output=True, text=True, check=True).stdout
     found = json.loads(text)["runs"][0]["read" if "read" in mode else "write"]
@@ -88,7 +97,10 @@ def race(tool, client, depth, block, mode, kind):
 
 print(f"{'':38} {'IOPS':>9} {'least':>9} {'best':>9} {'p50 us':>8} {'cpu us':>8}")
 LOADS = ((32, "4k", "randread", ""), (1, "4k", "randread", ""), (32, "4k", "randwrite", ""), (8, "256k", "read", ""),
-         (32, "4k", "randread", "-null"), (32, "4k", "randwrite", "-null"))
+         (32, "4k", "randread", "-null"), (32, "4k", "randwrite", "-null"), (32, "4k", "randread", "-file"),
+         (8, "64k", "randread", "-file"), (32, "64k", "read", "-file"), (8, "1m", "read", "-file"))
+if only:
+    LOADS = tuple(load for load in LOADS if load[3] == ("" if only == "memory" else f"-{only}"))
 for load, (tool, client) in itertools.product(LOADS, (("fio", by_fio), ("raidlab", by_raidlab))):
     race(tool, client, *load)
 PYTHON
