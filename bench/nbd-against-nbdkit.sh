@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Races the export against nbdkit's memory, null and file plugins: the same client, the same Unix sockets, by turns. The clients are fio
-# with libnbd, and `raidlab measure`, which takes less processor time for a request, so that the server is what limits.
+# Races the export against nbdkit's memory, null and file plugins: the same client, the same Unix sockets, by turns. The clients are
+# fio with libnbd, and `raidlab measure`, which takes less processor time for a request, so that the server is what limits.
 #
 #   bench/nbd-against-nbdkit.sh [ROUNDS] [SECONDS] [memory|null|file]
 #
 # The arrays are RAID 0: one over two files with a cache that holds all of it, so that what is measured is the way from the socket
-# to the cache and back, one over two null members, and one over two files in memory as `array serve` has it by default. Prints medians over the rounds: requests per second, latency, and the
-# servers' processor time per request, which other load on the machine changes least. Needs nbdkit, fio with its nbd engine, and
-# Python. PROFILE is what it is built with, unless release.
+# to the cache and back, one over two null members, and one over two files in memory as `array serve` has it by default. The last
+# word leaves out the others. Prints medians over the rounds: requests per second, latency, and the servers' processor time per
+# request, which other load on the machine changes least. Needs nbdkit, fio with its nbd engine, and Python. PROFILE is what it is
+# built with, unless release.
 set -euo pipefail
 rounds=${1:-5} seconds=${2:-3} kind=${3:-}
+case $kind in '' | memory | null | file) ;; *) echo "'$kind' is none of memory, null and file" >&2; exit 2 ;; esac
 cd "$(dirname "$0")/.."
 profile=${PROFILE:-release}
 cargo build --profile "$profile" --locked -q -p raidlab
