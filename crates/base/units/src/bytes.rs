@@ -58,6 +58,27 @@ impl fmt::Display for Decimal {
     }
 }
 
+impl ByteCount {
+    /// The size as it is written where it is compared with `other`: with all its digits where both would read the same and are not.
+    pub fn beside(self, other: &Self) -> Beside {
+        Beside { size: self, reads_alike: self != *other && self.to_string() == other.to_string() }
+    }
+}
+
+/// A size in a text that compares it with another; see [`ByteCount::beside`].
+#[derive(Clone, Copy, Debug)]
+pub struct Beside {
+    size: ByteCount,
+    reads_alike: bool,
+}
+
+impl fmt::Display for Beside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { size, reads_alike } = *self;
+        if reads_alike { write!(f, "{size} ({} bytes)", size.0) } else { size.fmt(f) }
+    }
+}
+
 impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(u64, &str); 5] =
