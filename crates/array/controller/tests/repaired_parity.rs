@@ -14,36 +14,39 @@ use raidlab_raid::StripUnit;
 use raidlab_testkit::array;
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, Nanos, StripeIndex};
 
-const NOW: Nanos = Nanos::ZERO;
-
-/// What the controller asks of its members; memory is worked on at once.
-fn ask(controller: &mut Controller) -> Vec<MemberIo> {
-    let mut ios = Vec::new();
-    while let Some(action) = controller.poll_action() {
-        match action {
-            Action::Member(io) => ios.push(io),
-            Action::Memory(task) => controller.handle_memory_completion(NOW, task.id),
-            _ => {}
+/// Lets an array ask its members, and has reads for the host fail on those of `failing`. Memory is worked on at once; time goes on when
+/// nothing else does. Returns what members were asked for, in order.
+fn run((controller, now): (&mut Controller, &mut Nanos), failing: &[MemberIndex]) -> Vec<MemberIo> {
+    let (mut ios, mut next, mut timer) = (Vec::<MemberIo>::new(), 0, None);
+    loop {
+        while let Some(action) = controller.poll_action() {
+            match action {
+                Action::Member(io) => ios.push(io),
+                Action::Memory(task) => controller.handle_memory_completion(*now, task.id),
+                Action::Timer { id, at } => timer = Some((id, at)),
+                _ => {}
+            }
+        }
+        if let Some(io) = ios.get(next) {
+            let fails = io.op == MemberOp::Read && io.class == IoClass::Host && failing.contains(&io.member);
+            let result = if fails { Err(MemberError::Medium) } else { Ok(()) };
+            controller.handle_member_completion(*now, io.id, result);
+            next += 1;
+        } else if let Some((id, at)) = timer.take() {
+            *now = at.max(*now);
+            controller.handle_timer(*now, id);
+        } else {
+            return ios;
         }
     }
-    ios
 }
 
-/// Writes the first block, and has the first read of each device of `failing` fail. Returns what members were asked for, in order.
-fn write(controller: &mut Controller, tag: u32, mut failing: Vec<MemberIndex>) -> Vec<MemberIo> {
+/// Writes the first block.
+fn write(controller: &mut Controller, now: &mut Nanos, tag: u32, failing: &[MemberIndex]) -> Vec<MemberIo> {
     let (op, lba) = (HostOp::Write { fua: false }, Lba(0));
-    controller.handle_host_request(NOW, HostRequest { tag: HostTag(tag), op, lba, blocks: BlockCount(1) });
-    let mut ios = ask(controller);
-    let mut next = 0;
-    while let Some(&io) = ios.get(next) {
-        let fails = failing.iter().position(|member| io.op == MemberOp::Read && io.member == *member);
-        let result = if fails.is_some() { Err(MemberError::Medium) } else { Ok(()) };
-        fails.map(|at| failing.remove(at));
-        controller.handle_member_completion(NOW, io.id, result);
-        ios.extend(ask(controller));
-        next += 1;
-    }
-    ios
+    let request = HostRequest { tag: HostTag(tag), op, lba, blocks: BlockCount(1) };
+    controller.handle_host_request(*now, request);
+    run((controller, now), failing)
 }
 
 #[test]
@@ -55,26 +58,26 @@ fn parity_is_repaired_when_no_record_is_left_that_has_an_older_one() {
         config.member_cache = MemberCache::On;
         let layout = config.layout().expect("it can be");
         let member = |unit| layout.place(StripeIndex(0), unit).member;
-        let mut failing = vec![member(StripUnit::Data { strip: 1, copy: 0 })];
-        failing.extend((0..layout.shape().parities).map(|parity| member(StripUnit::Parity(parity))));
-        let parities = failing[1..].to_vec();
+        let data = |strip| member(StripUnit::Data { strip, copy: 0 });
+        let parities: Vec<_> = (0..layout.shape().parities).map(|it| member(StripUnit::Parity(it))).collect();
+        let mut failing = parities.clone();
+        failing.push(data(1));
         let mut controller = Controller::new(&config).expect("it can be");
-        write(&mut controller, 0, Vec::new());
-        let ios = write(&mut controller, 1, failing);
+        let mut now = Nanos::ZERO;
+        write(&mut controller, &mut now, 0, &[]);
+        let ios = write(&mut controller, &mut now, 1, &failing);
         assert!(controller.is_idle());
         assert_eq!(controller.bad_blocks().count(), 0, "RAID {level}: all is repaired");
-        let is_repair = |io: &MemberIo| {
-            io.class == IoClass::Background
-                && matches!(io.op, MemberOp::Write { .. })
-                && parities.contains(&io.member)
-        };
+        let is_write = |io: &MemberIo| io.area == Area::Data && matches!(io.op, MemberOp::Write { .. });
+        let written = ios.iter().position(|io| is_write(io) && io.member == data(0)).expect("it is written");
+        let is_repair = |io: &MemberIo| is_write(io) && parities.contains(&io.member);
         let repaired = ios.iter().position(is_repair).expect("parity is made anew");
-        let is_flush = |io: &&MemberIo| io.op == MemberOp::Flush;
-        let flushes = ios[..repaired].iter().filter(is_flush).count();
+        let between = &ios[written..repaired];
+        let flushes = between.iter().filter(|io| io.op == MemberOp::Flush).count();
         assert_eq!(flushes, usize::from(members), "RAID {level}: what the records are for is durable before");
-        let flushed = ios.iter().rposition(|io| is_flush(&io)).expect("they were counted");
-        let states = ios[flushed..repaired].iter().filter(|io| io.area == Area::Metadata);
-        assert_eq!(states.count(), usize::from(members), "RAID {level}: the devices know before");
+        let flushed = between.iter().rposition(|io| io.op == MemberOp::Flush).expect("they were counted");
+        let states = between[flushed..].iter().filter(|io| io.area == Area::Metadata).count();
+        assert_eq!(states, usize::from(members), "RAID {level}: the devices know before");
         let tail = controller.array_state().expect("it keeps one").log_tail;
         assert_eq!(tail, 3, "RAID {level}: both records are behind the tail");
     }
