@@ -223,6 +223,32 @@ fn an_emulated_array_is_served_and_operated_like_a_real_one() {
     bench.run(&["emulate", "two.toml", "--socket", "n.sock"]).assert(2, &["two.toml"]);
 }
 
+/// Defect: `assemble` ended with 0 where `serve` refused.
+#[test]
+fn assemble_says_what_serve_will_say() {
+    let bench = Bench::new();
+    done(&bench, &["create", "n", "n0", "n1", "--level", "1", "--member-size", "1MiB", "--metadata", "none"]);
+    done(&bench, &["create", "a", "m0", "m1", "--level", "1", "--member-size", "1MiB"]);
+    let mut served = Served::start(&bench, &["m0", "m1", "--nvram", "kept"]);
+    array(&bench, &["assemble", "m0", "m1", "--nvram", "kept"]).assert(2, &["in use"]);
+    let write = ["measure", "nbd+unix:///a?socket=n.sock", "--workload", "restore", "--run", "20ms"];
+    bench.done(&[&write[..], &["--destroy-data", "a"]].concat());
+    served.0.kill().expect("it can be killed");
+    served.0.wait().expect("it ends");
+    let rows: [(&[&str], &str); 3] = [
+        (&["n0"], "metadata"),
+        (&["m0", "m1"], "NVRAM"),
+        (&["m0", "m1", "--nvram", "kept", "--cache-size", "1MiB"], "kept"),
+    ];
+    for (arguments, reason) in rows {
+        let looked = array(&bench, &[&["assemble"], arguments].concat());
+        looked.assert(2, &[reason]);
+        let serve = [&["serve", "--socket", "n.sock", "--control", "./c.sock"], arguments].concat();
+        array(&bench, &serve).assert(2, &[reason]);
+    }
+    array(&bench, &["assemble", "m0", "m1", "--nvram", "kept"]).assert(0, &[]);
+}
+
 #[test]
 fn what_is_no_array_is_refused_with_the_way_out() {
     let bench = Bench::new();
