@@ -14,7 +14,7 @@ use raidlab_controller::{
     Resilience, WritePolicy,
 };
 use raidlab_format::{StartOptions, assemble};
-use raidlab_testkit::{BLOCK, Memories, new_areas};
+use raidlab_testkit::{BLOCK, Memories, new_areas, start_nonce};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos, StripeIndex};
 
 fn config(level: &str, members: u16, metadata: MetadataPolicy) -> ArrayConfig {
@@ -85,7 +85,7 @@ impl World {
         let areas: Vec<_> =
             devices.iter().map(|device| device.as_ref().map(|device| &*device.metadata)).collect();
         let assembly = assemble(&areas, None, StartOptions::default()).expect("an array");
-        let controller = Controller::start(config, assembly).expect("it starts");
+        let controller = Controller::start(config, assembly, start_nonce()).expect("it starts");
         let needs = controller.memory_needs();
         let mut world = Self {
             staging: vec![0xee; needs.staging_bytes.0 as usize],

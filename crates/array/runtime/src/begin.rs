@@ -15,6 +15,7 @@ use crate::history::{History, HistoryPlace};
 use crate::member_io::MemberPort;
 use crate::memory::Memory;
 use crate::nvram::{self, Nvram};
+use crate::random::random_bytes;
 use crate::ring::Ring;
 use crate::status::Tally;
 use crate::workers::Workers;
@@ -22,7 +23,7 @@ use crate::world::ArrayWorld;
 use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, Controller, MemberCache, MetadataPolicy, Resilience,
 };
-use raidlab_format::{ArrayName, Assembly, Geometry, NvramVerdict, Placement, StartOptions};
+use raidlab_format::{ArrayName, Assembly, Geometry, NvramVerdict, Placement, StartNonce, StartOptions};
 use raidlab_units::{ByteCount, MemberIndex, NanoSpan, Nanos};
 use std::path::PathBuf;
 
@@ -261,7 +262,9 @@ fn available_of(meminfo: &str) -> Option<ByteCount> {
 
 fn make_controller(config: &ArrayConfig, assembly: Assembly) -> Result<Controller, ArrayError> {
     if config.resilience.metadata != MetadataPolicy::None {
-        return Ok(Controller::start(config, assembly)?);
+        let random = random_bytes().map_err(|source| ArrayError::NoRandom { source })?;
+        let nonce = StartNonce::new(u64::from_le_bytes(random));
+        return Ok(Controller::start(config, assembly, nonce)?);
     }
     match assembly.present.iter().filter(|present| present.is_none()).count() {
         0 => Ok(Controller::new(config)?),

@@ -284,6 +284,7 @@ impl TortureWorld {
     /// Starts the array from its devices in this order.
     fn start_with(&mut self, order: &[usize]) -> Result<Option<Known>, Failure> {
         self.take_log_rot_back();
+        let nonce = self.next_start();
         let started = self.assemble(order).and_then(|assembly| {
             let known = (assembly.doubt.clone(), assembly.records.len());
             let records: Vec<_> = assembly.records.iter().map(|record| record.stripe).collect();
@@ -292,7 +293,7 @@ impl TortureWorld {
             let present = assembly.present.clone();
             let vacant = vacant_roles(&assembly.state);
             let out_of_sync = assembly.out_of_sync.clone();
-            let controller = Controller::start(&self.config, assembly)?;
+            let controller = Controller::start(&self.config, assembly, nonce)?;
             Ok((known, present, out_of_sync, (records, bare, vacant), controller))
         });
         match started {
