@@ -313,8 +313,7 @@ impl ArrayState {
         let lines = bytes[DEVICES_AT..BAD_AT].chunks_exact(DEVICE_BYTES).take(devices);
         let bad_lines = bytes[BAD_AT..].chunks_exact(BAD_BYTES).take(bad_count);
         let nonce_at = |at| StartNonce::from_stored(u64_at(bytes, at));
-        let mut found_by: Vec<_> =
-            (FOUND_BY_AT..HEAD_END).step_by(NONCE_BYTES).map(nonce_at).collect();
+        let mut found_by: Vec<_> = (FOUND_BY_AT..HEAD_END).step_by(NONCE_BYTES).map(nonce_at).collect();
         let behind = found_by.iter().rev().take_while(|nonce| nonce.is_none()).count();
         found_by.truncate(FOUND_BY_MAX - behind);
         Ok(Self {

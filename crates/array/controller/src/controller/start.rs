@@ -164,6 +164,7 @@ impl Controller {
                     self.metadata.note_stopping();
                     let flushes = self.flush_if_cached(IoOwner::StopFlush);
                     self.stop.begin_flushes(flushes);
+                    self.pump_superblock();
                 }
                 StopStep::ClearBitmap => self.clear_bitmap(),
                 StopStep::Clean => {

@@ -50,7 +50,9 @@ pub enum NvramVerdict {
         expected: u64,
     },
     /// It is of the array's epoch, which another start began: it was used with a copy of the devices.
-    #[error("NVRAM is of start {found} and the array's is of start {expected}: it was used with a copy of the devices")]
+    #[error(
+        "NVRAM is of start {found} and the array's is of start {expected}: it was used with a copy of the devices"
+    )]
     OtherStart {
         /// The start that began its epoch.
         found: StartNonce,

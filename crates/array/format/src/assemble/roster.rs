@@ -52,7 +52,9 @@ pub enum StaleReason {
         latest: StartNonce,
     },
     /// It holds another state of the newest generation.
-    #[error("it holds another state of the same generation, of start {own}: it was started without the others")]
+    #[error(
+        "it holds another state of the same generation, of start {own}: it was started without the others"
+    )]
     Diverged {
         /// The start that wrote its state.
         own: StartNonce,

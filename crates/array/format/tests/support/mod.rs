@@ -156,8 +156,7 @@ impl TestArray {
     /// Labels on every device, the state in one slot and the generation before in the other, clear bitmaps.
     pub(crate) fn new(newest: ArrayState) -> Self {
         let total_bytes = AreaLayout::new(newest.geometry.log_bytes).total_bytes as usize;
-        let label =
-            newest_label(&newest);
+        let label = newest_label(&newest);
         let before = newest.generation.checked_sub(1);
         let before = before.map(|generation| ArrayState { generation, ..newest.clone() });
         let mut array = Self {
