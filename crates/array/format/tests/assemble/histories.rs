@@ -87,7 +87,9 @@ impl History {
         }
         self.fuse -= 1;
         let slot = AreaLayout::new(state.geometry.log_bytes).state_slot(state.generation);
-        state.encode(&mut self.sets[set].members[device].area[slot.offset_bytes as usize..slot.end_bytes() as usize]);
+        state.encode(
+            &mut self.sets[set].members[device].area[slot.offset_bytes as usize..slot.end_bytes() as usize],
+        );
         Ok(())
     }
 
@@ -118,9 +120,10 @@ impl History {
         println!("  start {nonce} found generation {} of {} on {present:?}", state.generation, state.start);
         state.note_found_by(nonce);
         self.write_all(set, &present, &state)?;
-        let in_sync: Vec<usize> =
-        let in_sync: Vec<usize> =
-            present.into_iter().filter(|device| state.devices[*device].state == DeviceState::InSync).collect();
+        let in_sync: Vec<usize> = present
+            .into_iter()
+            .filter(|device| state.devices[*device].state == DeviceState::InSync)
+            .collect();
         if 2 * in_sync.len() < state.devices.len() {
             // Parts that are started one after the other, each with its own quorum: see "Not found" in docs/on-disk-format.md.
             return Ok(());
@@ -207,7 +210,10 @@ impl History {
     fn put_back(&mut self, set: usize) {
         if !self.copies.is_empty() && self.draw.one_in(3) {
             let (device, copy) = self.copies.swap_remove(self.draw.below(self.copies.len()));
-            println!("set {set}: device {device} is a copy taken under {:?} that holds {}", copy.copied_under, copy.holds);
+            println!(
+                "set {set}: device {device} is a copy taken under {:?} that holds {}",
+                copy.copied_under, copy.holds
+            );
             self.sets[set].members[device] = copy;
         }
     }

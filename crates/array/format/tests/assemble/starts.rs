@@ -59,7 +59,9 @@ fn a_start_that_wrote_no_generation_leaves_copies_as_good_as_they_were() {
 #[test]
 fn copies_that_were_used_apart_are_never_taken_for_one_array() {
     // Generations that each start has written, and members of the second set, of four.
-    for (first, second, copies) in [(1, 1, 2), (3, 3, 2), (1, 3, 2), (3, 2, 2), (2, 3, 1), (2, 1, 3), (1, 1, 3)] {
+    for (first, second, copies) in
+        [(1, 1, 2), (3, 3, 2), (1, 3, 2), (3, 2, 2), (2, 3, 1), (2, 1, 3), (1, 1, 3)]
+    {
         for level in ["1", "5", "10"] {
             let mut array = raid(level, 4, 0, MetadataPolicy::Resync);
             let mut other = array.clone();
