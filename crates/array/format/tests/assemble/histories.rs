@@ -181,19 +181,26 @@ impl History {
         Err(Cut)
     }
 
-    /// Checks what a start has found. A copy that it can't know from the device is the device from now on.
+    /// Checks what a start has found. A copy that it can't know from the device is the device from now on, and where only copies are
+    /// left that agree, they are the array as it was.
     fn check(&mut self, set: usize, present: &[usize], state: &ArrayState) {
         let Set { members, acknowledged, label } = &mut self.sets[set];
-        for device in present.iter().filter(|device| state.devices[**device].state == DeviceState::InSync) {
-            let member = &mut members[*device];
-            if member.copied_under.is_some_and(|start| start == state.start) {
-                (member.holds, member.copied_under) = (*acknowledged, None);
-            }
-            let found = (member.holds, member.copied_under, state.start);
-            assert_eq!(member.holds, *acknowledged, "device {device} is out of date: {found:?}");
+        let has_copies = members.iter().any(|member| member.copied_under.is_some());
+        let in_sync = present.iter().filter(|device| state.devices[**device].state == DeviceState::InSync);
+        let is_unknowable = |member: &Member| member.copied_under.is_some_and(|start| start == state.start);
+        let (unknown, known): (Vec<usize>, Vec<usize>) =
+            in_sync.copied().partition(|device| is_unknowable(&members[*device]));
+        let held: Vec<u64> = known.iter().map(|device| members[*device].holds).collect();
+        assert!(held.windows(2).all(|two| two[0] == two[1]), "{known:?} hold {held:?}");
+        if !has_copies {
+            assert_eq!(held[0], *acknowledged, "{known:?} are out of date");
+            // Before its label an incarnation has ended whose data are on the members.
+            assert!(state.nvram_epoch | 1 >= *label, "what NVRAM holds would be lost");
         }
-        // Before its label an incarnation has ended whose data are on the members.
-        assert!(state.nvram_epoch | 1 >= *label, "what NVRAM holds would be lost");
+        (*acknowledged, *label) = (held.first().copied().unwrap_or(*acknowledged), state.nvram_epoch | 1);
+        for device in unknown {
+            (members[device].holds, members[device].copied_under) = (*acknowledged, None);
+        }
     }
 
     /// Now and then takes a copy of a device.
