@@ -512,6 +512,16 @@ impl Metadata {
         !self.superblock.is_being_written() && !self.is_kept() && !self.is_frozen()
     }
 
+    /// Asks for a generation that no record of the log outlives.
+    pub(crate) const fn want_drained(&mut self) {
+        self.superblock.want_drained();
+    }
+
+    /// True until the devices have that.
+    pub(crate) const fn wants_drained(&self) -> bool {
+        self.superblock.wants_drained()
+    }
+
     /// True when the devices differ from the record in more than how far a rebuild is.
     pub(crate) fn membership_changed(&self) -> bool {
         self.superblock.membership_changed(&self.members)

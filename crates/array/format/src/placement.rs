@@ -40,7 +40,7 @@ pub struct Placement {
 
 /// A device is shorter than its array needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is {found} long and must be {needed} or longer")]
+#[error("it is {} long and must be {} or longer", found.beside(needed), needed.beside(found))]
 pub struct DeviceTooShort {
     /// Length that would do.
     pub needed: ByteCount,

@@ -19,6 +19,7 @@
 //! `raidlab_format::redo_line`.
 
 use crate::arena::Arena;
+use crate::device::Purpose;
 use crate::error::{NvramError, RingError};
 use crate::ring::Ring;
 use raidlab_controller::{ArrayConfig, MemoryNeeds};
@@ -74,17 +75,21 @@ pub(crate) fn wanted(config: &ArrayConfig, needs: &MemoryNeeds) -> NvramFileHead
 }
 
 impl Nvram {
-    /// Opens the file at `path`, if there is one.
+    /// Opens the file at `path`, if there is one. What is stored in one that is only looked at stays in this process.
     ///
     /// # Errors
     /// [`NvramError`]: another kind of file, one that is in use, or the system's refusal.
-    pub(crate) fn open(path: &Path) -> Result<Option<Self>, NvramError> {
-        let file = match OpenOptions::new().read(true).write(true).open(path) {
+    pub(crate) fn open(path: &Path, purpose: Purpose) -> Result<Option<Self>, NvramError> {
+        let file = match OpenOptions::new().read(true).write(purpose == Purpose::Use).open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(failed("open", path, source)),
         };
         lock(&file, path)?;
+        if purpose == Purpose::Look {
+            // Nobody has it: whoever opens it next must not find it locked by this look.
+            let _ = rustix::fs::flock(&file, FlockOperation::Unlock);
+        }
         let facts = file.metadata().map_err(|source| failed("look at", path, source))?;
         if facts.is_file() && facts.len() == 0 {
             return Ok(None);
@@ -97,7 +102,7 @@ impl Nvram {
             let (found, wanted) = (facts.len(), header.total_bytes());
             return Err(NvramError::Other { path: path.to_owned(), what: "length", found, wanted });
         }
-        let mut kept = Self::map(path, file, header)?;
+        let mut kept = Self::map(path, file, header, purpose)?;
         kept.redo();
         Ok(Some(kept))
     }
@@ -113,27 +118,22 @@ impl Nvram {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true).mode(0o600);
         let file = options.open(&unfinished).map_err(|source| failed("make", path, source))?;
+        // Whoever has it is about to give it its name.
         lock(&file, path)?;
-        let total = header.total_bytes();
-        // A page that has no room on its disk would end this process when it is stored to.
-        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, total) {
-            Ok(()) => {}
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-                file.set_len(total).map_err(|source| failed("make", path, source))?;
-            }
-            Err(errno) => return Err(failed("make room for", path, errno.into())),
+        let filled = fill(&file, path, header).and_then(|()| {
+            std::fs::rename(&unfinished, path).map_err(|source| failed("write to", path, source))
+        });
+        if filled.is_err() {
+            // The first error is the one to tell.
+            let _ = std::fs::remove_file(&unfinished);
         }
-        let mut bytes = [0; NVRAM_FILE_HEADER_BYTES];
-        header.encode(&mut bytes);
-        let written = file.write_all_at(&bytes, 0).and_then(|()| file.sync_all());
-        let named = written.and_then(|()| std::fs::rename(&unfinished, path));
-        named.map_err(|source| failed("write to", path, source))?;
-        Self::map(path, file, header)
+        filled?;
+        Self::map(path, file, header, Purpose::Use)
     }
 
-    fn map(path: &Path, file: File, header: NvramFileHeader) -> Result<Self, NvramError> {
+    fn map(path: &Path, file: File, header: NvramFileHeader, purpose: Purpose) -> Result<Self, NvramError> {
         let area = |offset: u64, bytes: u64| {
-            Arena::of_file(&file, offset, bytes.next_multiple_of(PAGE_BYTES))
+            Arena::of_file(&file, offset, bytes.next_multiple_of(PAGE_BYTES), purpose)
                 .map_err(|source| failed("map", path, source))
         };
         let line = area(0, header.log_at())?;
@@ -262,6 +262,23 @@ impl Nvram {
         }
         self.end_block();
     }
+}
+
+/// Gives a new file its room and its header.
+fn fill(file: &File, path: &Path, header: NvramFileHeader) -> Result<(), NvramError> {
+    let total = header.total_bytes();
+    // A page that has no room on its disk would end this process when it is stored to.
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, total) {
+        Ok(()) => {}
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+            file.set_len(total).map_err(|source| failed("make", path, source))?;
+        }
+        Err(errno) => return Err(failed("make room for", path, errno.into())),
+    }
+    let mut bytes = [0; NVRAM_FILE_HEADER_BYTES];
+    header.encode(&mut bytes);
+    let written = file.write_all_at(&bytes, 0).and_then(|()| file.sync_all());
+    written.map_err(|source| failed("write to", path, source))
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), NvramError> {

@@ -12,6 +12,7 @@
 //! | older incarnation | NVRAM is lost twice, and has its older log the second time | records that are taken for the present ones |
 //! | torn record | a cut tears a record, after one that alone says what is retired | a ring that wrote the former over the latter |
 //! | promised part | a whole stripe is written and not flushed, then a block of it with forced unit access; its device is away after a cut | a promise that relies on what is not durable |
+//! | flicker | a block is written twice; at the second time another strip and all parity can't be read for a moment | parity that is made anew under an older record |
 //! | lost while torn | rows of a torn stripe are written, and their device goes before the resync has ended | parity taken for good in all rows |
 //!
 //! Most end in a power cut after which all devices are there, and a read of what it was about.
@@ -46,6 +47,7 @@ impl TortureWorld {
             4 => self.lose_row(scene, pick),
             5 => self.write_over(scene, pick),
             6 if self.is_long() => self.lose_while_rebuilt(scene, pick),
+            6 if has_log && self.layout.shape().parities > 0 => self.flicker(scene, pick),
             7 if has_nvram_log => self.live_again(scene, pick),
             8 if has_log => self.tear_record(scene, pick),
             9 if self.has_write_hole() => self.lose_while_torn(scene, pick),
@@ -236,6 +238,29 @@ impl TortureWorld {
         self.arm_log_reads(pick);
         self.cut(true, false, pick)?;
         self.read_when_served(lba)
+    }
+
+    /// A block is written, and once more while neither another strip of its row nor parity can be read; then all can, and power is cut.
+    fn flicker(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
+        let lba = self.any_lba_of(scene, pick);
+        let (stripe, strip, _) = self.layout.locate(lba);
+        let data_strips = self.layout.shape().data_strips;
+        // With a block of the next strip, so that the record has parity and not what that is without one strip.
+        let row_mate = self.stripes().lba(stripe, (strip + 1) % data_strips, scene.first_row);
+        for lba in [row_mate, lba] {
+            self.hand_in(HostOp::Write { fua: false }, lba, BlockCount(1));
+        }
+        self.destage()?;
+        let other = (strip + 1 + pick.below(u64::from(data_strips).max(2) - 1) as u16) % data_strips;
+        let parities = (0..self.layout.shape().parities).map(StripUnit::Parity);
+        for unit in parities.chain([StripUnit::Data { strip: other, copy: 0 }]) {
+            if let Some(member) = self.stripes().holder(self.layout.place(stripe, unit)) {
+                self.fail_next_read(member);
+            }
+        }
+        self.ask_at(HostOp::Write { fua: false }, lba)?;
+        self.destage()?;
+        self.cut(true, false, pick)
     }
 
     /// Two records are retired, and one for the block of the second of them; power is cut while another is being stored.

@@ -64,7 +64,8 @@ impl Controller {
         if self.metadata.is_frozen() {
             self.cancel_drain();
         } else if self.metadata.wants_generation() && !self.start.is_replaying() {
-            let drains = self.metadata.membership_changed() || self.log_moves();
+            let drains =
+                self.metadata.membership_changed() || self.metadata.wants_drained() || self.log_moves();
             if !drains || (self.write_intent.newcomers_served() && self.drain_log()) {
                 self.write_superblock();
             }
@@ -122,6 +123,7 @@ impl Controller {
             went_on = true;
             match waiter {
                 SuperblockWaiter::Op(op) => self.finish_written(op, is_kept),
+                SuperblockWaiter::Rewrite(op) => self.start_rewrites(op),
                 SuperblockWaiter::Admission(op) if is_kept => self.admit(op),
                 SuperblockWaiter::Admission(op) => self.give_window_up(op),
                 SuperblockWaiter::Visit(visit) => self.visit_ended(visit, VisitEnd::Done),

@@ -102,12 +102,10 @@ impl History {
         let members = &self.sets[set].members;
         let devices: Vec<usize> = (0..members.len()).filter(|device| !absent.contains(device)).collect();
         let candidates: Vec<_> = devices.iter().map(|device| Some(&*members[*device].area)).collect();
-        println!("set {set} without {absent:?}, {} writes left", self.fuse);
         let assembly = match start(&candidates) {
             Ok(assembly) => assembly,
             Err(error) => {
                 let is_own = members.iter().all(|member| member.copied_under.is_none());
-                println!("  refused: {error}");
                 assert!(!(absent.is_empty() && is_own), "all its own devices: {error}");
                 return Ok(());
             }
@@ -117,7 +115,6 @@ impl History {
         let mut state = assembly.state;
         self.check(set, &present, &state);
         let nonce = StartNonce::new(self.count());
-        println!("  start {nonce} found generation {} of {} on {present:?}", state.generation, state.start);
         state.note_found_by(nonce);
         self.write_all(set, &present, &state)?;
         let in_sync: Vec<usize> = present
@@ -143,7 +140,6 @@ impl History {
         for _ in 0..1 + self.draw.below(4) {
             let acknowledged = self.count();
             self.sets[set].acknowledged = acknowledged;
-            println!("  acknowledged {acknowledged} on {in_sync:?}, generation {}", state.generation);
             in_sync.iter().for_each(|device| self.sets[set].members[*device].holds = acknowledged);
             self.copy_one(set, Some(state.start));
             match self.draw.below(6) {
@@ -217,10 +213,6 @@ impl History {
     fn put_back(&mut self, set: usize) {
         if !self.copies.is_empty() && self.draw.one_in(3) {
             let (device, copy) = self.copies.swap_remove(self.draw.below(self.copies.len()));
-            println!(
-                "set {set}: device {device} is a copy taken under {:?} that holds {}",
-                copy.copied_under, copy.holds
-            );
             self.sets[set].members[device] = copy;
         }
     }

@@ -120,6 +120,11 @@ impl Device {
         LocalDevice::open(path, purpose).map(Self::Local)
     }
 
+    /// Whether somebody has it, so that it can't be opened for use. Of an export that can't be known.
+    pub(crate) fn is_taken(&self) -> bool {
+        matches!(self, Self::Local(device) if LocalDevice::is_taken(device.path()))
+    }
+
     /// The path or URI as it was given.
     pub(crate) fn path(&self) -> &Path {
         match self {
