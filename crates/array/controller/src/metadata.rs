@@ -32,6 +32,7 @@ use members::{Loss, Members, places_of};
 use out_of_sync::OutOfSync;
 use raidlab_format::{
     ArrayState, ArrayUuid, Assembly, BadRange, DeviceRecord, DeviceUuid, LogPlace, RegionIndex, RegionMap,
+    StartNonce,
 };
 use raidlab_raid::{Layout, UnitPlace};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
@@ -46,6 +47,14 @@ pub(crate) struct Metadata {
     superblock: Superblock,
     /// Counts devices that left or came.
     membership_changes: u64,
+}
+
+/// An incarnation of NVRAM, as superblock and label name it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Incarnation {
+    pub(crate) epoch: u64,
+    /// The start that began it.
+    pub(crate) start: StartNonce,
 }
 
 /// A stretch of blocks that are all bad, or all not.
@@ -567,6 +576,13 @@ impl Metadata {
         self.superblock.mark_dirty()
     }
 
+    /// Has the devices keep one more generation now that nothing is written to them any more, if the array was in use.
+    pub(crate) fn note_stopping(&mut self) {
+        if !self.is_frozen() {
+            self.superblock.note_stopping();
+        }
+    }
+
     /// Marks the array as cleanly stopped.
     pub(crate) fn mark_clean(&mut self) {
         self.superblock.mark_clean();
@@ -595,15 +611,17 @@ impl Metadata {
 
     // The incarnation of NVRAM, which superblock and NVRAM name; an odd number is an incarnation, an even one the end of the one before.
 
-    /// The number that the superblock has for it.
-    pub(crate) fn nvram_epoch(&self) -> u64 {
-        self.kept_record().nvram_epoch
+    /// The one that the superblock names.
+    pub(crate) fn nvram_incarnation(&self) -> Incarnation {
+        let record = self.kept_record();
+        Incarnation { epoch: record.nvram_epoch, start: record.nvram_start }
     }
 
     /// Ends the incarnation of NVRAM. Returns the change by which the devices know.
     pub(crate) fn end_nvram_incarnation(&mut self) -> u64 {
         let record = self.kept_record_mut();
         record.nvram_epoch = (record.nvram_epoch | 1) + 1;
+        record.nvram_start = record.start;
         self.change();
         self.superblock.latest_change()
     }
@@ -619,8 +637,9 @@ impl Metadata {
     }
 
     /// Lets an earlier incarnation of NVRAM go on, which the devices could not be told the end of.
-    pub(crate) fn keep_nvram_incarnation(&mut self, epoch: u64) {
-        self.kept_record_mut().nvram_epoch = epoch;
+    pub(crate) fn keep_nvram_incarnation(&mut self, Incarnation { epoch, start }: Incarnation) {
+        let record = self.kept_record_mut();
+        (record.nvram_epoch, record.nvram_start) = (epoch, start);
     }
 
     /// True when the next start will know of a change.

@@ -18,6 +18,7 @@ use crate::history::{History, HistoryPlace};
 use crate::member_io::MemberPort;
 use crate::memory::Memory;
 use crate::nvram::{self, Nvram};
+use crate::random::random_bytes;
 use crate::ring::Ring;
 use crate::status::Tally;
 use crate::workers::Workers;
@@ -25,7 +26,9 @@ use crate::world::ArrayWorld;
 use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, Controller, MemberCache, MetadataPolicy, Resilience,
 };
-use raidlab_format::{ArrayName, Assembly, Geometry, NvramFileHeader, NvramVerdict, Placement, StartOptions};
+use raidlab_format::{
+    ArrayName, Assembly, Geometry, NvramFileHeader, NvramVerdict, Placement, StartNonce, StartOptions,
+};
 use raidlab_units::{ByteCount, MemberIndex, NanoSpan, Nanos};
 use std::path::PathBuf;
 
@@ -210,7 +213,8 @@ fn decide(
     let controller = if geometry.metadata == MetadataPolicy::None {
         Controller::new(&config)?
     } else {
-        Controller::start(&config, assembly)?
+        let random = random_bytes().map_err(|source| ArrayError::NoRandom { source })?;
+        Controller::start(&config, assembly, StartNonce::new(u64::from_le_bytes(random)))?
     };
     let is_kept = settings.nvram.is_some() && config.cache.memory == CacheMemory::BatteryBacked;
     let nvram = is_kept.then(|| nvram::wanted(&config, &controller.memory_needs()));

@@ -19,6 +19,7 @@ mod unfinished;
 use crate::device::{Device, LocalDevice, Purpose, Watched, failed, folder_of, is_there, space_of};
 use crate::error::{CreateError, DeviceError};
 use crate::null::is_null;
+use crate::random::random_bytes;
 use crate::zero_fill::{self, Range};
 use overwrite::{open_to_destroy, open_whatever_it_holds};
 use raidlab_controller::{ArrayConfig, MetadataPolicy, NewArray, create_metadata};
@@ -485,10 +486,7 @@ fn write_label(device: &Device, label: &[u8]) -> Result<(), CreateError> {
 
 /// Draws an identity: 122 random bits (RFC 9562, version 4).
 fn random_uuid() -> Result<[u8; 16], CreateError> {
-    let mut bytes = [0; 16];
-    let drawn = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    let drawn = drawn.map_err(|errno| CreateError::NoRandom { source: errno.into() })?;
-    assert_eq!(drawn, bytes.len(), "so few bytes come in one piece: getrandom(2)");
+    let mut bytes: [u8; 16] = random_bytes().map_err(|source| CreateError::NoRandom { source })?;
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     Ok(bytes)

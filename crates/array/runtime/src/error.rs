@@ -237,6 +237,12 @@ pub enum ArrayError {
     /// The controller won't start from it.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// No random numbers for the nonce of the start.
+    #[error("the system gives no random numbers: {source}")]
+    NoRandom {
+        /// What the system said.
+        source: io::Error,
+    },
     /// An array that keeps nothing about itself runs only with all its members.
     #[error(
         "the array keeps no metadata (metadata none) and {absent} of its members are not there: bring them back"

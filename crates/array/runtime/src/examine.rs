@@ -395,7 +395,7 @@ impl Examination {
         let newest = others.max_by_key(|state| state.generation)?;
         let reason = stale_reason(label, &own, &newest);
         // Of two parts that do not know of each other neither is the stale one.
-        let reason = reason.filter(|reason| *reason != StaleReason::Diverged)?;
+        let reason = reason.filter(|reason| !matches!(reason, StaleReason::Diverged { .. }))?;
         let (device, generation) = (label.device.0, own.generation);
         Some(DeviceVerdict::Stale { device, generation, reason: reason.to_string() })
     }

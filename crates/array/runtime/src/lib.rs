@@ -43,6 +43,7 @@ mod operator;
 mod panic;
 mod pieces;
 mod port_ring;
+mod random;
 mod ring;
 mod run;
 mod serving;

@@ -71,6 +71,9 @@ pub struct TorturePlan {
     /// Power cuts at chosen moments end stories, too (`stories.rs`).
     #[serde(default)]
     pub stories: bool,
+    /// Members come back as they were before a start or a stop (`relics.rs`).
+    #[serde(default)]
+    pub older_members: bool,
     /// What goes wrong, in order.
     pub faults: Vec<FaultEvent>,
     /// The load.
@@ -117,6 +120,7 @@ impl TorturePlan {
             mode,
             rare_moments: stream(6).below(2) == 0,
             stories: stream(8).below(2) == 0,
+            older_members: stream(12).below(2) == 0,
             config,
             workload: Workload {
                 whole_stripes_pct: pick(&mut stream(9), &[0, 0, 10, 50]),

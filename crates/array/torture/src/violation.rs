@@ -176,6 +176,12 @@ pub enum Violation {
         /// The device.
         member: MemberIndex,
     },
+    /// A member that came back as it was before a start or a stop was taken for what it is now.
+    #[error("the start used device {member}, which missed a start or a stop")]
+    OlderMemberUsed {
+        /// The device.
+        member: MemberIndex,
+    },
     /// After a clean stop something was in doubt, or records were to be replayed.
     #[error("the array was stopped cleanly, yet its redundancy is in doubt or its log holds records")]
     NotClean,
@@ -258,6 +264,7 @@ impl Violation {
             | Self::NotRebuilt { .. }
             | Self::Refused { .. }
             | Self::Misassembled { .. }
+            | Self::OlderMemberUsed { .. }
             | Self::BareWithoutDevice { .. }
             | Self::NotClean => "losses",
             Self::Conflict { .. }

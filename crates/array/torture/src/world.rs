@@ -26,7 +26,7 @@ use raidlab_controller::{
     ArrayConfig, BatteryState, BufferSpace, ConfigError, Controller, DeviceState, HostOp, MetadataPolicy,
     NewArray, StartError, create_metadata,
 };
-use raidlab_format::{AreaLayout, ArrayName, ArrayUuid, DeviceUuid, StartOptions, assemble};
+use raidlab_format::{AreaLayout, ArrayName, ArrayUuid, DeviceUuid, StartNonce, StartOptions, assemble};
 use raidlab_raid::Layout;
 use raidlab_units::{BlockCount, Lba, MemberIndex, Nanos};
 use raidlab_workload::{Rng, derived_seed};
@@ -71,6 +71,8 @@ pub struct TortureWorld {
     pub(super) battery: BatteryState,
     pub(super) battery_changed: Stamp,
     seed: u64,
+    /// Starts of the array, the first among them.
+    pub(super) starts: u64,
     pub(super) now: Nanos,
     pub(super) stamp: Stamp,
     pub(super) last_progress: Stamp,
@@ -160,6 +162,7 @@ impl TortureWorld {
             battery: BatteryState::Good,
             battery_changed: Stamp(0),
             seed,
+            starts: 1,
             now: Nanos::ZERO,
             stamp: Stamp(1),
             last_progress: Stamp(1),
@@ -328,6 +331,12 @@ impl TortureWorld {
         self.trace.note(self.stamp.0, event);
     }
 
+    /// A name for the next start.
+    pub(super) fn next_start(&mut self) -> StartNonce {
+        self.starts += 1;
+        start_nonce(self.seed, self.starts)
+    }
+
     pub(super) fn failure(&self, violation: impl Into<Box<Violation>>) -> Failure {
         Failure {
             seed: self.seed,
@@ -341,6 +350,11 @@ impl TortureWorld {
 
 pub(super) const fn is_in_sync(state: DeviceState) -> bool {
     matches!(state, DeviceState::InSync { .. })
+}
+
+/// What the start of that number is called.
+pub(super) fn start_nonce(seed: u64, start: u64) -> StartNonce {
+    StartNonce::new(derived_seed(derived_seed(seed, 10), start))
 }
 
 /// A new array: its controller, and the metadata areas of its devices, empty where it keeps none.
@@ -363,7 +377,7 @@ fn create(config: &ArrayConfig, seed: u64) -> Result<(Controller, Vec<Vec<u8>>),
     }
     let areas: Vec<Option<&[u8]>> = metadata.iter().map(|area| Some(&area[..])).collect();
     let assembly = assemble(&areas, None, StartOptions::default()).expect("a new array is complete");
-    match Controller::start(config, assembly) {
+    match Controller::start(config, assembly, start_nonce(seed, 0)) {
         Ok(controller) => Ok((controller, metadata)),
         Err(StartError::Config(error)) => Err(error),
         Err(error) => unreachable!("a new array starts: {error}"),

@@ -200,6 +200,13 @@ impl Superblock {
         false
     }
 
+    /// Has the devices keep one more generation, if the array was in use.
+    pub(super) fn note_stopping(&mut self) {
+        if self.record.as_ref().is_some_and(|record| record.dirty) {
+            self.change();
+        }
+    }
+
     /// Marks the array as cleanly stopped.
     pub(super) fn mark_clean(&mut self) {
         if let Some(record) = &mut self.record

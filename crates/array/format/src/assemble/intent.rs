@@ -21,7 +21,7 @@ use crate::area::AreaLayout;
 use crate::bitmap::RegionMap;
 use crate::error::DecodeError;
 use crate::geometry::MetadataPolicy;
-use crate::identity::ArrayUuid;
+use crate::identity::{ArrayUuid, StartNonce};
 use crate::nvram::{NvramImage, NvramLabel};
 use crate::state::{ArrayState, LogPlace};
 use raidlab_raid::Layout;
@@ -48,6 +48,16 @@ pub enum NvramVerdict {
         found: u64,
         /// The state's.
         expected: u64,
+    },
+    /// It is of the array's epoch, which another start began: it was used with a copy of the devices.
+    #[error(
+        "NVRAM is of start {found} and the array's is of start {expected}: it was used with a copy of the devices"
+    )]
+    OtherStart {
+        /// The start that began its epoch.
+        found: StartNonce,
+        /// The one that the state names.
+        expected: StartNonce,
     },
     /// It is this array's.
     #[error("NVRAM belongs to the array")]
@@ -99,6 +109,9 @@ pub(super) fn judge_kept<'a>(
         // A crash may come between the label of an epoch and the state that names it.
         Ok(label) if label.nvram_epoch != state.nvram_epoch | 1 => {
             NvramVerdict::OtherLife { found: label.nvram_epoch, expected: state.nvram_epoch | 1 }
+        }
+        Ok(label) if label.start != state.nvram_start => {
+            NvramVerdict::OtherStart { found: label.start, expected: state.nvram_start }
         }
         Ok(_) => NvramVerdict::Used,
     };
