@@ -252,6 +252,7 @@ impl Controller {
 
     pub(crate) fn pump(&mut self) {
         loop {
+            self.forget_given_up();
             self.pump_scan();
             self.pump_stalled();
             let dirty = self.cache.dirty_count();
@@ -350,6 +351,7 @@ impl Controller {
     /// Nothing happens for a device that is no member. A device with more bad ranges than the list holds is failed.
     pub fn mark_bad_blocks(&mut self, device: MemberIndex, lba: MemberLba, blocks: BlockCount) {
         self.metadata.mark_bad(&self.geometry, (device, lba, blocks.0), &mut self.outbox);
+        self.forget_given_up();
     }
 
     /// How many stripe locks there are: one for each stripe where there is parity, else for each strip.

@@ -107,7 +107,7 @@ impl Controller {
                 return self.replay_rows_read(result.err().map(|_| (run, skipped)));
             }
             IntentIo::ReplayWrite { .. } => {
-                self.rows_written(extent, result);
+                self.rows_rewritten(extent, result);
                 return self.replay_write_done();
             }
             _ => self.fail_on_flush_error(member, result),
