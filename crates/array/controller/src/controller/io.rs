@@ -122,6 +122,8 @@ impl Controller {
             IoOwner::Fill { fill } => self.fill_done(fill, result),
             IoOwner::Op(io) => self.op_io_ended(io, extent, result),
             IoOwner::Superblock => self.superblock_write_done(member, result),
+            IoOwner::Tags => self.tags_initialised(extent, result),
+            IoOwner::WrittenPage => self.page_written(member, result),
             IoOwner::Intent(io) => self.intent_io_ended(io, extent, result),
             IoOwner::Beside(_) => unreachable!("ended before"),
             IoOwner::BoundaryFlush { scan: number } => {
@@ -254,6 +256,8 @@ impl Controller {
                 out.push(Segment { buffer: fragment.host_buffer(), bytes });
             }
             IoOwner::Superblock => out.push(Segment { buffer: own_buffer(own::STATE_AT), bytes }),
+            IoOwner::WrittenPage => out.push(Segment { buffer: own_buffer(own::WRITTEN_AT), bytes }),
+            IoOwner::Tags => unreachable!("only tags are read and written"),
             IoOwner::Fill { fill } => self.cache.fill_segments(&self.geometry, fill, out),
             IoOwner::Op(io) => self.stripes.op(io.op()).segments(&self.geometry, io, bytes, out),
             IoOwner::Intent(io) => {

@@ -52,6 +52,9 @@ impl Controller {
             // back with redundancy of what was there before.
             return self.give_window_up(id);
         }
+        if self.waits_for_region(id) {
+            return;
+        }
         let is_bare = self.geometry.parities() > 0
             && !self.stripes.op(id).writes_parity(&self.geometry, &self.metadata);
         let stripe = self.stripes.op(id).stripe;
