@@ -41,7 +41,7 @@ pub(crate) struct Written {
     phase: Phase,
     /// Regions to initialise, and those under way.
     wanted: Vec<u64>,
-    pub(crate) batch: Vec<u64>,
+    batch: Vec<u64>,
     /// I/Os under way, and one for whoever is beginning some.
     pub(crate) pending: u32,
     /// Pages that the devices should have and some may not.
@@ -82,7 +82,10 @@ impl Written {
     /// Has all devices written all that is marked.
     pub(crate) fn renew(&mut self) {
         if let Some(map) = &self.map {
-            self.pages = (0..map.pages()).filter(|page| map.is_page_marked(*page)).collect();
+            let pages = &mut self.pages;
+            let lacking = (0..map.pages()).filter(|page| map.is_page_marked(*page) && !pages.contains(page));
+            let lacking: Vec<_> = lacking.collect();
+            pages.extend(lacking);
         }
     }
 
@@ -148,6 +151,11 @@ impl Written {
     /// Where a strip begins.
     pub(crate) const fn strip_start(&self, strip: u64) -> MemberLba {
         MemberLba(strip * self.strip_rows)
+    }
+
+    /// True if nothing but pages that some devices may lack is under way.
+    pub(crate) const fn only_renews(&self) -> bool {
+        self.batch.is_empty()
     }
 
     /// Takes in that the tags of the batch are real: its pages are to be written.

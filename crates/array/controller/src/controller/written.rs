@@ -73,10 +73,11 @@ impl Controller {
 
     /// Writes the map when the devices know who has left: one that came back without tags would count as in sync.
     pub(crate) fn keep_regions(&mut self) {
-        if self.metadata.any_lost() {
+        let only_renews = self.written.only_renews();
+        if self.metadata.any_lost() && !only_renews {
             return self.end_regions(false);
         }
-        if !self.metadata.is_kept() {
+        if !self.metadata.is_kept() && !only_renews {
             self.written.set_phase(Phase::Keeping);
             return self.metadata.wait(SuperblockWaiter::Regions);
         }
