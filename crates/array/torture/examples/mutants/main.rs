@@ -8,15 +8,18 @@
 //! ```
 //! A defect is a hunk of `crates/array/torture/mutants/*.diff` (`table.rs`), so the product knows nothing of them. This program
 //! plants all of them, each behind a switch, in a copy of the core (`plant.rs`), and starts itself there to hunt them
-//! (`hunt.rs`). It fails if one survives.
+//! (`hunt.rs`), and watches that (`begun.rs`). It fails if one survives.
 #![expect(clippy::disallowed_methods, reason = "an example may read arguments and files")]
 
+mod aims;
+mod begun;
 mod hunt;
 mod plans;
 mod plant;
 mod switch;
 mod table;
 
+use begun::Begun;
 use hunt::{Hunted, Scan};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -95,10 +98,14 @@ fn run() -> Result<ExitCode, String> {
     if !switch::IS_PLANTED {
         return plant::plant_and_run(&mutants, std::env::args().skip(1));
     }
+    if !begun::is_watched() {
+        return begun::watch(|name| mutants.iter().any(|mutant| mutant.name == name && mutant.stops));
+    }
+    let wanted: Vec<_> = wanted.into_iter().filter(|(_, mutant)| !begun::is_done(mutant.name)).collect();
     // Panics are told with the run that they ended.
     std::panic::set_hook(Box::new(|_| {}));
     if asked.none {
-        let failed = hunt::run_without(asked.first_seed, asked.seconds)?;
+        let failed = hunt::run_without(asked.first_seed, asked.seconds, &Begun::new(0))?;
         return Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let hunted = hunt_all(&wanted, &asked);
@@ -111,10 +118,12 @@ fn hunt_all(wanted: &[(u32, &Mutant)], asked: &Asked) -> Vec<Hunted> {
     let scan = Scan::new(asked.first_seed);
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
-        for _ in 0..asked.jobs {
-            scope.spawn(|| {
+        for job in 0..asked.jobs {
+            let (scan, next, done) = (&scan, &next, &done);
+            scope.spawn(move || {
+                let begun = Begun::new(job);
                 while let Some(&(number, mutant)) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let hunted = hunt::hunt(number, mutant, asked.seconds, &scan);
+                    let hunted = hunt::hunt(number, mutant, asked.seconds, scan, &begun);
                     println!("{:26} {hunted}", mutant.name);
                     done.lock().expect("a hunt does not panic").push((number, hunted));
                 }
