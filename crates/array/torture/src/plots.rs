@@ -13,7 +13,7 @@
 //! | torn record | a cut tears a record, after one that alone says what is retired | a ring that wrote the former over the latter |
 //! | promised part | a whole stripe is written and not flushed, then a block of it with forced unit access; its device is away after a cut | a promise that relies on what is not durable |
 //! | harmed start | a write of a whole stripe or of one strip is torn; while the start replays its record a device can't be read or written once, or goes; another cut follows | a start that believes what it could not read, or forgets what it left in doubt |
-//! | lost while torn | rows of a torn stripe are written, and their device goes before the resync has ended | parity taken for good in all rows |
+//! | lost while torn | rows of a torn stripe are written, and their device goes before the resync has ended; it may be rebuilt then | parity taken for good in all rows; doubts that outlast the rebuild |
 //!
 //! Most end in a power cut after which all devices are there, and a read of what it was about.
 
@@ -332,7 +332,11 @@ impl TortureWorld {
         self.let_pass(pick.below(4), |_| false)?;
         self.lose_holder(lba)?;
         self.let_pass(WAIT_STEPS, |world| world.waiting_count() == 0)?;
-        self.ask_for_all(HostOp::Read, scene)
+        self.ask_for_all(HostOp::Read, scene)?;
+        let absent = self.pick_absent(pick).filter(|_| pick.chance_pct(50));
+        let Some(member) = absent else { return Ok(()) };
+        self.bring_back(MemberIndex(member as u16), pick)?;
+        self.come_to_rest()
     }
 
     /// NVRAM with many records of the log is lost before the devices hear of it; it is back as it was when that of the

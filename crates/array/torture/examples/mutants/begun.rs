@@ -18,7 +18,7 @@ const FOLDER: &str = "RAIDLAB_MUTANTS_BEGUN";
 /// Set for it, too: defects that are done with.
 const DONE: &str = "RAIDLAB_MUTANTS_DONE";
 /// CPU time of one run at most. Most take less than a tenth of a second.
-const RUN_SECONDS_MAX: u64 = 30;
+const RUN_SECONDS_MAX: u64 = 10;
 /// How the watched process ends then.
 const LOOPS: i32 = 86;
 

@@ -5,6 +5,7 @@
 //! make mutants                                    all of them
 //! make mutants ARGS="--seconds 30 Record Kept"    those whose names hold one of the words, half a minute each
 //! make mutants ARGS="--none --seconds 600"        the plans of the hunts without a defect, of which none may fail
+//! make mutants ARGS="--decisions --seconds 600"   which decisions of the controller plans reach, aiming at the rare ones
 //! ```
 //! A defect is a hunk of `crates/array/torture/mutants/*.diff` (`table.rs`), so the product knows nothing of them. This program
 //! plants all of them, each behind a switch, in a copy of the core (`plant.rs`), and starts itself there to hunt them
@@ -13,6 +14,7 @@
 
 mod aims;
 mod begun;
+mod decisions;
 mod hunt;
 mod plans;
 mod plant;
@@ -27,12 +29,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use table::Mutant;
 
 const USAGE: &str = "\
-Usage: mutants [--seconds N] [--seed N] [--jobs N] [--list | --none] [WORD]...
+Usage: mutants [--seconds N] [--seed N] [--jobs N] [--list | --none | --decisions] [WORD]...
   --seconds N   CPU time for each defect at most (600)
   --seed N      the first seed to try (1)
   --jobs N      so many defects at once (1)
   --list        tell what there is, and hunt nothing
   --none        run the plans without a defect, for that time in all; store those that fail, made small
+  --decisions   tell which decisions plans reach, in that time, and aim at those that few do
   WORD          only defects whose name holds one of the words";
 
 /// What was asked for.
@@ -42,13 +45,21 @@ struct Asked {
     jobs: usize,
     list: bool,
     none: bool,
+    decisions: bool,
     words: Vec<String>,
 }
 
 impl Asked {
     fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut asked =
-            Self { seconds: 600, first_seed: 1, jobs: 1, list: false, none: false, words: Vec::new() };
+        let mut asked = Self {
+            seconds: 600,
+            first_seed: 1,
+            jobs: 1,
+            list: false,
+            none: false,
+            decisions: false,
+            words: Vec::new(),
+        };
         while let Some(arg) = args.next() {
             let mut number = || {
                 let text = args.next().unwrap_or_default();
@@ -60,6 +71,7 @@ impl Asked {
                 "--jobs" => asked.jobs = number()?.max(1) as usize,
                 "--list" => asked.list = true,
                 "--none" => asked.none = true,
+                "--decisions" => asked.decisions = true,
                 word if word.starts_with('-') => return Err(USAGE.to_owned()),
                 word => asked.words.push(word.to_owned()),
             }
@@ -106,6 +118,10 @@ fn run() -> Result<ExitCode, String> {
     std::panic::set_hook(Box::new(|_| {}));
     if asked.none {
         let failed = hunt::run_without(asked.first_seed, asked.seconds, &Begun::new(0))?;
+        return Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    if asked.decisions {
+        let failed = decisions::hunt(asked.first_seed, asked.seconds, &Begun::new(0))?;
         return Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let hunted = hunt_all(&wanted, &asked);

@@ -35,9 +35,9 @@ use raidlab_controller::{
     Area, Controller, DeviceState, HostError, HostOp, HostRequest, HostTag, MemberIo, MemberOp, Notice, Scan,
     ScanProgress,
 };
-use raidlab_format::{LogRun, RegionIndex, RegionMap};
+use raidlab_format::{AreaLayout, ArrayState, LogRun, RegionIndex, RegionMap};
 use raidlab_raid::StripUnit;
-use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeIndex};
+use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, MemberLba, StripeIndex};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was lost, and where it may be.
@@ -161,7 +161,27 @@ impl TortureWorld {
         if is_told || !self.stripes().is_row_called_bad(stripe, unit, row.0) {
             return Ok(());
         }
-        Err(Violation::HealedUnheard { tag, lba }.into())
+        let place = self.layout.place(stripe, unit);
+        let (holder, block) = (self.stripes().holder(place), place.start.0 + row.0);
+        let is_it = |range: &raidlab_format::BadRange| {
+            let blocks = range.first.0..range.first.0 + u64::from(range.count);
+            Some(range.device) == holder && blocks.contains(&block)
+        };
+        match self.newest_state() {
+            Some(state) if state.bad_ranges.iter().any(is_it) => {
+                Err(Violation::HealedUnheard { tag, lba }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The newest state that a device has now.
+    fn newest_state(&self) -> Option<ArrayState> {
+        let slots = AreaLayout::new(ByteCount(0)).state;
+        let areas = self.devices.iter().filter(|device| device.presence == Presence::Here);
+        let found = areas.flat_map(|device| slots.map(|slot| slot.of(device.metadata.bytes())));
+        let states = found.filter_map(|bytes| ArrayState::decode(bytes?).ok());
+        states.max_by_key(|state| state.generation)
     }
 
     /// True if a device is lost beyond what the level survives: then the state on the devices stays as it is, and no write
