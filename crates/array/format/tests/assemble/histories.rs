@@ -39,8 +39,9 @@ impl Draw {
 struct Member {
     area: Vec<u8>,
     holds: u64,
-    /// A copy of the device, taken under this start, and since it was served.
-    copied_under: Option<StartNonce>,
+    /// A copy of the device, taken when this start had written this generation; of a device that was not in sync or not served, no
+    /// start.
+    copied_under: Option<(StartNonce, u64)>,
 }
 
 /// Devices that one controller uses, and what it has acknowledged.
@@ -141,7 +142,7 @@ impl History {
             let acknowledged = self.count();
             self.sets[set].acknowledged = acknowledged;
             in_sync.iter().for_each(|device| self.sets[set].members[*device].holds = acknowledged);
-            self.copy_one(set, Some(state.start));
+            self.copy_one(set, Some((&in_sync, &state)));
             match self.draw.below(6) {
                 // A member leaves; the rest are half of those in sync, or more.
                 0 if in_sync.len() > 1 => {
@@ -161,8 +162,6 @@ impl History {
             self.write_all(set, &in_sync, &state)?;
         }
         self.sets[set].members.iter_mut().for_each(|member| member.copied_under = None);
-        let pool = self.copies.iter_mut().map(|(_, copy)| &mut copy.copied_under);
-        pool.filter(|start| **start == Some(state.start)).for_each(|start| *start = Some(StartNonce::NONE));
         Ok(())
     }
 
@@ -183,7 +182,8 @@ impl History {
         let Set { members, acknowledged, label } = &mut self.sets[set];
         let has_copies = members.iter().any(|member| member.copied_under.is_some());
         let in_sync = present.iter().filter(|device| state.devices[**device].state == DeviceState::InSync);
-        let is_unknowable = |member: &Member| member.copied_under.is_some_and(|start| start == state.start);
+        let is_latest = |(start, generation)| start == state.start && generation + 1 >= state.generation;
+        let is_unknowable = |member: &Member| member.copied_under.is_some_and(is_latest);
         let (unknown, known): (Vec<usize>, Vec<usize>) =
             in_sync.copied().partition(|device| is_unknowable(&members[*device]));
         let held: Vec<u64> = known.iter().map(|device| members[*device].holds).collect();
@@ -193,19 +193,22 @@ impl History {
             // Before its label an incarnation has ended whose data are on the members.
             assert!(state.nvram_epoch | 1 >= *label, "what NVRAM holds would be lost");
         }
-        (*acknowledged, *label) = (held.first().copied().unwrap_or(*acknowledged), state.nvram_epoch | 1);
+        *acknowledged = held.first().copied().unwrap_or(*acknowledged);
+        *label = (*label).min(state.nvram_epoch | 1);
         for device in unknown {
             (members[device].holds, members[device].copied_under) = (*acknowledged, None);
         }
     }
 
-    /// Now and then takes a copy of a device.
-    fn copy_one(&mut self, set: usize, copied_under: Option<StartNonce>) {
+    /// Now and then takes a copy of a device, of an array that serves from those in sync or is at rest.
+    fn copy_one(&mut self, set: usize, serves: Option<(&[usize], &ArrayState)>) {
         if self.draw.one_in(3) {
             let device = self.draw.below(self.sets[set].members.len());
             let member = &self.sets[set].members[device];
-            let copied_under = copied_under.or(Some(StartNonce::NONE));
-            self.copies.push((device, Member { copied_under, ..member.clone() }));
+            let served = serves.filter(|(in_sync, _)| in_sync.contains(&device));
+            let copied_under =
+                served.map_or((StartNonce::NONE, 0), |(_, state)| (state.start, state.generation));
+            self.copies.push((device, Member { copied_under: Some(copied_under), ..member.clone() }));
         }
     }
 
