@@ -378,12 +378,11 @@ impl Metadata {
         outbox: &mut Outbox,
     ) {
         if !self.is_frozen() {
-            self.lose_rows(geometry, (device, lba, rows), false, outbox);
-        } else {
-            self.given_up.push((device, lba, u64::from(rows)));
-            if self.bad_blocks.add(device, lba, u64::from(rows)) == Change::Full {
-                self.fail(geometry, device, outbox);
-            }
+            return self.lose_rows(geometry, (device, lba, rows), false, outbox);
+        }
+        self.given_up.push((device, lba, u64::from(rows)));
+        if self.bad_blocks.add(device, lba, u64::from(rows)) == Change::Full {
+            self.fail(geometry, device, outbox);
         }
     }
 

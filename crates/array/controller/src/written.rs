@@ -188,7 +188,9 @@ impl Written {
         self.phase = Phase::Idle;
         let batch = core::mem::take(&mut self.batch);
         if let Some(map) = self.map.as_mut().filter(|_| is_kept) {
-            batch.iter().for_each(|region| map.mark(*region));
+            for region in batch {
+                map.mark(region);
+            }
         }
         core::mem::take(&mut self.waiting)
     }
