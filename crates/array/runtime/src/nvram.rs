@@ -20,6 +20,7 @@
 
 use crate::arena::Arena;
 use crate::error::{NvramError, RingError};
+use crate::kernel::{self, Kernel, NvramStore};
 use crate::ring::Ring;
 use raidlab_controller::{ArrayConfig, MemoryNeeds};
 use raidlab_format::{
@@ -33,6 +34,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const PAGE_BYTES: u64 = 4096;
 
@@ -51,6 +53,8 @@ pub(crate) struct Nvram {
     file: File,
     /// The kernel may still write to it.
     is_left: bool,
+    /// What is told of each store, if anything is.
+    kernel: Option<Arc<dyn Kernel>>,
 }
 
 impl Drop for Nvram {
@@ -140,7 +144,8 @@ impl Nvram {
         let log = area(header.log_at(), header.log_bytes.get())?;
         let directory = area(header.directory_at(), header.directory_bytes())?;
         let cache = Some(area(header.cache_at(), header.cache_bytes.get())?);
-        Ok(Self { path: path.to_owned(), header, line, log, directory, cache, file, is_left: false })
+        let (path, kernel) = (path.to_owned(), kernel::in_place());
+        Ok(Self { path, header, line, log, directory, cache, file, is_left: false, kernel })
     }
 
     /// Checks that the file was made for what `wanted` says.
@@ -213,17 +218,29 @@ impl Nvram {
         let line = redo_line(slot, entry);
         let place = |word: usize| REDO_LINE_AT + 8 * word as u64;
         let last = REDO_LINE_WORDS - 1;
-        self.line.store_word(place(last), 0);
+        self.store_word(&self.line, place(last), 0);
         for (word, value) in line.iter().enumerate() {
-            self.line.store_word(place(word), *value);
+            self.store_word(&self.line, place(word), *value);
         }
         self.put(slot, entry);
+    }
+
+    fn store_word(&self, arena: &Arena, offset: u64, word: u64) {
+        self.tell(NvramStore::Word);
+        arena.store_word(offset, word);
+    }
+
+    #[inline]
+    fn tell(&self, store: NvramStore) {
+        if let Some(kernel) = &self.kernel {
+            kernel.before_store(store);
+        }
     }
 
     fn put(&self, slot: u32, entry: &[u8; NVRAM_ENTRY_BYTES]) {
         let start = u64::from(slot) * NVRAM_ENTRY_BYTES as u64;
         for (word, value) in (0..).zip(entry_words(entry)) {
-            self.directory.store_word(start + 8 * word, value);
+            self.store_word(&self.directory, start + 8 * word, value);
         }
     }
 
@@ -234,11 +251,13 @@ impl Nvram {
 
     /// Notes that the redo block is on its way to `offset` of the cache.
     pub(crate) fn begin_block(&self, offset: u64) {
+        self.tell(NvramStore::BlockBegins);
         self.line.store_word(REDO_PLACE_AT, offset / self.header.block_bytes.get() + 1);
     }
 
     /// Notes that the redo block is where it belongs.
     pub(crate) fn end_block(&self) {
+        self.tell(NvramStore::BlockEnds);
         self.line.store_word(REDO_PLACE_AT, 0);
     }
 
