@@ -21,7 +21,9 @@ const RECEIVE_BYTES: usize = 64 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Read,
-    Write { fua: bool },
+    Write {
+        fua: bool,
+    },
     Flush,
     /// Changes nothing.
     Hint,
@@ -48,10 +50,7 @@ struct Request {
 
 impl Request {
     const fn cells(&self) -> Cells {
-        Cells {
-            first: (self.offset / CELL_BYTES) as u32,
-            count: (self.length as u64 / CELL_BYTES) as u32,
-        }
+        Cells { first: (self.offset / CELL_BYTES) as u32, count: (self.length as u64 / CELL_BYTES) as u32 }
     }
 }
 
@@ -230,7 +229,8 @@ impl Client {
             _ => waiting.len(),
         };
         // A peer that has gone is noticed when it is read from.
-        let sent = send(socket, &waiting[..bytes], SendFlags::DONTWAIT | SendFlags::NOSIGNAL).unwrap_or_default();
+        let sent =
+            send(socket, &waiting[..bytes], SendFlags::DONTWAIT | SendFlags::NOSIGNAL).unwrap_or_default();
         self.handed += sent;
         if self.handed == self.outgoing.len() {
             self.sent_before += self.handed as u64;
@@ -372,7 +372,10 @@ impl Client {
                 return Ok(());
             }
             let (kind, offset, length) = (request.kind, request.offset, request.length);
-            return complain("errors", format!("{kind:?} of {length} bytes at {offset} failed: error {errno}"));
+            return complain(
+                "errors",
+                format!("{kind:?} of {length} bytes at {offset} failed: error {errno}"),
+            );
         }
         match request.kind {
             Kind::Write { fua } => {
@@ -458,13 +461,23 @@ impl Client {
             _ => 1 + self.random.below(longest),
         };
         let length = (units * align).min(common.volume_bytes / 2);
-        let within = if self.random.below(4) > 0 { common.volume_bytes.min(self.plan.hot_bytes) } else { common.volume_bytes };
+        let within = if self.random.below(4) > 0 {
+            common.volume_bytes.min(self.plan.hot_bytes)
+        } else {
+            common.volume_bytes
+        };
         let places = within.max(length + align) - length;
         let offset = self.random.below(places / align + 1) * align;
         (offset.min(common.volume_bytes - length) / CELL_BYTES * CELL_BYTES, length as u32)
     }
 
-    fn add(&mut self, now: Nanos, common: &mut Common, (code, flags): (u16, u16), (offset, length): (u64, u32)) {
+    fn add(
+        &mut self,
+        now: Nanos,
+        common: &mut Common,
+        (code, flags): (u16, u16),
+        (offset, length): (u64, u32),
+    ) {
         let cookie = self.next_cookie;
         self.next_cookie += 1 + self.random.below(3);
         let number = common.next_number;
@@ -479,8 +492,18 @@ impl Client {
         let sent = |client: &Self| client.sent_before + client.outgoing.len() as u64;
         let start = sent(self);
         let data = vec![0xee; if kind == Kind::Read { length as usize } else { 0 }];
-        let mut request =
-            Request { kind, number, offset, length, began: 0, since: now, payload: (start, start), data, came: 0, failed: None };
+        let mut request = Request {
+            kind,
+            number,
+            offset,
+            length,
+            began: 0,
+            since: now,
+            payload: (start, start),
+            data,
+            came: 0,
+            failed: None,
+        };
         let cells = request.cells();
         request.began = match kind {
             Kind::Read => common.oracle.begin_read(),

@@ -121,7 +121,8 @@ impl Disk {
         old.resize((count * SECTOR_BYTES) as usize, 0);
         for (sector, old) in (first..).zip(old.chunks_exact(SECTOR_BYTES as usize)) {
             let old: Box<Sector> = Box::new(old.try_into().expect("a sector's length"));
-            let chain = self.chains.entry(sector).or_insert_with(|| Chain { before: Vec::new(), last: number });
+            let chain =
+                self.chains.entry(sector).or_insert_with(|| Chain { before: Vec::new(), last: number });
             chain.before.push((number, old));
             chain.last = number;
         }
@@ -176,7 +177,8 @@ impl Disk {
     /// # Errors
     /// What the system says.
     pub(crate) fn tear(&self, offset: u64, bytes: &[u8], kind: CutKind, random: &mut Rng) -> io::Result<()> {
-        for (at, sector) in (offset..).step_by(SECTOR_BYTES as usize).zip(bytes.chunks(SECTOR_BYTES as usize)) {
+        for (at, sector) in (offset..).step_by(SECTOR_BYTES as usize).zip(bytes.chunks(SECTOR_BYTES as usize))
+        {
             if kind.keeps(random) {
                 self.file.write_all_at(sector, at)?;
             }

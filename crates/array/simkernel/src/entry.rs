@@ -126,7 +126,11 @@ pub(crate) unsafe fn read(entry: &Entry) -> (u64, Asked) {
         ASYNC_CANCEL if how & CANCEL_FD != 0 => {
             assert!(how & CANCEL_ALL != 0, "arrays end all of a file");
             // The flags say whether it is a registered one: bit 3.
-            let of = if how & 8 == 0 { FileName::Open(descriptor) } else { FileName::Registered(descriptor as u16) };
+            let of = if how & 8 == 0 {
+                FileName::Open(descriptor)
+            } else {
+                FileName::Registered(descriptor as u16)
+            };
             Asked::Cancel(Victim::OfFile(of))
         }
         ASYNC_CANCEL => Asked::Cancel(Victim::Named(address as u64)),

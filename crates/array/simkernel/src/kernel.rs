@@ -10,7 +10,7 @@ use raidlab_runtime::kernel::{Call, Kernel, KernelRing, NvramStore};
 use raidlab_units::{NanoSpan, Nanos};
 use rustix::io::Errno;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -95,11 +95,11 @@ impl State {
     fn begin_call(&mut self, call: &Call<'_>) -> io::Result<()> {
         self.end_calls();
         if self.calls_until_cut == Some(self.calls) {
-            self.break_off(Broken::PowerCut);
+            self.break_off(Broken::Kill);
         }
         self.calls += 1;
         if self.broken.is_some() && self.calls_until_cut.is_some() {
-            return Err(io::Error::other("the power has failed"));
+            return Err(io::Error::other("the process was killed"));
         }
         if call.bytes > 0 {
             let number = self.next_number;
@@ -129,11 +129,12 @@ impl State {
         self.stores += 1;
         let reads = |path: &Option<PathBuf>| path.as_deref().and_then(|path: &Path| std::fs::read(path).ok());
         match store {
-            NvramStore::BlockBegins if self.stores + 1 >= last => self.nvram_before = reads(&self.nvram),
+            NvramStore::BlockBegins if self.stores + 3 >= last => self.nvram_before = reads(&self.nvram),
             NvramStore::BlockEnds if self.stores >= last => {
                 // The block has come there, or its front.
                 if let (Some(before), Some(mut after)) = (self.nvram_before.take(), reads(&self.nvram)) {
-                    let changed: Vec<usize> = (0..after.len()).filter(|at| before[*at] != after[*at]).collect();
+                    let changed: Vec<usize> =
+                        (0..after.len()).filter(|at| before[*at] != after[*at]).collect();
                     // The first of them note where the block goes; they are there before it.
                     let noted = changed.iter().take_while(|at| **at < NOTES_END).count();
                     let kept = noted + self.random.below((changed.len() - noted) as u64 + 1) as usize;
@@ -158,6 +159,14 @@ const NOTES_END: usize = 4096;
 #[derive(Debug)]
 struct SimRing(Arc<Sim>);
 
+/// The same open file once more.
+#[allow(unsafe_code)]
+fn hold(file: RawFd) -> Option<OwnedFd> {
+    // SAFETY: who registers a file has it open.
+    let file = unsafe { BorrowedFd::borrow_raw(file) };
+    file.try_clone_to_owned().ok()
+}
+
 #[allow(unsafe_code)]
 impl KernelRing for SimRing {
     unsafe fn push(&mut self, entry: &Entry) {
@@ -169,6 +178,7 @@ impl KernelRing for SimRing {
     fn set_file(&mut self, place: u16, file: RawFd) {
         let mut state = self.0.state();
         let found = (file >= 0).then(|| PathBuf::from(format!("/proc/self/fd/{file}")));
+        state.held.extend((file >= 0).then(|| hold(file)).flatten());
         let disk = found.map(|path| state.disks.find(&path)).transpose();
         match disk {
             Ok(disk) => state.places[usize::from(place)] = disk,

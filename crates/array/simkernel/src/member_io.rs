@@ -127,7 +127,8 @@ impl State {
         if is_write && fault.full_until > self.now {
             return Some(Errno::NOSPC);
         }
-        if fault.errors_until > self.now && self.random.below(1000) < fault.errors_permille {
+        let is_hit = matches!(flight.asked, Asked::Read { .. }) || !self.common.may_fail;
+        if is_hit && fault.errors_until > self.now && self.random.below(1000) < fault.errors_permille {
             return Some(Errno::IO);
         }
         if matches!(flight.asked, Asked::Flush { .. }) {
@@ -158,7 +159,8 @@ impl State {
         let ignores_dsync = self.ignores_dsync();
         let flight = self.flights.all.get_mut(&number).expect("it is in flight");
         let snapshot = std::mem::take(&mut flight.snapshot);
-        let (asked, beside, was_late) = (flight.asked.clone(), std::mem::take(&mut flight.beside), flight.was_late);
+        let (asked, beside, was_late) =
+            (flight.asked.clone(), std::mem::take(&mut flight.beside), flight.was_late);
         let disk = self.disks.of(disk);
         match asked {
             Asked::Read { offset, pieces, .. } => {

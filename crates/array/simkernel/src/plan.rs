@@ -77,19 +77,45 @@ pub enum LifeEnd {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Fault {
     /// I/O of a member does not end for so many milliseconds.
-    Hang { member: u16, millis: u64 },
+    Hang {
+        /// Which.
+        member: u16,
+        /// How long.
+        millis: u64,
+    },
     /// A member is gone.
-    Gone { member: u16 },
+    Gone {
+        /// Which.
+        member: u16,
+    },
     /// I/O of a member fails for so many milliseconds, this share of it in thousandths.
-    Errors { member: u16, permille: u64, millis: u64 },
+    Errors {
+        /// Which.
+        member: u16,
+        /// Share of I/O, in thousandths.
+        permille: u64,
+        /// How long.
+        millis: u64,
+    },
     /// There is no room for writes for so many milliseconds: on one member, or on all.
-    Full { member: Option<u16>, millis: u64 },
+    Full {
+        /// Which; all if none.
+        member: Option<u16>,
+        /// How long.
+        millis: u64,
+    },
     /// Another process tries to start the array.
     SecondStart,
     /// An operator takes a member out.
-    Fail { member: u16 },
+    Fail {
+        /// Which.
+        member: u16,
+    },
     /// An operator puts a new device in the place of a member that is missing.
-    Replace { member: u16 },
+    Replace {
+        /// Which.
+        member: u16,
+    },
     /// An operator has redundancy compared.
     Check,
 }
@@ -98,7 +124,9 @@ pub enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct FaultEvent {
+    /// Entries before it.
     pub after: u64,
+    /// What goes wrong.
     pub fault: Fault,
 }
 
@@ -137,7 +165,7 @@ pub struct MemberManners {
 pub struct Plan {
     /// The seed of everything that is drawn on the way.
     pub seed: u64,
-    /// The creation is cut off at so manieth call on a device, and repeated.
+    /// The process is killed at so manieth call on a device of the creation, which is then repeated.
     #[serde(default)]
     pub create_cut_at: Option<u64>,
     /// A device that leaves a request unanswered for so long is gone, in milliseconds.
@@ -176,7 +204,8 @@ impl Plan {
         let buffers = pick(&mut random, &[24, 24, 32, 64]);
         let count = 1 + stream(3).below(4);
         let swarm = stream(4).next_u64();
-        let lives = (0..count).map(|at| draw_life(&config, swarm, member_timeout_ms, &mut stream(16 + at))).collect();
+        let lives =
+            (0..count).map(|at| draw_life(&config, swarm, member_timeout_ms, &mut stream(16 + at))).collect();
         Self { seed, create_cut_at, member_timeout_ms, buffer_bytes, buffers, members, lives, config }
     }
 
@@ -193,6 +222,11 @@ impl Plan {
     /// Whether every acknowledged write survives a power cut.
     pub(crate) fn survives_cuts(&self) -> bool {
         self.survives_kills() && self.config.member_cache == MemberCache::Off
+    }
+
+    /// Whether requests may fail: nothing makes up for what a member can't read.
+    pub(crate) fn may_fail(config: &ArrayConfig) -> bool {
+        config.level.to_string() == "0"
     }
 
     /// Members that may go wrong: as many as the level survives, and as crashes leave it.
@@ -240,11 +274,18 @@ fn draw_life(config: &ArrayConfig, swarm: u64, timeout_ms: u64, random: &mut Rng
 
 fn draw_client(swarm: u64, random: &mut Rng) -> ClientPlan {
     ClientPlan {
-        role: pick(random, &[Role::Mixed, Role::Mixed, Role::Mixed, Role::Zeroes, Role::Reads, Role::Flushes]),
+        role: pick(
+            random,
+            &[Role::Mixed, Role::Mixed, Role::Mixed, Role::Zeroes, Role::Reads, Role::Flushes],
+        ),
         structured: random.below(2) == 0,
         depth: pick(random, &[1, 2, 8, 24]),
         bytes_max: pick(random, &[1 << 10, 8 << 10, 32 << 10, 160 << 10]),
-        align_min: if swarm & 1 == 0 { pick(random, &[128, 128, 512]) } else { pick(random, &[128, 4096, 4096]) },
+        align_min: if swarm & 1 == 0 {
+            pick(random, &[128, 128, 512])
+        } else {
+            pick(random, &[128, 4096, 4096])
+        },
         hot_bytes: pick(random, &[8 << 10, 64 << 10, 1 << 30]),
         fua_pct: pick(random, &[0, 10, 50, 100]),
         flush_pct: pick(random, &[0, 2, 10]),
@@ -260,12 +301,21 @@ fn draw_fault(config: &ArrayConfig, swarm: u64, timeout_ms: u64, random: &mut Rn
     let long = timeout_ms * 2 + 3_000;
     let is_tried = |kind: u64| swarm >> (8 + 2 * kind) & 3 > 1;
     let kind = random.below(9);
+    if victims == 0 && kind < 5 && Plan::may_fail(config) && swarm & 2 == 0 {
+        // Nothing makes up for what can't be read: requests fail, and say so.
+        let member = random.below(u64::from(config.members)) as u16;
+        return Some(Fault::Errors {
+            member,
+            permille: pick(random, &[20, 300, 1000]),
+            millis: pick(random, &[1, 20, 500]),
+        });
+    }
     if !is_tried(kind) || (victims == 0 && kind < 5) {
         return None;
     }
     Some(match kind {
         0 | 1 => {
-            let millis = pick(random, &[timeout_ms / 8, timeout_ms + 600, long, 4 * long]);
+            let millis = pick(random, &[timeout_ms / 8, timeout_ms + 600, long, 200_000]);
             Fault::Hang { member: member(random), millis }
         }
         2 => Fault::Gone { member: member(random) },
@@ -276,7 +326,9 @@ fn draw_fault(config: &ArrayConfig, swarm: u64, timeout_ms: u64, random: &mut Rn
         4 if random.below(2) == 0 => Fault::Fail { member: member(random) },
         4 => Fault::Replace { member: member(random) },
         5 => Fault::Full { member: None, millis: timeout_ms / 3 },
-        6 if victims > 0 => Fault::Full { member: Some(member(random)), millis: pick(random, &[timeout_ms / 2, long]) },
+        6 if victims > 0 => {
+            Fault::Full { member: Some(member(random)), millis: pick(random, &[timeout_ms / 2, long]) }
+        }
         7 => Fault::SecondStart,
         _ => Fault::Check,
     })
@@ -287,7 +339,13 @@ fn draw_array(random: &mut Rng) -> ArrayConfig {
     let block_size = pick(random, &[BlockSize::B512, BlockSize::B4096, BlockSize::B4096]);
     let strip_bytes = block_size.bytes() * pick(random, &[8, 8, 16]);
     let cache_block = block_size.bytes() * pick(random, &[1, 2, 4]);
-    let policies = [MetadataPolicy::Log, MetadataPolicy::Log, MetadataPolicy::Log, MetadataPolicy::Bitmap, MetadataPolicy::Resync];
+    let policies = [
+        MetadataPolicy::Log,
+        MetadataPolicy::Log,
+        MetadataPolicy::Log,
+        MetadataPolicy::Bitmap,
+        MetadataPolicy::Resync,
+    ];
     let mut config = ArrayConfig {
         level: level.parse().expect("the table holds levels"),
         members,
@@ -327,7 +385,10 @@ fn draw_cache(cache_block: u64, random: &mut Rng) -> CacheConfig {
         size: ByteCount(cache_block * pick(random, &[8, 16, 64])),
         block_size: ByteCount(cache_block),
         memory: pick(random, &[CacheMemory::Volatile, CacheMemory::BatteryBacked]),
-        write_policy: pick(random, &[WritePolicy::WriteBack, WritePolicy::WriteBack, WritePolicy::WriteThrough]),
+        write_policy: pick(
+            random,
+            &[WritePolicy::WriteBack, WritePolicy::WriteBack, WritePolicy::WriteThrough],
+        ),
         flush_start_pct: start_pct,
         flush_stop_pct: start_pct / 2,
         flush_after: pick(random, &[NanoSpan::from_millis(1), NanoSpan::from_secs(1)]),

@@ -52,7 +52,8 @@ impl Plan {
     /// # Errors
     /// [`Failure`]: what was found.
     pub fn run(&self) -> Result<Facts, Failure> {
-        let fail = |checker: &str, text: String| Failure { seed: self.seed, checker: checker.to_owned(), text };
+        let fail =
+            |checker: &str, text: String| Failure { seed: self.seed, checker: checker.to_owned(), text };
         let session = Session::new(self).map_err(|error| fail("simulation", error.to_string()))?;
         let outcome = session.run();
         put_in_place(None);
@@ -77,7 +78,8 @@ impl<'a> Session<'a> {
     fn new(plan: &'a Plan) -> io::Result<Self> {
         let memory = Path::new("/dev/shm");
         let folder = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }?;
-        let members = (0..plan.config.members).map(|place| folder.path().join(format!("member-{place}"))).collect();
+        let members =
+            (0..plan.config.members).map(|place| folder.path().join(format!("member-{place}"))).collect();
         let nvram = plan.has_nvram().then(|| folder.path().join("nvram"));
         let sim = Sim::new(State::new(plan, nvram.clone()));
         let member_timeout = NanoSpan::from_millis(plan.member_timeout_ms);
@@ -127,14 +129,15 @@ impl<'a> Session<'a> {
             self.sim.state().end_calls();
             return made;
         };
-        // What is there when the power fails is looked at before the creation clears it away.
+        // What is there when the process is killed is looked at before the creation clears it away, as it then could not.
         let folder = self.folder.path().to_owned();
         self.sim.state().calls_until_cut = Some(cut_at);
         let saved = Arc::new(Mutex::new(Vec::new()));
         let keeps = Arc::clone(&saved);
         self.sim.state().on_cut = Some(OnCut(Box::new(move || {
             let read = |path: &PathBuf| std::fs::read(path).ok().map(|bytes| (path.clone(), bytes));
-            let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
+            let entries =
+                std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
             let files: Vec<PathBuf> = entries.collect();
             *keeps.lock().expect("nobody panics with it") = files.iter().filter_map(read).collect();
         })));
@@ -161,7 +164,9 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         drop(started);
-        make().map(drop).or_else(|error| complain("create", format!("cut off at call {cut_at}, and again: {error}")))?;
+        make()
+            .map(drop)
+            .or_else(|error| complain("create", format!("cut off at call {cut_at}, and again: {error}")))?;
         self.sim.state().end_calls();
         Ok(())
     }
@@ -191,7 +196,8 @@ impl<'a> Session<'a> {
         let volume = world.volume_bytes();
         let server = NbdServer::new(options, world.block_size(), volume, vec![listener]);
         let mut server = server.or_else(|error| complain("simulation", error.to_string()))?;
-        let (operator, commands) = operator_line().or_else(|error| complain("simulation", error.to_string()))?;
+        let (operator, commands) =
+            operator_line().or_else(|error| complain("simulation", error.to_string()))?;
         world.attach_operator(commands);
         self.sim.set_orderly(Some(self.orderly(operator)));
         let cancel = {
@@ -212,6 +218,7 @@ impl<'a> Session<'a> {
         };
         self.sim.set_orderly(None);
         drop(world);
+        self.sim.state().close_ring();
         self.end_life(&ended)
     }
 
@@ -277,7 +284,10 @@ impl<'a> Session<'a> {
                 let with = folder.join(format!("new-{member}-{spares}-{}", sim.state().now.get()));
                 paths.lock().expect("nobody panics with it").push(with.clone());
                 let device = member.to_string();
-                ask(&operator, Command::Replace { device, with, destroy_data: false, server_restarted: false });
+                ask(
+                    &operator,
+                    Command::Replace { device, with, destroy_data: false, server_restarted: false },
+                );
                 Ok(())
             }
             _ => Ok(()),

@@ -56,12 +56,18 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
     fn round(&mut self) {
         self.leave_out(|plan| plan.lives.len(), |plan, at| drop(plan.lives.remove(at)));
         for life in 0..self.plan.lives.len() {
-            self.leave_out(|plan| plan.lives[life].faults.len(), |plan, at| {
-                plan.lives[life].faults.remove(at);
-            });
-            self.leave_out(|plan| plan.lives[life].clients.len().saturating_sub(1), |plan, at| {
-                plan.lives[life].clients.remove(at);
-            });
+            self.leave_out(
+                |plan| plan.lives[life].faults.len(),
+                |plan, at| {
+                    plan.lives[life].faults.remove(at);
+                },
+            );
+            self.leave_out(
+                |plan| plan.lives[life].clients.len().saturating_sub(1),
+                |plan, at| {
+                    plan.lives[life].clients.remove(at);
+                },
+            );
             self.attempt(|plan| plan.lives[life].end = LifeEnd::Stop);
             while self.attempt(|plan| plan.lives[life].requests /= 2) {}
             for client in 0..self.plan.lives[life].clients.len() {
@@ -91,7 +97,10 @@ mod tests {
         };
         let failure = fails(&plan).expect("it is so");
         let (shrunk, _) = shrink(&plan, &failure, fails);
-        assert_eq!((shrunk.lives.len(), shrunk.lives[0].faults.len(), shrunk.lives[0].clients.len()), (1, 0, 1));
+        assert_eq!(
+            (shrunk.lives.len(), shrunk.lives[0].faults.len(), shrunk.lives[0].clients.len()),
+            (1, 0, 1)
+        );
         assert!(shrunk.lives[0].requests <= 16);
     }
 }

@@ -72,7 +72,9 @@ impl State {
     /// An entry ends; what it hands over is the array's from here on.
     pub(crate) fn deliver(&mut self, number: u64, result: i32) {
         if self.flights.all[&number].asked == Asked::Accept {
-            if let Some(at) = self.undelivered.iter().position(|file| std::os::fd::AsRawFd::as_raw_fd(file) == result) {
+            if let Some(at) =
+                self.undelivered.iter().position(|file| std::os::fd::AsRawFd::as_raw_fd(file) == result)
+            {
                 let _ = self.undelivered.swap_remove(at).into_raw_fd();
             }
         }
@@ -84,7 +86,9 @@ impl State {
         let flight = self.flights.all.get_mut(&number).expect("it is in flight");
         flight.stage = Stage::Waits;
         match flight.asked.clone() {
-            Asked::Receive { socket: FileName::Open(file), pieces, whole } => self.receive(number, file, &pieces, whole),
+            Asked::Receive { socket: FileName::Open(file), pieces, whole } => {
+                self.receive(number, file, &pieces, whole)
+            }
             Asked::Send { socket: FileName::Open(file), pieces } => self.send(number, file, &pieces),
             other => self.complain("simulation", format!("{other:?} is of no socket")),
         }
@@ -94,7 +98,11 @@ impl State {
         let [piece] = pieces else { return self.complain("simulation", "a receive of many pieces") };
         let received = self.flights.all[&number].received;
         let room = piece.bytes - received;
-        let most = if whole || self.random.below(2) == 0 { room } else { 1 + self.random.below(room as u64) as usize };
+        let most = if whole || self.random.below(2) == 0 {
+            room
+        } else {
+            1 + self.random.below(room as u64) as usize
+        };
         // SAFETY: the entry is in flight.
         let target = &mut unsafe { piece.bytes_mut() }[received..received + most];
         match recv(borrow(file), target, RecvFlags::DONTWAIT) {
@@ -115,7 +123,11 @@ impl State {
 
     fn send(&mut self, number: u64, file: RawFd, pieces: &[Piece]) {
         let total = crate::flight::length(pieces);
-        let most = if self.random.below(3) == 0 { 1 + self.random.below(total.max(1) as u64) as usize } else { total };
+        let most = if self.random.below(3) == 0 {
+            1 + self.random.below(total.max(1) as u64) as usize
+        } else {
+            total
+        };
         // SAFETY: the entry is in flight.
         let bytes = unsafe { crate::disk::gather(pieces, most) };
         match send(borrow(file), &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {

@@ -69,6 +69,8 @@ pub(crate) struct State {
     /// Disks by their registered places.
     pub(crate) places: Vec<Option<usize>>,
     pub(crate) disks: Disks,
+    /// Registered files, which a ring holds open as long as it is there.
+    pub(crate) held: Vec<OwnedFd>,
     pub(crate) faults: Vec<MemberFaults>,
     pub(crate) plan: Plan,
     pub(crate) common: Common,
@@ -101,7 +103,7 @@ pub(crate) struct State {
     /// Calls on devices, of a creation that is to be cut off.
     pub(crate) calls: u64,
     pub(crate) calls_until_cut: Option<u64>,
-    /// Done when the power fails in a creation.
+    /// Done when the process is killed in a creation.
     pub(crate) on_cut: Option<OnCut>,
     /// Disks that are being synced, until the next call.
     pub(crate) syncing: Vec<usize>,
@@ -116,7 +118,7 @@ impl State {
             volume_bytes: 0,
             next_number: 1,
             requests_left: 0,
-            may_fail: false,
+            may_fail: Plan::may_fail(&plan.config),
             is_stopping: false,
             answered: 0,
             piece_bytes,
@@ -130,6 +132,7 @@ impl State {
             queue: Vec::new(),
             places: Vec::new(),
             disks: Disks::default(),
+            held: Vec::new(),
             faults: Vec::new(),
             plan: plan.clone(),
             common,
@@ -168,6 +171,14 @@ impl State {
         (self.entries, self.told, self.began) = (0, false, self.now);
         self.life.faults.clear();
         self.clients.clear();
+    }
+
+    /// The process of an array has ended, and with it the locks that were left to I/O that does not end.
+    pub(crate) fn close_ring(&mut self) {
+        for file in self.held.drain(..) {
+            let _ = rustix::fs::flock(&file, rustix::fs::FlockOperation::Unlock);
+        }
+        self.flights = Flights::default();
     }
 
     /// Clients come to an array that was started.
@@ -310,7 +321,8 @@ impl State {
     /// An entry is done; its end comes a little later.
     pub(crate) fn done(&mut self, number: u64, result: i32) {
         self.flights.all.get_mut(&number).expect("it is in flight").stage = Stage::Done(result);
-        let after = if self.random.below(8) == 0 { self.random.below(200_000) } else { self.random.below(3_000) };
+        let after =
+            if self.random.below(8) == 0 { self.random.below(200_000) } else { self.random.below(3_000) };
         self.set(NanoSpan(after), Event::End(number));
     }
 

@@ -98,9 +98,15 @@ pub(crate) enum Body {
     /// All data of a read, which follows: as many bytes as were asked for.
     AllData,
     /// Bytes of the volume, which follow.
-    Data { offset: u64, bytes: usize },
+    Data {
+        offset: u64,
+        bytes: usize,
+    },
     /// Zeros of the volume.
-    Hole { offset: u64, bytes: usize },
+    Hole {
+        offset: u64,
+        bytes: usize,
+    },
 }
 
 /// Takes the head of a reply from the front. Returns its length; none while it is not all there. `is_read` says whether a cookie is

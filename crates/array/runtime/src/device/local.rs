@@ -102,8 +102,8 @@ impl LocalDevice {
         // The end of a block device is where its size is.
         let end = rustix::fs::seek(&file, SeekFrom::End(0));
         let bytes = ByteCount(end.map_err(|errno| failed("find the length of", path, errno.into()))?);
-        let keeps_dsync =
-            kernel::in_place().map_or_else(|| raidlab_device::keeps_dsync(&file), |kernel| kernel.keeps_dsync());
+        let keeps_dsync = kernel::in_place()
+            .map_or_else(|| raidlab_device::keeps_dsync(&file), |kernel| kernel.keeps_dsync());
         let flushing = if keeps_dsync { Flushing::Whole } else { Flushing::WithoutFua };
         Ok(Self { path: path.to_owned(), file, bytes, is_block, flushing, is_shared: false })
     }

@@ -54,7 +54,12 @@ pub(crate) fn begin(doing: &'static str, path: &Path) -> Result<(), DeviceError>
 ///
 /// # Errors
 /// As [`begin`].
-pub(crate) fn begin_change(doing: &'static str, path: &Path, offset: u64, bytes: u64) -> Result<(), DeviceError> {
+pub(crate) fn begin_change(
+    doing: &'static str,
+    path: &Path,
+    offset: u64,
+    bytes: u64,
+) -> Result<(), DeviceError> {
     if let Some(kernel) = kernel::in_place() {
         let call = kernel::Call { doing, path, offset, bytes };
         kernel.begin_call(&call).map_err(|source| super::failed(doing, path, source))?;

@@ -1,10 +1,10 @@
 //! The end of a ring behind the array: an `io_uring` of the system, or the ring of another kernel ([`crate::kernel`]).
 #![allow(unsafe_code)]
 
+use crate::error::RingError;
 use crate::io_threads::allow_threads;
 use crate::kernel::{self, KernelRing};
 use crate::ring::{NO_FILE, files_refused};
-use crate::error::RingError;
 use io_uring::squeue::Entry;
 use raidlab_device::ring::{EntryEnd, IoVec, Ring as Uring, RingOptions};
 use raidlab_units::NanoSpan;

@@ -73,7 +73,10 @@ fn run(args: &[String], plant: impl Fn(u32)) -> Result<bool, String> {
     let hunted = hunt(&errand);
     let Hunted { seeds, answered, crashes, cpu_ns, failure } = hunted;
     let seconds = cpu_ns as f64 / 1e9;
-    println!("{seeds} seeds from {}, {answered} requests, {crashes} crashes, {seconds:.0} s", errand.first_seed);
+    println!(
+        "{seeds} seeds from {}, {answered} requests, {crashes} crashes, {seconds:.0} s",
+        errand.first_seed
+    );
     let Some(failure) = failure else { return Ok(true) };
     println!("{failure}");
     let (plan, failure) = shrink(&Plan::draw(failure.seed), &failure, |plan| run_apart(plan, 0));
@@ -123,7 +126,9 @@ pub(crate) fn run_apart(plan: &Plan, mutant: u32) -> Option<Failure> {
 }
 
 fn numbers(line: &str, mark: &str) -> Vec<u64> {
-    line.strip_prefix(mark).map(|rest| rest.split(' ').filter_map(|text| text.parse().ok()).collect()).unwrap_or_default()
+    line.strip_prefix(mark)
+        .map(|rest| rest.split(' ').filter_map(|text| text.parse().ok()).collect())
+        .unwrap_or_default()
 }
 
 /// Has a child work, and returns how it failed, if it did.
