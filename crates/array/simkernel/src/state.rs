@@ -8,7 +8,7 @@
 
 use crate::client::{Client, Common, Complaint};
 use crate::disk::{CutKind, Disks};
-use crate::entry::{Asked, FileName};
+use crate::entry::{Asked, FileName, Victim};
 use crate::flight::{Flight, Flights, Stage, length};
 use crate::member_io::MemberFaults;
 use crate::plan::{Fault, Life, LifeEnd, Plan};
@@ -22,6 +22,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Owner of the export's entries, in the upper half of their names.
+const PORT: u64 = 1;
 /// An answer takes no longer than this, beside the time that members may take.
 const ANSWERS_WITHIN: NanoSpan = NanoSpan::from_millis(60_000);
 /// Nor does a life without news.
@@ -91,6 +93,7 @@ pub(crate) struct State {
     pub(crate) broken: Option<Broken>,
     /// The ring has told of it.
     told: bool,
+    ends_port: bool,
     pub(crate) complaint: Option<Complaint>,
     pub(crate) cancel: Arc<AtomicBool>,
     /// Faults that the outside carries out.
@@ -148,6 +151,7 @@ impl State {
             next_number: 1,
             broken: None,
             told: false,
+            ends_port: false,
             complaint: None,
             cancel: Arc::new(AtomicBool::new(false)),
             orders: Vec::new(),
@@ -168,7 +172,7 @@ impl State {
         self.queue.clear();
         self.places = vec![None; usize::from(files)];
         self.faults = (0..files).map(|_| MemberFaults::default()).collect();
-        (self.entries, self.told, self.began) = (0, false, self.now);
+        (self.entries, self.told, self.ends_port, self.began) = (0, false, false, self.now);
         self.life.faults.clear();
         self.clients.clear();
     }
@@ -223,6 +227,13 @@ impl State {
     /// # Errors
     /// Once, when the life was broken off.
     pub(crate) fn enter(&mut self, at_most: Option<NanoSpan>, limit: Option<Nanos>) -> Result<Step, Errno> {
+        let is_of_port = |name: u64| name >> 32 == PORT;
+        // The export's entries are being ended; a ring that fails then would take the process with it.
+        self.ends_port |= self
+            .queue
+            .iter()
+            .any(|(_, asked)| matches!(asked, Asked::Cancel(Victim::Named(name)) if is_of_port(*name)));
+        self.ends_port &= self.flights.all.values().any(|flight| is_of_port(flight.name));
         for (name, asked) in std::mem::take(&mut self.queue) {
             self.submit(name, asked);
         }
@@ -235,7 +246,10 @@ impl State {
             self.look_for_end();
             if self.broken.is_some() {
                 self.flights.end_all();
-                return if std::mem::replace(&mut self.told, true) { Ok(Step::Over) } else { Err(Errno::IO) };
+                if self.ends_port || std::mem::replace(&mut self.told, true) {
+                    return Ok(Step::Over);
+                }
+                return Err(Errno::IO);
             }
             if !self.orders.is_empty() {
                 return Ok(Step::Orders(limit));
