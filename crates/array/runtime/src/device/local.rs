@@ -288,8 +288,8 @@ fn open_direct(path: &Path, flags: OFlags) -> Result<File, DeviceError> {
 /// Whoever had it a moment ago may hold it a little longer, as the kernel closes the files of a ring late; who is to have it waits
 /// for that, too.
 fn claim(path: &Path, access: OFlags, is_block: bool) -> Result<(File, Vec<File>), DeviceError> {
-    let moment = Duration::from_millis(if access == OFlags::RDWR { 1_000 } else { 100 });
     const PAUSE: Duration = Duration::from_millis(5);
+    let moment = Duration::from_millis(if access == OFlags::RDWR { 1_000 } else { 100 });
     let exclusive = if is_block { OFlags::EXCL } else { OFlags::empty() };
     let began = Instant::now();
     loop {
