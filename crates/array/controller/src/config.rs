@@ -454,7 +454,7 @@ impl ArrayConfig {
 
     /// Where things stand in the devices' metadata areas.
     pub(crate) fn metadata_area(&self) -> AreaLayout {
-        AreaLayout::new(self.log_bytes())
+        AreaLayout::of(&self.geometry(ArrayUuid::default()))
     }
 
     /// What the devices hold about what the array is made of.

@@ -43,6 +43,8 @@ use superblock::Superblock;
 pub(crate) struct Metadata {
     members: Members,
     bad_blocks: BadBlocks,
+    /// What came onto the list since it was asked for: device, first block, and how many.
+    given_up: Vec<(MemberIndex, MemberLba, u64)>,
     out_of_sync: OutOfSync,
     superblock: Superblock,
     /// Counts devices that left or came.
@@ -74,6 +76,7 @@ impl Metadata {
         Self {
             members: Members::new(states, layout.member_count()),
             bad_blocks: BadBlocks::default(),
+            given_up: Vec::new(),
             out_of_sync: OutOfSync::default(),
             superblock: Superblock::new(record),
             membership_changes: 0,
@@ -316,8 +319,15 @@ impl Metadata {
             return false;
         }
         let change = self.bad_blocks.add(device, lba, blocks);
+        self.given_up.push((device, lba, blocks));
         self.take_bad_change(geometry, device, change, outbox);
         change != Change::Nothing
+    }
+
+    /// Takes the next blocks that came onto the list: device, first block, and how many.
+    #[inline]
+    pub(crate) fn next_given_up(&mut self) -> Option<(MemberIndex, MemberLba, u64)> {
+        self.given_up.pop()
     }
 
     /// Makes rows of all parity strips of a stripe bad blocks.
@@ -368,8 +378,10 @@ impl Metadata {
         outbox: &mut Outbox,
     ) {
         if !self.is_frozen() {
-            self.lose_rows(geometry, (device, lba, rows), false, outbox);
-        } else if self.bad_blocks.add(device, lba, u64::from(rows)) == Change::Full {
+            return self.lose_rows(geometry, (device, lba, rows), false, outbox);
+        }
+        self.given_up.push((device, lba, u64::from(rows)));
+        if self.bad_blocks.add(device, lba, u64::from(rows)) == Change::Full {
             self.fail(geometry, device, outbox);
         }
     }

@@ -42,6 +42,7 @@ use crate::identity::ArrayUuid;
 use crate::label::ArrayName;
 use crate::nvram::{NvramEntry, NvramImage};
 use crate::state::ArrayState;
+use crate::written::WrittenMap;
 use candidate::Candidate;
 use intent::{Found, Intent};
 use roster::Roster;
@@ -96,6 +97,10 @@ pub struct Assembly {
     pub next_log_sequence: u64,
     /// Higher than the sequence of every valid bitmap sector found.
     pub next_bitmap_sequence: u64,
+    /// Which regions have been written; none where that is not recorded.
+    pub written: Option<WrittenMap>,
+    /// Higher than the sequence of every valid sector of it found.
+    pub next_written_sequence: u64,
 }
 
 /// Decides what the devices are.
@@ -122,6 +127,7 @@ pub fn assemble(
     let found =
         Found { state: &state, layout: layout.as_ref(), roster: &roster, kept: image, nvram_verdict: &kept };
     let intent = found.read_intent(options.accept_write_hole)?;
+    let (written, written_sequence) = found.read_written();
     let write_hole_accepted = check_hole(&found, &intent, options.accept_write_hole)?;
     let mut nvram_entries: Vec<_> = image.iter().flat_map(NvramImage::entries).collect();
     nvram_entries.sort_by_key(|(slot, entry)| (entry.sequence, *slot));
@@ -143,6 +149,8 @@ pub fn assemble(
         minority_accepted,
         next_log_sequence: after(intent.log_sequence).max(state.log_tail),
         next_bitmap_sequence: after(intent.bitmap_sequence),
+        written,
+        next_written_sequence: after(written_sequence),
         records: intent.records,
         kept,
         nvram_entries,

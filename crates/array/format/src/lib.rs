@@ -30,6 +30,7 @@ mod placement;
 mod seal;
 mod state;
 mod unfinished;
+mod written;
 mod zeros;
 
 pub use area::{AREA_UNIT_BYTES, AreaLayout, BITMAP_BYTES, Extent, LABEL_BYTES, LOG_BYTES_MAX, STATE_BYTES};
@@ -59,3 +60,4 @@ pub use state::{
     ArrayState, BAD_RANGES_MAX, BadRange, DEVICES_MAX, DeviceRecord, DeviceState, FOUND_BY_MAX, LogPlace,
 };
 pub use unfinished::Unfinished;
+pub use written::{WRITTEN_PAGE_BYTES, WRITTEN_PAGE_REGIONS, WrittenMap};

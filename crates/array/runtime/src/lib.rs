@@ -33,6 +33,7 @@ mod examine;
 mod history;
 mod host;
 mod io_threads;
+pub mod kernel;
 mod link;
 mod listen;
 mod member_io;

@@ -21,6 +21,7 @@
 use crate::arena::Arena;
 use crate::device::Purpose;
 use crate::error::{NvramError, RingError};
+use crate::kernel::{self, Kernel, NvramStore};
 use crate::ring::Ring;
 use raidlab_controller::{ArrayConfig, MemoryNeeds};
 use raidlab_format::{
@@ -34,6 +35,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const PAGE_BYTES: u64 = 4096;
 
@@ -43,15 +45,41 @@ pub(crate) struct Nvram {
     path: PathBuf,
     header: NvramFileHeader,
     /// The pages with header, redo line and redo block.
-    line: Arena,
+    line: Words,
     log: Arena,
-    directory: Arena,
+    directory: Words,
     /// Until the array's memory takes it.
     cache: Option<Arena>,
     /// Keeps the lock.
     file: File,
     /// The kernel may still write to it.
     is_left: bool,
+}
+
+/// Pages that words are stored to, one by one.
+#[derive(Debug)]
+struct Words {
+    arena: Arena,
+    /// What is told of each store before it, if anything is.
+    kernel: Option<Arc<dyn Kernel>>,
+}
+
+impl Words {
+    fn of(arena: Arena) -> Self {
+        Self { arena, kernel: kernel::in_place() }
+    }
+
+    #[inline]
+    fn tell(&self, store: NvramStore) {
+        if let Some(kernel) = &self.kernel {
+            kernel.before_store(store);
+        }
+    }
+
+    fn store_word(&self, offset: u64, word: u64) {
+        self.tell(NvramStore::Word);
+        self.arena.store_word(offset, word);
+    }
 }
 
 impl Drop for Nvram {
@@ -140,6 +168,7 @@ impl Nvram {
         let log = area(header.log_at(), header.log_bytes.get())?;
         let directory = area(header.directory_at(), header.directory_bytes())?;
         let cache = Some(area(header.cache_at(), header.cache_bytes.get())?);
+        let (line, directory) = (Words::of(line), Words::of(directory));
         Ok(Self { path: path.to_owned(), header, line, log, directory, cache, file, is_left: false })
     }
 
@@ -189,7 +218,7 @@ impl Nvram {
     pub(crate) fn image(&self) -> NvramImage<'_> {
         NvramImage {
             log: self.log.slice(0..self.header.log_bytes.get()),
-            directory: self.directory.slice(0..self.header.directory_bytes()),
+            directory: self.directory.arena.slice(0..self.header.directory_bytes()),
         }
     }
 
@@ -229,35 +258,37 @@ impl Nvram {
 
     /// Where a block is put before it goes to its place in the cache.
     pub(crate) fn redo_block(&self) -> *mut u8 {
-        self.line.address(REDO_BLOCK_AT, self.header.block_bytes.get())
+        self.line.arena.address(REDO_BLOCK_AT, self.header.block_bytes.get())
     }
 
     /// Notes that the redo block is on its way to `offset` of the cache.
     pub(crate) fn begin_block(&self, offset: u64) {
+        self.line.tell(NvramStore::BlockBegins);
         self.line.store_word(REDO_PLACE_AT, offset / self.header.block_bytes.get() + 1);
     }
 
     /// Notes that the redo block is where it belongs.
     pub(crate) fn end_block(&self) {
+        self.line.tell(NvramStore::BlockEnds);
         self.line.store_word(REDO_PLACE_AT, 0);
     }
 
     /// Does once more what may have been on its way when the array ended: the last entry, and a block.
     fn redo(&mut self) {
-        let bytes = self.line.slice(REDO_LINE_AT..REDO_LINE_AT + 8 * REDO_LINE_WORDS as u64);
+        let bytes = self.line.arena.slice(REDO_LINE_AT..REDO_LINE_AT + 8 * REDO_LINE_WORDS as u64);
         let (words, _) = bytes.as_chunks();
         let line = std::array::from_fn(|word| u64::from_le_bytes(words[word]));
         if let Some((slot, entry)) = read_redo_line(&line).filter(|(slot, _)| *slot < self.header.entries) {
             self.put(slot, &entry);
         }
-        let (place, _) = self.line.slice(REDO_PLACE_AT..REDO_PLACE_AT + 8).as_chunks();
+        let (place, _) = self.line.arena.slice(REDO_PLACE_AT..REDO_PLACE_AT + 8).as_chunks();
         let block_bytes = self.header.block_bytes.get();
         let offset =
             u64::from_le_bytes(place[0]).checked_sub(1).and_then(|block| block.checked_mul(block_bytes));
         let end = self.header.cache_bytes.get();
         let within = |offset: &u64| offset.checked_add(block_bytes).is_some_and(|after| after <= end);
         if let (Some(offset), Some(cache)) = (offset.filter(within), &mut self.cache) {
-            let block = self.line.slice(REDO_BLOCK_AT..REDO_BLOCK_AT + block_bytes);
+            let block = self.line.arena.slice(REDO_BLOCK_AT..REDO_BLOCK_AT + block_bytes);
             cache.slice_mut(offset..offset + block_bytes).copy_from_slice(block);
         }
         self.end_block();

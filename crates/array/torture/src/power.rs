@@ -387,6 +387,7 @@ impl TortureWorld {
             self.controller.handle_peer(self.now, PeerState::Gone);
         }
         self.look_at_states();
+        self.take_discards();
         let own_bytes = self.controller.own_memory().len() as u64;
         self.claims.set_memory(BufferSpace::Own, own_bytes);
         self.pump()?;

@@ -3,7 +3,9 @@
 use super::absence::Absence;
 use super::checkers::losses::Losses;
 use super::checkers::protocol::Claims;
+use super::checkers::records::Records;
 use super::checkers::redundancy::fill;
+use super::copies::Copying;
 use super::flights::{FinishOrder, Flights};
 use super::host::Hosts;
 use super::media::Media;
@@ -87,6 +89,12 @@ pub struct TortureWorld {
     pub(super) moments: Moments,
     /// Share of requests that are for a whole stripe, in percent.
     pub(super) whole_stripes_pct: u8,
+    pub(super) copying: Copying,
+    pub(super) records: Records,
+    /// What is being looked at of a write of metadata.
+    pub(super) record_bytes: Vec<u8>,
+    /// Devices take discards, and leave all as it is.
+    pub(super) members_discard: bool,
     pub(super) relics: Relics,
     pub(super) absence: Absence,
     /// Blocks that power cuts have torn within.
@@ -172,6 +180,10 @@ impl TortureWorld {
             torn: TornBlocks::default(),
             moments: Moments::default(),
             whole_stripes_pct: 0,
+            records: Records::default(),
+            record_bytes: Vec::new(),
+            members_discard: false,
+            copying: Copying { pct: 0, pick: Rng::new(derived_seed(seed, 20)) },
             relics: Relics::default(),
             absence: Absence::default(),
             tails: Rng::new(derived_seed(seed, 7)),
@@ -259,6 +271,7 @@ impl TortureWorld {
         self.submit(HostOp::Flush, Lba(0), BlockCount(0))?;
         self.await_host()?;
         self.await_idle()?;
+        self.check_resynced()?;
         let volume_blocks = self.volume_blocks.0;
         let stripe_blocks = self.layout.shape().stripe_blocks().0;
         for lba in (0..volume_blocks).step_by(stripe_blocks as usize) {

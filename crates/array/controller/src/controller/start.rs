@@ -59,6 +59,7 @@ impl Controller {
         for device in absent {
             controller.outbox.notify(Notice::MemberFailed { member: device });
         }
+        controller.written.start_again(assembly.written, assembly.next_written_sequence);
         controller.send_found_superblock();
         controller.pump_bitmap();
         controller.metadata.change();
@@ -190,5 +191,6 @@ impl Controller {
             && self.cache.dirty_count() == 0
             && self.stripe_locks.is_empty()
             && self.scan.is_idle()
+            && self.written.is_idle()
     }
 }

@@ -35,6 +35,8 @@ pub(crate) enum SuperblockWaiter {
     Part(u32),
     /// A visit that has made copies agree.
     Visit(u32),
+    /// Regions whose tags are real, before the devices are told.
+    Regions,
 }
 
 /// The superblock as the devices should have it, and how far they have it.

@@ -24,6 +24,7 @@ use crate::geometry::MetadataPolicy;
 use crate::identity::{ArrayUuid, StartNonce};
 use crate::nvram::{NvramImage, NvramLabel};
 use crate::state::{ArrayState, LogPlace};
+use crate::written::WrittenMap;
 use raidlab_raid::Layout;
 
 /// What became of the NVRAM.
@@ -173,6 +174,20 @@ impl Found<'_, '_> {
             intent.out_of_sync.mark_all();
         }
         Ok(intent)
+    }
+
+    /// The union of what all devices in sync say of written regions, and the highest sequence found.
+    pub(super) fn read_written(&self) -> (Option<WrittenMap>, Option<u64>) {
+        let (geometry, mut newest) = (&self.state.geometry, None);
+        let area_layout = AreaLayout::of(geometry);
+        let mut map = WrittenMap::new(geometry.strips(), area_layout.written[0].length_bytes);
+        for ((_, area), slot) in
+            self.roster.in_sync(self.state).flat_map(|it| area_layout.written.map(|slot| (it, slot)))
+        {
+            let found = map.as_mut().and_then(|map| map.join(slot.of(area)?, geometry.array_uuid));
+            newest = newest.max(found);
+        }
+        (map, newest)
     }
 
     fn read_bitmap(&self, intent: &mut Intent) {

@@ -195,8 +195,7 @@ impl<'a> Roster<'a> {
             self.stale.push(Stale { candidate, device, generation: own.generation, reason });
             return Ok(());
         }
-        let (needed, found) =
-            (AreaLayout::new(newest.geometry.log_bytes).total_bytes, read.area.len() as u64);
+        let (needed, found) = (AreaLayout::of(&newest.geometry).total_bytes, read.area.len() as u64);
         if found < needed {
             self.unusable.push(Unusable { candidate, reason: UnusableReason::Truncated { needed, found } });
             return Ok(());

@@ -93,6 +93,8 @@ fn a_whole_clean_array_is_taken_as_it_is() {
                 nvram_entries: vec![],
                 next_log_sequence: TAIL,
                 next_bitmap_sequence: assembly.next_bitmap_sequence,
+                written: None,
+                next_written_sequence: 0,
             };
             assert_eq!(assembly, expected, "level {level}, {policy}");
         }

@@ -9,9 +9,10 @@
 //!
 //! Source: `open(2)` on `O_EXCL` for block devices, `fallocate(2)` on block devices (Linux 4.9).
 
-use super::{Flushing, Purpose, UNIT_BYTES, ZEROS_BYTES, begin, failed};
+use super::{Flushing, Purpose, UNIT_BYTES, ZEROS_BYTES, begin, begin_change, failed};
 use crate::arena::Arena;
 use crate::error::DeviceError;
+use crate::kernel;
 use raidlab_device::safety::OtherWays;
 use raidlab_units::ByteCount;
 use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, Stat, StatxFlags, statx};
@@ -113,8 +114,9 @@ impl LocalDevice {
         // The end of a block device is where its size is.
         let end = rustix::fs::seek(&file, SeekFrom::End(0));
         let bytes = ByteCount(end.map_err(|errno| failed("find the length of", path, errno.into()))?);
-        let flushing =
-            if raidlab_device::keeps_dsync(&file) { Flushing::Whole } else { Flushing::WithoutFua };
+        let keeps_dsync = kernel::in_place()
+            .map_or_else(|| raidlab_device::keeps_dsync(&file), |kernel| kernel.keeps_dsync());
+        let flushing = if keeps_dsync { Flushing::Whole } else { Flushing::WithoutFua };
         let claims = Vec::new();
         Ok(Self { path: path.to_owned(), file, bytes, is_block, flushing, is_shared: false, claims })
     }
@@ -226,7 +228,7 @@ impl LocalDevice {
     fn write_from(&self, arena: &Arena, offset: u64, bytes: u64) -> Result<(), DeviceError> {
         let mut done = 0;
         while done < bytes {
-            begin("write to", &self.path)?;
+            begin_change("write to", &self.path, offset + done, bytes - done)?;
             match rustix::io::pwrite(&self.file, arena.slice(done..bytes), offset + done) {
                 Ok(0) => return Err(failed("write to", &self.path, io::ErrorKind::WriteZero.into())),
                 Ok(moved) => done += moved as u64,
@@ -242,7 +244,7 @@ impl LocalDevice {
     /// # Errors
     /// [`DeviceError::Io`].
     pub(crate) fn zero(&self, offset: u64, bytes: u64) -> Result<(), DeviceError> {
-        begin("write zeros to", &self.path)?;
+        begin_change("write zeros to", &self.path, offset, bytes)?;
         let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
         if rustix::fs::fallocate(&self.file, flags, offset, bytes).is_ok() {
             return Ok(());
@@ -283,8 +285,10 @@ fn open_direct(path: &Path, flags: OFlags) -> Result<File, DeviceError> {
 
 /// Opens a device for its own, with what keeps others from it by other ways. Who only looks whether it is free has it for a moment,
 /// which is waited for.
+/// Whoever had it a moment ago may hold it a little longer, as the kernel closes the files of a ring late; who is to have it waits
+/// for that, too.
 fn claim(path: &Path, access: OFlags, is_block: bool) -> Result<(File, Vec<File>), DeviceError> {
-    const MOMENT: Duration = Duration::from_millis(100);
+    let moment = Duration::from_millis(if access == OFlags::RDWR { 1_000 } else { 100 });
     const PAUSE: Duration = Duration::from_millis(5);
     let exclusive = if is_block { OFlags::EXCL } else { OFlags::empty() };
     let began = Instant::now();
@@ -297,7 +301,7 @@ fn claim(path: &Path, access: OFlags, is_block: bool) -> Result<(File, Vec<File>
             });
         match claimed {
             Err(DeviceError::InUse { .. } | DeviceError::InUseElsewhere { .. })
-                if began.elapsed() < MOMENT =>
+                if began.elapsed() < moment =>
             {
                 std::thread::sleep(PAUSE);
             }
