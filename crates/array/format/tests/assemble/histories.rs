@@ -14,7 +14,7 @@ use super::*;
 /// Members, all of one mirror: half of them are enough for a generation.
 const MEMBERS: [u16; 4] = [2, 3, 4, 5];
 
-/// SplitMix64 (G. Steele, D. Lea, C. Flood, 2014).
+/// `SplitMix64` (G. Steele, D. Lea, C. Flood, 2014).
 struct Draw(u64);
 
 impl Draw {
@@ -145,10 +145,12 @@ impl History {
     }
 
     fn serve(&mut self, set: usize, mut in_sync: Vec<usize>, mut state: ArrayState) -> Result<(), Cut> {
-        for _ in 0..1 + self.draw.below(4) {
+        for _ in 0..=self.draw.below(4) {
             let acknowledged = self.count();
             self.sets[set].acknowledged = acknowledged;
-            in_sync.iter().for_each(|device| self.sets[set].members[*device].holds = acknowledged);
+            for device in &in_sync {
+                self.sets[set].members[*device].holds = acknowledged;
+            }
             self.copy_one(set, Some((&in_sync, &state)));
             match self.draw.below(6) {
                 // A member leaves; the rest are half of those in sync, or more.
