@@ -254,7 +254,7 @@ fn what_is_no_array_is_refused_with_the_way_out() {
     let bench = Bench::new();
     // Defect: it took five seconds to say so.
     for verb in ["status", "check", "rebuild", "stop", "reload"] {
-        let begin = std::time::Instant::now();
+        let begin = Instant::now();
         array(&bench, &[verb, "./c.sock"]).assert(2, &["no array answers", "hint"]);
         assert!(begin.elapsed() < Duration::from_secs(4), "{verb} waits for what is not there");
     }
