@@ -8,7 +8,7 @@ use raidlab_controller::{
     MemberOp, MemoryKind, MemorySteps, MetadataPolicy, Notice, Scan,
 };
 use raidlab_format::{AreaLayout, StartOptions, assemble};
-use raidlab_testkit::{BLOCK, Memories, new_areas};
+use raidlab_testkit::{BLOCK, Memories, new_areas, start_nonce};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, Nanos};
 
 const STRIP: u64 = 4;
@@ -64,7 +64,7 @@ impl World {
     fn start(config: &ArrayConfig, devices: Vec<Device>) -> Self {
         let areas: Vec<_> = devices.iter().map(|device| Some(&*device.metadata)).collect();
         let assembly = assemble(&areas, None, StartOptions::default()).expect("an array");
-        let controller = Controller::start(config, assembly).expect("it starts");
+        let controller = Controller::start(config, assembly, start_nonce()).expect("it starts");
         let needs = controller.memory_needs();
         let mut world = Self {
             staging: vec![0xee; needs.staging_bytes.0 as usize],
