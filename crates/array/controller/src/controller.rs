@@ -248,6 +248,12 @@ impl Controller {
         self.own.bytes_mut()
     }
 
+    /// Moves that memory to another place, for a world whose I/O on it does not end. Returns what was there, which must be kept until
+    /// that I/O has ended.
+    pub fn move_own_memory(&mut self) -> Vec<u8> {
+        self.own.move_away()
+    }
+
     pub(crate) fn advance(&mut self, now: Nanos) {
         assert!(now >= self.now, "time went back from {} to {} ns", self.now.0, now.0);
         self.now = now;

@@ -7,7 +7,7 @@
 //! nothing else has only them.
 //!
 //! Worlds read and write it past any cache, so it begins on a multiple of [`ALIGNMENT_BYTES`], as do all places in it that
-//! I/O names, and stays where it is.
+//! I/O names, and stays where it is until a world moves it away from I/O that does not end.
 
 use crate::api::{BufferRef, BufferSpace};
 use raidlab_format::{BITMAP_BYTES, NVRAM_RING_AT, STATE_BYTES, WRITTEN_PAGE_BYTES};
@@ -60,6 +60,14 @@ impl OwnMemory {
         let mut own = Self { memory, before, ..Self::default() };
         own.memory.truncate(before + bytes);
         own
+    }
+
+    /// Goes on in a copy. Returns the memory that it leaves.
+    pub(crate) fn move_away(&mut self) -> Vec<u8> {
+        let moved = Self::of_bytes(self.bytes().len());
+        let (before, left) = (moved.before, std::mem::replace(&mut self.memory, moved.memory));
+        self.memory[before..].copy_from_slice(&left[std::mem::replace(&mut self.before, before)..]);
+        left
     }
 
     /// All of it.

@@ -148,6 +148,8 @@ pub(crate) struct Memory {
     buffers: Registered,
     /// Left to the kernel, which may touch it until I/O ends that does not.
     parted: Vec<Arena>,
+    /// The bytes of those of them that were the controller's.
+    parted_own: Vec<Vec<u8>>,
     /// Destinations, then sources, of the step at hand.
     pieces: Vec<Piece>,
 }
@@ -196,7 +198,8 @@ impl Memory {
             buffers.nvram_log = log.and_then(|log| register("the NVRAM log", log, ring, numbers(3)));
             // The host's buffers get their place now and are registered when their size is known.
         }
-        Ok(Self { cache, staging, own, nvram, host, buffers, parted: Vec::new(), pieces: Vec::new() })
+        let (parted, parted_own, pieces) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { cache, staging, own, nvram, host, buffers, parted, parted_own, pieces })
     }
 
     /// Stores an entry of the cache's directory, if there is NVRAM.
@@ -246,7 +249,12 @@ impl Memory {
     ///
     /// # Errors
     /// Why they can't be left.
-    pub(crate) fn part_from(&mut self, pieces: &[IoVec], ring: &mut Ring) -> Result<(), String> {
+    pub(crate) fn part_from(
+        &mut self,
+        pieces: &[IoVec],
+        controller: &mut Controller,
+        ring: &mut Ring,
+    ) -> Result<(), String> {
         let no_room = |error| format!("there is no memory to move to: {error}");
         for piece in pieces {
             if self.parted.iter().any(|arena| arena.contains(*piece)) {
@@ -264,6 +272,11 @@ impl Memory {
                 let copy = self.cache.copy_of(0, self.cache.bytes()).map_err(no_room)?;
                 self.buffers.cache = register("the cache", &copy, ring, 0);
                 self.parted.push(std::mem::replace(&mut self.cache, copy));
+            } else if self.own.contains(*piece) {
+                self.parted_own.push(controller.move_own_memory());
+                let own = Arena::of_controller(controller);
+                self.buffers.own = register("the controller's memory", &own, ring, 2 * BUFFERS_PER_ARENA);
+                self.parted.push(std::mem::replace(&mut self.own, own));
             } else {
                 return Err("it lies in memory that can't be moved".to_owned());
             }
@@ -274,6 +287,7 @@ impl Memory {
     /// Takes in that the kernel has given back all that was left to it.
     pub(crate) fn release_parted(&mut self) {
         self.parted.clear();
+        self.parted_own.clear();
     }
 
     /// Leaves everything mapped for the rest of the process.
@@ -284,6 +298,7 @@ impl Memory {
         let arenas = [&mut self.cache, &mut self.staging, &mut self.host.arena];
         let moved = self.host.moved.iter_mut().flatten().chain(&mut self.parted);
         arenas.into_iter().chain(moved).for_each(Arena::leak);
+        self.parted_own.drain(..).for_each(std::mem::forget);
     }
 
     /// Returns the address of a place, for the kernel. Its range must lie within its memory (asserted).

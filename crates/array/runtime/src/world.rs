@@ -395,7 +395,7 @@ impl ArrayWorld {
         if !self.members.is_parting() || self.members.has_others_in_flight() || self.workers.out() > 0 {
             return Ok(());
         }
-        self.members.part(&mut self.memory, &mut self.ring)?;
+        self.members.part(&mut self.memory, &mut self.controller, &mut self.ring)?;
         while let Some(io) = self.held.pop_front() {
             self.issue(now, io)?;
         }

@@ -52,6 +52,14 @@ impl Request {
     const fn cells(&self) -> Cells {
         Cells { first: (self.offset / CELL_BYTES) as u32, count: (self.length as u64 / CELL_BYTES) as u32 }
     }
+
+    /// How much of a write the export may carry out when only `sent` bytes of its payload came: whole pieces, which end at multiples of
+    /// `piece_bytes` in the volume where the write is longer than one.
+    fn carried_out(&self, sent: u64, piece_bytes: u32) -> u64 {
+        let piece_bytes = u64::from(piece_bytes);
+        let end = (self.offset + sent) / piece_bytes * piece_bytes;
+        if u64::from(self.length) <= piece_bytes { 0 } else { end.saturating_sub(self.offset) }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,7 +200,9 @@ impl Client {
     fn end_of_stream(&mut self, common: &mut Common) -> Result<(), Complaint> {
         let waits = self.requests.len();
         let refused = self.stage == Stage::Options || self.stage == Stage::Greeting;
-        if !(common.is_stopping || refused || self.stage == Stage::Leaving && waits == 0) {
+        // A simple reply that has begun can't tell of an error.
+        let is_cut = !self.plan.structured && self.filling.is_some() && common.may_fail;
+        if !(common.is_stopping || refused || is_cut || self.stage == Stage::Leaving && waits == 0) {
             return complain("answers", format!("a connection was closed with {waits} requests unanswered"));
         }
         self.vanish(common);
@@ -258,10 +268,7 @@ impl Client {
                     let end_of_write = if sent >= end {
                         WriteEnd::Unknown
                     } else {
-                        // A piece whose payload is not all there is nothing to the export; the first ends sooner than others.
-                        let whole = sent.saturating_sub(start) / u64::from(common.piece_bytes)
-                            * u64::from(common.piece_bytes);
-                        let cells = if whole == 0 { 0 } else { sent.saturating_sub(start) / CELL_BYTES };
+                        let cells = request.carried_out(sent.saturating_sub(start), common.piece_bytes) / CELL_BYTES;
                         WriteEnd::CutOff { from: request.cells().first + cells as u32 }
                     };
                     common.oracle.end_write(request.number, request.cells(), end_of_write);

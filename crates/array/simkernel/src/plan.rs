@@ -235,7 +235,8 @@ impl Plan {
         let is_mirror = level.starts_with('1');
         let is_closed = is_mirror || config.resilience.metadata == MetadataPolicy::Log;
         match level.as_str() {
-            "1" => members - 1,
+            // Without more than half of those that a start or the last state counts on it serves nobody.
+            "1" => members / 2,
             "10" | "1e" => 1,
             "5" if is_closed => 1,
             "6" if is_closed => 2,

@@ -7,13 +7,13 @@
 //!                                                         members is in flight, the memory moves, the I/Os end as gone
 //! ```
 //! Linux can't take back I/O from a stuck driver, or from a file system's thread that waits for it. It may still read
-//! and write the memory. So the array moves to other memory: the whole cache and the whole working memory to new
-//! mappings, a host's buffer to a separate one. The old memory stays mapped until the kernel returns the entries. The
+//! and write the memory. So the array moves to other memory: the whole cache, the whole working memory and the controller's own, each to
+//! a new mapping, a host's buffer to a separate one. The old memory stays there until the kernel returns the entries. The
 //! slots of the I/Os are reused under other names ([`IoSlot::name`](super::slot::IoSlot::name)).
 //!
-//! NVRAM and the controller's own memory can't be moved. A read into either therefore keeps waiting, and so do requests
-//! that need its blocks; it ends as gone when the kernel returns it. A write from there ends like all others: if late, it may store newer bytes than it was given,
-//! on a device that the array has left.
+//! NVRAM can't be moved. A read into it therefore keeps waiting, and so do requests that need its blocks; it ends as gone when the
+//! kernel returns it. A write from there ends like all others: if late, it may store newer bytes than it was given, on a device that
+//! the array has left.
 //!
 //! The device stays locked here until its last entry has ended, so that it is not reused under a late write.
 //!
@@ -26,7 +26,7 @@ use super::{Carrier, IoEnd, LOOK_EVERY_MIN, MemberPort};
 use crate::error::RingError;
 use crate::memory::Memory;
 use crate::ring::{Direction, Ring};
-use raidlab_controller::{MemberError, MemberIoId};
+use raidlab_controller::{Controller, MemberError, MemberIoId};
 use raidlab_device::ring::IoVec;
 use raidlab_units::{MemberIndex, NanoSpan, Nanos};
 use std::path::Path;
@@ -167,7 +167,12 @@ impl MemberPort {
     ///
     /// # Errors
     /// [`RingError`] if a device can't be let go.
-    pub(crate) fn part(&mut self, memory: &mut Memory, ring: &mut Ring) -> Result<(), RingError> {
+    pub(crate) fn part(
+        &mut self,
+        memory: &mut Memory,
+        controller: &mut Controller,
+        ring: &mut Ring,
+    ) -> Result<(), RingError> {
         assert!(!self.has_others_in_flight(), "memory is moved under I/O");
         self.hung.is_parting = false;
         let in_flight = |port: &Self, number: usize| port.slots[number].entries > 0;
@@ -175,7 +180,7 @@ impl MemberPort {
         for number in hung {
             let slot = &mut self.slots[number];
             let is_read = slot.transfer.is_some_and(|transfer| transfer.direction == Direction::Read);
-            match memory.part_from(&slot.pieces, ring) {
+            match memory.part_from(&slot.pieces, controller, ring) {
                 Ok(()) => {}
                 Err(reason) if is_read => {
                     tracing::warn!(member = %slot.member, "a read that does not end keeps its memory: {reason}");
