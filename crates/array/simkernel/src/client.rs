@@ -268,7 +268,8 @@ impl Client {
                     let end_of_write = if sent >= end {
                         WriteEnd::Unknown
                     } else {
-                        let cells = request.carried_out(sent.saturating_sub(start), common.piece_bytes) / CELL_BYTES;
+                        let cells =
+                            request.carried_out(sent.saturating_sub(start), common.piece_bytes) / CELL_BYTES;
                         WriteEnd::CutOff { from: request.cells().first + cells as u32 }
                     };
                     common.oracle.end_write(request.number, request.cells(), end_of_write);

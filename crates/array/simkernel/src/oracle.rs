@@ -9,7 +9,8 @@
 //! | it is acknowledged | it, and those that were not over when it began |
 //! | it is refused, or its client is gone | it, beside what there was |
 //! | its payload was cut off | not it |
-//! | a crash | what may be found, and what was overwritten by nothing that a flush, or forced unit access, has covered |
+//! | the process ends, and the cache outlives it | what might be found before |
+//! | another crash | what may be found, and what was overwritten by nothing that a flush, or forced unit access, has covered |
 //!
 //! Verified: bytes of every reply, after crashes all bytes of the volume. Not verified: what is read during a write of the same cell
 //! beyond that it is one of both.
@@ -230,6 +231,16 @@ impl Oracle {
         }
     }
 
+    /// The process has ended, and what it had acknowledged is there; the next cut of the power may take what no flush covered.
+    pub(crate) fn kill(&mut self) {
+        self.reads.clear();
+        let now = self.tick();
+        for cell in &self.open {
+            let found = self.cells.get_mut(cell).expect("it is open");
+            found.iter_mut().for_each(|it| it.ended = it.ended.or(Some(now)));
+        }
+    }
+
     /// The array was stopped cleanly: what was acknowledged is kept.
     pub(crate) fn stop(&mut self) {
         let began = self.begin_flush();
@@ -317,6 +328,19 @@ mod tests {
                 assert_eq!(may_be(&mut oracle, value), survives, "{flushes} {value:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_outlives_the_process_may_be_lost_with_the_power() {
+        let mut oracle = Oracle::new(false);
+        oracle.begin_write(1, ONE, Value::Write(1));
+        oracle.end_write(1, ONE, ACKNOWLEDGED);
+        oracle.begin_write(2, ONE, Value::Write(2));
+        oracle.kill();
+        assert!(!may_be(&mut oracle, Value::Zeros), "it is overwritten");
+        assert!(may_be(&mut oracle, Value::Write(1)), "the second may not have come so far");
+        oracle.crash();
+        assert!(may_be(&mut oracle, Value::Zeros));
     }
 
     #[test]

@@ -233,7 +233,7 @@ impl<'a> Session<'a> {
         match state.broken.take() {
             Some(how @ (Broken::Kill | Broken::PowerCut)) => {
                 if how == Broken::Kill && self.plan.survives_kills() {
-                    state.common.oracle.stop();
+                    state.common.oracle.kill();
                 } else {
                     state.common.oracle.crash();
                 }
