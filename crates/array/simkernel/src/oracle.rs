@@ -237,7 +237,9 @@ impl Oracle {
         let now = self.tick();
         for cell in &self.open {
             let found = self.cells.get_mut(cell).expect("it is open");
-            found.iter_mut().for_each(|it| it.ended = it.ended.or(Some(now)));
+            for it in found {
+                it.ended = it.ended.or(Some(now));
+            }
         }
     }
 

@@ -7,6 +7,8 @@
 //! A defect is a hunk of `crates/array/simkernel/mutants/*.diff`. This program plants all of them, each behind a switch, in a copy of
 //! the crates, and starts itself there. It fails if one survives.
 
+#[path = "../../../torture/examples/mutants/copy.rs"]
+mod copy;
 #[path = "../hunt/mod.rs"]
 mod hunt;
 mod plant;

@@ -2,9 +2,10 @@
 //!
 //! The copy is built as for tests: overflow and asserts are looked at there, and they find defects, too.
 
+use crate::copy::{bring_the_rest, files_below, needed_crates, write};
 use crate::table::{Hunk, Mutant, apply};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// What the sites ask, and who hunts sets.
@@ -40,30 +41,33 @@ pub(crate) fn plant_and_run(mutants: &[Mutant], args: &[String]) -> Result<bool,
     }
     let number = |name: &str| 1 + mutants.iter().position(|mutant| mutant.name == name).expect("one of them");
     let condition = |name: &str| format!("raidlab_units::mutant::is_at_work({})", number(name));
-    let crates = needed_crates(&workspace)?;
-    let folders = crates.iter().map(String::as_str).chain(["catalog", "workloads", "validation"]);
-    for below in folders.flat_map(|folder| files_below(&workspace, Path::new(folder))) {
-        let bytes =
-            std::fs::read(workspace.join(&below)).map_err(|error| format!("{}: {error}", below.display()))?;
-        let name = below.to_str().ok_or("a file's name is no text")?;
-        let text = match name {
+    let mut crates = needed_crates(&workspace, "raidlab-simkernel")?;
+    // The tables of the torture world are read by the code for tables.
+    crates.push("crates/array/torture".to_owned());
+    for path in crates
+        .iter()
+        .map(|below| files_below(&workspace.join(below)))
+        .collect::<Result<Vec<_>, _>>()?
+        .concat()
+    {
+        let below =
+            path.strip_prefix(&workspace).expect("it is below").to_str().ok_or("a file's name is no text")?;
+        let bytes = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = match below {
             "crates/array/simkernel/examples/simkernel-mutants/switch.rs" => REFERENCE.as_bytes().to_vec(),
             "crates/base/units/src/lib.rs" => [bytes.as_slice(), b"pub mod mutant;\n"].concat(),
-            _ => match hunks.remove(name) {
+            _ => match hunks.remove(below) {
                 Some(hunks) => apply(&String::from_utf8_lossy(&bytes), &hunks, condition)?.into_bytes(),
                 None => bytes,
             },
         };
         write(&copy.join(below), &text)?;
     }
-    write(&copy.join("crates/base/units/src/mutant.rs"), SWITCH.as_bytes())?;
-    let manifest = manifest(&workspace)?.replace("crates/*/*", &crates.join("\", \""));
-    write(&copy.join("Cargo.toml"), manifest.as_bytes())?;
-    if !copy.join("Cargo.lock").exists() {
-        let lock =
-            std::fs::read(workspace.join("Cargo.lock")).map_err(|error| format!("Cargo.lock: {error}"))?;
-        write(&copy.join("Cargo.lock"), &lock)?;
+    if let Some(file) = hunks.keys().next() {
+        return Err(format!("there is no {file}, which a defect is to change"));
     }
+    write(&copy.join("crates/base/units/src/mutant.rs"), SWITCH.as_bytes())?;
+    bring_the_rest(&workspace, &crates, &copy)?;
     let mut cargo = Command::new(env!("CARGO"));
     cargo
         .args([
@@ -82,53 +86,4 @@ pub(crate) fn plant_and_run(mutants: &[Mutant], args: &[String]) -> Result<bool,
     }
     let status = cargo.current_dir(&copy).status().map_err(|error| format!("cargo: {error}"))?;
     Ok(status.success())
-}
-
-/// Folders of the crates that are copied: this one, and those that it and they need.
-fn needed_crates(workspace: &Path) -> Result<Vec<String>, String> {
-    let all = manifest(workspace)?;
-    let folder_of = |name: &str| {
-        let rest = all.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = { path = \""))?;
-        rest.split('"').next().map(str::to_owned)
-    };
-    let mut folders: Vec<String> = folder_of("raidlab-simkernel").into_iter().collect();
-    let mut next = 0;
-    while let Some(folder) = folders.get(next) {
-        let wanted = manifest(&workspace.join(folder))?;
-        let names = wanted.lines().filter_map(|line| line.strip_suffix(".workspace = true"));
-        let found: Vec<String> = names.filter_map(folder_of).filter(|name| !folders.contains(name)).collect();
-        folders.extend(found);
-        next += 1;
-    }
-    // The tables of the torture world are read by the code for tables.
-    folders.extend(folder_of("raidlab-torture").filter(|folder| !folders.contains(folder)));
-    Ok(folders)
-}
-
-fn manifest(folder: &Path) -> Result<String, String> {
-    let path = folder.join("Cargo.toml");
-    std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// Files below a folder of the workspace, as seen from there.
-fn files_below(workspace: &Path, folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(workspace.join(folder)).into_iter().flatten().flatten() {
-        let below = folder.join(entry.file_name());
-        if entry.path().is_dir() {
-            files.extend(files_below(workspace, &below));
-        } else {
-            files.push(below);
-        }
-    }
-    files
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    if std::fs::read(path).is_ok_and(|there| there == bytes) {
-        return Ok(());
-    }
-    let folder = path.parent().expect("a file is in a folder");
-    let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(path, bytes));
-    written.map_err(|error| format!("{}: {error}", path.display()))
 }

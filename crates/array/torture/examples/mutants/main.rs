@@ -14,6 +14,7 @@
 
 mod aims;
 mod begun;
+mod copy;
 mod decisions;
 mod hunt;
 mod plans;

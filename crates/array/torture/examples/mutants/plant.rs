@@ -1,11 +1,10 @@
 //! Planting: a copy of the crates of the array below `target`, in which every defect stands behind a switch.
-//!
-//! Files that come out as they are there already are left alone, so that only what changed is built again.
 
+use crate::copy::{bring_the_rest, files_below, needed_crates, write};
 use crate::decisions;
 use crate::table::{Hunk, Mutant, apply};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 const SWITCH: &str = include_str!("switch.rs");
@@ -46,7 +45,7 @@ pub(crate) fn plant_and_run(
     let number = |name: &str| 1 + mutants.iter().position(|mutant| mutant.name == name).expect("one of them");
     let condition = |name: &str| format!("raidlab_units::mutant::is_at_work({})", number(name));
     let crates = workspace.join("crates");
-    let planted = planted_crates(&workspace)?;
+    let planted = needed_crates(&workspace, "raidlab-torture")?;
     let needed =
         planted.iter().map(|name| files_below(&workspace.join(name))).collect::<Result<Vec<_>, _>>()?;
     for path in needed.concat() {
@@ -108,72 +107,4 @@ fn run_planted(copy: &Path, args: Vec<String>) -> Result<ExitCode, String> {
         .status();
     let status = status.map_err(|error| format!("cargo could not be started: {error}"))?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Folders of the crates that are copied: this one, and those that it and they need.
-fn planted_crates(workspace: &Path) -> Result<Vec<String>, String> {
-    let all = manifest(workspace)?;
-    let folder_of = |name: &str| {
-        let rest = all.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = { path = \""))?;
-        rest.split('"').next().map(str::to_owned)
-    };
-    let mut folders: Vec<String> = folder_of("raidlab-torture").into_iter().collect();
-    let mut next = 0;
-    while let Some(folder) = folders.get(next) {
-        let wanted = manifest(&workspace.join(folder))?;
-        let names = wanted.lines().filter_map(|line| line.strip_suffix(".workspace = true"));
-        let found: Vec<String> = names.filter_map(folder_of).filter(|name| !folders.contains(name)).collect();
-        folders.extend(found);
-        next += 1;
-    }
-    Ok(folders)
-}
-
-fn manifest(folder: &Path) -> Result<String, String> {
-    let path = folder.join("Cargo.toml");
-    std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// What the planted crates need of the rest of the workspace.
-fn bring_the_rest(workspace: &Path, planted: &[String], copy: &Path) -> Result<(), String> {
-    let manifest = manifest(workspace)?;
-    let members = planted.join("\", \"");
-    write(&copy.join("Cargo.toml"), manifest.replace("crates/*/*", &members).as_bytes())?;
-    // Cargo cuts it down to what these need.
-    if !copy.join("Cargo.lock").exists() {
-        let lock =
-            std::fs::read(workspace.join("Cargo.lock")).map_err(|error| format!("Cargo.lock: {error}"))?;
-        write(&copy.join("Cargo.lock"), &lock)?;
-    }
-    for folder in ["catalog", "workloads", "validation"] {
-        for path in files_below(&workspace.join(folder))? {
-            let below = path.strip_prefix(workspace).expect("it is below");
-            let bytes = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-            write(&copy.join(below), &bytes)?;
-        }
-    }
-    Ok(())
-}
-
-fn files_below(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let mut files = Vec::new();
-    let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    for entry in entries {
-        let path = entry.map_err(|error| format!("{}: {error}", folder.display()))?.path();
-        if path.is_dir() {
-            files.extend(files_below(&path)?);
-        } else {
-            files.push(path);
-        }
-    }
-    Ok(files)
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    if std::fs::read(path).is_ok_and(|there| there == bytes) {
-        return Ok(());
-    }
-    let folder = path.parent().expect("a file is in a folder");
-    let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(path, bytes));
-    written.map_err(|error| format!("{}: {error}", path.display()))
 }
