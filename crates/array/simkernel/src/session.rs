@@ -12,8 +12,8 @@ use crate::state::{Broken, OnCut, State};
 use raidlab_nbd_server::{NbdListener, NbdOptions, NbdServer};
 use raidlab_runtime::kernel::{Call, Kernel, KernelRing, NvramStore, put_in_place};
 use raidlab_runtime::{
-    Answer, ArrayError, ArrayWorld, Command, CreateOptions, Operator, RunSettings, StartOptions, create,
-    operator_line,
+    Answer, ArrayError, ArrayWorld, Command, CreateOptions, DeviceError, Operator, RunSettings, StartOptions,
+    create, operator_line,
 };
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use std::io;
@@ -261,15 +261,14 @@ impl<'a> Session<'a> {
             Fault::SecondStart => {
                 let known = paths.lock().expect("nobody panics with it").clone();
                 put_in_place(Some(Arc::new(OtherProcess::default())));
+                // The lock of NVRAM would be met first.
+                let settings = RunSettings { nvram: None, ..settings.clone() };
                 let started = ArrayWorld::start(&known, &settings, StartOptions::default());
                 put_in_place(Some(Arc::new(Handle(Arc::clone(&sim)))));
-                match started.world {
-                    Ok(world) => {
-                        std::mem::forget(world);
-                        Err("an array that is served was started once more".to_owned())
-                    }
-                    Err(_) => Ok(()),
-                }
+                // It has no ring, so that it fails in any case: it must do so at the first locked device.
+                let refused = matches!(&started.world, Err(ArrayError::Device(DeviceError::InUse { .. })));
+                std::mem::forget(started.world);
+                if refused { Ok(()) } else { Err("devices in use were taken for another start".to_owned()) }
             }
             Fault::Fail { member } => {
                 ask(&operator, Command::Fail { device: member.to_string() });
