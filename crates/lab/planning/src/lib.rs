@@ -17,10 +17,12 @@
 
 #![forbid(unsafe_code)]
 
+mod alternatives;
 mod application;
 mod choose;
 mod corrections;
 mod estimates;
+mod have;
 mod judge;
 mod life;
 mod outcome;
@@ -30,8 +32,10 @@ mod reason;
 pub mod reliability;
 mod tiers;
 
+pub use alternatives::{Alternative, Kind};
 pub use application::Application;
 pub use estimates::PerformanceRange;
+pub use have::{Have, HaveError};
 pub use life::{DriveLife, WARRANTY_YEARS};
 pub use outcome::{PlanOutcome, Planned, SearchEnd, SimulatedArray};
 pub use parts::{default_levels, default_settings};
@@ -91,6 +95,10 @@ pub struct PlanOrder<'a> {
     pub era: YearRange,
     /// Drives to choose from; all of the era if empty.
     pub drives: &'a [String],
+    /// Kinds of drives to choose from, as [`DriveModel::class`] names them; all if empty.
+    pub kinds: &'a [String],
+    /// Parts that are there already.
+    pub have: &'a Have,
     /// Controllers to choose from; all of the era if empty.
     pub controllers: &'a [String],
     /// Enclosures to choose from; all of the era if empty, or all that there are for controllers that are named.
@@ -204,7 +212,7 @@ pub fn plan(
     let Choice { parts, enumeration, arithmetic_secs } = parts_and_candidates(order, &demands, &mut crew)?;
     let request = order.request(&demands, &parts);
     let bench = Bench { order, parts: &parts, demands: &demands };
-    let chosen = choose::choose(&bench, &request, &enumeration.kept, crew)?;
+    let chosen = choose::choose(&bench, &request, &enumeration, crew)?;
     let pareto = pareto(&chosen.all, chosen.ranking);
     let has_prices = chosen.ranking.has_prices;
     let judged = &chosen.all;
@@ -214,18 +222,21 @@ pub fn plan(
         some => near_misses(some, &order.needs),
     };
     let kept = enumeration.kept.len() as u64;
+    let unpriced = if has_prices { parts::unpriced(&parts, &enumeration.kept) } else { Vec::new() };
     Ok(PlanOutcome {
         candidates: enumeration.candidates,
-        rejected: enumeration.rejected,
+        rejected: enumeration.rejected.clone(),
         kept,
         arithmetic_secs,
         simulated: chosen.simulated,
         end: chosen.end,
         left_out: chosen.left_out,
         beaten: kept.saturating_sub(chosen.all.len() as u64 + chosen.left_out),
+        alternatives: alternatives::of(&bench, &chosen.all, chosen.ranking, &enumeration),
         top: chosen.top,
         pareto,
         has_prices,
+        unpriced,
         others: chosen.all.into_iter().map(|judged| bench.described(judged)).collect(),
         relaxations,
     })
@@ -503,6 +514,23 @@ impl Bench<'_> {
                 source,
             }
         })
+    }
+
+    /// What is left with a member missing and while it is rebuilt: the least share of the rates that are needed, or else of those of
+    /// the whole array.
+    fn degraded_share(&self, whole: &[Performance], faults: &Faults) -> f64 {
+        let share = |(app, own): (usize, &Performance)| {
+            let needed = self.order.needs.requests_per_sec(app, self.demands[app].bytes_mean);
+            own.iops / needed.unwrap_or(whole[app].iops)
+        };
+        let all = [&faults.degraded, &faults.rebuilding];
+        all.into_iter().flat_map(|list| list.iter().enumerate().map(share)).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The chance of data loss in a year with rebuilds at their reserved rate.
+    fn loss_at_reserved_rate(&self, geometry: Geometry) -> Option<f64> {
+        let pace = RebuildRate::Share(REBUILD_SHARE).pace(self.models(geometry).drive)?;
+        Some(self.risk(geometry, Some(pace.hours))?.per_year)
     }
 
     /// The chance of data loss, where the catalogue knows the drives well enough.

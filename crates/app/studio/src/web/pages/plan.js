@@ -35,7 +35,7 @@ async function planned(job, place) {
   const rows = plan.top.map((one, index) => ({ ...one, rank: index + 1, main: worst(one.performance), ill: worst(one.degraded), mended: worst(one.rebuilding) }));
   const margin = (value) => (value === null || value === undefined ? null : pill(`${value >= 0 ? "+" : "−"}${Math.abs(value * 100).toFixed(0)} %`, value >= 0 ? "good" : "bad"));
   const effort = plan.effort === "cost" ? "cost" : "drives";
-  const points = plan.simulated_arrays.map(({ array, performance, point }) => ({ x: point.effort, y: worst(performance)?.iops, isBest: point.is_efficient, keeps: point.keeps_needs, text: `${array}\n${number(point.effort)} ${effort}, ${number(worst(performance)?.iops)} requests/s\n${point.keeps_needs ? "keeps all needs" : "misses a need"}` }));
+  const points = plan.simulated_arrays.filter(({ point }) => point.effort !== null).map(({ array, performance, point }) => ({ x: point.effort, y: worst(performance)?.iops, isBest: point.is_efficient, keeps: point.keeps_needs, text: `${array}\n${number(point.effort)} ${effort}, ${number(worst(performance)?.iops)} requests/s\n${point.keeps_needs ? "keeps all needs" : "misses a need"}` }));
   place.append(
     h("p", {}, h("b", {}, `${number(plan.candidates)} arrays looked at, ${number(plan.kept)} could fit, ${number(plan.runs_simulated)} simulated.`), " ", dataLinks(["Plan (JSON)", `/api/jobs/${job.id}/result`])),
     ...plan.relaxations.map((one) => h("p", { class: "warn-box" }, `Nothing fits. Something would with ${one.need} at ${number(one.to)} instead of ${number(one.from)}.`)),
