@@ -200,10 +200,15 @@ impl Search<'_, '_, '_> {
     /// All that is told of each of `results` besides: bottlenecks, faults, and each application alone.
     fn tell(&mut self, results: Vec<(Judged, Vec<RunResult>)>, rows: &[Row]) -> Result<Vec<Told>, PlanError> {
         let bench = self.bench;
+        // What holds up the best is worth its runs; of the others their figures are.
+        let first = results.iter().map(|(judged, _)| self.ranking.key(judged)).min();
         let jobs: Vec<(usize, Job)> = results
             .iter()
             .enumerate()
-            .flat_map(|(one, (judged, _))| Job::all(bench, judged).map(move |job| (one, job)))
+            .flat_map(|(one, (judged, _))| {
+                let is_first = first == Some(self.ranking.key(judged));
+                Job::all(bench, judged, is_first).map(move |job| (one, job))
+            })
             .collect();
         let stage = Stage {
             label: "failing a member of the best, and looking for bottlenecks",
@@ -271,7 +276,7 @@ struct Told {
 /// A run of one of the best after its long runs; none waits for another.
 #[derive(Clone, Copy, Debug)]
 enum Job {
-    /// What sets the pace of a run.
+    /// What sets the pace of a run of the first.
     Bottleneck(usize),
     /// What a fault does to a run.
     Fault(usize, Fault),
@@ -284,14 +289,16 @@ type Found = (Vec<Performance>, Option<NanoSpan>, Option<BottleneckFacts>);
 
 impl Job {
     /// All jobs of one array.
-    fn all(bench: &Bench<'_>, judged: &Judged) -> impl Iterator<Item = Self> + use<> {
+    fn all(bench: &Bench<'_>, judged: &Judged, is_first: bool) -> impl Iterator<Item = Self> + use<> {
         let (runs, apps) = (bench.order.runs(), bench.order.applications.len());
         let faults = if judged.survives_always > 0 { Fault::ALL.len() } else { 0 };
         let alone = if bench.order.together { apps } else { 0 };
         // The longest first.
         let faults = (0..runs)
             .flat_map(move |run| Fault::ALL.into_iter().take(faults).map(move |it| Self::Fault(run, it)));
-        faults.chain((0..runs).map(Self::Bottleneck)).chain((0..alone).map(Self::Alone))
+        faults
+            .chain((0..if is_first { runs } else { 0 }).map(Self::Bottleneck))
+            .chain((0..alone).map(Self::Alone))
     }
 
     fn run(self, bench: &Bench<'_>, judged: &Judged) -> Result<Found, PlanError> {

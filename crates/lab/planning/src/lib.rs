@@ -63,7 +63,7 @@ use raidlab_worlds::simulated::{SimulatedError, name_bottleneck, run_degraded};
 use raidlab_worlds::{ModelledArray, ModelledSettings, Models, drive_beside};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::time::Instant;
@@ -259,10 +259,7 @@ fn parts_and_candidates(
     for controller in &parts.controllers {
         drive_beside(order.catalog, order.catalog.controller(&controller.id)?)?;
     }
-    // A drive that is in no candidate, however fast it is, is not measured.
-    let possible: BTreeSet<u16> =
-        enumerate(&order.request(demands, &parts)).kept.iter().map(|kept| kept.geometry.drive).collect();
-    parts::measure(order, &mut parts, crew, |drive| possible.contains(&drive))?;
+    let possible = measure_what_matters(order, demands, &mut parts, crew)?;
     let started = Instant::now();
     let enumeration = enumerate(&order.request(demands, &parts));
     let arithmetic_secs = started.elapsed().as_secs_f64();
@@ -271,6 +268,77 @@ fn parts_and_candidates(
         parts::measure(order, &mut parts, crew, |drive| !possible.contains(&drive))?;
     }
     Ok(Choice { parts, enumeration, arithmetic_secs })
+}
+
+/// How many times the effort of the cheapest array that may keep the needs drives are looked at for.
+const EFFORT_SLACK: f64 = 2.0;
+
+/// Drives that are measured before it is asked which others matter, and of each kind at least.
+const MEASURED_FIRST: usize = 8;
+const MEASURED_OF_KIND: usize = 2;
+
+/// Measures the drives that may be in the answer; those that may be in any array.
+///
+/// A drive that is in no candidate, however fast it is, is not measured. With a throughput need the cheapest array is the best, so
+/// drives of which every array takes many times what one of others does can wait: an array of a drive that was not measured is
+/// bounded by its links alone, and the search comes to it last.
+fn measure_what_matters(
+    order: &PlanOrder<'_>,
+    demands: &[Demand],
+    parts: &mut PartList,
+    crew: &mut Crew<'_>,
+) -> Result<BTreeSet<u16>, PlanError> {
+    let efforts = efforts(order, demands, parts);
+    let possible: BTreeSet<u16> = efforts.keys().copied().collect();
+    if !order.needs.wants_rate() {
+        parts::measure(order, parts, crew, |drive| possible.contains(&drive))?;
+        return Ok(possible);
+    }
+    let mut left: Vec<(f64, u16)> = efforts.into_iter().map(|(drive, effort)| (effort, drive)).collect();
+    left.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let mut measured: BTreeSet<u16> = BTreeSet::new();
+    loop {
+        let now = self::efforts(order, demands, parts);
+        let serving = now.iter().filter(|(drive, _)| measured.contains(*drive));
+        let limit = serving.map(|(_, effort)| EFFORT_SLACK * effort).reduce(f64::min);
+        let count = match limit {
+            Some(limit) => left.iter().take_while(|(effort, _)| *effort <= limit).count(),
+            None => left.len().min(MEASURED_FIRST),
+        };
+        if count == 0 {
+            break;
+        }
+        let next: BTreeSet<u16> = left.drain(..count).map(|(_, drive)| drive).collect();
+        parts::measure(order, parts, crew, |drive| next.contains(&drive))?;
+        measured.extend(next);
+    }
+    // Of kinds that are behind, some, so that the answer can say how far.
+    let kind = |drive: u16| parts.drives[usize::from(drive)].kind.clone();
+    let mut of_kinds: BTreeMap<String, usize> = BTreeMap::new();
+    measured.iter().for_each(|drive| *of_kinds.entry(kind(*drive)).or_default() += 1);
+    let is_wanted = |(_, drive): &&(f64, u16)| {
+        let count = of_kinds.entry(kind(*drive)).or_default();
+        *count += 1;
+        *count <= MEASURED_OF_KIND
+    };
+    let next: BTreeSet<u16> = left.iter().filter(is_wanted).map(|(_, drive)| *drive).collect();
+    parts::measure(order, parts, crew, |drive| next.contains(&drive))?;
+    Ok(possible)
+}
+
+/// The least that an array of each drive takes, of those that arithmetic keeps.
+fn efforts(order: &PlanOrder<'_>, demands: &[Demand], parts: &PartList) -> BTreeMap<u16, f64> {
+    let kept = enumerate(&order.request(demands, parts)).kept;
+    let has_prices = kept.iter().any(|one| one.cost.is_some());
+    let mut efforts = BTreeMap::new();
+    for one in &kept {
+        // What has no price comes last.
+        let bought = f64::from(one.bought);
+        let effort = if has_prices { one.cost.unwrap_or(f64::MAX) } else { bought };
+        let least: &mut f64 = efforts.entry(one.geometry.drive).or_insert(effort);
+        *least = least.min(effort);
+    }
+    efforts
 }
 
 /// Who does the work, and who is told of it.
