@@ -75,8 +75,9 @@ def plan(browser):
     browser.see("arrays looked at")
     browser.patience = patience
     browser.see("Why")
-    ranked = browser.run("return document.querySelectorAll('tbody tr').length")
+    ranked = browser.run("return document.querySelector('table').querySelectorAll('tbody tr').length")
     assert ranked == 1, ranked
+    browser.see("Why not another")
     assert browser.run("return document.querySelectorAll('svg .dot').length") > 0
 
 

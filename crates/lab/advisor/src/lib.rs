@@ -135,14 +135,33 @@ pub struct Alternative {
 }
 
 impl Verdict {
-    /// The answer in a few words: what is recommended, that it is too close to call, or nothing.
+    /// The answer in a few words: what is recommended, any of those that chance may set apart and what one of them is better in, or
+    /// nothing.
     pub fn answer(&self) -> String {
         match (&self.recommended, &self.too_close[..]) {
             (None, _) => "nothing".to_owned(),
             (Some(choice), []) => choice.label.clone(),
             (Some(choice), others) => {
-                format!("too close to call between {} and {}", choice.label, others.join(", "))
+                let labels: Vec<&str> = others.iter().map(String::as_str).collect();
+                let all = format!("any of {}, {}", choice.label, labels.join(", "));
+                format!("{all}; {} {}", choice.label, self.ahead_in(choice, &labels))
             }
+        }
+    }
+
+    /// What `choice` has of all that are as fast.
+    fn ahead_in(&self, choice: &Choice, others: &[&str]) -> &'static str {
+        let of_them = || {
+            let all = self.alternatives.iter().map(|row| &row.choice);
+            all.filter(|one| others.contains(&one.label.as_str())).map(|one| &one.array)
+        };
+        let own = &choice.array;
+        if of_them().all(|other| other.usable_fraction() < own.usable_fraction()) {
+            "leaves most space"
+        } else if of_them().all(|other| other.failures_survived_always < own.failures_survived_always) {
+            "survives most failures"
+        } else {
+            "asks for least trust"
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Which candidates are simulated and for how long, and which of them are the best.
 //!
 //! ```text
-//! frontier ⇄ short runs ─► smaller ones of the best ─► long runs, degraded, rebuilding
+//! frontier ⇄ short runs ─► the best of other kinds, smaller ones ─► long runs ─► degraded, rebuilding,
+//!                                                                              bottleneck, estimates
 //! ```
 //! The search ends when the frontier is empty, or with the order's budget: time, or a number of geometries; then the
 //! arrays that could still be better are counted.
@@ -11,10 +12,13 @@ use super::estimates::{PerformanceRange, at_end};
 use super::judge::{Window, alone, judge};
 use super::life::{DriveLife, drive_life};
 use super::reason::{beside, reason, rests_on, settings_label};
-use super::{Bench, Crew, Fault, Faults, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage};
-use raidlab_advisor::plan::{Frontier, Hardware, Judged, Kept, Performance, Ranking, Request};
+use super::{Bench, Crew, Fault, Faults, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage, alternatives};
+use raidlab_advisor::plan::{
+    Enumeration, Frontier, Hardware, Judged, Kept, Performance, Ranking, Request, Role, Row, diverse,
+};
 use raidlab_hardware::End;
-use raidlab_workload::RunResult;
+use raidlab_units::NanoSpan;
+use raidlab_workload::{BottleneckFacts, RunResult};
 use raidlab_worlds::Parts;
 
 /// Geometries that are run at once, before it is asked whether that is enough.
@@ -26,13 +30,12 @@ const DRIVES_SMALLER: usize = 3;
 /// Which of the numbers of members smaller ones have, in thirds of how many there are.
 const SMALLER: [usize; 3] = [0, 1, 2];
 
-/// How far it all is, about, when the search, the smaller ones, the longer runs, the bottlenecks and the faults are done; parts
-/// are before, and the ends of what figures may be after.
-const SEARCH_SHARE: f64 = 0.65;
+/// How far it all is, about, when the search, the best of other kinds, the smaller ones and the longer runs are done; parts are
+/// before, and what is told of the best after.
+const SEARCH_SHARE: f64 = 0.55;
+const KINDS_SHARE: f64 = 0.65;
 const SMALLER_SHARE: f64 = 0.75;
 const LONG_SHARE: f64 = 0.85;
-const BOTTLENECKS_SHARE: f64 = 0.90;
-const FAULTS_SHARE: f64 = 0.97;
 
 /// What was chosen.
 pub(super) struct Chosen<'a> {
@@ -52,12 +55,14 @@ pub(super) struct Chosen<'a> {
 pub(super) fn choose<'a>(
     bench: &Bench<'_>,
     request: &Request<'a>,
-    kept: &[Kept],
+    enumeration: &Enumeration,
     mut crew: Crew<'_>,
 ) -> Result<Chosen<'a>, PlanError> {
-    let mut frontier = Frontier::new(request.clone(), kept.to_vec());
+    let kept = &enumeration.kept;
+    let mut frontier = Frontier::new(request.clone(), kept.clone());
     let end = search(bench, &mut frontier, &mut crew)?;
     let (left_out, ranking) = (frontier.open(), frontier.ranking());
+    alternatives::run(bench, &mut frontier, &mut crew, (SEARCH_SHARE, KINDS_SHARE))?;
     let (judged, tried) = frontier.into_results();
     let simulated = tried.len() as u64;
     let mut search = Search { bench, ranking, judged, tried, simulated, crew: &mut crew };
@@ -97,7 +102,7 @@ pub(super) fn search(
 }
 
 /// Judges `list` on several processors, in order.
-fn judge_all(
+pub(super) fn judge_all(
     bench: &Bench<'_>,
     crew: &mut Crew<'_>,
     stage: Stage<'_>,
@@ -144,7 +149,7 @@ impl Search<'_, '_, '_> {
             smaller.extend(these.map(|it| it.unjudged(request, judged.settings)).filter(new));
         }
         let stage =
-            Stage { label: "simulating smaller ones of the best", from: SEARCH_SHARE, to: SMALLER_SHARE };
+            Stage { label: "simulating smaller ones of the best", from: KINDS_SHARE, to: SMALLER_SHARE };
         let results = judge_all(self.bench, self.crew, stage, (&smaller, Window::Short))?;
         self.simulated += results.len() as u64;
         for (judged, _) in results {
@@ -155,120 +160,162 @@ impl Search<'_, '_, '_> {
         Ok(())
     }
 
-    /// Runs the best longer, degraded and rebuilding.
+    /// Runs the best and what is shown beside it longer, degraded and rebuilding.
     pub(super) fn top(&mut self) -> Result<Vec<Planned>, PlanError> {
-        let needs = self.ranking.needs;
-        let count = self.bench.order.top.min(self.judged.len());
+        let (bench, needs) = (self.bench, self.ranking.needs);
         // What misses a need is told of only where nothing keeps them.
-        let keeps = self.judged[..count].iter().filter(|one| one.keeps(needs)).count();
-        let best: Vec<Judged> = self.judged[..if keeps > 0 { keeps } else { count }].to_vec();
+        let keeps = self.judged.iter().filter(|one| one.keeps(needs)).count();
+        let shown = &self.judged[..if keeps > 0 { keeps } else { self.judged.len() }];
+        let rows = diverse(shown, self.ranking, bench.parts, bench.order.top);
+        let best: Vec<Judged> = rows.iter().map(|row| shown[row.index].clone()).collect();
         let stage = Stage { label: "running the best for longer", from: SMALLER_SHARE, to: LONG_SHARE };
-        let mut results = judge_all(self.bench, self.crew, stage, (&best, Window::Long))?;
+        let results = judge_all(bench, self.crew, stage, (&best, Window::Long))?;
         self.simulated += results.len() as u64;
-        for (place, (judged, _)) in self.judged.iter_mut().zip(&results) {
-            *place = judged.clone();
-            self.tried.push(judged.clone());
+        let mut told = self.tell(results, &rows)?;
+        for (one, row) in told.iter().zip(&rows) {
+            self.judged[row.index] = one.judged.clone();
+            self.tried.push(one.judged.clone());
         }
         self.ranking.sort(&mut self.judged);
-        let order: Vec<Judged> =
-            self.judged.iter().filter(|one| results.iter().any(|(it, _)| it == *one)).cloned().collect();
-        results.sort_by_key(|(judged, _)| order.iter().position(|other| other == judged));
-        self.bottlenecks(&mut results)?;
-        let faults = self.faults(&order)?;
-        let alone = self.alone(&order)?;
-        let range = self.range(order.first())?;
-        let (bench, apps) = (self.bench, self.bench.order.applications);
-        let planned = results
-            .into_iter()
-            .zip(faults)
-            .map(|((judged, runs), faults)| planned(bench, judged, runs, faults, (&order, &self.tried)));
+        told.sort_by_cached_key(|one| (self.ranking.key(&one.judged), one.judged.geometry));
+        let order: Vec<Judged> = told.iter().map(|one| one.judged.clone()).collect();
+        let range = self.range(&told)?;
+        let apps = bench.order.applications;
+        let planned = told.into_iter().map(|one| planned(bench, one, (&order, &self.tried)));
         let mut planned: Vec<Planned> = planned.collect();
-        for (one, alone) in planned.iter_mut().zip(alone) {
-            one.reason += &beside(bench, &one.judged, &alone);
-            one.alone = alone;
-        }
         if let Some(first) = planned.first_mut() {
+            // The longer runs may have changed which is the first.
+            first.roles.retain(|role| *role > Role::Controller);
+            first.roles.insert(0, Role::Best);
             let names = (0..apps.len()).map(|app| part_name(apps, app));
             first.reason += &rests_on(&first.estimates, names.zip(&range));
             first.range = range;
         }
+        for one in planned.iter_mut().skip(1) {
+            one.roles.retain(|role| *role != Role::Best);
+        }
         Ok(planned)
     }
 
-    /// Where applications run together, what each gets of each of `best` alone, with as many requests in flight.
-    fn alone(&mut self, best: &[Judged]) -> Result<Vec<Vec<Performance>>, PlanError> {
-        let (bench, apps) = (self.bench, self.bench.order.applications.len());
-        if !bench.order.together {
-            return Ok(best.iter().map(|_| Vec::new()).collect());
+    /// All that is told of each of `results` besides: bottlenecks, faults, and each application alone.
+    fn tell(&mut self, results: Vec<(Judged, Vec<RunResult>)>, rows: &[Row]) -> Result<Vec<Told>, PlanError> {
+        let bench = self.bench;
+        // What holds up the best is worth its runs; of the others their figures are.
+        let first = results.iter().map(|(judged, _)| self.ranking.key(judged)).min();
+        let jobs: Vec<(usize, Job)> = results
+            .iter()
+            .enumerate()
+            .flat_map(|(one, (judged, _))| {
+                let is_first = first == Some(self.ranking.key(judged));
+                Job::all(bench, judged, is_first).map(move |job| (one, job))
+            })
+            .collect();
+        let stage = Stage {
+            label: "failing a member of the best, and looking for bottlenecks",
+            from: LONG_SHARE,
+            to: 0.97,
+        };
+        let run = |index: usize| {
+            let (one, job) = jobs[index];
+            job.run(bench, &results[one].0)
+        };
+        let done = self.crew.on_all(stage, jobs.len(), run)?;
+        let told = |((judged, runs), row): ((Judged, Vec<RunResult>), &Row)| Told {
+            judged,
+            runs,
+            roles: row.roles.clone(),
+            faults: Faults::default(),
+            alone: Vec::new(),
+        };
+        let mut told: Vec<Told> = results.into_iter().zip(rows).map(told).collect();
+        for ((one, job), (performance, rebuild, bottleneck)) in jobs.iter().zip(done) {
+            let one = &mut told[*one];
+            match job {
+                Job::Bottleneck(run) => one.runs[*run].bottleneck = bottleneck,
+                Job::Fault(_, fault) => one.faults.add(*fault, performance, rebuild),
+                Job::Alone(_) => one.alone.extend(performance),
+            }
         }
-        let stage = Stage { label: "running each application alone", from: FAULTS_SHARE, to: FAULTS_SHARE };
-        let job = |index: usize| alone(bench, &best[index / apps], index % apps);
-        let found = self.crew.on_all(stage, best.len() * apps, job)?;
-        Ok(found.chunks_exact(apps).map(<[Performance]>::to_vec).collect())
+        if bench.order.needs.keep_degraded.is_some() {
+            for one in told.iter_mut().filter(|one| one.judged.survives_always > 0) {
+                let share = bench.degraded_share(&one.judged.performance, &one.faults);
+                one.judged.degraded_share = Some(share);
+            }
+        }
+        Ok(told)
     }
 
-    /// Runs the first once more with its parts at both ends of what their figures may be.
-    fn range(&mut self, first: Option<&Judged>) -> Result<Vec<PerformanceRange>, PlanError> {
-        const ENDS: [End; 2] = [End::Slower, End::Faster];
-        let Some(first) = first else { return Ok(Vec::new()) };
+    /// Runs the first once more with its parts as they are and at both ends of what their figures may be.
+    fn range(&mut self, told: &[Told]) -> Result<Vec<PerformanceRange>, PlanError> {
+        const ENDS: [Option<End>; 3] = [None, Some(End::Slower), Some(End::Faster)];
+        let Some(Told { judged: first, .. }) = told.first() else { return Ok(Vec::new()) };
         let (bench, runs) = (self.bench, self.bench.order.runs());
-        let stage =
-            Stage { label: "running the first at both ends of its estimates", from: FAULTS_SHARE, to: 1.0 };
-        let job = |index: usize| at_end(bench, first, (index / 2, ENDS[index % 2]));
-        let found = self.crew.on_all(stage, 2 * runs, job)?;
-        let both = |pair: &[Vec<Performance>]| {
-            let ends = pair[0].iter().zip(&pair[1]);
-            ends.map(|(slower, faster)| PerformanceRange { slower: *slower, faster: *faster })
+        let stage = Stage { label: "running the first at both ends of its estimates", from: 0.97, to: 1.0 };
+        let job = |index: usize| at_end(bench, first, (index / 3, ENDS[index % 3]));
+        let found = self.crew.on_all(stage, ENDS.len() * runs, job)?;
+        let all = |(run, ends): (usize, &[Vec<Performance>])| {
+            let told = &first.performance[bench.order.apps_of(run)];
+            let each = told.iter().enumerate();
+            each.map(|(app, told)| PerformanceRange::around(told, [ends[0][app], ends[1][app], ends[2][app]]))
                 .collect::<Vec<_>>()
         };
-        Ok(found.chunks_exact(2).flat_map(both).collect())
-    }
-
-    /// Finds what sets the pace of each run of the best.
-    fn bottlenecks(&mut self, best: &mut [(Judged, Vec<RunResult>)]) -> Result<(), PlanError> {
-        let (bench, each) = (self.bench, self.bench.order.runs());
-        let jobs = best.len() * each;
-        let stage =
-            Stage { label: "finding the bottlenecks of the best", from: LONG_SHARE, to: BOTTLENECKS_SHARE };
-        let job = |index: usize| bench.bottleneck(&best[index / each].0, index % each);
-        let found = self.crew.on_all(stage, jobs, job)?;
-        let runs = best.iter_mut().flat_map(|(_, runs)| runs);
-        runs.zip(found).for_each(|(run, facts)| run.bottleneck = Some(facts));
-        Ok(())
-    }
-
-    /// What faults do to each of `best`.
-    fn faults(&mut self, best: &[Judged]) -> Result<Vec<Faults>, PlanError> {
-        let bench = self.bench;
-        let with_redundancy = best.iter().enumerate().filter(|(_, judged)| judged.survives_always > 0);
-        let runs = 0..bench.order.runs();
-        let jobs: Vec<(usize, usize, Fault)> = with_redundancy
-            .flat_map(|(one, _)| runs.clone().map(move |run| (one, run)))
-            .flat_map(|(one, run)| Fault::ALL.map(|fault| (one, run, fault)))
-            .collect();
-        let stage =
-            Stage { label: "failing a member of the best", from: BOTTLENECKS_SHARE, to: FAULTS_SHARE };
-        let run = |index: usize| {
-            let (one, run, fault) = jobs[index];
-            bench.fault(&best[one], run, fault)
-        };
-        let results = self.crew.on_all(stage, jobs.len(), run)?;
-        let mut faults: Vec<Faults> = best.iter().map(|_| Faults::default()).collect();
-        for ((one, _, fault), (performance, rebuild)) in jobs.iter().zip(results) {
-            faults[*one].add(*fault, performance, rebuild);
-        }
-        Ok(faults)
+        Ok(found.chunks_exact(ENDS.len()).enumerate().flat_map(all).collect())
     }
 }
 
-fn planned(
-    bench: &Bench<'_>,
+/// One of the best with all that was found of it.
+struct Told {
     judged: Judged,
     runs: Vec<RunResult>,
+    roles: Vec<Role>,
     faults: Faults,
-    (order, tried): (&[Judged], &[Judged]),
-) -> Planned {
+    /// What each application gets alone, where they run together.
+    alone: Vec<Performance>,
+}
+
+/// A run of one of the best after its long runs; none waits for another.
+#[derive(Clone, Copy, Debug)]
+enum Job {
+    /// What sets the pace of a run of the first.
+    Bottleneck(usize),
+    /// What a fault does to a run.
+    Fault(usize, Fault),
+    /// What an application gets alone.
+    Alone(usize),
+}
+
+/// What a job found: performance, the time of a rebuild, a bottleneck.
+type Found = (Vec<Performance>, Option<NanoSpan>, Option<BottleneckFacts>);
+
+impl Job {
+    /// All jobs of one array.
+    fn all(bench: &Bench<'_>, judged: &Judged, is_first: bool) -> impl Iterator<Item = Self> + use<> {
+        let (runs, apps) = (bench.order.runs(), bench.order.applications.len());
+        let faults = if judged.survives_always > 0 { Fault::ALL.len() } else { 0 };
+        let alone = if bench.order.together { apps } else { 0 };
+        // The longest first.
+        let faults = (0..runs)
+            .flat_map(move |run| Fault::ALL.into_iter().take(faults).map(move |it| Self::Fault(run, it)));
+        faults
+            .chain((0..if is_first { runs } else { 0 }).map(Self::Bottleneck))
+            .chain((0..alone).map(Self::Alone))
+    }
+
+    fn run(self, bench: &Bench<'_>, judged: &Judged) -> Result<Found, PlanError> {
+        match self {
+            Self::Bottleneck(run) => Ok((Vec::new(), None, Some(bench.bottleneck(judged, run)?))),
+            Self::Fault(run, fault) => {
+                let (performance, rebuild) = bench.fault(judged, run, fault)?;
+                Ok((performance, rebuild, None))
+            }
+            Self::Alone(app) => Ok((vec![alone(bench, judged, app)?], None, None)),
+        }
+    }
+}
+
+fn planned(bench: &Bench<'_>, told: Told, (order, tried): (&[Judged], &[Judged])) -> Planned {
     let needs = &bench.order.needs;
+    let Told { judged, runs, roles, faults, alone } = told;
     let Faults { degraded, rebuilding, rebuild_hours } = faults;
     let models = bench.models(judged.geometry);
     let lives: Vec<_> =
@@ -276,12 +323,16 @@ fn planned(
     let of_run = |(run, life): (usize, &Option<DriveLife>)| {
         bench.order.apps_of(run).map(|_| *life).collect::<Vec<_>>()
     };
+    let mut reason = reason(bench, &judged, (&runs, &lives), (order, tried));
+    reason += &beside(bench, &judged, &alone);
     Planned {
         parts: Parts {
             controller: models.controller.id.clone(),
             enclosure: models.enclosure.map(|enclosure| enclosure.id.clone()),
             drive: models.drive.id.clone(),
         },
+        roles,
+        adds: bench.adds(judged.geometry),
         strip: judged.settings.strip.unwrap_or(models.controller.strip_size),
         write_policy: bench.write_policy(&judged),
         at_risk: Hardware::of(bench.parts, judged.geometry).at_risk(judged.settings, judged.geometry.members),
@@ -290,9 +341,9 @@ fn planned(
         margins: judged.margins(needs),
         keeps_needs: judged.keeps(needs),
         risk: bench.risk(judged.geometry, rebuild_hours),
-        reason: reason(bench, &judged, (&runs, &lives), (order, tried)),
+        reason,
         drive_life: lives.iter().enumerate().flat_map(of_run).collect(),
-        alone: Vec::new(),
+        alone,
         estimates: models.estimates(),
         range: Vec::new(),
         degraded,

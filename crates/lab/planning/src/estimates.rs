@@ -6,7 +6,8 @@ use raidlab_hardware::End;
 use raidlab_worlds::simulated::run_simulated;
 use serde::Serialize;
 
-/// What one application gets at both ends of what the array's figures may be.
+/// What one application gets at both ends of what the array's figures may be: the reported figures, times what the ends change
+/// them by in runs that are alike, so that the range holds what it is the range of.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PerformanceRange {
     /// Every figure at its slower end.
@@ -15,19 +16,46 @@ pub struct PerformanceRange {
     pub faster: Performance,
 }
 
-/// What the applications of a run get with the array's parts at one end, with as many requests in flight as without.
+impl PerformanceRange {
+    /// The range around what is `told`, by shorter runs with the figures as they are, at their slower and at their faster ends.
+    pub(super) fn around(told: &Performance, [as_is, one, other]: [Performance; 3]) -> Self {
+        let (slower, faster) = if one.iops <= other.iops { (one, other) } else { (other, one) };
+        let scaled =
+            |end: Performance, at_most: fn(f64, f64) -> f64, at_least: fn(f64, f64) -> f64| Performance {
+                iops: at_most(told.iops * end.iops / as_is.iops, told.iops),
+                bytes_per_sec: at_most(
+                    told.bytes_per_sec * end.bytes_per_sec / as_is.bytes_per_sec,
+                    told.bytes_per_sec,
+                ),
+                lat_ns_mean: at_least(
+                    told.lat_ns_mean * end.lat_ns_mean / as_is.lat_ns_mean,
+                    told.lat_ns_mean,
+                ),
+                ..end
+            };
+        Self { slower: scaled(slower, f64::min, f64::max), faster: scaled(faster, f64::max, f64::min) }
+    }
+
+    /// Whether the ends differ at all, as three digits show them.
+    pub(super) fn is_wide(&self) -> bool {
+        self.faster.iops > 1.005 * self.slower.iops
+    }
+}
+
+/// What the applications of a run get with the array's parts at one end of their figures, or as they are, with as many requests in
+/// flight.
 pub(super) fn at_end(
     bench: &Bench<'_>,
     judged: &Judged,
-    (run, end): (usize, End),
+    (run, end): (usize, Option<End>),
 ) -> Result<Vec<Performance>, PlanError> {
     let order = bench.order;
-    let catalog = bench
-        .models(judged.geometry)
-        .catalog_at(order.catalog, end)
+    let models = bench.models(judged.geometry);
+    let at = end.map(|end| models.catalog_at(order.catalog, end)).transpose();
+    let at = at
         .map_err(|source| PlanError::End { label: bench.label(judged.geometry), source: Box::new(source) })?;
-    let order =
-        PlanOrder { catalog: &catalog, needs: order.needs.clone(), space: order.space.clone(), ..*order };
+    let catalog = at.as_ref().unwrap_or(order.catalog);
+    let order = PlanOrder { catalog, needs: order.needs.clone(), space: order.space.clone(), ..*order };
     let bench = Bench { order: &order, parts: bench.parts, demands: bench.demands };
     let array = bench.array(judged, judged.geometry.spares, judge::Window::Fault)?;
     let iodepths = judge::iodepths(&bench, judged, run);
@@ -36,4 +64,29 @@ pub(super) fn at_end(
         PlanError::Simulation { label: format!("{}, {}", bench.label(judged.geometry), load.label()), source }
     })?;
     Ok(bench.performance(&result, &iodepths))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2170 requests/s once stood beside "2246 to 2246", which other runs of another length had done.
+    #[test]
+    fn a_range_holds_what_it_is_the_range_of() {
+        let of = |iops: f64| Performance {
+            iops,
+            bytes_per_sec: iops * 8192.0,
+            lat_ns_mean: 64e9 / iops,
+            ..Performance::default()
+        };
+        let told = of(2170.0);
+        let none = PerformanceRange::around(&told, [of(2246.0); 3]);
+        assert!((none.slower.iops - 2170.0).abs() < 1e-9 && !none.is_wide(), "{none:?}");
+        let wide = PerformanceRange::around(&told, [of(2246.0), of(2021.4), of(2470.6)]);
+        assert!((wide.slower.iops - 1953.0).abs() < 1e-6 && (wide.faster.iops - 2387.0).abs() < 1e-6);
+        assert!(wide.slower.lat_ns_mean > told.lat_ns_mean && wide.faster.lat_ns_mean < told.lat_ns_mean);
+        // Both ends on one side by chance: the range still holds the figure.
+        let odd = PerformanceRange::around(&told, [of(2000.0), of(2010.0), of(2100.0)]);
+        assert!(odd.slower.iops <= told.iops && told.iops <= odd.faster.iops && odd.is_wide());
+    }
 }

@@ -6,7 +6,8 @@
 //! flight.
 
 use super::application::together;
-use super::{Bench, PlanError, PlanOrder};
+use super::life::shortest;
+use super::{Bench, Fault, Faults, PlanError, PlanOrder};
 use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Geometry, Judged, Needs, Performance};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -201,7 +202,28 @@ pub(super) fn judge(
         judged.score *= apps.map(merit).product::<f64>();
         runs.push(result);
     }
+    judged.life = shortest(bench, &judged, &runs);
+    judged.loss_per_year = bench.loss_at_reserved_rate(judged.geometry);
+    // The longer runs of the best are followed by all their faults.
+    if window == Window::Short && order.needs.keep_degraded.is_some() && judged.keeps(&order.needs) {
+        judged.degraded_share = Some(with_faults(bench, &judged)?);
+    }
     Ok((judged, runs))
+}
+
+/// What is left of an array with a member missing and while it is rebuilt; nothing where it survives none.
+fn with_faults(bench: &Bench<'_>, judged: &Judged) -> Result<f64, PlanError> {
+    if judged.survives_always == 0 {
+        return Ok(0.0);
+    }
+    let mut faults = Faults::default();
+    for run in 0..bench.order.runs() {
+        for fault in Fault::ALL {
+            let (performance, rebuild) = bench.fault(judged, run, fault)?;
+            faults.add(fault, performance, rebuild);
+        }
+    }
+    Ok(bench.degraded_share(&judged.performance, &faults))
 }
 
 /// What application `app` gets of an array alone, with as many requests in flight as it was judged with beside the others.

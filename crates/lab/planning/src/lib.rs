@@ -17,10 +17,12 @@
 
 #![forbid(unsafe_code)]
 
+mod alternatives;
 mod application;
 mod choose;
 mod corrections;
 mod estimates;
+mod have;
 mod judge;
 mod life;
 mod outcome;
@@ -30,8 +32,10 @@ mod reason;
 pub mod reliability;
 mod tiers;
 
+pub use alternatives::{Alternative, Kind};
 pub use application::Application;
 pub use estimates::PerformanceRange;
+pub use have::{Have, HaveError};
 pub use life::{DriveLife, WARRANTY_YEARS};
 pub use outcome::{PlanOutcome, Planned, SearchEnd, SimulatedArray};
 pub use parts::{default_levels, default_settings};
@@ -59,7 +63,7 @@ use raidlab_worlds::simulated::{SimulatedError, name_bottleneck, run_degraded};
 use raidlab_worlds::{ModelledArray, ModelledSettings, Models, drive_beside};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::time::Instant;
@@ -91,6 +95,10 @@ pub struct PlanOrder<'a> {
     pub era: YearRange,
     /// Drives to choose from; all of the era if empty.
     pub drives: &'a [String],
+    /// Kinds of drives to choose from, as [`DriveModel::class`] names them; all if empty.
+    pub kinds: &'a [String],
+    /// Parts that are there already.
+    pub have: &'a Have,
     /// Controllers to choose from; all of the era if empty.
     pub controllers: &'a [String],
     /// Enclosures to choose from; all of the era if empty, or all that there are for controllers that are named.
@@ -204,7 +212,7 @@ pub fn plan(
     let Choice { parts, enumeration, arithmetic_secs } = parts_and_candidates(order, &demands, &mut crew)?;
     let request = order.request(&demands, &parts);
     let bench = Bench { order, parts: &parts, demands: &demands };
-    let chosen = choose::choose(&bench, &request, &enumeration.kept, crew)?;
+    let chosen = choose::choose(&bench, &request, &enumeration, crew)?;
     let pareto = pareto(&chosen.all, chosen.ranking);
     let has_prices = chosen.ranking.has_prices;
     let judged = &chosen.all;
@@ -214,18 +222,21 @@ pub fn plan(
         some => near_misses(some, &order.needs),
     };
     let kept = enumeration.kept.len() as u64;
+    let unpriced = if has_prices { parts::unpriced(&parts, &enumeration.kept) } else { Vec::new() };
     Ok(PlanOutcome {
         candidates: enumeration.candidates,
-        rejected: enumeration.rejected,
+        rejected: enumeration.rejected.clone(),
         kept,
         arithmetic_secs,
         simulated: chosen.simulated,
         end: chosen.end,
         left_out: chosen.left_out,
         beaten: kept.saturating_sub(chosen.all.len() as u64 + chosen.left_out),
+        alternatives: alternatives::of(&bench, &chosen.all, chosen.ranking, &enumeration),
         top: chosen.top,
         pareto,
         has_prices,
+        unpriced,
         others: chosen.all.into_iter().map(|judged| bench.described(judged)).collect(),
         relaxations,
     })
@@ -248,10 +259,7 @@ fn parts_and_candidates(
     for controller in &parts.controllers {
         drive_beside(order.catalog, order.catalog.controller(&controller.id)?)?;
     }
-    // A drive that is in no candidate, however fast it is, is not measured.
-    let possible: BTreeSet<u16> =
-        enumerate(&order.request(demands, &parts)).kept.iter().map(|kept| kept.geometry.drive).collect();
-    parts::measure(order, &mut parts, crew, |drive| possible.contains(&drive))?;
+    let possible = measure_what_matters(order, demands, &mut parts, crew)?;
     let started = Instant::now();
     let enumeration = enumerate(&order.request(demands, &parts));
     let arithmetic_secs = started.elapsed().as_secs_f64();
@@ -260,6 +268,77 @@ fn parts_and_candidates(
         parts::measure(order, &mut parts, crew, |drive| !possible.contains(&drive))?;
     }
     Ok(Choice { parts, enumeration, arithmetic_secs })
+}
+
+/// How many times the effort of the cheapest array that may keep the needs drives are looked at for.
+const EFFORT_SLACK: f64 = 2.0;
+
+/// Drives that are measured before it is asked which others matter, and of each kind at least.
+const MEASURED_FIRST: usize = 8;
+const MEASURED_OF_KIND: usize = 2;
+
+/// Measures the drives that may be in the answer; those that may be in any array.
+///
+/// A drive that is in no candidate, however fast it is, is not measured. With a throughput need the cheapest array is the best, so
+/// drives of which every array takes many times what one of others does can wait: an array of a drive that was not measured is
+/// bounded by its links alone, and the search comes to it last.
+fn measure_what_matters(
+    order: &PlanOrder<'_>,
+    demands: &[Demand],
+    parts: &mut PartList,
+    crew: &mut Crew<'_>,
+) -> Result<BTreeSet<u16>, PlanError> {
+    let efforts = efforts(order, demands, parts);
+    let possible: BTreeSet<u16> = efforts.keys().copied().collect();
+    if !order.needs.wants_rate() {
+        parts::measure(order, parts, crew, |drive| possible.contains(&drive))?;
+        return Ok(possible);
+    }
+    let mut left: Vec<(f64, u16)> = efforts.into_iter().map(|(drive, effort)| (effort, drive)).collect();
+    left.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let mut measured: BTreeSet<u16> = BTreeSet::new();
+    loop {
+        let now = self::efforts(order, demands, parts);
+        let serving = now.iter().filter(|(drive, _)| measured.contains(*drive));
+        let limit = serving.map(|(_, effort)| EFFORT_SLACK * effort).reduce(f64::min);
+        let count = match limit {
+            Some(limit) => left.iter().take_while(|(effort, _)| *effort <= limit).count(),
+            None => left.len().min(MEASURED_FIRST),
+        };
+        if count == 0 {
+            break;
+        }
+        let next: BTreeSet<u16> = left.drain(..count).map(|(_, drive)| drive).collect();
+        parts::measure(order, parts, crew, |drive| next.contains(&drive))?;
+        measured.extend(next);
+    }
+    // Of kinds that are behind, some, so that the answer can say how far.
+    let kind = |drive: u16| parts.drives[usize::from(drive)].kind.clone();
+    let mut of_kinds: BTreeMap<String, usize> = BTreeMap::new();
+    measured.iter().for_each(|drive| *of_kinds.entry(kind(*drive)).or_default() += 1);
+    let is_wanted = |(_, drive): &&(f64, u16)| {
+        let count = of_kinds.entry(kind(*drive)).or_default();
+        *count += 1;
+        *count <= MEASURED_OF_KIND
+    };
+    let next: BTreeSet<u16> = left.iter().filter(is_wanted).map(|(_, drive)| *drive).collect();
+    parts::measure(order, parts, crew, |drive| next.contains(&drive))?;
+    Ok(possible)
+}
+
+/// The least that an array of each drive takes, of those that arithmetic keeps.
+fn efforts(order: &PlanOrder<'_>, demands: &[Demand], parts: &PartList) -> BTreeMap<u16, f64> {
+    let kept = enumerate(&order.request(demands, parts)).kept;
+    let has_prices = kept.iter().any(|one| one.cost.is_some());
+    let mut efforts = BTreeMap::new();
+    for one in &kept {
+        // What has no price comes last.
+        let bought = f64::from(one.bought);
+        let effort = if has_prices { one.cost.unwrap_or(f64::MAX) } else { bought };
+        let least: &mut f64 = efforts.entry(one.geometry.drive).or_insert(effort);
+        *least = least.min(effort);
+    }
+    efforts
 }
 
 /// Who does the work, and who is told of it.
@@ -503,6 +582,23 @@ impl Bench<'_> {
                 source,
             }
         })
+    }
+
+    /// What is left with a member missing and while it is rebuilt: the least share of the rates that are needed, or else of those of
+    /// the whole array.
+    fn degraded_share(&self, whole: &[Performance], faults: &Faults) -> f64 {
+        let share = |(app, own): (usize, &Performance)| {
+            let needed = self.order.needs.requests_per_sec(app, self.demands[app].bytes_mean);
+            own.iops / needed.unwrap_or(whole[app].iops)
+        };
+        let all = [&faults.degraded, &faults.rebuilding];
+        all.into_iter().flat_map(|list| list.iter().enumerate().map(share)).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The chance of data loss in a year with rebuilds at their reserved rate.
+    fn loss_at_reserved_rate(&self, geometry: Geometry) -> Option<f64> {
+        let pace = RebuildRate::Share(REBUILD_SHARE).pace(self.models(geometry).drive)?;
+        Some(self.risk(geometry, Some(pace.hours))?.per_year)
     }
 
     /// The chance of data loss, where the catalogue knows the drives well enough.

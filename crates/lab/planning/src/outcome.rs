@@ -1,8 +1,9 @@
 //! The result of a plan.
 
+use super::alternatives::Alternative;
 use super::estimates::PerformanceRange;
 use super::life::DriveLife;
-use raidlab_advisor::plan::{AtRisk, Judged, Margins, ParetoPoint, Performance, Rejection, Relaxation};
+use raidlab_advisor::plan::{AtRisk, Judged, Margins, ParetoPoint, Performance, Rejection, Relaxation, Role};
 use raidlab_advisor::risk::LossChance;
 use raidlab_controller::WritePolicy;
 use raidlab_units::ByteCount;
@@ -31,14 +32,18 @@ pub struct PlanOutcome {
     pub left_out: u64,
     /// Geometries that were kept and not simulated, because they can't beat those that were.
     pub beaten: u64,
-    /// The best, best first; those that keep all needs before those that do not.
+    /// The best and what is shown beside it, best first; those that keep all needs before those that do not.
     pub top: Vec<Planned>,
+    /// Why not another level, other drives, another controller.
+    pub alternatives: Vec<Alternative>,
     /// Every array that was simulated, with its best settings, in words.
     pub others: Vec<SimulatedArray>,
     /// The arrays of `others` in the chart of performance against effort.
     pub pareto: Vec<ParetoPoint>,
-    /// Whether effort is money; else it is drives.
+    /// Whether effort is money, as the price of some arrays is known; else it is drives.
     pub has_prices: bool,
+    /// Where it is money, parts of kept arrays whose price is not known.
+    pub unpriced: Vec<String>,
     /// Where nothing fits, which single need would have to give how far, the smallest change first.
     pub relaxations: Vec<Relaxation>,
 }
@@ -73,6 +78,10 @@ pub struct Planned {
     pub label: String,
     /// Settings in words.
     pub settings_label: String,
+    /// What it is shown for; the first counts.
+    pub roles: Vec<Role>,
+    /// Parts that have to be bought where some are there already, in words.
+    pub adds: Option<String>,
     /// Its parts by their names in the catalogue.
     pub parts: Parts,
     /// Length of its strips.
@@ -107,7 +116,7 @@ pub struct Planned {
     pub estimates: Vec<Estimates>,
     /// What each application gets at both ends of what these figures may be; of the first only.
     pub range: Vec<PerformanceRange>,
-    /// Why it stands where it stands.
+    /// Why it stands where it stands, a sentence or two a line.
     pub reason: String,
 }
 

@@ -3,10 +3,12 @@
 //! The random rate of one drive is simulated: 4 KiB accesses, several outstanding, its write cache on, on shares of its
 //! capacity. No array gets more accesses out of it with as many outstanding, since they are no shorter.
 
+use super::life::rated_amplification;
 use super::{Crew, PARTS_SHARE, PlanError, PlanOrder, Stage};
 use raidlab_advisor::plan::estimate::{CommandSecs, DriveRates, RandomRate};
 use raidlab_advisor::plan::{
-    ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Needs, PartList, Settings, survivable,
+    ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Geometry, Kept, Needs, PartList, Settings, Wear,
+    survivable,
 };
 use raidlab_hardware::{
     CommandCost, ControllerModel, Drive, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest,
@@ -15,6 +17,7 @@ use raidlab_hardware::{
 use raidlab_raid::LevelVariant;
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use raidlab_workload::Rng;
+use std::collections::BTreeSet;
 
 /// Accesses outstanding at a disk: for reads as many as that, for writes the most.
 const DEPTHS_DISK: [u32; 4] = [1, 4, 16, 64];
@@ -57,30 +60,36 @@ pub(super) fn of_order(order: &PlanOrder<'_>) -> Result<PartList, PlanError> {
     let wanted = |ids: &[String], era: YearRange, id: &str, year| {
         if ids.is_empty() { era.holds(year) } else { ids.iter().any(|one| one == id) }
     };
-    for id in order.drives {
+    for id in order.drives.iter().chain(order.have.drives.keys()) {
         if catalog.drive(id)?.is_host_managed() {
             return Err(PlanError::HostManaged { drive: id.clone() });
         }
     }
-    for id in order.controllers {
+    for id in order.controllers.iter().chain(&order.have.controllers) {
         catalog.controller(id)?;
     }
-    for id in order.enclosures {
+    for id in order.enclosures.iter().chain(order.have.enclosures.keys()) {
         catalog.enclosure(id)?;
     }
     let usable = catalog.drives().filter(|model| !model.is_host_managed());
-    let drives: Vec<&DriveModel> =
-        usable.filter(|model| wanted(order.drives, order.era, &model.id, model.year)).collect();
+    let is_of_kind =
+        |model: &DriveModel| order.kinds.is_empty() || order.kinds.iter().any(|kind| kind == model.class());
+    let is_wanted = |model: &&DriveModel| {
+        let is_offered = wanted(order.drives, order.era, &model.id, model.year) && is_of_kind(model);
+        is_offered || order.have.drives.contains_key(&model.id)
+    };
+    let drives: Vec<&DriveModel> = usable.filter(is_wanted).collect();
     check_survivable(order, &drives)?;
     let is_offered = |model: &&ControllerModel| {
-        let is_named = order.controllers.contains(&model.id);
+        let is_named = order.controllers.contains(&model.id) || order.have.controllers.contains(&model.id);
         is_named || !model.is_only_named && wanted(order.controllers, order.era, &model.id, model.year)
     };
     let controllers = catalog.controllers().filter(is_offered);
     // Old controllers go with old enclosures.
     let era = if order.controllers.is_empty() { order.era } else { YearRange::default() };
-    let enclosures =
-        catalog.enclosures().filter(|model| wanted(order.enclosures, era, &model.id, model.year));
+    let enclosures = catalog.enclosures().filter(|model| {
+        wanted(order.enclosures, era, &model.id, model.year) || order.have.enclosures.contains_key(&model.id)
+    });
     Ok(PartList {
         drives: drives.into_iter().map(|model| drive(order, model)).collect(),
         controllers: controllers.map(|model| controller(order, model)).collect(),
@@ -106,6 +115,20 @@ pub(super) fn measure(
     Ok(())
 }
 
+/// The parts of `kept` whose price is not known, each once.
+pub(super) fn unpriced(parts: &PartList, kept: &[Kept]) -> Vec<String> {
+    let of_one = |kept: &Kept| {
+        let Geometry { drive, controller, enclosure, .. } = kept.geometry;
+        let drive = &parts.drives[usize::from(drive)];
+        let controller = &parts.controllers[usize::from(controller)];
+        let shelf = enclosure.map(|index| &parts.enclosures[usize::from(index)]);
+        let all = [Some((&drive.id, drive.price)), Some((&controller.id, controller.price))];
+        all.into_iter().chain([shelf.map(|it| (&it.id, it.price))]).flatten().collect::<Vec<_>>()
+    };
+    let without = kept.iter().flat_map(of_one).filter(|(_, price)| price.is_none());
+    without.map(|(id, _)| id.clone()).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 /// Refuses what no level gives, before anything is simulated.
 fn check_survivable(order: &PlanOrder<'_>, drives: &[&DriveModel]) -> Result<(), PlanError> {
     let Needs { survive, usable, .. } = order.needs;
@@ -122,6 +145,10 @@ fn drive(order: &PlanOrder<'_>, model: &DriveModel) -> DrivePart {
     let own = order.prices.drives.get(&model.id);
     DrivePart {
         id: model.id.clone(),
+        family: drive_family(&model.id).to_owned(),
+        kind: model.class().to_owned(),
+        wear: wear(model),
+        owned: order.have.drives.get(&model.id).copied().unwrap_or(0),
         capacity: model.capacity.bytes(),
         is_small: model.form_factor == FormFactor::Small,
         bus: model.bus.clone(),
@@ -138,6 +165,8 @@ fn controller(order: &PlanOrder<'_>, model: &ControllerModel) -> ControllerPart 
     let words = |buses: &String| buses.split_whitespace().map(str::to_owned).collect();
     ControllerPart {
         id: model.id.clone(),
+        family: controller_family(&model.id).to_owned(),
+        is_owned: order.have.controllers.contains(&model.id),
         buses: model.buses.as_ref().map(words).unwrap_or_default(),
         ports: model.ports,
         processors: model.processors,
@@ -163,12 +192,43 @@ fn enclosure(order: &PlanOrder<'_>, model: &EnclosureModel) -> EnclosurePart {
     let own = order.prices.enclosures.get(&model.id);
     EnclosurePart {
         id: model.id.clone(),
+        owned: order.have.enclosures.get(&model.id).copied().unwrap_or(0),
+        rack_units: model.rack_units,
         slots: model.slots as u16,
         is_small: model.form_factor == FormFactor::Small,
         bus: model.bus.clone(),
         port_rate: model.port.rate,
         price: own.and_then(|part| part.price),
         watts: own.and_then(|part| part.watts).or(model.power_watts),
+    }
+}
+
+/// What siblings of other capacities are called, too: the name without a number at its end, or one with its unit.
+fn drive_family(id: &str) -> &str {
+    let is_capacity = |text: &str| {
+        let digits = text.strip_suffix("tb").unwrap_or(text);
+        !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit())
+    };
+    id.rsplit_once('-').filter(|(_, last)| is_capacity(last)).map_or(id, |(family, _)| family)
+}
+
+/// A maker's line of controllers: the name up to the first number; all of Linux md is one.
+fn controller_family(id: &str) -> &str {
+    let until = id.split('-').take_while(|word| !word.bytes().any(|it| it.is_ascii_digit()));
+    let length: usize = until.map(|word| word.len() + 1).sum();
+    match &id[..length.saturating_sub(1)] {
+        "" => id,
+        family if family.starts_with("linux-md") => "linux-md",
+        family => family,
+    }
+}
+
+/// What wears a drive out: a maker's rating is of host writes at random places, which the flash takes amplified.
+fn wear(model: &DriveModel) -> Wear {
+    match model.reliability.rated_writes {
+        _ if !model.is_flash() => Wear::None,
+        Some(rated) => Wear::Rated(rated.0 as f64 * rated_amplification(model)),
+        None => Wear::Unknown,
     }
 }
 
@@ -239,4 +299,36 @@ fn accesses_per_sec(model: &DriveModel, share: f64, (op, depth): (DriveOp, u32))
         drive.handle_deadline(now);
     }
     done as f64 / (now - Nanos::ZERO).as_secs_f64().max(1e-9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn siblings_have_one_family() {
+        let drives = [
+            ("samsung-pm9a3-7680", "samsung-pm9a3"),
+            ("exos-x24-24tb", "exos-x24"),
+            ("wd-hc570-22000", "wd-hc570"),
+            ("st3600057ss", "st3600057ss"),
+            ("generic-nvme", "generic-nvme"),
+        ];
+        for (id, family) in drives {
+            assert_eq!(drive_family(id), family);
+        }
+        let controllers = [
+            ("perc-h755n", "perc"),
+            ("megaraid-9670w-16i", "megaraid"),
+            ("linux-md-nvme", "linux-md"),
+            ("linux-md", "linux-md"),
+            ("hba-9500-16i", "hba"),
+            ("smart-array-p408i-a", "smart-array"),
+            ("raidlab", "raidlab"),
+            ("3ware-7850", "3ware-7850"),
+        ];
+        for (id, family) in controllers {
+            assert_eq!(controller_family(id), family);
+        }
+    }
 }

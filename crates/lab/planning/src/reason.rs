@@ -1,12 +1,13 @@
-//! The reasons for an array's rank, in sentences made of figures: its judged figure compared with the best, the results
-//! of other levels, drives and settings, and its bottleneck.
+//! The reasons for an array's rank, line by line: its figure beside the best's, the effect of its settings, what holds it
+//! up, how long its drives last. Other levels, drives and controllers have their own table (`alternatives`).
 
 use super::Bench;
+use super::alternatives::missed_needs;
 use super::application::part_name;
 use super::estimates::PerformanceRange;
 use super::life::{DriveLife, WARRANTY_YEARS};
 use raidlab_advisor::Bound;
-use raidlab_advisor::plan::{Geometry, Hardware, Judged, Needs, Performance, Settings};
+use raidlab_advisor::plan::{DrivePlaces, Geometry, Hardware, Judged, Needs, Performance, Settings};
 use raidlab_advisor::risk::Endurance;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
@@ -65,31 +66,25 @@ pub(super) fn reason(
     let mut sentences: Vec<String> = lost_with_power(bench, judged).into_iter().collect();
     sentences.push(standing(bench, judged, order));
     sentences.extend(against_others(bench, judged, tried));
-    sentences.extend(runs.iter().filter_map(bottleneck));
+    sentences.extend(runs.iter().filter_map(|run| bottleneck(run, runs.len() > 1)));
     let lives = runs.iter().zip(lives).filter_map(|(run, life)| Some((run, life.as_ref()?)));
-    sentences.extend(lives.map(|(run, life)| worn_out(&run.workload, life)));
-    sentences.join(" ")
+    let several = runs.len() > 1;
+    sentences.extend(lives.map(|(run, life)| worn_out(several.then_some(&run.workload[..]), life)));
+    sentences.join("\n")
 }
 
 fn standing(bench: &Bench<'_>, judged: &Judged, order: &[Judged]) -> String {
     let needs = &bench.order.needs;
     let best = &order[0];
     if !judged.keeps(needs) {
-        let margins = judged.margins(needs);
-        let parts = [
-            ("throughput", margins.throughput),
-            ("latency", margins.latency),
-            ("budget", margins.budget),
-            ("power", margins.power),
-        ];
-        let misses = parts.into_iter().filter_map(|(name, margin)| {
-            margin.filter(|margin| *margin < 0.0).map(|margin| format!("{name} by {:.0} %", -100.0 * margin))
-        });
-        return format!("It misses a need: {}.", misses.collect::<Vec<_>>().join(", "));
+        return format!("It misses a need: {}.", missed_needs(judged, needs).join(", "));
     }
     if judged == best {
         return match (bench.order.needs.wants_rate(), judged.cost) {
             (true, Some(_)) => "No array that keeps the needs was found for less.",
+            (true, None) if judged.bought < judged.drives() => {
+                "No array that keeps the needs was found that adds less, or a faster one that adds as much."
+            }
             (true, None) => {
                 "No array that keeps the needs was found with fewer drives, or a faster one with as many."
             }
@@ -114,7 +109,7 @@ fn effort((drives, cost): (u16, Option<f64>), (best_drives, best_cost): (u16, Op
     }
 }
 
-/// The best of what was run that differs in one thing.
+/// The best of what was run that differs in its write policy.
 fn against_others(bench: &Bench<'_>, judged: &Judged, tried: &[Judged]) -> Vec<String> {
     let best = |differs: &dyn Fn(&Judged) -> bool| {
         let others = tried.iter().filter(|other| differs(other));
@@ -129,22 +124,10 @@ fn against_others(bench: &Bench<'_>, judged: &Judged, tried: &[Judged]) -> Vec<S
         let hardware = Hardware::of(bench.parts, own);
         sentences.push(format!("With {} it does {}.", policies(&hardware, other.settings), times(other)));
     }
-    let level = |other: &Judged| {
-        other.geometry.level != own.level
-            && (other.geometry.drive, other.geometry.controller) == (own.drive, own.controller)
-    };
-    if let Some(other) = best(&level) {
-        let name = format!("RAID {} x{}", other.geometry.level, other.geometry.members);
-        sentences.push(format!("Of other levels on these drives {name} does most: {}.", times(other)));
-    }
-    if let Some(other) = best(&|other: &Judged| other.geometry.drive != own.drive) {
-        let name = bench.label(other.geometry);
-        sentences.push(format!("Of other drives {name} does most: {}.", times(other)));
-    }
     sentences
 }
 
-/// That figures rest on estimates, and how far they may be off; a blank before it.
+/// That figures rest on estimates, and how far they may be off; a new line before each.
 pub(super) fn rests_on<'a>(
     estimates: &[Estimates],
     ranges: impl Iterator<Item = (String, &'a PerformanceRange)>,
@@ -154,12 +137,17 @@ pub(super) fn rests_on<'a>(
     if parts.is_empty() {
         return String::new();
     }
-    let mut text = format!(" It rests on estimates: {}.", parts.join(", "));
-    for (name, PerformanceRange { slower, faster }) in ranges {
+    let mut text = format!("\nIt rests on estimates: {}.", parts.join(", "));
+    for (name, range) in ranges {
+        let PerformanceRange { slower, faster } = range;
         let span = |lat_ns: f64| NanoSpan(lat_ns as u64);
+        if !range.is_wide() {
+            let _ = write!(text, "\nNone of their ranges changes what {name} gets.");
+            continue;
+        }
         let _ = write!(
             text,
-            " With all of these that have a range at their slower ends at once, and at their faster ones, {name} gets {:.0} to {:.0} \
+            "\nWith all of them at the slower ends of their ranges at once, and at the faster ones, {name} gets {:.0} to {:.0} \
              requests/s at {} to {} on average.",
             slower.iops,
             faster.iops,
@@ -170,7 +158,7 @@ pub(super) fn rests_on<'a>(
     text
 }
 
-/// What each application gets beside the others, of what it gets alone, and which of its needs is the tightest; a blank before each.
+/// What each application gets beside the others, of what it gets alone, and which of its needs is the tightest; a new line before each.
 pub(super) fn beside(bench: &Bench<'_>, judged: &Judged, alone: &[Performance]) -> String {
     let order = bench.order;
     let mut text = String::new();
@@ -179,7 +167,7 @@ pub(super) fn beside(bench: &Bench<'_>, judged: &Judged, alone: &[Performance]) 
         let span = |lat_ns: f64| NanoSpan(lat_ns as u64);
         let _ = write!(
             text,
-            " {name} gets {:.0} requests/s at {} on average beside the others, {:.0} at {} alone.",
+            "\n{name} gets {:.0} requests/s at {} on average beside the others, {:.0} at {} alone.",
             own.iops,
             span(own.lat_ns_mean),
             alone.iops,
@@ -204,25 +192,49 @@ fn tightest(needs: &Needs, app: usize, found: &Performance) -> Option<(String, f
 }
 
 /// How long drives last, and a warning where that is short.
-fn worn_out(workload: &str, life: &DriveLife) -> String {
+fn worn_out(workload: Option<&str>, life: &DriveLife) -> String {
     let Endurance { amplification, member_bytes_per_day, .. } = life.endurance;
-    let verdict = if life.margin < 0.0 {
-        format!("less than the {WARRANTY_YEARS} years that such drives mostly have a warranty for")
-    } else {
-        format!("beyond the {WARRANTY_YEARS} years of most warranties")
-    };
+    let side = if life.margin < 0.0 { "less than" } else { "beyond" };
     format!(
-        "With {workload} at {:.0} requests/s each drive is sent {} a day and its flash takes {amplification:.2} times that: the rated \
-         writes last {:.1} years, {verdict}.",
+        "{}The rated writes last {:.1} years at {:.0} requests/s, {side} the {WARRANTY_YEARS} years of most warranties. Each drive is \
+         sent {} a day, and its flash takes {amplification:.2} times that.",
+        workload.map(|name| format!("{name}: ")).unwrap_or_default(),
+        life.years,
         life.iops,
         ByteCount(member_bytes_per_day as u64).decimal(),
-        life.years,
     )
 }
 
-fn bottleneck(run: &RunResult) -> Option<String> {
+fn bottleneck(run: &RunResult, several: bool) -> Option<String> {
     let facts = run.bottleneck.as_ref()?;
-    Some(format!("With {} the bottleneck is the {}.", run.workload, facts.sentence()))
+    let of = if several { format!(" of {}", run.workload) } else { String::new() };
+    Some(format!("The bottleneck{of} is the {}.", facts.sentence()))
+}
+
+impl Bench<'_> {
+    /// Parts that have to be bought where some are there already, in words.
+    pub(super) fn adds(&self, geometry: Geometry) -> Option<String> {
+        let have = self.order.have;
+        if have.is_empty() {
+            return None;
+        }
+        let drive = &self.parts.drives[usize::from(geometry.drive)];
+        let controller = &self.parts.controllers[usize::from(geometry.controller)];
+        let drives = geometry.members + geometry.spares;
+        let mut parts = Vec::new();
+        let mut add = |count: u16, id: &str| {
+            if count > 0 {
+                parts.push(format!("{count} x {id}"));
+            }
+        };
+        add(drives.saturating_sub(drive.owned), &drive.id);
+        let is_board = controller.places != DrivePlaces::Either;
+        add(u16::from(is_board && !controller.is_owned), &controller.id);
+        if let Some(shelf) = geometry.enclosure.map(|index| &self.parts.enclosures[usize::from(index)]) {
+            add(drives.div_ceil(shelf.slots).saturating_sub(shelf.owned), &shelf.id);
+        }
+        Some(if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") })
+    }
 }
 
 #[cfg(test)]

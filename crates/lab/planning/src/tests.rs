@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 
 static CATALOG: LazyLock<Catalog> = LazyLock::new(Catalog::builtin);
 static PRICES: LazyLock<Prices> = LazyLock::new(Prices::default);
+static NOTHING: LazyLock<Have> = LazyLock::new(Have::default);
 static DRIVES: LazyLock<Vec<String>> = LazyLock::new(|| ids(&["st3600057ss", "st9146852ss"]));
 static CONTROLLERS: LazyLock<Vec<String>> = LazyLock::new(|| ids(&["perc-h800"]));
 static ENCLOSURES: LazyLock<Vec<String>> = LazyLock::new(|| ids(&["md1200"]));
@@ -30,6 +31,8 @@ fn order(needs: Needs, applications: &[Application]) -> PlanOrder<'_> {
         together: false,
         era: YearRange::default(),
         drives: &DRIVES,
+        kinds: &[],
+        have: &NOTHING,
         controllers: &CONTROLLERS,
         enclosures: &ENCLOSURES,
         space: space(),
@@ -69,6 +72,7 @@ fn needs(usable: ByteCount) -> Needs {
 fn space() -> Space {
     Space {
         levels: default_levels(1, false),
+        members_min: 1,
         members_max: 12,
         enclosures_max: 1,
         spares: vec![0],

@@ -144,7 +144,7 @@ pub fn plan_tiers(
     let apps_of = |mask: usize| (0..count).filter(|app| mask >> app & 1 == 1).collect::<Vec<_>>();
     let groups: Vec<Group> = masks.iter().map(|mask| Group::new(order, apps_of(*mask))).collect();
     let orders: Vec<PlanOrder<'_>> = groups.iter().map(|group| group.order(order)).collect();
-    let (mut found, mut searches, mut has_prices) = (Vec::new(), Vec::new(), true);
+    let (mut found, mut searches, mut has_prices) = (Vec::new(), Vec::new(), false);
     for (index, (group, own)) in groups.iter().zip(&orders).enumerate() {
         let share = (index + 1) as f64 / groups.len() as f64;
         let mut crew =
@@ -161,7 +161,7 @@ pub fn plan_tiers(
         let kept = enumerate(&request).kept;
         let mut frontier = Frontier::new(request, kept.clone());
         let end = search(&bench, &mut frontier, &mut crew)?;
-        has_prices &= frontier.ranking().has_prices;
+        has_prices |= frontier.ranking().has_prices;
         let left_out = frontier.open();
         let (judged, tried) = frontier.into_results();
         let (kept, simulated) = (kept.len() as u64, tried.len() as u64);
@@ -226,7 +226,7 @@ impl Tiers<'_> {
         self.found[group].judged.iter().filter(|one| one.keeps(needs))
     }
 
-    /// What arrays take together; controller and enclosures once.
+    /// What arrays take together; controller and enclosures once. Endless where other arrays have a price and these have none.
     fn effort(&self, arrays: &[&Judged]) -> f64 {
         let drives: u16 = arrays.iter().map(|one| one.drives()).sum();
         let first = arrays[0].geometry;
@@ -234,9 +234,10 @@ impl Tiers<'_> {
         let controller = shared(self.parts.controllers[usize::from(first.controller)].price);
         let enclosure = first.enclosure.map(|index| shared(self.parts.enclosures[usize::from(index)].price));
         let costs: Option<f64> = arrays.iter().map(|one| one.cost).sum();
-        match costs.filter(|_| self.has_prices) {
+        match costs {
+            _ if !self.has_prices => f64::from(drives),
             Some(costs) => costs - (arrays.len() - 1) as f64 * (controller + enclosure.unwrap_or(0.0)),
-            None => f64::from(drives),
+            None => f64::INFINITY,
         }
     }
 

@@ -9,9 +9,10 @@
 //! 1. **Search.** By *bisection* (Little's law gives the next load to try, see [`crate::read_off`]) or by a *ramp* through
 //!    given loads until one misses the bound.
 //! 2. **Repeats at the edge.** One run that kept a bound may have been lucky, and the search favours lucky ones. So the
-//!    highest load that kept the bound, and the lowest that missed it, are run again `n` times each with their own
+//!    highest load that kept the bound, and the lowest that missed it, are run again up to `n` times each with their own
 //!    seeds, and only these runs are judged: from their bounded figures x₁ … xₙ come the mean m and the 95 % confidence
-//!    interval m ± t·s/√n, where s² = Σ(xᵢ − m)²/(n − 1) and t is Student's for n − 1 degrees of freedom.
+//!    interval m ± t·s/√n, where s² = Σ(xᵢ − m)²/(n − 1) and t is Student's for n − 1 degrees of freedom. Repeats end
+//!    early where an interval [`EARLY`] times as wide has the bound on one side: each look is one more chance to err.
 //! 3. **Verdict.** The load is *sure* to keep the bound if its whole interval does. If even the mean misses it, the
 //!    next lower load is taken, and repeated in turn.
 //!
@@ -27,6 +28,9 @@ use serde::Serialize;
 
 /// Loads below the first candidate that are tried in turn where repeats miss the bound.
 const STEPS_DOWN_MAX: usize = 3;
+
+/// How many times as wide as the last one an interval is that ends the repeats before their time.
+const EARLY: f64 = 1.5;
 
 /// How the search goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +56,7 @@ pub struct FindOrder<'a> {
     pub method: FindMethod,
     /// What the load is.
     pub unit: LoadUnit,
-    /// Runs at each edge; fewer than two tell nothing of how sure the answer is.
+    /// Runs at each edge at most; fewer than two tell nothing of how sure the answer is.
     pub repeats: u32,
 }
 
@@ -151,8 +155,15 @@ pub fn find_load<E>(
     };
     search.points.sort_by_key(|point| point.iodepth);
     let mut repeated = |load: u32| -> Result<Repeats, E> {
-        let results = (1..=order.repeats).map(|number| run(load, number)).collect::<Result<Vec<_>, _>>()?;
-        let repeats = Repeats::of(load, order.bound, &results);
+        let mut results = vec![run(load, 1)?];
+        let mut repeats = Repeats::of(load, order.bound, &results);
+        for number in 2..=order.repeats {
+            results.push(run(load, number)?);
+            repeats = Repeats::of(load, order.bound, &results);
+            if repeats.is_clear(order.bound.value()) {
+                break;
+            }
+        }
         runs.extend(results);
         Ok(repeats)
     };
@@ -269,6 +280,11 @@ impl Repeats {
         self.bounded_ns_mean <= limit_ns
     }
 
+    /// Whether there is no doubt on which side of the bound they are.
+    fn is_clear(&self, limit_ns: f64) -> bool {
+        self.bounded_ns_half_width.is_some_and(|half| (self.bounded_ns_mean - limit_ns).abs() > EARLY * half)
+    }
+
     fn of(load: u32, bound: &Bound, results: &[RunResult]) -> Self {
         let bounded_ns: Vec<f64> = results.iter().map(|result| bound.figure_of(result)).collect();
         let iops: Vec<f64> = results.iter().map(|result| result.ops.total.iops.0).collect();
@@ -344,7 +360,11 @@ mod tests {
             assert!((117..=120).contains(&found.load), "{found:?}");
             assert_eq!(found.certainty, Certainty::Sure);
             assert!((found.iops_at_bound - 6000.0).abs() < 5.0, "{found:?}");
-            assert_eq!(runs, found.points.len() + 10, "five repeats on both sides");
+            assert_eq!(
+                runs,
+                found.points.len() + 4,
+                "repeats that are all alike end after two on both sides"
+            );
         }
         let (tail, _) = find("p99<=60ms", FindMethod::Bisection { first: 4 }, 5, 0.0);
         assert!((117..=120).contains(&tail.load), "{tail:?}");
@@ -368,6 +388,17 @@ mod tests {
         assert!(edge.kept > 0 && edge.kept < 5 && edge.bounded_ns_half_width.unwrap() > 1e6, "{edge:?}");
         let (clear, _) = find("mean<=20ms", FindMethod::Ramp { loads: vec![60, 200] }, 5, 0.2);
         assert_eq!((clear.load, clear.certainty), (60, Certainty::Sure), "{clear:?}");
+    }
+
+    /// Of 46 s of a search once two thirds were repeats of which the first two had told everything.
+    #[test]
+    fn repeats_end_where_there_is_no_doubt_left() {
+        for (noise, loads, expected) in [(0.01, vec![60, 200], 2..=4), (0.2, vec![119, 120], 6..=10)] {
+            let ramp = FindMethod::Ramp { loads };
+            let (found, runs) = find("mean<=20ms", ramp, 5, noise);
+            let repeats = runs - found.points.len();
+            assert!(expected.contains(&repeats), "{repeats} at a noise of {noise}: {found:?}");
+        }
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub use config::{DriverConfig, DriverError, Worker};
 pub use count::{IssuedCounts, WindowProgress};
 
 use crate::data::DataSpec;
+use crate::histogram::LatencySteps;
 use crate::op::IoOp;
 use crate::replay::ReplayError;
 use crate::result::{Counts, Measurement};
@@ -406,6 +407,9 @@ impl Driver {
         let (good, bad) = if lat.is_some() { (u64::from(times), 0) } else { (0, u64::from(times)) };
         let Counts { read, write, others } = &self.ops;
         let (others_good, others_bad) = others.counts();
+        let mut lats = LatencySteps::default();
+        lats.add_histogram(&read.lat);
+        lats.add_histogram(&write.lat);
         WindowProgress {
             fraction: if over { 1.0 } else { by_time.max(by_requests).max(by_trace).min(1.0) },
             in_ramp: self.started_at.is_none() || now < self.window_start,
@@ -413,6 +417,7 @@ impl Driver {
             bytes: read.bytes + write.bytes + ByteCount(u64::from(bytes) * good),
             errors: read.errors + write.errors + others_bad + bad,
             in_flight: (self.slots.len() - self.free.len()) as u32,
+            lat: lats,
         }
     }
 

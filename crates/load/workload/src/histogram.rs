@@ -178,6 +178,77 @@ impl LatencyHistogram {
     }
 }
 
+/// Steps for each power of two of [`LatencySteps`], as a power of two: an eighth of the latency and less.
+const COARSE_BITS: u32 = 3;
+/// Number of those steps.
+const STEPS: usize = step_of(LAT_NS_MAX_TRACKED) + 1;
+
+/// How often each latency occurred, to an eighth of it: small enough to be told while a load runs. The difference of two is what
+/// happened between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatencySteps([u64; STEPS]);
+
+impl Default for LatencySteps {
+    fn default() -> Self {
+        Self([0; STEPS])
+    }
+}
+
+impl LatencySteps {
+    /// Adds what `histogram` counted.
+    pub fn add_histogram(&mut self, histogram: &LatencyHistogram) {
+        let Some(buckets) = &histogram.buckets else { return };
+        // Only where there is something: there are many buckets.
+        let (least, most) = (bucket_of(histogram.min_ns()), bucket_of(histogram.max_ns()).min(BUCKETS - 1));
+        for bucket in least.min(most)..=most {
+            self.0[step_of(largest_of(bucket)).min(STEPS - 1)] += buckets[bucket];
+        }
+    }
+
+    /// Adds all that `other` counted.
+    pub fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own += other);
+    }
+
+    /// What was counted since `before`; nothing where counting began anew meanwhile.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let mut between = *self;
+        between.0.iter_mut().zip(&before.0).for_each(|(own, before)| *own = own.saturating_sub(*before));
+        between
+    }
+
+    /// Number of latencies counted.
+    pub fn count(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The latency that `pct` percent of all stay at or below, up to an eighth too large, in nanoseconds; none where nothing was
+    /// counted.
+    pub fn percentile_ns(&self, pct: f64) -> Option<u64> {
+        let rank = ((pct.clamp(0.0, 100.0) / 100.0 * self.count() as f64).ceil() as u64).max(1);
+        let mut so_far = 0;
+        let reached = self.0.iter().position(|count| {
+            so_far += count;
+            so_far >= rank
+        });
+        reached.map(largest_of_step)
+    }
+}
+
+/// Which step counts a latency.
+const fn step_of(lat_ns: u64) -> usize {
+    let shift = (lat_ns | ((2 << COARSE_BITS) - 1)).ilog2() - COARSE_BITS;
+    ((shift as usize) << COARSE_BITS) + (lat_ns >> shift) as usize
+}
+
+/// The largest latency that a step counts.
+const fn largest_of_step(step: usize) -> u64 {
+    let shift = (step >> COARSE_BITS).saturating_sub(1);
+    let own = (step - (shift << COARSE_BITS)) as u64;
+    ((own + 1) << shift) - 1
+}
+
 /// Which bucket counts a latency, if there were buckets without end.
 #[inline]
 const fn bucket_of(lat_ns: u64) -> usize {
@@ -233,6 +304,21 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn steps_tell_percentiles_of_what_came_between(before in latencies(), after in latencies()) {
+            let (mut first, mut second) = (LatencySteps::default(), LatencySteps::default());
+            first.add_histogram(&histogram_of(&before));
+            second.add_histogram(&histogram_of(&[before, after.clone()].concat()));
+            let between = second.since(&first);
+            prop_assert_eq!(between.count(), after.len() as u64);
+            let exact = histogram_of(&after);
+            for pct in [50.0, 99.0, 100.0] {
+                let (told, exact) = (between.percentile_ns(pct).expect("some"), exact.percentile_ns(pct));
+                prop_assert!(told as f64 >= 0.998 * exact as f64 && told as f64 <= 1.126 * exact as f64 + 1.0, "{told} {exact}");
+            }
+            prop_assert_eq!(second.since(&second).percentile_ns(50.0), None);
+        }
+
         #[test]
         fn percentiles_are_at_most_a_thousandth_above_a_sorted_list(values in latencies()) {
             let histogram = histogram_of(&values);

@@ -41,7 +41,7 @@ pub use data::{DATA_BLOCK_BYTES, DataGenerator, DataSpec};
 pub use driver::{
     Driver, DriverConfig, DriverError, DriverIo, DriverStep, IssuedCounts, WindowProgress, Worker,
 };
-pub use histogram::{HistogramRecordError, LatencyHistogram};
+pub use histogram::{HistogramRecordError, LatencyHistogram, LatencySteps};
 pub use hosts::{HostsFacts, RankFacts};
 pub use network::{NetDirection, NetSide, NetworkFacts, SocketFacts};
 pub use op::{IoOp, OpSet};

@@ -26,6 +26,7 @@
 //! based solid state drives in high-speed data processing", HPCA 2011.
 #![forbid(unsafe_code)]
 
+mod believe;
 mod entry;
 mod estimate;
 mod fit_matrix;
@@ -174,12 +175,18 @@ pub enum CalibrateError {
     /// Times that fit no model.
     #[error("the times fit no drive: {0}")]
     NoModel(String),
+    /// Figures that no drive has.
+    #[error(
+        "the times make no drive that can be believed: {}; a cache, a hypervisor or other work stands between this program and \
+         the drive, so nothing is written", .0.join("; ")
+    )]
+    Unbelievable(Vec<String>),
 }
 
 /// Finds everything. `progress` is told what is being timed, and about how much of all is done.
 ///
 /// # Errors
-/// [`CalibrateError`]: the target failed, is too small, or its times fit no model.
+/// [`CalibrateError`]: the target failed, is too small, or its times fit no model or make one that is none.
 pub fn calibrate(
     target: &mut dyn TimedTarget,
     effort: &Effort,
@@ -196,10 +203,14 @@ pub fn calibrate(
     let times: Vec<f64> = probe.run(&reads, 1)?.iter().map(Timing::ns).collect();
     // A turn is several milliseconds, and random reads wait for any part of it.
     let turns = estimate::median(&times) > 1e6 && estimate::spread(&times) > 5e5;
-    if turns {
-        rotational::find(&mut probe).map(|found| Found::Rotational(Box::new(found)))
+    let found = if turns {
+        Found::Rotational(Box::new(rotational::find(&mut probe)?))
     } else {
-        flash::find(&mut probe).map(|found| Found::Flash(Box::new(found)))
+        Found::Flash(Box::new(flash::find(&mut probe)?))
+    };
+    match found.doubts() {
+        none if none.is_empty() => Ok(found),
+        doubts => Err(CalibrateError::Unbelievable(doubts)),
     }
 }
 

@@ -23,6 +23,8 @@ pub struct EnclosureModel {
     pub bus: Option<String>,
     /// Power of the shelf without drives in watts, where a source is known.
     pub power_watts: Option<f64>,
+    /// Height in rack units, where a source is known.
+    pub rack_units: Option<u32>,
     /// Year from which it was sold; none for what stands for a class.
     pub year: Option<u32>,
     /// Every figure with its source.
@@ -37,7 +39,7 @@ impl EnclosureModel {
             id = id.into(), name: text, slots,
             form_factor = FormFactor::read(&mut root)?,
             port = port, fabric = fabric, bus: optional_text, power_watts: optional_figure,
-            year: optional_figure, sources = root.figures(),
+            rack_units: optional_figure, year: optional_figure, sources = root.figures(),
         });
         root.refuse_if(model.slots == 0, "slots", "at least 1")?;
         root.finish(model)

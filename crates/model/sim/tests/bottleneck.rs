@@ -150,3 +150,18 @@ fn runs_are_cut_as_long_as_they_show_the_same() {
     assert!(found.window.0 * 2 < load.run.0, "{found:?}");
     assert!(found.requests < 1_000_000, "{found:?}");
 }
+
+/// Windows of 143 requests once told gains of 45 and losses of 76 % beside "up to 5 % may be chance".
+#[test]
+fn chance_is_told_as_far_as_it_reaches_and_windows_are_made_longer() {
+    let disks = hard_drives("0", 2);
+    let of_run = |millis| {
+        let load = load(AccessLine::plain(8192, 50, 100), 8, NanoSpan::from_millis(millis));
+        (found(&disks, &load), load.run)
+    };
+    let (short, run) = of_run(500);
+    assert!(short.window > run, "it was made longer: {short:?}");
+    let (hopeless, _) = of_run(20);
+    assert!(hopeless.noise > 0.1, "a few dozen requests tell little: {hopeless:?}");
+    assert!(hopeless.noise > short.noise && short.noise < 0.2, "{short:?}");
+}

@@ -122,7 +122,7 @@ pub(crate) struct JudgeArgs {
     /// Find the highest load that keeps the bound on latency, and say how sure that is
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, default_missing_value = "bisection", requires = "bound")]
     find_load: Option<FindBy>,
-    /// Runs at each edge of the load found, each with a seed of its own
+    /// Runs at each edge of the load found at most, each with a seed of its own; fewer where there is no doubt left
     #[arg(long, default_value_t = 5, value_name = "N", requires = "find_load")]
     repeats: u32,
     /// Go on in rounds of --run until the last five are steady, 25 at most (SNIA PTS)

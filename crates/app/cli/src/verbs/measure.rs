@@ -22,7 +22,7 @@ use raidlab_hosts::Hosts;
 use raidlab_machine::Environment;
 use raidlab_tracefile::ReadingAs;
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{DriverError, RunResult};
+use raidlab_workload::{DriverError, LatencySteps, RunResult};
 use raidlab_worlds::file::{FileBench, FileError};
 use raidlab_worlds::{Load, LoadPlan, sweep};
 use std::path::{Path, PathBuf};
@@ -226,7 +226,8 @@ fn measure(
     let db = hosts.leads().then_some(&*args.db);
     let mut keeper = Keeper::begin(db, "measure", title, plan, args.sweep.seed, environment)?;
     let mut run = |load: &Load, label: &str, done: f64| {
-        let mut tell = |seen: &LoadProgress| show(seen, label, done, progress);
+        let mut lately = Lately::default();
+        let mut tell = |seen: &LoadProgress| show(seen, label, done, (&mut *progress, &mut lately));
         match bench.run(load, hosts, cancel, &mut tell) {
             Err(error) if error.is_cancelled() => Err(Stop::Cancelled),
             ran => ran.map_err(|error| Stop::Failed(failure(error, args))),
@@ -243,10 +244,36 @@ fn measure(
     Ok(Some((keeper, conclusions)))
 }
 
+/// Latencies of the last second or so of a run.
+#[derive(Default)]
+struct Lately {
+    before: LatencySteps,
+    since: NanoSpan,
+    told: Vec<(&'static str, u64)>,
+}
+
+impl Lately {
+    /// How long it takes for a second of latencies to be told.
+    const SPAN: NanoSpan = NanoSpan::from_secs(1);
+
+    /// Percentiles of what came since they were told last, where that is a second.
+    fn look(&mut self, seen: &LoadProgress) -> &[(&'static str, u64)] {
+        if seen.elapsed < self.since + Self::SPAN {
+            return &self.told;
+        }
+        let between = seen.window.lat.since(&self.before);
+        let names = [("lat_ns_p50", 50.0), ("lat_ns_p99", 99.0), ("lat_ns_p999", 99.9)];
+        let figures = names.iter().filter_map(|(name, pct)| Some((*name, between.percentile_ns(*pct)?)));
+        self.told = figures.collect();
+        (self.before, self.since) = (seen.window.lat, seen.elapsed);
+        &self.told
+    }
+}
+
 /// Shows how far a run is; of several the share is that of all, where that is more.
-fn show(seen: &LoadProgress, label: &str, done: f64, progress: &mut Progress) {
+fn show(seen: &LoadProgress, label: &str, done: f64, (progress, lately): (&mut Progress, &mut Lately)) {
     let window = &seen.window;
-    let counts = [
+    let mut counts = vec![
         ("elapsed_ns", seen.elapsed.get()),
         ("in_ramp", u64::from(window.in_ramp)),
         ("requests", window.requests),
@@ -254,6 +281,7 @@ fn show(seen: &LoadProgress, label: &str, done: f64, progress: &mut Progress) {
         ("errors", window.errors),
         ("in_flight", u64::from(window.in_flight)),
     ];
+    counts.extend_from_slice(lately.look(seen));
     progress.show_counts(label, done.max(window.fraction), &counts);
 }
 

@@ -8,7 +8,7 @@ mod words;
 
 use crate::failure::{Exit, Failure};
 use crate::hosts::RankArgs;
-use crate::inputs::{CatalogArgs, above_zero, some_time};
+use crate::inputs::{CatalogArgs, above_zero, some_bytes, some_time};
 use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
 use crate::whole_file::{check_writable, write_whole};
@@ -19,10 +19,11 @@ use raidlab_advisor::plan::Space;
 use raidlab_hardware::{Catalog, DriveHistory, YearRange};
 use raidlab_hosts::Hosts;
 use raidlab_planning::{
-    PlanError, PlanOrder, PlanOutcome, Planned, Prices, SimulatedArray, default_levels, default_settings,
-    plan,
+    Alternative, Have, PlanError, PlanOrder, PlanOutcome, Planned, Prices, SimulatedArray, default_levels,
+    default_settings, plan,
 };
-use raidlab_report::terminal::{Estimated, PlanPoint, PlanRow, PlanText};
+use raidlab_raid::LevelVariant;
+use raidlab_report::terminal::{Estimated, PlanAlternative, PlanPoint, PlanRow, PlanText};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_worlds::{Estimates, condition_of};
 use serde_json::{Value, json};
@@ -56,6 +57,22 @@ pub(crate) struct Args {
     /// Requests per second that each application needs, or NAME:N for one of them; may be repeated
     #[arg(long, value_name = "N", value_parser = needs::rate)]
     iops: Vec<Need<f64>>,
+    /// Requests per second on average, or NAME:N, where --iops is for peaks: the life of solid-state drives is counted at it
+    #[arg(long, value_name = "N", value_parser = needs::rate)]
+    mean_iops: Vec<Need<f64>>,
+    /// What the host writes in a day, all applications together, whatever their rates: the life of solid-state drives is counted at it
+    #[arg(long, value_name = "SIZE", value_parser = some_bytes)]
+    written_per_day: Option<ByteCount>,
+    /// Years that the drives must last, and over which --growth is counted
+    #[arg(long, value_name = "N", value_parser = above_zero)]
+    years: Option<f64>,
+    /// Growth of the data in a year: the capacity is that of the end of --years, 5 if that is not given
+    #[arg(long, value_name = "PCT", value_parser = percent)]
+    growth: Option<f64>,
+    /// Percent of the throughput needed that must be left with a drive missing, and while it is rebuilt; without a need, of what the
+    /// array does. Without it, what is left is told
+    #[arg(long, value_name = "PCT", value_parser = percent)]
+    keep_degraded: Option<f64>,
     /// MiB per second that each application needs, or NAME:N for one of them; may be repeated
     #[arg(long, value_name = "N", value_parser = needs::rate)]
     mib_per_sec: Vec<Need<f64>>,
@@ -78,9 +95,24 @@ pub(crate) struct Args {
     /// Places for drives at most, spares included
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     slots: Option<u16>,
+    /// Rack units of all enclosures at most; drives in the server itself take none
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rack_units: Option<u32>,
     /// Drives to choose from, by their names in the catalogue [default: all of the era]
-    #[arg(long, value_delimiter = ',', value_name = "ID")]
+    #[arg(long, visible_alias = "drive", value_delimiter = ',', value_name = "ID")]
     drives: Vec<String>,
+    /// Kinds of drives to choose from: nvme, sas-ssd, sata-ssd, hdd [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "KIND", value_parser = ["nvme", "sas-ssd", "sata-ssd", "ssd", "hdd"])]
+    kinds: Vec<String>,
+    /// Members of the array, spares left out: 24, 8..24 [default: any number]
+    #[arg(long, value_name = "N", value_parser = members)]
+    members: Option<(u16, u16)>,
+    /// Levels to choose from: 5,6,10, 50:2-spans [default: 1, 5, 6, 10, 50 and 60]
+    #[arg(long, value_delimiter = ',', value_name = "LEVEL", conflicts_with = "all_levels")]
+    levels: Vec<LevelVariant>,
+    /// Parts that are there already: '24 x samsung-pm9a3-7680,perc-h755n'; they cost nothing, and the answer says what to add
+    #[arg(long, value_delimiter = ',', value_name = "PARTS")]
+    have: Vec<String>,
     /// Years of the parts to choose from that are not named: 2017.., 2004..2011, any
     #[arg(long, default_value_t = YearRange::TODAY, value_name = "YEARS")]
     era: YearRange,
@@ -91,10 +123,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PCT", value_parser = clap::value_parser!(u8).range(1..=100))]
     fill: Option<u8>,
     /// Controllers to choose from [default: all of the era]
-    #[arg(long, value_delimiter = ',', value_name = "ID")]
+    #[arg(long, visible_alias = "controller", value_delimiter = ',', value_name = "ID")]
     controllers: Vec<String>,
     /// Enclosures to choose from [default: all of the era, and drives in the server]
-    #[arg(long, value_delimiter = ',', value_name = "ID")]
+    #[arg(long, visible_alias = "enclosure", value_delimiter = ',', value_name = "ID")]
     enclosures: Vec<String>,
     /// Hot spares to try
     #[arg(long, value_delimiter = ',', default_value = "0", value_name = "N")]
@@ -148,7 +180,8 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     let prices =
         args.prices.as_deref().map(Prices::read).transpose().map_err(Failure::input)?.unwrap_or_default();
     let asked = args.app.read()?;
-    let slots = args.slots.unwrap_or(24).min(128);
+    let have = Have::read(&args.have, &catalog).map_err(Failure::input)?;
+    let (members_min, members_max) = args.members_range();
     let order = PlanOrder {
         catalog: &catalog,
         prices: &prices,
@@ -157,11 +190,14 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         together: args.together,
         era: args.era,
         drives: &args.drives,
+        kinds: &args.kinds,
+        have: &have,
         controllers: &args.controllers,
         enclosures: &args.enclosures,
         space: Space {
-            levels: default_levels(args.survive, args.all_levels),
-            members_max: slots,
+            levels: args.levels_of(),
+            members_min,
+            members_max,
             enclosures_max: 8,
             spares: args.spares.clone(),
             settings: default_settings(&args.strip_sizes),
@@ -207,6 +243,21 @@ fn show(args: &Args, outcome: &PlanOutcome, order: &PlanOrder<'_>, output: &Outp
 }
 
 impl Args {
+    /// The levels that were named, or the usual ones.
+    fn levels_of(&self) -> Vec<LevelVariant> {
+        if self.levels.is_empty() {
+            default_levels(self.survive, self.all_levels)
+        } else {
+            self.levels.clone()
+        }
+    }
+
+    /// Fewest and most members.
+    fn members_range(&self) -> (u16, u16) {
+        let most = self.slots.unwrap_or(24).min(128);
+        self.members.unwrap_or((1, most))
+    }
+
     /// Puts all drives that can be in one into the condition asked for, if any.
     fn condition_drives(&self, catalog: &mut Catalog) -> Result<(), Failure> {
         if self.condition.is_none() && self.fill.is_none() {
@@ -225,6 +276,26 @@ impl Args {
     }
 }
 
+/// `24`, or `8..24`.
+fn members(text: &str) -> Result<(u16, u16), String> {
+    let (from, to) = text.split_once("..").unwrap_or((text, text));
+    let number = |text: &str| text.trim().parse::<u16>().ok().filter(|count| (1..=128).contains(count));
+    match (number(from), number(to)) {
+        (Some(from), Some(to)) if from <= to => Ok((from, to)),
+        _ => Err("a number of members is 24, or 8..24, of 1 to 128".into()),
+    }
+}
+
+/// `20`, `20%`.
+fn percent(text: &str) -> Result<f64, String> {
+    let value: f64 = text.trim().trim_end_matches('%').trim_end().parse().unwrap_or(f64::NAN);
+    if value > 0.0 && value <= 1000.0 {
+        Ok(value)
+    } else {
+        Err("a percentage is a number above 0, as in 20%".into())
+    }
+}
+
 fn failure(error: PlanError) -> Failure {
     if let PlanError::Hosts(error) = error {
         return Failure::run(error);
@@ -235,23 +306,37 @@ fn failure(error: PlanError) -> Failure {
 
 fn to_text<'a>(outcome: &'a PlanOutcome, order: &'a PlanOrder<'_>) -> PlanText<'a> {
     let rows = outcome.top.iter().map(row);
-    let point = |(point, other): (&raidlab_advisor::plan::ParetoPoint, &'a SimulatedArray)| PlanPoint {
-        label: &other.label,
-        settings: &other.settings_label,
-        effort: point.effort,
-        score: point.score,
-        keeps_needs: point.keeps_needs,
-        is_efficient: point.is_efficient,
+    let point = |(point, other): (&raidlab_advisor::plan::ParetoPoint, &'a SimulatedArray)| {
+        Some(PlanPoint {
+            label: &other.label,
+            settings: &other.settings_label,
+            effort: point.effort?,
+            score: point.score,
+            keeps_needs: point.keeps_needs,
+            is_efficient: point.is_efficient,
+        })
     };
     PlanText {
         rows: rows.collect(),
         applications: order.applications.iter().map(|app| app.workload.name()).collect(),
         needs: words::needs(order),
-        points: outcome.pareto.iter().zip(&outcome.others).map(point).collect(),
+        points: outcome.pareto.iter().zip(&outcome.others).filter_map(point).collect(),
         effort: if outcome.has_prices { "cost" } else { "drives" },
         score: words::score(order),
         account: words::account(outcome, order),
+        alternatives: outcome.alternatives.iter().map(alternative).collect(),
         currency: &order.prices.currency,
+    }
+}
+
+fn alternative(one: &Alternative) -> PlanAlternative<'_> {
+    PlanAlternative {
+        kind: one.kind.name(),
+        name: &one.name,
+        array: one.array.as_deref(),
+        performance: one.performance.as_ref(),
+        cost: one.cost,
+        verdict: &one.verdict,
     }
 }
 
@@ -259,6 +344,13 @@ fn row(one: &Planned) -> PlanRow<'_> {
     PlanRow {
         estimated: estimated(&one.estimates),
         label: &one.label,
+        level: one.judged.geometry.level.to_string(),
+        members: one.judged.geometry.members,
+        spares: one.judged.geometry.spares,
+        drive: &one.parts.drive,
+        controller: &one.parts.controller,
+        roles: one.roles.iter().map(|role| role.name()).collect(),
+        adds: one.adds.as_deref(),
         settings: &one.settings_label,
         keeps_needs: one.keeps_needs,
         performance: &one.judged.performance,
@@ -309,14 +401,15 @@ fn to_json(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Value {
         "schema": 1, "needs": order.needs, "candidates": outcome.candidates, "rejected": outcome.rejected,
         "kept": outcome.kept, "arithmetic_secs": outcome.arithmetic_secs, "runs_simulated": outcome.simulated,
         "search_end": outcome.end, "left_out": outcome.left_out, "beaten": outcome.beaten, "effort": if outcome.has_prices { "cost" } else { "drives" },
-        "top": top.collect::<Vec<_>>(), "simulated_arrays": others, "relaxations": outcome.relaxations,
+        "unpriced": outcome.unpriced, "alternatives": outcome.alternatives, "top": top.collect::<Vec<_>>(), "simulated_arrays": others, "relaxations": outcome.relaxations,
     })
 }
 
 /// One of the best.
 fn top_json(one: &Planned) -> Value {
     json!({
-    "array": one.label, "settings": one.judged.settings, "settings_text": one.settings_label,
+    "array": one.label, "shown_for": one.roles, "parts": one.parts, "adds": one.adds, "life": one.judged.life,
+    "rack_units": one.judged.rack_units, "degraded_share": one.judged.degraded_share, "settings": one.judged.settings, "settings_text": one.settings_label,
     "keeps_needs": one.keeps_needs, "margins": one.margins, "performance": one.judged.performance,
     "alone": one.alone, "degraded": one.degraded, "rebuilding": one.rebuilding, "rebuild_hours": one.rebuild_hours,
     "risk": one.risk, "bytes_lost_per_year": one.risk.map(|risk| risk.bytes_per_year()), "drive_life": one.drive_life,

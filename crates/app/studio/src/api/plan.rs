@@ -22,8 +22,21 @@ pub(super) struct PlanOrder {
     usable: String,
     survive: Option<u16>,
     iops: Option<u32>,
+    mean_iops: Option<u32>,
     mean_response: Option<String>,
+    bound: Option<String>,
+    years: Option<u16>,
+    written_per_day: Option<String>,
+    growth: Option<u16>,
+    keep_degraded: Option<u16>,
     slots: Option<u16>,
+    rack_units: Option<u16>,
+    power: Option<u16>,
+    kinds: Option<String>,
+    levels: Option<String>,
+    members: Option<String>,
+    have: Option<String>,
+    era: Option<String>,
     prices: Option<String>,
     budget: Option<u32>,
     drive: Option<String>,
@@ -41,7 +54,19 @@ pub(super) async fn plan(
         return Err(Fault::input("there is no such workload", "app", "take one of /api/workloads"));
     }
     size("usable", Some(&order.usable))?;
+    size("written_per_day", order.written_per_day.as_ref())?;
     time("mean_response", order.mean_response.as_ref())?;
+    let texts = [
+        ("bound", &order.bound),
+        ("kinds", &order.kinds),
+        ("levels", &order.levels),
+        ("members", &order.members),
+        ("have", &order.have),
+        ("era", &order.era),
+    ];
+    for (field, value) in texts {
+        text(field, value.as_ref())?;
+    }
     if let Some(prices) = &order.prices {
         studio.folder.check("prices", prices)?;
     }
@@ -53,8 +78,21 @@ pub(super) async fn plan(
         .option("--usable", Some(order.usable))
         .option("--survive", order.survive)
         .option("--iops", order.iops)
+        .option("--mean-iops", order.mean_iops)
         .option("--mean-response", order.mean_response)
+        .option("--bound", order.bound)
+        .option("--years", order.years)
+        .option("--written-per-day", order.written_per_day)
+        .option("--growth", order.growth)
+        .option("--keep-degraded", order.keep_degraded)
         .option("--slots", order.slots)
+        .option("--rack-units", order.rack_units)
+        .option("--power", order.power)
+        .option("--kinds", order.kinds)
+        .option("--levels", order.levels)
+        .option("--members", order.members)
+        .option("--have", order.have)
+        .option("--era", order.era)
         .option("--prices", order.prices)
         .option("--budget", order.budget)
         .option("--drives", order.drive)

@@ -2,11 +2,15 @@
 //!
 //! Settings other than the strip do not change the arithmetic, except for losses with the power ([`Hardware`]); they
 //! are counted, and tried one by one when an array is simulated. So a kept candidate is a geometry, with its figures.
+//!
+//! For each level, drive and controller it is kept how near its nearest rejected array came, so that an answer can say
+//! why there is none of them in it.
 
 use super::estimate::{Throughput, TogetherAtBest};
+use super::life::years_at_best;
 use super::{
-    Bulk, ControllerPart, DrivePart, DrivePlaces, Geometry, Hardware, Needs, PartList, Rejection, Request,
-    Settings,
+    Bulk, ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Geometry, Hardware, Needs, PartList,
+    Rejection, Request, Settings, Wear,
 };
 use raidlab_raid::{LayoutSpec, LevelVariant, StripeShape, build_layout};
 use raidlab_units::{BlockCount, ByteCount};
@@ -17,6 +21,8 @@ use std::collections::BTreeMap;
 pub struct Space {
     /// Levels, with their spans.
     pub levels: Vec<LevelVariant>,
+    /// Fewest members.
+    pub members_min: u16,
     /// Most members, where no enclosure and no need says less.
     pub members_max: u16,
     /// Enclosures of one kind behind a controller at most.
@@ -40,8 +46,12 @@ pub struct Kept {
     pub survives: (u16, u16),
     /// Sum of the prices, where all are known.
     pub cost: Option<f64>,
+    /// Parts that have to be bought: drives, and where some parts are there already the others that are not.
+    pub bought: u16,
     /// Sum of the powers, where all are known.
     pub watts: Option<f64>,
+    /// Height of all enclosures, where it is known.
+    pub rack_units: Option<u32>,
     /// What there is besides drives.
     pub bulk: Bulk,
     /// Requests per second of each demand, at best.
@@ -49,6 +59,9 @@ pub struct Kept {
     /// What all of them come to, at best.
     pub score_at_best: f64,
 }
+
+/// How near the nearest rejected array came: the need that it fails at, and the share of it that it has, below one.
+pub type Nearest = (Rejection, f64);
 
 /// What came of it.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +72,12 @@ pub struct Enumeration {
     pub rejected: BTreeMap<Rejection, u64>,
     /// Geometries that are left, in the order of the parts.
     pub kept: Vec<Kept>,
+    /// By level, how near its nearest rejected array came.
+    pub nearest_levels: BTreeMap<LevelVariant, Nearest>,
+    /// By drive.
+    pub nearest_drives: BTreeMap<u16, Nearest>,
+    /// By controller.
+    pub nearest_controllers: BTreeMap<u16, Nearest>,
 }
 
 /// Tries everything that `request` allows.
@@ -68,6 +87,8 @@ pub fn enumerate(request: &Request<'_>) -> Enumeration {
         found: Enumeration::default(),
         layouts: BTreeMap::new(),
         settings: request.space.settings.len() as u64,
+        written_per_day: request.needs.written_per_day_at_least(request.demands, request.together),
+        has_owned: request.parts.has_owned(),
     };
     let enclosures: Vec<Option<u16>> =
         std::iter::once(None).chain((0..request.parts.enclosures.len() as u16).map(Some)).collect();
@@ -95,6 +116,10 @@ struct Walk<'a> {
     found: Enumeration,
     layouts: BTreeMap<(LevelVariant, u16), Option<LayoutFacts>>,
     settings: u64,
+    /// Bytes that the host writes in a day, at least.
+    written_per_day: f64,
+    /// Whether some parts are there already.
+    has_owned: bool,
 }
 
 impl Walk<'_> {
@@ -106,13 +131,13 @@ impl Walk<'_> {
 
     fn hardware(&mut self, drive: u16, controller: u16, enclosure: Option<u16>) {
         let space = self.request.space;
-        let members_max = space.members_max;
-        let layouts = space.levels.len() as u64 * u64::from(members_max) * space.spares.len() as u64;
+        let members = space.members_min.max(1)..=space.members_max;
+        let layouts = space.levels.len() as u64 * members.len() as u64 * space.spares.len() as u64;
         if !fits(self.request.parts, drive, controller, enclosure) {
             return self.reject(Rejection::Misfit, layouts);
         }
         for level in &space.levels {
-            for members in 1..=members_max {
+            for members in members.clone() {
                 for spares in &space.spares {
                     let geometry =
                         Geometry { drive, controller, enclosure, level: *level, members, spares: *spares };
@@ -127,7 +152,10 @@ impl Walk<'_> {
             return self.reject(Rejection::NoLayout, 1);
         };
         match self.kept(geometry, &facts) {
-            Err(reason) => self.reject(reason, 1),
+            Err((reason, share)) => {
+                self.reject(reason, 1);
+                self.found.note(geometry, (reason, share));
+            }
             Ok(kept) => {
                 let (space, hardware) = (self.request.space, Hardware::of(self.request.parts, geometry));
                 self.found.candidates += self.settings;
@@ -144,30 +172,28 @@ impl Walk<'_> {
         }
     }
 
-    fn kept(&self, geometry: Geometry, facts: &LayoutFacts) -> Result<Kept, Rejection> {
+    fn kept(&self, geometry: Geometry, facts: &LayoutFacts) -> Result<Kept, Nearest> {
         let Request { needs, demands, space, parts, together } = *self.request;
         let drive = &parts.drives[usize::from(geometry.drive)];
         let controller = &parts.controllers[usize::from(geometry.controller)];
         let drives = geometry.members + geometry.spares;
-        if facts.survives.0 < needs.survive {
-            return Err(Rejection::Failures);
-        }
+        at_least(f64::from(needs.survive), f64::from(facts.survives.0), Rejection::Failures)?;
         let shelves = shelves(parts, geometry);
-        let has_ports = controller.ports.is_none_or(|ports| u32::from(drives) <= ports);
-        if !has_ports || drives > needs.slots.unwrap_or(u16::MAX) || shelves > space.enclosures_max {
-            return Err(Rejection::Slots);
-        }
+        at_most(controller.ports.map(f64::from), f64::from(drives), Rejection::Slots)?;
+        at_most(needs.slots.map(f64::from), f64::from(drives), Rejection::Slots)?;
+        at_most(Some(f64::from(space.enclosures_max)), f64::from(shelves), Rejection::Slots)?;
         let usable = ByteCount((drive.capacity.0 as f64 * facts.usable_members) as u64);
-        if usable < needs.usable {
-            return Err(Rejection::Capacity);
-        }
-        let cost =
-            sum(parts, geometry, shelves, |drive| drive.price, |other| other.price, |shelf| shelf.price);
+        at_least(needs.usable.0 as f64, usable.0 as f64, Rejection::Capacity)?;
+        let bill = Bill { parts, geometry, shelves };
+        let cost = bill.cost();
         bound(needs.budget, cost, (Rejection::PriceUnknown, Rejection::Budget))?;
-        let watts =
-            sum(parts, geometry, shelves, |drive| drive.watts, |other| other.watts, |shelf| shelf.watts);
+        let watts = bill.watts();
         bound(needs.power_watts, watts, (Rejection::PowerUnknown, Rejection::Power))?;
         let enclosure = geometry.enclosure.map(|index| &parts.enclosures[usize::from(index)]);
+        let rack_units = enclosure.map_or(Some(0), |it| Some(it.rack_units? * u32::from(shelves)));
+        let units = (needs.rack_units.map(f64::from), rack_units.map(f64::from));
+        bound(units.0, units.1, (Rejection::HeightUnknown, Rejection::RackUnits))?;
+        self.lasts(drive.wear, facts.shape, geometry)?;
         let bulk = Bulk {
             places: enclosure.map_or(0, |it| u32::from(it.slots) * u32::from(shelves)),
             enclosures: shelves,
@@ -194,10 +220,24 @@ impl Walk<'_> {
             let score = demands.iter().zip(&iops).map(|(demand, iops)| demand.merit_at_best(*iops)).product();
             TogetherAtBest { iops, score }
         };
-        if at_best.iter().zip(&needed).any(|(at_best, needed)| at_best < needed) {
-            return Err(Rejection::Throughput);
+        for (at_best, needed) in at_best.iter().zip(&needed) {
+            at_least(*needed, *at_best, Rejection::Throughput)?;
         }
-        Ok(Kept { geometry, usable, survives: facts.survives, cost, watts, bulk, at_best, score_at_best })
+        let (survives, bought) = (facts.survives, bill.bought(self.has_owned));
+        Ok(Kept { geometry, usable, survives, cost, bought, watts, rack_units, bulk, at_best, score_at_best })
+    }
+
+    /// Whether drives may last as long as they must.
+    fn lasts(&self, wear: Wear, shape: StripeShape, geometry: Geometry) -> Result<(), Nearest> {
+        let Some(years) = self.request.needs.years else { return Ok(()) };
+        match wear {
+            Wear::None => Ok(()),
+            Wear::Unknown => Err((Rejection::LifeUnknown, 0.0)),
+            Wear::Rated(rated) => {
+                let at_best = years_at_best(rated, shape, geometry, self.written_per_day);
+                at_least(years, at_best, Rejection::Endurance)
+            }
+        }
     }
 
     fn layout(&mut self, level: LevelVariant, members: u16) -> Option<LayoutFacts> {
@@ -271,30 +311,102 @@ fn shelves(parts: &PartList, geometry: Geometry) -> u16 {
     geometry.enclosure.map_or(0, |enclosure| drives.div_ceil(parts.enclosures[usize::from(enclosure)].slots))
 }
 
-/// The sum of a figure over all parts; none where one lacks it.
-fn sum(
-    parts: &PartList,
+/// All parts of an array.
+struct Bill<'a> {
+    parts: &'a PartList,
     geometry: Geometry,
     shelves: u16,
-    of_drive: impl Fn(&DrivePart) -> Option<f64>,
-    of_controller: impl Fn(&ControllerPart) -> Option<f64>,
-    of_enclosure: impl Fn(&super::EnclosurePart) -> Option<f64>,
-) -> Option<f64> {
-    let drives = f64::from(geometry.members + geometry.spares);
-    let drives = drives * of_drive(&parts.drives[usize::from(geometry.drive)])?;
-    let controller = of_controller(&parts.controllers[usize::from(geometry.controller)])?;
-    let shelves = match geometry.enclosure {
-        Some(enclosure) => f64::from(shelves) * of_enclosure(&parts.enclosures[usize::from(enclosure)])?,
-        None => 0.0,
-    };
-    Some(drives + controller + shelves)
 }
 
-fn bound(limit: Option<f64>, value: Option<f64>, reasons: (Rejection, Rejection)) -> Result<(), Rejection> {
-    match (limit, value) {
-        (Some(_), None) => Err(reasons.0),
-        (Some(limit), Some(value)) if value > limit => Err(reasons.1),
+impl Bill<'_> {
+    fn drives(&self) -> u16 {
+        self.geometry.members + self.geometry.spares
+    }
+
+    fn of_all(&self) -> (&DrivePart, &ControllerPart, Option<&EnclosurePart>) {
+        let enclosure = self.geometry.enclosure.map(|index| &self.parts.enclosures[usize::from(index)]);
+        let drive = &self.parts.drives[usize::from(self.geometry.drive)];
+        (drive, &self.parts.controllers[usize::from(self.geometry.controller)], enclosure)
+    }
+
+    /// Drives, controllers and enclosures that are not there already.
+    fn to_buy(&self) -> (u16, u16, u16) {
+        let (drive, controller, enclosure) = self.of_all();
+        let shelves = enclosure.map_or(0, |it| self.shelves.saturating_sub(it.owned));
+        (self.drives().saturating_sub(drive.owned), u16::from(!controller.is_owned), shelves)
+    }
+
+    /// Sum of the prices of what is to be bought; none where one is not known.
+    fn cost(&self) -> Option<f64> {
+        let ((drive, controller, enclosure), counts) = (self.of_all(), self.to_buy());
+        let of = |count: u16, price: Option<f64>| match count {
+            0 => Some(0.0),
+            _ => price.map(|price| f64::from(count) * price),
+        };
+        let shelves = of(counts.2, enclosure.and_then(|it| it.price))?;
+        Some(of(counts.0, drive.price)? + of(counts.1, controller.price)? + shelves)
+    }
+
+    /// Sum of the powers; none where one is not known.
+    fn watts(&self) -> Option<f64> {
+        let (drive, controller, enclosure) = self.of_all();
+        let shelves = enclosure.map_or(Some(0.0), |it| Some(f64::from(self.shelves) * it.watts?));
+        Some(f64::from(self.drives()) * drive.watts? + controller.watts? + shelves?)
+    }
+
+    /// Drives that have to be bought, and the other parts where some of all parts are there already.
+    fn bought(&self, has_owned: bool) -> u16 {
+        let (drives, controllers, shelves) = self.to_buy();
+        let is_software = self.of_all().1.places == DrivePlaces::Either;
+        let boards = if is_software { 0 } else { controllers };
+        if has_owned { drives + boards + shelves } else { drives }
+    }
+}
+
+/// A need from below.
+fn at_least(need: f64, has: f64, reason: Rejection) -> Result<(), Nearest> {
+    if has < need { Err((reason, has / need)) } else { Ok(()) }
+}
+
+/// A need from above.
+fn at_most(limit: Option<f64>, has: f64, reason: Rejection) -> Result<(), Nearest> {
+    match limit {
+        Some(limit) if has > limit => Err((reason, limit / has)),
         _ => Ok(()),
+    }
+}
+
+fn bound(limit: Option<f64>, value: Option<f64>, reasons: (Rejection, Rejection)) -> Result<(), Nearest> {
+    match (limit, value) {
+        (Some(_), None) => Err((reasons.0, 0.0)),
+        (_, value) => at_most(limit, value.unwrap_or(0.0), reasons.1),
+    }
+}
+
+impl Enumeration {
+    /// Keeps how near a rejected array came, where it came nearer than others: the later the need that it fails at, and the more of
+    /// that it has.
+    fn note(&mut self, geometry: Geometry, nearest: Nearest) {
+        fn keep<K: Ord>(all: &mut BTreeMap<K, Nearest>, key: K, nearest: Nearest) {
+            let is_nearer = |old: &Nearest| nearest.0 > old.0 || (nearest.0 == old.0 && nearest.1 > old.1);
+            match all.get_mut(&key) {
+                Some(old) if !is_nearer(old) => {}
+                Some(old) => *old = nearest,
+                None => drop(all.insert(key, nearest)),
+            }
+        }
+        keep(&mut self.nearest_levels, geometry.level, nearest);
+        keep(&mut self.nearest_drives, geometry.drive, nearest);
+        keep(&mut self.nearest_controllers, geometry.controller, nearest);
+    }
+}
+
+impl PartList {
+    /// Whether some parts are there already.
+    pub fn has_owned(&self) -> bool {
+        self.drives.iter().any(|it| it.owned > 0)
+            || self.controllers.iter().any(|it| it.is_owned)
+            || self.enclosures.iter().any(|it| it.owned > 0)
     }
 }
 
@@ -323,6 +435,9 @@ impl Needs {
             Need::Budget => other.budget = None,
             Need::Power => other.power_watts = None,
             Need::Slots => other.slots = None,
+            Need::RackUnits => other.rack_units = None,
+            Need::Life => other.years = None,
+            Need::Degraded => other.keep_degraded = None,
         }
         other
     }

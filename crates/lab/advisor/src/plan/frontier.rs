@@ -16,10 +16,13 @@
 //! - **Settings**: a geometry is first run with everything that its controller can do, and with nothing of it. The other
 //!   settings are run only while it may still be the best.
 //!
+//! - **Others of a kind**: what can't be the best is put aside, and [`Frontier::poll_of`] hands out the most promising of a
+//!   level, of drives or of controllers, so that an answer can say how far it is behind.
+//!
 //! The same results give the same order. The caller decides how long to go on; [`Frontier::open`] says what is left.
 
 use super::rank::{RankKey, Ranking};
-use super::{Geometry, Hardware, Judged, Kept, Performance, Request, Settings};
+use super::{Geometry, Hardware, Judged, Kept, Life, Performance, Request, Settings};
 use raidlab_raid::LevelVariant;
 use std::collections::BTreeMap;
 
@@ -57,6 +60,8 @@ pub struct Frontier<'a> {
     request: Request<'a>,
     ranking: Ranking<'a>,
     open: Vec<Open>,
+    /// What can't be the best, and may be the best of its kind.
+    aside: Vec<Open>,
     judged: Vec<Judged>,
     tried: Vec<Judged>,
     /// The bounds of what was handed out.
@@ -66,11 +71,19 @@ pub struct Frontier<'a> {
 impl<'a> Frontier<'a> {
     /// Begins a search among `kept`, which came of `request`.
     pub fn new(request: Request<'a>, kept: Vec<Kept>) -> Self {
-        let has_prices = kept.iter().all(|one| one.cost.is_some());
+        let has_prices = kept.iter().any(|one| one.cost.is_some());
         let ranking = Ranking { needs: request.needs, has_prices };
         let open = without_twins(&request, kept);
         let open = open.into_iter().map(|kept| Open::new(&request, kept)).collect();
-        Self { request, ranking, open, judged: Vec::new(), tried: Vec::new(), bounds: BTreeMap::new() }
+        Self {
+            request,
+            ranking,
+            open,
+            aside: Vec::new(),
+            judged: Vec::new(),
+            tried: Vec::new(),
+            bounds: BTreeMap::new(),
+        }
     }
 
     /// The order of arrays.
@@ -112,10 +125,23 @@ impl<'a> Frontier<'a> {
         self.ranking.sort(&mut self.judged);
         let Some(best) = self.judged.first().map(|best| self.ranking.key(best)) else { return };
         let (request, ranking) = (&self.request, self.ranking);
-        self.open.retain(|open| {
+        let has_hope = |open: &mut Open| {
             let hopes = open.settings.iter();
             hopes.map(|it| ranking.key(&open.kept.unjudged(request, *it))).any(|hope| hope < best)
-        });
+        };
+        self.aside.extend(self.open.extract_if(.., |open| !has_hope(open)));
+    }
+
+    /// Hands out the most promising array that `is` of a kind and was not simulated, with its first settings; it may be one that
+    /// can't be the best. Empty where there is none.
+    pub fn poll_of(&mut self, is: impl Fn(&Kept) -> bool) -> Vec<Judged> {
+        let reached = self.reached();
+        let is_new = |open: &Open| self.judged.iter().all(|it| it.geometry != open.kept.geometry);
+        let these = self.aside.iter().chain(&self.open).filter(|open| is(&open.kept) && is_new(open));
+        let best = these.min_by_key(|open| self.ranking.key(&self.expected(open, &reached)));
+        let Some(Open { kept, settings, first }) = best.cloned() else { return Vec::new() };
+        self.bounds.insert(kept.geometry, kept.at_best.clone());
+        settings[..first].iter().map(|it| kept.unjudged(&self.request, *it)).collect()
     }
 
     /// Geometries that could still be better than the best, with settings that were not tried.
@@ -202,6 +228,11 @@ impl Kept {
             usable_bytes: self.usable.0 as f64,
             survives_always: self.survives.0,
             cost: self.cost,
+            bought: self.bought,
+            rack_units: self.rack_units,
+            life: Life::Endless,
+            degraded_share: None,
+            loss_per_year: None,
             watts: self.watts,
             bulk: self.bulk,
             performance,
@@ -211,7 +242,7 @@ impl Kept {
 }
 
 /// Without arrays that are in an enclosure which makes them no faster than another does, and takes no less: money where it is
-/// known, places that are made for larger drives, places, enclosures.
+/// known, which is less than an unknown sum, places that are made for larger drives, places, enclosures.
 fn without_twins(request: &Request<'_>, kept: Vec<Kept>) -> Vec<Kept> {
     let rate = |one: &Kept| {
         let controller = &request.parts.controllers[usize::from(one.geometry.controller)];
@@ -222,7 +253,7 @@ fn without_twins(request: &Request<'_>, kept: Vec<Kept>) -> Vec<Kept> {
         let drive = &request.parts.drives[usize::from(one.geometry.drive)];
         let enclosure = one.geometry.enclosure.map(|index| &request.parts.enclosures[usize::from(index)]);
         let is_carried = enclosure.is_some_and(|it| it.is_small != drive.is_small);
-        ((one.cost.unwrap_or(0.0) * 100.0) as u64, is_carried, one.bulk)
+        (one.cost.is_none(), (one.cost.unwrap_or(0.0) * 100.0) as u64, is_carried, one.bulk)
     };
     let mut places: BTreeMap<Geometry, Vec<Kept>> = BTreeMap::new();
     for one in kept {

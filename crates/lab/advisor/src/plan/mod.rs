@@ -15,15 +15,19 @@
 //! Pure: parts and their rates come in as arguments. An unknown price or power is not zero: if a need depends on it,
 //! the candidate is rejected as unknown.
 
+mod diverse;
 mod enumerate;
 pub mod estimate;
 mod frontier;
+mod life;
 mod rank;
 mod relax;
 mod safety;
 
-pub use enumerate::{Enumeration, Kept, Space, enumerate, shelf_takes, survivable};
+pub use diverse::{Role, Row, diverse};
+pub use enumerate::{Enumeration, Kept, Nearest, Space, enumerate, shelf_takes, survivable};
 pub use frontier::Frontier;
+pub use life::{Life, Wear};
 pub use rank::{Bulk, Judged, LatencyTail, Margins, ParetoPoint, Performance, RankKey, Ranking, pareto};
 pub use relax::{Need, Relaxation, near_misses, relaxations};
 pub use safety::{AtRisk, Hardware};
@@ -47,6 +51,15 @@ pub struct Needs {
     pub bytes_per_sec: Option<f64>,
     /// Bounds that keep total latency from above, each of which every application must keep.
     pub latency: Vec<Bound>,
+    /// Requests per second on average, apart from the peaks that the array must serve: what wears drives out is counted at it.
+    pub mean_iops: Option<f64>,
+    /// Bytes that the host writes in a day, of all applications, whatever their rates.
+    pub written_per_day: Option<f64>,
+    /// Years that the drives must last.
+    pub years: Option<f64>,
+    /// Share of the throughput needed that must be left with a member missing, and while it is rebuilt; of what the array does whole
+    /// where no throughput is needed.
+    pub keep_degraded: Option<f64>,
     /// What single applications need, in their order; empty where all need the same.
     pub own: Vec<OwnNeeds>,
     /// Cost at most, in the currency of the prices.
@@ -55,6 +68,8 @@ pub struct Needs {
     pub power_watts: Option<f64>,
     /// Places for drives at most, spares included.
     pub slots: Option<u16>,
+    /// Height of all enclosures at most, in rack units.
+    pub rack_units: Option<u32>,
 }
 
 /// What one application needs beside or instead of what all need.
@@ -64,6 +79,8 @@ pub struct OwnNeeds {
     pub usable: Option<ByteCount>,
     /// Requests per second, instead of those of all.
     pub iops: Option<f64>,
+    /// Requests per second on average, instead of those of all.
+    pub mean_iops: Option<f64>,
     /// Bytes per second, instead of those of all.
     pub bytes_per_sec: Option<f64>,
     /// Bounds that keep its latency from above, beside those of all.
@@ -80,6 +97,11 @@ impl Needs {
     /// Requests per second that application `app` needs.
     pub fn iops_of(&self, app: usize) -> Option<f64> {
         self.own.get(app).and_then(|own| own.iops).or(self.iops)
+    }
+
+    /// Requests per second of application `app` on average, where that is told apart from its peaks.
+    pub fn mean_iops_of(&self, app: usize) -> Option<f64> {
+        self.own.get(app).and_then(|own| own.mean_iops).or(self.mean_iops)
     }
 
     /// Bytes per second that application `app` needs.
@@ -108,6 +130,14 @@ impl Needs {
 pub struct DrivePart {
     /// Name in the catalogue.
     pub id: String,
+    /// What its siblings of other capacities are called, too.
+    pub family: String,
+    /// `nvme`, `sas-ssd`, `sata-ssd`, `hdd`.
+    pub kind: String,
+    /// What wears it out.
+    pub wear: Wear,
+    /// Of them, those that are there and cost nothing.
+    pub owned: u16,
     /// What it holds.
     pub capacity: ByteCount,
     /// Whether it fits places for 2.5 inch.
@@ -140,6 +170,10 @@ pub enum DrivePlaces {
 pub struct ControllerPart {
     /// Name in the catalogue.
     pub id: String,
+    /// What others of its maker and line are called, too.
+    pub family: String,
+    /// Whether it is there and costs nothing.
+    pub is_owned: bool,
     /// What can be plugged in, where that is known.
     pub buses: Vec<String>,
     /// Drives that can be plugged in, where that is known.
@@ -177,6 +211,10 @@ pub struct EnclosurePart {
     pub id: String,
     /// Places for drives.
     pub slots: u16,
+    /// Of them, those that are there and cost nothing.
+    pub owned: u16,
+    /// Its height, where it is known.
+    pub rack_units: Option<u32>,
     /// Whether those are for 2.5 inch.
     pub is_small: bool,
     /// What its places are made for, where that is known.
@@ -264,6 +302,14 @@ raidlab_units::named! {
         PowerUnknown = "power of a part not known",
         /// Too much power.
         Power = "too much power",
+        /// The height of an enclosure is not known, and there is a bound.
+        HeightUnknown = "height of an enclosure not known",
+        /// More rack units than there are.
+        RackUnits = "too high",
+        /// Nobody says how much may be written to the drives, and they must last.
+        LifeUnknown = "rated writes not known",
+        /// The drives wear out too soon, even by an estimate that writes no more than it must.
+        Endurance = "worn out too soon",
         /// Too slow, even by an estimate that forgets all waiting.
         Throughput = "too slow at best",
     }

@@ -3,12 +3,14 @@
 //! - Arrays that satisfy every need come first.
 //! - With a throughput need, the cheaper array is better; without prices the one with fewer drives. Of equals, and
 //!   without a throughput need, the faster one is better; differences below [`EQUAL_SHARE`] count as equal.
+//! - An unknown price is not zero, and not comparable with drives: where any array has a price, those without one come
+//!   after all that have one, among themselves by drives.
 //! - Of equals, disk cache off is better than on, write-through than write-back, no read-ahead than read-ahead: the
 //!   setting that needs less trust. Then the smaller and simpler one is better: fewer enclosures, fewer slots, less
 //!   capacity, a smaller cache.
 
 use super::estimate::Demand;
-use super::{Geometry, Needs, Settings};
+use super::{Geometry, Life, Needs, Settings};
 use raidlab_units::ByteCount;
 use raidlab_workload::{Metric, OpSummary, RunResult};
 use serde::{Deserialize, Serialize};
@@ -119,6 +121,29 @@ pub struct Margins {
     pub budget: Option<f64>,
     /// Of power.
     pub power: Option<f64>,
+    /// Of height.
+    pub rack_units: Option<f64>,
+    /// Of the years that drives last, where they are counted.
+    pub life: Option<f64>,
+    /// Of what is left with a member missing and while it is rebuilt, where that was simulated.
+    pub degraded: Option<f64>,
+}
+
+impl Margins {
+    /// Each need that was stated, by name.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let rows = [
+            ("capacity", Some(self.usable)),
+            ("throughput", self.throughput),
+            ("latency", self.latency),
+            ("service while degraded or rebuilding", self.degraded),
+            ("drive life", self.life),
+            ("budget", self.budget),
+            ("power", self.power),
+            ("rack units", self.rack_units),
+        ];
+        rows.into_iter().filter_map(|(name, margin)| Some((name, margin?)))
+    }
 }
 
 /// An array that was simulated.
@@ -132,8 +157,19 @@ pub struct Judged {
     pub usable_bytes: f64,
     /// Failures survived, whichever they are.
     pub survives_always: u16,
-    /// Cost, where it is known.
+    /// Cost of what has to be bought, where it is known.
     pub cost: Option<f64>,
+    /// Parts that have to be bought, see [`super::Kept::bought`].
+    pub bought: u16,
+    /// Height of all enclosures, where it is known.
+    pub rack_units: Option<u32>,
+    /// How long its drives last, the shortest of all applications.
+    pub life: Life,
+    /// What is left with a member missing or while it is rebuilt, as a share of the throughput needed, or else of the whole array's;
+    /// none where it was not simulated.
+    pub degraded_share: Option<f64>,
+    /// Chance that data are lost in a year, at the reserved rate of rebuilds; none where it is not known.
+    pub loss_per_year: Option<f64>,
     /// Power, where it is known.
     pub watts: Option<f64>,
     /// What there is besides drives.
@@ -170,21 +206,19 @@ impl Judged {
             latency: worst(latencies.collect()),
             budget: needs.budget.and_then(|need| Some(under(self.cost?, need))),
             power: needs.power_watts.and_then(|need| Some(under(self.watts?, need))),
+            rack_units: needs
+                .rack_units
+                .and_then(|need| Some(under(f64::from(self.rack_units?), f64::from(need)))),
+            life: needs.years.and_then(|need| Some(over(self.life.years()?, need))),
+            degraded: needs.keep_degraded.and_then(|need| Some(over(self.degraded_share?, need))),
         }
     }
 
     /// Whether it keeps all of `needs`.
     pub fn keeps(&self, needs: &Needs) -> bool {
-        let margins = self.margins(needs);
-        let parts = [margins.throughput, margins.latency, margins.budget, margins.power];
         self.survives_always >= needs.survive
-            && margins.usable >= 0.0
-            && parts.into_iter().flatten().all(|margin| margin >= 0.0)
-    }
-
-    /// What it takes: money where all prices are known, else drives.
-    fn effort(&self, has_prices: bool) -> f64 {
-        self.cost.filter(|_| has_prices).unwrap_or_else(|| f64::from(self.drives()))
+            && needs.years.is_none_or(|years| self.life.lasts(years))
+            && self.margins(needs).all().all(|(_, margin)| margin >= 0.0)
     }
 }
 
@@ -193,16 +227,19 @@ impl Judged {
 pub struct Ranking<'a> {
     /// What they must do.
     pub needs: &'a Needs,
-    /// Whether what they take is money; else it is drives.
+    /// Whether what they take is money, as the price of any of them is known; else it is drives.
     pub has_prices: bool,
 }
+
+/// What an array takes: first the known prices, then the arrays without one by their drives, in thousandths.
+type EffortKey = (bool, i64);
 
 /// Where an array stands: the least is the best. What is equal in all of it makes no difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RankKey {
     misses: bool,
     /// Effort and speed, in the order that the needs give them.
-    merits: [i64; 2],
+    merits: [EffortKey; 2],
     /// Disk cache, write-back, read-ahead and another strip: what has to be trusted.
     trust: (bool, bool, bool, Option<ByteCount>),
     places: (u32, u16),
@@ -214,9 +251,9 @@ impl Ranking<'_> {
     /// Where `one` stands.
     pub fn key(&self, one: &Judged) -> RankKey {
         let keeps = one.keeps(self.needs);
-        let effort = (one.effort(self.has_prices) * 1000.0).round() as i64;
+        let effort = self.effort_key(one);
         // Equality by share is no order by itself: figures are put on a scale of steps of that share first.
-        let slowness = (one.score.max(f64::MIN_POSITIVE).ln() / EQUAL_SHARE.ln()).round() as i64;
+        let slowness = (false, (one.score.max(f64::MIN_POSITIVE).ln() / EQUAL_SHARE.ln()).round() as i64);
         let Settings { strip, write_back, read_ahead, disk_cache } = one.settings;
         RankKey {
             misses: !keeps,
@@ -225,6 +262,19 @@ impl Ranking<'_> {
             places: (one.bulk.places, one.bulk.enclosures),
             usable_bytes: one.usable_bytes as u64,
             cache_bytes: one.bulk.cache_bytes,
+        }
+    }
+
+    /// What `one` takes: money where any array has a price and this one's is known, parts to buy where none has one.
+    pub fn effort(&self, one: &Judged) -> Option<f64> {
+        if self.has_prices { one.cost } else { Some(f64::from(one.bought)) }
+    }
+
+    fn effort_key(&self, one: &Judged) -> EffortKey {
+        let thousandths = |effort: f64| (effort * 1000.0).round() as i64;
+        match self.effort(one) {
+            Some(effort) => (false, thousandths(effort)),
+            None => (true, thousandths(f64::from(one.bought))),
         }
     }
 
@@ -239,30 +289,32 @@ impl Ranking<'_> {
 pub struct ParetoPoint {
     /// Number of the array in the list.
     pub index: usize,
-    /// Cost, or drives where a price is not known.
-    pub effort: f64,
+    /// Cost, or drives where no array has a price; none where only this one's price is not known.
+    pub effort: Option<f64>,
     /// What is ranked.
     pub score: f64,
     /// Whether it keeps all needs.
     pub keeps_needs: bool,
-    /// Whether it keeps all needs, and no other that does is as fast for less, or faster for as much.
+    /// Whether it keeps all needs, its effort is known, and no other such one is as fast for less, or faster for as much.
     pub is_efficient: bool,
 }
 
 /// All of `judged` as points, in their order; efficient among those that keep the needs.
 pub fn pareto(judged: &[Judged], ranking: Ranking<'_>) -> Vec<ParetoPoint> {
-    let Ranking { needs, has_prices } = ranking;
-    let figures: Vec<(f64, f64, bool)> =
-        judged.iter().map(|one| (one.effort(has_prices), one.score, one.keeps(needs))).collect();
-    let beats = |a: &(f64, f64, bool), b: &(f64, f64, bool)| {
-        a.2 && a.0 <= b.0 && a.1 >= b.1 && (a.0, a.1) != (b.0, b.1)
-    };
-    let point = |(index, own): (usize, &(f64, f64, bool))| ParetoPoint {
+    let point = |(index, one): (usize, &Judged)| ParetoPoint {
         index,
-        effort: own.0,
-        score: own.1,
-        keeps_needs: own.2,
-        is_efficient: own.2 && !figures.iter().any(|other| beats(other, own)),
+        effort: ranking.effort(one),
+        score: one.score,
+        keeps_needs: one.keeps(ranking.needs),
+        is_efficient: false,
     };
-    figures.iter().enumerate().map(point).collect()
+    let mut points: Vec<ParetoPoint> = judged.iter().enumerate().map(point).collect();
+    let serving = points.iter().filter(|it| it.keeps_needs);
+    let serving: Vec<(f64, f64)> = serving.filter_map(|it| Some((it.effort?, it.score))).collect();
+    let beats = |a: &(f64, f64), b: &(f64, f64)| a.0 <= b.0 && a.1 >= b.1 && a != b;
+    for point in points.iter_mut().filter(|it| it.keeps_needs) {
+        let own = point.effort.map(|effort| (effort, point.score));
+        point.is_efficient = own.is_some_and(|own| !serving.iter().any(|other| beats(other, &own)));
+    }
+    points
 }

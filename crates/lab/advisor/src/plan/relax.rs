@@ -27,6 +27,12 @@ pub enum Need {
     Power,
     /// Places.
     Slots,
+    /// Rack units.
+    RackUnits,
+    /// Years that drives last.
+    Life,
+    /// Service with a member missing and while it is rebuilt.
+    Degraded,
 }
 
 /// One need that would let something fit.
@@ -58,8 +64,18 @@ impl Relaxation {
     }
 }
 
-const ALL: [Need; 7] =
-    [Need::Usable, Need::Survive, Need::Throughput, Need::Latency, Need::Budget, Need::Power, Need::Slots];
+const ALL: [Need; 10] = [
+    Need::Usable,
+    Need::Survive,
+    Need::Throughput,
+    Need::Latency,
+    Need::Budget,
+    Need::Power,
+    Need::Slots,
+    Need::RackUnits,
+    Need::Life,
+    Need::Degraded,
+];
 
 /// Of arrays that were simulated and each miss a need: every single need that would let one of them fit.
 pub fn near_misses(judged: &[Judged], needs: &Needs) -> Vec<Relaxation> {
@@ -104,6 +120,11 @@ fn near_miss(judged: &[Judged], needs: &Needs, need: Need) -> Option<Relaxation>
         Need::Budget => (needs.budget?, least(&|one| one.cost.unwrap_or(f64::INFINITY))),
         Need::Power => (needs.power_watts?, least(&|one| one.watts.unwrap_or(f64::INFINITY))),
         Need::Slots => (f64::from(needs.slots?), least(&|one| f64::from(one.drives()))),
+        Need::RackUnits => {
+            (f64::from(needs.rack_units?), least(&|one| one.rack_units.map_or(f64::INFINITY, f64::from)))
+        }
+        Need::Life => (needs.years?, most(&|one| one.life.years().unwrap_or(0.0))),
+        Need::Degraded => (needs.keep_degraded?, most(&|one| one.degraded_share.unwrap_or(0.0))),
     };
     let to = to.filter(|to| to.is_finite())?;
     let bound = bounded.map(|it| it.bound.clone());
@@ -164,8 +185,9 @@ pub fn relaxations(request: &Request<'_>) -> Vec<Relaxation> {
         Need::Usable => true,
         Need::Survive => needs.survive > 0,
         Need::Throughput => needs.wants_rate(),
-        // Arithmetic knows no latency.
-        Need::Latency => false,
+        // Arithmetic knows no latency, no faults and no more than a bound to the life of drives.
+        Need::Latency | Need::Life | Need::Degraded => false,
+        Need::RackUnits => needs.rack_units.is_some(),
         Need::Budget => needs.budget.is_some(),
         Need::Power => needs.power_watts.is_some(),
         Need::Slots => needs.slots.is_some(),
@@ -196,7 +218,11 @@ fn relaxed(request: &Request<'_>, need: Need) -> Option<Relaxation> {
             let Slow { need, rate, .. } = slowest?;
             (need, Some(rate))
         }
-        Need::Latency => return None,
+        Need::Latency | Need::Life | Need::Degraded => return None,
+        Need::RackUnits => (
+            f64::from(request.needs.rack_units?),
+            least(&|kept| kept.rack_units.map_or(f64::INFINITY, f64::from)),
+        ),
         Need::Budget => (request.needs.budget?, least(&|kept| kept.cost.unwrap_or(f64::INFINITY))),
         Need::Power => (request.needs.power_watts?, least(&|kept| kept.watts.unwrap_or(f64::INFINITY))),
         Need::Slots => (
@@ -207,8 +233,8 @@ fn relaxed(request: &Request<'_>, need: Need) -> Option<Relaxation> {
     let to = to.filter(|to| to.is_finite())?;
     // Smaller needs make everything faster, too: what fits for that reason keeps this need, and says nothing about it.
     let gives = match need {
-        Need::Usable | Need::Survive | Need::Throughput => to < from,
-        Need::Latency | Need::Budget | Need::Power | Need::Slots => to > from,
+        Need::Usable | Need::Survive | Need::Throughput | Need::Life | Need::Degraded => to < from,
+        Need::Latency | Need::Budget | Need::Power | Need::Slots | Need::RackUnits => to > from,
     };
     let application = slowest.map(|it| it.app);
     let fitting = kept.len() as u64;

@@ -8,6 +8,10 @@ use raidlab_workload::Metric;
 fn drive(id: &str, capacity_gb: u64, random: f64) -> DrivePart {
     DrivePart {
         id: id.into(),
+        family: id.into(),
+        kind: "hdd".into(),
+        wear: Wear::None,
+        owned: 0,
         capacity: ByteCount(capacity_gb * 1_000_000_000),
         is_small: id.starts_with("small"),
         bus: Some("SAS".into()),
@@ -24,9 +28,11 @@ fn drive(id: &str, capacity_gb: u64, random: f64) -> DrivePart {
     }
 }
 
-fn parts() -> PartList {
+pub(super) fn parts() -> PartList {
     let controller = |id: &str, bus: &str| ControllerPart {
         id: id.into(),
+        family: id.into(),
+        is_owned: false,
         buses: vec![bus.into()],
         ports: None,
         processors: 1,
@@ -48,6 +54,8 @@ fn parts() -> PartList {
         enclosures: vec![EnclosurePart {
             id: "shelf".into(),
             slots: 12,
+            owned: 0,
+            rack_units: Some(2),
             is_small: true,
             bus: Some("SAS".into()),
             port_rate: BytesPerSec(2e9),
@@ -65,6 +73,7 @@ fn settings() -> Vec<Settings> {
 pub(super) fn space(levels: &[&str]) -> Space {
     Space {
         levels: levels.iter().map(|level| level.parse().expect("a level")).collect(),
+        members_min: 1,
         members_max: 24,
         enclosures_max: 2,
         spares: vec![0, 1],
@@ -77,7 +86,7 @@ fn mean(limit: NanoSpan) -> Vec<Bound> {
     vec![Bound::on_mean(limit)]
 }
 
-fn needs() -> Needs {
+pub(super) fn needs() -> Needs {
     Needs { usable: ByteCount(4_000_000_000_000), survive: 1, ..Needs::default() }
 }
 
@@ -215,6 +224,102 @@ fn what_is_not_known_is_no_zero() {
     assert!(found.kept.is_empty() && found.rejected.contains_key(&Rejection::PowerUnknown));
 }
 
+/// An array whose drives were written off after some weeks was the best one.
+#[test]
+fn drives_that_are_worn_out_too_soon_are_no_answer() {
+    let (space, mut parts) = (space(&["5"]), parts());
+    let wants = Needs { years: Some(5.0), written_per_day: Some(5e12), ..needs() };
+    let run = |parts: &PartList, needs: &Needs| {
+        enumerate(&Request { needs, demands: &[database()], space: &space, parts, together: false })
+    };
+    let all = run(&parts, &wants).kept.len();
+    assert!(all > 0, "nothing wears out");
+    // Eight drives in RAID 5, 5 TB a day: 5 * (8 / 7) / 2 for merging / 8 = 0.357 TB a day to each at best, 652 TB in five years.
+    let kept = |parts: &PartList, needs: &Needs| {
+        let kept = run(parts, needs).kept.into_iter().map(|it| it.geometry);
+        let of_large = kept.filter(|it| it.drive == 1 && it.controller == 1 && it.spares == 0);
+        of_large.map(|it| it.members).min()
+    };
+    let free = kept(&parts, &wants).expect("some are kept");
+    for drive in &mut parts.drives {
+        drive.wear = Wear::Rated(660e12);
+    }
+    assert_eq!((free, kept(&parts, &wants)), (3, Some(8)));
+    let found = run(&parts, &wants);
+    assert!(found.rejected.contains_key(&Rejection::Endurance));
+    assert_eq!(kept(&parts, &Needs { years: None, ..wants.clone() }), Some(3), "nobody asked");
+    parts.drives[1].wear = Wear::Unknown;
+    assert_eq!(kept(&parts, &wants), None, "what is not known is no zero");
+    let one = |life| Judged { life, ..judged(4, 1000.0, false) };
+    for (life, keeps) in
+        [(Life::Endless, true), (Life::Unknown, false), (Life::Years(4.9), false), (Life::Years(5.1), true)]
+    {
+        assert_eq!(one(life).keeps(&wants), keeps, "{life:?}");
+    }
+}
+
+#[test]
+fn what_is_left_of_an_array_with_a_fault_can_be_a_need() {
+    let wants = Needs { iops: Some(900.0), keep_degraded: Some(0.5), ..needs() };
+    for (degraded_share, keeps) in [(None, true), (Some(0.49), false), (Some(0.5), true)] {
+        let one = Judged { degraded_share, ..judged(4, 1000.0, false) };
+        assert_eq!(one.keeps(&wants), keeps, "{degraded_share:?}");
+    }
+    let low = Needs { rack_units: Some(3), ..needs() };
+    let of = |rack_units| Judged { rack_units, ..judged(4, 1000.0, false) };
+    assert!(of(Some(2)).keeps(&low) && !of(Some(4)).keeps(&low));
+}
+
+/// What is there already costs nothing, and no more of it is counted.
+#[test]
+fn parts_that_are_there_are_not_bought() {
+    let (space, mut parts) = (space(&["5"]), parts());
+    parts.drives[1].owned = 4;
+    parts.controllers[1].is_owned = true;
+    let wants = needs();
+    let request =
+        Request { needs: &wants, demands: &[database()], space: &space, parts: &parts, together: false };
+    let found = enumerate(&request);
+    let of = |members: u16, controller: u16| {
+        let is_it = |kept: &&Kept| {
+            let it = kept.geometry;
+            (it.drive, it.controller, it.members, it.spares) == (1, controller, members, 0)
+        };
+        let kept = found.kept.iter().find(is_it).expect("it is kept");
+        (kept.cost, kept.bought)
+    };
+    assert_eq!(of(4, 1), (Some(0.0), 0));
+    assert_eq!(of(6, 1), (Some(200.0), 2));
+    parts.drives[1].price = None;
+    let request =
+        Request { needs: &wants, demands: &[database()], space: &space, parts: &parts, together: false };
+    let found = enumerate(&request);
+    let costs = |members: u16| {
+        let is_it = |kept: &&Kept| {
+            kept.geometry.drive == 1
+                && kept.geometry.members + kept.geometry.spares == members
+                && kept.geometry.controller == 1
+        };
+        found.kept.iter().find(is_it).expect("it is kept").cost
+    };
+    assert_eq!((costs(4), costs(5)), (Some(0.0), None), "only what is bought needs a price");
+}
+
+#[test]
+fn the_nearest_of_each_kind_says_what_it_lacks() {
+    let (parts, space) = (parts(), space(&["1", "5"]));
+    let wants = Needs { iops: Some(10_000.0), slots: Some(8), ..needs() };
+    let request =
+        Request { needs: &wants, demands: &[database()], space: &space, parts: &parts, together: false };
+    let found = enumerate(&request);
+    assert!(found.kept.is_empty());
+    let (reason, share) = found.nearest_levels[&"5".parse().expect("a level")];
+    assert!(reason == Rejection::Throughput && (0.05..1.0).contains(&share), "{reason:?} {share}");
+    let (reason, share) = found.nearest_levels[&"1".parse().expect("a level")];
+    assert!(reason == Rejection::Capacity && (share - 0.5).abs() < 1e-9, "two of the four TB: {share}");
+    assert_eq!(found.nearest_drives.len(), 2);
+}
+
 #[test]
 fn the_smallest_change_is_said_first() {
     // Three drives of 2 TB and a controller cost the least that holds 4 TB: 800.
@@ -234,7 +339,7 @@ fn the_smallest_change_is_said_first() {
     assert!(found.iter().any(|it| it.need == Need::Throughput && it.to < it.from), "{found:?}");
 }
 
-fn judged(members: u16, score: f64, disk_cache: bool) -> Judged {
+pub(super) fn judged(members: u16, score: f64, disk_cache: bool) -> Judged {
     let geometry = Geometry {
         drive: 0,
         controller: 0,
@@ -256,6 +361,11 @@ fn judged(members: u16, score: f64, disk_cache: bool) -> Judged {
         usable_bytes: 5e12,
         survives_always: 1,
         cost: None,
+        bought: members,
+        rack_units: Some(0),
+        life: Life::Endless,
+        degraded_share: None,
+        loss_per_year: None,
         watts: None,
         bulk: Bulk::default(),
         performance,
@@ -344,6 +454,48 @@ fn what_keeps_the_needs_with_the_least_comes_first() {
     let margins = judged(4, 990.0, false).margins(&wants);
     assert!((margins.throughput.expect("there is a need") - 0.1).abs() < 1e-12);
     assert!((margins.usable - 0.25).abs() < 1e-12);
+}
+
+/// Of one unpriced part all arrays were ranked by their drives: one of 2,900 came before one of 2,300.
+#[test]
+fn an_unknown_price_does_not_turn_the_ranking_to_drives() {
+    let wants = Needs { iops: Some(900.0), ..needs() };
+    let priced = |members, score, cost| Judged { cost, ..judged(members, score, false) };
+    let mut list = vec![
+        priced(3, 1000.0, None),
+        priced(4, 1000.0, Some(2_900.0)),
+        priced(6, 1000.0, Some(2_300.0)),
+        priced(2, 800.0, Some(100.0)),
+    ];
+    let ranking = Ranking { needs: &wants, has_prices: true };
+    ranking.sort(&mut list);
+    assert_eq!(list.iter().map(|one| one.geometry.members).collect::<Vec<_>>(), [6, 4, 3, 2]);
+    let points = pareto(&list, ranking);
+    assert_eq!(points.iter().map(|it| it.is_efficient).collect::<Vec<_>>(), [true, false, false, false]);
+    assert_eq!(points[2].effort, None, "three drives are not a sum of three");
+}
+
+#[test]
+fn a_search_with_some_prices_ranks_by_them() {
+    let (wants, space) = (Needs { iops: Some(300.0), ..needs() }, space(&["5"]));
+    let mut parts = parts();
+    parts.drives[0].price = None;
+    parts.enclosures.push(EnclosurePart {
+        id: "no price".into(),
+        price: None,
+        ..parts.enclosures[0].clone()
+    });
+    let request =
+        Request { needs: &wants, demands: &[database()], space: &space, parts: &parts, together: false };
+    let kept = enumerate(&request).kept;
+    let is_unpriced = |kept: &&Kept| kept.cost.is_none();
+    assert!(kept.iter().any(|one| is_unpriced(&one)) && !kept.iter().all(|one| is_unpriced(&one)));
+    let mut search = Frontier::new(request, kept);
+    assert!(search.ranking().has_prices);
+    let first = search.poll_batch(1);
+    assert!(first[0].cost.is_some(), "what has a price is looked at first");
+    search.handle_judged(first);
+    assert_eq!(search.open(), 0, "at its bound the cheapest is the best, whatever has no price");
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn drives_last_as_long_as_what_is_written_to_them_allows() {
     assert!((found / sent - 1.0).abs() < 0.02, "{found} a day instead of {sent}");
     assert!(life.endurance.amplification > 1.5, "full and overwritten at random: {life:?}");
     assert!((life.endurance.rated_bytes - 18_220e12).abs() < 1.0);
-    assert!(whole.reason.contains("the rated writes last"), "{}", whole.reason);
+    assert!(whole.reason.contains("rated writes last"), "{}", whole.reason);
     let half = mirror(|needs| Needs { iops: Some(iops / 2.0), ..needs });
     let slower = half.drive_life[0].expect("it is flash with a rating");
     assert!((slower.years / life.years / 2.0 - 1.0).abs() < 0.05, "{slower:?} beside {life:?}");

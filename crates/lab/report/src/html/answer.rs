@@ -7,9 +7,10 @@ use raidlab_advisor::{Choice, Verdict, noise};
 use raidlab_workload::{BoundFacts, RunResult};
 
 /// What the cells of a row are called; on a narrow screen each stands beside its cell.
-const HEADER: [&str; 7] = [
+const HEADER: [&str; 8] = [
     r#"<span class="unseen">measured or simulated</span>"#,
     "Recommended",
+    "each array",
     "delivers",
     "mean ms",
     "usable",
@@ -67,7 +68,7 @@ fn table(verdicts: &[Verdict]) -> String {
         .map(|of_workload| {
             let rows: String = of_workload.iter().map(row).collect();
             let name = escaped(&of_workload[0].workload);
-            format!(r#"<tbody><tr><th scope="rowgroup" colspan="7" class="section">{name}</th></tr>{rows}</tbody>"#)
+            format!(r#"<tbody><tr><th scope="rowgroup" colspan="8" class="section">{name}</th></tr>{rows}</tbody>"#)
         })
         .collect();
     format!(r#"<table class="answers"><thead><tr>{head}</tr></thead>{bodies}</table>"#)
@@ -79,6 +80,7 @@ fn row(verdict: &Verdict) -> String {
     };
     let cells = [
         format!("<b>{}</b>", escaped(&verdict.answer())),
+        picture(verdict),
         figure(&|choice| choice.metric_text(verdict.metric)),
         verdict
             .recommended
@@ -94,6 +96,34 @@ fn row(verdict: &Verdict) -> String {
         .map(|(cell, name)| format!(r#"<td class="text" data-name="{name}">{cell}</td>"#))
         .collect();
     format!(r#"<tr><th scope="row" class="name">{}</th>{cells}</tr>"#, side_name(verdict.world))
+}
+
+/// Bars of all arrays, best first: those that any of may be taken are full, the others pale.
+fn picture(verdict: &Verdict) -> String {
+    const WIDTH: f64 = 7.0;
+    const GAP: f64 = 2.0;
+    const HEIGHT: f64 = 28.0;
+    let choices: Vec<&Choice> = verdict.alternatives.iter().map(|row| &row.choice).collect();
+    let most = choices.iter().map(|one| one.metric_value).fold(f64::MIN_POSITIVE, f64::max);
+    let is_answer = |one: &Choice| {
+        verdict.recommended.as_ref().is_some_and(|best| best.label == one.label)
+            || verdict.too_close.contains(&one.label)
+    };
+    let bar = |(index, one): (usize, &&Choice)| {
+        let height = (HEIGHT * one.metric_value / most).max(1.0);
+        let (x, y) = (index as f64 * (WIDTH + GAP), HEIGHT - height);
+        let opacity = if is_answer(one) { 1.0 } else { 0.3 };
+        let text = escaped(&format!("{}: {}", one.label, one.metric_text(verdict.metric)));
+        format!(
+            r#"<rect x="{x}" y="{y:.1}" width="{WIDTH}" height="{height:.1}" opacity="{opacity}"><title>{text}</title></rect>"#
+        )
+    };
+    let bars: String = choices.iter().enumerate().map(bar).collect();
+    let width = choices.len() as f64 * (WIDTH + GAP);
+    format!(
+        r#"<svg role="img" aria-label="{} of each array, best first" width="{width}" height="{HEIGHT}" fill="currentColor">{bars}</svg>"#,
+        verdict.metric.unit()
+    )
 }
 
 /// The runner-up, and how much of the recommended one's figure it has.

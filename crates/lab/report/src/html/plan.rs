@@ -7,7 +7,7 @@ use super::page::{Document, FigureList, Page};
 use super::{escaped, escaped_digits, notes, reason, section};
 use crate::chart::{Axis, Chart, Colour, Line, Mark, Marker, Point};
 use crate::figures::{grouped, three_digits};
-use crate::terminal::{Estimated, MARK_MEANS, PlanPoint, PlanRow, PlanText, marked, size};
+use crate::terminal::{Estimated, MARK_MEANS, PlanAlternative, PlanPoint, PlanRow, PlanText, marked, size};
 
 /// Prints `plan` as one HTML document.
 pub fn plan(plan: &PlanText<'_>) -> Page {
@@ -25,7 +25,7 @@ pub fn plan(plan: &PlanText<'_>) -> Page {
         title: &format!("An array for {applications}"),
         question: &format!("{}.", plan.needs),
         facts: String::new(),
-        body: cards(plan) + &results + &notes(&plan.account),
+        body: cards(plan) + &results + &why_not(plan) + &notes(&plan.account),
         warnings: &warnings,
     };
     document.page(figures)
@@ -38,12 +38,13 @@ fn cards(plan: &PlanText<'_>) -> String {
             .map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", escaped(value)))
             .collect();
         let kept = if row.keeps_needs { "keeps all needs" } else { "misses a need" };
+        let roles: String = row.roles.iter().map(|role| format!(", {role}")).collect();
+        let reason = reason(&row.reason.replace('\n', " "));
         format!(
-            r#"<article class="card"><div class="choice"><p class="side">{}. {kept}</p><h3>{}</h3><p class="side">{}</p><dl class="figures">{figures}</dl>{}</div></article>"#,
+            r#"<article class="card"><div class="choice"><p class="side">{}. {kept}{roles}</p><h3>{}</h3><p class="side">{}</p><dl class="figures">{figures}</dl>{reason}</div></article>"#,
             index + 1,
             escaped(row.label),
             escaped(row.settings),
-            reason(row.reason)
         )
     };
     let cards: String = plan.rows.iter().enumerate().map(card).collect();
@@ -144,6 +145,31 @@ fn table(plan: &PlanText<'_>) -> String {
     format!(
         r#"<div class="scroll" role="region" aria-label="Figures of the best arrays" tabindex="0"><table class="plan"><thead><tr><th scope="col" class="name first">Array</th>{application}{head}</tr></thead><tbody>{body}</tbody></table></div>"#
     )
+}
+
+/// Each alternative in a line.
+fn why_not(plan: &PlanText<'_>) -> String {
+    if plan.alternatives.is_empty() {
+        return String::new();
+    }
+    let row = |one: &PlanAlternative<'_>| {
+        let figure = |of: &dyn Fn(&raidlab_advisor::plan::Performance) -> f64| {
+            one.performance.map_or("-".to_owned(), |it| escaped_digits(of(it)))
+        };
+        format!(
+            r#"<tr><th scope="row" class="name first label">{}</th><td class="name">{}</td><td>{}</td><td>{}</td><td class="name">{}</td></tr>"#,
+            escaped(one.name),
+            escaped(one.array.unwrap_or("-")),
+            figure(&|it| it.iops),
+            figure(&|it| it.tail.lat_ns_p99 as f64 / 1e6),
+            escaped(one.verdict),
+        )
+    };
+    let rows: String = plan.alternatives.iter().map(row).collect();
+    let table = format!(
+        r#"<div class="scroll" role="region" aria-label="Why not another array" tabindex="0"><table class="plan"><thead><tr><th scope="col" class="name first">Instead</th><th scope="col" class="name">Nearest</th><th scope="col">IOPS</th><th scope="col">p99 ms</th><th scope="col" class="name">Why not</th></tr></thead><tbody>{rows}</tbody></table></div>"#
+    );
+    section("why-not", "Why not another", &table)
 }
 
 fn pareto(plan: &PlanText<'_>) -> Chart {

@@ -29,7 +29,7 @@ pub use contrast::contrast;
 pub use grid::{Grid, GridCell, Group};
 pub use hosts::hosts;
 pub use matrix::{MatrixCell, MatrixErrors, latency_matrix};
-pub use plan::{Estimated, PlanPoint, PlanRow, PlanText, TiersText, plan, tiers};
+pub use plan::{Estimated, PlanAlternative, PlanPoint, PlanRow, PlanText, TiersText, plan, tiers};
 pub(crate) use plan::{MARK_MEANS, marked};
 pub use programs::{bonnie, streams};
 pub use risk::risk;

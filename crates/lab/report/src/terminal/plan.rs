@@ -11,6 +11,20 @@ use raidlab_advisor::plan::{Margins, Performance};
 pub struct PlanRow<'a> {
     /// The array in words.
     pub label: &'a str,
+    /// Its level, `10`.
+    pub level: String,
+    /// Its members, and hot spares beside them.
+    pub members: u16,
+    /// Hot spares.
+    pub spares: u16,
+    /// Its drives, by their name in the catalogue.
+    pub drive: &'a str,
+    /// Its controller.
+    pub controller: &'a str,
+    /// What it is shown for.
+    pub roles: Vec<&'static str>,
+    /// Parts that have to be bought, where some are there already.
+    pub adds: Option<&'a str>,
     /// Its settings in words.
     pub settings: &'a str,
     /// Whether it keeps all needs.
@@ -43,6 +57,23 @@ pub struct PlanRow<'a> {
     pub estimated: Estimated,
     /// Why it stands where it stands.
     pub reason: &'a str,
+}
+
+/// Why the answer is not of another kind.
+#[derive(Clone, Debug)]
+pub struct PlanAlternative<'a> {
+    /// What it differs in: `level`.
+    pub kind: &'static str,
+    /// `RAID 6`.
+    pub name: &'a str,
+    /// The array that came nearest.
+    pub array: Option<&'a str>,
+    /// What it gets.
+    pub performance: Option<&'a Performance>,
+    /// What it costs.
+    pub cost: Option<f64>,
+    /// Why it is not the answer.
+    pub verdict: &'a str,
 }
 
 /// Which figures of an array rest on parts' figures that somebody estimated or fitted.
@@ -106,6 +137,8 @@ pub struct PlanText<'a> {
     pub applications: Vec<&'a str>,
     /// What was looked at and left out, sentence by sentence.
     pub account: Vec<String>,
+    /// Why not another level, other drives, another controller.
+    pub alternatives: Vec<PlanAlternative<'a>>,
     /// What prices are in.
     pub currency: &'a str,
 }
@@ -133,10 +166,15 @@ pub fn plan(plan: &PlanText<'_>, options: TerminalOptions) -> String {
         text += &heading(&format!("{verdict}: {}", best.label), options);
         text += "\n";
         text += &wrapped(best.settings, options.width, 3);
+        if let Some(adds) = best.adds {
+            text += &wrapped(&format!("To add: {adds}."), options.width, 3);
+        }
     }
     text += &wrapped(&format!("Needs: {}.", plan.needs), options.width, 0);
     text += "\n";
     if !plan.rows.is_empty() {
+        text += &arrays(plan).render(options);
+        text += "\n";
         text += &service(plan).render(options);
         text += "\n";
         text += &worth(plan).render(options);
@@ -150,6 +188,12 @@ pub fn plan(plan: &PlanText<'_>, options: TerminalOptions) -> String {
         text += &array(index + 1, row, options);
     }
     if !plan.rows.is_empty() {
+        text += "\n";
+    }
+    if !plan.alternatives.is_empty() {
+        text += &heading("Why not another", options);
+        text += "\n";
+        text += &why_not(plan).render(options);
         text += "\n";
     }
     plan.account.iter().fold(text, |text, line| text + &account(line, options))
@@ -193,13 +237,56 @@ fn account(line: &str, options: TerminalOptions) -> String {
 /// An array with its settings, and why it stands where it stands.
 fn array(number: usize, row: &PlanRow<'_>, options: TerminalOptions) -> String {
     let title = heading(&format!("{number}. {}", row.label), options);
-    title + "\n" + &wrapped(row.settings, options.width, 3) + &wrapped(row.reason, options.width, 3)
+    let lines = row.reason.lines().map(|line| item(line, options));
+    title + "\n" + &wrapped(row.settings, options.width, 3) + &lines.collect::<String>()
 }
 
-/// Number, level and drives of an array: what tells it from the others and leaves room for figures.
+/// A line of a list under an array.
+fn item(line: &str, options: TerminalOptions) -> String {
+    format!("   - {}", wrapped(line, options.width, 5).trim_start())
+}
+
+/// Number, level and members of an array; its drives and controller are in the first table.
 fn short_name(index: usize, row: &PlanRow<'_>) -> String {
-    let level = row.label.split_once(" of ").map_or(row.label, |(level, _)| level);
-    format!("{} {level}", index + 1)
+    let spares = if row.spares > 0 { format!("+{}", row.spares) } else { String::new() };
+    format!("{} RAID {} x{}{spares}", index + 1, row.level, row.members)
+}
+
+/// Which arrays there are, and what each is shown for.
+fn arrays(plan: &PlanText<'_>) -> Grid {
+    let header = ["Array", "Drives", "Controller", "Shown for", "To add"];
+    let cells = |(index, row): (usize, &PlanRow<'_>)| {
+        // More than two would be a list.
+        let roles: Vec<&str> = row.roles.iter().take(2).copied().collect();
+        let adds = row.adds.unwrap_or("-").to_owned();
+        vec![short_name(index, row), row.drive.to_owned(), row.controller.to_owned(), roles.join(", "), adds]
+    };
+    grid_of(&header, 5, &[plan.rows.iter().enumerate().map(cells).collect()])
+}
+
+/// Each alternative in a line.
+fn why_not(plan: &PlanText<'_>) -> Grid {
+    let header = ["", "Nearest", "IOPS", "p99 ms", "Why not"];
+    let cells = |one: &PlanAlternative<'_>| {
+        let figure = |of: &dyn Fn(&Performance) -> f64| known(one.performance.map(of));
+        let nearest = one.array.map_or("-", |label| label.split(',').next().unwrap_or(label));
+        vec![
+            one.name.to_owned(),
+            nearest.replace(" of ", " "),
+            figure(&|it| it.iops),
+            figure(&|it| it.tail.lat_ns_p99 as f64 / 1e6),
+            one.verdict.to_owned(),
+        ]
+    };
+    let mut sections: Vec<(&str, Vec<Vec<String>>)> = Vec::new();
+    for one in &plan.alternatives {
+        match sections.last_mut() {
+            Some((kind, rows)) if *kind == one.kind => rows.push(cells(one)),
+            _ => sections.push((one.kind, vec![cells(one)])),
+        }
+    }
+    let sections: Vec<_> = sections.into_iter().map(|(_, rows)| rows).collect();
+    grid_of(&header, 5, &sections)
 }
 
 fn known(value: Option<f64>) -> String {

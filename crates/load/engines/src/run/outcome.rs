@@ -222,6 +222,8 @@ pub(super) fn fail_if_all_did(mut outcome: LoadOutcome) -> Result<LoadOutcome, L
 }
 
 pub(super) fn both(one: WindowProgress, other: WindowProgress) -> WindowProgress {
+    let mut lat = one.lat;
+    lat.add(&other.lat);
     WindowProgress {
         fraction: one.fraction.min(other.fraction),
         in_ramp: one.in_ramp || other.in_ramp,
@@ -229,5 +231,6 @@ pub(super) fn both(one: WindowProgress, other: WindowProgress) -> WindowProgress
         bytes: one.bytes + other.bytes,
         errors: one.errors + other.errors,
         in_flight: one.in_flight + other.in_flight,
+        lat,
     }
 }

@@ -1,6 +1,7 @@
 //! What a driver counts besides its histograms: requests issued, progress, and runs of equal completions, which are
 //! recorded in one step.
 
+use crate::histogram::LatencySteps;
 use crate::op::IoOp;
 use crate::result::Counts;
 use crate::series::{Series, Track};
@@ -49,6 +50,8 @@ pub struct WindowProgress {
     pub errors: u64,
     /// Requests in flight now.
     pub in_flight: u32,
+    /// Latencies of the reads and writes counted so far.
+    pub lat: LatencySteps,
 }
 
 /// Requests that ended alike, one after the other: at the same time, of the same direction and length, after the same

@@ -9,7 +9,8 @@
 //! Every step that takes time is an event in the drive's own queue; equal times leave it first in, first out.
 
 use super::buffer::{SectorMask, WriteBuffer};
-use super::condition::{DriveCondition, DriveHistory};
+use super::condition::DriveHistory;
+use super::conditioned::conditioned;
 use super::drain::{Begun, Drain, Parts};
 use super::flash::{Flash, PageRead, SlcTimes};
 use super::front::{Front, Way};
@@ -18,7 +19,7 @@ use super::model::FlashModel;
 use super::placement::{Page, Placement};
 use super::random::{Draw, spread};
 use super::slc::SlcCache;
-use super::translation::{Shape, Translation};
+use super::translation::Translation;
 use crate::drive::{
     DriveCompletion, DriveOp, DriveOptions, DriveRequest, DriveTimes, SECTOR_BYTES, SectorCount,
 };
@@ -134,7 +135,7 @@ impl FlashDrive {
         let run_units = u64::from(cells.planes) * cells.page.0 / unit.0;
         let is_scattered = matches!(model.condition.history, DriveHistory::Random(_));
         let queue_depth = options.queue_depth.unwrap_or(model.front.queue_depth).max(1);
-        let translation = conditioned(shape, model.condition);
+        let translation = conditioned(shape, model.condition, SEED);
         let slc = model.slc_shape(capacity, translation.groups(), translation.group_units());
         let cells = &model.worn_cells();
         let times = model.slc.map(|slc| SlcTimes { program: slc.program, read: slc.read });
@@ -530,24 +531,4 @@ impl FlashDrive {
 #[inline]
 fn mask_of(from: u64, to: u64) -> SectorMask {
     (SectorMask::MAX >> (128 - (to - from))) << from
-}
-
-/// A translation layer in `condition`.
-fn conditioned(shape: Shape, condition: DriveCondition) -> Translation {
-    let mut translation = Translation::new(shape, SEED);
-    let filled = (u64::from(translation.groups()) * u64::from(condition.fill_pct)).div_ceil(100);
-    let mut draw = Draw::new(SEED);
-    let times = match condition.history {
-        DriveHistory::Fresh => return translation,
-        DriveHistory::Sequential => 0,
-        DriveHistory::Random(times) => u64::from(times),
-    };
-    for group in 0..filled {
-        translation.write_group(group as u32);
-    }
-    for _ in 0..times * filled {
-        translation.write_group(draw.below(filled) as u32);
-    }
-    translation.start_counting();
-    translation
 }

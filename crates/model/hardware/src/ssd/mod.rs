@@ -17,6 +17,7 @@
 //! | `slc` | data that are on flash with one bit in a cell |
 //! | `map_cache` | the part of the map in memory, for drives without memory for all of it |
 //! | `translation`, `victim` | which superblock holds what, and what garbage collection moves |
+//! | `conditioned` | the translation layer of a drive that was filled and overwritten before |
 //! | `drain` | what is programmed next: the host's data, moved data, parity |
 //! | `placement` | on which die data are, and whether neighbours are together |
 //! | `flash` | dies: reading, programming, suspending, erasing |
@@ -30,6 +31,7 @@
 mod buffer;
 mod channel;
 mod condition;
+mod conditioned;
 mod direct;
 mod drain;
 mod flash;

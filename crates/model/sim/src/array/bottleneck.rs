@@ -53,9 +53,12 @@ const DEEPER_MIN: f64 = 0.41;
 /// A part of the drives is named instead of all of them if it brings so much of what they bring.
 const MOST_OF_DRIVES: f64 = 0.6;
 
-/// The least gain that counts, and the least that always does.
+/// The least gain that counts; what chance may reach, where the window can be made so long.
 const GAIN_MIN: f64 = 0.005;
-const GAIN_SURE: f64 = 0.05;
+const CHANCE_WANTED: f64 = 0.05;
+
+/// How many times as long a window is made at most where chance reaches further.
+const LENGTHENED_MAX: f64 = 16.0;
 
 /// A part of an enclosure that can be made faster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -196,6 +199,7 @@ pub fn find_bottleneck(
     let goal = if load.workload.is_open() { Goal::Latency } else { Goal::Throughput };
     let mut search = Search { enclosure, goal, run, runs: 0, requests: 0 };
     let (load, base) = search.shorter(load, base)?;
+    let (load, base) = search.longer(load, base)?;
     let noise = noise_of(goal, &base.measurement);
     let pacing = load.workload.pacing;
     let before = figure(goal, &base.measurement);
@@ -322,7 +326,7 @@ fn noise_of(goal: Goal, measurement: &Measurement) -> f64 {
         let squares: f64 = values.iter().map(|value| (value / mean - 1.0).powi(2)).sum();
         (squares / (count - 1.0) / count).sqrt()
     };
-    (2.0 * core::f64::consts::SQRT_2 * deviation).clamp(GAIN_MIN, GAIN_SURE)
+    (2.0 * core::f64::consts::SQRT_2 * deviation).clamp(GAIN_MIN, 1.0)
 }
 
 /// The runs so far.
@@ -368,6 +372,26 @@ impl Search<'_> {
             }
         }
         Ok((whole, base.clone()))
+    }
+
+    /// The load over a window so long that chance reaches no further than [`CHANCE_WANTED`], or as near to that as is worth its
+    /// time. A trace is as long as it is.
+    fn longer(
+        &mut self,
+        load: SimulationLoad,
+        base: SimulationOutcome,
+    ) -> Result<(SimulationLoad, SimulationOutcome), SimError> {
+        let requests = base.host_requests.max(1) as f64;
+        let wanted = (noise_of(self.goal, &base.measurement) / CHANCE_WANTED).powi(2);
+        let times = wanted.min(LENGTHENED_MAX).min(PROBE_REQUESTS as f64 / requests);
+        if times <= 1.0 || load.workload.trace.is_some() {
+            return Ok((load, base));
+        }
+        let load = SimulationLoad { run: NanoSpan((load.run.0 as f64 * times) as u64), ..load };
+        let outcome = simulate_enclosure(self.enclosure, &load)?;
+        self.runs += 1;
+        self.requests += outcome.host_requests;
+        Ok((load, outcome))
     }
 
     fn probe(&self, part: Part, load: &SimulationLoad) -> Option<Probe> {

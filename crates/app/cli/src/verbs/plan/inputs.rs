@@ -5,7 +5,9 @@ use crate::inputs::{bad_order, workloads};
 use crate::output::remark;
 use raidlab_jobs::{Import, ImportError, import_fio, import_icf};
 use raidlab_planning::Application;
+use raidlab_trace::TraceSummary;
 use raidlab_tracefile::ReadingAs;
+use raidlab_units::NanoSpan;
 use raidlab_workload::{Fit, Timing};
 use raidlab_worlds::{ReplayOrder, read_foreign_text};
 use std::path::{Path, PathBuf};
@@ -33,8 +35,17 @@ pub(super) struct AppArgs {
 /// What the array is for.
 pub(super) struct Asked {
     pub(super) applications: Vec<Application>,
-    /// Requests per second of the busiest second of a trace, where there is nothing else.
+    /// Requests per second of the busiest second of a trace, where there is nothing else and it is long enough to have one.
     pub(super) iops: Option<f64>,
+}
+
+/// Seconds that a trace lasts at least, so that the busiest of them says something of an application's peaks.
+const TRACE_SECS_MIN: u64 = 10;
+
+/// Requests in the busiest second of a trace; none of one that is too short to have a busiest one.
+fn busiest_second(trace: &TraceSummary) -> Option<f64> {
+    let is_long = trace.span_ns >= TRACE_SECS_MIN * 1_000_000_000;
+    Some(trace.requests_per_sec_max as f64).filter(|rate| is_long && *rate > 0.0)
 }
 
 type Reader = fn(&str, &str) -> Result<Import, ImportError>;
@@ -61,7 +72,15 @@ impl AppArgs {
             };
             let workload = order.workload(1, ReadingAs::Asked).map_err(bad_order)?;
             if let Some(trace) = &workload.spec.trace {
-                iops = Some(trace.summary().requests_per_sec_max as f64).filter(|rate| *rate > 0.0);
+                iops = busiest_second(trace.summary());
+                if iops.is_none() {
+                    remark(format_args!(
+                        "note: {} lasts {}: too short for its busiest second to be a need (at least {TRACE_SECS_MIN} s are); --iops \
+                         states one",
+                        path.display(),
+                        NanoSpan(trace.summary().span_ns),
+                    ));
+                }
             }
             applications.push(Application { workload, iodepth: plain });
         }
@@ -80,5 +99,24 @@ impl AppArgs {
             to.push(Application { workload: step.workload, iodepth });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A trace of less than a second once needed what its only second had.
+    #[test]
+    fn a_short_trace_has_no_busiest_second() {
+        let trace = |secs: u64| TraceSummary {
+            requests_per_sec_max: 700,
+            span_ns: secs * 1_000_000_000,
+            ..TraceSummary::default()
+        };
+        let rows = [(0, None), (1, None), (9, None), (10, Some(700.0)), (3_600, Some(700.0))];
+        for (secs, need) in rows {
+            assert_eq!(busiest_second(&trace(secs)), need, "{secs} s");
+        }
     }
 }

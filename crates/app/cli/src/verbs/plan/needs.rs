@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::inputs::{above_zero, some_bytes};
 use raidlab_advisor::plan::{Needs, OwnNeeds};
 use raidlab_advisor::{Bound, BoundError};
+use raidlab_planning::WARRANTY_YEARS;
 use raidlab_units::ByteCount;
 
 /// A need of all applications, or of those with a name.
@@ -92,10 +93,15 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
             )));
         }
     };
-    let (mut iops, mut mib_per_sec, mut latency) = (None, None, Vec::new());
+    let usable = grown(usable, args.growth, args.years);
+    let (mut iops, mut mean_iops, mut mib_per_sec, mut latency) = (None, None, None, Vec::new());
     share(&args.iops, "--iops", asked, |app, rate| match app {
         Some(app) => own[app].iops = Some(rate),
         None => iops = Some(rate),
+    })?;
+    share(&args.mean_iops, "--mean-iops", asked, |app, rate| match app {
+        Some(app) => own[app].mean_iops = Some(rate),
+        None => mean_iops = Some(rate),
     })?;
     share(&args.mib_per_sec, "--mib-per-sec", asked, |app, rate| match app {
         Some(app) => own[app].bytes_per_sec = Some(rate * 1_048_576.0),
@@ -117,7 +123,18 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
         budget: args.budget,
         power_watts: args.power,
         slots: args.slots,
+        mean_iops,
+        written_per_day: args.written_per_day.map(|size| size.0 as f64),
+        years: args.years,
+        keep_degraded: args.keep_degraded.map(|pct| pct / 100.0),
+        rack_units: args.rack_units,
     })
+}
+
+/// What `usable` has become after `years`, with so many percent more each year.
+fn grown(usable: ByteCount, growth: Option<f64>, years: Option<f64>) -> ByteCount {
+    let Some(growth) = growth else { return usable };
+    ByteCount((usable.0 as f64 * (1.0 + growth / 100.0).powf(years.unwrap_or(WARRANTY_YEARS))) as u64)
 }
 
 #[cfg(test)]
@@ -135,5 +152,14 @@ mod tests {
         let bound = latency("md1200-oltp:p95<=2ms").expect("a bound of one application");
         assert_eq!((bound.of.as_deref(), bound.value.text()), (Some("md1200-oltp"), "p95<=2ms"));
         assert!(latency("iops>=5").is_err() && capacity("oltp:0B").is_err());
+    }
+
+    #[test]
+    fn data_grow_over_the_years() {
+        let of = |growth, years| grown(ByteCount(1_000_000_000_000), growth, years).0 / 1_000_000_000;
+        assert_eq!(of(None, Some(5.0)), 1_000);
+        assert_eq!(of(Some(20.0), Some(5.0)), 2_488);
+        assert_eq!(of(Some(20.0), None), 2_488, "five years where nobody says");
+        assert_eq!(of(Some(100.0), Some(2.0)), 4_000);
     }
 }

@@ -42,7 +42,9 @@ fn names(order: &PlanOrder<'_>, apps: &[usize]) -> String {
 /// What a placement takes.
 fn takes(placement: &Placement, outcome: &TiersOutcome, order: &PlanOrder<'_>) -> String {
     let drives = format!("{} drives", placement.drives);
-    if outcome.has_prices {
+    if !placement.effort.is_finite() {
+        format!("{drives}, without a known price")
+    } else if outcome.has_prices {
         format!("{drives}, {:.0} {}", placement.effort, order.prices.currency).trim_end().to_owned()
     } else {
         drives
@@ -66,6 +68,7 @@ fn to_text<'a>(outcome: &'a TiersOutcome, order: &'a PlanOrder<'_>) -> TiersText
         rows: vec![row(&tier.planned)],
         applications: tier.applications.iter().map(|app| name(order, *app)).collect(),
         account: Vec::new(),
+        alternatives: Vec::new(),
         currency: &order.prices.currency,
     };
     let placed = || best.iter().flat_map(|best| best.arrays.iter().map(move |tier| (*best, tier)));

@@ -42,6 +42,16 @@ pub(super) fn needs(order: &PlanOrder<'_>) -> String {
     parts.extend(needs.budget.map(|budget| format!("at most {budget} {currency}")));
     parts.extend(needs.power_watts.map(|watts| format!("at most {watts} W")));
     parts.extend(needs.slots.map(|slots| format!("at most {slots} drives")));
+    parts.extend(needs.rack_units.map(|units| format!("at most {units} rack units")));
+    parts.extend(needs.years.map(|years| format!("drives last {years} years")));
+    parts.extend(needs.mean_iops.map(|iops| format!("{iops} requests/s on average")));
+    let per_day = needs.written_per_day.map(|bytes| ByteCount(bytes as u64).decimal());
+    parts.extend(per_day.map(|size| format!("{size} written a day")));
+    parts.extend(
+        needs.keep_degraded.map(|share| {
+            format!("{:.0} % of the throughput left while degraded or rebuilding", 100.0 * share)
+        }),
+    );
     parts.join(", ")
 }
 
@@ -93,15 +103,22 @@ pub(super) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
         );
     }
     lines.extend(assumed(outcome));
+    if !outcome.unpriced.is_empty() {
+        lines.push(format!(
+            "Without a price, ranked after all that have one: arrays with {}. The price file sets prices; 0 is one, too.",
+            outcome.unpriced.join(", ")
+        ));
+    }
     let (less, effort) = if outcome.has_prices { ("of less", "cost") } else { ("with fewer", "drives") };
-    let mut efficient: Vec<_> = outcome.pareto.iter().filter(|point| point.is_efficient).collect();
-    efficient.sort_by(|a, b| a.effort.total_cmp(&b.effort));
+    let efficient = outcome.pareto.iter().filter(|point| point.is_efficient);
+    let mut efficient: Vec<_> = efficient.filter_map(|point| Some((point.effort?, point.index))).collect();
+    efficient.sort_by(|a, b| a.0.total_cmp(&b.0));
     if !efficient.is_empty() {
         lines.push(format!("Faster than anything {less} {effort} (the Pareto front):"));
     }
-    for point in efficient {
-        let SimulatedArray { label, settings_label, .. } = &outcome.others[point.index];
-        lines.push(format!("- {label}, {settings_label} ({effort} {}).", point.effort));
+    for (value, index) in efficient {
+        let SimulatedArray { label, settings_label, .. } = &outcome.others[index];
+        lines.push(format!("- {label}, {settings_label} ({effort} {value})."));
     }
     lines.extend(with_faults(outcome));
     lines
@@ -186,6 +203,9 @@ fn relaxation(it: &Relaxation, order: &PlanOrder<'_>) -> String {
         Need::Budget => format!("{value} {currency}").trim_end().to_owned(),
         Need::Power => format!("{value:.0} W"),
         Need::Slots => format!("{value} places"),
+        Need::RackUnits => format!("{value} rack units"),
+        Need::Life => format!("{value:.1} years"),
+        Need::Degraded => format!("{:.0} %", 100.0 * value),
     };
     let name = match it.need {
         Need::Usable => "capacity",
@@ -195,6 +215,9 @@ fn relaxation(it: &Relaxation, order: &PlanOrder<'_>) -> String {
         Need::Budget => "budget",
         Need::Power => "power",
         Need::Slots => "places",
+        Need::RackUnits => "rack units",
+        Need::Life => "the life of drives",
+        Need::Degraded => "service while degraded or rebuilding",
     };
     let several = order.applications.len() > 1;
     let app = it

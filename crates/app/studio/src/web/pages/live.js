@@ -56,10 +56,13 @@ function measuring(job, ticks) {
   const clock = (tick) => tick.elapsed_ns / 1e9;
   const requests = rates(window, "requests", clock);
   const moved = rates(window, "moved_bytes", clock).map(([at, value]) => [at, value / 1e6]);
+  const latency = (name) => window.filter((tick, at) => tick[name] !== undefined && tick[name] !== window[at - 1]?.[name]).map((tick) => [tick.at_ms / 1000, tick[name] / 1e6]);
+  const latencies = [["half of them", "lat_ns_p50"], ["99 %", "lat_ns_p99"], ["99.9 %", "lat_ns_p999"]].map(([name, figure]) => ({ name, points: latency(figure) })).filter(({ points }) => points.length > 0);
   if (requests.length === 0) return [h("p", { class: "soft small" }, last?.in_ramp ? "Warming up: nothing is counted yet." : "")];
   return [
     h("div", { class: "tiles" }, tile(number(requests.at(-1)[1]), "requests per second"), tile(number(moved.at(-1)[1]), "MB per second"), tile(number(last?.in_flight), "in flight"), tile(number(last?.errors), "errors")),
     h("div", { class: "two" }, lines({ title: "Requests per second", series: [{ name: "requests", points: requests }], x: { name: "seconds since the start" }, y: { name: "requests/s" }, height: 230 }), lines({ title: "MB per second", series: [{ name: "MB", points: moved }], x: { name: "seconds since the start" }, y: { name: "MB/s" }, height: 230 })),
+    ...(latencies.length === 0 ? [] : [lines({ title: "Latency within which so many requests of each second were answered, ms", series: latencies, x: { name: "seconds since the start" }, y: { name: "ms", log: true }, height: 230 })]),
   ];
 }
 

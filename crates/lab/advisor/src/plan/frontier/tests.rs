@@ -3,7 +3,7 @@
 use super::super::estimate::{CommandSecs, Demand, DriveRates, RandomRate};
 use super::super::tests::{database, space};
 use super::super::{
-    ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Needs, OwnNeeds, PartList, Space, enumerate,
+    ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Needs, OwnNeeds, PartList, Space, Wear, enumerate,
 };
 use super::*;
 use crate::Bound;
@@ -24,11 +24,16 @@ impl Draw {
 }
 
 fn parts(draw: &mut Draw) -> PartList {
-    let is_priced = draw.is();
+    // All parts have a price, or none, or some.
+    let (is_priced, has_gaps) = (draw.is(), draw.is());
     let drive = |draw: &mut Draw, id: &str| {
         let random = draw.between(100.0, 400.0);
         DrivePart {
             id: id.into(),
+            family: id.into(),
+            kind: "hdd".into(),
+            wear: Wear::None,
+            owned: 0,
             capacity: ByteCount(draw.between(3e11, 1e12) as u64),
             is_small: draw.is(),
             bus: Some("SAS".into()),
@@ -41,12 +46,14 @@ fn parts(draw: &mut Draw) -> PartList {
                 }],
                 media: 2e8,
             },
-            price: is_priced.then(|| draw.between(50.0, 400.0)),
+            price: (is_priced && !(has_gaps && draw.is())).then(|| draw.between(50.0, 400.0)),
             watts: None,
         }
     };
     let controller = |draw: &mut Draw, id: &str, places: DrivePlaces| ControllerPart {
         id: id.into(),
+        family: id.into(),
+        is_owned: false,
         buses: vec!["SAS".into()],
         ports: None,
         processors: 1,
@@ -65,10 +72,12 @@ fn parts(draw: &mut Draw) -> PartList {
     let enclosure = |draw: &mut Draw, id: &str, slots| EnclosurePart {
         id: id.into(),
         slots,
+        owned: 0,
+        rack_units: None,
         is_small: false,
         bus: Some("SAS".into()),
         port_rate: BytesPerSec(draw.between(5e6, 2e9)),
-        price: is_priced.then_some(500.0),
+        price: (is_priced && !(has_gaps && draw.is())).then_some(500.0),
         watts: None,
     };
     PartList {
@@ -156,6 +165,29 @@ fn what_the_search_ends_with_nothing_that_there_is_beats() {
         assert_eq!(found, best, "seed {seed}: {:?}", judged.first());
     }
     assert!(run * 3 < all, "{run} of {all} were run: the bounds are worth nothing");
+}
+
+#[test]
+fn the_most_promising_of_a_kind_is_handed_out_though_it_can_not_be_the_best() {
+    let mut draw = Draw(Rng::new(7));
+    let parts = parts(&mut draw);
+    let needs = Needs { iops: Some(100.0), latency: Vec::new(), ..needs(&mut draw) };
+    let settings = vec![Settings { strip: None, write_back: false, read_ahead: false, disk_cache: false }];
+    let space = Space { members_max: 8, spares: vec![0], settings, ..space(&["1", "5", "10"]) };
+    let demands = [Demand { read_share: 1.0, bytes_mean: 4096.0, iodepth: 64, ..database() }];
+    let request = Request { needs: &needs, demands: &demands, space: &space, parts: &parts, together: false };
+    let mut search = Frontier::new(request.clone(), enumerate(&request).kept);
+    while let batch @ [_, ..] = &search.poll_batch(1)[..] {
+        search.handle_judged(batch.to_vec());
+    }
+    let best = search.judged()[0].geometry;
+    let other = search.poll_of(|kept| kept.geometry.level != best.level);
+    assert_eq!(other.len(), 1);
+    assert_ne!(other[0].geometry.level, best.level);
+    search.handle_judged(other.clone());
+    assert_eq!(search.judged()[0].geometry, best, "the best stays the best");
+    let next = search.poll_of(|kept| kept.geometry.level != best.level);
+    assert!(next.is_empty() || next[0].geometry != other[0].geometry, "none is handed out twice");
 }
 
 #[test]

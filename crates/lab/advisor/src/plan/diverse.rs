@@ -1,0 +1,199 @@
+//! Which arrays an answer shows: not the best and its nearest likes, but each for something of its own.
+//!
+//! ```text
+//! ranked ─► the best
+//!        ├─ the best of another level, of other drives, of another controller     each family once
+//!        ├─ the first in usable space, throughput, tail, loss, life, power, price  of the Pareto front
+//!        └─ the next ones of another level, drive or controller than all shown, then any
+//! ```
+//! The **Pareto front** holds the arrays that no other beats in one of price, usable space, throughput, tail, chance of
+//! loss, drive life and power without being worse in another. What is not known of an array is its worst.
+//!
+//! Rows stay in the order of the ranking. Pure: the same arrays give the same rows.
+
+use super::rank::Ranking;
+use super::{Judged, PartList};
+use serde::Serialize;
+
+raidlab_units::named! {
+    /// What an array is shown for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Role {
+        /// The first of all.
+        Best = "best",
+        /// The first of its level.
+        Level = "best of another level",
+        /// The first of its drives.
+        Drives = "best of other drives",
+        /// The first of its line of controllers.
+        Controller = "best of another controller",
+        /// Nothing takes less.
+        Cheapest = "takes least",
+        /// Nothing holds more.
+        Space = "most space",
+        /// Nothing is faster.
+        Fastest = "fastest",
+        /// The slowest requests of nothing are faster.
+        Tail = "shortest tail",
+        /// Nothing loses data less probably.
+        Safest = "least loss",
+        /// Drives of nothing last longer.
+        Longest = "longest life",
+        /// Nothing takes less power.
+        Power = "least power",
+        /// It is next.
+        Next = "next",
+    }
+}
+
+/// An array that is shown, by its number in the ranking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its number.
+    pub index: usize,
+    /// What it is shown for; the first counts.
+    pub roles: Vec<Role>,
+}
+
+/// Figures of which less is better.
+type Merits = [f64; 7];
+
+const MERIT_ROLES: [Role; 7] =
+    [Role::Cheapest, Role::Space, Role::Fastest, Role::Tail, Role::Safest, Role::Longest, Role::Power];
+
+/// The arrays of `judged`, best first, that an answer of `count` rows shows.
+pub fn diverse(judged: &[Judged], ranking: Ranking<'_>, parts: &PartList, count: usize) -> Vec<Row> {
+    let Some(first) = judged.first() else { return Vec::new() };
+    let families = |index: usize| family(&judged[index], parts);
+    let mut rows = Rows { rows: Vec::new(), count: count.max(1) };
+    rows.show(0, Role::Best);
+    for (role, of) in [(Role::Level, 0), (Role::Drives, 1), (Role::Controller, 2)] {
+        let own = family(first, parts)[of];
+        let other = (0..judged.len()).find(|index| families(*index)[of] != own);
+        if let Some(index) = other {
+            rows.show(index, role);
+        }
+    }
+    let merits: Vec<Merits> = judged.iter().map(|one| merits(one, ranking)).collect();
+    for (at, role) in MERIT_ROLES.into_iter().enumerate() {
+        if let Some(index) = first_in(&merits, at) {
+            rows.show(index, role);
+        }
+    }
+    // Of the rest first what differs from all that is shown in two of three.
+    for index in 0..judged.len() {
+        let own = families(index);
+        let is_like = |row: &Row| own.iter().zip(families(row.index)).filter(|(a, b)| *a == b).count() > 1;
+        if !rows.rows.iter().any(is_like) {
+            rows.show(index, Role::Next);
+        }
+    }
+    for index in 0..judged.len() {
+        if rows.rows.iter().all(|row| row.index != index) {
+            rows.show(index, Role::Next);
+        }
+    }
+    rows.rows.sort_by_key(|row| row.index);
+    rows.rows
+}
+
+/// The rows so far.
+struct Rows {
+    rows: Vec<Row>,
+    count: usize,
+}
+
+impl Rows {
+    /// Shows an array for something, where there is room for it.
+    fn show(&mut self, index: usize, role: Role) {
+        let has_room = self.rows.len() < self.count;
+        match self.rows.iter_mut().find(|row| row.index == index) {
+            Some(row) => row.roles.push(role),
+            None if has_room => self.rows.push(Row { index, roles: vec![role] }),
+            None => {}
+        }
+    }
+}
+
+/// Level, drives and controller, without what makes no difference of kind.
+fn family<'a>(one: &Judged, parts: &'a PartList) -> [&'a str; 3] {
+    let level = one.geometry.level.level.name();
+    let drive = &parts.drives[usize::from(one.geometry.drive)].family;
+    [level, drive, &parts.controllers[usize::from(one.geometry.controller)].family]
+}
+
+fn merits(one: &Judged, ranking: Ranking<'_>) -> Merits {
+    let unknown = f64::INFINITY;
+    let tail = one.performance.iter().map(|it| it.tail.lat_ns_p99).max().unwrap_or(u64::MAX);
+    [
+        ranking.effort(one).unwrap_or(unknown),
+        -one.usable_bytes,
+        -one.score,
+        tail as f64,
+        one.loss_per_year.unwrap_or(unknown),
+        match one.life {
+            super::Life::Endless => f64::NEG_INFINITY,
+            super::Life::Years(years) => -years,
+            super::Life::Unknown => unknown,
+        },
+        one.watts.unwrap_or(unknown),
+    ]
+}
+
+/// The first array of the Pareto front by one merit; none where all are alike in it.
+fn first_in(merits: &[Merits], at: usize) -> Option<usize> {
+    let is_beaten = |own: &Merits| {
+        merits.iter().any(|other| other != own && other.iter().zip(own).all(|(other, own)| other <= own))
+    };
+    let front = merits.iter().enumerate().filter(|(_, own)| !is_beaten(own));
+    let (index, best) = front.min_by(|a, b| a.1[at].total_cmp(&b.1[at]))?;
+    let differs = merits.iter().any(|other| other[at] > best[at]);
+    (differs && best[at] < f64::INFINITY).then_some(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{judged, needs, parts};
+    use super::*;
+    use crate::plan::{Geometry, Life};
+
+    fn array(drive: u16, controller: u16, level: &str, members: u16) -> Judged {
+        let one = judged(members, 1000.0 - f64::from(members), false);
+        let level = level.parse().expect("a level");
+        Judged { geometry: Geometry { drive, controller, level, ..one.geometry }, ..one }
+    }
+
+    /// Five rows once were one pair of drives behind five adapters.
+    #[test]
+    fn rows_are_of_several_levels_drives_and_controllers() {
+        let (needs, parts) = (needs(), parts());
+        let ranking = Ranking { needs: &needs, has_prices: false };
+        let list = [
+            array(0, 0, "1", 2),
+            array(0, 1, "1", 2),
+            array(0, 2, "1", 2),
+            array(0, 0, "5", 3),
+            array(1, 0, "1", 2),
+            Judged { life: Life::Years(0.5), ..array(0, 0, "10", 4) },
+        ];
+        let rows = diverse(&list, ranking, &parts, 4);
+        assert_eq!(rows.iter().map(|row| row.index).collect::<Vec<_>>(), [0, 1, 3, 4]);
+        let roles: Vec<Role> = rows.iter().map(|row| row.roles[0]).collect();
+        assert_eq!(roles, [Role::Best, Role::Controller, Role::Level, Role::Drives]);
+        assert_eq!(diverse(&list, ranking, &parts, 1).len(), 1);
+        assert_eq!(diverse(&list, ranking, &parts, 50).len(), list.len(), "all where there is room");
+        assert_eq!(diverse(&[], ranking, &parts, 5), []);
+    }
+
+    #[test]
+    fn what_nothing_beats_in_one_figure_is_shown_for_it() {
+        let (needs, parts) = (needs(), parts());
+        let ranking = Ranking { needs: &needs, has_prices: false };
+        let large = Judged { usable_bytes: 9e12, ..array(0, 0, "1", 4) };
+        let beaten = Judged { usable_bytes: 8e12, score: 1.0, ..array(0, 0, "1", 6) };
+        let list = [array(0, 0, "1", 2), beaten, large];
+        let rows = diverse(&list, ranking, &parts, 2);
+        assert_eq!(rows[1], Row { index: 2, roles: vec![Role::Space] });
+    }
+}

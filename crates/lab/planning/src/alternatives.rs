@@ -1,0 +1,225 @@
+//! Why not another level, other drives, another controller: one line for each, from a run or from arithmetic.
+//!
+//! ```text
+//! each level, kind of drive, line of controllers that the best is not of
+//!   ├─ some were kept ─► the most promising is run (a few times) ─► kept, at what effort; or missed, by how much
+//!   └─ none was       ─► the need at which the nearest failed, and how much of it it has
+//! ```
+
+use super::choose::judge_all;
+use super::judge::Window;
+use super::{Bench, Crew, PlanError, Stage};
+use raidlab_advisor::plan::{
+    Enumeration, Frontier, Geometry, Judged, Kept, Nearest, Needs, PartList, Performance, Ranking, Rejection,
+};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// Runs of one kind at most, until one of it keeps the needs.
+const ROUNDS: usize = 2;
+
+raidlab_units::named! {
+    /// What an alternative differs in.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Kind {
+        /// The level.
+        Level = "level",
+        /// The kind of drive.
+        Drives = "drives",
+        /// The line of controllers.
+        Controller = "controller",
+        /// Parts without a price, where others have one.
+        Unpriced = "parts",
+    }
+}
+
+/// Why an answer is not of another kind.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Alternative {
+    /// What it differs in.
+    pub kind: Kind,
+    /// `RAID 6`, `hdd`, `linux-md`.
+    pub name: String,
+    /// The array that came nearest, in words; none where arithmetic rejects all.
+    pub array: Option<String>,
+    /// What it gets, the slowest of all applications.
+    pub performance: Option<Performance>,
+    /// Its cost, where it is known.
+    pub cost: Option<f64>,
+    /// Whether it keeps all needs.
+    pub keeps_needs: bool,
+    /// Why it is not the best, in one line.
+    pub verdict: String,
+}
+
+/// A kind of arrays.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Class {
+    kind: Kind,
+    name: String,
+}
+
+impl Class {
+    /// All kinds that there are among `parts` and the levels of the order.
+    fn all(bench: &Bench<'_>) -> BTreeSet<Self> {
+        let levels = bench.order.space.levels.iter().map(|it| (Kind::Level, it.level.name()));
+        let drives = bench.parts.drives.iter().map(|it| (Kind::Drives, &it.kind[..]));
+        let controllers = bench.parts.controllers.iter().map(|it| (Kind::Controller, &it.family[..]));
+        let all = levels.chain(drives).chain(controllers);
+        all.map(|(kind, name)| Self { kind, name: name.to_owned() }).collect()
+    }
+
+    fn holds(&self, geometry: Geometry, cost: Option<f64>, parts: &PartList) -> bool {
+        let name = match self.kind {
+            Kind::Level => geometry.level.level.name(),
+            Kind::Drives => &parts.drives[usize::from(geometry.drive)].kind,
+            Kind::Controller => &parts.controllers[usize::from(geometry.controller)].family,
+            Kind::Unpriced => return cost.is_none(),
+        };
+        name == self.name
+    }
+
+    /// How near the nearest of it came that arithmetic rejected.
+    fn nearest(&self, found: &Enumeration, parts: &PartList) -> Option<Nearest> {
+        let nearer = |a: &Nearest, b: &Nearest| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1));
+        let all: Vec<Nearest> = match self.kind {
+            Kind::Level => {
+                let of_it = found.nearest_levels.iter().filter(|(level, _)| level.level.name() == self.name);
+                of_it.map(|(_, nearest)| *nearest).collect()
+            }
+            Kind::Drives => {
+                let is_it = |at: u16| parts.drives[usize::from(at)].kind == self.name;
+                found.nearest_drives.iter().filter(|(at, _)| is_it(**at)).map(|(_, it)| *it).collect()
+            }
+            Kind::Controller => {
+                let is_it = |at: u16| parts.controllers[usize::from(at)].family == self.name;
+                found.nearest_controllers.iter().filter(|(at, _)| is_it(**at)).map(|(_, it)| *it).collect()
+            }
+            Kind::Unpriced => Vec::new(),
+        };
+        all.into_iter().max_by(nearer)
+    }
+}
+
+/// Runs the most promising arrays of each kind of which none was run, or none that keeps the needs.
+pub(super) fn run(
+    bench: &Bench<'_>,
+    frontier: &mut Frontier<'_>,
+    crew: &mut Crew<'_>,
+    (from, to): (f64, f64),
+) -> Result<(), PlanError> {
+    let mut classes = Class::all(bench);
+    if frontier.ranking().has_prices {
+        classes.insert(Class { kind: Kind::Unpriced, name: "without a price".to_owned() });
+    }
+    let needs = &bench.order.needs;
+    for round in 0..ROUNDS {
+        let mut batch: Vec<Judged> = Vec::new();
+        for class in &classes {
+            let is_of = |one: &Judged| class.holds(one.geometry, one.cost, bench.parts);
+            let mut tried = frontier.judged().iter().chain(&batch).filter(|one| is_of(one));
+            // What is about to be run counts as tried.
+            let is_done = tried.any(|one| round == 0 || one.keeps(needs));
+            let done = frontier.judged().len() + batch.len();
+            if is_done || bench.order.simulations_max.is_some_and(|most| done >= most) {
+                continue;
+            }
+            let next = frontier.poll_of(|kept: &Kept| class.holds(kept.geometry, kept.cost, bench.parts));
+            let is_new = next.first().is_some_and(|one| batch.iter().all(|it| it.geometry != one.geometry));
+            batch.extend(next.into_iter().filter(|_| is_new));
+        }
+        let part = |round: usize| from + (to - from) * round as f64 / ROUNDS as f64;
+        let stage =
+            Stage { label: "simulating the best of other kinds", from: part(round), to: part(round + 1) };
+        let results = judge_all(bench, crew, stage, (&batch, Window::Short))?;
+        frontier.handle_judged(results.into_iter().map(|(judged, _)| judged).collect());
+    }
+    Ok(())
+}
+
+/// Each kind that the best of `judged` is not of, in a line.
+pub(super) fn of(
+    bench: &Bench<'_>,
+    judged: &[Judged],
+    ranking: Ranking<'_>,
+    found: &Enumeration,
+) -> Vec<Alternative> {
+    let best = judged.first();
+    let mut classes = Class::all(bench);
+    if ranking.has_prices && judged.iter().any(|one| one.cost.is_none()) {
+        classes.insert(Class { kind: Kind::Unpriced, name: "without a price".to_owned() });
+    }
+    let is_other =
+        |class: &Class| best.is_none_or(|best| !class.holds(best.geometry, best.cost, bench.parts));
+    let of_class = |class: Class| {
+        let of_it = judged.iter().find(|one| class.holds(one.geometry, one.cost, bench.parts));
+        let verdict = match (of_it, best) {
+            (Some(one), Some(best)) => against(one, best, ranking),
+            _ => out(class.nearest(found, bench.parts)?),
+        };
+        let slowest = |one: &Judged| one.performance.iter().copied().min_by(|a, b| a.iops.total_cmp(&b.iops));
+        let name = match class.kind {
+            Kind::Level => format!("RAID {}", class.name),
+            Kind::Drives | Kind::Controller | Kind::Unpriced => class.name,
+        };
+        Some(Alternative {
+            kind: class.kind,
+            name,
+            array: of_it.map(|one| bench.label(one.geometry)),
+            performance: of_it.and_then(slowest),
+            cost: of_it.and_then(|one| one.cost),
+            keeps_needs: of_it.is_some_and(|one| one.keeps(ranking.needs)),
+            verdict,
+        })
+    };
+    classes.into_iter().filter(is_other).filter_map(of_class).collect()
+}
+
+/// What an array that was run misses, or what it takes more than the best.
+fn against(one: &Judged, best: &Judged, ranking: Ranking<'_>) -> String {
+    let missed = missed_needs(one, ranking.needs);
+    if !missed.is_empty() {
+        return format!("misses {}", missed.join(", "));
+    }
+    let speed = one.score / best.score;
+    let speed = if (0.995..1.005).contains(&speed) {
+        "as fast".to_owned()
+    } else {
+        format!("{speed:.2} times as fast")
+    };
+    let takes = match (ranking.effort(one), ranking.effort(best)) {
+        (Some(own), Some(other)) if ranking.has_prices && other > 0.0 => {
+            format!("at {:.2} times the cost", own / other)
+        }
+        (None, _) => "without a known price".to_owned(),
+        _ if one.bought == best.bought => "with as many drives".to_owned(),
+        _ => format!("with {} drives instead of {}", one.drives(), best.drives()),
+    };
+    format!("keeps the needs: {speed}, {takes}")
+}
+
+/// The needs that an array misses, each with how far.
+pub(super) fn missed_needs(one: &Judged, needs: &Needs) -> Vec<String> {
+    let margins = one.margins(needs);
+    let missed = margins.all().filter(|(_, margin)| *margin < 0.0);
+    let mut missed: Vec<String> =
+        missed.map(|(name, margin)| format!("{name} by {:.0} %", (-100.0 * margin).max(1.0))).collect();
+    if needs.years.is_some_and(|years| margins.life.is_none() && !one.life.lasts(years)) {
+        missed.push("drive life, as nobody says how much may be written".to_owned());
+    }
+    missed
+}
+
+/// What arithmetic says of those that it rejects.
+fn out((reason, share): Nearest) -> String {
+    match reason {
+        Rejection::Throughput => format!("at best {:.0} % of the throughput needed", 100.0 * share),
+        Rejection::Capacity => format!("at most {:.0} % of the capacity needed", 100.0 * share),
+        Rejection::Endurance => format!("drives last at best {:.0} % of the years needed", 100.0 * share),
+        Rejection::Budget => format!("costs {:.2} times the budget", 1.0 / share),
+        Rejection::Power => format!("takes {:.2} times the power allowed", 1.0 / share),
+        Rejection::RackUnits => format!("takes {:.2} times the rack units allowed", 1.0 / share),
+        other => other.to_string(),
+    }
+}
