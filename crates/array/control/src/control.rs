@@ -254,7 +254,7 @@ mod tests {
         let mut client = ControlClient::connect(&path).expect("it listens");
         for (command, answer) in [
             (Command::Check, Answer::Done { message: "yes".into() }),
-            (Command::Repair, refusal("no".into())),
+            (Command::Repair { trust_data: false }, refusal("no".into())),
             (Command::Stop, Answer::Done { message: "yes".into() }),
             (Command::Check, refusal("the array has stopped".into())),
         ] {

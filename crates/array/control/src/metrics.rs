@@ -243,6 +243,7 @@ mod tests {
             scan: None,
             parked_scan: None,
             last_scan: None,
+            undecided: Vec::new(),
             scan_bytes_per_sec_max: None,
             out_of_sync_stripes: 0,
             cache: CacheStatus {

@@ -366,6 +366,18 @@ pub enum Notice {
         /// How many.
         blocks: BlockCount,
     },
+    /// A check or repair has found blocks that disagree with all else that tells of them. A repair has written them anew.
+    Outvoted {
+        /// The device.
+        member: MemberIndex,
+        /// First block of its strips, tags left out.
+        lba: MemberLba,
+        /// How many.
+        blocks: BlockCount,
+    },
+    /// A check or repair has found that copies, or parity and data, disagree, and nothing tells which is right. It has written nothing
+    /// there.
+    Undecided(Undecided),
     /// Blocks of a device can't be made up from redundancy any more. They are errors until they are written again.
     BlocksLost {
         /// The device.
@@ -405,8 +417,21 @@ pub enum Scan {
     Resync,
     /// Compare redundancy with the data.
     Check,
-    /// Compare, and rewrite the redundancy that disagrees.
+    /// Compare, and rewrite what is wrong by the evidence. Where that doesn't say what it is, nothing is written.
     Repair,
+    /// Compare, and rewrite the redundancy that disagrees: parity from the data, copies from the first.
+    RepairFromData,
+}
+
+/// Blocks of the volume of which one may be wrong: so many rows of each of some strips.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Undecided {
+    /// First block in question of the first strip.
+    pub lba: Lba,
+    /// Blocks in question of each strip.
+    pub blocks: BlockCount,
+    /// Strips, one behind the other: those of the stripe where there is parity, else one.
+    pub strips: u16,
 }
 
 /// How a scan ended.
@@ -440,8 +465,10 @@ pub struct ScanProgress {
 pub struct ScanCounts {
     /// Stripes (strips, where there is no parity) looked at.
     pub stripes: u64,
-    /// Rows of redundancy that disagreed with the data.
+    /// Rows that were found wrong, and rows of redundancy that disagreed with the data where nothing says which is wrong.
     pub mismatched_rows: u64,
+    /// Rows of stripes (strips, where there is no parity) in which nothing says what is wrong.
+    pub undecided_rows: u64,
     /// Rows rewritten.
     pub rewritten_rows: u64,
     /// Rows that could not be read or made up from the others.

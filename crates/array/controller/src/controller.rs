@@ -11,7 +11,9 @@ mod superblock;
 mod write_intent;
 mod written;
 
-use crate::api::{Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Scan, ScanProgress, TimerId};
+use crate::api::{
+    Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Scan, ScanProgress, TimerId, Undecided,
+};
 use crate::cache::{AGE_TIMER, CacheEngine};
 use crate::checksums::Checksums;
 use crate::config::{ArrayConfig, ConfigError, MemoryNeeds};
@@ -407,6 +409,11 @@ impl Controller {
     /// How far the scan is that runs, or rests.
     pub fn scan_progress(&self) -> Option<ScanProgress> {
         self.scan.progress()
+    }
+
+    /// Blocks of which the latest check or repair could not tell what is wrong, in order of address. The list is bounded.
+    pub fn undecided(&self) -> &[Undecided] {
+        self.scan.undecided()
     }
 
     /// How far the check, repair or resync is that waits until the rebuild that runs is over.

@@ -24,6 +24,7 @@
 
 mod pace;
 mod read_repair;
+mod undecided;
 mod visit;
 
 pub(crate) use visit::{NextStep, Purpose, VisitEnd};
@@ -38,6 +39,7 @@ use pace::Pace;
 use raidlab_units::{ByteCount, MemberIndex, MemberLba, NanoSpan, Nanos};
 use read_repair::ReadRepair;
 use std::collections::VecDeque;
+use undecided::UndecidedList;
 use visit::Visit;
 
 /// The timer for the rate bound.
@@ -147,7 +149,7 @@ impl Running {
     }
 
     const fn is_on_demand(&self) -> bool {
-        matches!(self.scan, Scan::Check | Scan::Repair)
+        matches!(self.scan, Scan::Check | Scan::Repair | Scan::RepairFromData)
     }
 
     /// Begins to flush members, so that the boundary may be written down at `to`. Returns its number unless a flush is under
@@ -170,6 +172,7 @@ pub(crate) struct BackgroundScan {
     parked: Option<Running>,
     last_number: u32,
     visits: Slab<Visit>,
+    undecided: UndecidedList,
     read_repair: ReadRepair,
     /// Something has changed that may begin or end a scan.
     is_due: bool,
@@ -208,6 +211,7 @@ impl BackgroundScan {
             parked: None,
             last_number: 0,
             visits: Slab::new(),
+            undecided: UndecidedList::default(),
             read_repair: ReadRepair::default(),
             is_due: true,
             seen_membership: 0,
@@ -298,6 +302,7 @@ impl BackgroundScan {
             return Err(ScanRefused::Busy { scan });
         }
         let end = geometry.lock_count();
+        self.undecided.clear();
         self.begin(scan, (0, end), end, outbox);
         Ok(())
     }
@@ -615,6 +620,7 @@ fn visit_from(
         Scan::Resync => Purpose::Resync,
         Scan::Check => Purpose::Check,
         Scan::Repair => Purpose::Repair,
+        Scan::RepairFromData => Purpose::RepairFromData,
     };
     let next = range.start;
     let key = if purpose == Purpose::Resync { metadata.next_out_of_sync(next) } else { Some(next) };

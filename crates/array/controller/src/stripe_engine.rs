@@ -18,6 +18,7 @@
 //! I/O and memory tasks of operations, which the controller asks for (`controller/stripes.rs`).
 
 mod compare;
+mod evidence;
 mod op;
 mod plan;
 mod restore;
@@ -27,6 +28,7 @@ mod stripe_cache;
 mod units;
 mod windows;
 
+pub(crate) use evidence::{Finding, Settled};
 pub(crate) use op::{OpKind, Piece, StripeOp};
 
 use crate::api::IoClass;
@@ -38,6 +40,7 @@ use crate::request::Rows;
 use crate::rules::ParityUpdate;
 use crate::table::Slab;
 use plan::{BeyondRedundancy, Plan};
+use raidlab_format::row_checksum;
 use raidlab_units::{MemberIndex, MemberLba, StripeIndex};
 use staging::Staging;
 use stripe_cache::Directory;
@@ -69,6 +72,8 @@ pub(crate) struct StripeEngine {
     /// What Linux md's stripe cache holds, where that is followed.
     stripe_cache: Option<Directory>,
     parity_update: ParityUpdate,
+    /// What the checksum of a block of zeros is.
+    zero_checksum: u32,
 }
 
 impl StripeEngine {
@@ -80,6 +85,7 @@ impl StripeEngine {
             staging: Staging::new(staging_places, rules.stripe_pages_max),
             stripe_cache: Directory::of(rules).filter(|_| has_parity),
             parity_update: rules.parity_update,
+            zero_checksum: row_checksum(&vec![0; config.block_size.bytes() as usize]),
         }
     }
 
@@ -144,6 +150,24 @@ impl StripeEngine {
                 Err(BeyondRedundancy) if op.narrow_window(around) || op.skip_window(around.geometry) => {}
                 Err(BeyondRedundancy) => return Planned::Impossible,
             }
+        }
+    }
+
+    /// Takes in the digests of an operation that compares, and says what they come to. What is wrong is to be written where it
+    /// `makes_agree`.
+    pub(crate) fn take_digests(
+        &mut self,
+        id: u32,
+        geometry: &Geometry,
+        digests: &[u32],
+        makes_agree: bool,
+    ) -> Finding {
+        let zero_checksum = self.zero_checksum;
+        let op = &mut self.ops[id];
+        if op.is_trying() {
+            op.take_trial(geometry, digests, zero_checksum, makes_agree)
+        } else {
+            op.take_digests(geometry, digests, makes_agree)
         }
     }
 

@@ -243,7 +243,8 @@ pub(crate) fn order_scans(
 ) -> Result<String, String> {
     let scan = match command {
         Command::Check => Scan::Check,
-        Command::Repair => Scan::Repair,
+        Command::Repair { trust_data: false } => Scan::Repair,
+        Command::Repair { trust_data: true } => Scan::RepairFromData,
         Command::ScanRate { bytes_per_sec } => {
             controller.handle_scan_rate(now, *bytes_per_sec);
             tally.begin_rate(now, controller.scan_progress());
@@ -345,9 +346,10 @@ impl ArrayWorld {
             },
             Command::Fail { device } => self.fail_by_name(&device),
             Command::Reload => Err(nothing_to_reload()),
-            scans @ (Command::ScanRate { .. } | Command::Check | Command::Repair | Command::StopScan) => {
-                order_scans(&mut self.controller, &mut self.tally, now, &scans)
-            }
+            scans @ (Command::ScanRate { .. }
+            | Command::Check
+            | Command::Repair { .. }
+            | Command::StopScan) => order_scans(&mut self.controller, &mut self.tally, now, &scans),
         };
         asked.answer(match outcome {
             Ok(message) => Answer::Done { message },

@@ -10,7 +10,7 @@
 //! Everything that a device or a client can cause again and again is of such a kind.
 
 use crate::history::{History, HistoryLine};
-use raidlab_controller::{Notice, Scan, ScanEnd, ScanProgress};
+use raidlab_controller::{Notice, Scan, ScanEnd, ScanProgress, Undecided};
 use raidlab_units::{MemberIndex, NanoSpan, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -101,6 +101,7 @@ raidlab_units::named! {
         ScanEnded = "scan-ended",
         BlocksHealed = "blocks-healed",
         BlocksCorrupt = "blocks-corrupt",
+        BlocksUndecided = "blocks-undecided",
         BlocksLost = "blocks-lost",
         WritesLost = "writes-lost",
         DeviceErrors = "device-errors",
@@ -117,7 +118,8 @@ impl Kind {
     const fn flood(self) -> Option<&'static str> {
         match self {
             Self::BlocksHealed => Some("corrupt or unreadable blocks healed"),
-            Self::BlocksCorrupt => Some("blocks that did not agree with their tags"),
+            Self::BlocksCorrupt => Some("blocks that did not agree with their tags, or with all else"),
+            Self::BlocksUndecided => Some("blocks of which nothing says whether they are wrong"),
             Self::BlocksLost => Some("blocks lost until they are written again"),
             Self::WritesLost => Some("acknowledged blocks that could not be stored"),
             Self::DeviceErrors => Some("failed I/Os"),
@@ -318,7 +320,8 @@ const fn kind_of(notice: &Notice) -> (Kind, EventLevel) {
             (Kind::ScanEnded, if is_well && is_through { EventLevel::Info } else { EventLevel::Warn })
         }
         Notice::Restored { .. } => (Kind::BlocksHealed, EventLevel::Warn),
-        Notice::Mismatch { .. } => (Kind::BlocksCorrupt, EventLevel::Warn),
+        Notice::Mismatch { .. } | Notice::Outvoted { .. } => (Kind::BlocksCorrupt, EventLevel::Warn),
+        Notice::Undecided(_) => (Kind::BlocksUndecided, EventLevel::Error),
         Notice::BlocksLost { .. } => (Kind::BlocksLost, EventLevel::Error),
         Notice::Serving => (Kind::Serving, EventLevel::Info),
         Notice::NvramLost => (Kind::NvramLost, EventLevel::Error),
@@ -345,8 +348,12 @@ fn words(notice: &Notice) -> String {
                 0 => String::new(),
                 many => format!(", {many} stripes were not compared in full because a member is missing"),
             };
+            let undecided = match counts.undecided_rows {
+                0 => String::new(),
+                many => format!(", in {many} nothing says what is wrong"),
+            };
             format!(
-                "{} {how}: {} rows disagreed, {} were rewritten, {} could not be read{lacking}",
+                "{} {how}: {} rows disagreed, {} were rewritten, {} could not be read{undecided}{lacking}",
                 scan_words(scan),
                 counts.mismatched_rows,
                 counts.rewritten_rows,
@@ -358,6 +365,16 @@ fn words(notice: &Notice) -> String {
         }
         Notice::Mismatch { member: MemberIndex(member), lba, blocks } => {
             format!("{blocks} blocks from {lba} on device {member} did not agree with their tags")
+        }
+        Notice::Outvoted { member: MemberIndex(member), lba, blocks } => {
+            format!("{blocks} blocks from {lba} on device {member} are wrong: all else that tells of them agrees")
+        }
+        Notice::Undecided(Undecided { lba, blocks, strips }) => {
+            let beside = match strips {
+                1 => "its copies disagree".to_owned(),
+                strips => format!("parity disagrees with them and those below them in {strips} strips"),
+            };
+            format!("{blocks} blocks from {lba} of the volume may be wrong: {beside}, and nothing says which is right")
         }
         Notice::BlocksLost { member: MemberIndex(member), lba, blocks } => {
             format!("{blocks} blocks from {lba} on device {member} are lost until they are written again")
@@ -390,6 +407,7 @@ pub(crate) const fn scan_name(scan: Scan) -> &'static str {
         Scan::Resync => "resync",
         Scan::Check => "check",
         Scan::Repair => "repair",
+        Scan::RepairFromData => "repair-trust-data",
     }
 }
 

@@ -70,7 +70,11 @@ pub enum Command {
     /// Begin a check.
     Check,
     /// Begin a repair.
-    Repair,
+    Repair {
+        /// Where nothing says what is wrong, make parity from the data and copies of the first.
+        #[serde(default)]
+        trust_data: bool,
+    },
     /// End a check or repair where it is.
     #[serde(alias = "stop-sweep")]
     StopScan,
@@ -137,7 +141,8 @@ impl Command {
             "replace" => &["device", "with", "destroy_data", "server_restarted"],
             "add-spare" => &["path", "destroy_data", "server_restarted"],
             "scan-rate" | "sweep-rate" => &["bytes_per_sec"],
-            "status" | "check" | "repair" | "stop-scan" | "stop-sweep" | "reload" | "stop" => &[],
+            "repair" => &["trust_data"],
+            "status" | "check" | "stop-scan" | "stop-sweep" | "reload" | "stop" => &[],
             _ => return None,
         })
     }
@@ -205,6 +210,9 @@ pub struct ArrayStatus {
     /// The latest background scan that has ended.
     #[serde(alias = "last_sweep")]
     pub last_scan: Option<ScanStatus>,
+    /// Where the latest check or repair could not tell what is wrong; the first of many.
+    #[serde(default)]
+    pub undecided: Vec<UndecidedStatus>,
     /// Most bytes per second that background scans cover on each member; no bound if none. At 0 they pause.
     #[serde(alias = "sweep_bytes_per_sec_max")]
     pub scan_bytes_per_sec_max: Option<u64>,
@@ -304,7 +312,7 @@ raidlab_units::named! {
 pub struct ScanStatus {
     /// Which it is: background scans are numbered from 1 on since the start of the array.
     pub number: u32,
-    /// `rebuild`, `resync`, `check` or `repair`.
+    /// `rebuild`, `resync`, `check`, `repair` or `repair-trust-data`.
     #[serde(alias = "sweep")]
     pub scan: String,
     /// The device that is rebuilt.
@@ -317,8 +325,11 @@ pub struct ScanStatus {
     pub bytes_per_sec: Option<f64>,
     /// Time to the end at this rate; none while background scans pause.
     pub left_ns: Option<u64>,
-    /// Rows of redundancy that disagreed.
+    /// Rows that were found wrong, and rows of redundancy that disagreed where nothing says which side is wrong.
     pub mismatched_rows: u64,
+    /// Rows of stripes of a check or repair in which nothing says what is wrong; a repair has left them as they are.
+    #[serde(default)]
+    pub undecided_rows: u64,
     /// Rows rewritten.
     pub rewritten_rows: u64,
     /// Rows that could not be read.
@@ -327,6 +338,17 @@ pub struct ScanStatus {
     pub incomplete_stripes: u64,
     /// How it ended; none until it has.
     pub end: Option<ScanOutcome>,
+}
+
+/// Blocks of which copies, or parity and data, disagree, and nothing says which is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UndecidedStatus {
+    /// Where the first of them begins in the volume.
+    pub offset_bytes: u64,
+    /// How long they are.
+    pub bytes: u64,
+    /// As many bytes are in question at the same place of each of so many strips, one behind the other.
+    pub strips: u16,
 }
 
 /// How a background scan ended.
@@ -567,7 +589,7 @@ mod tests {
             Command::AddSpare { path, destroy_data, server_restarted },
             Command::ScanRate { bytes_per_sec: None },
             Command::Check,
-            Command::Repair,
+            Command::Repair { trust_data: true },
             Command::StopScan,
             Command::Reload,
             Command::Stop,

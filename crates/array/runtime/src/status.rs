@@ -3,11 +3,12 @@
 use crate::events::{Chronicle, event_of, scan_name};
 use crate::operator::{
     ArrayStatus, CacheStatus, Condition, CounterStatus, DeviceCondition, DeviceStatus, OPERATOR_SCHEMA,
-    ScanOutcome, ScanStatus,
+    ScanOutcome, ScanStatus, UndecidedStatus,
 };
 use crate::world::ArrayWorld;
 use raidlab_controller::{
-    Controller, DeviceState, Health, HostOp, HostRequest, Notice, Scan, ScanEnd, ScanProgress,
+    ArrayConfig, Controller, DeviceState, Health, HostOp, HostRequest, Notice, Scan, ScanEnd, ScanProgress,
+    Undecided,
 };
 use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, Nanos};
 
@@ -80,6 +81,14 @@ const fn outcome(end: ScanEnd) -> ScanOutcome {
     }
 }
 
+fn undecided(config: &ArrayConfig, found: &Undecided) -> UndecidedStatus {
+    UndecidedStatus {
+        offset_bytes: config.block_size.bytes_of(BlockCount(found.lba.0)).get(),
+        bytes: config.block_size.bytes_of(found.blocks).get(),
+        strips: found.strips,
+    }
+}
+
 /// A background scan that is not said to have ended, without its rate.
 fn scan_status(progress: ScanProgress) -> ScanStatus {
     let ScanProgress { number, scan, done, total, counts } = progress;
@@ -92,6 +101,7 @@ fn scan_status(progress: ScanProgress) -> ScanStatus {
         bytes_per_sec: None,
         left_ns: None,
         mismatched_rows: counts.mismatched_rows,
+        undecided_rows: counts.undecided_rows,
         rewritten_rows: counts.rewritten_rows,
         unreadable_rows: counts.unreadable_rows,
         incomplete_stripes: counts.incomplete_stripes,
@@ -155,6 +165,7 @@ impl Tally {
             scan: self.scan_status(controller, facts.now),
             parked_scan: controller.parked_scan_progress().map(scan_status),
             last_scan: self.last_scan.clone(),
+            undecided: controller.undecided().iter().map(|found| undecided(config, found)).collect(),
             scan_bytes_per_sec_max: config.resilience.scan_bytes_per_sec.map(ByteCount::get),
             out_of_sync_stripes: controller.out_of_sync_stripes(),
             cache: CacheStatus {

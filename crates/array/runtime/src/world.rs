@@ -381,7 +381,7 @@ impl ArrayWorld {
         self.tally.note(now, &notice, progress, |member| {
             members.path(member).map(|path| path.display().to_string())
         });
-        if let Notice::ScanStarted { scan: Scan::Check | Scan::Repair } = notice {
+        if let Notice::ScanStarted { scan: Scan::Check | Scan::Repair | Scan::RepairFromData } = notice {
             self.look_at_copies()?;
         }
         Ok(())

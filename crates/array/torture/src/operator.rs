@@ -28,8 +28,10 @@ pub(super) struct Audit {
     has_ended: bool,
 }
 
-/// A block of redundancy that was corrupted.
+/// A block that was corrupted.
 struct Corrupted {
+    /// Stripe, strip where there is no parity, and row of that.
+    row: (StripeIndex, u16, u64),
     member: MemberIndex,
     block: u64,
     original: Vec<u8>,
@@ -170,7 +172,8 @@ impl TortureWorld {
         self.mode == TortureMode::Bounded && self.is_redundant() && !self.config.resilience.integrity
     }
 
-    /// Lets the array come to rest, corrupts some of its redundancy, and has that found and mended.
+    /// Lets the array come to rest, corrupts some of its blocks, and has that found, mended where the evidence says what is wrong, and
+    /// then the rest of redundancy made anew.
     pub(super) fn corrupt_and_mend(&mut self, pick: &mut Rng) -> Result<(), Failure> {
         self.await_host()?;
         self.submit(HostOp::Flush, Lba(0), BlockCount(0))?;
@@ -186,27 +189,52 @@ impl TortureWorld {
         // Made up from what is wrong, a row would be wrong.
         self.media.failing_reads.clear();
         let corrupted = self.corrupt(1 + pick.below(4), pick);
-        for scan in [Scan::Check, Scan::Repair] {
-            self.audit.corrupted = corrupted.len() as u64;
+        let (mendable, others): (Vec<_>, Vec<_>) =
+            corrupted.iter().partition(|it| self.is_decided(it, &corrupted));
+        for scan in [Scan::Check, Scan::Repair, Scan::RepairFromData] {
+            let found = if scan == Scan::RepairFromData { others.len() } else { corrupted.len() };
+            self.audit.corrupted = found as u64;
             self.scan_through(scan)?;
             self.audit.corrupted = 0;
-            self.check_mended(&corrupted, scan == Scan::Repair)?;
+            self.check_mended(&mendable, scan != Scan::Check)?;
+            self.check_mended(&others, scan == Scan::RepairFromData)?;
         }
         Ok(())
     }
 
-    /// Corrupts up to `count` blocks of stripes that lack nothing and have no bad blocks.
+    /// True if the rest of its row says that a block is wrong: more than half of the copies agree, or both parities fit no other.
+    fn is_decided(&self, it: &Corrupted, all: &[Corrupted]) -> bool {
+        let shape = self.layout.shape();
+        let wrong = all.iter().filter(|other| other.row == it.row).count();
+        if shape.parities > 0 {
+            shape.parities == 2 && wrong == 1
+        } else {
+            2 * wrong < usize::from(shape.copies)
+        }
+    }
+
+    /// Corrupts up to `count` blocks of stripes that lack nothing and have no bad blocks; of data only where that is decided, and one
+    /// block of a row with two parities, where two could look like a third.
     fn corrupt(&mut self, count: u64, pick: &mut Rng) -> Vec<Corrupted> {
         let mut corrupted: Vec<Corrupted> = Vec::new();
         let bad = self.bad_blocks();
         for _ in 0..count {
             let stripes = self.stripes();
             let stripe = StripeIndex(pick.below(self.layout.stripe_count().0));
-            let is_redundancy = |unit: &StripUnit| !matches!(unit, StripUnit::Data { copy: 0, .. });
-            let units: Vec<StripUnit> = stripes.units().filter(is_redundancy).collect();
+            let shape = stripes.shape();
+            let has_evidence = shape.parities == 2 || shape.copies > 2;
+            let may_be = |unit: &StripUnit| has_evidence || !matches!(unit, StripUnit::Data { copy: 0, .. });
+            let units: Vec<StripUnit> = stripes.units().filter(may_be).collect();
             let unit = units[pick.below(units.len() as u64) as usize];
             let place = self.layout.place(stripe, unit);
-            let block = place.start.0 + pick.below(stripes.shape().strip_blocks.0);
+            let row_in_strip = pick.below(shape.strip_blocks.0);
+            let block = place.start.0 + row_in_strip;
+            let strip = match unit {
+                StripUnit::Data { strip, .. } if shape.parities == 0 => strip,
+                _ => 0,
+            };
+            let row = (stripe, strip, row_in_strip);
+            let is_alone = !has_evidence || corrupted.iter().all(|it| it.row != row);
             // What the array calls bad it makes up, although it may be readable again.
             let is_bad = |unit| {
                 let (first, rows) = (self.layout.place(stripe, unit).start.0, stripes.shape().strip_blocks.0);
@@ -214,9 +242,11 @@ impl TortureWorld {
                 holder.is_some_and(|(it, _)| bad.range((it, first)..(it, first + rows)).next().is_some())
             };
             let is_whole = !stripes.units().any(|unit| stripes.is_unavailable(stripe, unit) || is_bad(unit));
-            let Some((member, device)) = stripes.fit_holder(place).filter(|_| is_whole) else { continue };
+            let Some((member, device)) = stripes.fit_holder(place).filter(|_| is_whole && is_alone) else {
+                continue;
+            };
             if corrupted.iter().all(|it| (it.member, it.block) != (member, block)) {
-                corrupted.push(Corrupted { member, block, original: device.data.block(block).to_vec() });
+                corrupted.push(Corrupted { row, member, block, original: device.data.block(block).to_vec() });
                 self.devices[member.index()].data.corrupt(block, pick);
             }
         }
@@ -236,8 +266,8 @@ impl TortureWorld {
     }
 
     /// Checks that what was corrupted is mended, or not yet touched.
-    fn check_mended(&mut self, corrupted: &[Corrupted], is_mended: bool) -> Result<(), Failure> {
-        for Corrupted { member, block, original } in corrupted {
+    fn check_mended(&mut self, corrupted: &[&Corrupted], is_mended: bool) -> Result<(), Failure> {
+        for Corrupted { member, block, original, .. } in corrupted {
             let data = &mut self.devices[member.index()].data;
             if (data.block(*block) == original) != is_mended {
                 let lba = MemberLba(*block);

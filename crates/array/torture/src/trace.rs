@@ -160,6 +160,8 @@ fn notice_words(notice: Notice) -> [u64; 2] {
             [0x25 | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0]
         }
         Notice::Mismatch { member, lba, blocks } => [0x29 | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0],
+        Notice::Outvoted { member, lba, blocks } => [0x2c | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0],
+        Notice::Undecided(found) => [0x2d | u64::from(found.strips) << 8, found.lba.0 << 24 ^ found.blocks.0],
         Notice::Serving => [38, 0],
         Notice::Stopped => [40, 0],
         Notice::NvramLost => [41, 0],

@@ -220,7 +220,7 @@ impl ArrayOrder {
             Self::Check {} => (Command::Check, line("check", &[]).flag("--no-wait", true)),
             Self::Repair {} => {
                 let line = line("check", &[]).flag("--repair", true).flag("--no-wait", true);
-                (Command::Repair, line)
+                (Command::Repair { trust_data: false }, line)
             }
             Self::StopCheck {} => (Command::StopScan, line("check", &[]).flag("--stop", true)),
             Self::Stop {} => (Command::Stop, line("stop", &[])),

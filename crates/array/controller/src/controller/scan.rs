@@ -128,7 +128,9 @@ impl Controller {
         let id = self.new_op(key, stripe, kind, class);
         let op = self.stripes.op_mut(id);
         op.target = Fragment { request: visit, stripe, strip: unit, rows, host_byte: 0 };
-        op.makes_checksums = self.checksums.is_on() && self.scan.purpose(visit).syncs();
+        let purpose = self.scan.purpose(visit);
+        op.makes_checksums = self.checksums.is_on() && purpose.syncs();
+        op.trusts_data = purpose.trusts_data() || self.metadata.is_out_of_sync(key);
         if kind == OpKind::Restore {
             op.unreadable.push(unit);
         }

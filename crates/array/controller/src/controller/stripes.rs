@@ -11,7 +11,7 @@ use crate::memory_task::TaskOwner;
 use crate::metadata::SuperblockWaiter;
 use crate::request::{CopySet, Rows};
 use crate::scan::Purpose;
-use crate::stripe_engine::{OpKind, Planned, StripeEngine, StripeOp, Surroundings};
+use crate::stripe_engine::{Finding, OpKind, Planned, Settled, StripeEngine, StripeOp, Surroundings};
 use crate::write_coalescing::{self, WriteCoalescing};
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
@@ -184,6 +184,7 @@ impl Controller {
             }
             OpKind::Recover | OpKind::Probe => self.finish_op(id, true),
             OpKind::Restore => self.admit_rewrites(id),
+            OpKind::Compare if self.stripes.op(id).has_mended() => self.admit_rewrites(id),
             OpKind::Compare => self.start_comparison(id),
         }
     }
@@ -308,18 +309,60 @@ impl Controller {
         }
         let task = tasks.new_digest(TaskOwner::Digest { op: id });
         let bytes = u64::from(op.hull.count) * geometry.block_bytes();
-        op.for_each_compared(geometry, |buffer| tasks.add_rows(task, Segment { buffer, bytes }));
+        match op.trial_rows(geometry) {
+            Some(sum) => tasks.add_rows(task, sum),
+            None => op.for_each_compared(geometry, |buffer| tasks.add_rows(task, Segment { buffer, bytes })),
+        }
         tasks.start_digest(task, outbox);
     }
 
     /// Takes in the digests of a comparison; none from a world that carries no bytes.
     pub(crate) fn op_digested(&mut self, id: u32, digests: &[u32]) {
-        let op = self.stripes.op_mut(id);
-        let visit = op.target.request;
+        let visit = self.stripes.op(id).target.request;
         let makes_agree = self.scan.purpose(visit).makes_agree();
-        let mismatched = op.take_digests(&self.geometry, digests, makes_agree);
-        self.scan.count(visit, |counts| counts.mismatched_rows += mismatched);
-        self.admit_rewrites(id);
+        match self.stripes.take_digests(id, &self.geometry, digests, makes_agree) {
+            Finding::Settled(settled) => {
+                self.tell_found(id, settled);
+                self.admit_rewrites(id);
+            }
+            Finding::Mixed => {
+                self.scan.compare_singly(visit);
+                self.finish_op(id, true);
+            }
+            Finding::Suspects => self.start_trial(id),
+            Finding::Mends(settled) => {
+                self.tell_found(id, settled);
+                self.start_trial(id);
+            }
+        }
+    }
+
+    /// Asks for the memory work of a trial.
+    fn start_trial(&mut self, id: u32) {
+        let volume = self.stripes.op(id).trial_volume(&self.geometry);
+        self.tasks.start_parity(TaskOwner::Parity { op: id }, volume, &mut self.outbox);
+    }
+
+    /// Counts what a comparison has found, and tells the operator what is wrong by the evidence, and where that says nothing.
+    fn tell_found(&mut self, id: u32, Settled { mismatched, undecided }: Settled) {
+        let Self { stripes, scan, metadata, geometry, outbox, .. } = self;
+        let op = stripes.op(id);
+        scan.count(op.target.request, |counts| {
+            counts.mismatched_rows += mismatched;
+            counts.undecided_rows += undecided;
+        });
+        if undecided > 0 {
+            scan.note_undecided(op.rows_in_question(geometry), outbox);
+        }
+        if op.trusts_data {
+            return;
+        }
+        for (place, rows) in op.wrong_rows() {
+            if let Some(member) = metadata.holder(place) {
+                let (lba, blocks) = (place.start + BlockCount(u64::from(rows.first)), u64::from(rows.count));
+                outbox.notify(Notice::Outvoted { member, lba, blocks: BlockCount(blocks) });
+            }
+        }
     }
 
     /// Lets an operation in the background write, once no record of its stripe is left that a start would write over that. Its own

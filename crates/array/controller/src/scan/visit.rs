@@ -35,6 +35,7 @@ pub(crate) enum Purpose {
     Rebuild,
     Check,
     Repair,
+    RepairFromData,
     Resync,
     /// To resync the stripe because the host wants it.
     SyncFirst,
@@ -44,6 +45,11 @@ impl Purpose {
     /// True if redundancy that differs is rewritten.
     pub(crate) const fn makes_agree(self) -> bool {
         !matches!(self, Self::Check)
+    }
+
+    /// True if parity is made from data and copies from the first, whatever the evidence: after a crash none of them is wrong.
+    pub(crate) const fn trusts_data(self) -> bool {
+        matches!(self, Self::Resync | Self::SyncFirst | Self::RepairFromData)
     }
 
     pub(crate) const fn syncs(self) -> bool {
@@ -263,7 +269,7 @@ impl BackgroundScan {
                 }
                 // Parity of such a stripe is not used until it has been resynced, which makes it anew.
             }
-            Purpose::Check | Purpose::Repair if self.is_current(scan) => {
+            Purpose::Check | Purpose::Repair | Purpose::RepairFromData if self.is_current(scan) => {
                 self.visits[id].compare = RowWalk::over(whole);
                 let is_held = |unit| around.metadata.holds(geometry.lock_place(key, unit));
                 let is_whole = (0..geometry.lock_units()).all(is_held);
@@ -284,6 +290,12 @@ impl BackgroundScan {
     pub(crate) fn end_step(&mut self, id: u32, succeeded: bool) -> bool {
         self.visits[id].outcome = Some(succeeded);
         !self.visits[id].launching
+    }
+
+    /// Has the rows that the visit has compared looked at once more, one by one.
+    pub(crate) fn compare_singly(&mut self, id: u32) {
+        let has_several = self.visits[id].compare.again_singly();
+        debug_assert!(has_several, "one row differs from itself in nothing");
     }
 
     /// Takes over the units that an operation of the visit could not read.
@@ -448,7 +460,9 @@ impl BackgroundScan {
             Purpose::ReadError => self.read_repair.end(key, device),
             Purpose::Rebuild => return !self.is_current(scan),
             Purpose::SyncFirst => {}
-            Purpose::Check | Purpose::Repair | Purpose::Resync => self.stripe_compared(scan),
+            Purpose::Check | Purpose::Repair | Purpose::RepairFromData | Purpose::Resync => {
+                self.stripe_compared(scan);
+            }
         }
         true
     }

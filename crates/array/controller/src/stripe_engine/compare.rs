@@ -4,13 +4,16 @@
 //! parity:  read D0 D1 .. and P Q ─► compute P' Q' ─► digest P' Q' P Q ─► rows that differ: write P' Q' there
 //! copies:  read all copies ───────────────────────► digest all copies ─► rows that differ: write the first copy there
 //! ```
-//! The first copy of a row is the lowest that can be read. Nothing here looks at the cache: it holds what is newer than the
+//! So it is after a crash, when each side may be right, and where the operator trusts the data. Else what differs is decided by the
+//! evidence (`evidence.rs`), and where that doesn't say what is wrong nothing is written. The first copy of a row is the lowest that
+//! can be read. Nothing here looks at the cache: it holds what is newer than the
 //! members, which does not make them disagree. Parity and copies that can't be read are written like those that differ. Data of a
 //! parity stripe must be readable whole; where it is not the visit sees to it first.
 //!
 //! Rows are compared by their CRC32C, so a difference goes unnoticed once in 2^32. A world that carries no bytes gives no
 //! digests, and finds no difference.
 
+use super::evidence::{Compared, Finding, Settled, Verdict};
 use super::op::StripeOp;
 use super::plan::{BeyondRedundancy, Plan};
 use super::units::UnitUse;
@@ -107,40 +110,66 @@ impl StripeOp {
         }
     }
 
-    /// Takes in the digests of a comparison; none from a world that carries no bytes. What differs is written where redundancy
-    /// is to agree. Returns how many rows differ.
-    pub(crate) fn take_digests(&mut self, geometry: &Geometry, digests: &[u32], makes_agree: bool) -> u64 {
-        let hull = self.hull;
-        let rows = hull.count as usize;
-        let compared = self.compared(geometry).count();
-        let references = if geometry.parities() > 0 { compared } else { 1 };
-        assert!(
-            digests.is_empty() || digests.len() == (references + compared) * rows,
-            "{} digests of {compared} units and {references} references, {rows} rows each",
-            digests.len()
-        );
+    /// Takes in the digests of a comparison; none from a world that carries no bytes.
+    pub(super) fn take_digests(
+        &mut self,
+        geometry: &Geometry,
+        digests: &[u32],
+        makes_agree: bool,
+    ) -> Finding {
         if digests.is_empty() {
-            return 0;
+            return Finding::Settled(Settled::default());
         }
-        let (should, is) = digests.split_at(references * rows);
-        let mut mismatched = 0;
-        let mut next = 0;
-        for unit in 0..geometry.lock_units() {
-            if !self.is_compared(geometry, unit) {
-                continue;
+        let rows = self.hull.count as usize;
+        let compared = Compared::new(geometry.parities() > 0, rows, self.compared(geometry).count(), digests);
+        match compared.verdict(self.trusts_data) {
+            Verdict::Mixed => Finding::Mixed,
+            // Only what is undecided is told, and what can't be read is written where the others agree.
+            Verdict::Undecided if compared.any_agrees() => Finding::Mixed,
+            Verdict::Undecided => {
+                Finding::Settled(self.settle_undecided(compared.mismatched(0), compared.differing()))
             }
-            let reference = if geometry.parities() > 0 { next } else { 0 };
-            let pairs = should[reference * rows..].iter().zip(&is[next * rows..][..rows]);
-            let differ = pairs.zip(hull.first..).filter(|((should, is), _)| should != is);
-            let (count, hull_of_them) = differ.fold((0, Rows::NONE), |(count, hull), (_, row)| {
-                (count + 1, hull.hull(Rows::between(row, row + 1)))
-            });
-            mismatched += count;
+            Verdict::DataOrBoth => {
+                self.begin_trials(rows - compared.differing());
+                Finding::Suspects
+            }
+            Verdict::Decided { right } => {
+                Finding::Settled(self.settle_decided(geometry, (&compared, right), makes_agree))
+            }
+        }
+    }
+
+    /// Has what is wrong written, each unit the hull of its rows.
+    fn settle_decided(
+        &mut self,
+        geometry: &Geometry,
+        (compared, right): (&Compared<'_>, usize),
+        makes_agree: bool,
+    ) -> Settled {
+        let right_unit = self.unit_of_digest(geometry, right);
+        for number in 0..compared.units {
+            let unit = self.unit_of_digest(geometry, number);
+            let wrong = compared.wrong_rows(number, right);
+            let uses = &mut self.units[usize::from(unit)];
+            uses.wrong = Rows { first: self.hull.first + wrong.first, ..wrong };
             if makes_agree {
-                self.units[usize::from(unit)].write = hull_of_them;
+                uses.write = uses.wrong;
             }
-            next += 1;
         }
-        mismatched
+        if geometry.parities() == 0 {
+            self.units.iter_mut().for_each(|uses| uses.from = right_unit);
+        }
+        Settled { mismatched: compared.mismatched(right), undecided: 0 }
+    }
+
+    /// The unit whose digests have this number.
+    fn unit_of_digest(&self, geometry: &Geometry, number: usize) -> u16 {
+        if geometry.parities() > 0 {
+            self.compared(geometry).nth(number).expect("it was digested")
+        } else if number == 0 {
+            self.units[0].from
+        } else {
+            self.compared(geometry).nth(number - 1).expect("it was digested")
+        }
     }
 }

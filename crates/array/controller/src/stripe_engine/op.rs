@@ -1,5 +1,6 @@
 //! A stripe operation: what it is for, what it does at each unit, and how far it is.
 
+use super::evidence::Trial;
 use super::plan::{Plan, UnitView};
 use super::units::UnitUse;
 use super::windows::Failed;
@@ -94,6 +95,10 @@ pub(crate) struct StripeOp {
     pub(super) partial_parity: Option<u16>,
     /// A visit has it make checksums agree, too, so that it reads where nothing is to be compared.
     pub(crate) makes_checksums: bool,
+    /// A comparison believes the data, and the first copy.
+    pub(crate) trusts_data: bool,
+    /// What a comparison tries out.
+    pub(super) trial: Trial,
     /// What write intent keeps of it.
     pub(crate) intent: OpIntent,
     /// The fragment that a recovery is for; for operations in the background, see [`OpKind::is_background`].
@@ -111,6 +116,7 @@ impl StripeOp {
     ) {
         (self.key, self.stripe, self.kind, self.class, self.fua) = (key, stripe, kind, Some(class), false);
         (self.pending, self.read_failed, self.makes_checksums) = (0, false, false);
+        (self.trusts_data, self.trial) = (false, Trial::None);
         (self.intent, self.stripe_pages, self.partial_parity) = (OpIntent::default(), 0, None);
         self.collecting.begin();
         self.failed.clear();

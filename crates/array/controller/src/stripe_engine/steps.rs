@@ -38,6 +38,9 @@ impl StripeOp {
         if let Some(unit) = self.partial_parity {
             return self.parity_by_partial(unit, geometry, out);
         }
+        if self.is_trying() {
+            return self.trial_steps(geometry, out);
+        }
         match (self.kind, self.plan) {
             (OpKind::Recover | OpKind::Restore, _) => self.recover_target(geometry, out),
             (OpKind::Probe, _) | (OpKind::Write, Plan::Store | Plan::Abandon) => {}

@@ -29,6 +29,8 @@ pub(crate) struct UnitUse {
     pub(crate) write: Rows,
     /// The unit in whose staging place those rows are.
     pub(crate) from: u16,
+    /// Rows that a comparison has found wrong.
+    pub(crate) wrong: Rows,
 }
 
 impl UnitUse {
@@ -40,6 +42,7 @@ impl UnitUse {
         erased: false,
         write: Rows::NONE,
         from: 0,
+        wrong: Rows::NONE,
     };
 }
 

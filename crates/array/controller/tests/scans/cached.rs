@@ -30,7 +30,7 @@ fn read_from_both(write_policy: WritePolicy, members: u16) -> World {
 fn reads_behind_a_repair_are_of_the_copy_that_counts() {
     for members in [2, 3] {
         let mut world = read_from_both(WritePolicy::WriteThrough, members);
-        assert!(scan(&mut world, Scan::Repair).rewritten_rows > 0);
+        assert!(scan(&mut world, Scan::RepairFromData).rewritten_rows > 0);
         assert_eq!(world.read(0, 4 * STRIP), Ok(()), "RAID 1 x{members}");
     }
 }
@@ -42,7 +42,7 @@ fn clean_blocks_beside_dirty_ones_are_forgotten_and_dirty_ones_stay() {
     for lba in (0..6).step_by(2) {
         assert_eq!(world.write(lba, 1), Ok(()));
     }
-    assert!(scan(&mut world, Scan::Repair).rewritten_rows > 0);
+    assert!(scan(&mut world, Scan::RepairFromData).rewritten_rows > 0);
     assert_eq!(world.read(0, 4 * STRIP), Ok(()));
 }
 

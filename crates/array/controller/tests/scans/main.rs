@@ -2,6 +2,7 @@
 //! they give up where redundancy is not enough.
 
 mod cached;
+mod evidence;
 mod faults;
 mod integrity;
 mod rebuild;
@@ -81,7 +82,7 @@ fn checks_read_each_unit_once() {
         ("50:2-spans", 6, 20, 3),
     ] {
         let mut world = World::new(&config(level, members, 10), 0);
-        for kind in [Scan::Check, Scan::Repair] {
+        for kind in [Scan::Check, Scan::Repair, Scan::RepairFromData] {
             let counts = scan(&mut world, kind);
             let expected = ScanCounts { stripes, ..ScanCounts::default() };
             assert_eq!(counts, expected, "RAID {level} {kind:?}");
@@ -104,7 +105,7 @@ fn a_check_counts_and_a_repair_rewrites_what_disagrees() {
         let found = scan(&mut world, Scan::Check);
         assert_eq!((found.mismatched_rows, found.rewritten_rows), (3, 0), "RAID {level}");
         world.count();
-        let repaired = scan(&mut world, Scan::Repair);
+        let repaired = scan(&mut world, Scan::RepairFromData);
         assert_eq!((repaired.mismatched_rows, repaired.rewritten_rows), (3, 5), "RAID {level}: their hull");
         assert_eq!(world.count().writes, 1, "RAID {level}");
         world.check_devices();

@@ -166,7 +166,7 @@ impl World {
     }
 
     /// Each block of the members that the layout uses: role, block, and what it is.
-    fn all_blocks(&self) -> Vec<(MemberIndex, u64, (u64, StripUnit, u64))> {
+    pub(crate) fn all_blocks(&self) -> Vec<(MemberIndex, u64, (u64, StripUnit, u64))> {
         let rows = self.devices[0].bytes.len() / BLOCK;
         let roles = (0..self.layout.member_count()).map(MemberIndex);
         let blocks = roles.flat_map(|role| (0..rows as u64).map(move |block| (role, block)));

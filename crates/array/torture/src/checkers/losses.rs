@@ -528,7 +528,7 @@ impl TortureWorld {
             Notice::ScanEnded { progress: ScanProgress { scan, counts, .. }, .. } => match scan {
                 Scan::Rebuild { .. } => {}
                 Scan::Resync => self.resync = Resync::Through,
-                Scan::Check | Scan::Repair => self.take_counts(scan, counts)?,
+                Scan::Check | Scan::Repair | Scan::RepairFromData => self.take_counts(scan, counts)?,
             },
             _ => {}
         }

@@ -1,6 +1,6 @@
 //! Commands to a served array, over its control socket.
 
-use super::status_text::array_status;
+use super::status_text::{array_status, undecided_lines, undecided_words};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
@@ -10,7 +10,8 @@ use raidlab_control::{ControlClient, ServeError, control_socket, run_folder, ser
 use raidlab_nbd::{NbdUri, Transport};
 use raidlab_report::terminal::printable_lines;
 use raidlab_runtime::{
-    Answer, ArrayStatus, Command, Condition, ScanOutcome, ScanStatus, is_nbd_uri, parse_scan_rate,
+    Answer, ArrayStatus, Command, Condition, ScanOutcome, ScanStatus, UndecidedStatus, is_nbd_uri,
+    parse_scan_rate,
 };
 use raidlab_units::{ByteCount, NanoSpan, ParseUnitError};
 use serde_json::json;
@@ -107,9 +108,13 @@ pub(crate) struct RebuildArgs {
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     array: NameArgs,
-    /// Rewrite the redundancy that disagrees
+    /// Rewrite what is wrong by the evidence: checksums, most copies, or both parities. Nothing is written where that does not say
+    /// what is wrong; such blocks are listed
     #[arg(long)]
     repair: bool,
+    /// With `--repair`, make parity from the data and copies of the first where they disagree, whatever the evidence
+    #[arg(long, requires = "repair")]
+    trust_data: bool,
     /// End the check or repair that runs
     #[arg(long, conflicts_with_all = ["repair", "no_wait"])]
     stop: bool,
@@ -295,9 +300,17 @@ pub(crate) fn check(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> 
         let said = line.ask(&Command::StopScan)?;
         return tell(&said, output);
     }
-    let (asked, scan) = if args.repair { (Command::Repair, "repair") } else { (Command::Check, "check") };
+    let (asked, scan) = match (args.repair, args.trust_data) {
+        (false, _) => (Command::Check, "check"),
+        (true, false) => (Command::Repair { trust_data: false }, "repair"),
+        (true, true) => (Command::Repair { trust_data: true }, "repair-trust-data"),
+    };
     let said = line.ask(&asked)?;
-    if args.no_wait { tell(&said, output) } else { follow(&mut line, scan)?.tell(output) }
+    if args.no_wait {
+        tell(&said, output)
+    } else {
+        follow(&mut line, scan)?.tell_with(&line.status()?.undecided, output)
+    }
 }
 
 /// Asks one thing and prints what the array says to it.
@@ -376,15 +389,23 @@ fn follow_one(line: &mut Line, kind: &str, cancelled: &AtomicBool) -> Result<Opt
 impl Watched {
     /// Prints what the scans came to; one that was not through, or left something that disagrees or was not compared, is a failure.
     fn tell(self, output: &Output) -> Result<Exit, Failure> {
+        self.tell_with(&[], output)
+    }
+
+    /// The same, with the blocks that a check or repair could not decide.
+    fn tell_with(self, undecided: &[UndecidedStatus], output: &Output) -> Result<Exit, Failure> {
         let Self::Ended(scans) = self else { return Ok(Exit::Interrupted) };
         if output.is_json() {
-            print_json(&json!({ "schema": 1, "scan": scans.last(), "scans": scans }))?;
+            let scan = scans.last();
+            print_json(&json!({ "schema": 1, "scan": scan, "scans": scans, "undecided": undecided }))?;
         } else {
             scans.iter().try_for_each(|scan| print(&said_of(scan)))?;
+            let many = scans.iter().map(|scan| scan.undecided_rows).sum();
+            undecided_lines(undecided, many).iter().try_for_each(|line| print(line))?;
         }
         let is_well = |scan: &ScanStatus| {
             let left = scan.mismatched_rows.saturating_sub(scan.rewritten_rows);
-            let open = left + scan.unreadable_rows + scan.incomplete_stripes;
+            let open = left + scan.undecided_rows + scan.unreadable_rows + scan.incomplete_stripes;
             scan.end == Some(ScanOutcome::Through) && open == 0
         };
         Ok(if scans.iter().all(is_well) { Exit::Done } else { Exit::RunFailed })
@@ -408,8 +429,9 @@ fn said_of(ended: &ScanStatus) -> String {
         0 => String::new(),
         many => format!(", {many} not compared in full because a member is missing"),
     };
+    let undecided = undecided_words(ended);
     format!(
-        "{} {how}{lacking}, {} rows disagreed, {} rewritten, {} unreadable",
+        "{} {how}{lacking}, {} rows disagreed, {} rewritten, {} unreadable{undecided}",
         ended.scan, ended.mismatched_rows, ended.rewritten_rows, ended.unreadable_rows
     )
 }

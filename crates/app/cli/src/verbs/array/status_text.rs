@@ -4,12 +4,15 @@ use raidlab_report::terminal::{Grid, GridCell, TerminalOptions, heading, printab
 use raidlab_report::three_digits;
 use raidlab_runtime::{
     ArrayStatus, Condition, DeviceCondition, DeviceStatus, EventLevel, EventStatus, HistoryLine, ScanOutcome,
-    ScanStatus,
+    ScanStatus, UndecidedStatus,
 };
 use raidlab_units::{ByteCount, NanoSpan};
 
 /// Events that are shown, the latest.
 const EVENTS_SHOWN: usize = 8;
+
+/// Ranges that a check could not decide that are shown.
+const UNDECIDED_SHOWN: usize = 8;
 
 /// Prints how an array is: a few lines about the whole, a table of its devices, its latest events.
 pub(super) fn array_status(status: &ArrayStatus, options: TerminalOptions) -> String {
@@ -34,6 +37,10 @@ pub(super) fn array_status(status: &ArrayStatus, options: TerminalOptions) -> St
         if let Some(scan) = scan {
             text += &wrapped(&format!("{when}{}", scan_line(scan)), options.width, 2);
         }
+    }
+    let undecided = [&status.scan, &status.last_scan].into_iter().flatten().map(|scan| scan.undecided_rows);
+    for line in undecided_lines(&status.undecided, undecided.max().unwrap_or(0)) {
+        text += &wrapped(&line, options.width, 2);
     }
     text += "\n";
     text += &devices(status).render(options);
@@ -146,11 +153,44 @@ fn scan_line(scan: &ScanStatus) -> String {
     let incomplete = (scan.incomplete_stripes > 0)
         .then(|| format!(", {} stripes not compared in full (a member is missing)", scan.incomplete_stripes));
     let found = format!(
-        ", {} rows disagreed, {} rewritten, {} unreadable",
-        scan.mismatched_rows, scan.rewritten_rows, scan.unreadable_rows
+        ", {} rows disagreed, {} rewritten, {} unreadable{}",
+        scan.mismatched_rows,
+        scan.rewritten_rows,
+        scan.unreadable_rows,
+        undecided_words(scan)
     );
     let start = format!("{}{target}: {how}", scan.scan);
     [Some(start), rate, left, incomplete, Some(found)].into_iter().flatten().collect()
+}
+
+/// In how many rows a check or repair could not tell what is wrong.
+pub(super) fn undecided_words(scan: &ScanStatus) -> String {
+    match scan.undecided_rows {
+        0 => String::new(),
+        many => format!(", {many} UNDECIDED: nothing says what is wrong there"),
+    }
+}
+
+/// Where a check or repair could not tell what is wrong, and what to do about it.
+pub(super) fn undecided_lines(listed: &[UndecidedStatus], rows: u64) -> Vec<String> {
+    let place = |found: &UndecidedStatus| {
+        let UndecidedStatus { offset_bytes, bytes, strips } = *found;
+        let of_each =
+            if strips > 1 { format!(", and below them in {strips} strips in all") } else { String::new() };
+        format!("undecided: {bytes} bytes from byte {offset_bytes} of the volume{of_each}")
+    };
+    let mut lines: Vec<String> = listed.iter().take(UNDECIDED_SHOWN).map(place).collect();
+    if listed.len() > UNDECIDED_SHOWN {
+        lines.push(format!("undecided: {} ranges more; --json lists them", listed.len() - UNDECIDED_SHOWN));
+    }
+    if rows > 0 {
+        lines.push(
+            "write what is undecided again from a backup, or have parity made from the data, and copies of the first, with \
+             'raidlab array check --repair --trust-data'"
+                .to_owned(),
+        );
+    }
+    lines
 }
 
 fn devices(status: &ArrayStatus) -> Grid {
