@@ -315,7 +315,9 @@ fn measure_what_matters(
     // Of kinds that are behind, some, so that the answer can say how far.
     let kind = |drive: u16| parts.drives[usize::from(drive)].kind.clone();
     let mut of_kinds: BTreeMap<String, usize> = BTreeMap::new();
-    measured.iter().for_each(|drive| *of_kinds.entry(kind(*drive)).or_default() += 1);
+    for drive in &measured {
+        *of_kinds.entry(kind(*drive)).or_default() += 1;
+    }
     let is_wanted = |(_, drive): &&(f64, u16)| {
         let count = of_kinds.entry(kind(*drive)).or_default();
         *count += 1;

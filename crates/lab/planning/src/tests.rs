@@ -142,6 +142,31 @@ fn fewer_drives_that_serve_are_found_and_told_with_everything() {
     assert!(best.reason.contains("bottleneck"), "{}", best.reason);
     assert!(outcome.pareto.iter().any(|point| point.is_efficient));
     assert_eq!(outcome.others.len(), outcome.pareto.len());
+    let level = format!("RAID {}", best.judged.geometry.level.level.name());
+    let why_not = &outcome.alternatives;
+    assert!(why_not.iter().any(|it| it.kind == Kind::Level) && why_not.iter().all(|it| it.name != level));
+    assert!(why_not.iter().all(|it| !it.verdict.is_empty()), "{why_not:#?}");
+}
+
+/// The same plan on any number of threads, whatever is done at the same time.
+#[test]
+fn threads_change_nothing() {
+    let plan = |threads: usize| {
+        let wants = Needs { iops: Some(500.0), ..needs(ByteCount(1_000_000_000_000)) };
+        let apps = [application("md1200-web-file-server", 16)];
+        let order = PlanOrder {
+            simulations_max: Some(3),
+            top: 2,
+            threads: NonZeroUsize::new(threads),
+            ..order(wants, &apps)
+        };
+        let outcome = planned(&order).expect("it can be planned");
+        let top = outcome.top.iter().map(|one| (one.label.clone(), one.roles.clone(), one.reason.clone()));
+        (top.collect::<Vec<_>>(), outcome.alternatives, outcome.simulated)
+    };
+    let one = plan(1);
+    assert_eq!(one.0.len(), 2);
+    assert_eq!(plan(3), one);
 }
 
 /// What arithmetic rejects must not be what a simulation would keep: nothing that was run did more than its bound.

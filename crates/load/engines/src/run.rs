@@ -375,7 +375,9 @@ impl Order<'_> {
 
     fn tell(&self, number: usize, lanes: &[Lane<'_>], started_at: Nanos, now: Nanos) {
         let windows = lanes.iter().map(|lane| lane.driver.window_progress(now));
-        let seen = windows.reduce(both).map(|window| LoadProgress { elapsed: now - started_at, window });
+        let seen = windows
+            .reduce(|one, other| both(&one, &other))
+            .map(|window| LoadProgress { elapsed: now - started_at, window });
         let mut board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
         board[number] = seen.unwrap_or_default();
     }
@@ -386,7 +388,7 @@ impl Order<'_> {
         let told = board.iter().filter(|seen| seen.elapsed > NanoSpan::ZERO).copied();
         told.reduce(|one, other| LoadProgress {
             elapsed: one.elapsed.max(other.elapsed),
-            window: both(one.window, other.window),
+            window: both(&one.window, &other.window),
         })
     }
 }

@@ -2,9 +2,10 @@
 //! behind its figures.
 
 use super::{application, ids, levels, measured_parts, needs, order, planned, space};
-use crate::{PlanError, PlanOrder, Planned};
+use crate::{Have, PlanError, PlanOrder, Planned};
 use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Needs, Space};
+use raidlab_hardware::Catalog;
 use raidlab_units::{ByteCount, NanoSpan};
 
 /// Two `NVMe` drives as a mirror under the OLTP of 2011 with some requests in flight.
@@ -37,6 +38,55 @@ fn drives_last_as_long_as_what_is_written_to_them_allows() {
     assert!((slower.years / life.years / 2.0 - 1.0).abs() < 0.05, "{slower:?} beside {life:?}");
     let loss = whole.risk.expect("the drives are known");
     assert!(loss.bytes_per_year() >= loss.sector_bytes_per_year && loss.bytes_per_year() > 0.0);
+}
+
+/// What is written in a day counts, not the rate that the array could do; drives that must last longer are no answer.
+#[test]
+fn drives_last_as_long_as_what_is_written_in_a_day_allows() {
+    let of = |written: f64, years: Option<f64>| {
+        mirror(|needs| Needs { written_per_day: Some(written), years, ..needs })
+    };
+    let one = of(1e12, None);
+    let life = one.drive_life[0].expect("it is flash with a rating");
+    assert!((life.endurance.member_bytes_per_day / 1e12 - 1.0).abs() < 0.02, "a mirror: {life:?}");
+    let twice = of(2e12, None).drive_life[0].expect("it is flash with a rating");
+    assert!((life.years / twice.years - 2.0).abs() < 0.05, "{life:?} beside {twice:?}");
+    let (kept, missed) = (of(1e12, Some(0.9 * life.years)), of(1e12, Some(1.1 * life.years)));
+    assert!(kept.keeps_needs && kept.margins.life.is_some_and(|margin| margin > 0.0));
+    assert!(!missed.keeps_needs && missed.reason.contains("drive life by"), "{}", missed.reason);
+}
+
+/// What is left with a fault is told, and demanded where that is asked for.
+#[test]
+fn service_with_a_fault_can_be_demanded() {
+    let iops = mirror(|needs| needs).judged.performance[0].iops / 2.0;
+    let of = |share| mirror(|needs| Needs { iops: Some(iops), keep_degraded: Some(share), ..needs });
+    let kept = of(0.5);
+    let left = kept.judged.degraded_share.expect("faults were simulated");
+    let worst = kept.degraded[0].iops.min(kept.rebuilding[0].iops) / iops;
+    assert!(kept.keeps_needs && (left / worst - 1.0).abs() < 1e-9, "{left} and {worst}");
+    let missed = of(2.0 * left);
+    assert!(!missed.keeps_needs && missed.reason.contains("degraded or rebuilding by"), "{}", missed.reason);
+}
+
+#[test]
+fn what_is_there_is_not_added() {
+    let catalog = Catalog::builtin();
+    let items = ids(&["2 x samsung-pm9a3-7680"]);
+    let have = Have::read(&items, &catalog).expect("it is in the catalogue");
+    let wants = Needs { slots: Some(4), iops: Some(1000.0), ..needs(ByteCount(1_000_000_000_000)) };
+    let outcome = planned(&PlanOrder {
+        drives: &ids(&["micron-7450-pro-7680"]),
+        have: &have,
+        controllers: &ids(&["linux-md-nvme"]),
+        enclosures: &ids(&["backplane-24-nvme"]),
+        space: Space { levels: vec!["1".parse().expect("a level")], members_max: 2, ..space() },
+        simulations_max: Some(4),
+        ..order(wants, &[application("md1200-oltp", 24)])
+    });
+    let best = outcome.expect("it can be planned").top.into_iter().next().expect("there is one");
+    assert_eq!((best.parts.drive.as_str(), best.judged.bought), ("samsung-pm9a3-7680", 1));
+    assert_eq!(best.adds.as_deref(), Some("1 x backplane-24-nvme"));
 }
 
 #[test]

@@ -221,7 +221,7 @@ pub(super) fn fail_if_all_did(mut outcome: LoadOutcome) -> Result<LoadOutcome, L
     }
 }
 
-pub(super) fn both(one: WindowProgress, other: WindowProgress) -> WindowProgress {
+pub(super) fn both(one: &WindowProgress, other: &WindowProgress) -> WindowProgress {
     let mut lat = one.lat;
     lat.add(&other.lat);
     WindowProgress {

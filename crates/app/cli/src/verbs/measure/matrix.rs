@@ -3,7 +3,7 @@
 //!
 //! Each cell is in the file as soon as it is measured, so Ctrl-C keeps what is finished.
 
-use super::{Args, failure, open, precondition, show};
+use super::{Args, Lately, failure, open, precondition, show};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json, remark};
@@ -86,7 +86,8 @@ pub(super) fn run(args: &Args, path: &Path, output: &Output, hosts: &mut Hosts) 
     let known = plan.known_limits(&there).map_err(Failure::input)?;
     let capacity = bench.size();
     let mut run = |load: &Load, label: &str, share: f64| {
-        let mut tell = |seen: &LoadProgress| show(seen, label, share, &mut progress);
+        let mut lately = Lately::default();
+        let mut tell = |seen: &LoadProgress| show(seen, label, share, (&mut progress, &mut lately));
         match bench.run(load, hosts, &cancel, &mut tell) {
             Err(error) if error.is_cancelled() => Err(Stop::Cancelled),
             ran => ran.map_err(|error| Stop::Failed(failure(error, args))),
