@@ -10,7 +10,7 @@ use raidlab_advisor::plan::{
 };
 use raidlab_hardware::{
     CommandCost, ControllerModel, Drive, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest,
-    EnclosureModel, FormFactor, Sector, SectorCount, YearRange,
+    EnclosureModel, Sector, SectorCount, YearRange,
 };
 use raidlab_raid::LevelVariant;
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
@@ -123,7 +123,7 @@ fn drive(order: &PlanOrder<'_>, model: &DriveModel) -> DrivePart {
     DrivePart {
         id: model.id.clone(),
         capacity: model.capacity.bytes(),
-        is_small: model.form_factor == FormFactor::Small,
+        forms: model.form_factors.iter().map(|form| form.name()).collect(),
         bus: model.bus.clone(),
         volatile_cache: model.volatile_cache(),
         rates: DriveRates { random: Vec::new(), media: f64::INFINITY },
@@ -145,6 +145,8 @@ fn controller(order: &PlanOrder<'_>, model: &ControllerModel) -> ControllerPart 
         member_command: command_secs(model.member_command, member),
         host_rate: model.host_link.rate,
         member_rate: model.member_link.rate,
+        slot_rate: model.bay_link_of(None).map(|slot| slot.rate),
+        nvme_slot_rate: model.bay_link_of(Some("NVMe")).map(|slot| slot.rate),
         strip: model.strip_size,
         cache: model.cache.size,
         is_battery_backed: model.cache.battery_backed,
@@ -164,9 +166,10 @@ fn enclosure(order: &PlanOrder<'_>, model: &EnclosureModel) -> EnclosurePart {
     EnclosurePart {
         id: model.id.clone(),
         slots: model.slots as u16,
-        is_small: model.form_factor == FormFactor::Small,
+        form: model.form_factor.name(),
         bus: model.bus.clone(),
         port_rate: model.port.rate,
+        slot_rate: model.bay_link.map(|slot| slot.rate),
         price: own.and_then(|part| part.price),
         watts: own.and_then(|part| part.watts).or(model.power_watts),
     }

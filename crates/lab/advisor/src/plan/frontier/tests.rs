@@ -30,7 +30,7 @@ fn parts(draw: &mut Draw) -> PartList {
         DrivePart {
             id: id.into(),
             capacity: ByteCount(draw.between(3e11, 1e12) as u64),
-            is_small: draw.is(),
+            forms: vec![if draw.is() { "2.5 inch" } else { "3.5 inch" }],
             bus: Some("SAS".into()),
             volatile_cache: ByteCount(if draw.is() { 0 } else { 1 << 20 }),
             rates: DriveRates {
@@ -54,6 +54,8 @@ fn parts(draw: &mut Draw) -> PartList {
         member_command: CommandSecs::default(),
         host_rate: BytesPerSec(draw.between(1e7, 1e9)),
         member_rate: BytesPerSec(1e9),
+        slot_rate: None,
+        nvme_slot_rate: None,
         strip: ByteCount::from_kib(64),
         cache: ByteCount::from_mib(if draw.is() { 0 } else { 512 }),
         is_battery_backed: true,
@@ -65,9 +67,10 @@ fn parts(draw: &mut Draw) -> PartList {
     let enclosure = |draw: &mut Draw, id: &str, slots| EnclosurePart {
         id: id.into(),
         slots,
-        is_small: false,
+        form: "3.5 inch",
         bus: Some("SAS".into()),
         port_rate: BytesPerSec(draw.between(5e6, 2e9)),
+        slot_rate: draw.is().then(|| BytesPerSec(draw.between(5e7, 3e8))),
         price: is_priced.then_some(500.0),
         watts: None,
     };
