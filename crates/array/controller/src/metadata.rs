@@ -32,6 +32,7 @@ use members::{Loss, Members, places_of};
 use out_of_sync::OutOfSync;
 use raidlab_format::{
     ArrayState, ArrayUuid, Assembly, BadRange, DeviceRecord, DeviceUuid, LogPlace, RegionIndex, RegionMap,
+    StartNonce,
 };
 use raidlab_raid::{Layout, UnitPlace};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
@@ -42,10 +43,20 @@ use superblock::Superblock;
 pub(crate) struct Metadata {
     members: Members,
     bad_blocks: BadBlocks,
+    /// What came onto the list since it was asked for: device, first block, and how many.
+    given_up: Vec<(MemberIndex, MemberLba, u64)>,
     out_of_sync: OutOfSync,
     superblock: Superblock,
     /// Counts devices that left or came.
     membership_changes: u64,
+}
+
+/// An incarnation of NVRAM, as superblock and label name it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Incarnation {
+    pub(crate) epoch: u64,
+    /// The start that began it.
+    pub(crate) start: StartNonce,
 }
 
 /// A stretch of blocks that are all bad, or all not.
@@ -65,6 +76,7 @@ impl Metadata {
         Self {
             members: Members::new(states, layout.member_count()),
             bad_blocks: BadBlocks::default(),
+            given_up: Vec::new(),
             out_of_sync: OutOfSync::default(),
             superblock: Superblock::new(record),
             membership_changes: 0,
@@ -307,8 +319,15 @@ impl Metadata {
             return false;
         }
         let change = self.bad_blocks.add(device, lba, blocks);
+        self.given_up.push((device, lba, blocks));
         self.take_bad_change(geometry, device, change, outbox);
         change != Change::Nothing
+    }
+
+    /// Takes the next blocks that came onto the list: device, first block, and how many.
+    #[inline]
+    pub(crate) fn next_given_up(&mut self) -> Option<(MemberIndex, MemberLba, u64)> {
+        self.given_up.pop()
     }
 
     /// Makes rows of all parity strips of a stripe bad blocks.
@@ -359,8 +378,10 @@ impl Metadata {
         outbox: &mut Outbox,
     ) {
         if !self.is_frozen() {
-            self.lose_rows(geometry, (device, lba, rows), false, outbox);
-        } else if self.bad_blocks.add(device, lba, u64::from(rows)) == Change::Full {
+            return self.lose_rows(geometry, (device, lba, rows), false, outbox);
+        }
+        self.given_up.push((device, lba, u64::from(rows)));
+        if self.bad_blocks.add(device, lba, u64::from(rows)) == Change::Full {
             self.fail(geometry, device, outbox);
         }
     }
@@ -503,6 +524,16 @@ impl Metadata {
         !self.superblock.is_being_written() && !self.is_kept() && !self.is_frozen()
     }
 
+    /// Asks for a generation that no record of the log outlives.
+    pub(crate) const fn want_drained(&mut self) {
+        self.superblock.want_drained();
+    }
+
+    /// True until the devices have that.
+    pub(crate) const fn wants_drained(&self) -> bool {
+        self.superblock.wants_drained()
+    }
+
     /// True when the devices differ from the record in more than how far a rebuild is.
     pub(crate) fn membership_changed(&self) -> bool {
         self.superblock.membership_changed(&self.members)
@@ -557,6 +588,13 @@ impl Metadata {
         self.superblock.mark_dirty()
     }
 
+    /// Has the devices keep one more generation now that nothing is written to them any more, if the array was in use.
+    pub(crate) fn note_stopping(&mut self) {
+        if !self.is_frozen() {
+            self.superblock.note_stopping();
+        }
+    }
+
     /// Marks the array as cleanly stopped.
     pub(crate) fn mark_clean(&mut self) {
         self.superblock.mark_clean();
@@ -585,15 +623,17 @@ impl Metadata {
 
     // The incarnation of NVRAM, which superblock and NVRAM name; an odd number is an incarnation, an even one the end of the one before.
 
-    /// The number that the superblock has for it.
-    pub(crate) fn nvram_epoch(&self) -> u64 {
-        self.kept_record().nvram_epoch
+    /// The one that the superblock names.
+    pub(crate) fn nvram_incarnation(&self) -> Incarnation {
+        let record = self.kept_record();
+        Incarnation { epoch: record.nvram_epoch, start: record.nvram_start }
     }
 
     /// Ends the incarnation of NVRAM. Returns the change by which the devices know.
     pub(crate) fn end_nvram_incarnation(&mut self) -> u64 {
         let record = self.kept_record_mut();
         record.nvram_epoch = (record.nvram_epoch | 1) + 1;
+        record.nvram_start = record.start;
         self.change();
         self.superblock.latest_change()
     }
@@ -609,8 +649,9 @@ impl Metadata {
     }
 
     /// Lets an earlier incarnation of NVRAM go on, which the devices could not be told the end of.
-    pub(crate) fn keep_nvram_incarnation(&mut self, epoch: u64) {
-        self.kept_record_mut().nvram_epoch = epoch;
+    pub(crate) fn keep_nvram_incarnation(&mut self, Incarnation { epoch, start }: Incarnation) {
+        let record = self.kept_record_mut();
+        (record.nvram_epoch, record.nvram_start) = (epoch, start);
     }
 
     /// True when the next start will know of a change.

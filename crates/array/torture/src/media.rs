@@ -101,6 +101,11 @@ impl TortureWorld {
         u64::from(member.0)
     }
 
+    /// Lets the next read of a device's data area fail.
+    pub(super) fn fail_next_read(&mut self, member: MemberIndex) {
+        self.media.failing_reads.push(FailingRead { member, area: Area::Data });
+    }
+
     /// Lets the next read of the log fail on some devices.
     pub(super) fn arm_log_reads(&mut self, pick: &mut Rng) {
         for member in (0..self.devices.len() as u16).map(MemberIndex) {

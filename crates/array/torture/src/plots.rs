@@ -12,13 +12,15 @@
 //! | older incarnation | NVRAM is lost twice, and has its older log the second time | records that are taken for the present ones |
 //! | torn record | a cut tears a record, after one that alone says what is retired | a ring that wrote the former over the latter |
 //! | promised part | a whole stripe is written and not flushed, then a block of it with forced unit access; its device is away after a cut | a promise that relies on what is not durable |
-//! | lost while torn | rows of a torn stripe are written, and their device goes before the resync has ended | parity taken for good in all rows |
+//! | flicker | a block is written twice; at the second time another strip and all parity can't be read for a moment | parity that is made anew under an older record |
+//! | harmed start | a write of a whole stripe or of one strip is torn; while the start replays its record a device can't be read or written once, or goes; another cut follows | a start that believes what it could not read, or forgets what it left in doubt |
+//! | lost while torn | rows of a torn stripe are written, and their device goes before the resync has ended; it may be rebuilt then | parity taken for good in all rows; doubts that outlast the rebuild |
 //!
 //! Most end in a power cut after which all devices are there, and a read of what it was about.
 
 use super::arrays::pick as one_of;
 use super::flights::{FinishOrder, Work};
-use super::members::Presence;
+use super::members::{Doom, Presence};
 use super::stories::{Scene, WAIT_STEPS};
 use super::violation::Failure;
 use super::world::{TortureWorld, is_in_sync};
@@ -46,7 +48,9 @@ impl TortureWorld {
             4 => self.lose_row(scene, pick),
             5 => self.write_over(scene, pick),
             6 if self.is_long() => self.lose_while_rebuilt(scene, pick),
+            6 if has_log && self.layout.shape().parities > 0 => self.flicker(scene, pick),
             7 if has_nvram_log => self.live_again(scene, pick),
+            8 if has_log && pick.chance_pct(50) => self.harm_start(scene, pick),
             8 if has_log => self.tear_record(scene, pick),
             9 if self.has_write_hole() => self.lose_while_torn(scene, pick),
             9 if has_log && may_forget => self.promise_part(scene, pick),
@@ -238,6 +242,29 @@ impl TortureWorld {
         self.read_when_served(lba)
     }
 
+    /// A block is written, and once more while neither another strip of its row nor parity can be read; then all can, and power is cut.
+    fn flicker(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
+        let lba = self.any_lba_of(scene, pick);
+        let (stripe, strip, _) = self.layout.locate(lba);
+        let data_strips = self.layout.shape().data_strips;
+        // With a block of the next strip, so that the record has parity and not what that is without one strip.
+        let row_mate = self.stripes().lba(stripe, (strip + 1) % data_strips, scene.first_row);
+        for lba in [row_mate, lba] {
+            self.hand_in(HostOp::Write { fua: false }, lba, BlockCount(1));
+        }
+        self.destage()?;
+        let other = (strip + 1 + pick.below(u64::from(data_strips).max(2) - 1) as u16) % data_strips;
+        let parities = (0..self.layout.shape().parities).map(StripUnit::Parity);
+        for unit in parities.chain([StripUnit::Data { strip: other, copy: 0 }]) {
+            if let Some(member) = self.stripes().holder(self.layout.place(stripe, unit)) {
+                self.fail_next_read(member);
+            }
+        }
+        self.ask_at(HostOp::Write { fua: false }, lba)?;
+        self.destage()?;
+        self.cut(true, false, pick)
+    }
+
     /// Two records are retired, and one for the block of the second of them; power is cut while another is being stored.
     fn tear_record(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
         let lba = self.any_lba_of(scene, pick);
@@ -254,6 +281,47 @@ impl TortureWorld {
         self.let_pass(300, Self::is_record_under_way)?;
         self.let_pass(pick.below(3), |_| false)?;
         self.cut(true, false, pick)?;
+        self.read_when_served(lba)
+    }
+
+    /// A stripe or a strip is torn, and the start that replays its record meets an error or a loss, and maybe another cut.
+    fn harm_start(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
+        let lba = self.any_lba_of(scene, pick);
+        let stripe_blocks = self.layout.shape().stripe_blocks();
+        let is_whole = pick.chance_pct(60);
+        let (lba, blocks) = if is_whole {
+            (Lba(lba.0 / stripe_blocks.0 * stripe_blocks.0), stripe_blocks)
+        } else {
+            (lba, BlockCount(1))
+        };
+        self.destage()?;
+        self.hand_in(HostOp::Write { fua: true }, lba, blocks);
+        self.pump()?;
+        self.controller.handle_destage_all(self.now);
+        self.pump()?;
+        // Some of what the record is of has arrived, and some has not.
+        self.let_pass(300, Self::is_record_under_way)?;
+        self.let_pass(300, |world| !world.is_record_under_way())?;
+        self.let_pass(one_of(pick, &[0, 1, 2, 4, 8, 16]), |_| false)?;
+        self.cut(true, false, pick)?;
+        if self.is_refused {
+            return Ok(());
+        }
+        self.let_pass(pick.below(30), |world| world.controller.is_serving())?;
+        self.look_at_states();
+        if let Some((member, _)) = self.any_unit_of(scene, pick).filter(|(member, _)| self.may_lose(*member))
+        {
+            match pick.below(4) {
+                0 => self.devices[member.index()].presence = Presence::Doomed(Doom::Write),
+                1 => self.devices[member.index()].presence = Presence::Doomed(Doom::WriteKeepingOld),
+                2 => self.fail_next_read(member),
+                _ => self.lose(member)?,
+            }
+        }
+        self.let_pass(one_of(pick, &[20, 100, WAIT_STEPS]), |world| world.controller.is_idle())?;
+        if pick.chance_pct(60) {
+            self.cut(true, false, pick)?;
+        }
         self.read_when_served(lba)
     }
 
@@ -289,7 +357,11 @@ impl TortureWorld {
         self.let_pass(pick.below(4), |_| false)?;
         self.lose_holder(lba)?;
         self.let_pass(WAIT_STEPS, |world| world.waiting_count() == 0)?;
-        self.ask_for_all(HostOp::Read, scene)
+        self.ask_for_all(HostOp::Read, scene)?;
+        let absent = self.pick_absent(pick).filter(|_| pick.chance_pct(50));
+        let Some(member) = absent else { return Ok(()) };
+        self.bring_back(MemberIndex(member as u16), pick)?;
+        self.come_to_rest()
     }
 
     /// NVRAM with many records of the log is lost before the devices hear of it; it is back as it was when that of the

@@ -141,7 +141,7 @@ impl Controller {
                 self.end_of_write(op);
             }
             OpIo::Rewrite { op, unit } => {
-                self.rows_written(extent, result);
+                self.rows_rewritten(extent, result);
                 if result.is_ok() {
                     self.note_rewritten(op, unit, extent.0);
                 }
@@ -183,7 +183,7 @@ impl Controller {
                 self.send_units_if_due();
             }
             OpKind::Recover | OpKind::Probe => self.finish_op(id, true),
-            OpKind::Restore => self.start_rewrites(id),
+            OpKind::Restore => self.admit_rewrites(id),
             OpKind::Compare => self.start_comparison(id),
         }
     }
@@ -304,7 +304,7 @@ impl Controller {
         let Self { stripes, geometry, tasks, outbox, .. } = self;
         let op = stripes.op(id);
         if !op.compares_any(geometry) {
-            return self.start_rewrites(id);
+            return self.admit_rewrites(id);
         }
         let task = tasks.new_digest(TaskOwner::Digest { op: id });
         let bytes = u64::from(op.hull.count) * geometry.block_bytes();
@@ -319,11 +319,22 @@ impl Controller {
         let makes_agree = self.scan.purpose(visit).makes_agree();
         let mismatched = op.take_digests(&self.geometry, digests, makes_agree);
         self.scan.count(visit, |counts| counts.mismatched_rows += mismatched);
+        self.admit_rewrites(id);
+    }
+
+    /// Lets an operation in the background write, once no record of its stripe is left that a start would write over that. Its own
+    /// writes have none, and make good what a start passes over: a bad block, or redundancy that a later record could not update.
+    fn admit_rewrites(&mut self, id: u32) {
+        let op = self.stripes.op(id);
+        if op.rewrites_any() && self.write_intent.may_be_replayed(op.stripe) && !self.metadata.is_frozen() {
+            self.metadata.want_drained();
+            return self.metadata.wait(SuperblockWaiter::Rewrite(id));
+        }
         self.start_rewrites(id);
     }
 
     /// Writes what an operation in the background has to write.
-    fn start_rewrites(&mut self, id: u32) {
+    pub(crate) fn start_rewrites(&mut self, id: u32) {
         let op = self.stripes.op_mut(id);
         if op.kind == OpKind::Compare && self.metadata.touches_lost(&self.geometry, op.key) {
             // Nothing may change there any more: the lost device comes back as if nothing had happened.

@@ -44,6 +44,7 @@ impl Controller {
     pub(crate) fn admit_again(&mut self, device: MemberIndex) {
         if self.ios.is_idle(device) && self.metadata.admit(device) {
             self.greet_newcomer();
+            self.written.renew();
             self.outbox.notify(Notice::MemberAdded { member: device });
         }
     }
@@ -64,7 +65,8 @@ impl Controller {
         if self.metadata.is_frozen() {
             self.cancel_drain();
         } else if self.metadata.wants_generation() && !self.start.is_replaying() {
-            let drains = self.metadata.membership_changed() || self.log_moves();
+            let drains =
+                self.metadata.membership_changed() || self.metadata.wants_drained() || self.log_moves();
             if !drains || (self.write_intent.newcomers_served() && self.drain_log()) {
                 self.write_superblock();
             }
@@ -122,8 +124,11 @@ impl Controller {
             went_on = true;
             match waiter {
                 SuperblockWaiter::Op(op) => self.finish_written(op, is_kept),
+                SuperblockWaiter::Rewrite(op) => self.start_rewrites(op),
                 SuperblockWaiter::Admission(op) if is_kept => self.admit(op),
                 SuperblockWaiter::Admission(op) => self.give_window_up(op),
+                SuperblockWaiter::Regions if is_kept => self.keep_regions(),
+                SuperblockWaiter::Regions => self.end_regions(false),
                 SuperblockWaiter::Visit(visit) => self.visit_ended(visit, VisitEnd::Done),
                 SuperblockWaiter::Part(request) => {
                     let lba = self.host.request(request).lba;

@@ -29,10 +29,14 @@ pub(crate) enum SuperblockWaiter {
     Op(u32),
     /// An operation that may not write before the array is known to be dirty.
     Admission(u32),
+    /// An operation that writes without a record, before no older one of its stripe is left.
+    Rewrite(u32),
     /// One part of a host request.
     Part(u32),
     /// A visit that has made copies agree.
     Visit(u32),
+    /// Regions whose tags are real, before the devices are told.
+    Regions,
 }
 
 /// The superblock as the devices should have it, and how far they have it.
@@ -50,6 +54,8 @@ pub(super) struct Superblock {
     kept: u64,
     /// Changes up to this are on some device that answers: the next start finds them there.
     reached: u64,
+    /// The generation with the changes up to this is to name no record of the log that is left.
+    drained: u64,
     /// A device was lost that has not got the generation under way.
     missed: bool,
     /// Whether the kept one says that the array is in use.
@@ -103,6 +109,7 @@ impl Superblock {
             wanted: 0,
             kept: 0,
             reached: 0,
+            drained: 0,
             missed: false,
             writing: None,
             pending: 0,
@@ -123,6 +130,17 @@ impl Superblock {
     /// Notes that what the devices must remember has changed.
     pub(super) const fn change(&mut self) {
         self.wanted += 1;
+    }
+
+    /// Asks for a generation behind all records of the log.
+    pub(super) const fn want_drained(&mut self) {
+        self.change();
+        self.drained = self.wanted;
+    }
+
+    /// True until the devices have that.
+    pub(super) const fn wants_drained(&self) -> bool {
+        self.drained > self.kept
     }
 
     /// True when the devices know all there is to know.
@@ -182,6 +200,13 @@ impl Superblock {
             self.change();
         }
         false
+    }
+
+    /// Has the devices keep one more generation, if the array was in use.
+    pub(super) fn note_stopping(&mut self) {
+        if self.record.as_ref().is_some_and(|record| record.dirty) {
+            self.change();
+        }
     }
 
     /// Marks the array as cleanly stopped.

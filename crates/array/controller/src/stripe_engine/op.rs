@@ -264,6 +264,11 @@ impl StripeOp {
         (!rows.is_empty()).then(|| (self.places[usize::from(unit)], rows))
     }
 
+    /// True if it writes anything in the background.
+    pub(crate) fn rewrites_any(&self) -> bool {
+        self.units.iter().any(|unit| !unit.write.is_empty())
+    }
+
     /// True if a unit could not be read.
     pub(crate) fn is_unreadable(&self, unit: u16) -> bool {
         !self.views[usize::from(unit)].readable

@@ -73,8 +73,8 @@ fn check_structures(area: &[u8], handed: &Handed) {
 /// The same structure as this raidlab writes it: what an older one wrote has another version.
 fn in_our_version(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
-    if (1..3).contains(&bytes[8]) {
-        bytes[8] = 3;
+    if (1..4).contains(&bytes[8]) {
+        bytes[8] = 4;
         bytes[12..16].fill(0);
         let checksum = crc_fast::crc32_iscsi(&bytes);
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
@@ -166,14 +166,18 @@ fn may_be_complete(state: &ArrayState, candidates: &[Option<&[u8]>]) -> bool {
             })
         };
         let areas = || candidates.iter().flatten().filter(is_it);
-        let holds = areas().any(|area| own_states(area, array_uuid).any(|it| it == *state));
-        let behind =
-            areas().any(|area| own_states(area, array_uuid).any(|it| it.generation + 1 == state.generation));
+        let holds = areas().any(|area| own_states(area, array_uuid).any(|it| it.is_same(state)));
+        let behind = areas().any(|area| own_states(area, array_uuid).any(|it| is_before(&it, state)));
         called += 1;
         holders += usize::from(holds);
         witnesses += usize::from(holds || behind);
     }
     holders * 2 > called || witnesses < called || called == 0
+}
+
+/// Whether a state is of the generation before, as the start that wrote the later one wrote or found it.
+fn is_before(own: &ArrayState, state: &ArrayState) -> bool {
+    own.generation.checked_add(1) == Some(state.generation) && own.knows(state.start)
 }
 
 /// The newest state of the array that stands in an area.
@@ -205,16 +209,15 @@ fn check_present(assembly: &Assembly, candidates: &[Option<&[u8]>]) {
         assert_eq!(label.device_uuid, record.device_uuid, "a present device was not replaced");
         assert_ne!(record.state, DeviceState::Missing, "a present device is not called missing");
         let own = own_state(area, label.array_uuid).expect("a present device has a state");
-        let is_behind = |own: &ArrayState| own.generation.checked_add(1) == Some(state.generation);
-        let is_passed_over = own.generation == state.generation && own != *state;
+        let is_passed_over = own.generation == state.generation && !own.is_same(state);
         assert!(
-            own == *state
-                || is_behind(&own)
-                || is_passed_over && own_states(area, label.array_uuid).any(|it| is_behind(&it)),
+            own.is_same(state)
+                || is_before(&own, state)
+                || is_passed_over && own_states(area, label.array_uuid).any(|it| is_before(&it, state)),
             "a present device is stale"
         );
         assert!(!is_passed_over || !may_be_complete(&own, candidates), "a state that counts was passed over");
-        assert!(area.len() as u64 >= AreaLayout::new(state.geometry.log_bytes).total_bytes);
+        assert!(area.len() as u64 >= AreaLayout::of(&state.geometry).total_bytes);
     }
 }
 
