@@ -8,12 +8,15 @@
 
 use super::application::part_name;
 use super::estimates::{PerformanceRange, at_end};
+use super::faults::Faults;
 use super::judge::{Window, alone, judge};
 use super::life::{DriveLife, drive_life};
+use super::md;
 use super::reason::{beside, reason, rests_on, settings_label};
-use super::{Bench, Crew, Fault, Faults, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage};
-use raidlab_advisor::plan::{Frontier, Hardware, Judged, Kept, Performance, Ranking, Request};
-use raidlab_hardware::End;
+use super::{Bench, Crew, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage};
+use raidlab_advisor::plan::{Frontier, Hardware, Judged, Kept, Performance, Ranking, Request, Settings};
+use raidlab_hardware::{Catalog, End};
+use raidlab_units::ByteCount;
 use raidlab_workload::RunResult;
 use raidlab_worlds::Parts;
 
@@ -25,6 +28,9 @@ const DRIVES_SMALLER: usize = 3;
 
 /// Which of the numbers of members smaller ones have, in thirds of how many there are.
 const SMALLER: [usize; 3] = [0, 1, 2];
+
+/// Best arrays whose chunks are tried.
+const CHUNKS_OF: usize = 2;
 
 /// How far it all is, about, when the search, the smaller ones, the longer runs, the bottlenecks and the faults are done; parts
 /// are before, and the ends of what figures may be after.
@@ -52,7 +58,7 @@ pub(super) struct Chosen<'a> {
 pub(super) fn choose<'a>(
     bench: &Bench<'_>,
     request: &Request<'a>,
-    kept: &[Kept],
+    (kept, delivered): (&[Kept], &Catalog),
     mut crew: Crew<'_>,
 ) -> Result<Chosen<'a>, PlanError> {
     let mut frontier = Frontier::new(request.clone(), kept.to_vec());
@@ -62,7 +68,12 @@ pub(super) fn choose<'a>(
     let simulated = tried.len() as u64;
     let mut search = Search { bench, ranking, judged, tried, simulated, crew: &mut crew };
     search.run_smaller(request, kept)?;
-    let top = search.top()?;
+    search.run_chunks()?;
+    let mut top = search.top()?;
+    if let Some(first) = top.first_mut() {
+        let rebuild = first.rebuild_bytes_per_sec;
+        first.md = md::answer(bench, (delivered, rebuild), &first.judged, (request, kept), search.crew)?;
+    }
     Ok(Chosen { top, all: search.judged, simulated: search.simulated, left_out, end, ranking })
 }
 
@@ -155,6 +166,33 @@ impl Search<'_, '_, '_> {
         Ok(())
     }
 
+    /// Runs the best arrays of md with other chunks, which are kept where they are better.
+    fn run_chunks(&mut self) -> Result<(), PlanError> {
+        let best = &self.judged[..CHUNKS_OF.min(self.judged.len())];
+        let of_md: Vec<&Judged> = best
+            .iter()
+            .filter(|one| one.settings.strip.is_none() && md::has_chunks(self.bench, one))
+            .collect();
+        let with = |one: &Judged, kib: u64| {
+            let settings = Settings { strip: Some(ByteCount::from_kib(kib)), ..one.settings };
+            Judged { settings, ..one.clone() }
+        };
+        let others: Vec<Judged> =
+            of_md.iter().flat_map(|one| md::CHUNKS_KIB.map(|kib| with(one, kib))).collect();
+        let stage = Stage { label: "trying other chunks", from: SMALLER_SHARE, to: SMALLER_SHARE };
+        let results = judge_all(self.bench, self.crew, stage, (&others, Window::Short))?;
+        self.simulated += results.len() as u64;
+        for (judged, _) in results {
+            self.tried.push(judged.clone());
+            let place = self.judged.iter_mut().find(|it| it.geometry == judged.geometry);
+            if let Some(place) = place.filter(|it| self.ranking.key(&judged) < self.ranking.key(it)) {
+                *place = judged;
+            }
+        }
+        self.ranking.sort(&mut self.judged);
+        Ok(())
+    }
+
     /// Runs the best longer, degraded and rebuilding.
     pub(super) fn top(&mut self) -> Result<Vec<Planned>, PlanError> {
         let needs = self.ranking.needs;
@@ -242,20 +280,18 @@ impl Search<'_, '_, '_> {
         let bench = self.bench;
         let with_redundancy = best.iter().enumerate().filter(|(_, judged)| judged.survives_always > 0);
         let runs = 0..bench.order.runs();
-        let jobs: Vec<(usize, usize, Fault)> = with_redundancy
-            .flat_map(|(one, _)| runs.clone().map(move |run| (one, run)))
-            .flat_map(|(one, run)| Fault::ALL.map(|fault| (one, run, fault)))
-            .collect();
+        let jobs: Vec<(usize, usize)> =
+            with_redundancy.flat_map(|(one, _)| runs.clone().map(move |run| (one, run))).collect();
         let stage =
             Stage { label: "failing a member of the best", from: BOTTLENECKS_SHARE, to: FAULTS_SHARE };
         let run = |index: usize| {
-            let (one, run, fault) = jobs[index];
-            bench.fault(&best[one], run, fault)
+            let (one, run) = jobs[index];
+            bench.faults(&best[one], run)
         };
         let results = self.crew.on_all(stage, jobs.len(), run)?;
         let mut faults: Vec<Faults> = best.iter().map(|_| Faults::default()).collect();
-        for ((one, _, fault), (performance, rebuild)) in jobs.iter().zip(results) {
-            faults[*one].add(*fault, performance, rebuild);
+        for ((one, _), of_run) in jobs.iter().zip(results) {
+            faults[*one].add(of_run);
         }
         Ok(faults)
     }
@@ -269,7 +305,8 @@ fn planned(
     (order, tried): (&[Judged], &[Judged]),
 ) -> Planned {
     let needs = &bench.order.needs;
-    let Faults { degraded, rebuilding, rebuild_hours } = faults;
+    let Faults { degraded, rebuilding, rebuild } = faults;
+    let rebuild_hours = rebuild.map(|it| it.hours);
     let models = bench.models(judged.geometry);
     let lives: Vec<_> =
         runs.iter().enumerate().map(|(index, run)| drive_life(bench, &judged, index, run)).collect();
@@ -293,11 +330,13 @@ fn planned(
         reason: reason(bench, &judged, (&runs, &lives), (order, tried)),
         drive_life: lives.iter().enumerate().flat_map(of_run).collect(),
         alone: Vec::new(),
+        md: None,
         estimates: models.estimates(),
         range: Vec::new(),
         degraded,
         rebuilding,
         rebuild_hours,
+        rebuild_bytes_per_sec: rebuild.map(|it| it.bytes_per_sec),
         runs,
         judged,
     }
