@@ -9,17 +9,21 @@
 
 use super::application::part_name;
 use super::estimates::{PerformanceRange, at_end};
+use super::faults::{Faults, OfRun};
 use super::judge::{Window, alone, judge};
 use super::life::{DriveLife, drive_life};
+use super::md;
 use super::reason::{beside, reason, rests_on, settings_label};
-use super::{Bench, Crew, Fault, Faults, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage, alternatives};
+use super::{Bench, Crew, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage, alternatives};
 use raidlab_advisor::plan::{
-    Enumeration, Frontier, Hardware, Judged, Kept, Performance, Ranking, Request, Role, Row, diverse,
+    Enumeration, Frontier, Hardware, Judged, Kept, Performance, Ranking, Request, Role, Row, Settings,
+    diverse,
 };
-use raidlab_hardware::End;
-use raidlab_units::NanoSpan;
+use raidlab_hardware::{Catalog, End};
+use raidlab_units::ByteCount;
 use raidlab_workload::{BottleneckFacts, RunResult};
 use raidlab_worlds::Parts;
+use serde::{Deserialize, Serialize};
 
 /// Geometries that are run at once, before it is asked whether that is enough.
 const BATCH: usize = 6;
@@ -29,6 +33,9 @@ const DRIVES_SMALLER: usize = 3;
 
 /// Which of the numbers of members smaller ones have, in thirds of how many there are.
 const SMALLER: [usize; 3] = [0, 1, 2];
+
+/// Best arrays whose chunks are tried.
+const CHUNKS_OF: usize = 2;
 
 /// How far it all is, about, when the search, the best of other kinds, the smaller ones and the longer runs are done; parts are
 /// before, and what is told of the best after.
@@ -55,7 +62,7 @@ pub(super) struct Chosen<'a> {
 pub(super) fn choose<'a>(
     bench: &Bench<'_>,
     request: &Request<'a>,
-    enumeration: &Enumeration,
+    (enumeration, delivered): (&Enumeration, &Catalog),
     mut crew: Crew<'_>,
 ) -> Result<Chosen<'a>, PlanError> {
     let kept = &enumeration.kept;
@@ -67,7 +74,12 @@ pub(super) fn choose<'a>(
     let simulated = tried.len() as u64;
     let mut search = Search { bench, ranking, judged, tried, simulated, crew: &mut crew };
     search.run_smaller(request, kept)?;
-    let top = search.top()?;
+    search.run_chunks()?;
+    let mut top = search.top()?;
+    if let Some(first) = top.first_mut() {
+        let rebuild = first.rebuild_bytes_per_sec;
+        first.md = md::answer(bench, (delivered, rebuild), &first.judged, (request, kept), search.crew)?;
+    }
     Ok(Chosen { top, all: search.judged, simulated: search.simulated, left_out, end, ranking })
 }
 
@@ -160,6 +172,33 @@ impl Search<'_, '_, '_> {
         Ok(())
     }
 
+    /// Runs the best arrays of md with other chunks, which are kept where they are better.
+    fn run_chunks(&mut self) -> Result<(), PlanError> {
+        let best = &self.judged[..CHUNKS_OF.min(self.judged.len())];
+        let of_md: Vec<&Judged> = best
+            .iter()
+            .filter(|one| one.settings.strip.is_none() && md::has_chunks(self.bench, one))
+            .collect();
+        let with = |one: &Judged, kib: u64| {
+            let settings = Settings { strip: Some(ByteCount::from_kib(kib)), ..one.settings };
+            Judged { settings, ..one.clone() }
+        };
+        let others: Vec<Judged> =
+            of_md.iter().flat_map(|one| md::CHUNKS_KIB.map(|kib| with(one, kib))).collect();
+        let stage = Stage { label: "trying other chunks", from: SMALLER_SHARE, to: SMALLER_SHARE };
+        let results = judge_all(self.bench, self.crew, stage, (&others, Window::Short))?;
+        self.simulated += results.len() as u64;
+        for (judged, _) in results {
+            self.tried.push(judged.clone());
+            let place = self.judged.iter_mut().find(|it| it.geometry == judged.geometry);
+            if let Some(place) = place.filter(|it| self.ranking.key(&judged) < self.ranking.key(it)) {
+                *place = judged;
+            }
+        }
+        self.ranking.sort(&mut self.judged);
+        Ok(())
+    }
+
     /// Runs the best and what is shown beside it longer, degraded and rebuilding.
     pub(super) fn top(&mut self) -> Result<Vec<Planned>, PlanError> {
         let (bench, needs) = (self.bench, self.ranking.needs);
@@ -228,12 +267,12 @@ impl Search<'_, '_, '_> {
             alone: Vec::new(),
         };
         let mut told: Vec<Told> = results.into_iter().zip(rows).map(told).collect();
-        for ((one, job), (performance, rebuild, bottleneck)) in jobs.iter().zip(done) {
+        for ((one, _), found) in jobs.iter().zip(done) {
             let one = &mut told[*one];
-            match job {
-                Job::Bottleneck(run) => one.runs[*run].bottleneck = bottleneck,
-                Job::Fault(_, fault) => one.faults.add(*fault, performance, rebuild),
-                Job::Alone(_) => one.alone.extend(performance),
+            match found {
+                Found::Bottleneck(run, facts) => one.runs[run].bottleneck = Some(facts),
+                Found::Faults(of_run) => one.faults.add(of_run),
+                Found::Alone(performance) => one.alone.push(performance),
             }
         }
         if bench.order.needs.keep_degraded.is_some() {
@@ -278,45 +317,47 @@ struct Told {
 enum Job {
     /// What sets the pace of a run of the first.
     Bottleneck(usize),
-    /// What a fault does to a run.
-    Fault(usize, Fault),
+    /// What faults do to a run.
+    Faults(usize),
     /// What an application gets alone.
     Alone(usize),
 }
 
-/// What a job found: performance, the time of a rebuild, a bottleneck.
-type Found = (Vec<Performance>, Option<NanoSpan>, Option<BottleneckFacts>);
+/// What a job found.
+#[derive(Debug, Serialize, Deserialize)]
+enum Found {
+    Bottleneck(usize, BottleneckFacts),
+    Faults(OfRun),
+    Alone(Performance),
+}
 
 impl Job {
     /// All jobs of one array.
     fn all(bench: &Bench<'_>, judged: &Judged, is_first: bool) -> impl Iterator<Item = Self> + use<> {
         let (runs, apps) = (bench.order.runs(), bench.order.applications.len());
-        let faults = if judged.survives_always > 0 { Fault::ALL.len() } else { 0 };
+        let faults = if judged.survives_always > 0 { runs } else { 0 };
         let alone = if bench.order.together { apps } else { 0 };
         // The longest first.
-        let faults = (0..runs)
-            .flat_map(move |run| Fault::ALL.into_iter().take(faults).map(move |it| Self::Fault(run, it)));
-        faults
+        (0..faults)
+            .map(Self::Faults)
             .chain((0..if is_first { runs } else { 0 }).map(Self::Bottleneck))
             .chain((0..alone).map(Self::Alone))
     }
 
     fn run(self, bench: &Bench<'_>, judged: &Judged) -> Result<Found, PlanError> {
-        match self {
-            Self::Bottleneck(run) => Ok((Vec::new(), None, Some(bench.bottleneck(judged, run)?))),
-            Self::Fault(run, fault) => {
-                let (performance, rebuild) = bench.fault(judged, run, fault)?;
-                Ok((performance, rebuild, None))
-            }
-            Self::Alone(app) => Ok((vec![alone(bench, judged, app)?], None, None)),
-        }
+        Ok(match self {
+            Self::Bottleneck(run) => Found::Bottleneck(run, bench.bottleneck(judged, run)?),
+            Self::Faults(run) => Found::Faults(bench.faults(judged, run)?),
+            Self::Alone(app) => Found::Alone(alone(bench, judged, app)?),
+        })
     }
 }
 
 fn planned(bench: &Bench<'_>, told: Told, (order, tried): (&[Judged], &[Judged])) -> Planned {
     let needs = &bench.order.needs;
     let Told { judged, runs, roles, faults, alone } = told;
-    let Faults { degraded, rebuilding, rebuild_hours } = faults;
+    let Faults { degraded, rebuilding, rebuild } = faults;
+    let rebuild_hours = rebuild.map(|it| it.hours);
     let models = bench.models(judged.geometry);
     let lives: Vec<_> =
         runs.iter().enumerate().map(|(index, run)| drive_life(bench, &judged, index, run)).collect();
@@ -344,11 +385,13 @@ fn planned(bench: &Bench<'_>, told: Told, (order, tried): (&[Judged], &[Judged])
         reason,
         drive_life: lives.iter().enumerate().flat_map(of_run).collect(),
         alone,
+        md: None,
         estimates: models.estimates(),
         range: Vec::new(),
         degraded,
         rebuilding,
         rebuild_hours,
+        rebuild_bytes_per_sec: rebuild.map(|it| it.bytes_per_sec),
         runs,
         judged,
     }

@@ -1,6 +1,6 @@
 //! The range of a plan's first array when its estimated figures vary ([`raidlab_worlds`]).
 
-use super::{Bench, PlanError, PlanOrder, judge};
+use super::{Bench, PlanError, judge};
 use raidlab_advisor::plan::{Judged, Performance};
 use raidlab_hardware::End;
 use raidlab_worlds::simulated::run_simulated;
@@ -54,8 +54,7 @@ pub(super) fn at_end(
     let at = end.map(|end| models.catalog_at(order.catalog, end)).transpose();
     let at = at
         .map_err(|source| PlanError::End { label: bench.label(judged.geometry), source: Box::new(source) })?;
-    let catalog = at.as_ref().unwrap_or(order.catalog);
-    let order = PlanOrder { catalog, needs: order.needs.clone(), space: order.space.clone(), ..*order };
+    let order = order.with_catalog(at.as_ref().unwrap_or(order.catalog));
     let bench = Bench { order: &order, parts: bench.parts, demands: bench.demands };
     let array = bench.array(judged, judged.geometry.spares, judge::Window::Fault)?;
     let iodepths = judge::iodepths(&bench, judged, run);

@@ -7,7 +7,8 @@
 
 use super::application::together;
 use super::life::shortest;
-use super::{Bench, Fault, Faults, PlanError, PlanOrder};
+use super::faults::Faults;
+use super::{Bench, PlanError, PlanOrder};
 use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Geometry, Judged, Needs, Performance};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -218,10 +219,7 @@ fn with_faults(bench: &Bench<'_>, judged: &Judged) -> Result<f64, PlanError> {
     }
     let mut faults = Faults::default();
     for run in 0..bench.order.runs() {
-        for fault in Fault::ALL {
-            let (performance, rebuild) = bench.fault(judged, run, fault)?;
-            faults.add(fault, performance, rebuild);
-        }
+        faults.add(bench.faults(judged, run)?);
     }
     Ok(bench.degraded_share(&judged.performance, &faults))
 }

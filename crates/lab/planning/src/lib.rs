@@ -22,9 +22,11 @@ mod application;
 mod choose;
 mod corrections;
 mod estimates;
+mod faults;
 mod have;
 mod judge;
 mod life;
+mod md;
 mod outcome;
 mod parts;
 mod prices;
@@ -33,10 +35,12 @@ pub mod reliability;
 mod tiers;
 
 pub use alternatives::{Alternative, Kind};
-pub use application::Application;
+pub use application::{Application, default_history};
 pub use estimates::PerformanceRange;
+pub use faults::Rebuild;
 pub use have::{Have, HaveError};
 pub use life::{DriveLife, WARRANTY_YEARS};
+pub use md::{MdAnswer, MdDefaults};
 pub use outcome::{PlanOutcome, Planned, SearchEnd, SimulatedArray};
 pub use parts::{default_levels, default_settings};
 pub use prices::{PriceError, Prices};
@@ -44,7 +48,8 @@ pub use tiers::{GroupSearch, Placement, TIER_APPLICATIONS_MAX, Tier, TiersOutcom
 
 pub use corrections::{DriveCorrection, drive_corrections};
 
-use crate::reliability::{REBUILD_SHARE, RebuildRate, annual_failure_share, bits_per_read_error};
+use crate::faults::Faults;
+use crate::reliability::{CHECK_DAYS, REBUILD_SHARE, RebuildRate, annual_failure_share, bits_per_read_error};
 use raidlab_advisor::plan::{
     Enumeration, Geometry, Hardware, Judged, Needs, PartList, Performance, Request, Space, enumerate,
     estimate::Demand, near_misses, pareto, relaxations,
@@ -56,10 +61,10 @@ use raidlab_advisor::risk::{
 use raidlab_controller::{ConfigError, ReadPolicy, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError, DriveModel, YearRange};
 use raidlab_hosts::{Hosts, HostsError, all_processors};
-use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_units::ByteCount;
 use raidlab_workload::{AccessSpec, BottleneckFacts, PartSummary, RunResult};
 use raidlab_worlds::CacheSettings;
-use raidlab_worlds::simulated::{SimulatedError, name_bottleneck, run_degraded};
+use raidlab_worlds::simulated::{SimulatedError, name_bottleneck};
 use raidlab_worlds::{ModelledArray, ModelledSettings, Models, drive_beside};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -67,13 +72,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::time::Instant;
-
-/// Stripes that a rebuild has under way at most, and how many times as many it is given where it does not get its rate.
-const REBUILD_IODEPTH_MAX: u32 = 256;
-const REBUILD_IODEPTH_STEP: u32 = 4;
-
-/// A rebuild that takes so many times as long as at its reserved rate starves.
-const STARVED: f64 = 1.1;
 
 /// How far it all is, about, when the parts are known.
 const PARTS_SHARE: f64 = 0.05;
@@ -208,11 +206,13 @@ pub fn plan(
     }
     let threads = order.threads.unwrap_or_else(all_processors);
     let mut crew = Crew { hosts, threads, has_time, progress };
+    let (delivered, tuned) = (order.catalog, md::tuned(order.catalog));
+    let order = &order.with_catalog(tuned.as_ref().unwrap_or(delivered));
     let demands = order.demands();
     let Choice { parts, enumeration, arithmetic_secs } = parts_and_candidates(order, &demands, &mut crew)?;
     let request = order.request(&demands, &parts);
     let bench = Bench { order, parts: &parts, demands: &demands };
-    let chosen = choose::choose(&bench, &request, &enumeration, crew)?;
+    let chosen = choose::choose(&bench, &request, (&enumeration, delivered), crew)?;
     let pareto = pareto(&chosen.all, chosen.ranking);
     let has_prices = chosen.ranking.has_prices;
     let judged = &chosen.all;
@@ -386,39 +386,6 @@ impl Crew<'_> {
     }
 }
 
-/// What happens to a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    Missing,
-    Rebuilt,
-}
-
-impl Fault {
-    const ALL: [Self; 2] = [Self::Missing, Self::Rebuilt];
-}
-
-/// What faults do; nothing where a level survives none.
-#[derive(Debug, Default)]
-struct Faults {
-    degraded: Vec<Performance>,
-    rebuilding: Vec<Performance>,
-    rebuild_hours: Option<f64>,
-}
-
-impl Faults {
-    /// Takes in what a fault did to the next applications.
-    fn add(&mut self, fault: Fault, performance: Vec<Performance>, rebuild: Option<NanoSpan>) {
-        match fault {
-            Fault::Missing => self.degraded.extend(performance),
-            Fault::Rebuilt => {
-                self.rebuilding.extend(performance);
-                let hours = rebuild.map(|span| span.as_secs_f64() / 3600.0);
-                self.rebuild_hours = self.rebuild_hours.into_iter().chain(hours).reduce(f64::max);
-            }
-        }
-    }
-}
-
 /// What is needed to simulate candidates.
 struct Bench<'a> {
     order: &'a PlanOrder<'a>,
@@ -429,6 +396,11 @@ struct Bench<'a> {
 impl PlanOrder<'_> {
     fn request<'b>(&'b self, demands: &'b [Demand], parts: &'b PartList) -> Request<'b> {
         Request { needs: &self.needs, demands, space: &self.space, parts, together: self.together }
+    }
+
+    /// The same, of the hardware of `catalog`.
+    fn with_catalog<'b>(&'b self, catalog: &'b Catalog) -> PlanOrder<'b> {
+        PlanOrder { catalog, needs: self.needs.clone(), space: self.space.clone(), ..*self }
     }
 
     /// What the applications ask on average.
@@ -528,50 +500,6 @@ impl Bench<'_> {
         Ok(ModelledArray { region, ..array })
     }
 
-    /// Performance of the applications of a run with a member missing, and the time of its rebuild if it is rebuilt.
-    ///
-    /// A rebuild has a reserved rate, [`REBUILD_SHARE`] of each member's time, as controllers have it and md's least rate does:
-    /// where it gets less beside a load, it has more and more stripes under way, until it has that rate and no more. So many times as
-    /// many stripes are at most so many times as fast, so steps that can't be enough are passed over.
-    fn fault(
-        &self,
-        judged: &Judged,
-        run: usize,
-        fault: Fault,
-    ) -> Result<(Vec<Performance>, Option<NanoSpan>), PlanError> {
-        let models = self.models(judged.geometry);
-        let iodepths = judge::iodepths(self, judged, run);
-        let load = judge::load(self, judged, run, judge::Window::Fault, &iodepths);
-        let spares = if fault == Fault::Missing { 0 } else { judged.geometry.spares.max(1) };
-        let mut array = self.array(judged, spares, judge::Window::Fault)?;
-        let label = || format!("{} degraded, {}", self.label(judged.geometry), load.workload.name());
-        let reserved = RebuildRate::Share(REBUILD_SHARE).pace(models.drive);
-        // md's `sync_speed_min`.
-        if let (Some(floor), Some(pace)) = (&mut array.config.cache.rules.scan_floor, reserved) {
-            *floor = ByteCount(pace.bytes_per_sec as u64);
-        }
-        loop {
-            let (result, rebuild) = run_degraded(&models, &array, &load)
-                .map_err(|source| PlanError::Simulation { label: label(), source })?;
-            let resilience = &mut array.config.resilience;
-            let too_long = |hours: f64| {
-                rebuild.map_or(f64::INFINITY, |span| span.as_secs_f64() / 3600.0 / (hours * STARVED))
-            };
-            let starved =
-                reserved.filter(|_| fault == Fault::Rebuilt).map(|pace| (pace, too_long(pace.hours)));
-            let Some((pace, mut too_long)) = starved
-                .filter(|(_, too_long)| *too_long > 1.0 && resilience.scan_iodepth < REBUILD_IODEPTH_MAX)
-            else {
-                return Ok((self.performance(&result, &iodepths), rebuild));
-            };
-            resilience.scan_bytes_per_sec = Some(ByteCount(pace.bytes_per_sec as u64));
-            while too_long > 1.0 && resilience.scan_iodepth < REBUILD_IODEPTH_MAX {
-                resilience.scan_iodepth *= REBUILD_IODEPTH_STEP;
-                too_long /= f64::from(REBUILD_IODEPTH_STEP);
-            }
-        }
-    }
-
     /// What sets the pace of a run on an array. Found on runs as they tell candidates apart: their cache is smaller and
     /// full sooner, and what sets the pace is the same.
     fn bottleneck(&self, judged: &Judged, run: usize) -> Result<BottleneckFacts, PlanError> {
@@ -599,13 +527,13 @@ impl Bench<'_> {
 
     /// The chance of data loss in a year with rebuilds at their reserved rate.
     fn loss_at_reserved_rate(&self, geometry: Geometry) -> Option<f64> {
-        let pace = RebuildRate::Share(REBUILD_SHARE).pace(self.models(geometry).drive)?;
+        let pace = RebuildRate::Share(REBUILD_SHARE).pace(&self.models(geometry).drive_in_place())?;
         Some(self.risk(geometry, Some(pace.hours))?.per_year)
     }
 
     /// The chance of data loss, where the catalogue knows the drives well enough.
     fn risk(&self, geometry: Geometry, rebuild_hours: Option<f64>) -> Option<LossChance> {
-        let drive: &DriveModel = self.models(geometry).drive;
+        let drive: &DriveModel = &self.models(geometry).drive_in_place();
         let least = drive.full_write_time().map(|time| time.as_secs_f64() / 3600.0);
         let hours = rebuild_hours.into_iter().chain(least).reduce(f64::max)?;
         let is_flash = drive.is_flash();
@@ -622,7 +550,7 @@ impl Bench<'_> {
             rebuild_hours: hours.clamp(0.1, 1e6),
             spares: geometry.spares,
             replace_hours: 24.0,
-            check_days: Some(7.0),
+            check_days: Some(CHECK_DAYS),
             followed_share: 0.0,
             follow_days: FOLLOW_DAYS,
         };

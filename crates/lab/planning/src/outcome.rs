@@ -3,6 +3,7 @@
 use super::alternatives::Alternative;
 use super::estimates::PerformanceRange;
 use super::life::DriveLife;
+use super::md::MdAnswer;
 use raidlab_advisor::plan::{AtRisk, Judged, Margins, ParetoPoint, Performance, Rejection, Relaxation, Role};
 use raidlab_advisor::risk::LossChance;
 use raidlab_controller::WritePolicy;
@@ -104,14 +105,17 @@ pub struct Planned {
     pub degraded: Vec<Performance>,
     /// The same while that member is rebuilt.
     pub rebuilding: Vec<Performance>,
-    /// Time of the rebuild under that load, in hours, from how far it came; the longest of all applications. It has a reserved
-    /// rate: `rebuilding` is what service keeps beside it.
+    /// Time of the rebuild under that load, in hours, from how far it came; the longest of all applications.
     pub rebuild_hours: Option<f64>,
+    /// What that rebuild has of each member at most, in bytes per second: what leaves the host its share.
+    pub rebuild_bytes_per_sec: Option<f64>,
     /// Chance of data loss, where the catalogue knows how often the drives fail.
     pub risk: Option<LossChance>,
     /// How long solid-state drives last under each application; none where nothing wears out, or it is not known how much may be
     /// written.
     pub drive_life: Vec<Option<DriveLife>>,
+    /// How Linux md is to be set, of the first only where it is md.
+    pub md: Option<MdAnswer>,
     /// Which figures of its parts rest on estimates.
     pub estimates: Vec<Estimates>,
     /// What each application gets at both ends of what these figures may be; of the first only.

@@ -12,7 +12,7 @@ use raidlab_advisor::plan::{
 };
 use raidlab_hardware::{
     CommandCost, ControllerModel, Drive, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest,
-    EnclosureModel, FormFactor, Sector, SectorCount, YearRange,
+    EnclosureModel, Sector, SectorCount, YearRange,
 };
 use raidlab_raid::LevelVariant;
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
@@ -150,7 +150,7 @@ fn drive(order: &PlanOrder<'_>, model: &DriveModel) -> DrivePart {
         wear: wear(model),
         owned: order.have.drives.get(&model.id).copied().unwrap_or(0),
         capacity: model.capacity.bytes(),
-        is_small: model.form_factor == FormFactor::Small,
+        forms: model.form_factors.iter().map(|form| form.name()).collect(),
         bus: model.bus.clone(),
         volatile_cache: model.volatile_cache(),
         rates: DriveRates { random: Vec::new(), media: f64::INFINITY },
@@ -174,6 +174,8 @@ fn controller(order: &PlanOrder<'_>, model: &ControllerModel) -> ControllerPart 
         member_command: command_secs(model.member_command, member),
         host_rate: model.host_link.rate,
         member_rate: model.member_link.rate,
+        slot_rate: model.bay_link_of(None).map(|slot| slot.rate),
+        nvme_slot_rate: model.bay_link_of(Some("NVMe")).map(|slot| slot.rate),
         strip: model.strip_size,
         cache: model.cache.size,
         is_battery_backed: model.cache.battery_backed,
@@ -195,9 +197,10 @@ fn enclosure(order: &PlanOrder<'_>, model: &EnclosureModel) -> EnclosurePart {
         owned: order.have.enclosures.get(&model.id).copied().unwrap_or(0),
         rack_units: model.rack_units,
         slots: model.slots as u16,
-        is_small: model.form_factor == FormFactor::Small,
+        form: model.form_factor.name(),
         bus: model.bus.clone(),
         port_rate: model.port.rate,
+        slot_rate: model.bay_link.map(|slot| slot.rate),
         price: own.and_then(|part| part.price),
         watts: own.and_then(|part| part.watts).or(model.power_watts),
     }

@@ -13,6 +13,10 @@ const FIELD_OVER_SHEET: f64 = 4.0;
 /// Share of a member's time that a rebuild has on hardware controllers as they are delivered (LSI, Broadcom, Dell).
 pub const REBUILD_SHARE: f64 = 0.3;
 
+/// Days between checks (scrubs) of the whole array, as arrays are delivered: patrol reads and consistency checks of `MegaRAID` begin
+/// every 168 hours, `raid-check` of Fedora and Red Hat on Sundays. Debian's `checkarray` comes once a month.
+pub const CHECK_DAYS: f64 = 7.0;
+
 /// A figure with its range, and where it comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownFigure {
@@ -98,6 +102,36 @@ impl std::str::FromStr for RebuildRate {
     }
 }
 
+/// Days between checks of the whole array; none where nobody checks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CheckDays(pub Option<f64>);
+
+/// Text that is no number of days between checks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("checks are a number of days apart, such as 7, or 'none'")]
+pub struct CheckDaysError;
+
+impl std::str::FromStr for CheckDays {
+    type Err = CheckDaysError;
+
+    fn from_str(text: &str) -> Result<Self, CheckDaysError> {
+        if text == "none" {
+            return Ok(Self(None));
+        }
+        let days: f64 = text.parse().map_err(|_| CheckDaysError)?;
+        if days > 0.0 && days.is_finite() { Ok(Self(Some(days))) } else { Err(CheckDaysError) }
+    }
+}
+
+impl std::fmt::Display for CheckDays {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(days) => write!(f, "{days}"),
+            None => f.write_str("none"),
+        }
+    }
+}
+
 impl RebuildRate {
     /// The rebuild of a drive at this rate, no faster than it can be written; none where nobody knows how fast that is.
     pub fn pace(self, drive: &DriveModel) -> Option<RebuildPace> {
@@ -149,6 +183,15 @@ mod tests {
             annual_failure_share(catalog.drive("st32000444ss").expect("it is there")).expect("a rate");
         assert!((known.range.value - 0.0073).abs() < 1e-12 && known.range.low == known.range.value);
         assert!((known.range.high - 0.0292).abs() < 1e-12 && known.source.starts_with("sheet"), "{known:?}");
+    }
+
+    #[test]
+    fn checks_are_days_apart_or_none() {
+        assert_eq!("7".parse(), Ok(CheckDays(Some(CHECK_DAYS))));
+        assert_eq!("none".parse(), Ok(CheckDays(None)));
+        for text in ["0", "-1", "weekly", "inf", "nan", ""] {
+            assert_eq!(text.parse::<CheckDays>(), Err(CheckDaysError), "{text}");
+        }
     }
 
     #[test]

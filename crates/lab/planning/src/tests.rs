@@ -2,6 +2,8 @@
 
 mod answers;
 mod goldens;
+mod lanes;
+mod rebuilding;
 mod together;
 
 use super::*;
@@ -199,6 +201,36 @@ fn no_run_does_more_than_arithmetic_allows() {
             );
         }
     }
+}
+
+/// Works on one array of these parts as the search has it before it is run: controller, enclosure (none if empty) and drive.
+fn on_array<T>(
+    (controller, enclosure, drive): (&str, &str, &str),
+    (level, members): (&str, u16),
+    application: Application,
+    work: impl FnOnce(&Bench<'_>, &Judged) -> T,
+) -> T {
+    let needs = Needs { survive: 0, slots: None, ..needs(ByteCount(1_000_000_000_000)) };
+    let (drives, controllers, applications) = (ids(&[drive]), ids(&[controller]), [application]);
+    let enclosures = if enclosure.is_empty() { Vec::new() } else { ids(&[enclosure]) };
+    let order = PlanOrder {
+        drives: &drives,
+        controllers: &controllers,
+        enclosures: &enclosures,
+        era: YearRange::TODAY,
+        space: levels(&[level], members),
+        ..order(needs, &applications)
+    };
+    let (parts, demands) = (measured_parts(&order), order.demands());
+    let request = order.request(&demands, &parts);
+    let kept = enumerate(&request).kept;
+    let is_it = |it: &&Kept| {
+        it.geometry.members == members && enclosure.is_empty() == it.geometry.enclosure.is_none()
+    };
+    let kept = kept.iter().find(is_it);
+    let kept = kept.unwrap_or_else(|| panic!("{members} of {drive} behind {controller} in '{enclosure}'"));
+    let plain = Settings { strip: None, write_back: false, read_ahead: false, disk_cache: false };
+    work(&Bench { order: &order, parts: &parts, demands: &demands }, &kept.unjudged(&request, plain))
 }
 
 fn levels(names: &[&str], members_max: u16) -> Space {

@@ -348,7 +348,7 @@ impl Tiers<'_> {
             let models = bench.models(judged.geometry);
             volumes.push(SimulatedVolume {
                 config: array.config,
-                drive: models.drive.clone(),
+                drive: models.drive_in_place(),
                 owner: ControllerName::A,
                 beside: models.beside.cloned(),
             });

@@ -6,7 +6,7 @@
 
 use crate::cache::{CacheSettings, STAGING_SIZE};
 use crate::controllers::ModelledControllers;
-use raidlab_advisor::plan::shelf_takes;
+use raidlab_advisor::plan::{place_takes, shelf_takes};
 use raidlab_controller::{
     ArrayConfig, ArrayRules, BitmapPlace, CacheConfig, CacheMemory, CoalescingRule, ConfigError, Controller,
     FlushOrder, MemberCache, MetadataPolicy, ParityUpdate, ReadBalance, ReadPolicy, Resilience, StripeCache,
@@ -14,7 +14,7 @@ use raidlab_controller::{
 };
 use raidlab_hardware::{
     BitmapLocation, Catalog, CatalogError, ConsistencyPolicy, ControllerModel, DriveKind, DriveModel,
-    EnclosureModel, FormFactor, MdModel, PAGE_BYTES, RmwLevel,
+    EnclosureModel, MdModel, PAGE_BYTES, RmwLevel,
 };
 use raidlab_raid::LevelVariant;
 use raidlab_units::{BlockSize, ByteCount};
@@ -137,23 +137,30 @@ impl Models<'_> {
         }
     }
 
+    /// The drive in its place: no faster than the lanes that its bay and the controller have for one drive.
+    pub fn drive_in_place(&self) -> DriveModel {
+        let of_controller = self.controller.bay_link_of(self.drive.bus.as_deref());
+        let links = [of_controller, self.enclosure.and_then(|enclosure| enclosure.bay_link)];
+        let interface =
+            links.into_iter().flatten().fold(self.drive.interface, |link, bay| link.within(bay.rate));
+        DriveModel { interface, ..self.drive.clone() }
+    }
+
     /// Checks that the drives fit the enclosure's places.
     ///
     /// # Errors
     /// Says in words what does not fit.
     pub fn check_fit(&self) -> Result<(), String> {
-        match self.enclosure {
-            Some(enclosure)
-                if enclosure.form_factor == FormFactor::Small
-                    && self.drive.form_factor == FormFactor::Large =>
-            {
-                Err(format!(
-                    "drive '{}' is of 3.5 inch, enclosure '{}' has places for 2.5 inch: use another of either",
-                    self.drive.id, enclosure.id
-                ))
-            }
-            _ => Ok(()),
+        let Some(EnclosureModel { id, form_factor: place, .. }) = self.enclosure else { return Ok(()) };
+        let forms: Vec<&str> = self.drive.form_factors.iter().map(|form| form.name()).collect();
+        if forms.iter().any(|form| place_takes(place.name(), form)) {
+            return Ok(());
         }
+        Err(format!(
+            "drive '{}' is of {}, enclosure '{id}' has places for {place}: use another of either",
+            self.drive.id,
+            forms.join(" or ")
+        ))
     }
 
     /// What could not be plugged together of `members` drives and these parts, a sentence each. A model does not need plugs, and

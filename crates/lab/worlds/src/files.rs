@@ -220,7 +220,7 @@ fn simulated_host(
 ) -> SimulatedHost {
     let volume = SimulatedVolume {
         config: array.config.clone(),
-        drive: models.drive.clone(),
+        drive: models.drive_in_place(),
         owner: ControllerName::A,
         beside: models.beside.cloned(),
     };

@@ -234,7 +234,7 @@ fn spec_of(
 ) -> StreamsSpec {
     let volume = SimulatedVolume {
         config: array.config.clone(),
-        drive: models.drive.clone(),
+        drive: models.drive_in_place(),
         owner: ControllerName::A,
         beside: models.beside.cloned(),
     };

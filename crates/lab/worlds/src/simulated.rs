@@ -373,7 +373,7 @@ pub fn run_simulated_loads(
 pub fn simulated_enclosure(models: &Models<'_>, array: &ModelledArray) -> SimulatedEnclosure {
     let volume = |owner| SimulatedVolume {
         config: array.config.clone(),
-        drive: models.drive.clone(),
+        drive: models.drive_in_place(),
         owner,
         beside: models.beside.cloned(),
     };

@@ -250,6 +250,14 @@ impl AccessSpec {
         self.ops().iter().any(IoOp::changes_data)
     }
 
+    /// Whether all that is written is written in sequence; none where nothing is written. Nobody knows it of a trace, and then it is not.
+    pub fn writes_in_sequence(&self) -> Option<bool> {
+        let in_sequence = || {
+            self.trace.is_none() && self.all_lines().all(|line| line.read_pct == 100 || line.random_pct == 0)
+        };
+        self.writes().then(in_sequence)
+    }
+
     /// Whether any I/O reads.
     pub fn reads(&self) -> bool {
         self.ops().has(IoOp::Read)

@@ -144,7 +144,7 @@ pub fn import(
     let model = DriveModel {
         id: files.name.into(),
         name: specs_block.name.clone(),
-        form_factor: FormFactor::Large,
+        form_factors: vec![FormFactor::Large],
         capacity,
         interface: bus.read,
         kind: DriveKind::HardDrive(Box::new(inside)),

@@ -180,6 +180,10 @@ pub struct ControllerModel {
     pub fabric: Option<FabricModel>,
     /// Transfers to members that run at once, each on its part of the member link: 1 where all lanes are one path.
     pub member_lanes: u32,
+    /// The lanes that it has for each drive, where they are known: no drive is faster than that, whatever its own interface.
+    pub bay_link: Option<LinkModel>,
+    /// The same for `NVMe` drives, where it takes others, too.
+    pub nvme_bay_link: Option<LinkModel>,
     /// What its driver takes of the host's processor for each page, where that is known.
     pub host_driver: Option<DriverCost>,
     /// What can be plugged in, `SAS SATA`, where the entry says so.
@@ -286,6 +290,11 @@ impl ControllerModel {
             fabric: enclosure.fabric.or(self.fabric),
             ..self
         }
+    }
+
+    /// The lanes that it has for one drive of this `bus`, where they are known.
+    pub fn bay_link_of(&self, bus: Option<&str>) -> Option<LinkModel> {
+        if bus == Some("NVMe") { self.nvme_bay_link.or(self.bay_link) } else { self.bay_link }
     }
 
     /// The link that a write to a member takes.
@@ -423,6 +432,8 @@ impl ControllerModel {
             host_link = host_link, member_link = member_link, fabric = fabric,
             member_link_out = root.optional_section("member_link_out")?.map(LinkModel::read).transpose()?,
             member_lanes = member_lanes,
+            bay_link = root.optional_section("bay_link")?.map(LinkModel::read).transpose()?,
+            nvme_bay_link = root.optional_section("nvme_bay_link")?.map(LinkModel::read).transpose()?,
             host_driver = root.optional_section("host_driver")?.map(DriverCost::read).transpose()?,
             buses: optional_text, ports: optional_figure,
             is_external = root.optional_flag("external")?,

@@ -91,13 +91,19 @@ pub struct DriveTimes {
     pub front: NanoSpan,
 }
 
-/// Size of a drive, or of the place for one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FormFactor {
-    /// 3.5 inch.
-    Large,
-    /// 2.5 inch.
-    Small,
+raidlab_units::named! {
+    /// Shape of a drive, or of the place for one.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum FormFactor {
+        /// 3.5 inch.
+        Large = "3.5 inch",
+        /// 2.5 inch, U.2 and U.3 included.
+        Small = "2.5 inch",
+        /// SFF-TA-1006: a short ruler.
+        E1S = "E1.S",
+        /// SFF-TA-1008: the size of a 2.5 inch drive, with another plug.
+        E3S = "E3.S",
+    }
 }
 
 /// What is inside.
@@ -118,8 +124,8 @@ pub struct DriveModel {
     pub id: String,
     /// Name for people.
     pub name: String,
-    /// Size.
-    pub form_factor: FormFactor,
+    /// Shapes that it is sold in, which do the same; at least one.
+    pub form_factors: Vec<FormFactor>,
     /// What it is plugged into, `SAS`, where the entry says so.
     pub bus: Option<String>,
     /// Year from which it was sold; none for what stands for a class.
@@ -487,7 +493,7 @@ impl DriveModel {
     /// Reads the rest of a drive's file.
     pub(crate) fn read(mut root: Section<'_>, id: &str, kind: &str) -> Result<Self, CatalogError> {
         let name = root.text("name")?;
-        let form_factor = FormFactor::read(&mut root)?;
+        let form_factors = FormFactor::read_all(&mut root)?;
         let bus = root.optional_text("bus")?;
         let capacity = SectorCount(root.figure("capacity_sectors")?);
         root.refuse_if(capacity.0 == 0, "capacity_sectors", "above zero")?;
@@ -502,7 +508,7 @@ impl DriveModel {
         let sheet = root.optional_section("sheet")?;
         let sheet = sheet.map(|sheet| SheetFigure::read_all(sheet, &inside)).transpose()?;
         let model = from_keys!(root, Self {
-            id = id.into(), name = name, form_factor = form_factor, bus = bus, year: optional_figure,
+            id = id.into(), name = name, form_factors = form_factors, bus = bus, year: optional_figure,
             capacity = capacity, interface = interface, kind = inside,
             power_active_watts: optional_figure, power_idle_watts: optional_figure,
             noise_idle_bels: optional_figure, price_usd: optional_figure,
@@ -521,12 +527,18 @@ impl DriveModel {
 }
 
 impl FormFactor {
-    /// Reads `form_factor`.
+    /// Reads the `form_factor` of a place.
     pub(crate) fn read(root: &mut Section<'_>) -> Result<Self, CatalogError> {
-        match root.text("form_factor")?.as_str() {
-            "3.5 inch" => Ok(Self::Large),
-            "2.5 inch" => Ok(Self::Small),
-            _ => Err(root.bad_value("form_factor", "\"3.5 inch\" or \"2.5 inch\"")),
-        }
+        let text = root.text("form_factor")?;
+        Self::named(&text)
+            .ok_or_else(|| root.bad_value("form_factor", "\"3.5 inch\", \"2.5 inch\", \"E1.S\" or \"E3.S\""))
+    }
+
+    /// Reads the `form_factor` of a drive: one or more, with commas between them.
+    fn read_all(root: &mut Section<'_>) -> Result<Vec<Self>, CatalogError> {
+        let text = root.text("form_factor")?;
+        let all: Option<Vec<Self>> = text.split(',').map(|one| Self::named(one.trim())).collect();
+        let allowed = "\"3.5 inch\", \"2.5 inch\", \"E1.S\" or \"E3.S\", more than one with commas";
+        all.ok_or_else(|| root.bad_value("form_factor", allowed))
     }
 }

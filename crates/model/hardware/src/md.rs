@@ -137,7 +137,9 @@ const SETTINGS: [(&str, &str); 18] = [
 ];
 
 /// Settings of md that are not modelled, and why.
-const NOT_MODELLED: [(&str, &str); 6] = [
+const NOT_MODELLED: [(&str, &str); 8] = [
+    ("scheduler", "requests reach drives in md's order, and drives order their own queues"),
+    ("read_ahead_kb", "it is the page cache's, and requests here are on the volume"),
     ("stripe_size", "stripes of the cache are handled by pages of 4 KiB"),
     ("ppl_write_hint", "drives are told nothing of how long what they write lives"),
     ("reshape_position", "arrays are not reshaped in virtual time"),
@@ -367,6 +369,8 @@ mod tests {
             ("bitmap_location", "+8", "\"internal\" or \"file\""),
             ("sync_speed_max", "0", "above zero"),
             ("io_poll", "1", "no queues to poll"),
+            ("scheduler", "none", "drives order their own queues"),
+            ("read_ahead_kb", "4096", "the page cache's"),
             ("consistency_policy", "raid", "\"ppl\" or \"journal\""),
             ("stripe_cache_size", "16", "from 17 to 32768"),
             ("group_thread_cnt", "8193", "from 0 to 8192"),

@@ -19,8 +19,8 @@ use raidlab_advisor::plan::Space;
 use raidlab_hardware::{Catalog, DriveHistory, YearRange};
 use raidlab_hosts::Hosts;
 use raidlab_planning::{
-    Alternative, Have, PlanError, PlanOrder, PlanOutcome, Planned, Prices, SimulatedArray, default_levels,
-    default_settings, plan,
+    Alternative, Application, Have, PlanError, PlanOrder, PlanOutcome, Planned, Prices, SimulatedArray,
+    default_history, default_levels, default_settings, plan,
 };
 use raidlab_raid::LevelVariant;
 use raidlab_report::terminal::{Estimated, PlanAlternative, PlanPoint, PlanRow, PlanText};
@@ -116,7 +116,8 @@ pub(crate) struct Args {
     /// Years of the parts to choose from that are not named: 2017.., 2004..2011, any
     #[arg(long, default_value_t = YearRange::TODAY, value_name = "YEARS")]
     era: YearRange,
-    /// What was done to the solid-state drives before: fresh, sequential, random, or random:N for N times overwritten [default: random:3]
+    /// What was done to the solid-state drives before: fresh, sequential, random, or random:N for N times overwritten [default: sequential
+    /// where the applications write in sequence only, else random:3]
     #[arg(long, value_name = "CONDITION")]
     condition: Option<DriveHistory>,
     /// Percent of the solid-state drives' capacity that holds data; the rest was trimmed or never written [default: 100]
@@ -176,10 +177,10 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         }
     }
     let mut catalog = args.catalog.load()?;
-    args.condition_drives(&mut catalog)?;
+    let asked = args.app.read()?;
+    args.condition_drives(&mut catalog, &asked.applications)?;
     let prices =
         args.prices.as_deref().map(Prices::read).transpose().map_err(Failure::input)?.unwrap_or_default();
-    let asked = args.app.read()?;
     let have = Have::read(&args.have, &catalog).map_err(Failure::input)?;
     let (members_min, members_max) = args.members_range();
     let order = PlanOrder {
@@ -234,7 +235,10 @@ fn show(args: &Args, outcome: &PlanOutcome, order: &PlanOrder<'_>, output: &Outp
         remark(format_args!("study: there is no array to make one of"));
     } else if let Some(path) = &args.study {
         write_whole(path, &study::study(&outcome.top, order)?)?;
-        remark(format_args!("study: raidlab study {}", path.display()));
+        let md = outcome.top.first().and_then(|first| first.md.as_ref());
+        let set: Vec<&str> = md.iter().flat_map(|md| &md.set).flat_map(|one| ["--set", one]).collect();
+        let line = format!("study: raidlab study {} {}", path.display(), set.join(" "));
+        remark(format_args!("{}", line.trim_end()));
     }
     if let Some(path) = &args.report {
         super::report::write_page(path, &raidlab_report::html::plan(&to_text(outcome, order)).html)?;
@@ -258,12 +262,14 @@ impl Args {
         self.members.unwrap_or((1, most))
     }
 
-    /// Puts all drives that can be in one into the condition asked for, if any.
-    fn condition_drives(&self, catalog: &mut Catalog) -> Result<(), Failure> {
-        if self.condition.is_none() && self.fill.is_none() {
+    /// Puts all drives that can be in one into the condition asked for, else into the one that fits the applications.
+    fn condition_drives(&self, catalog: &mut Catalog, applications: &[Application]) -> Result<(), Failure> {
+        let fitting = default_history(applications);
+        if self.condition.is_none() && self.fill.is_none() && fitting == DriveHistory::default() {
             return Ok(());
         }
-        let condition = condition_of(self.condition, self.fill).map_err(Failure::input)?;
+        let history = Some(self.condition.unwrap_or(fitting));
+        let condition = condition_of(history, self.fill).map_err(Failure::input)?;
         let with_one = catalog.drives().filter(|drive| drive.condition().is_some());
         let ids: Vec<String> = with_one.map(|drive| drive.id.clone()).collect();
         ids.iter().try_for_each(|id| catalog.condition_drive(id, condition)).map_err(Failure::input)
@@ -414,7 +420,7 @@ fn top_json(one: &Planned) -> Value {
     "alone": one.alone, "degraded": one.degraded, "rebuilding": one.rebuilding, "rebuild_hours": one.rebuild_hours,
     "risk": one.risk, "bytes_lost_per_year": one.risk.map(|risk| risk.bytes_per_year()), "drive_life": one.drive_life,
     "estimates": one.estimates, "range": one.range, "lost_with_power": one.at_risk, "usable_bytes": one.judged.usable_bytes, "cost": one.judged.cost,
-    "watts": one.judged.watts, "reason": one.reason,
+    "watts": one.judged.watts, "reason": one.reason, "md": one.md, "rebuild_bytes_per_sec": one.rebuild_bytes_per_sec,
     "drive_condition": setting(one, "drive condition"), "trims": setting(one, "trims"),
     })
 }

@@ -9,7 +9,7 @@ use crate::output::{Output, print, print_json};
 use inputs::Inputs;
 use raidlab_advisor::risk::{Risk, RiskError, RiskRange, RiskReport, fleet_risk};
 use raidlab_machine::Environment;
-use raidlab_planning::reliability::RebuildRate;
+use raidlab_planning::reliability::{CHECK_DAYS, CheckDays, RebuildRate};
 use raidlab_raid::LevelVariant;
 use raidlab_study::risk_run;
 use raidlab_units::ByteCount;
@@ -66,9 +66,9 @@ pub(crate) struct Args {
     /// Mean time until a failed drive is replaced, in hours
     #[arg(long, default_value_t = 24.0, value_name = "HOURS")]
     replace_hours: f64,
-    /// Days between checks of the whole array [default: nobody checks]
-    #[arg(long, value_name = "DAYS")]
-    check_days: Option<f64>,
+    /// Days between checks (scrubs) of the whole array; `none` where nobody checks
+    #[arg(long, default_value_t = CheckDays(Some(CHECK_DAYS)), value_name = "DAYS|none")]
+    check_days: CheckDays,
     /// Latent sector errors that a member gets in a year [default: of field studies, 0.0132 for disks, 0.118 for flash]
     #[arg(long, value_name = "N")]
     latent_per_year: Option<f64>,

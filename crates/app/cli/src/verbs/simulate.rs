@@ -20,7 +20,7 @@ use raidlab_raid::LevelVariant;
 use raidlab_sim::{FileAccess, SimError};
 use raidlab_tracefile::ReadingAs;
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{DriverError, FlushRule};
+use raidlab_workload::{DriverError, FlushRule, Workload};
 use raidlab_worlds::files::{FileUse, HostModels};
 use raidlab_worlds::simulated::{LoadsError, Manner, RunOn, SimulatedError, run_on, run_simulated_loads};
 use raidlab_worlds::{
@@ -266,6 +266,17 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     };
     let mut plan = args.sweep.plan(&frame)?;
     args.file.synchronise(&mut plan)?;
+    let in_sequence = |workload: &Workload| workload.spec.writes_in_sequence() == Some(true);
+    if hosts.leads()
+        && description.condition.is_none()
+        && models.drive.condition().is_some()
+        && plan.workloads.iter().any(in_sequence)
+    {
+        remark(format_args!(
+            "note: all writes are sequential, and the drives are taken to be overwritten at random before: --condition sequential is what \
+             such writes lead to"
+        ));
+    }
     let steps = is_step_by_step(&args.judge)?;
     let ends = args.catalogs_at_ends(&models, &catalog)?;
     let manner =

@@ -13,7 +13,7 @@ use super::{
     Rejection, Request, Settings, Wear,
 };
 use raidlab_raid::{LayoutSpec, LevelVariant, StripeShape, build_layout};
-use raidlab_units::{BlockCount, ByteCount};
+use raidlab_units::{BlockCount, ByteCount, BytesPerSec};
 use std::collections::BTreeMap;
 
 /// What there is to choose from, apart from the parts.
@@ -207,6 +207,7 @@ impl Walk<'_> {
             rates: &drive.rates,
             controller,
             port: enclosure.map(|it| it.port_rate),
+            slot: slot_rate(drive, controller, enclosure),
         };
         let needed: Vec<f64> = demands
             .iter()
@@ -268,10 +269,27 @@ pub fn survivable(space: &Space, largest: ByteCount, usable: ByteCount) -> Optio
     facts.filter(has_room).map(|facts| facts.survives.0).max()
 }
 
+/// What the lanes of one drive carry: the narrower of the controller's and of the bay's.
+pub(super) fn slot_rate(
+    drive: &DrivePart,
+    controller: &ControllerPart,
+    enclosure: Option<&EnclosurePart>,
+) -> Option<BytesPerSec> {
+    let is_nvme = drive.bus.as_deref() == Some("NVMe");
+    let of_controller = if is_nvme { controller.nvme_slot_rate } else { controller.slot_rate };
+    let slots = [of_controller, enclosure.and_then(|it| it.slot_rate)];
+    slots.into_iter().flatten().min_by(|one, other| one.0.total_cmp(&other.0))
+}
+
 /// Whether drives for one bus go into an enclosure with places for another: one for SAS takes SATA drives, too, and the
 /// controller then decides.
 pub fn shelf_takes(shelf_bus: &str, drive_bus: &str) -> bool {
     drive_bus == shelf_bus || (drive_bus == "SATA" && shelf_bus == "SAS")
+}
+
+/// Whether a drive of this shape goes into a place for that one: a drive of 2.5 inch fits a place for 3.5 inch with a carrier.
+pub fn place_takes(place: &str, drive: &str) -> bool {
+    drive == place || (drive, place) == ("2.5 inch", "3.5 inch")
 }
 
 /// Whether the parts can be plugged together; what is not known is no hindrance.
@@ -294,7 +312,8 @@ fn fits(parts: &PartList, drive: u16, controller: u16, enclosure: Option<u16>) -
         (Some(drive), Some(shelf)) => shelf_takes(shelf, drive),
         _ => true,
     };
-    takes(&drive.bus) && takes(&enclosure.bus) && in_shelf && (drive.is_small || !enclosure.is_small)
+    let has_place = drive.forms.iter().any(|form| place_takes(enclosure.form, form));
+    takes(&drive.bus) && takes(&enclosure.bus) && in_shelf && has_place
 }
 
 /// Whether the drives are `NVMe` ones of the host itself, without a controller's own plugs for them: they have places where there is

@@ -152,6 +152,8 @@ pub struct Throughput<'a> {
     pub controller: &'a ControllerPart,
     /// The port of its enclosure, if it is in one.
     pub port: Option<BytesPerSec>,
+    /// The lanes of one drive, where they are known.
+    pub slot: Option<BytesPerSec>,
 }
 
 impl Throughput<'_> {
@@ -190,13 +192,18 @@ impl Throughput<'_> {
         let bytes_to_members = demand.bytes_mean * (demand.read_share + write_share * units);
         let to_members = self.port.map_or(f64::INFINITY, |port| port.0).min(self.controller.member_rate.0);
         let member_secs = demand.random_share * self.jump_secs(demand)
-            + (1.0 - demand.random_share) * bytes_to_members / self.rates.media;
+            + (1.0 - demand.random_share) * bytes_to_members / self.media_rate();
         [
             demand.bytes_mean / self.controller.host_rate.0,
             bytes_to_members / to_members,
             1.0 / self.by_commands(demand),
             member_secs / f64::from(self.members),
         ]
+    }
+
+    /// Bytes per second that a member moves at best: as its media and its lanes allow.
+    fn media_rate(&self) -> f64 {
+        self.slot.map_or(f64::INFINITY, |slot| slot.0).min(self.rates.media)
     }
 
     fn random(&self, demand: &Demand) -> Option<&RandomRate> {
@@ -238,7 +245,7 @@ impl Throughput<'_> {
         let strip = self.strip.0 as f64;
         let pieces = self.pieces(demand);
         // A drive's rate is known for short accesses; what a longer one moves besides, it moves at the media rate.
-        let moves = demand.bytes_mean.min(strip) / self.rates.media;
+        let moves = demand.bytes_mean.min(strip) / self.media_rate();
         let read = pieces * reading.max(moves);
         let stripes = demand.bytes_mean / (strip * f64::from(self.shape.data_strips));
         let write = if self.shape.parities > 0 && stripes >= 1.0 {

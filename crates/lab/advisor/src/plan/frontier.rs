@@ -21,6 +21,7 @@
 //!
 //! The same results give the same order. The caller decides how long to go on; [`Frontier::open`] says what is left.
 
+use super::enumerate::slot_rate;
 use super::rank::{RankKey, Ranking};
 use super::{Geometry, Hardware, Judged, Kept, Life, Performance, Request, Settings};
 use raidlab_raid::LevelVariant;
@@ -244,15 +245,18 @@ impl Kept {
 /// Without arrays that are in an enclosure which makes them no faster than another does, and takes no less: money where it is
 /// known, which is less than an unknown sum, places that are made for larger drives, places, enclosures.
 fn without_twins(request: &Request<'_>, kept: Vec<Kept>) -> Vec<Kept> {
-    let rate = |one: &Kept| {
+    // Of all drives together, and of one.
+    let rates = |one: &Kept| {
+        let drive = &request.parts.drives[usize::from(one.geometry.drive)];
         let controller = &request.parts.controllers[usize::from(one.geometry.controller)];
         let enclosure = one.geometry.enclosure.map(|index| &request.parts.enclosures[usize::from(index)]);
-        enclosure.map_or(controller.member_rate.0, |it| it.port_rate.0.min(controller.member_rate.0))
+        let all = enclosure.map_or(f64::INFINITY, |it| it.port_rate.0).min(controller.member_rate.0);
+        [all, slot_rate(drive, controller, enclosure).map_or(f64::INFINITY, |rate| rate.0)]
     };
     let takes = |one: &Kept| {
         let drive = &request.parts.drives[usize::from(one.geometry.drive)];
         let enclosure = one.geometry.enclosure.map(|index| &request.parts.enclosures[usize::from(index)]);
-        let is_carried = enclosure.is_some_and(|it| it.is_small != drive.is_small);
+        let is_carried = enclosure.is_some_and(|it| !drive.forms.contains(&it.form));
         (one.cost.is_none(), (one.cost.unwrap_or(0.0) * 100.0) as u64, is_carried, one.bulk)
     };
     let mut places: BTreeMap<Geometry, Vec<Kept>> = BTreeMap::new();
@@ -262,10 +266,11 @@ fn without_twins(request: &Request<'_>, kept: Vec<Kept>) -> Vec<Kept> {
     let mut left = Vec::new();
     for mut twins in places.into_values() {
         twins.sort_by_key(takes);
-        let mut fastest = 0.0;
+        let mut before: Vec<[f64; 2]> = Vec::new();
         for one in twins {
-            if rate(&one) > fastest {
-                fastest = rate(&one);
+            let own = rates(&one);
+            if !before.iter().any(|[all, slot]| *all >= own[0] && *slot >= own[1]) {
+                before.push(own);
                 left.push(one);
             }
         }

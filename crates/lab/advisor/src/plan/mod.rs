@@ -25,7 +25,7 @@ mod relax;
 mod safety;
 
 pub use diverse::{Role, Row, diverse};
-pub use enumerate::{Enumeration, Kept, Nearest, Space, enumerate, shelf_takes, survivable};
+pub use enumerate::{Enumeration, Kept, Nearest, Space, enumerate, place_takes, shelf_takes, survivable};
 pub use frontier::Frontier;
 pub use life::{Life, Wear};
 pub use rank::{Bulk, Judged, LatencyTail, Margins, ParetoPoint, Performance, RankKey, Ranking, pareto};
@@ -140,8 +140,8 @@ pub struct DrivePart {
     pub owned: u16,
     /// What it holds.
     pub capacity: ByteCount,
-    /// Whether it fits places for 2.5 inch.
-    pub is_small: bool,
+    /// Shapes that it is sold in, `2.5 inch`.
+    pub forms: Vec<&'static str>,
     /// What it is plugged into, where that is known.
     pub bus: Option<String>,
     /// What a loss of power takes of acknowledged writes where its write cache is on; zero where it protects them.
@@ -188,6 +188,10 @@ pub struct ControllerPart {
     pub host_rate: BytesPerSec,
     /// Towards the members.
     pub member_rate: BytesPerSec,
+    /// Towards one drive; none where its lanes are not known.
+    pub slot_rate: Option<BytesPerSec>,
+    /// The same for `NVMe` drives.
+    pub nvme_slot_rate: Option<BytesPerSec>,
     /// Strip as delivered.
     pub strip: ByteCount,
     /// Its cache; zero where it has none.
@@ -215,12 +219,14 @@ pub struct EnclosurePart {
     pub owned: u16,
     /// Its height, where it is known.
     pub rack_units: Option<u32>,
-    /// Whether those are for 2.5 inch.
-    pub is_small: bool,
+    /// Shape that those are for.
+    pub form: &'static str,
     /// What its places are made for, where that is known.
     pub bus: Option<String>,
     /// Towards the controller.
     pub port_rate: BytesPerSec,
+    /// Towards one drive; none where its lanes are not known.
+    pub slot_rate: Option<BytesPerSec>,
     /// Price, where it is known.
     pub price: Option<f64>,
     /// Power without drives, where it is known.

@@ -13,7 +13,7 @@ fn drive(id: &str, capacity_gb: u64, random: f64) -> DrivePart {
         wear: Wear::None,
         owned: 0,
         capacity: ByteCount(capacity_gb * 1_000_000_000),
-        is_small: id.starts_with("small"),
+        forms: vec![if id.starts_with("small") { "2.5 inch" } else { "3.5 inch" }],
         bus: Some("SAS".into()),
         volatile_cache: ByteCount::from_mib(64),
         rates: DriveRates {
@@ -40,6 +40,8 @@ pub(super) fn parts() -> PartList {
         member_command: CommandSecs::default(),
         host_rate: BytesPerSec(1e9),
         member_rate: BytesPerSec(1e9),
+        slot_rate: None,
+        nvme_slot_rate: None,
         strip: ByteCount::from_kib(64),
         cache: ByteCount::from_mib(if id == "old" { 0 } else { 256 }),
         is_battery_backed: id == "battery",
@@ -56,9 +58,10 @@ pub(super) fn parts() -> PartList {
             slots: 12,
             owned: 0,
             rack_units: Some(2),
-            is_small: true,
+            form: "2.5 inch",
             bus: Some("SAS".into()),
             port_rate: BytesPerSec(2e9),
+            slot_rate: None,
             price: Some(1_000.0),
             watts: None,
         }],
@@ -385,6 +388,7 @@ fn together_nobody_gets_more_than_alone() {
         rates: &parts.drives[0].rates,
         controller: &parts.controllers[0],
         port: None,
+        slot: None,
     };
     let log = Demand { read_share: 0.0, random_share: 0.0, bytes_mean: 65_536.0, ..database() };
     let idle = Demand { pace: Some(0.001), ..database() };

@@ -38,6 +38,7 @@ use crate::enclosure::EnclosureModel;
 use crate::filesystem::FilesystemModel;
 use crate::host::HostModel;
 use crate::link::LinkStandard;
+use crate::md::MdModel;
 use crate::network::NetworkModel;
 use crate::server::FileServerModel;
 use crate::ssd::DriveCondition;
@@ -258,6 +259,11 @@ impl Catalog {
         let drive = self.drive(id)?.clone().in_condition(condition)?;
         self.drives.insert(id.to_owned(), drive);
         Ok(())
+    }
+
+    /// Sets Linux md on all controllers that are it.
+    pub fn set_md(&mut self, set: impl Fn(&mut MdModel)) {
+        self.controllers.values_mut().filter_map(|controller| controller.md.as_mut()).for_each(set);
     }
 
     /// Puts the software RAID called `id` on a host of today.

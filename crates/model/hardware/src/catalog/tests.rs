@@ -63,7 +63,7 @@ fn mistakes_are_named_with_line_and_remedy() {
         ("value = 12", "value = \"12\"", "shelf.toml:6: 'slots' must be a whole number"),
         ("value = 12", "value = 0", "shelf.toml:6: 'slots' must be at least 1"),
         ("value = 12", "valu = 12", "shelf.toml:6: unknown key 'slots.valu', did you mean 'value'?"),
-        ("3.5 inch", "3 inch", "shelf.toml:5: 'form_factor' must be \"3.5 inch\" or \"2.5 inch\""),
+        ("3.5 inch", "3 inch", "shelf.toml:5: 'form_factor' must be \"3.5 inch\", \"2.5 inch\", \"E1.S\" or"),
         ("name = \"A shelf\"\n", "", "shelf.toml:1: 'name' is missing"),
         ("schema = 1", "schema = 2", "shelf.toml:1: 'schema' must be 1"),
         (

@@ -3,7 +3,10 @@
 use super::setting;
 use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Need, OwnNeeds, Rejection, Relaxation};
-use raidlab_planning::{Application, PlanOrder, PlanOutcome, Planned, SearchEnd, SimulatedArray};
+use raidlab_hardware::DriveHistory;
+use raidlab_planning::{
+    Application, PlanOrder, PlanOutcome, Planned, SearchEnd, SimulatedArray, default_history,
+};
 use raidlab_units::{ByteCount, NanoSpan};
 
 /// From this factor on a reader wonders why a degraded array is faster than a whole one.
@@ -102,7 +105,8 @@ pub(super) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
                 .to_owned(),
         );
     }
-    lines.extend(assumed(outcome));
+    lines.extend(assumed(outcome, order));
+    lines.extend(md_settings(outcome));
     if !outcome.unpriced.is_empty() {
         lines.push(format!(
             "Without a price, ranked after all that have one: arrays with {}. The price file sets prices; 0 is one, too.",
@@ -141,11 +145,42 @@ fn with_faults(outcome: &PlanOutcome) -> Vec<String> {
     let is_slow = |hours: f64| hours > SLOW_REBUILD_HOURS;
     for one in outcome.top.iter().filter(|one| one.rebuild_hours.is_some_and(is_slow)) {
         lines.push(format!(
-            "{}: a rebuild takes {:.0} days. The load is taken to be full all the time, so that the rebuild gets no \
-             more than the rate that is reserved for it; it is faster when the load is lower.",
+            "{}: a rebuild takes {:.0} days. The load is taken to be full all the time, and the rebuild leaves it 70 %; \
+             it is faster when the load is lower.",
             one.label,
             one.rebuild_hours.unwrap_or_default() / 24.0
         ));
+    }
+    lines
+}
+
+/// How Linux md is to be set on the first array, and what its defaults would cost.
+fn md_settings(outcome: &PlanOutcome) -> Vec<String> {
+    let Some((first, md)) = outcome.top.first().and_then(|first| Some((first, first.md.as_ref()?))) else {
+        return Vec::new();
+    };
+    let mut lines = vec![format!("Linux md of {} (names of devices are yours):", first.label)];
+    lines.extend(md.lines.iter().map(|line| format!("- {line}")));
+    if let Some(memory) = md.memory {
+        lines.push(format!("Its stripe cache takes {memory} of memory."));
+    }
+    if let Some(defaults) = &md.defaults {
+        let rates: Vec<String> = defaults.performance.iter().map(|it| format!("{:.0}", it.iops)).collect();
+        let needs = match (defaults.keeps_needs, defaults.members) {
+            (true, _) => "which keeps the needs".to_owned(),
+            (false, Some(members)) => {
+                format!("and {members} drives are needed instead of {}", first.judged.geometry.members)
+            }
+            (false, None) => "and no number of these drives that was offered is enough".to_owned(),
+        };
+        lines.push(format!(
+            "At the kernel's defaults it does {} requests/s, these lines make it {:.2} times as much, {needs}.",
+            rates.join(" and "),
+            defaults.gain
+        ));
+    }
+    for (setting, times) in &md.others {
+        lines.push(format!("With {setting} it does {times:.2} times as much."));
     }
     lines
 }
@@ -170,7 +205,8 @@ fn searched(outcome: &PlanOutcome) -> String {
 }
 
 /// What the best arrays are taken to be like where that decides how fast they are, and what became of trims.
-fn assumed(outcome: &PlanOutcome) -> Vec<String> {
+fn assumed(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<String> {
+    let is_sequential = default_history(order.applications) == DriveHistory::Sequential;
     let mut lines = Vec::new();
     let mut add = |line: String| {
         if !lines.contains(&line) {
@@ -179,8 +215,13 @@ fn assumed(outcome: &PlanOutcome) -> Vec<String> {
     };
     for one in &outcome.top {
         if let Some(condition) = setting(one, "drive condition") {
+            let why = match (is_sequential, condition.starts_with("sequential")) {
+                (true, true) => ", since all writes are sequential",
+                (true, false) => " (all writes are sequential: --condition sequential is what they lead to)",
+                (false, _) => "",
+            };
             add(format!(
-                "Solid-state drives are taken to be {condition}: --condition and --fill say otherwise."
+                "Solid-state drives are taken to be {condition}{why}: --condition and --fill say otherwise."
             ));
         }
     }

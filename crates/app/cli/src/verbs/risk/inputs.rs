@@ -52,8 +52,7 @@ pub(super) fn read(args: &Args, drive: Option<&DriveModel>) -> Result<Inputs, Fa
     let (hours, rebuild) = reader.rebuild(capacity)?;
     let latent = reader.latent();
     let (followed, follow_days) = reader.batch();
-    let checks = args.check_days.map_or("none".to_owned(), |days| format!("every {days} days"));
-    reader.add("checks", checks);
+    reader.add("checks", args.check_days.0.map_or("none".to_owned(), |days| format!("every {days} days")));
     let spares = format!("{}, a failed drive is replaced in {} hours", args.spares, args.replace_hours);
     reader.add("spares", spares);
     let endurance = reader.endurance()?;
@@ -69,7 +68,7 @@ pub(super) fn read(args: &Args, drive: Option<&DriveModel>) -> Result<Inputs, Fa
         rebuild_hours: end(&hours),
         spares: args.spares,
         replace_hours: args.replace_hours,
-        check_days: args.check_days,
+        check_days: args.check_days.0,
         followed_share: end(&followed),
         follow_days,
     };
