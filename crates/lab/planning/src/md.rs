@@ -123,10 +123,14 @@ impl Variant {
 }
 
 /// Runs each application on an array whose md is set as `catalog` has it.
-fn judged_with(bench: &Bench<'_>, catalog: &Catalog, judged: &Judged) -> Result<Judged, PlanError> {
+fn judged_with(
+    bench: &Bench<'_>,
+    (catalog, window): (&Catalog, Window),
+    judged: &Judged,
+) -> Result<Judged, PlanError> {
     let order = bench.order.with_catalog(catalog);
     let bench = Bench { order: &order, parts: bench.parts, demands: bench.demands };
-    judge(&bench, judged, Window::Short).map(|(judged, _)| judged)
+    judge(&bench, judged, window).map(|(judged, _)| judged)
 }
 
 /// How md is to be set on `best`, which `bench` has with both settings, where it is md; `delivered` has it as the kernel does, and
@@ -150,7 +154,7 @@ pub(super) fn answer(
     let safer = variants.len();
     variants.extend(safer_ones(bench, best, set));
     let stage = Stage { label: "setting md otherwise", from: 1.0, to: 1.0 };
-    let job = |index: usize| judged_with(bench, &variants[index].catalog, best);
+    let job = |index: usize| judged_with(bench, (&variants[index].catalog, Window::Short), best);
     let results = crew.on_all(stage, variants.len(), job)?;
     let score = results[0].score.max(f64::MIN_POSITIVE);
     let (mut memory, mut defaults, mut named) = (None, None, Vec::new());
@@ -166,10 +170,12 @@ pub(super) fn answer(
         if takes_threads {
             named.push(("group_thread_cnt", set.group_thread_cnt));
         }
+        // What is told beside the array's own figures is run for as long as these were.
+        let plain = judged_with(bench, (delivered, Window::Long), best)?;
         let keeps_needs = plain.keeps(&bench.order.needs);
         let members = if keeps_needs { None } else { larger(bench, delivered, best, (request, kept))? };
-        let gain = score / plain.score.max(f64::MIN_POSITIVE);
-        defaults = Some(MdDefaults { performance: plain.performance.clone(), gain, keeps_needs, members });
+        let gain = best.score / plain.score.max(f64::MIN_POSITIVE);
+        defaults = Some(MdDefaults { performance: plain.performance, gain, keeps_needs, members });
     }
     lines.extend(named.iter().map(|(name, value)| format!("echo {value} > /sys/block/md0/md/{name}")));
     if let Some(rate) = rebuild.filter(|rate| rate.is_finite()) {
@@ -262,7 +268,7 @@ fn larger(
         }
         // The largest first: often none is enough.
         let at = if found.is_none() { to - 1 } else { usize::midpoint(from, to) };
-        let one = judged_with(bench, delivered, &like[at].unjudged(request, best.settings))?;
+        let one = judged_with(bench, (delivered, Window::Short), &like[at].unjudged(request, best.settings))?;
         if one.keeps(&bench.order.needs) {
             (to, found) = (at, Some(like[at].geometry.members));
         } else if found.is_none() {

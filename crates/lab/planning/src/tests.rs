@@ -380,7 +380,7 @@ fn two_drives_get_the_smallest_enclosure_and_nvme_drives_a_backplane() {
     let rows = [
         ("hba-9500-8e", "exos-x24-24tb", Some("jbod-12-lff-12g")),
         ("linux-md-sas", "exos-x24-24tb", None),
-        ("linux-md-nvme", "samsung-pm9a3-7680", Some("backplane-24-nvme")),
+        ("linux-md-nvme", "samsung-pm9a3-7680", Some("backplane-8-nvme")),
     ];
     for (controller, drive, enclosure) in rows {
         let outcome = planned(&PlanOrder {
@@ -392,7 +392,9 @@ fn two_drives_get_the_smallest_enclosure_and_nvme_drives_a_backplane() {
             ..order(needs(ByteCount(1_000_000_000_000)), &[application("md1200-oltp", 4)])
         })
         .expect("it can be planned");
-        assert_eq!(outcome.top[0].parts.enclosure.as_deref(), enclosure, "{}", outcome.top[0].label);
+        // Bays of PCI Express 5.0 are as many, and make no difference to these drives.
+        let found = outcome.top[0].parts.enclosure.as_deref().map(|id| id.trim_end_matches("-5"));
+        assert_eq!(found, enclosure, "{}", outcome.top[0].label);
     }
 }
 

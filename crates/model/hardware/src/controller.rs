@@ -284,7 +284,10 @@ impl ControllerModel {
     #[must_use]
     pub fn behind(self, enclosure: &EnclosureModel) -> Self {
         let most = enclosure.port.rate;
+        // Where bays have lanes of their own there are no more of them than bays.
+        let lanes = if enclosure.bay_link.is_some() { enclosure.slots.max(1) } else { u32::MAX };
         Self {
+            member_lanes: self.member_lanes.min(lanes),
             member_link: self.member_link.within(most),
             member_link_out: self.member_link_out.map(|link| link.within(most)),
             fabric: enclosure.fabric.or(self.fabric),

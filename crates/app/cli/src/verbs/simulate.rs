@@ -235,6 +235,16 @@ struct HardwareArgs {
     region: Option<ByteCount>,
 }
 
+/// Tells that drives are in another condition than workloads bring them to, which write in sequence only.
+fn tell_condition(workloads: &[Workload]) {
+    if workloads.iter().any(|workload| workload.spec.writes_in_sequence() == Some(true)) {
+        remark(format_args!(
+            "note: all writes are sequential, and the drives are taken to be overwritten at random before: --condition sequential is what \
+             such writes lead to"
+        ));
+    }
+}
+
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
     let mut description = match &args.array {
@@ -266,16 +276,8 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     };
     let mut plan = args.sweep.plan(&frame)?;
     args.file.synchronise(&mut plan)?;
-    let in_sequence = |workload: &Workload| workload.spec.writes_in_sequence() == Some(true);
-    if hosts.leads()
-        && description.condition.is_none()
-        && models.drive.condition().is_some()
-        && plan.workloads.iter().any(in_sequence)
-    {
-        remark(format_args!(
-            "note: all writes are sequential, and the drives are taken to be overwritten at random before: --condition sequential is what \
-             such writes lead to"
-        ));
+    if hosts.leads() && description.condition.is_none() && models.drive.condition().is_some() {
+        tell_condition(&plan.workloads);
     }
     let steps = is_step_by_step(&args.judge)?;
     let ends = args.catalogs_at_ends(&models, &catalog)?;

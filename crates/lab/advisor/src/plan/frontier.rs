@@ -251,7 +251,8 @@ fn without_twins(request: &Request<'_>, kept: Vec<Kept>) -> Vec<Kept> {
         let controller = &request.parts.controllers[usize::from(one.geometry.controller)];
         let enclosure = one.geometry.enclosure.map(|index| &request.parts.enclosures[usize::from(index)]);
         let all = enclosure.map_or(f64::INFINITY, |it| it.port_rate.0).min(controller.member_rate.0);
-        [all, slot_rate(drive, controller, enclosure).map_or(f64::INFINITY, |rate| rate.0)]
+        let slot = slot_rate(drive, controller, enclosure).map_or(f64::INFINITY, |rate| rate.0);
+        [all, slot.min(drive.rates.media)]
     };
     let takes = |one: &Kept| {
         let drive = &request.parts.drives[usize::from(one.geometry.drive)];

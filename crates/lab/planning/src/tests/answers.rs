@@ -153,8 +153,7 @@ fn drives_that_are_in_no_candidate_are_not_measured() {
     assert_eq!(measured(&without(Some(100.0))).len(), 2);
 }
 
-/// RAID 5 and 6 of flash under Linux md did 108,000 requests a second at the kernel's defaults, where threads and a larger stripe cache
-/// give 373,000.
+/// RAID 5 and 6 of flash were planned at the kernel's defaults, at which one thread handles all stripes.
 #[test]
 fn md_is_set_and_its_defaults_have_a_price() {
     let outcome = planned(&PlanOrder {
@@ -175,8 +174,8 @@ fn md_is_set_and_its_defaults_have_a_price() {
         !md.set.is_empty() && md.lines.iter().any(|line| line.contains("sysfs") || line.contains("/sys/"))
     );
     let defaults = md.defaults.expect("the kernel's are slower");
-    assert!(defaults.gain > 1.5 && defaults.keeps_needs, "{defaults:?}");
-    assert!(first.judged.performance[0].iops > 1.3 * defaults.performance[0].iops, "{defaults:?}");
+    assert!(defaults.gain > 1.2 && defaults.keeps_needs, "{defaults:?}");
+    assert!(first.judged.performance[0].iops > 1.2 * defaults.performance[0].iops, "{defaults:?}");
     assert!(md.others.iter().all(|(_, times)| *times < 1.05), "{:?}", md.others);
     assert!(md.others.iter().any(|(name, _)| name.contains("ppl")), "{:?}", md.others);
 

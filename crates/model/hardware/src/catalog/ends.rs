@@ -14,6 +14,7 @@
 use super::change::changed;
 use super::{Catalog, CatalogChange, CatalogError, FigureSource, Written};
 use crate::drive::DriveModel;
+use crate::md::MdModel;
 use raidlab_units::NanoSpan;
 
 /// An end of what figures may be.
@@ -59,7 +60,7 @@ impl FigureSource {
 impl Catalog {
     /// This catalogue with drives, controllers and enclosures `ids` at one `end` of what their figures may be; a drive stays in its
     /// condition. Where figures can't be so together, as a fastest page that is slower than the slowest, one after the other goes as
-    /// far as the ones before allow.
+    /// far as the ones before allow. Linux md stays as it is set.
     ///
     /// # Errors
     /// What the catalogue's reader says of an entry whose figures can't be so together.
@@ -97,8 +98,14 @@ impl Catalog {
             self.read_alone(&written, &text)
         })?;
         let condition = self.drives.get(id).and_then(DriveModel::condition);
+        let set = self.controllers.get(id).and_then(|controller| controller.md.clone());
         self.drives.extend(alone.drives);
         self.controllers.extend(alone.controllers);
+        if let Some(md) = self.controllers.get_mut(id).and_then(|controller| controller.md.as_mut())
+            && let Some(set) = set
+        {
+            *md = MdModel { costs: md.costs, ..set };
+        }
         self.enclosures.extend(alone.enclosures);
         self.texts.extend(alone.texts);
         condition.map_or(Ok(()), |condition| self.condition_drive(id, condition))
@@ -171,6 +178,11 @@ mod tests {
                 assert_eq!(other.condition(), drive.condition(), "{}", drive.id);
             }
         }
+        let mut set = catalog.clone();
+        set.set_md(|md| md.stripe_cache_size = 8192);
+        let at_end = set.at_end(&["linux-md-nvme"], End::Slower).expect("it can be read");
+        let md = at_end.controller("linux-md-nvme").expect("it is still there").md.as_ref();
+        assert_eq!(md.map(|md| md.stripe_cache_size), Some(8192), "md stays as it is set");
         assert_eq!(
             catalog.at_end(&[], End::Slower).expect("nothing changes").drives().count(),
             catalog.drives().count()
