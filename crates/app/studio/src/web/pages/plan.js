@@ -6,6 +6,8 @@ import { jobCard, result } from "../jobs.js";
 
 const NUMBERS = ["survive", "iops", "mean_iops", "years", "growth", "keep_degraded", "slots", "rack_units", "power", "budget", "simulations", "top"];
 
+const SHOWN_FOR = { best: "best", level: "best of another level", drives: "best of other drives", controller: "best of another controller", cheapest: "takes least", space: "most space", fastest: "fastest", tail: "shortest tail", safest: "least loss", longest: "longest life", power: "least power", next: "next" };
+
 export async function show() {
   const [{ workloads }, { entries }, { jobs }] = await Promise.all([get("/api/workloads"), get("/api/catalogue"), get("/api/jobs")]);
   const choices = (kind) => [["", "any"], ...entries.filter((entry) => entry.kind === kind).map((entry) => [entry.id, entry.name])];
@@ -49,7 +51,7 @@ async function planned(job, place) {
     ...plan.relaxations.map((one) => h("p", { class: "warn-box" }, `Nothing fits. Something would with ${one.need} at ${number(one.to)} instead of ${number(one.from)}.`)),
     table([
       { name: "Rank", more: true, of: (row) => row.rank, right: true },
-      { name: "Array", of: (row) => row.array, show: (row) => [h("b", {}, row.array), h("div", { class: "small soft" }, row.settings_text), row.shown_for.length > 0 && h("div", { class: "small" }, row.shown_for.join(", ")), row.adds && h("div", { class: "small" }, `to add: ${row.adds}`)] },
+      { name: "Array", class: "array", of: (row) => row.array, show: (row) => [h("b", {}, row.array), h("div", { class: "small soft" }, row.settings_text), row.shown_for.length > 0 && h("div", { class: "small" }, row.shown_for.map((role) => SHOWN_FOR[role] ?? role).join(", ")), row.adds && h("div", { class: "small" }, `to add: ${row.adds}`)] },
       { name: "Needs", of: (row) => row.keeps_needs, show: (row) => pill(row.keeps_needs ? "kept" : "missed", row.keeps_needs ? "good" : "bad") },
       { name: "Requests/s", of: (row) => row.main?.iops, show: (row) => [number(row.main?.iops), " ", margin(row.margins.throughput)], right: true },
       { name: "Mean", of: (row) => row.main?.lat_ns_mean, show: (row) => span(row.main?.lat_ns_mean), right: true },
