@@ -80,6 +80,24 @@ impl Class {
         name == self.name
     }
 
+    /// That arithmetic has nothing against some of it, and none was run; none where it rejects all.
+    fn not_run(&self, bench: &Bench<'_>, found: &Enumeration, ranking: Ranking<'_>) -> Option<String> {
+        let of_it = found.kept.iter().filter(|one| self.holds(one.geometry, one.cost, bench.parts));
+        let least = |value: f64, one: f64| if one < value { one } else { value };
+        let (cost, drives) = of_it.fold((f64::INFINITY, f64::INFINITY), |(cost, drives), one| {
+            (least(cost, one.cost.unwrap_or(f64::INFINITY)), least(drives, f64::from(one.bought)))
+        });
+        if drives.is_infinite() {
+            return None;
+        }
+        let takes = if ranking.has_prices && cost.is_finite() {
+            format!("at a cost of {cost:.0} and more")
+        } else {
+            format!("with {drives} drives and more")
+        };
+        Some(format!("not simulated; by arithmetic it may keep the needs {takes}"))
+    }
+
     /// How near the nearest of it came that arithmetic rejected.
     fn nearest(&self, found: &Enumeration, parts: &PartList) -> Option<Nearest> {
         let nearer = |a: &Nearest, b: &Nearest| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1));
@@ -156,7 +174,9 @@ pub(super) fn of(
         let of_it = judged.iter().find(|one| class.holds(one.geometry, one.cost, bench.parts));
         let verdict = match (of_it, best) {
             (Some(one), Some(best)) => against(one, best, ranking),
-            _ => out(class.nearest(found, bench.parts)?),
+            _ => {
+                class.not_run(bench, found, ranking).or_else(|| class.nearest(found, bench.parts).map(out))?
+            }
         };
         let slowest = |one: &Judged| one.performance.iter().copied().min_by(|a, b| a.iops.total_cmp(&b.iops));
         let name = match class.kind {

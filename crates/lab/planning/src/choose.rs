@@ -16,8 +16,7 @@ use super::md;
 use super::reason::{beside, reason, rests_on, settings_label};
 use super::{Bench, Crew, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage, alternatives};
 use raidlab_advisor::plan::{
-    Enumeration, Frontier, Hardware, Judged, Kept, Performance, Ranking, Request, Role, Row, Settings,
-    diverse,
+    Enumeration, Frontier, Hardware, Judged, Kept, Performance, Ranking, Request, Role, Settings, diverse,
 };
 use raidlab_hardware::{Catalog, End};
 use raidlab_units::ByteCount;
@@ -210,7 +209,7 @@ impl Search<'_, '_, '_> {
         let stage = Stage { label: "running the best for longer", from: SMALLER_SHARE, to: LONG_SHARE };
         let results = judge_all(bench, self.crew, stage, (&best, Window::Long))?;
         self.simulated += results.len() as u64;
-        let mut told = self.tell(results, &rows)?;
+        let mut told = self.tell(results)?;
         for (one, row) in told.iter().zip(&rows) {
             self.judged[row.index] = one.judged.clone();
             self.tried.push(one.judged.clone());
@@ -219,25 +218,30 @@ impl Search<'_, '_, '_> {
         told.sort_by_cached_key(|one| (self.ranking.key(&one.judged), one.judged.geometry));
         let order: Vec<Judged> = told.iter().map(|one| one.judged.clone()).collect();
         let range = self.range(&told)?;
+        // The longer runs may have changed what each is shown for.
+        let keeps = self.judged.iter().filter(|one| one.keeps(needs)).count();
+        let shown = &self.judged[..if keeps > 0 { keeps } else { self.judged.len() }];
+        let rows = diverse(shown, self.ranking, bench.parts, shown.len());
+        let roles_of = |one: &Judged| {
+            let row = rows.iter().find(|row| shown[row.index].geometry == one.geometry);
+            row.map_or_else(|| vec![Role::Next], |row| row.roles.clone())
+        };
         let apps = bench.order.applications;
-        let planned = told.into_iter().map(|one| planned(bench, one, (&order, &self.tried)));
+        let planned = told.into_iter().map(|one| {
+            let roles = roles_of(&one.judged);
+            planned(bench, one, roles, (&order, &self.tried))
+        });
         let mut planned: Vec<Planned> = planned.collect();
         if let Some(first) = planned.first_mut() {
-            // The longer runs may have changed which is the first.
-            first.roles.retain(|role| *role > Role::Controller);
-            first.roles.insert(0, Role::Best);
             let names = (0..apps.len()).map(|app| part_name(apps, app));
             first.reason += &rests_on(&first.estimates, names.zip(&range));
             first.range = range;
-        }
-        for one in planned.iter_mut().skip(1) {
-            one.roles.retain(|role| *role != Role::Best);
         }
         Ok(planned)
     }
 
     /// All that is told of each of `results` besides: bottlenecks, faults, and each application alone.
-    fn tell(&mut self, results: Vec<(Judged, Vec<RunResult>)>, rows: &[Row]) -> Result<Vec<Told>, PlanError> {
+    fn tell(&mut self, results: Vec<(Judged, Vec<RunResult>)>) -> Result<Vec<Told>, PlanError> {
         let bench = self.bench;
         // What holds up the best is worth its runs; of the others their figures are.
         let first = results.iter().map(|(judged, _)| self.ranking.key(judged)).min();
@@ -259,14 +263,13 @@ impl Search<'_, '_, '_> {
             job.run(bench, &results[one].0)
         };
         let done = self.crew.on_all(stage, jobs.len(), run)?;
-        let told = |((judged, runs), row): ((Judged, Vec<RunResult>), &Row)| Told {
+        let told = |(judged, runs): (Judged, Vec<RunResult>)| Told {
             judged,
             runs,
-            roles: row.roles.clone(),
             faults: Faults::default(),
             alone: Vec::new(),
         };
-        let mut told: Vec<Told> = results.into_iter().zip(rows).map(told).collect();
+        let mut told: Vec<Told> = results.into_iter().map(told).collect();
         for ((one, _), found) in jobs.iter().zip(done) {
             let one = &mut told[*one];
             match found {
@@ -306,7 +309,6 @@ impl Search<'_, '_, '_> {
 struct Told {
     judged: Judged,
     runs: Vec<RunResult>,
-    roles: Vec<Role>,
     faults: Faults,
     /// What each application gets alone, where they run together.
     alone: Vec<Performance>,
@@ -353,9 +355,14 @@ impl Job {
     }
 }
 
-fn planned(bench: &Bench<'_>, told: Told, (order, tried): (&[Judged], &[Judged])) -> Planned {
+fn planned(
+    bench: &Bench<'_>,
+    told: Told,
+    roles: Vec<Role>,
+    (order, tried): (&[Judged], &[Judged]),
+) -> Planned {
     let needs = &bench.order.needs;
-    let Told { judged, runs, roles, faults, alone } = told;
+    let Told { judged, runs, faults, alone } = told;
     let Faults { degraded, rebuilding, rebuild } = faults;
     let rebuild_hours = rebuild.map(|it| it.hours);
     let models = bench.models(judged.geometry);

@@ -6,8 +6,8 @@
 //! flight.
 
 use super::application::together;
-use super::life::shortest;
 use super::faults::Faults;
+use super::life::shortest;
 use super::{Bench, PlanError, PlanOrder};
 use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Geometry, Judged, Needs, Performance};

@@ -32,7 +32,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How long a search takes where nobody says.
-const SEARCH_TIME: Duration = Duration::from_secs(20);
+const SEARCH_TIME: Duration = Duration::from_secs(10);
 
 /// Arguments of `raidlab plan`.
 #[derive(Debug, clap::Args)]
@@ -142,7 +142,7 @@ pub(crate) struct Args {
     /// battery; the answer then says what is lost
     #[arg(long)]
     allow_volatile: bool,
-    /// Time for the search, which ends earlier when nothing can be better; the longer runs of the best come to it [default: 20s, or
+    /// Time for the search, which ends earlier when nothing can be better; the longer runs of the best come to it [default: 10s, or
     /// none with --simulations]
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     search_time: Option<NanoSpan>,

@@ -6,6 +6,8 @@ import { jobCard, result } from "../jobs.js";
 
 const NUMBERS = ["survive", "iops", "mean_iops", "years", "growth", "keep_degraded", "slots", "rack_units", "power", "budget", "simulations", "top"];
 
+const SHOWN_FOR = { best: "best", level: "best of another level", drives: "best of other drives", controller: "best of another controller", cheapest: "takes least", space: "most space", fastest: "fastest", tail: "shortest tail", safest: "least loss", longest: "longest life", power: "least power", next: "next" };
+
 export async function show() {
   const [{ workloads }, { entries }, { jobs }] = await Promise.all([get("/api/workloads"), get("/api/catalogue"), get("/api/jobs")]);
   const choices = (kind) => [["", "any"], ...entries.filter((entry) => entry.kind === kind).map((entry) => [entry.id, entry.name])];
@@ -29,7 +31,7 @@ export async function show() {
       { name: "have", label: "What is there", hint: "8 x samsung-pm9a3-7680,perc-h755n", placeholder: "nothing" }, { name: "era", label: "Sold in", hint: "2017.., or any", placeholder: "2017.." },
       { name: "slots", label: "Places for drives", type: "number", min: "1", max: "128", value: "24" }, { name: "rack_units", label: "Rack units at most", type: "number", min: "1" }, { name: "power", label: "Watts at most", type: "number", min: "1" },
       { name: "prices", label: "Price file", hint: "in the folder; docs/planning.md has its form", placeholder: "none" }, { name: "budget", label: "Budget", hint: "needs a price file", type: "number", min: "1" },
-      { name: "simulations", label: "Arrays to simulate at most", hint: "else 20 seconds of them", type: "number", min: "1", max: "10000" }, { name: "top", label: "Arrays to tell of", type: "number", min: "1", max: "50", value: "5" }],
+      { name: "simulations", label: "Arrays to simulate at most", hint: "else 10 seconds of them", type: "number", min: "1", max: "10000" }, { name: "top", label: "Arrays to tell of", type: "number", min: "1", max: "50", value: "5" }],
     body: (values) => Object.fromEntries(Object.entries(values).map(([name, value]) => [name, NUMBERS.includes(name) ? Number(value) : value])),
   });
   return [head("Plan", "Which array serves an application best: every array that the catalogue's parts make is looked at, what can fit is simulated, and the best are ranked with the reason."), card("Needs", form), list];
@@ -49,7 +51,7 @@ async function planned(job, place) {
     ...plan.relaxations.map((one) => h("p", { class: "warn-box" }, `Nothing fits. Something would with ${one.need} at ${number(one.to)} instead of ${number(one.from)}.`)),
     table([
       { name: "Rank", more: true, of: (row) => row.rank, right: true },
-      { name: "Array", of: (row) => row.array, show: (row) => [h("b", {}, row.array), h("div", { class: "small soft" }, row.settings_text), row.shown_for.length > 0 && h("div", { class: "small" }, row.shown_for.join(", ")), row.adds && h("div", { class: "small" }, `to add: ${row.adds}`)] },
+      { name: "Array", class: "array", of: (row) => row.array, show: (row) => [h("b", {}, row.array), h("div", { class: "small soft" }, row.settings_text), row.shown_for.length > 0 && h("div", { class: "small" }, row.shown_for.map((role) => SHOWN_FOR[role] ?? role).join(", ")), row.adds && h("div", { class: "small" }, `to add: ${row.adds}`)] },
       { name: "Needs", of: (row) => row.keeps_needs, show: (row) => pill(row.keeps_needs ? "kept" : "missed", row.keeps_needs ? "good" : "bad") },
       { name: "Requests/s", of: (row) => row.main?.iops, show: (row) => [number(row.main?.iops), " ", margin(row.margins.throughput)], right: true },
       { name: "Mean", of: (row) => row.main?.lat_ns_mean, show: (row) => span(row.main?.lat_ns_mean), right: true },
