@@ -30,13 +30,14 @@ PARTS = {
     "delivered": Part("operations", "run_delivered", 180),
     "creations": Part("operations", "run_creations", 120),
     "copies": Part("copies", "run", 120),
+    "zeros": Part("zeros", "run", 120),
     "clients": Part("clients", "run", 120),
 }
 # How many cases a part has, besides crashes.
 LONG = {"liar": 3, "hostile": 6, "logs": 12, "flips": 24, "surroundings": 40, "operations": 24, "delivered": 24, "creations": 40,
-        "copies": 12, "clients": 20}
+        "copies": 12, "zeros": 12, "clients": 20}
 SHORT = {"liar": 1, "hostile": 3, "logs": 1, "flips": 3, "surroundings": 5, "operations": 3, "delivered": 2, "creations": 3, "copies": 4,
-         "clients": 5}
+         "zeros": 2, "clients": 5}
 
 
 def arguments():

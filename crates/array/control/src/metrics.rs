@@ -235,6 +235,7 @@ mod tests {
             block_bytes: 4096,
             metadata: "bitmap".into(),
             integrity: false,
+            zeroed_ranges: None,
             generation: 3,
             members: 2,
             failures_left: 0,

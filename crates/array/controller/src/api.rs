@@ -405,6 +405,18 @@ pub enum Notice {
     },
 }
 
+/// Which writes the devices have recorded, so that a range that became zeros, with its checksums, is not taken for one that nobody has
+/// written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordedWrites {
+    /// None: zeros are believed everywhere.
+    None,
+    /// Those since the array was first started by a version that records them: zeros are believed elsewhere.
+    Later,
+    /// All.
+    All,
+}
+
 /// A walk over all stripes in the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scan {

@@ -12,7 +12,8 @@ mod write_intent;
 mod written;
 
 use crate::api::{
-    Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Scan, ScanProgress, TimerId, Undecided,
+    Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, RecordedWrites, Scan, ScanProgress, TimerId,
+    Undecided,
 };
 use crate::cache::{AGE_TIMER, CacheEngine};
 use crate::checksums::Checksums;
@@ -409,6 +410,11 @@ impl Controller {
     /// How far the scan is that runs, or rests.
     pub fn scan_progress(&self) -> Option<ScanProgress> {
         self.scan.progress()
+    }
+
+    /// Which writes are recorded; none where blocks have no checksums.
+    pub fn recorded_writes(&self) -> Option<RecordedWrites> {
+        self.checksums.is_on().then(|| self.written.recorded())
     }
 
     /// Blocks of which the latest check or repair could not tell what is wrong, in order of address. The list is bounded.

@@ -33,7 +33,7 @@ pub(crate) use op::{OpKind, Piece, StripeOp};
 
 use crate::api::IoClass;
 use crate::config::ArrayConfig;
-use crate::geometry::{Geometry, UnitRow};
+use crate::geometry::Geometry;
 use crate::member_io::MemberIos;
 use crate::metadata::Metadata;
 use crate::request::Rows;
@@ -41,7 +41,7 @@ use crate::rules::ParityUpdate;
 use crate::table::Slab;
 use plan::{BeyondRedundancy, Plan};
 use raidlab_format::row_checksum;
-use raidlab_units::{MemberIndex, MemberLba, StripeIndex};
+use raidlab_units::StripeIndex;
 use staging::Staging;
 use stripe_cache::Directory;
 
@@ -211,11 +211,9 @@ impl StripeEngine {
         }
     }
 
-    /// Forgets the page of what the layout puts at `lba` of a role: the array has written something else there.
-    pub(crate) fn forget_pages(&mut self, geometry: &Geometry, role: MemberIndex, lba: MemberLba) {
-        if let Some(cache) = &mut self.stripe_cache
-            && let Some(UnitRow { key, unit, .. }) = geometry.unit_at(role, lba)
-        {
+    /// Forgets the page of a unit: the array has written something else there.
+    pub(crate) fn forget_page(&mut self, key: u64, unit: u16) {
+        if let Some(cache) = &mut self.stripe_cache {
             cache.forget(key, unit);
         }
     }

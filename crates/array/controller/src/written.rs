@@ -15,6 +15,7 @@
 //! [`raidlab_format::WrittenMap`] is what the devices keep. A controller that was not started from devices has none: then a tag of zeros
 //! fits zeros everywhere.
 
+use crate::api::RecordedWrites;
 use crate::config::ArrayConfig;
 use raidlab_format::{WRITTEN_PAGE_BYTES, WrittenMap};
 use raidlab_raid::UnitPlace;
@@ -49,6 +50,10 @@ pub(crate) struct Written {
     /// Operations in line.
     waiting: Vec<u32>,
     sequence: u64,
+    /// All devices have what a start has found on some.
+    is_renewed: bool,
+    /// Something may have been written before that was recorded.
+    may_be_unrecorded: bool,
     /// Where the two slots begin, which take turns.
     slots: [MemberLba; 2],
     page_blocks: BlockCount,
@@ -68,15 +73,32 @@ impl Written {
             pages: Vec::new(),
             waiting: Vec::new(),
             sequence: 0,
+            is_renewed: true,
+            may_be_unrecorded: false,
             slots: config.metadata_area().written.map(at),
             page_blocks: BlockCount(WRITTEN_PAGE_BYTES as u64 / block_bytes),
         }
     }
 
-    /// Goes on from what a start has found. Some devices may lack some of it.
-    pub(crate) fn start_again(&mut self, map: Option<WrittenMap>, next_sequence: u64) {
-        (self.map, self.sequence) = (map, next_sequence);
+    /// Goes on from what a start has found. Some devices may lack some of it: nothing is written before they have it.
+    pub(crate) fn start_again(
+        &mut self,
+        map: Option<WrittenMap>,
+        next_sequence: u64,
+        may_be_unrecorded: bool,
+    ) {
+        (self.map, self.sequence, self.may_be_unrecorded) = (map, next_sequence, may_be_unrecorded);
         self.renew();
+        self.is_renewed = self.pages.is_empty();
+    }
+
+    /// Where zeros that nobody has written are told from those of a device that lost what it held.
+    pub(crate) fn recorded(&self) -> RecordedWrites {
+        match &self.map {
+            None => RecordedWrites::None,
+            Some(map) if self.may_be_unrecorded && !map.is_full() => RecordedWrites::Later,
+            Some(_) => RecordedWrites::All,
+        }
     }
 
     /// Has all devices written all that is marked.
@@ -116,6 +138,12 @@ impl Written {
     /// True if all strips at these places may be written.
     #[inline]
     pub(crate) fn has_all(&self, places: &[UnitPlace]) -> bool {
+        self.is_renewed && self.are_marked(places)
+    }
+
+    /// True if the regions of all strips at these places are recorded.
+    #[inline]
+    pub(crate) fn are_marked(&self, places: &[UnitPlace]) -> bool {
         let Some(map) = &self.map else { return true };
         let mut last = None;
         places.iter().all(|place| {
@@ -186,6 +214,7 @@ impl Written {
     /// Takes in that all pages are written, or that nothing came of the batch. Returns those who waited: they ask again.
     pub(crate) fn end_batch(&mut self, is_kept: bool) -> Vec<u32> {
         self.phase = Phase::Idle;
+        self.is_renewed |= is_kept;
         let batch = core::mem::take(&mut self.batch);
         if let Some(map) = self.map.as_mut().filter(|_| is_kept) {
             for region in batch {

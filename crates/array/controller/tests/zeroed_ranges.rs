@@ -5,11 +5,12 @@
 
 use raidlab_controller::{
     Action, Area, ArrayConfig, BufferSpace, CacheConfig, Controller, HostError, HostOp, HostRequest, HostTag,
-    MemberOp, MemoryKind, MemorySteps, MetadataPolicy, Notice, Scan,
+    MemberIo, MemberOp, MemoryKind, MemorySteps, MetadataPolicy, Notice, Scan,
 };
 use raidlab_format::{AreaLayout, StartOptions, assemble};
 use raidlab_testkit::{BLOCK, Memories, new_areas, start_nonce};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, Nanos};
+use std::ops::Range;
 
 const STRIP: u64 = 4;
 const ROWS: u64 = 8;
@@ -52,6 +53,10 @@ struct World {
     writes: usize,
     /// Member I/Os left until power is cut.
     fuse: usize,
+    /// Blocks of the second device's metadata area whose writes don't end, and those that have not.
+    withheld: Range<u64>,
+    held: Vec<MemberIo>,
+    data_writes: usize,
 }
 
 impl World {
@@ -62,6 +67,10 @@ impl World {
     }
 
     fn start(config: &ArrayConfig, devices: Vec<Device>) -> Self {
+        Self::start_without(config, devices, 0..0)
+    }
+
+    fn start_without(config: &ArrayConfig, devices: Vec<Device>, withheld: Range<u64>) -> Self {
         let areas: Vec<_> = devices.iter().map(|device| Some(&*device.metadata)).collect();
         let assembly = assemble(&areas, None, StartOptions::default()).expect("an array");
         let controller = Controller::start(config, assembly, start_nonce()).expect("it starts");
@@ -76,6 +85,9 @@ impl World {
             mismatches: 0,
             writes: 0,
             fuse: usize::MAX,
+            withheld,
+            held: Vec::new(),
+            data_writes: 0,
         };
         world.run();
         world
@@ -93,6 +105,13 @@ impl World {
                         return;
                     }
                     self.fuse -= 1;
+                    let is_withheld = io.member.index() == 1 && self.withheld.contains(&io.lba.0);
+                    if io.area == Area::Metadata && is_withheld {
+                        self.held.push(io);
+                        continue;
+                    }
+                    self.data_writes +=
+                        usize::from(io.area == Area::Data && matches!(io.op, MemberOp::Write { .. }));
                     let mut segments = Vec::new();
                     self.controller.member_io_segments(io.id, &mut segments);
                     let bytes = self.gather(&segments);
@@ -318,4 +337,29 @@ fn an_older_map_takes_nothing_back() {
     for lba in 0..volume {
         assert!(world.read(lba) == Ok(pattern(lba)), "block {lba}: the start has renewed the map");
     }
+}
+
+/// Defect: the host was served before, so that what it wrote was recorded on some devices only, and a start without these believed zeros.
+#[test]
+fn nothing_is_written_before_all_devices_have_what_some_have_recorded() {
+    let config = config("1", 2);
+    let mut world = World::create(&config);
+    let old = world.devices[1].metadata.clone();
+    assert_eq!(world.write(0, 1), Some(Ok(())));
+    let [first, second] = AreaLayout::of(&config.geometry(raidlab_testkit::ARRAY_UUID)).written;
+    let (from, to) = (first.offset_bytes as usize, second.end_bytes() as usize);
+    world.devices[1].metadata[from..to].copy_from_slice(&old[from..to]);
+    let withheld = (from / BLOCK) as u64..(to / BLOCK) as u64;
+    let mut world = World::start_without(&config, world.devices, withheld);
+    assert_eq!(world.held.len(), 1, "the page is on its way");
+    let before = world.data_writes;
+    assert_eq!(world.read(0), Ok(pattern(0)), "reads don't wait");
+    assert_eq!(world.write(0, 1), None, "it waits");
+    assert_eq!(world.data_writes, before, "nothing is written in place");
+    let io = world.held.remove(0);
+    world.withheld = 0..0;
+    world.controller.handle_member_completion(Nanos::ZERO, io.id, Ok(()));
+    world.run();
+    assert_eq!(world.result, Some(Ok(())));
+    assert!(world.data_writes > before);
 }

@@ -109,6 +109,18 @@ impl AreaLayout {
         Self { written, total_bytes: written[1].end_bytes(), ..area }
     }
 
+    /// A log of `log` bytes, or of a little more, behind which there is room for the map of written regions. A new array takes it.
+    pub const fn log_with_map(log: ByteCount) -> ByteCount {
+        let end = LOG_AT + log.0.next_multiple_of(AREA_UNIT_BYTES);
+        let data_at = end.next_multiple_of(DATA_UNIT_BYTES);
+        let longer = data_at + AREA_UNIT_BYTES - LOG_AT;
+        if data_at - end >= 2 * WRITTEN_PAGE_BYTES as u64 || longer > LOG_BYTES_MAX {
+            log
+        } else {
+            ByteCount(longer)
+        }
+    }
+
     /// Where `generation` of the state goes: the slot that holds the one before the last.
     pub const fn state_slot(&self, generation: u64) -> Extent {
         self.state[(generation % 2) as usize]
@@ -142,6 +154,20 @@ mod tests {
             assert_eq!(area.log.offset_bytes, AreaLayout::FRONT_BYTES);
             assert!((log_bytes..log_bytes + AREA_UNIT_BYTES).contains(&area.log.length_bytes));
         }
+    }
+
+    /// Defect: an array with such a log had no map, and zeroed ranges were believed.
+    #[test]
+    fn a_new_log_leaves_room_for_the_map() {
+        for kib in (0..2100).chain([4096, 1 << 20]) {
+            let log = ByteCount(kib << 10);
+            let rounded = AreaLayout::log_with_map(log);
+            assert!(rounded >= log && rounded.0 - log.0 <= 2 * AREA_UNIT_BYTES + 4096, "{log} to {rounded}");
+            let end = AreaLayout::new(rounded).total_bytes;
+            assert!(end.next_multiple_of(DATA_UNIT_BYTES) - end >= 2 * WRITTEN_PAGE_BYTES as u64, "{log}");
+            assert_eq!(AreaLayout::log_with_map(rounded), rounded);
+        }
+        assert_eq!(AreaLayout::log_with_map(ByteCount(LOG_BYTES_MAX)), ByteCount(LOG_BYTES_MAX));
     }
 
     #[test]

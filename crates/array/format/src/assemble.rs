@@ -41,8 +41,9 @@ use crate::bitmap::RegionMap;
 use crate::identity::ArrayUuid;
 use crate::label::ArrayName;
 use crate::nvram::{NvramEntry, NvramImage};
+use crate::seal::version;
 use crate::state::ArrayState;
-use crate::written::WrittenMap;
+use crate::written::{WRITTEN_SINCE_VERSION, WrittenMap};
 use candidate::Candidate;
 use intent::{Found, Intent};
 use roster::Roster;
@@ -101,6 +102,8 @@ pub struct Assembly {
     pub written: Option<WrittenMap>,
     /// Higher than the sequence of every valid sector of it found.
     pub next_written_sequence: u64,
+    /// Something may have been written before that was recorded: a version that doesn't has labelled some device.
+    pub may_be_unrecorded: bool,
 }
 
 /// Decides what the devices are.
@@ -128,6 +131,8 @@ pub fn assemble(
         Found { state: &state, layout: layout.as_ref(), roster: &roster, kept: image, nvram_verdict: &kept };
     let intent = found.read_intent(options.accept_write_hole)?;
     let (written, written_sequence) = found.read_written();
+    let mut labelled = roster.present.iter().flatten().map(|candidate| &candidates[*candidate]);
+    let may_be_unrecorded = labelled.any(|it| it.label.is_ok() && version(it.area) < WRITTEN_SINCE_VERSION);
     let write_hole_accepted = check_hole(&found, &intent, options.accept_write_hole)?;
     let mut nvram_entries: Vec<_> = image.iter().flat_map(NvramImage::entries).collect();
     nvram_entries.sort_by_key(|(slot, entry)| (entry.sequence, *slot));
@@ -151,6 +156,7 @@ pub fn assemble(
         next_bitmap_sequence: after(intent.bitmap_sequence),
         written,
         next_written_sequence: after(written_sequence),
+        may_be_unrecorded,
         records: intent.records,
         kept,
         nvram_entries,

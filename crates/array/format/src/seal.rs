@@ -45,6 +45,11 @@ pub(crate) fn seal_front(bytes: &mut [u8], end: usize, part: Part, aux: u16) {
     put(bytes, CHECKSUM_AT, sum.to_le_bytes());
 }
 
+/// The version by which a structure was written that has been opened.
+pub(crate) fn version(bytes: &[u8]) -> u16 {
+    u16_at(bytes, VERSION_AT)
+}
+
 /// Checks magic, checksum and version of a structure that is exactly `bytes`.
 pub(crate) fn open(bytes: &[u8], part: Part) -> Result<(), DecodeError> {
     check_magic(bytes, part)?;

@@ -22,6 +22,9 @@ pub const WRITTEN_PAGE_BYTES: usize = 4096;
 /// Regions of a page.
 pub const WRITTEN_PAGE_REGIONS: u64 = (PAGE_SECTORS * SECTOR_WORDS * 64) as u64;
 
+/// The version that first kept the map.
+pub(crate) const WRITTEN_SINCE_VERSION: u16 = 4;
+
 const SECTOR_BYTES: usize = 512;
 const PAGE_SECTORS: usize = WRITTEN_PAGE_BYTES / SECTOR_BYTES;
 const SEQUENCE_AT: usize = SEAL_BYTES;
@@ -72,6 +75,11 @@ impl WrittenMap {
         {
             *word |= 1 << (region % 64);
         }
+    }
+
+    /// True if all regions have been written.
+    pub fn is_full(&self) -> bool {
+        self.words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>() == self.regions()
     }
 
     fn regions(&self) -> u64 {
@@ -176,6 +184,11 @@ mod tests {
             assert_eq!(map.strips_of(0), 0..each.min(strips), "{strips} strips");
             assert!(map.regions() <= pages * WRITTEN_PAGE_REGIONS, "{strips} strips");
             assert_eq!(map.strips_of(map.regions() - 1).end, strips);
+            let mut full = map.clone();
+            (0..map.regions() - 1).for_each(|region| full.mark(region));
+            assert!(!full.is_full(), "{strips} strips");
+            full.mark(map.regions() - 1);
+            assert!(full.is_full(), "{strips} strips");
         }
         assert_eq!(WrittenMap::new(5, 0), None);
     }

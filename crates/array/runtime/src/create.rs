@@ -167,6 +167,9 @@ struct Site {
 
 impl Site {
     fn prepare(&mut self, config: &mut ArrayConfig, options: &CreateOptions) -> Result<(), CreateError> {
+        if config.resilience.integrity {
+            config.resilience.log_size = AreaLayout::log_with_map(config.resilience.log_size);
+        }
         let log = log_bytes(config);
         let paths: Vec<&PathBuf> = options.members.iter().chain(&options.spares).collect();
         let is_sized = config.member_size > ByteCount::ZERO;

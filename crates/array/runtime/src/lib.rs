@@ -71,7 +71,7 @@ pub use null::is_null;
 pub use operator::{
     Answer, ArrayStatus, ArrayStopped, Asked, CacheStatus, Command, CommandError, CommandQueue, Condition,
     CounterStatus, DeviceCondition, DeviceStatus, OPERATOR_SCHEMA, Operator, ScanOutcome, ScanStatus,
-    UndecidedStatus, operator_line, parse_scan_rate,
+    UndecidedStatus, ZeroedRanges, operator_line, parse_scan_rate,
 };
 pub use port_ring::{EntryEnd, EntryId, PortRing};
 pub use raidlab_format::StartOptions;

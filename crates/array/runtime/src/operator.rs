@@ -189,6 +189,9 @@ pub struct ArrayStatus {
     pub metadata: String,
     /// Whether blocks have tags.
     pub integrity: bool,
+    /// Where a range of a member that became zeros, tags and all, is found; none without tags.
+    #[serde(default)]
+    pub zeroed_ranges: Option<ZeroedRanges>,
     /// Generation of the state on the devices.
     pub generation: u64,
     /// Roles of the layout; devices from this number on are spares' slots.
@@ -238,6 +241,20 @@ pub struct ArrayStatus {
 /// Whatever else it is.
 pub fn parse_scan_rate(text: &str) -> Result<Option<ByteCount>, ParseUnitError> {
     if text == "none" { Ok(None) } else { text.parse().map(Some) }
+}
+
+raidlab_units::named! {
+    /// Where block checksums find a range of a member that became zeros, checksums and all.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum ZeroedRanges {
+        /// Wherever something was written.
+        Found = "found",
+        /// Where something was written since the array was first served by a version that records it.
+        FoundIfWrittenLately = "found-if-written-lately",
+        /// Nowhere: the devices do not record what was written.
+        Believed = "believed",
+    }
 }
 
 raidlab_units::named! {

@@ -3,12 +3,12 @@
 use crate::events::{Chronicle, event_of, scan_name};
 use crate::operator::{
     ArrayStatus, CacheStatus, Condition, CounterStatus, DeviceCondition, DeviceStatus, OPERATOR_SCHEMA,
-    ScanOutcome, ScanStatus, UndecidedStatus,
+    ScanOutcome, ScanStatus, UndecidedStatus, ZeroedRanges,
 };
 use crate::world::ArrayWorld;
 use raidlab_controller::{
-    ArrayConfig, Controller, DeviceState, Health, HostOp, HostRequest, Notice, Scan, ScanEnd, ScanProgress,
-    Undecided,
+    ArrayConfig, Controller, DeviceState, Health, HostOp, HostRequest, Notice, RecordedWrites, Scan, ScanEnd,
+    ScanProgress, Undecided,
 };
 use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, Nanos};
 
@@ -78,6 +78,14 @@ const fn outcome(end: ScanEnd) -> ScanOutcome {
         ScanEnd::Through => ScanOutcome::Through,
         ScanEnd::Stopped => ScanOutcome::Stopped,
         ScanEnd::BrokenOff => ScanOutcome::BrokenOff,
+    }
+}
+
+const fn zeroed_ranges(recorded: RecordedWrites) -> ZeroedRanges {
+    match recorded {
+        RecordedWrites::All => ZeroedRanges::Found,
+        RecordedWrites::Later => ZeroedRanges::FoundIfWrittenLately,
+        RecordedWrites::None => ZeroedRanges::Believed,
     }
 }
 
@@ -157,6 +165,7 @@ impl Tally {
             block_bytes: config.block_size.bytes(),
             metadata: config.resilience.metadata.to_string(),
             integrity: config.resilience.integrity,
+            zeroed_ranges: controller.recorded_writes().map(zeroed_ranges),
             generation: state.map_or(0, |state| state.generation),
             members: config.members,
             failures_left: health.failures_left,

@@ -28,10 +28,11 @@
 //! | returned | a device that is gone or missing is there again, as it was or blank, and the controller is told | |
 //! | failed by hand | the operator fails a healthy device | as for pulled |
 //! | check, repair, scan stop | the operator asks for it | |
-//! | corruption | of an array at rest some parity, or copies but the first, change silently; a check must count them, a repair mend them | beyond the bounds always: what else disagrees there can't be told |
+//! | corruption | of an array at rest some parity, or copies but the first, change silently, and data where the rest of its row tells; a check must count them, a repair mend what the evidence decides and leave the rest, a repair from the data mend that | beyond the bounds always: what else disagrees there can't be told |
 //! | peer | the second controller goes, or comes back with blank memory | the cache is not mirrored; what was restored at a start is still only here |
 //! | controller failover | the controller is gone, the second one takes over: see `failover.rs` | as for a power cut; the second has not got all that is dirty |
 //! | silent corruption, lost write, wrong-place write | a device corrupts data without an error: see `silent_corruption.rs` | as for a latent error; or blocks have no tags |
+//! | zeroed range | a run of places of a member, or all to its end, becomes zeros, tags and all, now or while the array is stopped: see `silent_corruption.rs` | as for a latent error, strip by strip; or blocks have no tags |
 //! | order | another order in which actions finish: any, oldest or newest first, one member or memory last | |
 
 use super::flights::FinishOrder;
@@ -112,12 +113,14 @@ pub enum Fault {
     OldImage,
     /// From now on, or no longer, power cuts tear blocks at sectors.
     SectorTear,
+    /// A range of a member becomes zeros, tags and all.
+    ZeroedRange,
 }
 
 impl Fault {
     /// True if only arrays whose blocks have tags survive it.
     pub const fn is_lie(self) -> bool {
-        matches!(self, Self::SilentCorruption | Self::LostWrite | Self::WrongPlaceWrite)
+        matches!(self, Self::SilentCorruption | Self::LostWrite | Self::WrongPlaceWrite | Self::ZeroedRange)
     }
 
     /// True if it waits for its moment, and is counted when that comes.
@@ -126,6 +129,7 @@ impl Fault {
             self,
             Self::LostWrite
                 | Self::WrongPlaceWrite
+                | Self::ZeroedRange
                 | Self::TransientRead
                 | Self::CutAtMoment
                 | Self::PeerFailover
@@ -134,7 +138,7 @@ impl Fault {
     }
 
     /// How many kinds there are.
-    pub const COUNT: usize = 32;
+    pub const COUNT: usize = 33;
     /// Every kind, in the order of [`super::TortureReport::faults`].
     pub const ALL: [Self; Self::COUNT] = [
         Self::LatentError,
@@ -169,6 +173,7 @@ impl Fault {
         Self::HostRetry,
         Self::OldImage,
         Self::SectorTear,
+        Self::ZeroedRange,
     ];
 
     /// Its name in output.
@@ -206,6 +211,7 @@ impl Fault {
             Self::HostRetry => "host-retry",
             Self::OldImage => "old-image",
             Self::SectorTear => "sector-tear",
+            Self::ZeroedRange => "zeroed-range",
         }
     }
 }
@@ -269,6 +275,7 @@ impl TortureWorld {
             Fault::Returned => self.pick_absent(pick),
             Fault::SilentCorruption => self.corrupt_block(pick),
             Fault::LostWrite | Fault::WrongPlaceWrite => self.arm(fault, pick),
+            Fault::ZeroedRange => self.zero_range(pick),
         }
     }
 
@@ -282,6 +289,7 @@ impl TortureWorld {
             | Fault::TransientRead
             | Fault::ErrorRegion
             | Fault::MetadataRot
+            | Fault::ZeroedRange
             | Fault::OldImage => {}
             Fault::WriteError | Fault::StaleWrite | Fault::FlushError => {
                 self.devices[member.index()].presence = Presence::Doomed(Self::doom_of(fault));

@@ -135,6 +135,8 @@ impl TortureWorld {
         self.lose_power(pick);
         if was_lost || was_out_of_sync {
             self.undo_corruption();
+        } else {
+            self.zero_while_stopped();
         }
         self.shuffle_devices(pick);
         // Where but one device is left, nothing else tells what has rotted.
@@ -318,6 +320,7 @@ impl TortureWorld {
                 self.resync = if known.0.is_some() { Resync::Runs } else { Resync::Not };
                 self.controller = controller;
                 self.mend_labels();
+                self.note_unknown_tags();
                 self.trust_suspects();
                 self.note_doubts(&out_of_sync, &records);
                 self.check_bare(&bare, &vacant).map_err(|violation| self.failure(violation))?;

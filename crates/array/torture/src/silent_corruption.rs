@@ -4,11 +4,13 @@
 //! |---|---|
 //! | silent corruption | some bytes of a block, of data or of tags, change |
 //! | lost write | a write of data or of tags is acknowledged, and the old bytes stay |
+//! | zeroed range | a run of places, or all to the end of a device, becomes zeros, data and tags: a hole punched, a file truncated and grown, a discard; at once, or while the array is stopped |
 //! | wrong-place write | the same, and the new bytes go to another place of the device, in data or tags |
 //!
 //! A strip with such a fault is *corrupt*: it counts as unreadable until its data and tags are seen to agree again. Faults stay
 //! within what the level survives, as latent errors do; for the last two kinds that is decided just before the write is done.
-//! Data and tags of one strip are never both corrupt: both could be old and agree, which nobody can detect.
+//! Data and tags of one strip are never both corrupt, as both could be old and agree, which nobody can detect; but zeros are found where
+//! the array has recorded that something is written. Only such strips become zeros, and there a tag of zeros agrees with nothing.
 //!
 //! After a crash the array trusts what is in doubt. So nothing is made corrupt while anything is in doubt. Before the start after a
 //! power cut or a failover, corrupt strips are put right, unless records restore all that is in doubt. They do if the log needs no
@@ -20,6 +22,7 @@
 
 use super::faults::Fault;
 use super::flights::{Flight, Work};
+use super::members::Presence;
 use super::plan::TortureMode;
 use super::trace::TraceEvent;
 use super::violation::{Failure, Violation};
@@ -27,6 +30,7 @@ use super::world::TortureWorld;
 use raidlab_controller::{
     Area, BatteryState, CacheMemory, DeviceState, MemberIo, MemberOp, MetadataPolicy, Scan,
 };
+use raidlab_format::{AreaLayout, WrittenMap};
 use raidlab_raid::StripUnit;
 use raidlab_units::{MemberIndex, MemberLba, StripeIndex};
 use raidlab_workload::Rng;
@@ -64,6 +68,86 @@ impl TortureWorld {
         content[byte] ^= 1 + pick.below(255) as u8;
         self.lie(member, at, &content);
         Some(u64::from(member.0))
+    }
+
+    /// Makes a range of a device zeros, now or at the next stop. Returns the device.
+    pub(super) fn zero_range(&mut self, pick: &mut Rng) -> Option<u64> {
+        if !self.config.resilience.integrity {
+            return None;
+        }
+        if pick.chance_pct(40) {
+            self.zeroes_at_stop = Some(Rng::new(pick.next_u64()));
+            return Some(0);
+        }
+        self.forget_healed(None);
+        if self.is_quiet() { self.zero_now(pick) } else { None }
+    }
+
+    /// The same for what was put off until the array is stopped, with nothing in doubt.
+    pub(super) fn zero_while_stopped(&mut self) {
+        if let Some(mut pick) = self.zeroes_at_stop.take() {
+            self.forget_healed(None);
+            self.zero_now(&mut pick);
+        }
+    }
+
+    /// Zeroes the parts of a range that are in strips where the mode allows that.
+    fn zero_now(&mut self, pick: &mut Rng) -> Option<u64> {
+        let member = MemberIndex(pick.below(self.devices.len() as u64) as u16);
+        if self.devices[member.index()].is_out() {
+            return None;
+        }
+        let tags = self.devices[member.index()].data.tags;
+        let strips = self.config.member_size.0 / (tags.pitch() * self.config.block_size.bytes());
+        let first = pick.below(strips * tags.pitch());
+        let end = match pick.below(4) {
+            0 => u64::MAX,
+            1 => first + 1,
+            _ => first + 1 + pick.below(3 * tags.pitch()),
+        };
+        let maps = self.recorded_maps()?;
+        let mut any = false;
+        for strip in tags.strip(first)..strips.min(tags.strip(end.saturating_sub(1)) + 1) {
+            let places = strip * tags.pitch()..(strip + 1) * tags.pitch();
+            let is_recorded = maps.iter().all(|map| map.is_marked(map.region_of(strip)));
+            if is_recorded
+                && self.devices[member.index()].data.is_written(strip)
+                && self.survives_lies(member, &[places.start])
+            {
+                any = true;
+                self.zero_places(member, strip, places.start.max(first)..places.end.min(end));
+            }
+        }
+        self.report.faults[Fault::ZeroedRange as usize] += u64::from(any);
+        any.then_some(u64::from(member.0))
+    }
+
+    /// What each device says of written regions; none where some device says nothing, or the array keeps nothing. A page of one is
+    /// on its way to all, and counts from when the last has it.
+    fn recorded_maps(&self) -> Option<Vec<WrittenMap>> {
+        let geometry = self.config.geometry(self.controller.array_state()?.geometry.array_uuid);
+        let slots = AreaLayout::of(&geometry).written;
+        let has_role = |index: &usize| self.role_of(MemberIndex(*index as u16)).is_some();
+        let is_here = |index: &usize| self.devices[*index].presence != Presence::Gone;
+        let maps = (0..self.devices.len()).filter(has_role).filter(is_here).map(|index| {
+            let mut map = WrittenMap::new(geometry.strips(), slots[0].length_bytes)?;
+            let area = self.devices[index].metadata.bytes();
+            for slot in slots {
+                let bytes = &area[slot.offset_bytes as usize..slot.end_bytes() as usize];
+                map.join(bytes, geometry.array_uuid);
+            }
+            Some(map)
+        });
+        maps.collect()
+    }
+
+    fn zero_places(&mut self, member: MemberIndex, strip: u64, places: core::ops::Range<u64>) {
+        let Some(role) = self.role_of(member) else { return };
+        self.devices[member.index()].data.corruption.add_zeroed(strip, role);
+        let zeros = vec![0; self.config.block_size.bytes() as usize];
+        for place in places {
+            self.lie(member, place, &zeros);
+        }
     }
 
     /// Lets a device lie about one of its next writes.
@@ -123,17 +207,21 @@ impl TortureWorld {
         (target.abs_diff(io.lba.0) >= io.blocks.0).then_some(target)
     }
 
-    /// Whether the mode allows that these places of a device lie, and with them their strips.
+    /// True while nothing is in doubt that a start, or what follows one, would believe.
+    fn is_quiet(&self) -> bool {
+        self.controller.is_serving() && !self.is_resyncing() && self.controller.out_of_sync_stripes() == 0
+    }
+
+    /// Whether the mode allows that these places of a device lie now, and with them their strips.
     fn may_lie(&self, member: MemberIndex, places: &[u64]) -> bool {
+        self.is_quiet() && !self.devices[member.index()].is_out() && self.survives_lies(member, places)
+    }
+
+    /// The same as far as redundancy is concerned.
+    fn survives_lies(&self, member: MemberIndex, places: &[u64]) -> bool {
         let data = &self.devices[member.index()].data;
-        let is_quiet = self.controller.is_serving()
-            && !self.is_resyncing()
-            && self.controller.out_of_sync_stripes() == 0
-            && !self.devices[member.index()].is_out();
         let units: Vec<_> = places.iter().map(|at| self.unit_of(member, *at)).collect();
-        let (Some(units), true) =
-            (units.into_iter().collect::<Option<Vec<_>>>(), data.tags.is_on() && is_quiet)
-        else {
+        let (Some(units), true) = (units.into_iter().collect::<Option<Vec<_>>>(), data.tags.is_on()) else {
             return false;
         };
         let kinds = places.iter().map(|at| (data.tags.strip(*at), data.tags.is_tag(*at)));
@@ -238,6 +326,43 @@ impl TortureWorld {
             return Ok(());
         }
         Err(self.failure(Violation::NeedlessMismatch { member, lba }))
+    }
+
+    /// Blocks whose tags are unknown, by device.
+    fn unknown_tags(&self) -> impl Iterator<Item = (MemberIndex, u64)> {
+        let devices = self.devices.iter().enumerate();
+        devices.flat_map(|(index, device)| {
+            device.data.unknown_tags().map(move |block| (MemberIndex(index as u16), block))
+        })
+    }
+
+    /// Takes in that a start finds tags unknown whose restoring the last one did not come to.
+    pub(super) fn note_unknown_tags(&mut self) {
+        self.left_unknown = Some(self.unknown_tags().collect());
+    }
+
+    /// Takes in that for a while redundancy may be too little to restore what has unknown tags.
+    pub(super) fn excuse_unknown_tags(&mut self) {
+        self.left_unknown = None;
+    }
+
+    /// Checks, when all is quiet, that what a write found without tags has been restored, before anybody reads it.
+    pub(super) fn check_unknown_tags(&self) -> Result<(), Box<Violation>> {
+        let Some(left) = &self.left_unknown else { return Ok(()) };
+        let is_whole = self.controller.device_states().all(|state| !matches!(state, DeviceState::Missing));
+        let is_settled = self.mode == TortureMode::Bounded && self.is_redundant() && is_whole;
+        if !is_settled || self.has_lost() || self.controller.out_of_sync_stripes() > 0 {
+            return Ok(());
+        }
+        let bad = self.bad_blocks();
+        let mut unknown = self.unknown_tags().filter(|it| !left.contains(it) && !bad.contains(it));
+        let Some((member, block)) = unknown.find(|(member, block)| {
+            let data = &self.devices[member.index()].data;
+            self.unit_of(*member, data.tags.place(*block)).is_some()
+        }) else {
+            return Ok(());
+        };
+        Err(Violation::UnknownTag { member, block }.into())
     }
 
     /// Has everything compared that no read has come across.

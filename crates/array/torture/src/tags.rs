@@ -12,7 +12,7 @@
 
 use super::members::AreaBytes;
 use raidlab_controller::ArrayConfig;
-use raidlab_format::{TAG_BYTES, row_checksum, tag, tag_blocks};
+use raidlab_format::{NO_TAG, TAG_BYTES, row_checksum, tag, tag_blocks};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 use std::collections::BTreeMap;
 
@@ -100,12 +100,21 @@ impl TagMap {
         }
     }
 
-    /// True if the tag of a block is the one that its content should have.
-    fn agrees(&self, area: &[u8], role: MemberIndex, block: u64) -> bool {
+    /// True if all blocks of a strip have tags of their own, and some are not zeros: the array has recorded that it is written.
+    fn is_written(&self, area: &[u8], strip: u64) -> bool {
+        let places = strip * self.pitch()..strip * self.pitch() + self.strip_blocks;
+        let content = &area[places.start as usize * self.block_bytes..places.end as usize * self.block_bytes];
+        let mut blocks = strip * self.strip_blocks..(strip + 1) * self.strip_blocks;
+        content.iter().any(|byte| *byte != 0)
+            && blocks.all(|block| area[self.tag_range(block)] != [0; TAG_BYTES])
+    }
+
+    /// True if the tag of a block is the one that its content should have; a tag of zeros only where `zeros_fit`.
+    fn agrees(&self, area: &[u8], role: MemberIndex, block: u64, zeros_fit: bool) -> bool {
         let start = self.place(block) as usize * self.block_bytes;
         let content = &area[start..start + self.block_bytes];
         let held = u64::from_le_bytes(area[self.tag_range(block)].try_into().expect("as long as a tag"));
-        let is_unwritten = held == 0 && content.iter().all(|byte| *byte == 0);
+        let is_unwritten = zeros_fit && held == 0 && content.iter().all(|byte| *byte == 0);
         is_unwritten || held == tag(row_checksum(content), role, MemberLba(block))
     }
 }
@@ -115,6 +124,8 @@ impl TagMap {
 struct Lie {
     role: MemberIndex,
     is_in_tags: bool,
+    /// Blocks became zeros together with their tags, where zeros are known to have been written over.
+    is_zeroed: bool,
 }
 
 /// What lies in an area.
@@ -140,7 +151,17 @@ impl Corruption {
     }
 
     pub(super) fn add(&mut self, strip: u64, role: MemberIndex, is_in_tags: bool) {
-        self.strips.entry(strip).or_insert(Lie { role, is_in_tags }).is_in_tags |= is_in_tags;
+        let lie = Lie { role, is_in_tags, is_zeroed: false };
+        self.strips.entry(strip).or_insert(lie).is_in_tags |= is_in_tags;
+    }
+
+    /// Notes that a range of a written strip becomes zeros.
+    pub(super) fn add_zeroed(&mut self, strip: u64, role: MemberIndex) {
+        self.strips.insert(strip, Lie { role, is_in_tags: true, is_zeroed: true });
+    }
+
+    fn zeros_fit(&self, strip: u64) -> bool {
+        self.strips.get(&strip).is_none_or(|lie| !lie.is_zeroed)
     }
 
     pub(super) fn add_truth(&mut self, place: u64, truth: Vec<u8>) {
@@ -168,7 +189,24 @@ impl Corruption {
 impl AreaBytes {
     /// True if a block agrees with its tag.
     pub(super) fn agrees(&self, role: MemberIndex, block: u64) -> bool {
-        self.tags.agrees(self.bytes(), role, block)
+        let zeros_fit = self.corruption.zeros_fit(block / self.tags.strip_blocks);
+        self.tags.agrees(self.bytes(), role, block, zeros_fit)
+    }
+
+    /// Blocks whose tags say that they are not known, as far as these can be read.
+    pub(super) fn unknown_tags(&self) -> impl Iterator<Item = u64> {
+        let strips = self.bytes().len() as u64 / (self.tags.pitch() * self.tags.block_bytes as u64);
+        let blocks = 0..if self.tags.is_on() { strips * self.tags.strip_blocks } else { 0 };
+        blocks.filter(|block| {
+            let (place, _) = self.tags.tag_place(*block);
+            self.bytes()[self.tags.tag_range(*block)] == NO_TAG.to_le_bytes()
+                && !self.is_any_unreadable(place..place + 1)
+        })
+    }
+
+    /// True if the array has recorded that a strip is written, and it holds something.
+    pub(super) fn is_written(&self, strip: u64) -> bool {
+        self.tags.is_written(self.bytes(), strip)
     }
 
     /// True if a block is in a strip that lies and disagrees with its tag.
@@ -197,7 +235,7 @@ impl AreaBytes {
         }
         for (strip, lie) in core::mem::take(&mut self.corruption.strips) {
             for block in strip * self.tags.strip_blocks..(strip + 1) * self.tags.strip_blocks {
-                if lie.is_in_tags && !self.agrees(lie.role, block) {
+                if lie.is_in_tags && (lie.is_zeroed || !self.agrees(lie.role, block)) {
                     let (place, byte) = self.tags.tag_place(block);
                     let tag = tag(row_checksum(self.block(block)), lie.role, MemberLba(block));
                     let mut content = self.at(place).to_vec();
@@ -278,5 +316,27 @@ mod tests {
         area.corruption.add(0, role, true);
         area.undo_corruption();
         assert!(area.corruption.names(0), "tags that can't be read are not put right");
+    }
+
+    #[test]
+    fn zeros_where_something_was_written_agree_with_nothing() {
+        let role = MemberIndex(1);
+        let mut bytes = vec![0; 204 * 512];
+        // One of the blocks is of zeros, with a tag of its own.
+        (0..100).for_each(|block| MAP.put(&mut bytes, role, block, &[block as u8; 512]));
+        let mut area = AreaBytes::new(bytes.clone(), BlockSize::B512, MemberCache::On).with_tags(MAP);
+        assert!(area.is_written(0) && !area.is_written(1));
+        area.corruption.add_zeroed(0, role);
+        for place in 0..102 {
+            if !MAP.is_tag(place) {
+                let truth = area.at(place).to_vec();
+                area.corruption.add_truth(place, truth);
+            }
+            area.put(place, &[0; 512]);
+        }
+        assert!((0..100).all(|block| area.is_corrupt(block)));
+        assert!(area.agrees(role, 150), "nobody has written there");
+        area.undo_corruption();
+        assert!(area.bytes() == bytes, "tags of zeros are back, too");
     }
 }

@@ -78,6 +78,14 @@ pub enum Violation {
         /// The block of the member, tags left out.
         block: u64,
     },
+    /// A write has not found the tag of another block, and that was not restored.
+    #[error("the tag of block {block} of member {member} is unknown, and all is quiet")]
+    UnknownTag {
+        /// The member.
+        member: MemberIndex,
+        /// The block of the member, tags left out.
+        block: u64,
+    },
     /// Blocks are said to disagree with their tags on a device that does not lie.
     #[error("member {member} is said to disagree with its tags at block {lba}, but nothing lies there")]
     NeedlessMismatch {
@@ -271,6 +279,7 @@ impl Violation {
             | Self::DisagreesUntold { .. }
             | Self::BitmapsDiffer { .. }
             | Self::TagDisagrees { .. }
+            | Self::UnknownTag { .. }
             | Self::NeedlessMismatch { .. }
             | Self::ScanRefused { .. }
             | Self::Miscounted { .. }

@@ -32,6 +32,7 @@ use raidlab_format::{AreaLayout, ArrayName, ArrayUuid, DeviceUuid, StartNonce, S
 use raidlab_raid::Layout;
 use raidlab_units::{BlockCount, Lba, MemberIndex, Nanos};
 use raidlab_workload::{Rng, derived_seed};
+use std::collections::BTreeSet;
 
 /// How far redundancy has been recomputed after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,10 @@ pub struct TortureWorld {
     pub(super) losses: Losses,
     /// Devices that will lie about a write.
     pub(super) armed: Vec<Armed>,
+    /// Blocks with unknown tags that nobody need restore; all, once redundancy was too little for a while.
+    pub(super) left_unknown: Option<BTreeSet<(MemberIndex, u64)>>,
+    /// Makes a range of a device zeros while the array is stopped.
+    pub(super) zeroes_at_stop: Option<Rng>,
     /// Accesses that will fail, and have failed.
     pub(super) media: Media,
     /// Decides what of the second copies arrives, apart from all else.
@@ -178,6 +183,8 @@ impl TortureWorld {
             last_progress: Stamp(1),
             losses: Losses::default(),
             armed: Vec::new(),
+            left_unknown: Some(BTreeSet::new()),
+            zeroes_at_stop: None,
             media: Media::default(),
             torn: TornBlocks::default(),
             moments: Moments::default(),
@@ -274,6 +281,7 @@ impl TortureWorld {
         self.await_host()?;
         self.await_idle()?;
         self.check_resynced()?;
+        self.check_unknown_tags().map_err(|violation| self.failure(violation))?;
         let volume_blocks = self.volume_blocks.0;
         let stripe_blocks = self.layout.shape().stripe_blocks().0;
         for lba in (0..volume_blocks).step_by(stripe_blocks as usize) {

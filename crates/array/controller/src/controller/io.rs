@@ -9,12 +9,13 @@ use crate::checksums::Part;
 use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::discard::Run;
+use crate::geometry::UnitRow;
 use crate::member_io::{BesideIo, HostIo, IoOwner, IoState};
 use crate::memory_task::TaskOwner;
 use crate::own::{self, own_buffer};
 use crate::request::Rows;
 use crate::table::NIL;
-use raidlab_raid::{StripUnit, UnitPlace};
+use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 
 /// Rows of a device that an I/O was for.
@@ -177,11 +178,13 @@ impl Controller {
             let strip_rows = u64::from(geometry.strip_rows());
             let strip_end = MemberLba((lba.0 / strip_rows + 1) * strip_rows).min(end);
             let blocks = BlockCount(strip_end.0 - lba.0);
-            if let Some((stripe, unit, row)) = geometry.layout().identify(role, lba) {
-                if let StripUnit::Data { strip, .. } = unit {
-                    cache.forget(geometry, geometry.strip_lba(stripe, strip, row.0 as u32), blocks);
+            if let Some(UnitRow { key, unit, row }) = geometry.unit_at(role, lba) {
+                let (stripe, first) = geometry.lock_start(key);
+                let strip = if geometry.parities() > 0 { unit } else { first };
+                if usize::from(strip) < geometry.data_strips() {
+                    cache.forget(geometry, geometry.strip_lba(stripe, strip, row), blocks);
                 }
-                stripes.forget_pages(geometry, role, lba);
+                stripes.forget_page(key, unit);
             }
             lba = strip_end;
         }

@@ -130,6 +130,7 @@ impl Controller {
         op.target = Fragment { request: visit, stripe, strip: unit, rows, host_byte: 0 };
         let purpose = self.scan.purpose(visit);
         op.makes_checksums = self.checksums.is_on() && purpose.syncs();
+        op.has_restored = self.scan.has_restored(visit);
         op.trusts_data = purpose.trusts_data() || self.metadata.is_out_of_sync(key);
         if kind == OpKind::Restore {
             op.unreadable.push(unit);

@@ -59,7 +59,8 @@ impl Controller {
         for device in absent {
             controller.outbox.notify(Notice::MemberFailed { member: device });
         }
-        controller.written.start_again(assembly.written, assembly.next_written_sequence);
+        let sequence = assembly.next_written_sequence;
+        controller.written.start_again(assembly.written, sequence, assembly.may_be_unrecorded);
         controller.send_found_superblock();
         controller.pump_bitmap();
         controller.metadata.change();

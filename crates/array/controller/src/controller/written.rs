@@ -17,7 +17,8 @@ impl Controller {
         if self.written.has_all(&self.stripes.op(id).places) {
             return false;
         }
-        if self.metadata.any_lost() {
+        let is_new = !self.written.are_marked(&self.stripes.op(id).places);
+        if is_new && self.metadata.any_lost() {
             self.give_window_up(id);
         } else {
             // Tags that it has read are not those that it would find then.

@@ -292,6 +292,12 @@ impl BackgroundScan {
         !self.visits[id].launching
     }
 
+    /// True if data of the rows that a visit compares has been made up for that.
+    pub(crate) fn has_restored(&self, id: u32) -> bool {
+        let Visit { restored, restored_to, compare, .. } = &self.visits[id];
+        !restored.is_empty() && compare.run.first < *restored_to
+    }
+
     /// Has the rows that the visit has compared looked at once more, one by one.
     pub(crate) fn compare_singly(&mut self, id: u32) {
         let has_several = self.visits[id].compare.again_singly();

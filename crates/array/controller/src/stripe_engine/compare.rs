@@ -121,7 +121,8 @@ impl StripeOp {
             return Finding::Settled(Settled::default());
         }
         let rows = self.hull.count as usize;
-        let compared = Compared::new(geometry.parities() > 0, rows, self.compared(geometry).count(), digests);
+        let compared = Compared::new(geometry.parities() > 0, rows, self.compared(geometry).count(), digests)
+            .with_restored(self.has_restored);
         match compared.verdict(self.trusts_data) {
             Verdict::Mixed => Finding::Mixed,
             // Only what is undecided is told, and what can't be read is written where the others agree.
@@ -130,7 +131,9 @@ impl StripeOp {
                 Finding::Settled(self.settle_undecided(compared.mismatched(0), compared.differing()))
             }
             Verdict::DataOrBoth => {
-                self.begin_trials(rows - compared.differing());
+                // They differ in the same rows.
+                let differing = self.rows_of_run(compared.wrong_rows(0, 0));
+                self.begin_trials(rows - compared.differing(), differing);
                 Finding::Suspects
             }
             Verdict::Decided { right } => {
@@ -150,8 +153,9 @@ impl StripeOp {
         for number in 0..compared.units {
             let unit = self.unit_of_digest(geometry, number);
             let wrong = compared.wrong_rows(number, right);
+            let wrong = self.rows_of_run(wrong);
             let uses = &mut self.units[usize::from(unit)];
-            uses.wrong = Rows { first: self.hull.first + wrong.first, ..wrong };
+            uses.wrong = wrong;
             if makes_agree {
                 uses.write = uses.wrong;
             }
@@ -160,6 +164,11 @@ impl StripeOp {
             self.units.iter_mut().for_each(|uses| uses.from = right_unit);
         }
         Settled { mismatched: compared.mismatched(right), undecided: 0 }
+    }
+
+    /// Rows of the run as rows of the strip.
+    const fn rows_of_run(&self, rows: Rows) -> Rows {
+        Rows { first: self.hull.first + rows.first, ..rows }
     }
 
     /// The unit whose digests have this number.

@@ -7,7 +7,8 @@
 //! | P and Q | one of them | that parity: the other agrees with the data |
 //! | P and Q | both | the data strip `z` with `g^z (P + P') = Q + Q'` in all bytes of the row; else nobody can tell |
 //!
-//! `P'` and `Q'` are what the data says. With block checksums, what doesn't fit its own is not among what was read. The rule finds one
+//! `P'` and `Q'` are what the data says. Where data of the row could not be read and was made up from a parity, the other parity can only
+//! doubt that: a difference is undecided. With block checksums, what doesn't fit its own is not among what was read. The rule finds one
 //! wrong strip; two that are wrong in the same way look like one that is not.
 //!
 //! **Trials.** The controller sees digests only. So `g^z (P + P') + Q + Q'` is computed for one strip after the other, and is zeros
@@ -33,8 +34,8 @@ use raidlab_units::BlockCount;
 pub(super) enum Trial {
     #[default]
     None,
-    /// Whether this strip of data is what is wrong, where so many rows of the run agree with their parity.
-    Strip { strip: u16, agreeing: usize },
+    /// Whether this strip of data is what is wrong, in a run of which so many rows agree with their parity and the others are in `rows`.
+    Strip { strip: u16, agreeing: usize, rows: Rows },
     /// It is, and is made up.
     Mending { strip: u16 },
 }
@@ -78,6 +79,8 @@ pub(super) enum Verdict {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Compared<'a> {
     is_parity: bool,
+    /// Some data was made up from a parity for the comparison: that agrees with it whatever else is wrong.
+    has_restored: bool,
     rows: usize,
     /// Units that are compared: the parities, or all copies that were read.
     pub(super) units: usize,
@@ -90,7 +93,12 @@ impl<'a> Compared<'a> {
     pub(super) fn new(is_parity: bool, rows: usize, compared: usize, digests: &'a [u32]) -> Self {
         let (units, lists) = if is_parity { (compared, 2 * compared) } else { (compared + 1, compared + 1) };
         assert_eq!(digests.len(), lists * rows, "{compared} units are compared, {rows} rows each");
-        Self { is_parity, rows, units, digests }
+        Self { is_parity, has_restored: false, rows, units, digests }
+    }
+
+    /// The same where some data was made up from a parity.
+    pub(super) const fn with_restored(self, has_restored: bool) -> Self {
+        Self { has_restored, ..self }
     }
 
     const fn at(&self, list: usize, row: usize) -> u32 {
@@ -150,8 +158,8 @@ impl<'a> Compared<'a> {
         let differing = (0..self.units).filter(|unit| self.is_wrong(*unit, row, 0)).count();
         if self.is_parity {
             return match (self.units, differing) {
-                (2, 1) => Verdict::Decided { right: 0 },
-                (2, _) => Verdict::DataOrBoth,
+                (2, 1) if !self.has_restored => Verdict::Decided { right: 0 },
+                (2, 2) if !self.has_restored => Verdict::DataOrBoth,
                 _ => Verdict::Undecided,
             };
         }
@@ -187,8 +195,8 @@ impl StripeOp {
     }
 
     /// Begins with the first strip.
-    pub(super) fn begin_trials(&mut self, agreeing: usize) {
-        self.trial = Trial::Strip { strip: 0, agreeing };
+    pub(super) fn begin_trials(&mut self, agreeing: usize, rows: Rows) {
+        self.trial = Trial::Strip { strip: 0, agreeing, rows };
     }
 
     /// Leaves all as it is, and counts that.
@@ -248,17 +256,19 @@ impl StripeOp {
         zero_checksum: u32,
         makes_agree: bool,
     ) -> Finding {
-        let Trial::Strip { strip, agreeing } = self.trial else { unreachable!("nothing else is digested") };
+        let Trial::Strip { strip, agreeing, rows } = self.trial else {
+            unreachable!("nothing else is digested")
+        };
         let differing = (digests.len() - agreeing) as u64;
         let zeros = digests.iter().filter(|digest| **digest == zero_checksum).count();
         if zeros == digests.len() {
-            return self.settle_found(strip, differing, makes_agree);
+            return self.settle_found((strip, rows), differing, makes_agree);
         }
         if zeros > agreeing {
             return Finding::Mixed;
         }
         if usize::from(strip) + 1 < geometry.data_strips() {
-            self.trial = Trial::Strip { strip: strip + 1, agreeing };
+            self.trial = Trial::Strip { strip: strip + 1, agreeing, rows };
             return Finding::Suspects;
         }
         if agreeing > 0 {
@@ -268,16 +278,15 @@ impl StripeOp {
         Finding::Settled(self.settle_undecided(2 * differing, differing as usize))
     }
 
-    fn settle_found(&mut self, strip: u16, differing: u64, makes_agree: bool) -> Finding {
+    fn settle_found(&mut self, (strip, rows): (u16, Rows), differing: u64, makes_agree: bool) -> Finding {
         let settled = Settled { mismatched: differing, undecided: 0 };
-        let hull = self.hull;
         let uses = &mut self.units[usize::from(strip)];
-        (uses.wrong, uses.from) = (hull, strip);
+        (uses.wrong, uses.from) = (rows, strip);
         if !makes_agree {
             self.trial = Trial::None;
             return Finding::Settled(settled);
         }
-        uses.write = hull;
+        uses.write = rows;
         self.trial = Trial::Mending { strip };
         Finding::Mends(settled)
     }

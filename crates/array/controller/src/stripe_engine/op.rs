@@ -97,6 +97,8 @@ pub(crate) struct StripeOp {
     pub(crate) makes_checksums: bool,
     /// A comparison believes the data, and the first copy.
     pub(crate) trusts_data: bool,
+    /// It compares with data that was made up from parity for that.
+    pub(crate) has_restored: bool,
     /// What a comparison tries out.
     pub(super) trial: Trial,
     /// What write intent keeps of it.
@@ -116,7 +118,7 @@ impl StripeOp {
     ) {
         (self.key, self.stripe, self.kind, self.class, self.fua) = (key, stripe, kind, Some(class), false);
         (self.pending, self.read_failed, self.makes_checksums) = (0, false, false);
-        (self.trusts_data, self.trial) = (false, Trial::None);
+        (self.trusts_data, self.has_restored, self.trial) = (false, false, Trial::None);
         (self.intent, self.stripe_pages, self.partial_parity) = (OpIntent::default(), 0, None);
         self.collecting.begin();
         self.failed.clear();

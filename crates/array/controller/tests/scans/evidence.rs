@@ -292,6 +292,23 @@ fn what_can_not_be_read_is_no_reason_to_believe_the_rest() {
     }
 }
 
+/// What a parity made up agrees with it whatever else is wrong, so the other parity is not what is wrong because it stands alone.
+#[test]
+fn data_that_was_made_up_outvotes_no_parity() {
+    let mut world = World::new(&config("6", 5, 1), 0);
+    let place = |world: &World, unit| world.controller.layout().place(raidlab_units::StripeIndex(0), unit);
+    let data = |strip| StripUnit::Data { strip, copy: 0 };
+    let (unreadable, wrong) = (place(&world, data(0)).member, place(&world, data(1)).member);
+    let parity = place(&world, StripUnit::Parity(1)).member;
+    world.devices[unreadable.index()].unreadable.extend([2, 5]);
+    world.block_mut(wrong, 5)[9] ^= 1;
+    let before = images(&world)[parity.index()].clone();
+    let counts = scan(&mut world, Scan::Repair);
+    assert_eq!(counts.undecided_rows, 1);
+    assert!(images(&world)[parity.index()] == before, "the second parity is left alone");
+    assert_eq!(world.controller.undecided().len(), 1);
+}
+
 /// Checksums say what is wrong where parity alone can't.
 #[test]
 fn with_checksums_one_wrong_unit_is_always_found() {

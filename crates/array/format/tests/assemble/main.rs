@@ -95,6 +95,7 @@ fn a_whole_clean_array_is_taken_as_it_is() {
                 next_bitmap_sequence: assembly.next_bitmap_sequence,
                 written: None,
                 next_written_sequence: 0,
+                may_be_unrecorded: false,
             };
             assert_eq!(assembly, expected, "level {level}, {policy}");
         }

@@ -500,6 +500,7 @@ impl TortureWorld {
                 self.losses.must_be_told |= !self.hosts.any_flush();
             }
             Notice::BlocksLost { member, lba, blocks } => {
+                self.excuse_unknown_tags();
                 let taken = self.take_lost_blocks(member, lba, blocks);
                 taken.map_err(|violation| self.failure(violation))?;
                 // What stands there is not to be believed until it is written.
@@ -507,6 +508,7 @@ impl TortureWorld {
                 (lba.0..lba.0 + blocks.0).for_each(|block| data.spoil(data.tags.place(block)));
             }
             Notice::MemberFailed { member } => {
+                self.excuse_unknown_tags();
                 let device = usize::from(member.0);
                 if !self.excluded[device] && !self.devices[device].is_out() {
                     return Err(self.failure(Violation::NeedlessMemberFailure { member }));

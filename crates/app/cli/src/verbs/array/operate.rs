@@ -105,6 +105,7 @@ pub(crate) struct RebuildArgs {
 
 /// Arguments of `raidlab array check`.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     array: NameArgs,

@@ -4,7 +4,7 @@ use raidlab_report::terminal::{Grid, GridCell, TerminalOptions, heading, printab
 use raidlab_report::three_digits;
 use raidlab_runtime::{
     ArrayStatus, Condition, DeviceCondition, DeviceStatus, EventLevel, EventStatus, HistoryLine, ScanOutcome,
-    ScanStatus, UndecidedStatus,
+    ScanStatus, UndecidedStatus, ZeroedRanges,
 };
 use raidlab_units::{ByteCount, NanoSpan};
 
@@ -19,6 +19,9 @@ pub(super) fn array_status(status: &ArrayStatus, options: TerminalOptions) -> St
     let mut text = heading(&format!("{}: {}", status.name, array_summary(status)), options) + "\n";
     text += &wrapped(&settings(status), options.width, 2);
     text += &wrapped(&cache(status), options.width, 2);
+    if let Some(line) = status.zeroed_ranges.and_then(zeroed_ranges) {
+        text += &wrapped(line, options.width, 2);
+    }
     if status.lost_blocks > 0 {
         let line =
             format!("{} blocks are lost: they are errors until they are written again", status.lost_blocks);
@@ -113,6 +116,21 @@ fn settings(status: &ArrayStatus) -> String {
         status.generation,
         status.array_uuid
     )
+}
+
+/// What is to be known of block checksums that don't tell all zeros of a member from those that nobody has written.
+const fn zeroed_ranges(ranges: ZeroedRanges) -> Option<&'static str> {
+    match ranges {
+        ZeroedRanges::Found => None,
+        ZeroedRanges::FoundIfWrittenLately => Some(
+            "a range of a member that becomes zeros is found only where something was written since this version serves the array: \
+             read the whole volume and write it back once, and it is found everywhere",
+        ),
+        ZeroedRanges::Believed => Some(
+            "a range of a member that becomes zeros is not found: the devices do not record what was written (metadata none, or a \
+             log of an older version that leaves no room); an array that is made anew with another policy records it",
+        ),
+    }
 }
 
 fn cache(status: &ArrayStatus) -> String {
