@@ -14,7 +14,7 @@ PART := bash tests/part.sh
 
 ## Builds a binary quickly, runs the first-look study on this machine's own disk and files, and plans an array of hardware on sale.
 demo:
-	$(CARGO) build --profile demo --locked -p raidlab
+	$(CARGO) build --profile demo --locked -p raidlab-cli
 	./target/demo/raidlab study studies/first-look.toml --report first-look.html --db first-look.sqlite
 	./target/demo/raidlab plan --app storagebench-database --usable 20TB --iops 20000 --bound 'p99<=2ms' --years 5 --written-per-day 2TB \
 		--kinds nvme --search-time 10s --report first-look-plan.html >/dev/null
@@ -33,7 +33,7 @@ tools:
 	@$(CARGO) clippy --version >/dev/null 2>&1 || rustup component add clippy
 
 build:
-	$(CARGO) build --release --locked -p raidlab
+	$(CARGO) build --release --locked -p raidlab-cli
 	strip --strip-debug target/release/raidlab
 
 ## One program that needs no library of the system, for any Linux on this kind of processor, in target/raidlab-VERSION-ARCH.tar.gz; some
@@ -47,7 +47,7 @@ format:
 
 # One build for lints, documentation, tests and the scripts' binary (tests/rustc.sh).
 LINTED := env MAKEFLAGS= RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/rustc.sh CLIPPY_ARGS=-Dwarnings $(CARGO)
-EVERYTHING := --workspace --features raidlab/ublk,raidlab/mpi --locked
+EVERYTHING := --workspace --features raidlab-cli/ublk,raidlab-cli/mpi --locked
 
 # Installs the programs that builds with all features and their scripts need, as root.
 programs:
@@ -66,7 +66,7 @@ unit: programs
 	$(PART) --name examples $(LINTED) test --locked --doc $(EXAMPLES:%=-p %)
 
 # Crates whose documentation has examples that run (the tidy test compares).
-EXAMPLES := raidlab-units
+EXAMPLES := raidlab raidlab-units
 
 ## Property tests on new random cases, ten times as many, the long soak of the controller, and the plans of docs/planning.md; takes some
 ## ten minutes.
@@ -163,7 +163,7 @@ documented: binary
 
 ## Renews docs/reference.md from the command line's own table.
 reference:
-	$(CARGO) run --locked -q -p raidlab -- reference markdown >target/reference.md
+	$(CARGO) run --locked -q -p raidlab-cli -- reference markdown >target/reference.md
 	mv target/reference.md docs/reference.md
 
 ## Renews docs/accuracy.md: all five publications against their predictions; takes some minutes.
@@ -178,7 +178,7 @@ book:
 
 ## A Debian package, in target/, with its symbols in a file beside; needs dpkg-dev. Optimises as a whole, which takes long.
 deb:
-	$(CARGO) build --profile dist --locked -p raidlab
+	$(CARGO) build --profile dist --locked -p raidlab-cli
 	bash packaging/debian/build.sh target/dist/raidlab target
 
 ## A wheel of the program, in target/, which pip installs; needs Python's venv.

@@ -12,5 +12,5 @@
 set -euo pipefail
 rounds=${1:-3} members=${2:-6,8} folders=${3:-/dev/shm,.}
 cd "$(dirname "$0")/.."
-cargo build --release --locked -q -p raidlab
+cargo build --release --locked -q -p raidlab-cli
 python3 bench/array_against_members.py "$rounds" "$members" "$folders"

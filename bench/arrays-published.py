@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Published figures of Linux md arrays beside what 'raidlab simulate' predicts for the same job.
 
-    cargo build -p raidlab --locked && python3 bench/arrays-published.py [target/debug/raidlab]
+    cargo build -p raidlab-cli --locked && python3 bench/arrays-published.py [target/debug/raidlab]
 
 Each row names its source. 'fitted' rows chose constants of catalog/controllers/linux-md-*.toml and prove nothing; for each of
 them the constant was also taken from the other source alone (docs/models.md). Drives are those of the source where it tells

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What Linux md asks of its members for given writes, beside what the model of md asks for the same.
 
-    cargo build -p raidlab --locked && python3 bench/md-member-ios.py [target/debug/raidlab]
+    cargo build -p raidlab-cli --locked && python3 bench/md-member-ios.py [target/debug/raidlab]
 
 md runs in the guest of bench/guest/lib.sh (which says what that needs) over drives that are files. Each job is the same list of
 writes for both, one at a time: fio replays it there, `raidlab simulate --trace` here. Counted are reads and writes of members before

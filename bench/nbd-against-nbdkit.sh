@@ -14,7 +14,7 @@ rounds=${1:-5} seconds=${2:-3} kind=${3:-}
 case $kind in '' | memory | null | file) ;; *) echo "'$kind' is none of memory, null and file" >&2; exit 2 ;; esac
 cd "$(dirname "$0")/.."
 profile=${PROFILE:-release}
-cargo build --profile "$profile" --locked -q -p raidlab
+cargo build --profile "$profile" --locked -q -p raidlab-cli
 raidlab=target/$profile/raidlab
 folder=$(mktemp -d) memory=$(mktemp -d -p /dev/shm)
 members=("$folder/member-0" "$folder/member-1") in_memory=("$memory/member-0" "$memory/member-1")

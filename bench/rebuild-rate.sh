@@ -12,7 +12,7 @@ bound=${1:-48} size=${2:-384}
 levels=("${@:3}")
 ((${#levels[@]})) || levels=(1 5 6 10)
 cd "$(dirname "$0")/.."
-cargo build --release --locked -q -p raidlab
+cargo build --release --locked -q -p raidlab-cli
 raidlab=$PWD/target/release/raidlab
 folder=$(mktemp -d -p /dev/shm)
 loops=()

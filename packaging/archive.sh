@@ -13,7 +13,7 @@ out=$(realpath "$2")
 cd "$root"
 target=$(rustc -vV | sed -n 's/^host: //p')
 # A folder of its own: flags for the target would make every other build anew.
-RUSTFLAGS="-C target-feature=+crt-static" "${CARGO:-cargo}" build --profile "$profile" --locked -p raidlab --target "$target" \
+RUSTFLAGS="-C target-feature=+crt-static" "${CARGO:-cargo}" build --profile "$profile" --locked -p raidlab-cli --target "$target" \
     --target-dir target/static
 raidlab=target/static/$target/$profile/raidlab
 version=$("$raidlab" --version | cut -d' ' -f2)

@@ -5,14 +5,13 @@ use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogChange, CatalogError, CatalogFile, DriveModel, md_setting_key};
 use raidlab_papers::StoredFit;
 use raidlab_tracefile::TraceFileError;
+use raidlab_tracefile::{ReplayOrder, ReplayOrderError};
 use raidlab_units::{ByteCount, NanoSpan, ParseUnitError};
 use raidlab_workload::toml_file::meant;
 use raidlab_workload::{
     ArrivalProcess, Arrivals, ClosedLoop, Fit, Pacing, ReplayError, RequestRate, Timing, Workload,
 };
-use raidlab_worlds::{
-    Owner, ReplayOrder, ReplayOrderError, TextFileError, WorkloadError, find_workload, read_text,
-};
+use raidlab_worlds::{Owner, TextFileError, WorkloadError, find_workload, read_text};
 use std::path::{Path, PathBuf};
 
 /// Reads a number above zero, which a need or a limit is.

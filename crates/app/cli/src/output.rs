@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use raidlab_report::terminal::{TerminalOptions, broken, printable_lines};
+use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -78,6 +79,13 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// Prints a result as JSON.
 pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
     print(&format!("{value:#}"))
+}
+
+/// Prints an answer as JSON, with the version of its form. It is an object whose names have units.
+pub(crate) fn print_answer(answer: &impl Serialize) -> Result<(), Failure> {
+    let mut value = serde_json::to_value(answer).map_err(Failure::run)?;
+    value["schema"] = 1.into();
+    print_json(&value)
 }
 
 /// `kind: text`, with further lines of the text set in below it, broken where a terminal would cut words.

@@ -10,6 +10,7 @@
 
 mod address;
 mod bytes;
+mod digits;
 mod named;
 mod parse;
 mod rate;
@@ -17,6 +18,7 @@ mod time;
 
 pub use address::{BlockCount, Lba, MemberIndex, MemberLba, StripeCount, StripeIndex};
 pub use bytes::{Beside, BlockSize, BlockSizeError, ByteCount};
+pub use digits::three_digits;
 pub use parse::ParseUnitError;
 pub use rate::{BytesPerSec, Iops};
 pub use time::{NanoSpan, Nanos};

@@ -12,6 +12,7 @@ mod matrix_run;
 mod papers;
 mod predict;
 mod published;
+mod reproduction;
 
 pub use claims::{
     Against, CLAIM_COLUMNS, Choice, Claim, ClaimMethod, ClaimPart, ClaimPrediction, ClaimSide, ClaimWorkload,
@@ -32,3 +33,4 @@ pub use published::{
     COLUMNS, MatrixRow, PublishedError, PublishedMetric, PublishedRow, RowProblem, matrix_header,
     parse_published, read_matrix, read_published,
 };
+pub use reproduction::{PredictChanges, Reproduced, Reproduction, ReproductionError};

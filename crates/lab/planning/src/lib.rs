@@ -32,6 +32,7 @@ mod parts;
 mod prices;
 mod reason;
 pub mod reliability;
+mod risk;
 mod tiers;
 
 pub use alternatives::{Alternative, Kind};
@@ -44,6 +45,7 @@ pub use md::{MdAnswer, MdDefaults};
 pub use outcome::{PlanOutcome, Planned, SearchEnd, SimulatedArray};
 pub use parts::{default_levels, default_settings};
 pub use prices::{PriceError, Prices};
+pub use risk::{RiskQuery, RiskQueryError, risk};
 pub use tiers::{GroupSearch, Placement, TIER_APPLICATIONS_MAX, Tier, TiersOutcome, plan_tiers};
 
 pub use corrections::{DriveCorrection, drive_corrections};

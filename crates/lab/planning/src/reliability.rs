@@ -106,6 +106,12 @@ impl std::str::FromStr for RebuildRate {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CheckDays(pub Option<f64>);
 
+impl Default for CheckDays {
+    fn default() -> Self {
+        Self(Some(CHECK_DAYS))
+    }
+}
+
 /// Text that is no number of days between checks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("checks are a number of days apart, such as 7, or 'none'")]

@@ -1,18 +1,8 @@
 //! Numbers for people: three significant digits, and the columns that every table has in common.
 
 use raidlab_units::ByteCount;
+pub use raidlab_units::three_digits;
 use raidlab_workload::{ArrayFacts, Metric, OpSummary, RangeFacts, RunResult};
-
-/// Prints `value` with three significant digits and without an exponent; whole from 100 on.
-pub fn three_digits(value: f64) -> String {
-    if !value.is_finite() {
-        return "-".to_owned();
-    }
-    // Rounding comes first: 99.96 is 100 in three digits, and then needs no decimal.
-    let rounded: f64 = format!("{value:.2e}").parse().expect("a printed number can be read");
-    let magnitude = if rounded == 0.0 { 2 } else { rounded.abs().log10().floor() as i32 };
-    format!("{rounded:.0$}", (2 - magnitude).max(0) as usize)
-}
 
 /// Prints `value` with three significant digits and a suffix for thousands (`12.3k`) and millions (`1.23M`).
 pub(crate) fn short_digits(value: f64) -> String {
@@ -166,28 +156,7 @@ pub(crate) const ONE_IN: [u64; 2] = [10_000, 100_000];
 
 #[cfg(test)]
 mod tests {
-    use super::{grouped, short_digits, three_digits};
-
-    #[test]
-    fn three_digits_are_three_digits() {
-        for (value, text) in [
-            (0.0, "0"),
-            (0.001_234, "0.00123"),
-            (0.0999, "0.0999"),
-            (0.099_96, "0.100"),
-            (1.0, "1.00"),
-            (9.996, "10.0"),
-            (99.94, "99.9"),
-            (99.96, "100"),
-            (123.4, "123"),
-            (12_345.0, "12300"),
-            (-25.04, "-25.0"),
-            (f64::NAN, "-"),
-            (f64::INFINITY, "-"),
-        ] {
-            assert_eq!(three_digits(value), text, "{value}");
-        }
-    }
+    use super::{grouped, short_digits};
 
     #[test]
     fn short_digits_have_a_suffix() {

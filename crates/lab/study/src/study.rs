@@ -18,10 +18,11 @@ mod resolve;
 pub use changes::StudyChanges;
 
 use raidlab_hardware::{Catalog, CatalogError, DriveCondition};
+use raidlab_measure::array::SoftwareArray;
 use raidlab_units::ByteCount;
 use raidlab_workload::toml_file::TomlFileError;
+use raidlab_worlds::ModelledArray;
 use raidlab_worlds::{Load, LoadPlan, WorkloadError};
-use raidlab_worlds::{ModelledArray, SoftwareArray};
 use raidlab_worlds::{TextFileError, read_text};
 use serde::Serialize;
 use std::path::{Path, PathBuf};

@@ -129,6 +129,32 @@ pub fn condition_of(
 }
 
 impl ArrayFile {
+    /// An array of `members` drives behind a controller, both by their names in the catalogue, and all else as it is delivered.
+    pub fn new(
+        level: LevelVariant,
+        members: u16,
+        drive: impl Into<String>,
+        controller: impl Into<String>,
+    ) -> Self {
+        Self {
+            schema: SCHEMA,
+            level,
+            members,
+            drive: drive.into(),
+            controller: controller.into(),
+            enclosure: None,
+            write_policy: None,
+            strip_size: None,
+            disk_cache: None,
+            region: None,
+            cache: CacheSettings::default(),
+            resilience: Resilience::default(),
+            controllers: None,
+            condition: None,
+            fill: None,
+        }
+    }
+
     /// Reads the file at `path`.
     ///
     /// # Errors

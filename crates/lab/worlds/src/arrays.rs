@@ -1,7 +1,6 @@
-//! Arrays as studies and command lines describe them: real ones over files, and modelled ones with parts of the
-//! catalogue.
+//! Modelled arrays as studies and command lines describe them, with parts of the catalogue.
 //!
-//! Both become the controller's [`ArrayConfig`] and are checked by the controller itself: an invalid array is refused
+//! They become the controller's [`ArrayConfig`] and are checked by the controller itself: an invalid array is refused
 //! when it is described, not when it is run.
 
 use crate::cache::{CacheSettings, STAGING_SIZE};
@@ -21,49 +20,8 @@ use raidlab_units::{BlockSize, ByteCount};
 use raidlab_workload::ArrayFacts;
 use serde::Serialize;
 
-/// A real array over member files.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SoftwareArray {
-    /// Level, members, cache.
-    pub config: ArrayConfig,
-    /// What the host sees.
-    pub usable: ByteCount,
-    /// Threads beside its own.
-    pub threads: ArrayThreads,
-}
-
-/// Threads of a real array beside its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ArrayThreads {
-    /// For I/O of members.
-    pub io: u8,
-    /// For parity and digests.
-    pub parity: u8,
-}
-
-impl ArrayThreads {
-    /// Most of each kind.
-    pub const MAX: u8 = 64;
-}
-
-impl SoftwareArray {
-    /// Checks `config`.
-    ///
-    /// # Errors
-    /// [`ConfigError`] when the controller refuses it.
-    pub fn new(config: ArrayConfig) -> Result<Self, ConfigError> {
-        let usable = config.block_size.bytes_of(Controller::new(&config)?.volume_blocks());
-        Ok(Self { config, usable, threads: ArrayThreads::default() })
-    }
-
-    /// The array in a few words.
-    pub fn label(&self) -> String {
-        array_label(&self.config)
-    }
-}
-
 /// `RAID 5 x6 write-back`.
-fn array_label(config: &ArrayConfig) -> String {
+pub fn array_label(config: &ArrayConfig) -> String {
     format!("RAID {} x{} {}", config.level, config.members, config.cache.write_policy.name())
 }
 

@@ -25,6 +25,7 @@
 mod error;
 mod import;
 mod read;
+mod replay;
 mod schema;
 mod source;
 mod write;
@@ -32,6 +33,7 @@ mod write;
 pub use error::TraceFileError;
 pub use import::{Imported, import, write_iolog};
 pub use read::{BATCH_RECORDS, Batches, TraceFile};
+pub use replay::{ReplayOrder, ReplayOrderError};
 pub use schema::{SCHEMA, TraceMeta};
 pub use source::{FileSource, ReadingAs};
 pub use write::TraceWriter;

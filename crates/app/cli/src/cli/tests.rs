@@ -52,7 +52,7 @@ fn assert_narrow(mut command: clap::Command) {
 fn the_reference_page_is_current() {
     let page = std::fs::read_to_string(root().join("docs/reference.md")).expect("the page");
     let current = markdown(command());
-    assert!(page == current, "renew it: cargo run -p raidlab -- reference markdown >docs/reference.md");
+    assert!(page == current, "renew it: cargo run -p raidlab-cli -- reference markdown >docs/reference.md");
 }
 
 #[test]

@@ -20,10 +20,10 @@ use raidlab_engines::{
 };
 use raidlab_hosts::Hosts;
 use raidlab_machine::Environment;
+use raidlab_measure::file::{FileBench, FileError};
 use raidlab_tracefile::ReadingAs;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{DriverError, LatencySteps, RunResult};
-use raidlab_worlds::file::{FileBench, FileError};
 use raidlab_worlds::{Load, LoadPlan, sweep};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;

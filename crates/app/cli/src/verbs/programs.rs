@@ -10,12 +10,12 @@ use crate::output::{Output, print, remark};
 use crate::whole_file::check_writable;
 use raidlab_hardware::Catalog;
 use raidlab_hosts::Hosts;
+use raidlab_measure::folders::FoldersError;
 use raidlab_papers::{Paper, PublishedMetric, PublishedRow, paper_ids};
 use raidlab_report::terminal::TerminalOptions;
 use raidlab_report::{ProgramReport, PublishedPoint};
 use raidlab_study::describe;
 use raidlab_workload::RunResult;
-use raidlab_worlds::folders::FoldersError;
 use raidlab_worlds::{ArrayFile, ModelledArray, Models};
 use std::path::{Path, PathBuf};
 

@@ -9,21 +9,20 @@ use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, only_alone};
 use crate::inputs::{CatalogArgs, on_or_off, window};
 use crate::interrupt::cancel_flag;
-use crate::output::{Output, print, print_json, remark};
+use crate::output::{Output, print, print_answer, remark};
 use crate::progress::Progress;
 use crate::whole_file::check_writable;
+use raidlab::{
+    ByteCount, Catalog, Hosts, NanoSpan, PredictChanges, Reproduced, Reproduction, ReproductionError,
+};
 use raidlab_advisor::ComparisonSummary;
-use raidlab_hosts::Hosts;
 use raidlab_machine::Environment;
 use raidlab_papers::{
-    Claim, ClaimPrediction, FittedFigure, Method, MetricCorrection, Paper, PaperError, PredictError,
-    PredictOptions, PredictTask, Prediction, PublishedRow, paper_ids, predict, predict_claims,
-    read_published,
+    FittedFigure, Method, MetricCorrection, Paper, PredictError, PredictOptions, Prediction, paper_ids,
 };
 use raidlab_report::terminal::places;
 use raidlab_study::{RunOptions, claim_runs, predicted_runs};
-use raidlab_units::{ByteCount, NanoSpan};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -80,35 +79,6 @@ pub(crate) struct Args {
     pub(crate) ranks: RankArgs,
 }
 
-/// Settings of files whose systems no paper measured.
-const FILE_OPTIONS: PredictOptions = PredictOptions {
-    strip_size: None,
-    drives_per_volume: None,
-    ramp: NanoSpan::from_secs(300),
-    ramp_write_through: NanoSpan::from_secs(5),
-    run: NanoSpan::from_secs(20),
-    seed: 1,
-};
-
-/// Figures and how they are to be predicted.
-struct Figures {
-    /// Name of their file, for messages.
-    file: String,
-    /// How they were measured, if that is known.
-    method: Option<Method>,
-    rows: Vec<PublishedRow>,
-    /// Name of the file of the claims, for messages.
-    claims_file: String,
-    claims: Vec<Claim>,
-    /// Ids of rows that the model was fitted to, whether they are among these or not.
-    fitted_rows: Vec<String>,
-    /// Ids of the papers that figures of a file are taken as the figures of.
-    papers: Vec<String>,
-    /// Where the figures count something else than their metric says.
-    corrections: Vec<MetricCorrection>,
-    options: PredictOptions,
-}
-
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
     if args.paper.as_deref() == Some("list") && args.published.is_none() {
@@ -120,20 +90,15 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     {
         check_writable(path)?;
     }
-    let figures = load(args)?;
+    let figures = args.figures().map_err(Failure::input)?.with(&PredictChanges {
+        strip_size: args.strip_size,
+        ramp: args.ramp,
+        run: args.run,
+        seed: args.seed,
+    });
     let started_at = SystemTime::now();
-    let catalog = args.catalog.load()?;
-    let task = PredictTask {
-        file: &figures.file,
-        rows: &figures.rows,
-        fitted_rows: &figures.fitted_rows,
-        options: figures.options,
-        catalog: &catalog,
-        threads: args.threads.unwrap_or(RunOptions::default().threads),
-        finds_bottleneck: args.bottleneck == Some(true),
-    };
-    let predicted = predict_all(&figures, &task, hosts);
-    let (prediction, claims) = match predicted {
+    let predicted = predict_all(args, &figures, &args.catalog.load()?, hosts);
+    let found = match predicted {
         Err(PredictError::Cancelled) => return Ok(Exit::Interrupted),
         Err(error @ PredictError::Rows(_)) => {
             return Err(Failure::input(error)
@@ -143,43 +108,33 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         predicted => predicted.map_err(Failure::run)?,
     };
     if hosts.leads() {
-        show(args, &figures, (prediction.as_ref(), claims.as_ref()), started_at, output)?;
+        show(args, &found, started_at, output)?;
     }
-    let summaries = prediction.iter().map(|prediction| prediction.summary);
-    let summaries = summaries.chain(claims.iter().map(|claims| claims.summary.errors));
+    let summaries = found.prediction.iter().map(|prediction| prediction.summary);
+    let summaries = summaries.chain(found.claims.iter().map(|claims| claims.summary.errors));
     let missed = summaries.map(|summary| judge(args, &summary, hosts)).find(|exit| *exit != Exit::Done);
     Ok(missed.unwrap_or(Exit::Done))
 }
 
 /// Keeps, prints and reports.
-fn show(
-    args: &Args,
-    figures: &Figures,
-    (prediction, claims): (Option<&Prediction>, Option<&ClaimPrediction>),
-    started_at: SystemTime,
-    output: &Output,
-) -> Result<(), Failure> {
-    keep(args, figures, (prediction, claims), started_at)?;
+fn show(args: &Args, found: &Reproduced<'_>, started_at: SystemTime, output: &Output) -> Result<(), Failure> {
+    keep(args, found, started_at)?;
     if output.is_json() {
-        print_json(&as_json(figures, prediction, claims))?;
+        print_answer(found)?;
     } else {
-        print(&as_text(figures, prediction, claims, output))?;
+        print(&as_text(found, output))?;
     }
     if let Some(path) = &args.report {
-        report::write(path, figures, prediction, claims)?;
+        report::write(path, found)?;
     }
     Ok(())
 }
 
 /// Keeps a run for each simulated configuration.
-fn keep(
-    args: &Args,
-    figures: &Figures,
-    (prediction, claims): (Option<&Prediction>, Option<&ClaimPrediction>),
-    started_at: SystemTime,
-) -> Result<(), Failure> {
-    let mut results = prediction.map_or_else(Vec::new, predicted_runs);
-    results.extend(claims.map_or_else(Vec::new, claim_runs));
+fn keep(args: &Args, found: &Reproduced<'_>, started_at: SystemTime) -> Result<(), Failure> {
+    let figures = found.of;
+    let mut results = found.prediction.as_ref().map_or_else(Vec::new, predicted_runs);
+    results.extend(found.claims.as_ref().map_or_else(Vec::new, claim_runs));
     let title = figures.method.as_ref().map_or(&figures.file, |method| &method.title);
     let planned = Planned {
         kind: "reproduce",
@@ -192,39 +147,45 @@ fn keep(
     args.keep.keep(planned, Environment::of_machine(), started_at, results)
 }
 
-/// Predicts the rows, if there are any, and the claims, if there are any.
-fn predict_all(
-    figures: &Figures,
-    task: &PredictTask<'_>,
+/// Predicts figures and claims, and shows how far it is.
+fn predict_all<'a>(
+    args: &Args,
+    figures: &'a Reproduction,
+    catalog: &Catalog,
     hosts: &mut Hosts,
-) -> Result<(Option<Prediction>, Option<ClaimPrediction>), PredictError> {
+) -> Result<Reproduced<'a>, PredictError> {
     let mut progress = Progress::start_on(hosts);
     let mut tell = |finished: usize, planned: usize| {
         let label = format!("{finished} of {planned} configurations simulated");
         progress.show(&label, finished as f64 / planned.max(1) as f64);
     };
     let cancel = cancel_flag("stopping (once more to stop at once)");
-    let rows = (!figures.rows.is_empty()).then(|| predict(task, hosts, &cancel, &mut tell)).transpose();
-    let claims = rows.and_then(|rows| {
-        let method = figures.method.as_ref().and_then(|method| method.claims.as_ref());
-        let method = method.filter(|_| !figures.claims.is_empty());
-        let task = PredictTask { file: &figures.claims_file, ..*task };
-        let claims =
-            method.map(|method| predict_claims(&task, &figures.claims, method, (hosts, &cancel), &mut tell));
-        Ok((rows, claims.transpose()?))
-    });
+    let threads = args.threads.unwrap_or(RunOptions::default().threads);
+    let how = (hosts, threads, args.bottleneck == Some(true));
+    let found = figures.predict(catalog, how, &cancel, &mut tell);
     progress.end();
-    claims
+    found
+}
+
+/// A paper that is built in, in the list of them.
+#[derive(Serialize)]
+struct Listed {
+    method: Method,
+    places: Vec<String>,
+    figures: usize,
+    claims: usize,
 }
 
 fn list(output: &Output) -> Result<Exit, Failure> {
     let papers = paper_ids().map(Paper::builtin).collect::<Result<Vec<_>, _>>().map_err(Failure::run)?;
     if output.is_json() {
-        let rows: Vec<Value> = papers
-            .iter()
-            .map(|paper| json!({ "method": paper.method, "places": paper.places(), "figures": paper.rows.len(), "claims": paper.claims.len() }))
-            .collect();
-        print_json(&json!({ "schema": 1, "papers": rows }))?;
+        let listed = |paper: Paper| Listed {
+            places: paper.places().into_iter().map(str::to_owned).collect(),
+            figures: paper.rows.len(),
+            claims: paper.claims.len(),
+            method: paper.method,
+        };
+        print_answer(&BTreeMap::from([("papers", papers.into_iter().map(listed).collect::<Vec<_>>())]))?;
         return Ok(Exit::Done);
     }
     for paper in &papers {
@@ -246,74 +207,16 @@ fn list(output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn load(args: &Args) -> Result<Figures, Failure> {
-    let mut figures = match (&args.published, &args.paper) {
-        (Some(path), id) => {
-            let mut rows = read_published(path).map_err(Failure::input)?;
-            let adopted = Paper::adopt(&mut rows, id.as_deref()).map_err(Failure::input)?;
-            // A row keeps its id when it is copied out of a paper's file, and it was fitted to all the same.
-            let fitted_rows = Paper::all_fitted_rows().map_err(Failure::run)?;
-            let options = match &adopted.papers[..] {
-                [method] if adopted.strays == 0 => PredictOptions::from(method),
-                _ => FILE_OPTIONS,
-            };
-            Figures {
-                file: path.display().to_string(),
-                method: None,
-                rows,
-                claims_file: String::new(),
-                claims: Vec::new(),
-                fitted_rows,
-                papers: adopted.papers.into_iter().map(|method| method.id).collect(),
-                corrections: adopted.corrections,
-                options,
-            }
+impl Args {
+    /// What is to be predicted.
+    fn figures(&self) -> Result<Reproduction, ReproductionError> {
+        match (&self.published, &self.paper, &self.claims) {
+            (Some(path), id, _) => Reproduction::of_file(path, id.as_deref()),
+            (None, Some(id), Some(claims)) => Reproduction::of_claims(id, claims),
+            (None, Some(id), None) => Reproduction::of_paper(id, self.table.as_deref()),
+            (None, None, _) => unreachable!("clap requires a paper or a file"),
         }
-        (None, Some(id)) => {
-            let mut paper = paper(id, args.table.as_deref()).map_err(Failure::input)?;
-            let mut claims_file = format!("papers/{id}/claims.csv");
-            if let Some(path) = &args.claims {
-                paper.claims = claims::of_file(path, &paper.method)?;
-                paper.rows.clear();
-                claims_file = path.display().to_string();
-            }
-            let options = PredictOptions::from(&paper.method);
-            let file = format!("papers/{id}/published.csv");
-            let stands = |correction: &&MetricCorrection| paper.places().contains(&correction.place.as_str());
-            let corrections = paper.method.corrections.iter().filter(stands).cloned().collect();
-            let fitted_rows = paper.method.fitted_rows.clone();
-            let (rows, claims, method) = (paper.rows, paper.claims, Some(paper.method));
-            Figures {
-                file,
-                method,
-                rows,
-                claims_file,
-                claims,
-                fitted_rows,
-                papers: Vec::new(),
-                corrections,
-                options,
-            }
-        }
-        (None, None) => unreachable!("clap requires a paper or a file"),
-    };
-    let of_rows = figures.rows.iter_mut().filter_map(|row| row.options.as_mut());
-    for options in core::iter::once(&mut figures.options).chain(of_rows) {
-        options.strip_size = args.strip_size.or(options.strip_size);
-        options.ramp = args.ramp.unwrap_or(options.ramp);
-        options.ramp_write_through = args.ramp.unwrap_or(options.ramp_write_through);
-        options.run = args.run.unwrap_or(options.run);
-        options.seed = args.seed.unwrap_or(options.seed);
     }
-    Ok(figures)
-}
-
-fn paper(id: &str, table: Option<&str>) -> Result<Paper, PaperError> {
-    let mut paper = Paper::builtin(id)?;
-    if let Some(table) = table {
-        paper.keep_table(table)?;
-    }
-    Ok(paper)
 }
 
 /// Reads a bound on errors, in percent.
@@ -343,36 +246,8 @@ fn judge(args: &Args, summary: &ComparisonSummary, hosts: &Hosts) -> Exit {
     exit
 }
 
-fn as_json(figures: &Figures, prediction: Option<&Prediction>, claims: Option<&ClaimPrediction>) -> Value {
-    let mut json = json!({
-        "schema": 1,
-        "file": figures.file,
-        "method": figures.method,
-        "corrections": figures.corrections,
-        "papers": figures.papers,
-        "options": figures.options,
-    });
-    if let Some(prediction) = prediction {
-        json["rows"] = json!(prediction.rows);
-        json["summary"] = json!(prediction.summary);
-        json["summary_not_fitted"] = json!(prediction.summary_not_fitted);
-        json["places"] = json!(prediction.places);
-        json["configurations"] = json!(prediction.configurations);
-        json["fitted_figures"] = json!(prediction.fitted_figures);
-    }
-    if let Some(claims) = claims {
-        json["claims_file"] = json!(figures.claims_file);
-        json["claims"] = json!(claims);
-    }
-    json
-}
-
-fn as_text(
-    figures: &Figures,
-    prediction: Option<&Prediction>,
-    claims: Option<&ClaimPrediction>,
-    output: &Output,
-) -> String {
+fn as_text(found: &Reproduced<'_>, output: &Output) -> String {
+    let Reproduced { of: figures, prediction, claims, .. } = found;
     let mut text = figures
         .method
         .as_ref()
@@ -425,7 +300,7 @@ fn read_off_text(prediction: &Prediction) -> String {
 }
 
 /// Runs of programs, which end when they are done.
-fn programs_text(programs: usize, figures: &Figures) -> String {
+fn programs_text(programs: usize, figures: &Reproduction) -> String {
     let seed = match figures.papers.len() {
         0 | 1 => format!(", seed {}", figures.options.seed),
         _ => String::new(),
@@ -436,7 +311,7 @@ fn programs_text(programs: usize, figures: &Figures) -> String {
     }
 }
 
-fn how_text(simulations: usize, figures: &Figures) -> String {
+fn how_text(simulations: usize, figures: &Reproduction) -> String {
     if simulations == 0 {
         return String::new();
     }

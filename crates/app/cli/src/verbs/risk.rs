@@ -1,18 +1,14 @@
 //! `raidlab risk`: how likely an array, or a fleet of them, is to lose data.
 
-mod inputs;
-
 use super::keep::{KeepDbArgs, Planned};
 use crate::failure::{Exit, Failure};
 use crate::inputs::{CatalogArgs, above_zero, some_bytes};
-use crate::output::{Output, print, print_json};
-use inputs::Inputs;
-use raidlab_advisor::risk::{Risk, RiskError, RiskRange, RiskReport, fleet_risk};
+use crate::output::{Output, print, print_answer};
+use raidlab::{
+    ByteCount, CheckDays, FieldCount, LevelVariant, RebuildRate, RiskError, RiskQuery, RiskQueryError,
+};
 use raidlab_machine::Environment;
-use raidlab_planning::reliability::{CHECK_DAYS, CheckDays, RebuildRate};
-use raidlab_raid::LevelVariant;
 use raidlab_study::risk_run;
-use raidlab_units::ByteCount;
 use std::time::SystemTime;
 
 /// Arguments of `raidlab risk`.
@@ -67,7 +63,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 24.0, value_name = "HOURS")]
     replace_hours: f64,
     /// Days between checks (scrubs) of the whole array; `none` where nobody checks
-    #[arg(long, default_value_t = CheckDays(Some(CHECK_DAYS)), value_name = "DAYS|none")]
+    #[arg(long, default_value_t = CheckDays::default(), value_name = "DAYS|none")]
     check_days: CheckDays,
     /// Latent sector errors that a member gets in a year [default: of field studies, 0.0132 for disks, 0.118 for flash]
     #[arg(long, value_name = "N")]
@@ -94,11 +90,46 @@ pub(crate) struct Args {
     keep: KeepDbArgs,
 }
 
-/// What is wrong with an array, and the option if it is the number of members.
-fn refused(error: RiskError) -> Failure {
-    let is_count = !matches!(error, RiskError::Figure { .. });
-    let failure = Failure::input(error);
-    if is_count { failure.with_option("--members") } else { failure }
+/// What is wrong with what was asked, and what to do.
+fn refused(error: RiskQueryError) -> Failure {
+    match &error {
+        RiskQueryError::Missing { option, .. } => {
+            let hint = format!("give it with {option}, or a drive of the catalogue that has it with --drive");
+            Failure::input(error).with_hint(hint)
+        }
+        RiskQueryError::NoRating => Failure::input(error)
+            .with_hint("--writes-per-day is for flash of the catalogue with rated_writes"),
+        RiskQueryError::Array(RiskError::Figure { .. }) | RiskQueryError::Fleet(_) => Failure::input(error),
+        RiskQueryError::Array(_) => Failure::input(error).with_option("--members"),
+    }
+}
+
+impl Args {
+    fn query(&self) -> RiskQuery {
+        let field = self.failures.zip(self.drive_days);
+        RiskQuery {
+            afr_pct: self.afr,
+            field: field.map(|(failures, drive_days)| FieldCount { failures, drive_days }),
+            age_years: self.age,
+            batch_correlation_pct: self.batch_correlation,
+            batch_days: self.batch_days,
+            bits_per_error: self.bits_per_error,
+            capacity: self.capacity,
+            rebuild_rate: self.rebuild_rate,
+            rebuild_hours: self.rebuild_hours,
+            spares: self.spares,
+            replace_hours: self.replace_hours,
+            check_days: self.check_days,
+            latent_per_year: self.latent_per_year,
+            writes_per_day: self.writes_per_day,
+            write_amplification: self.write_amplification,
+            fleet_drives: self.fleet,
+            fleet_years: self.fleet_years,
+            trials: self.trials,
+            seed: self.seed,
+            ..RiskQuery::new(self.level, self.members)
+        }
+    }
 }
 
 /// Runs the verb.
@@ -112,21 +143,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let drive = args.drive.as_deref().map(|id| catalog.drive(id)).transpose();
     let drive =
         drive.map_err(|error| Failure::input(error).with_hint("'raidlab catalog' lists the hardware"))?;
-    let Inputs { low, spec, high, rebuild, endurance, sources } = inputs::read(args, drive)?;
-    let risk = Risk::new(&spec).map_err(refused)?;
-    let range = RiskRange::of(low, &spec, high).map_err(refused)?;
-    let fleet = args.fleet.map(|drives| fleet_risk(&risk, drives, args.fleet_years, args.seed));
-    let report = RiskReport {
-        markov: risk.markov(),
-        range,
-        drawn: risk.monte_carlo(args.trials, args.seed),
-        patterson_years: risk.patterson_years(),
-        rebuild,
-        endurance,
-        fleet: fleet.transpose().map_err(Failure::input)?,
-        spec,
-        sources,
-    };
+    let report = raidlab::risk(&args.query(), drive).map_err(refused)?;
     let result = risk_run(&report);
     let planned = Planned {
         kind: "risk",
@@ -138,9 +155,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     };
     args.keep.keep(planned, Environment::of_machine(), started_at, vec![result])?;
     if output.is_json() {
-        let mut value = serde_json::to_value(&report).map_err(Failure::run)?;
-        value["schema"] = serde_json::json!(1);
-        print_json(&value)?;
+        print_answer(&report)?;
     } else {
         print(&raidlab_report::terminal::risk(&report, output.terminal()))?;
     }

@@ -12,27 +12,18 @@ use crate::inputs::{
 use crate::output::{Output, remark};
 use crate::progress::Progress;
 use crate::whole_file::check_writable;
-use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
-use raidlab_hardware::{Catalog, DriveHistory, End};
-use raidlab_hosts::{Hosts, all_processors};
-use raidlab_machine::Environment;
-use raidlab_raid::LevelVariant;
-use raidlab_sim::{FileAccess, SimError};
-use raidlab_tracefile::ReadingAs;
-use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{DriverError, FlushRule, Workload};
-use raidlab_worlds::files::{FileUse, HostModels};
-use raidlab_worlds::simulated::{LoadsError, Manner, RunOn, SimulatedError, run_on, run_simulated_loads};
-use raidlab_worlds::{
-    ArrayFile, ArrayFileError, CacheSettings, ControllerSettings, Ends, Load, LoadPlan, ModelledArray,
-    Models, Owner,
+use raidlab::{
+    Array, ArrayFile, ArrayFileError, ByteCount, CacheSettings, Catalog, ControllerSettings, DriveHistory,
+    FileAccess, Hosts, IoPolicy, LevelVariant, Load, LoadsError, MetadataPolicy, NanoSpan, Owner, ReadPolicy,
+    Resilience, SetupError, SimError, SimulatedError, Simulation, WINDOW_DEFAULT, Workload, WritePolicy,
 };
+use raidlab_machine::Environment;
+use raidlab_tracefile::ReadingAs;
+use raidlab_workload::{DriverError, FlushRule};
+use raidlab_worlds::LoadPlan;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::SystemTime;
-
-/// Measured window, and virtual time before it, where nobody says.
-const WINDOW_DEFAULT: NanoSpan = NanoSpan::from_secs(20);
 
 /// Headings of options.
 const ARRAY: &str = "Array";
@@ -121,25 +112,12 @@ impl FileArgs {
         }
     }
 
-    /// The file, if there is to be one.
-    fn file<'a>(&self, catalog: &'a Catalog, array: &ModelledArray) -> Result<Option<FileUse<'a>>, Failure> {
-        let (Some(host), Some(filesystem)) = (&self.host, &self.filesystem) else { return Ok(None) };
-        let host = HostModels::look_up(catalog, host, filesystem).map_err(|error| {
-            Failure::input(error).with_hint("'raidlab catalog' lists hosts and filesystems")
-        })?;
-        if array.controllers.is_some() {
-            let error = anyhow::anyhow!("programs on files run on one volume behind one controller");
-            return Err(Failure::input(error).with_hint("leave [controllers] out"));
-        }
-        if array.region == array.usable {
-            let error = anyhow::anyhow!("--filesystem needs the length of the file, and that is the region");
-            return Err(Failure::input(error).with_hint("say --region SIZE, or region in the array's file"));
-        }
-        let access = match self.file_io {
+    /// Whether the host keeps the file in its memory.
+    fn access(&self) -> FileAccess {
+        match self.file_io {
             None | Some(FileIo::Direct) => FileAccess::Direct,
             Some(FileIo::Buffered | FileIo::Fsync) => FileAccess::Buffered,
-        };
-        Ok(Some(FileUse { host, access }))
+        }
     }
 
     /// Has each write of the plan synchronised, if that is asked for.
@@ -247,22 +225,11 @@ fn tell_condition(workloads: &[Workload]) {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
-    let mut description = match &args.array {
-        Some(path) => ArrayFile::read(path).map_err(Failure::input)?,
-        None => args.hardware.describe(),
-    };
-    if args.fail_after.is_some() {
-        let controllers = description.controllers.get_or_insert_with(|| ControllerSettings::of_count(1));
-        (controllers.fail, controllers.fail_after) = (args.fail, args.fail_after);
-    }
-    let mut catalog = args.catalog.load_with_md(&description.controller)?;
-    description.condition = args.condition.or(description.condition);
-    description.fill = args.fill.or(description.fill);
-    description.condition_drives(&mut catalog).map_err(Failure::input)?;
-    args.file.put_on_host(&description.controller, &mut catalog)?;
-    let (models, array) = description.resolve(&catalog).map_err(|error| args.bad_array(error))?;
+    let steps = is_step_by_step(&args.judge)?;
+    let array = args.array()?;
+    let simulation = args.set_up(&array, steps)?;
     if hosts.leads() {
-        for misfit in models.misfits(description.members) {
+        for misfit in simulation.misfits() {
             remark(format_args!("warning: {misfit}; it is simulated all the same"));
         }
     }
@@ -271,18 +238,14 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         // Rounds until steady are windows of one long run, and end when it is.
         settles: !args.judge.is_in_rounds(),
         run: (args.run, WINDOW_DEFAULT),
-        targets: u32::from(array.volume_count()),
+        targets: simulation.volumes(),
         reading: ReadingAs::Asked,
     };
     let mut plan = args.sweep.plan(&frame)?;
     args.file.synchronise(&mut plan)?;
-    if hosts.leads() && description.condition.is_none() && models.drive.condition().is_some() {
+    if hosts.leads() && !array.has_condition() && simulation.drives_have_condition() {
         tell_condition(&plan.workloads);
     }
-    let steps = is_step_by_step(&args.judge)?;
-    let ends = args.catalogs_at_ends(&models, &catalog)?;
-    let manner =
-        Manner { on: args.run_on((&catalog, &array), steps)?, ends: at_ends(&description, ends.as_ref())? };
     if steps {
         only_alone("simulate' with one run after the other", hosts)?;
     }
@@ -293,7 +256,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     }
     args.report.compared_paper()?;
     let seed = args.sweep.seed;
-    let title = format!("simulate {}", array.label());
+    let title = format!("simulate {}", simulation.label());
     let db = args.db.as_deref().filter(|_| hosts.leads());
     let mut keeper = Keeper::begin(db, "simulate", title, &plan, seed, Environment::of_machine())?;
     let mut progress = Progress::start_on(hosts);
@@ -301,11 +264,11 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         let mut run = |load: &Load, label: &str, done: f64| {
             progress.show(label, done);
             let failed = |error| Stop::Failed(refused(error).context(load.label()));
-            run_on(&models, &array, load, (&manner, args.threads())).map_err(failed)
+            simulation.run(load, args.threads).map_err(failed)
         };
         carry_out(&plan, seed, &args.judge, Rounds::Windows, &mut keeper, &mut run)?
     } else {
-        side_by_side(args, (&models, &array, manner), &plan, hosts, (&mut keeper, &mut progress))?
+        side_by_side(args, &simulation, &plan, hosts, (&mut keeper, &mut progress))?
     };
     progress.end();
     if !hosts.leads() {
@@ -315,67 +278,62 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
 }
 
 impl Args {
-    /// How each load is run; one after the other where it goes by `steps`.
-    fn run_on<'a>(
-        &self,
-        (catalog, array): (&'a Catalog, &ModelledArray),
-        steps: bool,
-    ) -> Result<RunOn<'a>, Failure> {
-        match (self.file.file(catalog, array)?, self.bottleneck) {
-            (Some(_), Some(true)) => {
-                let error =
-                    anyhow::anyhow!("what sets the pace is found on volumes, and this load runs on a file");
-                Err(Failure::input(error).with_hint("leave --bottleneck or --filesystem out"))
-            }
-            (Some(file), _) => Ok(RunOn::File(file)),
-            (None, Some(true)) => Ok(RunOn::VolumeForBottleneck),
-            (None, None) if !steps => Ok(RunOn::VolumeForBottleneck),
-            (None, _) => Ok(RunOn::Volume),
-        }
-    }
-
-    /// What is wrong with the array, and the option of a number of members that can't be.
-    fn bad_array(&self, error: ArrayFileError) -> Failure {
-        let is_count = self.array.is_none() && matches!(error, ArrayFileError::Impossible { .. });
-        let failure = bad_array(error);
-        if is_count { failure.with_option("--members") } else { failure }
-    }
-
-    /// The catalogue with the array's parts at their slower and at their faster ends, where intervals are asked for.
-    fn catalogs_at_ends(
-        &self,
-        models: &Models<'_>,
-        catalog: &Catalog,
-    ) -> Result<Option<[Catalog; 2]>, Failure> {
-        if self.intervals != Some(true) {
-            return Ok(None);
-        }
-        let at = |end| {
-            let failed = |error| Failure::input(error).with_hint("leave --intervals out");
-            models.catalog_at(catalog, end).map_err(failed)
+    /// The array that is asked for.
+    fn array(&self) -> Result<Array, Failure> {
+        let array = match &self.array {
+            Some(path) => Array::read(path).map_err(Failure::input)?,
+            None => self.hardware.describe(),
         };
-        Ok(Some([at(End::Slower)?, at(End::Faster)?]))
+        let array = match self.fail_after {
+            Some(after) => array.failing(self.fail, after),
+            None => array,
+        };
+        Ok(array.condition(self.condition, self.fill))
     }
 
-    fn threads(&self) -> NonZeroUsize {
-        self.threads.unwrap_or_else(all_processors)
+    /// The array in the catalogue, ready for runs; one after the other where it goes by `steps`.
+    fn set_up(&self, array: &Array, steps: bool) -> Result<Simulation, Failure> {
+        let mut catalog = self.catalog.load_with_md(array.controller_id())?;
+        self.file.put_on_host(array.controller_id(), &mut catalog)?;
+        let refused = |error| self.refused_setup(error);
+        let mut simulation = Simulation::new(&catalog, array.clone()).map_err(refused)?;
+        if let (Some(host), Some(filesystem)) = (&self.file.host, &self.file.filesystem) {
+            simulation = simulation.on_file(host, filesystem, self.file.access()).map_err(refused)?;
+        }
+        if self.bottleneck.unwrap_or(!steps && self.file.filesystem.is_none()) {
+            simulation = simulation.finding_bottleneck().map_err(refused)?;
+        }
+        if self.intervals == Some(true) {
+            simulation = simulation.with_ranges().map_err(refused)?;
+        }
+        Ok(simulation)
     }
-}
 
-/// The array's parts at both ends, from the catalogues that have them so.
-fn at_ends<'a>(
-    description: &ArrayFile,
-    catalogs: Option<&'a [Catalog; 2]>,
-) -> Result<Option<Ends<'a>>, Failure> {
-    let Some([slower, faster]) = catalogs else { return Ok(None) };
-    let models = |catalog: &'a Catalog| description.resolve(catalog).map_err(bad_array).map(|found| found.0);
-    Ok(Some(Ends { slower: models(slower)?, faster: models(faster)? }))
+    /// What is wrong with the array, and what to do.
+    fn refused_setup(&self, error: SetupError) -> Failure {
+        let hint = match &error {
+            SetupError::Array(_) => None,
+            SetupError::Host(_) => Some("'raidlab catalog' lists hosts and filesystems"),
+            SetupError::Ends(_) => Some("leave --intervals out"),
+            SetupError::SeveralVolumes => Some("leave [controllers] out"),
+            SetupError::NoRegion => Some("say --region SIZE, or region in the array's file"),
+            SetupError::BottleneckOfFile => Some("leave --bottleneck or --filesystem out"),
+        };
+        match error {
+            SetupError::Array(error) => {
+                let is_count = self.array.is_none() && matches!(error, ArrayFileError::Impossible { .. });
+                let failure = bad_array(error);
+                if is_count { failure.with_option("--members") } else { failure }
+            }
+            error => Failure::input(error).with_any_hint(hint),
+        }
+    }
 }
 
 /// Runs all loads of `plan` on several processors, of several hosts where there are.
 fn side_by_side(
     args: &Args,
-    (models, array, manner): (&Models<'_>, &ModelledArray, Manner<'_>),
+    simulation: &Simulation,
     plan: &LoadPlan,
     hosts: &mut Hosts,
     (keeper, progress): (&mut Keeper, &mut Progress),
@@ -384,17 +342,15 @@ fn side_by_side(
     let started_at = SystemTime::now();
     let mut count = 0;
     let mut kept = Ok(());
-    let ran =
-        run_simulated_loads(models, array, &loads, (hosts, args.threads, manner), &mut |index, result| {
-            count += 1;
-            progress
-                .show(&format!("simulated {}", loads[index].label()), f64::from(count) / loads.len() as f64);
-            if kept.is_ok() {
-                let mut result = result.clone();
-                args.judge.judge(&mut result);
-                kept = keeper.store(index, started_at, &result);
-            }
-        });
+    let ran = simulation.run_all(&loads, (hosts, args.threads), &mut |index, result| {
+        count += 1;
+        progress.show(&format!("simulated {}", loads[index].label()), f64::from(count) / loads.len() as f64);
+        if kept.is_ok() {
+            let mut result = result.clone();
+            args.judge.judge(&mut result);
+            kept = keeper.store(index, started_at, &result);
+        }
+    });
     keeper.results = ran.map_err(|error| match error {
         LoadsError::Load(index, error) => refused(error).context(loads[index].label()),
         LoadsError::Hosts(error) => Failure::run(error),
@@ -419,19 +375,14 @@ pub(super) fn bad_array(error: ArrayFileError) -> Failure {
 }
 
 impl HardwareArgs {
-    /// The description that a file would give. Clap has made sure that the four parts are there.
-    fn describe(&self) -> ArrayFile {
+    /// The array of these options. Clap has made sure that the four parts are there.
+    fn describe(&self) -> Array {
         let (Some(level), Some(members), Some(drive), Some(controller)) =
             (self.level, self.members, self.drive.clone(), self.controller.clone())
         else {
             unreachable!("clap requires level, members, drive and controller without --array");
         };
-        ArrayFile {
-            schema: 1,
-            level,
-            members,
-            drive,
-            controller,
+        Array::from(ArrayFile {
             enclosure: self.enclosure.clone(),
             write_policy: self.write_policy,
             strip_size: self.strip_size,
@@ -445,9 +396,8 @@ impl HardwareArgs {
             },
             resilience: Resilience { metadata: self.metadata.unwrap_or_default(), ..Resilience::default() },
             controllers: self.controllers(),
-            condition: None,
-            fill: None,
-        }
+            ..ArrayFile::new(level, members, drive, controller)
+        })
     }
 
     /// What is said of controllers and volumes.

@@ -8,9 +8,9 @@
 //! Invariant: modelled arrays stay as they are.
 
 use super::Study;
+use raidlab_measure::array::SoftwareArray;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_worlds::LoadPlan;
-use raidlab_worlds::SoftwareArray;
 use std::path::PathBuf;
 
 /// The test file in a folder, and the folder of members.

@@ -4,6 +4,7 @@ use super::file::{ArrayFile, LoadFile, MeasureFile, SimulateFile, StudyFile, Swe
 use super::{ArraySection, MeasureSection, SimulateSection, Study, StudyFileError};
 use raidlab_controller::{ArrayConfig, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError, DriveCondition, DriveHistory, DriveModel};
+use raidlab_measure::array::{ArrayThreads, SoftwareArray};
 use raidlab_papers::Paper;
 use raidlab_raid::{LevelVariant, ParseLevelError};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -11,10 +12,8 @@ use raidlab_workload::{Workload, World};
 use raidlab_worlds::ControllersError;
 use raidlab_worlds::condition_of;
 use raidlab_worlds::sweep::{self, SweepError};
-use raidlab_worlds::{
-    ArrayThreads, ModelledArray, ModelledSettings, Parts, SoftwareArray, UnknownParts, member_cache,
-};
 use raidlab_worlds::{LoadPlan, find_workload, varied};
+use raidlab_worlds::{ModelledArray, ModelledSettings, Parts, UnknownParts, member_cache};
 use raidlab_worlds::{SOFTWARE_CACHE, STAGING_SIZE};
 use std::ops::Range;
 use std::path::Path;

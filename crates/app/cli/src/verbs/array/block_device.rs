@@ -46,5 +46,5 @@ pub(super) fn serve(
 ) -> Result<Exit, Failure> {
     super::serve::stop(world)?;
     Err(Failure::input(anyhow::anyhow!("this raidlab was built without block devices"))
-        .with_hint("cargo build --release -p raidlab --features ublk"))
+        .with_hint("cargo build --release -p raidlab-cli --features ublk"))
 }

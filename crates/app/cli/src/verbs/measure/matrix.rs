@@ -12,13 +12,13 @@ use crate::verbs::loads::Stop;
 use raidlab_calibrate::Arrivals;
 use raidlab_engines::LoadProgress;
 use raidlab_hosts::Hosts;
+use raidlab_measure::file::FileBench;
 use raidlab_papers::{
     KnownLimits, MatrixLimits, MatrixPlan, MatrixRow, matrix_header, matrix_row, read_matrix,
 };
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
 use raidlab_worlds::Load;
-use raidlab_worlds::file::FileBench;
 use serde_json::json;
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -6,10 +6,10 @@ use crate::output::remark;
 use raidlab_jobs::{Import, ImportError, import_fio, import_icf};
 use raidlab_planning::Application;
 use raidlab_trace::TraceSummary;
-use raidlab_tracefile::ReadingAs;
+use raidlab_tracefile::{ReadingAs, ReplayOrder};
 use raidlab_units::NanoSpan;
 use raidlab_workload::{Fit, Timing};
-use raidlab_worlds::{ReplayOrder, read_foreign_text};
+use raidlab_worlds::read_foreign_text;
 use std::path::{Path, PathBuf};
 
 /// What the array is for, by options.

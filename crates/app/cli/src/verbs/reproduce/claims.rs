@@ -1,26 +1,7 @@
-//! The relative claims of a paper in `raidlab reproduce`: their sources, and their display.
+//! The relative claims of a paper in `raidlab reproduce`, as text.
 
-use crate::failure::Failure;
 use crate::output::Output;
-use anyhow::anyhow;
-use raidlab_papers::{Claim, ClaimPrediction, Method, PredictedClaim, read_claims};
-use std::path::Path;
-
-/// The claims of the paper of `method` in the file at `path`.
-pub(super) fn of_file(path: &Path, method: &Method) -> Result<Vec<Claim>, Failure> {
-    let mut claims = read_claims(path).map_err(Failure::input)?;
-    claims.retain(|claim| claim.paper == method.id);
-    if claims.is_empty() {
-        return Err(Failure::input(anyhow!("{} holds no claims of paper '{}'", path.display(), method.id)));
-    }
-    if method.claims.is_none() {
-        let paper = &method.id;
-        return Err(Failure::input(anyhow!(
-            "nothing is known of how the claims of paper '{paper}' were measured"
-        )));
-    }
-    Ok(claims)
-}
+use raidlab_papers::{ClaimPrediction, PredictedClaim};
 
 /// Every claim with its verdict, and what they amount to.
 pub(super) fn table(prediction: &ClaimPrediction, output: &Output) -> String {

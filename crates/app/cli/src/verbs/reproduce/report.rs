@@ -1,24 +1,21 @@
 //! A reproduction as an HTML page: each place with its charts, and the claims as one more place.
 
-use super::{Figures, bottleneck};
+use super::bottleneck;
 use crate::failure::Failure;
 use crate::verbs::report::write_page;
+use raidlab::Reproduced;
 use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary, PlaceSummary, kendall_tau};
 use raidlab_papers::{ClaimPrediction, MetricCorrection, PredictedClaim, PredictedRow, Prediction};
 use raidlab_report::{PaperPlace, PaperReport, PaperRow, html};
 use std::path::Path;
 
 /// Writes the page.
-pub(super) fn write(
-    path: &Path,
-    figures: &Figures,
-    prediction: Option<&Prediction>,
-    claims: Option<&ClaimPrediction>,
-) -> Result<(), Failure> {
+pub(super) fn write(path: &Path, found: &Reproduced<'_>) -> Result<(), Failure> {
+    let Reproduced { of: figures, prediction, claims, .. } = found;
     let places = prediction
         .iter()
         .flat_map(|prediction| prediction.places.iter().map(|place| of_place(place, prediction)));
-    let places: Vec<PaperPlace> = places.chain(claims.map(of_claims)).collect();
+    let places: Vec<PaperPlace> = places.chain(claims.as_ref().map(of_claims)).collect();
     let method = figures.method.as_ref();
     let source = method.map_or(String::new(), raidlab_papers::Method::source);
     let correction = |correction: &MetricCorrection| {

@@ -1,9 +1,9 @@
 //! The threads that an array requests exist and work.
 
 use super::*;
-use crate::{ArrayThreads, SOFTWARE_CACHE, STAGING_SIZE, find_workload, varied};
-use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, Resilience, WritePolicy};
+use raidlab_controller::{CacheConfig, MemberCache, Resilience, WritePolicy};
 use raidlab_units::{BlockSize, NanoSpan};
+use raidlab_worlds::{SOFTWARE_CACHE, STAGING_SIZE, find_workload, varied};
 
 /// An array of strips that are worth the way to a thread.
 fn array(threads: [u8; 2]) -> SoftwareArray {

@@ -1,6 +1,4 @@
-//! Programs on real folders: parallel readers and Bonnie, the same programs that [`super::files`] and [`super::served`]
-//! run on
-//! modelled hosts.
+//! Programs on real folders: parallel readers and Bonnie, the same programs that `raidlab-worlds` runs on files of modelled hosts.
 //!
 //! All files are created in a separate folder in each given folder, which is removed when the bench is dropped, also
 //! after Ctrl-C; nothing else is ever removed. Free space is checked before anything is written.

@@ -1,8 +1,6 @@
 //! Runs on existing storage: test files, any other files, block devices, or nothing at all.
 
 use super::together::{Share, Shared, merged, run_together, seed_of_rank};
-use super::{empty_result, load_settings, set_measurement};
-use crate::load::Load;
 use raidlab_engines::{
     Go, LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, LoadProgress, Target, TargetKind,
     TargetOptions, TargetOutcome, Verified, is_remote_uri, lay_out_file, place_of, run_targets,
@@ -11,6 +9,7 @@ use raidlab_hosts::{Hosts, HostsError, Refusal};
 use raidlab_machine::MachineWatch;
 use raidlab_units::ByteCount;
 use raidlab_workload::{DriverConfig, LoadFacts, MachineLoad, RunResult, TargetResult, Worker, World};
+use raidlab_worlds::{Load, empty_result, load_settings, set_measurement};
 use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};

@@ -7,10 +7,7 @@
 //! They are ordinary arrays with a reserved name, which identifies files that an earlier run left behind: those are
 //! replaced, any others are not touched.
 
-use super::{array_settings, empty_result, load_settings};
-use crate::arrays::{SoftwareArray, array_facts};
-use crate::load::Load;
-use raidlab_controller::ConfigError;
+use raidlab_controller::{ArrayConfig, ConfigError, Controller};
 use raidlab_format::ArrayName;
 use raidlab_machine::MachineWatch;
 use raidlab_runtime::{
@@ -19,8 +16,51 @@ use raidlab_runtime::{
 };
 use raidlab_units::ByteCount;
 use raidlab_workload::{Driver, DriverError, IssuedCounts, OpSet, RunResult, WindowProgress, World};
+use raidlab_worlds::{Load, array_facts, array_label, array_settings, empty_result, load_settings};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+
+/// A real array over member files.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SoftwareArray {
+    /// Level, members, cache.
+    pub config: ArrayConfig,
+    /// What the host sees.
+    pub usable: ByteCount,
+    /// Threads beside its own.
+    pub threads: ArrayThreads,
+}
+
+/// Threads of a real array beside its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ArrayThreads {
+    /// For I/O of members.
+    pub io: u8,
+    /// For parity and digests.
+    pub parity: u8,
+}
+
+impl ArrayThreads {
+    /// Most of each kind.
+    pub const MAX: u8 = 64;
+}
+
+impl SoftwareArray {
+    /// Checks `config`.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when the controller refuses it.
+    pub fn new(config: ArrayConfig) -> Result<Self, ConfigError> {
+        let usable = config.block_size.bytes_of(Controller::new(&config)?.volume_blocks());
+        Ok(Self { config, usable, threads: ArrayThreads::default() })
+    }
+
+    /// The array in a few words.
+    pub fn label(&self) -> String {
+        array_label(&self.config)
+    }
+}
 
 /// The name of arrays that are made for a study.
 const SCRATCH_NAME: &str = "raidlab study, scratch";
