@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use raidlab_report::terminal::{TerminalOptions, broken, printable_lines};
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -86,6 +87,11 @@ pub(crate) fn print_answer(answer: &impl Serialize) -> Result<(), Failure> {
     let mut value = serde_json::to_value(answer).map_err(Failure::run)?;
     value["schema"] = 1.into();
     print_json(&value)
+}
+
+/// Prints one part of an answer under its name.
+pub(crate) fn print_named(name: &'static str, part: impl Serialize) -> Result<(), Failure> {
+    print_answer(&BTreeMap::from([(name, part)]))
 }
 
 /// `kind: text`, with further lines of the text set in below it, broken where a terminal would cut words.

@@ -57,7 +57,7 @@ mod zero_fill;
 pub use begin::{RunSettings, Started, examine, would_start};
 pub use create::{Contents, CreateOptions, Created, create};
 pub use device::is_nbd_uri;
-pub use emulated::{Backing, BackingError, EmulatedWorld, Lateness, LatenessFacts};
+pub use emulated::{Backing, BackingError, EmulatedWorld, Lateness, LatenessFacts, Modelled, ModelledAnswer};
 pub use error::{ArrayError, CreateError, DeviceError, NvramError, RingError};
 pub use events::{EVENT_TARGET, EventLevel, EventStatus};
 pub use examine::{AbsentDevice, ArrayFound, DeviceReport, DeviceVerdict, ExamineReport};

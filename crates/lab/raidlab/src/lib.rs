@@ -5,8 +5,8 @@
 //! use raidlab::{Array, Catalog, Window, simulate, workload};
 //!
 //! let catalog = Catalog::builtin();
-//! let array = Array::new("10".parse()?, 8, "samsung-pm9a3-7680", "linux-md");
-//! let run = simulate(&catalog, array, &workload("storagebench-database")?, &Window::default().iodepth(32))?;
+//! let array = Array::new("6".parse()?, 12, "exos-x24-24tb", "linux-md");
+//! let run = simulate(&catalog, array, &workload("storagebench-streaming")?, &Window::default().iodepth(32))?;
 //! println!("{} requests/s, {:.2} ms", run.ops.total.iops, run.ops.total.lat_ns_mean / 1e6);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -28,10 +28,12 @@
 #![forbid(unsafe_code)]
 
 mod array;
+mod facts;
 mod simulation;
 mod sweep;
 
 pub use array::Array;
+pub use facts::{LineFacts, PartFacts, WorkloadFacts};
 pub use simulation::{SetupError, SimulateError, Simulation, WINDOW_DEFAULT, Window, simulate};
 pub use sweep::{Sweep, SweepRun};
 

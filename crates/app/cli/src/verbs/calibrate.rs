@@ -1,14 +1,14 @@
 //! `raidlab calibrate`: a drive's parameters from timing alone, as an entry of the catalogue.
 
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_answer};
 use crate::progress::Progress;
 use crate::whole_file::{check_writable, write_whole};
 use raidlab_calibrate::{Effort, EntryNames, Estimate, FlashFound, Found, RotationalFound, calibrate};
 use raidlab_engines::{Target, TargetOptions, with_timed};
 use raidlab_units::ByteCount;
-use serde_json::json;
-use std::path::PathBuf;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `raidlab calibrate`.
 #[derive(Debug, clap::Args)]
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         write_whole(path, &entry)?;
     }
     if output.is_json() {
-        print_json(&json!({ "schema": 1, "target": args.target, "found": found, "entry_toml": entry }))?;
+        print_answer(&Calibrated { target: &args.target, found: &found, entry_toml: &entry })?;
     } else {
         let table = match &found {
             Found::Rotational(found) => rotational(found),
@@ -84,6 +84,14 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         print(&(table + &entry))?;
     }
     Ok(Exit::Done)
+}
+
+/// What was found, as JSON.
+#[derive(Serialize)]
+struct Calibrated<'a> {
+    target: &'a Path,
+    found: &'a Found,
+    entry_toml: &'a str,
 }
 
 /// `turn              4.000 ms   (4.000 to 4.001)`.

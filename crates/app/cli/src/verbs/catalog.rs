@@ -5,10 +5,9 @@ mod check;
 
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_answer, print_named};
 use anyhow::anyhow;
 use raidlab_hardware::{CatalogEntry, CatalogError, FigureSource, YearRange, nearest};
-use serde_json::json;
 use std::collections::BTreeSet;
 
 /// Arguments of `raidlab catalog`.
@@ -71,7 +70,7 @@ impl Args {
 
 fn list(entries: &[CatalogEntry<'_>], output: &Output) -> Result<(), Failure> {
     if output.is_json() {
-        return print_json(&json!({ "schema": 1, "entries": entries }));
+        return print_named("entries", entries);
     }
     let longest = entries.iter().map(|entry| entry.id.len()).max().unwrap_or(0);
     let line = |entry: &CatalogEntry<'_>| {
@@ -97,9 +96,7 @@ fn find<'a, 'b>(entries: &'b [CatalogEntry<'a>], id: &str) -> Result<&'b Catalog
 
 fn show(entry: &CatalogEntry<'_>, output: &Output) -> Result<(), Failure> {
     if output.is_json() {
-        let mut value = json!(entry);
-        value["schema"] = json!(1);
-        return print_json(&value);
+        return print_answer(entry);
     }
     let head = format!("{}  {} ({})\n", entry.id, entry.name, entry.kind);
     let figure = |figure: &FigureSource| {

@@ -3,11 +3,11 @@
 use super::keep::DbArgs;
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_answer};
 use raidlab_advisor::{Contrast, RunGroup};
 use raidlab_planning::{DriveCorrection, drive_corrections};
 use raidlab_store::{RunSelector, StoredRun};
-use serde_json::json;
+use serde::Serialize;
 
 /// Arguments of `raidlab compare`.
 #[derive(Debug, clap::Args)]
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let corrections: Vec<DriveCorrection> =
         groups.iter().skip(1).flat_map(|group| drive_corrections(group, &groups[0], &catalog)).collect();
     if output.is_json() {
-        print_json(&json!({ "schema": 1, "comparison": contrast, "corrections": corrections }))?;
+        print_answer(&Compared { comparison: &contrast, corrections: &corrections })?;
     } else {
         let mut text = raidlab_report::terminal::contrast(&contrast, output.terminal());
         for it in &corrections {
@@ -56,4 +56,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         print(&text)?;
     }
     Ok(Exit::Done)
+}
+
+/// A comparison, as JSON.
+#[derive(Serialize)]
+struct Compared<'a> {
+    comparison: &'a Contrast,
+    corrections: &'a [DriveCorrection],
 }

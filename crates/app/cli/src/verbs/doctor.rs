@@ -1,10 +1,10 @@
 //! `raidlab doctor`: what this machine can and cannot do, and why.
 
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_answer};
 use raidlab_machine::Environment;
 use raidlab_machine::doctor::{Check, Verdict, examine};
-use serde_json::json;
+use serde::Serialize;
 use std::path::PathBuf;
 
 /// Arguments of `raidlab doctor`.
@@ -20,11 +20,18 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let checks = examine(&args.folder);
     let environment = Environment::of_target(&args.folder);
     if output.is_json() {
-        print_json(&json!({ "schema": 1, "checks": checks, "environment": environment }))?;
+        print_answer(&Examined { checks: &checks, environment: &environment })?;
     } else {
         print(&checks.iter().map(as_text).collect::<String>())?;
     }
     Ok(Exit::Done)
+}
+
+/// What was found, as JSON.
+#[derive(Serialize)]
+struct Examined<'a> {
+    checks: &'a [Check],
+    environment: &'a Environment,
 }
 
 fn as_text(check: &Check) -> String {

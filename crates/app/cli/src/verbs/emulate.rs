@@ -5,15 +5,13 @@ use super::nbd::NbdArgs;
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
 use crate::interrupt::cancel_flag;
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_named};
+use raidlab::{ArrayFile, ByteCount, NanoSpan};
 use raidlab_control::notify_stopping;
+use raidlab_emulate::Model;
 use raidlab_format::ArrayName;
-use raidlab_runtime::{Backing, EmulatedWorld, LatenessFacts, operator_line};
-use raidlab_sim::LiveArray;
-use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_worlds::ArrayFile;
+use raidlab_runtime::{Backing, LatenessFacts, operator_line};
 use raidlab_worlds::simulated::simulated_enclosure;
-use serde_json::json;
 use std::path::PathBuf;
 
 /// Arguments of `raidlab emulate`.
@@ -60,8 +58,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let tls = args.nbd.tls()?;
     let backing = args.backing(array.region)?;
     let enclosure = simulated_enclosure(&models, &array);
-    let model = LiveArray::new(&enclosure, args.seed).map_err(Failure::input)?;
-    let mut world = EmulatedWorld::new(model, args.name()?, backing).map_err(Failure::run)?;
+    let model = Model::new(&enclosure, args.seed).map_err(Failure::input)?;
+    let mut world = model.emulate(args.name()?, backing).map_err(Failure::run)?;
     let (operator, queue) = operator_line().map_err(Failure::run)?;
     world.attach_operator(queue);
     let (mut server, addresses) =
@@ -81,7 +79,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
 /// Says how late requests ended.
 fn say_lateness(late: &LatenessFacts, output: &Output) -> Result<(), Failure> {
     if output.is_json() {
-        return print_json(&json!({ "schema": 1, "lateness": late }));
+        return print_named("lateness", late);
     }
     let span = NanoSpan;
     print(&format!(

@@ -1,14 +1,13 @@
 //! `raidlab export`: runs of a results file as tables, in full, and in the formats of other tools; traces as fio's.
 
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print, print_json, remark};
+use crate::output::{Output, print, print_named, remark};
 use crate::verbs::keep::{DbArgs, selected, store_failure};
 use crate::whole_file::{cannot_write, check_free, write_whole};
 use raidlab_report::export::{fio, iometer};
 use raidlab_report::table::{KeptRun, Table};
 use raidlab_store::{RunSelector, StoredRun};
 use raidlab_tracefile::{TraceFile, TraceFileError, write_iolog};
-use serde_json::json;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -225,7 +224,7 @@ fn deliver(text: &str, place: &PlaceArgs) -> Result<Vec<PathBuf>, Failure> {
 /// Says what was written; nothing where the result itself went to standard output.
 fn tell(written: &[PathBuf], output: &Output) -> Result<Exit, Failure> {
     if !written.is_empty() && output.is_json() {
-        print_json(&json!({ "schema": 1, "written": written }))?;
+        print_named("written", written)?;
     }
     Ok(Exit::Done)
 }

@@ -6,7 +6,7 @@ mod text;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{catalog_change, catalog_with};
 use crate::interrupt::cancel_flag;
-use crate::output::{Output, print, print_json, remark};
+use crate::output::{Output, print, print_answer, remark};
 use crate::progress::Progress;
 use crate::whole_file::{check_writable, rewrite, write_whole};
 use raidlab_hardware::{Catalog, CatalogChange};
@@ -14,7 +14,7 @@ use raidlab_papers::{Fit, FitEffort, FitError, FitProgress, FitTask, Paper, fit}
 use raidlab_study::RunOptions;
 use raidlab_units::NanoSpan;
 use raidlab_worlds::read_text;
-use serde_json::json;
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `raidlab fit`.
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let found = search(args, &paper)?;
     let Some(found) = found else { return Ok(Exit::Interrupted) };
     if output.is_json() {
-        print_json(&json!({ "schema": 1, "dry_run": args.dry_run, "fit": found }))?;
+        print_answer(&Fitted { dry_run: args.dry_run, fit: &found })?;
     } else {
         print(&text::of(&found, args.dry_run, output))?;
     }
@@ -86,6 +86,13 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         keep(args, &found)?;
     }
     Ok(if found.stopped { Exit::Interrupted } else { Exit::Done })
+}
+
+/// What was found, as JSON.
+#[derive(Serialize)]
+struct Fitted<'a> {
+    dry_run: bool,
+    fit: &'a Fit,
 }
 
 /// Searches; none if stopped before there was anything to keep.

@@ -6,7 +6,7 @@
 use super::compare_paper::ComparedPaper;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{Numbers, PacingArgs, ReplayArgs, bad_order, workloads};
-use crate::output::{Output, print, print_json, remark};
+use crate::output::{Output, print, print_answer, remark};
 use crate::verbs::keep::Keeper;
 use crate::verbs::report::write_report;
 use raidlab_advisor::Bound;
@@ -20,7 +20,7 @@ use raidlab_worlds::{
     FindMethod, FindOrder, FoundLoad, Load, LoadPlan, LoadUnit, ROUNDS_MAX, RUN_TO_THE_END, SteadyRounds,
     default_iodepth, find_load, sweep, until_steady, varied,
 };
-use serde_json::json;
+use serde::Serialize;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -421,7 +421,7 @@ fn show(
         if found.is_empty() && steady.is_empty() {
             return print(&raidlab_report::json::runs(results));
         }
-        return print_json(&json!({ "schema": 1, "runs": results, "found": found, "steady": steady }));
+        return print_answer(&Judged { runs: results, found, steady });
     }
     let mut text = match results {
         [only] => raidlab_report::terminal::run(only, output.terminal()),
@@ -453,4 +453,12 @@ fn compose<'a>(keeper: &'a Keeper, conclusions: &Conclusions, verdicts: &'a [Ver
         notes: notes_of(&keeper.results, conclusions),
         ..keeper.report()
     }
+}
+
+/// Runs and what was concluded from them, as JSON.
+#[derive(Serialize)]
+struct Judged<'a> {
+    runs: &'a [RunResult],
+    found: &'a [FoundLoad],
+    steady: &'a [SteadyRounds],
 }

@@ -9,13 +9,13 @@ mod from_sheet;
 mod matrix;
 
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print, print_json, remark};
+use crate::output::{Output, print, print_answer, remark};
 use anyhow::Context;
 use raidlab_disksim::{DriveFiles, Imported, Validation, import, parse_trace, validate};
 use raidlab_report::terminal::{DriveValidation, drive_validation};
 use raidlab_trace::TraceRecord;
 use raidlab_worlds::read_text;
-use serde_json::json;
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `raidlab model`.
@@ -81,15 +81,25 @@ fn show(name: &str, validation: &Validation, output: &Output) -> Result<(), Fail
         demerit_pct: validation.demerit_pct,
     };
     if output.is_json() {
-        return print_json(&json!({
-            "disk": name,
-            "requests": validation.measured.len(),
-            "mean_measured_ms": page.mean_measured_ms(),
-            "mean_predicted_ms": page.mean_predicted_ms(),
-            "demerit_pct": validation.demerit_pct,
-        }));
+        return print_answer(&ValidationAnswer {
+            disk: &name,
+            requests: validation.measured.len(),
+            mean_measured_ms: page.mean_measured_ms(),
+            mean_predicted_ms: page.mean_predicted_ms(),
+            demerit_pct: validation.demerit_pct,
+        });
     }
     print(&drive_validation(&page, output.terminal()))
+}
+
+/// A drive's model beside a trace of the drive, as JSON.
+#[derive(Serialize)]
+struct ValidationAnswer<'a> {
+    disk: &'a str,
+    requests: usize,
+    mean_measured_ms: f64,
+    mean_predicted_ms: f64,
+    demerit_pct: f64,
 }
 
 /// The trace of the drive of this name.

@@ -4,7 +4,7 @@
 use super::compare_paper::ComparedPaper;
 use super::keep::{DbArgs, store_failure};
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print_json, remark};
+use crate::output::{Output, print_named, remark};
 use crate::whole_file::{cannot_write, write_whole};
 use raidlab_advisor::verdicts;
 use raidlab_report::html::{Page, Picture};
@@ -12,7 +12,7 @@ use raidlab_report::{Palette, ProgramReport, Quantity, StudyReport, html, markdo
 use raidlab_store::{RunSelector, StoredRun, StoredStudy, StudyRunId};
 use raidlab_study::describe;
 use raidlab_workload::RunResult;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// Pixels of a PNG for each unit of a chart: sharp at the width of a slide.
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         written.extend(write_pictures(folder, &page.pictures, palette, true)?);
     }
     if output.is_json() {
-        print_json(&json!({ "schema": 1, "written": written }))?;
+        print_named("written", written)?;
     } else {
         for path in &written {
             remark(format_args!("report: {}", path.display()));

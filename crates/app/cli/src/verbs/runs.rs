@@ -2,10 +2,9 @@
 
 use super::keep::DbArgs;
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_answer, print_named};
 use raidlab_report::terminal::TerminalOptions;
 use raidlab_store::{RunFilter, RunLine, RunSelector, StoredRun, StoredStudy};
-use serde_json::json;
 
 /// Arguments of `raidlab runs`.
 #[derive(Debug, clap::Args)]
@@ -54,7 +53,7 @@ pub(crate) fn list(args: &ListArgs, output: &Output) -> Result<Exit, Failure> {
     if args.studies {
         let studies = store.list_studies(args.limit).map_err(Failure::run)?;
         if output.is_json() {
-            print_json(&json!({ "schema": 1, "studies": studies }))?;
+            print_named("studies", studies)?;
         } else {
             print(&studies_text(&studies, output))?;
         }
@@ -71,7 +70,7 @@ pub(crate) fn list(args: &ListArgs, output: &Output) -> Result<Exit, Failure> {
     };
     let lines = store.list_runs(&filter).map_err(Failure::run)?;
     if output.is_json() {
-        print_json(&json!({ "schema": 1, "runs": lines }))?;
+        print_named("runs", lines)?;
     } else {
         print(&runs_text(&lines, output.terminal()))?;
     }
@@ -83,12 +82,10 @@ pub(crate) fn show(args: &ShowArgs, output: &Output) -> Result<Exit, Failure> {
     let runs = args.place.runs(&args.runs)?;
     if output.is_json() {
         // A single number gives the run itself; whatever may name several gives a list.
-        let mut value = match (&args.runs[..], &runs[..]) {
-            ([RunSelector::Run(_)], [run]) => serde_json::to_value(run).map_err(Failure::run)?,
-            _ => json!({ "runs": runs }),
-        };
-        value["schema"] = json!(1);
-        print_json(&value)?;
+        match (&args.runs[..], &runs[..]) {
+            ([RunSelector::Run(_)], [run]) => print_answer(run)?,
+            _ => print_named("runs", &runs)?,
+        }
         return Ok(Exit::Done);
     }
     let texts: Vec<String> = runs.iter().map(|run| run_text(run, output)).collect();

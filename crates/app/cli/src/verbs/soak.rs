@@ -3,18 +3,19 @@
 use super::keep::{KeepDbArgs, Planned};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_named};
 use crate::progress::Progress;
 use raidlab_engines::LoadError;
 use raidlab_engines::soak::{
-    HealthSources, SoakError, SoakLimit, SoakOptions, SoakProgress, SoakRecord, TemperatureSeries, soak,
+    DriveHealth, FaultCounts, FaultNote, HealthSources, SoakError, SoakLimit, SoakOptions, SoakProgress,
+    SoakRecord, TemperatureSeries, soak,
 };
 use raidlab_machine::Environment;
 use raidlab_report::terminal::{SoakFigures, soaks};
 use raidlab_study::soak_run;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
-use serde_json::{Value, json};
-use std::path::PathBuf;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
@@ -175,29 +176,9 @@ fn show(seen: &[SoakProgress], progress: &mut Progress) {
 fn conclude(records: &[SoakRecord], confidence_pct: f64, output: &Output) -> Result<(), Failure> {
     let bound = |record: &SoakRecord| record.fault_rate_upper_bound(confidence_pct / 100.0);
     if output.is_json() {
-        let targets: Vec<_> = records
-            .iter()
-            .map(|record| {
-                json!({
-                    "target": record.path,
-                    "size_bytes": record.bytes,
-                    "passes": record.passes,
-                    "read_bytes": record.bytes_read,
-                    "written_bytes": record.bytes_written,
-                    "duration_s": record.seconds,
-                    "faults": record.faults,
-                    "faults_total": record.faults.total(),
-                    "changed_bits": record.bits_changed,
-                    "confidence_pct": confidence_pct,
-                    "fault_rate_per_bit_upper_bound": bound(record),
-                    "notes": record.notes,
-                    "power_cuts": record.power_cuts,
-                    "drives": record.health.drives,
-                    "temperatures": record.health.temperatures.iter().map(temperature).collect::<Vec<_>>(),
-                })
-            })
-            .collect();
-        return print_json(&json!({ "schema": 1, "targets": targets }));
+        let targets: Vec<_> =
+            records.iter().map(|record| SoakAnswer::of(record, confidence_pct, bound(record))).collect();
+        return print_named("targets", targets);
     }
     let figures: Vec<_> = records
         .iter()
@@ -215,11 +196,66 @@ fn conclude(records: &[SoakRecord], confidence_pct: f64, output: &Output) -> Res
     print(&soaks(&figures, confidence_pct, output.terminal()))
 }
 
-/// A series as JSON, with units in its names.
-fn temperature(series: &TemperatureSeries) -> Value {
-    let samples: Vec<_> =
-        series.samples.iter().map(|(at, degrees)| json!({ "at_s": at, "celsius": degrees })).collect();
-    json!({ "sensor": series.sensor, "samples": samples })
+/// What is known of a target, as JSON.
+#[derive(Serialize)]
+struct SoakAnswer<'a> {
+    target: &'a Path,
+    size_bytes: u64,
+    passes: u64,
+    read_bytes: u64,
+    written_bytes: u64,
+    duration_s: f64,
+    faults: &'a FaultCounts,
+    faults_total: u64,
+    changed_bits: u64,
+    confidence_pct: f64,
+    fault_rate_per_bit_upper_bound: Option<f64>,
+    notes: &'a [FaultNote],
+    power_cuts: u64,
+    drives: &'a [DriveHealth],
+    temperatures: Vec<TemperatureAnswer<'a>>,
+}
+
+#[derive(Serialize)]
+struct TemperatureAnswer<'a> {
+    sensor: &'a str,
+    samples: Vec<TemperatureSample>,
+}
+
+#[derive(Serialize)]
+struct TemperatureSample {
+    at_s: f64,
+    celsius: f64,
+}
+
+impl<'a> SoakAnswer<'a> {
+    fn of(record: &'a SoakRecord, confidence_pct: f64, bound: Option<f64>) -> Self {
+        let temperature = |series: &'a TemperatureSeries| TemperatureAnswer {
+            sensor: &series.sensor,
+            samples: series
+                .samples
+                .iter()
+                .map(|&(at_s, celsius)| TemperatureSample { at_s, celsius })
+                .collect(),
+        };
+        Self {
+            target: &record.path,
+            size_bytes: record.bytes,
+            passes: record.passes,
+            read_bytes: record.bytes_read,
+            written_bytes: record.bytes_written,
+            duration_s: record.seconds,
+            faults: &record.faults,
+            faults_total: record.faults.total(),
+            changed_bits: record.bits_changed,
+            confidence_pct,
+            fault_rate_per_bit_upper_bound: bound,
+            notes: &record.notes,
+            power_cuts: record.power_cuts,
+            drives: &record.health.drives,
+            temperatures: record.health.temperatures.iter().map(temperature).collect(),
+        }
+    }
 }
 
 /// What is to be said beside the figures: power cuts, what drives counted, how warm it was.

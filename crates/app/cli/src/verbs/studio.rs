@@ -2,10 +2,10 @@
 
 use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_answer};
 use raidlab_control::ServeError;
 use raidlab_studio::{Studio, StudioError, StudioOptions};
-use serde_json::json;
+use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -37,8 +37,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let studio = Studio::start(options).map_err(failure)?;
     if output.is_json() {
         let address = studio.address().to_string();
-        let token = studio.token();
-        print_json(&json!({ "schema": 1, "address": address, "token": token, "url": studio.url() }))?;
+        print_answer(&Place { address, token: studio.token(), url: studio.url() })?;
     } else {
         print(&format!("the studio is at {}\nCtrl-C ends it and what it started", studio.url()))?;
     }
@@ -47,6 +46,14 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     }
     studio.stop();
     Ok(Exit::Done)
+}
+
+/// Where the studio is, as JSON.
+#[derive(Serialize)]
+struct Place<'a> {
+    address: String,
+    token: &'a str,
+    url: String,
 }
 
 fn failure(error: StudioError) -> Failure {

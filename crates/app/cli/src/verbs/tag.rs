@@ -2,9 +2,17 @@
 
 use super::keep::{DbArgs, selected, store_failure};
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print_json, remark};
+use crate::output::{Output, print_answer, remark};
 use raidlab_store::RunSelector;
-use serde_json::json;
+use serde::Serialize;
+
+/// What was done, as JSON.
+#[derive(Serialize)]
+struct Tagged<'a> {
+    tag: &'a str,
+    removed: bool,
+    runs: &'a [i64],
+}
 
 /// Arguments of `raidlab tag`.
 #[derive(Debug, clap::Args)]
@@ -29,7 +37,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let changed = if args.remove { store.untag(&runs, &args.tag) } else { store.tag(&runs, &args.tag) };
     changed.map_err(store_failure)?;
     if output.is_json() {
-        print_json(&json!({ "schema": 1, "tag": args.tag, "removed": args.remove, "runs": runs }))?;
+        print_answer(&Tagged { tag: &args.tag, removed: args.remove, runs: &runs })?;
     } else {
         let done = if args.remove { "without" } else { "with" };
         remark(format_args!("{} runs {done} tag '{}'", runs.len(), args.tag));

@@ -9,7 +9,7 @@ mod watched;
 
 use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
-use crate::output::{Output, print, print_json, remark};
+use crate::output::{Output, print, print_answer, remark};
 use crate::progress::Progress;
 use crate::whole_file::write_whole;
 use clap::ValueEnum;
@@ -19,7 +19,8 @@ use raidlab_torture::{
     Fault, Shrunk, TortureMode, TorturePlan, TortureReport, read_plans, shrink, write_plans,
 };
 use raidlab_worlds::read_text;
-use serde_json::{Value, json};
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -170,7 +171,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let found = shrunk.map(|shrunk| Found { saved: save(&args.save_plans, &shrunk), shrunk });
     let sum = campaign.sum.into_inner().unwrap_or_else(PoisonError::into_inner);
     if output.is_json() {
-        print_json(&as_json(&sum, seconds, found.as_ref(), &died))?;
+        print_answer(&CampaignAnswer::of(&sum, seconds, found.as_ref(), &died))?;
     } else {
         print(&as_text(&sum, seconds, found.as_ref(), &died))?;
     }
@@ -364,37 +365,77 @@ fn as_text(sum: &TortureReport, seconds: f64, found: Option<&Found>, died: &[(u6
     text
 }
 
-fn as_json(sum: &TortureReport, seconds: f64, found: Option<&Found>, died: &[(u64, String)]) -> Value {
-    let faults: serde_json::Map<String, Value> = Fault::ALL
-        .iter()
-        .zip(sum.faults)
-        .map(|(fault, count)| (fault.name().to_owned(), json!(count)))
-        .collect();
-    json!({
-        "schema": 1,
-        "seeds": sum.seeds,
-        "host_ops": sum.host_ops,
-        "host_ops_per_sec": sum.host_ops as f64 / seconds.max(1e-9),
-        "member_ios": sum.member_ios,
-        "restarts": sum.restarts,
-        "refused_starts": sum.refused,
-        "data_lost_errors": sum.data_lost_errors,
-        "array_failed_errors": sum.array_failed_errors,
-        "stripes_unchecked": sum.stripes_unchecked,
-        "faults": faults,
-        "digest": format!("{:016x}", sum.digest),
-        "died": died.iter().map(|(seed, how)| json!({ "seed": seed, "how": how })).collect::<Vec<_>>(),
-        "violations": u32::from(found.is_some()),
-        "violation": found.map(|Found { shrunk: Shrunk { plan, failure }, saved }| json!({
-            "seed": plan.seed,
-            "ops": plan.ops,
-            "checker": failure.violation.checker(),
-            "text": failure.violation.to_string(),
-            "plan": write_plans(std::slice::from_ref(plan)),
-            "plan_file": saved.as_ref().ok().map(|path| path.display().to_string()),
-            "command": saved.as_ref().ok().map(|path| replay_command(path)),
-        })),
-    })
+/// What a campaign came to, as JSON.
+#[derive(Serialize)]
+struct CampaignAnswer<'a> {
+    seeds: u64,
+    host_ops: u64,
+    host_ops_per_sec: f64,
+    member_ios: u64,
+    restarts: u64,
+    refused_starts: u64,
+    data_lost_errors: u64,
+    array_failed_errors: u64,
+    stripes_unchecked: u64,
+    faults: BTreeMap<&'static str, u64>,
+    digest: String,
+    died: Vec<DiedSeed<'a>>,
+    violations: u32,
+    violation: Option<FoundViolation>,
+}
+
+/// A seed whose run ended the process, or did not end.
+#[derive(Serialize)]
+struct DiedSeed<'a> {
+    seed: u64,
+    how: &'a str,
+}
+
+#[derive(Serialize)]
+struct FoundViolation {
+    seed: u64,
+    ops: u64,
+    checker: &'static str,
+    text: String,
+    plan: String,
+    plan_file: Option<String>,
+    command: Option<String>,
+}
+
+impl<'a> CampaignAnswer<'a> {
+    fn of(sum: &TortureReport, seconds: f64, found: Option<&Found>, died: &'a [(u64, String)]) -> Self {
+        Self {
+            seeds: sum.seeds,
+            host_ops: sum.host_ops,
+            host_ops_per_sec: sum.host_ops as f64 / seconds.max(1e-9),
+            member_ios: sum.member_ios,
+            restarts: sum.restarts,
+            refused_starts: sum.refused,
+            data_lost_errors: sum.data_lost_errors,
+            array_failed_errors: sum.array_failed_errors,
+            stripes_unchecked: sum.stripes_unchecked,
+            faults: Fault::ALL.into_iter().map(Fault::name).zip(sum.faults).collect(),
+            digest: format!("{:016x}", sum.digest),
+            died: died.iter().map(|(seed, how)| DiedSeed { seed: *seed, how }).collect(),
+            violations: u32::from(found.is_some()),
+            violation: found.map(FoundViolation::of),
+        }
+    }
+}
+
+impl FoundViolation {
+    fn of(Found { shrunk: Shrunk { plan, failure }, saved }: &Found) -> Self {
+        let file = saved.as_ref().ok();
+        Self {
+            seed: plan.seed,
+            ops: plan.ops,
+            checker: failure.violation.checker(),
+            text: failure.violation.to_string(),
+            plan: write_plans(std::slice::from_ref(plan)),
+            plan_file: file.map(|path| path.display().to_string()),
+            command: file.map(|path| replay_command(path)),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -427,7 +468,8 @@ mod tests {
                 text.contains(&format!("kept in {}\nSee it again: {command}\n", path.display())),
                 "{text}"
             );
-            let json = as_json(&TortureReport::default(), 1.0, Some(&found), &[]);
+            let answer = CampaignAnswer::of(&TortureReport::default(), 1.0, Some(&found), &[]);
+            let json = serde_json::to_value(&answer).expect("it can be written");
             assert_eq!(json["violation"]["command"], command);
             assert_eq!(json["violation"]["plan_file"], path.display().to_string());
         }

@@ -2,10 +2,9 @@
 
 use crate::failure::{Exit, Failure};
 use crate::inputs::workload;
-use crate::output::{Output, print, print_json};
-use raidlab_units::ByteCount;
-use raidlab_workload::{AccessLine, Metric, MixPart, Pacing, Places, Workload, builtin_workloads};
-use serde_json::{Value, json};
+use crate::output::{Output, print, print_named};
+use raidlab::{ByteCount, Workload, WorkloadFacts, builtin_workloads};
+use raidlab_workload::{AccessLine, Metric, Pacing, Places};
 
 /// Arguments of `raidlab workloads`.
 #[derive(Debug, clap::Args)]
@@ -20,14 +19,14 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         Some(name) => {
             let workload = workload(name)?;
             if output.is_json() {
-                print_json(&json!({ "schema": 1, "workload": as_json(&workload) }))?;
+                print_named("workload", WorkloadFacts::of(&workload))?;
             } else {
                 print(&as_text(&workload))?;
             }
         }
         None if output.is_json() => {
-            let all: Vec<Value> = builtin_workloads().iter().map(as_json).collect();
-            print_json(&json!({ "schema": 1, "workloads": all }))?;
+            let all = builtin_workloads();
+            print_named("workloads", all.iter().map(WorkloadFacts::of).collect::<Vec<_>>())?;
         }
         None => {
             let line = |workload: &Workload| {
@@ -135,50 +134,4 @@ fn stream_text(
         )
     }));
     texts
-}
-
-fn as_json(workload: &Workload) -> Value {
-    let spec = &workload.spec;
-    let part = |part: &MixPart| {
-        json!({
-            "name": part.name,
-            "weight": part.weight,
-            "iodepth": part.iodepth,
-            "pacing": part.pacing.to_string(),
-            "places": part.places.to_string(),
-            "lines": lines_json(&part.lines),
-        })
-    };
-    json!({
-        "name": workload.name(),
-        "title": workload.title,
-        "source": workload.source,
-        "metric": workload.metric,
-        "notes": workload.notes,
-        "block_bytes_published": workload.block_bytes_published,
-        "iodepth": spec.iodepth,
-        "pacing": spec.pacing.to_string(),
-        "places": spec.places.to_string(),
-        "compressible_pct": spec.data.compressible_pct,
-        "dedupe_pct": spec.data.dedupe_pct,
-        "lines": lines_json(&spec.lines),
-        "parts": spec.parts.iter().map(part).collect::<Vec<_>>(),
-    })
-}
-
-fn lines_json(lines: &[AccessLine]) -> Vec<Value> {
-    let line = |line: &AccessLine| {
-        json!({
-            "size_bytes": line.bytes,
-            "share_pct": line.share_pct,
-            "read_pct": line.read_pct,
-            "random_pct": line.random_pct,
-            "delay_ns": line.delay.get(),
-            "burst": line.burst,
-            // 0 is the block of the target.
-            "align_bytes": line.align_bytes.unwrap_or(line.bytes),
-            "reply_bytes": line.reply_bytes,
-        })
-    };
-    lines.iter().map(line).collect()
 }

@@ -1,7 +1,7 @@
 //! The emulated world: a modelled array at the pace of the wall clock, with real bytes behind it.
 //!
 //! ```text
-//!              ┌── request, now ──► LiveArray (controller and hardware models in virtual time) ── answer at t ──┐
+//!              ┌── request, now ──► Modelled  (controller and hardware models in virtual time) ── answer at t ──┐
 //! HostPort ────┤                                                                                               ├─► end
 //!              └── its bytes ─────► backing (memory, or a file) by io_uring ─────────────────────── there ─────┘
 //! ```
@@ -16,9 +16,11 @@
 
 mod backing;
 mod lateness;
+mod model;
 
 pub use backing::{Backing, BackingError};
 pub use lateness::{Lateness, LatenessFacts};
+pub use model::{Modelled, ModelledAnswer};
 
 use crate::command::{clear, free_slot, may_be_filled, may_join, may_leave, order_scans};
 use crate::error::{ArrayError, RingError};
@@ -32,7 +34,6 @@ use crate::serving::{ForHost, HostFront, Served, serve_until_finished};
 use crate::status::{StatusFacts, Tally};
 use raidlab_controller::{HostCompletion, HostError, HostOp, HostRequest, HostTag};
 use raidlab_format::{ArrayName, DeviceUuid};
-use raidlab_sim::LiveArray;
 use raidlab_units::{BlockSize, ByteCount, MemberIndex, NanoSpan, Nanos};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicBool;
@@ -59,13 +60,13 @@ struct Running {
 
 /// A modelled array that is served at its own pace. It stays on the thread that made it.
 #[derive(Debug)]
-pub struct EmulatedWorld<'a> {
+pub struct EmulatedWorld<M> {
     // Dropped first: it waits for all I/O on the memory and the file below.
     ring: Ring,
     front: HostFront,
     host: HostBuffers,
     backing: Backing,
-    model: LiveArray<'a>,
+    model: M,
     name: ArrayName,
     block_size: BlockSize,
     started: Instant,
@@ -82,12 +83,12 @@ pub struct EmulatedWorld<'a> {
     done: Vec<Done>,
 }
 
-impl<'a> EmulatedWorld<'a> {
+impl<M: Modelled> EmulatedWorld<M> {
     /// Emulates `model`, called `name`, whose bytes are in `backing`.
     ///
     /// # Errors
     /// [`ArrayError::Ring`] if this machine gives no `io_uring`.
-    pub fn new(model: LiveArray<'a>, name: ArrayName, backing: Backing) -> Result<Self, ArrayError> {
+    pub fn new(model: M, name: ArrayName, backing: Backing) -> Result<Self, ArrayError> {
         let mut ring = Ring::new(1, NanoSpan::ZERO)?;
         ring.set_file(BACKING, backing.file().as_raw_fd())?;
         if let Err(errno) = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)) {
@@ -332,7 +333,7 @@ impl<'a> EmulatedWorld<'a> {
     }
 }
 
-impl Served for EmulatedWorld<'_> {
+impl<M: Modelled> Served for EmulatedWorld<M> {
     fn take_in(&mut self) -> Result<Nanos, ArrayError> {
         self.take_in_ring();
         self.hear_operator()?;

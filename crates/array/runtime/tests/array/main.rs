@@ -1,7 +1,6 @@
 //! The real array: the same answers as the plain world, redundancy that holds on the files, and faults.
 
 mod common;
-mod emulated;
 mod exports;
 mod faults;
 mod faulty;

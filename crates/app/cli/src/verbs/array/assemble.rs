@@ -3,10 +3,9 @@
 use super::examined_text::examined;
 use super::serve::CacheArgs;
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_named};
 use raidlab_format::StartOptions;
 use raidlab_runtime::would_start;
-use serde_json::json;
 use std::path::PathBuf;
 
 /// Arguments of `raidlab array assemble`.
@@ -44,7 +43,7 @@ impl Risks {
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let report = would_start(&args.devices, &args.cache.settings(), args.risks.options());
     if output.is_json() {
-        print_json(&json!({ "schema": 1, "examined": report }))?;
+        print_named("examined", &report)?;
     } else {
         print(&examined(&report, output.terminal()))?;
     }

@@ -3,7 +3,7 @@
 use crate::failure::{Exit, Failure};
 use crate::inputs::metadata_policy;
 use crate::interrupt::cancel_flag;
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_answer};
 use crate::progress::Progress;
 use raidlab_controller::{ArrayConfig, ConfigError, MemberCache, MetadataPolicy, Resilience};
 use raidlab_format::ArrayName;
@@ -11,7 +11,7 @@ use raidlab_raid::{LayoutError, LevelVariant};
 use raidlab_runtime::{Contents, CreateError, CreateOptions, Created, create};
 use raidlab_units::{BlockSize, ByteCount};
 use raidlab_worlds::{SOFTWARE_CACHE, STAGING_SIZE};
-use serde_json::json;
+use serde::Serialize;
 use std::path::PathBuf;
 
 /// Arguments of `raidlab array create`.
@@ -130,19 +130,30 @@ fn name(text: &str) -> Result<ArrayName, Failure> {
     ArrayName::new(text).map_err(Failure::input)
 }
 
+/// An array that was made, as JSON.
+#[derive(Serialize)]
+struct CreatedAnswer<'a> {
+    name: &'a str,
+    array_uuid: String,
+    level: String,
+    members: u16,
+    spare_slots: u16,
+    member_bytes: u64,
+    needs_resync: bool,
+}
+
 fn tell(args: &Args, created: &Created, output: &Output) -> Result<Exit, Failure> {
     let config = &created.config;
     if output.is_json() {
-        print_json(&json!({
-            "schema": 1,
-            "name": args.name,
-            "array_uuid": created.array_uuid.to_string(),
-            "level": config.level.to_string(),
-            "members": config.members,
-            "spare_slots": config.resilience.spares,
-            "member_bytes": config.member_size.get(),
-            "needs_resync": created.needs_resync,
-        }))?;
+        print_answer(&CreatedAnswer {
+            name: &args.name,
+            array_uuid: created.array_uuid.to_string(),
+            level: config.level.to_string(),
+            members: config.members,
+            spare_slots: config.resilience.spares,
+            member_bytes: config.member_size.get(),
+            needs_resync: created.needs_resync,
+        })?;
         return Ok(Exit::Done);
     }
     let resync = if created.needs_resync { "; redundancy is computed when it is first served" } else { "" };

@@ -2,12 +2,13 @@
 
 use super::status_text::event_lines;
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print, print_json, remark};
+use crate::output::{Output, print, print_answer, remark};
 use raidlab_control::{ControlClient, control_socket};
 use raidlab_runtime::{
-    Answer, Command, HistoryPlace, HistoryRead, KeptHistory, find_histories, read_history, read_history_of,
+    Answer, Command, HistoryLine, HistoryPlace, HistoryRead, KeptHistory, find_histories, read_history,
+    read_history_of,
 };
-use serde_json::json;
+use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -65,11 +66,19 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let skipped = lines.len().saturating_sub(args.last.unwrap_or(usize::MAX));
     lines.drain(..skipped);
     if output.is_json() {
-        print_json(&json!({ "schema": 1, "history": path, "damaged_lines": damaged, "events": lines }))?;
+        print_answer(&History { history: &path, damaged_lines: damaged, events: &lines })?;
     } else {
         print(&event_lines(&lines, damaged, output.unwrapped_if_piped()))?;
     }
     Ok(Exit::Done)
+}
+
+/// The events that are kept, as JSON.
+#[derive(Serialize)]
+struct History<'a> {
+    history: &'a Path,
+    damaged_lines: u64,
+    events: &'a [HistoryLine],
 }
 
 fn unreadable(path: &Path, error: io::Error) -> Failure {

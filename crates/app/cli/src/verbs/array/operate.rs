@@ -3,7 +3,7 @@
 use super::status_text::{array_status, undecided_lines, undecided_words};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_answer, print_named};
 use crate::patience::once_it_answers;
 use crate::progress::Progress;
 use raidlab_control::{ControlClient, ServeError, control_socket, run_folder, served};
@@ -14,7 +14,7 @@ use raidlab_runtime::{
     parse_scan_rate,
 };
 use raidlab_units::{ByteCount, NanoSpan, ParseUnitError};
-use serde_json::json;
+use serde::Serialize;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -206,7 +206,7 @@ pub(crate) fn status(args: &StatusArgs, output: &Output) -> Result<Exit, Failure
         }
     }
     if output.is_json() {
-        print_json(&json!({ "schema": 1, "arrays": states }))?;
+        print_named("arrays", &states)?;
     } else if states.is_empty() {
         print(&format!("no array is served (control sockets are in {})", run_folder().display()))?;
     } else {
@@ -322,11 +322,19 @@ fn command(name: &str, command: &Command, output: &Output) -> Result<Exit, Failu
 
 fn tell(said: &str, output: &Output) -> Result<Exit, Failure> {
     if output.is_json() {
-        print_json(&json!({ "schema": 1, "message": said }))?;
+        print_named("message", said)?;
     } else {
         print(&printable_lines(said))?;
     }
     Ok(Exit::Done)
+}
+
+/// Scans that have ended, as JSON.
+#[derive(Serialize)]
+struct Scanned<'a> {
+    scan: Option<&'a ScanStatus>,
+    scans: &'a [ScanStatus],
+    undecided: &'a [UndecidedStatus],
 }
 
 /// What came of watching scans.
@@ -398,7 +406,7 @@ impl Watched {
         let Self::Ended(scans) = self else { return Ok(Exit::Interrupted) };
         if output.is_json() {
             let scan = scans.last();
-            print_json(&json!({ "schema": 1, "scan": scan, "scans": scans, "undecided": undecided }))?;
+            print_answer(&Scanned { scan, scans: &scans, undecided })?;
         } else {
             scans.iter().try_for_each(|scan| print(&said_of(scan)))?;
             let many = scans.iter().map(|scan| scan.undecided_rows).sum();

@@ -1,11 +1,11 @@
 //! Operation of a served array: its control socket, its metrics, and the messages about them at the start.
 
 use crate::failure::Failure;
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_answer};
 use raidlab_control::{ControlServer, MetricsServer, ServeError, control_socket, notify_ready};
 use raidlab_runtime::{Operator, UnixSocketError};
 use raidlab_units::ByteCount;
-use serde_json::json;
+use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -68,15 +68,8 @@ impl Announcement {
         let device = block_device.map(|path| path.display().to_string());
         let served = nbd.iter().chain(&device).cloned().collect::<Vec<_>>().join(" and ");
         let told = if *json {
-            print_json(&json!({
-                "schema": 1,
-                "name": name,
-                "volume_bytes": volume.get(),
-                "nbd": nbd,
-                "block_device": device,
-                "control": control,
-                "metrics": metrics,
-            }))
+            let volume_bytes = volume.get();
+            print_answer(&Served { name, volume_bytes, nbd, block_device: device, control, metrics })
         } else {
             let metrics = metrics
                 .as_ref()
@@ -90,4 +83,15 @@ impl Announcement {
         }
         notify_ready(&format!("{name}: {volume} served on {served}"));
     }
+}
+
+/// Where a served array is, as JSON.
+#[derive(Serialize)]
+struct Served<'a> {
+    name: &'a str,
+    volume_bytes: u64,
+    nbd: &'a [String],
+    block_device: Option<String>,
+    control: &'a Path,
+    metrics: &'a Option<String>,
 }

@@ -2,11 +2,11 @@
 
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_named};
 use crate::progress::Progress;
+use raidlab::{Catalog, DriveModel};
 use raidlab_calibrate::{SheetRow, check_sheet};
-use raidlab_hardware::{Catalog, DriveModel};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::fmt::Write;
 
 /// Arguments of `raidlab catalog check`.
@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     }
     progress.end();
     if output.is_json() {
-        print_json(&as_json(&checked))?;
+        print_named("drives", answers(&checked))?;
     } else {
         print(&as_words(&checked))?;
     }
@@ -112,25 +112,55 @@ fn summary(checked: &[Checked<'_>]) -> String {
     )
 }
 
-fn as_json(checked: &[Checked<'_>]) -> Value {
-    let row = |row: &SheetRow| {
+/// A drive, and its model beside its sheet.
+#[derive(Serialize)]
+struct CheckedAnswer<'a> {
+    id: &'a str,
+    name: &'a str,
+    rows: Vec<SheetAnswer<'a>>,
+}
+
+/// A figure of a sheet, and what the model does under the same conditions.
+#[derive(Serialize)]
+struct SheetAnswer<'a> {
+    figure: &'static str,
+    sheet: f64,
+    model: f64,
+    error_pct: f64,
+    met: bool,
+    block_bytes: u64,
+    iodepth: u32,
+    read_pct: u8,
+    span_pct: u8,
+    streams: u32,
+    condition: Option<String>,
+    write_cache: Option<bool>,
+    source: &'a str,
+}
+
+fn answers<'a>(checked: &'a [Checked<'_>]) -> Vec<CheckedAnswer<'a>> {
+    let row = |row: &'a SheetRow| {
         let conditions = row.figure.conditions;
-        json!({
-            "figure": row.figure.metric.name(),
-            "sheet": row.figure.value,
-            "model": row.predicted,
-            "error_pct": row.error_pct(),
-            "met": row.is_met(),
-            "block_bytes": conditions.block.0,
-            "iodepth": conditions.iodepth,
-            "read_pct": conditions.read_pct,
-            "span_pct": conditions.span_pct,
-            "streams": conditions.streams,
-            "condition": conditions.history.map(|history| history.to_string()),
-            "write_cache": conditions.write_cache,
-            "source": row.figure.source,
-        })
+        SheetAnswer {
+            figure: row.figure.metric.name(),
+            sheet: row.figure.value,
+            model: row.predicted,
+            error_pct: row.error_pct(),
+            met: row.is_met(),
+            block_bytes: conditions.block.0,
+            iodepth: conditions.iodepth,
+            read_pct: conditions.read_pct,
+            span_pct: conditions.span_pct,
+            streams: conditions.streams,
+            condition: conditions.history.map(|history| history.to_string()),
+            write_cache: conditions.write_cache,
+            source: &row.figure.source,
+        }
     };
-    let drive = |(model, rows): &Checked<'_>| json!({ "id": model.id, "name": model.name, "rows": rows.iter().map(row).collect::<Vec<_>>() });
-    json!({ "schema": 1, "drives": checked.iter().map(drive).collect::<Vec<_>>() })
+    let drive = |(model, rows): &'a Checked<'_>| CheckedAnswer {
+        id: &model.id,
+        name: &model.name,
+        rows: rows.iter().map(row).collect(),
+    };
+    checked.iter().map(drive).collect()
 }

@@ -6,7 +6,7 @@
 use super::{Args, Lately, failure, open, precondition, show};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
-use crate::output::{Output, print, print_json, remark};
+use crate::output::{Output, print, print_answer, remark};
 use crate::progress::Progress;
 use crate::verbs::loads::Stop;
 use raidlab_calibrate::Arrivals;
@@ -19,7 +19,7 @@ use raidlab_papers::{
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
 use raidlab_worlds::Load;
-use serde_json::json;
+use serde::Serialize;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -204,17 +204,16 @@ fn tell(
     }
     let limits = &measured.limits;
     if output.is_json() {
-        return print_json(&json!({
-            "schema": 1,
-            "matrix": path,
-            "cells": measured.rows.len(),
-            "left_out": measured.left_out,
-            "capacity_bytes": capacity.0,
-            "read_iops_max": limits.read_iops,
-            "read_p50_us_alone": limits.read_p50_us,
-            "write_mb_per_s_max": limits.write_bytes_per_sec.map(|rate| rate / 1e6),
-            "from_sheet": command,
-        }));
+        return print_answer(&MeasuredAnswer {
+            matrix: path,
+            cells: measured.rows.len(),
+            left_out: measured.left_out,
+            capacity_bytes: capacity.0,
+            read_iops_max: limits.read_iops,
+            read_p50_us_alone: limits.read_p50_us,
+            write_mb_per_s_max: limits.write_bytes_per_sec.map(|rate| rate / 1e6),
+            from_sheet: command,
+        });
     }
     let write = limits
         .write_bytes_per_sec
@@ -249,4 +248,17 @@ fn command(limits: &MatrixLimits, plan: &MatrixPlan, capacity: ByteCount) -> Str
         limits.read_p50_us,
         plan.read_block
     )
+}
+
+/// What was measured, as JSON.
+#[derive(Serialize)]
+struct MeasuredAnswer<'a> {
+    matrix: &'a Path,
+    cells: usize,
+    left_out: usize,
+    capacity_bytes: u64,
+    read_iops_max: f64,
+    read_p50_us_alone: f64,
+    write_mb_per_s_max: Option<f64>,
+    from_sheet: String,
 }

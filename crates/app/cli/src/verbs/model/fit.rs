@@ -1,17 +1,17 @@
 //! `raidlab model fit`: fits a flash drive's entry to a few cells of its latency matrix, and reports the quality on the
 //! others.
 
-use super::matrix::{Cell, errors, replay_all};
+use super::matrix::{Cell, ErrorsAnswer, errors, replay_all};
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_answer};
 use crate::whole_file::{check_writable, write_whole};
+use raidlab::{Catalog, CatalogChange};
 use raidlab_calibrate::{FittedFigure, MatrixTarget, cells_to_fit, fit_matrix, prefilled};
-use raidlab_hardware::{Catalog, CatalogChange};
 use raidlab_papers::{MatrixRow, read_matrix};
 use raidlab_report::terminal::MatrixErrors;
 use raidlab_worlds::read_text;
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let others = replay_all(&made, others, args.reads)?;
     write_whole(&args.output, &entry)?;
     if output.is_json() {
-        print_json(&as_json(&args.id, &fitted, &ids, &[errors(&used), errors(&others)]))?;
+        print_answer(&answer(&args.id, &fitted, &ids, &[errors(&used), errors(&others)]))?;
     } else {
         print(&as_words(&fitted, &ids, &used, &others))?;
     }
@@ -102,22 +102,34 @@ fn as_words(fitted: &[FittedFigure], ids: &[String], used: &[Cell], others: &[Ce
     text
 }
 
-fn as_json(id: &str, fitted: &[FittedFigure], ids: &[String], summaries: &[[MatrixErrors; 2]; 2]) -> Value {
-    let summary = |[p50, p95]: &[MatrixErrors; 2]| {
-        json!({
-            "p50_median_abs_error_pct": p50.median_pct,
-            "p50_p90_abs_error_pct": p50.p90_pct,
-            "p95_median_abs_error_pct": p95.median_pct,
-            "p95_p90_abs_error_pct": p95.p90_pct,
-        })
-    };
-    let figures: Vec<Value> =
-        fitted.iter().map(|figure| json!({ "key": figure.key, "value": figure.value })).collect();
-    json!({
-        "drive": id,
-        "figures": figures,
-        "fitted_cells": ids,
-        "fitted": summary(&summaries[0]),
-        "others": summary(&summaries[1]),
-    })
+/// A fit, as JSON.
+#[derive(Serialize)]
+struct FitAnswer<'a> {
+    drive: &'a str,
+    figures: Vec<FittedAnswer<'a>>,
+    fitted_cells: &'a [String],
+    fitted: ErrorsAnswer,
+    others: ErrorsAnswer,
+}
+
+#[derive(Serialize)]
+struct FittedAnswer<'a> {
+    key: &'a str,
+    value: &'a str,
+}
+
+fn answer<'a>(
+    drive: &'a str,
+    fitted: &'a [FittedFigure],
+    fitted_cells: &'a [String],
+    [of_fitted, of_others]: &[[MatrixErrors; 2]; 2],
+) -> FitAnswer<'a> {
+    let figure = |figure: &'a FittedFigure| FittedAnswer { key: &figure.key, value: &figure.value };
+    FitAnswer {
+        drive,
+        figures: fitted.iter().map(figure).collect(),
+        fitted_cells,
+        fitted: ErrorsAnswer::of(of_fitted),
+        others: ErrorsAnswer::of(of_others),
+    }
 }

@@ -4,17 +4,17 @@ mod args;
 
 use crate::failure::{Exit, Failure};
 use crate::inputs::one_of;
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_answer};
 use crate::whole_file::write_whole;
 use args::{DiskArgs, FactArgs, FlashArgs};
+use raidlab::{Catalog, FigureSource};
 use raidlab_calibrate::{
     DiskSheet, Sheet, SheetError, SheetInterface, SheetKind, SheetModel, SheetSeeks, disk_from_sheet,
     model_from_sheet,
 };
-use raidlab_hardware::{Catalog, FigureSource};
 use raidlab_report::terminal::wrapped;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan, ParseUnitError};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -105,7 +105,7 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     }
     let given = args.facts.facts().source.unwrap_or_else(|| "data sheet: as given".to_owned());
     if output.is_json() {
-        print_json(&as_json(&made, &given))?;
+        print_answer(&SheetModelAnswer::of(&made, &given))?;
     } else {
         let entry = if args.output.is_some() { "" } else { &made.entry };
         print(&format!("{entry}{}", as_words(&made, &given, args.output.is_none())))?;
@@ -229,23 +229,52 @@ fn origin(made: &SheetModel, figure: &FigureSource, given: &str) -> &'static str
     }
 }
 
-fn as_json(made: &SheetModel, given: &str) -> Value {
-    let row = |row: &raidlab_calibrate::SheetRow| {
-        json!({
-            "figure": row.figure.metric.name(), "given": row.figure.value, "predicted": row.predicted, "error_pct": row.error_pct(),
-        })
-    };
-    let figure = |figure: &FigureSource| {
-        json!({
-            "key": figure.key, "value": figure.value, "origin": origin(made, figure, given), "source": figure.source,
-        })
-    };
-    json!({
-        "id": made.model.id,
-        "entry": made.entry,
-        "rows": made.rows.iter().map(row).collect::<Vec<_>>(),
-        "figures": made.model.sources.iter().map(figure).collect::<Vec<_>>(),
-    })
+/// The model that was made, as JSON.
+#[derive(Serialize)]
+struct SheetModelAnswer<'a> {
+    id: &'a str,
+    entry: &'a str,
+    rows: Vec<SheetRowAnswer>,
+    figures: Vec<FigureAnswer<'a>>,
+}
+
+#[derive(Serialize)]
+struct SheetRowAnswer {
+    figure: &'static str,
+    given: f64,
+    predicted: f64,
+    error_pct: f64,
+}
+
+#[derive(Serialize)]
+struct FigureAnswer<'a> {
+    key: &'a str,
+    value: &'a str,
+    origin: &'static str,
+    source: &'a str,
+}
+
+impl<'a> SheetModelAnswer<'a> {
+    fn of(made: &'a SheetModel, given: &str) -> Self {
+        let row = |row: &raidlab_calibrate::SheetRow| SheetRowAnswer {
+            figure: row.figure.metric.name(),
+            given: row.figure.value,
+            predicted: row.predicted,
+            error_pct: row.error_pct(),
+        };
+        let figure = |figure: &'a FigureSource| FigureAnswer {
+            key: &figure.key,
+            value: &figure.value,
+            origin: origin(made, figure, given),
+            source: &figure.source,
+        };
+        Self {
+            id: &made.model.id,
+            entry: &made.entry,
+            rows: made.rows.iter().map(row).collect(),
+            figures: made.model.sources.iter().map(figure).collect(),
+        }
+    }
 }
 
 /// Sheet and model side by side, and where each figure of the entry is from; as remarks where the entry stands above.

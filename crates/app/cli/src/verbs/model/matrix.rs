@@ -2,16 +2,16 @@
 
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_answer};
 use crate::verbs::report::write_page;
 use crate::whole_file::check_writable;
 use anyhow::Context;
+use raidlab::DriveModel;
 use raidlab_calibrate::{CellLatency, prefilled, replay_cell};
-use raidlab_hardware::DriveModel;
 use raidlab_papers::{MatrixRow, read_matrix};
 use raidlab_report::html;
 use raidlab_report::terminal::{MatrixCell, MatrixErrors, latency_matrix};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::path::PathBuf;
 
 /// Arguments of `raidlab model matrix`.
@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         write_page(path, &html::latency_matrix(&model.name, &source, &shown, &errors(&cells)).html)?;
     }
     if output.is_json() {
-        print_json(&as_json(&model.id, &cells))?;
+        print_answer(&answer(&model.id, &cells))?;
     } else {
         print(&latency_matrix(&model.id, &shown, &errors(&cells), output.terminal()))?;
     }
@@ -95,25 +95,50 @@ fn errors_of(pairs: impl Iterator<Item = (Option<f64>, f64)>) -> MatrixErrors {
     MatrixErrors { median_pct: at(50), p90_pct: at(90) }
 }
 
-fn as_json(drive: &str, cells: &[Cell]) -> Value {
-    let row = |(row, seen): &Cell| {
-        json!({
-            "id": row.id,
-            "p50_us": row.read_p50_us,
-            "p50_predicted_us": seen.p50_us,
-            "p95_us": row.read_p95_us,
-            "p95_predicted_us": seen.p95_us,
-        })
+/// A matrix beside its prediction, as JSON.
+#[derive(Serialize)]
+struct MatrixAnswer<'a> {
+    drive: &'a str,
+    rows: Vec<CellAnswer<'a>>,
+    summary: ErrorsAnswer,
+}
+
+#[derive(Serialize)]
+struct CellAnswer<'a> {
+    id: &'a str,
+    p50_us: Option<f64>,
+    p50_predicted_us: f64,
+    p95_us: Option<f64>,
+    p95_predicted_us: f64,
+}
+
+/// How far predicted percentiles are from measured ones.
+#[derive(Serialize)]
+pub(super) struct ErrorsAnswer {
+    p50_median_abs_error_pct: Option<f64>,
+    p50_p90_abs_error_pct: Option<f64>,
+    p95_median_abs_error_pct: Option<f64>,
+    p95_p90_abs_error_pct: Option<f64>,
+}
+
+impl ErrorsAnswer {
+    pub(super) fn of([p50, p95]: &[MatrixErrors; 2]) -> Self {
+        Self {
+            p50_median_abs_error_pct: p50.median_pct,
+            p50_p90_abs_error_pct: p50.p90_pct,
+            p95_median_abs_error_pct: p95.median_pct,
+            p95_p90_abs_error_pct: p95.p90_pct,
+        }
+    }
+}
+
+fn answer<'a>(drive: &'a str, cells: &'a [Cell]) -> MatrixAnswer<'a> {
+    let row = |(row, seen): &'a Cell| CellAnswer {
+        id: &row.id,
+        p50_us: row.read_p50_us,
+        p50_predicted_us: seen.p50_us,
+        p95_us: row.read_p95_us,
+        p95_predicted_us: seen.p95_us,
     };
-    let [p50, p95] = errors(cells);
-    json!({
-        "drive": drive,
-        "rows": cells.iter().map(row).collect::<Vec<_>>(),
-        "summary": {
-            "p50_median_abs_error_pct": p50.median_pct,
-            "p50_p90_abs_error_pct": p50.p90_pct,
-            "p95_median_abs_error_pct": p95.median_pct,
-            "p95_p90_abs_error_pct": p95.p90_pct,
-        },
-    })
+    MatrixAnswer { drive, rows: cells.iter().map(row).collect(), summary: ErrorsAnswer::of(&errors(cells)) }
 }

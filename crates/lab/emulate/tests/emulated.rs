@@ -5,17 +5,17 @@
 use raidlab_controller::{
     ArrayConfig, CacheConfig, HostOp, HostRequest, HostTag, MetadataPolicy, Resilience,
 };
+use raidlab_emulate::{EmulatedArray, Model};
 use raidlab_format::ArrayName;
 use raidlab_hardware::Catalog;
 use raidlab_runtime::{
-    Answer, Backing, Command, Condition, EmulatedWorld, ScriptHost, ScriptOp, ScriptResult, operator_line,
+    Answer, Backing, Command, Condition, ScriptHost, ScriptOp, ScriptResult, operator_line,
 };
 use raidlab_sim::{ControllerName, LiveArray, SimulatedEnclosure, SimulatedVolume};
+use raidlab_testkit::Random;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, Nanos};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-
-use crate::common::Random;
 
 /// RAID 5 of solid-state drives, in which nothing turns, so that a time does not depend on when it began.
 fn enclosure() -> SimulatedEnclosure {
@@ -34,14 +34,14 @@ fn enclosure() -> SimulatedEnclosure {
     }
 }
 
-fn world(enclosure: &SimulatedEnclosure, backing: Option<Backing>) -> EmulatedWorld<'_> {
-    let model = LiveArray::new(enclosure, 1).expect("it can be");
-    let backing =
-        backing.unwrap_or_else(|| Backing::in_memory(model.volume_bytes()).expect("there is memory"));
-    EmulatedWorld::new(model, ArrayName::new("emulated").expect("a name"), backing).expect("there is a ring")
+fn world(enclosure: &SimulatedEnclosure, backing: Option<Backing>) -> EmulatedArray<'_> {
+    let volume = LiveArray::new(enclosure, 1).expect("it can be").volume_bytes();
+    let backing = backing.unwrap_or_else(|| Backing::in_memory(volume).expect("there is memory"));
+    let model = Model::new(enclosure, 1).expect("it can be");
+    model.emulate(ArrayName::new("emulated").expect("a name"), backing).expect("there is a ring")
 }
 
-fn run(world: &mut EmulatedWorld<'_>, ops: Vec<ScriptOp>, iodepth: u32) -> Vec<ScriptResult> {
+fn run(world: &mut EmulatedArray<'_>, ops: Vec<ScriptOp>, iodepth: u32) -> Vec<ScriptResult> {
     let mut host = ScriptHost::new(ops, BlockSize::B512, iodepth);
     world.serve(&mut host, &AtomicBool::new(false)).expect("it serves");
     host.into_results().into_iter().map(|result| result.expect("all ended")).collect()
