@@ -82,7 +82,7 @@ fn show(name: &str, validation: &Validation, output: &Output) -> Result<(), Fail
     };
     if output.is_json() {
         return print_answer(&ValidationAnswer {
-            disk: &name,
+            disk: name,
             requests: validation.measured.len(),
             mean_measured_ms: page.mean_measured_ms(),
             mean_predicted_ms: page.mean_predicted_ms(),

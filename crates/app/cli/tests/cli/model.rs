@@ -14,7 +14,8 @@ fn a_drive_is_validated_in_words_and_json() {
     ended.assert(0, &["which is what counts"]);
     let json = ended.json();
     let keys: Vec<_> = json.as_object().expect("an object").keys().map(String::as_str).collect();
-    assert_eq!(keys, ["demerit_pct", "disk", "mean_measured_ms", "mean_predicted_ms", "requests"]);
+    let wanted = ["demerit_pct", "disk", "mean_measured_ms", "mean_predicted_ms", "requests", "schema"];
+    assert_eq!(keys, wanted);
     assert_eq!((json["disk"].as_str(), json["requests"].as_u64()), (Some("hp_c3323a"), Some(9074)));
     let mean = json["mean_measured_ms"].as_f64().expect("a number");
     assert!((mean - 15.765).abs() < 0.001, "{mean}");

@@ -1,7 +1,7 @@
 //! `raidlab study` on the real binary: what it leaves behind, and its failures.
 
 use crate::support::{Bench, Ended};
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,13 @@ pub(crate) const SIMULATE: &str = "[[simulate]]\ncontroller = 'perc-h800'\ndrive
 fn count_runs(path: &std::path::Path) -> i64 {
     let connection = Connection::open(path).expect("there is a results file");
     connection.query_row("SELECT count(*) FROM run", [], |row| row.get(0)).expect("it has runs")
+}
+
+/// Runs in a file that somebody writes, and may not have begun.
+fn runs_so_far(path: &std::path::Path) -> i64 {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
+    let count = connection.and_then(|it| it.query_row("SELECT count(*) FROM run", [], |row| row.get(0)));
+    count.unwrap_or(0)
 }
 
 #[test]
@@ -129,10 +136,14 @@ fn a_kill_keeps_finished_runs() {
     let mut command = bench.command(&["study", "long.toml", "--db", "runs.sqlite"]);
     let mut child =
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary was built");
-    std::thread::sleep(Duration::from_millis(1_500));
+    let database = bench.path().join("runs.sqlite");
+    let patience = Instant::now() + Duration::from_secs(60);
+    while runs_so_far(&database) == 0 && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(50));
+    }
     child.kill().expect("it runs");
     child.wait().expect("it ends");
-    let kept = count_runs(&bench.path().join("runs.sqlite"));
+    let kept = count_runs(&database);
     assert!((1..12).contains(&kept), "{kept} runs are kept");
 }
 

@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let skipped = lines.len().saturating_sub(args.last.unwrap_or(usize::MAX));
     lines.drain(..skipped);
     if output.is_json() {
-        print_answer(&History { history: &path, damaged_lines: damaged, events: &lines })?;
+        print_answer(&HistoryAnswer { history: &path, damaged_lines: damaged, events: &lines })?;
     } else {
         print(&event_lines(&lines, damaged, output.unwrapped_if_piped()))?;
     }
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
 
 /// The events that are kept, as JSON.
 #[derive(Serialize)]
-struct History<'a> {
+struct HistoryAnswer<'a> {
     history: &'a Path,
     damaged_lines: u64,
     events: &'a [HistoryLine],

@@ -124,7 +124,7 @@ fn answer<'a>(
     fitted_cells: &'a [String],
     [of_fitted, of_others]: &[[MatrixErrors; 2]; 2],
 ) -> FitAnswer<'a> {
-    let figure = |figure: &'a FittedFigure| FittedAnswer { key: &figure.key, value: &figure.value };
+    let figure = |figure: &'a FittedFigure| FittedAnswer { key: figure.key, value: &figure.value };
     FitAnswer {
         drive,
         figures: fitted.iter().map(figure).collect(),

@@ -114,6 +114,7 @@ struct CellAnswer<'a> {
 
 /// How far predicted percentiles are from measured ones.
 #[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "they are the names of the JSON")]
 pub(super) struct ErrorsAnswer {
     p50_median_abs_error_pct: Option<f64>,
     p50_p90_abs_error_pct: Option<f64>,
