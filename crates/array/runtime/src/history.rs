@@ -381,11 +381,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("file");
         std::fs::write(&file, "x").expect("a file can be written");
-        let history = History::start(file.join("a.events")).expect("a thread");
-        (0..10).for_each(|number| history.append(&line(number)));
-        drop(history);
-        let full = History::start(PathBuf::from("/dev/full")).expect("a thread");
-        (0..10).for_each(|number| full.append(&line(number)));
+        for path in [file.join("a.events"), PathBuf::from("/dev/full")] {
+            let history = History::start(path.clone()).expect("a thread");
+            let left_out = Arc::clone(&history.left_out);
+            (0..10).for_each(|number| history.append(&line(number)));
+            drop(history);
+            assert_eq!(left_out.load(Ordering::Relaxed), 10, "{}: every line is counted", path.display());
+        }
+        assert_eq!(std::fs::read(&file).expect("it is there"), b"x", "what was in the way is as it was");
     }
 
     /// Defect: a new array showed the events of the one before it that had its name.

@@ -43,7 +43,7 @@ pub enum SoakError {
         source: io::Error,
     },
     /// A record makes no sense.
-    #[error("'{}' is no record of a soak: {reason}; take it away to begin anew", .path.display())]
+    #[error("'{}' is not a soak record: {reason}; delete it to start over", .path.display())]
     BadRecord {
         /// The record.
         path: PathBuf,
@@ -52,8 +52,8 @@ pub enum SoakError {
     },
     /// A record is that of something else.
     #[error(
-        "the record '{}' is of {} in reads of {was_chunk}; '{}' has {}, to be read {is_chunk} at a time: take the record \
-         away to begin anew, or soak as before",
+        "the record '{}' is of {} in reads of {was_chunk}; '{}' has {}, to be read {is_chunk} at a time: delete the \
+         record to start over, or soak as before",
         .record.display(), .was.beside(is), .path.display(), .is.beside(was)
     )]
     OtherTarget {

@@ -199,7 +199,7 @@ fn what_can_not_be_soaked_is_refused_with_the_reason() {
     let whole = std::fs::read_to_string(record.record()).unwrap();
     for cut in [0, 1, whole.len() / 2, whole.len() - 2] {
         std::fs::write(record.record(), &whole[..cut]).unwrap();
-        assert!(text(place.soak(&options(1))).contains("no record of a soak"), "{cut} bytes of it");
+        assert!(text(place.soak(&options(1))).contains("is not a soak record"), "{cut} bytes of it");
     }
     std::fs::write(record.record(), whole.replace("\"schema\": 1", "\"schema\": 2")).unwrap();
     assert!(text(place.soak(&options(1))).contains("version 2"));
