@@ -124,8 +124,8 @@ pub struct ArrayRules {
     /// Bytes on each member in a second above which a scan makes way for the host; it never does if none. Source: Linux
     /// `drivers/md/md.c`, `md_do_sync`: `speed_min`, `is_mddev_idle`.
     pub scan_floor: Option<ByteCount>,
-    /// Percent of the time that scans have, in slices with rests between; all of it if none. Hardware controllers call it their rebuild
-    /// rate.
+    /// Percent of the time that scans have for themselves, in slices with rests between; they go on beside the host if none. Hardware
+    /// controllers call it their rebuild rate. In virtual time only.
     pub scan_share_pct: Option<u8>,
 }
 

@@ -17,7 +17,7 @@
 //! take it back from under the parity that was then made of it.
 //!
 //! **The rate bound** counts what is walked over on each member: a strip of the target in a rebuild, else a stripe's units
-//! shared out over all members. A share of the time (`slices.rs`) bounds what a scan takes from the host instead.
+//! shared out over all members. A share of the time (`slices.rs`) is the scan's alone instead.
 //!
 //! Left out: locks of stripes and the operations of a visit. The controller lines visits up, carries out their operations
 //! and tells how they ended.
@@ -262,6 +262,12 @@ impl BackgroundScan {
     /// True while scans rest: at a start, at a stop, and under a rate bound of 0.
     fn rests(&self) -> bool {
         self.is_held || self.settings.bytes_per_sec == Some(ByteCount::ZERO)
+    }
+
+    /// True in a slice of a scan that has a share of the time: the host waits for its end.
+    pub(crate) fn holds_host(&self) -> bool {
+        self.settings.share_pct.is_some()
+            && self.current.as_ref().is_some_and(|running| running.under_way > 0)
     }
 
     /// True when nothing is under way here.

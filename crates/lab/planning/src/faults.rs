@@ -1,12 +1,12 @@
 //! The best arrays with a member missing, and while it is rebuilt.
 //!
 //! ```text
-//!  rebuild ─► 16 MiB of each member ─► rest, 7/3 as long ─► 16 MiB ─► rest ─► ...
-//!  host       what is left             all
+//!  rebuild   16 MiB of each member ─► rest, 7/3 as long ─► 16 MiB ─► rest ─► ...
+//!  host      waits                    has the array        waits      has it
 //! ```
-//! A rebuild has [`REBUILD_SHARE`] of the time, in slices, as hardware controllers promise it. So it ends however busy the host is, and the
-//! host keeps the rest whatever the rebuild takes: members, links or the controller's processors. Both come from one run. md has a rate
-//! instead: `sync_speed_min` and `sync_speed_max` at the rate that the slices came to.
+//! A rebuild has [`REBUILD_SHARE`] of the time for itself, in slices, as hardware controllers promise it. So it ends however busy the host
+//! is, and the host keeps the rest whatever the rebuild takes: members, links or the controller's processors. Both come from one run. md
+//! has a rate instead: `sync_speed_min` and `sync_speed_max` at the rate that the slices came to.
 
 use super::reliability::{REBUILD_SHARE, RebuildRate};
 use super::{Bench, PlanError, judge};
@@ -18,7 +18,7 @@ use raidlab_worlds::{Load, ModelledArray};
 /// Stripes that a rebuild has under way at most: enough for its rate on any array.
 const REBUILD_IODEPTH: u32 = 256;
 
-/// How much a rebuild that has no load beside it walks over in its window at least, and how long the window may become by that.
+/// How much a rebuild walks over in its window at least, and how long the window may become by that.
 const WALKED_LEAST: f64 = (10 * (16 << 20)) as f64;
 const SECS_MAX: f64 = 10.0;
 

@@ -1,12 +1,13 @@
 //! A scan that has a share of the time, as hardware controllers promise it.
 //!
 //! ```text
-//!  visits of 16 MiB ─► all have ended, after t ─► rest of t x (100 - share) / share ─► the next
+//!  scan   visits of 16 MiB ─► all have ended, after t ─► rest of t x (100 - share) / share ─► the next
+//!  host   new requests wait                              has the array for itself
 //! ```
-//! In a rest the host has the array for itself, so it keeps its share of the time whatever a visit costs. The scan has the other share
-//! however busy the host is, so its time is bounded. Long runs in slices cost the members far fewer seeks than single strips between
-//! the host's requests. Linux md comes to the same with `sync_speed_min` equal to `sync_speed_max`: it works until its rate is above that,
-//! and sleeps for half a second. Source: Linux 6.1 `drivers/md/md.c`, `md_do_sync`.
+//! Both have their share of the time, whatever the other one asks for: a rebuild ends beside a load that never does, and the host loses no
+//! more than the share. Long runs in slices cost the members far fewer seeks than single strips between the host's requests. Linux md
+//! works in slices, too, where `sync_speed_min` equals `sync_speed_max`: until its rate is above that, then it sleeps for half a second; it
+//! does not let the host wait. Source: Linux 6.1 `drivers/md/md.c`, `md_do_sync`.
 
 use raidlab_units::{NanoSpan, Nanos};
 
