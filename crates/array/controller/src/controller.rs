@@ -107,11 +107,12 @@ impl Controller {
         Ok(controller)
     }
 
-    /// Takes in a host request. Its tag must not be in use (asserted). Until [`crate::Notice::Serving`] it waits.
+    /// Takes in a host request. Its tag must not be in use (asserted). Until [`crate::Notice::Serving`] it waits, and where scans have a
+    /// share of the time ([`crate::ArrayRules::scan_share_pct`]), while a slice of it goes on.
     pub fn handle_host_request(&mut self, now: Nanos, request: HostRequest) {
         self.advance(now);
         self.end_stop();
-        if self.start.is_serving() {
+        if self.start.is_serving() && !self.scan.holds_host() {
             self.begin_request(request);
         } else {
             self.start.hold(request);

@@ -124,6 +124,9 @@ pub struct ArrayRules {
     /// Bytes on each member in a second above which a scan makes way for the host; it never does if none. Source: Linux
     /// `drivers/md/md.c`, `md_do_sync`: `speed_min`, `is_mddev_idle`.
     pub scan_floor: Option<ByteCount>,
+    /// Percent of the time that scans have for themselves, in slices with rests between; they go on beside the host if none. Hardware
+    /// controllers call it their rebuild rate. In virtual time only.
+    pub scan_share_pct: Option<u8>,
 }
 
 impl ArrayRules {
@@ -141,6 +144,7 @@ impl ArrayRules {
         bitmap_place: BitmapPlace::Members,
         write_log: None,
         scan_floor: None,
+        scan_share_pct: None,
     };
 
     /// Whether there is a device beside the members and spares, which is named by the number behind theirs.

@@ -17,13 +17,14 @@
 //! take it back from under the parity that was then made of it.
 //!
 //! **The rate bound** counts what is walked over on each member: a strip of the target in a rebuild, else a stripe's units
-//! shared out over all members.
+//! shared out over all members. A share of the time (`slices.rs`) is the scan's alone instead.
 //!
 //! Left out: locks of stripes and the operations of a visit. The controller lines visits up, carries out their operations
 //! and tells how they ended.
 
 mod pace;
 mod read_repair;
+mod slices;
 mod undecided;
 mod visit;
 
@@ -38,6 +39,7 @@ use crate::table::Slab;
 use pace::Pace;
 use raidlab_units::{ByteCount, MemberIndex, MemberLba, NanoSpan, Nanos};
 use read_repair::ReadRepair;
+use slices::Slices;
 use std::collections::VecDeque;
 use undecided::UndecidedList;
 use visit::Visit;
@@ -134,6 +136,8 @@ struct Running {
     stopping: bool,
     /// How it makes way for the host, from its first visit on.
     pace: Option<Pace>,
+    /// What it walks over between two rests, where it has a share of the time.
+    slices: Slices,
 }
 
 impl Running {
@@ -201,6 +205,8 @@ struct Settings {
     has_checksums: bool,
     /// Above this rate a scan makes way for the host, where that is followed.
     floor: Option<ByteCount>,
+    /// Percent of the time that scans have, where that is bounded.
+    share_pct: Option<u8>,
 }
 
 impl BackgroundScan {
@@ -226,6 +232,7 @@ impl BackgroundScan {
                 member_cache: config.member_cache,
                 has_checksums: config.resilience.integrity,
                 floor: config.cache.rules.scan_floor,
+                share_pct: config.cache.rules.scan_share_pct,
             },
         }
     }
@@ -255,6 +262,12 @@ impl BackgroundScan {
     /// True while scans rest: at a start, at a stop, and under a rate bound of 0.
     fn rests(&self) -> bool {
         self.is_held || self.settings.bytes_per_sec == Some(ByteCount::ZERO)
+    }
+
+    /// True in a slice of a scan that has a share of the time: the host waits for its end.
+    pub(crate) fn holds_host(&self) -> bool {
+        self.settings.share_pct.is_some()
+            && self.current.as_ref().is_some_and(|running| running.under_way > 0)
     }
 
     /// True when nothing is under way here.
@@ -429,6 +442,7 @@ impl BackgroundScan {
             flush_failed: false,
             stopping: false,
             pace: None,
+            slices: Slices::default(),
         });
         outbox.notify(Notice::ScanStarted { scan });
     }
@@ -460,6 +474,9 @@ impl BackgroundScan {
         if self.rests() || stopping || yields || under_way >= self.settings.iodepth || next >= end {
             return Begun::Nothing;
         }
+        if !self.has_slice(now, under_way) {
+            return Begun::Nothing;
+        }
         if now < self.free_at {
             self.set_timer(self.free_at, outbox);
             return Begun::Nothing;
@@ -480,6 +497,20 @@ impl BackgroundScan {
         Begun::Visit(id)
     }
 
+    /// True unless the slice that the scan is in has all its visits. When these have ended, it rests.
+    fn has_slice(&mut self, now: Nanos, under_way: u32) -> bool {
+        let Some(share_pct) = self.settings.share_pct else { return true };
+        let slices = &mut self.current.as_mut().expect("it runs").slices;
+        if slices.has_room() {
+            return true;
+        }
+        if under_way > 0 {
+            return false;
+        }
+        self.free_at = self.free_at.max(slices.end(now, share_pct));
+        true
+    }
+
     /// True unless the scan has to make way for the host.
     fn makes_no_way(&mut self, now: Nanos, host_requests: u64, visit_bytes: u64) -> bool {
         let Some(floor) = self.settings.floor else { return true };
@@ -492,8 +523,11 @@ impl BackgroundScan {
     /// Puts the next visit off for as long as the rate bound gives what this one walks over.
     fn charge(&mut self, now: Nanos, geometry: &Geometry, scan: Scan) {
         let bytes = visit_bytes(geometry, scan);
-        if let Some(pace) = self.current.as_mut().and_then(|running| running.pace.as_mut()) {
-            pace.walk(bytes);
+        if let Some(running) = &mut self.current {
+            running.slices.walk(now, bytes);
+            if let Some(pace) = &mut running.pace {
+                pace.walk(bytes);
+            }
         }
         let Some(rate) = self.settings.bytes_per_sec else { return };
         let span = NanoSpan((u128::from(bytes) * 1_000_000_000 / u128::from(rate.0)) as u64);

@@ -172,7 +172,7 @@ impl Search<'_, '_, '_> {
     }
 
     /// Runs the best arrays of md with other chunks, which are kept where they are better.
-    fn run_chunks(&mut self) -> Result<(), PlanError> {
+    pub(super) fn run_chunks(&mut self) -> Result<(), PlanError> {
         let best = &self.judged[..CHUNKS_OF.min(self.judged.len())];
         let of_md: Vec<&Judged> = best
             .iter()

@@ -56,9 +56,9 @@ pub(super) fn at_end(
         .map_err(|source| PlanError::End { label: bench.label(judged.geometry), source: Box::new(source) })?;
     let order = order.with_catalog(at.as_ref().unwrap_or(order.catalog));
     let bench = Bench { order: &order, parts: bench.parts, demands: bench.demands };
-    let array = bench.array(judged, judged.geometry.spares, judge::Window::Fault)?;
+    let array = bench.array(judged, judged.geometry.spares, judge::Window::Short)?;
     let iodepths = judge::iodepths(&bench, judged, run);
-    let load = judge::load(&bench, judged, run, judge::Window::Fault, &iodepths);
+    let load = judge::load(&bench, judged, run, judge::Window::Short, &iodepths);
     let result = run_simulated(&bench.models(judged.geometry), &array, &load).map_err(|source| {
         PlanError::Simulation { label: format!("{}, {}", bench.label(judged.geometry), load.label()), source }
     })?;

@@ -46,9 +46,9 @@ impl Window {
     /// The least and the most seconds of its ramp, and the most requests.
     const fn ramp(self) -> (f64, f64, f64) {
         match self {
-            Self::Short => (0.25, 100.0, 300_000.0),
-            Self::Fault => (0.5, 150.0, 500_000.0),
-            Self::Long => (1.0, 200.0, 1_000_000.0),
+            Self::Short => (0.25, 100.0, 150_000.0),
+            Self::Fault => (0.5, 150.0, 300_000.0),
+            Self::Long => (1.0, 200.0, 500_000.0),
         }
     }
 }

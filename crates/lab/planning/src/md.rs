@@ -134,7 +134,7 @@ fn judged_with(
 }
 
 /// How md is to be set on `best`, which `bench` has with both settings, where it is md; `delivered` has it as the kernel does, and
-/// `rebuild` is what a rebuild may have of each member, in bytes per second.
+/// `rebuild` is what a rebuild walks over on each member, in bytes per second.
 pub(super) fn answer(
     bench: &Bench<'_>,
     (delivered, rebuild): (&Catalog, Option<f64>),

@@ -16,8 +16,12 @@
 use super::application::{part_name, together};
 use super::choose::{Search, search};
 use super::judge::{self, Window};
+use super::md;
 use super::{Bench, Crew, PlanError, PlanOrder, Planned, SearchEnd, parts};
-use raidlab_advisor::plan::{Frontier, Judged, Needs, PartList, Performance, Ranking, Request, enumerate};
+use raidlab_advisor::plan::{
+    Frontier, Judged, Kept, Needs, PartList, Performance, Ranking, Request, enumerate, estimate::Demand,
+};
+use raidlab_hardware::Catalog;
 use raidlab_hosts::{Hosts, all_processors};
 use raidlab_sim::{
     ControllerName, LoadRegion, SimulatedEnclosure, SimulatedVolume, SimulationLoad, VolumeLoad,
@@ -116,8 +120,9 @@ impl Group {
     }
 }
 
-/// What a search found: each geometry with its best settings, best first, and all runs.
+/// What a search found: what arithmetic kept, each geometry with its best settings, best first, and all runs.
 struct Found {
+    kept: Vec<Kept>,
     judged: Vec<Judged>,
     tried: Vec<Judged>,
 }
@@ -135,6 +140,8 @@ pub fn plan_tiers(
 ) -> Result<TiersOutcome, PlanError> {
     check(order)?;
     let threads = order.threads.unwrap_or_else(all_processors);
+    let (delivered, tuned) = (order.catalog, md::tuned(order.catalog));
+    let order = &order.with_catalog(tuned.as_ref().unwrap_or(delivered));
     let mut parts_crew =
         Crew { hosts: &mut *hosts, threads, has_time: &mut || true, progress: &mut *progress };
     let mut parts = parts::of_order(order)?;
@@ -151,29 +158,39 @@ pub fn plan_tiers(
             Crew { hosts: &mut *hosts, threads, has_time: &mut || has_time(share), progress: &mut *progress };
         let demands = own.demands();
         let bench = Bench { order: own, parts: &parts, demands: &demands };
-        let request = Request {
-            needs: &own.needs,
-            demands: &demands,
-            space: &own.space,
-            parts: &parts,
-            together: true,
-        };
+        let request = request(own, &demands, &parts);
         let kept = enumerate(&request).kept;
         let mut frontier = Frontier::new(request, kept.clone());
         let end = search(&bench, &mut frontier, &mut crew)?;
         has_prices |= frontier.ranking().has_prices;
-        let left_out = frontier.open();
+        let (left_out, ranking) = (frontier.open(), frontier.ranking());
         let (judged, tried) = frontier.into_results();
-        let (kept, simulated) = (kept.len() as u64, tried.len() as u64);
-        searches.push(GroupSearch { applications: group.apps.clone(), kept, simulated, left_out, end });
-        found.push(Found { judged, tried });
+        let simulated = tried.len() as u64;
+        let mut search = Search { bench: &bench, ranking, judged, tried, simulated, crew: &mut crew };
+        search.run_chunks()?;
+        let Search { judged, tried, simulated, .. } = search;
+        let applications = group.apps.clone();
+        searches.push(GroupSearch { applications, kept: kept.len() as u64, simulated, left_out, end });
+        found.push(Found { kept, judged, tried });
     }
     let mut crew = Crew { hosts: &mut *hosts, threads, has_time: &mut || true, progress: &mut *progress };
-    let mut tiers =
-        Tiers { order, parts: &parts, orders: &orders, groups: &groups, found: &found, has_prices };
+    let mut tiers = Tiers {
+        order,
+        delivered,
+        parts: &parts,
+        orders: &orders,
+        groups: &groups,
+        found: &found,
+        has_prices,
+    };
     let one = tiers.one(&mut crew)?;
     let two = tiers.two(&mut crew, one.as_ref().map(|it| it.effort))?;
     Ok(TiersOutcome { one, two, searches, has_prices })
+}
+
+/// What is asked of the array of a group.
+fn request<'a>(order: &'a PlanOrder<'_>, demands: &'a [Demand], parts: &'a PartList) -> Request<'a> {
+    Request { needs: &order.needs, demands, space: &order.space, parts, together: true }
 }
 
 /// Checks that it can be placed on two arrays at all.
@@ -211,6 +228,8 @@ fn check(order: &PlanOrder<'_>) -> Result<(), PlanError> {
 
 struct Tiers<'a> {
     order: &'a PlanOrder<'a>,
+    /// Linux md as the kernel has it.
+    delivered: &'a Catalog,
     parts: &'a PartList,
     /// By groups: the number of a group is the set of its applications as bits, less one.
     orders: &'a [PlanOrder<'a>],
@@ -256,11 +275,7 @@ impl Tiers<'_> {
             && needs.power_watts.is_none_or(|limit| watts.is_some_and(|watts| watts <= limit))
     }
 
-    fn bench<'b>(
-        &'b self,
-        group: usize,
-        demands: &'b [raidlab_advisor::plan::estimate::Demand],
-    ) -> Bench<'b> {
+    fn bench<'b>(&'b self, group: usize, demands: &'b [Demand]) -> Bench<'b> {
         Bench { order: &self.orders[group], parts: self.parts, demands }
     }
 
@@ -273,9 +288,19 @@ impl Tiers<'_> {
         let tried = self.found[group].tried.clone();
         let mut search =
             Search { bench: &bench, ranking, judged: vec![judged.clone()], tried, simulated: 0, crew };
-        let planned = search.top()?.into_iter().next();
-        let applications = self.groups[group].apps.clone();
-        Ok(planned.filter(|planned| planned.keeps_needs).map(|planned| Tier { applications, planned }))
+        let Some(mut planned) = search.top()?.into_iter().next().filter(|planned| planned.keeps_needs) else {
+            return Ok(None);
+        };
+        let request = request(own, &demands, self.parts);
+        let (found, rebuild) = (&self.found[group], planned.rebuild_bytes_per_sec);
+        planned.md = md::answer(
+            &bench,
+            (self.delivered, rebuild),
+            &planned.judged,
+            (&request, &found.kept),
+            search.crew,
+        )?;
+        Ok(Some(Tier { applications: self.groups[group].apps.clone(), planned }))
     }
 
     /// The best that one array for all comes to.

@@ -318,6 +318,7 @@ fn follow_md(config: &mut ArrayConfig, md: &MdModel, drive: &DriveModel) -> Resu
             ConsistencyPolicy::Resync | ConsistencyPolicy::Bitmap => None,
         },
         scan_floor: Some(ByteCount::from_kib(md.sync_speed_min)),
+        scan_share_pct: None,
     };
     // Source: drivers/md/raid5.c, `raid5_sync_request`: it asks for stripes as long as the stripe cache has any.
     let resilience = &mut config.resilience;

@@ -290,6 +290,23 @@ fn a_rebuild_makes_way_for_the_host_above_its_floor() {
     assert_eq!(high, free, "what is below its floor makes no way");
 }
 
+/// In slices a rebuild takes its share of the time from the host and no more, and the host leaves it that.
+#[test]
+fn a_rebuild_has_its_share_of_the_time() {
+    let with = |spares, scan_share_pct| {
+        let mut array = array("5", 5);
+        (array.config.resilience.spares, array.config.resilience.scan_iodepth) = (spares, 64);
+        array.config.cache.rules.scan_share_pct = scan_share_pct;
+        let load = load(AccessLine::plain(8192, 100, 100), 8);
+        let outcome = simulate_degraded(&array.enclosure(), &load, MemberIndex(0)).expect("it runs");
+        (iops(&outcome), outcome.rebuild.map_or(0, |progress| progress.done) as f64)
+    };
+    let (degraded, free, shared) = (with(0, None), with(1, None), with(1, Some(30)));
+    assert!(free.0 < 0.6 * degraded.0, "it takes what it gets: {free:?} of {degraded:?}");
+    assert!(shared.0 > 0.68 * degraded.0, "the host keeps its share: {shared:?} of {degraded:?}");
+    assert!((0.2..0.4).contains(&(shared.1 / free.1)), "and so does the rebuild: {shared:?} of {free:?}");
+}
+
 /// All lanes of a link were one server, which ended at 2.68 million reads a second.
 #[test]
 fn mirrors_of_eight_drives_read_on_all_lanes_at_once() {

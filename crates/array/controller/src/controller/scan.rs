@@ -17,6 +17,16 @@ impl Controller {
     pub(crate) fn pump_scan(&mut self) {
         if !self.scan.is_quiet(&self.metadata) && self.start.is_serving() {
             self.move_scan_on();
+            self.let_host_in();
+        }
+    }
+
+    /// Begins the requests that came in a slice of the scan, when that is over.
+    fn let_host_in(&mut self) {
+        while !self.scan.holds_host()
+            && let Some(request) = self.start.next_waiting()
+        {
+            self.begin_request(request);
         }
     }
 

@@ -55,7 +55,7 @@ const SYSTEMS: [System; 4] = [
 ];
 
 /// The application called `name`; the page has the file of the one that is not built in.
-fn of_page(name: &str) -> Application {
+pub(super) fn of_page(name: &str) -> Application {
     if name != "backup" {
         return application(name, 64);
     }

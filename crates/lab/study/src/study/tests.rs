@@ -33,8 +33,8 @@ fn the_first_look_is_what_it_says() {
             ]
         );
     }
-    assert_eq!(array.load.iodepths, [1, 8, 64]);
-    assert_eq!(simulate.load.iodepths, [1, 8, 64]);
+    assert_eq!(array.load.iodepths, [1, 64]);
+    assert_eq!(simulate.load.iodepths, [1, 64]);
     assert_eq!([&measure.load, &array.load, &simulate.load].map(|load| load.settles), [false, true, true]);
     let shapes = |configs: Vec<&raidlab_controller::ArrayConfig>| -> Vec<String> {
         configs.iter().map(|config| format!("{} x{}", config.level, config.members)).collect()

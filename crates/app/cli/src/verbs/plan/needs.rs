@@ -34,10 +34,12 @@ pub(super) fn rate(text: &str) -> Result<Need<f64>, String> {
 pub(super) fn latency(text: &str) -> Result<Need<Bound>, String> {
     need(text, |text| {
         let bound: Bound = text.parse().map_err(|error: BoundError| error.to_string())?;
-        if bound.limits_latency() {
+        if !bound.limits_latency() {
+            Err("plan takes bounds on latency from above, such as p99<=5ms; throughput is --iops or --mib-per-sec".into())
+        } else if bound.value() > 0.0 {
             Ok(bound)
         } else {
-            Err("plan takes bounds on latency from above, such as p99<=5ms; throughput is --iops or --mib-per-sec".into())
+            Err("no request takes no time: write a bound such as p99<=5ms".into())
         }
     })
 }
@@ -152,6 +154,7 @@ mod tests {
         let bound = latency("md1200-oltp:p95<=2ms").expect("a bound of one application");
         assert_eq!((bound.of.as_deref(), bound.value.text()), (Some("md1200-oltp"), "p95<=2ms"));
         assert!(latency("iops>=5").is_err() && capacity("oltp:0B").is_err());
+        assert!(latency("p99<=0ms").is_err(), "it was looked for until the search ended");
     }
 
     #[test]

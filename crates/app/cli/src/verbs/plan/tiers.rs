@@ -97,6 +97,9 @@ fn account(outcome: &TiersOutcome, order: &PlanOrder<'_>) -> Vec<String> {
         (None, true) => "No single array that was looked at keeps the needs of all.".to_owned(),
         (_, false) => "No two arrays that were looked at keep the needs of all for less.".to_owned(),
     });
+    let best = outcome.best();
+    lines
+        .extend(best.iter().flat_map(|best| &best.arrays).flat_map(|tier| words::md_settings(&tier.planned)));
     for search in &outcome.searches {
         let apps = names(order, &search.applications);
         let end = match search.end {

@@ -106,7 +106,14 @@ pub(super) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
         );
     }
     lines.extend(assumed(outcome, order));
-    lines.extend(md_settings(outcome));
+    if let Some(first) = outcome.top.first() {
+        lines.extend(md_settings(first));
+    }
+    if !order.have.is_empty() && !outcome.has_prices {
+        lines.push(
+            "No prices: what is added counts in parts, not in money. --prices gives prices.".to_owned(),
+        );
+    }
     if !outcome.unpriced.is_empty() {
         lines.push(format!(
             "Without a price, ranked after all that have one: arrays with {}. The price file sets prices; 0 is one, too.",
@@ -145,8 +152,8 @@ fn with_faults(outcome: &PlanOutcome) -> Vec<String> {
     let is_slow = |hours: f64| hours > SLOW_REBUILD_HOURS;
     for one in outcome.top.iter().filter(|one| one.rebuild_hours.is_some_and(is_slow)) {
         lines.push(format!(
-            "{}: a rebuild takes {:.0} days. The load is taken to be full all the time, and the rebuild leaves it 70 %; \
-             it is faster when the load is lower.",
+            "{}: a rebuild takes {:.0} days. It has 30 % of the time beside a load that never ends; it is faster when the load is \
+             lower.",
             one.label,
             one.rebuild_hours.unwrap_or_default() / 24.0
         ));
@@ -154,11 +161,9 @@ fn with_faults(outcome: &PlanOutcome) -> Vec<String> {
     lines
 }
 
-/// How Linux md is to be set on the first array, and what its defaults would cost.
-fn md_settings(outcome: &PlanOutcome) -> Vec<String> {
-    let Some((first, md)) = outcome.top.first().and_then(|first| Some((first, first.md.as_ref()?))) else {
-        return Vec::new();
-    };
+/// How Linux md is to be set on an array, and what its defaults would cost.
+pub(super) fn md_settings(first: &Planned) -> Vec<String> {
+    let Some(md) = &first.md else { return Vec::new() };
     let mut lines = vec![format!("Linux md of {} (names of devices are yours):", first.label)];
     lines.extend(md.lines.iter().map(|line| format!("- {line}")));
     if let Some(memory) = md.memory {
