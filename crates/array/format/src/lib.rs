@@ -54,5 +54,7 @@ pub use nvram_file::{
 };
 pub use placement::{CopyFault, CopyPlace, DeviceTooShort, Placement, mend_front};
 pub use seal::COUNTERS_END;
-pub use state::{ArrayState, BAD_RANGES_MAX, BadRange, DEVICES_MAX, DeviceRecord, DeviceState, LogPlace};
+pub use state::{
+    ArrayState, BAD_RANGES_MAX, BadRange, BadReason, DEVICES_MAX, DeviceRecord, DeviceState, LogPlace,
+};
 pub use unfinished::Unfinished;

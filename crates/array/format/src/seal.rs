@@ -16,9 +16,9 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 /// The version that is written, and the newest that is understood.
 ///
-/// Version 1 knew no log records without data, version 2 none that share a block or have partial parity; all else is the same, so that
-/// what they wrote is read as it is.
-pub(crate) const VERSION: u16 = 3;
+/// Version 1 knew no log records without data, version 2 none that share a block or have partial parity, version 3 no reasons of bad
+/// ranges; all else is the same, so that what they wrote is read as it is.
+pub(crate) const VERSION: u16 = 4;
 /// The oldest that is understood.
 const VERSION_MIN: u16 = 1;
 /// Generations, epochs and sequences are below this: who goes on from one that was read may add to it freely.

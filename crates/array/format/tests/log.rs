@@ -184,7 +184,7 @@ fn edited(at: usize, new: &[u8]) -> Result<(), String> {
 
 /// Which bytes of the header are changed to what, and what is said about it.
 const IMPOSSIBLE: &[(usize, &[u8], &str)] = &[
-    (8, &[4], "version 4 and this raidlab knows 3: use the raidlab that wrote it, or a newer one"),
+    (8, &[5], "version 5 and this raidlab knows 4: use the raidlab that wrote it, or a newer one"),
     (10, &[0], "runs is 0; it must be 1 or more"),
     (40, &[8], "tail_sequence is 8; it must be not above the record's sequence"),
     (39, &[0x80], "sequence is 9223372036854775815; it must be below 2^63"),

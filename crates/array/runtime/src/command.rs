@@ -241,6 +241,7 @@ pub(crate) fn order_scans(
     let scan = match command {
         Command::Check => Scan::Check,
         Command::Repair => Scan::Repair,
+        Command::Recover => Scan::Recover,
         Command::ScanRate { bytes_per_sec } => {
             controller.handle_scan_rate(now, *bytes_per_sec);
             tally.begin_rate(now, controller.scan_progress());
@@ -342,9 +343,11 @@ impl ArrayWorld {
             },
             Command::Fail { device } => self.fail_by_name(&device),
             Command::Reload => Err(nothing_to_reload()),
-            scans @ (Command::ScanRate { .. } | Command::Check | Command::Repair | Command::StopScan) => {
-                order_scans(&mut self.controller, &mut self.tally, now, &scans)
-            }
+            scans @ (Command::ScanRate { .. }
+            | Command::Check
+            | Command::Repair
+            | Command::Recover
+            | Command::StopScan) => order_scans(&mut self.controller, &mut self.tally, now, &scans),
         };
         asked.answer(match outcome {
             Ok(message) => Answer::Done { message },

@@ -9,6 +9,7 @@ use crate::world::ArrayWorld;
 use raidlab_controller::{
     Controller, DeviceState, Health, HostOp, HostRequest, Notice, Scan, ScanEnd, ScanProgress,
 };
+use raidlab_format::BadReason;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, Nanos};
 
 /// What was counted since the start, beside what the controller counts.
@@ -94,6 +95,7 @@ fn scan_status(progress: ScanProgress) -> ScanStatus {
         mismatched_rows: counts.mismatched_rows,
         rewritten_rows: counts.rewritten_rows,
         unreadable_rows: counts.unreadable_rows,
+        recovered_rows: counts.recovered_rows,
         incomplete_stripes: counts.incomplete_stripes,
         end: None,
     }
@@ -234,9 +236,10 @@ fn device_statuses(
     facts: &dyn Fn(MemberIndex) -> (Option<String>, u64),
 ) -> Vec<DeviceStatus> {
     let config = controller.config();
-    let bad = |device| {
-        let ranges = controller.bad_blocks();
-        ranges.filter(|(it, ..)| *it == device).map(|(_, _, blocks)| blocks.0).sum()
+    let bad = |device, reasons: &[BadReason]| {
+        let ranges =
+            controller.bad_ranges().filter(|(it, .., reason)| *it == device && reasons.contains(reason));
+        ranges.map(|(_, _, blocks, _)| blocks.0).sum()
     };
     let states = (0..).map(MemberIndex).zip(controller.device_states());
     states
@@ -259,7 +262,8 @@ fn device_statuses(
                 rebuilt_bytes: boundary.map(|blocks| blocks * config.block_size.bytes()),
                 data_bytes: config.member_size.get(),
                 errors,
-                bad_blocks: bad(device),
+                bad_blocks: bad(device, &BadReason::ALL),
+                unreadable_blocks: bad(device, &[BadReason::Unreadable]),
             }
         })
         .collect()

@@ -240,7 +240,17 @@ impl Checksums {
         self.digest_for_check(id)
     }
 
+    /// Tries a read of a check again that has failed.
+    pub(crate) fn read_again(&mut self, id: u32, part: Part, tries: u8, around: &mut Surroundings<'_>) {
+        self.checks[id].pending -= 1;
+        self.try_io(id, MemberOp::Read, (part, tries), around);
+    }
+
     fn io_of_check(&mut self, id: u32, op: MemberOp, part: Part, around: &mut Surroundings<'_>) {
+        self.try_io(id, op, (part, 0), around);
+    }
+
+    fn try_io(&mut self, id: u32, op: MemberOp, (part, tries): (Part, u8), around: &mut Surroundings<'_>) {
         let check = &mut self.checks[id];
         check.pending += 1;
         let Check { owner, class, device, strip_start, rows, .. } = *check;
@@ -253,7 +263,7 @@ impl Checksums {
         };
         let blocks = BlockCount(u64::from(blocks));
         let io = MemberIo { id: MemberIoId(0), member: device, op, area: Area::Data, lba, blocks, class };
-        let state = IoState { owner, member: device, lba: first, rows: rows.count, check: id, part };
+        let state = IoState { owner, member: device, lba: first, rows: rows.count, check: id, part, tries };
         around.ios.begin(io, state, around.outbox);
     }
 

@@ -9,10 +9,13 @@ use crate::checksums::Part;
 use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::discard::Run;
-use crate::member_io::{BesideIo, HostIo, IoOwner, IoState};
+use crate::geometry::UnitRow;
+use crate::member_io::{BesideIo, HostIo, IoOwner, IoState, OpIo};
 use crate::memory_task::TaskOwner;
 use crate::own::{self, own_buffer};
-use crate::request::Rows;
+use crate::request::{CopySet, Rows};
+use crate::retries::Retry;
+use crate::stripe_engine::OpKind;
 use crate::table::NIL;
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
@@ -92,9 +95,13 @@ impl Controller {
 
     /// Takes in the end of a member I/O.
     pub(crate) fn member_io_done(&mut self, id: u32, result: Result<(), MemberError>) {
-        let IoState { owner, member, lba, rows, check, part } = self.ios.end(id);
+        let state = self.ios.end(id);
+        let IoState { owner, member, lba, rows, check, part, .. } = state;
         if let IoOwner::Beside(io) = owner {
             return self.beside_io_ended(io, member, result);
+        }
+        if result == Err(MemberError::Medium) && self.reads_later(state) {
+            return;
         }
         if check != NIL {
             return self.check_io_done(check, part, member, result);
@@ -103,6 +110,88 @@ impl Controller {
             self.medium_error(owner, member, lba, rows);
         }
         self.member_io_ended(owner, (member, lba, rows), result);
+    }
+
+    // Reads that are tried again.
+
+    /// Lets a read that has failed wait to be tried again, where nothing else has what it was for. Returns false where it is not.
+    fn reads_later(&mut self, state: IoState) -> bool {
+        if !state.reads_rows() {
+            return false;
+        }
+        let Some(role) = self.metadata.role(state.member).filter(|role| self.is_last_resort(*role, &state))
+        else {
+            return false;
+        };
+        let waits = self.retries.put(self.now, (role, state), &mut self.outbox);
+        if waits {
+            // The device is not done with before it is.
+            self.ios.begin_check(state.member, MemberOp::Read, state.lba, state.rows);
+        }
+        waits
+    }
+
+    /// True if what is left of a row without the unit that could not be read, and all that is known to be missing, is too little to
+    /// make it up. What is on the list of bad blocks is tried once.
+    fn is_last_resort(&self, role: MemberIndex, state: &IoState) -> bool {
+        let Self { geometry, metadata, .. } = self;
+        let Some(UnitRow { key, unit, row }) = geometry.unit_at(role, state.lba) else { return false };
+        let rows = Rows { first: row, count: state.rows };
+        if rows.end() > geometry.strip_rows() || metadata.is_bad(geometry.lock_place(key, unit), rows) {
+            return false;
+        }
+        let (parities, mut tried, mut failed) = (geometry.parities(), CopySet::NONE, [].as_slice());
+        match state.owner {
+            IoOwner::Host(HostIo::Read { tried: of_read, .. }) if parities == 0 => tried = of_read,
+            IoOwner::Op(OpIo::Read { op, .. }) if self.stripes.op(op).kind == OpKind::Probe => return true,
+            IoOwner::Op(OpIo::Read { op, .. }) => failed = &self.stripes.op(op).unreadable,
+            _ => {}
+        }
+        if tried.is_last_round() {
+            return false;
+        }
+        let is_lacking = |it: &u16| {
+            let place = geometry.lock_place(key, *it);
+            *it == unit
+                || tried.contains(*it)
+                || failed.contains(it)
+                || !metadata.holds(place)
+                || metadata.is_bad(place, rows)
+        };
+        let lacking = (0..geometry.lock_units()).filter(is_lacking).count();
+        let survived = if parities > 0 { parities } else { usize::from(geometry.copies()) - 1 };
+        lacking > survived || (parities > 0 && metadata.is_out_of_sync(key))
+    }
+
+    /// Tries the reads again whose time has come.
+    pub(crate) fn retries_due(&mut self) {
+        while let Some(Retry { role, state, .. }) = self.retries.next_due(self.now, &mut self.outbox) {
+            let IoState { owner, member, lba, rows, check, part, tries } = state;
+            self.ios.end_check(member);
+            let is_there = self.metadata.role(member) == Some(role);
+            if check != NIL {
+                if is_there {
+                    self.check_again(check, part, tries);
+                } else {
+                    self.check_io_done(check, part, member, Err(MemberError::Gone));
+                }
+            } else if is_there {
+                let class = if let IoOwner::Op(io) = owner {
+                    self.stripes.op(io.op()).class()
+                } else {
+                    IoClass::Host
+                };
+                let (id, op, area, blocks) =
+                    (MemberIoId(0), MemberOp::Read, Area::Data, BlockCount(u64::from(rows)));
+                self.ios.begin(
+                    MemberIo { id, member, op, area, lba, blocks, class },
+                    state,
+                    &mut self.outbox,
+                );
+            } else {
+                self.member_io_ended(owner, (member, lba, rows), Err(MemberError::Gone));
+            }
+        }
     }
 
     /// Passes the end of a member I/O, or of one with checksums, to its owner. A medium error has been handled before.

@@ -14,7 +14,7 @@ use crate::stripe_engine::OpKind;
 use crate::write_intent::{
     Admission, Bitmap, Compared, Log, Replay, ReplayStep, Surroundings, WriteIntent, WriteLog,
 };
-use raidlab_format::{LogPlace, Replay as Record};
+use raidlab_format::{LogPlace, RecordHolds, Replay as Record};
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 
@@ -55,8 +55,11 @@ impl Controller {
         let is_bare = self.geometry.parities() > 0
             && !self.stripes.op(id).writes_parity(&self.geometry, &self.metadata);
         let stripe = self.stripes.op(id).stripe;
-        if !self.metadata.is_kept() && (is_bare || self.metadata.may_find_parity(&self.geometry, stripe)) {
-            // After a crash parity would count as good, and a record as whole, unless the devices know what is missing or given up.
+        let relies =
+            is_bare || self.overtakes_bad(id) || self.metadata.may_find_parity(&self.geometry, stripe);
+        if relies && !self.metadata.is_kept() {
+            // After a crash parity would count as good, and a record as whole, unless the devices know what is missing or given up; and
+            // what is overtaken would be read again.
             return self.metadata.wait(SuperblockWaiter::Admission(id));
         }
         let is_old_one_left = self.write_intent.may_be_replayed(stripe);
@@ -68,6 +71,23 @@ impl Controller {
             return self.metadata.wait(SuperblockWaiter::Admission(id));
         }
         self.write_down(id);
+    }
+
+    /// Calls bad blocks lost that an operation writes to. True if there are any, or it has read some that were.
+    fn overtakes_bad(&mut self, id: u32) -> bool {
+        if !self.metadata.any_bad() {
+            return self.stripes.op(id).dares;
+        }
+        let Self { stripes, geometry, metadata, .. } = self;
+        let op = stripes.op(id);
+        let mut any = op.dares;
+        op.for_each_written(geometry, |place, rows| {
+            if let Some(device) = metadata.holder(place) {
+                let lba = place.start + BlockCount(u64::from(rows.first));
+                any |= metadata.overtake((device, lba, u64::from(rows.count)));
+            }
+        });
+        any
     }
 
     fn write_down(&mut self, id: u32) {
@@ -314,10 +334,24 @@ impl Controller {
 
     /// Begins to write a record again.
     pub(crate) fn begin_replay(&mut self, record: Record) {
+        if record.holds != RecordHolds::Rows {
+            self.overtake_rows_of_record(&record);
+        }
         let staging = self.stripes.take_places(Replay::strips_of(&record));
         let (intent, mut around) = self.write_intent();
         let step = intent.replay().begin(record, staging, &mut around);
         self.go_on_with_replay(step);
+    }
+
+    /// Calls bad blocks lost that a record names without having what should stand there: that may not have arrived.
+    fn overtake_rows_of_record(&mut self, record: &Record) {
+        for run in &record.runs {
+            let place = self.geometry.unit_place(record.stripe, run.unit);
+            if let Some(device) = self.metadata.holder(place) {
+                let lba = place.start + BlockCount(u64::from(run.first_row));
+                self.metadata.overtake((device, lba, u64::from(run.rows)));
+            }
+        }
     }
 
     fn go_on_with_replay(&mut self, step: ReplayStep) {

@@ -67,11 +67,29 @@ impl StripeOp {
         if metadata.any_incomplete() || metadata.any_bad() || !unreadable.is_empty() {
             for (unit, (view, place)) in views.iter_mut().zip(places).enumerate() {
                 view.stored = metadata.holds(*place);
-                view.readable =
-                    view.stored && !unreadable.contains(&(unit as u16)) && !metadata.is_bad(*place, hull);
+                view.readable = view.stored
+                    && !unreadable.contains(&(unit as u16))
+                    && (!metadata.is_bad(*place, hull)
+                        || (self.dares && metadata.may_be_read_again(self.key, *place, hull)));
             }
         }
         self.hull = hull;
+    }
+
+    /// Whether the operation is to read bad blocks, too, which could not be read once, because too little is left without them. True
+    /// once for what it does.
+    pub(super) fn begins_to_dare(&mut self, Surroundings { metadata, .. }: Surroundings<'_>) -> bool {
+        if self.dares || !metadata.any_bad() {
+            return false;
+        }
+        let Self { views, places, unreadable, hull, key, .. } = self;
+        let may_be_read = |(unit, view): (usize, &UnitView)| {
+            !view.readable
+                && !unreadable.contains(&(unit as u16))
+                && metadata.may_be_read_again(*key, places[unit], *hull)
+        };
+        self.dares = views.iter().enumerate().any(may_be_read);
+        self.dares
     }
 
     /// Whether what can't be read can be made up; never where parity may disagree with the data.

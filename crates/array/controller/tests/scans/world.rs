@@ -105,7 +105,7 @@ pub(crate) struct World {
     memories: [Vec<u8>; 2],
     hosts: Vec<Vec<u8>>,
     requests: Vec<Option<HostRequest>>,
-    timers: [Option<Nanos>; 4],
+    timers: [Option<Nanos>; Controller::TIMERS as usize],
     written: u64,
     random: Random,
 }
@@ -149,7 +149,7 @@ impl World {
             },
             hosts: Vec::new(),
             requests: Vec::new(),
-            timers: [None; 4],
+            timers: [None; Controller::TIMERS as usize],
             written: 0,
             random: Random(seed),
         };

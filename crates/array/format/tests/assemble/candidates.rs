@@ -106,9 +106,9 @@ fn a_device_given_twice_is_refused_unless_one_is_stale() {
     assert_eq!(stale(&assembly), [(5, 1, GENERATION, StaleReason::Behind)]);
 }
 
-/// Makes the structure at `at` one of version 4.
+/// Makes the structure at `at` one of version 5.
 fn make_newer(area: &mut [u8], at: usize, length: usize) {
-    set_version(4, area, at, length);
+    set_version(5, area, at, length);
 }
 
 fn set_version(version: u8, area: &mut [u8], at: usize, length: usize) {
@@ -121,7 +121,7 @@ fn set_version(version: u8, area: &mut [u8], at: usize, length: usize) {
 
 #[test]
 fn a_newer_version_is_refused_and_named() {
-    let refused = |candidate| Err(AssembleError::NewerVersion { candidate, found: 4, known: 3 });
+    let refused = |candidate| Err(AssembleError::NewerVersion { candidate, found: 5, known: 4 });
     let mut array = raid5();
     make_newer(&mut array.areas[2], 0, LABEL_BYTES);
     assert_eq!(start_all(&array), refused(Some(2)));
@@ -136,7 +136,7 @@ fn a_newer_version_is_refused_and_named() {
 
 #[test]
 fn an_array_of_an_older_version_starts_with_its_records() {
-    [1, 2].into_iter().for_each(start_older);
+    [1, 2, 3].into_iter().for_each(start_older);
 }
 
 fn start_older(version: u8) {

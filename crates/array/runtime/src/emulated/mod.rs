@@ -281,7 +281,11 @@ impl<'a> EmulatedWorld<'a> {
             Command::AddSpare { .. } => {
                 free_slot(self.model.controller(), |_| true).map(|place| self.add(place))
             }
-            scans @ (Command::ScanRate { .. } | Command::Check | Command::Repair | Command::StopScan) => {
+            scans @ (Command::ScanRate { .. }
+            | Command::Check
+            | Command::Repair
+            | Command::Recover
+            | Command::StopScan) => {
                 let now = self.now();
                 self.model.operate(now, |controller| order_scans(controller, &mut self.tally, now, &scans))
             }

@@ -33,7 +33,7 @@ use raidlab_controller::{
     Area, Controller, DeviceState, HostError, HostOp, HostRequest, MemberIo, MemberOp, Notice, Scan,
     ScanProgress,
 };
-use raidlab_format::{LogRun, RegionIndex, RegionMap};
+use raidlab_format::{BadReason, LogRun, RegionIndex, RegionMap};
 use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeIndex};
 use std::collections::{BTreeMap, BTreeSet};
@@ -440,12 +440,14 @@ impl TortureWorld {
                 self.losses.untold += 1;
                 self.losses.must_be_told |= !self.hosts.any_flush();
             }
-            Notice::BlocksLost { member, lba, blocks } => {
+            Notice::BlocksLost { member, lba, blocks, reason } => {
                 let taken = self.take_lost_blocks(member, lba, blocks);
                 taken.map_err(|violation| self.failure(violation))?;
-                // What stands there is not to be believed until it is written.
-                let data = &mut self.devices[member.index()].data;
-                (lba.0..lba.0 + blocks.0).for_each(|block| data.spoil(data.tags.place(block)));
+                if reason == BadReason::Lost {
+                    // What stands there is not to be believed until it is written.
+                    let data = &mut self.devices[member.index()].data;
+                    (lba.0..lba.0 + blocks.0).for_each(|block| data.spoil(data.tags.place(block)));
+                }
             }
             Notice::MemberFailed { member } => {
                 let device = usize::from(member.0);
@@ -467,7 +469,7 @@ impl TortureWorld {
             }
             Notice::Stopped => self.is_stopped = true,
             Notice::ScanEnded { progress: ScanProgress { scan, counts, .. }, .. } => match scan {
-                Scan::Rebuild { .. } => {}
+                Scan::Rebuild { .. } | Scan::Recover => {}
                 Scan::Resync => self.resync = Resync::Through,
                 Scan::Check | Scan::Repair => self.take_counts(scan, counts)?,
             },
