@@ -9,7 +9,7 @@ export STATE_DIRECTORY := $(CURDIR)/target/state
 # Counts the parts of `make test`, and those that an ordinary user can't run.
 PART := bash tests/part.sh
 
-.PHONY: demo test tools extending programs build binary format lint unit documented reference accuracy book deb deb-test wheel explore torture mutants \
+.PHONY: demo test tools extending programs build binary format lint unit documented reference accuracy book deb deb-test wheel explore torture mutants simkernel simkernel-mutants \
 	store clients attack attack-short clients-self-test ublk smoke bench studio studio-fuzz studio-pictures bench-arrays bench-against-md
 
 ## Builds a binary quickly and runs the first-look study on this machine's own disk and files.
@@ -71,6 +71,14 @@ torture: build
 ## Gives the core deliberate defects, one at a time, each of which the torture net must find. ARGS="--list" tells them.
 mutants:
 	$(CARGO) run --quiet --locked -p raidlab-torture --example mutants -- $(ARGS)
+
+## The runtime and the export on a simulated kernel, one seed after the other. ARGS="--seconds 3600 --seed 7", or stored plans.
+simkernel:
+	$(CARGO) run --quiet --locked -p raidlab-simkernel --example simkernel -- $(ARGS)
+
+## Gives the runtime and the export deliberate defects, one at a time, each of which `make simkernel` must find.
+simkernel-mutants:
+	$(CARGO) run --quiet --locked -p raidlab-simkernel --example mutants -- $(ARGS)
 
 ## Real clients on a real array, members failing and the server being killed (docs/clients.md); without root some are skipped.
 clients: binary

@@ -26,10 +26,17 @@ PARTS = {
     "logs": Part("logs", "run", 120),
     "flips": Part("flips", "run", 300),
     "surroundings": Part("surroundings", "run", 180),
+    "operations": Part("operations", "run", 180),
+    "delivered": Part("operations", "run_delivered", 180),
+    "creations": Part("operations", "run_creations", 120),
+    "copies": Part("copies", "run", 120),
+    "clients": Part("clients", "run", 120),
 }
 # How many cases a part has, besides crashes.
-LONG = {"liar": 3, "hostile": 6, "logs": 12, "flips": 24, "surroundings": 40}
-SHORT = {"liar": 1, "hostile": 3, "logs": 1, "flips": 3, "surroundings": 5}
+LONG = {"liar": 3, "hostile": 6, "logs": 12, "flips": 24, "surroundings": 40, "operations": 24, "delivered": 24, "creations": 40,
+        "copies": 12, "clients": 20}
+SHORT = {"liar": 1, "hostile": 3, "logs": 1, "flips": 3, "surroundings": 5, "operations": 3, "delivered": 2, "creations": 3, "copies": 4,
+         "clients": 5}
 
 
 def arguments():

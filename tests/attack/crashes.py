@@ -37,6 +37,7 @@ class Plan:
         self.level, self.members = draw.choice(LEVELS)
         self.metadata = draw.choice(METADATA)
         self.power = draw.random() < 0.5
+        self.log_mib = LOG_MIB
         self.strip_kib = draw.choice((16, 64))
         self.block = draw.choice(("512B", "4KiB", "4KiB"))
         self.integrity = draw.random() < 0.35
@@ -60,7 +61,7 @@ class Plan:
         return ", ".join(flags)
 
     def create(self):
-        log = ["--log-size", f"{LOG_MIB}MiB"] if self.metadata == "log" else []
+        log = ["--log-size", f"{self.log_mib}MiB"] if self.metadata == "log" else []
         size = [] if self.power else ["--member-size", "2MiB"]
         return ["--level", self.level, "--metadata", self.metadata, "--strip-size", f"{self.strip_kib}KiB", "--block-size",
                 self.block, *log, *size, *["--integrity"] * self.integrity]
@@ -93,7 +94,7 @@ class Crashes:
 
     def power_supplies(self, *member_settings):
         plan = self.plan
-        member_bytes = (4 + LOG_MIB * (plan.metadata == "log")) * MIB
+        member_bytes = (4 + plan.log_mib * (plan.metadata == "log")) * MIB
         supplies = [VolatileMembers(self.case, plan.members - plan.double, member_bytes, *member_settings)]
         if plan.double:
             supplies.append(VolatileMembers(self.case, 1, member_bytes, *member_settings, name="alone"))

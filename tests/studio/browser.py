@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
-KEYS = {"tab": "\ue004", "enter": "\ue007", "space": " "}
+KEYS = {"tab": "\ue004", "enter": "\ue007", "escape": "\ue00c", "space": " "}
 
 
 class Browser:

@@ -138,7 +138,7 @@ def runs(browser):
     browser.see("Settings in effect")
 
 
-def arrays(browser, studio):
+def arrays(browser, studio, pictures_folder):
     """An array's whole life."""
     browser.go("arrays")
     browser.fill("[name=name]", ARRAY)
@@ -154,12 +154,31 @@ def arrays(browser, studio):
     browser.wait(f"{condition} === 'optimal'", what="an optimal array")
     # Its redundancy is computed first.
     browser.wait(f"return document.querySelector('{card}')?.dataset.scan === 'none'", what="the end of the resync")
+    # One click takes nothing out: a dialog names the device and what is left, and begins on what does no harm.
     browser.click(f"{card} [data-fail='1']")
+    browser.see("Take device 1 out of")
+    browser.see("Afterwards the array survives no further failure")
+    browser.see("A spare takes its place at once")
+    assert browser.run("return document.activeElement.textContent") == "Cancel"
+    bad = violations(browser)
+    assert not bad, f"the dialog: {bad}"
+    if pictures_folder:
+        browser.picture(os.path.join(pictures_folder, "dialog.png"))
+    for keys in (["escape"], ["enter"]):
+        browser.wait("return document.querySelector('dialog[open]')", what="the dialog")
+        browser.press(*keys)
+        browser.wait("return !document.querySelector('dialog')", what="the end of the dialog")
+        assert browser.run(f"return document.querySelector('{card} [data-device=\"1\"]').dataset.state") == "in-sync"
+        browser.click(f"{card} [data-fail='1']")
+    browser.press("tab", "enter")
     # The spare takes its place, and then one more fails.
     browser.see("Last rebuild")
     browser.wait(f"{condition} === 'optimal'", what="the spare in its place")
     browser.wait(f"return document.querySelector('{card}')?.dataset.scan === 'none'", what="the end of the rebuild")
+    # The slot that the first one left is free.
+    browser.wait(f"return document.querySelector('{card} [data-device=\"1\"]').dataset.state === 'empty'", what="a free slot")
     browser.click(f"{card} [data-fail='2']")
+    browser.click("dialog [data-confirm]")
     browser.wait(f"{condition} === 'degraded'", what="a degraded array")
     # A file that holds data does not replace it unless it is named for that.
     with open(os.path.join(studio.folder, "holds.img"), "wb") as file:
@@ -175,8 +194,8 @@ def arrays(browser, studio):
     for page in PAGES:
         browser.go(page)
     browser.go("arrays")
-    browser.run("window.confirm = () => true")
     browser.run(f"[...document.querySelectorAll('{card} button')].find((it) => it.textContent === 'Stop the array')?.click()")
+    browser.click("dialog [data-confirm]")
     browser.wait(f"return !document.querySelector('{card}')", what="an array that is stopped")
     # The members that failed are not offered for serving, and the page says so.
     browser.wait("return document.querySelectorAll('form')[1].elements.devices.value === 'd0 d3 fresh.img s0'", what="the array's devices of now")
@@ -193,6 +212,7 @@ def emulate(browser):
     card = f"[data-array={ARRAY}-e]"
     browser.wait(f"return document.querySelectorAll('{card} .disk').length === 6", what="six modelled drives")
     browser.click("[data-job] button.danger")
+    browser.click("dialog [data-confirm]")
     browser.wait(f"return !document.querySelector('{card}')", what="a modelled array that is stopped")
 
 
@@ -218,6 +238,13 @@ def without_token(studio, browser):
     assert browser.run("return document.querySelector('form button.main').disabled")
 
 
+def violations(browser):
+    """What axe-core finds wrong with the page as it is now."""
+    if not browser.run("return 'axe' in window"):
+        browser.run(f"{AXE.read_text()}; window.axe = axe;")
+    return browser.run_until_called(VIOLATIONS)
+
+
 def fits(browser, scheme, pages):
     """Pages fit the window, are told apart by their titles, and axe-core finds nothing wrong with them."""
     titles = {}
@@ -226,9 +253,7 @@ def fits(browser, scheme, pages):
         wide = browser.run("return document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, f"{page} is {wide} px wider than the window"
         titles.setdefault(browser.run("return document.title"), []).append(page)
-        if not browser.run("return 'axe' in window"):
-            browser.run(f"{AXE.read_text()}; window.axe = axe;")
-        bad = browser.run_until_called(VIOLATIONS)
+        bad = violations(browser)
         assert not bad, f"{page}, {scheme}: " + "\n".join(bad)
     assert all(len(same) == 1 for same in titles.values()), titles
 
@@ -287,7 +312,7 @@ def main():
                 catalogue(browser)
                 live(browser, studio)
                 runs(browser)
-                arrays(browser, studio)
+                arrays(browser, studio, kept)
                 emulate(browser)
                 keyboard(browser)
                 for scheme in ("light", "dark"):

@@ -5,7 +5,10 @@ use raidlab_runtime::{Answer, Command};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+/// Time for an array to say how it is; one whose thread waits for a device is asked again later.
+const STATUS_LIMIT: Duration = Duration::from_secs(10);
 /// Longest answer in bytes; a status of 256 devices with long paths is well below.
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
 
@@ -31,7 +34,7 @@ impl ControlClient {
         }
     }
 
-    /// Asks, and waits for the answer, however long what is asked for takes.
+    /// Asks, and waits for the answer, however long what is asked for takes; how an array is it says within [`STATUS_LIMIT`].
     ///
     /// # Errors
     /// [`ServeError`]: the array ended, or what answers is no array.
@@ -45,9 +48,18 @@ impl ControlClient {
         {
             return Err(ServeError::io("send to", &self.path)(error));
         }
+        let limit = (*command == Command::Status).then_some(STATUS_LIMIT);
+        let limited = self.stream.get_ref().set_read_timeout(limit);
+        limited.map_err(ServeError::io("hear from", &self.path))?;
         let mut answer = String::new();
         let read = self.stream.by_ref().take(ANSWER_BYTES_MAX).read_line(&mut answer);
-        if read.map_err(ServeError::io("hear from", &self.path))? == 0 {
+        let read = read.map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                ServeError::Silent { path: self.path.clone(), limit: STATUS_LIMIT }
+            }
+            _ => ServeError::io("hear from", &self.path)(error),
+        });
+        if read? == 0 {
             return Err(ServeError::NotServed { path: self.path.clone() });
         }
         serde_json::from_str(&answer)

@@ -135,12 +135,12 @@ fn serve(stream: &UnixStream, seat: &Seat, operator: &Operator, pending: &Atomic
         seat.works();
         pending.fetch_add(1, Ordering::AcqRel);
         let is_whole = line.last() == Some(&b'\n');
-        let answer = match serde_json::from_slice::<Command>(&line) {
+        let answer = match Command::parse(&line) {
             _ if !is_whole => refusal(format!("a command is a line of at most {COMMAND_BYTES_MAX} bytes")),
             Ok(command) => {
                 operator.ask(command).unwrap_or_else(|ArrayStopped| refusal(ArrayStopped.to_string()))
             }
-            Err(error) => refusal(format!("that is no command: {error}")),
+            Err(error) => refusal(error.to_string()),
         };
         let sent = send(stream, &answer);
         pending.fetch_sub(1, Ordering::AcqRel);

@@ -4,6 +4,7 @@ use raidlab_runtime::UnixSocketError;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Why an array can't be reached, or can't be made reachable.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +14,14 @@ pub enum ServeError {
     NotServed {
         /// The socket.
         path: PathBuf,
+    },
+    /// Somebody listens on the control socket, and says nothing.
+    #[error("what listens on {} has not answered for {} s: look at its log", path.display(), limit.as_secs())]
+    Silent {
+        /// The socket.
+        path: PathBuf,
+        /// How long it was waited for.
+        limit: Duration,
     },
     /// The control socket can't be listened on.
     #[error(transparent)]

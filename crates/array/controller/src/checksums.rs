@@ -28,6 +28,7 @@ use crate::request::Rows;
 use crate::scan::BackgroundScan;
 use crate::stripe_engine::StripeEngine;
 use crate::table::{NIL, Slab, Table};
+use crate::written::Written;
 use check::Check;
 use raidlab_format::{NO_TAG, TAG_BYTES, row_checksum, tag, tag_blocks};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
@@ -54,6 +55,7 @@ impl Default for Line {
 pub(crate) struct Surroundings<'a> {
     pub(crate) geometry: &'a Geometry,
     pub(crate) metadata: &'a Metadata,
+    pub(crate) written: &'a Written,
     pub(crate) stripes: &'a mut StripeEngine,
     pub(crate) scan: &'a mut BackgroundScan,
     pub(crate) own: &'a mut OwnMemory,
@@ -230,11 +232,32 @@ impl Checksums {
     // Checksums; `own` is own memory.
 
     /// True if the tag of `row` says that the block, which the layout puts at `lba` of `role`, has this
-    /// checksum.
-    fn agrees(&self, own: &[u8], place: u32, (role, lba): (MemberIndex, MemberLba), checksum: u32) -> bool {
+    /// checksum, or nobody has written there.
+    fn agrees(
+        &self,
+        (own, written): (&[u8], &Written),
+        place: u32,
+        (role, lba): (MemberIndex, MemberLba),
+        checksum: u32,
+    ) -> bool {
         let at = self.tag_at(place, self.row_of(lba));
         let found = u64::from_le_bytes(own[at..at + TAG_BYTES].try_into().expect("as long as a tag"));
-        found == tag(checksum, role, lba) || (found == 0 && checksum == self.zero_checksum)
+        let is_unwritten = found == 0 && checksum == self.zero_checksum && !written.is_written(lba);
+        found == tag(checksum, role, lba) || is_unwritten
+    }
+
+    /// Makes real tags of blocks of zeros of all tags of zeros of a strip. Returns true if there were any.
+    fn make_real(&self, own: &mut [u8], place: u32, role: MemberIndex, strip_start: MemberLba) -> bool {
+        let mut any = false;
+        for row in 0..self.strip_rows {
+            let at = self.tag_at(place, row);
+            if own[at..at + TAG_BYTES] == [0; TAG_BYTES] {
+                any = true;
+                let address = (role, strip_start + BlockCount(u64::from(row)));
+                self.set(own, place, address, self.zero_checksum);
+            }
+        }
+        any
     }
 
     /// Sets the tag of a block.

@@ -264,7 +264,10 @@ pub enum ConfigError {
     #[error(transparent)]
     Layout(#[from] LayoutError),
     /// A strip must be whole blocks, and whole cache blocks.
-    #[error("a strip of {strip} is not a multiple of {unit} ({what}): choose a strip that is")]
+    #[error(
+        "a strip of {} is not a multiple of {} ({what}): choose a strip that is",
+        strip.beside(unit), unit.beside(strip)
+    )]
     Strip {
         /// The strip asked for.
         strip: ByteCount,
@@ -312,7 +315,10 @@ pub enum ConfigError {
     #[error("flush-iodepth is 0: at least one member write must be allowed at a time")]
     FlushDepth,
     /// Write-back or a cached read policy without a cache.
-    #[error("{what} needs a cache of at least {needed}, and the cache is {given}: {instead}")]
+    #[error(
+        "{what} needs a cache of at least {}, and the cache is {}: {instead}",
+        needed.beside(given), given.beside(needed)
+    )]
     CacheTooSmall {
         /// What needs it.
         what: &'static str,
@@ -324,7 +330,10 @@ pub enum ConfigError {
         instead: &'static str,
     },
     /// The cache has more blocks than are told apart.
-    #[error("a cache of {given} has too many blocks: make it {most} at most, or its blocks longer")]
+    #[error(
+        "a cache of {} has too many blocks: make it {} at most, or its blocks longer",
+        given.beside(most), most.beside(given)
+    )]
     CacheTooLarge {
         /// The largest of such blocks.
         most: ByteCount,
@@ -332,7 +341,10 @@ pub enum ConfigError {
         given: ByteCount,
     },
     /// The log can't hold three records of a whole stripe.
-    #[error("log-size {given} is too small: three records of a whole stripe of this array need {needed}")]
+    #[error(
+        "log-size {} is too small: three records of a whole stripe of this array need {}",
+        given.beside(needed), needed.beside(given)
+    )]
     LogTooSmall {
         /// The least that would do.
         needed: ByteCount,
@@ -340,7 +352,10 @@ pub enum ConfigError {
         given: ByteCount,
     },
     /// The staging memory can't hold one stripe, with its parity beside it once more for a comparison.
-    #[error("staging memory of {given} is too small: comparing one stripe of this array needs {needed}")]
+    #[error(
+        "staging memory of {} is too small: comparing one stripe of this array needs {}",
+        given.beside(needed), needed.beside(given)
+    )]
     StagingTooSmall {
         /// The least that would do.
         needed: ByteCount,
@@ -439,7 +454,7 @@ impl ArrayConfig {
 
     /// Where things stand in the devices' metadata areas.
     pub(crate) fn metadata_area(&self) -> AreaLayout {
-        AreaLayout::new(self.log_bytes())
+        AreaLayout::of(&self.geometry(ArrayUuid::default()))
     }
 
     /// What the devices hold about what the array is made of.

@@ -9,6 +9,7 @@ mod start;
 mod stripes;
 mod superblock;
 mod write_intent;
+mod written;
 
 use crate::api::{Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Scan, ScanProgress, TimerId};
 use crate::cache::{AGE_TIMER, CacheEngine};
@@ -30,6 +31,7 @@ use crate::stripe_engine::StripeEngine;
 use crate::stripe_locks::StripeLocks;
 use crate::write_coalescing::{HOLD_TIMER, WriteCoalescing};
 use crate::write_intent::{CLEAR_TIMER, WriteIntent};
+use crate::written::Written;
 use core::ops::Range;
 use raidlab_format::{AreaLayout, ArrayState, BadReason, DeviceUuid, NVRAM_RING_AT, RegionMap};
 use raidlab_raid::{FailuresSurvived, Layout};
@@ -47,6 +49,7 @@ pub struct Controller {
     pub(crate) stop: Stop,
     pub(crate) own: OwnMemory,
     pub(crate) checksums: Checksums,
+    pub(crate) written: Written,
     pub(crate) area: AreaLayout,
     pub(crate) cache: CacheEngine,
     pub(crate) stripe_locks: StripeLocks,
@@ -82,6 +85,7 @@ impl Controller {
             start: Start::default(),
             stop: Stop::default(),
             checksums,
+            written: Written::new(config, shape.strip_blocks.0 as u32),
             own: checked.own,
             area: config.metadata_area(),
             cache: CacheEngine::new(config, checked.cache_slots),
@@ -256,6 +260,7 @@ impl Controller {
 
     pub(crate) fn pump(&mut self) {
         loop {
+            self.forget_given_up();
             self.pump_scan();
             self.pump_stalled();
             let dirty = self.cache.dirty_count();
@@ -268,6 +273,7 @@ impl Controller {
             let moved_on = self.pump_start();
             self.pump_stop();
             let checked = self.checksums.any_ready() && self.pump_checks();
+            self.pump_written();
             let scanned = self.scan.is_due(&self.metadata) && self.start.is_serving();
             if !(made_room || went_on || moved_on || checked || scanned) {
                 return;
@@ -360,6 +366,7 @@ impl Controller {
     /// Nothing happens for a device that is no member. A device with more bad ranges than the list holds is failed.
     pub fn mark_bad_blocks(&mut self, device: MemberIndex, lba: MemberLba, blocks: BlockCount) {
         self.metadata.mark_bad(&self.geometry, (device, lba, blocks.0), &mut self.outbox);
+        self.forget_given_up();
     }
 
     /// How many stripe locks there are: one for each stripe where there is parity, else for each strip.

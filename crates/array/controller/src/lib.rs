@@ -37,6 +37,7 @@ mod stripe_locks;
 mod table;
 mod write_coalescing;
 mod write_intent;
+mod written;
 
 pub use api::*;
 pub use cache::{BatteryState, PeerState, RestoreError};

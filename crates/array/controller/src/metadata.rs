@@ -32,7 +32,7 @@ use members::{Loss, Members, places_of};
 use out_of_sync::OutOfSync;
 use raidlab_format::{
     ArrayState, ArrayUuid, Assembly, BadRange, BadReason, DeviceRecord, DeviceUuid, LogPlace, RegionIndex,
-    RegionMap,
+    RegionMap, StartNonce,
 };
 use raidlab_raid::{Layout, UnitPlace};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
@@ -43,10 +43,20 @@ use superblock::Superblock;
 pub(crate) struct Metadata {
     members: Members,
     bad_blocks: BadBlocks,
+    /// What came onto the list since it was asked for: device, first block, and how many.
+    given_up: Vec<(MemberIndex, MemberLba, u64)>,
     out_of_sync: OutOfSync,
     superblock: Superblock,
     /// Counts devices that left or came.
     membership_changes: u64,
+}
+
+/// An incarnation of NVRAM, as superblock and label name it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Incarnation {
+    pub(crate) epoch: u64,
+    /// The start that began it.
+    pub(crate) start: StartNonce,
 }
 
 /// A stretch of blocks that are all bad, or all not.
@@ -66,6 +76,7 @@ impl Metadata {
         Self {
             members: Members::new(states, layout.member_count()),
             bad_blocks: BadBlocks::default(),
+            given_up: Vec::new(),
             out_of_sync: OutOfSync::default(),
             superblock: Superblock::new(record),
             membership_changes: 0,
@@ -340,6 +351,7 @@ impl Metadata {
             return false;
         }
         let change = self.bad_blocks.add((device, lba, blocks), reason);
+        self.given_up.push((device, lba, blocks));
         self.take_bad_change(geometry, device, change, outbox);
         change != Change::Nothing
     }
@@ -366,6 +378,12 @@ impl Metadata {
             self.change();
             outbox.notify(Notice::ReadAgain { member: device, lba, blocks: BlockCount(u64::from(rows)) });
         }
+    }
+
+    /// Takes the next blocks that came onto the list: device, first block, and how many.
+    #[inline]
+    pub(crate) fn next_given_up(&mut self) -> Option<(MemberIndex, MemberLba, u64)> {
+        self.given_up.pop()
     }
 
     /// Makes rows of all parity strips of a stripe bad blocks.
@@ -416,8 +434,10 @@ impl Metadata {
         outbox: &mut Outbox,
     ) {
         if !self.is_frozen() {
-            self.lose_rows(geometry, (device, lba, rows), (BadReason::Lost, false), outbox);
-        } else if self.bad_blocks.add((device, lba, u64::from(rows)), BadReason::Lost) == Change::Full {
+            return self.lose_rows(geometry, (device, lba, rows), (BadReason::Lost, false), outbox);
+        }
+        self.given_up.push((device, lba, u64::from(rows)));
+        if self.bad_blocks.add((device, lba, u64::from(rows)), BadReason::Lost) == Change::Full {
             self.fail(geometry, device, outbox);
         }
     }
@@ -624,6 +644,13 @@ impl Metadata {
         self.superblock.mark_dirty()
     }
 
+    /// Has the devices keep one more generation now that nothing is written to them any more, if the array was in use.
+    pub(crate) fn note_stopping(&mut self) {
+        if !self.is_frozen() {
+            self.superblock.note_stopping();
+        }
+    }
+
     /// Marks the array as cleanly stopped.
     pub(crate) fn mark_clean(&mut self) {
         self.superblock.mark_clean();
@@ -652,15 +679,17 @@ impl Metadata {
 
     // The incarnation of NVRAM, which superblock and NVRAM name; an odd number is an incarnation, an even one the end of the one before.
 
-    /// The number that the superblock has for it.
-    pub(crate) fn nvram_epoch(&self) -> u64 {
-        self.kept_record().nvram_epoch
+    /// The one that the superblock names.
+    pub(crate) fn nvram_incarnation(&self) -> Incarnation {
+        let record = self.kept_record();
+        Incarnation { epoch: record.nvram_epoch, start: record.nvram_start }
     }
 
     /// Ends the incarnation of NVRAM. Returns the change by which the devices know.
     pub(crate) fn end_nvram_incarnation(&mut self) -> u64 {
         let record = self.kept_record_mut();
         record.nvram_epoch = (record.nvram_epoch | 1) + 1;
+        record.nvram_start = record.start;
         self.change();
         self.superblock.latest_change()
     }
@@ -676,8 +705,9 @@ impl Metadata {
     }
 
     /// Lets an earlier incarnation of NVRAM go on, which the devices could not be told the end of.
-    pub(crate) fn keep_nvram_incarnation(&mut self, epoch: u64) {
-        self.kept_record_mut().nvram_epoch = epoch;
+    pub(crate) fn keep_nvram_incarnation(&mut self, Incarnation { epoch, start }: Incarnation) {
+        let record = self.kept_record_mut();
+        (record.nvram_epoch, record.nvram_start) = (epoch, start);
     }
 
     /// True when the next start will know of a change.

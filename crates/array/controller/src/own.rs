@@ -1,7 +1,7 @@
 //! The controller's own memory: images of what it writes to metadata areas. No byte of the host is in it.
 //!
 //! ```text
-//! | state image 16 KiB | bitmap image 4 KiB | label of NVRAM | header places | tag places |
+//! | state image 16 KiB | bitmap image 4 KiB | label of NVRAM | page of written regions | header places | tag places |
 //! ```
 //! An image does not change while it is being written. `checksums.rs` says what tag places are; an array that keeps
 //! nothing else has only them.
@@ -10,7 +10,7 @@
 //! I/O names, and stays where it is.
 
 use crate::api::{BufferRef, BufferSpace};
-use raidlab_format::{BITMAP_BYTES, NVRAM_RING_AT, STATE_BYTES};
+use raidlab_format::{BITMAP_BYTES, NVRAM_RING_AT, STATE_BYTES, WRITTEN_PAGE_BYTES};
 
 /// What it begins on a multiple of.
 pub(crate) const ALIGNMENT_BYTES: usize = 4096;
@@ -21,7 +21,9 @@ pub(crate) const STATE_AT: usize = 0;
 pub(crate) const BITMAP_AT: usize = STATE_AT + STATE_BYTES;
 /// Where the label of NVRAM begins.
 pub(crate) const NVRAM_LABEL_AT: usize = BITMAP_AT + BITMAP_BYTES;
-const HEADERS_AT: usize = NVRAM_LABEL_AT + NVRAM_RING_AT;
+/// Where the image of a page of written regions begins.
+pub(crate) const WRITTEN_AT: usize = NVRAM_LABEL_AT + NVRAM_RING_AT;
+const HEADERS_AT: usize = WRITTEN_AT + WRITTEN_PAGE_BYTES;
 
 /// Log records that may be on their way to the log at once.
 const HEADER_PLACES: u32 = 32;

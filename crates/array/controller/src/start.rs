@@ -14,15 +14,16 @@
 //! was lost meanwhile. Memory that is not of the old incarnation then has none, and counts as kept by no battery.
 //!
 //! The state found is written once more at its own place, on every device, before the next generation is: where the crash
-//! had torn it, the next would overwrite the only state that is left there.
+//! had torn it, the next would overwrite the only state that is left there. It gets the nonce of the start, which the next generation
+//! names: a device without it missed the start.
 
 use crate::api::HostRequest;
 use crate::cache::{CacheEngine, RestoreError};
 use crate::config::{ArrayConfig, ConfigError};
-use crate::metadata::Metadata;
+use crate::metadata::{Incarnation, Metadata};
 use raidlab_format::{
     AreaLayout, ArrayName, ArrayState, ArrayUuid, DeviceRecord, DeviceUuid, Geometry, Label, LogPlace,
-    LogSource, MetadataPolicy, NvramEntry, Replay,
+    LogSource, MetadataPolicy, NvramEntry, Replay, StartNonce,
 };
 use raidlab_units::{MemberIndex, MemberLba, StripeIndex};
 use std::collections::VecDeque;
@@ -116,7 +117,7 @@ pub(crate) struct Start {
     /// The change of the state by which the devices name the end of an incarnation of NVRAM, or the next one.
     incarnation_changes_with: u64,
     /// The incarnation that ended, in case the devices can't be told.
-    ended_incarnation: u64,
+    ended_incarnation: Incarnation,
     /// Requests that came before the host is served.
     waiting: VecDeque<HostRequest>,
 }
@@ -249,8 +250,8 @@ impl Start {
     /// Ends the incarnation that NVRAM had, if it had one; where there is NVRAM, another begins. That is on the devices
     /// before the host is served, so that what was left behind is never taken for the array's again. Returns false if there is none.
     fn end_incarnation(&mut self, around: &mut Surroundings<'_>) -> bool {
-        self.ended_incarnation = around.metadata.nvram_epoch();
-        if !around.cache.keeps_directory() && self.ended_incarnation == 0 {
+        self.ended_incarnation = around.metadata.nvram_incarnation();
+        if !around.cache.keeps_directory() && self.ended_incarnation.epoch == 0 {
             return false;
         }
         self.incarnation_changes_with = around.metadata.end_nvram_incarnation();
@@ -349,6 +350,9 @@ pub(crate) fn new_state(config: &ArrayConfig, members: u16, array_uuid: ArrayUui
         generation: 0,
         epoch: 0,
         nvram_epoch: 0,
+        nvram_start: StartNonce::NONE,
+        start: StartNonce::NONE,
+        found_by: Vec::new(),
         log_tail: 0,
         geometry: config.geometry(array_uuid),
         dirty: false,

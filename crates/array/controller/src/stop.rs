@@ -3,8 +3,13 @@
 //! ```text
 //! Draining ─► Flushing ─► Clearing ─► Keeping ─► Stopped
 //!  cache,      members     log and     state says
-//!  requests    if cached   bitmap      "not dirty"
+//!  requests    if cached,  bitmap      "not dirty"
+//!              one more
+//!              state
 //! ```
+//! The state is written once more while members are flushed. So a copy of a member that was taken before all had reached it is two
+//! generations behind the state that says "not dirty", and stale.
+//!
 //! An array that is stopped while stripes are out of sync keeps saying so. A host request after the stop puts the array in
 //! use again.
 
@@ -26,7 +31,7 @@ pub(crate) enum Stop {
 pub(crate) enum StopStep {
     /// Nothing, before something that is under way has ended.
     Wait,
-    /// What the members have taken is to become durable.
+    /// What the members have taken is to become durable, and the superblock to be written once more.
     Flush,
     ClearBitmap,
     /// The log is to be drained, and the superblock to say "not dirty".

@@ -31,14 +31,14 @@ pub(crate) use op::{OpKind, Piece, StripeOp};
 
 use crate::api::IoClass;
 use crate::config::ArrayConfig;
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, UnitRow};
 use crate::member_io::MemberIos;
 use crate::metadata::Metadata;
 use crate::request::Rows;
 use crate::rules::ParityUpdate;
 use crate::table::Slab;
 use plan::{BeyondRedundancy, Plan};
-use raidlab_units::StripeIndex;
+use raidlab_units::{MemberIndex, MemberLba, StripeIndex};
 use staging::Staging;
 use stripe_cache::Directory;
 
@@ -185,6 +185,15 @@ impl StripeEngine {
     pub(crate) fn hold_pages(&mut self, id: u32, geometry: &Geometry) {
         if let Some(cache) = &mut self.stripe_cache {
             cache.hold(&self.ops[id], geometry);
+        }
+    }
+
+    /// Forgets the page of what the layout puts at `lba` of a role: the array has written something else there.
+    pub(crate) fn forget_pages(&mut self, geometry: &Geometry, role: MemberIndex, lba: MemberLba) {
+        if let Some(cache) = &mut self.stripe_cache
+            && let Some(UnitRow { key, unit, .. }) = geometry.unit_at(role, lba)
+        {
+            cache.forget(key, unit);
         }
     }
 

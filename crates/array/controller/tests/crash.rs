@@ -13,8 +13,8 @@ use raidlab_controller::{
     MemberCache, MemberError, MemberIo, MemberOp, MemoryKind, MemorySteps, MetadataPolicy, Notice,
     Resilience, WritePolicy,
 };
-use raidlab_format::{StartOptions, assemble};
-use raidlab_testkit::{BLOCK, Memories, new_areas};
+use raidlab_format::{Assembly, StaleReason, StartOptions, assemble};
+use raidlab_testkit::{BLOCK, Memories, new_areas, start_nonce};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos, StripeIndex};
 
 fn config(level: &str, members: u16, metadata: MetadataPolicy) -> ArrayConfig {
@@ -85,7 +85,7 @@ impl World {
         let areas: Vec<_> =
             devices.iter().map(|device| device.as_ref().map(|device| &*device.metadata)).collect();
         let assembly = assemble(&areas, None, StartOptions::default()).expect("an array");
-        let controller = Controller::start(config, assembly).expect("it starts");
+        let controller = Controller::start(config, assembly, start_nonce()).expect("it starts");
         let needs = controller.memory_needs();
         let mut world = Self {
             staging: vec![0xee; needs.staging_bytes.0 as usize],
@@ -497,5 +497,61 @@ fn a_crash_leaves_no_errors_where_there_is_no_redundancy() {
         for (level, members) in [("0", 3), ("jbod", 2)] {
             cut_everywhere(&with_integrity(config(level, members, metadata)), false);
         }
+    }
+}
+
+/// What a start would find of devices.
+fn found(devices: &[Option<Device>]) -> Assembly {
+    let areas: Vec<_> =
+        devices.iter().map(|device| device.as_ref().map(|device| &*device.metadata)).collect();
+    assemble(&areas, None, StartOptions::default()).expect("an array")
+}
+
+/// A member comes back as it was after a crash, and the start after that crash was cut short after each of its actions: either the start
+/// had acknowledged nothing, and every block is there, or the copy is stale.
+#[test]
+fn a_member_from_before_a_start_is_stale_once_the_start_has_written() {
+    for (level, members) in [("1", 3), ("5", 4), ("6", 5)] {
+        let config = config(level, members, MetadataPolicy::Log);
+        let mut world = World::create(&config);
+        world.fuse = 40;
+        let done = writes(&mut world);
+        let copy = world.devices[1].clone();
+        let mut is_stale = false;
+        for fuse in 0.. {
+            let mut devices = World::start(&config, world.devices.clone(), fuse);
+            let has_served = devices.serving;
+            devices.devices[1].clone_from(&copy);
+            let assembly = found(&devices.devices);
+            let reasons: Vec<_> = assembly.stale.iter().map(|it| it.reason).collect();
+            assert!(!is_stale || !reasons.is_empty(), "RAID {level}: it was stale before action {fuse}");
+            is_stale = matches!(reasons[..], [StaleReason::MissedStart { .. }]);
+            let mut again = World::start(&config, devices.devices, u64::MAX);
+            check(&mut again, done, true, &format!("RAID {level}, a start cut after {fuse} actions"));
+            if has_served {
+                assert!(is_stale, "RAID {level}: the start serves, and the copy counts");
+                break;
+            }
+        }
+    }
+}
+
+/// A copy that was taken while the array ran is put back after a clean stop.
+#[test]
+fn a_member_from_before_a_clean_stop_is_stale() {
+    for member_cache in [MemberCache::Off, MemberCache::On] {
+        let mut config = config("5", 4, MetadataPolicy::Log);
+        config.member_cache = member_cache;
+        let mut world = World::create(&config);
+        writes(&mut world);
+        let copy = world.devices[2].clone();
+        let data = vec![9; BLOCK];
+        assert!(world.request(HostOp::Write { fua: true }, 8, data).is_ok(), "power is not cut");
+        world.controller.handle_stop(Nanos::ZERO);
+        assert!(world.run().is_ok(), "power is not cut");
+        world.devices[2].clone_from(&copy);
+        let assembly = found(&world.devices);
+        assert!(!assembly.state.dirty, "it was stopped");
+        assert_eq!(assembly.stale.first().map(|it| it.reason), Some(StaleReason::Behind));
     }
 }

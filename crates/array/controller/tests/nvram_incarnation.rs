@@ -9,9 +9,10 @@ use raidlab_controller::{
     WritePolicy,
 };
 use raidlab_format::{
-    NVRAM_ENTRY_BYTES, NVRAM_LABEL_BYTES, NvramEntry, NvramImage, NvramLabel, StartOptions, assemble,
+    NVRAM_ENTRY_BYTES, NVRAM_LABEL_BYTES, NvramEntry, NvramImage, NvramLabel, StartNonce, StartOptions,
+    assemble,
 };
-use raidlab_testkit::{ARRAY_UUID, BLOCK, array, new_areas};
+use raidlab_testkit::{ARRAY_UUID, BLOCK, array, new_areas, start_nonce};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, Nanos};
 
 const STRIP_BLOCKS: u64 = 4;
@@ -55,7 +56,8 @@ impl World {
     fn new(entries: &[(u32, NvramEntry)]) -> Self {
         let metadata = new_areas(&config(), false);
         let mut nvram_log = vec![0; 4096];
-        NvramLabel { array_uuid: ARRAY_UUID, nvram_epoch: 1 }.encode(&mut nvram_log[..NVRAM_LABEL_BYTES]);
+        let label = NvramLabel { array_uuid: ARRAY_UUID, nvram_epoch: 1, start: StartNonce::NONE };
+        label.encode(&mut nvram_log[..NVRAM_LABEL_BYTES]);
         let mut directory = vec![0; 4 * NVRAM_ENTRY_BYTES];
         for (slot, entry) in entries {
             let at = *slot as usize * NVRAM_ENTRY_BYTES;
@@ -80,7 +82,7 @@ impl World {
         let kept = NvramImage { log: &self.nvram_log, directory: &self.directory };
         let assembly = assemble(&areas, Some(kept), StartOptions::default()).expect("an array");
         let named = assembly.nvram_entries.iter().map(|(_, entry)| entry.block).collect();
-        self.controller = Some(Controller::start(&config(), assembly).expect("it starts"));
+        self.controller = Some(Controller::start(&config(), assembly, start_nonce()).expect("it starts"));
         self.notices.clear();
         self.settle();
         assert!(self.notices.contains(&Notice::Serving));
@@ -213,7 +215,7 @@ fn start_with_a_late_peer(world: &World) -> (Controller, Vec<MemoryTaskId>) {
     config.cache.mirror = true;
     let areas: Vec<_> = world.metadata.iter().map(|area| Some(&**area)).collect();
     let assembly = assemble(&areas, None, StartOptions::default()).expect("an array");
-    let mut controller = Controller::start(&config, assembly).expect("it starts");
+    let mut controller = Controller::start(&config, assembly, start_nonce()).expect("it starts");
     controller.handle_peer(Nanos::ZERO, PeerState::Gone);
     let mut labels = Vec::new();
     while let Some(action) = controller.poll_action() {

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! byte 0       4096           20480          36864      40960      45056
-//!  | label 4K | state 0  16K | state 1  16K | map 0 4K | map 1 4K | log ... rounded up to 4K |
+//!  | label 4K | state 0  16K | state 1  16K | map 0 4K | map 1 4K | log ... rounded up to 4K | written 0 | written 1 |
 //! ```
 //! Everything begins on a multiple of 4096 bytes, so it consists of whole blocks at any block size. Everything before
 //! the log has the same place in every array, so it can be read before the array's geometry is known.
 //!
 //! [`crate::Placement`] says where the area and its copy are on the device.
 
+use crate::geometry::{Geometry, MetadataPolicy};
+use crate::written::{WRITTEN_PAGE_BYTES, WRITTEN_PAGE_REGIONS};
 use raidlab_units::{BlockSize, ByteCount};
 
 /// Everything begins and ends on a multiple of this; no block is larger.
@@ -21,6 +23,9 @@ pub const STATE_BYTES: usize = 16384;
 pub const BITMAP_BYTES: usize = 4096;
 /// The longest log, so that no sum overflows.
 pub const LOG_BYTES_MAX: u64 = 1 << 40;
+
+/// What the data area begins on a multiple of.
+pub(crate) const DATA_UNIT_BYTES: u64 = 1 << 20;
 
 const STATE_AT: u64 = LABEL_BYTES as u64;
 const BITMAP_AT: u64 = STATE_AT + 2 * STATE_BYTES as u64;
@@ -61,6 +66,8 @@ pub struct AreaLayout {
     pub bitmap: [Extent; 2],
     /// The ring of intent records.
     pub log: Extent,
+    /// The two slots of the map of written regions; empty where there is none.
+    pub written: [Extent; 2],
     /// Length of the whole area in bytes.
     pub total_bytes: u64,
 }
@@ -83,8 +90,23 @@ impl AreaLayout {
             state: pair(STATE_AT, STATE_BYTES as u64),
             bitmap: pair(BITMAP_AT, BITMAP_BYTES as u64),
             log: Extent { offset_bytes: LOG_AT, length_bytes: log_bytes },
+            written: pair(LOG_AT + log_bytes, 0),
             total_bytes: LOG_AT + log_bytes,
         }
+    }
+
+    /// The area of an array. With block checksums it also has a map of written regions, in the room that is free before the data
+    /// area: a bit for each strip of a device, if that is enough. Room that an older version left free is as good.
+    pub fn of(geometry: &Geometry) -> Self {
+        let area = Self::new(geometry.log_bytes);
+        if !geometry.integrity || geometry.metadata == MetadataPolicy::None {
+            return area;
+        }
+        let free = area.total_bytes.next_multiple_of(DATA_UNIT_BYTES) - area.total_bytes;
+        let wanted = geometry.strips().div_ceil(WRITTEN_PAGE_REGIONS);
+        let slot_bytes = wanted.min(free / (2 * WRITTEN_PAGE_BYTES as u64)) * WRITTEN_PAGE_BYTES as u64;
+        let written = pair(area.total_bytes, slot_bytes);
+        Self { written, total_bytes: written[1].end_bytes(), ..area }
     }
 
     /// Where `generation` of the state goes: the slot that holds the one before the last.

@@ -10,13 +10,14 @@
 //! **Newest** is the highest generation on any candidate, even on one that can't be used. If two different states have
 //! that generation, the one counts that is on more than half of the devices it calls in sync; if both are, the start is
 //! refused. If neither is, one that was **never complete** counts as never written: all devices that it calls in sync are
-//! there, with it or with the generation before. Nothing relied on it (the barrier), so a crash before its first write
-//! could have left the same array without it. If neither was complete, the one counts that leaves most in sync.
+//! there, with it or with the generation before as its start found it. Nothing relied on it (the barrier), so a crash before its
+//! first write could have left the same array without it. If neither was complete, the one counts that leaves most in sync.
 //!
-//! **Stale** is a device that the newest state calls missing, whose generation is two or more behind, or that has
-//! another state of the same generation; also a physical device other than the one that the newest state names. A
-//! device one generation behind is not stale: the crash came between the writes of that generation, and nothing that
-//! relied on it was acknowledged before all had it (the barrier), so the device has all acknowledged data.
+//! **Stale** is a device that the newest state calls missing, whose generation is two or more behind, that missed the start
+//! which wrote the newest state, or that has another state of the same generation; also a physical device other than the one that
+//! the newest state names. A device one generation behind is not stale if its state was written by that start, or found by it: the
+//! crash came between the writes of the newest generation, and nothing that relied on it was acknowledged before all had it (the
+//! barrier), so the device has all acknowledged data. A copy from before that start does not have its nonce.
 //!
 //! **Doubt** is why redundancy may disagree. A parity array in doubt is refused if a role has no device in sync: the
 //! missing member's data can't be told from garbage.
@@ -31,7 +32,7 @@ mod replay;
 mod roster;
 
 pub(crate) use candidate::newer_version;
-pub use error::AssembleError;
+pub use error::{AssembleError, StartedApart};
 pub use intent::{Doubt, NvramVerdict};
 pub use replay::{LogSource, LogTrouble, PayloadPlace, Replay};
 pub use roster::{Foreign, LackReason, Lacking, Stale, StaleReason, Unusable, UnusableReason, stale_reason};
@@ -41,6 +42,7 @@ use crate::identity::ArrayUuid;
 use crate::label::ArrayName;
 use crate::nvram::{NvramEntry, NvramImage};
 use crate::state::ArrayState;
+use crate::written::WrittenMap;
 use candidate::Candidate;
 use intent::{Found, Intent};
 use roster::Roster;
@@ -62,7 +64,7 @@ pub struct StartOptions {
 pub struct Assembly {
     /// What people call the array.
     pub name: ArrayName,
-    /// The newest state, as it stands on the devices.
+    /// The newest state, as it stands on the devices; of the starts that found it, all that any of them names.
     pub state: ArrayState,
     /// For each device of the array, the candidate that is it, or `None` when it is not there or must not be
     /// used.
@@ -95,6 +97,10 @@ pub struct Assembly {
     pub next_log_sequence: u64,
     /// Higher than the sequence of every valid bitmap sector found.
     pub next_bitmap_sequence: u64,
+    /// Which regions have been written; none where that is not recorded.
+    pub written: Option<WrittenMap>,
+    /// Higher than the sequence of every valid sector of it found.
+    pub next_written_sequence: u64,
 }
 
 /// Decides what the devices are.
@@ -121,6 +127,7 @@ pub fn assemble(
     let found =
         Found { state: &state, layout: layout.as_ref(), roster: &roster, kept: image, nvram_verdict: &kept };
     let intent = found.read_intent(options.accept_write_hole)?;
+    let (written, written_sequence) = found.read_written();
     let write_hole_accepted = check_hole(&found, &intent, options.accept_write_hole)?;
     let mut nvram_entries: Vec<_> = image.iter().flat_map(NvramImage::entries).collect();
     nvram_entries.sort_by_key(|(slot, entry)| (entry.sequence, *slot));
@@ -142,6 +149,8 @@ pub fn assemble(
         minority_accepted,
         next_log_sequence: after(intent.log_sequence).max(state.log_tail),
         next_bitmap_sequence: after(intent.bitmap_sequence),
+        written,
+        next_written_sequence: after(written_sequence),
         records: intent.records,
         kept,
         nvram_entries,

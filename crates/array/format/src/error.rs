@@ -15,6 +15,8 @@ pub enum Part {
     State,
     /// A sector of a [`crate::RegionMap`].
     BitmapSector,
+    /// A sector of a [`crate::WrittenMap`].
+    WrittenSector,
     /// [`crate::LogHeader`].
     LogHeader,
     /// [`crate::NvramLabel`].
@@ -31,6 +33,7 @@ impl Part {
             Self::Unfinished => b"RAIDNEW\n",
             Self::State => b"RAIDSTA\n",
             Self::BitmapSector => b"RAIDMAP\n",
+            Self::WrittenSector => b"RAIDWRT\n",
             Self::LogHeader => b"RAIDLOG\n",
             Self::NvramLabel => b"RAIDKEP\n",
             Self::NvramFile => b"RAIDMEM\n",
@@ -45,6 +48,7 @@ impl fmt::Display for Part {
             Self::Unfinished => "the mark of an unfinished array",
             Self::State => "the array state",
             Self::BitmapSector => "the bitmap sector",
+            Self::WrittenSector => "the sector of written regions",
             Self::LogHeader => "the log header",
             Self::NvramLabel => "the label of NVRAM",
             Self::NvramFile => "the header of an NVRAM file",

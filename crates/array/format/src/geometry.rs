@@ -77,6 +77,12 @@ impl Geometry {
         BlockCount(self.strip_bytes.0 / self.block_size.bytes())
     }
 
+    /// Strips of a device, with their tags.
+    pub fn strips(&self) -> u64 {
+        let LayoutSpec { strip_blocks, member_blocks, .. } = self.layout_spec();
+        member_blocks.0.checked_div(strip_blocks.0).unwrap_or(0)
+    }
+
     /// What the layout is built from: members without their tags.
     fn layout_spec(&self) -> LayoutSpec {
         let strip_blocks = self.strip_blocks();

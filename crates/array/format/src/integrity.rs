@@ -9,8 +9,8 @@
 //! on the same. T10 protection information does the same with a guard and a reference tag (SBC-4, section 4.21). The
 //! checksum covers the block alone, so that a checksum computed for another purpose can be reused.
 //!
-//! A tag of zeros fits a block of zeros, which is what a device that was never written holds. So a lost first write of
-//! a block is found like any other, whether the data or the tag is lost.
+//! A tag of zeros fits a block of zeros where nobody has written ([`crate::WrittenMap`]), and nothing elsewhere. So a lost first write of
+//! a block is found like any other, whether the data or the tag is lost, and so is a range that became zeros, tags and all.
 
 use raidlab_units::{BlockCount, BlockSize, MemberIndex, MemberLba};
 
@@ -27,7 +27,11 @@ const ROLE_STEP: u32 = 0x9e37_79b1;
 /// in the order in which `to_le_bytes` writes it.
 pub const fn tag(checksum: u32, role: MemberIndex, block: MemberLba) -> u64 {
     let reference = (block.0 as u32).wrapping_add((role.0 as u32).wrapping_mul(ROLE_STEP));
-    checksum as u64 | (reference as u64) << 32
+    match checksum as u64 | (reference as u64) << 32 {
+        // The two tags that are special stand for no block that was written.
+        special @ (0 | NO_TAG) => special ^ 1,
+        tag => tag,
+    }
 }
 
 /// Blocks that the tags of a strip of `strip_blocks` take.

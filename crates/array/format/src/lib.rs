@@ -30,17 +30,19 @@ mod placement;
 mod seal;
 mod state;
 mod unfinished;
+mod written;
 mod zeros;
 
 pub use area::{AREA_UNIT_BYTES, AreaLayout, BITMAP_BYTES, Extent, LABEL_BYTES, LOG_BYTES_MAX, STATE_BYTES};
 pub use assemble::{
     AssembleError, Assembly, Doubt, Foreign, LackReason, Lacking, LogSource, LogTrouble, NvramVerdict,
-    PayloadPlace, Replay, Stale, StaleReason, StartOptions, Unusable, UnusableReason, assemble, stale_reason,
+    PayloadPlace, Replay, Stale, StaleReason, StartOptions, StartedApart, Unusable, UnusableReason, assemble,
+    stale_reason,
 };
 pub use bitmap::{FoundMap, REGIONS_MAX, RegionIndex, RegionMap, SECTOR_BYTES, SECTORS, check_sector};
 pub use error::{DecodeError, Part, Problem};
 pub use geometry::{Geometry, MetadataPolicy};
-pub use identity::{ArrayUuid, DeviceUuid};
+pub use identity::{ArrayUuid, DeviceUuid, StartNonce};
 pub use integrity::{NO_TAG, TAG_BYTES, row_checksum, tag, tag_blocks, untagged_blocks};
 pub use label::{ArrayName, BadName, Label};
 pub use log::{
@@ -55,6 +57,8 @@ pub use nvram_file::{
 pub use placement::{CopyFault, CopyPlace, DeviceTooShort, Placement, mend_front};
 pub use seal::COUNTERS_END;
 pub use state::{
-    ArrayState, BAD_RANGES_MAX, BadRange, BadReason, DEVICES_MAX, DeviceRecord, DeviceState, LogPlace,
+    ArrayState, BAD_RANGES_MAX, BadRange, BadReason, DEVICES_MAX, DeviceRecord, DeviceState, FOUND_BY_MAX,
+    LogPlace,
 };
 pub use unfinished::Unfinished;
+pub use written::{WRITTEN_PAGE_BYTES, WRITTEN_PAGE_REGIONS, WrittenMap};

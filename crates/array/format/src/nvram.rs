@@ -7,20 +7,22 @@
 //! label:  0 seal, 16 bytes: magic "RAIDKEP\n", version, 0, CRC32C of the 64 bytes
 //!        16 array_uuid  16 bytes
 //!        32 nvram_epoch  u64
-//!        40 zeros to 64
+//!        40 start        u64     the nonce of the start that wrote it
+//!        48 zeros to 64
 //! entry:  0 sequence  u64     counts what was written to the cache
 //!         8 block     u64     which cache block of the volume
 //!        16 dirty     u64     a bit for each of its array blocks; 0: the slot is empty
 //!        24 zero      u32
 //!        28 CRC32C    u32     of the 28 bytes before it and the slot's number (u32)
 //! ```
-//! The label names the array and the epoch: the state has the same `nvram_epoch`. NVRAM that was with another array, or
-//! was left behind when the array went on without it, does not match and is not used.
+//! The label names the array, the epoch and the start that began it: the state has the same `nvram_epoch` and `nvram_start`. NVRAM
+//! that was with another array or another copy of it, or was left behind when the array went on without it, does not match and
+//! is not used.
 //!
 //! An entry is written at once; a torn entry was never relied on, and counts as empty.
 
 use crate::error::{DecodeError, Part};
-use crate::identity::ArrayUuid;
+use crate::identity::{ArrayUuid, StartNonce};
 use crate::seal::{SEAL_BYTES, check_length, check_zeros, open_plain, put, seal, take, u32_at, u64_at};
 
 /// Length of the NVRAM label.
@@ -32,7 +34,8 @@ pub const NVRAM_ENTRY_BYTES: usize = 32;
 
 const UUID_AT: usize = SEAL_BYTES;
 const NVRAM_EPOCH_AT: usize = 32;
-const ZEROS_AT: usize = 40;
+const START_AT: usize = 40;
+const ZEROS_AT: usize = 48;
 
 /// Which array the NVRAM belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +44,8 @@ pub struct NvramLabel {
     pub array_uuid: ArrayUuid,
     /// The epoch of the NVRAM; the state's [`crate::ArrayState::nvram_epoch`] must be the same.
     pub nvram_epoch: u64,
+    /// The start that began it; the state's [`crate::ArrayState::nvram_start`] must be the same.
+    pub start: StartNonce,
 }
 
 impl NvramLabel {
@@ -50,6 +55,7 @@ impl NvramLabel {
         out.fill(0);
         put(out, UUID_AT, self.array_uuid.0);
         put(out, NVRAM_EPOCH_AT, self.nvram_epoch.to_le_bytes());
+        put(out, START_AT, self.start.to_le_bytes());
         seal(out, Part::NvramLabel, 0);
     }
 
@@ -62,7 +68,11 @@ impl NvramLabel {
         let bytes = &bytes[..NVRAM_LABEL_BYTES];
         open_plain(bytes, Part::NvramLabel)?;
         check_zeros(bytes, Part::NvramLabel, ZEROS_AT)?;
-        Ok(Self { array_uuid: ArrayUuid(take(bytes, UUID_AT)), nvram_epoch: u64_at(bytes, NVRAM_EPOCH_AT) })
+        Ok(Self {
+            array_uuid: ArrayUuid(take(bytes, UUID_AT)),
+            nvram_epoch: u64_at(bytes, NVRAM_EPOCH_AT),
+            start: StartNonce::from_stored(u64_at(bytes, START_AT)),
+        })
     }
 }
 

@@ -15,7 +15,7 @@
 //!
 //! Left out: a device that has grown or shrunk no longer has its second copy at its end.
 
-use crate::area::{AREA_UNIT_BYTES, AreaLayout, Extent};
+use crate::area::{AREA_UNIT_BYTES, AreaLayout, DATA_UNIT_BYTES, Extent};
 use crate::assemble::newer_version;
 use crate::error::DecodeError;
 use crate::geometry::Geometry;
@@ -23,9 +23,6 @@ use crate::identity::ArrayUuid;
 use crate::label::Label;
 use crate::state::ArrayState;
 use raidlab_units::ByteCount;
-
-/// Data areas begin on a multiple of this.
-const DATA_UNIT_BYTES: u64 = 1 << 20;
 
 /// Where an array's parts stand on a device of a certain length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +37,7 @@ pub struct Placement {
 
 /// A device is shorter than its array needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is {found} long and must be {needed} or longer")]
+#[error("it is {} long and must be {} or longer", found.beside(needed), needed.beside(found))]
 pub struct DeviceTooShort {
     /// Length that would do.
     pub needed: ByteCount,
@@ -54,7 +51,7 @@ impl Placement {
     /// # Errors
     /// [`DeviceTooShort`] if the data area and the second copy do not fit.
     pub fn new(geometry: &Geometry, device: ByteCount) -> Result<Self, DeviceTooShort> {
-        let area = AreaLayout::new(geometry.log_bytes);
+        let area = AreaLayout::of(geometry);
         let data_at = data_at(&area);
         let needed = Self::needed_bytes(geometry.log_bytes, geometry.member_bytes);
         let data_end = data_at.checked_add(geometry.member_bytes.0);

@@ -15,7 +15,10 @@
 //!                                     101 level length   u8
 //!                                     102 bad ranges     u16  how many
 //!   104 level           UTF-8, 128 bytes with zeros behind
-//!   232 zeros
+//!   232 start           u64   the nonce of the start that wrote this generation
+//!   240 nvram_start     u64   that of the start that labelled NVRAM
+//!   248 found_by        16 times u64: starts that found this generation, zeros behind
+//!   376 zeros
 //!   512 devices: 256 times 28 bytes, as many as members and spares together, then zeros
 //!        0 device_uuid  16 bytes
 //!       16 boundary     u64
@@ -31,13 +34,16 @@
 //! ```
 //! The level is stored as text, so that a new variant needs no new code here.
 //!
+//! `found_by` is the only field that changes within a generation: a start adds its nonce to the state that it finds. It stands in the
+//! first 512 bytes with the seal, and all else keeps its bytes, so that a torn write leaves the state with or without the nonce.
+//!
 //! Invariant: what decodes is an array that can be built: the layout exists, each role has at most one device that is
 //! in sync or rebuilding, and all numbers are within the array.
 
 use crate::area::STATE_BYTES;
 use crate::error::{DecodeError, Part, Problem};
 use crate::geometry::{Geometry, MetadataPolicy, require};
-use crate::identity::{ArrayUuid, DeviceUuid};
+use crate::identity::{ArrayUuid, DeviceUuid, StartNonce};
 use crate::seal::{
     COUNTERS_END, SEAL_BYTES, check_length, check_zeros, open_plain, put, seal, take, u16_at, u32_at, u64_at,
 };
@@ -48,6 +54,8 @@ use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, MemberLba};
 pub const DEVICES_MAX: usize = 256;
 /// The most bad ranges of an array, all devices together.
 pub const BAD_RANGES_MAX: usize = 512;
+/// The most starts that a state names as having found it.
+pub const FOUND_BY_MAX: usize = 16;
 /// The longest text of a level.
 const LEVEL_BYTES_MAX: usize = 128;
 
@@ -70,13 +78,20 @@ const LOG_PLACE_AT: usize = 100;
 const LEVEL_LENGTH_AT: usize = 101;
 const BAD_COUNT_AT: usize = 102;
 const LEVEL_AT: usize = 104;
-const HEAD_END: usize = LEVEL_AT + LEVEL_BYTES_MAX;
+const LEVEL_END: usize = LEVEL_AT + LEVEL_BYTES_MAX;
+const START_AT: usize = LEVEL_END;
+const NVRAM_START_AT: usize = START_AT + NONCE_BYTES;
+const FOUND_BY_AT: usize = NVRAM_START_AT + NONCE_BYTES;
+const NONCE_BYTES: usize = 8;
+const HEAD_END: usize = FOUND_BY_AT + FOUND_BY_MAX * NONCE_BYTES;
 const DEVICES_AT: usize = 512;
 const DEVICE_BYTES: usize = 28;
 const BAD_AT: usize = DEVICES_AT + DEVICES_MAX * DEVICE_BYTES;
 const BAD_BYTES: usize = 14;
 const ROLE_NONE: u16 = u16::MAX;
-const _: () = assert!(HEAD_END <= DEVICES_AT);
+/// What a device writes whole or not at all.
+const SECTOR_BYTES: usize = 512;
+const _: () = assert!(HEAD_END <= SECTOR_BYTES && SECTOR_BYTES <= DEVICES_AT);
 const _: () = assert!(BAD_AT == 7680);
 const _: () = assert!(BAD_AT + BAD_RANGES_MAX * BAD_BYTES <= STATE_BYTES);
 
@@ -155,6 +170,12 @@ pub struct ArrayState {
     /// The epoch of the array's NVRAM, an odd number, as in [`crate::NvramLabel::nvram_epoch`]; even, one below, between the
     /// end of the previous epoch and the label of the next, or if the array goes on without NVRAM.
     pub nvram_epoch: u64,
+    /// The start that labelled NVRAM, or is about to, as in [`crate::NvramLabel::start`].
+    pub nvram_start: StartNonce,
+    /// The start that wrote this generation.
+    pub start: StartNonce,
+    /// Starts that found this generation and were to go on from it, the latest last; [`FOUND_BY_MAX`] at most.
+    pub found_by: Vec<StartNonce>,
     /// Every log record with a lower sequence is retired.
     pub log_tail: u64,
     /// What the array is made of.
@@ -177,6 +198,46 @@ impl ArrayState {
         self.dirty && self.nvram_epoch % 2 == 1
     }
 
+    /// Whether a start wrote this generation, or found it and put its nonce there before it wrote the next.
+    pub fn knows(&self, start: StartNonce) -> bool {
+        self.start == start || self.found_by.contains(&start)
+    }
+
+    /// Adds a start to those that have found this generation. Of too many, the first is forgotten.
+    pub fn note_found_by(&mut self, start: StartNonce) {
+        if !self.found_by.contains(&start) {
+            self.found_by.push(start);
+        }
+        let surplus = self.found_by.len().saturating_sub(FOUND_BY_MAX);
+        self.found_by.drain(..surplus);
+    }
+
+    /// Whether it is the same state as `other`, whoever has found either since it was written.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let Self {
+            generation,
+            epoch,
+            nvram_epoch,
+            nvram_start,
+            start,
+            found_by: _,
+            log_tail,
+            geometry,
+            dirty,
+            needs_resync,
+            log_place,
+            devices,
+            bad_ranges,
+        } = self;
+        let counters = |it: &Self| (it.generation, it.epoch, it.nvram_epoch, it.log_tail);
+        (*generation, *epoch, *nvram_epoch, *log_tail) == counters(other)
+            && (*nvram_start, *start) == (other.nvram_start, other.start)
+            && (*dirty, *needs_resync, *log_place) == (other.dirty, other.needs_resync, other.log_place)
+            && *geometry == other.geometry
+            && *devices == other.devices
+            && *bad_ranges == other.bad_ranges
+    }
+
     /// Returns the layout and checks every field, as [`Self::decode`] does.
     ///
     /// # Errors
@@ -188,6 +249,9 @@ impl ArrayState {
         for (counter, value) in [generation, epoch, nvram_epoch, log_tail] {
             require(value < COUNTERS_END, counter, value, "below 2^63")?;
         }
+        let found_by = self.found_by.len();
+        require(found_by <= FOUND_BY_MAX, "found_by", found_by as u64, "16 or fewer")?;
+        require(!self.found_by.contains(&StartNonce::NONE), "found_by", 0, "no zero before the last nonce")?;
         let lines = self.devices.len();
         require(lines == self.geometry.devices(), "devices", lines as u64, "members and spares together")?;
         let bad_count = self.bad_ranges.len();
@@ -217,6 +281,11 @@ impl ArrayState {
         put(out, EPOCH_AT, self.epoch.to_le_bytes());
         put(out, NVRAM_EPOCH_AT, self.nvram_epoch.to_le_bytes());
         put(out, LOG_TAIL_AT, self.log_tail.to_le_bytes());
+        put(out, START_AT, self.start.to_le_bytes());
+        put(out, NVRAM_START_AT, self.nvram_start.to_le_bytes());
+        for (nonce, at) in self.found_by.iter().zip((FOUND_BY_AT..).step_by(NONCE_BYTES)) {
+            put(out, at, nonce.to_le_bytes());
+        }
         out[DIRTY_AT] = self.dirty.into();
         out[NEEDS_RESYNC_AT] = self.needs_resync.into();
         out[LOG_PLACE_AT] = self.log_place as u8;
@@ -258,10 +327,17 @@ impl ArrayState {
         require(bad_count <= BAD_RANGES_MAX, "bad ranges", bad_count as u64, "512 or fewer")?;
         let lines = bytes[DEVICES_AT..BAD_AT].chunks_exact(DEVICE_BYTES).take(devices);
         let bad_lines = bytes[BAD_AT..].chunks_exact(BAD_BYTES).take(bad_count);
+        let nonce_at = |at| StartNonce::from_stored(u64_at(bytes, at));
+        let mut found_by: Vec<_> = (FOUND_BY_AT..HEAD_END).step_by(NONCE_BYTES).map(nonce_at).collect();
+        let behind = found_by.iter().rev().take_while(|nonce| nonce.is_none()).count();
+        found_by.truncate(FOUND_BY_MAX - behind);
         Ok(Self {
             generation: u64_at(bytes, GENERATION_AT),
             epoch: u64_at(bytes, EPOCH_AT),
             nvram_epoch: u64_at(bytes, NVRAM_EPOCH_AT),
+            nvram_start: nonce_at(NVRAM_START_AT),
+            start: nonce_at(START_AT),
+            found_by,
             log_tail: u64_at(bytes, LOG_TAIL_AT),
             geometry,
             dirty: flag_at(bytes, DIRTY_AT, "dirty")?,
@@ -323,7 +399,7 @@ impl Geometry {
 fn decode_level(bytes: &[u8]) -> Result<LevelVariant, Problem> {
     let length = usize::from(bytes[LEVEL_LENGTH_AT]);
     require(length <= LEVEL_BYTES_MAX, "level length", length as u64, "128 or less")?;
-    let (text, rest) = bytes[LEVEL_AT..HEAD_END].split_at(length);
+    let (text, rest) = bytes[LEVEL_AT..LEVEL_END].split_at(length);
     require(
         rest.iter().all(|byte| *byte == 0),
         "level length",

@@ -152,10 +152,10 @@ fn a_newer_version_is_seen_in_either_copy() {
     }
 }
 
-/// Makes the label one of version 4, with a right checksum.
+/// Makes the label one of version 5, with a right checksum.
 fn make_newer(bytes: &mut [u8]) {
     let label = &mut bytes[..LABEL_BYTES];
-    label[8] = 4;
+    label[8] = 5;
     label[12..16].fill(0);
     let sum = row_checksum(label);
     label[12..16].copy_from_slice(&sum.to_le_bytes());

@@ -52,10 +52,11 @@ fn geometries() -> impl Strategy<Value = Geometry> {
 fn states() -> impl Strategy<Value = ArrayState> {
     let numbers = [0..COUNTERS_END, 0..COUNTERS_END, 0..COUNTERS_END, 0..COUNTERS_END];
     let flags = any::<[bool; 3]>();
+    let starts = (any::<[u64; 2]>(), vec(any::<u64>(), 0..=FOUND_BY_MAX));
     let devices = vec((0..4_usize, any::<[u8; 16]>(), any::<u64>(), any::<bool>()), 20);
     let bad_ranges = vec((any::<u16>(), any::<u64>(), any::<u32>(), 0..2_usize), 0..=BAD_RANGES_MAX);
-    (geometries(), numbers, flags, devices, bad_ranges).prop_map(
-        |(geometry, numbers, flags, devices, bad)| {
+    (geometries(), numbers, flags, starts, devices, bad_ranges).prop_map(
+        |(geometry, numbers, flags, (starts, found_by), devices, bad)| {
             let (members, blocks) = (geometry.members, geometry.member_blocks().0);
             let record =
                 |(device, (state, uuid, boundary, keeps_role)): (usize, (usize, [u8; 16], u64, bool))| {
@@ -84,6 +85,9 @@ fn states() -> impl Strategy<Value = ArrayState> {
                 generation: numbers[0],
                 epoch: numbers[1],
                 nvram_epoch: numbers[2],
+                nvram_start: StartNonce::new(starts[0]),
+                start: StartNonce::new(starts[1]),
+                found_by: found_by.into_iter().map(StartNonce::new).collect(),
                 log_tail: numbers[3],
                 dirty: flags[0],
                 needs_resync: flags[1],
@@ -184,7 +188,7 @@ proptest! {
 
     #[test]
     fn labels_of_nvram_return(uuid in any::<[u8; 16]>(), nvram_epoch in any::<u64>()) {
-        let label = NvramLabel { array_uuid: ArrayUuid(uuid), nvram_epoch };
+        let label = NvramLabel { array_uuid: ArrayUuid(uuid), nvram_epoch, start: StartNonce::new(nvram_epoch) };
         let mut bytes = [0xdd; NVRAM_LABEL_BYTES];
         label.encode(&mut bytes);
         prop_assert_eq!(NvramLabel::decode(&bytes), Ok(label));
@@ -275,7 +279,8 @@ fn every_flipped_bit_of_a_log_header_is_found() {
 #[test]
 fn every_flipped_bit_of_nvram_is_found() {
     let mut bytes = vec![0; NVRAM_LABEL_BYTES];
-    NvramLabel { array_uuid: support::array_uuid(1), nvram_epoch: 2 }.encode(&mut bytes);
+    let label = NvramLabel { array_uuid: support::array_uuid(1), nvram_epoch: 2, start: support::START };
+    label.encode(&mut bytes);
     assert_every_flip_is_found(bytes, |bytes| NvramLabel::decode(bytes).is_ok());
     let entry = NvramEntry { sequence: 1, block: 2, dirty: 4 }.encode(8);
     let decode = |bytes: &[u8]| NvramEntry::decode(8, bytes.try_into().expect("32 bytes"));
@@ -324,7 +329,8 @@ const IMPOSSIBLE: &[(usize, &[u8], &str)] = &[
     (102, &[1], "length of a bad range is 0; it must be 1 or more"),
     (104, &[0xff], "the level's text is not UTF-8"),
     (104, b"9", "'9' is not a RAID level: use one of jbod, 0, 1, 1e, 3, 5, 6, 10, 50, 60"),
-    (232, &[1], "something at byte 232, where nothing should be"),
+    (256, &[1], "found_by is 0; it must be no zero before the last nonce"),
+    (376, &[1], "something at byte 376, where nothing should be"),
     (512 + 16, &[1, 8], "boundary is 2049; it must be within the device's data area"),
     (512 + 24, &[4, 0], "in sync with role Some(4); a role must be below the number of members"),
     (512 + 24, &[1, 0], "device 1 is in sync with role Some(1); another device plays this role"),

@@ -9,6 +9,7 @@
 //! (asserted, as safe Rust demands it of slices).
 #![allow(unsafe_code)]
 
+use crate::device::Purpose;
 use raidlab_controller::Controller;
 use raidlab_device::ring::IoVec;
 use raidlab_raid::kernel;
@@ -54,20 +55,21 @@ impl Arena {
         Ok(arena)
     }
 
-    /// Maps `bytes` of a file from `offset` on, both whole pages, so that what is stored there is in the file. The file must
-    /// be so long, and stay so: whoever cuts it ends this process.
+    /// Maps `bytes` of a file from `offset` on, both whole pages, so that what is stored there is in the file; where the file is
+    /// only looked at, what is stored is not. The file must be so long, and stay so: whoever cuts it ends this process.
     ///
     /// # Errors
     /// What the system said.
-    pub(crate) fn of_file(file: &File, offset: u64, bytes: u64) -> io::Result<Self> {
+    pub(crate) fn of_file(file: &File, offset: u64, bytes: u64, purpose: Purpose) -> io::Result<Self> {
         let bytes = usize::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
         if bytes == 0 {
             return Ok(Self { base: NonNull::dangling(), bytes, is_own: false });
         }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let sharing = if purpose == Purpose::Use { MapFlags::SHARED } else { MapFlags::PRIVATE };
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use; the file is locked, so
-        // that no other array stores there.
-        let address = unsafe { mmap(null_mut(), bytes, protection, MapFlags::SHARED, file, offset)? };
+        // that no other array stores there. A private one has copies: `touch` makes them before anything is read.
+        let address = unsafe { mmap(null_mut(), bytes, protection, sharing, file, offset)? };
         let base = NonNull::new(address.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
         let arena = Self { base, bytes, is_own: true };
         arena.touch()?;

@@ -2,7 +2,10 @@
 //!
 //! ```text
 //! devices, NVRAM ─► assemble ─► configuration: geometry of the devices, settings of the caller ─► controller ─► world
+//!                              └──────────────────────── decide ─────────────────────────────────┘
 //! ```
+//! `would_start` goes as far as `decide`, so that it says what a start will say.
+//!
 //! An array with metadata policy `none` keeps nothing to start from: it runs with all its members or not at all, and
 //! counts as consistent. Such arrays are for measurements.
 
@@ -15,6 +18,7 @@ use crate::history::{History, HistoryPlace};
 use crate::member_io::MemberPort;
 use crate::memory::Memory;
 use crate::nvram::{self, Nvram};
+use crate::random::random_bytes;
 use crate::ring::Ring;
 use crate::status::Tally;
 use crate::workers::Workers;
@@ -22,7 +26,9 @@ use crate::world::ArrayWorld;
 use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, Controller, MemberCache, MetadataPolicy, Resilience,
 };
-use raidlab_format::{ArrayName, Assembly, Geometry, NvramVerdict, Placement, StartOptions};
+use raidlab_format::{
+    ArrayName, Assembly, Geometry, NvramFileHeader, NvramVerdict, Placement, StartNonce, StartOptions,
+};
 use raidlab_units::{ByteCount, MemberIndex, NanoSpan, Nanos};
 use std::path::PathBuf;
 
@@ -134,7 +140,7 @@ impl ArrayWorld {
     /// settings do not fit, or there is no memory or `io_uring`. What has been found is in the report all the same.
     pub fn start(paths: &[PathBuf], settings: &RunSettings, options: StartOptions) -> Started {
         let in_use = |error: &NvramError| matches!(error, NvramError::InUse { .. });
-        let open = |path| with_patience(|| Nvram::open(path), in_use);
+        let open = |path| with_patience(|| Nvram::open(path, Purpose::Use), in_use);
         let kept = match settings.nvram.as_deref().map(open).transpose() {
             Ok(kept) => kept.flatten(),
             Err(error) => {
@@ -150,31 +156,111 @@ impl ArrayWorld {
     }
 }
 
+/// An array that may be started: nothing was changed yet.
+struct Startable {
+    candidates: Vec<Candidate>,
+    /// Which of them each device is.
+    present: Vec<Option<usize>>,
+    name: ArrayName,
+    geometry: Geometry,
+    config: ArrayConfig,
+    controller: Controller,
+    /// The NVRAM that the array uses, and what it is made for; none if it uses none.
+    nvram: Option<NvramFileHeader>,
+}
+
+/// Whether an array may be started from what was found, as far as no settings matter.
+fn decide_devices(
+    examination: Examination,
+    accept_lost_cache: bool,
+) -> Result<(Vec<Candidate>, Assembly), ArrayError> {
+    if let Some(path) = examination.in_use() {
+        // Without it the array would go on as if it had failed, beside whoever has it.
+        return Err(DeviceError::InUse { path: path.to_owned() }.into());
+    }
+    let Examination { candidates, outcome } = examination;
+    let assembly = outcome?;
+    if let NvramVerdict::OtherArray { found } = assembly.kept {
+        return Err(ArrayError::NvramOfOther { found });
+    }
+    let kept_is_missing = assembly.state.relies_on_nvram() && assembly.kept != NvramVerdict::Used;
+    if kept_is_missing && !accept_lost_cache {
+        return Err(ArrayError::NvramMissing { verdict: assembly.kept });
+    }
+    let geometry = &assembly.state.geometry;
+    let absent = assembly.present.iter().filter(|present| present.is_none()).count();
+    if geometry.metadata == MetadataPolicy::None && absent > 0 {
+        return Err(ArrayError::NotWhole { absent });
+    }
+    for candidate in assembly.present.iter().flatten() {
+        check_unit(&candidates[*candidate], geometry)?;
+    }
+    Ok((candidates, assembly))
+}
+
+/// Whether an array may be started from what was found. A start and a look that only asks decide here, and nowhere else; what a
+/// start refuses later, the system has refused.
+fn decide(
+    examination: Examination,
+    kept: Option<&Nvram>,
+    settings: &RunSettings,
+) -> Result<Startable, ArrayError> {
+    let (candidates, assembly) = decide_devices(examination, settings.accept_lost_cache)?;
+    let (name, present) = (assembly.name, assembly.present.clone());
+    let geometry = assembly.state.geometry.clone();
+    let config = settings.config(&geometry);
+    check_settings(&config, settings)?;
+    let controller = if geometry.metadata == MetadataPolicy::None {
+        Controller::new(&config)?
+    } else {
+        let random = random_bytes().map_err(|source| ArrayError::NoRandom { source })?;
+        Controller::start(&config, assembly, StartNonce::new(u64::from_le_bytes(random)))?
+    };
+    let is_kept = settings.nvram.is_some() && config.cache.memory == CacheMemory::BatteryBacked;
+    let nvram = is_kept.then(|| nvram::wanted(&config, &controller.memory_needs()));
+    if let (Some(kept), Some(wanted)) = (kept, &nvram) {
+        kept.check(wanted)?;
+    }
+    Ok(Startable { candidates, present, name, geometry, config, controller, nvram })
+}
+
+/// Says what the devices at `paths` are, in any order, and whether they may be started with `options`, whatever the settings.
+/// Changes nothing.
+pub fn examine(paths: &[PathBuf], options: StartOptions) -> ExamineReport {
+    let examination = Examination::of(paths, Purpose::Look, None, options, RunSettings::MEMBER_TIMEOUT);
+    let report = examination.report();
+    let refused = decide_devices(examination, false).err();
+    ExamineReport { refused: refused.map(|error| error.to_string()), ..report }
+}
+
+/// The same, but whether [`ArrayWorld::start`] would start them under these settings.
+pub fn would_start(paths: &[PathBuf], settings: &RunSettings, options: StartOptions) -> ExamineReport {
+    let limit = settings.member_timeout;
+    let kept = match settings.nvram.as_deref().map(|path| Nvram::open(path, Purpose::Look)).transpose() {
+        Ok(kept) => kept.flatten(),
+        Err(error) => {
+            let report = Examination::of(paths, Purpose::Look, None, options, limit).report();
+            return ExamineReport { refused: Some(error.to_string()), ..report };
+        }
+    };
+    let examination = Examination::of(paths, Purpose::Look, kept.as_ref(), options, limit);
+    let report = examination.report();
+    let refused = decide(examination, kept.as_ref(), settings).err();
+    ExamineReport { refused: refused.map(|error| error.to_string()), ..report }
+}
+
 fn begin(
     examination: Examination,
     kept: Option<Nvram>,
     settings: &RunSettings,
 ) -> Result<ArrayWorld, ArrayError> {
-    if let Some(path) = examination.in_use() {
-        // Without it the array would go on as if it had failed, beside whoever has it.
-        return Err(DeviceError::InUse { path: path.to_owned() }.into());
-    }
-    let Examination { mut candidates, outcome } = examination;
-    let mut assembly = outcome?;
-    let (name, present) = (assembly.name, std::mem::take(&mut assembly.present));
-    let geometry = assembly.state.geometry.clone();
-    if let NvramVerdict::OtherArray { found } = assembly.kept {
-        return Err(ArrayError::NvramOfOther { found });
-    }
-    let config = settings.config(&geometry);
-    check_settings(&config, settings)?;
-    let kept_is_missing = assembly.state.relies_on_nvram() && assembly.kept != NvramVerdict::Used;
-    if kept_is_missing && !settings.accept_lost_cache {
-        return Err(ArrayError::NvramMissing { verdict: assembly.kept });
-    }
-    assembly.present.clone_from(&present);
-    let mut controller = make_controller(&config, assembly)?;
-    let kept = keep_memory(settings, &config, &controller, kept)?;
+    let decided = decide(examination, kept.as_ref(), settings)?;
+    let Startable { mut candidates, present, name, geometry, config, mut controller, nvram } = decided;
+    let kept = match (nvram, settings.nvram.as_deref(), kept) {
+        (Some(_), _, Some(found)) => Some(found),
+        (Some(wanted), Some(path), None) => Some(Nvram::make(path, wanted)?),
+        _ => None,
+    };
     // The last place is the NVRAM's.
     let mut ring = Ring::new(present.len() as u16 + 1, settings.busy_poll)?;
     ring.start_io_threads(settings.io_threads)?;
@@ -259,35 +345,14 @@ fn available_of(meminfo: &str) -> Option<ByteCount> {
     kib.checked_mul(1024).map(ByteCount)
 }
 
-fn make_controller(config: &ArrayConfig, assembly: Assembly) -> Result<Controller, ArrayError> {
-    if config.resilience.metadata != MetadataPolicy::None {
-        return Ok(Controller::start(config, assembly)?);
+/// Whether a device can do I/O as fine as the array's block.
+fn check_unit(candidate: &Candidate, geometry: &Geometry) -> Result<(), ArrayError> {
+    let device = candidate.device.as_ref().expect("a device that is present was opened");
+    let (needed, block) = (device.io_unit(), ByteCount(geometry.block_size.bytes()));
+    if needed > block {
+        return Err(ArrayError::BlockTooSmall { path: device.path().to_owned(), block, needed });
     }
-    match assembly.present.iter().filter(|present| present.is_none()).count() {
-        0 => Ok(Controller::new(config)?),
-        absent => Err(ArrayError::NotWhole { absent }),
-    }
-}
-
-/// The NVRAM that the array uses: that found, if it fits, or a new one.
-fn keep_memory(
-    settings: &RunSettings,
-    config: &ArrayConfig,
-    controller: &Controller,
-    found: Option<Nvram>,
-) -> Result<Option<Nvram>, ArrayError> {
-    let Some(path) = settings.nvram.as_deref().filter(|_| config.cache.memory == CacheMemory::BatteryBacked)
-    else {
-        return Ok(None);
-    };
-    let wanted = nvram::wanted(config, &controller.memory_needs());
-    match found {
-        Some(kept) => {
-            kept.check(&wanted)?;
-            Ok(Some(kept))
-        }
-        None => Ok(Some(Nvram::make(path, wanted)?)),
-    }
+    Ok(())
 }
 
 fn attach(
@@ -298,10 +363,6 @@ fn attach(
     ring: &mut Ring,
 ) -> Result<(), ArrayError> {
     let device = candidate.device.take().expect("a device that is present was opened");
-    let (needed, block) = (device.io_unit(), ByteCount(geometry.block_size.bytes()));
-    if needed > block {
-        return Err(ArrayError::BlockTooSmall { path: device.path().to_owned(), block, needed });
-    }
     let placement =
         Placement::new(geometry, device.bytes()).expect("a device that is too short is not present");
     Ok(members.attach(member, device, placement, ring)?)

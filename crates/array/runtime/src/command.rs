@@ -17,6 +17,7 @@ use crate::create::{CreateOptions, Newcomer, Vacancy, make_newcomer};
 use crate::device::watched;
 use crate::error::{ArrayError, CreateError, RingError};
 use crate::events::{Event, EventLevel, Kind, scan_name};
+use crate::kernel;
 use crate::operator::{Answer, Asked, Command, CommandQueue, nothing_to_reload};
 use crate::ring::{LINES, Ring};
 use crate::status::Tally;
@@ -134,7 +135,9 @@ impl Commands {
         work: impl FnOnce() -> Report + Send + 'static,
     ) -> Result<(), RingError> {
         let (sender, wake) = (self.reports_sender.clone(), Arc::clone(&self.wake));
+        let kernel = kernel::in_place();
         let report = move || {
+            kernel::put_in_place(kernel);
             // An array that has ended meanwhile wants none.
             if sender.send(work()).is_ok() {
                 let _ = rustix::io::write(&*wake, &1_u64.to_ne_bytes());

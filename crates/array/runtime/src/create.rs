@@ -5,8 +5,8 @@
 //!                           sync                               sync              sync         sync
 //! ```
 //! The labels come last, so an interrupted creation leaves devices that are blank, or, while labels are being written,
-//! an array that is complete on those that have theirs. Files that it has made carry a mark in the label's place
-//! (`unfinished`): the next creation remakes them.
+//! an array that is complete on those that have theirs. The same creation can be repeated: `unfinished` knows what one that
+//! was killed has left.
 //!
 //! Files that do not exist are created, allocated and zeroed, so any redundancy agrees. The data areas of existing
 //! devices have unknown contents: either they are zeroed, or the array is resynced when it starts.
@@ -19,6 +19,7 @@ mod unfinished;
 use crate::device::{Device, LocalDevice, Purpose, Watched, failed, folder_of, is_there, space_of};
 use crate::error::{CreateError, DeviceError};
 use crate::null::is_null;
+use crate::random::random_bytes;
 use crate::zero_fill::{self, Range};
 use overwrite::{open_to_destroy, open_whatever_it_holds};
 use raidlab_controller::{ArrayConfig, MetadataPolicy, NewArray, create_metadata};
@@ -141,7 +142,8 @@ fn make(mut config: ArrayConfig, options: &CreateOptions, relay: &Relay) -> Resu
     let mut progress = |done, total| {
         *relay.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some((done, total));
     };
-    let mut site = Site { array_uuid: ArrayUuid(random_uuid()?), devices: Vec::new(), made: Vec::new() };
+    let array_uuid = ArrayUuid(random_uuid()?);
+    let mut site = Site { array_uuid, devices: Vec::new(), made: Vec::new(), empty: Vec::new() };
     let made = site
         .prepare(&mut config, options)
         .and_then(|()| site.build(&config, options, &relay.cancel, &mut progress));
@@ -158,6 +160,9 @@ struct Site {
     devices: Vec<Device>,
     /// Those that were made.
     made: Vec<PathBuf>,
+    /// Those that hold nothing, since the same creation was killed when it had labelled them: they need not be named with what they
+    /// hold now.
+    empty: Vec<PathBuf>,
 }
 
 impl Site {
@@ -170,7 +175,8 @@ impl Site {
         } else {
             options.file_bytes
         };
-        unfinished::clear_left_over(&paths)?;
+        let wanted = unfinished::Wanted { name: options.name, config, file_bytes };
+        self.empty = unfinished::clear_left_over(&paths, &wanted)?;
         check_space(&paths, file_bytes)?;
         for path in paths {
             // It is locked by now, so to open it once more would only say that it is in use.
@@ -220,7 +226,12 @@ impl Site {
             std::fs::remove_file(path).map_err(|source| failed("remove", path, source))?;
         }
         if is_there(path) {
-            let device = open_to_destroy(path, &options.destroy_data)?;
+            let device =
+                if self.empty.iter().any(|empty| empty == path) && is_named(path, &options.destroy_data) {
+                    open_whatever_it_holds(path)?
+                } else {
+                    open_to_destroy(path, &options.destroy_data)?
+                };
             if !unfinished::is_unmarked(&device) {
                 return Ok(device);
             }
@@ -388,6 +399,14 @@ pub(crate) fn make_newcomer(
     Ok(Newcomer { device, device_uuid })
 }
 
+/// Whether a device was named, with whatever it held before.
+fn is_named(path: &Path, names: &[String]) -> bool {
+    let own = path.display().to_string();
+    let is_own =
+        |name: &String| name.strip_prefix(&own).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
+    names.iter().any(is_own)
+}
+
 fn check_unit(device: &Device, config: &ArrayConfig) -> Result<(), CreateError> {
     let (needed, block) = (device.io_unit(), ByteCount(config.block_size.bytes()));
     if needed > block {
@@ -467,10 +486,7 @@ fn write_label(device: &Device, label: &[u8]) -> Result<(), CreateError> {
 
 /// Draws an identity: 122 random bits (RFC 9562, version 4).
 fn random_uuid() -> Result<[u8; 16], CreateError> {
-    let mut bytes = [0; 16];
-    let drawn = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    let drawn = drawn.map_err(|errno| CreateError::NoRandom { source: errno.into() })?;
-    assert_eq!(drawn, bytes.len(), "so few bytes come in one piece: getrandom(2)");
+    let mut bytes: [u8; 16] = random_bytes().map_err(|source| CreateError::NoRandom { source })?;
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     Ok(bytes)

@@ -29,10 +29,21 @@ pub enum DeviceError {
         /// The device.
         path: PathBuf,
     },
+    /// Somebody uses the same storage by another way.
+    #[error(
+        "{} is in use by another way, {}: stop the array, or release what is mounted or built on it",
+        path.display(), way.display()
+    )]
+    InUseElsewhere {
+        /// The device.
+        path: PathBuf,
+        /// The file below it, or the loop device beside it.
+        way: PathBuf,
+    },
     /// The file system is too full.
     #[error(
-        "no space for {} and what is to be made beside it: {needed} are needed, {available} are available: free some \
-         space or make them smaller", path.display()
+        "no space for {} and what is to be made beside it: {} are needed, {} are available: free some \
+         space or make them smaller", path.display(), needed.beside(available), available.beside(needed)
     )]
     NoSpace {
         /// The first that does not fit.
@@ -128,7 +139,7 @@ pub enum CreateError {
         path: PathBuf,
     },
     /// A device is too short for the array.
-    #[error("{} has {found}, and the array needs {needed}", path.display())]
+    #[error("{} has {}, and the array needs {}", path.display(), found.beside(needed), needed.beside(found))]
     TooShort {
         /// The device.
         path: PathBuf,
@@ -226,6 +237,12 @@ pub enum ArrayError {
     /// The controller won't start from it.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// No random numbers for the nonce of the start.
+    #[error("the system gives no random numbers: {source}")]
+    NoRandom {
+        /// What the system said.
+        source: io::Error,
+    },
     /// An array that keeps nothing about itself runs only with all its members.
     #[error(
         "the array keeps no metadata (metadata none) and {absent} of its members are not there: bring them back"
@@ -296,7 +313,8 @@ pub enum ArrayError {
     },
     /// More memory is asked for than the machine has to spare. The system would grant it, and end programs when it is used.
     #[error(
-        "the cache and the working memory take {wanted}, and this machine has {available} to spare: ask for a smaller cache"
+        "the cache and the working memory take {}, and this machine has {} to spare: ask for a smaller cache",
+        wanted.beside(available), available.beside(wanted)
     )]
     TooLittleMemory {
         /// Cache and working memory.
@@ -318,7 +336,7 @@ pub enum ArrayError {
     #[error(transparent)]
     Ring(#[from] RingError),
     /// The workload's region is larger than the volume.
-    #[error("the workload uses {region}, but the volume has only {volume}")]
+    #[error("the workload uses {}, but the volume has only {}", region.beside(volume), volume.beside(region))]
     RegionTooLarge {
         /// Of the workload.
         region: ByteCount,
@@ -326,7 +344,7 @@ pub enum ArrayError {
         volume: ByteCount,
     },
     /// The workload's blocks are no multiple of the array's.
-    #[error("the workload's unit of {unit} is no multiple of the array's block of {block}")]
+    #[error("the workload's unit of {} is no multiple of the array's block of {}", unit.beside(block), block.beside(unit))]
     UnitMismatch {
         /// Of the workload.
         unit: ByteCount,

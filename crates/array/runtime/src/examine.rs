@@ -8,9 +8,8 @@
 //! Devices come in any order. A device shorter than its own state requires was truncated; it is not used, but its label
 //! and states still count as evidence.
 //!
-//! Left out: opening them for use and starting, which [`crate::ArrayWorld::start`] does with the same code.
+//! Left out: whether they may be started, which [`crate::ArrayWorld::start`] and [`crate::examine`] decide in one place.
 
-use crate::begin::RunSettings;
 use crate::copies::{MetadataCopies, damage_words, is_damaged, mend};
 use crate::device::{Device, Purpose, Watched, is_nbd_uri, watched, with_patience};
 use crate::error::DeviceError;
@@ -55,13 +54,15 @@ impl Candidate {
         let is_worth_waiting = |error: &DeviceError| is_patient && in_use(error);
         match with_patience(|| Device::open(&candidate.path, purpose), is_worth_waiting) {
             Ok(device) => {
+                candidate.is_in_use = purpose == Purpose::Look && device.is_taken();
                 if let Err(error) = candidate.read_area(&device, purpose) {
                     candidate.trouble = Some(error.to_string());
                 }
                 candidate.device = Some(device);
             }
             Err(error) => {
-                candidate.is_in_use = in_use(&error);
+                // Who was killed a moment ago had it by this way: others are not waited for.
+                candidate.is_in_use = in_use(&error) || matches!(error, DeviceError::InUseElsewhere { .. });
                 candidate.trouble = Some(error.to_string());
             }
         }
@@ -292,11 +293,6 @@ pub(crate) struct Examination {
     pub(crate) outcome: Result<Assembly, AssembleError>,
 }
 
-/// Says what the devices at `paths` are, in any order, without changing any of them. They may be in use.
-pub fn examine(paths: &[PathBuf], options: StartOptions) -> ExamineReport {
-    Examination::of(paths, Purpose::Look, None, options, RunSettings::MEMBER_TIMEOUT).report()
-}
-
 impl Examination {
     pub(crate) fn of(
         paths: &[PathBuf],
@@ -399,7 +395,7 @@ impl Examination {
         let newest = others.max_by_key(|state| state.generation)?;
         let reason = stale_reason(label, &own, &newest);
         // Of two parts that do not know of each other neither is the stale one.
-        let reason = reason.filter(|reason| *reason != StaleReason::Diverged)?;
+        let reason = reason.filter(|reason| !matches!(reason, StaleReason::Diverged { .. }))?;
         let (device, generation) = (label.device.0, own.generation);
         Some(DeviceVerdict::Stale { device, generation, reason: reason.to_string() })
     }

@@ -5,9 +5,14 @@
 //! ```
 //! Nothing waits for the file. If it is slow, lines are dropped and counted; if it can't be written, the log says so
 //! once, and each later line tries again. A torn line is skipped when it is read.
+//!
+//! In a folder each array has a file of its own, `NAME.UUID.events`: a new array that is called as one before it does not
+//! go on with the history of that one. Version 0.1 before its release had one file for all arrays of a name, `NAME.events`;
+//! such a file stays as it is, and an array's lines in it are read with its own.
 
 use crate::events::EventStatus;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -29,21 +34,31 @@ const END_LIMIT: Duration = Duration::from_secs(2);
 pub enum HistoryPlace {
     /// In this file.
     File(PathBuf),
-    /// In this folder, in a file that is named after the array.
+    /// In this folder, in a file that is named after the array and its identity.
     Folder(PathBuf),
 }
 
 impl HistoryPlace {
-    /// The file for the array called `name`. A name that names no file is replaced by `array_uuid`.
+    /// The file for the array `array_uuid` that is called `name`. A name that names no file is left out.
     pub fn file(&self, name: &str, array_uuid: &str) -> PathBuf {
         match self {
             Self::File(path) => path.clone(),
-            Self::Folder(folder) => {
-                let is_plain = !name.is_empty() && !name.starts_with('.') && !name.contains('/');
-                folder.join(format!("{}.events", if is_plain { name } else { array_uuid }))
-            }
+            Self::Folder(folder) if is_plain(name) => folder.join(format!("{name}.{array_uuid}{ENDING}")),
+            Self::Folder(folder) => folder.join(format!("{array_uuid}{ENDING}")),
         }
     }
+}
+
+/// Ending of histories in a folder.
+const ENDING: &str = ".events";
+
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.') && !name.contains('/')
+}
+
+/// The file of all arrays called `name`, as version 0.1 kept it before its release.
+fn shared_file(folder: &Path, name: &str) -> Option<PathBuf> {
+    is_plain(name).then(|| folder.join(format!("{name}{ENDING}"))).filter(|path| path.exists())
 }
 
 /// A line of a history.
@@ -231,6 +246,81 @@ pub fn read_history(path: &Path) -> io::Result<HistoryRead> {
     Ok(read)
 }
 
+impl HistoryRead {
+    /// Keeps the lines of one array. Damaged ones are nobody's, and stay counted.
+    fn of_array(mut self, array_uuid: &str) -> Self {
+        self.lines.retain(|line| line.array_uuid == array_uuid);
+        self
+    }
+}
+
+/// Reads the history of the array `array_uuid` called `name` from the file at `path`, and from one beside it that was kept for
+/// all arrays of this name.
+///
+/// # Errors
+/// What the system said; there is no such file.
+pub fn read_history_of(path: &Path, name: &str, array_uuid: &str) -> io::Result<HistoryRead> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let is_in_folder = HistoryPlace::Folder(folder.to_owned()).file(name, array_uuid) == path;
+    let shared = shared_file(folder, name).filter(|_| is_in_folder);
+    let Some(shared) = shared else { return Ok(read_history(path)?.of_array(array_uuid)) };
+    let mut read = read_history(&shared)?.of_array(array_uuid);
+    match read_history(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !read.lines.is_empty() => {}
+        own => {
+            let own = own?.of_array(array_uuid);
+            read.lines.extend(own.lines);
+            read.damaged += own.damaged;
+        }
+    }
+    Ok(read)
+}
+
+/// An array that has a history in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptHistory {
+    /// Identity of the array.
+    pub array_uuid: String,
+    /// Its file, which is not there if all of its history is in one that arrays of this name share.
+    pub path: PathBuf,
+    /// Its name.
+    pub name: String,
+    /// When its latest event was, in UTC; empty if there is none.
+    pub latest: String,
+}
+
+/// Finds the histories in `folder` of arrays whose name, or identity, is `wanted`, in order of their latest events.
+///
+/// # Errors
+/// What the system said when a file could not be read.
+pub fn find_histories(folder: &Path, wanted: &str) -> io::Result<Vec<KeptHistory>> {
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let file_name = entry.file_name();
+        let stem = file_name.to_str().and_then(|name| name.strip_suffix(ENDING));
+        let Some(stem) = stem else { continue };
+        let (name, array_uuid) = stem.rsplit_once('.').unwrap_or(("", stem));
+        if name == wanted || array_uuid == wanted {
+            found.insert((name.to_owned(), array_uuid.to_owned()));
+        }
+    }
+    if let Some(shared) = shared_file(folder, wanted) {
+        found.extend(read_history(&shared)?.lines.into_iter().map(|line| (line.array, line.array_uuid)));
+        // Its own name may look as that of an array without one.
+        found.remove(&(String::new(), wanted.to_owned()));
+    }
+    let place = HistoryPlace::Folder(folder.to_owned());
+    let kept = |(name, array_uuid): (String, String)| {
+        let path = place.file(&name, &array_uuid);
+        let read = read_history_of(&path, &name, &array_uuid)?;
+        let latest = read.lines.last().map_or(String::new(), |line| line.event.time.clone());
+        Ok(KeptHistory { array_uuid, path, name, latest })
+    };
+    let mut kept = found.into_iter().map(kept).collect::<io::Result<Vec<_>>>()?;
+    kept.sort_by(|one, other| one.latest.cmp(&other.latest));
+    Ok(kept)
+}
+
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     // A line may make it a little longer than it is to be.
@@ -298,10 +388,40 @@ mod tests {
         (0..10).for_each(|number| full.append(&line(number)));
     }
 
+    /// Defect: a new array showed the events of the one before it that had its name.
+    #[test]
+    fn arrays_of_one_name_have_histories_of_their_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = HistoryPlace::Folder(folder.path().to_owned());
+        let line_of = |array_uuid: &str, second: u64| {
+            let event = EventStatus { time: format!("2026-01-01T00:00:{second:02}Z"), ..line(second).event };
+            HistoryLine { array: "vault".into(), array_uuid: array_uuid.into(), event }
+        };
+        let write = |path: PathBuf, lines: &[HistoryLine]| {
+            let history = History::start(path).expect("a thread");
+            lines.iter().for_each(|line| history.append(line));
+        };
+        // As it was kept before: one file for all of this name, which nobody writes to any more.
+        write(folder.path().join("vault.events"), &[line_of("old", 1), line_of("both", 2)]);
+        write(place.file("vault", "both"), &[line_of("both", 3)]);
+        write(place.file("vault", "new"), &[line_of("new", 4)]);
+        write(place.file("vault.2", "other"), &[line_of("other", 5)]);
+        let found = find_histories(folder.path(), "vault").expect("all can be read");
+        let uuids: Vec<&str> = found.iter().map(|it| it.array_uuid.as_str()).collect();
+        assert_eq!(uuids, ["old", "both", "new"], "in order of their latest events");
+        let read =
+            |it: &KeptHistory| read_history_of(&it.path, &it.name, &it.array_uuid).expect("it can be read");
+        let seconds: Vec<Vec<u64>> = found.iter().map(|it| numbers(&read(it))).collect();
+        assert_eq!(seconds, [vec![1], vec![2, 3], vec![4]], "nothing is lost, and each has its own");
+        let by_uuid = find_histories(folder.path(), "new").expect("all can be read");
+        assert_eq!(by_uuid, found[2..], "it is found by its identity, too");
+        assert_eq!(find_histories(folder.path(), "nobody").expect("all can be read"), []);
+    }
+
     #[test]
     fn a_history_is_named_after_its_array() {
         let folder = HistoryPlace::Folder("/s".into());
-        assert_eq!(folder.file("a", "u"), Path::new("/s/a.events"));
+        assert_eq!(folder.file("a", "u"), Path::new("/s/a.u.events"));
         for odd in ["", ".a", "../a"] {
             assert_eq!(folder.file(odd, "u"), Path::new("/s/u.events"));
         }

@@ -33,6 +33,7 @@ mod examine;
 mod history;
 mod host;
 mod io_threads;
+pub mod kernel;
 mod link;
 mod listen;
 mod member_io;
@@ -43,6 +44,7 @@ mod operator;
 mod panic;
 mod pieces;
 mod port_ring;
+mod random;
 mod ring;
 mod run;
 mod serving;
@@ -52,22 +54,24 @@ mod workers;
 mod world;
 mod zero_fill;
 
-pub use begin::{RunSettings, Started};
+pub use begin::{RunSettings, Started, examine, would_start};
 pub use create::{Contents, CreateOptions, Created, create};
 pub use device::is_nbd_uri;
 pub use emulated::{Backing, BackingError, EmulatedWorld, Lateness, LatenessFacts};
 pub use error::{ArrayError, CreateError, DeviceError, NvramError, RingError};
 pub use events::{EVENT_TARGET, EventLevel, EventStatus};
-pub use examine::{AbsentDevice, ArrayFound, DeviceReport, DeviceVerdict, ExamineReport, examine};
-pub use history::{HistoryLine, HistoryPlace, HistoryRead, read_history};
+pub use examine::{AbsentDevice, ArrayFound, DeviceReport, DeviceVerdict, ExamineReport};
+pub use history::{
+    HistoryLine, HistoryPlace, HistoryRead, KeptHistory, find_histories, read_history, read_history_of,
+};
 pub use host::{DriverHost, HostPort, HostPortNeeds, HostStep, ScriptHost, ScriptOp, ScriptResult, StopWish};
 pub use listen::{UnixSocketError, listen_tcp, listen_unix};
 pub use memory::HostBuffers;
 pub use null::is_null;
 pub use operator::{
-    Answer, ArrayStatus, ArrayStopped, Asked, CacheStatus, Command, CommandQueue, Condition, CounterStatus,
-    DeviceCondition, DeviceStatus, OPERATOR_SCHEMA, Operator, ScanOutcome, ScanStatus, operator_line,
-    parse_scan_rate,
+    Answer, ArrayStatus, ArrayStopped, Asked, CacheStatus, Command, CommandError, CommandQueue, Condition,
+    CounterStatus, DeviceCondition, DeviceStatus, OPERATOR_SCHEMA, Operator, ScanOutcome, ScanStatus,
+    operator_line, parse_scan_rate,
 };
 pub use port_ring::{EntryEnd, EntryId, PortRing};
 pub use raidlab_format::StartOptions;

@@ -399,6 +399,9 @@ impl MemberPort {
             return self.flush_after(number, ring).map(|()| None);
         }
         place.in_flight -= 1;
+        if std::mem::take(&mut slot.stays) {
+            self.hung.end_staying();
+        }
         if let Err(error) = result {
             place.errors += 1;
             place.tell(slot.member, error, ended.err());

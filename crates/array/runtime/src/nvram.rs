@@ -19,7 +19,9 @@
 //! `raidlab_format::redo_line`.
 
 use crate::arena::Arena;
+use crate::device::Purpose;
 use crate::error::{NvramError, RingError};
+use crate::kernel::{self, Kernel, NvramStore};
 use crate::ring::Ring;
 use raidlab_controller::{ArrayConfig, MemoryNeeds};
 use raidlab_format::{
@@ -33,6 +35,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const PAGE_BYTES: u64 = 4096;
 
@@ -42,15 +45,41 @@ pub(crate) struct Nvram {
     path: PathBuf,
     header: NvramFileHeader,
     /// The pages with header, redo line and redo block.
-    line: Arena,
+    line: Words,
     log: Arena,
-    directory: Arena,
+    directory: Words,
     /// Until the array's memory takes it.
     cache: Option<Arena>,
     /// Keeps the lock.
     file: File,
     /// The kernel may still write to it.
     is_left: bool,
+}
+
+/// Pages that words are stored to, one by one.
+#[derive(Debug)]
+struct Words {
+    arena: Arena,
+    /// What is told of each store before it, if anything is.
+    kernel: Option<Arc<dyn Kernel>>,
+}
+
+impl Words {
+    fn of(arena: Arena) -> Self {
+        Self { arena, kernel: kernel::in_place() }
+    }
+
+    #[inline]
+    fn tell(&self, store: NvramStore) {
+        if let Some(kernel) = &self.kernel {
+            kernel.before_store(store);
+        }
+    }
+
+    fn store_word(&self, offset: u64, word: u64) {
+        self.tell(NvramStore::Word);
+        self.arena.store_word(offset, word);
+    }
 }
 
 impl Drop for Nvram {
@@ -74,17 +103,21 @@ pub(crate) fn wanted(config: &ArrayConfig, needs: &MemoryNeeds) -> NvramFileHead
 }
 
 impl Nvram {
-    /// Opens the file at `path`, if there is one.
+    /// Opens the file at `path`, if there is one. What is stored in one that is only looked at stays in this process.
     ///
     /// # Errors
     /// [`NvramError`]: another kind of file, one that is in use, or the system's refusal.
-    pub(crate) fn open(path: &Path) -> Result<Option<Self>, NvramError> {
-        let file = match OpenOptions::new().read(true).write(true).open(path) {
+    pub(crate) fn open(path: &Path, purpose: Purpose) -> Result<Option<Self>, NvramError> {
+        let file = match OpenOptions::new().read(true).write(purpose == Purpose::Use).open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(failed("open", path, source)),
         };
         lock(&file, path)?;
+        if purpose == Purpose::Look {
+            // Nobody has it: whoever opens it next must not find it locked by this look.
+            let _ = rustix::fs::flock(&file, FlockOperation::Unlock);
+        }
         let facts = file.metadata().map_err(|source| failed("look at", path, source))?;
         if facts.is_file() && facts.len() == 0 {
             return Ok(None);
@@ -97,7 +130,7 @@ impl Nvram {
             let (found, wanted) = (facts.len(), header.total_bytes());
             return Err(NvramError::Other { path: path.to_owned(), what: "length", found, wanted });
         }
-        let mut kept = Self::map(path, file, header)?;
+        let mut kept = Self::map(path, file, header, purpose)?;
         kept.redo();
         Ok(Some(kept))
     }
@@ -113,33 +146,29 @@ impl Nvram {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true).mode(0o600);
         let file = options.open(&unfinished).map_err(|source| failed("make", path, source))?;
+        // Whoever has it is about to give it its name.
         lock(&file, path)?;
-        let total = header.total_bytes();
-        // A page that has no room on its disk would end this process when it is stored to.
-        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, total) {
-            Ok(()) => {}
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-                file.set_len(total).map_err(|source| failed("make", path, source))?;
-            }
-            Err(errno) => return Err(failed("make room for", path, errno.into())),
+        let filled = fill(&file, path, header).and_then(|()| {
+            std::fs::rename(&unfinished, path).map_err(|source| failed("write to", path, source))
+        });
+        if filled.is_err() {
+            // The first error is the one to tell.
+            let _ = std::fs::remove_file(&unfinished);
         }
-        let mut bytes = [0; NVRAM_FILE_HEADER_BYTES];
-        header.encode(&mut bytes);
-        let written = file.write_all_at(&bytes, 0).and_then(|()| file.sync_all());
-        let named = written.and_then(|()| std::fs::rename(&unfinished, path));
-        named.map_err(|source| failed("write to", path, source))?;
-        Self::map(path, file, header)
+        filled?;
+        Self::map(path, file, header, Purpose::Use)
     }
 
-    fn map(path: &Path, file: File, header: NvramFileHeader) -> Result<Self, NvramError> {
+    fn map(path: &Path, file: File, header: NvramFileHeader, purpose: Purpose) -> Result<Self, NvramError> {
         let area = |offset: u64, bytes: u64| {
-            Arena::of_file(&file, offset, bytes.next_multiple_of(PAGE_BYTES))
+            Arena::of_file(&file, offset, bytes.next_multiple_of(PAGE_BYTES), purpose)
                 .map_err(|source| failed("map", path, source))
         };
         let line = area(0, header.log_at())?;
         let log = area(header.log_at(), header.log_bytes.get())?;
         let directory = area(header.directory_at(), header.directory_bytes())?;
         let cache = Some(area(header.cache_at(), header.cache_bytes.get())?);
+        let (line, directory) = (Words::of(line), Words::of(directory));
         Ok(Self { path: path.to_owned(), header, line, log, directory, cache, file, is_left: false })
     }
 
@@ -189,7 +218,7 @@ impl Nvram {
     pub(crate) fn image(&self) -> NvramImage<'_> {
         NvramImage {
             log: self.log.slice(0..self.header.log_bytes.get()),
-            directory: self.directory.slice(0..self.header.directory_bytes()),
+            directory: self.directory.arena.slice(0..self.header.directory_bytes()),
         }
     }
 
@@ -229,39 +258,58 @@ impl Nvram {
 
     /// Where a block is put before it goes to its place in the cache.
     pub(crate) fn redo_block(&self) -> *mut u8 {
-        self.line.address(REDO_BLOCK_AT, self.header.block_bytes.get())
+        self.line.arena.address(REDO_BLOCK_AT, self.header.block_bytes.get())
     }
 
     /// Notes that the redo block is on its way to `offset` of the cache.
     pub(crate) fn begin_block(&self, offset: u64) {
+        self.line.tell(NvramStore::BlockBegins);
         self.line.store_word(REDO_PLACE_AT, offset / self.header.block_bytes.get() + 1);
     }
 
     /// Notes that the redo block is where it belongs.
     pub(crate) fn end_block(&self) {
+        self.line.tell(NvramStore::BlockEnds);
         self.line.store_word(REDO_PLACE_AT, 0);
     }
 
     /// Does once more what may have been on its way when the array ended: the last entry, and a block.
     fn redo(&mut self) {
-        let bytes = self.line.slice(REDO_LINE_AT..REDO_LINE_AT + 8 * REDO_LINE_WORDS as u64);
+        let bytes = self.line.arena.slice(REDO_LINE_AT..REDO_LINE_AT + 8 * REDO_LINE_WORDS as u64);
         let (words, _) = bytes.as_chunks();
         let line = std::array::from_fn(|word| u64::from_le_bytes(words[word]));
         if let Some((slot, entry)) = read_redo_line(&line).filter(|(slot, _)| *slot < self.header.entries) {
             self.put(slot, &entry);
         }
-        let (place, _) = self.line.slice(REDO_PLACE_AT..REDO_PLACE_AT + 8).as_chunks();
+        let (place, _) = self.line.arena.slice(REDO_PLACE_AT..REDO_PLACE_AT + 8).as_chunks();
         let block_bytes = self.header.block_bytes.get();
         let offset =
             u64::from_le_bytes(place[0]).checked_sub(1).and_then(|block| block.checked_mul(block_bytes));
         let end = self.header.cache_bytes.get();
         let within = |offset: &u64| offset.checked_add(block_bytes).is_some_and(|after| after <= end);
         if let (Some(offset), Some(cache)) = (offset.filter(within), &mut self.cache) {
-            let block = self.line.slice(REDO_BLOCK_AT..REDO_BLOCK_AT + block_bytes);
+            let block = self.line.arena.slice(REDO_BLOCK_AT..REDO_BLOCK_AT + block_bytes);
             cache.slice_mut(offset..offset + block_bytes).copy_from_slice(block);
         }
         self.end_block();
     }
+}
+
+/// Gives a new file its room and its header.
+fn fill(file: &File, path: &Path, header: NvramFileHeader) -> Result<(), NvramError> {
+    let total = header.total_bytes();
+    // A page that has no room on its disk would end this process when it is stored to.
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, total) {
+        Ok(()) => {}
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+            file.set_len(total).map_err(|source| failed("make", path, source))?;
+        }
+        Err(errno) => return Err(failed("make room for", path, errno.into())),
+    }
+    let mut bytes = [0; NVRAM_FILE_HEADER_BYTES];
+    header.encode(&mut bytes);
+    let written = file.write_all_at(&bytes, 0).and_then(|()| file.sync_all());
+    written.map_err(|source| failed("write to", path, source))
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), NvramError> {

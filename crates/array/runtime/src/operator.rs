@@ -13,9 +13,11 @@
 
 use crate::events::EventStatus;
 use raidlab_units::{ByteCount, ParseUnitError};
+use raidlab_workload::toml_file;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -78,6 +80,69 @@ pub enum Command {
     Reload,
     /// Stop the array cleanly; answered when it is stopped.
     Stop,
+}
+
+/// Why a line is no command.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// It is not as a command is written.
+    #[error("that is no command: {0}")]
+    NoCommand(#[from] serde_json::Error),
+    /// It has a field that its command does not have. What was meant by it can't be known, so nothing is done.
+    #[error("'{command}' has no field '{field}'{}; nothing was done", meant(*nearest, known))]
+    UnknownField {
+        /// The command.
+        command: String,
+        /// The field.
+        field: String,
+        /// The field that the name is most like.
+        nearest: Option<&'static str>,
+        /// All fields of the command.
+        known: &'static [&'static str],
+    },
+}
+
+/// What was meant, or what there is.
+fn meant(nearest: Option<&str>, known: &[&str]) -> String {
+    match (nearest, known) {
+        (Some(name), _) => format!(": did you mean '{name}'"),
+        (None, []) => ", nor any other".to_owned(),
+        (None, known) => format!("; it has: {}", known.join(", ")),
+    }
+}
+
+impl Command {
+    /// Reads a command as the control socket takes it.
+    ///
+    /// # Errors
+    /// [`CommandError`]: it is none, or has a field that it should not have.
+    pub fn parse(line: &[u8]) -> Result<Self, CommandError> {
+        // serde leaves fields of a command that has none unread.
+        if let Ok(fields) = serde_json::from_slice::<BTreeMap<String, serde_json::Value>>(line)
+            && let Some(command) = fields.get("command").and_then(serde_json::Value::as_str)
+            && let Some(known) = Self::fields(command)
+        {
+            let mut names = fields.keys().filter(|name| *name != "command");
+            if let Some(field) = names.find(|name| !known.contains(&name.as_str())) {
+                let (command, field) = (command.to_owned(), field.clone());
+                let nearest = toml_file::meant(&field, known.iter().copied());
+                return Err(CommandError::UnknownField { command, field, nearest, known });
+            }
+        }
+        Ok(serde_json::from_slice(line)?)
+    }
+
+    /// The fields of a command, if it is one.
+    fn fields(command: &str) -> Option<&'static [&'static str]> {
+        Some(match command {
+            "fail" => &["device"],
+            "replace" => &["device", "with", "destroy_data", "server_restarted"],
+            "add-spare" => &["path", "destroy_data", "server_restarted"],
+            "scan-rate" | "sweep-rate" => &["bytes_per_sec"],
+            "status" | "check" | "repair" | "stop-scan" | "stop-sweep" | "reload" | "stop" => &[],
+            _ => return None,
+        })
+    }
 }
 
 /// What an operator is told.
@@ -230,9 +295,9 @@ raidlab_units::named! {
         Rebuilding = "rebuilding",
         /// Waits to take the place of a missing member.
         Spare = "spare",
-        /// Gone or failed.
+        /// Gone or failed, and no other plays its role yet.
         Missing = "missing",
-        /// A slot for a spare that nothing was ever put in.
+        /// A free slot: nothing was ever put in, or what was there has left and the array does without it.
         Empty = "empty",
         /// Gone, and data with it, unless it comes back.
         Lost = "lost",
@@ -440,6 +505,7 @@ impl CommandQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn a_command_wakes_the_array_and_is_answered() {
@@ -491,9 +557,51 @@ mod tests {
             server_restarted: false,
         };
         let text = r#"{"command":"replace","device":"3","with":"/dev/sdz"}"#;
-        assert_eq!(serde_json::from_str::<Command>(text).expect("it is a command"), replace);
-        for bad in [r#"{"command":"explode"}"#, r#"{"command":"fail","device":"1","x":1}"#, "7", ""] {
-            assert!(serde_json::from_str::<Command>(bad).is_err(), "{bad}");
+        assert_eq!(Command::parse(text.as_bytes()).expect("it is a command"), replace);
+        for bad in
+            [r#"{"command":"explode"}"#, r#"{"command":"fail","device":"1","device":"2"}"#, "7", "[]", ""]
+        {
+            assert!(matches!(Command::parse(bad.as_bytes()), Err(CommandError::NoCommand(_))), "{bad}");
         }
+    }
+
+    fn all_commands() -> Vec<Command> {
+        let (device, path, (destroy_data, server_restarted)) =
+            ("1".to_owned(), PathBuf::from("p"), (false, true));
+        vec![
+            Command::Status,
+            Command::Fail { device: device.clone() },
+            Command::Replace { device, with: path.clone(), destroy_data, server_restarted },
+            Command::AddSpare { path, destroy_data, server_restarted },
+            Command::ScanRate { bytes_per_sec: None },
+            Command::Check,
+            Command::Repair,
+            Command::StopScan,
+            Command::Reload,
+            Command::Stop,
+        ]
+    }
+
+    /// Defect: a command with a field that it does not have was carried out, whatever that field was to say.
+    #[test]
+    fn a_field_that_a_command_does_not_have_is_named_and_nothing_is_done() {
+        for command in all_commands() {
+            let mut written = serde_json::to_value(&command).expect("it can be written down");
+            assert_eq!(Command::parse(written.to_string().as_bytes()).expect("it is one"), command);
+            let fields = written.as_object_mut().expect("it is an object");
+            let name = fields["command"].as_str().expect("it has a name").to_owned();
+            let own: BTreeSet<&str> =
+                fields.keys().map(String::as_str).filter(|it| *it != "command").collect();
+            let known = Command::fields(&name).expect("it is a command");
+            assert_eq!(known.iter().copied().collect::<BTreeSet<_>>(), own, "{name}");
+            fields.insert("dry_run".to_owned(), true.into());
+            let refused = Command::parse(written.to_string().as_bytes()).expect_err("it has no such field");
+            let text = refused.to_string();
+            assert!(text.starts_with(&format!("'{name}' has no field 'dry_run'")), "{text}");
+            assert!(known.iter().all(|field| text.contains(field)), "{text}");
+        }
+        let misspelt = br#"{"command":"replace","device":"1","with":"x","destory_data":true}"#;
+        let text = Command::parse(misspelt).expect_err("it is misspelt").to_string();
+        assert!(text.contains("'destory_data': did you mean 'destroy_data'"), "{text}");
     }
 }

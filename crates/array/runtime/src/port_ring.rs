@@ -12,7 +12,6 @@ use crate::ring::{Done, Owner, Ring};
 use io_uring::squeue::Entry;
 use raidlab_units::NanoSpan;
 use rustix::io::Errno;
-use std::time::{Duration, Instant};
 
 /// A completion of an entry of the port.
 #[derive(Clone, Copy, Debug)]
@@ -119,11 +118,11 @@ impl PortEntries {
         let mut done = Vec::new();
         // An entry that can't be cancelled yet is cancelled again later: the end of a cancel ends a wait, so that to ask in
         // every turn would never sleep.
-        let mut cancel_at = Instant::now();
+        let mut cancel_at = ring.now();
         while self.in_flight() > 0 {
             let mut cancelled = Ok(());
-            if Instant::now() >= cancel_at {
-                cancel_at += Duration::from_nanos(PATIENCE.get());
+            if ring.now() >= cancel_at {
+                cancel_at = cancel_at + PATIENCE;
                 let mut live = self.names.iter().enumerate().filter(|(_, name)| name.is_some());
                 cancelled = live.try_for_each(|(number, _)| ring.cancel(Owner::Port, number as u32));
             }

@@ -11,6 +11,7 @@
 //! Source: `io_uring_enter(2)`, `io_uring_register(2)`; [`raidlab_device::ring`] is the ring itself.
 #![allow(unsafe_code)]
 
+mod end;
 mod names;
 
 pub(crate) use names::{Done, LinkEntry, Owner};
@@ -18,16 +19,18 @@ pub(crate) use raidlab_device::ring::entries::{Direction, PIECES_PER_ENTRY, Targ
 
 use crate::busy_poll::BusyPoll;
 use crate::error::RingError;
-use crate::io_threads::{IoThreads, allow_threads};
+use crate::io_threads::IoThreads;
+use crate::kernel::Clock;
 use crate::wake_up::{LOOK_FOR, WakeUp};
 use crate::workers::Workers;
+use end::End;
 use io_uring::opcode;
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, Timespec};
 use names::{TICK_USER, WAKE_UP_USER, user_data};
 use raidlab_device::ring::entries::{self, FileRef};
-use raidlab_device::ring::{IoVec, Ring as Uring, RingOptions};
-use raidlab_units::NanoSpan;
+use raidlab_device::ring::{IoVec, RingOptions};
+use raidlab_units::{NanoSpan, Nanos};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::RawFd;
@@ -50,11 +53,12 @@ pub(crate) const LINES: u32 = 2;
 const TICK: NanoSpan = NanoSpan::from_millis(50);
 static TICK_SPAN: Timespec = Timespec::new().nsec(TICK.get() as u32);
 /// What ends when it is cancelled does so within this.
-const CANCELLED_WITHIN: Duration = Duration::from_secs(1);
+const CANCELLED_WITHIN: NanoSpan = NanoSpan::from_millis(1000);
 
 /// One `io_uring` with its files.
 pub(crate) struct Ring {
-    inner: Uring,
+    inner: End,
+    clock: Clock,
     /// When the tick's entry in flight ends.
     tick_at: Option<Instant>,
     busy_poll: BusyPoll,
@@ -89,16 +93,12 @@ impl Ring {
     pub(crate) fn new(files: u16, busy_poll: NanoSpan) -> Result<Self, RingError> {
         let places = Some(COMPLETION_ENTRIES);
         let options = RingOptions { tells_work: true, end_places: places, ..RingOptions::default() };
-        let mut notes = Vec::new();
-        let mut inner = Uring::new(QUEUE_ENTRIES, options, &mut notes)?;
-        for note in notes {
-            tracing::debug!("{note}");
-        }
-        inner.register_files(&vec![NO_FILE; usize::from(files)]).map_err(files_refused)?;
+        let inner = End::new(QUEUE_ENTRIES, options, files)?;
         let busy_poll = BusyPoll::new(Duration::from_nanos(busy_poll.get()));
         let wake_up = WakeUp::new().map_err(|source| RingError { doing: "make a descriptor", source })?;
         Ok(Self {
             inner,
+            clock: Clock::new(),
             tick_at: None,
             busy_poll,
             threads: None,
@@ -138,8 +138,8 @@ impl Ring {
         }
         let more = count - self.made_way;
         let threads = self.threads.as_ref().map_or(Ok(()), |threads| threads.make_way(more));
-        allow_threads(&self.inner, more)
-            .and(threads)
+        let own = self.inner.allow_threads(more);
+        own.and(threads)
             .map_err(|source| RingError { doing: "allow the kernel more threads for I/O", source })?;
         self.made_way = count;
         Ok(())
@@ -161,8 +161,7 @@ impl Ring {
         }
         self.enter(None)?;
         self.waiting_files[usize::from(place)] = false;
-        let set = self.inner.submitter().register_files_update(u32::from(place), &[file]);
-        set.map(drop).map_err(files_refused)
+        self.inner.set_file(place, file)
     }
 
     /// Has threads of the kernel do every transfer of the file at `place`, because the thread that submits would wait for it.
@@ -181,7 +180,7 @@ impl Ring {
     /// Makes a table of `count` registered buffers, all empty. Returns whether this kernel has such tables.
     pub(crate) fn make_buffer_table(&mut self, count: u16) -> bool {
         let threads = self.threads.as_ref().map_or(Ok(()), |threads| threads.make_buffer_table(count));
-        match self.inner.submitter().register_buffers_sparse(u32::from(count)).and(threads) {
+        match self.inner.make_buffer_table(count).and(threads) {
             Ok(()) => true,
             Err(error) => {
                 tracing::info!(%error, "no table of registered buffers; buffers are mapped per I/O");
@@ -197,8 +196,14 @@ impl Ring {
     /// What the system said, usually that `RLIMIT_MEMLOCK` is too low.
     pub(crate) fn register_buffers(&mut self, first: u16, buffers: &[IoVec]) -> io::Result<()> {
         // SAFETY: the caller keeps the memory mapped.
-        unsafe { self.inner.register_buffers(Some(first), buffers)? };
+        unsafe { self.inner.register_buffers(first, buffers)? };
         self.threads.as_ref().map_or(Ok(()), |threads| threads.register_buffers(first, buffers))
+    }
+
+    /// Time since the ring was made.
+    #[inline]
+    pub(crate) fn now(&self) -> Nanos {
+        self.clock.now()
     }
 
     /// Entries that the kernel has not completed yet.
@@ -410,7 +415,7 @@ impl Ring {
 
     /// Submits what is queued and sleeps until a completion is there or `span` is over.
     fn sleep(&mut self, span: NanoSpan) -> Result<(), Errno> {
-        if self.ticks_within(span) {
+        if !self.inner.keeps_limits() && self.ticks_within(span) {
             return self.inner.submit_and_wait_for_one();
         }
         self.inner.submit_and_wait(span)
@@ -476,7 +481,7 @@ impl Ring {
     /// waits for nothing any more. Returns whether nothing is in flight; if not, the kernel may touch its memory at any time.
     pub(crate) fn quiesce_within(&mut self, limit: Option<NanoSpan>) -> bool {
         const PATIENCE: NanoSpan = NanoSpan::from_millis(100);
-        let began = Instant::now();
+        let began = self.now();
         let (mut done, mut is_cancelled) = (Vec::new(), false);
         // A line may stay silent for ever.
         let cancelled = (0..LINES).try_for_each(|line| self.cancel(Owner::Line, line));
@@ -484,8 +489,9 @@ impl Ring {
             tracing::debug!(%error, "lines are not cancelled");
         }
         while self.in_flight() > 0 && !self.is_abandoned {
-            let over = limit.map(|limit| began.elapsed().saturating_sub(Duration::from_nanos(limit.get())));
-            if over.is_some_and(|over| over > Duration::ZERO) && !is_cancelled {
+            let end = limit.map(|limit| began + limit);
+            let over = end.map(|end| self.now().saturating_since(end));
+            if over.is_some_and(|over| over > NanoSpan::ZERO) && !is_cancelled {
                 is_cancelled = true;
                 if let Some(threads) = &self.threads {
                     threads.cancel_all();

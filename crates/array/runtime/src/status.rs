@@ -209,9 +209,17 @@ impl Tally {
     }
 }
 
+/// Whether each role is played by a device whose state `counts`.
+fn are_all_played(controller: &Controller, counts: impl Fn(&DeviceState) -> bool) -> bool {
+    let played = |role| {
+        let mut states = controller.device_states().filter(&counts);
+        states.any(|state| described(state).1 == Some(MemberIndex(role)))
+    };
+    (0..controller.config().members).all(played)
+}
+
 fn condition(controller: &Controller, health: Health, is_stopping: bool) -> Condition {
     let states = || controller.device_states();
-    let played = |role| states().any(|state| state == DeviceState::InSync { role: MemberIndex(role) });
     if is_stopping {
         Condition::Stopping
     } else if states().any(|state| matches!(state, DeviceState::Lost { .. })) {
@@ -222,7 +230,7 @@ fn condition(controller: &Controller, health: Health, is_stopping: bool) -> Cond
         Condition::DataLost
     } else if states().any(|state| matches!(state, DeviceState::Rebuilding { .. })) {
         Condition::Rebuilding
-    } else if !(0..controller.config().members).all(played) {
+    } else if !are_all_played(controller, |state| matches!(state, DeviceState::InSync { .. })) {
         Condition::Degraded
     } else if controller.out_of_sync_stripes() > 0 {
         Condition::Resyncing
@@ -241,24 +249,25 @@ fn device_statuses(
             controller.bad_ranges().filter(|(it, .., reason)| *it == device && reasons.contains(reason));
         ranges.map(|(_, _, blocks, _)| blocks.0).sum()
     };
+    // The kept state has the former roles; without one it is enough that all are played.
+    let knows_roles = controller.array_state().is_some() || are_all_played(controller, |_| true);
     let states = (0..).map(MemberIndex).zip(controller.device_states());
     states
         .map(|(device, state)| {
             let uuid = controller.device_uuid(device);
             let (state, role, boundary) = described(state);
             let (path, errors) = facts(device);
-            let device_uuid = (uuid.0 != [0; 16]).then(|| uuid.to_string());
-            let is_empty = device.0 >= config.members && device_uuid.is_none() && path.is_none();
+            let role = role.or_else(|| controller.former_role(device));
+            // Whatever was there has left: nothing is missing where another plays its role, or it had none.
+            let is_free = state == DeviceCondition::Missing
+                && role.is_none()
+                && (knows_roles || device.0 >= config.members);
             DeviceStatus {
                 device: device.0,
-                path,
-                device_uuid,
-                state: if state == DeviceCondition::Missing && is_empty {
-                    DeviceCondition::Empty
-                } else {
-                    state
-                },
-                role: role.or_else(|| controller.former_role(device)).map(|role| role.0),
+                path: path.filter(|_| !is_free),
+                device_uuid: (uuid.0 != [0; 16] && !is_free).then(|| uuid.to_string()),
+                state: if is_free { DeviceCondition::Empty } else { state },
+                role: role.map(|role| role.0),
                 rebuilt_bytes: boundary.map(|blocks| blocks * config.block_size.bytes()),
                 data_bytes: config.member_size.get(),
                 errors,

@@ -35,7 +35,6 @@ use raidlab_units::{BlockCount, BlockSize, ByteCount, NanoSpan, Nanos};
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 /// Longest wait before the request to stop is looked at.
 const PATIENCE: NanoSpan = NanoSpan::from_millis(50);
@@ -62,7 +61,6 @@ pub struct ArrayWorld {
     pub(crate) name: ArrayName,
     block_size: BlockSize,
     member_cache: MemberCache,
-    started: Instant,
     /// When each timer is due, by its id.
     timers: Vec<Nanos>,
     /// Requests by their tags, while they are in flight.
@@ -113,7 +111,6 @@ impl ArrayWorld {
             block_size: controller.config().block_size,
             member_cache: controller.config().member_cache,
             controller: ManuallyDrop::new(controller),
-            started: Instant::now(),
             timers: Vec::new(),
             requests: Vec::new(),
             held: VecDeque::new(),
@@ -285,7 +282,7 @@ impl ArrayWorld {
     }
 
     pub(crate) fn now(&self) -> Nanos {
-        Nanos(self.started.elapsed().as_nanos() as u64)
+        self.ring.now()
     }
 
     /// Hands the controller the ends of member I/Os and the timers that are due, and does what follows.

@@ -44,6 +44,9 @@ impl TortureWorld {
         } else {
             self.controller.member_io_segments(io.id, &mut flight.segments);
             self.member_accesses(&io, &mut flight)?;
+            if io.area == Area::Metadata {
+                self.look_at_records(&io, &mut flight).map_err(|violation| self.failure(violation))?;
+            }
         }
         self.claim(&mut flight, Action::Member(io))?;
         self.flights.put(entry, flight);
@@ -154,7 +157,10 @@ impl TortureWorld {
                 self.memories.gather(self.controller.own_memory(), bytes, &flight.segments);
                 match io.area {
                     Area::Data => self.note_written(io),
-                    Area::Metadata => self.write_tail(io),
+                    Area::Metadata => {
+                        self.write_tail(io);
+                        self.note_metadata_written(flight);
+                    }
                 }
             }
             MemberOp::Flush => {
@@ -163,9 +169,17 @@ impl TortureWorld {
                 device.metadata.flush(metadata);
                 device.tail_before.clear();
             }
-            MemberOp::Discard => unreachable!("this world does not have discards passed on"),
+            // A hint, which these devices have no use for: what the host has written must stay.
+            MemberOp::Discard => {}
         }
         Ok(())
+    }
+
+    /// Has the controller pass discards on, where devices take them.
+    pub(super) fn take_discards(&mut self) {
+        if self.members_discard {
+            self.controller.pass_discards();
+        }
     }
 }
 

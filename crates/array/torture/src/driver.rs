@@ -28,7 +28,11 @@ impl TorturePlan {
         world.mode = self.mode;
         world.moments.has_rare = self.rare_moments;
         world.moments.has_stories = self.stories;
+        world.relics.has_older = self.older_members;
         world.whole_stripes_pct = self.workload.whole_stripes_pct;
+        world.copying.pct = self.workload.copies_pct;
+        world.members_discard = self.workload.discard_permille > 0 && !world.is_redundant();
+        world.take_discards();
         catch_unwind(AssertUnwindSafe(|| world.run(self))).unwrap_or_else(|panic| {
             let said = panic.downcast_ref::<String>().cloned();
             let message = said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
@@ -103,6 +107,11 @@ impl TortureWorld {
             return;
         }
         let (lba, blocks) = self.pick_range(load.blocks_max.0, pattern);
+        let discard_permille = u64::from(load.discard_permille);
+        if discard_permille > 0 && self.copying.pick.below(1_000) < discard_permille {
+            self.hand_in(HostOp::Discard, lba, blocks);
+            return;
+        }
         let op = if self.random.chance_pct(load.read_pct) {
             HostOp::Read
         } else {

@@ -26,6 +26,8 @@ pub(super) struct Flight {
     pub(super) accesses: Vec<Access>,
     /// For a flush: how far the writes to each area of the device had come when it was asked for.
     pub(super) mark: [u64; 2],
+    /// The tail of the log that a write of metadata names.
+    pub(super) named_tail: u64,
     /// The device went and came back meanwhile: this ends in an error.
     pub(super) is_cut_off: bool,
     /// The device does it, though it is told to be gone.
@@ -126,7 +128,7 @@ impl Flights {
         flight.segments.clear();
         flight.accesses.clear();
         flight.steps.steps.clear();
-        (flight.is_cut_off, flight.is_done_all_the_same) = (false, false);
+        (flight.is_cut_off, flight.is_done_all_the_same, flight.named_tail) = (false, false, 0);
         (entry, flight)
     }
 

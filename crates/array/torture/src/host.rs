@@ -1,6 +1,5 @@
 //! The host's side of the world: requests with their patterns, and their ends.
 
-use super::checkers::provenance::fill_pattern;
 use super::trace::TraceEvent;
 use super::violation::{Failure, Violation};
 use super::volume::{Stamp, WriteNumber};
@@ -132,11 +131,12 @@ impl TortureWorld {
         self.writes += 1;
         let write = WriteNumber(self.writes);
         let oldest = self.hosts.oldest().unwrap_or(self.stamp);
-        for (index, block) in buffer.chunks_exact_mut(block_bytes as usize).enumerate() {
-            let lba = Lba(lba.0 + index as u64);
-            fill_pattern(block, lba, write);
+        for lba in (lba.0..lba.0 + blocks.0).map(Lba) {
             self.volume.begin_write(lba, write, self.stamp, oldest);
         }
+        let mut buffer = core::mem::take(self.memories.host_mut(tag));
+        self.fill_write(&mut buffer, block_bytes as usize, lba, write);
+        *self.memories.host_mut(tag) = buffer;
         write
     }
 

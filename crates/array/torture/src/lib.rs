@@ -23,6 +23,7 @@ mod absence;
 mod actions;
 mod arrays;
 mod checkers;
+mod copies;
 mod driver;
 mod failover;
 mod faults;

@@ -5,7 +5,7 @@ use core::ops::Range;
 use raidlab_controller::{
     BufferRef, BufferSpace, HostTag, Keep, MemoryNeeds, MemoryStep, MemorySteps, Segment,
 };
-use raidlab_format::{NVRAM_ENTRY_BYTES, NvramImage, row_checksum};
+use raidlab_format::{NVRAM_ENTRY_BYTES, NVRAM_RING_AT, NvramImage, row_checksum};
 use raidlab_raid::kernel;
 use raidlab_workload::Rng;
 
@@ -101,6 +101,11 @@ impl Memories {
     pub(super) fn nvram_image(&self) -> Option<NvramImage<'_>> {
         let image = NvramImage { log: &self.nvram_log, directory: &self.directory };
         (!self.nvram_log.is_empty()).then_some(image)
+    }
+
+    /// The ring of the log in NVRAM; empty where there is none.
+    pub(super) fn log_ring(&self) -> &[u8] {
+        self.nvram_log.get(NVRAM_RING_AT..).unwrap_or_default()
     }
 
     /// A copy of NVRAM; nothing where there is none.

@@ -104,7 +104,7 @@ impl TortureWorld {
         super::memories::make_garbage(&mut uuid, pick);
         let label =
             Label { array_uuid, device_uuid: DeviceUuid(uuid), device: member, name: ArrayName::default() };
-        self.relics.old.retain(|old| *old != member);
+        self.relics.forget(member);
         self.devices[member.index()].metadata.replace(|bytes| {
             bytes.fill(0);
             label.encode(&mut bytes[..LABEL_BYTES]);

@@ -53,6 +53,12 @@ pub struct Workload {
     /// Share of requests that are for a whole stripe, in percent.
     #[serde(default)]
     pub whole_stripes_pct: u8,
+    /// Share of writes that hold copies of the array's metadata, in percent (`copies.rs`).
+    #[serde(default)]
+    pub copies_pct: u8,
+    /// Share of discards among all requests, in thousandths.
+    #[serde(default)]
+    pub discard_permille: u16,
 }
 
 /// A run, before it begins. A field that is added later needs `#[serde(default)]`, for plans that were stored before.
@@ -71,6 +77,9 @@ pub struct TorturePlan {
     /// Power cuts at chosen moments end stories, too (`stories.rs`).
     #[serde(default)]
     pub stories: bool,
+    /// Members come back as they were before a start or a stop (`relics.rs`).
+    #[serde(default)]
+    pub older_members: bool,
     /// What goes wrong, in order.
     pub faults: Vec<FaultEvent>,
     /// The load.
@@ -117,9 +126,12 @@ impl TorturePlan {
             mode,
             rare_moments: stream(6).below(2) == 0,
             stories: stream(8).below(2) == 0,
+            older_members: stream(12).below(2) == 0,
             config,
             workload: Workload {
                 whole_stripes_pct: pick(&mut stream(9), &[0, 0, 10, 50]),
+                copies_pct: pick(&mut stream(10), &[0, 0, 10, 40]),
+                discard_permille: pick(&mut stream(11), &[0, 0, 0, 20]),
                 ..draw_workload(&mut stream(2))
             },
             faults: draw_faults(ops, |fault| has_tags || !fault.is_lie(), &mut stream(3)),
@@ -136,6 +148,8 @@ fn draw_workload(random: &mut Rng) -> Workload {
         blocks_max: BlockCount(pick(random, &[2, 4, 16, 48])),
         batch_pct: pick(random, &[0, 0, 50, 90]),
         whole_stripes_pct: 0,
+        copies_pct: 0,
+        discard_permille: 0,
     }
 }
 

@@ -13,13 +13,14 @@
 //! | torn record | a cut tears a record, after one that alone says what is retired | a ring that wrote the former over the latter |
 //! | promised part | a whole stripe is written and not flushed, then a block of it with forced unit access; its device is away after a cut | a promise that relies on what is not durable |
 //! | flicker | a block is written twice; at the second time another strip and all parity can't be read for a moment | parity that is made anew under an older record |
-//! | lost while torn | rows of a torn stripe are written, and their device goes before the resync has ended | parity taken for good in all rows |
+//! | harmed start | a write of a whole stripe or of one strip is torn; while the start replays its record a device can't be read or written once, or goes; another cut follows | a start that believes what it could not read, or forgets what it left in doubt |
+//! | lost while torn | rows of a torn stripe are written, and their device goes before the resync has ended; it may be rebuilt then | parity taken for good in all rows; doubts that outlast the rebuild |
 //!
 //! Most end in a power cut after which all devices are there, and a read of what it was about.
 
 use super::arrays::pick as one_of;
 use super::flights::{FinishOrder, Work};
-use super::members::Presence;
+use super::members::{Doom, Presence};
 use super::stories::{Scene, WAIT_STEPS};
 use super::violation::Failure;
 use super::world::{TortureWorld, is_in_sync};
@@ -49,6 +50,7 @@ impl TortureWorld {
             6 if self.is_long() => self.lose_while_rebuilt(scene, pick),
             6 if has_log && self.layout.shape().parities > 0 => self.flicker(scene, pick),
             7 if has_nvram_log => self.live_again(scene, pick),
+            8 if has_log && pick.chance_pct(50) => self.harm_start(scene, pick),
             8 if has_log => self.tear_record(scene, pick),
             9 if self.has_write_hole() => self.lose_while_torn(scene, pick),
             9 if has_log && may_forget => self.promise_part(scene, pick),
@@ -282,6 +284,47 @@ impl TortureWorld {
         self.read_when_served(lba)
     }
 
+    /// A stripe or a strip is torn, and the start that replays its record meets an error or a loss, and maybe another cut.
+    fn harm_start(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
+        let lba = self.any_lba_of(scene, pick);
+        let stripe_blocks = self.layout.shape().stripe_blocks();
+        let is_whole = pick.chance_pct(60);
+        let (lba, blocks) = if is_whole {
+            (Lba(lba.0 / stripe_blocks.0 * stripe_blocks.0), stripe_blocks)
+        } else {
+            (lba, BlockCount(1))
+        };
+        self.destage()?;
+        self.hand_in(HostOp::Write { fua: true }, lba, blocks);
+        self.pump()?;
+        self.controller.handle_destage_all(self.now);
+        self.pump()?;
+        // Some of what the record is of has arrived, and some has not.
+        self.let_pass(300, Self::is_record_under_way)?;
+        self.let_pass(300, |world| !world.is_record_under_way())?;
+        self.let_pass(one_of(pick, &[0, 1, 2, 4, 8, 16]), |_| false)?;
+        self.cut(true, false, pick)?;
+        if self.is_refused {
+            return Ok(());
+        }
+        self.let_pass(pick.below(30), |world| world.controller.is_serving())?;
+        self.look_at_states();
+        if let Some((member, _)) = self.any_unit_of(scene, pick).filter(|(member, _)| self.may_lose(*member))
+        {
+            match pick.below(4) {
+                0 => self.devices[member.index()].presence = Presence::Doomed(Doom::Write),
+                1 => self.devices[member.index()].presence = Presence::Doomed(Doom::WriteKeepingOld),
+                2 => self.fail_next_read(member),
+                _ => self.lose(member)?,
+            }
+        }
+        self.let_pass(one_of(pick, &[20, 100, WAIT_STEPS]), |world| world.controller.is_idle())?;
+        if pick.chance_pct(60) {
+            self.cut(true, false, pick)?;
+        }
+        self.read_when_served(lba)
+    }
+
     /// A whole stripe is written and not flushed, and a block of it is promised, whose device is away after a cut.
     fn promise_part(&mut self, scene: Scene, pick: &mut Rng) -> Result<(), Failure> {
         let lba = self.any_lba_of(scene, pick);
@@ -314,7 +357,11 @@ impl TortureWorld {
         self.let_pass(pick.below(4), |_| false)?;
         self.lose_holder(lba)?;
         self.let_pass(WAIT_STEPS, |world| world.waiting_count() == 0)?;
-        self.ask_for_all(HostOp::Read, scene)
+        self.ask_for_all(HostOp::Read, scene)?;
+        let absent = self.pick_absent(pick).filter(|_| pick.chance_pct(50));
+        let Some(member) = absent else { return Ok(()) };
+        self.bring_back(MemberIndex(member as u16), pick)?;
+        self.come_to_rest()
     }
 
     /// NVRAM with many records of the log is lost before the devices hear of it; it is back as it was when that of the

@@ -115,6 +115,7 @@ impl TortureWorld {
     pub(super) fn stop_and_start(&mut self, pick: &mut Rng) -> Result<(), Failure> {
         self.await_host()?;
         self.is_stopped = false;
+        self.take_older(pick);
         self.controller.handle_stop(self.now);
         self.pump()?;
         let began = self.stamp;
@@ -123,6 +124,7 @@ impl TortureWorld {
                 return Err(self.failure(Violation::NeverStopped));
             }
         }
+        self.note_missed_stop();
         self.check_bitmaps()?;
         let was_lost = self.has_lost();
         let was_out_of_sync = self.controller.out_of_sync_stripes() > 0;
@@ -264,6 +266,10 @@ impl TortureWorld {
         if self.relics.device.is_some() {
             self.find_old_device(pick);
         }
+        if self.relics.has_older {
+            self.find_older(pick);
+            self.take_older(pick);
+        }
     }
 
     /// Starts the array. Returns whether redundancy is in doubt and how many records are to be replayed; nothing if the
@@ -284,6 +290,7 @@ impl TortureWorld {
     /// Starts the array from its devices in this order.
     fn start_with(&mut self, order: &[usize]) -> Result<Option<Known>, Failure> {
         self.take_log_rot_back();
+        let nonce = self.next_start();
         let started = self.assemble(order).and_then(|assembly| {
             let known = (assembly.doubt.clone(), assembly.records.len());
             let records: Vec<_> = assembly.records.iter().map(|record| record.stripe).collect();
@@ -292,7 +299,7 @@ impl TortureWorld {
             let present = assembly.present.clone();
             let vacant = vacant_roles(&assembly.state);
             let out_of_sync = assembly.out_of_sync.clone();
-            let controller = Controller::start(&self.config, assembly)?;
+            let controller = Controller::start(&self.config, assembly, nonce)?;
             Ok((known, present, out_of_sync, (records, bare, vacant), controller))
         });
         match started {
@@ -302,6 +309,11 @@ impl TortureWorld {
                         let member = MemberIndex(device as u16);
                         return Err(self.failure(Violation::Misassembled { member }));
                     }
+                }
+                if let Some(&member) =
+                    self.relics.older_in_place.iter().find(|member| present[member.index()].is_some())
+                {
+                    return Err(self.failure(Violation::OlderMemberUsed { member }));
                 }
                 self.resync = if known.0.is_some() { Resync::Runs } else { Resync::Not };
                 self.controller = controller;
@@ -375,6 +387,7 @@ impl TortureWorld {
             self.controller.handle_peer(self.now, PeerState::Gone);
         }
         self.look_at_states();
+        self.take_discards();
         let own_bytes = self.controller.own_memory().len() as u64;
         self.claims.set_memory(BufferSpace::Own, own_bytes);
         self.pump()?;

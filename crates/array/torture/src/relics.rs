@@ -1,4 +1,5 @@
-//! What comes back from an older incarnation: the image of a device that was replaced, or of NVRAM before it was lost.
+//! What comes back from an older incarnation: the image of a device that was replaced, of NVRAM before it was lost, or of a member
+//! before a start or a stop that it missed.
 //!
 //! An image is taken when the fault comes, and put in place at a later power cut. The array must tell it from what it has now.
 //!
@@ -6,6 +7,9 @@
 //!   lost or is no longer the array's. A device that knows of the change must be there, at this start and at later ones.
 //! - The image of NVRAM is put in place only if nothing promises what NVRAM holds, and only after the array was started again and
 //!   has served.
+//! - *Older members* (plans that have them): the image of a member in sync is taken while power is off or while the array serves. It
+//!   is put back at a cut or a stop after another start has come to serve, or, if the array was written to since, after a stop. So it
+//!   is a backup that the array must not take for the member. The member may be lost, and one that knows better must be there.
 
 use super::faults::Fault;
 use super::members::{Device, Presence};
@@ -21,6 +25,16 @@ pub(super) struct OldDevice {
     member: MemberIndex,
     data: Vec<u8>,
     metadata: Vec<u8>,
+}
+
+/// A member in sync as it was.
+#[derive(Clone, Debug)]
+pub(super) struct OlderMember {
+    image: OldDevice,
+    /// Starts that had come to serve.
+    incarnations: u64,
+    /// The array has been stopped since.
+    has_missed_stop: bool,
 }
 
 /// NVRAM as it was.
@@ -40,6 +54,19 @@ pub(super) struct Relics {
     pub(super) incarnations: u64,
     /// Devices that are as they were, and have not been labelled anew since.
     pub(super) old: Vec<MemberIndex>,
+    /// Members come back as they were.
+    pub(super) has_older: bool,
+    older: Option<OlderMember>,
+    /// Members that are as they were, and have not been labelled anew since.
+    pub(super) older_in_place: Vec<MemberIndex>,
+}
+
+impl Relics {
+    /// A device has been labelled anew.
+    pub(super) fn forget(&mut self, member: MemberIndex) {
+        self.old.retain(|old| *old != member);
+        self.older_in_place.retain(|old| *old != member);
+    }
 }
 
 impl TortureWorld {
@@ -68,9 +95,62 @@ impl TortureWorld {
 
     /// Takes an image of a device.
     pub(super) fn take_image_of(&mut self, member: MemberIndex) {
+        self.relics.device = Some(self.image_of(member));
+    }
+
+    fn image_of(&self, member: MemberIndex) -> OldDevice {
         let device = &self.devices[member.index()];
         let (data, metadata) = (device.data.bytes().to_vec(), device.metadata.bytes().to_vec());
-        self.relics.device = Some(OldDevice { member, data, metadata });
+        OldDevice { member, data, metadata }
+    }
+
+    /// Takes an image of a member in sync, now and then.
+    pub(super) fn take_older(&mut self, pick: &mut Rng) {
+        if !self.relics.has_older || !pick.chance_pct(if self.relics.older.is_some() { 10 } else { 50 }) {
+            return;
+        }
+        let member = MemberIndex(pick.below(self.devices.len() as u64) as u16);
+        if self.knows_latest(member) && !self.has_lost() {
+            let (image, incarnations) = (self.image_of(member), self.relics.incarnations);
+            self.relics.older = Some(OlderMember { image, incarnations, has_missed_stop: false });
+        }
+    }
+
+    /// Notes that the array has been stopped.
+    pub(super) fn note_missed_stop(&mut self) {
+        let is_told = !self.has_lost();
+        if let Some(older) = &mut self.relics.older {
+            older.has_missed_stop |= is_told;
+        }
+    }
+
+    /// Puts a member back as it was before a start or a stop, now and then.
+    pub(super) fn find_older(&mut self, pick: &mut Rng) {
+        let Some(older) = self.relics.older.take_if(|_| pick.chance_pct(50)) else { return };
+        if !self.has_missed_what_counts(&older) {
+            self.relics.older = Some(older);
+            return;
+        }
+        let member = older.image.member;
+        self.put_back(older.image);
+        self.relics.older_in_place.push(member);
+    }
+
+    /// Whether the array must know the image from the member, which may be lost.
+    fn has_missed_what_counts(&self, older: &OlderMember) -> bool {
+        let OldDevice { member, data, .. } = &older.image;
+        let has_missed = older.has_missed_stop || older.incarnations < self.relics.incarnations;
+        // Nothing is written in place before a generation says so.
+        let differs = self.devices[member.index()].data.bytes() != &data[..];
+        let others = (0..self.devices.len() as u16).map(MemberIndex).filter(|other| other != member);
+        let is_known = !self.has_lost() && others.into_iter().any(|other| self.knows_latest(other));
+        has_missed && differs && is_known && self.knows_latest(*member) && self.may_lose(*member)
+    }
+
+    /// Whether a device is there and in sync, and had what the latest start wrote.
+    fn knows_latest(&self, member: MemberIndex) -> bool {
+        let is_old = self.relics.old.contains(&member) || self.relics.older_in_place.contains(&member);
+        self.proven[member.index()] && self.devices[member.index()].presence == Presence::Here && !is_old
     }
 
     /// Puts an older image where NVRAM was lost, now and then.
@@ -91,7 +171,12 @@ impl TortureWorld {
             self.relics.device = Some(old);
             return;
         }
-        let OldDevice { member, data, metadata } = old;
+        let member = old.member;
+        self.put_back(old);
+        self.relics.old.push(member);
+    }
+
+    fn put_back(&mut self, OldDevice { member, data, metadata }: OldDevice) {
         let device = &mut self.devices[member.index()];
         device.data.replace(|bytes| bytes.copy_from_slice(&data));
         device.metadata.replace(|bytes| bytes.copy_from_slice(&metadata));
@@ -99,7 +184,6 @@ impl TortureWorld {
         device.forget_rot();
         device.presence = Presence::Here;
         (self.excluded[member.index()], self.unlisted[member.index()]) = (true, true);
-        self.relics.old.push(member);
         self.report.faults[Fault::OldImage as usize] += 1;
     }
 
@@ -113,6 +197,11 @@ impl TortureWorld {
         };
         if !self.devices.iter().enumerate().any(knows) {
             for member in &self.relics.old {
+                self.devices[member.index()].presence = Presence::Gone;
+            }
+        }
+        if !(0..self.devices.len() as u16).any(|member| self.knows_latest(MemberIndex(member))) {
+            for member in &self.relics.older_in_place {
                 self.devices[member.index()].presence = Presence::Gone;
             }
         }

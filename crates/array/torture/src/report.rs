@@ -46,6 +46,45 @@ impl Default for TortureReport {
 }
 
 impl TortureReport {
+    /// All its numbers, to be passed on to another process.
+    pub fn numbers(&self) -> Vec<u64> {
+        let Self { seeds, host_ops, member_ios, restarts, refused, faults, .. } = *self;
+        let Self { data_lost_errors, array_failed_errors, stripes_unchecked, digest, .. } = *self;
+        let others = [data_lost_errors, array_failed_errors, stripes_unchecked, digest];
+        [&[seeds, host_ops, member_ios, restarts, refused], &others[..], &faults[..]].concat()
+    }
+
+    /// The report with these numbers; nothing if there are more or fewer than it has.
+    pub fn from_numbers(numbers: &[u64]) -> Option<Self> {
+        let (others, faults) = numbers.split_at_checked(9)?;
+        let &[
+            seeds,
+            host_ops,
+            member_ios,
+            restarts,
+            refused,
+            data_lost_errors,
+            array_failed_errors,
+            stripes_unchecked,
+            digest,
+        ] = others
+        else {
+            return None;
+        };
+        Some(Self {
+            seeds,
+            host_ops,
+            member_ios,
+            restarts,
+            refused,
+            faults: faults.try_into().ok()?,
+            data_lost_errors,
+            array_failed_errors,
+            stripes_unchecked,
+            digest,
+        })
+    }
+
     /// Adds what other runs did.
     pub fn add(&mut self, other: &Self) {
         self.seeds += other.seeds;
@@ -60,5 +99,18 @@ impl TortureReport {
         self.array_failed_errors += other.array_failed_errors;
         self.stripes_unchecked += other.stripes_unchecked;
         self.digest = self.digest.wrapping_add(other.digest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_make_the_same_report() {
+        let numbers: Vec<u64> = (1..10 + Fault::COUNT as u64).collect();
+        let report = TortureReport::from_numbers(&numbers).expect("as many as it has");
+        assert_eq!((report.numbers(), report.seeds, report.faults[0]), (numbers.clone(), 1, 10));
+        assert_eq!(TortureReport::from_numbers(&numbers[1..]), None);
     }
 }

@@ -8,7 +8,6 @@
 //! not torn. A block that is read back torn must be one that a cut has left so, and both writes that it is made of must be allowed
 //! (`volume.rs`). After that it is open until it is written.
 
-use super::checkers::provenance::write_of;
 use super::volume::{Stamp, VolumeHistory, WriteNumber};
 use super::world::TortureWorld;
 use raidlab_controller::{Area, DeviceState, MemberIo};
@@ -66,7 +65,8 @@ impl TortureWorld {
         if io.area == Area::Data
             && let Some(lba) = self.lba_at(io, place)
         {
-            let (Ok(old), Ok(new)) = (write_of(&old, lba), write_of(new, lba)) else { return };
+            let write_of = |block: &[u8]| self.volume.copies.write_of(block, lba);
+            let (Ok(old), Ok(new)) = (write_of(&old), write_of(new)) else { return };
             self.torn.blocks.entry(lba).or_default().push((torn.clone(), [old, new]));
         }
         let area = self.devices[io.member.index()].area_mut(io.area);

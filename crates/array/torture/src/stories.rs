@@ -113,7 +113,7 @@ impl TortureWorld {
                 self.let_pass(steps, |_| false)
             }
             10 => self.let_pass(WAIT_STEPS, |world| world.waiting_count() == 0),
-            11 => self.let_pass(WAIT_STEPS, |world| world.controller.is_idle()),
+            11 => self.come_to_rest(),
             12 => {
                 self.jump(pick);
                 self.let_pass(30, |_| false)
@@ -140,6 +140,12 @@ impl TortureWorld {
             }
             _ => self.let_pass(WAIT_STEPS, |world| world.controller.is_serving()),
         }
+    }
+
+    /// Lets everything finish that may.
+    pub(super) fn come_to_rest(&mut self) -> Result<(), Failure> {
+        self.let_pass(WAIT_STEPS, |world| world.controller.is_idle())?;
+        if self.controller.is_idle() { self.check_resynced() } else { Ok(()) }
     }
 
     /// Cuts power, if the mode allows it.

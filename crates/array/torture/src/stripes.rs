@@ -108,7 +108,8 @@ impl Stripes<'_> {
         })
     }
 
-    fn is_row_called_bad(&self, stripe: StripeIndex, unit: StripUnit, row: u64) -> bool {
+    /// True if one block of a strip is called bad.
+    pub(super) fn is_row_called_bad(&self, stripe: StripeIndex, unit: StripUnit, row: u64) -> bool {
         let place = self.layout.place(stripe, unit);
         let start = place.start + BlockCount(row);
         self.holder(place).is_some_and(|holder| self.is_called_bad(holder, start, BlockCount(1)))

@@ -6,7 +6,6 @@
 //! one, and no device knows what was read meanwhile. Both are valid data, for the crash had left either; so the promise of the
 //! read is void from then on, and nothing else.
 
-use super::checkers::provenance::write_of;
 use super::volume::{Told, WriteNumber};
 use super::world::TortureWorld;
 use raidlab_controller::DeviceState;
@@ -83,7 +82,7 @@ impl TortureWorld {
 
     /// True if some copy holds another write, or would after a power cut.
     fn is_another_left(&self, lba: Lba, held: WriteNumber) -> bool {
-        let is_other = |bytes: &[u8]| write_of(bytes, lba) != Ok(held);
+        let is_other = |bytes: &[u8]| self.volume.copies.write_of(bytes, lba) != Ok(held);
         self.copies(lba).any(|place| {
             let data = self.player(place).map(|device| &self.devices[device].data);
             data.is_some_and(|data| {

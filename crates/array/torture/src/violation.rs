@@ -112,6 +112,26 @@ pub enum Violation {
         /// Which stripe.
         stripe: StripeIndex,
     },
+    /// A record is written where another stands that a start might still count.
+    #[error("a record goes where record {sequence} stands, and no device was told that it is retired")]
+    RoomReused {
+        /// The number of the one that stands there.
+        sequence: u64,
+    },
+    /// A write was acknowledged that the devices call an error.
+    #[error("{tag:?} was acknowledged, but the devices still call block {lba} bad")]
+    HealedUnheard {
+        /// The request.
+        tag: HostTag,
+        /// Which block of the volume.
+        lba: Lba,
+    },
+    /// All is quiet and no device is missing, and redundancy is in doubt all the same.
+    #[error("{stripes} stripes are in doubt, and nothing makes them agree")]
+    NotResynced {
+        /// How many.
+        stripes: u64,
+    },
     /// A block became an error that could be read or made up.
     #[error("block {block} of member {member} was made an error, but it can be read or made up")]
     NeedlessBadBlock {
@@ -173,6 +193,12 @@ pub enum Violation {
     /// A device was taken for another one.
     #[error("the start took another device for device {member}")]
     Misassembled {
+        /// The device.
+        member: MemberIndex,
+    },
+    /// A member that came back as it was before a start or a stop was taken for what it is now.
+    #[error("the start used device {member}, which missed a start or a stop")]
+    OlderMemberUsed {
         /// The device.
         member: MemberIndex,
     },
@@ -248,6 +274,7 @@ impl Violation {
             | Self::NeedlessMismatch { .. }
             | Self::ScanRefused { .. }
             | Self::Miscounted { .. }
+            | Self::NotResynced { .. }
             | Self::NotMended { .. } => "redundancy",
             Self::NeedlessFailure { .. }
             | Self::NeedlessLoss { .. }
@@ -258,7 +285,10 @@ impl Violation {
             | Self::NotRebuilt { .. }
             | Self::Refused { .. }
             | Self::Misassembled { .. }
+            | Self::OlderMemberUsed { .. }
             | Self::BareWithoutDevice { .. }
+            | Self::RoomReused { .. }
+            | Self::HealedUnheard { .. }
             | Self::NotClean => "losses",
             Self::Conflict { .. }
             | Self::Malformed { .. }

@@ -27,6 +27,7 @@
 //!
 //! Left out: that two reads which both overlap one write see it in order; mirrors without a cache do not promise that.
 
+use super::copies::Copies;
 use raidlab_units::{BlockCount, Lba};
 
 /// Number of a host write; 0 is what the volume held at first.
@@ -172,6 +173,8 @@ pub(crate) struct Told {
 pub(crate) struct VolumeHistory {
     blocks: Vec<Block>,
     unpromised: Vec<Lba>,
+    /// What writes hold that are no patterns.
+    pub(crate) copies: Copies,
 }
 
 /// A block that holds a write which had been replaced for good.
@@ -201,7 +204,11 @@ impl VolumeHistory {
             rewritten: Stamp::NEVER,
             is_listed: false,
         };
-        Self { blocks: vec![block; volume_blocks.0 as usize], unpromised: Vec::new() }
+        Self {
+            blocks: vec![block; volume_blocks.0 as usize],
+            unpromised: Vec::new(),
+            copies: Copies::default(),
+        }
     }
 
     /// Notes that `write` to `lba` begins. Versions superseded before `oldest`, when the oldest request in

@@ -3,7 +3,9 @@
 use super::absence::Absence;
 use super::checkers::losses::Losses;
 use super::checkers::protocol::Claims;
+use super::checkers::records::Records;
 use super::checkers::redundancy::fill;
+use super::copies::Copying;
 use super::flights::{FinishOrder, Flights};
 use super::host::Hosts;
 use super::media::Media;
@@ -26,7 +28,7 @@ use raidlab_controller::{
     ArrayConfig, BatteryState, BufferSpace, ConfigError, Controller, DeviceState, HostOp, MetadataPolicy,
     NewArray, StartError, create_metadata,
 };
-use raidlab_format::{AreaLayout, ArrayName, ArrayUuid, DeviceUuid, StartOptions, assemble};
+use raidlab_format::{AreaLayout, ArrayName, ArrayUuid, DeviceUuid, StartNonce, StartOptions, assemble};
 use raidlab_raid::Layout;
 use raidlab_units::{BlockCount, Lba, MemberIndex, Nanos};
 use raidlab_workload::{Rng, derived_seed};
@@ -71,6 +73,8 @@ pub struct TortureWorld {
     pub(super) battery: BatteryState,
     pub(super) battery_changed: Stamp,
     seed: u64,
+    /// Starts of the array, the first among them.
+    pub(super) starts: u64,
     pub(super) now: Nanos,
     pub(super) stamp: Stamp,
     pub(super) last_progress: Stamp,
@@ -85,6 +89,12 @@ pub struct TortureWorld {
     pub(super) moments: Moments,
     /// Share of requests that are for a whole stripe, in percent.
     pub(super) whole_stripes_pct: u8,
+    pub(super) copying: Copying,
+    pub(super) records: Records,
+    /// What is being looked at of a write of metadata.
+    pub(super) record_bytes: Vec<u8>,
+    /// Devices take discards, and leave all as it is.
+    pub(super) members_discard: bool,
     pub(super) relics: Relics,
     pub(super) absence: Absence,
     /// Blocks that power cuts have torn within.
@@ -160,6 +170,7 @@ impl TortureWorld {
             battery: BatteryState::Good,
             battery_changed: Stamp(0),
             seed,
+            starts: 1,
             now: Nanos::ZERO,
             stamp: Stamp(1),
             last_progress: Stamp(1),
@@ -169,6 +180,10 @@ impl TortureWorld {
             torn: TornBlocks::default(),
             moments: Moments::default(),
             whole_stripes_pct: 0,
+            records: Records::default(),
+            record_bytes: Vec::new(),
+            members_discard: false,
+            copying: Copying { pct: 0, pick: Rng::new(derived_seed(seed, 20)) },
             relics: Relics::default(),
             absence: Absence::default(),
             tails: Rng::new(derived_seed(seed, 7)),
@@ -256,6 +271,7 @@ impl TortureWorld {
         self.submit(HostOp::Flush, Lba(0), BlockCount(0))?;
         self.await_host()?;
         self.await_idle()?;
+        self.check_resynced()?;
         let volume_blocks = self.volume_blocks.0;
         let stripe_blocks = self.layout.shape().stripe_blocks().0;
         for lba in (0..volume_blocks).step_by(stripe_blocks as usize) {
@@ -328,6 +344,12 @@ impl TortureWorld {
         self.trace.note(self.stamp.0, event);
     }
 
+    /// A name for the next start.
+    pub(super) fn next_start(&mut self) -> StartNonce {
+        self.starts += 1;
+        start_nonce(self.seed, self.starts)
+    }
+
     pub(super) fn failure(&self, violation: impl Into<Box<Violation>>) -> Failure {
         Failure {
             seed: self.seed,
@@ -341,6 +363,11 @@ impl TortureWorld {
 
 pub(super) const fn is_in_sync(state: DeviceState) -> bool {
     matches!(state, DeviceState::InSync { .. })
+}
+
+/// What the start of that number is called.
+pub(super) fn start_nonce(seed: u64, start: u64) -> StartNonce {
+    StartNonce::new(derived_seed(derived_seed(seed, 10), start))
 }
 
 /// A new array: its controller, and the metadata areas of its devices, empty where it keeps none.
@@ -363,7 +390,7 @@ fn create(config: &ArrayConfig, seed: u64) -> Result<(Controller, Vec<Vec<u8>>),
     }
     let areas: Vec<Option<&[u8]>> = metadata.iter().map(|area| Some(&area[..])).collect();
     let assembly = assemble(&areas, None, StartOptions::default()).expect("a new array is complete");
-    match Controller::start(config, assembly) {
+    match Controller::start(config, assembly, start_nonce(seed, 0)) {
         Ok(controller) => Ok((controller, metadata)),
         Err(StartError::Config(error)) => Err(error),
         Err(error) => unreachable!("a new array starts: {error}"),

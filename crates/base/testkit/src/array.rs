@@ -1,8 +1,9 @@
 //! Small arrays: what a test does not care about.
 
 use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, NewArray, Resilience, create_metadata};
-use raidlab_format::{ArrayName, ArrayUuid, DeviceUuid};
+use raidlab_format::{ArrayName, ArrayUuid, DeviceUuid, StartNonce};
 use raidlab_units::{BlockSize, ByteCount};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An array of members of 4 MiB, with strips of 64 KiB and blocks of 4 KiB.
 pub fn array(level: &str, members: u16, cache: CacheConfig) -> ArrayConfig {
@@ -29,6 +30,12 @@ pub fn new_areas(config: &ArrayConfig, needs_resync: bool) -> Vec<Vec<u8>> {
         area.resize(config.metadata_bytes().0 as usize, 0);
     }
     areas
+}
+
+/// A nonce for a start, another each time.
+pub fn start_nonce() -> StartNonce {
+    static STARTS: AtomicU64 = AtomicU64::new(1);
+    StartNonce::new(STARTS.fetch_add(1, Ordering::Relaxed))
 }
 
 /// What [`new_areas`] calls the array.

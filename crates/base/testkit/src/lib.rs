@@ -15,7 +15,7 @@ mod instant;
 mod memories;
 mod random;
 
-pub use array::{ARRAY_UUID, array, new_areas};
+pub use array::{ARRAY_UUID, array, new_areas, start_nonce};
 pub use counted::{CountedWorld, READ, STRIP, WRITE};
 pub use instant::InstantWorld;
 pub use memories::{BLOCK, Memories, multiply};

@@ -58,6 +58,34 @@ impl fmt::Display for Decimal {
     }
 }
 
+impl ByteCount {
+    /// The size as it is written where it is compared with `other`: with all its digits where both would read the same and are not.
+    ///
+    /// ```
+    /// # use raidlab_units::ByteCount;
+    /// let (needed, found) = (ByteCount(35_688_448), ByteCount(35_684_352));
+    /// assert_eq!(found.beside(&needed).to_string(), "34.0 MiB (35684352 bytes)");
+    /// assert_eq!(found.beside(&ByteCount::from_mib(40)).to_string(), "34.0 MiB");
+    /// ```
+    pub fn beside(self, other: &Self) -> Beside {
+        Beside { size: self, reads_alike: self != *other && self.to_string() == other.to_string() }
+    }
+}
+
+/// A size in a text that compares it with another; see [`ByteCount::beside`].
+#[derive(Clone, Copy, Debug)]
+pub struct Beside {
+    size: ByteCount,
+    reads_alike: bool,
+}
+
+impl fmt::Display for Beside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { size, reads_alike } = *self;
+        if reads_alike { write!(f, "{size} ({} bytes)", size.0) } else { size.fmt(f) }
+    }
+}
+
 impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(u64, &str); 5] =

@@ -16,7 +16,7 @@ mod rate;
 mod time;
 
 pub use address::{BlockCount, Lba, MemberIndex, MemberLba, StripeCount, StripeIndex};
-pub use bytes::{BlockSize, BlockSizeError, ByteCount};
+pub use bytes::{Beside, BlockSize, BlockSizeError, ByteCount};
 pub use parse::ParseUnitError;
 pub use rate::{BytesPerSec, Iops};
 pub use time::{NanoSpan, Nanos};

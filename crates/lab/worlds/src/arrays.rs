@@ -303,7 +303,7 @@ impl ModelledArray {
 
 /// A region that the volume can't hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("is {region}, but the array holds only {usable}: make it smaller")]
+#[error("is {}, but the array holds only {}: make it smaller", region.beside(usable), usable.beside(region))]
 pub struct RegionTooLarge {
     /// What was asked for.
     pub region: ByteCount,

@@ -96,8 +96,8 @@ pub enum LoadError {
     },
     /// The ledger of a target would take too much memory.
     #[error(
-        "'{}' has {size} in blocks of {block_bytes} bytes: up to {size_max} can be verified",
-        .path.display()
+        "'{}' has {} in blocks of {block_bytes} bytes: up to {} can be verified",
+        .path.display(), .size.beside(size_max), .size_max.beside(size)
     )]
     VerifySize {
         /// Which target.
@@ -138,9 +138,8 @@ pub enum LoadError {
     },
     /// The file exists with another size than asked for.
     #[error(
-        "'{}' exists with {size}, not the {wanted} asked for: leave the size out to use it as it is, or give \
-         another path",
-        .path.display()
+        "'{}' exists with {}, not the {} asked for: leave the size out to use it as it is, or give \
+         another path", .path.display(), .size.beside(wanted), .wanted.beside(size)
     )]
     SizeDiffers {
         /// Which file.
@@ -160,9 +159,9 @@ pub enum LoadError {
     },
     /// The file system has too little room.
     #[error(
-        "no room for '{}': it needs {needed}, its file system has {available}: free some space, ask for a \
+        "no room for '{}': it needs {}, its file system has {}: free some space, ask for a \
          smaller file, or use another file system",
-        .path.display()
+        .path.display(), .needed.beside(available), .available.beside(needed)
     )]
     NoSpace {
         /// Which file.
@@ -173,7 +172,10 @@ pub enum LoadError {
         available: ByteCount,
     },
     /// The region to load reaches past the end of the target.
-    #[error("'{}' holds {size}, less than the region of {region} to be loaded: use a smaller region or a larger target", .path.display())]
+    #[error(
+        "'{}' holds {}, less than the region of {} to be loaded: use a smaller region or a larger target",
+        .path.display(), .size.beside(region), .region.beside(size)
+    )]
     TooSmall {
         /// Which target.
         path: PathBuf,

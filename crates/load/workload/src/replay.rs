@@ -129,7 +129,7 @@ pub enum ReplayError {
         block_bytes: u32,
     },
     /// A request is too long.
-    #[error("the longest request of the trace has {length}, and at most {max} can be replayed")]
+    #[error("the longest request of the trace has {}, and at most {} can be replayed", length.beside(max), max.beside(length))]
     TooLong {
         /// Its length.
         length: ByteCount,

@@ -11,7 +11,7 @@ use crate::hosts::{RankArgs, agree, names_here, text_here};
 use crate::inputs::{Numbers, replay_hint, window};
 use crate::interrupt::{RUNS_ARE_KEPT, cancel_flag};
 use crate::output::Output;
-use crate::patience::once_it_answers;
+use crate::patience::{PATIENCE, once_it_answers};
 use crate::progress::Progress;
 use crate::whole_file::check_writable;
 use raidlab_device::{is_nbd_uri, null_size_text};
@@ -211,7 +211,7 @@ fn measure(
     let is_absent =
         |error: &FileError| are_exports && matches!(error, FileError::Load(error) if error.is_unreachable());
     let open_all = || open(args, &targets, may_write, hosts, cancel, progress);
-    let opened = once_it_answers(targets[0].display(), is_absent, open_all);
+    let opened = once_it_answers(targets[0].display(), PATIENCE, is_absent, open_all);
     let own = opened.as_ref().map(|_| ()).map_err(FileError::refusal);
     if !hosts.is_alone() && agree(hosts, own)?.is_none() {
         return Ok(None);

@@ -7,7 +7,7 @@ use crate::failure::{Exit, Failure};
 use crate::inputs::{CatalogArgs, above_zero, some_bytes};
 use crate::output::{Output, print, print_json};
 use inputs::Inputs;
-use raidlab_advisor::risk::{Risk, RiskError, RiskRange, RiskReport, RiskSpec, fleet_risk};
+use raidlab_advisor::risk::{Risk, RiskError, RiskRange, RiskReport, fleet_risk};
 use raidlab_machine::Environment;
 use raidlab_planning::reliability::RebuildRate;
 use raidlab_raid::LevelVariant;
@@ -114,9 +114,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         drive.map_err(|error| Failure::input(error).with_hint("'raidlab catalog' lists the hardware"))?;
     let Inputs { low, spec, high, rebuild, endurance, sources } = inputs::read(args, drive)?;
     let risk = Risk::new(&spec).map_err(refused)?;
-    let chance = |spec: &RiskSpec| Risk::new(spec).map(|risk| risk.markov()).map_err(refused);
-    let (best, worst) = (chance(&low)?, chance(&high)?);
-    let range = RiskRange { low: best, low_spec: low, high: worst, high_spec: high };
+    let range = RiskRange::of(low, &spec, high).map_err(refused)?;
     let fleet = args.fleet.map(|drives| fleet_risk(&risk, drives, args.fleet_years, args.seed));
     let report = RiskReport {
         markov: risk.markov(),

@@ -2,11 +2,14 @@
 //!
 //! Each plan is a separate run, so threads share only the next one and the sums; the digest of a campaign does not
 //! depend on their number. The first failure ends the campaign: its plan is shrunk, shown, and stored in a file to run
-//! again, since a seed gives another plan when the drawing of plans changes.
+//! again, since a seed gives another plan when the drawing of plans changes. A plan that ends the process or does not end is stored as
+//! it is, and the campaign goes on (`watched.rs`).
+
+mod watched;
 
 use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
 use crate::whole_file::write_whole;
 use clap::ValueEnum;
@@ -23,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use watched::{Before, Died, Watched};
 
 /// How often progress is shown.
 const SHOW_EVERY: Duration = Duration::from_millis(200);
@@ -48,6 +52,9 @@ pub(crate) struct Args {
     /// Seeds to run at once [default: as many as there are processors]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZero<usize>>,
+    /// CPU time of one run; a plan that takes more is kept, and counts as a failure
+    #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    run_seconds: u64,
     /// Which arrays have block checksums, and devices with silent corruption: changed bytes, lost and misplaced writes
     /// [default: what each seed draws, one in five]
     #[arg(long, value_enum)]
@@ -103,6 +110,10 @@ struct Campaign<'a> {
     sum: Mutex<TortureReport>,
     /// The first plan that failed: its number, itself, and how.
     failed: Mutex<Option<(u64, TorturePlan, raidlab_torture::Failure)>>,
+    /// Notes what is begun.
+    watched: Watched,
+    /// The only plan to run.
+    only: Option<u64>,
 }
 
 /// A failure made small, and the file that its plan was written to.
@@ -119,6 +130,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         let error = anyhow::anyhow!("{} is no folder", args.save_plans.display());
         return Err(Failure::input(error).with_hint("--save-plans takes a folder that is there"));
     }
+    let Some(watched) = Watched::of_environment() else { return watch(args, plans) };
+    let Before { next, sum, died } = watched.before();
     let processors = || std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
     let jobs = args.jobs.unwrap_or_else(processors).get();
     let cancelled = cancel_flag("stopping after the runs that are under way (once more to stop at once)");
@@ -127,16 +140,27 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         args,
         plans,
         until: args.minutes.map(|minutes| start + Duration::from_secs(60 * minutes)),
-        next: AtomicU64::new(0),
+        next: AtomicU64::new(Watched::only().unwrap_or(next)),
         stop: &cancelled,
         done: AtomicBool::new(false),
-        sum: Mutex::default(),
+        sum: Mutex::new(sum),
         failed: Mutex::default(),
+        watched,
+        only: Watched::only(),
     };
+    let seed_of = |index| campaign.plan(index).map_or(0, |plan| plan.seed);
+    let died: Vec<_> = died.into_iter().map(|Died { index, how }| (seed_of(index), how)).collect();
     // A panic of the controller is caught, counted as a failure and shown with its plan.
     std::panic::set_hook(Box::new(|_| {}));
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(|| campaign.work())).collect();
+        let workers: Vec<_> = (0..jobs)
+            .map(|job| {
+                scope.spawn({
+                    let campaign = &campaign;
+                    move || campaign.work(job)
+                })
+            })
+            .collect();
         campaign.watch(start, || workers.iter().all(std::thread::ScopedJoinHandle::is_finished));
     });
     let seconds = start.elapsed().as_secs_f64();
@@ -146,15 +170,43 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let found = shrunk.map(|shrunk| Found { saved: save(&args.save_plans, &shrunk), shrunk });
     let sum = campaign.sum.into_inner().unwrap_or_else(PoisonError::into_inner);
     if output.is_json() {
-        print_json(&as_json(&sum, seconds, found.as_ref()))?;
+        print_json(&as_json(&sum, seconds, found.as_ref(), &died))?;
     } else {
-        print(&as_text(&sum, seconds, found.as_ref()))?;
+        print(&as_text(&sum, seconds, found.as_ref(), &died))?;
     }
     match (found, cancelled.load(Ordering::Relaxed)) {
         (Some(found), _) => found.saved.map(|_| Exit::RunFailed),
         (None, true) => Ok(Exit::Interrupted),
-        (None, false) => Ok(Exit::Done),
+        (None, false) if died.is_empty() => Ok(Exit::Done),
+        (None, false) => Ok(Exit::RunFailed),
     }
+}
+
+/// Has the campaign run by a process that this one watches. Plans that end it are stored as they are.
+fn watch(args: &Args, plans: Option<Vec<TorturePlan>>) -> Result<Exit, Failure> {
+    let program =
+        std::env::current_exe().map_err(|error| Failure::run(anyhow::anyhow!("this program: {error}")))?;
+    let command = || {
+        let mut command = std::process::Command::new(&program);
+        command.args(std::env::args_os().skip(1));
+        command
+    };
+    watched::pass_signals_on();
+    let code = watched::watch(command, |Died { index, how }| {
+        let plan = match &plans {
+            Some(plans) => plans[*index as usize].clone(),
+            None => drawn(args, args.seed.wrapping_add(*index))?,
+        };
+        let path = store(&args.save_plans, &plan, &format!("the run {how}"))?;
+        remark(&format!("seed {}: {how}; the plan is kept in {}", plan.seed, path.display()));
+        Ok(())
+    })?;
+    Ok(match code {
+        0 => Exit::Done,
+        2 => Exit::BadInput,
+        130 => Exit::Interrupted,
+        _ => Exit::RunFailed,
+    })
 }
 
 /// The plans of a file.
@@ -176,12 +228,12 @@ fn drawn(args: &Args, seed: u64) -> Result<TorturePlan, Failure> {
 /// Writes a failing plan into `folder`, to a file that is not there yet.
 fn save(folder: &Path, shrunk: &Shrunk) -> Result<PathBuf, Failure> {
     let Shrunk { plan, failure } = shrunk;
-    let text = format!(
-        "# {}: {}\n{}",
-        failure.violation.checker(),
-        one_line(failure),
-        write_plans(std::slice::from_ref(plan))
-    );
+    store(folder, plan, &format!("{}: {}", failure.violation.checker(), one_line(failure)))
+}
+
+/// Writes a plan into `folder`, to a file that is not there yet, behind a remark.
+fn store(folder: &Path, plan: &TorturePlan, remark: &str) -> Result<PathBuf, Failure> {
+    let text = format!("# {remark}\n{}", write_plans(std::slice::from_ref(plan)));
     let stem = format!("{}-{}", plan.seed, plan.mode.name());
     let names = (1..).map(|nth: u32| if nth == 1 { stem.clone() } else { format!("{stem}-{nth}") });
     let mut paths = names.map(|name| folder.join(name + ".toml"));
@@ -196,19 +248,32 @@ fn one_line(failure: &raidlab_torture::Failure) -> String {
 
 impl Campaign<'_> {
     /// Runs seeds until there are no more.
-    fn work(&self) {
+    fn work(&self, job: usize) {
+        let job = self.watched.begin_job(job, self.args.run_seconds);
+        let mut own = TortureReport::default();
+        self.run_plans(&job, &mut own);
+        job.note(None, &own);
+    }
+
+    fn run_plans(&self, job: &watched::Job, own: &mut TortureReport) {
         while !self.stop.load(Ordering::Relaxed) && !self.done.load(Ordering::Relaxed) {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
-            let is_over = match self.until {
-                Some(until) => Instant::now() >= until,
-                None => index >= self.count(),
+            let is_over = match (self.only, self.until) {
+                (Some(only), _) => index > only,
+                (None, Some(until)) => Instant::now() >= until,
+                (None, None) => index >= self.count(),
             };
             if is_over {
                 return;
             }
             // The level was tried before the campaign began.
             let Some(plan) = self.plan(index) else { return };
-            match plan.run() {
+            job.note(Some(index), own);
+            let result = plan.run();
+            if let Ok(report) = &result {
+                own.add(report);
+            }
+            match result {
                 Ok(report) => self.sum.lock().unwrap_or_else(PoisonError::into_inner).add(&report),
                 Err(failure) => {
                     self.done.store(true, Ordering::Relaxed);
@@ -261,7 +326,7 @@ fn replay_command(saved: &Path) -> String {
     format!("raidlab torture --plan={}", quoted(&saved.to_string_lossy()))
 }
 
-fn as_text(sum: &TortureReport, seconds: f64, found: Option<&Found>) -> String {
+fn as_text(sum: &TortureReport, seconds: f64, found: Option<&Found>, died: &[(u64, String)]) -> String {
     let rate = sum.host_ops as f64 / seconds.max(1e-9);
     let rows = [
         ("seeds", sum.seeds.to_string()),
@@ -273,6 +338,7 @@ fn as_text(sum: &TortureReport, seconds: f64, found: Option<&Found>) -> String {
         ("data-lost errors", sum.data_lost_errors.to_string()),
         ("array-failed errors", sum.array_failed_errors.to_string()),
         ("violations", u32::from(found.is_some()).to_string()),
+        ("ended the process", died.len().to_string()),
         ("digest", format!("{:016x}", sum.digest)),
     ];
     let mut text =
@@ -280,6 +346,9 @@ fn as_text(sum: &TortureReport, seconds: f64, found: Option<&Found>) -> String {
     text += "faults injected\n";
     for (fault, count) in Fault::ALL.iter().zip(sum.faults) {
         let _ = writeln!(text, "  {:22}{count}", fault.name());
+    }
+    for (seed, how) in died {
+        let _ = writeln!(text, "seed {seed} ended the process: {how}");
     }
     if let Some(Found { shrunk: Shrunk { plan, failure }, saved }) = found {
         let _ = write!(text, "\n{failure}\n{}", write_plans(std::slice::from_ref(plan)));
@@ -295,7 +364,7 @@ fn as_text(sum: &TortureReport, seconds: f64, found: Option<&Found>) -> String {
     text
 }
 
-fn as_json(sum: &TortureReport, seconds: f64, found: Option<&Found>) -> Value {
+fn as_json(sum: &TortureReport, seconds: f64, found: Option<&Found>, died: &[(u64, String)]) -> Value {
     let faults: serde_json::Map<String, Value> = Fault::ALL
         .iter()
         .zip(sum.faults)
@@ -314,6 +383,7 @@ fn as_json(sum: &TortureReport, seconds: f64, found: Option<&Found>) -> Value {
         "stripes_unchecked": sum.stripes_unchecked,
         "faults": faults,
         "digest": format!("{:016x}", sum.digest),
+        "died": died.iter().map(|(seed, how)| json!({ "seed": seed, "how": how })).collect::<Vec<_>>(),
         "violations": u32::from(found.is_some()),
         "violation": found.map(|Found { shrunk: Shrunk { plan, failure }, saved }| json!({
             "seed": plan.seed,
@@ -350,14 +420,14 @@ mod tests {
             let path = in_folder.join(name);
             assert_eq!(found.saved.as_ref().expect("it can be written"), &path, "none is written over");
             assert_eq!(read(&path).expect("it can be read").first(), Some(&found.shrunk.plan));
-            let text = as_text(&TortureReport::default(), 1.0, Some(&found));
+            let text = as_text(&TortureReport::default(), 1.0, Some(&found), &[]);
             let command =
                 format!("raidlab torture --plan='{}'", path.display().to_string().replace('\'', r"'\''"));
             assert!(
                 text.contains(&format!("kept in {}\nSee it again: {command}\n", path.display())),
                 "{text}"
             );
-            let json = as_json(&TortureReport::default(), 1.0, Some(&found));
+            let json = as_json(&TortureReport::default(), 1.0, Some(&found), &[]);
             assert_eq!(json["violation"]["command"], command);
             assert_eq!(json["violation"]["plan_file"], path.display().to_string());
         }
@@ -367,7 +437,7 @@ mod tests {
     fn a_plan_that_can_not_be_written_is_shown_all_the_same() {
         let found = found(Path::new("/dev/null"));
         assert!(found.saved.is_err());
-        let text = as_text(&TortureReport::default(), 1.0, Some(&found));
+        let text = as_text(&TortureReport::default(), 1.0, Some(&found), &[]);
         assert!(text.contains("\n[[plan]]\nseed = 33\n"), "{text}");
         assert!(!text.contains("See it again"), "{text}");
     }

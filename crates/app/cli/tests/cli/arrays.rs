@@ -223,11 +223,43 @@ fn an_emulated_array_is_served_and_operated_like_a_real_one() {
     bench.run(&["emulate", "two.toml", "--socket", "n.sock"]).assert(2, &["two.toml"]);
 }
 
+/// Defect: `assemble` ended with 0 where `serve` refused.
+#[test]
+fn assemble_says_what_serve_will_say() {
+    let bench = Bench::new();
+    done(&bench, &["create", "n", "n0", "n1", "--level", "1", "--member-size", "1MiB", "--metadata", "none"]);
+    done(&bench, &["create", "a", "m0", "m1", "--level", "1", "--member-size", "1MiB"]);
+    let mut served = Served::start(&bench, &["m0", "m1", "--nvram", "kept"]);
+    array(&bench, &["assemble", "m0", "m1", "--nvram", "kept"]).assert(2, &["in use"]);
+    let write = ["measure", "nbd+unix:///a?socket=n.sock", "--workload", "restore", "--run", "20ms"];
+    bench.done(&[&write[..], &["--destroy-data", "a"]].concat());
+    served.0.kill().expect("it can be killed");
+    served.0.wait().expect("it ends");
+    let rows: [(&[&str], &str); 3] = [
+        (&["n0"], "metadata"),
+        (&["m0", "m1"], "NVRAM"),
+        (&["m0", "m1", "--nvram", "kept", "--cache-size", "1MiB"], "kept"),
+    ];
+    for (arguments, reason) in rows {
+        let looked = array(&bench, &[&["assemble"], arguments].concat());
+        looked.assert(2, &[reason]);
+        let serve = [&["serve", "--socket", "n.sock", "--control", "./c.sock"], arguments].concat();
+        array(&bench, &serve).assert(2, &[reason]);
+    }
+    array(&bench, &["assemble", "m0", "m1", "--nvram", "kept"]).assert(0, &[]);
+}
+
 #[test]
 fn what_is_no_array_is_refused_with_the_way_out() {
     let bench = Bench::new();
-    let absent = array(&bench, &["status", "./c.sock"]);
-    absent.assert(2, &["waiting up to", "no array answers", "hint"]);
+    // Defect: it took five seconds to say so.
+    for verb in ["status", "check", "rebuild", "stop", "reload"] {
+        let begin = std::time::Instant::now();
+        array(&bench, &[verb, "./c.sock"]).assert(2, &["no array answers", "hint"]);
+        assert!(begin.elapsed() < Duration::from_secs(4), "{verb} waits for what is not there");
+    }
+    let absent = array(&bench, &["status", "./c.sock", "--wait", "200ms"]);
+    absent.assert(2, &["waiting up to 0.2 s", "no array answers"]);
     assert_eq!(absent.stderr.matches("waiting up to").count(), 1, "{}", absent.stderr);
     array(&bench, &["create", "a", "m0", "m1", "--level", "1"]).assert(2, &["--member-size"]);
     array(&bench, &["create", "../a", "m0", "--level", "0"]).assert(2, &["name of an array"]);
@@ -293,7 +325,7 @@ fn what_happens_is_told_with_its_time_and_outlives_the_array() {
     assert!(failed["time"].as_str().is_some_and(|time| time.ends_with('Z') && time.len() == 24), "{failed}");
     let last = done(&bench, &["events", "a", "--last", "1"]);
     assert!(last.contains("the array is stopped") && last.lines().count() == 1, "{last}");
-    array(&bench, &["events", "b"]).assert(1, &["no history can be read", "b.events"]);
+    array(&bench, &["events", "b"]).assert(1, &["no history can be read", "b.*.events"]);
 }
 
 /// Defect: a `create` that was killed left files that the next one refused.
@@ -309,13 +341,10 @@ fn a_killed_create_does_not_block_the_next() {
         std::thread::sleep(Duration::from_millis(delay_ms));
         killed.kill().expect("it can be killed");
         killed.wait().expect("it ends");
-        let again = bench.run(&create);
-        if again.code != Some(0) {
-            // It had come to its end: three labels, and nobody's files are touched.
-            let found = array(&bench, &["assemble", "m0", "m1", "m2", "--json"]).json();
-            assert_eq!(found["examined"]["array"]["absent"], serde_json::json!([]), "{}", again.stderr);
-            again.assert(2, &["--destroy-data"]);
-        }
+        // It may have come to its end, unheard.
+        bench.run(&create).assert(0, &[]);
+        let found = array(&bench, &["assemble", "m0", "m1", "m2", "--json"]).json();
+        assert_eq!(found["examined"]["array"]["absent"], serde_json::json!([]));
         for member in ["m0", "m1", "m2"] {
             std::fs::remove_file(bench.path().join(member)).expect("it was made");
         }

@@ -6,6 +6,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::toml_file;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -19,6 +20,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Order<T> {
     type Rejection = Fault;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Fault> {
+        // What was meant for the body, such as dry_run, would be left out in silence.
+        known_parameters(request.uri().query(), &[])?;
         let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
         if !kind.eq_ignore_ascii_case("application/json") {
@@ -36,7 +39,10 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Order<T> {
         })?;
         parsed(&bytes).map_err(|error| {
             let what = format!("the body is not as it should be: {error}");
-            let remedy = "read /api/openapi.json for its fields";
+            let remedy = meant_field(&what).map_or_else(
+                || "read /api/openapi.json for its fields".to_owned(),
+                |name| format!("did you mean '{name}'?"),
+            );
             if error.is_data() {
                 Fault::input(what, "body", remedy)
             } else {
@@ -44,6 +50,15 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Order<T> {
             }
         })
     }
+}
+
+/// The field that is most like the one that serde says is unknown: the first name in its words, before those that are known.
+fn meant_field(said: &str) -> Option<&str> {
+    let names = said.split_once("unknown field `")?.1;
+    let mut names = names.split('`').step_by(2);
+    let unknown = names.next()?;
+    // A dry run is none of the order's own fields.
+    toml_file::meant(unknown, names.filter(|name| !name.is_empty()).chain(["dry_run"]))
 }
 
 /// Reads an object. serde takes a list for a struct, whose order no description fixes, and null for what is left out.
@@ -57,6 +72,24 @@ fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<Order<T>> {
     }
     let dry_run = fields.remove("dry_run").map(serde_json::from_value).transpose()?.unwrap_or_default();
     Ok(Order { order: serde_json::from_value(value)?, dry_run })
+}
+
+/// A request that says nothing but its path: no parameters, and no body, or an empty object.
+pub(super) struct Nothing;
+
+impl<S: Send + Sync> FromRequest<S> for Nothing {
+    type Rejection = Fault;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Fault> {
+        known_parameters(request.uri().query(), &[])?;
+        let bytes = Bytes::from_request(request, state).await.unwrap_or_default();
+        let text = bytes.trim_ascii();
+        let fields = serde_json::from_slice::<serde_json::Map<String, Value>>(text);
+        if text.is_empty() || fields.is_ok_and(|fields| fields.is_empty()) {
+            return Ok(Self);
+        }
+        Err(Fault::input("the call takes no fields, and nothing was done", "body", "leave the body out"))
+    }
 }
 
 /// The name in a path.
@@ -87,6 +120,22 @@ impl<S: Send + Sync> FromRequestParts<S> for Numbered {
             Fault::new(StatusCode::BAD_REQUEST, what, "path", "take one of those that are listed")
         })
     }
+}
+
+/// Refuses parameters that a call does not have.
+pub(super) fn known_parameters(query: Option<&str>, known: &[&str]) -> Result<(), Fault> {
+    let names = query.unwrap_or_default().split('&').map(|pair| pair.split('=').next().unwrap_or_default());
+    let Some(name) = names.into_iter().find(|name| !name.is_empty() && !known.contains(name)) else {
+        return Ok(());
+    };
+    let name: String = name.chars().take(60).collect();
+    let meant = toml_file::meant(&name, known.iter().copied());
+    let remedy = meant.map_or_else(
+        || "leave it out; what a call takes is in /api/openapi.json".to_owned(),
+        |meant| format!("did you mean '{meant}'?"),
+    );
+    let what = "the call has no such parameter";
+    Err(Fault::new(StatusCode::BAD_REQUEST, what, format!("parameter {name}"), remedy))
 }
 
 /// The parameter `name` of a query.
@@ -172,6 +221,30 @@ pub(super) fn one_of(field: &str, text: Option<&String>, words: &[&str]) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_meant_by_an_unknown_name_is_named() {
+        #[derive(serde::Deserialize)]
+        #[serde(tag = "command", deny_unknown_fields)]
+        #[allow(dead_code, reason = "only its reading is tested")]
+        enum Order {
+            Replace { device: String, destroy_data: Option<String> },
+            Check {},
+        }
+        let meant = |body: &str| {
+            let error = parsed::<Order>(body.as_bytes()).err().expect("it is misspelt").to_string();
+            meant_field(&error).map(str::to_owned)
+        };
+        assert_eq!(
+            meant(r#"{"command":"Replace","device":"1","destory_data":"x"}"#).as_deref(),
+            Some("destroy_data")
+        );
+        assert_eq!(meant(r#"{"command":"Check","dryrun":true}"#).as_deref(), Some("dry_run"));
+        assert_eq!(meant(r#"{"command":"Check","xyz":true}"#), None);
+        assert!(known_parameters(Some("limit=1&from=2"), &["limit", "from"]).is_ok());
+        assert!(known_parameters(Some(""), &[]).is_ok());
+        assert!(known_parameters(Some("limt=1"), &["limit"]).is_err());
+    }
 
     #[test]
     fn parameters_are_decoded() {

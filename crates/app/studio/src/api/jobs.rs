@@ -1,6 +1,6 @@
 //! Jobs: what runs, its progress, and its result.
 
-use super::input::{Numbered, number};
+use super::input::{Nothing, Numbered, known_parameters, number};
 use super::ok;
 use crate::StudioState;
 use crate::fault::Fault;
@@ -20,6 +20,7 @@ pub(super) async fn one(
     Numbered(id): Numbered,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Fault> {
+    known_parameters(query.as_deref(), &["from"])?;
     let from = number(query.as_deref(), "from", u64::MAX)?.unwrap_or(0);
     Ok(ok(&find(&studio, id)?.view(from)))
 }
@@ -42,6 +43,7 @@ pub(super) async fn result(
 pub(super) async fn stop(
     State(studio): State<Arc<StudioState>>,
     Numbered(id): Numbered,
+    Nothing: Nothing,
 ) -> Result<Response, Fault> {
     let job = find(&studio, id)?;
     job.stop();

@@ -1,6 +1,6 @@
 //! Finished runs, from the results file. Reading never creates it.
 
-use super::input::{Numbered, bad_parameter, number, parameter};
+use super::input::{Numbered, bad_parameter, known_parameters, number, parameter};
 use super::{blocking, ok};
 use crate::StudioState;
 use crate::fault::{Fault, csv_response};
@@ -22,6 +22,7 @@ pub(super) async fn list(
     State(studio): State<Arc<StudioState>>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Fault> {
+    known_parameters(query.as_deref(), &["limit"])?;
     let limit = number(query.as_deref(), "limit", LIMIT_MAX)?.unwrap_or(LIMIT);
     blocking(move || {
         let Some(store) = open(&studio)? else {
@@ -45,6 +46,7 @@ pub(super) async fn csv(
     State(studio): State<Arc<StudioState>>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Fault> {
+    known_parameters(query.as_deref(), &["ids"])?;
     let ids = parameter(query.as_deref(), "ids")?;
     let ids = ids.ok_or_else(|| bad_parameter("ids", "it is missing"))?;
     let ids: Vec<u64> = ids

@@ -1,8 +1,9 @@
 // Jobs: watched until they end. Polled, because a page asks little and a browser keeps few connections open.
 import { get, hasToken, post } from "./api.js";
-import { commandBox, complain, faultBox, h, pill, span } from "./ui.js";
+import { commandBox, complain, confirmedStop, faultBox, h, pill, span } from "./ui.js";
 
 const EVERY_MS = 400;
+const SERVERS = ["array-serve", "emulate"];
 const KINDS = { running: "on", done: "good", failed: "bad", stopped: "warn" };
 
 /** Calls update(job, allTicks) until the job has ended or the page is left. */
@@ -45,14 +46,23 @@ export function jobCard(job, draw, ended) {
   const label = h("p", { class: "small soft" });
   const bar = h("progress", { max: 1, "aria-label": `Progress of ${job.subject}` });
   const shown = h("div");
-  const stop = h("button", { class: "danger tiny", type: "button", disabled: !hasToken(), onclick: async () => { stop.textContent = "Stopping…"; try { await post(`/api/jobs/${job.id}/stop`); } catch (fault) { complain(fault); } } }, "Stop");
+  const stop = h("button", { class: "danger tiny", type: "button", disabled: !hasToken(), onclick: () => end() }, "Stop");
+  const end = async () => {
+    if (SERVERS.includes(job.kind) && !(await confirmedStop(job.subject))) return;
+    stop.textContent = "Stopping…";
+    try {
+      await post(`/api/jobs/${job.id}/stop`);
+    } catch (fault) {
+      complain(fault);
+    }
+  };
   const card = h("section", { class: "card", "data-job": job.id }, h("div", { class: "row between" }, h("div", { class: "row" }, title, state), stop), bar, label, commandBox(job.command), h("p", { class: "row" }, h("a", { class: "button tiny", href: `/api/jobs/${job.id}`, target: "_blank", rel: "noopener" }, "JSON")), shown);
   watch(job.id, (now, ticks) => {
     const last = ticks.at(-1);
     state.replaceChildren(pill(now.state, KINDS[now.state]));
     const isOver = now.state !== "running";
     stop.hidden = isOver;
-    const isServer = ["array-serve", "emulate"].includes(now.kind);
+    const isServer = SERVERS.includes(now.kind);
     bar.hidden = isOver || isServer;
     if (last) bar.value = last.share;
     label.textContent = isOver ? `${now.state} after ${elapsed(now)}` : `${last?.label ?? (isServer ? "being served" : "starting")} · ${elapsed(now)}`;

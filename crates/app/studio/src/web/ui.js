@@ -62,6 +62,23 @@ export function complain(fault) {
   setTimeout(() => box.remove(), 20000);
 }
 
+/** Asks before something that can't be taken back: a dialog that names it and tells what comes of it. It begins on "Cancel", and
+Escape cancels, too. True if it is wanted. */
+export function confirmed(title, lines, button) {
+  return new Promise((resolve) => {
+    const close = (answer) => () => dialog.close(answer);
+    const dialog = h("dialog", { class: "card", "aria-labelledby": "ask-title", "aria-describedby": "ask-text" },
+      h("h2", { id: "ask-title" }, title), h("div", { id: "ask-text" }, lines.filter(Boolean).map((line) => h("p", {}, line))),
+      h("div", { class: "row" }, h("button", { type: "button", autofocus: true, onclick: close("") }, "Cancel"), h("button", { type: "button", class: "danger", "data-confirm": true, onclick: close("yes") }, button)));
+    dialog.addEventListener("close", () => { dialog.remove(); resolve(dialog.returnValue === "yes"); });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+/** Asks before a server ends. */
+export const confirmedStop = (name) => confirmed(`Stop ${name}?`, ["All that was written is on its members then. Clients that use its volume get errors until it is served again."], "Stop it");
+
 /** The command line that does the same, to be copied. */
 export function commandBox(text) {
   const code = h("code", { tabindex: "0" });

@@ -214,8 +214,11 @@ impl CacheEngine {
         outbox: &mut Outbox,
     ) {
         // The devices name an incarnation, by an odd number, when its label is written.
-        let label =
-            NvramLabel { array_uuid: record.geometry.array_uuid, nvram_epoch: record.nvram_epoch | 1 };
+        let label = NvramLabel {
+            array_uuid: record.geometry.array_uuid,
+            nvram_epoch: record.nvram_epoch | 1,
+            start: record.nvram_start,
+        };
         label.encode(&mut own.bytes_mut()[own::NVRAM_LABEL_AT..own::NVRAM_LABEL_AT + NVRAM_LABEL_BYTES]);
         self.labels_pending += 1;
         let task = tasks.new_copies(TaskOwner::NvramLabel);

@@ -88,10 +88,12 @@ const _: () = assert!(size_of::<Slot>() == 64, "a slot is one line");
 struct TakeOver {
     carried: u64,
     shadow: u32,
+    /// Carried blocks that are to be forgotten when they arrive.
+    stale: u64,
 }
 
 impl TakeOver {
-    const NOTHING: Self = Self { carried: 0, shadow: NIL };
+    const NOTHING: Self = Self { carried: 0, shadow: NIL, stale: 0 };
 }
 
 impl Slot {
@@ -340,9 +342,27 @@ impl Slots {
         }
     }
 
+    /// Forgets the blocks of a slot, and of its shadow, that are not newer than the members.
+    pub(super) fn forget_clean_blocks(&mut self, slot: u32) {
+        let TakeOver { carried, shadow, .. } = self.take_over(slot);
+        if shadow != NIL {
+            let newer = self[shadow].dirty;
+            self[shadow].valid &= newer;
+            self.take_overs[slot as usize].stale = carried & !newer;
+        }
+        let newer = self[slot].dirty;
+        self[slot].valid &= newer;
+    }
+
+    /// What counts of the blocks that an arrival, which `replaces` the slot's shadow, carries from there.
+    #[inline]
+    pub(super) fn carries(&self, slot: u32, replaces: bool) -> u64 {
+        if replaces { !self.take_over(slot).stale } else { u64::MAX }
+    }
+
     /// Notes that `slot` has replaced `shadow`, and that blocks of it, `carried`, are on their way.
     pub(super) fn begin_take_over(&mut self, slot: u32, carried: u64, shadow: u32) {
-        self.take_overs[slot as usize] = TakeOver { carried, shadow };
+        self.take_overs[slot as usize] = TakeOver { carried, shadow, stale: 0 };
         self.take_over_count += 1;
     }
 

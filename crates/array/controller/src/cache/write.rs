@@ -34,7 +34,7 @@ impl CacheEngine {
             })
     }
 
-    /// Drops clean and arriving copies of the range.
+    /// Drops clean and arriving copies of the range, also those beside what is dirty: the members may hold something else.
     pub(crate) fn forget(&mut self, geometry: &Geometry, lba: Lba, blocks: BlockCount) {
         if self.slots.is_empty() {
             return;
@@ -44,7 +44,8 @@ impl CacheEngine {
             match self.slots[slot].state {
                 SlotState::Clean => self.slots.drop_clean(slot),
                 SlotState::Filling => self.slots.detach(slot),
-                SlotState::Dirty | SlotState::Flushing | SlotState::Free | SlotState::Preserved => {}
+                SlotState::Dirty | SlotState::Flushing => self.slots.forget_clean_blocks(slot),
+                SlotState::Free | SlotState::Preserved => {}
             }
         }
     }
@@ -180,9 +181,10 @@ impl CacheEngine {
     #[inline]
     pub(crate) fn end_copies_in(&mut self, geometry: &Geometry, arrivals: &[Arrival], outbox: &mut Outbox) {
         for arrival in arrivals {
+            let carries = self.slots.carries(arrival.slot, arrival.replaces);
             let slot = &mut self.slots[arrival.slot];
             let named = slot.dirty;
-            slot.valid |= arrival.valid;
+            slot.valid |= arrival.valid & (arrival.dirty | carries);
             slot.dirty |= arrival.dirty;
             slot.incoming -= 1;
             let is_named = slot.dirty == named;

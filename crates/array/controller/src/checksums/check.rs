@@ -17,6 +17,9 @@
 //! Tags that can't be read take their rows with them: all whose tags stand in the same blocks. A write of some of these rows
 //! makes the tags of the others unknown and has them repaired.
 //!
+//! A third kind, for the first write in a region, has no data: it reads the tags of a strip, and writes them with those of zeros replaced
+//! (`written.rs`).
+//!
 //! Data and tags are never written in one I/O, so that a write that is lost or goes to a wrong place leaves the other. Left
 //! out: a device that loses both. A world that carries lengths only gives no digests, and no tag ever differs.
 
@@ -230,14 +233,14 @@ impl Checksums {
             return CheckStep::Waits;
         }
         if !self.holds(place, tag_rows) {
-            if self.rows_of(tag_rows) != rows {
+            if self.rows_of(tag_rows) != rows || self.checks[id].owner == IoOwner::Tags {
                 self.set_held(place, tag_rows);
                 self.io_of_check(id, MemberOp::Read, Part::Checksums, around);
                 return CheckStep::Waits;
             }
             self.fill_unknown(around.own.bytes_mut(), place, tag_rows);
         }
-        self.digest_for_check(id)
+        self.go_on_with_tags(id, around)
     }
 
     /// Tries a read of a check again that has failed.
@@ -305,7 +308,7 @@ impl Checksums {
         match phase {
             _ if gone => self.end_check(id, Err(MemberError::Gone)),
             Phase::Reading if tags.is_err() => self.tags_unreadable(id, around),
-            Phase::Reading if data.is_ok() => self.digest_for_check(id),
+            Phase::Reading if data.is_ok() => self.go_on_with_tags(id, around),
             _ => {
                 if tags.is_ok() {
                     self.restore_behind(id, around);
@@ -352,7 +355,7 @@ impl Checksums {
             }
             _ => around.scan.repair_later(around.geometry, around.metadata, (device, first, tagged.count)),
         }
-        self.digest_for_check(id)
+        self.go_on_with_tags(id, around)
     }
 
     /// True if data and tags of the check may disagree because of a crash.
@@ -362,9 +365,18 @@ impl Checksums {
         around.metadata.is_out_of_sync(found.key)
     }
 
-    fn digest_for_check(&mut self, id: u32) -> CheckStep {
-        self.checks[id].phase = Phase::Digesting;
-        CheckStep::Digest(id)
+    /// Goes on when the tags of a check are in its place.
+    fn go_on_with_tags(&mut self, id: u32, around: &mut Surroundings<'_>) -> CheckStep {
+        let Check { owner, place, role, strip_start, .. } = self.checks[id];
+        if owner != IoOwner::Tags {
+            self.checks[id].phase = Phase::Digesting;
+            return CheckStep::Digest(id);
+        }
+        if self.make_real(around.own.bytes_mut(), place, role, strip_start) {
+            self.write_for_check(id, Part::Checksums, around)
+        } else {
+            self.end_check(id, Ok(()))
+        }
     }
 
     /// Writes the tags of a check, and with [`Part::Data`] its data, too.

@@ -10,8 +10,8 @@ impl Controller {
     /// The checksums, and what checks look at of the others.
     #[inline]
     fn checksums(&mut self) -> (&mut Checksums, Surroundings<'_>) {
-        let Self { checksums, geometry, metadata, stripes, scan, own, ios, outbox, .. } = self;
-        (checksums, Surroundings { geometry, metadata, stripes, scan, own, ios, outbox })
+        let Self { checksums, written, geometry, metadata, stripes, scan, own, ios, outbox, .. } = self;
+        (checksums, Surroundings { geometry, metadata, written, stripes, scan, own, ios, outbox })
     }
 
     /// Reads or writes blocks with their checksums.

@@ -17,7 +17,7 @@ use crate::request::{CopySet, Rows};
 use crate::retries::Retry;
 use crate::stripe_engine::OpKind;
 use crate::table::NIL;
-use raidlab_raid::UnitPlace;
+use raidlab_raid::{StripUnit, UnitPlace};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 
 /// Rows of a device that an I/O was for.
@@ -211,6 +211,8 @@ impl Controller {
             IoOwner::Fill { fill } => self.fill_done(fill, result),
             IoOwner::Op(io) => self.op_io_ended(io, extent, result),
             IoOwner::Superblock => self.superblock_write_done(member, result),
+            IoOwner::Tags => self.tags_initialised(extent, result),
+            IoOwner::WrittenPage => self.page_written(member, result),
             IoOwner::Intent(io) => self.intent_io_ended(io, extent, result),
             IoOwner::Beside(_) => unreachable!("ended before"),
             IoOwner::BoundaryFlush { scan: number } => {
@@ -234,6 +236,44 @@ impl Controller {
     #[inline]
     pub(crate) fn rows_written(&mut self, extent: Extent, result: Result<(), MemberError>) {
         self.metadata.rows_written(&self.geometry, extent, result, &mut self.outbox);
+    }
+
+    /// The same where the array itself has written, and not what the host wants: what is in cache of these rows may be of a copy
+    /// that is no more, and must not outlive it. All rewrites in the background and at a start end here.
+    pub(crate) fn rows_rewritten(&mut self, extent: Extent, result: Result<(), MemberError>) {
+        let (device, lba, rows) = extent;
+        self.rows_written(extent, result);
+        self.forget_rows(device, lba, u64::from(rows));
+    }
+
+    /// Forgets what is in cache of blocks that have been given up: they are errors, and not what was read of them before.
+    #[inline]
+    pub(crate) fn forget_given_up(&mut self) {
+        while let Some((device, lba, blocks)) = self.metadata.next_given_up() {
+            self.forget_rows(device, lba, blocks);
+        }
+    }
+
+    /// Drops what is kept in memory of rows of a device, unless it is newer than what the members have.
+    fn forget_rows(&mut self, device: MemberIndex, lba: MemberLba, blocks: u64) {
+        let Self { cache, stripes, geometry, metadata, .. } = self;
+        if cache.is_empty() && !stripes.has_pages() {
+            return;
+        }
+        let Some(role) = metadata.role(device) else { return };
+        let (mut lba, end) = (lba, lba + BlockCount(blocks));
+        while lba < end {
+            let strip_rows = u64::from(geometry.strip_rows());
+            let strip_end = MemberLba((lba.0 / strip_rows + 1) * strip_rows).min(end);
+            let blocks = BlockCount(strip_end.0 - lba.0);
+            if let Some((stripe, unit, row)) = geometry.layout().identify(role, lba) {
+                if let StripUnit::Data { strip, .. } = unit {
+                    cache.forget(geometry, geometry.strip_lba(stripe, strip, row.0 as u32), blocks);
+                }
+                stripes.forget_pages(geometry, role, lba);
+            }
+            lba = strip_end;
+        }
     }
 
     /// A member that could not keep what it has taken must leave the array.
@@ -305,6 +345,8 @@ impl Controller {
                 out.push(Segment { buffer: fragment.host_buffer(), bytes });
             }
             IoOwner::Superblock => out.push(Segment { buffer: own_buffer(own::STATE_AT), bytes }),
+            IoOwner::WrittenPage => out.push(Segment { buffer: own_buffer(own::WRITTEN_AT), bytes }),
+            IoOwner::Tags => unreachable!("only tags are read and written"),
             IoOwner::Fill { fill } => self.cache.fill_segments(&self.geometry, fill, out),
             IoOwner::Op(io) => self.stripes.op(io.op()).segments(&self.geometry, io, bytes, out),
             IoOwner::Intent(io) => {

@@ -7,18 +7,23 @@ use crate::member_io::IoOwner;
 use crate::own;
 use crate::start::{Start, StartError, StartStep, Surroundings, check_geometry};
 use crate::stop::StopStep;
-use raidlab_format::{Assembly, LogPlace, NvramVerdict, STATE_BYTES};
+use raidlab_format::{Assembly, LogPlace, NvramVerdict, STATE_BYTES, StartNonce};
 use raidlab_units::StripeIndex;
 
 impl Controller {
     /// Starts an array from what [`raidlab_format::assemble`] made of its devices. Device `d` of the controller is candidate
-    /// `assembly.present[d]`; devices that are not there must not be reported as added before they are.
+    /// `assembly.present[d]`; devices that are not there must not be reported as added before they are. `nonce` is drawn for this
+    /// start.
     ///
     /// Host requests may be made at once; they are served from [`Notice::Serving`] on.
     ///
     /// # Errors
     /// [`StartError`] when the configuration is not this array's, or too many devices are absent.
-    pub fn start(config: &ArrayConfig, mut assembly: Assembly) -> Result<Self, StartError> {
+    pub fn start(
+        config: &ArrayConfig,
+        mut assembly: Assembly,
+        nonce: StartNonce,
+    ) -> Result<Self, StartError> {
         let mut controller = Self::new(config)?;
         controller.cache.check_directory(&controller.geometry, &mut assembly.nvram_entries)?;
         check_geometry(&assembly.state.geometry, &config.geometry(assembly.state.geometry.array_uuid))?;
@@ -26,7 +31,8 @@ impl Controller {
         let beyond = |absent| StartError::BeyondRedundancy { absent };
         let absent = metadata.take_devices(geometry, &assembly).map_err(beyond)?;
         let kept_is_lost = assembly.state.relies_on_nvram() && assembly.kept != NvramVerdict::Used;
-        // With these bytes the devices already agree, or are made to; see below.
+        // With these bytes the devices already agree, but for the nonce, or are made to; see below.
+        assembly.state.note_found_by(nonce);
         assembly.state.encode(&mut controller.own.bytes_mut()[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
         let mut state = assembly.state;
         // Logs and bitmaps that were not looked at, as that of a device that is being rebuilt, may have any number up to this jump.
@@ -37,6 +43,7 @@ impl Controller {
         let whole = assembly.out_of_sync.marked_count() == u32::from(assembly.out_of_sync.regions());
         state.needs_resync |= whole && !assembly.write_hole_accepted;
         state.log_place = LogPlace::Members;
+        (state.start, state.found_by) = (nonce, Vec::new());
         controller.metadata.take_superblock(state);
         if !assembly.write_hole_accepted {
             controller.mark_regions_out_of_sync(&assembly.out_of_sync);
@@ -52,6 +59,7 @@ impl Controller {
         for device in absent {
             controller.outbox.notify(Notice::MemberFailed { member: device });
         }
+        controller.written.start_again(assembly.written, assembly.next_written_sequence);
         controller.send_found_superblock();
         controller.pump_bitmap();
         controller.metadata.change();
@@ -155,8 +163,10 @@ impl Controller {
             match self.stop.next(self.is_drained(), is_settled) {
                 StopStep::Wait => return,
                 StopStep::Flush => {
+                    self.metadata.note_stopping();
                     let flushes = self.flush_if_cached(IoOwner::StopFlush);
                     self.stop.begin_flushes(flushes);
+                    self.pump_superblock();
                 }
                 StopStep::ClearBitmap => self.clear_bitmap(),
                 StopStep::Clean => {
@@ -182,5 +192,6 @@ impl Controller {
             && self.cache.dirty_count() == 0
             && self.stripe_locks.is_empty()
             && self.scan.is_idle()
+            && self.written.is_idle()
     }
 }

@@ -141,7 +141,7 @@ impl Controller {
                 self.end_of_write(op);
             }
             OpIo::Rewrite { op, unit } => {
-                self.rows_written(extent, result);
+                self.rows_rewritten(extent, result);
                 if result.is_ok() {
                     self.note_rewritten(op, unit, extent.0);
                 }

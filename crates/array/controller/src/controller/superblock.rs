@@ -44,6 +44,7 @@ impl Controller {
     pub(crate) fn admit_again(&mut self, device: MemberIndex) {
         if self.ios.is_idle(device) && self.metadata.admit(device) {
             self.greet_newcomer();
+            self.written.renew();
             self.outbox.notify(Notice::MemberAdded { member: device });
         }
     }
@@ -126,6 +127,8 @@ impl Controller {
                 SuperblockWaiter::Rewrite(op) => self.start_rewrites(op),
                 SuperblockWaiter::Admission(op) if is_kept => self.admit(op),
                 SuperblockWaiter::Admission(op) => self.give_window_up(op),
+                SuperblockWaiter::Regions if is_kept => self.keep_regions(),
+                SuperblockWaiter::Regions => self.end_regions(false),
                 SuperblockWaiter::Visit(visit) => self.visit_ended(visit, VisitEnd::Done),
                 SuperblockWaiter::Part(request) => {
                     let lba = self.host.request(request).lba;

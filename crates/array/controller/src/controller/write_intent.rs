@@ -52,6 +52,9 @@ impl Controller {
             // back with redundancy of what was there before.
             return self.give_window_up(id);
         }
+        if self.waits_for_region(id) {
+            return;
+        }
         let is_bare = self.geometry.parities() > 0
             && !self.stripes.op(id).writes_parity(&self.geometry, &self.metadata);
         let stripe = self.stripes.op(id).stripe;
@@ -127,7 +130,7 @@ impl Controller {
                 return self.replay_rows_read(result.err().map(|_| (run, skipped)));
             }
             IntentIo::ReplayWrite { .. } => {
-                self.rows_written(extent, result);
+                self.rows_rewritten(extent, result);
                 return self.replay_write_done();
             }
             _ => self.fail_on_flush_error(member, result),

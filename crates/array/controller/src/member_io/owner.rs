@@ -14,6 +14,10 @@ pub(crate) enum IoOwner {
     },
     Op(OpIo),
     Superblock,
+    /// Tags of a strip that nobody has written become real ones.
+    Tags,
+    /// A page of the map of written regions.
+    WrittenPage,
     Intent(IntentIo),
     Beside(BesideIo),
     /// A member flush before the boundary of the rebuild with this number is written down.

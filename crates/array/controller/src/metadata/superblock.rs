@@ -35,6 +35,8 @@ pub(crate) enum SuperblockWaiter {
     Part(u32),
     /// A visit that has made copies agree.
     Visit(u32),
+    /// Regions whose tags are real, before the devices are told.
+    Regions,
 }
 
 /// The superblock as the devices should have it, and how far they have it.
@@ -198,6 +200,13 @@ impl Superblock {
             self.change();
         }
         false
+    }
+
+    /// Has the devices keep one more generation, if the array was in use.
+    pub(super) fn note_stopping(&mut self) {
+        if self.record.as_ref().is_some_and(|record| record.dirty) {
+            self.change();
+        }
     }
 
     /// Marks the array as cleanly stopped.

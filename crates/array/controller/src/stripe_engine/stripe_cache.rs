@@ -138,6 +138,14 @@ impl Directory {
         self.touch(key);
     }
 
+    /// Forgets the page of a unit.
+    pub(super) fn forget(&mut self, key: u64, unit: u16) {
+        let list = &mut self.lists[key as usize % LISTS];
+        if let Some(entry) = list.find(key) {
+            list.entries[entry].held &= !bit(usize::from(unit));
+        }
+    }
+
     /// Makes the views of a write those of whole pages, and says which of these are held.
     pub(super) fn view_pages(&self, op: &mut StripeOp, geometry: &Geometry, metadata: &Metadata) {
         let is_write = op.kind == OpKind::Write && geometry.parities() > 0;

@@ -1,6 +1,7 @@
 //! Restores, rebuilds, checks, repairs and resyncs: what they cost in member I/Os, what they leave on the devices, and what
 //! they give up where redundancy is not enough.
 
+mod cached;
 mod faults;
 mod integrity;
 mod rebuild;

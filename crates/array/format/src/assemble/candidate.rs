@@ -1,13 +1,13 @@
 //! Reads one candidate, and finds from all of them which array it is and which state is the newest.
 
-use super::error::AssembleError;
+use super::error::{AssembleError, StartedApart};
 use super::roster::UnusableReason;
 use crate::area::AreaLayout;
 use crate::error::{DecodeError, Part};
 use crate::identity::ArrayUuid;
 use crate::label::Label;
 use crate::state::{ArrayState, DeviceState};
-use raidlab_units::ByteCount;
+use raidlab_units::{ByteCount, MemberIndex};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -157,15 +157,20 @@ pub(super) fn choose_state(
     }
     let on_most: Vec<&ArrayState> = newest.iter().filter(|state| most_hold(candidates, state)).collect();
     let generation = newest[0].generation;
+    let diverged = || {
+        let devices = |state| devices_with(candidates, state);
+        let parts = newest.iter().map(|state| StartedApart { start: state.start, devices: devices(state) });
+        AssembleError::Diverged { array_uuid, generation, parts: parts.collect() }
+    };
     match on_most[..] {
         [state] => return Ok(state.clone()),
         [] => {}
-        _ => return Err(AssembleError::Diverged { array_uuid, generation }),
+        _ => return Err(diverged()),
     }
-    let chosen = choose_incomplete(candidates, &newest);
-    let chosen = chosen.ok_or(AssembleError::Diverged { array_uuid, generation })?;
+    let chosen = choose_incomplete(candidates, &newest).ok_or_else(diverged)?;
     for slot in candidates.iter_mut().flat_map(|read| &mut read.slots) {
-        if slot.as_ref().is_ok_and(|state| state != chosen && newest.contains(state)) {
+        let is_other = |state: &ArrayState| state.generation == generation && !state.is_same(chosen);
+        if slot.as_ref().is_ok_and(is_other) {
             *slot =
                 Err(DecodeError::field(Part::State, "generation", generation, "on all devices, or left out"));
         }
@@ -173,7 +178,14 @@ pub(super) fn choose_state(
     Ok(chosen.clone())
 }
 
-/// The different states of the highest generation.
+/// The devices whose newest state is this one.
+fn devices_with(candidates: &[Candidate<'_>], state: &ArrayState) -> Vec<MemberIndex> {
+    let has_it = |read: &&Candidate<'_>| read.newest().is_ok_and(|own| own.is_same(state));
+    let labels = candidates.iter().filter(has_it).filter_map(|read| read.label.as_ref().ok());
+    labels.map(|label| label.device).collect()
+}
+
+/// The different states of the highest generation, each with all starts that any device says have found it.
 fn newest_states(
     candidates: &[Candidate<'_>],
     array_uuid: ArrayUuid,
@@ -187,8 +199,9 @@ fn newest_states(
         states().map(|state| state.generation).max().ok_or(AssembleError::NoState { array_uuid })?;
     let mut newest: Vec<ArrayState> = Vec::new();
     for state in states().filter(|state| state.generation == generation) {
-        if !newest.contains(state) {
-            newest.push(state.clone());
+        match newest.iter_mut().find(|known| known.is_same(state)) {
+            Some(known) => state.found_by.iter().for_each(|start| known.note_found_by(*start)),
+            None => newest.push(state.clone()),
         }
     }
     Ok(newest)
@@ -214,22 +227,28 @@ fn choose_incomplete<'s>(candidates: &[Candidate<'_>], newest: &'s [ArrayState])
     newest.iter().all(|state| incarnation(state) <= incarnation(chosen)).then_some(chosen)
 }
 
-/// Whether all devices that `state` calls in sync are there, with it or with the generation before; at most half of them
-/// have it. A start without those that have it may have put another state in its place on the rest.
+/// Whether all devices that `state` calls in sync are there, with it or with the generation before, as the start that wrote it
+/// found or wrote that; at most half of them have it. A start without those that have it may have put another state in its place on
+/// the rest. A device that the start did not find is a copy, and no witness: the one that it is a copy of may have the state.
 fn was_never_complete(candidates: &[Candidate<'_>], state: &ArrayState) -> bool {
     let has_one_of_two = |device| {
         let found = candidates.iter().filter(|read| read.is_device(state, device));
         let mut slots = found.flat_map(|read| read.slots.iter().flatten());
-        slots.any(|own| own == state || own.generation.checked_add(1) == Some(state.generation))
+        slots.any(|own| own.is_same(state) || is_before(own, state))
     };
     in_sync(state).count() > 0 && in_sync(state).all(has_one_of_two)
+}
+
+/// Whether a state is of the generation before, and on a device that the start which wrote the later one had.
+fn is_before(own: &ArrayState, state: &ArrayState) -> bool {
+    own.generation.checked_add(1) == Some(state.generation) && own.knows(state.start)
 }
 
 /// Whether more than half of the devices that `state` calls in sync hold just this state.
 fn most_hold(candidates: &[Candidate<'_>], state: &ArrayState) -> bool {
     let is_held = |device: &usize| {
         let mut found = candidates.iter().filter(|read| read.is_device(state, *device));
-        found.any(|read| read.newest().is_ok_and(|own| own == state))
+        found.any(|read| read.newest().is_ok_and(|own| own.is_same(state)))
     };
     in_sync(state).filter(is_held).count() * 2 > in_sync(state).count()
 }

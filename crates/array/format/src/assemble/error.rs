@@ -2,8 +2,8 @@
 
 use super::intent::Doubt;
 use super::replay::LogTrouble;
-use super::roster::{LackReason, Lacking};
-use crate::identity::ArrayUuid;
+use super::roster::{LackReason, Lacking, Stale};
+use crate::identity::{ArrayUuid, StartNonce};
 use crate::seal::VERSION;
 use core::fmt::Display;
 use raidlab_units::MemberIndex;
@@ -60,14 +60,17 @@ pub enum AssembleError {
     /// The array was started in two parts that do not know of each other.
     #[error(
         "the devices of array {array_uuid} hold different states of generation {generation}: it was started \
-         in two parts. Name the devices of one part only and accept a minority (--accept-minority); what was \
-         written to the other part since is lost"
+         in parts, or copies of it were. Last written: {}. Name the devices of one start only, and accept a minority \
+         (--accept-minority) if they are too few: what was written to the others since is lost",
+        parts_text(.parts)
     )]
     Diverged {
         /// The array.
         array_uuid: ArrayUuid,
         /// The generation that there is more than once.
         generation: u64,
+        /// Who has which state.
+        parts: Vec<StartedApart>,
     },
     /// Two candidates are the same device.
     #[error(
@@ -86,9 +89,10 @@ pub enum AssembleError {
     /// Too few members are present to know that the others did not go on without them.
     #[error(
         "generation {generation} calls {in_sync} members in sync; {present} of them are present and \
-         {needed} are needed. Absent: {}. Bring them back; or, if they are gone for good, accept a \
+         {needed} are needed. Absent: {}. {}Bring them back; or, if they are gone for good, accept a \
          minority (--accept-minority): what was written to them since is lost",
-        devices(.absent)
+        devices(.absent),
+        out_of_date(.stale)
     )]
     NoQuorum {
         /// The newest generation.
@@ -101,6 +105,8 @@ pub enum AssembleError {
         needed: usize,
         /// Those that are not.
         absent: Vec<MemberIndex>,
+        /// Candidates that are out of date.
+        stale: Vec<Stale>,
     },
     /// Members are missing, and parity may not agree with data.
     #[error(
@@ -124,6 +130,21 @@ pub enum AssembleError {
         /// What is wrong with it.
         trouble: LogTrouble,
     },
+}
+
+/// Devices with one of several states that do not know of each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartedApart {
+    /// The start that wrote the state.
+    pub start: StartNonce,
+    /// The devices that have it.
+    pub devices: Vec<MemberIndex>,
+}
+
+impl Display for StartedApart {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} by start {}", devices(&self.devices), self.start)
+    }
 }
 
 impl AssembleError {
@@ -161,6 +182,16 @@ fn list(items: &[impl Display], none: &str) -> String {
 fn devices(numbers: &[MemberIndex]) -> String {
     let names: Vec<String> = numbers.iter().map(|number| format!("device {}", number.0)).collect();
     list(&names, "none")
+}
+
+fn parts_text(parts: &[StartedApart]) -> String {
+    parts.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// Which candidates are out of date, and why, if any are.
+fn out_of_date(stale: &[Stale]) -> String {
+    let lines = stale.iter().map(|it| format!("Device {} is given, but {}. ", it.device.0, it.reason));
+    lines.collect()
 }
 
 fn version_place(candidate: Option<usize>) -> String {

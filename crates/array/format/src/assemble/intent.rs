@@ -21,9 +21,10 @@ use crate::area::AreaLayout;
 use crate::bitmap::RegionMap;
 use crate::error::DecodeError;
 use crate::geometry::MetadataPolicy;
-use crate::identity::ArrayUuid;
+use crate::identity::{ArrayUuid, StartNonce};
 use crate::nvram::{NvramImage, NvramLabel};
 use crate::state::{ArrayState, LogPlace};
+use crate::written::WrittenMap;
 use raidlab_raid::Layout;
 
 /// What became of the NVRAM.
@@ -48,6 +49,16 @@ pub enum NvramVerdict {
         found: u64,
         /// The state's.
         expected: u64,
+    },
+    /// It is of the array's epoch, which another start began: it was used with a copy of the devices.
+    #[error(
+        "NVRAM is of start {found} and the array's is of start {expected}: it was used with a copy of the devices"
+    )]
+    OtherStart {
+        /// The start that began its epoch.
+        found: StartNonce,
+        /// The one that the state names.
+        expected: StartNonce,
     },
     /// It is this array's.
     #[error("NVRAM belongs to the array")]
@@ -99,6 +110,9 @@ pub(super) fn judge_kept<'a>(
         // A crash may come between the label of an epoch and the state that names it.
         Ok(label) if label.nvram_epoch != state.nvram_epoch | 1 => {
             NvramVerdict::OtherLife { found: label.nvram_epoch, expected: state.nvram_epoch | 1 }
+        }
+        Ok(label) if label.start != state.nvram_start => {
+            NvramVerdict::OtherStart { found: label.start, expected: state.nvram_start }
         }
         Ok(_) => NvramVerdict::Used,
     };
@@ -160,6 +174,20 @@ impl Found<'_, '_> {
             intent.out_of_sync.mark_all();
         }
         Ok(intent)
+    }
+
+    /// The union of what all devices in sync say of written regions, and the highest sequence found.
+    pub(super) fn read_written(&self) -> (Option<WrittenMap>, Option<u64>) {
+        let (geometry, mut newest) = (&self.state.geometry, None);
+        let area_layout = AreaLayout::of(geometry);
+        let mut map = WrittenMap::new(geometry.strips(), area_layout.written[0].length_bytes);
+        for ((_, area), slot) in
+            self.roster.in_sync(self.state).flat_map(|it| area_layout.written.map(|slot| (it, slot)))
+        {
+            let found = map.as_mut().and_then(|map| map.join(slot.of(area)?, geometry.array_uuid));
+            newest = newest.max(found);
+        }
+        (map, newest)
     }
 
     fn read_bitmap(&self, intent: &mut Intent) {

@@ -4,7 +4,7 @@ use super::candidate::Candidate;
 use super::error::AssembleError;
 use crate::area::AreaLayout;
 use crate::error::DecodeError;
-use crate::identity::{ArrayUuid, DeviceUuid};
+use crate::identity::{ArrayUuid, DeviceUuid, StartNonce};
 use crate::label::Label;
 use crate::state::{ArrayState, DeviceState};
 use raidlab_units::MemberIndex;
@@ -40,9 +40,25 @@ pub enum StaleReason {
     /// It missed two generations or more.
     #[error("its state is older than the array's newest by two generations or more")]
     Behind,
+    /// It is one generation behind, and the start that wrote the newest state did not have it.
+    #[error(
+        "its state is of start {own} and does not know the array's latest, {latest}: it is a copy from before that start, or was \
+         started without the others"
+    )]
+    MissedStart {
+        /// The start that wrote its state.
+        own: StartNonce,
+        /// The one that wrote the newest.
+        latest: StartNonce,
+    },
     /// It holds another state of the newest generation.
-    #[error("it holds another state of the same generation: it was started without the others")]
-    Diverged,
+    #[error(
+        "it holds another state of the same generation, of start {own}: it was started without the others"
+    )]
+    Diverged {
+        /// The start that wrote its state.
+        own: StartNonce,
+    },
     /// Another physical device has its place.
     #[error("device {expected} has taken its place")]
     Replaced {
@@ -179,8 +195,7 @@ impl<'a> Roster<'a> {
             self.stale.push(Stale { candidate, device, generation: own.generation, reason });
             return Ok(());
         }
-        let (needed, found) =
-            (AreaLayout::new(newest.geometry.log_bytes).total_bytes, read.area.len() as u64);
+        let (needed, found) = (AreaLayout::of(&newest.geometry).total_bytes, read.area.len() as u64);
         if found < needed {
             self.unusable.push(Unusable { candidate, reason: UnusableReason::Truncated { needed, found } });
             return Ok(());
@@ -261,6 +276,7 @@ impl<'a> Roster<'a> {
             present,
             needed: in_sync / 2 + 1,
             absent: self.absent(state),
+            stale: self.stale.clone(),
         })
     }
 }
@@ -284,9 +300,10 @@ pub fn stale_reason(label: &Label, own: &ArrayState, newest: &ArrayState) -> Opt
         return Some(StaleReason::CalledMissing);
     }
     match newest.generation - own.generation {
-        0 if own == newest => None,
-        0 => Some(StaleReason::Diverged),
-        1 => None,
+        0 if own.is_same(newest) => None,
+        0 => Some(StaleReason::Diverged { own: own.start }),
+        1 if own.knows(newest.start) => None,
+        1 => Some(StaleReason::MissedStart { own: own.start, latest: newest.start }),
         _ => Some(StaleReason::Behind),
     }
 }

@@ -141,8 +141,7 @@ fn two_states_of_one_generation_are_settled_by_those_who_hold_them() {
     mirror.next_state(0..1, |state| set_missing(state, 1));
     mirror.state = before;
     mirror.next_state(1..2, |state| set_missing(state, 0));
-    let diverged = AssembleError::Diverged { array_uuid: array_uuid(0xa1), generation: GENERATION + 1 };
-    assert_eq!(start_all(&mirror), Err(diverged));
+    assert_eq!(start_all(&mirror), Err(diverged(&[(START, 0), (START, 1)])));
     start(&without(&mirror, &[0])).expect("one part");
 
     // Half of those that a state calls in sync are not enough for it.
@@ -160,7 +159,7 @@ fn two_states_of_one_generation_are_settled_by_those_who_hold_them() {
     array.state = before;
     array.next_state(1..5, |state| state.log_tail += 1);
     let assembly = start_all(&array).expect("three of four");
-    assert_eq!(stale(&assembly), [(0, 0, GENERATION + 1, StaleReason::Diverged)]);
+    assert_eq!(stale(&assembly), [(0, 0, GENERATION + 1, StaleReason::Diverged { own: START })]);
 }
 
 /// Two crashes, the second of a start without two devices, one of which has the only copy of the newest state.
@@ -190,7 +189,7 @@ fn a_state_that_was_never_complete_does_not_stand_in_the_way_of_another() {
     assert_eq!(assembly.present[2], Some(1));
 
     // Without device 4 both may have been complete.
-    let diverged = AssembleError::Diverged { array_uuid: array_uuid(0xa1), generation: GENERATION + 1 };
+    let diverged = diverged(&[(START, 0), (START, 2)]);
     assert_eq!(start(&without(&array, &[4])), Err(diverged.clone()));
 
     // Nor is a device that has lost the generation before a witness.
@@ -225,7 +224,6 @@ fn a_state_that_was_never_complete_gives_way_to_one_that_may_have_been() {
         state.nvram_epoch += 1;
         set_missing(state, 3);
     });
-    let diverged = AssembleError::Diverged { array_uuid: array_uuid(0xa1), generation: GENERATION + 1 };
-    assert_eq!(start(&without(&array, &[3])), Err(diverged));
+    assert_eq!(start(&without(&array, &[3])), Err(diverged(&[(START, 0), (START, 2)])));
     assert_eq!(start_all(&array).map(|assembly| assembly.state), Ok(array.state));
 }

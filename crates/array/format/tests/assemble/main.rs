@@ -6,8 +6,10 @@
 
 mod candidates;
 mod generations;
+mod histories;
 mod redundancy;
 mod replay;
+mod starts;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -40,6 +42,19 @@ fn without<'a>(array: &'a TestArray, absent: &[usize]) -> Vec<Option<&'a [u8]>> 
 fn set_missing(state: &mut ArrayState, device: usize) {
     state.devices[device].state = DeviceState::Missing;
     state.epoch += 1;
+}
+
+/// That each of these devices holds another state of the newest generation, which the start beside it wrote.
+fn diverged(parts: &[(StartNonce, u16)]) -> AssembleError {
+    let part = |(start, device): &(StartNonce, u16)| StartedApart {
+        start: *start,
+        devices: vec![MemberIndex(*device)],
+    };
+    AssembleError::Diverged {
+        array_uuid: array_uuid(0xa1),
+        generation: GENERATION + 1,
+        parts: parts.iter().map(part).collect(),
+    }
 }
 
 fn stale(assembly: &Assembly) -> Vec<(usize, u16, u64, StaleReason)> {
@@ -78,6 +93,8 @@ fn a_whole_clean_array_is_taken_as_it_is() {
                 nvram_entries: vec![],
                 next_log_sequence: TAIL,
                 next_bitmap_sequence: assembly.next_bitmap_sequence,
+                written: None,
+                next_written_sequence: 0,
             };
             assert_eq!(assembly, expected, "level {level}, {policy}");
         }

@@ -22,6 +22,7 @@ fn more_than_half_of_the_members_in_sync_must_be_there() {
             present: in_sync - absent.len(),
             needed,
             absent: absent.iter().map(|device| MemberIndex(*device as u16)).collect(),
+            stale: vec![],
         });
         assert_eq!(result.err(), expected, "level {level}, {members} members");
         let accept = StartOptions { accept_minority: true, ..StartOptions::default() };

@@ -219,7 +219,8 @@ fn nvram_is_used_only_if_it_is_this_arrays_and_of_this_life() {
         ),
         (
             |array| {
-                NvramLabel { array_uuid: array_uuid(7), nvram_epoch: 5 }.encode(&mut array.nvram_log[..64]);
+                let label = NvramLabel { array_uuid: array_uuid(7), ..newest_label(&array.state) };
+                label.encode(&mut array.nvram_log[..64]);
             },
             NvramVerdict::OtherArray { found: array_uuid(7) },
         ),

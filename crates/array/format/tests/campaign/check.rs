@@ -73,8 +73,8 @@ fn check_structures(area: &[u8], handed: &Handed) {
 /// The same structure as this raidlab writes it: what an older one wrote has another version.
 fn in_our_version(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
-    if (1..3).contains(&bytes[8]) {
-        bytes[8] = 3;
+    if (1..4).contains(&bytes[8]) {
+        bytes[8] = 4;
         bytes[12..16].fill(0);
         let checksum = crc_fast::crc32_iscsi(&bytes);
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());

@@ -4,7 +4,7 @@ use super::kit::Rng;
 use crate::support::{LOG_BYTES, TestArray, TestRecord, array_uuid, geometry, shared_bytes, state};
 use raidlab_format::{
     ArrayState, BadRange, BadReason, COUNTERS_END, DeviceRecord, DeviceState, LogHeader, LogPlace, LogRun,
-    MetadataPolicy, NvramEntry, RecordHolds, tag_blocks,
+    MetadataPolicy, NvramEntry, RecordHolds, StartNonce, tag_blocks,
 };
 use raidlab_raid::StripeShape;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, MemberLba, StripeIndex};
@@ -215,6 +215,11 @@ fn draw_state(rng: &mut Rng<'_>) -> ArrayState {
     state.epoch = rng.pick(&[0, 1, 7, COUNTERS_END - 1]);
     state.log_tail = rng.pick(&[0, 5, 100, COUNTERS_END - 4]);
     state.nvram_epoch = rng.below(3);
+    let nonce = |rng: &mut Rng<'_>| StartNonce::new(rng.below(4));
+    (state.nvram_start, state.start) = (nonce(rng), nonce(rng));
+    for _ in 0..rng.below(3) {
+        state.note_found_by(nonce(rng));
+    }
     state.dirty = rng.one_in(2);
     state.needs_resync = rng.one_in(8);
     state.log_place = if rng.one_in(3) { LogPlace::Nvram } else { LogPlace::Members };

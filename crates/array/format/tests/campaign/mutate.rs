@@ -115,9 +115,9 @@ fn field_end(rng: &mut Rng<'_>, kind: Part, length: usize) -> usize {
         _ if rng.one_in(8) => length,
         Part::Label => 52,
         Part::State => rng.pick(&[112, 512 + 8 * 28]),
-        Part::BitmapSector => 64,
+        Part::BitmapSector | Part::WrittenSector => 64,
         Part::LogHeader => rng.pick(&[64, 72 + 3 * 12]),
-        Part::NvramLabel => 40,
+        Part::NvramLabel => 48,
         Part::NvramFile => 56,
         Part::Unfinished => 32,
     };

@@ -12,7 +12,7 @@ use raidlab_format::{
     AreaLayout, ArrayName, ArrayState, ArrayUuid, BITMAP_BYTES, DeviceRecord, DeviceState, DeviceUuid,
     Geometry, LABEL_BYTES, Label, LogHeader, LogPlace, LogRun, MetadataPolicy, NVRAM_ENTRY_BYTES,
     NVRAM_LABEL_BYTES, NVRAM_RING_AT, NvramEntry, NvramImage, NvramLabel, RecordHolds, RegionMap,
-    STATE_BYTES, header_len, row_checksum, seal_shared, set_payload_at, shared_len,
+    STATE_BYTES, StartNonce, header_len, row_checksum, seal_shared, set_payload_at, shared_len,
 };
 use raidlab_units::{BlockSize, ByteCount, MemberIndex, MemberLba, StripeIndex};
 use std::ops::Range;
@@ -22,6 +22,8 @@ pub(crate) const LOG_BYTES: u64 = 32 << 10;
 pub(crate) const GENERATION: u64 = 10;
 /// What people call it.
 pub(crate) const NAME: &str = "büro";
+/// The start that wrote its states.
+pub(crate) const START: StartNonce = StartNonce::new(0x57a7);
 /// The tail that a new test array has.
 pub(crate) const TAIL: u64 = 100;
 
@@ -63,6 +65,9 @@ pub(crate) fn state(geometry: Geometry) -> ArrayState {
         generation: GENERATION,
         epoch: 3,
         nvram_epoch: 5,
+        nvram_start: START,
+        start: START,
+        found_by: Vec::new(),
         log_tail: TAIL,
         dirty: false,
         needs_resync: false,
@@ -129,6 +134,15 @@ pub(crate) fn shared_bytes(records: &[TestRecord], block_size: BlockSize) -> (Ve
     (bytes, count)
 }
 
+/// The label of NVRAM that belongs to a state.
+pub(crate) fn newest_label(state: &ArrayState) -> NvramLabel {
+    NvramLabel {
+        array_uuid: state.geometry.array_uuid,
+        nvram_epoch: state.nvram_epoch | 1,
+        start: state.nvram_start,
+    }
+}
+
 /// An array in memory.
 #[derive(Clone)]
 pub(crate) struct TestArray {
@@ -142,8 +156,7 @@ impl TestArray {
     /// Labels on every device, the state in one slot and the generation before in the other, clear bitmaps.
     pub(crate) fn new(newest: ArrayState) -> Self {
         let total_bytes = AreaLayout::new(newest.geometry.log_bytes).total_bytes as usize;
-        let label =
-            NvramLabel { array_uuid: newest.geometry.array_uuid, nvram_epoch: newest.nvram_epoch | 1 };
+        let label = newest_label(&newest);
         let before = newest.generation.checked_sub(1);
         let before = before.map(|generation| ArrayState { generation, ..newest.clone() });
         let mut array = Self {

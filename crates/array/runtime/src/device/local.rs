@@ -1,16 +1,19 @@
 //! A block device or a file opened for an array, with its length, and small reads and writes past any cache.
 //!
 //! Opening for an array is exclusive: a block device is opened with `O_EXCL`, which the kernel refuses if it is mounted
-//! or held, and both are locked (`flock`), so that no two arrays use one device. Opening for examination is read-only
-//! and not exclusive.
+//! or held, and both are locked (`flock`), so that no two arrays use one device. So are the other ways to the same storage, as
+//! far as the system tells them ([`raidlab_device::safety::OtherWays`]): loop devices over a file, and files under a loop
+//! device. Opening for examination is read-only and not exclusive.
 //!
 //! These reads and writes are for start, creation and joining; I/O of a running array goes through the ring.
 //!
 //! Source: `open(2)` on `O_EXCL` for block devices, `fallocate(2)` on block devices (Linux 4.9).
 
-use super::{Flushing, Purpose, UNIT_BYTES, ZEROS_BYTES, begin, failed};
+use super::{Flushing, Purpose, UNIT_BYTES, ZEROS_BYTES, begin, begin_change, failed};
 use crate::arena::Arena;
 use crate::error::DeviceError;
+use crate::kernel;
+use raidlab_device::safety::OtherWays;
 use raidlab_units::ByteCount;
 use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, Stat, StatxFlags, statx};
 use rustix::io::Errno;
@@ -19,6 +22,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Longest read in one call of the system.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -35,6 +39,8 @@ pub(crate) struct LocalDevice {
     flushing: Flushing,
     /// The lock is another's, with whom the file is shared.
     is_shared: bool,
+    /// Keep others from the same storage by other ways.
+    claims: Vec<File>,
 }
 
 impl Drop for LocalDevice {
@@ -43,7 +49,9 @@ impl Drop for LocalDevice {
             return;
         }
         // A ring that was just closed may hold its files a little longer, and their locks with them.
-        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+        for file in std::iter::once(&self.file).chain(&self.claims) {
+            let _ = rustix::fs::flock(file, FlockOperation::Unlock);
+        }
     }
 }
 
@@ -59,16 +67,21 @@ impl LocalDevice {
         if !is_block_device && !facts.is_file() {
             return Err(DeviceError::NotStorage { path: path.to_owned() });
         }
-        let mut flags = OFlags::CLOEXEC | OFlags::DIRECT;
-        flags |= if purpose == Purpose::Use { OFlags::RDWR } else { OFlags::RDONLY };
-        if is_block_device && purpose == Purpose::Use {
-            flags |= OFlags::EXCL;
+        if purpose == Purpose::Look {
+            let file = open_direct(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECT)?;
+            return Self::of_file(path, file, is_block_device);
         }
-        let file = open_direct(path, flags)?;
-        if purpose == Purpose::Use {
-            lock(&file, path)?;
-        }
-        Self::of_file(path, file, is_block_device)
+        let (file, claims) = claim(path, OFlags::RDWR, is_block_device)?;
+        let mut device = Self::of_file(path, file, is_block_device)?;
+        device.claims = claims;
+        Ok(device)
+    }
+
+    /// Whether somebody has the device at `path`.
+    pub(crate) fn is_taken(path: &Path) -> bool {
+        let is_block_device = std::fs::metadata(path).is_ok_and(|facts| facts.file_type().is_block_device());
+        let claimed = claim(path, OFlags::RDONLY, is_block_device);
+        matches!(claimed, Err(DeviceError::InUse { .. } | DeviceError::InUseElsewhere { .. }))
     }
 
     /// Makes a file of `bytes`, all of it allocated, that begins with `head` (whole units of 4 KiB) and is zeros behind it. `head` is
@@ -80,7 +93,7 @@ impl LocalDevice {
         begin("make", path)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::DIRECT;
         let made = open_direct(path, flags).and_then(|file| {
-            lock(&file, path)?;
+            lock(&file, path, FlockOperation::NonBlockingLockExclusive)?;
             let mut made = Self::of_file(path, file, false)?;
             if !head.is_empty() {
                 made.write(0, head)?;
@@ -101,9 +114,11 @@ impl LocalDevice {
         // The end of a block device is where its size is.
         let end = rustix::fs::seek(&file, SeekFrom::End(0));
         let bytes = ByteCount(end.map_err(|errno| failed("find the length of", path, errno.into()))?);
-        let flushing =
-            if raidlab_device::keeps_dsync(&file) { Flushing::Whole } else { Flushing::WithoutFua };
-        Ok(Self { path: path.to_owned(), file, bytes, is_block, flushing, is_shared: false })
+        let keeps_dsync = kernel::in_place()
+            .map_or_else(|| raidlab_device::keeps_dsync(&file), |kernel| kernel.keeps_dsync());
+        let flushing = if keeps_dsync { Flushing::Whole } else { Flushing::WithoutFua };
+        let claims = Vec::new();
+        Ok(Self { path: path.to_owned(), file, bytes, is_block, flushing, is_shared: false, claims })
     }
 
     /// The same open file once more; the lock stays with `self`.
@@ -113,7 +128,7 @@ impl LocalDevice {
     pub(crate) fn share(&self) -> io::Result<Self> {
         let Self { bytes, is_block, flushing, .. } = *self;
         let (path, file) = (self.path.clone(), self.file.try_clone()?);
-        Ok(Self { path, file, bytes, is_block, flushing, is_shared: true })
+        Ok(Self { path, file, bytes, is_block, flushing, is_shared: true, claims: Vec::new() })
     }
 
     /// The path as it was given.
@@ -213,7 +228,7 @@ impl LocalDevice {
     fn write_from(&self, arena: &Arena, offset: u64, bytes: u64) -> Result<(), DeviceError> {
         let mut done = 0;
         while done < bytes {
-            begin("write to", &self.path)?;
+            begin_change("write to", &self.path, offset + done, bytes - done)?;
             match rustix::io::pwrite(&self.file, arena.slice(done..bytes), offset + done) {
                 Ok(0) => return Err(failed("write to", &self.path, io::ErrorKind::WriteZero.into())),
                 Ok(moved) => done += moved as u64,
@@ -229,7 +244,7 @@ impl LocalDevice {
     /// # Errors
     /// [`DeviceError::Io`].
     pub(crate) fn zero(&self, offset: u64, bytes: u64) -> Result<(), DeviceError> {
-        begin("write zeros to", &self.path)?;
+        begin_change("write zeros to", &self.path, offset, bytes)?;
         let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
         if rustix::fs::fallocate(&self.file, flags, offset, bytes).is_ok() {
             return Ok(());
@@ -268,9 +283,66 @@ fn open_direct(path: &Path, flags: OFlags) -> Result<File, DeviceError> {
     }
 }
 
-/// Keeps every other array away from the file as long as it is open here.
-fn lock(file: &File, path: &Path) -> Result<(), DeviceError> {
-    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+/// Opens a device for its own, with what keeps others from it by other ways. Who only looks whether it is free has it for a moment,
+/// which is waited for.
+/// Whoever had it a moment ago may hold it a little longer, as the kernel closes the files of a ring late; who is to have it waits
+/// for that, too.
+fn claim(path: &Path, access: OFlags, is_block: bool) -> Result<(File, Vec<File>), DeviceError> {
+    const PAUSE: Duration = Duration::from_millis(5);
+    let moment = Duration::from_millis(if access == OFlags::RDWR { 1_000 } else { 100 });
+    let exclusive = if is_block { OFlags::EXCL } else { OFlags::empty() };
+    let began = Instant::now();
+    loop {
+        let claimed =
+            open_direct(path, access | exclusive | OFlags::CLOEXEC | OFlags::DIRECT).and_then(|file| {
+                lock(&file, path, FlockOperation::NonBlockingLockExclusive)?;
+                let claims = claim_other_ways(&file, path)?;
+                Ok((file, claims))
+            });
+        match claimed {
+            Err(DeviceError::InUse { .. } | DeviceError::InUseElsewhere { .. })
+                if began.elapsed() < moment =>
+            {
+                std::thread::sleep(PAUSE);
+            }
+            claimed => return claimed,
+        }
+    }
+}
+
+/// Keeps others from the storage of an open device by other ways; what can't be opened can't be claimed either.
+fn claim_other_ways(file: &File, path: &Path) -> Result<Vec<File>, DeviceError> {
+    let ways = OtherWays::of(file);
+    let mut claims = Vec::new();
+    // Loop devices over disjoint parts of one file share it; who opens the file itself wants it alone.
+    for below in ways.below {
+        let Ok(file) = File::open(&below) else { continue };
+        // The end of a process waits for FUSE to hear of each file's end, and a server may have stopped to hear.
+        if raidlab_device::waits_in_submission(&file) {
+            continue;
+        }
+        lock(&file, path, FlockOperation::NonBlockingLockShared).map_err(|error| match error {
+            DeviceError::InUse { path } => DeviceError::InUseElsewhere { path, way: below },
+            other => other,
+        })?;
+        claims.push(file);
+    }
+    for beside in ways.beside {
+        let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+        match rustix::fs::open(&beside, flags, Mode::empty()) {
+            Ok(device) => claims.push(device.into()),
+            Err(Errno::BUSY) => {
+                return Err(DeviceError::InUseElsewhere { path: path.to_owned(), way: beside });
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(claims)
+}
+
+/// Keeps every other array away from the file as long as it is open here; with a shared lock, those that want it alone.
+fn lock(file: &File, path: &Path, how: FlockOperation) -> Result<(), DeviceError> {
+    match rustix::fs::flock(file, how) {
         // A file system without locks can't keep anybody away, which is no reason not to work on it.
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOLCK) => Ok(()),
         Err(Errno::WOULDBLOCK) => Err(DeviceError::InUse { path: path.to_owned() }),

@@ -16,15 +16,15 @@ mod watch;
 
 pub(crate) use local::{LocalDevice, allocation_failed, folder_of, space_of};
 pub(crate) use remote::RemoteDevice;
-pub(crate) use watch::{Watched, begin, blame, watched};
+pub(crate) use watch::{Watched, begin, begin_change, blame, watched};
 
 use crate::error::DeviceError;
+use crate::kernel::Clock;
 pub use raidlab_device::is_nbd_uri;
 use raidlab_nbd::TransmissionFlags;
-use raidlab_units::ByteCount;
+use raidlab_units::{ByteCount, NanoSpan};
 use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// I/O here is done in whole units of this, and all structures on a device are made of them.
 const UNIT_BYTES: u64 = 4096;
@@ -88,12 +88,13 @@ pub(crate) fn with_patience<T, E>(
     open: impl Fn() -> Result<T, E>,
     is_in_use: impl Fn(&E) -> bool,
 ) -> Result<T, E> {
-    const PATIENCE: Duration = Duration::from_secs(10);
-    const PAUSE: Duration = Duration::from_millis(10);
-    let began = Instant::now();
+    const PATIENCE: NanoSpan = NanoSpan::from_millis(10_000);
+    const PAUSE: NanoSpan = NanoSpan::from_millis(10);
+    let clock = Clock::new();
+    let began = clock.now();
     loop {
         match open() {
-            Err(error) if is_in_use(&error) && began.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+            Err(error) if is_in_use(&error) && clock.now() - began < PATIENCE => clock.pause(PAUSE),
             outcome => return outcome,
         }
     }
@@ -118,6 +119,11 @@ impl Device {
             return Ok(Self::Remote(Box::new(RemoteDevice::open(path, purpose)?)));
         }
         LocalDevice::open(path, purpose).map(Self::Local)
+    }
+
+    /// Whether somebody has it, so that it can't be opened for use. Of an export that can't be known.
+    pub(crate) fn is_taken(&self) -> bool {
+        matches!(self, Self::Local(device) if LocalDevice::is_taken(device.path()))
     }
 
     /// The path or URI as it was given.

@@ -8,6 +8,7 @@
 //! process until then.
 
 use crate::error::DeviceError;
+use crate::kernel;
 use raidlab_units::NanoSpan;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -46,6 +47,23 @@ impl Watch {
 /// # Errors
 /// [`DeviceError::Silent`] if an earlier one took so long that nobody waits for the work any more.
 pub(crate) fn begin(doing: &'static str, path: &Path) -> Result<(), DeviceError> {
+    begin_change(doing, path, 0, 0)
+}
+
+/// The same for a call that changes `bytes` from `offset` on.
+///
+/// # Errors
+/// As [`begin`].
+pub(crate) fn begin_change(
+    doing: &'static str,
+    path: &Path,
+    offset: u64,
+    bytes: u64,
+) -> Result<(), DeviceError> {
+    if let Some(kernel) = kernel::in_place() {
+        let call = kernel::Call { doing, path, offset, bytes };
+        kernel.begin_call(&call).map_err(|source| super::failed(doing, path, source))?;
+    }
     WATCH.with_borrow(|watch| {
         let Some(watch) = watch else { return Ok(()) };
         let mut call = watch.call();
@@ -101,9 +119,10 @@ impl<T: Send + 'static> Watched<T> {
         let watch = Watch::default();
         note(&mut watch.call(), "open", path);
         let (sender, outcome): (SyncSender<T>, _) = sync_channel(1);
-        let own = watch.clone();
+        let (own, kernel) = (watch.clone(), kernel::in_place());
         let job = move || {
             WATCH.set(Some(own));
+            kernel::put_in_place(kernel);
             // Nobody may be there any more to hear of it.
             let _ = sender.send(work());
         };

@@ -45,7 +45,10 @@ pub enum BackingError {
         path: PathBuf,
     },
     /// It is of another length than the volume.
-    #[error("{} holds {found}, and the volume has {wanted}: name a file that is not there yet", path.display())]
+    #[error(
+        "{} holds {}, and the volume has {}: name a file that is not there yet",
+        path.display(), found.beside(wanted), wanted.beside(found)
+    )]
     Length {
         /// The file.
         path: PathBuf,

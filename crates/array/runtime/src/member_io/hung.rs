@@ -11,8 +11,8 @@
 //! mappings, a host's buffer to a separate one. The old memory stays mapped until the kernel returns the entries. The
 //! slots of the I/Os are reused under other names ([`IoSlot::name`](super::slot::IoSlot::name)).
 //!
-//! NVRAM and the controller's own memory can't be moved. A read into NVRAM therefore keeps waiting, and so do requests
-//! that need its blocks. A write from there ends like all others: if late, it may store newer bytes than it was given,
+//! NVRAM and the controller's own memory can't be moved. A read into either therefore keeps waiting, and so do requests
+//! that need its blocks; it ends as gone when the kernel returns it. A write from there ends like all others: if late, it may store newer bytes than it was given,
 //! on a device that the array has left.
 //!
 //! The device stays locked here until its last entry has ended, so that it is not reused under a late write.
@@ -48,6 +48,8 @@ struct Stray {
 pub(super) struct Hung {
     strays: Vec<Stray>,
     devices: Vec<(MemberIndex, Carrier)>,
+    /// I/Os that were given up and go on waiting, because some of their memory can't be left.
+    staying: u32,
     is_parting: bool,
 }
 
@@ -80,6 +82,11 @@ impl Hung {
                 tracing::warn!(%error, "a device that was given up can't be closed");
             }
         }
+    }
+
+    /// Takes in that an I/O that went on waiting has ended.
+    pub(super) const fn end_staying(&mut self) {
+        self.staying -= 1;
     }
 
     /// Takes in the end of an entry of an I/O that was given up.
@@ -144,9 +151,10 @@ impl MemberPort {
         self.hung.is_parting
     }
 
-    /// Whether the kernel has entries of I/Os that were given up.
+    /// Whether the kernel has entries of I/Os that were given up, those that go on waiting among them: some of their memory may have
+    /// been left to it.
     pub(crate) fn has_strays(&self) -> bool {
-        !self.hung.strays.is_empty()
+        !self.hung.strays.is_empty() || self.hung.staying > 0
     }
 
     /// Whether I/O is in flight on devices that answer.
@@ -171,7 +179,9 @@ impl MemberPort {
                 Ok(()) => {}
                 Err(reason) if is_read => {
                     tracing::warn!(member = %slot.member, "a read that does not end keeps its memory: {reason}");
-                    slot.stays = true;
+                    // Some of it may have been left all the same: what comes there is of no use.
+                    (slot.stays, slot.error) = (true, Some(MemberError::Gone));
+                    self.hung.staying += 1;
                     continue;
                 }
                 Err(reason) => tracing::debug!(member = %slot.member, "a write was given up: {reason}"),

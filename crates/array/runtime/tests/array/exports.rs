@@ -318,7 +318,10 @@ fn an_export_is_overwritten_only_when_it_is_named_with_what_it_holds() {
     let said = named([&first, &second, &third]).expect_err("what it holds must be named").to_string();
     assert!(said.contains("xfs"), "{said}");
     named([&first, &format!("{second}:xfs"), &third]).expect("it is named");
-    let said = refusal(&config, &members);
+    // The same may be repeated, since nobody used it yet; another array is refused.
+    named([&first, &format!("{second}:xfs"), &third]).expect("it is named");
+    let other = ArrayConfig { strip_size: ByteCount(config.strip_size.0 / 2), ..config.clone() };
+    let said = refusal(&other, &members);
     assert!(said.contains("raidlab"), "{said}");
     let report = examine(&members, StartOptions::default());
     assert!(

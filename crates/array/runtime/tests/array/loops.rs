@@ -85,8 +85,10 @@ fn an_array_over_block_devices_is_made_with_care_and_has_them_for_itself() {
     named[1] += ":ext4";
     let created = made(named.clone()).expect("all are named");
     assert!(created.needs_resync);
-    let error = made(named).expect_err("they are devices of an array now");
+    let error = made(vec![]).expect_err("they are devices of an array now");
     assert!(error.to_string().contains("raidlab"), "{error}");
+    // Defect: a creation whose end nobody heard could not be repeated.
+    made(named).expect("it was never started");
     let settings = RunSettings::of(&created.config);
     let mut world =
         ArrayWorld::start(&loops.devices, &settings, StartOptions::default()).world.expect("it starts");
@@ -97,6 +99,8 @@ fn an_array_over_block_devices_is_made_with_care_and_has_them_for_itself() {
         examine(&loops.devices, StartOptions::default()).array.is_some(),
         "it can be looked at while it runs"
     );
+    let looked = examine(&loops.devices, StartOptions::default()).refused;
+    assert!(looked.is_some_and(|reason| reason.contains("in use")), "who looks is told so, too");
     let second = ArrayWorld::start(&loops.devices, &settings, StartOptions::default()).world;
     let error = second.expect_err("the devices are taken");
     assert!(matches!(error, ArrayError::Device(DeviceError::InUse { .. })), "{error}");
@@ -111,4 +115,50 @@ fn an_array_over_block_devices_is_made_with_care_and_has_them_for_itself() {
         ArrayWorld::start(&loops.devices, &settings, StartOptions::default()).world.expect("it starts");
     assert!(read_all(&mut world) == Ok(bytes));
     world.stop(&GO_ON).expect("it stops");
+}
+
+/// Defect: a second array started on the files of one that was served, through loop devices over them.
+#[test]
+fn a_file_and_the_loop_devices_over_it_are_one_device() {
+    let folder = folder();
+    let config = ArrayConfig { member_size: ByteCount::from_mib(4), ..array() };
+    let paths = super::common::paths(folder.path(), 3);
+    create(&config, &options(paths.clone(), vec![]), &GO_ON, &mut |_, _| {}).expect("it is made");
+    let settings = RunSettings::of(&config);
+    let over = || -> Option<Vec<Loops>> { paths.iter().map(|path| loop_over(path)).collect() };
+    let (Some(first), Some(second)) = (over(), over()) else { return };
+    let names = |loops: &[Loops]| loops.iter().map(|it| it.devices[0].clone()).collect::<Vec<_>>();
+    let hard: Vec<PathBuf> = paths.iter().map(|path| path.with_extension("hard")).collect();
+    let soft: Vec<PathBuf> = paths.iter().map(|path| path.with_extension("soft")).collect();
+    for (path, (hard, soft)) in paths.iter().zip(hard.iter().zip(&soft)) {
+        std::fs::hard_link(path, hard).expect("a link can be made");
+        std::os::unix::fs::symlink(path, soft).expect("a link can be made");
+    }
+    let ways = [paths.clone(), hard, soft, names(&first), names(&second)];
+    for (at, way) in ways.iter().enumerate() {
+        let mut world = ArrayWorld::start(way, &settings, StartOptions::default()).world.expect("it starts");
+        for other in &ways {
+            let looked = examine(other, StartOptions::default()).refused;
+            assert!(looked.is_some_and(|reason| reason.contains("in use")), "{at}: {other:?}");
+        }
+        // A start waits for what is in use, so two must do: over a loop device that came later, and over the other ones.
+        let late = loop_over(&paths[0]).expect("there were enough");
+        let other = [Some(&late.devices), None, None, Some(&ways[4]), None][at];
+        if let Some(other) = other {
+            let second = ArrayWorld::start(other, &settings, StartOptions::default()).world;
+            let error = second.expect_err("it is in use");
+            assert!(matches!(error, ArrayError::Device(DeviceError::InUse { .. })), "{at}: {error}");
+        }
+        let taken = raidlab_device::safety::permit_write(
+            &names(&first)[0],
+            &std::fs::File::open(&names(&first)[0]).expect("it can be looked at"),
+            names(&first)[0].to_str(),
+        );
+        assert!(
+            matches!(taken, Err(SafetyError::InUse { .. })) || at > 2,
+            "{at}: nothing else may write there"
+        );
+        world.await_serving(&GO_ON).expect("it serves");
+        world.stop(&GO_ON).expect("it stops");
+    }
 }

@@ -260,7 +260,9 @@ fn devices_that_hold_something_are_not_taken_without_being_named() {
     order.destroy_data = vec!["elsewhere".to_owned(), paths[1].display().to_string()];
     let created = made(&order).expect("it was named");
     assert!(created.needs_resync, "what it held agrees with nothing");
-    assert!(matches!(made(&order), Err(CreateError::Safety(_))), "the others are devices of an array now");
+    let other = CreateOptions { name: ArrayName::new("another").expect("a name"), ..order.clone() };
+    assert!(matches!(made(&other), Err(CreateError::Safety(_))), "the others are devices of an array now");
+    made(&order).expect("the same may be repeated: nobody used it yet");
     let world = start(&paths, &RunSettings::of(&config)).expect("it starts");
     order.destroy_data = paths.iter().map(|path| path.display().to_string()).collect();
     let error = made(&order).expect_err("they are in use");

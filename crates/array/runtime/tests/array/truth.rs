@@ -3,6 +3,7 @@
 //! Verified: condition, failures left and lost blocks after crashes and damage; that events reach the history; both copies of
 //! label and state. Not verified here: display and logging, which the command line's tests cover.
 
+use super::common;
 use super::operator::{is_whole, replace, use_array};
 use super::real::{keeping, make, options};
 use super::{GO_ON, folder, read_all};
@@ -286,12 +287,8 @@ fn what_a_killed_creation_left_is_made_again_and_nothing_else_is() {
         assert!(examine(&paths, StartOptions::default()).refused.is_none(), "{state}");
     }
 
-    // An array that is whole, or was started without the member that lacks its label, is somebody's.
+    // An array that was started without the member that lacks its label is somebody's.
     let folder = folder();
-    let whole = make(folder.path(), &keeping("5", 3, MetadataPolicy::Log), 0);
-    let refused = again(&whole).expect_err("it is whole");
-    assert!(matches!(refused, CreateError::Safety(_)), "{refused}");
-    let folder = super::folder();
     let used = left_over(folder.path(), "among the labels");
     status_of(&used[..2], &RunSettings::of(&config));
     let before = std::fs::read(&used[0]).expect("it can be read");
@@ -299,9 +296,65 @@ fn what_a_killed_creation_left_is_made_again_and_nothing_else_is() {
     assert!(matches!(refused, CreateError::Safety(_)), "{refused}");
     assert!(std::fs::read(&used[0]).expect("it is there") == before);
     // Another file's mark makes no file its own.
-    let folder = super::folder();
+    let folder = folder();
     let foreign = left_over(folder.path(), "before the labels");
     std::fs::write(&foreign[1], vec![0x5a; 16 << 20]).expect("it can be written");
     let refused = again(&foreign).expect_err("one of them is somebody's");
     assert!(matches!(refused, CreateError::Safety(_)), "{refused}");
+}
+
+/// Defect: a `create` that was killed after the last label could not be repeated.
+#[test]
+fn a_creation_that_nobody_heard_the_end_of_can_be_repeated() {
+    let config = ArrayConfig { member_size: ByteCount::from_mib(4), ..keeping("5", 3, MetadataPolicy::Log) };
+    let again = |config: &ArrayConfig, paths: &[PathBuf]| {
+        create(config, &options(paths.to_vec(), Vec::new()), &GO_ON, &mut |_, _| {})
+    };
+    let folder = folder();
+    let paths = common::paths(folder.path(), 3);
+    let first = again(&config, &paths).expect("it is made");
+    let second = again(&config, &paths).expect("it is made again");
+    assert!(first.array_uuid != second.array_uuid && !second.needs_resync, "all files are new");
+    assert!(examine(&paths, StartOptions::default()).refused.is_none());
+    // Of a file that was there before and was named, only what is in it may be written over once more.
+    let longer = std::fs::metadata(&paths[0]).expect("it is there").len() + (1 << 20);
+    for path in &paths[1..] {
+        std::fs::remove_file(path).expect("it was made");
+    }
+    std::fs::write(&paths[0], vec![7; longer as usize]).expect("it can be written");
+    let named = CreateOptions {
+        destroy_data: vec![paths[0].display().to_string()],
+        ..options(paths.clone(), vec![])
+    };
+    create(&config, &named, &GO_ON, &mut |_, _| {}).expect("it is named");
+    assert!(
+        matches!(again(&config, &paths), Err(CreateError::Safety(_))),
+        "what was there before must be named"
+    );
+    let third = create(&config, &named, &GO_ON, &mut |_, _| {}).expect("it holds nothing now");
+    assert!(third.needs_resync, "what is in the longer one is not known");
+    assert_eq!(std::fs::metadata(&paths[0]).expect("it is there").len(), longer);
+
+    // Another array, or one that was started, is somebody's.
+    let others = [
+        ArrayConfig { strip_size: ByteCount::from_kib(4), ..config.clone() },
+        ArrayConfig { level: "0".parse().expect("a level"), ..config.clone() },
+    ];
+    for other in &others {
+        let refused = again(other, &paths).expect_err("it is another array");
+        assert!(matches!(refused, CreateError::Safety(_)), "{refused}");
+    }
+    let mut swapped = paths.clone();
+    swapped.swap(0, 1);
+    assert!(matches!(again(&config, &swapped), Err(CreateError::Safety(_))), "not in these places");
+    assert!(paths.iter().all(|path| path.exists()), "what is refused takes nothing away");
+    status_of(&paths, &RunSettings::of(&config));
+    let refused = again(&config, &paths).expect_err("it was started");
+    assert!(matches!(refused, CreateError::Safety(_)), "{refused}");
+    // What keeps nothing does not tell whether it was started.
+    let keeps_nothing = keeping("0", 3, MetadataPolicy::None);
+    let folder = folder();
+    let paths = make(folder.path(), &keeps_nothing, 0);
+    let sized = ArrayConfig { member_size: ByteCount::from_mib(4), ..keeps_nothing };
+    assert!(matches!(again(&sized, &paths), Err(CreateError::Safety(_))));
 }

@@ -5,18 +5,23 @@
 //! make mutants                                    all of them
 //! make mutants ARGS="--seconds 30 Record Kept"    those whose names hold one of the words, half a minute each
 //! make mutants ARGS="--none --seconds 600"        the plans of the hunts without a defect, of which none may fail
+//! make mutants ARGS="--decisions --seconds 600"   which decisions of the controller plans reach, aiming at the rare ones
 //! ```
 //! A defect is a hunk of `crates/array/torture/mutants/*.diff` (`table.rs`), so the product knows nothing of them. This program
 //! plants all of them, each behind a switch, in a copy of the core (`plant.rs`), and starts itself there to hunt them
-//! (`hunt.rs`). It fails if one survives.
+//! (`hunt.rs`), and watches that (`begun.rs`). It fails if one survives.
 #![expect(clippy::disallowed_methods, reason = "an example may read arguments and files")]
 
+mod aims;
+mod begun;
+mod decisions;
 mod hunt;
 mod plans;
 mod plant;
 mod switch;
 mod table;
 
+use begun::Begun;
 use hunt::{Hunted, Scan};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -24,12 +29,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use table::Mutant;
 
 const USAGE: &str = "\
-Usage: mutants [--seconds N] [--seed N] [--jobs N] [--list | --none] [WORD]...
+Usage: mutants [--seconds N] [--seed N] [--jobs N] [--list | --none | --decisions] [WORD]...
   --seconds N   CPU time for each defect at most (600)
   --seed N      the first seed to try (1)
   --jobs N      so many defects at once (1)
   --list        tell what there is, and hunt nothing
   --none        run the plans without a defect, for that time in all; store those that fail, made small
+  --decisions   tell which decisions plans reach, in that time, and aim at those that few do
   WORD          only defects whose name holds one of the words";
 
 /// What was asked for.
@@ -39,13 +45,21 @@ struct Asked {
     jobs: usize,
     list: bool,
     none: bool,
+    decisions: bool,
     words: Vec<String>,
 }
 
 impl Asked {
     fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut asked =
-            Self { seconds: 600, first_seed: 1, jobs: 1, list: false, none: false, words: Vec::new() };
+        let mut asked = Self {
+            seconds: 600,
+            first_seed: 1,
+            jobs: 1,
+            list: false,
+            none: false,
+            decisions: false,
+            words: Vec::new(),
+        };
         while let Some(arg) = args.next() {
             let mut number = || {
                 let text = args.next().unwrap_or_default();
@@ -57,6 +71,7 @@ impl Asked {
                 "--jobs" => asked.jobs = number()?.max(1) as usize,
                 "--list" => asked.list = true,
                 "--none" => asked.none = true,
+                "--decisions" => asked.decisions = true,
                 word if word.starts_with('-') => return Err(USAGE.to_owned()),
                 word => asked.words.push(word.to_owned()),
             }
@@ -95,10 +110,18 @@ fn run() -> Result<ExitCode, String> {
     if !switch::IS_PLANTED {
         return plant::plant_and_run(&mutants, std::env::args().skip(1));
     }
+    if !begun::is_watched() {
+        return begun::watch(|name| mutants.iter().any(|mutant| mutant.name == name && mutant.stops));
+    }
+    let wanted: Vec<_> = wanted.into_iter().filter(|(_, mutant)| !begun::is_done(mutant.name)).collect();
     // Panics are told with the run that they ended.
     std::panic::set_hook(Box::new(|_| {}));
     if asked.none {
-        let failed = hunt::run_without(asked.first_seed, asked.seconds)?;
+        let failed = hunt::run_without(asked.first_seed, asked.seconds, &Begun::new(0))?;
+        return Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    if asked.decisions {
+        let failed = decisions::hunt(asked.first_seed, asked.seconds, &Begun::new(0))?;
         return Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let hunted = hunt_all(&wanted, &asked);
@@ -111,10 +134,12 @@ fn hunt_all(wanted: &[(u32, &Mutant)], asked: &Asked) -> Vec<Hunted> {
     let scan = Scan::new(asked.first_seed);
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
-        for _ in 0..asked.jobs {
-            scope.spawn(|| {
+        for job in 0..asked.jobs {
+            let (scan, next, done) = (&scan, &next, &done);
+            scope.spawn(move || {
+                let begun = Begun::new(job);
                 while let Some(&(number, mutant)) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let hunted = hunt::hunt(number, mutant, asked.seconds, &scan);
+                    let hunted = hunt::hunt(number, mutant, asked.seconds, scan, &begun);
                     println!("{:26} {hunted}", mutant.name);
                     done.lock().expect("a hunt does not panic").push((number, hunted));
                 }

@@ -8,7 +8,7 @@
 //! | 1 | as drawn | a storm: power cuts, one after a few requests |
 //! | 2 | as drawn | mixed: some kinds in plenty, a third of them power cuts, many on the heels of others |
 //! | 3 | members with caches, many flushes, few reads | mixed, of what a flush may not outrun |
-//! | 4 | a safe cache that writes back, many flushes, few reads | mixed, of what concerns it |
+//! | 4 | a safe cache that writes back, every third time mirrored and with a log, many flushes, few reads | mixed, of what concerns it |
 //! | 5 | parity and a log | mixed |
 //! | 6 | anything that is kept on members, every third time long ones | mixed, of what makes members come and go |
 //! | 7 | redundancy and a bitmap | mixed |
@@ -68,7 +68,7 @@ const OF_MEMBERS: [Fault; 11] = [
 ];
 
 /// Draws that an array is looked for in.
-const DRAWS_MAX: u64 = 400;
+const DRAWS_MAX: u64 = 4_000;
 
 /// The plan of a seed, and its name.
 pub(crate) fn plan_of(seed: u64) -> (TorturePlan, String) {
@@ -82,6 +82,7 @@ pub(crate) fn plan_of(seed: u64) -> (TorturePlan, String) {
         1 => ("storm", draw(STORM_OPS, any)),
         2 => ("mixed", draw(MIXED_OPS, any)),
         3 => ("flushes", draw(MIXED_OPS, any)),
+        4 if turn.is_multiple_of(3) => ("cache", draw(MIXED_OPS, mirrors_log)),
         4 => ("cache", draw(MIXED_OPS, keeps_dirty)),
         5 => ("log", draw(MIXED_OPS, |config| has_policy(config, MetadataPolicy::Log))),
         6 => ("members", draw(MIXED_OPS, is_kept)),
@@ -147,6 +148,11 @@ fn keeps_dirty(config: &ArrayConfig) -> bool {
     config.cache.memory == CacheMemory::BatteryBacked
         && config.cache.write_policy == WritePolicy::WriteBack
         && config.resilience.metadata != MetadataPolicy::None
+}
+
+/// Whether the second controller needs records of the log, too.
+fn mirrors_log(config: &ArrayConfig) -> bool {
+    keeps_dirty(config) && config.cache.mirror && has_policy(config, MetadataPolicy::Log)
 }
 
 fn is_kept(config: &ArrayConfig) -> bool {

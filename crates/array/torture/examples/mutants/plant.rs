@@ -2,6 +2,7 @@
 //!
 //! Files that come out as they are there already are left alone, so that only what changed is built again.
 
+use crate::decisions;
 use crate::table::{Hunk, Mutant, apply};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ pub fn is_at_work(number: u32) -> bool {
 ";
 
 /// What the hunting program has in place of the switch there.
-const REFERENCE: &str = "//! The switch of the planted crates.\npub(crate) use raidlab_units::mutant::{Asked, IS_PLANTED, set, take_asked};\n";
+const REFERENCE: &str = "//! The switch of the planted crates.\npub(crate) use raidlab_units::mutant::{Asked, IS_PLANTED, set, take_asked, take_reached};\n";
 
 /// Plants the defects and hunts them in the copy.
 pub(crate) fn plant_and_run(
@@ -32,7 +33,10 @@ pub(crate) fn plant_and_run(
     args: impl Iterator<Item = String>,
 ) -> Result<ExitCode, String> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
-    let copy = workspace.join("target/mutants");
+    let args: Vec<String> = args.collect();
+    let has_decisions = args.iter().any(|arg| arg == "--decisions");
+    let copy = workspace.join(if has_decisions { "target/decisions" } else { "target/mutants" });
+    let mut names = Vec::new();
     let mut hunks: BTreeMap<String, Vec<(&str, &Hunk)>> = BTreeMap::new();
     for mutant in mutants {
         for hunk in &mutant.hunks {
@@ -57,13 +61,27 @@ pub(crate) fn plant_and_run(
                 None => bytes,
             },
         };
+        let text = match below.strip_prefix("array/") {
+            Some(file) if has_decisions && decisions::is_counted(file) => {
+                decisions::count(&String::from_utf8_lossy(&text), file, &mut names).into_bytes()
+            }
+            _ => text,
+        };
         write(&copy.join("crates").join(below), &text)?;
     }
     if let Some(file) = hunks.keys().next() {
         return Err(format!("there is no {file}, which a defect is to change"));
     }
-    let switch = SWITCH.replace("pub(crate)", "pub").replace("bool = false", "bool = true") + QUESTION;
+    let switch = SWITCH
+        .split("\n/// The decisions that were")
+        .next()
+        .unwrap_or_default()
+        .replace("pub(crate)", "pub")
+        .replace("bool = false", "bool = true")
+        + QUESTION
+        + &decisions::counters(names.len());
     write(&copy.join("crates/base/units/src/mutant.rs"), switch.as_bytes())?;
+    write(&copy.join("decisions.txt"), names.join("\n").as_bytes())?;
     bring_the_rest(&workspace, &planted, &copy)?;
     let status = Command::new(env!("CARGO"))
         .args([

@@ -25,3 +25,8 @@ pub(crate) fn set(number: u32) {
 pub(crate) fn take_asked() -> Asked {
     ASKED.with(|asked| asked.replace([0; 4]))
 }
+
+/// The decisions that were reached on this thread since the last time: none but in a copy that counts them (`decisions.rs`).
+pub(crate) const fn take_reached() -> Vec<usize> {
+    Vec::new()
+}

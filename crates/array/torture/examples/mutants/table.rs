@@ -48,8 +48,13 @@ const TABLES: [&str; 6] = [
 
 /// Every defect, in the order of the tables. They are numbered from 1.
 pub(crate) fn all() -> Vec<Mutant> {
+    parse(&TABLES)
+}
+
+/// Every defect of some tables.
+pub(crate) fn parse(tables: &[&'static str]) -> Vec<Mutant> {
     let mut mutants: Vec<Mutant> = Vec::new();
-    for line in TABLES.into_iter().flat_map(str::lines).filter(|line| !line.is_empty()) {
+    for line in tables.iter().flat_map(|table| table.lines()).filter(|line| !line.is_empty()) {
         let (mark, rest) = line.split_at(1);
         let kind = match mark {
             "#" => {

@@ -14,7 +14,7 @@
 //! acknowledged write or one in flight with it. What counts is the protection at the moment of the acknowledgement. Not verified: that parity would bring the promised data back (the redundancy
 //! checker looks at that when all is quiet).
 
-use crate::checkers::provenance::{BlockFault, write_of};
+use crate::checkers::provenance::BlockFault;
 use crate::host::HostInFlight;
 use crate::violation::Violation;
 use crate::volume::{Promise, Stale, Stamp, WriteNumber};
@@ -41,6 +41,7 @@ impl TortureWorld {
                         self.check_on_members(host, lba, |lba, held| {
                             self.volume.check_arrived(lba, held, host.write)
                         })?;
+                        self.check_healed(host.request.tag, lba)?;
                     }
                     self.volume.promise_write(lba, host.write, promise);
                 }
@@ -53,7 +54,11 @@ impl TortureWorld {
     /// What the success of a write or flush promises about where data is.
     fn promise(&self, host: &HostInFlight) -> Option<Promise> {
         let is_kept = self.keeps_memory();
-        let write_through = !self.controller().writes_back();
+        // What only this controller finds would be lost with it.
+        let is_alone = self.config.cache.mirror
+            && self.config.cache.write_policy == WritePolicy::WriteBack
+            && !self.controller().is_mirroring();
+        let write_through = is_alone || !self.controller().writes_back();
         // What went into a mirrored cache before its mirror was gone is kept until it is destaged.
         let may_hold_dirty =
             self.config.cache.mirror && self.config.cache.write_policy == WritePolicy::WriteBack;
@@ -119,7 +124,7 @@ impl TortureWorld {
             if self.volume.is_undefined(lba, host.started) {
                 continue;
             }
-            let checked = write_of(content, lba).and_then(|held| {
+            let checked = self.volume.copies.write_of(content, lba).and_then(|held| {
                 self.volume.check(lba, held, host.started).map_err(|stale| stale.fault(held))?;
                 Ok(held)
             });
@@ -157,7 +162,7 @@ impl TortureWorld {
                 continue;
             }
             let check_bytes = |bytes: &[u8]| {
-                let held = match write_of(bytes, lba) {
+                let held = match self.volume.copies.write_of(bytes, lba) {
                     Err(_) if self.torn.allow(&self.volume, lba, bytes, host.started) => return Ok(()),
                     held => held?,
                 };

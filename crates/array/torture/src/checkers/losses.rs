@@ -14,6 +14,8 @@
 //! | all blocks of a row were being written when the array ended, which the log recorded by checksums, and the start misses some | it is rewritten |
 //! | a block was written or restored while a device was lost: the devices could not be told that it is bad no more | it is rewritten |
 //!
+//! Within the bounds only the last but one of these is a reason, whatever the controller calls lost or missing.
+//!
 //! Verified: that, and that a flush fails exactly when data was given up before it; a member is failed only where the
 //! faults justify it (it is gone, or a write to it failed); a member that does not hold what it should is out of the array
 //! when all is quiet; in a bounded run, each bad block is one that can't be read, or was in a stripe in doubt, or was found
@@ -30,12 +32,12 @@ use crate::violation::{Failure, Violation};
 use crate::volume::Stamp;
 use crate::world::{Resync, TortureWorld, is_in_sync};
 use raidlab_controller::{
-    Area, Controller, DeviceState, HostError, HostOp, HostRequest, MemberIo, MemberOp, Notice, Scan,
+    Area, Controller, DeviceState, HostError, HostOp, HostRequest, HostTag, MemberIo, MemberOp, Notice, Scan,
     ScanProgress,
 };
-use raidlab_format::{BadReason, LogRun, RegionIndex, RegionMap};
+use raidlab_format::{AreaLayout, ArrayState, BadReason, LogRun, RegionIndex, RegionMap};
 use raidlab_raid::StripUnit;
-use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeIndex};
+use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, MemberLba, StripeIndex};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was lost, and where it may be.
@@ -99,7 +101,7 @@ impl TortureWorld {
             HostOp::Flush => self.losses.tell(),
             _ => self.may_fail(lba, blocks, host.started),
         };
-        let is_refused = op != HostOp::Read && self.has_lost();
+        let is_refused = op != HostOp::Read && self.may_have_lost();
         if is_justified || is_refused {
             Ok(())
         } else {
@@ -107,9 +109,13 @@ impl TortureWorld {
         }
     }
 
-    /// Whether a request begun at `started` may find that some of the range is lost, or can't be stored.
+    /// Whether a request begun at `started` may find that some of the range is lost, or can't be stored. Within the bounds only rows
+    /// that a start found torn may be lost, whatever the controller says of its devices.
     fn may_fail(&self, lba: Lba, blocks: BlockCount, started: Stamp) -> bool {
         let mut each = (lba.0..lba.0 + blocks.0).map(Lba);
+        if self.mode == TortureMode::Bounded {
+            return each.any(|lba| self.is_given_up_in_row(lba, started));
+        }
         self.losses.changed >= started
             || each.any(|lba| self.may_fail_in_row(lba, started))
             || self.stripes().of_range(lba, blocks).any(|stripe| self.may_fail_in_stripe(stripe, started))
@@ -119,11 +125,21 @@ impl TortureWorld {
     fn may_fail_in_row(&self, lba: Lba, started: Stamp) -> bool {
         let stripes = self.stripes();
         let (stripe, _, row) = self.layout.locate(lba);
-        self.volume.is_undefined(lba, started)
-            || self.is_called_lost(lba)
+        self.is_called_lost(lba)
             || stripes.is_row_failed(stripe, row.0)
             || self.losses.failed_until.get(&(stripe, row.0)).is_some_and(|until| *until > started)
-            || stripes.row_blocks(stripe, row.0).any(|lba| self.volume.may_be_gone(lba, started))
+            || self.is_given_up_in_row(lba, started)
+    }
+
+    /// Whether a write to the block had failed, or some block of its row was given up.
+    fn is_given_up_in_row(&self, lba: Lba, started: Stamp) -> bool {
+        let (stripe, _, row) = self.layout.locate(lba);
+        self.volume.is_undefined(lba, started) || self.is_row_given_up(stripe, row.0, started)
+    }
+
+    /// Whether some block of a row was given up for good.
+    fn is_row_given_up(&self, stripe: StripeIndex, row: u64, started: Stamp) -> bool {
+        self.stripes().row_blocks(stripe, row).any(|lba| self.volume.may_be_gone(lba, started))
     }
 
     /// Whether there is a reason in all of a stripe.
@@ -137,10 +153,46 @@ impl TortureWorld {
         self.mode == TortureMode::Beyond && self.stripes().is_called_lost(lba)
     }
 
+    /// Checks that the devices do not call a block bad whose write was promised to be kept: the next start would.
+    pub(crate) fn check_healed(&self, tag: HostTag, lba: Lba) -> Result<(), Box<Violation>> {
+        let is_told = self.bad.is_empty() || self.has_lost() || self.is_redundant() || !self.can_restart();
+        let (stripe, strip, row) = self.layout.locate(lba);
+        let unit = StripUnit::Data { strip, copy: 0 };
+        if is_told || !self.stripes().is_row_called_bad(stripe, unit, row.0) {
+            return Ok(());
+        }
+        let place = self.layout.place(stripe, unit);
+        let (holder, block) = (self.stripes().holder(place), place.start.0 + row.0);
+        let is_it = |range: &raidlab_format::BadRange| {
+            let blocks = range.first.0..range.first.0 + u64::from(range.count);
+            Some(range.device) == holder && blocks.contains(&block)
+        };
+        match self.newest_state() {
+            Some(state) if state.bad_ranges.iter().any(is_it) => {
+                Err(Violation::HealedUnheard { tag, lba }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The newest state that a device has now.
+    fn newest_state(&self) -> Option<ArrayState> {
+        let slots = AreaLayout::new(ByteCount(0)).state;
+        let areas = self.devices.iter().filter(|device| device.presence == Presence::Here);
+        let found = areas.flat_map(|device| slots.map(|slot| slot.of(device.metadata.bytes())));
+        let states = found.filter_map(|bytes| ArrayState::decode(bytes?).ok());
+        states.max_by_key(|state| state.generation)
+    }
+
     /// True if a device is lost beyond what the level survives: then the state on the devices stays as it is, and no write
     /// that would need a new one is acknowledged.
     pub(crate) fn has_lost(&self) -> bool {
         self.states.iter().any(|state| matches!(state, DeviceState::Lost { .. }))
+    }
+
+    /// The same, where it excuses something: within the bounds no device is lost that way.
+    fn may_have_lost(&self) -> bool {
+        self.mode == TortureMode::Beyond && self.has_lost()
     }
 
     // Doubt.
@@ -232,8 +284,7 @@ impl TortureWorld {
     /// devices don't tell a block that a torn write has reached from one that it has not, and what stands in the latter may
     /// never have been the host's.
     fn is_bad_and_doubtful(&self, member: MemberIndex, block: u64, stripe: StripeIndex) -> bool {
-        self.mode == TortureMode::Beyond
-            && self.stripes().shape().parities > 0
+        self.stripes().shape().parities > 0
             && self.was_in_doubt(stripe, self.stamp)
             && self.losses.found_bad.contains(&(member, block))
     }
@@ -267,8 +318,9 @@ impl TortureWorld {
             let Some((stripe, _, row)) = self.unit_at(io.member, MemberLba(block)) else { continue };
             let stripes = self.stripes();
             // Where a block of the row is gone, its parity was given up.
-            let is_gone = stripes.row_blocks(stripe, row).any(|lba| self.volume.may_be_gone(lba, self.stamp));
-            if !stripes.is_row_failed(stripe, row) && !is_gone {
+            let is_gone = self.is_row_given_up(stripe, row, self.stamp);
+            let is_failed = self.mode == TortureMode::Beyond && stripes.is_row_failed(stripe, row);
+            if !is_failed && !is_gone {
                 continue;
             }
             for lba in stripes.hopeless_blocks(stripe, row) {
@@ -317,31 +369,40 @@ impl TortureWorld {
     ) -> Result<(), Box<Violation>> {
         for block in lba.0..lba.0 + blocks.0 {
             let Some((stripe, unit, row)) = self.unit_at(member, MemberLba(block)) else { continue };
-            let stripes = self.stripes();
-            let is_gone = stripes.row_blocks(stripe, row).any(|lba| self.volume.may_be_gone(lba, self.stamp));
-            // The boundary may have passed what is lost of a target.
-            let is_target = self.losses.target == Some(member);
-            let is_failed = stripes.is_row_failed(stripe, row)
-                || (is_target && stripes.is_row_failed_without(stripe, row, unit))
-                // A torn write may have made readable what the devices call bad.
-                || (self.mode == TortureMode::Beyond && stripes.is_row_given_up(stripe, row, unit, is_target))
-                || (is_target && stripes.shape().parities > 0 && self.was_in_doubt(stripe, self.stamp))
-                || (is_target && self.losses.may_lack_records && self.mode == TortureMode::Beyond)
-                // A start could not read a record from any device.
-                || (self.media.start_errors > 0
-                    && self.mode == TortureMode::Beyond
-                    && self.was_in_doubt(stripe, self.stamp));
-            let is_in_doubt =
-                self.is_doubtful(stripe, self.stamp) || self.is_bad_and_doubtful(member, block, stripe);
-            if !is_failed && !is_in_doubt && !is_gone {
+            let is_gone = self.is_row_given_up(stripe, row, self.stamp);
+            if !is_gone && !self.may_lose_block((member, block), (stripe, unit, row)) {
                 return Err(Violation::NeedlessBadBlock { member, block }.into());
             }
             if let StripUnit::Data { strip, .. } = unit {
-                let lba = stripes.lba(stripe, strip, row);
+                let lba = self.stripes().lba(stripe, strip, row);
                 self.volume.give_up(lba);
             }
         }
         Ok(())
+    }
+
+    /// Whether a block of a unit may become an error beyond the bounds. Within them none may, but of rows that are given up.
+    fn may_lose_block(
+        &self,
+        (member, block): (MemberIndex, u64),
+        (stripe, unit, row): (StripeIndex, StripUnit, u64),
+    ) -> bool {
+        if self.mode == TortureMode::Bounded {
+            return false;
+        }
+        let stripes = self.stripes();
+        // The boundary may have passed what is lost of a target.
+        let is_target = self.losses.target == Some(member);
+        stripes.is_row_failed(stripe, row)
+            || (is_target && stripes.is_row_failed_without(stripe, row, unit))
+            // A torn write may have made readable what the devices call bad.
+            || stripes.is_row_given_up(stripe, row, unit, is_target)
+            || (is_target && stripes.shape().parities > 0 && self.was_in_doubt(stripe, self.stamp))
+            || (is_target && self.losses.may_lack_records)
+            // A start could not read a record from any device.
+            || (self.media.start_errors > 0 && self.was_in_doubt(stripe, self.stamp))
+            || self.is_doubtful(stripe, self.stamp)
+            || self.is_bad_and_doubtful(member, block, stripe)
     }
 
     /// The blocks that the controller calls bad.
@@ -407,12 +468,10 @@ impl TortureWorld {
 
     /// Checks that blocks that are errors could not be read; parity may also have been given up with its stripe.
     pub(crate) fn check_bad_blocks(&self) -> Result<(), Box<Violation>> {
-        let stripes = self.stripes();
         for (member, block) in self.needless_bad_blocks() {
             let is_gone = || {
-                self.unit_at(member, MemberLba(block)).is_some_and(|(stripe, _, row)| {
-                    stripes.row_blocks(stripe, row).any(|lba| self.volume.may_be_gone(lba, self.stamp))
-                })
+                self.unit_at(member, MemberLba(block))
+                    .is_some_and(|(stripe, _, row)| self.is_row_given_up(stripe, row, self.stamp))
             };
             if self.mode == TortureMode::Bounded && !is_gone() {
                 return Err(Violation::NeedlessBadBlock { member, block }.into());
@@ -432,7 +491,7 @@ impl TortureWorld {
         match notice {
             Notice::WriteLost { lba, blocks, is_kept } => {
                 for lba in (lba.0..lba.0 + blocks.0).map(Lba) {
-                    if !self.may_fail(lba, BlockCount(1), self.stamp) && !self.has_lost() {
+                    if !self.may_fail(lba, BlockCount(1), self.stamp) && !self.may_have_lost() {
                         return Err(self.failure(Violation::NeedlessLoss { lba }));
                     }
                     self.volume.lose(lba, is_kept);
@@ -474,6 +533,18 @@ impl TortureWorld {
                 Scan::Check | Scan::Repair => self.take_counts(scan, counts)?,
             },
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// Checks, when all is quiet and nothing is missing, that no stripe waits for a resync, as one may that lacks data.
+    pub(crate) fn check_resynced(&mut self) -> Result<(), Failure> {
+        self.look_at_states();
+        let in_sync = self.states.iter().filter(|state| is_in_sync(**state)).count();
+        let stripes = self.controller.out_of_sync_stripes();
+        let is_whole = in_sync == usize::from(self.config.members) && self.controller.is_serving();
+        if is_whole && stripes > 0 {
+            return Err(self.failure(Violation::NotResynced { stripes }));
         }
         Ok(())
     }

@@ -6,4 +6,5 @@ pub(super) mod liveness;
 pub(super) mod losses;
 pub(super) mod protocol;
 pub(super) mod provenance;
+pub(super) mod records;
 pub(super) mod redundancy;

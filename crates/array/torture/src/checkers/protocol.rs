@@ -245,7 +245,13 @@ impl TortureWorld {
             len_bytes: io.blocks.0 * block_bytes,
             usage: device_use,
         };
-        let segment_bytes = flight.segments.iter().map(|segment| segment.bytes).sum::<u64>();
+        // A discard moves nothing.
+        let is_discard = io.op == MemberOp::Discard;
+        let segment_bytes = if is_discard {
+            whole.len_bytes
+        } else {
+            flight.segments.iter().map(|segment| segment.bytes).sum::<u64>()
+        };
         if segment_bytes != whole.len_bytes || whole.len_bytes == 0 {
             let action = Action::Member(*io);
             return Err(self.failure(Violation::Malformed {

@@ -8,6 +8,8 @@
 //! ```
 //! Words add up in the integers while parity adds in GF(256), so sums of patterns are no patterns.
 //!
+//! Some writes hold copies of metadata in place of patterns, see `copies.rs`.
+//!
 //! Verified: every block of every host read that succeeds. Not verified: how new the data is (`durability.rs` and
 //! `volume.rs` do that), and blocks whose contents the array has given up or a failed write has left open.
 
@@ -49,7 +51,7 @@ pub(crate) fn fill_pattern(block: &mut [u8], lba: Lba, write: WriteNumber) {
 }
 
 /// The write whose pattern for `lba` fills `block` from end to end.
-pub(crate) fn write_of(block: &[u8], lba: Lba) -> Result<WriteNumber, BlockFault> {
+pub(crate) fn pattern_of(block: &[u8], lba: Lba) -> Result<WriteNumber, BlockFault> {
     let word = |at: usize| u64::from_le_bytes(block[at..at + 8].try_into().expect("eight bytes"));
     let write = WriteNumber(word(0));
     let mut expected = base(lba, write);
@@ -86,24 +88,24 @@ mod tests {
     #[test]
     fn a_pattern_names_its_write() {
         for (lba, write) in [(0, 0), (1, 0), (0, 1), (77, 1 << 40)] {
-            assert_eq!(write_of(&holding(lba, write), Lba(lba)), Ok(WriteNumber(write)));
+            assert_eq!(pattern_of(&holding(lba, write), Lba(lba)), Ok(WriteNumber(write)));
         }
     }
 
     #[test]
     fn torn_misplaced_and_summed_blocks_are_garbage() {
         let whole = holding(1, 5);
-        assert!(write_of(&whole, Lba(2)).is_err(), "misplaced");
+        assert!(pattern_of(&whole, Lba(2)).is_err(), "misplaced");
         for at in [0, 8, 16, 300, 511] {
             let mut torn = whole.clone();
             torn[at] ^= 1;
-            assert!(write_of(&torn, Lba(1)).is_err(), "a bit differs at {at}");
+            assert!(pattern_of(&torn, Lba(1)).is_err(), "a bit differs at {at}");
         }
         let mut mixed = whole.clone();
         mixed[256..].copy_from_slice(&holding(1, 6)[256..]);
-        assert!(write_of(&mixed, Lba(1)).is_err(), "half of each of two writes");
+        assert!(pattern_of(&mixed, Lba(1)).is_err(), "half of each of two writes");
         // What a recovery from stale parity would make: the sum of three patterns of the block.
         let sum: Vec<u8> = (0..512).map(|at| whole[at] ^ holding(1, 6)[at] ^ holding(1, 7)[at]).collect();
-        assert!(write_of(&sum, Lba(1)).is_err(), "a sum of three");
+        assert!(pattern_of(&sum, Lba(1)).is_err(), "a sum of three");
     }
 }

@@ -171,7 +171,7 @@ impl Stripes<'_> {
             for (strip, row) in rows.data.chunks_exact_mut(rows.block_bytes).enumerate() {
                 let lba = self.lba(stripe, strip as u16, block);
                 let Some(write) = volume.settled(lba) else { return Ok(false) };
-                fill_pattern(row, lba, write);
+                volume.copies.fill(row, lba, write);
             }
             for unit in self.units() {
                 let place = self.layout.place(stripe, unit);

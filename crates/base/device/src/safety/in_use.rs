@@ -159,7 +159,7 @@ impl Relative {
 }
 
 /// Lists a folder in order of names; one that does not exist is empty.
-fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
+pub(super) fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let listing = match std::fs::read_dir(folder) {
         Ok(listing) => listing,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -170,7 +170,7 @@ fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn file_name(path: &Path) -> String {
+pub(super) fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 

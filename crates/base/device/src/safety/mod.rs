@@ -18,10 +18,12 @@
 //! table does not list; opening with `O_EXCL`, as load targets do, finds those.
 
 mod in_use;
+mod other_ways;
 mod signature;
 mod tables;
 
 pub use in_use::{DeviceId, Family, Kin, Relative, Use, find_use, loop_device_over};
+pub use other_ways::OtherWays;
 pub use signature::{DeviceImage, Signature, find_signatures};
 pub use tables::{Mount, parse_mountinfo, parse_swaps};
 
@@ -221,6 +223,11 @@ impl Check<'_> {
             self.swaps()?.iter().filter_map(|path| device_at(path.to_str()?)).collect();
         if let Some(used) = find_use(&family, &mounts, &swaps) {
             return Err(self.in_use(used));
+        }
+        // What lies in a file may be in use there.
+        for below in OtherWays::of(self.file).below {
+            let file = File::open(&below).map_err(|error| self.unchecked(&below, error))?;
+            share_file(&below, &file)?;
         }
         let image = DeviceImage::read(self.file).map_err(|error| self.unchecked(self.path, error))?;
         let (suffix, holds) = names_of_contents(&image, "device");

@@ -269,6 +269,22 @@ impl LossChance {
     pub fn bytes_per_year(&self) -> f64 {
         self.array_bytes_per_year + self.sector_bytes_per_year
     }
+
+    /// Of each figure the one of both that `pick` picks.
+    fn each(&self, other: &Self, pick: fn(f64, f64) -> f64) -> Self {
+        let of = |figure: fn(&Self) -> f64| pick(figure(self), figure(other));
+        Self {
+            per_year: of(|it| it.per_year),
+            per_year_by_failures: of(|it| it.per_year_by_failures),
+            per_year_by_read_errors: of(|it| it.per_year_by_read_errors),
+            per_year_beyond_model: of(|it| it.per_year_beyond_model),
+            array_lost_per_year: of(|it| it.array_lost_per_year),
+            array_bytes_per_year: of(|it| it.array_bytes_per_year),
+            sector_bytes_per_year: of(|it| it.sector_bytes_per_year),
+            per_rebuild: of(|it| it.per_rebuild),
+            array_lost_per_rebuild: of(|it| it.array_lost_per_rebuild),
+        }
+    }
 }
 
 /// What the drawn failures say.

@@ -1,7 +1,7 @@
 //! The full risk report of one array.
 
 use super::endurance::{Endurance, WriteFactors};
-use super::{DrawnChance, FleetRisk, LossChance, RiskSpec};
+use super::{DrawnChance, FleetRisk, LossChance, Risk, RiskError, RiskSpec};
 use serde::{Deserialize, Serialize};
 
 /// All that is known of the risk of one array.
@@ -35,12 +35,26 @@ pub struct RiskReport {
 pub struct RiskRange {
     /// Every figure at its better end.
     pub low_spec: RiskSpec,
-    /// The chances then.
+    /// The least of each chance: with these, with what is taken to be, and with the worse ones.
     pub low: LossChance,
     /// Every figure at its worse end.
     pub high_spec: RiskSpec,
-    /// The chances then.
+    /// The greatest of each chance.
     pub high: LossChance,
+}
+
+impl RiskRange {
+    /// The range of an array that is taken to be `spec`. A chance need not be greatest where every figure is worst: failures that
+    /// come in clusters, as many as before, leave fewer rebuilds to lose sectors in.
+    ///
+    /// # Errors
+    /// [`RiskError`]: one of them is no array.
+    pub fn of(low_spec: RiskSpec, spec: &RiskSpec, high_spec: RiskSpec) -> Result<Self, RiskError> {
+        let chance = |spec: &RiskSpec| Risk::new(spec).map(|risk| risk.markov());
+        let (first, taken, last) = (chance(&low_spec)?, chance(spec)?, chance(&high_spec)?);
+        let extreme = |pick| first.each(&taken, pick).each(&last, pick);
+        Ok(Self { low: extreme(f64::min), low_spec, high: extreme(f64::max), high_spec })
+    }
 }
 
 /// A rebuild at a rate that is kept for it, and what that leaves.
@@ -78,4 +92,37 @@ pub struct EnduranceReport {
     pub small_years: f64,
     /// Years of `whole_stripes`.
     pub whole_stripes_years: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raidlab_units::ByteCount;
+
+    /// Defect: the chance of any loss of data was lower at the worse end than at the better one.
+    #[test]
+    fn low_is_never_above_high() {
+        let spec = |followed_share| RiskSpec {
+            level: "5".parse().expect("a level"),
+            members: 8,
+            annual_failure_share: 0.014,
+            bits_per_read_error: Some(1e15),
+            latent_errors_per_year: 0.0,
+            blocks_per_latent_error: 1.0,
+            capacity: ByteCount(20_000_000_000_000),
+            rebuild_hours: 24.0,
+            spares: 0,
+            replace_hours: 24.0,
+            check_days: None,
+            followed_share,
+            follow_days: 9.5,
+        };
+        let chance = |spec: &RiskSpec| Risk::new(spec).expect("it is an array").markov();
+        let (better, worse) = (chance(&spec(0.0)), chance(&spec(0.129)));
+        assert!(worse.per_year < better.per_year, "or this shows nothing");
+        let range = RiskRange::of(spec(0.0), &spec(0.0), spec(0.129)).expect("it is an array");
+        assert_eq!((range.low.per_year, range.high.per_year), (worse.per_year, better.per_year));
+        assert_eq!(range.high.array_lost_per_year, worse.array_lost_per_year);
+        assert_eq!(range.low.array_lost_per_year, better.array_lost_per_year);
+    }
 }

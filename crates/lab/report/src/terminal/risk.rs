@@ -35,7 +35,7 @@ pub fn risk(report: &RiskReport, options: TerminalOptions) -> String {
     }
     text += "\n";
     text + &wrapped(
-        "Low and high: every figure at its better and at its worse end. What is not in these figures: loss by anything but \
+        "Low and high: the least and the greatest, with every figure at its better and at its worse end. What is not in these figures: loss by anything but \
          drives, and bad models: of some, 7 to 8 % fail in a year (--afr).",
         width,
         0,

@@ -28,9 +28,9 @@ pub enum FoldersError {
     NoFolder(PathBuf),
     /// The files don't fit.
     #[error(
-        "no room for the files in '{}': they need {needed}, its file system has {available} for them; use smaller files, \
+        "no room for the files in '{}': they need {}, its file system has {} for them; use smaller files, \
          fewer streams, or another file system",
-        folder.display()
+        folder.display(), needed.beside(available), available.beside(needed)
     )]
     NoRoom {
         /// A folder on the file system.

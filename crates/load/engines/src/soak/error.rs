@@ -52,9 +52,9 @@ pub enum SoakError {
     },
     /// A record is that of something else.
     #[error(
-        "the record '{}' is of {was} in reads of {was_chunk}; '{}' has {is}, to be read {is_chunk} at a time: take the record \
+        "the record '{}' is of {} in reads of {was_chunk}; '{}' has {}, to be read {is_chunk} at a time: take the record \
          away to begin anew, or soak as before",
-        .record.display(), .path.display()
+        .record.display(), .was.beside(is), .path.display(), .is.beside(was)
     )]
     OtherTarget {
         /// The record.

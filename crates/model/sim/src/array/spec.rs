@@ -245,7 +245,10 @@ pub enum SimError {
     #[error(transparent)]
     Replay(ReplayError),
     /// The members are larger than the drive.
-    #[error("a member of {member} does not fit on drive '{drive}' of {capacity}: make member_size smaller")]
+    #[error(
+        "a member of {} does not fit on drive '{drive}' of {}: make member_size smaller",
+        member.beside(capacity), capacity.beside(member)
+    )]
     MemberTooLarge {
         /// Data and metadata areas of each member.
         member: ByteCount,
@@ -270,7 +273,7 @@ pub enum SimError {
         stroke_pct: u8,
     },
     /// The load uses more than there is.
-    #[error("a load over {region} does not fit on a volume of {volume}")]
+    #[error("a load over {} does not fit on a volume of {}", region.beside(volume), volume.beside(region))]
     RegionTooLarge {
         /// What the load uses.
         region: ByteCount,
@@ -328,7 +331,10 @@ pub enum SimError {
         volume: usize,
     },
     /// Files do not fit on their volume.
-    #[error("files of {files} do not fit on a volume with room for {volume}: make them shorter")]
+    #[error(
+        "files of {} do not fit on a volume with room for {}: make them shorter",
+        files.beside(volume), volume.beside(files)
+    )]
     FilesTooLarge {
         /// What the files take.
         files: ByteCount,

@@ -1,10 +1,11 @@
-//! `raidlab array assemble`: says what devices are and whether they may be served; changes nothing.
+//! `raidlab array assemble`: says what devices are and whether `serve` would serve them; changes nothing.
 
 use super::examined_text::examined;
+use super::serve::CacheArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
 use raidlab_format::StartOptions;
-use raidlab_runtime::examine;
+use raidlab_runtime::would_start;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -14,6 +15,8 @@ pub(crate) struct Args {
     /// Devices, in any order: block devices, files, or NBD URIs
     #[arg(value_name = "DEVICE", required = true)]
     devices: Vec<PathBuf>,
+    #[command(flatten)]
+    cache: CacheArgs,
     #[command(flatten)]
     risks: Risks,
 }
@@ -39,7 +42,7 @@ impl Risks {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
-    let report = examine(&args.devices, args.risks.options());
+    let report = would_start(&args.devices, &args.cache.settings(), args.risks.options());
     if output.is_json() {
         print_json(&json!({ "schema": 1, "examined": report }))?;
     } else {

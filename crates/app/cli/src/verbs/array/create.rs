@@ -69,8 +69,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let config = args.config()?;
     if let Some(size) = args.member_size.filter(|size| *size < args.strip_size) {
         let problem = anyhow::anyhow!(
-            "a member of {size} (--member-size) does not hold one strip of {}",
-            args.strip_size
+            "a member of {} (--member-size) does not hold one strip of {}",
+            size.beside(&args.strip_size),
+            args.strip_size.beside(&size)
         );
         return Err(
             Failure::input(problem).with_hint("give a larger --member-size or a shorter --strip-size")

@@ -2,16 +2,19 @@
 
 use super::status_text::event_lines;
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_json, remark};
 use raidlab_control::{ControlClient, control_socket};
-use raidlab_runtime::{Answer, Command, HistoryPlace, HistoryRead, read_history};
+use raidlab_runtime::{
+    Answer, Command, HistoryPlace, HistoryRead, KeptHistory, find_histories, read_history, read_history_of,
+};
 use serde_json::json;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Where the history of an array is kept.
 #[derive(Debug, clap::Args)]
 pub(super) struct HistoryArgs {
-    /// Keep the history of events in this file; `none` keeps none [default: NAME.events in `$STATE_DIRECTORY`, /var/lib/raidlab or, of
+    /// Keep the history of events in this file; `none` keeps none [default: NAME.UUID.events in `$STATE_DIRECTORY`, /var/lib/raidlab or, of
     /// a user, ~/.local/state/raidlab]
     #[arg(long, value_name = "FILE|none")]
     history: Option<PathBuf>,
@@ -47,7 +50,7 @@ fn default_folder() -> Option<PathBuf> {
 /// Arguments of `raidlab array events`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Name of the array, the path of its control socket, or the path of its history
+    /// Name or UUID of the array, the path of its control socket, or the path of its history
     #[arg(value_name = "NAME")]
     name: String,
     /// Show only the latest
@@ -57,13 +60,8 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
-    let path = history_of(&args.name)?;
-    let HistoryRead { mut lines, damaged } = read_history(&path).map_err(|error| {
-        let what = format!("no history can be read at {}", path.display());
-        Failure::run(anyhow::Error::new(error).context(what)).with_hint(
-            "an array keeps one from when it is first served, unless 'serve --history none' was said",
-        )
-    })?;
+    let (path, read) = history_of(&args.name)?;
+    let HistoryRead { mut lines, damaged } = read.map_err(|error| unreadable(&path, error))?;
     let skipped = lines.len().saturating_sub(args.last.unwrap_or(usize::MAX));
     lines.drain(..skipped);
     if output.is_json() {
@@ -74,17 +72,42 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The history of an array that is served, as it says, or else where one of this name has it.
-fn history_of(name: &str) -> Result<PathBuf, Failure> {
+fn unreadable(path: &Path, error: io::Error) -> Failure {
+    let what = format!("no history can be read at {}", path.display());
+    Failure::run(anyhow::Error::new(error).context(what))
+        .with_hint("an array keeps one from when it is first served, unless 'serve --history none' was said")
+}
+
+/// The history of an array that is served, as it says, or else that of the latest of this name.
+fn history_of(name: &str) -> Result<(PathBuf, io::Result<HistoryRead>), Failure> {
     let asked = ControlClient::connect(&control_socket(name)).and_then(|mut line| line.ask(&Command::Status));
-    match asked {
-        Ok(Answer::Status(status)) => status.history.map(PathBuf::from).ok_or_else(|| {
+    if let Ok(Answer::Status(status)) = asked {
+        let path = status.history.as_ref().map(PathBuf::from).ok_or_else(|| {
             Failure::run(anyhow::anyhow!("{} is served without a history", status.name))
                 .with_hint("'raidlab array status' shows its latest events")
-        }),
-        _ if name.contains('/') => Ok(name.into()),
-        _ => default_folder().map(|folder| HistoryPlace::Folder(folder).file(name, name)).ok_or_else(|| {
-            Failure::input(anyhow::anyhow!("name the file of the history: this user has no home"))
-        }),
+        })?;
+        let read = read_history_of(&path, &status.name, &status.array_uuid);
+        return Ok((path, read));
     }
+    if name.contains('/') {
+        let path = PathBuf::from(name);
+        let read = read_history(&path);
+        return Ok((path, read));
+    }
+    let folder = default_folder().ok_or_else(|| {
+        Failure::input(anyhow::anyhow!("name the file of the history: this user has no home"))
+    })?;
+    let mut found = find_histories(&folder, name).map_err(|error| unreadable(&folder, error))?;
+    let Some(latest) = found.pop() else {
+        let nowhere = folder.join(format!("{name}.*.events"));
+        return Ok((nowhere, Err(io::ErrorKind::NotFound.into())));
+    };
+    for other in found {
+        let KeptHistory { array_uuid, latest, .. } = other;
+        remark(format_args!(
+            "note: another array was called {name} until {latest}: 'raidlab array events {array_uuid}' shows its events"
+        ));
+    }
+    let read = read_history_of(&latest.path, &latest.name, &latest.array_uuid);
+    Ok((latest.path, read))
 }

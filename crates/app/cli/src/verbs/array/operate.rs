@@ -13,7 +13,7 @@ use raidlab_runtime::{
     Answer, ArrayStatus, Command, Condition, DeviceStatus, ScanOutcome, ScanStatus, is_nbd_uri,
     parse_scan_rate,
 };
-use raidlab_units::{ByteCount, ParseUnitError};
+use raidlab_units::{ByteCount, NanoSpan, ParseUnitError};
 use serde_json::json;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -38,6 +38,9 @@ pub(crate) struct StatusArgs {
     /// Names of arrays, or paths of their control sockets [default: all that this user serves]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
+    /// Wait so long for the named arrays to be served, for those that were started a moment ago
+    #[arg(long, value_name = "TIME", requires = "names")]
+    wait: Option<NanoSpan>,
 }
 
 /// Arguments of `raidlab array fail`.
@@ -135,7 +138,7 @@ struct Line {
 
 impl Line {
     fn open(name: &str) -> Result<Self, Failure> {
-        Ok(Self { client: connect(&control_socket(name)).map_err(unreachable_array)? })
+        Ok(Self { client: ControlClient::connect(&control_socket(name)).map_err(unreachable_array)? })
     }
 
     /// Asks for something to be done; gives what the array says to it.
@@ -166,10 +169,11 @@ impl Line {
     }
 }
 
-/// Connects to an array, which may be about to be served.
-fn connect(socket: &Path) -> Result<ControlClient, ServeError> {
+/// Connects to an array. Whether anybody listens is known at once; one that is about to be served is waited for where that is wanted.
+fn connect(socket: &Path, wait: Option<NanoSpan>) -> Result<ControlClient, ServeError> {
     let is_absent = |error: &ServeError| matches!(error, ServeError::NotServed { .. });
-    once_it_answers(socket.display(), is_absent, || ControlClient::connect(socket))
+    let patience = Duration::from_nanos(wait.map_or(0, NanoSpan::get));
+    once_it_answers(socket.display(), patience, is_absent, || ControlClient::connect(socket))
 }
 
 fn unreachable_array(error: ServeError) -> Failure {
@@ -189,8 +193,7 @@ pub(crate) fn status(args: &StatusArgs, output: &Output) -> Result<Exit, Failure
     };
     let mut states = Vec::new();
     for socket in sockets {
-        let asked = if are_named { connect(&socket) } else { ControlClient::connect(&socket) };
-        match asked {
+        match connect(&socket, args.wait) {
             Ok(client) => states.push(Line { client }.status()?),
             // What a killed array left behind is no array.
             Err(ServeError::NotServed { .. }) if !are_named => {}

@@ -55,7 +55,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE")]
     scan_rate: Option<ByteCount>,
     /// Stripes that background scans have under way at once
-    #[arg(long, default_value_t = 8, value_name = "N")]
+    #[arg(long, default_value_t = SCAN_IODEPTH, value_name = "N")]
     scan_iodepth: u32,
     /// While events come within this time of each other, look for the next one instead of sleeping: less latency for more
     /// processor time; 0s always sleeps [default: 50us where there are two processors or more]
@@ -71,6 +71,9 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = RunSettings::MEMBER_TIMEOUT, value_name = "TIME", value_parser = member_timeout)]
     member_timeout: NanoSpan,
 }
+
+/// Stripes that background scans have under way, unless told otherwise.
+const SCAN_IODEPTH: u32 = 8;
 
 /// The time that a served array looks for events unless told otherwise: none where the client needs the same processor.
 fn default_busy_poll() -> NanoSpan {
@@ -105,7 +108,7 @@ struct NullArgs {
 /// The cache and what is promised when writes are acknowledged.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Cache")]
-struct CacheArgs {
+pub(super) struct CacheArgs {
     /// When writes are acknowledged: write-through, write-back, write-back-bad-battery [default: write-through, and
     /// write-back with --nvram]
     #[arg(long, value_parser = write_policy, value_name = "POLICY")]
@@ -268,29 +271,44 @@ impl Args {
     }
 
     fn settings(&self) -> RunSettings {
-        let cache = &self.cache;
-        let is_kept = cache.nvram.is_some();
-        let default_policy = if is_kept { WritePolicy::WriteBack } else { WritePolicy::WriteThrough };
         RunSettings {
-            cache: CacheConfig {
-                size: cache.cache_size,
-                memory: if is_kept { CacheMemory::BatteryBacked } else { CacheMemory::Volatile },
-                write_policy: cache.write_policy.unwrap_or(default_policy),
-                read_policy: cache.read_policy.unwrap_or(SOFTWARE_CACHE.read_policy),
-                io_policy: cache.io_policy.unwrap_or(SOFTWARE_CACHE.io_policy),
-                ..SOFTWARE_CACHE
-            },
-            member_cache: if cache.disk_cache { MemberCache::On } else { MemberCache::Off },
-            staging_size: STAGING_SIZE,
             scan_iodepth: self.scan_iodepth,
             scan_bytes_per_sec: self.scan_rate,
-            nvram: cache.nvram.clone(),
-            accept_lost_cache: cache.accept_lost_cache,
             busy_poll: self.busy_poll.unwrap_or_else(default_busy_poll),
             parity_threads: self.parity_threads.into(),
             io_threads: self.io_threads.into(),
             member_timeout: self.member_timeout,
             history: self.history.place(),
+            ..self.cache.settings()
+        }
+    }
+}
+
+impl CacheArgs {
+    /// What decides whether an array may be started; the rest as it is without a word about it.
+    pub(super) fn settings(&self) -> RunSettings {
+        let is_kept = self.nvram.is_some();
+        let default_policy = if is_kept { WritePolicy::WriteBack } else { WritePolicy::WriteThrough };
+        RunSettings {
+            cache: CacheConfig {
+                size: self.cache_size,
+                memory: if is_kept { CacheMemory::BatteryBacked } else { CacheMemory::Volatile },
+                write_policy: self.write_policy.unwrap_or(default_policy),
+                read_policy: self.read_policy.unwrap_or(SOFTWARE_CACHE.read_policy),
+                io_policy: self.io_policy.unwrap_or(SOFTWARE_CACHE.io_policy),
+                ..SOFTWARE_CACHE
+            },
+            member_cache: if self.disk_cache { MemberCache::On } else { MemberCache::Off },
+            staging_size: STAGING_SIZE,
+            scan_iodepth: SCAN_IODEPTH,
+            scan_bytes_per_sec: None,
+            nvram: self.nvram.clone(),
+            accept_lost_cache: self.accept_lost_cache,
+            busy_poll: NanoSpan::ZERO,
+            parity_threads: 0,
+            io_threads: 0,
+            member_timeout: RunSettings::MEMBER_TIMEOUT,
+            history: None,
         }
     }
 }

@@ -1,7 +1,7 @@
 // Arrays: made on files, served, looked at, failed, replaced, rebuilt, checked.
 import { get, hasToken, post } from "../api.js";
 import { lines } from "../chart.js";
-import { bytes, card, complain, dataLinks, fileList, h, head, names, number, order, pill, say, share, span, tile, tools } from "../ui.js";
+import { bytes, card, complain, confirmed, confirmedStop, dataLinks, fileList, h, head, names, number, order, pill, say, share, span, tile, tools } from "../ui.js";
 import { jobCard } from "../jobs.js";
 
 const CONDITIONS = { optimal: "good", starting: "on", resyncing: "warn", rebuilding: "warn", degraded: "warn", stopping: "on", "data-lost": "bad", failed: "bad" };
@@ -100,12 +100,21 @@ function arrayCard(name) {
       return false;
     }
   };
-  const button = (text, body, kind = "") => h("button", { class: `tiny ${kind}`, type: "button", disabled: !hasToken(), onclick: async () => ask(await body()) }, text);
-  const actions = h("div", { class: "row" }, button("Check", () => ({ command: "check" })), button("Repair", () => ({ command: "repair" })), button("Stop the check", () => ({ command: "stop-check" })), addSpare(ask), rateField(ask), h("button", { class: "tiny danger", type: "button", disabled: !hasToken(), onclick: () => confirm(`Stop serving ${name}?`) && ask({ command: "stop" }) }, "Stop the array"));
+  const button = (text, command) => h("button", { class: "tiny", type: "button", disabled: !hasToken(), onclick: () => ask({ command }) }, text);
+  let latest = null;
+  // What can't be taken back is done when it was confirmed.
+  const sure = {
+    fail: async (one) => (await confirmed(`Take device ${one.device} out of ${name}?`, afterFailing(latest, one), "Fail it")) && ask({ command: "fail", device: String(one.device) }),
+    repair: async () => (await confirmed(`Repair ${name}?`, ["Copies and parity that disagree with the data are written anew. What they held before is gone: a check tells first how much that is."], "Repair")) && ask({ command: "repair" }),
+    replace: async (body) => (!body.destroy_data || (await confirmed(`Write over ${body.with}?`, [`All that ${body.with} holds is destroyed: it becomes device ${body.device} of ${name}.`], "Destroy its data"))) && ask(body),
+    stop: async () => (await confirmedStop(name)) && ask({ command: "stop" }),
+  };
+  const actions = h("div", { class: "row" }, button("Check", "check"), h("button", { class: "tiny danger", type: "button", disabled: !hasToken(), onclick: sure.repair }, "Repair"), button("Stop the check", "stop-check"), addSpare(ask), rateField(ask), h("button", { class: "tiny danger", type: "button", disabled: !hasToken(), onclick: sure.stop }, "Stop the array"));
   const element = h("section", { class: "card array", "data-array": name }, h("div", { class: "row between" }, title, dataLinks(["JSON", "/api/arrays"])), progress, tiles, disks, chart, h("details", {}, h("summary", {}, "What happened"), events), actions);
   const history = [];
   let drawn = "";
   const update = (array) => {
+    latest = array;
     element.dataset.condition = array.condition;
     element.dataset.scan = array.scan?.scan ?? "none";
     title.replaceChildren(h("h2", {}, array.name), pill(array.condition, CONDITIONS[array.condition]), ...(array.scan_bytes_per_sec_max === 0 ? [pill("rebuilds rest", "warn")] : []), h("span", { class: "soft" }, `RAID ${array.level}, ${bytes(array.volume_bytes)}`), h("code", { class: "small soft" }, `raidlab array status ${array.name}`));
@@ -115,7 +124,7 @@ function arrayCard(name) {
     progress.replaceChildren(...(scan ? [h("p", {}, h("b", {}, `${scan.scan}${scan.target === null ? "" : ` of device ${scan.target}`}: ${share(done)}`), scan.bytes_per_sec ? ` · ${number(scan.bytes_per_sec / 1e6)} MB/s of each member` : "", scan.left_ns ? ` · ${span(scan.left_ns)} left` : "", array.parked_scan ? ` · the ${array.parked_scan.scan} waits for it` : ""), h("progress", { max: 1, value: done, "aria-label": scan.scan })] : array.last_scan ? [h("p", { class: "soft small" }, `Last ${array.last_scan.scan}: ${ENDS[array.last_scan.end]}${number(array.last_scan.done_stripes)} stripes, ${number(array.last_scan.mismatched_rows)} rows disagreed, ${number(array.last_scan.rewritten_rows)} rewritten, ${number(array.last_scan.unreadable_rows)} unreadable${array.last_scan.incomplete_stripes ? `, ${number(array.last_scan.incomplete_stripes)} stripes not compared in full because a member is missing` : ""}.`)] : []));
     // Fields in a device keep what is being typed: devices are drawn anew only when one changes.
     const state = JSON.stringify(array.devices.map((one) => [one.state, one.path, one.errors, one.bad_blocks]));
-    if (state !== drawn) disks.replaceChildren(...array.devices.map((one) => device(one, ask, array.devices)));
+    if (state !== drawn) disks.replaceChildren(...array.devices.map((one) => device(one, sure, array.devices)));
     drawn = state;
     const { counters } = array;
     history.push([array.uptime_ns / 1e9, counters.host_reads, counters.host_writes]);
@@ -130,20 +139,31 @@ function arrayCard(name) {
 
 const short = (path) => (path ?? "").split("/").pop();
 
-function device(one, ask, all) {
+/** What is left of an array when a device is taken out of it. */
+function afterFailing(array, one) {
+  const survives = (count) => (count === 0 ? "no further failure" : count === 1 ? "1 more failure, whichever device it is" : `${count} more failures, whichever devices they are`);
+  const named = `Device ${one.device}${one.path ? ` is ${one.path}` : ""}: ${one.state}. ${array.name} is ${array.condition}, RAID ${array.level}.`;
+  const spares = array.devices.filter((other) => other.state === "spare" && other.device !== one.device).length;
+  if (one.state === "spare") return [named, `No data is on it. The array survives ${survives(array.failures_left)}, as before, with ${spares === 0 ? "no spare" : `${spares} more as ${spares === 1 ? "a spare" : "spares"}`}.`];
+  if (one.state === "in-sync" && array.failures_left === 0) return [named, "Data may be lost with it: the array survives no failure of just any device now. It refuses if nothing else has what this one holds."];
+  const left = array.failures_left - (one.state === "in-sync" ? 1 : 0);
+  return [named, `Afterwards the array survives ${survives(left)}.`, spares > 0 ? `A spare takes its place at once; when that is rebuilt, the array survives ${survives(array.failures_left)} again.` : "There is no spare: it stays degraded until the device is replaced."];
+}
+
+function device(one, sure, all) {
   const can = { class: "tiny", type: "button", disabled: !hasToken() };
   const isSlot = one.state === "empty";
   const kind = isSlot ? "" : (DEVICES[one.state] ?? "");
   const parts = [h("div", { class: "row between" }, h("b", {}, `${one.device}`), pill(isSlot ? "free slot" : one.state, kind)), h("div", { title: one.path ?? "" }, short(one.path) || h("span", { class: "soft" }, isSlot ? "nothing" : "modelled"))];
   if (one.errors || one.bad_blocks) parts.push(h("div", { class: "small soft" }, `${number(one.errors)} errors, ${number(one.bad_blocks)} bad blocks`));
-  if (["in-sync", "rebuilding", "spare"].includes(one.state)) parts.push(h("div", { class: "row" }, h("button", { ...can, class: "tiny danger", "data-fail": one.device, onclick: () => ask({ command: "fail", device: String(one.device) }) }, "Fail")));
+  if (["in-sync", "rebuilding", "spare"].includes(one.state)) parts.push(h("div", { class: "row" }, h("button", { ...can, class: "tiny danger", "data-fail": one.device, onclick: () => sure.fail(one) }, "Fail")));
   else if (!isSlot) {
     const used = new Set(all.map((other) => short(other.path)));
     let next = 0;
     while (used.has(`new${next}`)) next++;
     const input = h("input", { "aria-label": `New device for ${one.device}`, value: `new${next}`, list: "files", name: "with" });
     const destroy = h("input", { type: "checkbox", "aria-label": "Destroy what it holds" });
-    const replace = () => ask({ command: "replace", device: String(one.device), with: input.value, ...(destroy.checked ? { destroy_data: input.value } : {}) });
+    const replace = () => sure.replace({ command: "replace", device: String(one.device), with: input.value, ...(destroy.checked ? { destroy_data: input.value } : {}) });
     parts.push(input, h("label", { class: "check small" }, destroy, h("span", {}, "destroy its data")), h("div", { class: "row" }, h("button", { ...can, "data-replace": one.device, onclick: replace }, "Replace")));
   }
   return h("li", { class: `disk ${kind}`, "data-state": one.state, "data-device": one.device }, parts);

@@ -5,7 +5,6 @@ use crate::api::{MemberError, Notice, Segment};
 use crate::member_io::IoOwner;
 use crate::memory_task::{MemoryTasks, TaskOwner};
 use crate::outbox::Outbox;
-use crate::own::OwnMemory;
 use crate::request::Rows;
 use raidlab_units::BlockCount;
 
@@ -64,19 +63,18 @@ impl Checksums {
         }
     }
 
-    fn row_differs(&self, id: u32, row: u32, digests: &[u32], own: &OwnMemory) -> bool {
+    fn row_differs(&self, id: u32, row: u32, digests: &[u32], around: &Surroundings<'_>) -> bool {
         let check = &self.checks[id];
         let Some(&digest) = digests.get((row - check.rows.first) as usize) else { return false };
         let address = (check.role, check.at(row));
-        !self.agrees(own.bytes(), check.place, address, digest)
+        !self.agrees((around.own.bytes(), around.written), check.place, address, digest)
     }
 
     /// The hull of the rows whose tags say otherwise.
     #[inline]
     fn differing_rows(&self, id: u32, digests: &[u32], around: &Surroundings<'_>) -> Rows {
         let rows = self.checks[id].rows;
-        let differing =
-            (rows.first..rows.end()).filter(|&row| self.row_differs(id, row, digests, around.own));
+        let differing = (rows.first..rows.end()).filter(|&row| self.row_differs(id, row, digests, around));
         differing.fold(Rows::NONE, |hull, row| hull.hull(Rows::between(row, row + 1)))
     }
 
@@ -85,7 +83,7 @@ impl Checksums {
         let Check { rows, device, strip_start, .. } = self.checks[id];
         let mut run = Rows { first: rows.first, count: 0 };
         for row in rows.first..=rows.end() {
-            if row < rows.end() && self.row_differs(id, row, digests, around.own) {
+            if row < rows.end() && self.row_differs(id, row, digests, around) {
                 run.count += 1;
                 continue;
             }

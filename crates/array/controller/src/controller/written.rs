@@ -1,0 +1,118 @@
+//! Routes: operations that must wait for their regions, and the I/Os by which these become written.
+
+use crate::api::{IoClass, MemberError, MemberOp};
+use crate::config::MemberCache;
+use crate::controller::Controller;
+use crate::member_io::IoOwner;
+use crate::metadata::SuperblockWaiter;
+use crate::own;
+use crate::written::Phase;
+use raidlab_format::WRITTEN_PAGE_BYTES;
+use raidlab_units::{MemberIndex, MemberLba};
+
+impl Controller {
+    /// True if an operation must wait before it writes, or was given up, because nobody has written in its regions before.
+    #[inline]
+    pub(crate) fn waits_for_region(&mut self, id: u32) -> bool {
+        if self.written.has_all(&self.stripes.op(id).places) {
+            return false;
+        }
+        if self.metadata.any_lost() {
+            self.give_window_up(id);
+        } else {
+            // Tags that it has read are not those that it would find then.
+            self.checksums.release_kept(self.stripes.op_mut(id));
+            self.written.line_up(id, &self.stripes.op(id).places);
+        }
+        true
+    }
+
+    /// Begins to initialise regions, or to give the devices pages that they may lack.
+    #[inline]
+    pub(crate) fn pump_written(&mut self) {
+        if self.written.phase() == Phase::Idle && self.written.has_work() {
+            self.initialise_regions();
+        }
+    }
+
+    #[inline(never)]
+    fn initialise_regions(&mut self) {
+        let fua = self.config.member_cache == MemberCache::On;
+        let devices: Vec<_> = self.metadata.answering().collect();
+        for strip in self.written.begin_batch() {
+            let lba = self.written.strip_start(strip);
+            for device in &devices {
+                let Some(role) = self.metadata.role(*device) else { continue };
+                if self.geometry.unit_at(role, lba).is_some() {
+                    self.written.pending += 1;
+                    let extent = (*device, lba, self.geometry.strip_rows());
+                    self.begin_check(extent, MemberOp::Write { fua }, IoClass::Host, IoOwner::Tags);
+                }
+            }
+        }
+        self.end_of_tags();
+    }
+
+    /// Takes in that the tags of a strip are real. If they can't be written, no block of it can be relied on.
+    pub(crate) fn tags_initialised(
+        &mut self,
+        extent: (MemberIndex, MemberLba, u32),
+        result: Result<(), MemberError>,
+    ) {
+        if result.is_err() {
+            self.rows_written(extent, result);
+        }
+        self.end_of_tags();
+    }
+
+    fn end_of_tags(&mut self) {
+        if self.written.end_io() {
+            self.keep_regions();
+        }
+    }
+
+    /// Writes the map when the devices know who has left: one that came back without tags would count as in sync.
+    pub(crate) fn keep_regions(&mut self) {
+        let only_renews = self.written.only_renews();
+        if self.metadata.any_lost() && !only_renews {
+            return self.end_regions(false);
+        }
+        if !self.metadata.is_kept() && !only_renews {
+            self.written.set_phase(Phase::Keeping);
+            return self.metadata.wait(SuperblockWaiter::Regions);
+        }
+        self.written.begin_pages();
+        self.send_pages();
+    }
+
+    fn send_pages(&mut self) {
+        loop {
+            let Self { written, metadata, own, ios, outbox, .. } = self;
+            let image = own::WRITTEN_AT..own::WRITTEN_AT + WRITTEN_PAGE_BYTES;
+            let page = written.next_page(metadata.array_uuid(), &mut own.bytes_mut()[image]);
+            let Some((lba, blocks)) = page else { return self.end_regions(true) };
+            for device in metadata.answering() {
+                written.pending += 1;
+                ios.write_metadata(device, lba, blocks, IoOwner::WrittenPage, outbox);
+            }
+            if !written.end_io() {
+                return;
+            }
+        }
+    }
+
+    /// Takes in the end of one write of a page.
+    pub(crate) fn page_written(&mut self, device: MemberIndex, result: Result<(), MemberError>) {
+        self.fail_on_flush_error(device, result);
+        if self.written.end_io() {
+            self.send_pages();
+        }
+    }
+
+    /// Lets those go on that waited.
+    pub(crate) fn end_regions(&mut self, is_kept: bool) {
+        for op in self.written.end_batch(is_kept) {
+            self.admit(op);
+        }
+    }
+}
