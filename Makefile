@@ -78,7 +78,7 @@ simkernel:
 
 ## Gives the runtime and the export deliberate defects, one at a time, each of which `make simkernel` must find.
 simkernel-mutants:
-	$(CARGO) run --quiet --locked -p raidlab-simkernel --example mutants -- $(ARGS)
+	$(CARGO) run --quiet --locked -p raidlab-simkernel --example simkernel-mutants -- $(ARGS)
 
 ## Real clients on a real array, members failing and the server being killed (docs/clients.md); without root some are skipped.
 clients: binary

@@ -122,7 +122,7 @@ impl PortEntries {
         while self.in_flight() > 0 {
             let mut cancelled = Ok(());
             if ring.now() >= cancel_at {
-                cancel_at = cancel_at + PATIENCE;
+                cancel_at += PATIENCE;
                 let mut live = self.names.iter().enumerate().filter(|(_, name)| name.is_some());
                 cancelled = live.try_for_each(|(number, _)| ring.cancel(Owner::Port, number as u32));
             }

@@ -206,8 +206,10 @@ impl History {
             let device = self.draw.below(self.sets[set].members.len());
             let member = &self.sets[set].members[device];
             let served = serves.filter(|(in_sync, _)| in_sync.contains(&device));
-            let copied_under =
-                served.map_or((StartNonce::NONE, 0), |(_, state)| (state.start, state.generation));
+            let copied_under = served
+                .map_or(member.copied_under.unwrap_or((StartNonce::NONE, 0)), |(_, state)| {
+                    (state.start, state.generation)
+                });
             self.copies.push((device, Member { copied_under: Some(copied_under), ..member.clone() }));
         }
     }

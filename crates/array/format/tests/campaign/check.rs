@@ -166,14 +166,18 @@ fn may_be_complete(state: &ArrayState, candidates: &[Option<&[u8]>]) -> bool {
             })
         };
         let areas = || candidates.iter().flatten().filter(is_it);
-        let holds = areas().any(|area| own_states(area, array_uuid).any(|it| it == *state));
-        let behind =
-            areas().any(|area| own_states(area, array_uuid).any(|it| it.generation + 1 == state.generation));
+        let holds = areas().any(|area| own_states(area, array_uuid).any(|it| it.is_same(state)));
+        let behind = areas().any(|area| own_states(area, array_uuid).any(|it| is_before(&it, state)));
         called += 1;
         holders += usize::from(holds);
         witnesses += usize::from(holds || behind);
     }
     holders * 2 > called || witnesses < called || called == 0
+}
+
+/// Whether a state is of the generation before, as the start that wrote the later one wrote or found it.
+fn is_before(own: &ArrayState, state: &ArrayState) -> bool {
+    own.generation.checked_add(1) == Some(state.generation) && own.knows(state.start)
 }
 
 /// The newest state of the array that stands in an area.
@@ -205,12 +209,11 @@ fn check_present(assembly: &Assembly, candidates: &[Option<&[u8]>]) {
         assert_eq!(label.device_uuid, record.device_uuid, "a present device was not replaced");
         assert_ne!(record.state, DeviceState::Missing, "a present device is not called missing");
         let own = own_state(area, label.array_uuid).expect("a present device has a state");
-        let is_behind = |own: &ArrayState| own.generation.checked_add(1) == Some(state.generation);
-        let is_passed_over = own.generation == state.generation && own != *state;
+        let is_passed_over = own.generation == state.generation && !own.is_same(state);
         assert!(
-            own == *state
-                || is_behind(&own)
-                || is_passed_over && own_states(area, label.array_uuid).any(|it| is_behind(&it)),
+            own.is_same(state)
+                || is_before(&own, state)
+                || is_passed_over && own_states(area, label.array_uuid).any(|it| is_before(&it, state)),
             "a present device is stale"
         );
         assert!(!is_passed_over || !may_be_complete(&own, candidates), "a state that counts was passed over");

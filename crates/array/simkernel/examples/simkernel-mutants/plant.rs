@@ -47,7 +47,7 @@ pub(crate) fn plant_and_run(mutants: &[Mutant], args: &[String]) -> Result<bool,
             std::fs::read(workspace.join(&below)).map_err(|error| format!("{}: {error}", below.display()))?;
         let name = below.to_str().ok_or("a file's name is no text")?;
         let text = match name {
-            "crates/array/simkernel/examples/mutants/switch.rs" => REFERENCE.as_bytes().to_vec(),
+            "crates/array/simkernel/examples/simkernel-mutants/switch.rs" => REFERENCE.as_bytes().to_vec(),
             "crates/base/units/src/lib.rs" => [bytes.as_slice(), b"pub mod mutant;\n"].concat(),
             _ => match hunks.remove(name) {
                 Some(hunks) => apply(&String::from_utf8_lossy(&bytes), &hunks, condition)?.into_bytes(),
@@ -66,7 +66,7 @@ pub(crate) fn plant_and_run(mutants: &[Mutant], args: &[String]) -> Result<bool,
     }
     let mut cargo = Command::new(env!("CARGO"));
     cargo
-        .args(["run", "--quiet", "--offline", "-p", "raidlab-simkernel", "--example", "mutants", "--"])
+        .args(["run", "--quiet", "--offline", "-p", "raidlab-simkernel", "--example", "simkernel-mutants", "--"])
         .args(args);
     if std::env::var_os("CARGO_TARGET_DIR").is_none() {
         cargo.env("CARGO_TARGET_DIR", copy.join("target"));
