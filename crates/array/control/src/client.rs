@@ -34,7 +34,7 @@ impl ControlClient {
         }
     }
 
-    /// Asks, and waits for the answer, however long what is asked for takes; how an array is it says within [`STATUS_LIMIT`].
+    /// Asks, and waits for the answer, however long what is asked for takes; how it is, an array says within ten seconds.
     ///
     /// # Errors
     /// [`ServeError`]: the array ended, or what answers is no array.

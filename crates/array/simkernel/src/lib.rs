@@ -7,10 +7,6 @@
 //! ```
 //! A [`Plan`] is drawn from a seed, or read from a file, and run; what it finds is a [`Failure`], and [`shrink`] makes the plan small.
 //!
-//! ```
-//! let plan = raidlab_simkernel::Plan::draw(1);
-//! assert!(plan.run().is_ok());
-//! ```
 //! What is real: the runtime, the export, the controller, files and their locks, pairs of sockets, memory. What is not: when an entry
 //! ends, how, and how much it moved; the clock; what a disk's cache keeps.
 //!

@@ -123,6 +123,8 @@ impl TortureWorld {
     /// Builds the array with consistent members. `seed` picks the order in which actions finish, and garbage in
     /// memory that the controller has not written yet.
     ///
+    /// Length: a line for each field.
+    ///
     /// # Errors
     /// [`ConfigError`] if the configuration is no array.
     pub fn new(config: &ArrayConfig, seed: u64) -> Result<Self, ConfigError> {

@@ -197,8 +197,13 @@ fn newest_states(
     };
     let generation =
         states().map(|state| state.generation).max().ok_or(AssembleError::NoState { array_uuid })?;
+    let mut found: Vec<&ArrayState> = states().filter(|state| state.generation == generation).collect();
+    // Which starts are forgotten, where there are too many, does not depend on the order of the devices.
+    found.sort_by(|one, other| {
+        (other.found_by.len(), &other.found_by).cmp(&(one.found_by.len(), &one.found_by))
+    });
     let mut newest: Vec<ArrayState> = Vec::new();
-    for state in states().filter(|state| state.generation == generation) {
+    for state in found {
         match newest.iter_mut().find(|known| known.is_same(state)) {
             Some(known) => state.found_by.iter().for_each(|start| known.note_found_by(*start)),
             None => newest.push(state.clone()),

@@ -14,7 +14,7 @@ use super::*;
 /// Members, all of one mirror: half of them are enough for a generation.
 const MEMBERS: [u16; 4] = [2, 3, 4, 5];
 
-/// SplitMix64 (G. Steele, D. Lea, C. Flood, 2014).
+/// `SplitMix64` (G. Steele, D. Lea, C. Flood, 2014).
 struct Draw(u64);
 
 impl Draw {
@@ -48,6 +48,9 @@ struct Member {
 #[derive(Clone)]
 struct Set {
     members: Vec<Member>,
+    /// No device was ever replaced by a copy: one that nothing tells from the device may have been used, and be left behind by those
+    /// that were absent.
+    is_own: bool,
     acknowledged: u64,
     /// The incarnation of NVRAM by its label.
     label: u64,
@@ -72,7 +75,12 @@ impl History {
         let members = MEMBERS[draw.below(MEMBERS.len())];
         let array = raid("1", members, 0, MetadataPolicy::Resync);
         let member = |area: &Vec<u8>| Member { area: area.clone(), holds: 0, copied_under: None };
-        let set = Set { members: array.areas.iter().map(member).collect(), acknowledged: 0, label: 5 };
+        let set = Set {
+            members: array.areas.iter().map(member).collect(),
+            is_own: true,
+            acknowledged: 0,
+            label: 5,
+        };
         Self { draw, sets: [set.clone(), set], count: 0, fuse: usize::MAX, copies: Vec::new() }
     }
 
@@ -106,8 +114,7 @@ impl History {
         let assembly = match start(&candidates) {
             Ok(assembly) => assembly,
             Err(error) => {
-                let is_own = members.iter().all(|member| member.copied_under.is_none());
-                assert!(!(absent.is_empty() && is_own), "all its own devices: {error}");
+                assert!(!(absent.is_empty() && self.sets[set].is_own), "all its own devices: {error}");
                 return Ok(());
             }
         };
@@ -138,10 +145,12 @@ impl History {
     }
 
     fn serve(&mut self, set: usize, mut in_sync: Vec<usize>, mut state: ArrayState) -> Result<(), Cut> {
-        for _ in 0..1 + self.draw.below(4) {
+        for _ in 0..=self.draw.below(4) {
             let acknowledged = self.count();
             self.sets[set].acknowledged = acknowledged;
-            in_sync.iter().for_each(|device| self.sets[set].members[*device].holds = acknowledged);
+            for device in &in_sync {
+                self.sets[set].members[*device].holds = acknowledged;
+            }
             self.copy_one(set, Some((&in_sync, &state)));
             match self.draw.below(6) {
                 // A member leaves; the rest are half of those in sync, or more.
@@ -179,8 +188,7 @@ impl History {
     /// Checks what a start has found. A copy that it can't know from the device is the device from now on, and where only copies are
     /// left that agree, they are the array as it was.
     fn check(&mut self, set: usize, present: &[usize], state: &ArrayState) {
-        let Set { members, acknowledged, label } = &mut self.sets[set];
-        let has_copies = members.iter().any(|member| member.copied_under.is_some());
+        let Set { members, is_own, acknowledged, label } = &mut self.sets[set];
         let in_sync = present.iter().filter(|device| state.devices[**device].state == DeviceState::InSync);
         let is_latest = |(start, generation)| start == state.start && generation + 1 >= state.generation;
         let is_unknowable = |member: &Member| member.copied_under.is_some_and(is_latest);
@@ -188,7 +196,7 @@ impl History {
             in_sync.copied().partition(|device| is_unknowable(&members[*device]));
         let held: Vec<u64> = known.iter().map(|device| members[*device].holds).collect();
         assert!(held.windows(2).all(|two| two[0] == two[1]), "{known:?} hold {held:?}");
-        if !has_copies {
+        if *is_own {
             assert_eq!(held[0], *acknowledged, "{known:?} are out of date");
             // Before its label an incarnation has ended whose data are on the members.
             assert!(state.nvram_epoch | 1 >= *label, "what NVRAM holds would be lost");
@@ -219,6 +227,7 @@ impl History {
         if !self.copies.is_empty() && self.draw.one_in(3) {
             let (device, copy) = self.copies.swap_remove(self.draw.below(self.copies.len()));
             self.sets[set].members[device] = copy;
+            self.sets[set].is_own = false;
         }
     }
 

@@ -93,7 +93,7 @@ fn a_start_that_got_no_further_than_its_nonce_does_not_make_the_others_stale() {
         let mut array = raid5();
         begin(&mut array, 0..5, 1, FIRST);
         let found = ArrayState { found_by: vec![FIRST, SECOND], ..raid5().state };
-        (1..1 + reached).for_each(|device| array.write_state(device, &found));
+        (1..=reached).for_each(|device| array.write_state(device, &found));
         let assembly = start_all(&array).expect("a crash leaves it");
         assert_eq!(assembly.present, (0..5).map(Some).collect::<Vec<_>>(), "{reached} have the second nonce");
         assert_eq!(assembly.state.start, FIRST);

@@ -217,7 +217,7 @@ fn check_present(assembly: &Assembly, candidates: &[Option<&[u8]>]) {
             "a present device is stale"
         );
         assert!(!is_passed_over || !may_be_complete(&own, candidates), "a state that counts was passed over");
-        assert!(area.len() as u64 >= AreaLayout::new(state.geometry.log_bytes).total_bytes);
+        assert!(area.len() as u64 >= AreaLayout::of(&state.geometry).total_bytes);
     }
 }
 

@@ -155,7 +155,7 @@ pub(crate) struct TestArray {
 impl TestArray {
     /// Labels on every device, the state in one slot and the generation before in the other, clear bitmaps.
     pub(crate) fn new(newest: ArrayState) -> Self {
-        let total_bytes = AreaLayout::new(newest.geometry.log_bytes).total_bytes as usize;
+        let total_bytes = AreaLayout::of(&newest.geometry).total_bytes as usize;
         let label = newest_label(&newest);
         let before = newest.generation.checked_sub(1);
         let before = before.map(|generation| ArrayState { generation, ..newest.clone() });
@@ -180,7 +180,7 @@ impl TestArray {
     }
 
     pub(crate) fn layout(&self) -> AreaLayout {
-        AreaLayout::new(self.state.geometry.log_bytes)
+        AreaLayout::of(&self.state.geometry)
     }
 
     pub(crate) fn clear_map(&self) -> RegionMap {

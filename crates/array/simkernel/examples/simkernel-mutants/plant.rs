@@ -66,7 +66,16 @@ pub(crate) fn plant_and_run(mutants: &[Mutant], args: &[String]) -> Result<bool,
     }
     let mut cargo = Command::new(env!("CARGO"));
     cargo
-        .args(["run", "--quiet", "--offline", "-p", "raidlab-simkernel", "--example", "simkernel-mutants", "--"])
+        .args([
+            "run",
+            "--quiet",
+            "--offline",
+            "-p",
+            "raidlab-simkernel",
+            "--example",
+            "simkernel-mutants",
+            "--",
+        ])
         .args(args);
     if std::env::var_os("CARGO_TARGET_DIR").is_none() {
         cargo.env("CARGO_TARGET_DIR", copy.join("target"));

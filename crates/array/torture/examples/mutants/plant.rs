@@ -83,6 +83,11 @@ pub(crate) fn plant_and_run(
     write(&copy.join("crates/base/units/src/mutant.rs"), switch.as_bytes())?;
     write(&copy.join("decisions.txt"), names.join("\n").as_bytes())?;
     bring_the_rest(&workspace, &planted, &copy)?;
+    run_planted(&copy, args)
+}
+
+/// Builds the copy and runs the hunting program there.
+fn run_planted(copy: &Path, args: Vec<String>) -> Result<ExitCode, String> {
     let status = Command::new(env!("CARGO"))
         .args([
             "run",
@@ -96,7 +101,7 @@ pub(crate) fn plant_and_run(
             "--",
         ])
         .args(args)
-        .current_dir(&copy)
+        .current_dir(copy)
         .env("CARGO_TARGET_DIR", copy.join("target"))
         // Built far more often than it pays to optimize it to the last.
         .envs([("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_PROFILE_RELEASE_DEBUG", "false")])
