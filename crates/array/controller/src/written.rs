@@ -43,7 +43,7 @@ pub(crate) struct Written {
     wanted: Vec<u64>,
     batch: Vec<u64>,
     /// I/Os under way, and one for whoever is beginning some.
-    pub(crate) pending: u32,
+    pending: u32,
     /// Pages that the devices should have and some may not.
     pages: Vec<u64>,
     /// Operations in line.
@@ -193,6 +193,11 @@ impl Written {
             }
         }
         core::mem::take(&mut self.waiting)
+    }
+
+    /// Notes that one more I/O is under way.
+    pub(crate) const fn begin_io(&mut self) {
+        self.pending += 1;
     }
 
     /// Takes in that one I/O has ended. Returns true if it was the last.

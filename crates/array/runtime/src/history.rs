@@ -399,7 +399,9 @@ mod tests {
         };
         let write = |path: PathBuf, lines: &[HistoryLine]| {
             let history = History::start(path).expect("a thread");
-            lines.iter().for_each(|line| history.append(line));
+            for line in lines {
+                history.append(line);
+            }
         };
         // As it was kept before: one file for all of this name, which nobody writes to any more.
         write(folder.path().join("vault.events"), &[line_of("old", 1), line_of("both", 2)]);

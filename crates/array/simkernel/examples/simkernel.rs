@@ -14,5 +14,5 @@ mod hunt;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    hunt::main(std::env::args().skip(1).collect(), |_| {})
+    hunt::main(&std::env::args().skip(1).collect::<Vec<_>>(), |_| {})
 }

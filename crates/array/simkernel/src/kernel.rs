@@ -74,7 +74,7 @@ impl Kernel for Handle {
 
     fn pause(&self, span: NanoSpan) {
         let mut state = self.0.state();
-        state.now = state.now + span;
+        state.now += span;
     }
 
     fn begin_call(&self, call: &Call<'_>) -> io::Result<()> {

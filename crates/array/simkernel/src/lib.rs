@@ -12,6 +12,10 @@
 //!
 //! Left out: members that are NBD exports, TLS, TCP, threads for parity and for I/O, emulated arrays.
 #![deny(unsafe_code)]
+#![allow(
+    clippy::cast_possible_wrap,
+    reason = "results of entries are lengths below 2^31, as the kernel has them"
+)]
 
 mod client;
 mod disk;

@@ -8,7 +8,7 @@ use crate::disk::{CutKind, gather, scatter};
 use crate::entry::Asked;
 use crate::flight::{Flight, Stage, error, length};
 use crate::plan::Fault;
-use crate::state::{Broken, Event, State, bytes_asked};
+use crate::state::{Broken, Event, State, bytes_asked, place_of};
 use raidlab_units::{NanoSpan, Nanos};
 use rustix::io::Errno;
 use std::io;
@@ -92,7 +92,7 @@ impl State {
     pub(crate) fn apply_member_io(&mut self, number: u64) {
         let flight = &self.flights.all[&number];
         let Some(file) = crate::flight::file_of(&flight.asked) else { return };
-        let place = self.place_of(file);
+        let place = place_of(file);
         let disk = place.and_then(|place| self.places.get(usize::from(place)).copied().flatten());
         let (Some(place), Some(disk)) = (place, disk) else { return self.done(number, error(Errno::BADF)) };
         let now = self.now;
@@ -211,7 +211,7 @@ impl State {
         for number in self.flights.numbers(|it| matches!(it.stage, Stage::Begun)) {
             let flight = &self.flights.all[&number];
             let Asked::Write { file, offset, ref pieces, .. } = flight.asked else { continue };
-            let disk = self.place_of(file).and_then(|place| self.places[usize::from(place)]);
+            let disk = place_of(file).and_then(|place| self.places[usize::from(place)]);
             let Some(disk) = disk else { continue };
             // SAFETY: the entry is in flight.
             let bytes = unsafe { gather(pieces, length(pieces)) };

@@ -255,7 +255,7 @@ fn draw_life(config: &ArrayConfig, swarm: u64, timeout_ms: u64, random: &mut Rng
         3..=5 if is_kept => LifeEnd::KillAtStore(1 + random.below(requests * 60)),
         _ => LifeEnd::PowerCut(entries),
     };
-    let mut clients: Vec<ClientPlan> = (0..1 + random.below(4)).map(|_| draw_client(swarm, random)).collect();
+    let mut clients: Vec<ClientPlan> = (0..=random.below(4)).map(|_| draw_client(swarm, random)).collect();
     if random.below(2) == 0 {
         clients.push(ClientPlan { role: Role::Flushes, ..draw_client(swarm, random) });
     }

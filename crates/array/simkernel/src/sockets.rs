@@ -71,12 +71,11 @@ impl State {
 
     /// An entry ends; what it hands over is the array's from here on.
     pub(crate) fn deliver(&mut self, number: u64, result: i32) {
-        if self.flights.all[&number].asked == Asked::Accept {
-            if let Some(at) =
-                self.undelivered.iter().position(|file| std::os::fd::AsRawFd::as_raw_fd(file) == result)
-            {
-                let _ = self.undelivered.swap_remove(at).into_raw_fd();
-            }
+        let is_handed_over = |file: &_| std::os::fd::AsRawFd::as_raw_fd(file) == result;
+        if self.flights.all[&number].asked == Asked::Accept
+            && let Some(at) = self.undelivered.iter().position(is_handed_over)
+        {
+            let _ = self.undelivered.swap_remove(at).into_raw_fd();
         }
         let flight = self.flights.all.remove(&number).expect("it is in flight");
         self.flights.ends.push_back(EntryEnd { name: flight.name, result, flags: 0 });
@@ -87,7 +86,7 @@ impl State {
         flight.stage = Stage::Waits;
         match flight.asked.clone() {
             Asked::Receive { socket: FileName::Open(file), pieces, whole } => {
-                self.receive(number, file, &pieces, whole)
+                self.receive(number, file, &pieces, whole);
             }
             Asked::Send { socket: FileName::Open(file), pieces } => self.send(number, file, &pieces),
             other => self.complain("simulation", format!("{other:?} is of no socket")),

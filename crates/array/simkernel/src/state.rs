@@ -238,7 +238,7 @@ impl State {
             self.submit(name, asked);
         }
         if limit.is_none() {
-            self.now = self.now + NanoSpan(100 + self.random.below(1_500));
+            self.now += NanoSpan(100 + self.random.below(1_500));
         }
         let limit = limit.unwrap_or(self.now + at_most.unwrap_or(NanoSpan::ZERO));
         self.retry_waiting();
@@ -415,13 +415,13 @@ impl State {
         });
         lines.next()
     }
+}
 
-    /// A thing that is asked of a registered file.
-    pub(crate) fn place_of(&self, file: FileName) -> Option<u16> {
-        match file {
-            FileName::Registered(place) => Some(place),
-            FileName::Open(_) => None,
-        }
+/// The place of a registered file.
+pub(crate) const fn place_of(file: FileName) -> Option<u16> {
+    match file {
+        FileName::Registered(place) => Some(place),
+        FileName::Open(_) => None,
     }
 }
 

@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         let error = anyhow::anyhow!("{} is no folder", args.save_plans.display());
         return Err(Failure::input(error).with_hint("--save-plans takes a folder that is there"));
     }
-    let Some(watched) = Watched::of_environment() else { return watch(args, plans) };
+    let Some(watched) = Watched::of_environment() else { return watch(args, plans.as_deref()) };
     let Before { next, sum, died } = watched.before();
     let processors = || std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
     let jobs = args.jobs.unwrap_or_else(processors).get();
@@ -183,7 +183,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
 }
 
 /// Has the campaign run by a process that this one watches. Plans that end it are stored as they are.
-fn watch(args: &Args, plans: Option<Vec<TorturePlan>>) -> Result<Exit, Failure> {
+fn watch(args: &Args, plans: Option<&[TorturePlan]>) -> Result<Exit, Failure> {
     let program =
         std::env::current_exe().map_err(|error| Failure::run(anyhow::anyhow!("this program: {error}")))?;
     let command = || {
@@ -193,12 +193,12 @@ fn watch(args: &Args, plans: Option<Vec<TorturePlan>>) -> Result<Exit, Failure> 
     };
     watched::pass_signals_on();
     let code = watched::watch(command, |Died { index, how }| {
-        let plan = match &plans {
+        let plan = match plans {
             Some(plans) => plans[*index as usize].clone(),
             None => drawn(args, args.seed.wrapping_add(*index))?,
         };
         let path = store(&args.save_plans, &plan, &format!("the run {how}"))?;
-        remark(&format!("seed {}: {how}; the plan is kept in {}", plan.seed, path.display()));
+        remark(format_args!("seed {}: {how}; the plan is kept in {}", plan.seed, path.display()));
         Ok(())
     })?;
     Ok(match code {

@@ -74,7 +74,7 @@ fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<Order<T>> {
     Ok(Order { order: serde_json::from_value(value)?, dry_run })
 }
 
-/// A request that says nothing but its path: no parameters, and no body, or an empty object.
+/// A request that says nothing but its path: no parameters, and no body, or null, or an empty object.
 pub(super) struct Nothing;
 
 impl<S: Send + Sync> FromRequest<S> for Nothing {
@@ -84,8 +84,8 @@ impl<S: Send + Sync> FromRequest<S> for Nothing {
         known_parameters(request.uri().query(), &[])?;
         let bytes = Bytes::from_request(request, state).await.unwrap_or_default();
         let text = bytes.trim_ascii();
-        let fields = serde_json::from_slice::<serde_json::Map<String, Value>>(text);
-        if text.is_empty() || fields.is_ok_and(|fields| fields.is_empty()) {
+        let fields = serde_json::from_slice::<Option<serde_json::Map<String, Value>>>(text);
+        if text.is_empty() || fields.is_ok_and(|fields| fields.unwrap_or_default().is_empty()) {
             return Ok(Self);
         }
         Err(Fault::input("the call takes no fields, and nothing was done", "body", "leave the body out"))

@@ -44,7 +44,7 @@ impl Controller {
             for device in &devices {
                 let Some(role) = self.metadata.role(*device) else { continue };
                 if self.geometry.unit_at(role, lba).is_some() {
-                    self.written.pending += 1;
+                    self.written.begin_io();
                     let extent = (*device, lba, self.geometry.strip_rows());
                     self.begin_check(extent, MemberOp::Write { fua }, IoClass::Host, IoOwner::Tags);
                 }
@@ -92,7 +92,7 @@ impl Controller {
             let page = written.next_page(metadata.array_uuid(), &mut own.bytes_mut()[image]);
             let Some((lba, blocks)) = page else { return self.end_regions(true) };
             for device in metadata.answering() {
-                written.pending += 1;
+                written.begin_io();
                 ios.write_metadata(device, lba, blocks, IoOwner::WrittenPage, outbox);
             }
             if !written.end_io() {

@@ -285,11 +285,9 @@ fn open_direct(path: &Path, flags: OFlags) -> Result<File, DeviceError> {
 
 /// Opens a device for its own, with what keeps others from it by other ways. Who only looks whether it is free has it for a moment,
 /// which is waited for.
-/// Whoever had it a moment ago may hold it a little longer, as the kernel closes the files of a ring late; who is to have it waits
-/// for that, too.
 fn claim(path: &Path, access: OFlags, is_block: bool) -> Result<(File, Vec<File>), DeviceError> {
+    const MOMENT: Duration = Duration::from_millis(100);
     const PAUSE: Duration = Duration::from_millis(5);
-    let moment = Duration::from_millis(if access == OFlags::RDWR { 1_000 } else { 100 });
     let exclusive = if is_block { OFlags::EXCL } else { OFlags::empty() };
     let began = Instant::now();
     loop {
@@ -301,7 +299,7 @@ fn claim(path: &Path, access: OFlags, is_block: bool) -> Result<(File, Vec<File>
             });
         match claimed {
             Err(DeviceError::InUse { .. } | DeviceError::InUseElsewhere { .. })
-                if began.elapsed() < moment =>
+                if began.elapsed() < MOMENT =>
             {
                 std::thread::sleep(PAUSE);
             }

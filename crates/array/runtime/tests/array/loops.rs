@@ -14,6 +14,7 @@ use raidlab_runtime::{
 use raidlab_units::{ByteCount, Lba};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// Loop devices over files of a folder, detached at the end.
 pub(super) struct Loops {
@@ -88,7 +89,13 @@ fn an_array_over_block_devices_is_made_with_care_and_has_them_for_itself() {
     let error = made(vec![]).expect_err("they are devices of an array now");
     assert!(error.to_string().contains("raidlab"), "{error}");
     // Defect: a creation whose end nobody heard could not be repeated.
-    made(named).expect("it was never started");
+    // Processes that other tests fork have the devices, too, until they are other programs.
+    let begin = Instant::now();
+    while let Err(error) = made(named.clone()) {
+        assert!(error.to_string().contains("in use"), "it was never started: {error}");
+        assert!(begin.elapsed() < Duration::from_secs(20), "nobody lets go of it: {error}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     let settings = RunSettings::of(&created.config);
     let mut world =
         ArrayWorld::start(&loops.devices, &settings, StartOptions::default()).world.expect("it starts");

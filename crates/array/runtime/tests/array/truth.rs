@@ -296,7 +296,7 @@ fn what_a_killed_creation_left_is_made_again_and_nothing_else_is() {
     assert!(matches!(refused, CreateError::Safety(_)), "{refused}");
     assert!(std::fs::read(&used[0]).expect("it is there") == before);
     // Another file's mark makes no file its own.
-    let folder = folder();
+    let folder = super::folder();
     let foreign = left_over(folder.path(), "before the labels");
     std::fs::write(&foreign[1], vec![0x5a; 16 << 20]).expect("it can be written");
     let refused = again(&foreign).expect_err("one of them is somebody's");
@@ -353,7 +353,7 @@ fn a_creation_that_nobody_heard_the_end_of_can_be_repeated() {
     assert!(matches!(refused, CreateError::Safety(_)), "{refused}");
     // What keeps nothing does not tell whether it was started.
     let keeps_nothing = keeping("0", 3, MetadataPolicy::None);
-    let folder = folder();
+    let folder = super::folder();
     let paths = make(folder.path(), &keeps_nothing, 0);
     let sized = ArrayConfig { member_size: ByteCount::from_mib(4), ..keeps_nothing };
     assert!(matches!(again(&sized, &paths), Err(CreateError::Safety(_))));

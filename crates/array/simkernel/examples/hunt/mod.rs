@@ -37,8 +37,8 @@ pub(crate) struct Errand {
 }
 
 /// The program: a hunt, or a child of one. `plant` puts a deliberate defect to work.
-pub(crate) fn main(args: Vec<String>, plant: impl Fn(u32)) -> ExitCode {
-    match run(&args, plant) {
+pub(crate) fn main(args: &[String], plant: impl Fn(u32)) -> ExitCode {
+    match run(args, plant) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(trouble) => {

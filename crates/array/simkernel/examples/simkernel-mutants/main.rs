@@ -24,7 +24,7 @@ const TABLES: [&str; 2] =
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|first| first == "--child") {
-        return hunt::main(args, switch::set);
+        return hunt::main(&args, switch::set);
     }
     match run(&args) {
         Ok(true) => ExitCode::SUCCESS,

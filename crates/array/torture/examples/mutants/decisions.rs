@@ -15,6 +15,7 @@ use crate::switch;
 use raidlab_torture::{TorturePlan, write_plans};
 use raidlab_workload::{Rng, derived_seed};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Files whose branches are decisions, or their folders, below `crates/array`.
 const COUNTED: [&str; 13] = [
@@ -38,7 +39,7 @@ const OF_MD: &str = "controller/src/write_intent/write_log";
 
 /// Whether the branches of a file are decisions.
 pub(crate) fn is_counted(file: &str) -> bool {
-    let is_source = file.ends_with(".rs") && !file.contains("/tests");
+    let is_source = Path::new(file).extension().is_some_and(|it| it == "rs") && !file.contains("/tests");
     is_source && COUNTED.iter().any(|counted| file.starts_with(counted)) && !file.starts_with(OF_MD)
 }
 
@@ -51,12 +52,12 @@ pub(crate) fn count(text: &str, file: &str, names: &mut Vec<String>) -> String {
     for line in text.lines() {
         let (own, indent) = (line.trim_start(), line.len() - line.trim_start().len());
         is_over |= own == "#[cfg(test)]" || own.starts_with("macro_rules!");
-        if let Some((before, rest)) = own.split_once("fn ").filter(|(before, _)| !before.contains("//")) {
-            if before.is_empty() || before.ends_with(' ') {
-                function = rest.split(['(', '<']).next().unwrap_or_default().to_owned();
-                if before.contains("const ") {
-                    const_indent = Some(indent);
-                }
+        if let Some((before, rest)) = own.split_once("fn ").filter(|(before, _)| !before.contains("//"))
+            && (before.is_empty() || before.ends_with(' '))
+        {
+            rest.split(['(', '<']).next().unwrap_or_default().clone_into(&mut function);
+            if before.contains("const ") {
+                const_indent = Some(indent);
             }
         }
         let is_left_out = is_over || const_indent.is_some() || own.starts_with("//");

@@ -103,6 +103,7 @@ pub fn run_program<P: Program + Send>(
         for (process, table) in (0..).zip(tables) {
             let (stage, ended) = (&stage, ended.clone());
             scope.spawn(move || {
+                let _others = StopOnPanic(stage);
                 stage.run(process, table);
                 // The receiver is there until all threads have ended.
                 let _ = ended.send(());
@@ -139,6 +140,17 @@ struct Stage<'a, P> {
     /// How long after that the last one began.
     late_ns: AtomicU64,
     clock: Clock,
+}
+
+/// Lets the other processes end where one panics; they would wait for it for ever.
+struct StopOnPanic<'s, 'a, P: Program>(&'s Stage<'a, P>);
+
+impl<P: Program> Drop for StopOnPanic<'_, '_, P> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop();
+        }
+    }
 }
 
 struct State<'a, P> {
@@ -248,9 +260,13 @@ impl<'a, P: Program> Stage<'a, P> {
 
     fn sleep(&self, span: NanoSpan) {
         let until = self.clock.now() + span;
-        while self.clock.now() < until && !self.is_stopped() {
-            let left = Duration::from_nanos((until - self.clock.now()).get());
-            std::thread::sleep(left.min(NAP));
+        loop {
+            // Read once: time goes on between two looks.
+            let now = self.clock.now();
+            if now >= until || self.is_stopped() {
+                return;
+            }
+            std::thread::sleep(Duration::from_nanos((until - now).get()).min(NAP));
         }
     }
 

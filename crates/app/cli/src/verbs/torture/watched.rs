@@ -155,7 +155,9 @@ pub(super) fn watch(
         }
         let jobs = (0..).map_while(|job| read_note(&notes_in.join(format!("job-{job}"))));
         let (indices, sums): (Vec<_>, Vec<_>) = jobs.unzip();
-        sums.iter().for_each(|sum| before.sum.add(sum));
+        for sum in &sums {
+            before.sum.add(sum);
+        }
         let begun: Vec<u64> = indices.into_iter().filter(|index| *index != u64::MAX).collect();
         let known = before.died.len();
         for &index in &begun {
