@@ -33,18 +33,6 @@ pub(crate) struct IoState {
     pub(crate) tries: u8,
 }
 
-impl IoState {
-    /// True if it reads rows of a unit for somebody who can't tell them in another way than by what is there.
-    pub(crate) const fn reads_rows(&self) -> bool {
-        matches!(
-            self.owner,
-            IoOwner::Host(HostIo::Read { .. })
-                | IoOwner::Op(OpIo::Read { .. })
-                | IoOwner::Intent(IntentIo::ReplayCheck { .. })
-        )
-    }
-}
-
 /// The member I/Os under way.
 #[derive(Debug)]
 pub(crate) struct MemberIos {

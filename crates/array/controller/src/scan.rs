@@ -16,7 +16,7 @@
 //! given, and the others what that was made of. A write that found no parity to change left no record, so a power loss could
 //! take it back from under the parity that was then made of it.
 //!
-//! **A recovery** tries each bad block once more, at a start, after a repair and when it is asked for: again from the first if some
+//! **A recovery** tries each bad block once more, at a start, after a rebuild or a repair, and when it is asked for: again from the first if some
 //! came back, because others may be made up with them.
 //!
 //! **The rate bound** counts what is walked over on each member: a strip of the target in a rebuild, else a stripe's units
@@ -177,20 +177,26 @@ pub(crate) struct BackgroundScan {
     last_number: u32,
     visits: Slab<Visit>,
     read_repair: ReadRepair,
-    /// Something has changed that may begin or end a scan.
-    is_due: bool,
+    due: Due,
     /// Changes of membership that have been looked at.
     seen_membership: u64,
-    /// Stripes are out of sync, or can be resynced now, since a resync looked at all.
-    resync_due: bool,
-    /// Bad blocks are to be tried once more.
-    recovery_due: bool,
     /// Scans rest while the array starts and stops.
     is_held: bool,
     /// The rate bound lets no visit begin before this.
     free_at: Nanos,
     timer_at: Option<Nanos>,
     settings: Settings,
+}
+
+/// What is due.
+#[derive(Debug)]
+struct Due {
+    /// Something has changed that may begin or end a scan.
+    look: bool,
+    /// Stripes are out of sync, or can be resynced now, since a resync looked at all.
+    resync: bool,
+    /// Bad blocks are to be tried once more.
+    recovery: bool,
 }
 
 /// What the configuration says about it.
@@ -217,10 +223,8 @@ impl BackgroundScan {
             last_number: 0,
             visits: Slab::new(),
             read_repair: ReadRepair::default(),
-            is_due: true,
+            due: Due { look: true, resync: false, recovery: false },
             seen_membership: 0,
-            resync_due: false,
-            recovery_due: false,
             is_held: false,
             free_at: Nanos::ZERO,
             timer_at: None,
@@ -248,7 +252,7 @@ impl BackgroundScan {
     /// True when something has changed that may begin or end a scan.
     #[inline]
     pub(crate) const fn is_due(&self, metadata: &Metadata) -> bool {
-        self.is_due || self.seen_membership != metadata.membership_changes()
+        self.due.look || self.seen_membership != metadata.membership_changes()
     }
 
     /// True when there is nothing to look at, and nothing to go on with.
@@ -275,17 +279,17 @@ impl BackgroundScan {
 
     /// Lets scans go on, unless they are `held` for another reason.
     pub(crate) const fn release(&mut self, held: bool) {
-        (self.is_held, self.is_due) = (held, true);
+        (self.is_held, self.due.look) = (held, true);
     }
 
     /// Takes in that stripes are out of sync that a resync may not have looked at.
     pub(crate) const fn note_out_of_sync(&mut self) {
-        (self.resync_due, self.is_due) = (true, true);
+        (self.due.resync, self.due.look) = (true, true);
     }
 
     /// Has bad blocks tried once more when nothing else is due.
     pub(crate) const fn note_recovery(&mut self) {
-        (self.recovery_due, self.is_due) = (true, true);
+        (self.due.recovery, self.due.look) = (true, true);
     }
 
     /// Begins a check, a repair or a recovery.
@@ -324,7 +328,7 @@ impl BackgroundScan {
     pub(crate) fn set_rate(&mut self, now: Nanos, bytes_per_sec: Option<ByteCount>, outbox: &mut Outbox) {
         self.settings.bytes_per_sec = bytes_per_sec;
         self.free_at = now;
-        self.is_due = true;
+        self.due.look = true;
         if self.timer_at.take().is_some() {
             self.set_timer(now, outbox);
         }
@@ -357,7 +361,7 @@ impl BackgroundScan {
     /// Takes in what has changed. Returns the line of a rebuild that is broken off because its target has left: one that
     /// answers again begins anew.
     pub(crate) fn look(&mut self, metadata: &Metadata, outbox: &mut Outbox) -> Option<VecDeque<u32>> {
-        self.is_due = false;
+        self.due.look = false;
         self.seen_membership = metadata.membership_changes();
         let is_targetless = |running: &Running| !running.has_target(metadata);
         let ends = self.current.as_ref().is_some_and(is_targetless);
@@ -389,7 +393,7 @@ impl BackgroundScan {
                 match scan {
                     Scan::Resync => metadata.note_if_all_in_sync(),
                     // It compares nothing where a member is missing.
-                    Scan::Repair if is_over => self.recovery_due = true,
+                    Scan::Repair if is_over => self.due.recovery = true,
                     Scan::Recover => self.count_recovered(metadata),
                     _ => {}
                 }
@@ -422,9 +426,9 @@ impl BackgroundScan {
         } else if let Some(parked) = self.parked.take() {
             outbox.notify(Notice::ScanResumed { scan: parked.scan });
             self.current = Some(parked);
-        } else if core::mem::take(&mut self.resync_due) && metadata.any_out_of_sync() {
+        } else if core::mem::take(&mut self.due.resync) && metadata.any_out_of_sync() {
             self.begin(Scan::Resync, (0, geometry.lock_count()), metadata.out_of_sync_count(), outbox);
-        } else if core::mem::take(&mut self.recovery_due) && metadata.any_bad() {
+        } else if core::mem::take(&mut self.due.recovery) && metadata.any_bad() {
             self.begin_recovery(metadata, outbox);
         } else {
             return ScanChange::Nothing;
@@ -485,7 +489,7 @@ impl BackgroundScan {
     fn end(&mut self, end: ScanEnd, outbox: &mut Outbox) -> Option<VecDeque<u32>> {
         let running = self.current.take()?;
         outbox.notify(Notice::ScanEnded { progress: running.progress(), end });
-        self.is_due = true;
+        self.due.look = true;
         Some(running.line)
     }
 
@@ -640,8 +644,8 @@ impl BackgroundScan {
         // What the layout leaves unused behind the last strip is passed, too.
         running.done = running.end;
         metadata.finish_rebuild(target);
-        // Stripes that lacked what stands here now can be resynced.
-        self.resync_due = true;
+        // Stripes that lacked what stands here now can be resynced, and bad blocks may be made up with it.
+        (self.due.resync, self.due.recovery) = (true, true);
         self.ended(ScanEnd::Through, outbox)
     }
 }

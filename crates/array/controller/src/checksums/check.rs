@@ -249,6 +249,13 @@ impl Checksums {
         self.try_io(id, MemberOp::Read, (part, tries), around);
     }
 
+    /// The rows whose tags are read because a write of some of them leaves the others.
+    pub(crate) fn rows_left_by(&self, id: u32) -> Option<(MemberLba, u32)> {
+        let check = (id != NIL).then(|| &self.checks[id])?;
+        let tagged = self.rows_of(self.tag_rows_of(check.rows));
+        (!check.is_read() && check.phase == Phase::Reading).then(|| (check.at(tagged.first), tagged.count))
+    }
+
     fn io_of_check(&mut self, id: u32, op: MemberOp, part: Part, around: &mut Surroundings<'_>) {
         self.try_io(id, op, (part, 0), around);
     }

@@ -10,7 +10,7 @@ use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::discard::Run;
 use crate::geometry::UnitRow;
-use crate::member_io::{BesideIo, HostIo, IoOwner, IoState, OpIo};
+use crate::member_io::{BesideIo, HostIo, IntentIo, IoOwner, IoState, OpIo};
 use crate::memory_task::TaskOwner;
 use crate::own::{self, own_buffer};
 use crate::request::{CopySet, Rows};
@@ -116,51 +116,42 @@ impl Controller {
 
     /// Lets a read that has failed wait to be tried again, where nothing else has what it was for. Returns false where it is not.
     fn reads_later(&mut self, state: IoState) -> bool {
-        if !state.reads_rows() {
-            return false;
-        }
         let Some(role) = self.metadata.role(state.member).filter(|role| self.is_last_resort(*role, &state))
         else {
             return false;
         };
         let waits = self.retries.put(self.now, (role, state), &mut self.outbox);
         if waits {
-            // The device is not done with before it is.
+            // The device is not done with before that is.
             self.ios.begin_check(state.member, MemberOp::Read, state.lba, state.rows);
         }
         waits
     }
 
-    /// True if what is left of a row without the unit that could not be read, and all that is known to be missing, is too little to
-    /// make it up. What is on the list of bad blocks is tried once.
+    /// True if too little would be left of rows without what could not be read, so that they would be errors, or be given up.
     fn is_last_resort(&self, role: MemberIndex, state: &IoState) -> bool {
         let Self { geometry, metadata, .. } = self;
-        let Some(UnitRow { key, unit, row }) = geometry.unit_at(role, state.lba) else { return false };
-        let rows = Rows { first: row, count: state.rows };
-        if rows.end() > geometry.strip_rows() || metadata.is_bad(geometry.lock_place(key, unit), rows) {
-            return false;
-        }
-        let (parities, mut tried, mut failed) = (geometry.parities(), CopySet::NONE, [].as_slice());
+        let tagged = self.checksums.rows_left_by(state.check);
+        let (mut tried, mut failed) = (CopySet::NONE, [].as_slice());
         match state.owner {
-            IoOwner::Host(HostIo::Read { tried: of_read, .. }) if parities == 0 => tried = of_read,
-            IoOwner::Op(OpIo::Read { op, .. }) if self.stripes.op(op).kind == OpKind::Probe => return true,
+            _ if tagged.is_some() => {}
+            IoOwner::Host(HostIo::Read { tried: of_read, .. }) => tried = of_read,
             IoOwner::Op(OpIo::Read { op, .. }) => failed = &self.stripes.op(op).unreadable,
-            _ => {}
+            IoOwner::Intent(IntentIo::ReplayCheck { .. }) => {}
+            IoOwner::Intent(io) => return io.reads_record() && self.write_intent.is_at_last_copy(),
+            _ => return false,
         }
-        if tried.is_last_round() {
+        let (lba, count) = tagged.unwrap_or((state.lba, state.rows));
+        let Some(UnitRow { key, unit, row }) = geometry.unit_at(role, lba) else { return false };
+        let rows = Rows { first: row, count };
+        let is_bad = || metadata.is_bad(geometry.lock_place(key, unit), rows);
+        // What is read of several strips at once is read strip by strip then, and what is on the list has been tried.
+        if rows.end() > geometry.strip_rows() || (tagged.is_none() && is_bad()) {
             return false;
         }
-        let is_lacking = |it: &u16| {
-            let place = geometry.lock_place(key, *it);
-            *it == unit
-                || tried.contains(*it)
-                || failed.contains(it)
-                || !metadata.holds(place)
-                || metadata.is_bad(place, rows)
-        };
-        let lacking = (0..geometry.lock_units()).filter(is_lacking).count();
-        let survived = if parities > 0 { parities } else { usize::from(geometry.copies()) - 1 };
-        lacking > survived || (parities > 0 && metadata.is_out_of_sync(key))
+        let is_probe = || matches!(state.owner, IoOwner::Op(OpIo::Read { op, .. }) if self.stripes.op(op).kind == OpKind::Probe);
+        let is_lacking = |it: u16| it == unit || tried.contains(it) || failed.contains(&it);
+        tried.is_last_round() || is_probe() || !metadata.can_make_up(geometry, key, rows, is_lacking)
     }
 
     /// Tries the reads again whose time has come.
@@ -169,29 +160,24 @@ impl Controller {
             let IoState { owner, member, lba, rows, check, part, tries } = state;
             self.ios.end_check(member);
             let is_there = self.metadata.role(member) == Some(role);
-            if check != NIL {
-                if is_there {
-                    self.check_again(check, part, tries);
-                } else {
-                    self.check_io_done(check, part, member, Err(MemberError::Gone));
-                }
-            } else if is_there {
-                let class = if let IoOwner::Op(io) = owner {
-                    self.stripes.op(io.op()).class()
-                } else {
-                    IoClass::Host
-                };
-                let (id, op, area, blocks) =
-                    (MemberIoId(0), MemberOp::Read, Area::Data, BlockCount(u64::from(rows)));
-                self.ios.begin(
-                    MemberIo { id, member, op, area, lba, blocks, class },
-                    state,
-                    &mut self.outbox,
-                );
-            } else {
-                self.member_io_ended(owner, (member, lba, rows), Err(MemberError::Gone));
+            match (check, is_there) {
+                (NIL, true) => self.read_again(state),
+                (NIL, false) => self.member_io_ended(owner, (member, lba, rows), Err(MemberError::Gone)),
+                (_, true) => self.check_again(check, part, tries),
+                (_, false) => self.check_io_done(check, part, member, Err(MemberError::Gone)),
             }
         }
+    }
+
+    fn read_again(&mut self, state: IoState) {
+        let IoState { owner, member, lba, rows, .. } = state;
+        let class =
+            if let IoOwner::Op(io) = owner { self.stripes.op(io.op()).class() } else { IoClass::Host };
+        let is_record = matches!(owner, IoOwner::Intent(io) if io.reads_record());
+        let area = if is_record { Area::Metadata } else { Area::Data };
+        let blocks = BlockCount(u64::from(rows));
+        let io = MemberIo { id: MemberIoId(0), member, op: MemberOp::Read, area, lba, blocks, class };
+        self.ios.begin(io, state, &mut self.outbox);
     }
 
     /// Passes the end of a member I/O, or of one with checksums, to its owner. A medium error has been handled before.

@@ -59,7 +59,7 @@ impl Controller {
             && !self.stripes.op(id).writes_parity(&self.geometry, &self.metadata);
         let stripe = self.stripes.op(id).stripe;
         let relies =
-            is_bare || self.overtakes_bad(id) || self.metadata.may_find_parity(&self.geometry, stripe);
+            self.overtakes_bad(id) || is_bare || self.metadata.may_find_parity(&self.geometry, stripe);
         if relies && !self.metadata.is_kept() {
             // After a crash parity would count as good, and a record as whole, unless the devices know what is missing or given up; and
             // what is overtaken would be read again.

@@ -150,7 +150,7 @@ impl BadBlocks {
         let mut after: Vec<BadRange> = Vec::with_capacity(before.len() + 2);
         let mut push = |first: u64, end: u64, reason: Option<BadReason>| match (reason, after.last_mut()) {
             (Some(reason), Some(last)) if first < end && last.end == first && last.reason == reason => {
-                last.end = end
+                last.end = end;
             }
             (Some(reason), _) if first < end => after.push(BadRange { device, first, end, reason }),
             _ => {}

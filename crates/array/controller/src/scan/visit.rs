@@ -466,7 +466,7 @@ impl BackgroundScan {
             Purpose::Rebuild => return !self.is_current(scan),
             Purpose::SyncFirst => {}
             Purpose::Check | Purpose::Repair | Purpose::Resync | Purpose::Recover => {
-                self.stripe_compared(scan)
+                self.stripe_compared(scan);
             }
         }
         true

@@ -212,6 +212,11 @@ impl Replay {
         *copy += record.copies[*copy..].iter().take_while(|copy| !is_there(copy.source)).count();
     }
 
+    /// True while the last copy of the record is read.
+    pub(crate) fn is_at_last_copy(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.copy + 1 == current.record.copies.len())
+    }
+
     /// Reads blocks of a device's ring.
     fn read_log(
         &mut self,
