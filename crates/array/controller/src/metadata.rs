@@ -326,7 +326,7 @@ impl Metadata {
         self.bad_blocks.stretch(device, lba, blocks)
     }
 
-    /// Puts blocks on the list as lost. True if they were not all there before. A device with more bad ranges than the list holds
+    /// Puts blocks on the list as lost. True if they were not all there before. A device with more lost ranges than the list holds
     /// is failed.
     pub(crate) fn mark_bad(
         &mut self,
@@ -337,7 +337,7 @@ impl Metadata {
         self.mark_bad_for(geometry, extent, BadReason::Lost, outbox)
     }
 
-    /// The same for a reason.
+    /// The same for a reason. What can only not be read need not be on the list: the next read finds out again.
     fn mark_bad_for(
         &mut self,
         geometry: &Geometry,
@@ -352,18 +352,18 @@ impl Metadata {
         }
         let change = self.bad_blocks.add((device, lba, blocks), reason);
         self.given_up.push((device, lba, blocks));
+        if change == Change::Full && reason == BadReason::Unreadable {
+            return false;
+        }
         self.take_bad_change(geometry, device, change, outbox);
         change != Change::Nothing
     }
 
-    /// Calls blocks lost that are about to be written: a power loss may leave what is there now, which is not the newest any more.
-    /// True if some are bad, so that the devices may yet have to be told.
-    pub(crate) fn overtake(&mut self, extent: (MemberIndex, MemberLba, u64)) -> bool {
-        let (device, lba, blocks) = extent;
+    /// Calls blocks lost that are on the list, because nobody knows whether what stands there is the newest.
+    pub(crate) fn overtake(&mut self, extent: (MemberIndex, MemberLba, u64)) {
         if self.bad_blocks.lose(extent) == Change::Done {
             self.change();
         }
-        self.bad_blocks.overlaps(device, lba, blocks)
     }
 
     /// Takes in that rows could be read which may be called unreadable.

@@ -32,6 +32,8 @@
 //! | peer | the second controller goes, or comes back with blank memory | the cache is not mirrored; what was restored at a start is still only here |
 //! | controller failover | the controller is gone, the second one takes over: see `failover.rs` | as for a power cut; the second has not got all that is dirty |
 //! | silent corruption, lost write, wrong-place write | a device corrupts data without an error: see `silent_corruption.rs` | as for a latent error; or blocks have no tags |
+//! | read outage | reads of the data of a member or of several fail for a while: see `media.rs` | it is longer than the array tries again; another is not long over; something of them can't be read |
+//! | recover | the operator has bad blocks tried once more | |
 //! | order | another order in which actions finish: any, oldest or newest first, one member or memory last | |
 
 use super::flights::FinishOrder;
@@ -112,6 +114,10 @@ pub enum Fault {
     OldImage,
     /// From now on, or no longer, power cuts tear blocks at sectors.
     SectorTear,
+    /// Reads of a member fail for a while.
+    ReadOutage,
+    /// The operator has bad blocks tried once more.
+    Recover,
 }
 
 impl Fault {
@@ -134,7 +140,7 @@ impl Fault {
     }
 
     /// How many kinds there are.
-    pub const COUNT: usize = 32;
+    pub const COUNT: usize = 34;
     /// Every kind, in the order of [`super::TortureReport::faults`].
     pub const ALL: [Self; Self::COUNT] = [
         Self::LatentError,
@@ -169,6 +175,8 @@ impl Fault {
         Self::HostRetry,
         Self::OldImage,
         Self::SectorTear,
+        Self::ReadOutage,
+        Self::Recover,
     ];
 
     /// Its name in output.
@@ -206,6 +214,8 @@ impl Fault {
             Self::HostRetry => "host-retry",
             Self::OldImage => "old-image",
             Self::SectorTear => "sector-tear",
+            Self::ReadOutage => "read-outage",
+            Self::Recover => "recover",
         }
     }
 }
@@ -250,12 +260,14 @@ impl TortureWorld {
             Fault::Hang => self.pick_hang_victim(pick),
             Fault::TransientRead => Some(self.arm_read(pick)),
             Fault::ErrorRegion => self.spoil_region(pick),
+            Fault::ReadOutage => self.begin_outage(pick),
             Fault::MetadataRot => self.rot(pick),
             Fault::OldImage => self.take_image(pick),
             Fault::Battery
             | Fault::Order
             | Fault::Check
             | Fault::Repair
+            | Fault::Recover
             | Fault::ScanStop
             | Fault::ClockJump
             | Fault::HostRetry => Some(0),
@@ -275,7 +287,9 @@ impl TortureWorld {
     /// Does what a fault does to the controller or the world.
     fn strike(&mut self, fault: Fault, member: MemberIndex, pick: &mut Rng) -> Result<(), Failure> {
         match fault {
+            Fault::ReadOutage if pick.chance_pct(50) => return self.read_again(pick),
             Fault::LatentError
+            | Fault::ReadOutage
             | Fault::SilentCorruption
             | Fault::LostWrite
             | Fault::WrongPlaceWrite
@@ -308,6 +322,7 @@ impl TortureWorld {
             Fault::FailedByHand => return self.fail_by_hand(member),
             Fault::Check => return self.ask_for_scan(Scan::Check),
             Fault::Repair => return self.ask_for_scan(Scan::Repair),
+            Fault::Recover => return self.ask_for_recovery(),
             Fault::ScanStop => return self.stop_scan(),
             Fault::Corruption => return self.corrupt_and_mend(pick),
             Fault::Peer => return self.change_peer(pick),
@@ -368,7 +383,10 @@ impl TortureWorld {
         let tags = device.data.tags;
         let strip_places = if tags.is_on() { tags.pitch() } else { stripes.shape().strip_blocks.0 };
         let block = tags.place(place.start.0) + pick.below(strip_places);
-        let survives = || !self.is_resyncing() && stripes.survives(stripe, |other, _| other == unit);
+        let survives = || {
+            let is_calm = !self.is_resyncing() && !self.has_outage(victim);
+            is_calm && stripes.survives(stripe, |other, _| other == unit)
+        };
         let allowed = self.mode == TortureMode::Beyond || survives();
         allowed.then(|| {
             self.devices[victim.index()].data.spoil(block);

@@ -273,6 +273,7 @@ impl TortureWorld {
         self.submit(HostOp::Flush, Lba(0), BlockCount(0))?;
         self.await_host()?;
         self.await_idle()?;
+        self.recover_all()?;
         self.check_resynced()?;
         let volume_blocks = self.volume_blocks.0;
         let stripe_blocks = self.layout.shape().stripe_blocks().0;

@@ -249,11 +249,9 @@ impl Checksums {
         self.try_io(id, MemberOp::Read, (part, tries), around);
     }
 
-    /// The rows whose tags are read because a write of some of them leaves the others.
-    pub(crate) fn rows_left_by(&self, id: u32) -> Option<(MemberLba, u32)> {
-        let check = (id != NIL).then(|| &self.checks[id])?;
-        let tagged = self.rows_of(self.tag_rows_of(check.rows));
-        (!check.is_read() && check.phase == Phase::Reading).then(|| (check.at(tagged.first), tagged.count))
+    /// True while a check reads tags that a write leaves as they are.
+    pub(crate) fn reads_for_write(&self, id: u32) -> bool {
+        id != NIL && !self.checks[id].is_read() && self.checks[id].phase == Phase::Reading
     }
 
     fn io_of_check(&mut self, id: u32, op: MemberOp, part: Part, around: &mut Surroundings<'_>) {

@@ -128,30 +128,28 @@ impl Controller {
         waits
     }
 
-    /// True if too little would be left of rows without what could not be read, so that they would be errors, or be given up.
+    /// True if too little would be left of rows without what could not be read, so that they would be errors, or be given up. So are
+    /// those whose checksums a write leaves as they are: it would make them unknown.
     fn is_last_resort(&self, role: MemberIndex, state: &IoState) -> bool {
         let Self { geometry, metadata, .. } = self;
-        let tagged = self.checksums.rows_left_by(state.check);
         let (mut tried, mut failed) = (CopySet::NONE, [].as_slice());
         match state.owner {
-            _ if tagged.is_some() => {}
+            _ if self.checksums.reads_for_write(state.check) => return true,
             IoOwner::Host(HostIo::Read { tried: of_read, .. }) => tried = of_read,
             IoOwner::Op(OpIo::Read { op, .. }) => failed = &self.stripes.op(op).unreadable,
             IoOwner::Intent(IntentIo::ReplayCheck { .. }) => {}
             IoOwner::Intent(io) => return io.reads_record() && self.write_intent.is_at_last_copy(),
             _ => return false,
         }
-        let (lba, count) = tagged.unwrap_or((state.lba, state.rows));
-        let Some(UnitRow { key, unit, row }) = geometry.unit_at(role, lba) else { return false };
-        let rows = Rows { first: row, count };
-        let is_bad = || metadata.is_bad(geometry.lock_place(key, unit), rows);
+        let Some(UnitRow { key, unit, row }) = geometry.unit_at(role, state.lba) else { return false };
+        let rows = Rows { first: row, count: state.rows };
         // What is read of several strips at once is read strip by strip then, and what is on the list has been tried.
-        if rows.end() > geometry.strip_rows() || (tagged.is_none() && is_bad()) {
+        if rows.end() > geometry.strip_rows() || metadata.is_bad(geometry.lock_place(key, unit), rows) {
             return false;
         }
-        let is_probe = || matches!(state.owner, IoOwner::Op(OpIo::Read { op, .. }) if self.stripes.op(op).kind == OpKind::Probe);
+        let is_probe = matches!(state.owner, IoOwner::Op(OpIo::Read { op, .. }) if self.stripes.op(op).kind == OpKind::Probe);
         let is_lacking = |it: u16| it == unit || tried.contains(it) || failed.contains(&it);
-        tried.is_last_round() || is_probe() || !metadata.can_make_up(geometry, key, rows, is_lacking)
+        tried.is_last_round() || is_probe || !metadata.can_make_up(geometry, key, rows, is_lacking)
     }
 
     /// Tries the reads again whose time has come.

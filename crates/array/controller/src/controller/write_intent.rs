@@ -58,11 +58,8 @@ impl Controller {
         let is_bare = self.geometry.parities() > 0
             && !self.stripes.op(id).writes_parity(&self.geometry, &self.metadata);
         let stripe = self.stripes.op(id).stripe;
-        let relies =
-            self.overtakes_bad(id) || is_bare || self.metadata.may_find_parity(&self.geometry, stripe);
-        if relies && !self.metadata.is_kept() {
-            // After a crash parity would count as good, and a record as whole, unless the devices know what is missing or given up; and
-            // what is overtaken would be read again.
+        if !self.metadata.is_kept() && (is_bare || self.metadata.may_find_parity(&self.geometry, stripe)) {
+            // After a crash parity would count as good, and a record as whole, unless the devices know what is missing or given up.
             return self.metadata.wait(SuperblockWaiter::Admission(id));
         }
         let is_old_one_left = self.write_intent.may_be_replayed(stripe);
@@ -74,23 +71,6 @@ impl Controller {
             return self.metadata.wait(SuperblockWaiter::Admission(id));
         }
         self.write_down(id);
-    }
-
-    /// Calls bad blocks lost that an operation writes to. True if there are any, or it has read some that were.
-    fn overtakes_bad(&mut self, id: u32) -> bool {
-        if !self.metadata.any_bad() {
-            return self.stripes.op(id).dares;
-        }
-        let Self { stripes, geometry, metadata, .. } = self;
-        let op = stripes.op(id);
-        let mut any = op.dares;
-        op.for_each_written(geometry, |place, rows| {
-            if let Some(device) = metadata.holder(place) {
-                let lba = place.start + BlockCount(u64::from(rows.first));
-                any |= metadata.overtake((device, lba, u64::from(rows.count)));
-            }
-        });
-        any
     }
 
     fn write_down(&mut self, id: u32) {
@@ -346,7 +326,8 @@ impl Controller {
         self.go_on_with_replay(step);
     }
 
-    /// Calls bad blocks lost that a record names without having what should stand there: that may not have arrived.
+    /// Calls unreadable blocks lost that a record names without having what should stand there: it may not have arrived, and parity
+    /// would not agree with what did.
     fn overtake_rows_of_record(&mut self, record: &Record) {
         for run in &record.runs {
             let place = self.geometry.unit_place(record.stripe, run.unit);

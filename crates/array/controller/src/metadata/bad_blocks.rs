@@ -6,11 +6,11 @@
 //! | unreadable | it could not be read, nor made up from the others | the same, or a read that succeeds |
 //!
 //! Whatever would read a bad row takes its unit for unreadable there; what can't do without it tries one that is *unreadable* all the
-//! same. What stands there is the newest, and parity that is not bad agrees with it. So before a row is written, or anything that
-//! has to agree with it, it is lost, and the devices know: a power loss may leave the old content.
+//! same. What stands there is what was last written there. A write that fails, or parity that is left behind, makes it *lost*; where
+//! a crash cut writes off, it is not tried before parity is made anew.
 //!
 //! The list is kept with the array's state, which has room for [`RANGES_MAX`] ranges; a device that would need
-//! one more is failed. A device that leaves the array takes its ranges with it: it comes back as a spare.
+//! one more of lost rows is failed. Unreadable ones are not listed then: the next read finds out again. A device that leaves the array takes its ranges with it: it comes back as a spare.
 //!
 //! Invariant: ranges are sorted by device and block, not empty, do not overlap, and touch only where their reasons differ.
 
@@ -124,16 +124,17 @@ impl BadBlocks {
         self.rewrite(extent, |before| before.filter(|reason| *reason != BadReason::Unreadable))
     }
 
-    /// Calls whole ranges lost that overlap these blocks, so that the list grows no longer.
-    pub(super) fn lose(&mut self, (device, lba, blocks): (MemberIndex, MemberLba, u64)) -> Change {
-        let hull = |hull: Option<(u64, u64)>, range: &BadRange| {
-            let (first, end) = hull.unwrap_or((range.first, range.end));
-            Some((first.min(range.first), end.max(range.end)))
-        };
-        let Some((first, end)) = self.overlapping(device, lba, blocks).fold(None, hull) else {
-            return Change::Nothing;
-        };
-        self.rewrite((device, MemberLba(first), end - first), |before| before.map(|_| BadReason::Lost))
+    /// Calls those of the blocks lost that are bad; whole ranges of them where the list has no room for parts.
+    pub(super) fn lose(&mut self, extent: (MemberIndex, MemberLba, u64)) -> Change {
+        let to_lost = |before: Option<BadReason>| before.map(|_| BadReason::Lost);
+        let change = self.rewrite(extent, to_lost);
+        if change != Change::Full {
+            return change;
+        }
+        let (device, lba, blocks) = extent;
+        let hull = |hull: (u64, u64), range: &BadRange| (hull.0.min(range.first), hull.1.max(range.end));
+        let (first, end) = self.overlapping(device, lba, blocks).fold((u64::MAX, 0), hull);
+        self.rewrite((device, MemberLba(first), end - first), to_lost)
     }
 
     /// Gives blocks another reason, by the one that they have; none where they are not bad.
@@ -242,16 +243,10 @@ mod tests {
                         list.clear_unreadable(extent)
                     }
                     4 => {
-                        // Ranges that overlap, whole.
-                        let change = list.lose(extent);
-                        for (it, lba, count, reason) in list.iter().filter(|it| it.3 == BadReason::Lost) {
-                            for block in lba.0..lba.0 + count.0 {
-                                map.insert((it.0, block), reason);
-                            }
-                        }
-                        prop_assert!(range.clone().all(|block| map.get(&block) != Some(&BadReason::Unreadable)));
-                        prop_assert!(before.keys().eq(map.keys()));
-                        change
+                        range.for_each(|block| {
+                            map.entry(block).and_modify(|reason| *reason = BadReason::Lost);
+                        });
+                        list.lose(extent)
                     }
                     _ => {
                         let any = range.clone().any(|block| map.contains_key(&block));
@@ -298,6 +293,7 @@ mod tests {
         assert_eq!(list.add((MemberIndex(0), MemberLba(5), 1), lost), Change::Full);
         assert_eq!(list.clear(device, MemberLba(11), 1), Change::Full, "two ranges would be left of one");
         assert_eq!(list.lose((device, MemberLba(11), 1)), Change::Done, "it is lost as a whole");
+        assert!(!list.overlaps_for(BadReason::Unreadable, (device, MemberLba(10), 3)));
         assert_eq!(list.add((device, MemberLba(13), 1), lost), Change::Done, "grows a range");
         assert_eq!(list.clear(device, MemberLba(10), 4), Change::Done);
         assert_eq!(list.clear(device, MemberLba(21), 1), Change::Done, "now there is room");

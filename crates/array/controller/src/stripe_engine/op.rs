@@ -84,7 +84,7 @@ pub(crate) struct StripeOp {
     pub(crate) unreadable: Vec<u16>,
     pending: u32,
     read_failed: bool,
-    /// It also reads bad blocks that could not be read once: it can't do without.
+    /// It tries what could not be read once more: it can't do without.
     pub(crate) dares: bool,
     /// Its data is being written, and its parity has yet to be.
     pub(crate) parity_is_due: bool,
@@ -381,17 +381,6 @@ impl StripeOp {
                 each(unit as u16, self.hull, &[]);
             }
         }
-    }
-
-    /// Calls `each` with place and rows of what it writes.
-    pub(crate) fn for_each_written(&self, geometry: &Geometry, mut each: impl FnMut(UnitPlace, Rows)) {
-        for Piece { strip, rows, .. } in &self.pieces {
-            for copy in 0..geometry.copies() {
-                let unit = if geometry.parities() > 0 { *strip } else { copy };
-                each(self.places[usize::from(unit)], *rows);
-            }
-        }
-        self.new_parities(geometry).for_each(|(_, place)| each(place, self.hull));
     }
 
     /// Lists the runs that it writes, and returns their rows. Clears `out` first.

@@ -76,19 +76,24 @@ impl StripeOp {
         self.hull = hull;
     }
 
-    /// Whether the operation is to read bad blocks, too, which could not be read once, because too little is left without them. True
-    /// once for what it does.
+    /// Whether the operation is to try what it could not read once more, and unreadable blocks, because too little is left without
+    /// them. True once for what it does.
     pub(super) fn begins_to_dare(&mut self, Surroundings { metadata, .. }: Surroundings<'_>) -> bool {
-        if self.dares || !metadata.any_bad() {
+        if self.dares {
             return false;
         }
-        let Self { views, places, unreadable, hull, key, .. } = self;
+        let Self { views, places, unreadable, hull, key, kind, target, .. } = self;
+        // What is to be made up is read elsewhere: by the last round of a read, or a probe.
+        let is_made_up = matches!(kind, OpKind::Recover | OpKind::Restore);
+        let is_its_own = |unit: &u16| is_made_up && *unit == target.strip;
+        let had = unreadable.len();
+        unreadable.retain(is_its_own);
         let may_be_read = |(unit, view): (usize, &UnitView)| {
             !view.readable
-                && !unreadable.contains(&(unit as u16))
+                && !is_its_own(&(unit as u16))
                 && metadata.may_be_read_again(*key, places[unit], *hull)
         };
-        self.dares = views.iter().enumerate().any(may_be_read);
+        self.dares = unreadable.len() < had || views.iter().enumerate().any(may_be_read);
         self.dares
     }
 

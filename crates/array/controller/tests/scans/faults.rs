@@ -6,7 +6,7 @@ use raidlab_controller::{
     ConfigError, Controller, DeviceState, HostError, HostOp, IoPolicy, MemberCache, Scan, WritePolicy,
 };
 use raidlab_testkit::BLOCK;
-use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, MemberLba};
+use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, MemberLba, NanoSpan};
 
 #[test]
 fn a_write_that_ends_in_a_medium_error_keeps_its_member() {
@@ -390,6 +390,36 @@ fn what_could_not_be_read_for_a_moment_is_not_lost() {
         assert_eq!(world.bad(), [], "{what}");
         assert_eq!(world.read(0, all), Ok(()), "{what}");
         world.check_devices();
+    }
+}
+
+/// Reads fail for less than the array tries again, of one member more than the level survives.
+#[test]
+fn a_short_outage_is_not_seen() {
+    for (level, members, survived) in [("5", 4, 1), ("6", 5, 2), ("1", 2, 1), ("0", 3, 0), ("5", 4, 0)] {
+        for integrity in [false, true] {
+            let config =
+                if integrity { with_integrity(config(level, members, 4)) } else { config(level, members, 4) };
+            let what = format!("RAID {level} without {survived}, integrity {integrity}");
+            let mut world = World::new(&config, 0);
+            (members - survived..members).for_each(|device| world.lose(device));
+            world.settle();
+            let all = world.controller.volume_blocks().0;
+            for millis in [1, 30, 200, 500] {
+                for device in 0..members - survived {
+                    world.devices[usize::from(device)].silent_until =
+                        world.now + NanoSpan::from_millis(millis);
+                }
+                assert_eq!(world.read(0, all), Ok(()), "{what}, {millis} ms");
+                world.settle();
+                let until = world.now + NanoSpan::from_millis(millis);
+                (0..members - survived).for_each(|it| world.devices[usize::from(it)].silent_until = until);
+                assert_eq!(world.write(1, 1), Ok(()), "{what}, {millis} ms");
+                world.settle();
+                assert_eq!(world.bad(), [], "{what}, {millis} ms");
+            }
+            world.check_devices();
+        }
     }
 }
 
