@@ -10,6 +10,7 @@ use raidlab_controller::{
     ArrayConfig, Controller, DeviceState, Health, HostOp, HostRequest, Notice, RecordedWrites, Scan, ScanEnd,
     ScanProgress, Undecided,
 };
+use raidlab_format::BadReason;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, Nanos};
 
 /// What was counted since the start, beside what the controller counts.
@@ -112,6 +113,7 @@ fn scan_status(progress: ScanProgress) -> ScanStatus {
         undecided_rows: counts.undecided_rows,
         rewritten_rows: counts.rewritten_rows,
         unreadable_rows: counts.unreadable_rows,
+        recovered_rows: counts.recovered_rows,
         incomplete_stripes: counts.incomplete_stripes,
         end: None,
     }
@@ -262,9 +264,10 @@ fn device_statuses(
     facts: &dyn Fn(MemberIndex) -> (Option<String>, u64),
 ) -> Vec<DeviceStatus> {
     let config = controller.config();
-    let bad = |device| {
-        let ranges = controller.bad_blocks();
-        ranges.filter(|(it, ..)| *it == device).map(|(_, _, blocks)| blocks.0).sum()
+    let bad = |device, reasons: &[BadReason]| {
+        let ranges =
+            controller.bad_ranges().filter(|(it, .., reason)| *it == device && reasons.contains(reason));
+        ranges.map(|(_, _, blocks, _)| blocks.0).sum()
     };
     // The kept state has the former roles; without one it is enough that all are played.
     let knows_roles = controller.array_state().is_some() || are_all_played(controller, |_| true);
@@ -288,7 +291,8 @@ fn device_statuses(
                 rebuilt_bytes: boundary.map(|blocks| blocks * config.block_size.bytes()),
                 data_bytes: config.member_size.get(),
                 errors,
-                bad_blocks: bad(device),
+                bad_blocks: bad(device, &BadReason::ALL),
+                unreadable_blocks: bad(device, &[BadReason::Unreadable]),
             }
         })
         .collect()

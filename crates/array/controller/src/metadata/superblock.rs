@@ -255,10 +255,11 @@ impl Superblock {
             }
         }
         record.bad_ranges.clear();
-        record.bad_ranges.extend(bad_blocks.iter().map(|(device, first, blocks)| BadRange {
+        record.bad_ranges.extend(bad_blocks.iter().map(|(device, first, blocks, reason)| BadRange {
             device,
             first,
             count: blocks.0 as u32,
+            reason,
         }));
         record.encode(image);
         self.begin_write(self.wanted);

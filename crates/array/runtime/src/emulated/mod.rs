@@ -284,6 +284,7 @@ impl<'a> EmulatedWorld<'a> {
             scans @ (Command::ScanRate { .. }
             | Command::Check
             | Command::Repair { .. }
+            | Command::Recover
             | Command::StopScan) => {
                 let now = self.now();
                 self.model.operate(now, |controller| order_scans(controller, &mut self.tally, now, &scans))

@@ -109,7 +109,7 @@ function arrayCard(name) {
     replace: async (body) => (!body.destroy_data || (await confirmed(`Write over ${body.with}?`, [`All that ${body.with} holds is destroyed: it becomes device ${body.device} of ${name}.`], "Destroy its data"))) && ask(body),
     stop: async () => (await confirmedStop(name)) && ask({ command: "stop" }),
   };
-  const actions = h("div", { class: "row" }, button("Check", "check"), h("button", { class: "tiny danger", type: "button", disabled: !hasToken(), onclick: sure.repair }, "Repair"), button("Stop the check", "stop-check"), addSpare(ask), rateField(ask), h("button", { class: "tiny danger", type: "button", disabled: !hasToken(), onclick: sure.stop }, "Stop the array"));
+  const actions = h("div", { class: "row" }, button("Check", "check"), h("button", { class: "tiny danger", type: "button", disabled: !hasToken(), onclick: sure.repair }, "Repair"), button("Stop the check", "stop-check"), button("Recover", "recover"), addSpare(ask), rateField(ask), h("button", { class: "tiny danger", type: "button", disabled: !hasToken(), onclick: sure.stop }, "Stop the array"));
   const element = h("section", { class: "card array", "data-array": name }, h("div", { class: "row between" }, title, dataLinks(["JSON", "/api/arrays"])), progress, tiles, disks, chart, h("details", {}, h("summary", {}, "What happened"), events), actions);
   const history = [];
   let drawn = "";
