@@ -39,8 +39,8 @@ pub(super) struct FailingRead {
 
 /// How long outages last that the array must survive: it tries again for 520 ms.
 const SHORT_MS: [u64; 5] = [1, 15, 90, 300, 500];
-/// And others.
-const LONG_MS: [u64; 2] = [800, 3_000];
+/// And others. While reads fail and writes don't, the array writes what it could not read again and again.
+const LONG_MS: [u64; 2] = [700, 900];
 /// For how long, at most, the array does not wait for a device that it has waited for in vain.
 const CALM: NanoSpan = NanoSpan::from_millis(1_100);
 

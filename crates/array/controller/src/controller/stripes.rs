@@ -456,9 +456,11 @@ impl Controller {
             IoOwner::Op(OpIo::Read { op, unit }) => {
                 let op = self.stripes.op(op);
                 let target = op.target.strip == unit && op.kind.is_background();
-                // Where a device is lost, two read errors of a stripe could call each other into line for ever.
-                let is_chain =
-                    op.kind == OpKind::Restore && self.metadata.touches_lost(&self.geometry, op.key);
+                // Two read errors of a stripe could call each other into line for ever: where a device is lost, and while reads of both
+                // fail that are written again in between. The next read meets what is left.
+                let is_chain = op.kind == OpKind::Restore
+                    && (self.metadata.touches_lost(&self.geometry, op.key)
+                        || self.scan.purpose(op.target.request) == Purpose::ReadError);
                 // So could two that are tried although they are known to be bad.
                 if op.kind == OpKind::Compare || target || is_chain || op.dares {
                     return;
