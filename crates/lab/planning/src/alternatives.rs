@@ -82,7 +82,9 @@ impl Class {
 
     /// That arithmetic has nothing against some of it, and none was run; none where it rejects all.
     fn not_run(&self, bench: &Bench<'_>, found: &Enumeration, ranking: Ranking<'_>) -> Option<String> {
-        let of_it = found.kept.iter().filter(|one| self.holds(one.geometry, one.cost, bench.parts));
+        let of_it = found.kept.iter().filter(|one| {
+            self.holds(one.geometry, one.cost, bench.parts) && is_measured(one.geometry, bench.parts)
+        });
         let least = |value: f64, one: f64| if one < value { one } else { value };
         let (cost, drives) = of_it.fold((f64::INFINITY, f64::INFINITY), |(cost, drives), one| {
             (least(cost, one.cost.unwrap_or(f64::INFINITY)), least(drives, f64::from(one.bought)))
@@ -120,6 +122,11 @@ impl Class {
     }
 }
 
+/// Whether it is known what its drives do at best.
+fn is_measured(geometry: Geometry, parts: &PartList) -> bool {
+    !parts.drives[usize::from(geometry.drive)].rates.random.is_empty()
+}
+
 /// Runs the most promising arrays of each kind of which none was run, or none that keeps the needs.
 pub(super) fn run(
     bench: &Bench<'_>,
@@ -143,7 +150,11 @@ pub(super) fn run(
             if is_done || bench.order.simulations_max.is_some_and(|most| done >= most) {
                 continue;
             }
-            let next = frontier.poll_of(|kept: &Kept| class.holds(kept.geometry, kept.cost, bench.parts));
+            // A drive that was not measured is bounded by links alone, and would look the most promising of all.
+            let is_next = |kept: &Kept| {
+                class.holds(kept.geometry, kept.cost, bench.parts) && is_measured(kept.geometry, bench.parts)
+            };
+            let next = frontier.poll_of(is_next);
             let is_new = next.first().is_some_and(|one| batch.iter().all(|it| it.geometry != one.geometry));
             batch.extend(next.into_iter().filter(|_| is_new));
         }

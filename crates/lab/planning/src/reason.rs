@@ -68,8 +68,8 @@ pub(super) fn reason(
     sentences.extend(against_others(bench, judged, tried));
     sentences.extend(runs.iter().filter_map(|run| bottleneck(run, runs.len() > 1)));
     let lives = runs.iter().zip(lives).filter_map(|(run, life)| Some((run, life.as_ref()?)));
-    let several = runs.len() > 1;
-    sentences.extend(lives.map(|(run, life)| worn_out(several.then_some(&run.workload[..]), life)));
+    let (several, written) = (runs.len() > 1, bench.order.needs.written_per_day);
+    sentences.extend(lives.map(|(run, life)| worn_out(several.then_some(&run.workload[..]), life, written)));
     sentences.join("\n")
 }
 
@@ -192,15 +192,18 @@ fn tightest(needs: &Needs, app: usize, found: &Performance) -> Option<(String, f
 }
 
 /// How long drives last, and a warning where that is short.
-fn worn_out(workload: Option<&str>, life: &DriveLife) -> String {
+fn worn_out(workload: Option<&str>, life: &DriveLife, written_per_day: Option<f64>) -> String {
     let Endurance { amplification, member_bytes_per_day, .. } = life.endurance;
     let side = if life.margin < 0.0 { "less than" } else { "beyond" };
+    let at = written_per_day.map_or_else(
+        || format!("at {:.0} requests/s", life.iops),
+        |bytes| format!("with {} written a day", ByteCount(bytes as u64).decimal()),
+    );
     format!(
-        "{}The rated writes last {:.1} years at {:.0} requests/s, {side} the {WARRANTY_YEARS} years of most warranties. Each drive is \
+        "{}The rated writes last {:.1} years {at}, {side} the {WARRANTY_YEARS} years of most warranties. Each drive is \
          sent {} a day, and its flash takes {amplification:.2} times that.",
         workload.map(|name| format!("{name}: ")).unwrap_or_default(),
         life.years,
-        life.iops,
         ByteCount(member_bytes_per_day as u64).decimal(),
     )
 }

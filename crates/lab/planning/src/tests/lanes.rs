@@ -28,7 +28,7 @@ fn a_drive_is_no_faster_than_the_lanes_of_its_bay() {
         (("perc-h755n", "", "kioxia-cm7-r-7680"), 2, 7.2, 6.0),
         (("perc-h755n", "", "kioxia-cm7-r-7680"), 8, 13.8, 13.0),
         // An expander with two lanes of SAS at 12 Gb/s.
-        (("linux-md-sas", "expander-12-lff-12g-2", "seagate-exos-x18-18000"), 12, 2.2, 0.5),
+        (("linux-md-sas", "server-12-lff-12g-2", "seagate-exos-x18-18000"), 12, 2.2, 0.5),
     ];
     for (parts, members, most, least) in rows {
         let (bound, read) = read_gb_per_sec(parts, members);
