@@ -62,6 +62,11 @@ pub(super) struct Relics {
 }
 
 impl Relics {
+    /// Whether a device is as it was, and so neither in sync nor one that knows what the array is now.
+    pub(super) fn is_old(&self, member: MemberIndex) -> bool {
+        self.old.contains(&member) || self.older_in_place.contains(&member)
+    }
+
     /// A device has been labelled anew.
     pub(super) fn forget(&mut self, member: MemberIndex) {
         self.old.retain(|old| *old != member);
@@ -131,9 +136,8 @@ impl TortureWorld {
             self.relics.older = Some(older);
             return;
         }
-        let member = older.image.member;
+        self.relics.older_in_place.push(older.image.member);
         self.put_back(older.image);
-        self.relics.older_in_place.push(member);
     }
 
     /// Whether the array must know the image from the member, which may be lost.
@@ -149,8 +153,7 @@ impl TortureWorld {
 
     /// Whether a device is there and in sync, and had what the latest start wrote.
     fn knows_latest(&self, member: MemberIndex) -> bool {
-        let is_old = self.relics.old.contains(&member) || self.relics.older_in_place.contains(&member);
-        self.proven[member.index()] && self.devices[member.index()].presence == Presence::Here && !is_old
+        self.proven[member.index()] && self.devices[member.index()].presence == Presence::Here
     }
 
     /// Puts an older image where NVRAM was lost, now and then.
@@ -171,9 +174,8 @@ impl TortureWorld {
             self.relics.device = Some(old);
             return;
         }
-        let member = old.member;
+        self.relics.old.push(old.member);
         self.put_back(old);
-        self.relics.old.push(member);
     }
 
     fn put_back(&mut self, OldDevice { member, data, metadata }: OldDevice) {
@@ -184,6 +186,8 @@ impl TortureWorld {
         device.forget_rot();
         device.presence = Presence::Here;
         (self.excluded[member.index()], self.unlisted[member.index()]) = (true, true);
+        // The device that had its place is lost, and counts towards what the level survives.
+        self.proven[member.index()] = false;
         self.report.faults[Fault::OldImage as usize] += 1;
     }
 

@@ -321,7 +321,9 @@ impl TortureWorld {
         let is_kept = self.controller.is_state_kept();
         for (device, state) in self.controller.kept_device_states().enumerate() {
             let was_in_sync = is_in_sync(self.states[device]);
-            self.proven[device] = is_in_sync(state) && (is_kept || (was_in_sync && self.proven[device]));
+            let is_old = self.relics.is_old(MemberIndex(device as u16));
+            self.proven[device] =
+                is_in_sync(state) && !is_old && (is_kept || (was_in_sync && self.proven[device]));
             if state != self.states[device] && !was_in_sync && self.mode == TortureMode::Beyond {
                 self.losses.note_change(self.stamp);
             }

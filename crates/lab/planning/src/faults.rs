@@ -120,7 +120,6 @@ impl Bench<'_> {
 }
 
 /// The fastest rebuild, no faster than `pace`, beside which the host keeps its share, as far as a few runs find it.
-///
 fn fastest_that_keeps<E>(
     pace: RebuildPace,
     mut run: impl FnMut(f64) -> Result<Beside, E>,

@@ -39,11 +39,11 @@ impl Have {
         for item in items.iter().map(|item| item.trim()).filter(|item| !item.is_empty()) {
             let (count, id) = counted(item).ok_or_else(|| HaveError::Count(item.to_owned()))?;
             if catalog.drive(id).is_ok() {
-                *have.drives.entry(id.to_owned()).or_default() += count;
+                add(have.drives.entry(id.to_owned()).or_default(), count);
             } else if catalog.controller(id).is_ok() {
                 have.controllers.insert(id.to_owned());
             } else if catalog.enclosure(id).is_ok() {
-                *have.enclosures.entry(id.to_owned()).or_default() += count;
+                add(have.enclosures.entry(id.to_owned()).or_default(), count);
             } else {
                 return Err(HaveError::Unknown(id.to_owned()));
             }
@@ -55,6 +55,11 @@ impl Have {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+}
+
+/// More than any array takes is as good as all of it.
+const fn add(sum: &mut u16, count: u16) {
+    *sum = sum.saturating_add(count);
 }
 
 /// `24 x name`, `24x name` or `name`.

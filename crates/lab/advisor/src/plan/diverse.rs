@@ -76,8 +76,9 @@ pub fn diverse(judged: &[Judged], ranking: Ranking<'_>, parts: &PartList, count:
         }
     }
     let merits: Vec<Merits> = judged.iter().map(|one| merits(one, ranking)).collect();
+    let front = front(&merits);
     for (at, role) in MERIT_ROLES.into_iter().enumerate() {
-        if let Some(index) = first_in(&merits, at) {
+        if let Some(index) = first_in(&merits, &front, at) {
             rows.show(index, role);
         }
     }
@@ -141,15 +142,20 @@ fn merits(one: &Judged, ranking: Ranking<'_>) -> Merits {
     ]
 }
 
-/// The first array of the Pareto front by one merit; none where all are alike in it.
-fn first_in(merits: &[Merits], at: usize) -> Option<usize> {
+/// The arrays of the Pareto front.
+fn front(merits: &[Merits]) -> Vec<usize> {
     let is_beaten = |own: &Merits| {
         merits.iter().any(|other| other != own && other.iter().zip(own).all(|(other, own)| other <= own))
     };
-    let front = merits.iter().enumerate().filter(|(_, own)| !is_beaten(own));
-    let (index, best) = front.min_by(|a, b| a.1[at].total_cmp(&b.1[at]))?;
-    let differs = merits.iter().any(|other| other[at] > best[at]);
-    (differs && best[at] < f64::INFINITY).then_some(index)
+    (0..merits.len()).filter(|index| !is_beaten(&merits[*index])).collect()
+}
+
+/// The first array of the front by one merit; none where all arrays are alike in it.
+fn first_in(merits: &[Merits], front: &[usize], at: usize) -> Option<usize> {
+    let index = *front.iter().min_by(|a, b| merits[**a][at].total_cmp(&merits[**b][at]))?;
+    let best = merits[index][at];
+    let differs = merits.iter().any(|other| other[at] > best);
+    (differs && best < f64::INFINITY).then_some(index)
 }
 
 #[cfg(test)]
