@@ -644,10 +644,10 @@ impl Metadata {
         self.superblock.mark_dirty()
     }
 
-    /// Has the devices keep one more generation now that nothing is written to them any more, if the array was in use.
+    /// Has the devices keep one more generation now that nothing is written to them any more.
     pub(crate) fn note_stopping(&mut self) {
         if !self.is_frozen() {
-            self.superblock.note_stopping();
+            self.change();
         }
     }
 

@@ -16,8 +16,8 @@
 //! given, and the others what that was made of. A write that found no parity to change left no record, so a power loss could
 //! take it back from under the parity that was then made of it.
 //!
-//! **A recovery** tries each bad block once more, at a start, after a rebuild or a repair, and when it is asked for: again from the first if some
-//! came back, because others may be made up with them.
+//! **A recovery** tries each bad block once more, at a start, after a rebuild or a repair, and when it is asked for: again from the
+//! first if some came back, because others may be made up with them.
 //!
 //! **The rate bound** counts what is walked over on each member: a strip of the target in a rebuild, else a stripe's units
 //! shared out over all members.

@@ -10,7 +10,8 @@
 //! a crash cut writes off, it is not tried before parity is made anew.
 //!
 //! The list is kept with the array's state, which has room for [`RANGES_MAX`] ranges; a device that would need
-//! one more of lost rows is failed. Unreadable ones are not listed then: the next read finds out again. A device that leaves the array takes its ranges with it: it comes back as a spare.
+//! one more of lost rows is failed. Unreadable ones are not listed then: the next read finds out again. A device that leaves the array
+//! takes its ranges with it: it comes back as a spare.
 //!
 //! Invariant: ranges are sorted by device and block, not empty, do not overlap, and touch only where their reasons differ.
 
@@ -158,16 +159,13 @@ impl BadBlocks {
         };
         let mut at = first;
         for range in before {
-            push(range.first, range.end.min(first), Some(range.reason));
+            let reason = Some(range.reason);
             let (inner, inner_end) = (range.first.clamp(first, end), range.end.clamp(first, end));
+            push(range.first, inner, reason);
             push(at, inner, to(None));
-            push(inner, inner_end, to(Some(range.reason)));
-            at = inner_end.max(at);
-            if range.end > end {
-                push(at, end, to(None));
-                at = end;
-                push(range.first.max(end), range.end, Some(range.reason));
-            }
+            push(inner, inner_end, to(reason));
+            push(inner_end, range.end, reason);
+            at = inner_end;
         }
         push(at, end, to(None));
         if after == before {

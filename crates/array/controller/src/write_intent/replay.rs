@@ -18,9 +18,9 @@
 //! A record that can't be read from any of its copies leaves its stripe out of sync, and the data that it was to write is bad
 //! blocks: what stands there may be older than what was acknowledged. Where its devices are lost that lasts until they are back,
 //! because the superblock is frozen; else it is so only of one that was whole on all its devices. One that a crash has torn had
-//! begun nothing in place, and what is there is right. Rows that the superblock found calls bad blocks, unless they could only not be
-//! read, are not written: what a record has for them is older than that, parity of what was there before, or was never
-//! acknowledged, because the list had not been changed yet.
+//! begun nothing in place, and what is there is right. Rows that the superblock found calls lost are not written: what a record has for
+//! them is older than that, parity of what was there before, or was never acknowledged, because the list had not been changed yet. Those
+//! that could only not be read are, by a record that has them.
 //!
 //! The payload is compared with its checksums once more when it has been read to be written again.
 //!

@@ -244,6 +244,15 @@ fn device_row(device: &DeviceStatus) -> Vec<GridCell> {
         GridCell::plain(role),
         GridCell::plain(in_sync),
         GridCell::plain(device.errors.to_string()),
-        GridCell::plain(device.bad_blocks.to_string()),
+        GridCell::plain(bad_blocks(device)),
     ]
+}
+
+/// How many blocks are errors, and how many of them `array recover` may bring back.
+fn bad_blocks(DeviceStatus { bad_blocks, unreadable_blocks, .. }: &DeviceStatus) -> String {
+    if *unreadable_blocks == 0 {
+        bad_blocks.to_string()
+    } else {
+        format!("{bad_blocks} ({unreadable_blocks} unreadable)")
+    }
 }

@@ -155,7 +155,7 @@ function device(one, sure, all) {
   const isSlot = one.state === "empty";
   const kind = isSlot ? "" : (DEVICES[one.state] ?? "");
   const parts = [h("div", { class: "row between" }, h("b", {}, `${one.device}`), pill(isSlot ? "free slot" : one.state, kind)), h("div", { title: one.path ?? "" }, short(one.path) || h("span", { class: "soft" }, isSlot ? "nothing" : "modelled"))];
-  if (one.errors || one.bad_blocks) parts.push(h("div", { class: "small soft" }, `${number(one.errors)} errors, ${number(one.bad_blocks)} bad blocks`));
+  if (one.errors || one.bad_blocks) parts.push(h("div", { class: "small soft" }, `${number(one.errors)} errors, ${number(one.bad_blocks)} bad blocks${one.unreadable_blocks ? `, ${number(one.unreadable_blocks)} of them only unreadable` : ""}`));
   if (["in-sync", "rebuilding", "spare"].includes(one.state)) parts.push(h("div", { class: "row" }, h("button", { ...can, class: "tiny danger", "data-fail": one.device, onclick: () => sure.fail(one) }, "Fail")));
   else if (!isSlot) {
     const used = new Set(all.map((other) => short(other.path)));
