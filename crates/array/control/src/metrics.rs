@@ -245,6 +245,7 @@ mod tests {
             scan: None,
             parked_scan: None,
             last_scan: None,
+            last_recovery: None,
             undecided: Vec::new(),
             scan_bytes_per_sec_max: None,
             out_of_sync_stripes: 0,

@@ -348,6 +348,9 @@ fn words(notice: &Notice) -> String {
         Notice::ScanStarted { scan } => format!("{} has begun", scan_words(scan)),
         Notice::ScanParked { scan } => format!("{} waits for a rebuild", scan_words(scan)),
         Notice::ScanResumed { scan } => format!("{} goes on", scan_words(scan)),
+        Notice::ScanEnded { progress: ScanProgress { scan: Scan::Recover, counts, .. }, .. } => {
+            format!("the recovery has ended: {} blocks came back", counts.recovered_rows)
+        }
         Notice::ScanEnded { progress: ScanProgress { scan, done, total, counts, .. }, end } => {
             let how = match end {
                 ScanEnd::Through => "has ended".to_owned(),

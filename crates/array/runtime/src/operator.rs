@@ -212,9 +212,12 @@ pub struct ArrayStatus {
     /// The check, repair or resync that waits until the rebuild that runs is over.
     #[serde(alias = "parked_sweep")]
     pub parked_scan: Option<ScanStatus>,
-    /// The latest background scan that has ended.
+    /// The latest background scan that has ended, other than a recovery.
     #[serde(alias = "last_sweep")]
     pub last_scan: Option<ScanStatus>,
+    /// The latest recovery that has ended: one comes by itself behind a rebuild or a repair, and whoever waits for that is to see it.
+    #[serde(default)]
+    pub last_recovery: Option<ScanStatus>,
     /// Where the latest check or repair could not tell what is wrong; the first of many.
     #[serde(default)]
     pub undecided: Vec<UndecidedStatus>,

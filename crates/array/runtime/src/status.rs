@@ -20,14 +20,21 @@ pub(crate) struct Tally {
     pub(crate) chronicle: Chronicle,
     /// Since when the rate of the running background scan is counted (it began, went on, or got a bound), and its progress then.
     rate_from: Option<(Nanos, ScanProgress)>,
-    /// The latest background scan that has ended.
+    /// The latest background scan that has ended, other than a recovery, and the latest recovery.
     last_scan: Option<ScanStatus>,
+    last_recovery: Option<ScanStatus>,
 }
 
 impl Tally {
     /// Nothing was counted yet; events are told by `chronicle`.
     pub(crate) fn new(chronicle: Chronicle) -> Self {
-        Self { host: CounterStatus::default(), chronicle, rate_from: None, last_scan: None }
+        Self {
+            host: CounterStatus::default(),
+            chronicle,
+            rate_from: None,
+            last_scan: None,
+            last_recovery: None,
+        }
     }
 
     /// Counts a request that has ended.
@@ -60,7 +67,9 @@ impl Tally {
         match notice {
             Notice::ScanStarted { .. } | Notice::ScanResumed { .. } => self.begin_rate(now, progress),
             Notice::ScanEnded { progress, end } => {
-                self.last_scan = Some(ScanStatus { end: Some(outcome(*end)), ..scan_status(*progress) });
+                let is_recovery = progress.scan == Scan::Recover;
+                let last = if is_recovery { &mut self.last_recovery } else { &mut self.last_scan };
+                *last = Some(ScanStatus { end: Some(outcome(*end)), ..scan_status(*progress) });
             }
             Notice::Stopped => self.chronicle.end_floods(now),
             _ => {}
@@ -176,6 +185,7 @@ impl Tally {
             scan: self.scan_status(controller, facts.now),
             parked_scan: controller.parked_scan_progress().map(scan_status),
             last_scan: self.last_scan.clone(),
+            last_recovery: self.last_recovery.clone(),
             undecided: controller.undecided().iter().map(|found| undecided(config, found)).collect(),
             scan_bytes_per_sec_max: config.resilience.scan_bytes_per_sec.map(ByteCount::get),
             out_of_sync_stripes: controller.out_of_sync_stripes(),

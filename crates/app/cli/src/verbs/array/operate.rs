@@ -451,7 +451,7 @@ impl Watched {
 
 /// All scans that the array tells of.
 fn scans(status: &ArrayStatus) -> impl Iterator<Item = &ScanStatus> {
-    [&status.scan, &status.parked_scan, &status.last_scan].into_iter().flatten()
+    [&status.scan, &status.parked_scan, &status.last_scan, &status.last_recovery].into_iter().flatten()
 }
 
 /// What a scan that has ended came to.

@@ -123,7 +123,7 @@ function arrayCard(name) {
     const done = scan ? scan.done_stripes / Math.max(1, scan.total_stripes) : 0;
     progress.replaceChildren(...(scan ? [h("p", {}, h("b", {}, `${scan.scan}${scan.target === null ? "" : ` of device ${scan.target}`}: ${share(done)}`), scan.bytes_per_sec ? ` · ${number(scan.bytes_per_sec / 1e6)} MB/s of each member` : "", scan.left_ns ? ` · ${span(scan.left_ns)} left` : "", array.parked_scan ? ` · the ${array.parked_scan.scan} waits for it` : ""), h("progress", { max: 1, value: done, "aria-label": scan.scan })] : array.last_scan ? [h("p", { class: "soft small" }, `Last ${array.last_scan.scan}: ${ENDS[array.last_scan.end]}${number(array.last_scan.done_stripes)} stripes, ${number(array.last_scan.mismatched_rows)} rows disagreed, ${number(array.last_scan.rewritten_rows)} rewritten, ${number(array.last_scan.unreadable_rows)} unreadable${array.last_scan.undecided_rows ? `, ${number(array.last_scan.undecided_rows)} undecided: nothing says what is wrong there` : ""}${array.last_scan.incomplete_stripes ? `, ${number(array.last_scan.incomplete_stripes)} stripes not compared in full because a member is missing` : ""}.`)] : []));
     // Fields in a device keep what is being typed: devices are drawn anew only when one changes.
-    const state = JSON.stringify(array.devices.map((one) => [one.state, one.path, one.errors, one.bad_blocks]));
+    const state = JSON.stringify(array.devices.map((one) => [one.state, one.path, one.errors, one.bad_blocks, one.unreadable_blocks]));
     if (state !== drawn) disks.replaceChildren(...array.devices.map((one) => device(one, sure, array.devices)));
     drawn = state;
     const { counters } = array;
