@@ -97,6 +97,7 @@ simkernel-mutants:
 clients: binary
 	RAIDLAB=target/debug/raidlab $(PART) bash tests/clients/array.sh
 	$(PART) bash tests/clients/members.sh target/debug/raidlab
+	$(PART) bash tests/clients/moment.sh target/debug/raidlab
 	$(PART) bash tests/clients/devices.sh target/debug/raidlab
 	$(PART) bash tests/clients/fuse.sh target/debug/raidlab
 	$(PART) bash tests/clients/nfs.sh target/debug/raidlab

@@ -221,6 +221,7 @@ mod tests {
             data_bytes: 1 << 20,
             errors: 7,
             bad_blocks: 2,
+            unreadable_blocks: 0,
         };
         let free =
             DeviceStatus { device: 2, path: None, state: DeviceCondition::Empty, role: None, ..sdb.clone() };
@@ -244,6 +245,7 @@ mod tests {
             scan: None,
             parked_scan: None,
             last_scan: None,
+            last_recovery: None,
             undecided: Vec::new(),
             scan_bytes_per_sec_max: None,
             out_of_sync_stripes: 0,

@@ -1,6 +1,6 @@
 //! The vocabulary between the controller and its world: requests, actions, completions, places in memory.
 
-use raidlab_format::{NVRAM_ENTRY_BYTES, NvramEntry};
+use raidlab_format::{BadReason, NVRAM_ENTRY_BYTES, NvramEntry};
 use raidlab_raid::code::PARITIES_MAX;
 use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, Nanos};
 
@@ -378,8 +378,20 @@ pub enum Notice {
     /// A check or repair has found that copies, or parity and data, disagree, and nothing tells which is right. It has written nothing
     /// there.
     Undecided(Undecided),
-    /// Blocks of a device can't be made up from redundancy any more. They are errors until they are written again.
+    /// Blocks of a device can't be made up from redundancy any more. They are errors until they are written again, or, if they are only
+    /// unreadable, can be read again.
     BlocksLost {
+        /// The device.
+        member: MemberIndex,
+        /// First block of its strips, tags left out.
+        lba: MemberLba,
+        /// How many.
+        blocks: BlockCount,
+        /// Why.
+        reason: BadReason,
+    },
+    /// Blocks among these that were errors because they could not be read are none any more: they were read.
+    ReadAgain {
         /// The device.
         member: MemberIndex,
         /// First block of its strips, tags left out.
@@ -433,6 +445,8 @@ pub enum Scan {
     Repair,
     /// Compare, and rewrite the redundancy that disagrees: parity from the data, copies from the first.
     RepairFromData,
+    /// Try the blocks that are errors once more: make them up from redundancy, or read them.
+    Recover,
 }
 
 /// Blocks of the volume of which one may be wrong: so many rows of each of some strips.
@@ -464,7 +478,8 @@ pub struct ScanProgress {
     pub number: u32,
     /// What for.
     pub scan: Scan,
-    /// Done of `total`: strips of the target in a rebuild, else stripes (strips, where there is no parity).
+    /// Done of `total`: strips of the target in a rebuild, bad blocks in a recovery, in runs within a strip, else stripes (strips, where
+    /// there is no parity).
     pub done: u64,
     /// All that is to be done.
     pub total: u64,
@@ -485,6 +500,8 @@ pub struct ScanCounts {
     pub rewritten_rows: u64,
     /// Rows that could not be read or made up from the others.
     pub unreadable_rows: u64,
+    /// Bad blocks that a recovery has ended with less than it began with.
+    pub recovered_rows: u64,
     /// Stripes (strips, where there is no parity) of a check or repair of which a member was missing, so that they were not compared,
     /// or not in full.
     pub incomplete_stripes: u64,

@@ -26,6 +26,7 @@ use crate::memory_task::MemoryTasks;
 use crate::metadata::{DeviceState, Health, Metadata};
 use crate::outbox::{Counters, Outbox};
 use crate::own::OwnMemory;
+use crate::retries::{RETRY_TIMER, Retries};
 use crate::scan::{BackgroundScan, SCAN_TIMER, ScanRefused};
 use crate::start::Start;
 use crate::stop::Stop;
@@ -35,7 +36,7 @@ use crate::write_coalescing::{HOLD_TIMER, WriteCoalescing};
 use crate::write_intent::{CLEAR_TIMER, WriteIntent};
 use crate::written::Written;
 use core::ops::Range;
-use raidlab_format::{AreaLayout, ArrayState, DeviceUuid, NVRAM_RING_AT, RegionMap};
+use raidlab_format::{AreaLayout, ArrayState, BadReason, DeviceUuid, NVRAM_RING_AT, RegionMap};
 use raidlab_raid::{FailuresSurvived, Layout};
 use raidlab_units::{BlockCount, ByteCount, MemberIndex, MemberLba, Nanos};
 
@@ -59,6 +60,7 @@ pub struct Controller {
     pub(crate) stripes: StripeEngine,
     pub(crate) scan: BackgroundScan,
     pub(crate) ios: MemberIos,
+    pub(crate) retries: Retries,
     pub(crate) tasks: MemoryTasks,
     pub(crate) host: HostFront,
     pub(crate) discards: Discards,
@@ -67,7 +69,7 @@ pub struct Controller {
 
 impl Controller {
     /// Timers that it sets are numbered below this.
-    pub const TIMERS: u32 = 4;
+    pub const TIMERS: u32 = 5;
 
     /// Makes a controller for an array whose members are all present and whose redundancy agrees.
     ///
@@ -98,6 +100,7 @@ impl Controller {
             geometry: Geometry::new(layout, config.block_size.bytes(), checked.cache_block_rows),
             now: Nanos::ZERO,
             ios: MemberIos::new(devices, config.block_size, &config.cache),
+            retries: Retries::new(devices),
             tasks: MemoryTasks::new(),
             host: HostFront::default(),
             discards: Discards::default(),
@@ -150,6 +153,7 @@ impl Controller {
             CLEAR_TIMER => self.clear_timer_due(),
             SCAN_TIMER => self.scan.timer_due(),
             HOLD_TIMER => self.coalescing.timer_due(),
+            RETRY_TIMER => self.retries_due(),
             TimerId(other) => panic!("the controller sets no timer {other}"),
         }
         self.pump();
@@ -357,9 +361,15 @@ impl Controller {
         self.metadata.is_kept()
     }
 
-    /// The blocks that are errors until they are written again: device, first block in its data area, and how many.
+    /// The blocks that are errors until they are written again, or can be read again: device, first block in its data area, and how
+    /// many.
     pub fn bad_blocks(&self) -> impl Iterator<Item = (MemberIndex, MemberLba, BlockCount)> + '_ {
-        self.metadata.bad_blocks()
+        self.metadata.bad_ranges().map(|(device, lba, blocks, _)| (device, lba, blocks))
+    }
+
+    /// The same with the reason of each.
+    pub fn bad_ranges(&self) -> impl Iterator<Item = (MemberIndex, MemberLba, BlockCount, BadReason)> + '_ {
+        self.metadata.bad_ranges()
     }
 
     /// Notes that blocks of a device's data area are bad, as after a start from its superblock, or because the operator knows.
@@ -443,6 +453,7 @@ impl Controller {
         self.cache.dirty_count() == 0
             && self.scan.is_idle()
             && self.ios.is_empty()
+            && self.retries.is_empty()
             && self.tasks.is_empty()
             && self.checksums.is_idle()
             && self.stripe_locks.is_empty()

@@ -27,6 +27,7 @@ mod metadata;
 mod outbox;
 mod own;
 mod request;
+mod retries;
 mod rules;
 mod scan;
 mod start;

@@ -29,6 +29,8 @@ pub(crate) struct IoState {
     /// The check that it is part of, or [`NIL`](crate::table::NIL), and what part.
     pub(crate) check: u32,
     pub(crate) part: Part,
+    /// How often it has been tried again.
+    pub(crate) tries: u8,
 }
 
 /// The member I/Os under way.
@@ -78,7 +80,8 @@ impl MemberIos {
     #[inline]
     pub(crate) fn begin_for(&mut self, owner: IoOwner, io: MemberIo, outbox: &mut Outbox) {
         let MemberIo { member, lba, blocks, .. } = io;
-        let state = IoState { owner, member, lba, rows: blocks.0 as u32, check: NIL, part: Part::Data };
+        let state =
+            IoState { owner, member, lba, rows: blocks.0 as u32, check: NIL, part: Part::Data, tries: 0 };
         self.begin(io, state, outbox);
     }
 
@@ -211,7 +214,7 @@ mod tests {
         let owner = IoOwner::Fill { fill: 4 };
         let (id, area, blocks, class) = (MemberIoId(0), Area::Data, BlockCount(2), IoClass::Host);
         for _ in 0..2 {
-            let state = IoState { owner, member, lba, rows: 2, check: NIL, part: Part::Data };
+            let state = IoState { owner, member, lba, rows: 2, check: NIL, part: Part::Data, tries: 0 };
             ios.begin(MemberIo { id, member, op, area, lba, blocks, class }, state, &mut outbox);
         }
         ios.begin_check(member, op, lba, 2);

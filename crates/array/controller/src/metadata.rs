@@ -31,8 +31,8 @@ use core::ops::Range;
 use members::{Loss, Members, places_of};
 use out_of_sync::OutOfSync;
 use raidlab_format::{
-    ArrayState, ArrayUuid, Assembly, BadRange, DeviceRecord, DeviceUuid, LogPlace, RegionIndex, RegionMap,
-    StartNonce,
+    ArrayState, ArrayUuid, Assembly, BadRange, BadReason, DeviceRecord, DeviceUuid, LogPlace, RegionIndex,
+    RegionMap, StartNonce,
 };
 use raidlab_raid::{Layout, UnitPlace};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
@@ -289,9 +289,30 @@ impl Metadata {
         !self.bad_blocks.is_empty()
     }
 
-    /// The blocks that are errors until they are written again: device, first block, and how many.
-    pub(crate) fn bad_blocks(&self) -> impl Iterator<Item = (MemberIndex, MemberLba, BlockCount)> + '_ {
+    /// The blocks that are errors: device, first block, how many, and why.
+    pub(crate) fn bad_ranges(
+        &self,
+    ) -> impl Iterator<Item = (MemberIndex, MemberLba, BlockCount, BadReason)> + '_ {
         self.bad_blocks.iter()
+    }
+
+    /// The first bad block of a device, or of a later one, from `lba` on, and how many behind it are bad for the same reason.
+    pub(crate) fn next_bad(
+        &self,
+        device: MemberIndex,
+        lba: MemberLba,
+    ) -> Option<(MemberIndex, MemberLba, u64)> {
+        self.bad_blocks.next_from(device, lba)
+    }
+
+    /// How many blocks are bad.
+    pub(crate) fn bad_count(&self) -> u64 {
+        self.bad_blocks.iter().map(|(.., blocks, _)| blocks.0).sum()
+    }
+
+    /// True if any of the blocks is bad, and not only because it could not be read.
+    pub(crate) fn overlaps_lost(&self, extent: (MemberIndex, MemberLba, u64)) -> bool {
+        self.bad_blocks.overlaps_for(BadReason::Lost, extent)
     }
 
     /// True if any of the blocks is bad.
@@ -305,12 +326,23 @@ impl Metadata {
         self.bad_blocks.stretch(device, lba, blocks)
     }
 
-    /// Puts blocks on the list. True if they were not all there before. A device with more bad ranges than the list holds
+    /// Puts blocks on the list as lost. True if they were not all there before. A device with more lost ranges than the list holds
     /// is failed.
     pub(crate) fn mark_bad(
         &mut self,
         geometry: &Geometry,
+        extent: (MemberIndex, MemberLba, u64),
+        outbox: &mut Outbox,
+    ) -> bool {
+        self.mark_bad_for(geometry, extent, BadReason::Lost, outbox)
+    }
+
+    /// The same for a reason. What can only not be read need not be on the list: the next read finds out again.
+    fn mark_bad_for(
+        &mut self,
+        geometry: &Geometry,
         (device, lba, blocks): (MemberIndex, MemberLba, u64),
+        reason: BadReason,
         outbox: &mut Outbox,
     ) -> bool {
         let holds =
@@ -318,10 +350,34 @@ impl Metadata {
         if !holds || blocks == 0 {
             return false;
         }
-        let change = self.bad_blocks.add(device, lba, blocks);
+        let change = self.bad_blocks.add((device, lba, blocks), reason);
         self.given_up.push((device, lba, blocks));
+        if change == Change::Full && reason == BadReason::Unreadable {
+            return false;
+        }
         self.take_bad_change(geometry, device, change, outbox);
         change != Change::Nothing
+    }
+
+    /// Calls blocks lost that are on the list, because nobody knows whether what stands there is the newest.
+    pub(crate) fn overtake(&mut self, extent: (MemberIndex, MemberLba, u64)) {
+        if self.bad_blocks.lose(extent) == Change::Done {
+            self.change();
+        }
+    }
+
+    /// Takes in that rows could be read which may be called unreadable.
+    pub(crate) fn rows_read_again(
+        &mut self,
+        (device, lba, rows): (MemberIndex, MemberLba, u32),
+        outbox: &mut Outbox,
+    ) {
+        let extent = (device, lba, u64::from(rows));
+        // Where the list has no room to tell them from others, they stay on it.
+        if self.any_bad() && self.bad_blocks.clear_unreadable(extent) == Change::Done {
+            self.change();
+            outbox.notify(Notice::ReadAgain { member: device, lba, blocks: BlockCount(u64::from(rows)) });
+        }
     }
 
     /// Takes the next blocks that came onto the list: device, first block, and how many.
@@ -360,12 +416,12 @@ impl Metadata {
         &mut self,
         geometry: &Geometry,
         (device, lba, rows): (MemberIndex, MemberLba, u32),
-        is_news: bool,
+        (reason, is_news): (BadReason, bool),
         outbox: &mut Outbox,
     ) {
         let blocks = BlockCount(u64::from(rows));
-        if self.mark_bad(geometry, (device, lba, blocks.0), outbox) || is_news {
-            outbox.notify(Notice::BlocksLost { member: device, lba, blocks });
+        if self.mark_bad_for(geometry, (device, lba, blocks.0), reason, outbox) || is_news {
+            outbox.notify(Notice::BlocksLost { member: device, lba, blocks, reason });
         }
     }
 
@@ -378,10 +434,10 @@ impl Metadata {
         outbox: &mut Outbox,
     ) {
         if !self.is_frozen() {
-            return self.lose_rows(geometry, (device, lba, rows), false, outbox);
+            return self.lose_rows(geometry, (device, lba, rows), (BadReason::Lost, false), outbox);
         }
         self.given_up.push((device, lba, u64::from(rows)));
-        if self.bad_blocks.add(device, lba, u64::from(rows)) == Change::Full {
+        if self.bad_blocks.add((device, lba, u64::from(rows)), BadReason::Lost) == Change::Full {
             self.fail(geometry, device, outbox);
         }
     }
@@ -588,10 +644,10 @@ impl Metadata {
         self.superblock.mark_dirty()
     }
 
-    /// Has the devices keep one more generation now that nothing is written to them any more, if the array was in use.
+    /// Has the devices keep one more generation now that nothing is written to them any more.
     pub(crate) fn note_stopping(&mut self) {
         if !self.is_frozen() {
-            self.superblock.note_stopping();
+            self.change();
         }
     }
 
@@ -689,7 +745,7 @@ impl Metadata {
     pub(crate) fn take_superblock(&mut self, record: ArrayState) {
         let holds_role = |range: &&BadRange| self.members.role(range.device).is_some();
         for range in record.bad_ranges.iter().filter(holds_role) {
-            self.bad_blocks.add(range.device, range.first, u64::from(range.count));
+            self.bad_blocks.add((range.device, range.first, u64::from(range.count)), range.reason);
         }
         self.superblock = Superblock::new(Some(record));
     }

@@ -16,6 +16,9 @@
 //! given, and the others what that was made of. A write that found no parity to change left no record, so a power loss could
 //! take it back from under the parity that was then made of it.
 //!
+//! **A recovery** tries each bad block once more, at a start, after a rebuild or a repair, and when it is asked for: again from the
+//! first if some came back, because others may be made up with them.
+//!
 //! **The rate bound** counts what is walked over on each member: a strip of the target in a rebuild, else a stripe's units
 //! shared out over all members. A share of the time (`slices.rs`) is the scan's alone instead.
 //!
@@ -35,6 +38,7 @@ use crate::config::{ArrayConfig, MemberCache};
 use crate::geometry::{Geometry, UnitRow};
 use crate::metadata::Metadata;
 use crate::outbox::Outbox;
+use crate::request::Rows;
 use crate::table::Slab;
 use pace::Pace;
 use raidlab_units::{ByteCount, MemberIndex, MemberLba, NanoSpan, Nanos};
@@ -134,6 +138,8 @@ struct Running {
     flushed_to: MemberLba,
     flush_failed: bool,
     stopping: bool,
+    /// Bad blocks when a recovery began, and when its present walk over them did.
+    bad: (u64, u64),
     /// How it makes way for the host, from its first visit on.
     pace: Option<Pace>,
     /// What it walks over between two rests, where it has a share of the time.
@@ -153,7 +159,7 @@ impl Running {
     }
 
     const fn is_on_demand(&self) -> bool {
-        matches!(self.scan, Scan::Check | Scan::Repair | Scan::RepairFromData)
+        matches!(self.scan, Scan::Check | Scan::Repair | Scan::RepairFromData | Scan::Recover)
     }
 
     /// Begins to flush members, so that the boundary may be written down at `to`. Returns its number unless a flush is under
@@ -178,18 +184,26 @@ pub(crate) struct BackgroundScan {
     visits: Slab<Visit>,
     undecided: UndecidedList,
     read_repair: ReadRepair,
-    /// Something has changed that may begin or end a scan.
-    is_due: bool,
+    due: Due,
     /// Changes of membership that have been looked at.
     seen_membership: u64,
-    /// Stripes are out of sync, or can be resynced now, since a resync looked at all.
-    resync_due: bool,
     /// Scans rest while the array starts and stops.
     is_held: bool,
     /// The rate bound lets no visit begin before this.
     free_at: Nanos,
     timer_at: Option<Nanos>,
     settings: Settings,
+}
+
+/// What is due.
+#[derive(Debug)]
+struct Due {
+    /// Something has changed that may begin or end a scan.
+    look: bool,
+    /// Stripes are out of sync, or can be resynced now, since a resync looked at all.
+    resync: bool,
+    /// Bad blocks are to be tried once more.
+    recovery: bool,
 }
 
 /// What the configuration says about it.
@@ -219,9 +233,8 @@ impl BackgroundScan {
             visits: Slab::new(),
             undecided: UndecidedList::default(),
             read_repair: ReadRepair::default(),
-            is_due: true,
+            due: Due { look: true, resync: false, recovery: false },
             seen_membership: 0,
-            resync_due: false,
             is_held: false,
             free_at: Nanos::ZERO,
             timer_at: None,
@@ -250,7 +263,7 @@ impl BackgroundScan {
     /// True when something has changed that may begin or end a scan.
     #[inline]
     pub(crate) const fn is_due(&self, metadata: &Metadata) -> bool {
-        self.is_due || self.seen_membership != metadata.membership_changes()
+        self.due.look || self.seen_membership != metadata.membership_changes()
     }
 
     /// True when there is nothing to look at, and nothing to go on with.
@@ -283,15 +296,20 @@ impl BackgroundScan {
 
     /// Lets scans go on, unless they are `held` for another reason.
     pub(crate) const fn release(&mut self, held: bool) {
-        (self.is_held, self.is_due) = (held, true);
+        (self.is_held, self.due.look) = (held, true);
     }
 
     /// Takes in that stripes are out of sync that a resync may not have looked at.
     pub(crate) const fn note_out_of_sync(&mut self) {
-        (self.resync_due, self.is_due) = (true, true);
+        (self.due.resync, self.due.look) = (true, true);
     }
 
-    /// Begins a check or a repair.
+    /// Has bad blocks tried once more when nothing else is due.
+    pub(crate) const fn note_recovery(&mut self) {
+        (self.due.recovery, self.due.look) = (true, true);
+    }
+
+    /// Begins a check, a repair or a recovery.
     ///
     /// # Errors
     /// [`ScanRefused`] while another scan runs, and where it can't be.
@@ -305,7 +323,7 @@ impl BackgroundScan {
         if matches!(scan, Scan::Rebuild { .. } | Scan::Resync) {
             return Err(ScanRefused::NotOnDemand);
         }
-        if !geometry.is_redundant() {
+        if !geometry.is_redundant() && scan != Scan::Recover {
             return Err(ScanRefused::NoRedundancy);
         }
         if metadata.any_lost() {
@@ -314,9 +332,13 @@ impl BackgroundScan {
         if let Some(ScanProgress { scan, .. }) = self.progress() {
             return Err(ScanRefused::Busy { scan });
         }
-        let end = geometry.lock_count();
-        self.undecided.clear();
-        self.begin(scan, (0, end), end, outbox);
+        if scan == Scan::Recover {
+            self.begin_recovery(metadata, outbox);
+        } else {
+            let end = geometry.lock_count();
+            self.undecided.clear();
+            self.begin(scan, (0, end), end, outbox);
+        }
         Ok(())
     }
 
@@ -324,7 +346,7 @@ impl BackgroundScan {
     pub(crate) fn set_rate(&mut self, now: Nanos, bytes_per_sec: Option<ByteCount>, outbox: &mut Outbox) {
         self.settings.bytes_per_sec = bytes_per_sec;
         self.free_at = now;
-        self.is_due = true;
+        self.due.look = true;
         if self.timer_at.take().is_some() {
             self.set_timer(now, outbox);
         }
@@ -357,7 +379,7 @@ impl BackgroundScan {
     /// Takes in what has changed. Returns the line of a rebuild that is broken off because its target has left: one that
     /// answers again begins anew.
     pub(crate) fn look(&mut self, metadata: &Metadata, outbox: &mut Outbox) -> Option<VecDeque<u32>> {
-        self.is_due = false;
+        self.due.look = false;
         self.seen_membership = metadata.membership_changes();
         let is_targetless = |running: &Running| !running.has_target(metadata);
         let ends = self.current.as_ref().is_some_and(is_targetless);
@@ -379,13 +401,19 @@ impl BackgroundScan {
         if running.under_way > 0 {
             return ScanChange::Nothing;
         }
-        let is_over = running.next >= running.end;
-        match running.scan {
+        let Running { scan, stopping, next, end, .. } = *running;
+        let is_over = next >= end;
+        match scan {
             Scan::Rebuild { target } if is_over => self.finish_rebuild(target, around),
             Scan::Rebuild { .. } => ScanChange::Nothing,
-            scan if is_over || running.stopping => {
-                if scan == Scan::Resync {
-                    metadata.note_if_all_in_sync();
+            Scan::Recover if is_over && !stopping && self.recovers_more(metadata) => ScanChange::Begun,
+            scan if is_over || stopping => {
+                match scan {
+                    Scan::Resync => metadata.note_if_all_in_sync(),
+                    // It compares nothing where a member is missing.
+                    Scan::Repair if is_over => self.due.recovery = true,
+                    Scan::Recover => self.count_recovered(metadata),
+                    _ => {}
                 }
                 self.ended(if is_over { ScanEnd::Through } else { ScanEnd::Stopped }, outbox)
             }
@@ -416,12 +444,40 @@ impl BackgroundScan {
         } else if let Some(parked) = self.parked.take() {
             outbox.notify(Notice::ScanResumed { scan: parked.scan });
             self.current = Some(parked);
-        } else if core::mem::take(&mut self.resync_due) && metadata.any_out_of_sync() {
+        } else if core::mem::take(&mut self.due.resync) && metadata.any_out_of_sync() {
             self.begin(Scan::Resync, (0, geometry.lock_count()), metadata.out_of_sync_count(), outbox);
+        } else if core::mem::take(&mut self.due.recovery) && metadata.any_bad() {
+            self.begin_recovery(metadata, outbox);
         } else {
             return ScanChange::Nothing;
         }
         ScanChange::Begun
+    }
+
+    fn begin_recovery(&mut self, metadata: &Metadata, outbox: &mut Outbox) {
+        let bad = metadata.bad_count();
+        self.begin(Scan::Recover, (0, u64::MAX), bad, outbox);
+        if let Some(running) = &mut self.current {
+            running.bad = (bad, bad);
+        }
+    }
+
+    /// Lets a recovery walk over the bad blocks once more if some have come back: with them others may be made up.
+    fn recovers_more(&mut self, metadata: &Metadata) -> bool {
+        let Some(running) = &mut self.current else { return false };
+        let bad = metadata.bad_count();
+        let more = bad > 0 && bad < running.bad.1;
+        if more {
+            (running.next, running.done, running.total, running.bad.1) = (0, 0, bad, bad);
+        }
+        more
+    }
+
+    fn count_recovered(&mut self, metadata: &Metadata) {
+        if let Some(running) = &mut self.current {
+            running.counts.recovered_rows = running.bad.0.saturating_sub(metadata.bad_count());
+            running.done = running.total;
+        }
     }
 
     fn begin(&mut self, scan: Scan, (next, end): (u64, u64), total: u64, outbox: &mut Outbox) {
@@ -441,6 +497,7 @@ impl BackgroundScan {
             flushed_to: MemberLba::ZERO,
             flush_failed: false,
             stopping: false,
+            bad: (0, 0),
             pace: None,
             slices: Slices::default(),
         });
@@ -451,7 +508,7 @@ impl BackgroundScan {
     fn end(&mut self, end: ScanEnd, outbox: &mut Outbox) -> Option<VecDeque<u32>> {
         let running = self.current.take()?;
         outbox.notify(Notice::ScanEnded { progress: running.progress(), end });
-        self.is_due = true;
+        self.due.look = true;
         Some(running.line)
     }
 
@@ -626,8 +683,8 @@ impl BackgroundScan {
         // What the layout leaves unused behind the last strip is passed, too.
         running.done = running.end;
         metadata.finish_rebuild(target);
-        // Stripes that lacked what stands here now can be resynced.
-        self.resync_due = true;
+        // Stripes that lacked what stands here now can be resynced, and bad blocks may be made up with it.
+        (self.due.resync, self.due.recovery) = (true, true);
         self.ended(ScanEnd::Through, outbox)
     }
 }
@@ -655,10 +712,33 @@ fn visit_from(
         Scan::Check => Purpose::Check,
         Scan::Repair => Purpose::Repair,
         Scan::RepairFromData => Purpose::RepairFromData,
+        Scan::Recover => return recovery_visit(geometry, metadata, range),
     };
     let next = range.start;
     let key = if purpose == Purpose::Resync { metadata.next_out_of_sync(next) } else { Some(next) };
     key.map_or((range.end, None), |key| (key, Some(Visit::of_comparison(key, purpose))))
+}
+
+/// The next bad blocks in one strip. A walk over them counts device by device, in blocks of 48 bits.
+fn recovery_visit(
+    geometry: &Geometry,
+    metadata: &Metadata,
+    range: core::ops::Range<u64>,
+) -> (u64, Option<Visit>) {
+    let (end, mut at) = (range.end, range.start);
+    let place = |device: MemberIndex, lba: u64| (u64::from(device.0) << 48) + lba;
+    while let Some((device, first, count)) =
+        metadata.next_bad(MemberIndex((at >> 48) as u16), MemberLba(at & ((1 << 48) - 1)))
+    {
+        let found = metadata.role(device).and_then(|role| geometry.unit_at(role, first));
+        if let Some(UnitRow { key, unit, row }) = found {
+            let rows = Rows { first: row, count: count.min(u64::from(geometry.strip_rows() - row)) as u32 };
+            let last = place(device, first.0 + u64::from(rows.count) - 1);
+            return (last, Some(Visit::of_recovery((key, unit), device, rows)));
+        }
+        at = place(device, first.0 + count);
+    }
+    (end - 1, None)
 }
 
 fn rebuild_visit(

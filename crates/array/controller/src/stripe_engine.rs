@@ -141,6 +141,7 @@ impl StripeEngine {
                 cache.view_pages(op, around.geometry, around.metadata);
             }
             match op.choose_plan(around, self.parity_update) {
+                Ok(Plan::Abandon) | Err(BeyondRedundancy) if op.begins_to_dare(around) => {}
                 Ok(plan) => {
                     op.plan = plan;
                     op.assign_units(around);

@@ -230,6 +230,11 @@ impl WriteIntent {
         &self.replay
     }
 
+    /// True while the last copy of a record is read: what it does not have is lost.
+    pub(crate) fn is_at_last_copy(&self) -> bool {
+        self.replay.is_at_last_copy()
+    }
+
     fn bitmap_ref(&self) -> Option<&Bitmap> {
         if let Policy::Bitmap(bitmap) = &self.policy { Some(bitmap) } else { None }
     }

@@ -57,7 +57,8 @@ pub use nvram_file::{
 pub use placement::{CopyFault, CopyPlace, DeviceTooShort, Placement, mend_front};
 pub use seal::COUNTERS_END;
 pub use state::{
-    ArrayState, BAD_RANGES_MAX, BadRange, DEVICES_MAX, DeviceRecord, DeviceState, FOUND_BY_MAX, LogPlace,
+    ArrayState, BAD_RANGES_MAX, BadRange, BadReason, DEVICES_MAX, DeviceRecord, DeviceState, FOUND_BY_MAX,
+    LogPlace,
 };
 pub use unfinished::Unfinished;
 pub use written::{WRITTEN_PAGE_BYTES, WRITTEN_PAGE_REGIONS, WrittenMap};

@@ -17,7 +17,8 @@ use crc_fast::{CrcAlgorithm, Digest};
 /// The version that is written, and the newest that is understood.
 ///
 /// Version 1 knew no log records without data, version 2 none that share a block or have partial parity, version 3 no map of written
-/// regions and no nonces of starts, where it wrote zeros; all else is the same, so that what they wrote is read as it is.
+/// regions, no nonces of starts and no reasons of bad ranges, where it wrote zeros; all else is the same, so that what they wrote is
+/// read as it is.
 pub(crate) const VERSION: u16 = 4;
 /// The oldest that is understood.
 const VERSION_MIN: u16 = 1;

@@ -28,7 +28,8 @@
 //!  7680 bad ranges: 512 times 14 bytes, then zeros
 //!        0 first        u64
 //!        8 count        u32
-//!       12 device       u16
+//!       12 device       u8
+//!       13 reason       u8   0 lost, 1 unreadable (from version 4 on; before, all are 0)
 //! 14848 zeros to 16384
 //! ```
 //! The level is stored as text, so that a new variant needs no new code here.
@@ -125,6 +126,18 @@ pub struct DeviceRecord {
     pub device_uuid: DeviceUuid,
 }
 
+raidlab_units::named! {
+    /// Why blocks are bad. The superblock has it by its number in this order.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum BadReason {
+        /// What stands there, if anything, is not what should: a write failed, or the content was given up.
+        #[default]
+        Lost = "lost",
+        /// It could not be read. What stands there is the newest: nothing has been written there, or left out, since.
+        Unreadable = "unreadable",
+    }
+}
+
 /// Blocks of a device that can't be read and could not be rewritten, or whose content is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BadRange {
@@ -134,6 +147,8 @@ pub struct BadRange {
     pub first: MemberLba,
     /// How many, 1 or more.
     pub count: u32,
+    /// Why.
+    pub reason: BadReason,
 }
 
 /// Where the intent records go.
@@ -339,7 +354,7 @@ impl ArrayState {
                 }
             },
             devices: lines.map(DeviceRecord::decode).collect::<Result<_, _>>()?,
-            bad_ranges: bad_lines.map(BadRange::decode).collect(),
+            bad_ranges: bad_lines.map(BadRange::decode).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -446,15 +461,20 @@ impl BadRange {
     fn encode(&self, line: &mut [u8]) {
         put(line, 0, self.first.0.to_le_bytes());
         put(line, 8, self.count.to_le_bytes());
-        put(line, 12, self.device.0.to_le_bytes());
+        line[12] = self.device.0 as u8;
+        line[13] = self.reason as u8;
     }
 
-    fn decode(line: &[u8]) -> Self {
-        Self {
-            device: MemberIndex(u16_at(line, 12)),
+    fn decode(line: &[u8]) -> Result<Self, Problem> {
+        let reason = BadReason::ALL.get(usize::from(line[13])).copied();
+        let wrong =
+            Problem::Field { field: "reason of a bad range", value: line[13].into(), allowed: "0 or 1" };
+        Ok(Self {
+            device: MemberIndex(line[12].into()),
             first: MemberLba(u64_at(line, 0)),
             count: u32_at(line, 8),
-        }
+            reason: reason.ok_or(wrong)?,
+        })
     }
 
     fn check(&self, devices: usize, member_blocks: BlockCount) -> Result<(), Problem> {

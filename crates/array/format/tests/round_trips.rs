@@ -54,7 +54,7 @@ fn states() -> impl Strategy<Value = ArrayState> {
     let flags = any::<[bool; 3]>();
     let starts = (any::<[u64; 2]>(), vec(any::<u64>(), 0..=FOUND_BY_MAX));
     let devices = vec((0..4_usize, any::<[u8; 16]>(), any::<u64>(), any::<bool>()), 20);
-    let bad_ranges = vec((any::<u16>(), any::<u64>(), any::<u32>()), 0..=BAD_RANGES_MAX);
+    let bad_ranges = vec((any::<u16>(), any::<u64>(), any::<u32>(), 0..2_usize), 0..=BAD_RANGES_MAX);
     (geometries(), numbers, flags, starts, devices, bad_ranges).prop_map(
         |(geometry, numbers, flags, (starts, found_by), devices, bad)| {
             let (members, blocks) = (geometry.members, geometry.member_blocks().0);
@@ -71,13 +71,14 @@ fn states() -> impl Strategy<Value = ArrayState> {
                         device_uuid: DeviceUuid(uuid),
                     }
                 };
-            let bad_range = |(device, first, count): (u16, u64, u32)| {
+            let bad_range = |(device, first, count, reason): (u16, u64, u32, usize)| {
                 let first = first % blocks;
                 let count = 1 + count % (blocks - first).min(u64::from(u32::MAX)) as u32;
                 BadRange {
                     device: MemberIndex(device % geometry.devices() as u16),
                     first: MemberLba(first),
                     count,
+                    reason: BadReason::ALL[reason],
                 }
             };
             ArrayState {
@@ -245,7 +246,8 @@ fn every_flipped_bit_of_a_label_is_found() {
 #[test]
 fn every_flipped_bit_of_a_state_is_found() {
     let mut state = support::state(support::geometry("60:2-spans", 8, 2, MetadataPolicy::Log));
-    state.bad_ranges.push(BadRange { device: MemberIndex(9), first: MemberLba(17), count: 3 });
+    let (device, first, reason) = (MemberIndex(9), MemberLba(17), BadReason::Unreadable);
+    state.bad_ranges.push(BadRange { device, first, count: 3, reason });
     assert_every_flip_is_found(encoded(&state), |bytes| ArrayState::decode(bytes).is_ok());
 }
 
@@ -363,7 +365,8 @@ fn bad_ranges_lie_within_a_device() {
         (0, u64::MAX, 1, false),
         (0, 0, 0, false),
     ] {
-        state.bad_ranges = vec![BadRange { device: MemberIndex(device), first: MemberLba(first), count }];
+        let (device_index, lba, reason) = (MemberIndex(device), MemberLba(first), BadReason::Lost);
+        state.bad_ranges = vec![BadRange { device: device_index, first: lba, count, reason }];
         assert_eq!(state.check().is_ok(), possible, "device {device}, {count} blocks from {first}");
     }
 }
@@ -392,8 +395,12 @@ fn the_largest_array_fits_its_slot() {
     let mut geometry = support::geometry("60:2-spans", 250, 6, MetadataPolicy::Log);
     geometry.level = "60:2-spans:right-asymmetric".parse().expect("a level");
     let mut state = support::state(geometry);
-    let bad =
-        |at: usize| BadRange { device: MemberIndex(at as u16 % 256), first: MemberLba(at as u64), count: 1 };
+    let bad = |at: usize| BadRange {
+        device: MemberIndex(at as u16 % 256),
+        first: MemberLba(at as u64),
+        count: 1,
+        reason: BadReason::ALL[at % 2],
+    };
     state.bad_ranges = (0..BAD_RANGES_MAX).map(bad).collect();
     assert_eq!(ArrayState::decode(&encoded(&state)), Ok(state.clone()));
     state.bad_ranges.push(state.bad_ranges[0]);

@@ -245,6 +245,7 @@ pub(crate) fn order_scans(
         Command::Check => Scan::Check,
         Command::Repair { trust_data: false } => Scan::Repair,
         Command::Repair { trust_data: true } => Scan::RepairFromData,
+        Command::Recover => Scan::Recover,
         Command::ScanRate { bytes_per_sec } => {
             controller.handle_scan_rate(now, *bytes_per_sec);
             tally.begin_rate(now, controller.scan_progress());
@@ -349,6 +350,7 @@ impl ArrayWorld {
             scans @ (Command::ScanRate { .. }
             | Command::Check
             | Command::Repair { .. }
+            | Command::Recover
             | Command::StopScan) => order_scans(&mut self.controller, &mut self.tally, now, &scans),
         };
         asked.answer(match outcome {

@@ -11,6 +11,7 @@
 
 use crate::history::{History, HistoryLine};
 use raidlab_controller::{Notice, Scan, ScanEnd, ScanProgress, Undecided};
+use raidlab_format::BadReason;
 use raidlab_units::{MemberIndex, NanoSpan, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -103,6 +104,8 @@ raidlab_units::named! {
         BlocksCorrupt = "blocks-corrupt",
         BlocksUndecided = "blocks-undecided",
         BlocksLost = "blocks-lost",
+        BlocksUnreadable = "blocks-unreadable",
+        BlocksReadAgain = "blocks-read-again",
         WritesLost = "writes-lost",
         DeviceErrors = "device-errors",
         NoRoom = "no-room",
@@ -121,6 +124,8 @@ impl Kind {
             Self::BlocksCorrupt => Some("blocks that did not agree with their tags, or with all else"),
             Self::BlocksUndecided => Some("blocks of which nothing says whether they are wrong"),
             Self::BlocksLost => Some("blocks lost until they are written again"),
+            Self::BlocksUnreadable => Some("blocks that can't be read nor made up"),
+            Self::BlocksReadAgain => Some("blocks that can be read again"),
             Self::WritesLost => Some("acknowledged blocks that could not be stored"),
             Self::DeviceErrors => Some("failed I/Os"),
             Self::NoRoom => Some("writes that wait for room"),
@@ -294,7 +299,8 @@ pub(crate) fn event_of(notice: &Notice, path: impl Fn(MemberIndex) -> Option<Str
         }
         Notice::Restored { member, blocks, .. }
         | Notice::Mismatch { member, blocks, .. }
-        | Notice::BlocksLost { member, blocks, .. } => {
+        | Notice::BlocksLost { member, blocks, .. }
+        | Notice::ReadAgain { member, blocks, .. } => {
             event.of_device(member, path(member)).with_count(blocks.0)
         }
         Notice::WriteLost { blocks, .. } => event.with_count(blocks.0),
@@ -322,7 +328,11 @@ const fn kind_of(notice: &Notice) -> (Kind, EventLevel) {
         Notice::Restored { .. } => (Kind::BlocksHealed, EventLevel::Warn),
         Notice::Mismatch { .. } | Notice::Outvoted { .. } => (Kind::BlocksCorrupt, EventLevel::Warn),
         Notice::Undecided(_) => (Kind::BlocksUndecided, EventLevel::Error),
-        Notice::BlocksLost { .. } => (Kind::BlocksLost, EventLevel::Error),
+        Notice::BlocksLost { reason: BadReason::Lost, .. } => (Kind::BlocksLost, EventLevel::Error),
+        Notice::BlocksLost { reason: BadReason::Unreadable, .. } => {
+            (Kind::BlocksUnreadable, EventLevel::Error)
+        }
+        Notice::ReadAgain { .. } => (Kind::BlocksReadAgain, EventLevel::Warn),
         Notice::Serving => (Kind::Serving, EventLevel::Info),
         Notice::NvramLost => (Kind::NvramLost, EventLevel::Error),
         Notice::Stopped => (Kind::Stopped, EventLevel::Info),
@@ -338,6 +348,9 @@ fn words(notice: &Notice) -> String {
         Notice::ScanStarted { scan } => format!("{} has begun", scan_words(scan)),
         Notice::ScanParked { scan } => format!("{} waits for a rebuild", scan_words(scan)),
         Notice::ScanResumed { scan } => format!("{} goes on", scan_words(scan)),
+        Notice::ScanEnded { progress: ScanProgress { scan: Scan::Recover, counts, .. }, .. } => {
+            format!("the recovery has ended: {} blocks came back", counts.recovered_rows)
+        }
         Notice::ScanEnded { progress: ScanProgress { scan, done, total, counts, .. }, end } => {
             let how = match end {
                 ScanEnd::Through => "has ended".to_owned(),
@@ -376,8 +389,16 @@ fn words(notice: &Notice) -> String {
             };
             format!("{blocks} blocks from {lba} of the volume may be wrong: {beside}, and nothing says which is right")
         }
-        Notice::BlocksLost { member: MemberIndex(member), lba, blocks } => {
+        Notice::BlocksLost { member: MemberIndex(member), lba, blocks, reason: BadReason::Lost } => {
             format!("{blocks} blocks from {lba} on device {member} are lost until they are written again")
+        }
+        Notice::BlocksLost { member: MemberIndex(member), lba, blocks, reason: BadReason::Unreadable } => {
+            format!(
+                "{blocks} blocks from {lba} on device {member} can't be read nor made up; 'raidlab array recover' tries them again"
+            )
+        }
+        Notice::ReadAgain { member: MemberIndex(member), lba, blocks } => {
+            format!("{blocks} blocks from {lba} on device {member}, which could not be read, can be read again")
         }
         Notice::Serving => "the array is served".to_owned(),
         Notice::NvramLost => {
@@ -408,6 +429,7 @@ pub(crate) const fn scan_name(scan: Scan) -> &'static str {
         Scan::Check => "check",
         Scan::Repair => "repair",
         Scan::RepairFromData => "repair-trust-data",
+        Scan::Recover => "recovery",
     }
 }
 

@@ -75,7 +75,9 @@ pub enum Command {
         #[serde(default)]
         trust_data: bool,
     },
-    /// End a check or repair where it is.
+    /// Try all bad blocks once more.
+    Recover,
+    /// End a check, repair or recovery where it is.
     #[serde(alias = "stop-sweep")]
     StopScan,
     /// Read anew what may change while the array is served: the certificates of TLS.
@@ -210,9 +212,12 @@ pub struct ArrayStatus {
     /// The check, repair or resync that waits until the rebuild that runs is over.
     #[serde(alias = "parked_sweep")]
     pub parked_scan: Option<ScanStatus>,
-    /// The latest background scan that has ended.
+    /// The latest background scan that has ended, other than a recovery.
     #[serde(alias = "last_sweep")]
     pub last_scan: Option<ScanStatus>,
+    /// The latest recovery that has ended: one comes by itself behind a rebuild or a repair, and whoever waits for that is to see it.
+    #[serde(default)]
+    pub last_recovery: Option<ScanStatus>,
     /// Where the latest check or repair could not tell what is wrong; the first of many.
     #[serde(default)]
     pub undecided: Vec<UndecidedStatus>,
@@ -302,6 +307,9 @@ pub struct DeviceStatus {
     pub errors: u64,
     /// Blocks on its bad-block list.
     pub bad_blocks: u64,
+    /// Those of them that are there because they could not be read; the others are lost until they are written again.
+    #[serde(default)]
+    pub unreadable_blocks: u64,
 }
 
 raidlab_units::named! {
@@ -329,7 +337,7 @@ raidlab_units::named! {
 pub struct ScanStatus {
     /// Which it is: background scans are numbered from 1 on since the start of the array.
     pub number: u32,
-    /// `rebuild`, `resync`, `check`, `repair` or `repair-trust-data`.
+    /// `rebuild`, `resync`, `check`, `repair`, `repair-trust-data` or `recovery`.
     #[serde(alias = "sweep")]
     pub scan: String,
     /// The device that is rebuilt.
@@ -351,6 +359,9 @@ pub struct ScanStatus {
     pub rewritten_rows: u64,
     /// Rows that could not be read.
     pub unreadable_rows: u64,
+    /// Bad blocks that came back by a recovery.
+    #[serde(default)]
+    pub recovered_rows: u64,
     /// Stripes of a check or repair of which a member was missing: not compared, or not in full.
     pub incomplete_stripes: u64,
     /// How it ended; none until it has.

@@ -10,6 +10,7 @@ use raidlab_controller::{
     ArrayConfig, Controller, DeviceState, Health, HostOp, HostRequest, Notice, RecordedWrites, Scan, ScanEnd,
     ScanProgress, Undecided,
 };
+use raidlab_format::BadReason;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, Nanos};
 
 /// What was counted since the start, beside what the controller counts.
@@ -19,14 +20,21 @@ pub(crate) struct Tally {
     pub(crate) chronicle: Chronicle,
     /// Since when the rate of the running background scan is counted (it began, went on, or got a bound), and its progress then.
     rate_from: Option<(Nanos, ScanProgress)>,
-    /// The latest background scan that has ended.
+    /// The latest background scan that has ended, other than a recovery, and the latest recovery.
     last_scan: Option<ScanStatus>,
+    last_recovery: Option<ScanStatus>,
 }
 
 impl Tally {
     /// Nothing was counted yet; events are told by `chronicle`.
     pub(crate) fn new(chronicle: Chronicle) -> Self {
-        Self { host: CounterStatus::default(), chronicle, rate_from: None, last_scan: None }
+        Self {
+            host: CounterStatus::default(),
+            chronicle,
+            rate_from: None,
+            last_scan: None,
+            last_recovery: None,
+        }
     }
 
     /// Counts a request that has ended.
@@ -59,7 +67,9 @@ impl Tally {
         match notice {
             Notice::ScanStarted { .. } | Notice::ScanResumed { .. } => self.begin_rate(now, progress),
             Notice::ScanEnded { progress, end } => {
-                self.last_scan = Some(ScanStatus { end: Some(outcome(*end)), ..scan_status(*progress) });
+                let is_recovery = progress.scan == Scan::Recover;
+                let last = if is_recovery { &mut self.last_recovery } else { &mut self.last_scan };
+                *last = Some(ScanStatus { end: Some(outcome(*end)), ..scan_status(*progress) });
             }
             Notice::Stopped => self.chronicle.end_floods(now),
             _ => {}
@@ -112,6 +122,7 @@ fn scan_status(progress: ScanProgress) -> ScanStatus {
         undecided_rows: counts.undecided_rows,
         rewritten_rows: counts.rewritten_rows,
         unreadable_rows: counts.unreadable_rows,
+        recovered_rows: counts.recovered_rows,
         incomplete_stripes: counts.incomplete_stripes,
         end: None,
     }
@@ -174,6 +185,7 @@ impl Tally {
             scan: self.scan_status(controller, facts.now),
             parked_scan: controller.parked_scan_progress().map(scan_status),
             last_scan: self.last_scan.clone(),
+            last_recovery: self.last_recovery.clone(),
             undecided: controller.undecided().iter().map(|found| undecided(config, found)).collect(),
             scan_bytes_per_sec_max: config.resilience.scan_bytes_per_sec.map(ByteCount::get),
             out_of_sync_stripes: controller.out_of_sync_stripes(),
@@ -262,9 +274,10 @@ fn device_statuses(
     facts: &dyn Fn(MemberIndex) -> (Option<String>, u64),
 ) -> Vec<DeviceStatus> {
     let config = controller.config();
-    let bad = |device| {
-        let ranges = controller.bad_blocks();
-        ranges.filter(|(it, ..)| *it == device).map(|(_, _, blocks)| blocks.0).sum()
+    let bad = |device, reasons: &[BadReason]| {
+        let ranges =
+            controller.bad_ranges().filter(|(it, .., reason)| *it == device && reasons.contains(reason));
+        ranges.map(|(_, _, blocks, _)| blocks.0).sum()
     };
     // The kept state has the former roles; without one it is enough that all are played.
     let knows_roles = controller.array_state().is_some() || are_all_played(controller, |_| true);
@@ -288,7 +301,8 @@ fn device_statuses(
                 rebuilt_bytes: boundary.map(|blocks| blocks * config.block_size.bytes()),
                 data_bytes: config.member_size.get(),
                 errors,
-                bad_blocks: bad(device),
+                bad_blocks: bad(device, &BadReason::ALL),
+                unreadable_blocks: bad(device, &[BadReason::Unreadable]),
             }
         })
         .collect()

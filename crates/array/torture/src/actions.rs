@@ -141,7 +141,7 @@ impl TortureWorld {
             self.fail_as_doomed(doom, io, flight);
             return Err(MemberError::Medium);
         }
-        if !self.media.failing_reads.is_empty() && self.fails_once(io) {
+        if (!self.media.failing_reads.is_empty() && self.fails_once(io)) || self.meets_outage(io) {
             return Err(MemberError::Medium);
         }
         let device = &mut self.devices[usize::from(io.member.0)];

@@ -33,6 +33,8 @@
 //! | controller failover | the controller is gone, the second one takes over: see `failover.rs` | as for a power cut; the second has not got all that is dirty |
 //! | silent corruption, lost write, wrong-place write | a device corrupts data without an error: see `silent_corruption.rs` | as for a latent error; or blocks have no tags |
 //! | zeroed range | a run of places of a member, or all to its end, becomes zeros, tags and all, now or while the array is stopped: see `silent_corruption.rs` | as for a latent error, strip by strip; or blocks have no tags |
+//! | read outage | reads of the data of a member or of several fail for a while: see `media.rs` | it is longer than the array tries again; another is not long over; something of them can't be read |
+//! | recover | the operator has bad blocks tried once more | |
 //! | order | another order in which actions finish: any, oldest or newest first, one member or memory last | |
 
 use super::flights::FinishOrder;
@@ -115,6 +117,10 @@ pub enum Fault {
     SectorTear,
     /// A range of a member becomes zeros, tags and all.
     ZeroedRange,
+    /// Reads of a member fail for a while.
+    ReadOutage,
+    /// The operator has bad blocks tried once more.
+    Recover,
 }
 
 impl Fault {
@@ -138,7 +144,7 @@ impl Fault {
     }
 
     /// How many kinds there are.
-    pub const COUNT: usize = 33;
+    pub const COUNT: usize = 35;
     /// Every kind, in the order of [`super::TortureReport::faults`].
     pub const ALL: [Self; Self::COUNT] = [
         Self::LatentError,
@@ -174,6 +180,8 @@ impl Fault {
         Self::OldImage,
         Self::SectorTear,
         Self::ZeroedRange,
+        Self::ReadOutage,
+        Self::Recover,
     ];
 
     /// Its name in output.
@@ -212,6 +220,8 @@ impl Fault {
             Self::OldImage => "old-image",
             Self::SectorTear => "sector-tear",
             Self::ZeroedRange => "zeroed-range",
+            Self::ReadOutage => "read-outage",
+            Self::Recover => "recover",
         }
     }
 }
@@ -256,12 +266,14 @@ impl TortureWorld {
             Fault::Hang => self.pick_hang_victim(pick),
             Fault::TransientRead => Some(self.arm_read(pick)),
             Fault::ErrorRegion => self.spoil_region(pick),
+            Fault::ReadOutage => self.begin_outage(pick),
             Fault::MetadataRot => self.rot(pick),
             Fault::OldImage => self.take_image(pick),
             Fault::Battery
             | Fault::Order
             | Fault::Check
             | Fault::Repair
+            | Fault::Recover
             | Fault::ScanStop
             | Fault::ClockJump
             | Fault::HostRetry => Some(0),
@@ -282,7 +294,9 @@ impl TortureWorld {
     /// Does what a fault does to the controller or the world.
     fn strike(&mut self, fault: Fault, member: MemberIndex, pick: &mut Rng) -> Result<(), Failure> {
         match fault {
+            Fault::ReadOutage if pick.chance_pct(50) => return self.read_again(pick),
             Fault::LatentError
+            | Fault::ReadOutage
             | Fault::SilentCorruption
             | Fault::LostWrite
             | Fault::WrongPlaceWrite
@@ -316,6 +330,7 @@ impl TortureWorld {
             Fault::FailedByHand => return self.fail_by_hand(member),
             Fault::Check => return self.ask_for_scan(Scan::Check),
             Fault::Repair => return self.ask_for_scan(Scan::Repair),
+            Fault::Recover => return self.ask_for_recovery(),
             Fault::ScanStop => return self.stop_scan(),
             Fault::Corruption => return self.corrupt_and_mend(pick),
             Fault::Peer => return self.change_peer(pick),
@@ -376,7 +391,10 @@ impl TortureWorld {
         let tags = device.data.tags;
         let strip_places = if tags.is_on() { tags.pitch() } else { stripes.shape().strip_blocks.0 };
         let block = tags.place(place.start.0) + pick.below(strip_places);
-        let survives = || !self.is_resyncing() && stripes.survives(stripe, |other, _| other == unit);
+        let survives = || {
+            let is_calm = !self.is_resyncing() && !self.has_outage(victim);
+            is_calm && stripes.survives(stripe, |other, _| other == unit)
+        };
         let allowed = self.mode == TortureMode::Beyond || survives();
         allowed.then(|| {
             self.devices[victim.index()].data.spoil(block);

@@ -6,20 +6,25 @@
 //! | write error that keeps the old | the same | its front may be new, the rest is what was there, with the old tags or the new |
 //! | flush error | a flush fails, and all that is in flight there | the device is unfit; each of its volatile writes may be gone |
 //! | transient read error | one read fails | all is as it was |
+//! | read outage | all reads of the data of a device, or of several, fail for a while | all is as it was, if that was short; else what was read meanwhile may be called bad |
 //! | error region | a run of blocks of a device can't be read, or the same of several | |
 //!
 //! What can be read although an access to it has failed is *suspect* (`members.rs`). For the bounds a suspect block counts as missing:
 //! the array has reason to restore it, and not to use it meanwhile. A write ends that. So does a start that does not call the block
 //! bad: from then on it must hold what the host may find.
+//!
+//! **A short outage is none.** One that ends before the array ceases to try again must not be seen, whatever else is missing: within the
+//! bounds nothing is suspect after it.
 
+use super::arrays::pick as one_of;
 use super::faults::Fault;
-use super::flights::Flight;
+use super::flights::{Flight, Work};
 use super::members::{Doom, Presence};
 use super::plan::TortureMode;
 use super::world::TortureWorld;
 use raidlab_controller::{Area, MemberCache, MemberIo, MemberOp};
 use raidlab_raid::StripUnit;
-use raidlab_units::{MemberIndex, StripeIndex};
+use raidlab_units::{MemberIndex, NanoSpan, Nanos, StripeIndex};
 use raidlab_workload::Rng;
 
 /// Reads of a start that may fail while each record of the log is on one more device.
@@ -32,11 +37,26 @@ pub(super) struct FailingRead {
     area: Area,
 }
 
+/// How long outages last that the array must survive: it tries again for 520 ms.
+const SHORT_MS: [u64; 5] = [1, 15, 90, 300, 500];
+/// And others. While reads fail and writes don't, the array writes what it could not read again and again.
+const LONG_MS: [u64; 2] = [700, 900];
+/// For how long, at most, the array does not wait for a device that it has waited for in vain.
+const CALM: NanoSpan = NanoSpan::from_millis(1_100);
+
+/// A time in which reads of a device fail.
+#[derive(Clone, Copy, Debug)]
+struct Outage {
+    member: MemberIndex,
+    until: Nanos,
+}
+
 /// Accesses that will fail, and have failed.
 #[derive(Debug, Default)]
 pub(super) struct Media {
     /// Devices of which a read will fail.
     pub(super) failing_reads: Vec<FailingRead>,
+    outages: Vec<Outage>,
     /// Reads of metadata that have failed since the latest start.
     pub(super) start_errors: u32,
     /// A device has dropped volatile writes with a flush that failed, since the latest start.
@@ -115,6 +135,68 @@ impl TortureWorld {
         }
     }
 
+    /// Lets reads of a device or of several fail for a while, if that may be. Returns the first.
+    pub(super) fn begin_outage(&mut self, pick: &mut Rng) -> Option<u64> {
+        let devices = self.devices.len() as u64;
+        let (first, count) = (pick.below(devices), 1 + pick.below(3).min(devices - 1));
+        let members: Vec<_> = (0..count).map(|nth| MemberIndex(((first + nth) % devices) as u16)).collect();
+        let is_long = self.mode == TortureMode::Beyond && pick.chance_pct(50);
+        let millis = if is_long { one_of(pick, &LONG_MS) } else { one_of(pick, &SHORT_MS) };
+        self.begin_outage_of(&members, millis).then_some(first)
+    }
+
+    /// Lets reads of devices fail for a while, if that may be.
+    pub(super) fn begin_outage_of(&mut self, members: &[MemberIndex], millis: u64) -> bool {
+        if self.mode == TortureMode::Bounded {
+            let is_whole = |it: &MemberIndex| self.devices[it.index()].data.is_readable();
+            // A read that waits to be tried again, or is, would meet a second outage. The last timer is theirs.
+            let is_read = |io: &MemberIo| io.op == MemberOp::Read && io.area == Area::Data;
+            let mut flights = self.flights.iter();
+            let any_read = flights.any(|flight| matches!(&flight.work, Work::Member(io) if is_read(io)));
+            let any_waits = any_read || self.timers.last().is_some_and(Option::is_some);
+            let is_quiet = self.controller.is_serving() && !self.is_in_doubt() && !any_waits;
+            if !is_quiet || !members.iter().all(is_whole) {
+                return false;
+            }
+            // A device that was waited for in vain is not waited for at once.
+            self.now += CALM;
+        }
+        let until = self.now + NanoSpan::from_millis(millis);
+        self.media.outages.retain(|outage| !members.contains(&outage.member));
+        self.media.outages.extend(members.iter().map(|&member| Outage { member, until }));
+        true
+    }
+
+    /// Lets all reads of data succeed again that nothing else keeps from it.
+    pub(super) fn end_outages(&mut self) {
+        self.media.outages.clear();
+    }
+
+    /// True while nothing else may go wrong with reads of a device, so that an outage stays as short as it is.
+    pub(super) fn has_outage(&self, member: MemberIndex) -> bool {
+        self.media.outages.iter().any(|it| it.member == member && self.now < it.until + CALM)
+    }
+
+    /// Whether a read meets an outage.
+    pub(super) fn meets_outage(&mut self, io: &MemberIo) -> bool {
+        let is_it = |outage: &Outage| outage.member == io.member && self.now < outage.until;
+        if io.op != MemberOp::Read || io.area != Area::Data || !self.media.outages.iter().any(is_it) {
+            return false;
+        }
+        self.audit.is_vague = true;
+        if self.mode == TortureMode::Beyond {
+            self.suspect_all(io);
+        }
+        true
+    }
+
+    /// Gives the array reason not to use what it could not read.
+    fn suspect_all(&mut self, io: &MemberIo) {
+        let places = io.lba.0..io.lba.0 + io.blocks.0;
+        places.for_each(|place| self.devices[io.member.index()].data.suspect(place));
+        self.note_unreadable(io.member, io.lba.0, io.blocks.0, false);
+    }
+
     /// Whether a read fails once, as it was to, and the mode allows it now.
     pub(super) fn fails_once(&mut self, io: &MemberIo) -> bool {
         let read = FailingRead { member: io.member, area: io.area };
@@ -134,9 +216,7 @@ impl TortureWorld {
             self.media.start_errors += 1;
         } else {
             self.audit.is_vague = true;
-            let places = io.lba.0..io.lba.0 + io.blocks.0;
-            places.for_each(|place| self.devices[io.member.index()].data.suspect(place));
-            self.note_unreadable(io.member, io.lba.0, io.blocks.0, false);
+            self.suspect_all(io);
         }
         true
     }
@@ -144,7 +224,7 @@ impl TortureWorld {
     fn may_fail_read(&self, io: &MemberIo) -> bool {
         let place = |at| self.unit_of(io.member, io.lba.0 + at);
         let units: Option<Vec<_>> = (0..io.blocks.0).map(place).collect();
-        let is_quiet = self.controller.is_serving() && !self.is_in_doubt();
+        let is_quiet = self.controller.is_serving() && !self.is_in_doubt() && !self.has_outage(io.member);
         self.mode == TortureMode::Beyond
             || units.is_some_and(|units| is_quiet && units.iter().all(|it| self.survives_with(*it)))
     }
@@ -189,8 +269,8 @@ impl TortureWorld {
 
     pub(super) fn spoil_place(&mut self, member: MemberIndex, place: u64) -> bool {
         let Some(unit) = self.unit_of(member, place) else { return false };
-        let is_allowed =
-            self.mode == TortureMode::Beyond || (!self.is_in_doubt() && self.survives_with(unit));
+        let is_calm = !self.is_in_doubt() && !self.has_outage(member);
+        let is_allowed = self.mode == TortureMode::Beyond || (is_calm && self.survives_with(unit));
         if is_allowed && !self.devices[member.index()].is_out() {
             self.devices[member.index()].data.spoil(place);
             self.note_unreadable(member, place, 1, false);

@@ -144,6 +144,30 @@ impl TortureWorld {
         }
     }
 
+    /// Asks for bad blocks to be tried once more.
+    pub(super) fn ask_for_recovery(&mut self) -> Result<(), Failure> {
+        let is_busy = self.controller.scan_progress().is_some();
+        match self.controller.handle_scan(self.now, Scan::Recover) {
+            Ok(()) => self.pump(),
+            Err(ScanRefused::Busy { .. }) if is_busy => Ok(()),
+            Err(ScanRefused::MembersLost) if self.has_lost() => Ok(()),
+            Err(refused) => Err(self.failure(Violation::ScanRefused { scan: Scan::Recover, refused })),
+        }
+    }
+
+    /// Has bad blocks tried once more when nothing else goes on, and checks that none is left which can be read.
+    pub(super) fn recover_all(&mut self) -> Result<(), Failure> {
+        self.end_outages();
+        self.look_at_states();
+        if self.controller.scan_progress().is_some() || self.has_lost() || !self.controller.is_serving() {
+            return Ok(());
+        }
+        self.ask_for_recovery()?;
+        self.await_idle()?;
+        self.look_at_states();
+        self.check_recovered().map_err(|violation| self.failure(violation))
+    }
+
     /// Stops a check or a repair.
     pub(super) fn stop_scan(&mut self) -> Result<(), Failure> {
         self.audit.is_vague = true;
@@ -188,6 +212,7 @@ impl TortureWorld {
         }
         // Made up from what is wrong, a row would be wrong.
         self.media.failing_reads.clear();
+        self.end_outages();
         let corrupted = self.corrupt(1 + pick.below(4), pick);
         let (mendable, others): (Vec<_>, Vec<_>) =
             corrupted.iter().partition(|it| self.is_decided(it, &corrupted));

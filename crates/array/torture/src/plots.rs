@@ -13,6 +13,7 @@
 //! | torn record | a cut tears a record, after one that alone says what is retired | a ring that wrote the former over the latter |
 //! | promised part | a whole stripe is written and not flushed, then a block of it with forced unit access; its device is away after a cut | a promise that relies on what is not durable |
 //! | flicker | a block is written twice; at the second time another strip and all parity can't be read for a moment | parity that is made anew under an older record |
+//! | read again | reads of most of a row fail for a while, and blocks of it are written meanwhile; then they are read once more | a block that comes back although it was overtaken, or does not although it could |
 //! | harmed start | a write of a whole stripe or of one strip is torn; while the start replays its record a device can't be read or written once, or goes; another cut follows | a start that believes what it could not read, or forgets what it left in doubt |
 //! | lost while torn | rows of a torn stripe are written, and their device goes before the resync has ended; it may be rebuilt then | parity taken for good in all rows; doubts that outlast the rebuild |
 //!
@@ -21,6 +22,7 @@
 use super::arrays::pick as one_of;
 use super::flights::{FinishOrder, Work};
 use super::members::{Doom, Presence};
+use super::plan::TortureMode;
 use super::stories::{Scene, WAIT_STEPS};
 use super::violation::Failure;
 use super::world::{TortureWorld, is_in_sync};
@@ -255,14 +257,67 @@ impl TortureWorld {
         self.destage()?;
         let other = (strip + 1 + pick.below(u64::from(data_strips).max(2) - 1) as u16) % data_strips;
         let parities = (0..self.layout.shape().parities).map(StripUnit::Parity);
-        for unit in parities.chain([StripUnit::Data { strip: other, copy: 0 }]) {
-            if let Some(member) = self.stripes().holder(self.layout.place(stripe, unit)) {
-                self.fail_next_read(member);
-            }
-        }
+        let units = parities.chain([StripUnit::Data { strip: other, copy: 0 }]);
+        let holder = |unit| self.stripes().holder(self.layout.place(stripe, unit));
+        let members: Vec<_> = units.filter_map(holder).collect();
+        self.begin_outage_of(
+            &members,
+            if self.mode == TortureMode::Beyond { u64::from(u32::MAX) } else { 300 },
+        );
         self.ask_at(HostOp::Write { fua: false }, lba)?;
+        self.controller.handle_destage_all(self.now);
+        self.pump()?;
+        self.let_pass(WAIT_STEPS, |world| {
+            world.waiting_count() == 0 && world.controller.dirty_cache_blocks() == 0
+        })?;
+        self.end_outages();
         self.destage()?;
         self.cut(true, false, pick)
+    }
+
+    /// Reads of most of a row fail for a while, in which blocks of it are written; then they are read again.
+    pub(super) fn read_again(&mut self, pick: &mut Rng) -> Result<(), Failure> {
+        let (stripe, shape) = (StripeIndex(pick.below(self.layout.stripe_count().0)), self.layout.shape());
+        let row = pick.below(shape.strip_blocks.0);
+        let units: Vec<_> = self.stripes().units().filter(|_| pick.chance_pct(80)).collect();
+        let holder = |unit: &StripUnit| self.stripes().holder(self.layout.place(stripe, *unit));
+        let members: Vec<_> = units.iter().filter_map(holder).collect();
+        self.begin_outage_of(&members, if self.mode == TortureMode::Beyond { 5_000 } else { 400 });
+        let lbas: Vec<_> =
+            (0..shape.data_strips).map(|strip| self.stripes().lba(stripe, strip, row)).collect();
+        self.ask_at(HostOp::Read, one_of(pick, &lbas))?;
+        self.let_pass(WAIT_STEPS, |world| world.controller.is_idle())?;
+        for _ in 0..pick.below(3) {
+            let lba = one_of(pick, &lbas);
+            self.look_at_states();
+            if pick.chance_pct(30)
+                && let Some(member) = self.first_holder(lba).filter(|it| self.may_lose(*it))
+            {
+                let doom = one_of(pick, &[Doom::Write, Doom::WriteKeepingOld, Doom::WriteKeepingOld]);
+                self.devices[member.index()].presence = Presence::Doomed(doom);
+            }
+            self.ask_at(HostOp::Write { fua: pick.chance_pct(50) }, lba)?;
+            self.let_pass(one_of(pick, &[10, WAIT_STEPS]), |world| world.waiting_count() == 0)?;
+            if pick.chance_pct(30) {
+                self.end_outages();
+            }
+        }
+        self.end_outages();
+        if pick.chance_pct(50) {
+            self.cut(pick.chance_pct(70), false, pick)?;
+        }
+        if self.is_refused {
+            return Ok(());
+        }
+        self.let_pass(WAIT_STEPS, |world| world.controller.is_serving())?;
+        if pick.chance_pct(50) {
+            self.ask_for_recovery()?;
+            self.let_pass(WAIT_STEPS, |world| world.controller.is_idle())?;
+        }
+        for lba in lbas {
+            self.ask_at(HostOp::Read, lba)?;
+        }
+        self.let_pass(WAIT_STEPS, |world| world.waiting_count() == 0)
     }
 
     /// Two records are retired, and one for the block of the second of them; power is cut while another is being stored.

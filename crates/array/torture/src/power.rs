@@ -292,6 +292,7 @@ impl TortureWorld {
     /// Starts the array from its devices in this order.
     fn start_with(&mut self, order: &[usize]) -> Result<Option<Known>, Failure> {
         self.take_log_rot_back();
+        self.end_outages();
         let nonce = self.next_start();
         let started = self.assemble(order).and_then(|assembly| {
             let known = (assembly.doubt.clone(), assembly.records.len());

@@ -238,7 +238,7 @@ impl TortureWorld {
     }
 
     /// The role that a device plays.
-    fn role_of(&self, member: MemberIndex) -> Option<MemberIndex> {
+    pub(crate) fn role_of(&self, member: MemberIndex) -> Option<MemberIndex> {
         match self.states[member.index()] {
             DeviceState::InSync { role } | DeviceState::Rebuilding { role, .. } => Some(role),
             DeviceState::Spare | DeviceState::Missing | DeviceState::Lost { .. } => None,
@@ -369,6 +369,7 @@ impl TortureWorld {
     pub(super) fn find_lies(&mut self) -> Result<(), Failure> {
         self.armed.clear();
         self.media.failing_reads.clear();
+        self.end_outages();
         let is_possible = self.is_redundant() && !self.has_lost();
         if self.config.resilience.integrity && is_possible {
             self.ask_for_scan(Scan::Check)?;

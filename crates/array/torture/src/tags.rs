@@ -215,6 +215,13 @@ impl AreaBytes {
         lie.is_some_and(|lie| !self.agrees(lie.role, block))
     }
 
+    /// True if a block can be read with its tag, and agrees with it, although the array may have reason not to use it.
+    pub(super) fn can_be_read(&self, role: MemberIndex, block: u64) -> bool {
+        let has = |place| self.read(place, 1).is_some();
+        let has_tag = || has(self.tags.tag_place(block).0) && self.agrees(role, block);
+        has(self.tags.place(block)) && (!self.tags.is_on() || has_tag())
+    }
+
     /// True if all blocks of a strip can be read, none is suspect, and they agree with their tags.
     pub(super) fn is_sound(&self, strip: u64, role: MemberIndex) -> bool {
         let places = strip * self.tags.pitch()..(strip + 1) * self.tags.pitch();

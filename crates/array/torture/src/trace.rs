@@ -156,8 +156,11 @@ fn notice_words(notice: Notice) -> [u64; 2] {
             [0x23 | (end as u64) << 8, counts.stripes << 32 ^ counts.rewritten_rows]
         }
         Notice::Restored { member, lba, blocks } => [0x24 | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0],
-        Notice::BlocksLost { member, lba, blocks } => {
-            [0x25 | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0]
+        Notice::BlocksLost { member, lba, blocks, reason } => {
+            [0x25 | u64::from(member.0) << 8 | (reason as u64) << 32, lba.0 << 24 ^ blocks.0]
+        }
+        Notice::ReadAgain { member, lba, blocks } => {
+            [0x2a | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0]
         }
         Notice::Mismatch { member, lba, blocks } => [0x29 | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0],
         Notice::Outvoted { member, lba, blocks } => [0x2c | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0],

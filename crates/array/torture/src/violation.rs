@@ -192,6 +192,14 @@ pub enum Violation {
         /// The block of its data area.
         lba: MemberLba,
     },
+    /// A recovery left a block on the list of bad ones that can be read.
+    #[error("after a recovery block {block} of member {member} is called unreadable, and can be read")]
+    NotRecovered {
+        /// The member.
+        member: MemberIndex,
+        /// The block of its data area.
+        block: u64,
+    },
     /// The array was not started although all that its settings need is there.
     #[error("the array was not started although all that its settings need is there: {refusal}")]
     Refused {
@@ -288,6 +296,7 @@ impl Violation {
             Self::NeedlessFailure { .. }
             | Self::NeedlessLoss { .. }
             | Self::NeedlessBadBlock { .. }
+            | Self::NotRecovered { .. }
             | Self::LossNotTold { .. }
             | Self::NeedlessMemberFailure { .. }
             | Self::UnfitMember { .. }

@@ -280,6 +280,7 @@ impl TortureWorld {
         self.submit(HostOp::Flush, Lba(0), BlockCount(0))?;
         self.await_host()?;
         self.await_idle()?;
+        self.recover_all()?;
         self.check_resynced()?;
         self.check_unknown_tags().map_err(|violation| self.failure(violation))?;
         let volume_blocks = self.volume_blocks.0;

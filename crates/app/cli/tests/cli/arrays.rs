@@ -95,6 +95,10 @@ fn an_array_lives_through_a_failure_and_stops_cleanly() {
     done(&bench, &["fail", "./c.sock", "1"]);
     await_status(&bench, |array| array["condition"] == "degraded");
     array(&bench, &["fail", "./c.sock", "2"]).assert(2, &["data would be lost"]);
+    assert!(done(&bench, &["recover", "./c.sock"]).contains("0 blocks came back"));
+    let recovered = array(&bench, &["recover", "./c.sock", "--json"]).json();
+    assert_eq!(recovered["recovered_blocks"], 0, "{recovered}");
+    assert_eq!(recovered["left"], serde_json::json!([]), "{recovered}");
     let checked = array(&bench, &["check", "./c.sock"]);
     checked.assert(1, &[]);
     checked.says(&["not compared in full"]);

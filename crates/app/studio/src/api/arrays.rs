@@ -81,6 +81,7 @@ pub(super) enum ArrayOrder {
     },
     Check {},
     Repair {},
+    Recover {},
     StopCheck {},
     Stop {},
 }
@@ -222,6 +223,7 @@ impl ArrayOrder {
                 let line = line("check", &[]).flag("--repair", true).flag("--no-wait", true);
                 (Command::Repair { trust_data: false }, line)
             }
+            Self::Recover {} => (Command::Recover, line("recover", &[])),
             Self::StopCheck {} => (Command::StopScan, line("check", &[]).flag("--stop", true)),
             Self::Stop {} => (Command::Stop, line("stop", &[])),
         };

@@ -243,7 +243,22 @@ impl Checksums {
         self.go_on_with_tags(id, around)
     }
 
+    /// Tries a read of a check again that has failed.
+    pub(crate) fn read_again(&mut self, id: u32, part: Part, tries: u8, around: &mut Surroundings<'_>) {
+        self.checks[id].pending -= 1;
+        self.try_io(id, MemberOp::Read, (part, tries), around);
+    }
+
+    /// True while a check reads tags that a write leaves as they are.
+    pub(crate) fn reads_for_write(&self, id: u32) -> bool {
+        id != NIL && !self.checks[id].is_read() && self.checks[id].phase == Phase::Reading
+    }
+
     fn io_of_check(&mut self, id: u32, op: MemberOp, part: Part, around: &mut Surroundings<'_>) {
+        self.try_io(id, op, (part, 0), around);
+    }
+
+    fn try_io(&mut self, id: u32, op: MemberOp, (part, tries): (Part, u8), around: &mut Surroundings<'_>) {
         let check = &mut self.checks[id];
         check.pending += 1;
         let Check { owner, class, device, strip_start, rows, .. } = *check;
@@ -256,7 +271,7 @@ impl Checksums {
         };
         let blocks = BlockCount(u64::from(blocks));
         let io = MemberIo { id: MemberIoId(0), member: device, op, area: Area::Data, lba, blocks, class };
-        let state = IoState { owner, member: device, lba: first, rows: rows.count, check: id, part };
+        let state = IoState { owner, member: device, lba: first, rows: rows.count, check: id, part, tries };
         around.ios.begin(io, state, around.outbox);
     }
 

@@ -43,6 +43,12 @@ impl Controller {
         self.go_on_with_check(step);
     }
 
+    /// Tries a read of a check again that has failed.
+    pub(crate) fn check_again(&mut self, check: u32, part: Part, tries: u8) {
+        let (checksums, mut around) = self.checksums();
+        checksums.read_again(check, part, tries, &mut around);
+    }
+
     /// Takes in the digests of a check's blocks; none from a world that carries no bytes.
     pub(crate) fn check_digested(&mut self, check: u32, digests: &[u32]) {
         let (checksums, mut around) = self.checksums();

@@ -77,7 +77,8 @@ impl Controller {
 
     /// Reads a fragment from the best copy that was not tried yet; by recovery if there is none. When all have been
     /// tried in vain the rows are read one by one, because copies seldom have the same bad blocks; and what can't be read
-    /// that way is tried once more, because one that failed first may have been restored while others were tried. In
+    /// that way is tried once more, because one that failed first may have been restored while others were tried, and bad blocks
+    /// that are only unreadable are tried, too. In
     /// this last round the fragment has its stripe locked: else one could fail again before its turn comes.
     pub(crate) fn read_from_members(&mut self, fragment: Fragment, tried: CopySet) {
         if self.metadata.any_out_of_sync() && !tried.is_last_round() {
@@ -95,7 +96,7 @@ impl Controller {
             None if fragment.rows.count > 1 && (tried != CopySet::NONE || self.metadata.any_bad()) => {
                 self.read_row_by_row(fragment);
             }
-            None if tried != CopySet::NONE && !tried.is_last_round() => {
+            None if (tried != CopySet::NONE || self.metadata.any_bad()) && !tried.is_last_round() => {
                 if self.lock_or_wait(self.geometry.lock_key(&fragment), WaitKind::LastRound, fragment) {
                     self.read_from_members(fragment, CopySet::LAST_ROUND);
                 }
@@ -146,7 +147,12 @@ impl Controller {
         result: Result<(), MemberError>,
     ) {
         match io {
-            HostIo::Read { fragment, tried } => self.host_read_done(fragment, tried, result),
+            HostIo::Read { fragment, tried } => {
+                if tried.is_last_round() && result.is_ok() {
+                    self.metadata.rows_read_again(extent, &mut self.outbox);
+                }
+                self.host_read_done(fragment, tried, result);
+            }
             HostIo::Write { fragment } => {
                 self.rows_written(extent, result);
                 let lba = self.geometry.fragment_lba(&fragment);

@@ -10,10 +10,12 @@ use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::discard::Run;
 use crate::geometry::UnitRow;
-use crate::member_io::{BesideIo, HostIo, IoOwner, IoState};
+use crate::member_io::{BesideIo, HostIo, IntentIo, IoOwner, IoState, OpIo};
 use crate::memory_task::TaskOwner;
 use crate::own::{self, own_buffer};
-use crate::request::Rows;
+use crate::request::{CopySet, Rows};
+use crate::retries::Retry;
+use crate::stripe_engine::OpKind;
 use crate::table::NIL;
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
@@ -93,9 +95,13 @@ impl Controller {
 
     /// Takes in the end of a member I/O.
     pub(crate) fn member_io_done(&mut self, id: u32, result: Result<(), MemberError>) {
-        let IoState { owner, member, lba, rows, check, part } = self.ios.end(id);
+        let state = self.ios.end(id);
+        let IoState { owner, member, lba, rows, check, part, .. } = state;
         if let IoOwner::Beside(io) = owner {
             return self.beside_io_ended(io, member, result);
+        }
+        if result == Err(MemberError::Medium) && self.reads_later(state) {
+            return;
         }
         if check != NIL {
             return self.check_io_done(check, part, member, result);
@@ -104,6 +110,72 @@ impl Controller {
             self.medium_error(owner, member, lba, rows);
         }
         self.member_io_ended(owner, (member, lba, rows), result);
+    }
+
+    // Reads that are tried again.
+
+    /// Lets a read that has failed wait to be tried again, where nothing else has what it was for. Returns false where it is not.
+    fn reads_later(&mut self, state: IoState) -> bool {
+        let Some(role) = self.metadata.role(state.member).filter(|role| self.is_last_resort(*role, &state))
+        else {
+            return false;
+        };
+        let waits = self.retries.put(self.now, (role, state), &mut self.outbox);
+        if waits {
+            // The device is not done with before that is.
+            self.ios.begin_check(state.member, MemberOp::Read, state.lba, state.rows);
+        }
+        waits
+    }
+
+    /// True if too little would be left of rows without what could not be read, so that they would be errors, or be given up. So are
+    /// those whose checksums a write leaves as they are: it would make them unknown.
+    fn is_last_resort(&self, role: MemberIndex, state: &IoState) -> bool {
+        let Self { geometry, metadata, .. } = self;
+        let (mut tried, mut failed) = (CopySet::NONE, [].as_slice());
+        match state.owner {
+            _ if self.checksums.reads_for_write(state.check) => return true,
+            IoOwner::Host(HostIo::Read { tried: of_read, .. }) => tried = of_read,
+            IoOwner::Op(OpIo::Read { op, .. }) => failed = &self.stripes.op(op).unreadable,
+            IoOwner::Intent(IntentIo::ReplayCheck { .. }) => {}
+            IoOwner::Intent(io) => return io.reads_record() && self.write_intent.is_at_last_copy(),
+            _ => return false,
+        }
+        let Some(UnitRow { key, unit, row }) = geometry.unit_at(role, state.lba) else { return false };
+        let rows = Rows { first: row, count: state.rows };
+        // What is read of several strips at once is read strip by strip then, and what is on the list has been tried.
+        if rows.end() > geometry.strip_rows() || metadata.is_bad(geometry.lock_place(key, unit), rows) {
+            return false;
+        }
+        let is_probe = matches!(state.owner, IoOwner::Op(OpIo::Read { op, .. }) if self.stripes.op(op).kind == OpKind::Probe);
+        let is_lacking = |it: u16| it == unit || tried.contains(it) || failed.contains(&it);
+        tried.is_last_round() || is_probe || !metadata.can_make_up(geometry, key, rows, is_lacking)
+    }
+
+    /// Tries the reads again whose time has come.
+    pub(crate) fn retries_due(&mut self) {
+        while let Some(Retry { role, state, .. }) = self.retries.next_due(self.now, &mut self.outbox) {
+            let IoState { owner, member, lba, rows, check, part, tries } = state;
+            self.ios.end_check(member);
+            let is_there = self.metadata.role(member) == Some(role);
+            match (check, is_there) {
+                (NIL, true) => self.read_again(state),
+                (NIL, false) => self.member_io_ended(owner, (member, lba, rows), Err(MemberError::Gone)),
+                (_, true) => self.check_again(check, part, tries),
+                (_, false) => self.check_io_done(check, part, member, Err(MemberError::Gone)),
+            }
+        }
+    }
+
+    fn read_again(&mut self, state: IoState) {
+        let IoState { owner, member, lba, rows, .. } = state;
+        let class =
+            if let IoOwner::Op(io) = owner { self.stripes.op(io.op()).class() } else { IoClass::Host };
+        let is_record = matches!(owner, IoOwner::Intent(io) if io.reads_record());
+        let area = if is_record { Area::Metadata } else { Area::Data };
+        let blocks = BlockCount(u64::from(rows));
+        let io = MemberIo { id: MemberIoId(0), member, op: MemberOp::Read, area, lba, blocks, class };
+        self.ios.begin(io, state, &mut self.outbox);
     }
 
     /// Passes the end of a member I/O, or of one with checksums, to its owner. A medium error has been handled before.

@@ -124,6 +124,7 @@ impl Controller {
         self.check_log_place();
         // A stop that was asked for meanwhile holds them.
         self.scan.release(self.stop.is_asked());
+        self.scan.note_recovery();
         while let Some(request) = self.start.next_waiting() {
             self.begin_request(request);
         }

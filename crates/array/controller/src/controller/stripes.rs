@@ -8,7 +8,7 @@ use crate::controller::Controller;
 use crate::host_front::Request;
 use crate::member_io::{HostIo, IoOwner, OpIo};
 use crate::memory_task::TaskOwner;
-use crate::metadata::SuperblockWaiter;
+use crate::metadata::{Stretch, SuperblockWaiter};
 use crate::request::{CopySet, Rows};
 use crate::scan::Purpose;
 use crate::stripe_engine::{Finding, OpKind, Planned, Settled, StripeEngine, StripeOp, Surroundings};
@@ -156,9 +156,24 @@ impl Controller {
             return;
         }
         if op.take_read_failed() {
-            self.plan_again(id);
-        } else {
-            self.start_compute(id);
+            return self.plan_again(id);
+        }
+        if self.stripes.op(id).dares {
+            self.note_read_again(id);
+        }
+        self.start_compute(id);
+    }
+
+    /// Takes in that an operation could read what it read, also what may be called unreadable.
+    fn note_read_again(&mut self, id: u32) {
+        let Self { stripes, metadata, outbox, .. } = self;
+        let mut from = 0;
+        while let Some((unit, rows, place)) = stripes.op(id).next_read(from) {
+            from = unit + 1;
+            if let Some(device) = metadata.holder(place) {
+                let lba = place.start + BlockCount(u64::from(rows.first));
+                metadata.rows_read_again((device, lba, rows.count), outbox);
+            }
         }
     }
 
@@ -441,16 +456,23 @@ impl Controller {
             IoOwner::Op(OpIo::Read { op, unit }) => {
                 let op = self.stripes.op(op);
                 let target = op.target.strip == unit && op.kind.is_background();
-                // Where a device is lost, two read errors of a stripe could call each other into line for ever.
-                let is_chain =
-                    op.kind == OpKind::Restore && self.metadata.touches_lost(&self.geometry, op.key);
-                if op.kind == OpKind::Compare || target || is_chain {
+                // Two read errors of a stripe could call each other into line for ever: where a device is lost, and while reads of both
+                // fail that are written again in between. The next read meets what is left.
+                let is_chain = op.kind == OpKind::Restore
+                    && (self.metadata.touches_lost(&self.geometry, op.key)
+                        || self.scan.purpose(op.target.request) == Purpose::ReadError);
+                // So could two that are tried although they are known to be bad.
+                if op.kind == OpKind::Compare || target || is_chain || op.dares {
                     return;
                 }
             }
             _ => return,
         }
-        self.repair_later(device, lba, rows);
+        // What is on the list has been tried.
+        let Stretch { bad, blocks } = self.metadata.bad_stretch(device, lba, u64::from(rows));
+        if !bad || blocks < u64::from(rows) {
+            self.repair_later(device, lba, rows);
+        }
     }
 
     // The end.

@@ -14,7 +14,7 @@ use crate::stripe_engine::OpKind;
 use crate::write_intent::{
     Admission, Bitmap, Compared, Log, Replay, ReplayStep, Surroundings, WriteIntent, WriteLog,
 };
-use raidlab_format::{LogPlace, Replay as Record};
+use raidlab_format::{LogPlace, RecordHolds, Replay as Record};
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 
@@ -317,10 +317,25 @@ impl Controller {
 
     /// Begins to write a record again.
     pub(crate) fn begin_replay(&mut self, record: Record) {
+        if record.holds != RecordHolds::Rows {
+            self.overtake_rows_of_record(&record);
+        }
         let staging = self.stripes.take_places(Replay::strips_of(&record));
         let (intent, mut around) = self.write_intent();
         let step = intent.replay().begin(record, staging, &mut around);
         self.go_on_with_replay(step);
+    }
+
+    /// Calls unreadable blocks lost that a record names without having what should stand there: it may not have arrived, and parity
+    /// would not agree with what did.
+    fn overtake_rows_of_record(&mut self, record: &Record) {
+        for run in &record.runs {
+            let place = self.geometry.unit_place(record.stripe, run.unit);
+            if let Some(device) = self.metadata.holder(place) {
+                let lba = place.start + BlockCount(u64::from(run.first_row));
+                self.metadata.overtake((device, lba, u64::from(run.rows)));
+            }
+        }
     }
 
     fn go_on_with_replay(&mut self, step: ReplayStep) {

@@ -73,9 +73,13 @@ impl Loads {
         let copies = (0..doubted.unwrap_or(geometry.copies())).filter(|&copy| !tried.contains(copy));
         let places = copies
             .map(|copy| (copy, geometry.layout().place(fragment.stripe, StripUnit::Data { strip, copy })));
-        let present = places
-            .filter_map(|(copy, place)| Some((copy, place, metadata.holder(place)?)))
-            .filter(|(_, place, _)| !metadata.is_bad(*place, wanted));
+        let present = places.filter_map(|(copy, place)| Some((copy, place, metadata.holder(place)?))).filter(
+            |(_, place, _)| {
+                let key = || geometry.lock_key(fragment);
+                !metadata.is_bad(*place, wanted)
+                    || (tried.is_last_round() && metadata.may_be_read_again(key(), *place, wanted))
+            },
+        );
         // A stream passes over what it writes, so the nearest copy goes on with it if that is not far.
         let gap = STREAM_GAP_STRIPS * u64::from(geometry.strip_rows());
         let stream_way = if geometry.copies() > 1 && self.stream_lead > 0 {

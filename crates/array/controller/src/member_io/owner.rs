@@ -115,6 +115,13 @@ pub(crate) enum IntentIo {
     },
 }
 
+impl IntentIo {
+    /// True if it reads a record of the log.
+    pub(crate) const fn reads_record(self) -> bool {
+        matches!(self, Self::ReplayHeader | Self::ReplayRead { .. })
+    }
+}
+
 /// An I/O of a write log, or of the device beside the members: no member counts it among its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BesideIo {

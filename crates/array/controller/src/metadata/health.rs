@@ -86,10 +86,10 @@ impl Metadata {
     /// The stripes with bad blocks, or each so-manieth of them, and how many each stands for.
     fn bad_stripes(&self, geometry: &Geometry) -> (BTreeSet<u64>, u64) {
         let rows = u64::from(geometry.strip_rows());
-        let strips: u64 = self.bad_blocks.iter().map(|(_, _, blocks)| blocks.0.div_ceil(rows) + 1).sum();
+        let strips: u64 = self.bad_blocks.iter().map(|(_, _, blocks, _)| blocks.0.div_ceil(rows) + 1).sum();
         let stride = strips.div_ceil(LOOKS_MAX).max(1);
         let mut keys = BTreeSet::new();
-        for (device, first, blocks) in self.bad_blocks.iter() {
+        for (device, first, blocks, _) in self.bad_blocks.iter() {
             let Some(role) = self.members.role(device) else { continue };
             let strips = first.0 / rows..(first.0 + blocks.0).div_ceil(rows);
             for strip in strips.step_by(stride as usize) {

@@ -24,6 +24,37 @@ impl Metadata {
             })
     }
 
+    /// True if rows of a stripe can be made up without the units that lack them: those that `is_lacking` names, that nobody holds, or
+    /// that are bad there.
+    pub(crate) fn can_make_up(
+        &self,
+        geometry: &Geometry,
+        key: u64,
+        rows: Rows,
+        is_lacking: impl Fn(u16) -> bool,
+    ) -> bool {
+        let lacks = |unit: &u16| {
+            let place = geometry.lock_place(key, *unit);
+            is_lacking(*unit) || !self.holds(place) || self.is_bad(place, rows)
+        };
+        let lacking = (0..geometry.lock_units()).filter(lacks).count();
+        match geometry.parities() {
+            0 => lacking < usize::from(geometry.copies()),
+            parities => lacking <= parities && !self.is_out_of_sync(key),
+        }
+    }
+
+    /// True if some of `rows` of the unit at `place` are bad, but none is lost: they may be read again. Never where a crash has left
+    /// data in doubt, of which everything that can be read is believed.
+    pub(crate) fn may_be_read_again(&self, key: u64, place: UnitPlace, rows: Rows) -> bool {
+        self.is_bad(place, rows)
+            && !self.is_out_of_sync(key)
+            && self.holder(place).is_some_and(|device| {
+                let first = place.start + BlockCount(u64::from(rows.first));
+                !self.overlaps_lost((device, first, u64::from(rows.count)))
+            })
+    }
+
     /// True if a unit of the stripe with this lock stands on a device that is lost, so that it must not change.
     pub(crate) fn touches_lost(&self, geometry: &Geometry, key: u64) -> bool {
         let places = (0..geometry.lock_units()).map(|unit| geometry.lock_place(key, unit));

@@ -202,18 +202,10 @@ impl Superblock {
         false
     }
 
-    /// Has the devices keep one more generation, if the array was in use.
-    pub(super) fn note_stopping(&mut self) {
-        if self.record.as_ref().is_some_and(|record| record.dirty) {
-            self.change();
-        }
-    }
-
-    /// Marks the array as cleanly stopped.
+    /// Marks the array as cleanly stopped, by one more generation. Levels without redundancy, and writes that leave none, do not say
+    /// that the array is in use: but for two generations a copy of a member from before them would be taken for it.
     pub(super) fn mark_clean(&mut self) {
-        if let Some(record) = &mut self.record
-            && record.dirty
-        {
+        if let Some(record) = &mut self.record {
             record.dirty = false;
             self.change();
         }
@@ -255,10 +247,11 @@ impl Superblock {
             }
         }
         record.bad_ranges.clear();
-        record.bad_ranges.extend(bad_blocks.iter().map(|(device, first, blocks)| BadRange {
+        record.bad_ranges.extend(bad_blocks.iter().map(|(device, first, blocks, reason)| BadRange {
             device,
             first,
             count: blocks.0 as u32,
+            reason,
         }));
         record.encode(image);
         self.begin_write(self.wanted);

@@ -4,8 +4,8 @@
 //! a run can't be restored or compared because something in it can't be read, its rows are taken one by one, for bad blocks
 //! seldom lie in the same rows of two units:
 //! ```text
-//! rebuild, read error   rows ─► restore ──────────────────────────────► next rows
-//!                                 └ fails: row by row ─► fails: probe the row where it stands (a read error only)
+//! rebuild, read error,  rows ─► restore ──────────────────────────────► next rows
+//! recovery                        └ fails: row by row ─► fails: probe the row where it stands (no rebuild does)
 //!                                                          └ fails: the row is lost, a bad block
 //! check, repair         rows ─► compare ──────────────────────────────► next rows
 //!                                 └ data unreadable: restore it, compare again; of copies: row by row
@@ -23,6 +23,7 @@ use crate::geometry::Geometry;
 use crate::metadata::Metadata;
 use crate::request::Rows;
 use crate::stripe_engine::OpKind;
+use raidlab_format::BadReason;
 use raidlab_units::{BlockCount, MemberIndex};
 
 /// What a visit is for.
@@ -31,6 +32,8 @@ pub(crate) enum Purpose {
     /// To restore what a read could not get.
     #[default]
     ReadError,
+    /// To try what is a bad block once more.
+    Recover,
     /// To give the target of a rebuild its unit.
     Rebuild,
     Check,
@@ -156,6 +159,12 @@ impl Visit {
         Self { key: error.key, unit: error.unit, device: error.device, restore, ..Self::default() }
     }
 
+    /// A visit that tries bad blocks of a unit of `device` once more.
+    pub(super) fn of_recovery((key, unit): (u64, u16), device: MemberIndex, rows: Rows) -> Self {
+        let restore = RowWalk::over(rows);
+        Self { purpose: Purpose::Recover, key, unit, device, restore, ..Self::default() }
+    }
+
     /// A visit of a scan that restores a strip of `device`.
     pub(super) fn of_rebuild(key: u64, unit: u16, device: MemberIndex) -> Self {
         Self { purpose: Purpose::Rebuild, key, unit, device, ..Self::default() }
@@ -256,7 +265,7 @@ impl BackgroundScan {
         let place = geometry.lock_place(key, unit);
         let mut end = None;
         match purpose {
-            Purpose::ReadError if around.metadata.holder(place) == Some(device) => {
+            Purpose::ReadError | Purpose::Recover if around.metadata.holder(place) == Some(device) => {
                 self.visits[id].step = Step::Restoring;
             }
             Purpose::Rebuild if self.is_rebuilding(around.metadata, id) => {
@@ -389,14 +398,22 @@ impl BackgroundScan {
         rows: Rows,
         around: &mut Surroundings<'_>,
     ) {
-        let Surroundings { geometry, metadata, outbox } = around;
+        let Surroundings { geometry, metadata, .. } = around;
         let Visit { key, purpose, .. } = self.visits[id];
         let place = geometry.lock_place(key, unit);
         self.count(id, |counts| counts.unreadable_rows += u64::from(rows.count));
         // Parity could have made up a bad block until it came to be in doubt.
         let is_news = purpose.syncs() && geometry.parities() > 0 && metadata.is_bad(place, rows);
+        // What a rebuild can't restore has never been there. Copies in doubt may differ: if all are read again, one may count.
+        let is_later_copy = purpose.syncs() && geometry.parities() == 0 && unit > first_copy(key, around);
+        let reason = if purpose == Purpose::Rebuild || is_later_copy {
+            BadReason::Lost
+        } else {
+            BadReason::Unreadable
+        };
+        let Surroundings { geometry, metadata, outbox } = around;
         let lost = (device, place.start + BlockCount(u64::from(rows.first)), rows.count);
-        metadata.lose_rows(geometry, lost, is_news, outbox);
+        metadata.lose_rows(geometry, lost, (reason, is_news), outbox);
     }
 
     /// Takes in that a run could not be compared: data of a parity stripe, or all copies, can't be read in it.
@@ -466,7 +483,11 @@ impl BackgroundScan {
             Purpose::ReadError => self.read_repair.end(key, device),
             Purpose::Rebuild => return !self.is_current(scan),
             Purpose::SyncFirst => {}
-            Purpose::Check | Purpose::Repair | Purpose::RepairFromData | Purpose::Resync => {
+            Purpose::Check
+            | Purpose::Repair
+            | Purpose::RepairFromData
+            | Purpose::Resync
+            | Purpose::Recover => {
                 self.stripe_compared(scan);
             }
         }
@@ -541,6 +562,12 @@ impl Visit {
             self.restore.again_singly();
         }
     }
+}
+
+/// The first copy under a lock that some device holds.
+fn first_copy(key: u64, Surroundings { geometry, metadata, .. }: &Surroundings<'_>) -> u16 {
+    let is_held = |unit: &u16| metadata.holds(geometry.lock_place(key, *unit));
+    (0..geometry.lock_units()).find(is_held).unwrap_or(0)
 }
 
 /// Units that a comparison needs: the data, or any of the copies.

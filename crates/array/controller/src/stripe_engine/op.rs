@@ -85,6 +85,8 @@ pub(crate) struct StripeOp {
     pub(crate) unreadable: Vec<u16>,
     pending: u32,
     read_failed: bool,
+    /// It tries what could not be read once more: it can't do without.
+    pub(crate) dares: bool,
     /// Its data is being written, and its parity has yet to be.
     pub(crate) parity_is_due: bool,
     /// How far it is while it collects.
@@ -117,7 +119,7 @@ impl StripeOp {
         class: IoClass,
     ) {
         (self.key, self.stripe, self.kind, self.class, self.fua) = (key, stripe, kind, Some(class), false);
-        (self.pending, self.read_failed, self.makes_checksums) = (0, false, false);
+        (self.pending, self.read_failed, self.makes_checksums, self.dares) = (0, false, false, false);
         (self.trusts_data, self.has_restored, self.trial) = (false, false, Trial::None);
         (self.intent, self.stripe_pages, self.partial_parity) = (OpIntent::default(), 0, None);
         self.collecting.begin();

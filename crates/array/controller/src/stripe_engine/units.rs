@@ -70,11 +70,34 @@ impl StripeOp {
         if metadata.any_incomplete() || metadata.any_bad() || !unreadable.is_empty() {
             for (unit, (view, place)) in views.iter_mut().zip(places).enumerate() {
                 view.stored = metadata.holds(*place);
-                view.readable =
-                    view.stored && !unreadable.contains(&(unit as u16)) && !metadata.is_bad(*place, hull);
+                view.readable = view.stored
+                    && !unreadable.contains(&(unit as u16))
+                    && (!metadata.is_bad(*place, hull)
+                        || (self.dares && metadata.may_be_read_again(self.key, *place, hull)));
             }
         }
         self.hull = hull;
+    }
+
+    /// Whether the operation is to try what it could not read once more, and unreadable blocks, because too little is left without
+    /// them. True once for what it does.
+    pub(super) fn begins_to_dare(&mut self, Surroundings { metadata, .. }: Surroundings<'_>) -> bool {
+        if self.dares {
+            return false;
+        }
+        let Self { views, places, unreadable, hull, key, kind, target, .. } = self;
+        // What is to be made up is read elsewhere: by the last round of a read, or a probe.
+        let is_made_up = matches!(kind, OpKind::Recover | OpKind::Restore);
+        let is_its_own = |unit: &u16| is_made_up && *unit == target.strip;
+        let had = unreadable.len();
+        unreadable.retain(is_its_own);
+        let may_be_read = |(unit, view): (usize, &UnitView)| {
+            !view.readable
+                && !is_its_own(&(unit as u16))
+                && metadata.may_be_read_again(*key, places[unit], *hull)
+        };
+        self.dares = unreadable.len() < had || views.iter().enumerate().any(may_be_read);
+        self.dares
     }
 
     /// Whether what can't be read can be made up; never where parity may disagree with the data.

@@ -117,6 +117,7 @@ impl StripeOp {
         }
         // A read that failed was of more rows; which of them are bad is found out row by row.
         self.unreadable.clear();
+        self.dares = false;
         true
     }
 
@@ -137,6 +138,7 @@ impl StripeOp {
         self.pieces.clear();
         core::mem::swap(&mut self.pieces, &mut self.rest);
         self.unreadable.clear();
+        self.dares = false;
         true
     }
 

@@ -18,9 +18,9 @@
 //! A record that can't be read from any of its copies leaves its stripe out of sync, and the data that it was to write is bad
 //! blocks: what stands there may be older than what was acknowledged. Where its devices are lost that lasts until they are back,
 //! because the superblock is frozen; else it is so only of one that was whole on all its devices. One that a crash has torn had
-//! begun nothing in place, and what is there is right. Rows that the superblock found calls bad blocks
-//! are not written: what a record has for them is older than that, parity of what was there before, or was never
-//! acknowledged, because the list had not been changed yet.
+//! begun nothing in place, and what is there is right. Rows that the superblock found calls lost are not written: what a record has for
+//! them is older than that, parity of what was there before, or was never acknowledged, because the list had not been changed yet. Those
+//! that could only not be read are, by a record that has them.
 //!
 //! The payload is compared with its checksums once more when it has been read to be written again.
 //!
@@ -45,7 +45,9 @@ use crate::metadata::Metadata;
 use crate::own::OwnMemory;
 use crate::request::Rows;
 use core::ops::Range;
-use raidlab_format::{BadRange, LogSource, NVRAM_RING_AT, RecordHolds, Replay as Record, header_len};
+use raidlab_format::{
+    BadRange, BadReason, LogSource, NVRAM_RING_AT, RecordHolds, Replay as Record, header_len,
+};
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, BlockSize, MemberIndex, MemberLba, StripeIndex};
 
@@ -208,6 +210,11 @@ impl Replay {
         let Current { record, copy, .. } = current.as_mut().expect("a record is being replayed");
         let is_there = |source| !matches!(source, LogSource::Device(device) if replaced.contains(&device));
         *copy += record.copies[*copy..].iter().take_while(|copy| !is_there(copy.source)).count();
+    }
+
+    /// True while the last copy of the record is read.
+    pub(crate) fn is_at_last_copy(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.copy + 1 == current.record.copies.len())
     }
 
     /// Reads blocks of a device's ring.
@@ -437,7 +444,7 @@ impl Replay {
         let mut skipped = 0;
         while let Some(device) = metadata.holder(place).filter(|_| skipped < run.rows) {
             let rows = Rows { first: run.first_row + skipped, count: run.rows - skipped };
-            let (was_bad, count) = found_stretch(metadata, device, place, rows);
+            let (was_bad, count) = found_stretch(metadata, device, place, (rows, record.holds));
             let (is_superseded, count) = superseded_stretch(record, run.unit, Rows { count, ..rows });
             if !was_bad && !is_superseded {
                 each(skipped, place, Rows { count, ..rows });
@@ -525,9 +532,17 @@ fn superseded_stretch(record: &Record, unit: u16, rows: Rows) -> (bool, u32) {
     (false, end - rows.first)
 }
 
-/// Whether the first of `rows` was a bad block in the superblock that the start has found, and how many are the same.
-fn found_stretch(metadata: &Metadata, device: MemberIndex, place: UnitPlace, rows: Rows) -> (bool, u32) {
-    let found = &metadata.kept_record().bad_ranges;
+/// Whether the first of `rows` was a bad block in the superblock that the start has found, and how many are the same. Of one that is
+/// only unreadable a record with its rows has the newest content.
+fn found_stretch(
+    metadata: &Metadata,
+    device: MemberIndex,
+    place: UnitPlace,
+    (rows, holds): (Rows, RecordHolds),
+) -> (bool, u32) {
+    let is_known = |range: &&BadRange| range.reason == BadReason::Unreadable && holds == RecordHolds::Rows;
+    let found: Vec<&BadRange> =
+        metadata.kept_record().bad_ranges.iter().filter(|range| !is_known(range)).collect();
     let was_bad = |row: u32| {
         let lba = (place.start + BlockCount(u64::from(row))).0;
         let holds = |range: &BadRange| (range.first.0..range.first.0 + u64::from(range.count)).contains(&lba);

@@ -6,7 +6,7 @@ use raidlab_controller::{
     ConfigError, Controller, DeviceState, HostError, HostOp, IoPolicy, MemberCache, Scan, WritePolicy,
 };
 use raidlab_testkit::BLOCK;
-use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, MemberLba};
+use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, MemberLba, NanoSpan};
 
 #[test]
 fn a_write_that_ends_in_a_medium_error_keeps_its_member() {
@@ -352,4 +352,111 @@ proptest! {
     ) {
         run(level, settings, &events, Mercy::None);
     }
+}
+
+/// A member answers with errors for a moment, where nothing can stand in for it.
+#[test]
+fn what_could_not_be_read_for_a_moment_is_not_lost() {
+    for (level, members, integrity) in
+        [("5", 4, false), ("5", 4, true), ("6", 5, false), ("1", 2, false), ("0", 3, true)]
+    {
+        let config =
+            if integrity { with_integrity(config(level, members, 4)) } else { config(level, members, 4) };
+        let what = format!("RAID {level}, integrity {integrity}");
+        let mut world = World::new(&config, 0);
+        let survived = match level {
+            "0" => 0,
+            "6" => 2,
+            _ => 1,
+        };
+        (members - survived..members).for_each(|device| world.lose(device));
+        world.devices[0].unreadable.extend([0, 1, 3]);
+        let before = world.now;
+        let all = world.controller.volume_blocks().0;
+        assert!(matches!(world.read(0, all), Err(HostError::DataLost { .. })), "{what}");
+        world.settle();
+        assert!(world.now.0 - before.0 > 500_000_000, "{what}: it is tried again for a while");
+        // Without redundancy nothing is listed: each read tells.
+        assert_eq!(world.bad().is_empty(), level == "0", "{what}");
+        let again = world.now;
+        assert!(world.read(0, all).is_err(), "{what}");
+        assert!(world.now.0 - again.0 < 20_000_000, "{what}: what is known to be bad is not waited for");
+        // What is there after all is read at once, and a recovery finds the rest.
+        world.devices[0].unreadable.clear();
+        assert_eq!(world.read(0, 1), Ok(()), "{what}");
+        world.controller.handle_scan(world.now, Scan::Recover).expect("nothing else runs");
+        world.pump();
+        world.settle();
+        assert_eq!(world.bad(), [], "{what}");
+        assert_eq!(world.read(0, all), Ok(()), "{what}");
+        world.check_devices();
+    }
+}
+
+/// Reads fail for less than the array tries again, of one member more than the level survives.
+#[test]
+fn a_short_outage_is_not_seen() {
+    for (level, members, survived) in [("5", 4, 1), ("6", 5, 2), ("1", 2, 1), ("0", 3, 0), ("5", 4, 0)] {
+        for integrity in [false, true] {
+            let config =
+                if integrity { with_integrity(config(level, members, 4)) } else { config(level, members, 4) };
+            let what = format!("RAID {level} without {survived}, integrity {integrity}");
+            let mut world = World::new(&config, 0);
+            (members - survived..members).for_each(|device| world.lose(device));
+            world.settle();
+            let all = world.controller.volume_blocks().0;
+            for millis in [1, 30, 200, 500] {
+                for device in 0..members - survived {
+                    world.devices[usize::from(device)].silent_until =
+                        world.now + NanoSpan::from_millis(millis);
+                }
+                assert_eq!(world.read(0, all), Ok(()), "{what}, {millis} ms");
+                world.settle();
+                let until = world.now + NanoSpan::from_millis(millis);
+                (0..members - survived).for_each(|it| world.devices[usize::from(it)].silent_until = until);
+                assert_eq!(world.write(1, 1), Ok(()), "{what}, {millis} ms");
+                world.settle();
+                assert_eq!(world.bad(), [], "{what}, {millis} ms");
+            }
+            world.check_devices();
+        }
+    }
+}
+
+/// Blocks that were written, or whose write failed, since they could not be read.
+#[test]
+fn what_was_overtaken_does_not_come_back() {
+    let mut world = World::new(&config("5", 4, 4), 0);
+    let (stripe, _, _) = world.controller.layout().locate(Lba(0));
+    let place = |world: &World, unit| world.controller.layout().place(stripe, unit).member;
+    let data = |strip| raidlab_raid::StripUnit::Data { strip, copy: 0 };
+    let (first, second) = (place(&world, data(0)), place(&world, data(1)));
+    let missing = place(&world, data(2));
+    world.lose(missing.0);
+    world.devices[first.index()].unreadable.insert(0);
+    assert!(world.read(0, 1).is_err());
+    world.settle();
+    assert_eq!(world.bad(), [(first.0, 0, 1)]);
+    // The write fails: what stands there is old or new.
+    world.devices[first.index()].unwritable.insert(0);
+    assert!(world.write(0, 1).is_err());
+    world.settle();
+    world.devices[first.index()].unreadable.clear();
+    world.devices[first.index()].unwritable.clear();
+    world.controller.handle_scan(world.now, Scan::Recover).expect("nothing else runs");
+    world.pump();
+    world.settle();
+    assert!(world.bad().contains(&(first.0, 0, 1)), "{:?}", world.bad());
+    assert!(world.read(0, 1).is_err(), "nobody knows what stands there");
+    // Another strip of the row is written meanwhile, without parity; what was only unreadable comes back all the same.
+    let row = STRIP + 4;
+    world.devices[second.index()].unreadable.insert(4);
+    assert!(world.read(row, 1).is_err());
+    world.settle();
+    assert_eq!(world.write(4, 1), Ok(()), "parity takes it in");
+    world.devices[second.index()].unreadable.clear();
+    assert_eq!(world.read(row, 1), Ok(()));
+    world.settle();
+    assert!(!world.bad().contains(&(second.0, 4, 1)), "{:?}", world.bad());
+    world.check_devices();
 }

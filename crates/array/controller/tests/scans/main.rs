@@ -10,6 +10,7 @@ mod resync;
 mod world;
 
 use raidlab_controller::{HostError, Notice, Scan, ScanCounts, ScanEnd, ScanRefused};
+use raidlab_format::BadReason;
 use raidlab_units::{BlockCount, ByteCount, MemberIndex, MemberLba, Nanos};
 use world::{Counted, STRIP, World, config};
 
@@ -245,12 +246,13 @@ fn a_row_that_is_lost_is_an_error_until_it_is_written() {
             member: MemberIndex(device),
             lba: MemberLba(3),
             blocks: BlockCount(1),
+            reason: BadReason::Unreadable,
         };
         assert!(world.notices.contains(&told(0)), "RAID {level}: {:?}", world.notices);
         assert!(world.notices.contains(&told(1)), "RAID {level}: {:?}", world.notices);
         world.count();
         assert_eq!(world.read(3, 1), lost);
-        assert_eq!(world.count(), Counted::default(), "nobody tries again");
+        assert_eq!(world.count(), Counted { reads: 2, writes: 0 }, "each copy is tried once more");
         assert_eq!(world.read(0, 3), Ok(()));
         assert_eq!(world.write(3, 1), Ok(()));
         assert_eq!(world.bad(), []);

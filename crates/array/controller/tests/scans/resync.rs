@@ -3,6 +3,7 @@
 use super::last_counts;
 use super::world::{Counted, STRIP, World, config};
 use raidlab_controller::{DeviceState, HostError, HostOp, Notice, Scan, WritePolicy};
+use raidlab_format::BadReason;
 use raidlab_testkit::BLOCK;
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, MemberLba};
 
@@ -186,7 +187,12 @@ fn a_bad_block_that_can_be_read_is_not_believed_where_parity_is_in_doubt() {
         world.controller.mark_out_of_sync(0..1);
         let lost = Err(HostError::DataLost { lba: Lba(STRIP + 2) });
         assert_eq!(world.read(STRIP + 2, 1), lost, "integrity: {integrity}");
-        let told = Notice::BlocksLost { member: device, lba: at, blocks: BlockCount(1) };
+        let told = Notice::BlocksLost {
+            member: device,
+            lba: at,
+            blocks: BlockCount(1),
+            reason: BadReason::Unreadable,
+        };
         assert!(world.notices.contains(&told), "integrity: {integrity}");
         assert_eq!(world.read(STRIP, 2), Ok(()));
         assert_eq!(world.write(STRIP + 2, 1), Ok(()));

@@ -68,6 +68,8 @@ pub(crate) struct Device {
     pub(crate) bytes: Vec<u8>,
     /// Can't be read until they are written.
     pub(crate) unreadable: BTreeSet<u64>,
+    /// Until when no read succeeds.
+    pub(crate) silent_until: Nanos,
     /// Can't be written.
     pub(crate) unwritable: BTreeSet<u64>,
     pub(crate) gone: bool,
@@ -105,7 +107,7 @@ pub(crate) struct World {
     memories: [Vec<u8>; 2],
     hosts: Vec<Vec<u8>>,
     requests: Vec<Option<HostRequest>>,
-    timers: [Option<Nanos>; 4],
+    timers: [Option<Nanos>; Controller::TIMERS as usize],
     written: u64,
     random: Random,
 }
@@ -119,6 +121,7 @@ impl World {
         let device = |_| Device {
             bytes: vec![0xee; config.member_size.0 as usize],
             unreadable: BTreeSet::new(),
+            silent_until: Nanos::ZERO,
             unwritable: BTreeSet::new(),
             gone: false,
         };
@@ -149,7 +152,7 @@ impl World {
             },
             hosts: Vec::new(),
             requests: Vec::new(),
-            timers: [None; 4],
+            timers: [None; Controller::TIMERS as usize],
             written: 0,
             random: Random(seed),
         };
@@ -376,7 +379,8 @@ impl World {
             return Err(MemberError::Gone);
         }
         let bad = if io.op == MemberOp::Read { &device.unreadable } else { &device.unwritable };
-        if io.op != MemberOp::Flush && bad.range(blocks.clone()).next().is_some() {
+        let is_silent = io.op == MemberOp::Read && self.now < device.silent_until;
+        if io.op != MemberOp::Flush && (is_silent || bad.range(blocks.clone()).next().is_some()) {
             return Err(MemberError::Medium);
         }
         assert_eq!(segments.iter().map(|it| it.bytes).sum::<u64>(), length as u64);

@@ -136,7 +136,7 @@ fn a_newer_version_is_refused_and_named() {
 
 #[test]
 fn an_array_of_an_older_version_starts_with_its_records() {
-    [1, 2].into_iter().for_each(start_older);
+    [1, 2, 3].into_iter().for_each(start_older);
 }
 
 fn start_older(version: u8) {

@@ -6,7 +6,12 @@ use super::*;
 fn full_state(generation: u64) -> ArrayState {
     let mut full = state(geometry("60:2-spans", 250, 6, MetadataPolicy::Log));
     let device = |at: usize| MemberIndex(at as u16 % 256);
-    let bad = |at| BadRange { device: device(at), first: MemberLba(generation), count: 1 };
+    let bad = |at| BadRange {
+        device: device(at),
+        first: MemberLba(generation),
+        count: 1,
+        reason: BadReason::Unreadable,
+    };
     full.bad_ranges = (0..BAD_RANGES_MAX).map(bad).collect();
     full.devices.iter_mut().for_each(|record| record.boundary = MemberLba(generation));
     ArrayState { generation, ..full }

@@ -3,7 +3,7 @@
 use super::kit::Rng;
 use crate::support::{LOG_BYTES, TestArray, TestRecord, array_uuid, geometry, shared_bytes, state};
 use raidlab_format::{
-    ArrayState, BadRange, COUNTERS_END, DeviceRecord, DeviceState, LogHeader, LogPlace, LogRun,
+    ArrayState, BadRange, BadReason, COUNTERS_END, DeviceRecord, DeviceState, LogHeader, LogPlace, LogRun,
     MetadataPolicy, NvramEntry, RecordHolds, StartNonce, tag_blocks,
 };
 use raidlab_raid::StripeShape;
@@ -225,7 +225,13 @@ fn draw_state(rng: &mut Rng<'_>) -> ArrayState {
     state.log_place = if rng.one_in(3) { LogPlace::Nvram } else { LogPlace::Members };
     for _ in 0..rng.below(4) {
         let device = MemberIndex(rng.index(state.devices.len()) as u16);
-        state.bad_ranges.push(BadRange { device, first: MemberLba(rng.below(member_blocks)), count: 1 });
+        let reason = rng.pick(&[BadReason::Lost, BadReason::Unreadable]);
+        state.bad_ranges.push(BadRange {
+            device,
+            first: MemberLba(rng.below(member_blocks)),
+            count: 1,
+            reason,
+        });
     }
     for _ in 0..rng.below(3) {
         fail_member(rng, &mut state, member_blocks);

@@ -285,6 +285,7 @@ impl<M: Modelled> EmulatedWorld<M> {
             scans @ (Command::ScanRate { .. }
             | Command::Check
             | Command::Repair { .. }
+            | Command::Recover
             | Command::StopScan) => {
                 let now = self.now();
                 self.model.operate(now, |controller| order_scans(controller, &mut self.tally, now, &scans))

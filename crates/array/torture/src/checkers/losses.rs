@@ -35,7 +35,7 @@ use raidlab_controller::{
     Area, Controller, DeviceState, HostError, HostOp, HostRequest, HostTag, MemberIo, MemberOp, Notice, Scan,
     ScanProgress,
 };
-use raidlab_format::{AreaLayout, ArrayState, LogRun, RegionIndex, RegionMap};
+use raidlab_format::{AreaLayout, ArrayState, BadReason, LogRun, RegionIndex, RegionMap};
 use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, MemberLba, StripeIndex};
 use std::collections::{BTreeMap, BTreeSet};
@@ -480,6 +480,24 @@ impl TortureWorld {
         Ok(())
     }
 
+    /// Checks, after a recovery, that no block is called unreadable that can be read, unless its stripe is in doubt.
+    pub(crate) fn check_recovered(&self) -> Result<(), Box<Violation>> {
+        for (member, lba, blocks, reason) in self.controller.bad_ranges() {
+            for block in lba.0..lba.0 + blocks.0 {
+                let unit = self.unit_at(member, MemberLba(block));
+                let is_kept_out = unit.is_none_or(|(stripe, ..)| {
+                    self.was_in_doubt(stripe, self.stamp) || self.stripes().awaits_device(stripe)
+                });
+                let data = &self.devices[member.index()].data;
+                let is_readable = || self.role_of(member).is_some_and(|role| data.can_be_read(role, block));
+                if reason == BadReason::Unreadable && !is_kept_out && is_readable() {
+                    return Err(Violation::NotRecovered { member, block }.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
     // Notices.
 
     /// Checks a notice, and notes what the array says it lost.
@@ -499,13 +517,15 @@ impl TortureWorld {
                 self.losses.untold += 1;
                 self.losses.must_be_told |= !self.hosts.any_flush();
             }
-            Notice::BlocksLost { member, lba, blocks } => {
+            Notice::BlocksLost { member, lba, blocks, reason } => {
                 self.excuse_unknown_tags();
                 let taken = self.take_lost_blocks(member, lba, blocks);
                 taken.map_err(|violation| self.failure(violation))?;
-                // What stands there is not to be believed until it is written.
-                let data = &mut self.devices[member.index()].data;
-                (lba.0..lba.0 + blocks.0).for_each(|block| data.spoil(data.tags.place(block)));
+                if reason == BadReason::Lost {
+                    // What stands there is not to be believed until it is written.
+                    let data = &mut self.devices[member.index()].data;
+                    (lba.0..lba.0 + blocks.0).for_each(|block| data.suspect(data.tags.place(block)));
+                }
             }
             Notice::MemberFailed { member } => {
                 self.excuse_unknown_tags();
@@ -528,7 +548,7 @@ impl TortureWorld {
             }
             Notice::Stopped => self.is_stopped = true,
             Notice::ScanEnded { progress: ScanProgress { scan, counts, .. }, .. } => match scan {
-                Scan::Rebuild { .. } => {}
+                Scan::Rebuild { .. } | Scan::Recover => {}
                 Scan::Resync => self.resync = Resync::Through,
                 Scan::Check | Scan::Repair | Scan::RepairFromData => self.take_counts(scan, counts)?,
             },

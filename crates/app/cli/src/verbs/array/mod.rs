@@ -46,6 +46,8 @@ enum Verb {
     /// Compare redundancy with the data, and on demand rewrite what disagrees
     #[command(alias = "scrub")]
     Check(operate::CheckArgs),
+    /// Try blocks once more that can't be read, and say what came back and what did not
+    Recover(operate::NameArgs),
     /// Read the TLS certificates of a served array anew, for clients that come from then on
     Reload(operate::NameArgs),
     /// Stop an array cleanly: all of its data is on its devices then
@@ -72,6 +74,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         Verb::AddSpare(args) => operate::add_spare(args, output),
         Verb::Rebuild(args) => operate::rebuild(args, output),
         Verb::Check(args) => operate::check(args, output),
+        Verb::Recover(args) => operate::recover(args, output),
         Verb::Reload(args) => operate::reload(args, output),
         Verb::Stop(args) => operate::stop(args, output),
     }

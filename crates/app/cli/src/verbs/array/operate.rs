@@ -10,8 +10,8 @@ use raidlab_control::{ControlClient, ServeError, control_socket, run_folder, ser
 use raidlab_nbd::{NbdUri, Transport};
 use raidlab_report::terminal::printable_lines;
 use raidlab_runtime::{
-    Answer, ArrayStatus, Command, Condition, ScanOutcome, ScanStatus, UndecidedStatus, is_nbd_uri,
-    parse_scan_rate,
+    Answer, ArrayStatus, Command, Condition, DeviceStatus, ScanOutcome, ScanStatus, UndecidedStatus,
+    is_nbd_uri, parse_scan_rate,
 };
 use raidlab_units::{ByteCount, NanoSpan, ParseUnitError};
 use serde::Serialize;
@@ -314,6 +314,42 @@ pub(crate) fn check(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> 
     }
 }
 
+/// Runs `recover`.
+pub(crate) fn recover(args: &NameArgs, output: &Output) -> Result<Exit, Failure> {
+    let mut line = Line::open(&args.name)?;
+    line.ask(&Command::Recover)?;
+    let Watched::Ended(scans) = follow(&mut line, "recovery")? else { return Ok(Exit::Interrupted) };
+    let recovered: u64 = scans.iter().map(|scan| scan.recovered_rows).sum();
+    let status = line.status()?;
+    let devices: Vec<&DeviceStatus> = status.devices.iter().filter(|device| device.bad_blocks > 0).collect();
+    if output.is_json() {
+        let left = devices.iter().map(|device| {
+            let DeviceStatus { device, path, bad_blocks, unreadable_blocks, .. } = device;
+            let lost_blocks = bad_blocks - unreadable_blocks;
+            json!({ "device": device, "path": path, "unreadable_blocks": unreadable_blocks, "lost_blocks": lost_blocks })
+        });
+        let left = left.collect::<Vec<_>>();
+        print_json(&json!({ "schema": 1, "recovered_blocks": recovered, "left": left }))?;
+    } else {
+        print(&format!("{recovered} blocks came back"))?;
+        for device in &devices {
+            print(&printable_lines(&still_bad(device)))?;
+        }
+    }
+    Ok(if devices.is_empty() { Exit::Done } else { Exit::RunFailed })
+}
+
+/// Which blocks of a device are errors still, and why.
+fn still_bad(status: &DeviceStatus) -> String {
+    let DeviceStatus { device, bad_blocks, unreadable_blocks, .. } = status;
+    let path = status.path.as_deref().unwrap_or("gone");
+    let lost = bad_blocks - unreadable_blocks;
+    format!(
+        "device {device} ({path}): {unreadable_blocks} blocks can't be read nor made up from the others; {lost} are lost until they \
+         are written again, since a write to them failed or what stands there was given up"
+    )
+}
+
 /// Asks one thing and prints what the array says to it.
 fn command(name: &str, command: &Command, output: &Output) -> Result<Exit, Failure> {
     let said = Line::open(name)?.ask(command)?;
@@ -423,7 +459,7 @@ impl Watched {
 
 /// All scans that the array tells of.
 fn scans(status: &ArrayStatus) -> impl Iterator<Item = &ScanStatus> {
-    [&status.scan, &status.parked_scan, &status.last_scan].into_iter().flatten()
+    [&status.scan, &status.parked_scan, &status.last_scan, &status.last_recovery].into_iter().flatten()
 }
 
 /// What a scan that has ended came to.

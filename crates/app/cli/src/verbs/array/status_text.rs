@@ -35,7 +35,12 @@ pub(super) fn array_status(status: &ArrayStatus, options: TerminalOptions) -> St
     if let Some(rate) = status.scan_bytes_per_sec_max {
         text += &wrapped(&scan_bound(rate), options.width, 2);
     }
-    let rows = [("", &status.scan), ("waits for it: ", &status.parked_scan), ("latest ", &status.last_scan)];
+    let rows = [
+        ("", &status.scan),
+        ("waits for it: ", &status.parked_scan),
+        ("latest ", &status.last_scan),
+        ("latest ", &status.last_recovery),
+    ];
     for (when, scan) in rows {
         if let Some(scan) = scan {
             text += &wrapped(&format!("{when}{}", scan_line(scan)), options.width, 2);
@@ -170,13 +175,15 @@ fn scan_line(scan: &ScanStatus) -> String {
     let left = scan.left_ns.map(|left| format!(", {:.0} s left", NanoSpan(left).as_secs_f64()));
     let incomplete = (scan.incomplete_stripes > 0)
         .then(|| format!(", {} stripes not compared in full (a member is missing)", scan.incomplete_stripes));
-    let found = format!(
-        ", {} rows disagreed, {} rewritten, {} unreadable{}",
-        scan.mismatched_rows,
-        scan.rewritten_rows,
-        scan.unreadable_rows,
-        undecided_words(scan)
-    );
+    let found = if scan.scan == "recovery" {
+        format!(", {} blocks came back", scan.recovered_rows)
+    } else {
+        let ScanStatus { mismatched_rows, rewritten_rows, unreadable_rows, .. } = scan;
+        let undecided = undecided_words(scan);
+        format!(
+            ", {mismatched_rows} rows disagreed, {rewritten_rows} rewritten, {unreadable_rows} unreadable{undecided}"
+        )
+    };
     let start = format!("{}{target}: {how}", scan.scan);
     [Some(start), rate, left, incomplete, Some(found)].into_iter().flatten().collect()
 }
@@ -244,6 +251,15 @@ fn device_row(device: &DeviceStatus) -> Vec<GridCell> {
         GridCell::plain(role),
         GridCell::plain(in_sync),
         GridCell::plain(device.errors.to_string()),
-        GridCell::plain(device.bad_blocks.to_string()),
+        GridCell::plain(bad_blocks(device)),
     ]
+}
+
+/// How many blocks are errors, and how many of them `array recover` may bring back.
+fn bad_blocks(DeviceStatus { bad_blocks, unreadable_blocks, .. }: &DeviceStatus) -> String {
+    if *unreadable_blocks == 0 {
+        bad_blocks.to_string()
+    } else {
+        format!("{bad_blocks} ({unreadable_blocks} unreadable)")
+    }
 }

@@ -109,7 +109,7 @@ function arrayCard(name) {
     replace: async (body) => (!body.destroy_data || (await confirmed(`Write over ${body.with}?`, [`All that ${body.with} holds is destroyed: it becomes device ${body.device} of ${name}.`], "Destroy its data"))) && ask(body),
     stop: async () => (await confirmedStop(name)) && ask({ command: "stop" }),
   };
-  const actions = h("div", { class: "row" }, button("Check", "check"), h("button", { class: "tiny danger", type: "button", disabled: !hasToken(), onclick: sure.repair }, "Repair"), button("Stop the check", "stop-check"), addSpare(ask), rateField(ask), h("button", { class: "tiny danger", type: "button", disabled: !hasToken(), onclick: sure.stop }, "Stop the array"));
+  const actions = h("div", { class: "row" }, button("Check", "check"), h("button", { class: "tiny danger", type: "button", disabled: !hasToken(), onclick: sure.repair }, "Repair"), button("Stop the check", "stop-check"), button("Recover", "recover"), addSpare(ask), rateField(ask), h("button", { class: "tiny danger", type: "button", disabled: !hasToken(), onclick: sure.stop }, "Stop the array"));
   const element = h("section", { class: "card array", "data-array": name }, h("div", { class: "row between" }, title, dataLinks(["JSON", "/api/arrays"])), progress, tiles, disks, chart, h("details", {}, h("summary", {}, "What happened"), events), actions);
   const history = [];
   let drawn = "";
@@ -123,7 +123,7 @@ function arrayCard(name) {
     const done = scan ? scan.done_stripes / Math.max(1, scan.total_stripes) : 0;
     progress.replaceChildren(...(scan ? [h("p", {}, h("b", {}, `${scan.scan}${scan.target === null ? "" : ` of device ${scan.target}`}: ${share(done)}`), scan.bytes_per_sec ? ` · ${number(scan.bytes_per_sec / 1e6)} MB/s of each member` : "", scan.left_ns ? ` · ${span(scan.left_ns)} left` : "", array.parked_scan ? ` · the ${array.parked_scan.scan} waits for it` : ""), h("progress", { max: 1, value: done, "aria-label": scan.scan })] : array.last_scan ? [h("p", { class: "soft small" }, `Last ${array.last_scan.scan}: ${ENDS[array.last_scan.end]}${number(array.last_scan.done_stripes)} stripes, ${number(array.last_scan.mismatched_rows)} rows disagreed, ${number(array.last_scan.rewritten_rows)} rewritten, ${number(array.last_scan.unreadable_rows)} unreadable${array.last_scan.undecided_rows ? `, ${number(array.last_scan.undecided_rows)} undecided: nothing says what is wrong there` : ""}${array.last_scan.incomplete_stripes ? `, ${number(array.last_scan.incomplete_stripes)} stripes not compared in full because a member is missing` : ""}.`)] : []));
     // Fields in a device keep what is being typed: devices are drawn anew only when one changes.
-    const state = JSON.stringify(array.devices.map((one) => [one.state, one.path, one.errors, one.bad_blocks]));
+    const state = JSON.stringify(array.devices.map((one) => [one.state, one.path, one.errors, one.bad_blocks, one.unreadable_blocks]));
     if (state !== drawn) disks.replaceChildren(...array.devices.map((one) => device(one, sure, array.devices)));
     drawn = state;
     const { counters } = array;
@@ -155,7 +155,7 @@ function device(one, sure, all) {
   const isSlot = one.state === "empty";
   const kind = isSlot ? "" : (DEVICES[one.state] ?? "");
   const parts = [h("div", { class: "row between" }, h("b", {}, `${one.device}`), pill(isSlot ? "free slot" : one.state, kind)), h("div", { title: one.path ?? "" }, short(one.path) || h("span", { class: "soft" }, isSlot ? "nothing" : "modelled"))];
-  if (one.errors || one.bad_blocks) parts.push(h("div", { class: "small soft" }, `${number(one.errors)} errors, ${number(one.bad_blocks)} bad blocks`));
+  if (one.errors || one.bad_blocks) parts.push(h("div", { class: "small soft" }, `${number(one.errors)} errors, ${number(one.bad_blocks)} bad blocks${one.unreadable_blocks ? `, ${number(one.unreadable_blocks)} of them only unreadable` : ""}`));
   if (["in-sync", "rebuilding", "spare"].includes(one.state)) parts.push(h("div", { class: "row" }, h("button", { ...can, class: "tiny danger", "data-fail": one.device, onclick: () => sure.fail(one) }, "Fail")));
   else if (!isSlot) {
     const used = new Set(all.map((other) => short(other.path)));
