@@ -314,40 +314,60 @@ pub(crate) fn check(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> 
     }
 }
 
+/// What a recovery came to, as JSON.
+#[derive(Serialize)]
+struct Recovered<'a> {
+    recovered_blocks: u64,
+    left: Vec<StillBad<'a>>,
+}
+
+/// How many blocks of a device are errors still, and why.
+#[derive(Serialize)]
+struct StillBad<'a> {
+    device: u16,
+    path: Option<&'a str>,
+    unreadable_blocks: u64,
+    lost_blocks: u64,
+}
+
 /// Runs `recover`.
 pub(crate) fn recover(args: &NameArgs, output: &Output) -> Result<Exit, Failure> {
     let mut line = Line::open(&args.name)?;
     line.ask(&Command::Recover)?;
     let Watched::Ended(scans) = follow(&mut line, "recovery")? else { return Ok(Exit::Interrupted) };
-    let recovered: u64 = scans.iter().map(|scan| scan.recovered_rows).sum();
+    let recovered_blocks: u64 = scans.iter().map(|scan| scan.recovered_rows).sum();
     let status = line.status()?;
-    let devices: Vec<&DeviceStatus> = status.devices.iter().filter(|device| device.bad_blocks > 0).collect();
+    let is_bad = |device: &&DeviceStatus| device.bad_blocks > 0;
+    let left: Vec<_> = status.devices.iter().filter(is_bad).map(StillBad::of).collect();
+    let exit = if left.is_empty() { Exit::Done } else { Exit::RunFailed };
     if output.is_json() {
-        let left = devices.iter().map(|device| {
-            let DeviceStatus { device, path, bad_blocks, unreadable_blocks, .. } = device;
-            let lost_blocks = bad_blocks - unreadable_blocks;
-            json!({ "device": device, "path": path, "unreadable_blocks": unreadable_blocks, "lost_blocks": lost_blocks })
-        });
-        let left = left.collect::<Vec<_>>();
-        print_json(&json!({ "schema": 1, "recovered_blocks": recovered, "left": left }))?;
+        print_answer(&Recovered { recovered_blocks, left })?;
     } else {
-        print(&format!("{recovered} blocks came back"))?;
-        for device in &devices {
-            print(&printable_lines(&still_bad(device)))?;
-        }
+        print(&format!("{recovered_blocks} blocks came back"))?;
+        left.iter().try_for_each(|device| print(&printable_lines(&device.words())))?;
     }
-    Ok(if devices.is_empty() { Exit::Done } else { Exit::RunFailed })
+    Ok(exit)
 }
 
-/// Which blocks of a device are errors still, and why.
-fn still_bad(status: &DeviceStatus) -> String {
-    let DeviceStatus { device, bad_blocks, unreadable_blocks, .. } = status;
-    let path = status.path.as_deref().unwrap_or("gone");
-    let lost = bad_blocks - unreadable_blocks;
-    format!(
-        "device {device} ({path}): {unreadable_blocks} blocks can't be read nor made up from the others; {lost} are lost until they \
-         are written again, since a write to them failed or what stands there was given up"
-    )
+impl<'a> StillBad<'a> {
+    fn of(status: &'a DeviceStatus) -> Self {
+        let DeviceStatus { device, path, bad_blocks, unreadable_blocks, .. } = status;
+        Self {
+            device: *device,
+            path: path.as_deref(),
+            unreadable_blocks: *unreadable_blocks,
+            lost_blocks: bad_blocks - unreadable_blocks,
+        }
+    }
+
+    fn words(&self) -> String {
+        let Self { device, path, unreadable_blocks, lost_blocks } = self;
+        let path = path.unwrap_or("gone");
+        format!(
+            "device {device} ({path}): {unreadable_blocks} blocks can't be read nor made up from the others; {lost_blocks} are lost \
+             until they are written again, since a write to them failed or what stands there was given up"
+        )
+    }
 }
 
 /// Asks one thing and prints what the array says to it.
