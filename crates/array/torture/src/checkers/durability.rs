@@ -41,7 +41,7 @@ impl TortureWorld {
                         self.check_on_members(host, lba, |lba, held| {
                             self.volume.check_arrived(lba, held, host.write)
                         })?;
-                        self.check_healed(host.request.tag, lba)?;
+                        self.check_healed((host.request.tag, host.started), lba)?;
                     }
                     self.volume.promise_write(lba, host.write, promise);
                 }

@@ -153,9 +153,18 @@ impl TortureWorld {
         self.mode == TortureMode::Beyond && self.stripes().is_called_lost(lba)
     }
 
-    /// Checks that the devices do not call a block bad whose write was promised to be kept: the next start would.
-    pub(crate) fn check_healed(&self, tag: HostTag, lba: Lba) -> Result<(), Box<Violation>> {
-        let is_told = self.bad.is_empty() || self.has_lost() || self.is_redundant() || !self.can_restart();
+    /// Checks that the devices do not call a block bad whose write, begun at `started`, was promised to be kept: the next start would.
+    /// Where another write to it was under way beside this one and has failed, the devices may have that one last.
+    pub(crate) fn check_healed(
+        &self,
+        (tag, started): (HostTag, Stamp),
+        lba: Lba,
+    ) -> Result<(), Box<Violation>> {
+        let is_told = self.bad.is_empty()
+            || self.has_lost()
+            || self.is_redundant()
+            || !self.can_restart()
+            || self.volume.is_undefined(lba, started);
         let (stripe, strip, row) = self.layout.locate(lba);
         let unit = StripUnit::Data { strip, copy: 0 };
         if is_told || !self.stripes().is_row_called_bad(stripe, unit, row.0) {
