@@ -226,6 +226,7 @@ pub fn plan(
     let kept = enumeration.kept.len() as u64;
     let unpriced = if has_prices { parts::unpriced(&parts, &enumeration.kept) } else { Vec::new() };
     Ok(PlanOutcome {
+        needs: order.needs.clone(),
         candidates: enumeration.candidates,
         rejected: enumeration.rejected.clone(),
         kept,

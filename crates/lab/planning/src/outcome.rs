@@ -4,19 +4,23 @@ use super::alternatives::Alternative;
 use super::estimates::PerformanceRange;
 use super::life::DriveLife;
 use super::md::MdAnswer;
-use raidlab_advisor::plan::{AtRisk, Judged, Margins, ParetoPoint, Performance, Rejection, Relaxation, Role};
+use raidlab_advisor::plan::{
+    AtRisk, Judged, Life, Margins, Needs, ParetoPoint, Performance, Rejection, Relaxation, Role, Settings,
+};
 use raidlab_advisor::risk::LossChance;
 use raidlab_controller::WritePolicy;
 use raidlab_units::ByteCount;
 use raidlab_workload::RunResult;
 use raidlab_worlds::Estimates;
 use raidlab_worlds::Parts;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// A plan.
 #[derive(Debug)]
 pub struct PlanOutcome {
+    /// What was needed.
+    pub needs: Needs,
     /// Candidates that arithmetic looked at.
     pub candidates: u64,
     /// Of them, those that it rejected, by reason.
@@ -128,5 +132,150 @@ impl PlanOutcome {
     /// Whether some array keeps all needs.
     pub fn fits(&self) -> bool {
         self.top.first().is_some_and(|best| best.keeps_needs)
+    }
+}
+
+impl Planned {
+    /// A setting of its runs, of the first that has it.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        self.runs.iter().find_map(|run| run.settings.get(name)).map(String::as_str)
+    }
+}
+
+/// What effort is: money as soon as some prices are known.
+pub(super) const fn effort_name(has_prices: bool) -> &'static str {
+    if has_prices { "cost" } else { "drives" }
+}
+
+/// A plan as it is written down.
+#[derive(Serialize)]
+struct PlanFacts<'a> {
+    needs: &'a Needs,
+    candidates: u64,
+    rejected: &'a BTreeMap<Rejection, u64>,
+    kept: u64,
+    arithmetic_secs: f64,
+    runs_simulated: u64,
+    search_end: SearchEnd,
+    left_out: u64,
+    beaten: u64,
+    effort: &'static str,
+    unpriced: &'a [String],
+    alternatives: &'a [Alternative],
+    top: &'a [Planned],
+    simulated_arrays: Vec<SimulatedFacts<'a>>,
+    relaxations: &'a [Relaxation],
+}
+
+/// An array that was simulated, as it is written down.
+#[derive(Serialize)]
+struct SimulatedFacts<'a> {
+    array: &'a str,
+    settings: &'a Settings,
+    performance: &'a [Performance],
+    point: &'a ParetoPoint,
+}
+
+impl<'a> SimulatedFacts<'a> {
+    fn of((other, point): (&'a SimulatedArray, &'a ParetoPoint)) -> Self {
+        let Judged { settings, performance, .. } = &other.judged;
+        Self { array: &other.label, settings, performance, point }
+    }
+}
+
+impl Serialize for PlanOutcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let facts = PlanFacts {
+            needs: &self.needs,
+            candidates: self.candidates,
+            rejected: &self.rejected,
+            kept: self.kept,
+            arithmetic_secs: self.arithmetic_secs,
+            runs_simulated: self.simulated,
+            search_end: self.end,
+            left_out: self.left_out,
+            beaten: self.beaten,
+            effort: effort_name(self.has_prices),
+            unpriced: &self.unpriced,
+            alternatives: &self.alternatives,
+            top: &self.top,
+            simulated_arrays: self.others.iter().zip(&self.pareto).map(SimulatedFacts::of).collect(),
+            relaxations: &self.relaxations,
+        };
+        facts.serialize(serializer)
+    }
+}
+
+/// One of the best, as it is written down.
+#[derive(Serialize)]
+struct PlannedFacts<'a> {
+    array: &'a str,
+    shown_for: &'a [Role],
+    parts: &'a Parts,
+    adds: Option<&'a str>,
+    life: Life,
+    rack_units: Option<u32>,
+    degraded_share: Option<f64>,
+    settings: &'a Settings,
+    settings_text: &'a str,
+    keeps_needs: bool,
+    margins: Margins,
+    performance: &'a [Performance],
+    alone: &'a [Performance],
+    degraded: &'a [Performance],
+    rebuilding: &'a [Performance],
+    rebuild_hours: Option<f64>,
+    risk: Option<LossChance>,
+    bytes_lost_per_year: Option<f64>,
+    drive_life: &'a [Option<DriveLife>],
+    estimates: &'a [Estimates],
+    range: &'a [PerformanceRange],
+    lost_with_power: AtRisk,
+    usable_bytes: f64,
+    cost: Option<f64>,
+    watts: Option<f64>,
+    reason: &'a str,
+    md: Option<&'a MdAnswer>,
+    rebuild_bytes_per_sec: Option<f64>,
+    drive_condition: Option<&'a str>,
+    trims: Option<&'a str>,
+}
+
+impl Serialize for Planned {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let judged = &self.judged;
+        let facts = PlannedFacts {
+            array: &self.label,
+            shown_for: &self.roles,
+            parts: &self.parts,
+            adds: self.adds.as_deref(),
+            life: judged.life,
+            rack_units: judged.rack_units,
+            degraded_share: judged.degraded_share,
+            settings: &judged.settings,
+            settings_text: &self.settings_label,
+            keeps_needs: self.keeps_needs,
+            margins: self.margins,
+            performance: &judged.performance,
+            alone: &self.alone,
+            degraded: &self.degraded,
+            rebuilding: &self.rebuilding,
+            rebuild_hours: self.rebuild_hours,
+            risk: self.risk,
+            bytes_lost_per_year: self.risk.map(|risk| risk.bytes_per_year()),
+            drive_life: &self.drive_life,
+            estimates: &self.estimates,
+            range: &self.range,
+            lost_with_power: self.at_risk,
+            usable_bytes: judged.usable_bytes,
+            cost: judged.cost,
+            watts: judged.watts,
+            reason: &self.reason,
+            md: self.md.as_ref(),
+            rebuild_bytes_per_sec: self.rebuild_bytes_per_sec,
+            drive_condition: self.setting("drive condition"),
+            trims: self.setting("trims"),
+        };
+        facts.serialize(serializer)
     }
 }

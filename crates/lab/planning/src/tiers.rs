@@ -17,6 +17,7 @@ use super::application::{part_name, together};
 use super::choose::{Search, search};
 use super::judge::{self, Window};
 use super::md;
+use super::outcome::effort_name;
 use super::{Bench, Crew, PlanError, PlanOrder, Planned, SearchEnd, parts};
 use raidlab_advisor::plan::{
     Frontier, Judged, Kept, Needs, PartList, Performance, Ranking, Request, enumerate, estimate::Demand,
@@ -29,6 +30,7 @@ use raidlab_sim::{
 };
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_worlds::simulated::SimulatedError;
+use serde::{Serialize, Serializer};
 
 /// Applications at most: each group of them is a search.
 pub const TIER_APPLICATIONS_MAX: usize = 4;
@@ -42,6 +44,10 @@ const PAIR_REQUESTS: f64 = 200_000.0;
 /// Where the applications are.
 #[derive(Debug)]
 pub struct TiersOutcome {
+    /// What was needed.
+    pub needs: Needs,
+    /// Names of the applications.
+    pub names: Vec<String>,
     /// The best placement on one array, if there is one that keeps all needs.
     pub one: Option<Placement>,
     /// The best placement on two.
@@ -96,6 +102,78 @@ impl TiersOutcome {
             (Some(one), Some(two)) if two.effort < one.effort => Some(two),
             (one, two) => one.as_ref().or(two.as_ref()),
         }
+    }
+}
+
+/// Placements as they are written down.
+#[derive(Serialize)]
+struct TiersFacts<'a> {
+    needs: &'a Needs,
+    effort: &'static str,
+    best: Option<PlacementFacts<'a>>,
+    one_array: Option<PlacementFacts<'a>>,
+    two_arrays: Option<PlacementFacts<'a>>,
+    searches: Vec<SearchFacts<'a>>,
+}
+
+#[derive(Serialize)]
+struct PlacementFacts<'a> {
+    arrays: Vec<TierFacts<'a>>,
+    performance: &'a [Performance],
+    effort: f64,
+    drives: u16,
+}
+
+#[derive(Serialize)]
+struct TierFacts<'a> {
+    applications: Vec<&'a str>,
+    array: &'a Planned,
+}
+
+#[derive(Serialize)]
+struct SearchFacts<'a> {
+    applications: Vec<&'a str>,
+    kept: u64,
+    runs_simulated: u64,
+    left_out: u64,
+    search_end: SearchEnd,
+}
+
+impl TiersOutcome {
+    /// Names of applications, by number.
+    fn names_of(&self, applications: &[usize]) -> Vec<&str> {
+        applications.iter().map(|app| &self.names[*app][..]).collect()
+    }
+
+    fn placement<'a>(&'a self, it: &'a Placement) -> PlacementFacts<'a> {
+        let tier = |tier: &'a Tier| TierFacts {
+            applications: self.names_of(&tier.applications),
+            array: &tier.planned,
+        };
+        let Placement { arrays, performance, effort, drives } = it;
+        let arrays = arrays.iter().map(tier).collect();
+        PlacementFacts { arrays, performance, effort: *effort, drives: *drives }
+    }
+}
+
+impl Serialize for TiersOutcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let search = |it: &GroupSearch| SearchFacts {
+            applications: self.names_of(&it.applications),
+            kept: it.kept,
+            runs_simulated: it.simulated,
+            left_out: it.left_out,
+            search_end: it.end,
+        };
+        let facts = TiersFacts {
+            needs: &self.needs,
+            effort: effort_name(self.has_prices),
+            best: self.best().map(|it| self.placement(it)),
+            one_array: self.one.as_ref().map(|it| self.placement(it)),
+            two_arrays: self.two.as_ref().map(|it| self.placement(it)),
+            searches: self.searches.iter().map(search).collect(),
+        };
+        facts.serialize(serializer)
     }
 }
 
@@ -185,7 +263,8 @@ pub fn plan_tiers(
     };
     let one = tiers.one(&mut crew)?;
     let two = tiers.two(&mut crew, one.as_ref().map(|it| it.effort))?;
-    Ok(TiersOutcome { one, two, searches, has_prices })
+    let names = order.applications.iter().map(|app| app.workload.name().to_owned()).collect();
+    Ok(TiersOutcome { needs: order.needs.clone(), names, one, two, searches, has_prices })
 }
 
 /// What is asked of the array of a group.

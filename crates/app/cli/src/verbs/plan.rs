@@ -9,7 +9,7 @@ mod words;
 use crate::failure::{Exit, Failure};
 use crate::hosts::RankArgs;
 use crate::inputs::{CatalogArgs, above_zero, some_bytes, some_time};
-use crate::output::{Output, print, print_json, remark};
+use crate::output::{Output, print, print_answer, remark};
 use crate::progress::Progress;
 use crate::whole_file::{check_writable, write_whole};
 use inputs::{AppArgs, Asked};
@@ -26,7 +26,6 @@ use raidlab_raid::LevelVariant;
 use raidlab_report::terminal::{Estimated, PlanAlternative, PlanPoint, PlanRow, PlanText};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_worlds::{Estimates, condition_of};
-use serde_json::{Value, json};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -44,7 +43,7 @@ pub(crate) struct Args {
     /// All applications run at the same time, and the array must serve all at once; else each runs alone, one after the other
     #[arg(long, conflicts_with = "study")]
     together: bool,
-    /// Arrays at most that the applications are placed on, in one enclosure behind one controller: whichever takes least
+    /// Maximum number of arrays (1 or 2), in one enclosure behind one controller; the cheapest placement is chosen
     #[arg(long, default_value_t = 1, requires = "together", conflicts_with = "report", value_name = "N",
         value_parser = clap::value_parser!(u16).range(1..=2))]
     arrays: u16,
@@ -149,7 +148,7 @@ pub(crate) struct Args {
     /// Arrays to simulate at most, whatever the time; their settings and the longer runs of the best come to it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     simulations: Option<u16>,
-    /// Arrays to tell of
+    /// Number of arrays to show
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=50))]
     top: u16,
     /// Threads; all processors by default
@@ -227,7 +226,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
 /// Prints the plan and writes what is asked for.
 fn show(args: &Args, outcome: &PlanOutcome, order: &PlanOrder<'_>, output: &Output) -> Result<(), Failure> {
     if output.is_json() {
-        print_json(&to_json(outcome, order))?;
+        print_answer(outcome)?;
     } else {
         print(&raidlab_report::terminal::plan(&to_text(outcome, order), output.terminal()))?;
     }
@@ -385,44 +384,6 @@ fn estimated(estimates: &[Estimates]) -> Estimated {
         loss: any(&|key| is_reliability(key) && key != LIFE),
         life: any(&|key| key == LIFE),
     }
-}
-
-/// A setting of the runs of an array, of the first that has it.
-fn setting<'a>(one: &'a Planned, name: &str) -> Option<&'a str> {
-    one.runs.iter().find_map(|run| run.settings.get(name)).map(String::as_str)
-}
-
-fn to_json(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Value {
-    let top = outcome.top.iter().map(top_json);
-    let others: Vec<Value> = outcome
-        .others
-        .iter()
-        .zip(&outcome.pareto)
-        .map(|(other, point)| {
-            let SimulatedArray { label, judged, .. } = other;
-            json!({ "array": label, "settings": judged.settings, "performance": judged.performance, "point": point })
-        })
-        .collect();
-    json!({
-        "schema": 1, "needs": order.needs, "candidates": outcome.candidates, "rejected": outcome.rejected,
-        "kept": outcome.kept, "arithmetic_secs": outcome.arithmetic_secs, "runs_simulated": outcome.simulated,
-        "search_end": outcome.end, "left_out": outcome.left_out, "beaten": outcome.beaten, "effort": if outcome.has_prices { "cost" } else { "drives" },
-        "unpriced": outcome.unpriced, "alternatives": outcome.alternatives, "top": top.collect::<Vec<_>>(), "simulated_arrays": others, "relaxations": outcome.relaxations,
-    })
-}
-
-/// One of the best.
-fn top_json(one: &Planned) -> Value {
-    json!({
-    "array": one.label, "shown_for": one.roles, "parts": one.parts, "adds": one.adds, "life": one.judged.life,
-    "rack_units": one.judged.rack_units, "degraded_share": one.judged.degraded_share, "settings": one.judged.settings, "settings_text": one.settings_label,
-    "keeps_needs": one.keeps_needs, "margins": one.margins, "performance": one.judged.performance,
-    "alone": one.alone, "degraded": one.degraded, "rebuilding": one.rebuilding, "rebuild_hours": one.rebuild_hours,
-    "risk": one.risk, "bytes_lost_per_year": one.risk.map(|risk| risk.bytes_per_year()), "drive_life": one.drive_life,
-    "estimates": one.estimates, "range": one.range, "lost_with_power": one.at_risk, "usable_bytes": one.judged.usable_bytes, "cost": one.judged.cost,
-    "watts": one.judged.watts, "reason": one.reason, "md": one.md, "rebuild_bytes_per_sec": one.rebuild_bytes_per_sec,
-    "drive_condition": setting(one, "drive condition"), "trims": setting(one, "trims"),
-    })
 }
 
 #[cfg(test)]

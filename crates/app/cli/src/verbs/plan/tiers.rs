@@ -1,13 +1,12 @@
 //! A plan of up to two arrays in one enclosure, as text and as JSON.
 
-use super::{Args, row, top_json, words};
+use super::{Args, row, words};
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_answer};
 use crate::progress::Progress;
 use raidlab_hosts::Hosts;
 use raidlab_planning::{Placement, PlanOrder, SearchEnd, Tier, TiersOutcome, plan_tiers};
 use raidlab_report::terminal::{PlanText, TiersText};
-use serde_json::{Value, json};
 use std::time::Instant;
 
 /// Plans it and tells what was found.
@@ -24,7 +23,7 @@ pub(super) fn run(
     let outcome = outcome.map_err(super::failure)?;
     progress.end();
     if hosts.leads() && output.is_json() {
-        print_json(&to_json(&outcome, order))?;
+        print_answer(&outcome)?;
     } else if hosts.leads() {
         print(&raidlab_report::terminal::tiers(&to_text(&outcome, order), output.terminal()))?;
     }
@@ -117,28 +116,4 @@ fn account(outcome: &TiersOutcome, order: &PlanOrder<'_>) -> Vec<String> {
         ));
     }
     lines
-}
-
-fn to_json(outcome: &TiersOutcome, order: &PlanOrder<'_>) -> Value {
-    let placement = |it: &Placement| {
-        let arrays = it.arrays.iter().map(|tier| {
-            let apps: Vec<&str> = tier.applications.iter().map(|app| name(order, *app)).collect();
-            json!({ "applications": apps, "array": top_json(&tier.planned) })
-        });
-        let arrays: Vec<Value> = arrays.collect();
-        json!({ "arrays": arrays, "performance": it.performance, "effort": it.effort, "drives": it.drives })
-    };
-    let search = |it: &raidlab_planning::GroupSearch| {
-        let apps: Vec<&str> = it.applications.iter().map(|app| name(order, *app)).collect();
-        json!({
-            "applications": apps, "kept": it.kept, "runs_simulated": it.simulated, "left_out": it.left_out,
-            "search_end": it.end,
-        })
-    };
-    let searches: Vec<Value> = outcome.searches.iter().map(search).collect();
-    json!({
-        "schema": 1, "needs": order.needs, "effort": if outcome.has_prices { "cost" } else { "drives" },
-        "best": outcome.best().map(placement), "one_array": outcome.one.as_ref().map(placement),
-        "two_arrays": outcome.two.as_ref().map(placement), "searches": searches,
-    })
 }

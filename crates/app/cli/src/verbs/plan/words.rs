@@ -1,6 +1,5 @@
 //! Needs, what was considered and left out, and which needs must give, in words.
 
-use super::setting;
 use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Need, OwnNeeds, Rejection, Relaxation};
 use raidlab_hardware::DriveHistory;
@@ -219,7 +218,7 @@ fn assumed(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<String> {
         }
     };
     for one in &outcome.top {
-        if let Some(condition) = setting(one, "drive condition") {
+        if let Some(condition) = one.setting("drive condition") {
             let why = match (is_sequential, condition.starts_with("sequential")) {
                 (true, true) => ", since all writes are sequential",
                 (true, false) => " (all writes are sequential: --condition sequential is what they lead to)",
@@ -231,7 +230,7 @@ fn assumed(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<String> {
         }
     }
     for one in &outcome.top {
-        if let Some(trims) = setting(one, "trims") {
+        if let Some(trims) = one.setting("trims") {
             add(format!("Trims, {}: {trims}.", one.label));
         }
     }

@@ -31,7 +31,7 @@ export async function show() {
       { name: "have", label: "What is there", hint: "8 x samsung-pm9a3-7680,perc-h755n", placeholder: "nothing" }, { name: "era", label: "Sold in", hint: "2017.., or any", placeholder: "2017.." },
       { name: "slots", label: "Places for drives", type: "number", min: "1", max: "128", value: "24" }, { name: "rack_units", label: "Rack units at most", type: "number", min: "1" }, { name: "power", label: "Watts at most", type: "number", min: "1" },
       { name: "prices", label: "Price file", hint: "in the folder; docs/planning.md has its form", placeholder: "none" }, { name: "budget", label: "Budget", hint: "needs a price file", type: "number", min: "1" },
-      { name: "simulations", label: "Arrays to simulate at most", hint: "else 10 seconds of them", type: "number", min: "1", max: "10000" }, { name: "top", label: "Arrays to tell of", type: "number", min: "1", max: "50", value: "5" }],
+      { name: "simulations", label: "Arrays to simulate at most", hint: "else 10 seconds of them", type: "number", min: "1", max: "10000" }, { name: "top", label: "Arrays to show", type: "number", min: "1", max: "50", value: "5" }],
     body: (values) => Object.fromEntries(Object.entries(values).map(([name, value]) => [name, NUMBERS.includes(name) ? Number(value) : value])),
   });
   return [head("Plan", "Which array serves an application best: every array that the catalogue's parts make is looked at, what can fit is simulated, and the best are ranked with the reason."), card("Needs", form), list];
