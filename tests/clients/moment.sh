@@ -9,6 +9,7 @@
 # `array recover` exits with 1.
 set -euo pipefail
 . "$(dirname "$0")/served.sh"
+await_tries=200
 servers=()
 clean_up() {
     for id in "${servers[@]}"; do kill -KILL "$id" && wait "$id"; done 2>/dev/null || true
@@ -34,7 +35,10 @@ serve() {
     await_server
 }
 # io COMMAND: what qemu-io does with the volume; fails where the request fails.
-io() { ! qemu-io -f raw -c "$1" "nbd+unix:///?socket=$work/nbd" 2>&1 | grep -qi 'error\|failed'; }
+io() {
+    local said
+    said=$(qemu-io -f raw -c "$1" "nbd+unix:///?socket=$work/nbd" 2>&1) && ! grep -qi 'error\|failed' <<<"$said"
+}
 listed() { array status ./control --json | python3 -c "import json, sys; print(sum(it['bad_blocks'] for it in json.load(sys.stdin)['arrays'][0]['devices']))"; }
 
 for options in "" --integrity; do
@@ -42,10 +46,11 @@ for options in "" --integrity; do
     named=()
     for name in a b c; do named+=(--destroy-data "$(uri $name)"); done
     # shellcheck disable=SC2086
-    array create m "$(uri a)" "$(uri b)" "$(uri c)" --level 5 $options "${named[@]}" >/dev/null 2>&1
+    array create m "$(uri a)" "$(uri b)" "$(uri c)" --level 5 $options "${named[@]}" >said 2>&1 || fail "create: $(<said)"
     serve
     io "write -P 7 0 1M" || fail "a write"
     io flush || fail "a flush"
+    await optimal "['condition']"
     array fail ./control 1 >/dev/null
 
     touch a.reads
@@ -83,6 +88,6 @@ for options in "" --integrity; do
     array stop ./control >/dev/null && wait "$server"
     for id in "${servers[@]}"; do kill -KILL "$id" && wait "$id"; done 2>/dev/null || true
     servers=()
-    rm -f a b c
+    rm -f ./*
 done
 echo "moment: ok"

@@ -23,8 +23,10 @@ pub(super) fn array_status(status: &ArrayStatus, options: TerminalOptions) -> St
         text += &wrapped(line, options.width, 2);
     }
     if status.lost_blocks > 0 {
-        let line =
-            format!("{} blocks are lost: they are errors until they are written again", status.lost_blocks);
+        let is_hopeful = status.devices.iter().any(|device| device.unreadable_blocks > 0);
+        let hope = if is_hopeful { ", or can be read again ('raidlab array recover' tries)" } else { "" };
+        let lost = status.lost_blocks;
+        let line = format!("{lost} blocks are lost: they are errors until they are written again{hope}");
         text += &wrapped(&line, options.width, 2);
     }
     if status.out_of_sync_stripes > 0 {
