@@ -7,7 +7,7 @@
 use crate::oracle::{CELL_BYTES, Cells, Oracle, Value, WriteEnd, fill, read_cell};
 use crate::plan::{ClientPlan, Role};
 use crate::wire::{self, Body, OptionReply, Reply};
-use raidlab_units::Nanos;
+use raidlab_units::{NanoSpan, Nanos};
 use raidlab_workload::Rng;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -123,6 +123,12 @@ pub(crate) struct Client {
     made: u64,
     /// Where a client that reads everything is.
     at: u64,
+    /// Its socket took nothing last.
+    is_full: bool,
+    /// It makes no request before.
+    pauses_until: Nanos,
+    /// Among all bytes that are sent, those from here on wait until all requests before this one are answered.
+    stall: Option<(u64, u64)>,
     is_over: bool,
 }
 
@@ -144,6 +150,9 @@ impl Client {
             next_cookie: 1,
             made: 0,
             at: 0,
+            is_full: false,
+            pauses_until: Nanos::ZERO,
+            stall: None,
             is_over: false,
         }
     }
@@ -228,7 +237,7 @@ impl Client {
 
     fn send_some(&mut self) {
         let Some(socket) = &self.socket else { return };
-        let waiting = &self.outgoing[self.handed..];
+        let waiting = &self.outgoing[self.handed..self.may_be_sent()];
         if waiting.is_empty() {
             return;
         }
@@ -241,6 +250,7 @@ impl Client {
         // A peer that has gone is noticed when it is read from.
         let sent =
             send(socket, &waiting[..bytes], SendFlags::DONTWAIT | SendFlags::NOSIGNAL).unwrap_or_default();
+        self.is_full = sent == 0;
         self.handed += sent;
         if self.handed == self.outgoing.len() {
             self.sent_before += self.handed as u64;
@@ -249,9 +259,21 @@ impl Client {
         }
     }
 
-    /// Whether bytes wait to be sent.
-    pub(crate) const fn has_more(&self) -> bool {
-        self.outgoing.len() > self.handed
+    /// End of what may be sent now.
+    fn may_be_sent(&self) -> usize {
+        match self.stall {
+            Some((at, cookie))
+                if self.requests.first_key_value().is_some_and(|(first, _)| *first < cookie) =>
+            {
+                self.outgoing.len().min((at - self.sent_before) as usize)
+            }
+            _ => self.outgoing.len(),
+        }
+    }
+
+    /// Whether bytes wait to be sent that may be sent now.
+    pub(crate) fn has_more(&self) -> bool {
+        !self.is_full && self.may_be_sent() > self.handed
     }
 
     /// Goes without a word. What it had sent may still be carried out.
@@ -405,9 +427,14 @@ impl Client {
     }
 
     fn make_requests(&mut self, now: Nanos, common: &mut Common) {
-        while self.requests.len() < self.plan.depth as usize && self.outgoing.len() < 256 << 10 {
+        let has_room =
+            |it: &Self| it.requests.len() < it.plan.depth as usize && it.outgoing.len() < 256 << 10;
+        while now >= self.pauses_until && has_room(self) {
             if !self.make_request(now, common) {
                 break;
+            }
+            if self.plan.pause_us > 0 {
+                self.pauses_until = now + NanoSpan(1 + self.random.below(self.plan.pause_us * 1_000));
             }
             // Now and then only one.
             if self.random.below(3) == 0 {
@@ -448,6 +475,7 @@ impl Client {
             Role::Reads | Role::Flushes => (wire::READ, 0),
             _ if choice < self.plan.flush_pct => (wire::FLUSH, 0),
             Role::Zeroes if choice < 60 => (wire::WRITE_ZEROES, fua | no_hole),
+            Role::Ragged if choice < 85 => (wire::WRITE, fua),
             _ if choice < 30 => (wire::READ, 0),
             _ if choice < 34 => (wire::CACHE, 0),
             _ if choice < 38 => (wire::TRIM, fua),
@@ -462,6 +490,7 @@ impl Client {
     /// A range of whole cells, often aligned to blocks, mostly within the part of the volume that all clients use.
     fn range(&mut self, common: &Common) -> (u64, u32) {
         let align = [CELL_BYTES, 512, 4096, 4096][self.random.below(4) as usize].max(self.plan.align_min);
+        let align = if self.plan.role == Role::Ragged { CELL_BYTES } else { align };
         let longest = self.plan.bytes_max.max(align) / align;
         let units = match self.random.below(3) {
             0 => 1,
@@ -528,6 +557,10 @@ impl Client {
             }
         };
         request.payload.1 = sent(self);
+        if self.plan.stalls && request.payload.1 > start && self.may_be_sent() == self.outgoing.len() {
+            let at = start + self.random.below(request.payload.1 - start);
+            self.stall = (self.random.below(3) == 0).then_some((at, cookie));
+        }
         self.requests.insert(cookie, request);
     }
 }

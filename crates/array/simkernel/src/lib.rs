@@ -31,6 +31,7 @@ mod sockets;
 mod state;
 mod text;
 mod wire;
+mod worlds;
 
 pub use plan::{ClientPlan, Fault, FaultEvent, Life, LifeEnd, MemberManners, Plan, Role};
 pub use session::{Facts, Failure};

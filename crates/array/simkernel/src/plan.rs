@@ -1,8 +1,10 @@
 //! A plan: all that a seed decides before a run: the array, its lives from start to end, clients, and what goes wrong.
 //!
 //! Each part is drawn from a stream of its own, so that lives, faults and requests can be left out while the rest stays as it is.
-//! Kinds of faults come in swarms: most plans have few kinds (A. Groce et al., "Swarm testing", 2012).
+//! Kinds of faults come in swarms: most plans have few kinds (A. Groce et al., "Swarm testing", 2012). Half of the plans have plenty of
+//! something (`worlds.rs`).
 
+use crate::worlds::World;
 use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, MemberCache, MetadataPolicy, Resilience,
     WritePolicy,
@@ -27,6 +29,8 @@ pub enum Role {
     Reads,
     /// Mostly zeros.
     Zeroes,
+    /// Mostly short writes that begin and end anywhere.
+    Ragged,
     /// Reads the volume once from its beginning to its end.
     ReadsAll,
 }
@@ -56,6 +60,12 @@ pub struct ClientPlan {
     /// It goes without a word after so many requests, and comes again.
     #[serde(default)]
     pub leaves_after: Option<u64>,
+    /// It waits for up to so long after each request, in microseconds.
+    #[serde(default)]
+    pub pause_us: u64,
+    /// Now and then it stops within a payload until what it asked for before is answered.
+    #[serde(default)]
+    pub stalls: bool,
 }
 
 /// How a life of the array ends.
@@ -70,6 +80,8 @@ pub enum LifeEnd {
     PowerCut(u64),
     /// The process is killed before so manieth store into NVRAM.
     KillAtStore(u64),
+    /// The process is killed when all clients are through and the array was left alone for long enough to write back all that is dirty.
+    KillAtRest,
 }
 
 /// What goes wrong.
@@ -190,7 +202,8 @@ impl Plan {
     /// Draws the plan of a seed.
     pub fn draw(seed: u64) -> Self {
         let stream = |part| Rng::new(derived_seed(seed, part));
-        let config = draw_array(&mut stream(1));
+        let world = World::draw(&mut stream(5));
+        let config = draw_array(world, &mut stream(1));
         let mut random = stream(2);
         let create_cut_at = (random.below(12) == 0).then(|| 1 + random.below(40));
         let members = MemberManners {
@@ -206,7 +219,10 @@ impl Plan {
         let swarm = stream(4).next_u64();
         let lives =
             (0..count).map(|at| draw_life(&config, swarm, member_timeout_ms, &mut stream(16 + at))).collect();
-        Self { seed, create_cut_at, member_timeout_ms, buffer_bytes, buffers, members, lives, config }
+        let mut plan =
+            Self { seed, create_cut_at, member_timeout_ms, buffer_bytes, buffers, members, lives, config };
+        world.reshape(&mut plan, &mut stream(6));
+        plan
     }
 
     /// Whether the cache outlives the process.
@@ -292,6 +308,8 @@ fn draw_client(swarm: u64, random: &mut Rng) -> ClientPlan {
         flush_pct: pick(random, &[0, 2, 10]),
         is_slow: random.below(6) == 0,
         leaves_after: (random.below(3) == 0).then(|| 1 + random.below(60)),
+        pause_us: 0,
+        stalls: false,
     }
 }
 
@@ -335,7 +353,19 @@ fn draw_fault(config: &ArrayConfig, swarm: u64, timeout_ms: u64, random: &mut Rn
     })
 }
 
-fn draw_array(random: &mut Rng) -> ArrayConfig {
+/// One that fits the world.
+fn draw_array(world: World, random: &mut Rng) -> ArrayConfig {
+    loop {
+        let mut config = draw_any_array(random);
+        if world.takes(&config) {
+            world.fit(&mut config);
+            fit_log(&mut config, pick(random, &[1, 2, 8]));
+            return config;
+        }
+    }
+}
+
+fn draw_any_array(random: &mut Rng) -> ArrayConfig {
     let (level, members) = pick(random, &LEVELS);
     let block_size = pick(random, &[BlockSize::B512, BlockSize::B4096, BlockSize::B4096]);
     let strip_bytes = block_size.bytes() * pick(random, &[8, 8, 16]);
@@ -368,7 +398,6 @@ fn draw_array(random: &mut Rng) -> ArrayConfig {
         let tags = raidlab_format::tag_blocks(strip_blocks, block_size);
         config.member_size.0 += config.member_size.0 / config.strip_size.0 * tags.0 * block_size.bytes();
     }
-    fit_log(&mut config, pick(random, &[1, 2, 8]));
     config
 }
 

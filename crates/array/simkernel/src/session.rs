@@ -8,7 +8,7 @@
 use crate::client::Complaint;
 use crate::kernel::{Handle, Sim};
 use crate::plan::{ClientPlan, Fault, Life, LifeEnd, Plan, Role};
-use crate::state::{Broken, OnCut, State};
+use crate::state::{Broken, OnCut, Rest, State};
 use raidlab_nbd_server::{NbdListener, NbdOptions, NbdServer};
 use raidlab_runtime::kernel::{Call, Kernel, KernelRing, NvramStore, put_in_place};
 use raidlab_runtime::{
@@ -117,6 +117,8 @@ impl<'a> Session<'a> {
             flush_pct: 0,
             is_slow: false,
             leaves_after: None,
+            pause_us: 0,
+            stalls: false,
         };
         Life { requests: 0, end: LifeEnd::Stop, faults: Vec::new(), clients: vec![reader] }
     }
@@ -232,7 +234,7 @@ impl<'a> Session<'a> {
         let nvram = state.nvram_bytes.take();
         match state.broken.take() {
             Some(how @ (Broken::Kill | Broken::PowerCut)) => {
-                if how == Broken::Kill && self.plan.survives_kills() {
+                if how == Broken::Kill && (self.plan.survives_kills() || state.rest == Rest::Over) {
                     state.common.oracle.kill();
                 } else {
                     state.common.oracle.crash();

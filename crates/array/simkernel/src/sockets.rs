@@ -4,9 +4,8 @@
 
 use crate::entry::{Asked, FileName, Piece};
 use crate::flight::{Stage, error};
-use crate::state::{Event, State};
+use crate::state::State;
 use raidlab_device::ring::EntryEnd;
-use raidlab_units::NanoSpan;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_send_buffer_size;
@@ -66,7 +65,7 @@ impl State {
         // SAFETY: it was just made, and goes to the export with the end of this entry, or nowhere.
         self.undelivered.push(unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(file) });
         self.done(number, file);
-        self.set(NanoSpan(1_000), Event::Client(client));
+        self.set_turn(client, 1_000);
     }
 
     /// An entry ends; what it hands over is the array's from here on.
@@ -113,6 +112,7 @@ impl State {
                 if !whole || received == piece.bytes {
                     self.done(number, received as i32);
                 }
+                self.wake(file);
             }
             Err(Errno::AGAIN) => {}
             Err(_) if received > 0 => self.done(number, received as i32),
@@ -134,10 +134,15 @@ impl State {
             Err(Errno::AGAIN) => {}
             Err(errno) => self.done(number, error(errno)),
         }
-        if let Some(client) = self.servers.iter().position(|server| *server == Some(file)) {
+        self.wake(file);
+    }
+
+    /// The client whose socket has this other end looks at it soon.
+    fn wake(&mut self, file: RawFd) {
+        if let Some(client) = self.servers.iter().rposition(|server| *server == Some(file)) {
             self.idle[client] = 1_000;
             let after = self.random.below(20_000);
-            self.set(NanoSpan(after), Event::Client(client));
+            self.set_turn(client, after);
         }
     }
 
@@ -169,7 +174,7 @@ impl State {
         } else {
             let after = if self.clients[number].has_more() { 1 + self.random.below(20_000) } else { waited };
             self.idle[number] = (waited * 2).min(IDLE_MAX);
-            self.set(NanoSpan(after), Event::Client(number));
+            self.set_turn(number, after);
         }
         self.retry_waiting();
     }

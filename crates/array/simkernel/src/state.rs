@@ -26,6 +26,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const PORT: u64 = 1;
 /// An answer takes no longer than this, beside the time that members may take.
 const ANSWERS_WITHIN: NanoSpan = NanoSpan::from_millis(60_000);
+/// Nor do blocks that have been dirty for as long as they may take to reach members.
+const WRITTEN_BACK_WITHIN: NanoSpan = NanoSpan::from_millis(10_000);
 /// Nor does a life without news.
 const LIFE_MAX: NanoSpan = NanoSpan::from_secs(3_000);
 
@@ -39,6 +41,8 @@ pub(crate) enum Event {
     Client(usize),
     /// It is looked whether everybody was answered.
     Look,
+    /// All that is dirty has had time to reach the members.
+    Rested,
 }
 
 /// How a life was broken off.
@@ -48,6 +52,15 @@ pub(crate) enum Broken {
     PowerCut,
     /// A complaint ends it.
     Complaint,
+}
+
+/// Whether an array is left alone whose clients are through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    No,
+    Begun,
+    /// All that is dirty has had time to reach the members.
+    Over,
 }
 
 /// Something to do.
@@ -81,6 +94,8 @@ pub(crate) struct State {
     pub(crate) servers: Vec<Option<RawFd>>,
     /// How long each client was left alone last.
     pub(crate) idle: Vec<u64>,
+    /// When each has its next turn.
+    turns: Vec<Nanos>,
     pub(crate) arriving: VecDeque<usize>,
     /// Ends of pairs that the export was not told of yet.
     pub(crate) undelivered: Vec<OwnedFd>,
@@ -91,6 +106,7 @@ pub(crate) struct State {
     pub(crate) stores: u64,
     pub(crate) next_number: u64,
     pub(crate) broken: Option<Broken>,
+    pub(crate) rest: Rest,
     /// The ring has told of it.
     told: bool,
     ends_port: bool,
@@ -142,6 +158,7 @@ impl State {
             clients: Vec::new(),
             servers: Vec::new(),
             idle: Vec::new(),
+            turns: Vec::new(),
             arriving: VecDeque::new(),
             undelivered: Vec::new(),
             life: Life { requests: 0, end: LifeEnd::Stop, faults: Vec::new(), clients: Vec::new() },
@@ -150,6 +167,7 @@ impl State {
             stores: 0,
             next_number: 1,
             broken: None,
+            rest: Rest::No,
             told: false,
             ends_port: false,
             complaint: None,
@@ -189,10 +207,12 @@ impl State {
     pub(crate) fn begin_life(&mut self, life: &Life, volume_bytes: u64) {
         self.life = life.clone();
         self.stores = 0;
+        self.rest = Rest::No;
         self.common.requests_left = life.requests;
         self.common.volume_bytes = volume_bytes;
         self.common.is_stopping = false;
-        (self.clients, self.servers, self.idle) = (Vec::new(), Vec::new(), Vec::new());
+        (self.clients, self.servers) = (Vec::new(), Vec::new());
+        (self.idle, self.turns) = (Vec::new(), Vec::new());
         self.arriving.clear();
         self.cancel.store(false, Ordering::Relaxed);
         for plan in life.clients.clone() {
@@ -207,7 +227,17 @@ impl State {
         self.clients.push(Client::new(plan, seed));
         self.servers.push(None);
         self.idle.push(1_000);
-        self.set(NanoSpan(after), Event::Client(self.clients.len() - 1));
+        self.turns.push(Nanos::FAR_FUTURE);
+        self.set_turn(self.clients.len() - 1, after);
+    }
+
+    /// A client has its next turn after so many nanoseconds, if not before.
+    pub(crate) fn set_turn(&mut self, client: usize, after: u64) {
+        let at = self.now + NanoSpan(after);
+        if at < self.turns[client] {
+            self.turns[client] = at;
+            self.set(NanoSpan(after), Event::Client(client));
+        }
     }
 
     pub(crate) fn set(&mut self, after: NanoSpan, event: Event) {
@@ -274,7 +304,7 @@ impl State {
     }
 
     fn next(&mut self) {
-        let Some(Reverse((_, _, event))) = self.events.pop() else { return };
+        let Some(Reverse((at, _, event))) = self.events.pop() else { return };
         match event {
             Event::Apply(number) => self.apply(number),
             Event::End(number) => {
@@ -283,8 +313,19 @@ impl State {
                     self.deliver(number, result);
                 }
             }
-            Event::Client(number) => self.turn(number),
+            Event::Client(number) if self.turns[number] == at => {
+                self.turns[number] = Nanos::FAR_FUTURE;
+                self.turn(number);
+            }
+            // It had one before.
+            Event::Client(_) => {}
             Event::Look => self.look(),
+            Event::Rested => {
+                if self.broken.is_none() {
+                    self.rest = Rest::Over;
+                }
+                self.break_off(Broken::Kill);
+            }
         }
     }
 
@@ -357,7 +398,12 @@ impl State {
             _ => {}
         }
         let is_through = !self.clients.is_empty() && self.clients.iter().all(Client::is_over);
-        if is_through && !self.cancel.swap(true, Ordering::Relaxed) {
+        if is_through && self.life.end == LifeEnd::KillAtRest {
+            if std::mem::replace(&mut self.rest, Rest::Begun) == Rest::No {
+                let cache = &self.plan.config.cache;
+                self.set(cache.flush_after + cache.flush_after + WRITTEN_BACK_WITHIN, Event::Rested);
+            }
+        } else if is_through && !self.cancel.swap(true, Ordering::Relaxed) {
             self.common.is_stopping = true;
             if self.life.end != LifeEnd::Stop && self.random.below(2) == 0 {
                 let how = if self.random.below(2) == 0 { Broken::Kill } else { Broken::PowerCut };

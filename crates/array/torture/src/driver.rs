@@ -28,6 +28,7 @@ impl TorturePlan {
         world.mode = self.mode;
         world.moments.has_rare = self.rare_moments;
         world.moments.has_stories = self.stories;
+        world.moments.has_doubts = self.doubts;
         world.relics.has_older = self.older_members;
         world.whole_stripes_pct = self.workload.whole_stripes_pct;
         world.copying.pct = self.workload.copies_pct;

@@ -24,6 +24,7 @@ mod actions;
 mod arrays;
 mod checkers;
 mod copies;
+mod doubts;
 mod driver;
 mod failover;
 mod faults;

@@ -95,6 +95,8 @@ pub(super) struct Moments {
     pub(super) has_rare: bool,
     /// Traps may be set at the end of a story.
     pub(super) has_stories: bool,
+    /// Stories may have plots of doubt (`doubts.rs`).
+    pub(super) has_doubts: bool,
     /// Metadata that is not durable when power is cut is lost on all devices, as is data on those that are gone.
     pub(super) withholds: bool,
     /// The devices did not know all there is to know when an action was last looked at.

@@ -64,6 +64,7 @@ pub struct Workload {
 /// A run, before it begins. A field that is added later needs `#[serde(default)]`, for plans that were stored before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct TorturePlan {
     /// The seed of everything.
     pub seed: u64,
@@ -77,6 +78,9 @@ pub struct TorturePlan {
     /// Power cuts at chosen moments end stories, too (`stories.rs`).
     #[serde(default)]
     pub stories: bool,
+    /// Stories have plots of doubt, too (`doubts.rs`).
+    #[serde(default)]
+    pub doubts: bool,
     /// Members come back as they were before a start or a stop (`relics.rs`).
     #[serde(default)]
     pub older_members: bool,
@@ -126,6 +130,7 @@ impl TorturePlan {
             mode,
             rare_moments: stream(6).below(2) == 0,
             stories: stream(8).below(2) == 0,
+            doubts: stream(13).below(2) == 0,
             older_members: stream(12).below(2) == 0,
             config,
             workload: Workload {

@@ -43,6 +43,9 @@ impl TortureWorld {
         // Records in NVRAM hold the rows of whole stripes, too.
         let may_forget =
             !has_nvram_log && self.whole_stripes_pct > 0 && self.config.member_cache == MemberCache::On;
+        if self.moments.has_doubts && pick.chance_pct(40) {
+            return self.unfold_doubt(scene, pick);
+        }
         match pick.below(10) {
             0 | 1 => self.doubt(scene, pick),
             2 => self.outvote(scene, pick),
@@ -464,13 +467,13 @@ impl TortureWorld {
     }
 
     /// Asks for one block.
-    fn ask_at(&mut self, op: HostOp, lba: Lba) -> Result<(), Failure> {
+    pub(super) fn ask_at(&mut self, op: HostOp, lba: Lba) -> Result<(), Failure> {
         self.hand_in(op, lba, BlockCount(1));
         self.pump()
     }
 
     /// Lets all that was asked for reach the devices.
-    fn destage(&mut self) -> Result<(), Failure> {
+    pub(super) fn destage(&mut self) -> Result<(), Failure> {
         self.pump()?;
         self.controller.handle_destage_all(self.now);
         self.pump()?;
@@ -478,7 +481,7 @@ impl TortureWorld {
     }
 
     /// Reads a block when the array that was started serves.
-    fn read_when_served(&mut self, lba: Lba) -> Result<(), Failure> {
+    pub(super) fn read_when_served(&mut self, lba: Lba) -> Result<(), Failure> {
         if self.is_refused {
             return Ok(());
         }
@@ -488,7 +491,7 @@ impl TortureWorld {
     }
 
     /// Asks for all of the scene's stripes when the array serves, and waits for the answers.
-    fn ask_for_all(&mut self, op: HostOp, scene: Scene) -> Result<(), Failure> {
+    pub(super) fn ask_for_all(&mut self, op: HostOp, scene: Scene) -> Result<(), Failure> {
         if self.is_refused {
             return Ok(());
         }
@@ -509,7 +512,7 @@ impl TortureWorld {
     }
 
     /// True while a record is on its way to a device or into NVRAM.
-    fn is_record_under_way(&self) -> bool {
+    pub(super) fn is_record_under_way(&self) -> bool {
         let end = self.front_blocks();
         let is_for_nvram = |it: &MemoryStep| it.destinations[0].space == BufferSpace::NvramLog;
         self.flights.iter().any(|it| {
@@ -536,7 +539,7 @@ impl TortureWorld {
     }
 
     /// Takes devices away that have no copy of a block, up to so many, until the array has failed.
-    fn lose_some_without(&mut self, lba: Lba, most: usize, pick: &mut Rng) -> Result<(), Failure> {
+    pub(super) fn lose_some_without(&mut self, lba: Lba, most: usize, pick: &mut Rng) -> Result<(), Failure> {
         let (stripe, strip, _) = self.layout.locate(lba);
         let copies = (0..self.layout.shape().copies).map(|copy| StripUnit::Data { strip, copy });
         let holders: Vec<MemberIndex> = copies

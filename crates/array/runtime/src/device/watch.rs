@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 /// How often it is looked whether the work gets on.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// The shortest limit where another kernel is in the place of the system's.
+const THREADS_WITHIN: NanoSpan = NanoSpan::from_secs(60);
+
 thread_local! {
     static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
 }
@@ -120,6 +123,8 @@ impl<T: Send + 'static> Watched<T> {
         note(&mut watch.call(), "open", path);
         let (sender, outcome): (SyncSender<T>, _) = sync_channel(1);
         let (own, kernel) = (watch.clone(), kernel::in_place());
+        // Threads run in the system's time, which another kernel's limits do not count.
+        let limit = if kernel.is_some() { limit.max(THREADS_WITHIN) } else { limit };
         let job = move || {
             WATCH.set(Some(own));
             kernel::put_in_place(kernel);

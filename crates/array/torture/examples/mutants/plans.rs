@@ -14,6 +14,7 @@
 //! | 7 | redundancy and a bitmap | mixed |
 //! | 8 | anything that is kept on members | stories, one after a few requests |
 //! | 9 | parity and a log, redundancy and a bitmap, or a safe cache, in turns; every third time long ones | the same |
+//! | 9, now and then, beyond the bounds | parity in spans and a log; copies on neighbours | the same, with plots of doubt |
 //!
 //! Both modes take turns below that, and every third round has tags.
 
@@ -88,6 +89,8 @@ pub(crate) fn plan_of(seed: u64) -> (TorturePlan, String) {
         6 => ("members", draw(MIXED_OPS, is_kept)),
         7 => ("bitmap", draw(MIXED_OPS, |config| has_policy(config, MetadataPolicy::Bitmap))),
         8 => ("stories", draw(STORY_OPS, is_kept)),
+        _ if turn % 6 == 3 => ("doubts", draw(STORY_OPS, has_spans)),
+        _ if turn % 12 == 7 => ("doubts", draw(STORY_OPS, has_neighbours)),
         _ if turn.is_multiple_of(3) => {
             ("stories", draw(STORY_OPS, |config| has_policy(config, MetadataPolicy::Log)))
         }
@@ -107,6 +110,10 @@ pub(crate) fn plan_of(seed: u64) -> (TorturePlan, String) {
         "drawn" => {}
         "storm" => storm(&mut plan),
         "stories" => tell_stories(&mut plan),
+        "doubts" => {
+            tell_stories(&mut plan);
+            plan.doubts = true;
+        }
         "flushes" => mix(&mut plan, &OF_FLUSHES, has_tags),
         "cache" => mix(&mut plan, &OF_CACHES, has_tags),
         "members" => mix(&mut plan, &OF_MEMBERS, has_tags),
@@ -164,6 +171,18 @@ fn has_policy(config: &ArrayConfig, policy: MetadataPolicy) -> bool {
     let has_parity = ["3", "5", "6"].iter().any(|parity| level.starts_with(parity));
     let is_redundant = has_parity || level.starts_with('1');
     config.resilience.metadata == policy && is_redundant && (has_parity || policy != MetadataPolicy::Log)
+}
+
+/// Whether an array may have failed in one span while stripes of the other have all their devices.
+fn has_spans(config: &ArrayConfig) -> bool {
+    config.level.to_string().contains("spans") && has_policy(config, MetadataPolicy::Log)
+}
+
+/// Whether a device may be lost whose neighbour has a copy of what it holds, and whose copies may be in doubt.
+fn has_neighbours(config: &ArrayConfig) -> bool {
+    let level = config.level.to_string();
+    let is_in_doubt = [MetadataPolicy::Bitmap, MetadataPolicy::Resync].contains(&config.resilience.metadata);
+    is_in_doubt && (level.starts_with("1e") || level.contains(":far") || level.contains(":offset"))
 }
 
 fn storm(plan: &mut TorturePlan) {

@@ -21,13 +21,14 @@ fn a_plan_is_written_with_a_line_for_each_fault() {
     let mut plan = drawn(1);
     plan.rare_moments = false;
     plan.stories = false;
+    plan.doubts = false;
     plan.older_members = false;
     plan.faults = vec![
         FaultEvent { after_ops: 7, fault: Fault::PowerCut, pick: 0x5eed },
         FaultEvent { after_ops: 7, fault: Fault::Returned, pick: u64::MAX },
     ];
     let text = write_plans(&[plan]);
-    let head = "schema = 1\n\n[[plan]]\nseed = 1\nops = 600\nmode = \"beyond\"\nrare-moments = false\nstories = false\nolder-members = false\nfaults = [\n    \"7 power-cut 0x5eed\",\n    \
+    let head = "schema = 1\n\n[[plan]]\nseed = 1\nops = 600\nmode = \"beyond\"\nrare-moments = false\nstories = false\ndoubts = false\nolder-members = false\nfaults = [\n    \"7 power-cut 0x5eed\",\n    \
                 \"7 returned 0xffffffffffffffff\",\n]\n\n[plan.workload]\niodepth = ";
     assert!(text.starts_with(head), "{text}");
     assert!(text.contains("\n[plan.config.cache]\n"), "{text}");
