@@ -163,4 +163,21 @@ mod tests {
         assert!(as_text(&whole[..whole.len() - 9]).unwrap().read_to_end(&mut text).is_err());
         assert!(as_text(ZSTD).is_err());
     }
+
+    #[test]
+    fn damage_is_an_error_or_another_text() {
+        let text = "0,2048,4096,w,0.000000\n0,4096,512,R,0.010000\n".repeat(20);
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        let zstd = ruzstd::encoding::compress_to_vec(text.as_bytes(), level);
+        for packed in [gzip(text.as_bytes()), zstd, utf_16(&text, true, true)] {
+            for (at, bits) in (0..packed.len()).flat_map(|at| [(at, 1), (at, 0x80), (at, 0xff)]) {
+                let mut damaged = packed.clone();
+                damaged[at] ^= bits;
+                if let Ok(input) = as_text(&damaged[..]) {
+                    // It ends, in whichever way.
+                    drop(input.take(1 << 16).read_to_end(&mut Vec::new()));
+                }
+            }
+        }
+    }
 }
