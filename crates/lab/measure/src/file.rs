@@ -244,7 +244,13 @@ impl FileBench {
 
     /// A target, and the load on it. Of a trace each target has the part that goes to its number.
     fn job<'a>(&self, load: &Load, index: u32, open: &'a OpenTarget) -> (&'a Target, DriverConfig) {
-        let config = load.driver_config(open.target.size(), open.target.block_bytes());
+        // What is verified is stamped block by block.
+        let block_bytes = if self.options.verify {
+            open.target.block_bytes()
+        } else {
+            open.target.blocks_for(&load.workload.spec)
+        };
+        let config = load.driver_config(open.target.size(), block_bytes);
         let worker = match load.workload.spec.trace {
             Some(_) => Worker { index, count: self.targets.len() as u32 },
             None => config.worker,

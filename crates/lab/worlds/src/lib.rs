@@ -18,6 +18,7 @@ mod controllers;
 mod ends;
 pub mod files;
 mod find_load;
+mod foreign_text;
 mod load;
 mod read_off;
 mod replay;
@@ -40,6 +41,7 @@ pub use controllers::{
 };
 pub use ends::{Ends, Estimates};
 pub use find_load::{Certainty, FindMethod, FindOrder, FoundLoad, LoadUnit, Repeats, find_load};
+pub use foreign_text::as_text;
 pub use load::{Load, LoadPlan, RUN_TO_THE_END, WorkloadError, find_workload, varied};
 pub use read_off::{LoadPoint, ReadOff, at_limit, read_off};
 pub use replay::default_iodepth;

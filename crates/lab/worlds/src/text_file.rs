@@ -1,7 +1,8 @@
 //! Text files of users and other programs: read whole, with an error that names the file and the reason.
 
+use crate::foreign_text::as_text;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 /// What people and programs write by way of settings and figures is shorter by far; a device that never ends is not.
@@ -35,18 +36,23 @@ pub fn read_text(path: &Path) -> Result<String, TextFileError> {
         .map_err(TextFileError::of(path))
 }
 
-/// The text of another program's file at `path`; what is no UTF-8 in it is replaced.
+/// The text of another program's file at `path`, unpacked; what is no character in it is replaced.
 ///
 /// # Errors
-/// [`TextFileError`], if it is not there, may not be read, or is longer than 64 MiB.
+/// [`TextFileError`], if it is not there, may not be read, is not whole, or is longer than 64 MiB.
 pub fn read_foreign_text(path: &Path) -> Result<String, TextFileError> {
-    let bytes = read_whole(path).map_err(TextFileError::of(path))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let opened = File::open(path).and_then(|file| as_text(BufReader::new(file)));
+    let bytes = opened.and_then(limited).map_err(TextFileError::of(path))?;
+    Ok(String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').to_owned())
 }
 
 fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    File::open(path).and_then(limited)
+}
+
+fn limited(input: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    input.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > BYTES_MAX {
         return Err(io::Error::new(
             io::ErrorKind::FileTooLarge,

@@ -22,6 +22,7 @@ use local::{Look, block_bytes, is_block_device, is_socket, lay_out_if_needed, op
 use raidlab_device::{NbdClient, NbdError, is_nbd_uri, null_size_text, safety};
 use raidlab_nbd::{NbdUri, TransmissionFlags};
 use raidlab_units::ByteCount;
+use raidlab_workload::{AccessLine, AccessSpec};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -295,6 +296,17 @@ impl Target {
     /// Offsets and lengths of requests are multiples of this many bytes.
     pub fn block_bytes(&self) -> u32 {
         self.block_bytes
+    }
+
+    /// What requests of `spec` are multiples of: its blocks; but the page cache takes any length of a file, so that a workload whose
+    /// lengths are no whole blocks goes by single bytes there.
+    pub fn blocks_for(&self, spec: &AccessSpec) -> u32 {
+        let block = self.block_bytes;
+        let takes_any = self.kind == TargetKind::NoOp || (self.kind == TargetKind::File && !self.direct);
+        let is_whole = |line: &AccessLine| {
+            [line.bytes, line.alignment_bytes(block)].iter().all(|bytes| bytes.is_multiple_of(block))
+        };
+        if takes_any && !spec.all_lines().all(is_whole) { 1 } else { block }
     }
 
     /// Whether requests go past the page cache.

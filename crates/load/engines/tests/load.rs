@@ -54,6 +54,29 @@ fn a_mix_is_measured() {
     }
 }
 
+/// A file in the page cache takes any length, as a log that is written record by record needs it.
+#[test]
+fn the_page_cache_takes_requests_of_any_length() {
+    let (_folder, path) = test_file(1);
+    let odd = spec(2300, 50, 100);
+    for engine in [EngineKind::Uring, EngineKind::Buffered] {
+        let target = Target::open(&path, &TargetOptions { direct: false, ..writable() }).unwrap();
+        assert_eq!((target.blocks_for(&odd), target.blocks_for(&spec(4096, 0, 0))), (1, 512));
+        let config = DriverConfig { block_bytes: 1, ..until(&target, 1, 200) };
+        let outcome = run_quietly(&target, &odd, &config, &with(engine)).unwrap();
+        let (read, write) = (&outcome.measurement.ops.read, &outcome.measurement.ops.write);
+        assert_eq!((read.requests + write.requests, read.errors + write.errors), (200, 0));
+        assert_eq!(write.bytes.get(), write.requests * 2300);
+    }
+    let direct = Target::open(&path, &writable()).unwrap();
+    assert!(direct.blocks_for(&odd) >= 512);
+    let config = DriverConfig { block_bytes: 1, ..until(&direct, 1, 200) };
+    let refused = run_quietly(&direct, &odd, &config, &with(EngineKind::Uring));
+    assert!(matches!(refused, Err(LoadError::BlockSize { .. })), "{refused:?}");
+    let null = Target::no_op(ByteCount::from_mib(1));
+    assert_eq!(null.blocks_for(&odd), 1, "a run that does nothing refuses no more than one that does");
+}
+
 #[test]
 fn writes_land_everywhere_and_nowhere_else_and_no_two_are_alike() {
     for (engine, iodepth) in [(EngineKind::Uring, 7), (EngineKind::Sync, 1), (EngineKind::Mapped, 1)] {

@@ -4,27 +4,48 @@
 //! [global]   settings for all jobs after it
 //! [job]      a job: its own settings over the global ones
 //! stonewall  this job, and those after it, start when the previous ones have ended: the next step
+//! include F  the lines of that file
+//! ${NAME}    a variable of the caller or of the environment
 //! ```
-//! Jobs of a group run at once: they are the parts of one workload. `job.rs` has the meaning of keys, `keys.rs` lists
+//! Jobs of a group run at once: they are the parts of one workload. Those that ask the same of different targets are one workload with
+//! several targets; those that ask different things of different targets are refused, since one load has one set of parts. `job.rs` has the meaning of keys, `keys.rs` lists
 //! all known ones. Values follow fio: `4k` is 4096 bytes (unless `kb_base=1000`), times are seconds or microseconds by
 //! key.
 //!
-//! Left out: files that include others, environment variables, and arithmetic in values; each is an error that says
-//! what to write instead. Source: fio's HOWTO, "Job file format" and "Job file parameters".
+//! Left out: fio's own variables of the machine (`$ncpus`), and arithmetic in values; each is an error that says what to
+//! write instead. Source: fio's HOWTO, "Job file format" and "Job file parameters".
 
 mod job;
 mod keys;
 mod sizes;
+mod steps;
 mod values;
 
-use crate::{Import, ImportError, Reason, RunHints, Step, free_name, metric_of, slug};
+use crate::{Import, ImportError, Reason};
 use job::Job;
 use keys::Kind;
-use raidlab_units::ByteCount;
-use raidlab_workload::{AccessSpec, MixPart, Workload, toml_file::nearest};
+use raidlab_workload::{AccessLine, toml_file::nearest};
+use steps::steps;
 
-/// The most parts that one workload gets.
-const PARTS_MAX: usize = 64;
+/// Files that a job file includes, and those that they include, at most.
+const INCLUDES_MAX: usize = 64;
+/// Names that fio replaces by figures of the machine it runs on.
+const OF_THE_MACHINE: [&str; 3] = ["$pagesize", "$mb_memory", "$ncpus"];
+
+/// What a job file takes from elsewhere.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The value of a variable, and who gave it.
+    pub variable: &'a dyn Fn(&str) -> Option<(String, &'static str)>,
+    /// The text of an included file, or why there is none.
+    pub include: &'a dyn Fn(&str) -> Result<String, String>,
+}
+
+impl Surroundings<'_> {
+    /// Knows no variable and no file.
+    pub const NONE: Surroundings<'static> =
+        Surroundings { variable: &|_| None, include: &|_| Err("no files can be read here".into()) };
+}
 
 /// A setting, as it stands in the file.
 #[derive(Clone, Debug)]
@@ -46,12 +67,10 @@ struct Section {
 ///
 /// # Errors
 /// [`ImportError`] lists every line that has no counterpart here, and what to do about it.
-pub fn import_fio(file: &str, text: &str) -> Result<Import, ImportError> {
-    let mut reader = Reader::default();
-    for (number, line) in (1..).zip(text.lines()) {
-        reader.read_line(number, line);
-    }
-    let Reader { sections, mut reasons, mut notes, .. } = reader;
+pub fn import_fio(file: &str, text: &str, around: Surroundings<'_>) -> Result<Import, ImportError> {
+    let mut reader = Reader::new(around);
+    reader.read(None, text);
+    let Reader { sections, mut reasons, mut notes, places, .. } = reader;
     let mut jobs = Vec::new();
     for section in &sections {
         match Job::new(section, &mut notes) {
@@ -72,31 +91,77 @@ pub fn import_fio(file: &str, text: &str) -> Result<Import, ImportError> {
                     true
                 }
             });
-            Ok(Import { steps, notes })
+            Ok(Import { steps, notes, jobs: jobs.iter().map(Job::told).collect() })
         }
         wrong => {
             reasons.extend(wrong.err());
             reasons.sort_by_key(|reason| reason.line);
             reasons.dedup();
+            for reason in &mut reasons {
+                let place = reason.line.and_then(|line| places.get(line.checked_sub(1)?));
+                if let Some((file, line)) = place {
+                    (reason.file, reason.line) = (file.clone(), Some(*line));
+                }
+            }
             Err(ImportError { file: file.into(), reasons })
         }
     }
 }
 
+/// The lines of requests that a job with these settings makes; none where they have no counterpart here.
+pub fn fio_lines<'a>(settings: impl Iterator<Item = (&'a str, &'a str)>) -> Option<Vec<AccessLine>> {
+    let mut section = Section { name: String::new(), line: 1, settings: Vec::new() };
+    for (key, value) in settings {
+        match keys::find(key) {
+            Some((key, Kind::Same)) => {
+                section.settings.push(Setting { key, value: value.to_owned(), line: 1 });
+            }
+            Some((_, Kind::Missing(_))) if value != "0" => return None,
+            _ => {}
+        }
+    }
+    Job::lines(&section)
+}
+
 /// What was read so far.
-#[derive(Debug, Default)]
-struct Reader {
+struct Reader<'a> {
+    around: Surroundings<'a>,
     sections: Vec<Section>,
     global: Vec<Setting>,
     /// Whether settings go to all jobs that follow.
     in_global: bool,
     reasons: Vec<Reason>,
     notes: Vec<String>,
+    /// File and line of each line that was read; the file is none for the one that was given. Lines have numbers from 1 in here until
+    /// all is read.
+    places: Vec<(Option<String>, usize)>,
+    /// Files so far.
+    included: usize,
 }
 
-impl Reader {
+impl<'a> Reader<'a> {
+    fn new(around: Surroundings<'a>) -> Self {
+        Self {
+            around,
+            sections: Vec::new(),
+            global: Vec::new(),
+            in_global: false,
+            reasons: Vec::new(),
+            notes: Vec::new(),
+            places: Vec::new(),
+            included: 0,
+        }
+    }
+
+    fn read(&mut self, file: Option<&str>, text: &str) {
+        for (number, line) in (1..).zip(text.lines()) {
+            self.places.push((file.map(str::to_owned), number));
+            self.read_line(self.places.len(), line);
+        }
+    }
+
     fn read_line(&mut self, number: usize, line: &str) {
-        let line = line.trim();
+        let line = line.trim_start_matches('\u{feff}').trim();
         if line.is_empty() || line.starts_with(['#', ';']) {
             return;
         }
@@ -104,9 +169,8 @@ impl Reader {
             self.open_section(number, name);
             return;
         }
-        if let Some(path) = line.strip_prefix("include ") {
-            let problem = format!("include {}: put the lines of that file here", path.trim());
-            return self.reasons.push(Reason::at(number, problem));
+        if let Some(path) = line.strip_prefix("include").filter(|rest| rest.starts_with([' ', '\t'])) {
+            return self.include(number, path.trim());
         }
         // A comment may follow a setting.
         let line = [" #", " ;", "\t#", "\t;"]
@@ -114,6 +178,39 @@ impl Reader {
             .fold(line, |line, mark| line.split(mark).next().unwrap_or(line));
         let (key, value) = line.split_once('=').unwrap_or((line, ""));
         self.set(number, key.trim(), value.trim());
+    }
+
+    fn include(&mut self, number: usize, path: &str) {
+        self.included += 1;
+        let text = if self.included <= INCLUDES_MAX {
+            (self.around.include)(path)
+        } else {
+            Err(format!("more than {INCLUDES_MAX} files are included: leave some out"))
+        };
+        match text {
+            Ok(text) => self.read(Some(path), &text),
+            Err(problem) => self.reasons.push(Reason::at(number, format!("include {path}: {problem}"))),
+        }
+    }
+
+    /// The value with its variables replaced.
+    fn expanded(&mut self, value: &str) -> Result<String, String> {
+        let (mut done, mut rest) = (String::new(), value);
+        while let Some((before, after)) = rest.split_once("${") {
+            let (name, behind) = after.split_once('}').ok_or("a variable ends with }: add it")?;
+            let (found, whose) = (self.around.variable)(name).ok_or_else(|| {
+                format!("{name} is not set: give --env {name}=VALUE, or set it in the environment")
+            })?;
+            self.notes.push(format!("{name} is '{found}', of {whose}."));
+            done = done + before + &found;
+            rest = behind;
+        }
+        match OF_THE_MACHINE.into_iter().find(|name| value.contains(name)) {
+            Some(name) => {
+                Err(format!("{name} is a figure of the machine that fio runs on: write the number"))
+            }
+            None => Ok(done + rest),
+        }
     }
 
     fn open_section(&mut self, number: usize, rest: &str) {
@@ -144,122 +241,18 @@ impl Reader {
                     .push(Reason::at(number, format!("{key} has no counterpart here: {advice}")));
             }
         }
-        if value.contains('$') {
-            let problem = format!("{key} = {value}: write the value itself, variables are not expanded");
-            return self.reasons.push(Reason::at(number, problem));
-        }
-        let setting = Setting { key: usual, value: value.to_owned(), line: number };
+        let value = match self.expanded(value) {
+            Ok(value) => value,
+            Err(problem) => {
+                return self.reasons.push(Reason::at(number, format!("{key} = {value}: {problem}")));
+            }
+        };
+        let setting = Setting { key: usual, value, line: number };
         match self.sections.last_mut() {
             _ if self.in_global => self.global.push(setting),
             Some(section) => section.settings.push(setting),
             None => self.reasons.push(Reason::at(number, "stands before any section: put it below [global]")),
         }
-    }
-}
-
-/// Puts the jobs of each group together.
-fn steps(file: &str, jobs: &[Job], notes: &mut Vec<String>) -> Result<Vec<Step>, Reason> {
-    let mut steps = Vec::new();
-    let mut names = Vec::new();
-    let mut rest = jobs;
-    while let Some(first) = rest.first() {
-        let length = 1 + rest[1..].iter().take_while(|job| !job.starts_step).count();
-        let (group, others) = rest.split_at(length);
-        rest = others;
-        let stem = file.rsplit(['/', '\\']).next().unwrap_or(file);
-        let stem = stem.strip_suffix(".fio").unwrap_or(stem);
-        let name = if length == 1 { first.name.as_str() } else { stem };
-        let name = free_name(slug(name), &names);
-        names.push(name.clone());
-        steps.push(step(file, name, group, notes)?);
-    }
-    Ok(steps)
-}
-
-fn step(file: &str, name: String, group: &[Job], notes: &mut Vec<String>) -> Result<Step, Reason> {
-    let mut parts: Vec<MixPart> = Vec::new();
-    let mut files = Files::default();
-    for job in group {
-        for clone in 0..job.clones() {
-            let mut part = job.part(clone);
-            part.places.start = ByteCount(part.places.start.get().saturating_add(files.base(job, clone)));
-            let taken: Vec<String> = parts.iter().map(|part| part.name.clone()).collect();
-            part.name = free_name(slug(&part.name), &taken);
-            parts.push(part);
-        }
-    }
-    if parts.len() > PARTS_MAX {
-        let line = group.first().map(|job| job.line);
-        let problem =
-            format!("{} jobs run at once: a workload has up to {PARTS_MAX} parts, use fewer", parts.len());
-        return Err(Reason { line, problem });
-    }
-    if files.without_size {
-        notes.push(
-            "A job without size uses the rest of the target, from where the file before it ends.".into(),
-        );
-    }
-    let longest = |figure: fn(&Job) -> Option<raidlab_units::NanoSpan>| group.iter().filter_map(figure).max();
-    let data = group.iter().map(|job| job.data).find(|data| !data.is_noise()).unwrap_or_default();
-    if group.iter().any(|job| job.data != data) {
-        notes.push(format!("All parts of {name} write the same kind of data: {data}."));
-    }
-    let mut run = RunHints {
-        targets: group.iter().flat_map(|job| job.targets.clone()).take(1).collect(),
-        run: longest(|job| job.run),
-        ramp: longest(|job| job.ramp),
-        iodepths: Vec::new(),
-        size: (!files.without_size).then_some(ByteCount(files.end)).filter(|end| end.get() > 0),
-        seed: group.iter().find_map(|job| job.seed),
-        buffered: group.iter().any(|job| job.buffered),
-    };
-    let mut spec = AccessSpec { name, data, ..AccessSpec::default() };
-    if parts.len() == 1 {
-        let part = parts.swap_remove(0);
-        (spec.lines, spec.places, spec.pacing, spec.flush) =
-            (part.lines, part.places, part.pacing, part.flush);
-        match part.iodepth {
-            // Left to the run, so that it can be swept.
-            Some(iodepth) if !spec.pacing.is_open() => run.iodepths = vec![iodepth],
-            iodepth => spec.iodepth = iodepth,
-        }
-    } else {
-        spec.parts = parts;
-    }
-    let line = group.first().map(|job| job.line);
-    spec.validate().map_err(|error| Reason { line, problem: error.to_string() })?;
-    let title = group.iter().map(|job| job.name.as_str()).collect::<Vec<_>>().join(", ");
-    let (title, source) = (title, format!("imported from {file}"));
-    let metric = metric_of(spec.all_lines());
-    let workload =
-        Workload { title, source, metric, notes: String::new(), block_bytes_published: Vec::new(), spec };
-    Ok(Step { workload, run })
-}
-
-/// Where the files of jobs lie on the one target: one after the other.
-#[derive(Debug, Default)]
-struct Files {
-    /// Name and start of each.
-    known: Vec<(String, u64)>,
-    end: u64,
-    without_size: bool,
-}
-
-impl Files {
-    /// Where the file of a job starts.
-    fn base(&mut self, job: &Job, clone: u32) -> u64 {
-        let own = || format!("{} {clone}", job.name);
-        let file = job.targets.first().cloned().unwrap_or_else(own);
-        if let Some((_, start)) = self.known.iter().find(|(known, _)| *known == file) {
-            let start = *start;
-            self.end = self.end.max(start.saturating_add(job.extent(clone)));
-            return start;
-        }
-        let start = self.end;
-        self.without_size |= job.size.is_none();
-        self.end = self.end.saturating_add(job.extent(clone));
-        self.known.push((file, start));
-        start
     }
 }
 

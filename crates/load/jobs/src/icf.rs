@@ -41,7 +41,7 @@ pub fn import_icf(file: &str, text: &str) -> Result<Import, ImportError> {
     }
     let steps = steps(file, &config, &mut notes).map_err(|reason| wrong(vec![reason]))?;
     notes.dedup();
-    Ok(Import { steps, notes })
+    Ok(Import { steps, notes, jobs: Vec::new() })
 }
 
 fn steps(file: &str, config: &Config, notes: &mut Vec<String>) -> Result<Vec<Step>, Reason> {

@@ -16,7 +16,7 @@
 mod fio;
 mod icf;
 
-pub use fio::import_fio;
+pub use fio::{Surroundings, fio_lines, import_fio};
 pub use icf::import_icf;
 
 use raidlab_units::{ByteCount, NanoSpan};
@@ -29,6 +29,8 @@ pub struct Import {
     pub steps: Vec<Step>,
     /// What was left out, or is a little different here: sentences.
     pub notes: Vec<String>,
+    /// What the file runs, a line for each job; empty where steps say all.
+    pub jobs: Vec<String>,
 }
 
 /// One workload, and how the file runs it.
@@ -72,6 +74,8 @@ pub struct ImportError {
 /// One reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
+    /// The file, where that is an included one.
+    pub file: Option<String>,
     /// The line, from 1; none for the file as a whole.
     pub line: Option<usize>,
     /// What is wrong, and what to do.
@@ -80,14 +84,15 @@ pub struct Reason {
 
 impl Reason {
     fn at(line: usize, problem: impl Into<String>) -> Self {
-        Self { line: Some(line), problem: problem.into() }
+        Self { file: None, line: Some(line), problem: problem.into() }
     }
 
     fn of_file(problem: impl Into<String>) -> Self {
-        Self { line: None, problem: problem.into() }
+        Self { file: None, line: None, problem: problem.into() }
     }
 
     fn text(&self, file: &str) -> String {
+        let file = self.file.as_deref().unwrap_or(file);
         match self.line {
             Some(line) => format!("{file}:{line}: {}", self.problem),
             None => format!("{file}: {}", self.problem),
@@ -96,9 +101,10 @@ impl Reason {
 }
 
 impl RunHints {
-    /// The command that runs the workload file `workload` in this way on `target`, or on the first target that is named.
+    /// The command that runs the workload file `workload` in this way on all targets that are named.
     pub fn command(&self, workload: &str) -> String {
-        let target = self.targets.first().map_or("TARGET", String::as_str);
+        let targets: Vec<String> = self.targets.iter().map(|target| quoted(target)).collect();
+        let targets = if targets.is_empty() { "TARGET".into() } else { targets.join(" ") };
         let depths: Vec<String> = self.iodepths.iter().map(u32::to_string).collect();
         let flags = [
             ("--iodepth", (!depths.is_empty()).then(|| depths.join(","))),
@@ -110,8 +116,7 @@ impl RunHints {
         let given = flags.into_iter().filter_map(|(flag, value)| Some(format!(" {flag} {}", value?)));
         let buffered = if self.buffered { " --buffered" } else { "" };
         format!(
-            "raidlab measure {} --workload {}{}{buffered}",
-            quoted(target),
+            "raidlab measure {targets} --workload {}{}{buffered}",
             quoted(workload),
             given.collect::<String>()
         )
@@ -190,7 +195,7 @@ mod tests {
             seed: Some(7),
             buffered: true,
         };
-        let expected = "raidlab measure 'C: \"data\"' --workload a.toml --iodepth 1,2,4 --ramp 1500ms --run 60s \
+        let expected = "raidlab measure 'C: \"data\"' other --workload a.toml --iodepth 1,2,4 --ramp 1500ms --run 60s \
                         --size 1048576B --seed 7 --buffered";
         assert_eq!(hints.command("a.toml"), expected);
         assert_eq!(RunHints::default().command("a.toml"), "raidlab measure TARGET --workload a.toml");

@@ -4,8 +4,9 @@
 //! fio iolog 2, 3 ┐
 //! blkparse       │                                        ┌─► Summary
 //! MSR Cambridge  ├─► TraceParser ─► Ordering ─► TraceRecord ──► a file, a replay
-//! SPC            │   line by line   by time               └─► fio iolog 3
-//! DiskSim        ┘
+//! SPC, DiskSim   │   line by line   by time               └─► fio iolog 3
+//! perf, biosnoop │
+//! clouds' CSV    ┘
 //! ```
 //! | module | idea |
 //! |---|---|
@@ -36,5 +37,5 @@ pub use error::{LineProblem, TraceError};
 pub use iolog::IologWriter;
 pub use ordering::{ORDERING_WINDOW, Ordering};
 pub use parser::{ParseOptions, TraceParser, detect};
-pub use record::{BlkAction, TraceFormat, TraceKind, TraceRecord, WaitMeaning};
+pub use record::{BlkAction, TimeUnit, TraceFormat, TraceKind, TraceRecord, WaitMeaning};
 pub use summary::{DeviceSummary, FOOTPRINT_UNIT_BYTES, SizeShare, Summary, TraceSummary};

@@ -7,8 +7,9 @@
 //! Invariant: its memory grows with the devices only.
 
 use crate::error::LineProblem;
+use crate::fields::decimal_ns;
 use crate::format;
-use crate::record::{BlkAction, TraceFormat, TraceKind, TraceRecord, WaitMeaning};
+use crate::record::{BlkAction, TimeUnit, TraceFormat, TraceKind, TraceRecord, WaitMeaning};
 use std::collections::BTreeMap;
 
 /// What to take of a trace.
@@ -20,6 +21,8 @@ pub struct ParseOptions {
     pub wait: WaitMeaning,
     /// Names of the devices whose requests are taken; all where there is none.
     pub devices: Vec<String>,
+    /// The unit of times, where it is not that of the format.
+    pub time_unit: Option<TimeUnit>,
 }
 
 /// Reads a trace of one format.
@@ -34,6 +37,16 @@ pub struct TraceParser {
     is_past_mark: bool,
     /// A line of the table that has a head has been seen.
     has_begun: bool,
+    /// The request behind the first one of the last line.
+    second: Option<TraceRecord>,
+    /// Events that are no block request.
+    others: u64,
+    /// Requests without a length that have a place for one.
+    empty: u64,
+    /// All times so far were whole numbers.
+    has_whole_times: bool,
+    /// The event that counts, in texts that have several by name; the first that was seen.
+    event: Option<String>,
 }
 
 /// A request as a format's own file makes it of a line.
@@ -75,6 +88,11 @@ impl TraceParser {
             clock_ns: 0,
             is_past_mark: false,
             has_begun: false,
+            second: None,
+            others: 0,
+            empty: 0,
+            has_whole_times: true,
+            event: None,
         }
     }
 
@@ -94,7 +112,40 @@ impl TraceParser {
             TraceFormat::Spc => format::spc::line(self, text),
             TraceFormat::Disksim => format::disksim::line(self, text),
             TraceFormat::DisksimValidate => format::disksim::validation_line(self, text),
+            TraceFormat::Perf => format::perf::line(self, text),
+            table => format::columns::line(self, table, text),
         }
+    }
+
+    /// The request behind the first one of the last line: the write behind a flush. It is taken once.
+    pub fn second(&mut self) -> Option<TraceRecord> {
+        self.second.take()
+    }
+
+    /// What is to be known of the trace beside its requests: sentences.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.empty > 0 {
+            notes.push(format!(
+                "{} requests have no length: they are counted, and a replay leaves them out",
+                self.empty
+            ));
+        }
+        if self.others > 0 {
+            notes.push(format!(
+                "{} events are of no block request (commands, markers) and are left out",
+                self.others
+            ));
+        }
+        let may_be_ns = self.format == TraceFormat::Disksim && self.options.time_unit.is_none();
+        if may_be_ns && self.has_whole_times && !self.devices.names.is_empty() {
+            notes.push(
+                "its times are whole numbers and were taken for milliseconds, as DiskSim writes them: MQSim writes the same columns with \
+                 nanoseconds, for which --time-unit ns is right"
+                    .into(),
+            );
+        }
+        notes
     }
 
     /// Names of the devices so far, by their numbers.
@@ -141,7 +192,32 @@ impl TraceParser {
             return Err(LineProblem::Range { offset_bytes, length_bytes });
         }
         let device = self.devices.number_of(name)?;
+        self.empty += u64::from(length_bytes == 0 && kind != TraceKind::Flush);
         Ok(Some(TraceRecord { time_ns, device, kind, offset_bytes, length_bytes, response_ns }))
+    }
+
+    /// The time in `text`, of a format whose unit has `unit_digits` digits of nanoseconds.
+    pub(crate) fn time_ns(
+        &mut self,
+        field: &'static str,
+        text: &str,
+        unit_digits: u32,
+    ) -> Result<u64, LineProblem> {
+        self.has_whole_times &= !text.contains('.');
+        decimal_ns(field, text, self.options.time_unit.map_or(unit_digits, TimeUnit::digits))
+    }
+
+    pub(crate) fn set_second(&mut self, record: Option<TraceRecord>) {
+        self.second = record;
+    }
+
+    pub(crate) fn count_other(&mut self) {
+        self.others += 1;
+    }
+
+    /// Whether `event` is the one that counts: the first that is seen.
+    pub(crate) fn is_event(&mut self, event: &str) -> bool {
+        self.event.get_or_insert_with(|| event.to_owned()) == event
     }
 
     pub(crate) fn clock_ns(&self) -> u64 {
@@ -178,6 +254,8 @@ pub fn detect(line: &str) -> Option<TraceFormat> {
         TraceFormat::Spc => format::spc::is_line(line),
         TraceFormat::Disksim => format::disksim::is_line(line),
         TraceFormat::DisksimValidate => format::disksim::is_validation_line(line),
+        TraceFormat::Perf => format::perf::is_line(line),
+        table => format::columns::is_line(*table, line),
     };
     TraceFormat::ALL.into_iter().find(is)
 }

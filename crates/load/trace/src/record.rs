@@ -57,6 +57,18 @@ raidlab_units::named! {
         Disksim = "disksim",
         /// `DiskSim`'s validation traces, one request at a time with measured response times.
         DisksimValidate = "disksim-validate",
+        /// What `perf script` and the kernel's trace file print of block events.
+        Perf = "perf",
+        /// The traces of Florida International University (SNIA IOTTA).
+        Fiu = "fiu",
+        /// What `biosnoop` of bcc prints.
+        Biosnoop = "biosnoop",
+        /// The CSV of Alibaba's block traces of 2020.
+        Alibaba = "alibaba",
+        /// The CSV of Tencent's block storage of 2018 (SNIA IOTTA).
+        Tencent = "tencent",
+        /// The CSV of the traces of SYSTOR '17 (SNIA IOTTA).
+        Systor = "systor",
     }
 }
 
@@ -100,7 +112,58 @@ impl TraceFormat {
             Self::Spc => "'asu,lba,size,r|w,timestamp'",
             Self::Disksim => "'arrival_ms device block blocks flags'",
             Self::DisksimValidate => "'R|W action block blocks response_us gap_us'",
+            Self::Perf => {
+                "'process pid [cpu] seconds: block_EVENT: major,minor rwbs ... sector + blocks [process]'"
+            }
+            Self::Biosnoop => "'seconds process pid disk R|W sector bytes [queued_ms] latency_ms'",
+            Self::Alibaba => "'device,R|W,offset,length,timestamp_us'",
+            Self::Tencent => "'timestamp_s,sector,sectors,0|1,volume'",
+            Self::Systor => "'timestamp_s,response_s,R|W,lun,offset,size'",
+            Self::Fiu => "'timestamp_ns pid process sector sectors R|W major minor hash'",
         }
+    }
+}
+
+raidlab_units::named! {
+    /// A unit of times.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum TimeUnit {
+        /// Nanoseconds.
+        Nanoseconds = "ns",
+        /// Microseconds.
+        Microseconds = "us",
+        /// Milliseconds.
+        Milliseconds = "ms",
+        /// Seconds.
+        Seconds = "s",
+    }
+}
+
+impl TimeUnit {
+    /// Its nanoseconds are a one with so many zeroes.
+    pub const fn digits(self) -> u32 {
+        match self {
+            Self::Nanoseconds => 0,
+            Self::Microseconds => 3,
+            Self::Milliseconds => 6,
+            Self::Seconds => 9,
+        }
+    }
+}
+
+impl TraceFormat {
+    /// Whether its times can be said to be of another unit.
+    pub const fn takes_time_unit(self) -> bool {
+        matches!(
+            self,
+            Self::Spc
+                | Self::Disksim
+                | Self::Biosnoop
+                | Self::Alibaba
+                | Self::Tencent
+                | Self::Systor
+                | Self::Fiu
+        )
     }
 }
 

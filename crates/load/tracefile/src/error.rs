@@ -1,6 +1,6 @@
 //! Why a trace can't be imported, written or read.
 
-use raidlab_trace::TraceError;
+use raidlab_trace::{TraceError, TraceFormat};
 use std::io;
 use std::path::PathBuf;
 
@@ -31,6 +31,14 @@ pub enum TraceFileError {
         file: String,
         /// The devices.
         missing: Vec<String>,
+    },
+    /// The times of its format have a unit that nobody doubts.
+    #[error("{file}: times of the format {format} have one unit: leave out --time-unit")]
+    TimeUnit {
+        /// The file.
+        file: String,
+        /// Its format.
+        format: TraceFormat,
     },
     /// It is no Parquet file, or damaged.
     #[error("{}: {problem}", path.display())]

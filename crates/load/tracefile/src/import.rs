@@ -24,6 +24,8 @@ pub struct Imported {
     pub meta: TraceMeta,
     /// Lines of the text.
     pub lines: u64,
+    /// What is to be known of it beside its requests: sentences.
+    pub notes: Vec<String>,
 }
 
 /// The text, line by line.
@@ -72,6 +74,9 @@ pub fn import(
         Some(format) => format,
         None => look_for_format(&mut lines, &mut first)?,
     };
+    if options.time_unit.is_some() && !format.takes_time_unit() {
+        return Err(TraceFileError::TimeUnit { file: name.to_owned(), format });
+    }
     let mut import = Import {
         parser: TraceParser::new(format, options),
         ordering: Ordering::default(),
@@ -134,11 +139,14 @@ impl Import {
 
     fn take<R: BufRead>(&mut self, lines: &Lines<R>, line: &str) -> Result<(), TraceFileError> {
         let wrong = |problem| lines.wrong(problem);
-        let Some(record) = self.parser.line(line).map_err(wrong)? else { return Ok(()) };
-        match self.ordering.push(record).map_err(wrong)? {
-            Some(earliest) => self.put(&earliest),
-            None => Ok(()),
+        let mut next = self.parser.line(line).map_err(wrong)?;
+        while let Some(record) = next {
+            if let Some(earliest) = self.ordering.push(record).map_err(wrong)? {
+                self.put(&earliest)?;
+            }
+            next = self.parser.second();
         }
+        Ok(())
     }
 
     fn put(&mut self, record: &raidlab_trace::TraceRecord) -> Result<(), TraceFileError> {
@@ -165,7 +173,7 @@ impl Import {
         if let Some(writer) = self.writer.take() {
             writer.finish(&meta)?;
         }
-        Ok(Imported { format, meta, lines })
+        Ok(Imported { format, meta, lines, notes: self.parser.notes() })
     }
 }
 

@@ -82,7 +82,7 @@ fn what_can_not_be_imported_leaves_no_file() {
         (
             "hello\n",
             "made-up:1: this is no line of any format that is known (fio2, fio3, blkparse, msr, spc, disksim, \
-             disksim-validate): name it with --format",
+             disksim-validate, perf, fiu, biosnoop, alibaba, tencent, systor): name it with --format",
         ),
     ];
     for (text, message) in table {

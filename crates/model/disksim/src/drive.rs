@@ -207,12 +207,15 @@ fn mechanics(
     let mut disk = Fields::new(file, block);
     let heads = disk.count("Number of data surfaces", 1, 256)?;
     let blocks = disk.count_or("Block count", u32::MAX, 1, u32::MAX)?.into();
-    let (layout, param) = disk.block("Layout Model")?;
+    let (of_layout, layout) = part(&mut disk, "Layout Model", fetch)?;
     let extents = match layout.kind.as_str() {
-        "dm_layout_g1" => layout_g1(file, layout, heads, warnings)?,
-        "dm_layout_g2" => layout_g2(file, layout, fetch, warnings)?,
-        "dm_layout_g4" => layout_g4(file, layout, blocks, warnings)?,
-        other => return Err(disk.unsupported(param, format!("layouts of the type {other} are not known"))),
+        "dm_layout_g1" => layout_g1(&of_layout, &layout, heads, warnings)?,
+        "dm_layout_g2" => layout_g2(&of_layout, &layout, fetch, warnings)?,
+        "dm_layout_g4" => layout_g4(&of_layout, &layout, blocks, warnings)?,
+        other => {
+            let problem = format!("layouts of the type {other} are not known");
+            return Err(Fields::new(&of_layout, &layout).unsupported_block(problem));
+        }
     };
     let tracks =
         TrackTable::new(extents).map_err(|error| ImportError::Layout { file: file.into(), error })?;
@@ -224,10 +227,10 @@ fn mechanics(
     }
     let last = tracks.extents().iter().map(|extent| extent.cylinder).max().unwrap_or(0);
     let cylinders = disk.count("Number of cylinders", 1, 1_000_000)?.max(last + 1);
-    let (mech, _) = disk.block("Mechanical Model")?;
+    let (of_mech, mech) = part(&mut disk, "Mechanical Model", fetch)?;
     disk.finish(&[], warnings);
 
-    let mut mech = Fields::new(file, mech);
+    let mut mech = Fields::new(&of_mech, &mech);
     let (access, param) = mech.word("Access time type")?;
     if access != "trackSwitchPlusRotation" {
         return Err(mech.unsupported(
@@ -247,6 +250,22 @@ fn mechanics(
     };
     mech.finish(MECHANICS_UNUSED, warnings);
     Ok(measured)
+}
+
+/// The block that `key` is set to, with the file that it is in: its own where it stands there as `source FILE`.
+fn part(
+    fields: &mut Fields<'_>,
+    key: &'static str,
+    fetch: &mut dyn FnMut(&str) -> Option<String>,
+) -> Result<(String, Block), ImportError> {
+    let Some(Param { value: Value::Source(file), .. }) = fields.find(key) else {
+        let (block, _) = fields.block(key)?;
+        return Ok((fields.file.into(), block.clone()));
+    };
+    let no_file = || ImportError::NoFile { file: file.clone(), named_by: fields.file.into() };
+    let text = fetch(file).ok_or_else(no_file)?;
+    let block = blocks_of(file, &text)?.into_iter().next();
+    Ok((file.clone(), block.ok_or_else(|| ImportError::NoBlock { file: file.clone(), block: key })?))
 }
 
 /// The time that a read takes to settle where the arm need not move.

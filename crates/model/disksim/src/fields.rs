@@ -49,6 +49,11 @@ impl<'a> Fields<'a> {
         ImportError::Unsupported { file: self.file.into(), line: param.line, what }
     }
 
+    /// The block is of a kind that is not known.
+    pub(crate) fn unsupported_block(&self, what: String) -> ImportError {
+        ImportError::Unsupported { file: self.file.into(), line: self.block.line, what }
+    }
+
     fn number_of(&self, param: &Param) -> Result<f64, ImportError> {
         match param.value {
             Value::Number(number) => Ok(number),

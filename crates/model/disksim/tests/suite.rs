@@ -211,6 +211,45 @@ fn a_trace_that_measured_nothing_is_refused() {
     assert_eq!(validate(&drive.model, &trace), Err(ReplayError::NothingMeasured));
 }
 
+/// The block of `text` that begins with `head`, and the text with `instead` for it.
+fn taken_out(text: &str, head: &str, instead: &str) -> (String, String) {
+    let start = text.find(head).expect("the block is there");
+    let mut depth = 0_i32;
+    let length = text[start..].find(|c| {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        c == '}' && depth == 0
+    });
+    let end = start + length.expect("it ends") + 1;
+    (text[start..end].to_owned(), format!("{}{instead}{}", &text[..start], &text[end..]))
+}
+
+#[test]
+fn layout_and_mechanics_may_stand_in_files_of_their_own() {
+    let case = cases().into_iter().find(|case| case.model.1.contains("dm_layout_g1 {")).expect("one has it");
+    let (layout, model) = taken_out(case.model.1, "dm_layout_g1 {", "source a.layout");
+    let (mech, model) = taken_out(&model, "dm_mech_g1 {", "source a.mech");
+    let files = DriveFiles {
+        name: case.name,
+        specs_file: case.specs.0,
+        specs: case.specs.1,
+        model: Some((case.model.0, &model)),
+        system: Some(case.system),
+    };
+    let mut fetch = |file: &str| match file {
+        "a.layout" => Some(layout.clone()),
+        "a.mech" => Some(mech.clone()),
+        _ => case.seek.filter(|seek| seek.0 == file).map(|seek| seek.1.to_owned()),
+    };
+    let found = import(&files, &mut fetch).expect("sound");
+    assert_eq!(format!("{:?}", found.model), format!("{:?}", case.import().expect("sound").model));
+    let error =
+        import(&files, &mut |file| fetch(file).filter(|_| file != "a.layout")).expect_err("one is not there");
+    assert!(error.to_string().contains("a.layout, which"), "{error}");
+    let error =
+        import(&files, &mut |file| if file == "a.layout" { Some(String::new()) } else { fetch(file) });
+    assert!(error.is_err_and(|error| error.to_string().contains("a.layout: there is no")));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 

@@ -1,13 +1,13 @@
 //! `raidlab import`: job files of other load tools as workload files, block traces as Parquet files, and runs stored
 //! elsewhere.
 
+mod kinds;
 mod runs;
 mod trace;
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json, remark};
-use raidlab_jobs::{Import, ImportError, Step, import_fio, import_icf};
-use raidlab_report::import::{is_fio, is_iometer};
+use raidlab_jobs::{Import, ImportError, Step, Surroundings, import_fio, import_icf};
 use raidlab_worlds::read_foreign_text;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -24,10 +24,10 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Kind {
     /// A job file of fio, as workload files
-    Fio(JobArgs),
+    Fio(FioArgs),
     /// A configuration of Iometer (.icf), as workload files
     Icf(JobArgs),
-    /// A block trace (iolog of fio, text of blkparse, MSR Cambridge, SPC, `DiskSim`), as a Parquet file
+    /// A block trace (iolog of fio, text of blkparse, perf or biosnoop, MSR Cambridge, SPC, clouds, `DiskSim`), as a Parquet file
     Trace(trace::Args),
     /// Runs from another machine, as `raidlab export json` writes them, another results file, or results of fio and Iometer
     Runs(runs::Args),
@@ -42,26 +42,70 @@ struct JobArgs {
     output: Option<PathBuf>,
 }
 
-type Reader = fn(&str, &str) -> Result<Import, ImportError>;
+#[derive(Debug, clap::Args)]
+struct FioArgs {
+    #[command(flatten)]
+    job: JobArgs,
+    /// Value of a variable that the file writes as ${NAME}; others are those of the environment; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    env: Vec<(String, String)>,
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     match &args.kind {
-        Kind::Fio(args) => jobs(args, import_fio, output),
-        Kind::Icf(args) => jobs(args, import_icf, output),
+        Kind::Fio(args) => {
+            let reader = |name: &str, text: &str| import_fio_at(&args.job.file, &args.env, name, text);
+            jobs("fio", &args.job, reader, output)
+        }
+        Kind::Icf(args) => jobs("icf", args, import_icf, output),
         Kind::Trace(args) => trace::run(args, output),
         Kind::Runs(args) => runs::run(args, output),
     }
 }
 
-fn jobs(args: &JobArgs, reader: Reader, output: &Output) -> Result<Exit, Failure> {
+/// Reads the job file of fio at `path`, with variables of `given` and of the environment, and the files that it includes.
+pub(crate) fn import_fio_at(
+    path: &Path,
+    given: &[(String, String)],
+    name: &str,
+    text: &str,
+) -> Result<Import, ImportError> {
+    let variable = |name: &str| {
+        let own = given.iter().rev().find(|(known, _)| known == name);
+        let inherited = || std::env::var(name).ok().filter(|value| !value.is_empty());
+        own.map(|(_, value)| (value.clone(), "--env"))
+            .or_else(|| inherited().map(|value| (value, "the environment")))
+    };
+    let include = |other: &str| {
+        // As fio looks for it: from here, and then beside the job file.
+        let here = PathBuf::from(other);
+        let found = if here.exists() { here } else { path.with_file_name(other) };
+        read_foreign_text(&found).map_err(|error| error.to_string())
+    };
+    import_fio(name, text, Surroundings { variable: &variable, include: &include })
+}
+
+fn jobs(
+    verb: &str,
+    args: &JobArgs,
+    reader: impl FnOnce(&str, &str) -> Result<Import, ImportError>,
+    output: &Output,
+) -> Result<Exit, Failure> {
     let text = read_foreign_text(&args.file).map_err(Failure::input)?;
-    if is_fio(&text) || is_iometer(&text) {
-        let results = anyhow::anyhow!("{} holds results, and no job", args.file.display());
-        return Err(Failure::input(results).with_hint("take them in with 'raidlab import runs'"));
+    if let Some(kind) = kinds::other_than(verb, &text) {
+        return Err(Failure::input(anyhow::anyhow!("{} holds no job: {kind}", args.file.display())));
     }
     let name = args.file.file_name().map_or_else(|| "-".into(), |name| name.to_string_lossy().into_owned());
     let import = reader(&name, &text).map_err(refused)?;
+    for job in import.jobs.iter().filter(|_| !output.is_json()) {
+        remark(format_args!("job {job}"));
+    }
     if let Some(folder) = &args.output {
         write_all(folder, &import)?;
     }
@@ -138,5 +182,5 @@ fn as_json(import: &Import) -> Value {
             "toml": step.workload.to_toml(),
         })
     };
-    json!({ "schema": 1, "steps": import.steps.iter().map(step).collect::<Vec<_>>(), "notes": import.notes })
+    json!({ "schema": 1, "steps": import.steps.iter().map(step).collect::<Vec<_>>(), "jobs": import.jobs, "notes": import.notes })
 }

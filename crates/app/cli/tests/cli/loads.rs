@@ -300,7 +300,9 @@ fn results_of_other_programs_stand_beside_our_own() {
     bench.done(&["report", "1..3", "-o", "r.html"]);
     let page = bench.read("r.html");
     assert!(page.contains("Iometer 1.1.0"), "who measured is said");
-    bench.run(&["import", "fio", "fio.json"]).assert(2, &["holds results, and no job", "import runs"]);
+    bench
+        .run(&["import", "fio", "fio.json"])
+        .assert(2, &["holds no job: this is what fio measured", "import runs"]);
     bench.write("half.json", "{\"fio version\": \"fio-3.33\", \"jobs\": [{");
     bench.run(&["import", "runs", "half.json"]).assert(2, &["half.json", "not whole"]);
 }

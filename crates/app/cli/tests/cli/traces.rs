@@ -26,6 +26,31 @@ fn import_makes_workload_files_that_run() {
 }
 
 #[test]
+fn job_files_take_other_files_and_variables_in() {
+    let bench = Bench::new();
+    bench.write("common.inc", "bs=${BS}\nrw=read\n");
+    std::fs::create_dir(bench.path().join("jobs")).expect("the folder can be made");
+    bench.write("jobs/beside.inc", "size=1m\n");
+    bench.write("jobs/a.fio", "[a]\nfilename=f\ninclude common.inc\ninclude beside.inc\n");
+    let ended = bench.run(&["import", "fio", "jobs/a.fio", "--env", "BS=2300"]);
+    ended.assert(0, &["BS is '2300', of --env", "job a: sequential reads of 2300 B, 1 in flight, on f"]);
+    bench.run(&["import", "fio", "jobs/a.fio"]).assert(2, &["common.inc:1: bs = ${BS}: BS is not set"]);
+    bench.write("a.toml", &ended.stdout);
+    // A dry run and a real one of lengths that are no whole sectors.
+    bench.done(&["measure", "null:1MiB", "--workload", "a.toml", "--run", "20ms"]);
+    bench.done(&["measure", "made", "--size", "1MiB", "--buffered", "--workload", "a.toml", "--run", "20ms"]);
+    bench.run(&["measure", "made", "--buffered", "--workload", "a.toml", "--run", "20ms"]).assert(0, &[]);
+    bench.run(&["import", "trace", "jobs/a.fio"]).assert(2, &["holds no trace: this is a job file of fio"]);
+    bench.run(&["import", "runs", "jobs/a.fio"]).assert(2, &["this is a job file of fio", "import fio"]);
+    bench.write("m.trace", "1000000 0 800 16 1\n5000000 0 3200 16 0\n");
+    bench.run(&["import", "trace", "m.trace"]).assert(0, &["--time-unit ns"]);
+    bench.done(&["import", "trace", "m.trace", "--time-unit", "ns"]).says(&["4.00 ms"]);
+    bench
+        .run(&["import", "trace", "m.trace", "--time-unit", "ns", "--format", "msr"])
+        .assert(2, &["leave out --time-unit"]);
+}
+
+#[test]
 fn traces_are_imported_and_written_for_fio() {
     let bench = Bench::new();
     bench.write("web.spc", "0,16,8192,W,1.5\n1,0,512,R,1.25\n0,32,4096,r,2.0\n");

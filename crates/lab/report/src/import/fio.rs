@@ -1,77 +1,141 @@
-//! fio 3's output with `--output-format=json` or `json+`.
+//! fio's output with `--output-format=json`, `json+` or `terse`, of fio 2 and 3, of one run or of several in one file.
 //!
 //! | fio | here |
 //! |---|---|
-//! | an entry of `jobs` | a run; with `group_reporting` that is all jobs of a group |
+//! | an entry of `jobs` or `client_stats` | a run; with `group_reporting` that is all jobs of a group |
+//! | `mixed` (`unified_rw_reporting`) | the figures of reads and writes together; those of each are lacking |
+//! | `sync`, `trim` | flushes and trims |
+//! | `lat`, `clat`, `bw` of fio 2 | the same in microseconds and KiB/s |
 //! | `lat_ns` | the latency: minimum, maximum, mean, standard deviation |
 //! | `lat_ns.percentile`, else `clat_ns.percentile` | its percentiles; with completion latency alone, the run lacks those of the total |
 //! | `bins` (json+) | the distribution, and with it the percentiles of reads and writes together |
 //! | `usr_cpu`, `sys_cpu` | processor time for each request |
-//! | `job options`, `global options` | depth, engine, page cache, block size, direction; the others as they are |
+//! | `job options`, `global options` | depth, engine, page cache, sizes and direction as a job file has them; the others as they are |
 //!
 //! fio's submission latency ends when the call returns, raidlab's when it begins. So fio's two parts are not used as
 //! raidlab's, unless the file has percentiles of both, as only raidlab's own export and `slat_percentiles=1` give.
 //!
-//! Left out: logs over time, which are separate files, trims, clients of a server, fio 2.
+//! Left out: logs over time, which are separate files.
 //! Source: fio 3.33 `stat.c`, `show_thread_status_json`.
 
+use super::terse::{is_terse, terse};
 use super::{ForeignError, ForeignResults, ForeignRun, missing_percentiles, pooled, target_of};
+use raidlab_jobs::fio_lines;
 use raidlab_units::{BytesPerSec, Iops, NanoSpan};
 use raidlab_workload::{
     AccessLine, LatencyFigures, LatencyHistogram, LatencyPoint, LatencySplit, LoadFacts, Metric, OpStats,
-    OpSummary, RunResult, World,
+    OpSummary, OtherSummaries, RunResult, World,
 };
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// Whether `text` is what fio prints as JSON.
 pub fn is_fio(text: &str) -> bool {
-    text.contains("\"fio version\"") && text.contains("\"jobs\"")
+    is_terse(text)
+        || text.contains("\"fio version\"")
+            && (text.contains("\"jobs\"") || text.contains("\"client_stats\""))
 }
 
 /// Reads what fio printed; warnings before the JSON are passed over.
 ///
 /// # Errors
-/// [`ForeignError`]: no JSON of fio 3, no job in it.
+/// [`ForeignError`]: no JSON of fio, no job in it.
 pub fn fio(text: &str) -> Result<ForeignResults, ForeignError> {
+    let documents = if is_terse(text) { terse(text)? } else { documents(text)? };
+    let mut all =
+        ForeignResults { program: String::new(), title: String::new(), runs: Vec::new(), notes: Vec::new() };
+    for (number, root) in (1..).zip(&documents) {
+        let found = document(root).map_err(|error| match error {
+            ForeignError::Malformed(why) if documents.len() > 1 => {
+                ForeignError::Malformed(format!("document {number}: {why}"))
+            }
+            error => error,
+        })?;
+        if all.runs.is_empty() {
+            (all.program, all.title) = (found.program, found.title);
+        }
+        all.runs.extend(found.runs);
+        all.notes.extend(found.notes);
+    }
+    all.notes.dedup();
+    Ok(all)
+}
+
+/// The JSON of each run. What stands between and behind is fio's as well, where several forms are printed at once.
+fn documents(text: &str) -> Result<Vec<Value>, ForeignError> {
     let malformed = |why: String| ForeignError::Malformed(why);
-    let start = text.find('{').ok_or_else(|| malformed("there is no JSON in it".into()))?;
-    // What comes behind the JSON is fio's as well, where several forms are printed at once.
-    let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>();
-    let root = match values.next() {
-        Some(Ok(root)) => root,
-        Some(Err(error)) => return Err(malformed(format!("its JSON is not whole: {error}"))),
-        None => return Err(ForeignError::Empty),
-    };
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find('{') {
+        let mut values = serde_json::Deserializer::from_str(&rest[start..]).into_iter::<Value>();
+        match values.next() {
+            Some(Ok(root)) => found.push(root),
+            Some(Err(error)) => {
+                let (line, number) =
+                    (1 + text[..text.len() - rest.len() + start].matches('\n').count(), found.len() + 1);
+                return Err(malformed(format!(
+                    "its JSON is not whole: document {number}, which begins in line {line}: {error}"
+                )));
+            }
+            None => break,
+        }
+        rest = &rest[start + values.byte_offset()..];
+    }
+    if found.is_empty() { Err(malformed("there is no JSON in it".into())) } else { Ok(found) }
+}
+
+fn document(root: &Value) -> Result<ForeignResults, ForeignError> {
+    let malformed = |why: String| ForeignError::Malformed(why);
     let program = root.get("fio version").and_then(Value::as_str);
     let program = program.ok_or_else(|| malformed("it does not say which fio printed it".into()))?.to_owned();
-    let jobs = root.get("jobs").and_then(Value::as_array).filter(|jobs| !jobs.is_empty());
-    let jobs = jobs.ok_or(ForeignError::Empty)?;
+    let entries = |name: &str| root.get(name).and_then(Value::as_array).into_iter().flatten();
+    let jobs: Vec<&Value> = entries("jobs").chain(entries("client_stats")).collect();
+    if jobs.is_empty() {
+        return Err(ForeignError::Empty);
+    }
     let none = Map::new();
     let global = root.get("global options").and_then(Value::as_object).unwrap_or(&none);
-    let ended_ms = root.get("timestamp_ms").and_then(Value::as_u64).unwrap_or(0);
+    let seconds =
+        || root.get("timestamp").and_then(Value::as_u64).map(|seconds| seconds.saturating_mul(1000));
+    let ended_ms = root.get("timestamp_ms").and_then(Value::as_u64).or_else(seconds).unwrap_or(0);
     let is_ours = program.starts_with("raidlab-");
+    let mut notes = beside_each_other(&jobs);
     let mut runs = Vec::new();
-    for job in jobs {
+    for job in &jobs {
         let run =
-            Job { json: job, is_whole: count_alike(jobs, job) == 1, global, program: &program }.run()?;
+            Job { json: job, is_whole: count_alike(&jobs, job) == 1, global, program: &program }.run()?;
+        if text_of(job, "jobname") == Some(ALL_CLIENTS) && jobs.len() > 1 {
+            notes.push(format!("'{ALL_CLIENTS}' is what fio adds up of the others"));
+        }
+        let error = number(job, "error");
+        if error != 0.0 {
+            notes
+                .push(format!("{} ended with error {error}: its figures are those until then", run.workload));
+        }
         // raidlab writes when a run began, fio when it printed.
         let before_ms = if is_ours { 0 } else { run.cost.wall_ns / 1_000_000 };
         runs.push(ForeignRun { started_at_unix_ms: ended_ms.saturating_sub(before_ms), run });
     }
     let title = runs.first().map_or_else(String::new, |first| first.run.workload.clone());
-    Ok(ForeignResults { title, notes: beside_each_other(jobs), program, runs })
+    Ok(ForeignResults { program, title, runs, notes })
+}
+
+/// The entry that fio adds up of those of all clients.
+const ALL_CLIENTS: &str = "All clients";
+
+fn text_of<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
+    value.get(name).and_then(Value::as_str)
 }
 
 /// Jobs of the name and group of `job`, itself too. fio prints copies (`numjobs`) one by one, or as one with `group_reporting`,
 /// which it does not tell.
-fn count_alike(jobs: &[Value], job: &Value) -> usize {
-    let key = |it: &'_ Value| (it.get("jobname").cloned(), it.get("groupid").cloned());
+fn count_alike(jobs: &[&Value], job: &Value) -> usize {
+    let key = |it: &'_ Value| ["jobname", "groupid", "hostname", "port"].map(|name| it.get(name).cloned());
     jobs.iter().filter(|it| key(it) == key(job)).count()
 }
 
 /// Says of groups of jobs that ran at once that they are taken apart here.
-fn beside_each_other(jobs: &[Value]) -> Vec<String> {
+fn beside_each_other(jobs: &[&Value]) -> Vec<String> {
     let mut groups: BTreeMap<u64, u64> = BTreeMap::new();
     for job in jobs {
         *groups.entry(number(job, "groupid") as u64).or_default() += 1;
@@ -113,41 +177,36 @@ impl<'a> Job<'a> {
     }
 
     fn run(&self) -> Result<RunResult, ForeignError> {
-        let name = self.json.get("jobname").and_then(Value::as_str).unwrap_or("fio").to_owned();
+        let name = text_of(self.json, "jobname").unwrap_or("fio").to_owned();
         let target = self.option("filename").or_else(|| self.option("directory")).unwrap_or(&name);
-        let target = target_of(target, self.program);
-        let line = self.line();
-        let is_random = line.is_none_or(|line| line.random_pct >= 50);
+        let host = text_of(self.json, "hostname").map_or_else(String::new, |host| format!("{host}:"));
+        let target = target_of(&format!("{host}{target}"), self.program);
+        let lines = self.lines();
+        let is_random = lines.as_ref().is_none_or(|lines| lines.iter().any(|line| line.random_pct >= 50));
         let metric = if is_random { Metric::Iops } else { Metric::MbPerS };
         let mut run = RunResult::unmeasured(World::Measured, target, name, metric);
-        let window_ms = ["read", "write"].map(|op| self.json.get(op).map_or(0.0, |it| number(it, "runtime")));
-        let window = NanoSpan((window_ms[0].max(window_ms[1]) * 1e6) as u64);
+        let window_ms = ["read", "write", "trim", "mixed"]
+            .map(|op| self.json.get(op).map_or(0.0, |it| number(it, "runtime")));
+        let window = NanoSpan((window_ms.iter().copied().fold(0.0, f64::max) * 1e6) as u64);
         run.window_ns = window.get();
         let mut lacks = vec!["the course over time"];
-        let direction = |op: &str| {
-            let value =
-                self.json.get(op).ok_or_else(|| ForeignError::Malformed(format!("a job has no '{op}'")))?;
-            if value.get("lat_ns").is_none() {
-                return Err(ForeignError::Malformed(
-                    "its latencies have no unit: that is fio 2, and fio 3 is needed".into(),
-                ));
-            }
-            Ok(Direction::of(value, window))
-        };
-        let (read, write) = (direction("read")?, direction("write")?);
-        run.ops.total = Direction::together(&read, &write, window);
+        if lines.is_none() {
+            lacks.push("what was asked in lines of sizes and directions (its options say more than that, or nothing)");
+        }
+        run.lines = lines.unwrap_or_default();
+        let busy = self.set_ops(&mut run, window, &mut lacks)?;
         run.ops.total.errors = number(self.json, "total_err") as u64;
-        let busy = || [&read, &write].into_iter().filter(|it| it.summary.requests > 0);
-        if busy().any(|it| it.is_of_completion) {
+        if busy.iter().any(|it| it.is_of_completion) {
             lacks.push("percentiles of the whole latency (those it has are of its completion part, clat)");
         }
-        if busy().any(|it| it.histogram.is_none()) {
+        if busy.iter().any(|it| it.histogram.is_none()) {
             lacks.push("the distribution of latencies (json+ has it)");
         }
         let percentiles = missing_percentiles(&run.ops.total);
         lacks.extend(percentiles.as_deref());
-        (run.ops.read, run.ops.write) = (read.summary, write.summary);
-        run.lines = line.into_iter().collect();
+        if self.json.get("job options").is_none() {
+            lacks.push("the requests in flight (it has no options of the job)");
+        }
         self.set_load(&mut run);
         self.set_cost(&mut run);
         run.settings.insert("measured by".into(), self.program.to_owned());
@@ -156,25 +215,54 @@ impl<'a> Job<'a> {
         Ok(run)
     }
 
-    /// What is asked, where it is one line: one length, one direction or mix.
-    fn line(&self) -> Option<AccessLine> {
-        let rw = self.option("rw").or_else(|| self.option("readwrite")).unwrap_or("read");
-        let rw = rw.split(':').next().unwrap_or(rw);
-        let bytes = size(self.option("bs").or_else(|| self.option("blocksize")).unwrap_or("4k"))?;
-        let mix = self.count("rwmixread").unwrap_or(50).min(100) as u8;
-        let (read_pct, random_pct) = match rw {
-            "read" => (100, 0),
-            "write" => (0, 0),
-            "randread" => (100, 100),
-            "randwrite" => (0, 100),
-            "rw" | "readwrite" => (mix, 0),
-            "randrw" => (mix, 100),
-            _ => return None,
+    /// Sets the figures of each kind of request. Returns those of reads and writes that there are any of.
+    fn set_ops(
+        &self,
+        run: &mut RunResult,
+        window: NanoSpan,
+        lacks: &mut Vec<&str>,
+    ) -> Result<Vec<Direction>, ForeignError> {
+        let has_kib = self.program.starts_with("fio-2") || self.program.starts_with("fio-1");
+        let direction = |op: &str| self.json.get(op).map(|value| Direction::of(value, window, has_kib));
+        let summary = |op: &str| {
+            let summary = direction(op).map(|it| it.summary).filter(|it| it.requests > 0);
+            summary.map(Box::new)
         };
-        Some(AccessLine::plain(bytes, read_pct, random_pct))
+        (run.ops.others.trim, run.ops.others.flush) = (summary("trim"), summary("sync"));
+        let mut busy = match (direction("read"), direction("write"), direction("mixed")) {
+            (Some(read), Some(write), _) => {
+                run.ops.total = Direction::together(&read, &write, window);
+                (run.ops.read, run.ops.write) = (read.summary.clone(), write.summary.clone());
+                vec![read, write]
+            }
+            (None, None, Some(mixed)) => {
+                lacks.push("reads and writes apart (unified_rw_reporting)");
+                run.ops.total = mixed.summary.clone();
+                vec![mixed]
+            }
+            (read, ..) => {
+                let missing = if read.is_none() { "read" } else { "write" };
+                return Err(ForeignError::Malformed(format!("a job has no '{missing}' and no 'mixed'")));
+            }
+        };
+        busy.retain(|it| it.summary.requests > 0);
+        if busy.is_empty() && run.ops.others == OtherSummaries::default() {
+            lacks.push("any figure: no request of it ended");
+        }
+        Ok(busy)
+    }
+
+    /// What is asked, as a job file with its options asks it; none where it has none, or says more than lines can.
+    fn lines(&self) -> Option<Vec<AccessLine>> {
+        let own = self.json.get("job options")?.as_object()?;
+        let known = |(name, value): (&'a String, &'a Value)| Some((name.as_str(), value.as_str()?));
+        fio_lines(self.global.iter().chain(own).filter_map(known))
     }
 
     fn set_load(&self, run: &mut RunResult) {
+        if self.json.get("job options").is_none() {
+            return;
+        }
         let engine = self.option("ioengine").unwrap_or("psync");
         let asked = self.count("iodepth").unwrap_or(1).max(1);
         let is_ours = self.program.starts_with("raidlab-");
@@ -199,7 +287,9 @@ impl<'a> Job<'a> {
     fn set_options(&self, run: &mut RunResult) {
         let own = self.json.get("job options").and_then(Value::as_object).into_iter().flatten();
         for (name, value) in self.global.iter().chain(own) {
-            let (Some(value), false) = (value.as_str(), PLACED.contains(&name.as_str())) else { continue };
+            // What lines can't say stands here.
+            let is_said = PLACED.contains(&name.as_str()) && !(run.lines.is_empty() && name.starts_with('r'));
+            let (Some(value), false) = (value.as_str(), is_said) else { continue };
             let value = if value.is_empty() { "yes" } else { value };
             run.settings.insert(format!("fio {name}"), value.to_owned());
         }
@@ -220,28 +310,38 @@ struct Direction {
 }
 
 impl Direction {
-    fn of(value: &Value, window: NanoSpan) -> Self {
+    /// Times of fio 2 are in microseconds, and its rates in KiB where `has_kib`.
+    fn of(value: &Value, window: NanoSpan, has_kib: bool) -> Self {
         let none = Value::Null;
-        let field = |name: &str| value.get(name).unwrap_or(&none);
-        let (lat, clat, slat) = (field("lat_ns"), field("clat_ns"), field("slat_ns"));
-        let has = |part: &Value| {
-            let is_full =
-                |name: &str| part.get(name).and_then(Value::as_object).is_some_and(|it| !it.is_empty());
-            is_full("percentile") || is_full("bins")
+        let field = |name: &str| {
+            let in_ns = value.get(format!("{name}_ns").as_str()).map(|part| (part, 1));
+            in_ns.or_else(|| Some((value.get(name)?, 1000))).unwrap_or((&none, 1))
         };
-        let detailed = if has(lat) { lat } else { clat };
-        let requests = number(value, "total_ios") as u64;
-        let histogram = histogram(detailed).filter(|histogram| histogram.count() > 0);
+        let [lat, clat, slat] = ["lat", "clat", "slat"].map(|name| {
+            let (part, unit_ns) = field(name);
+            Part { json: part, unit_ns }
+        });
+        let detailed = if lat.is_detailed() { lat } else { clat };
+        // fio 3 counts flushes by their latencies only.
+        let requests = (number(value, "total_ios") as u64).max(lat.number("N") as u64);
+        // It counts one that failed, too, if that was the first.
+        let has_any = ["io_bytes", "io_kbytes", "runtime"].iter().any(|name| number(value, name) > 0.0);
+        let requests = if has_any || lat.number("N") > 0.0 { requests } else { 0 };
+        let histogram = detailed.histogram().filter(|histogram| histogram.count() > 0);
         let stats = OpStats { requests, lat: histogram.clone().unwrap_or_default(), ..OpStats::default() };
         let mut summary = OpSummary::of(&stats, window);
-        summary.iops = Iops(number(value, "iops"));
-        summary.bytes_per_sec = BytesPerSec(number(value, "bw_bytes"));
+        let seconds = window.as_secs_f64();
+        let by_count = if seconds > 0.0 { requests as f64 / seconds } else { 0.0 };
+        summary.iops = Iops(if value.get("iops").is_some() { number(value, "iops") } else { by_count });
+        let in_kib = number(value, "bw") * 1024.0;
+        let bytes_per_sec = if value.get("bw_bytes").is_some() { number(value, "bw_bytes") } else { in_kib };
+        summary.bytes_per_sec = BytesPerSec(if has_kib { in_kib } else { bytes_per_sec });
         set_extremes(&mut summary, lat);
         set_percentiles(&mut summary, detailed);
-        if has(slat) && has(clat) {
-            summary.split = Some(LatencySplit { slat: part(slat), clat: part(clat) });
+        if slat.is_detailed() && clat.is_detailed() {
+            summary.split = Some(LatencySplit { slat: slat.figures(), clat: clat.figures() });
         }
-        let is_of_completion = !has(lat) && number(slat, "N") > 0.0;
+        let is_of_completion = !lat.is_detailed() && (slat.number("N") > 0.0 || slat.number("mean") > 0.0);
         Self { summary, histogram, is_of_completion }
     }
 
@@ -263,14 +363,14 @@ fn number(value: &Value, name: &str) -> f64 {
     value.get(name).and_then(Value::as_f64).filter(|number| *number >= 0.0).unwrap_or(0.0)
 }
 
-fn set_extremes(summary: &mut OpSummary, lat: &Value) {
-    (summary.lat_ns_mean, summary.lat_ns_stddev) = (number(lat, "mean"), number(lat, "stddev"));
-    (summary.lat_ns_min, summary.lat_ns_max) = (number(lat, "min") as u64, number(lat, "max") as u64);
+fn set_extremes(summary: &mut OpSummary, lat: Part<'_>) {
+    (summary.lat_ns_mean, summary.lat_ns_stddev) = (lat.ns("mean"), lat.ns("stddev"));
+    (summary.lat_ns_min, summary.lat_ns_max) = (lat.ns("min") as u64, lat.ns("max") as u64);
 }
 
 /// The percentiles of `detailed`, which are finer than those of its bins.
-fn set_percentiles(summary: &mut OpSummary, detailed: &Value) {
-    let points = points(detailed);
+fn set_percentiles(summary: &mut OpSummary, detailed: Part<'_>) {
+    let points = detailed.points();
     if summary.requests == 0 || points.is_empty() {
         return;
     }
@@ -292,53 +392,73 @@ fn set_percentiles(summary: &mut OpSummary, detailed: &Value) {
     summary.lat_curve = std::iter::once(first).chain(points).chain([last]).collect();
 }
 
-/// The percentiles between the ends, in rising order.
-fn points(part: &Value) -> Vec<LatencyPoint> {
-    let map = part.get("percentile").and_then(Value::as_object).into_iter().flatten();
-    let point = |(pct, value): (&String, &Value)| {
-        Some(LatencyPoint { pct: pct.parse().ok()?, lat_ns: value.as_u64()? })
-    };
-    let mut points: Vec<LatencyPoint> =
-        map.filter_map(point).filter(|point| point.pct > 0.0 && point.pct < 100.0).collect();
-    points.sort_by(|one, other| one.pct.total_cmp(&other.pct));
-    points
+/// A part of the latency: submission, completion, or the whole.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    json: &'a Value,
+    /// Nanoseconds in a unit of its times.
+    unit_ns: u64,
 }
 
-fn histogram(part: &Value) -> Option<LatencyHistogram> {
-    let mut histogram = LatencyHistogram::default();
-    for (lat_ns, requests) in part.get("bins")?.as_object()? {
-        histogram.record_many_ns(lat_ns.parse().ok()?, requests.as_u64()?);
+impl Part<'_> {
+    fn number(&self, name: &str) -> f64 {
+        number(self.json, name)
     }
-    Some(histogram)
-}
 
-fn part(value: &Value) -> LatencyFigures {
-    let points = points(value);
-    let at =
-        |pct: f64| points.iter().find(|point| (point.pct - pct).abs() < 1e-6).map_or(0, |point| point.lat_ns);
-    LatencyFigures {
-        ns_mean: number(value, "mean"),
-        ns_stddev: number(value, "stddev"),
-        ns_min: number(value, "min") as u64,
-        ns_p50: at(50.0),
-        ns_p90: at(90.0),
-        ns_p99: at(99.0),
-        ns_p999: at(99.9),
-        ns_p9999: at(99.99),
-        ns_p99999: at(99.999),
-        ns_max: number(value, "max") as u64,
+    fn ns(&self, name: &str) -> f64 {
+        self.number(name) * self.unit_ns as f64
     }
-}
 
-/// A length as fio writes it, `4k` or `512`; none where reads and writes have lengths of their own.
-fn size(text: &str) -> Option<u32> {
-    let text = text.trim().to_ascii_lowercase();
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let unit = match &text[digits.len()..] {
-        "" | "b" => 1,
-        "k" | "kb" | "kib" => 1 << 10,
-        "m" | "mb" | "mib" => 1 << 20,
-        _ => return None,
-    };
-    digits.parse::<u32>().ok()?.checked_mul(unit)
+    fn object(&self, name: &str) -> impl Iterator<Item = (&String, &Value)> {
+        self.json.get(name).and_then(Value::as_object).into_iter().flatten()
+    }
+
+    /// Whether it has more than a mean and its ends.
+    fn is_detailed(&self) -> bool {
+        self.object("percentile").chain(self.object("bins")).next().is_some()
+    }
+
+    /// The percentiles between the ends, in rising order.
+    fn points(&self) -> Vec<LatencyPoint> {
+        let point = |(pct, value): (&String, &Value)| {
+            Some(LatencyPoint {
+                pct: pct.parse().ok()?,
+                lat_ns: value.as_u64()?.saturating_mul(self.unit_ns),
+            })
+        };
+        let points = self.object("percentile").filter_map(point);
+        let mut points: Vec<LatencyPoint> =
+            points.filter(|point| point.pct > 0.0 && point.pct < 100.0).collect();
+        points.sort_by(|one, other| one.pct.total_cmp(&other.pct));
+        points
+    }
+
+    fn histogram(&self) -> Option<LatencyHistogram> {
+        let mut histogram = LatencyHistogram::default();
+        self.json.get("bins")?;
+        for (lat, requests) in self.object("bins") {
+            let lat_ns = lat.parse::<u64>().ok()?.saturating_mul(self.unit_ns);
+            histogram.record_many_ns(lat_ns, requests.as_u64()?);
+        }
+        Some(histogram)
+    }
+
+    fn figures(&self) -> LatencyFigures {
+        let points = self.points();
+        let at = |pct: f64| {
+            points.iter().find(|point| (point.pct - pct).abs() < 1e-6).map_or(0, |point| point.lat_ns)
+        };
+        LatencyFigures {
+            ns_mean: self.ns("mean"),
+            ns_stddev: self.ns("stddev"),
+            ns_min: self.ns("min") as u64,
+            ns_p50: at(50.0),
+            ns_p90: at(90.0),
+            ns_p99: at(99.0),
+            ns_p999: at(99.9),
+            ns_p9999: at(99.99),
+            ns_p99999: at(99.999),
+            ns_max: self.ns("max") as u64,
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | a block of results with its access specification | a run |
 //! | row `ALL` | its figures |
-//! | rows `WORKER` | requests in flight: the sum of queue depths times disks |
+//! | rows `WORKER` | requests in flight: the sum of queue depths times disks; without them, the depth in row `ALL` |
 //! | rows `DISK` | names of the targets |
 //! | `Read I/Os`, `Write I/Os` and `IOps` | requests, and the length of the window |
 //! | classes of latency (1.1.0) | a curve of the whole latency, at the classes' ends |
@@ -213,9 +213,12 @@ impl Rows<'_> {
         let total = workers
             .iter()
             .fold(0_u32, |sum, (depth, disks)| sum.saturating_add(depth.saturating_mul(*disks)));
-        run.iodepth = total.max(1);
+        // Without workers' rows that of all is what is left; -1 stands for several.
+        let of_all = self.of_kind("ALL").next().and_then(|row| self.number(row, &["Queue Depth"]));
+        let total = if workers.is_empty() { of_all.map_or(0, |depth| depth as u32) } else { total };
+        run.iodepth = total;
         let first = workers.first().copied().unwrap_or((0, 1));
-        if total > first.0 && workers.iter().all(|worker| *worker == first) {
+        if !workers.is_empty() && total > first.0 && workers.iter().all(|worker| *worker == first) {
             let (workers, targets) = (workers.len() as u32, first.1);
             run.load = Some(LoadFacts { targets, workers, iodepth_per_target: first.0 });
         }

@@ -1,7 +1,8 @@
 //! Results of other load tools as runs, so that they can be compared with raidlab's own.
 //!
 //! ```text
-//! fio --output-format=json or json+ ─► fio.rs ─────┐
+//! fio --output-format=terse ─► terse.rs ┐
+//! fio --output-format=json or json+ ────┴► fio.rs ──┐
 //!                                                  ├─► ForeignResults: a RunResult for each job or test
 //! Iometer's results file (.csv) ─► iometer.rs ─────┘
 //! ```
@@ -13,6 +14,7 @@
 
 mod fio;
 mod iometer;
+mod terse;
 
 pub use fio::{fio, is_fio};
 pub use iometer::{iometer, is_iometer};

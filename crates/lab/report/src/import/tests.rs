@@ -180,12 +180,109 @@ fn reads_and_writes_together_have_a_mean_and_no_made_up_percentiles() {
     assert!(near(run.ops.total.lat_ns_stddev, (0.75_f64 * (25.0 + 625.0) + 0.25 * (25.0 + 5625.0)).sqrt()));
     assert!(run.settings["lacks"].contains("percentiles 50, 90"), "{}", run.settings["lacks"]);
     assert_eq!(
-        (run.lines.len(), run.iodepth),
-        (0, 3),
-        "two lengths are no line; psync has one request in flight"
+        (run.lines.len(), run.lines[0].bytes, run.iodepth),
+        (2, 65_536, 3),
+        "a length for each direction; psync has one request in flight"
     );
     assert_eq!(found.runs[1].run.ops.total.lat_ns_p50, 200, "one direction is both");
     assert!(found.notes[0].contains("2 of these jobs shared a group"), "{:?}", found.notes);
+}
+
+#[test]
+fn what_was_asked_is_what_the_options_say_or_empty() {
+    let run = |options: &str| fio(&fio_file(&[("a", options, 10, 10)])).unwrap().runs.swap_remove(0).run;
+    let lines = |run: &RunResult| -> Vec<(u32, u8, u8)> {
+        run.lines.iter().map(|line| (line.bytes, line.share_pct, line.read_pct)).collect()
+    };
+    let split = run(r#""rw": "randread", "bssplit": "4k/10:64k/90""#);
+    assert_eq!(lines(&split), [(4096, 10, 100), (65_536, 90, 100)]);
+    assert_eq!(lines(&run(r#""rw": "randrw", "rwmixwrite": "10", "bs": "4k""#)), [(4096, 100, 90)]);
+    for odd in
+        [r#""rw": "trim", "bs": "64k""#, r#""rw": "read:8k""#, r#""rw": "read", "bs_is_seq_rand": "1""#]
+    {
+        let run = run(odd);
+        assert!(run.lines.is_empty() && run.settings["lacks"].contains("what was asked"), "{odd}");
+    }
+}
+
+#[test]
+fn flushes_trims_and_runs_without_a_request_are_told() {
+    let nothing = fio(&fio_file(&[("a", r#""rw": "trim""#, 0, 0)])).unwrap().runs.swap_remove(0).run;
+    assert!(nothing.settings["lacks"].contains("no request of it ended"), "{:?}", nothing.settings);
+    // A first request that failed is counted by fio.
+    let failed = fio_file(&[("a", r#""rw": "trim""#, 0, 0)]).replace(
+        r#""error": 0,"#,
+        r#""error": 25, "trim": {"io_bytes": 0, "runtime": 0, "total_ios": 1, "lat_ns": {"N": 0}},"#,
+    );
+    let found = fio(&failed).unwrap();
+    assert_eq!(found.runs[0].run.ops.others.trim, None);
+    assert!(found.notes[0].contains("a ended with error 25"), "{:?}", found.notes);
+    let sync = r#""sync": {"total_ios": 0, "lat_ns": {"min": 5, "max": 90, "mean": 16.0, "stddev": 1.0, "N": 1800,
+        "percentile": {"50.000000": 15}}}, "write": "#;
+    let text =
+        fio_file(&[("a", r#""rw": "write", "fdatasync": "1""#, 0, 1800)]).replace(r#""write": "#, sync);
+    let run = fio(&text).unwrap().runs.swap_remove(0).run;
+    let flush = run.ops.others.flush.expect("it flushed");
+    assert_eq!((flush.requests, flush.lat_ns_mean, flush.lat_ns_p50, flush.lat_ns_max), (1800, 16.0, 15, 90));
+}
+
+#[test]
+fn fio_2_clients_and_unified_figures_have_their_units() {
+    let text = r#"{"fio version": "fio-2.6", "timestamp": 100, "client_stats": [{"jobname": "All clients", "groupid": 0, "mixed":
+        {"io_bytes": 2000, "bw": 16, "iops": 2.5, "runtime": 1000, "total_ios": 500, "slat": {"mean": 0.0},
+         "lat": {"min": 4, "max": 37, "mean": 17.5, "stddev": 1.0}}, "hostname": "h", "port": 1}]}"#;
+    assert!(is_fio(text));
+    let run = fio(text).unwrap().runs.swap_remove(0).run;
+    let total = &run.ops.total;
+    assert_eq!(
+        (total.requests, total.bytes_per_sec, total.lat_ns_mean),
+        (500, BytesPerSec(16_384.0), 17_500.0)
+    );
+    assert_eq!((run.ops.read.requests, run.iodepth, run.lines.len()), (0, 0, 0));
+    for lacking in ["reads and writes apart", "requests in flight", "what was asked"] {
+        assert!(run.settings["lacks"].contains(lacking), "{:?}", run.settings);
+    }
+    assert!(run.target.starts_with("h:"), "{}", run.target);
+    let two = [fio_file(&[("a", "", 1, 0)]), fio_file(&[("b", "", 2, 0)])].join("\n");
+    let found = fio(&two).unwrap();
+    assert_eq!(found.runs.iter().map(|it| it.run.workload.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+}
+
+#[test]
+fn terse_output_says_what_json_says() {
+    let direction = |kib: u64, iops: u64| {
+        let clat: Vec<String> = (0..20).map(|at| format!("{}.000000%={}", 5 * at, at * 10)).collect();
+        format!(
+            "{kib};{};{iops};2000;1;2;3.0;4.0;5;60;7.5;8.0;{};9;100;50.5;6.0;0;0;0.0%;0.0;0.0",
+            kib / 2,
+            clat.join(";")
+        )
+    };
+    let text =
+        format!("fio: a warning\n3;fio-3.33;job;0;0;{};{};rest\n", direction(8000, 1000), direction(0, 0));
+    assert!(is_fio(&text));
+    let run = fio(&text).unwrap().runs.swap_remove(0).run;
+    let read = &run.ops.read;
+    assert_eq!((run.workload.as_str(), read.requests, read.iops), ("job", 2000, Iops(1000.0)));
+    assert_eq!(
+        (read.bytes_per_sec, read.lat_ns_mean, read.lat_ns_max),
+        (BytesPerSec(4_096_000.0), 50_500.0, 100_000)
+    );
+    assert_eq!((read.lat_ns_p50, read.lat_ns_p90), (100_000, 180_000));
+}
+
+#[test]
+fn without_rows_of_workers_the_depth_is_that_of_all() {
+    let text: Vec<&str> = IOMETER_2006
+        .lines()
+        .filter(|line| !line.starts_with("WORKER") && !line.starts_with("DISK"))
+        .collect();
+    let depth = |text: &str| iometer(text).unwrap().runs.swap_remove(0).run;
+    let text = text.join("\n");
+    let unknown = depth(&text);
+    assert_eq!(unknown.iodepth, 0);
+    assert!(unknown.settings["lacks"].contains("the queue depth"));
+    assert_eq!(depth(&text.replacen(",0,-1", ",0,8", 1)).iodepth, 8);
 }
 
 /// Results of Iometer 2006.07.27, whose columns are others and whose megabytes are binary.
@@ -227,7 +324,11 @@ fn what_is_no_results_is_an_error_with_the_reason() {
         ("{\"jobs\": []}", "which fio"),
         ("{\"fio version\": \"fio-3.33\", \"jobs\": []}", "no results"),
         ("{\"fio version\": \"fio-3.33\", \"jobs\": [{}]}", "no 'read'"),
-        ("{\"fio version\": \"fio-2.1\", \"jobs\": [{\"read\": {\"lat\": {}}, \"write\": {}}]}", "fio 2"),
+        ("3;fio-3.33;a;0;0;1;2;3", "line 1 has 8 fields of 87"),
+        (
+            "{\"fio version\": \"fio-3.33\", \"jobs\": [{\"read\": {}, \"write\": {}}]}\n{\"fio",
+            "document 2, which begins in line 2",
+        ),
     ];
     for (text, why) in rows {
         let error = fio(text).unwrap_err().to_string();

@@ -14,7 +14,7 @@ pub(super) fn check_fit(target: &Target, spec: &AccessSpec, config: &DriverConfi
     if config.region > target.size() {
         return Err(LoadError::TooSmall { path: path(), size: target.size(), region: config.region });
     }
-    let (target_bytes, driver_bytes) = (target.block_bytes(), config.block_bytes);
+    let (target_bytes, driver_bytes) = (target.blocks_for(spec), config.block_bytes);
     if !driver_bytes.is_multiple_of(target_bytes) {
         return Err(LoadError::BlockSize { path: path(), target_bytes, driver_bytes });
     }

@@ -13,7 +13,7 @@
 //! | `rate`, `rate_iops` | a limit; with `rate_process=poisson` arrivals at that rate |
 //! | `thinktime` | think time of each place, or, after more than one request, a delay after a burst |
 
-use super::sizes::{lines, of_direction, sizes};
+use super::sizes::{directed, lines, of_direction, sizes};
 use super::values::{number, percent, size, switch, time};
 use super::{Section, Setting};
 use crate::Reason;
@@ -52,6 +52,12 @@ pub(super) struct Job {
     pub(super) line: usize,
     /// Whether it waits for the jobs before it.
     pub(super) starts_step: bool,
+    /// The job whose end it waits for.
+    pub(super) waits_for: Option<String>,
+    /// Time from the start of its step to its own start.
+    pub(super) delay: NanoSpan,
+    /// Lines of the keys that a step may refuse.
+    pub(super) lines_of: Lines,
     pub(super) targets: Vec<String>,
     pub(super) size: Option<ByteCount>,
     pub(super) run: Option<NanoSpan>,
@@ -66,6 +72,23 @@ pub(super) struct Job {
     flush: Option<FlushRule>,
     numjobs: u32,
     offset_increment: u64,
+    file_names: FileNames,
+}
+
+/// Where the keys stand that concern a job beside others; its own line where it has none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lines {
+    pub(super) target: usize,
+    pub(super) run: usize,
+    pub(super) delay: usize,
+    pub(super) wait: usize,
+}
+
+/// How fio calls the files of a job that names none.
+#[derive(Clone, Debug)]
+struct FileNames {
+    folder: String,
+    format: String,
 }
 
 /// Reads of settings: the last of a key counts, and every mistake is kept.
@@ -95,10 +118,14 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The line of `key`, or of the job where it is not set.
+    fn line(&self, key: &str) -> usize {
+        self.find(key).map_or(self.section.line, |setting| setting.line)
+    }
+
     /// What is wrong with the value of `key`.
     pub(super) fn wrong(&mut self, key: &str, problem: impl Into<String>) {
-        let line = self.find(key).map_or(self.section.line, |setting| setting.line);
-        self.reasons.push(Reason::at(line, problem));
+        self.reasons.push(Reason::at(self.line(key), problem));
     }
 
     pub(super) fn base(&mut self) -> u64 {
@@ -118,14 +145,11 @@ impl Job {
         let mut reader = Reader { section, reasons: Vec::new() };
         let base = reader.base();
         let bytes = |text: &str| size(text, base);
-        let (reads, is_random) = direction(&mut reader);
-        let random_pct =
-            if is_random { reader.value("percentage_random", percent).unwrap_or(100) } else { 0 };
-        let sizes = [0, 1].map(|direction| sizes(&mut reader, direction, base, notes));
-        let lines = lines(&sizes, reads, random_pct);
+        let (reads, lines) = requests(&mut reader, base, notes);
+        tell_of_units(section, base, notes);
         let takes_many = engine(&mut reader);
         let iodepth = reader.value("iodepth", number).unwrap_or(1).max(1);
-        let places = places(&mut reader, &lines, random_pct > 0, base, notes);
+        let places = places(&mut reader, &lines, reads, base, notes);
         let iodepth = if takes_many { iodepth } else { 1 };
         let (pacing, lines) = pacing(&mut reader, lines, iodepth, reads, base, notes);
         let direct = reader.value("direct", switch);
@@ -135,7 +159,19 @@ impl Job {
             name: section.name.clone(),
             line: section.line,
             starts_step: reader.value("stonewall", switch).unwrap_or(false),
-            targets: targets(&reader),
+            waits_for: reader.text("wait_for").filter(|name| !name.is_empty()).map(str::to_owned),
+            delay: reader.value("startdelay", |text| time(text, plain)).unwrap_or(NanoSpan::ZERO),
+            lines_of: Lines {
+                target: reader.line("filename"),
+                run: reader.line("runtime"),
+                delay: reader.line("startdelay"),
+                wait: reader.line("wait_for"),
+            },
+            targets: targets(&mut reader),
+            file_names: FileNames {
+                folder: reader.text("directory").unwrap_or("").to_owned(),
+                format: file_format(&reader),
+            },
             size: places.size,
             run: reader.value("runtime", |text| time(text, plain)).filter(|run| *run > NanoSpan::ZERO),
             ramp: reader.value("ramp_time", |text| time(text, plain)).filter(|ramp| *ramp > NanoSpan::ZERO),
@@ -150,20 +186,74 @@ impl Job {
             pacing,
             iodepth,
         };
-        for key in ["loops", "number_ios", "io_size", "size"] {
-            if reader.find(key).is_some() && job.run.is_none() {
-                let told = "A job without runtime ends in fio when it has moved its size; here the window does: give --run.";
-                notes.push(told.into());
-                break;
+        let is_timed = reader.value("time_based", switch).unwrap_or(false);
+        let has_end = ["loops", "number_ios", "io_size", "size"].iter().any(|key| reader.find(key).is_some());
+        let told = match job.run {
+            None => {
+                "A job without runtime ends in fio when it has moved its size; here the window does: give --run."
             }
+            Some(_) => {
+                "A job without time_based ends in fio when it has moved its size, if that is before its runtime; here it goes on."
+            }
+        };
+        if has_end && (job.run.is_none() || !is_timed) {
+            notes.push(told.into());
         }
         if reader.reasons.is_empty() { Ok(job) } else { Err(reader.reasons) }
     }
 
+    /// The lines of `section` alone, whatever else stands in it; none where one of them is wrong.
+    pub(super) fn lines(section: &Section) -> Option<Vec<AccessLine>> {
+        let mut reader = Reader { section, reasons: Vec::new() };
+        let base = reader.base();
+        let (_, lines) = requests(&mut reader, base, &mut Vec::new());
+        reader.reasons.is_empty().then_some(lines)
+    }
+
     /// Parts that it becomes.
     pub(super) fn clones(&self) -> u32 {
-        let in_one = self.offset_increment == 0 && self.lines.iter().all(|line| line.random_pct == 100);
-        if in_one { 1 } else { self.numjobs.min(super::PARTS_MAX as u32 + 1) }
+        let in_one = self.offset_increment == 0
+            && self.lines.iter().all(|line| line.random_pct == 100)
+            && self.file(0) == self.file(1);
+        if in_one { 1 } else { self.numjobs.min(super::steps::PARTS_MAX as u32 + 1) }
+    }
+
+    /// The file of its clone number `clone`, as fio calls it.
+    pub(super) fn file(&self, clone: u32) -> String {
+        if let Some(target) = self.targets.first() {
+            return target.clone();
+        }
+        let FileNames { folder, format } = &self.file_names;
+        let name = format.replace("$jobname", &self.name).replace("$jobnum", &clone.to_string());
+        format!("{folder}/{}", name.replace("$filenum", "0"))
+    }
+
+    /// What runs, in a line for people.
+    pub(super) fn told(&self) -> String {
+        let each = |line: &AccessLine| {
+            let kind = match line.read_pct {
+                100 => "reads".to_owned(),
+                0 => "writes".to_owned(),
+                pct => format!("reads and writes, {pct} % reads,"),
+            };
+            let place = match line.random_pct {
+                0 => "sequential".to_owned(),
+                100 => "random".to_owned(),
+                pct => format!("{pct} % random"),
+            };
+            let share =
+                if line.share_pct == 100 { String::new() } else { format!(" ({} %)", line.share_pct) };
+            let bytes = match line.bytes {
+                whole if whole.is_multiple_of(1024) => ByteCount(whole.into()).to_string(),
+                odd => format!("{odd} B"),
+            };
+            format!("{place} {kind} of {bytes}{share}")
+        };
+        let lines = self.lines.iter().map(each).collect::<Vec<_>>().join(", ");
+        let copies = if self.numjobs > 1 { format!("{} times ", self.numjobs) } else { String::new() };
+        let run = self.run.map_or_else(String::new, |run| format!(" for {run}"));
+        let on = self.targets.first().map_or_else(|| "on files of its own".into(), |it| format!("on {it}"));
+        format!("{}: {copies}{lines}, {} in flight, {on}{run}", self.name, self.iodepth)
     }
 
     /// The part for its clone number `clone`.
@@ -216,11 +306,27 @@ fn flush(reader: &mut Reader<'_>) -> Option<FlushRule> {
     all.or(data).map(|every| FlushRule { every, with_metadata: all.is_some() })
 }
 
+/// Read percent, and the lines of all sizes and directions.
+fn requests(reader: &mut Reader<'_>, base: u64, notes: &mut Vec<String>) -> (u8, Vec<AccessLine>) {
+    let (reads, is_random) = direction(reader);
+    let random = [0, 1].map(|direction| {
+        let given = directed(reader, "percentage_random", direction, percent).unwrap_or(100);
+        if is_random { given } else { 0 }
+    });
+    let sizes = [0, 1].map(|direction| sizes(reader, direction, base, notes));
+    (reads, lines(&sizes, reads, random))
+}
+
 /// Read percent, and whether requests are random.
 fn direction(reader: &mut Reader<'_>) -> (u8, bool) {
     let text = reader.text("rw").unwrap_or("read");
-    let mix = reader.value("rwmixread", percent);
-    let mix = mix.or(reader.value("rwmixwrite", percent).map(|write| 100 - write)).unwrap_or(50);
+    // The one that is given last counts.
+    let last = reader.section.settings.iter().rev().find(|it| ["rwmixread", "rwmixwrite"].contains(&it.key));
+    let mix = match last.map(|setting| setting.key) {
+        Some("rwmixwrite") => reader.value("rwmixwrite", percent).map(|write| 100 - write),
+        _ => reader.value("rwmixread", percent),
+    };
+    let mix = mix.unwrap_or(50);
     match text {
         "read" => (100, false),
         "write" => (0, false),
@@ -256,7 +362,7 @@ fn engine(reader: &mut Reader<'_>) -> bool {
 fn places(
     reader: &mut Reader<'_>,
     lines: &[AccessLine],
-    is_random: bool,
+    read_pct: u8,
     base: u64,
     notes: &mut Vec<String>,
 ) -> Places {
@@ -265,11 +371,25 @@ fn places(
     let key = if reader.find("filesize").is_some() { "filesize" } else { "size" };
     match reader.text(key) {
         Some(text) if text.ends_with('%') => {
-            places.working_set_pct = f64::from(reader.value(key, percent).unwrap_or(100));
+            let pct = reader.value(key, percent).unwrap_or(100);
+            let is_whole = pct == 0 || pct == 100;
+            places.working_set_pct = if is_whole { 100.0 } else { f64::from(pct) };
+            if !is_whole && reader.find("offset").is_some() {
+                reader.wrong(
+                    key,
+                    format!("{key} in percent beside an offset has no counterpart here: write it in bytes"),
+                );
+            }
         }
+        Some(text) if text.contains('-') => {
+            reader.wrong(
+                key,
+                format!("{key} = {text}: files of several sizes have no counterpart here, write one size"),
+            );
+        }
+        // Nothing said, and nothing asked for, is the whole file.
         Some(_) => {
-            let first = |text: &str| bytes(text.split('-').next().unwrap_or(text));
-            places.size = reader.value(key, first).map(ByteCount);
+            places.size = reader.value(key, bytes).filter(|bytes| *bytes > 0).map(ByteCount);
         }
         None => {}
     }
@@ -282,16 +402,31 @@ fn places(
     if key == "filesize" && places.start > ByteCount::ZERO {
         places.size = places.size.map(|size| ByteCount(size.get().saturating_sub(places.start.get())));
     }
-    if is_random {
-        spread(reader, lines, &mut places, notes);
+    if lines.iter().any(|line| line.random_pct > 0) {
+        spread(reader, lines, read_pct, &mut places, notes);
     }
     places
 }
 
 /// How random requests are spread.
-fn spread(reader: &mut Reader<'_>, lines: &[AccessLine], places: &mut Places, notes: &mut Vec<String>) {
+fn spread(
+    reader: &mut Reader<'_>,
+    lines: &[AccessLine],
+    read_pct: u8,
+    places: &mut Places,
+    notes: &mut Vec<String>,
+) {
     let map = !reader.value("norandommap", switch).unwrap_or(false);
-    let text = reader.text("random_distribution").unwrap_or("random");
+    let all = reader.text("random_distribution").unwrap_or("random");
+    let [reads, writes] = [0, 1].map(|direction| match of_direction(all, direction) {
+        "" => "random",
+        own => own,
+    });
+    let text = if read_pct == 0 { writes } else { reads };
+    if is_mix(read_pct) && reads != writes {
+        let advice = "reads and writes share one distribution here: write a job for each";
+        return reader.wrong("random_distribution", format!("random_distribution = {all}: {advice}"));
+    }
     let (name, figures) = text.split_once(':').unwrap_or((text, ""));
     let real = |text: &str| text.parse::<f64>().ok().filter(|real| real.is_finite());
     places.distribution = match (name, real(figures)) {
@@ -311,10 +446,8 @@ fn spread(reader: &mut Reader<'_>, lines: &[AccessLine], places: &mut Places, no
         ("zoned", _) => match zones(figures) {
             Some(zones) => Distribution::Zones(zones),
             None => {
-                return reader.wrong(
-                    "random_distribution",
-                    format!("'{text}': write zoned:50/5:30/15:20/80, for both directions"),
-                );
+                return reader
+                    .wrong("random_distribution", format!("'{text}': write zoned:50/5:30/15:20/80"));
             }
         },
         _ => {
@@ -352,17 +485,9 @@ fn pacing(
     base: u64,
     notes: &mut Vec<String>,
 ) -> (Pacing, Vec<AccessLine>) {
-    let direction = usize::from(read_pct == 0);
-    let is_mixed = read_pct > 0 && read_pct < 100;
-    let iops = reader.value("rate_iops", |text| size(of_direction(text, direction), base));
-    let bytes = reader.value("rate", |text| size(of_direction(text, direction), base));
-    // fio limits each direction; both together get twice that.
-    let both = |rate: u64| if is_mixed { rate.saturating_mul(2) } else { rate };
-    if is_mixed && (iops.is_some() || bytes.is_some()) {
-        notes.push("A rate counts for each direction in fio; here both together have twice that.".into());
-    }
-    let rate_max = iops.filter(|rate| *rate > 0).and_then(|rate| RequestRate::new(both(rate) as f64));
-    let bytes_per_sec_max = bytes.filter(|rate| *rate > 0).map(|rate| ByteCount(both(rate)));
+    let rate_max = limit(reader, "rate_iops", read_pct, base, notes);
+    let bytes_per_sec_max = limit(reader, "rate", read_pct, base, notes).map(ByteCount);
+    let rate_max = rate_max.and_then(|rate| RequestRate::new(rate as f64));
     let think = reader.value("thinktime", |text| time(text, NanoSpan(1000))).unwrap_or(NanoSpan::ZERO);
     let blocks = reader.value("thinktime_blocks", number).unwrap_or(1).max(1);
     let is_poisson = reader.text("rate_process") == Some("poisson");
@@ -394,6 +519,51 @@ fn pacing(
     (Pacing::Closed(closed), lines)
 }
 
+/// Whether reads and writes are mixed.
+fn is_mix(read_pct: u8) -> bool {
+    read_pct > 0 && read_pct < 100
+}
+
+/// The limit of reads and writes together; fio has one for each.
+fn limit(
+    reader: &mut Reader<'_>,
+    key: &'static str,
+    read_pct: u8,
+    base: u64,
+    notes: &mut Vec<String>,
+) -> Option<u64> {
+    let each = [0, 1]
+        .map(|direction| directed(reader, key, direction, |text| size(text, base)).filter(|rate| *rate > 0));
+    if !is_mix(read_pct) {
+        return each[usize::from(read_pct == 0)];
+    }
+    if each[0] != each[1] || (each[0].is_some() && read_pct != 50) {
+        let advice = "reads and writes each keep to a limit of their own in fio, which makes the mix; here both share one: \
+                      write a job of reads and one of writes";
+        reader.wrong(key, format!("{key} of a mix of {read_pct} % reads: {advice}"));
+        return None;
+    }
+    let both = each[0]?.saturating_mul(2);
+    notes.push("A rate counts for each direction in fio; here both together have twice that.".into());
+    Some(both)
+}
+
+/// Says of sizes in `KiB` and its kin what fio takes them for.
+fn tell_of_units(section: &Section, base: u64, notes: &mut Vec<String>) {
+    let is_small = |setting: &&Setting| {
+        let value = setting.value.to_ascii_lowercase();
+        let keys =
+            ["bs", "ba", "bsrange", "bssplit", "size", "filesize", "offset", "offset_increment", "rate"];
+        keys.contains(&setting.key) && ["ki", "mi", "gi", "ti"].iter().any(|unit| value.contains(unit))
+    };
+    if base == 1024 {
+        notes.extend(section.settings.iter().filter(is_small).map(|setting| {
+            let Setting { key, value, .. } = setting;
+            format!("{key} = {value}: fio takes KiB for 1000 bytes and MiB for 1000000, unless kb_base=1000 is set, and so does this.")
+        }));
+    }
+}
+
 fn data(reader: &mut Reader<'_>) -> DataSpec {
     let zeros = reader.value("zero_buffers", switch).unwrap_or(false);
     let compressible = reader.value("buffer_compress_percentage", percent).unwrap_or(0);
@@ -403,13 +573,31 @@ fn data(reader: &mut Reader<'_>) -> DataSpec {
     }
 }
 
-/// The files of the job: each name of a list by colons, below the directory where there is one.
-fn targets(reader: &Reader<'_>) -> Vec<String> {
+/// The file or device of the job, below the directory where there is one; none where fio makes up a name.
+fn targets(reader: &mut Reader<'_>) -> Vec<String> {
     let folder = reader.text("directory").filter(|folder| !folder.is_empty());
     let names = reader.text("filename").unwrap_or("").replace("\\:", "\u{0}");
     let names = names.split(':').filter(|name| !name.is_empty()).map(|name| name.replace('\u{0}', ":"));
-    match folder {
+    let targets: Vec<String> = match folder {
         Some(folder) => names.map(|name| format!("{}/{name}", folder.trim_end_matches('/'))).collect(),
         None => names.collect(),
+    };
+    let in_turn =
+        "fio takes them in turn, and here each target has requests of its own: write a job for each";
+    if targets.len() > 1 {
+        reader.wrong("filename", format!("{} files in one job: {in_turn}", targets.len()));
     }
+    if folder.is_some_and(|folder| folder.replace("\\:", "").contains(':')) {
+        reader.wrong("directory", format!("several directories in one job: {in_turn}"));
+    }
+    if reader.value("nrfiles", number).is_some_and(|count| count > 1) && targets.is_empty() {
+        reader.wrong("nrfiles", format!("several files in one job: {in_turn}"));
+    }
+    targets
+}
+
+/// The names that fio gives to the files of a job that names none.
+fn file_format(reader: &Reader<'_>) -> String {
+    let own = reader.text("filename_format").filter(|format| !format.is_empty());
+    own.unwrap_or("$jobname.$jobnum.$filenum").to_owned()
 }

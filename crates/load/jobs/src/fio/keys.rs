@@ -42,16 +42,20 @@ const KEYS: &[(Kind, &str)] = &[
          norandommap random_distribution percentage_random fsync fdatasync direct buffered loops numjobs \
          runtime/timeout time_based ramp_time rwmixread rwmixwrite thinktime thinktime_blocks rate \
          rate_iops rate_process stonewall/wait_for_previous zero_buffers buffer_compress_percentage \
-         dedupe_percentage kb_base",
+         dedupe_percentage kb_base startdelay/start_delay wait_for nrfiles/nr_files filename_format",
     ),
     (
         Kind::Ignored("a run here goes on after a failed request and counts it"),
         "continue_on_error ignore_error",
     ),
-    (Kind::Ignored("all parts of a step start together"), "startdelay start_delay"),
+    (
+        Kind::Ignored("it belongs to a profile of fio's, and asks for nothing without one"),
+        "threads block numruns dir device-names load prep test-duration threads-per-queue \
+         read-req-num-512-blocks large-block-op-kbytes",
+    ),
     (
         Kind::Ignored("how files are made is up to the target"),
-        "filetype lockfile nrfiles/nr_files openfiles file_service_type fallocate overwrite \
+        "filetype lockfile openfiles file_service_type fallocate overwrite \
          create_serialize create_fsync create_on_open allow_file_create allow_mounted_write pre_read \
          end_fsync fsync_on_close end_syncfs unlink unlink_each_loop",
     ),
@@ -73,7 +77,7 @@ const KEYS: &[(Kind, &str)] = &[
          sqthread_poll_cpu registerfiles hipri fixedbufs nonvectored uncached userspace_reap gpu_dev_ids \
          force_async",
     ),
-    (Kind::Ignored("it names or describes"), "description name filename_format unique_filename"),
+    (Kind::Ignored("it names or describes"), "description name unique_filename"),
     (
         Kind::Ignored("nothing is compared while a load runs; the requests are the same"),
         "verify do_verify verify_policy verifysort verifysort_nr verify_interval verify_offset \
@@ -140,7 +144,6 @@ const KEYS: &[(Kind, &str)] = &[
         "write_barrier sync_file_range atomic sync readfua writefua cmdprio_percentage cmdprio_class \
          cmdprio cmdprio_bssplit",
     ),
-    (Kind::Missing("split it into files that run one after the other"), "wait_for"),
     (
         Kind::Missing("trims are not part of the workload language"),
         "num_range trim_percentage trim_verify_zero trim_backlog trim_backlog_batch",

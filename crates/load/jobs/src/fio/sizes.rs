@@ -4,17 +4,36 @@ use super::job::Reader;
 use super::values::{percent, size};
 use raidlab_workload::AccessLine;
 
+/// The length of a request that no key gives.
+const BYTES_DEFAULT: u32 = 4096;
+
 /// The sizes of one direction with their shares in percent, and what offsets are multiples of.
 pub(super) struct Sizes {
     shares: Vec<(u32, u8)>,
     align: u32,
 }
 
-/// What stands for a direction in a list that is by commas; the last is for those after it.
+/// What stands for a direction in a list by commas, for reads, writes and trims. The last one stands for those after it too, and an
+/// empty one for fio's default.
 pub(super) fn of_direction(text: &str, direction: usize) -> &str {
-    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-    let given = parts.get(direction).or(parts.last()).copied().unwrap_or("");
-    if given.is_empty() { parts.iter().copied().find(|part| !part.is_empty()).unwrap_or("") } else { given }
+    text.split(',').nth(direction).or(text.rsplit(',').next()).unwrap_or("").trim()
+}
+
+/// What `read` makes of the value of `key` for a direction; none where fio's default is left to it.
+pub(super) fn directed<T>(
+    reader: &mut Reader<'_>,
+    key: &str,
+    direction: usize,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Option<T> {
+    let each = |text: &str| match (text.split(',').count(), of_direction(text, direction)) {
+        (4.., _) => {
+            Err(format!("'{text}' has more than three values: reads, writes and trims have one each"))
+        }
+        (_, "") => Ok(None),
+        (_, own) => read(own).map(Some),
+    };
+    reader.value(key, each).flatten()
 }
 
 /// The sizes of requests: reads are direction 0, writes 1.
@@ -28,22 +47,16 @@ pub(super) fn sizes(reader: &mut Reader<'_>, direction: usize, base: u64, notes:
     };
     let key = ["bssplit", "bsrange", "bs"].into_iter().find(|key| reader.find(key).is_some());
     let shares = match key {
-        Some("bssplit") => reader.value("bssplit", |text| split(of_direction(text, direction), length)),
+        Some("bssplit") => directed(reader, "bssplit", direction, |text| split(text, length)),
         Some("bsrange") => {
-            let read = |text: &str| range(of_direction(text, direction), length);
-            let shares = reader.value("bsrange", read);
             notes.push("The sizes of a bsrange are lines whose shares are whole percents.".into());
-            shares
+            directed(reader, "bsrange", direction, |text| range(text, length))
         }
-        Some(_) => reader.value("bs", |text| Ok(vec![(length(of_direction(text, direction))?, 100)])),
-        None => Some(vec![(4096, 100)]),
+        _ => directed(reader, "bs", direction, |text| Ok(vec![(length(text)?, 100)])),
     };
-    let shares = shares.unwrap_or_else(|| vec![(4096, 100)]);
-    let least = shares.iter().map(|(bytes, _)| *bytes).min().unwrap_or(4096);
-    let align = reader.value("ba", |text| match of_direction(text, direction) {
-        "0" => Ok(least),
-        text => length(text),
-    });
+    let shares = shares.unwrap_or_else(|| vec![(BYTES_DEFAULT, 100)]);
+    let least = shares.iter().map(|(bytes, _)| *bytes).min().unwrap_or(BYTES_DEFAULT);
+    let align = directed(reader, "ba", direction, |text| if text == "0" { Ok(least) } else { length(text) });
     Sizes { shares, align: align.unwrap_or(least) }
 }
 
@@ -79,17 +92,17 @@ fn range(text: &str, length: impl Fn(&str) -> Result<u32, String>) -> Result<Vec
 }
 
 /// A line for each size; for each direction, too, where both have sizes of their own.
-pub(super) fn lines(sizes: &[Sizes; 2], read_pct: u8, random_pct: u8) -> Vec<AccessLine> {
+pub(super) fn lines(sizes: &[Sizes; 2], read_pct: u8, random: [u8; 2]) -> Vec<AccessLine> {
     let [read, write] = sizes;
     let line = |sizes: &Sizes, (bytes, share_pct): (u32, u8), read_pct| AccessLine {
         share_pct,
         align_bytes: (sizes.align != bytes).then_some(sizes.align),
-        ..AccessLine::plain(bytes, read_pct, random_pct)
+        ..AccessLine::plain(bytes, read_pct, random[usize::from(read_pct == 0)])
     };
     let all = |sizes: &Sizes, read_pct| -> Vec<AccessLine> {
         sizes.shares.iter().map(|each| line(sizes, *each, read_pct)).collect()
     };
-    let same = read.shares == write.shares && read.align == write.align;
+    let same = read.shares == write.shares && read.align == write.align && random[0] == random[1];
     match read_pct {
         100 => all(read, 100),
         0 => all(write, 0),

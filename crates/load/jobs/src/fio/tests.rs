@@ -1,16 +1,17 @@
 //! Job files and their meaning, mistakes and their messages.
 
 use super::*;
+use crate::Step;
 use proptest::prelude::*;
-use raidlab_units::NanoSpan;
-use raidlab_workload::{AccessLine, ArrivalProcess, Distribution, Pacing};
+use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::{AccessLine, AccessSpec, ArrivalProcess, Distribution, Pacing, Workload};
 
 fn import(text: &str) -> Import {
-    import_fio("dir/test.fio", text).unwrap_or_else(|error| panic!("{error}"))
+    import_fio("dir/test.fio", text, Surroundings::NONE).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn complaint(text: &str) -> String {
-    import_fio("test.fio", text).unwrap_err().to_string()
+    import_fio("test.fio", text, Surroundings::NONE).unwrap_err().to_string()
 }
 
 #[test]
@@ -42,8 +43,18 @@ fn jobs_of_a_group_are_parts_and_a_stonewall_starts_the_next_step() {
         .iter()
         .map(|part| (part.name.as_str(), part.iodepth, part.places.start.get() >> 20))
         .collect();
-    assert_eq!(parts, [("a-1", Some(1), 0), ("a-2", Some(1), 100), ("b", Some(12), 200)]);
-    assert_eq!(steps[0].run.size, Some(ByteCount::from_mib(300)));
+    // Each job has files of its own, and so has each clone.
+    assert_eq!(
+        parts,
+        [
+            ("a-1", Some(1), 0),
+            ("a-2", Some(1), 100),
+            ("b-1", Some(4), 200),
+            ("b-2", Some(4), 300),
+            ("b-3", Some(4), 400)
+        ]
+    );
+    assert_eq!(steps[0].run.size, Some(ByteCount::from_mib(500)));
     assert_eq!(steps[1].workload.spec.lines, [AccessLine::plain(1 << 20, 100, 0)]);
     assert_eq!(steps[1].run.iodepths, [1], "one by one, as the synchronous default");
 }
@@ -113,7 +124,7 @@ fn everything_wrong_is_named_with_its_line() {
         ("", "test.fio: no job: a section such as [job1] with rw=randread makes one"),
         (
             "[a]\nsize=${SIZE}\n",
-            "test.fio:2: size = ${SIZE}: write the value itself, variables are not expanded",
+            "test.fio:2: size = ${SIZE}: SIZE is not set: give --env SIZE=VALUE, or set it in the environment",
         ),
         (
             "[a]\nwrite_barrier=32\n",
@@ -123,7 +134,7 @@ fn everything_wrong_is_named_with_its_line() {
             "[a]\nfsync=32\nfdatasync=8\n",
             "test.fio:3: fsync and fdatasync at once have no counterpart here: leave out either",
         ),
-        ("include other.fio\n[a]\n", "test.fio:1: include other.fio: put the lines of that file here"),
+        ("include other.fio\n[a]\n", "test.fio:1: include other.fio: no files can be read here"),
         (
             "[a]\nbssplit=4k/60:8k/60\n[b]\nbs=x\n",
             "test.fio:2: bssplit: the shares add up to more than 100 percent: mend them\ntest.fio:4: bs: 'x' is no size: write bytes, or a number with k, m, g or t",
@@ -132,25 +143,172 @@ fn everything_wrong_is_named_with_its_line() {
     for (text, expected) in rows {
         assert_eq!(complaint(text), expected);
     }
-    assert!(import_fio("t", "[a]\nwrite_barrier=0\n").is_ok(), "switched off, it asks for nothing");
+    assert!(
+        import_fio("t", "[a]\nwrite_barrier=0\n", Surroundings::NONE).is_ok(),
+        "switched off, it asks for nothing"
+    );
 }
 
 #[test]
 fn flushes_follow_writes() {
     let rule = |text: &str| {
-        let rule = import_fio("t", &format!("[a]\n{text}\n")).unwrap().steps[0].workload.spec.flush;
+        let rule = import_fio("t", &format!("[a]\n{text}\n"), Surroundings::NONE).unwrap().steps[0]
+            .workload
+            .spec
+            .flush;
         rule.map(|rule| (rule.every.get(), rule.with_metadata))
     };
     assert_eq!(rule("rw=write\nfsync=32"), Some((32, true)));
-    assert_eq!(rule("rw=randrw\nfdatasync=1\nnumjobs=4"), Some((1, false)));
+    assert_eq!(rule("rw=randrw\nfdatasync=1\nnumjobs=4\nfilename=f"), Some((1, false)));
     assert_eq!(rule("rw=write\nfsync=0\nfdatasync=8"), Some((8, false)));
     assert_eq!(rule("rw=randread\nfsync=32"), None, "fio flushes behind writes only");
-    let parts = import_fio("t", "[a]\nrw=write\nfsync=4\n[b]\nrw=read\n").unwrap().steps[0]
-        .workload
-        .spec
-        .parts
-        .clone();
+    let parts = import_fio("t", "[a]\nrw=write\nfsync=4\n[b]\nrw=read\n", Surroundings::NONE).unwrap().steps
+        [0]
+    .workload
+    .spec
+    .parts
+    .clone();
     assert_eq!(parts.iter().map(|part| part.flush.is_some()).collect::<Vec<_>>(), [true, false]);
+}
+
+/// Size, share, read and random percent of each line.
+fn lines_of(keys: &str) -> Vec<(u32, u8, u8, u8)> {
+    let steps = import(&format!("[j]\nnorandommap\n{keys}\n")).steps;
+    let lines = steps[0].workload.spec.lines.iter();
+    lines.map(|line| (line.bytes, line.share_pct, line.read_pct, line.random_pct)).collect()
+}
+
+#[test]
+fn a_value_of_a_direction_is_that_of_the_direction() {
+    // As fio 3.33 logs them with write_iolog.
+    let rows = [
+        ("rw=randread\nbs=8k,", vec![(8192, 100, 100, 100)]),
+        ("rw=randwrite\nbs=8k,", vec![(4096, 100, 0, 100)]),
+        ("rw=randread\nbs=,8k", vec![(4096, 100, 100, 100)]),
+        ("rw=randwrite\nbs=,8k", vec![(8192, 100, 0, 100)]),
+        ("rw=randwrite\nbs=8k,16k,64k", vec![(16_384, 100, 0, 100)]),
+        ("rw=randwrite\nbsrange=1k-2k,4k-8k", vec![(4096, 50, 0, 100), (8192, 50, 0, 100)]),
+        ("rw=randwrite\nbssplit=1k/100,8k/50:16k/50", vec![(8192, 50, 0, 100), (16_384, 50, 0, 100)]),
+        ("rw=randrw\npercentage_random=100,0", vec![(4096, 50, 100, 100), (4096, 50, 0, 0)]),
+        ("rw=randwrite\npercentage_random=10,20", vec![(4096, 100, 0, 20)]),
+        ("rw=randrw\nrwmixread=70\nrwmixwrite=10", vec![(4096, 100, 90, 100)]),
+        ("rw=randrw\nrwmixwrite=10\nrwmixread=70", vec![(4096, 100, 70, 100)]),
+    ];
+    for (keys, expected) in rows {
+        assert_eq!(lines_of(keys), expected, "{keys}");
+    }
+    let pacing = |keys: &str| import(&format!("[j]\n{keys}\n")).steps[0].workload.spec.pacing.to_string();
+    assert_eq!(pacing("rw=read\nrate=1m,"), "closed loop, at most 1 MiB/s");
+    assert_eq!(pacing("rw=write\nrate=1m,"), "closed loop", "only reads have a limit");
+    assert_eq!(pacing("rw=write\nrate_iops=,50"), "closed loop, at most 50/s");
+    let refused = [
+        ("rw=rw\nrate=1m,2m", "rate of a mix of 50 % reads"),
+        ("rw=rw\nrate_iops=100,", "rate_iops of a mix"),
+        ("rw=rw\nrwmixread=70\nrate_iops=100", "rate_iops of a mix of 70 % reads"),
+        ("rw=randrw\nrandom_distribution=zipf:1.1,random", "reads and writes share one distribution"),
+        ("rw=read\nbs=1k,2k,3k,4k", "more than three values"),
+        ("rw=rw\nrwmixread=70,30", "rwmixread: '70,30' is no percentage"),
+        ("rw=read\niodepth=4,8", "iodepth: '4,8'"),
+    ];
+    for (keys, part) in refused {
+        let text = complaint(&format!("[j]\n{keys}\n"));
+        assert!(text.contains(part) && text.starts_with("test.fio:"), "{keys}: {text}");
+    }
+}
+
+#[test]
+fn files_devices_and_clones_are_all_there_or_refused() {
+    let same = "[one]\nfilename=/dev/sdx\nrw=read\n[two]\nfilename=/dev/sdy\nrw=read\n";
+    let found = import(same);
+    assert_eq!(found.steps[0].run.targets, ["/dev/sdx", "/dev/sdy"]);
+    assert!(found.steps[0].run.command("w").starts_with("raidlab measure /dev/sdx /dev/sdy "));
+    assert!(found.notes.iter().any(|note| note.contains("Each of the 2 targets")), "{:?}", found.notes);
+    assert_eq!(found.jobs.len(), 2);
+    assert!(found.jobs[1].starts_with("two: sequential reads of 4 KiB, 1 in flight, on /dev/sdy"));
+    let own = import("[a]\nsize=1m\nrw=write\n[b]\nsize=1m\nrw=read\n");
+    assert!(own.notes.iter().any(|note| note.contains("2 files")), "{:?}", own.notes);
+    // fio's own names: one file for all clones, or one for each.
+    let parts =
+        |keys: &str| import(&format!("[a]\nrw=randread\nsize=1m\nnumjobs=2\n{keys}\n")).steps[0].clone();
+    assert_eq!(parts("filename_format=part.$jobnum").workload.spec.parts.len(), 2);
+    assert_eq!(parts("filename_format=part").run.iodepths, [2], "two clones share a file");
+    assert_eq!(parts("filename=/dev/sdx").run.iodepths, [2]);
+    let refused = [
+        ("[d]\nfilename=f:g\n", "test.fio:2: 2 files in one job"),
+        ("[d]\nnrfiles=4\n", "test.fio:2: several files in one job"),
+        ("[d]\ndirectory=/a:/b\n", "test.fio:2: several directories"),
+        ("[a]\nfilename=f\n[b]\nrw=write\nfilename=g\n", "test.fio:5: b runs at once with a"),
+        ("[a]\nfilename=f\n[b]\nsize=1m\n", "test.fio:3: b runs at once with a"),
+        ("[a]\nruntime=1\n[b]\nruntime=2\n", "test.fio:4: b runs for another time than a"),
+        (
+            "[a]\nruntime=5\n[b]\nruntime=5\nstartdelay=2\n",
+            "test.fio:5: startdelay: b starts while others run",
+        ),
+        ("[a]\n[b]\n[c]\nwait_for=a\n", "test.fio:4: wait_for = a: others run on meanwhile"),
+        ("[a]\nwait_for=z\n", "test.fio:2: wait_for = z: no job before"),
+        ("[a]\nsize=1m-2m\n", "test.fio:2: size = 1m-2m: files of several sizes"),
+    ];
+    for (text, part) in refused {
+        assert!(complaint(text).contains(part), "{text}: {}", complaint(text));
+    }
+}
+
+#[test]
+fn phases_are_steps() {
+    let names = |text: &str| -> Vec<String> {
+        import(text).steps.iter().map(|step| step.workload.name().to_owned()).collect()
+    };
+    let later = "[early]\nfilename=f\nruntime=2\n[late]\nfilename=f\nrw=write\nstartdelay=2\nruntime=1\n";
+    assert_eq!(names(later), ["early", "late"]);
+    assert_eq!(names("[a]\n[b]\nwait_for=a\n[c]\nwait_for=b\n"), ["a", "b", "c"]);
+    assert_eq!(names("[a]\n[b]\nstonewall\n[c]\nwait_for=a\n[d]\nstonewall=1\n").len(), 3);
+    assert_eq!(names("[global]\nstartdelay=3\n[a]\n").len(), 1, "all wait equally long");
+}
+
+#[test]
+fn sizes_have_the_meaning_of_fio() {
+    let places =
+        |keys: &str| import(&format!("[j]\nrw=read\n{keys}\n")).steps[0].workload.spec.places.clone();
+    assert_eq!((places("size=0").size, places("size=100%").working_set_pct), (None, 100.0));
+    assert_eq!((places("size=25%").working_set_pct, places("size=0%").working_set_pct), (25.0, 100.0));
+    let small = import("[j]\nrw=read\nbs=4KiB\nsize=1MiB\n");
+    assert_eq!(small.steps[0].workload.spec.lines[0].bytes, 4000);
+    assert_eq!(small.steps[0].run.size, Some(ByteCount(1_000_000)));
+    assert!(small.notes.iter().any(|note| note.contains("kb_base=1000")), "{:?}", small.notes);
+    let large = import("[j]\nrw=read\nkb_base=1000\nbs=4KiB\nsize=1m\n");
+    assert_eq!(
+        (large.steps[0].workload.spec.lines[0].bytes, large.steps[0].run.size),
+        (4096, Some(ByteCount(1_000_000)))
+    );
+    assert!(complaint("[j]\noffset=1m\nsize=50%\n").contains("test.fio:3: size in percent beside an offset"));
+    assert!(import("[g]\nrw=read\nthreads=1\n").notes.iter().any(|note| note.contains("profile")));
+}
+
+#[test]
+fn included_files_and_variables_are_read() {
+    let variable = |name: &str| (name == "BS").then(|| ("8k".to_owned(), "--env"));
+    let include = |path: &str| match path {
+        "common" => Ok("bs=${BS}\nrw=write\n".to_owned()),
+        "wrong" => Ok("\n\nbsz=1\n".to_owned()),
+        "loop" => Ok("include loop\n".to_owned()),
+        _ => Err("it is not there".to_owned()),
+    };
+    let read = |text: &str| import_fio("t", text, Surroundings { variable: &variable, include: &include });
+    let found = read("[a]\ninclude common\nfilename=/dev/${BS}/x\n").unwrap();
+    assert_eq!(found.steps[0].workload.spec.lines, [AccessLine::plain(8192, 0, 0)]);
+    assert_eq!(found.steps[0].run.targets, ["/dev/8k/x"]);
+    assert!(found.notes.contains(&"BS is '8k', of --env.".to_owned()), "{:?}", found.notes);
+    let rows = [
+        ("[a]\ninclude wrong\nbs=x\n", "wrong:3: unknown key 'bsz'"),
+        ("[a]\ninclude none\n", "t:2: include none: it is not there"),
+        ("[a]\ninclude loop\n", "loop:1: include loop: more than 64 files"),
+        ("[a]\nsize=${BS\n", "t:2: size = ${BS: a variable ends with }"),
+        ("[a]\niodepth=$ncpus\n", "t:2: iodepth = $ncpus: $ncpus is a figure of the machine"),
+    ];
+    for (text, part) in rows {
+        let error = read(text).unwrap_err().to_string();
+        assert!(error.contains(part), "{text}: {error}");
+    }
 }
 
 fn line() -> impl Strategy<Value = String> {
@@ -166,6 +324,10 @@ fn line() -> impl Strategy<Value = String> {
             "zipf:1.1",
             "pareto:0.3",
             "zoned:1/2:/",
+            "4k,8k,",
+            ",1m",
+            "${A}",
+            "a",
             "poisson",
             "libaio",
             "1",
@@ -186,7 +348,7 @@ fn line() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn no_text_panics_and_what_is_imported_reads_back(lines in proptest::collection::vec(line(), 0..25)) {
-        if let Ok(import) = import_fio("any", &lines.join("\n")) {
+        if let Ok(import) = import_fio("any", &lines.join("\n"), Surroundings::NONE) {
             for step in import.steps {
                 let text = step.workload.to_toml();
                 let read = Workload::from_toml("any.toml", &text);
@@ -197,6 +359,6 @@ proptest! {
 
     #[test]
     fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        drop(import_fio("any", &String::from_utf8_lossy(&bytes)));
+        drop(import_fio("any", &String::from_utf8_lossy(&bytes), Surroundings::NONE));
     }
 }

@@ -47,7 +47,8 @@ const MIX: &str = "\t8192,70,67,100,0,1,0,0\n\t65536,30,100,0,20,4,65536,0\n";
 fn both_kinds_of_version_have_all_columns_and_settings() {
     let workers = worker("Worker 1", 16, "2048,64,0", "\tOLTP; mine\n", &["D: \"data\""]);
     for version in ["2006.07.27", "1.1.0", "1998.10.08", "1.1.0-rc1"] {
-        let Import { steps, notes } = import(&text(version, "NORMAL", &spec("OLTP; mine", MIX), &workers));
+        let Import { steps, notes, .. } =
+            import(&text(version, "NORMAL", &spec("OLTP; mine", MIX), &workers));
         let [Step { workload, run }] = &steps[..] else { panic!("{steps:?}") };
         assert_eq!((workload.name(), workload.title.as_str()), ("oltp-mine", "OLTP; mine"), "{version}");
         let first = AccessLine { share_pct: 70, align_bytes: Some(0), ..AccessLine::plain(8192, 67, 100) };
@@ -77,7 +78,7 @@ fn cycling_becomes_a_sweep() {
         ("CYCLE_TARGETS", vec![20]),
     ];
     for (kind, expected) in rows {
-        let Import { steps, notes } = import(&text("1.1.0", kind, &specs, &workers));
+        let Import { steps, notes, .. } = import(&text("1.1.0", kind, &specs, &workers));
         assert_eq!(steps.len(), 1);
         assert_eq!(steps[0].run.iodepths, expected, "{kind}");
         assert_eq!(
@@ -108,7 +109,7 @@ fn each_round_of_assigned_specifications_is_a_step_and_workers_that_differ_are_p
 #[test]
 fn old_specifications_have_no_names_and_no_alignment() {
     let specs = "'size, % of size, % reads, % random, delay, burst\n2048 60 67 100 0 1\n512 40 0 0 5 2\n4096 100 100 100 0 1\n";
-    let Import { steps, notes } = import(&text("1998.02.01", "NORMAL", specs, ""));
+    let Import { steps, notes, .. } = import(&text("1998.02.01", "NORMAL", specs, ""));
     let names: Vec<&str> = steps.iter().map(|step| step.workload.name()).collect();
     assert_eq!(names, ["specification-1", "4-kib-100-read-100-random"]);
     assert_eq!(steps[0].workload.spec.lines.len(), 2);

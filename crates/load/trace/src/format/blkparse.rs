@@ -6,7 +6,7 @@
 //!   dev    cpu      seq   seconds       pid  act rwbs sector + sectors
 //! ```
 //! One event of each request is used: `Q` (queued by the application), `D` (issued to the device, after merges and
-//! splits) or `C` (completed). The first letters of `rwbs` give the kind: an `F` in front is a flush before it, then
+//! splits) or `C` (completed). The first letters of `rwbs` give the kind: an `F` in front is a flush before it, which is a request of its own, then
 //! `R`, `W`, `D` (trim) or `N` (only the flush); letters behind (`F` for FUA, `A`, `S`, `M`) are ignored.
 //!
 //! Quirks: sectors have 512 bytes on every device. A flush without data has no `+`. SCSI commands from user space have
@@ -51,15 +51,44 @@ pub(crate) fn line(parser: &mut TraceParser, text: &str) -> Result<Option<TraceR
     }
     let time_ns = decimal_ns("the time", time, 9)?;
     let rwbs = fields.next().ok_or(LineProblem::Fields { format })?;
-    let Some((kind, offset_bytes, length_bytes)) = request(rwbs, &mut fields)? else { return Ok(None) };
-    parser.record(device, Parsed { time_ns, kind, offset_bytes, length_bytes, response_ns: None })
+    let Some(Request { flushes, moves }) = request(rwbs, &mut fields)? else {
+        parser.count_other();
+        return Ok(None);
+    };
+    put(parser, device, time_ns, flushes, moves)
+}
+
+/// A flush, and the request behind it, at one time.
+pub(super) fn put(
+    parser: &mut TraceParser,
+    device: &str,
+    time_ns: u64,
+    flushes: bool,
+    moves: Option<(TraceKind, u64, u64)>,
+) -> Result<Option<TraceRecord>, LineProblem> {
+    let mut made = |(kind, offset_bytes, length_bytes)| {
+        parser.record(device, Parsed { time_ns, kind, offset_bytes, length_bytes, response_ns: None })
+    };
+    let flush = if flushes { made((TraceKind::Flush, 0, 0))? } else { None };
+    let moved = moves.map_or(Ok(None), made)?;
+    if flush.is_none() {
+        return Ok(moved);
+    }
+    parser.set_second(moved);
+    Ok(flush)
+}
+
+/// What an event asks for: a flush, data that are moved and where, or both.
+pub(super) struct Request {
+    pub(super) flushes: bool,
+    pub(super) moves: Option<(TraceKind, u64, u64)>,
 }
 
 /// What is asked for, and where; nothing where the event is of no block request.
-fn request<'a>(
+pub(super) fn request<'a>(
     rwbs: &str,
     fields: &mut impl Iterator<Item = &'a str>,
-) -> Result<Option<(TraceKind, u64, u64)>, LineProblem> {
+) -> Result<Option<Request>, LineProblem> {
     let (flushes, rest) = rwbs.strip_prefix('F').map_or((false, rwbs), |rest| (true, rest));
     let moves = match rest.bytes().next() {
         Some(b'R') => Some(TraceKind::Read),
@@ -78,10 +107,10 @@ fn request<'a>(
             let start = whole("the sector", start, SECTORS_MAX)?;
             let sectors = whole("the number of sectors", sectors, SECTORS_MAX)?;
             let is_empty_flush = flushes && sectors == 0;
-            let kind = if is_empty_flush { TraceKind::Flush } else { kind };
-            Ok(Some((kind, start * SECTOR_BYTES, sectors * SECTOR_BYTES)))
+            let range = (kind, start * SECTOR_BYTES, sectors * SECTOR_BYTES);
+            Ok(Some(Request { flushes, moves: (!is_empty_flush).then_some(range) }))
         }
-        _ if flushes => Ok(Some((TraceKind::Flush, 0, 0))),
+        _ if flushes => Ok(Some(Request { flushes, moves: None })),
         _ => Ok(None),
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn line(parser: &mut TraceParser, text: &str) -> Result<Option<TraceR
         known,
     })?;
     let parsed = Parsed {
-        time_ns: decimal_ns("the arrival time", time, 6)?,
+        time_ns: parser.time_ns("the arrival time", time, 6)?,
         kind: if flags & 1 == 1 { TraceKind::Read } else { TraceKind::Write },
         offset_bytes: whole("the block", block, BLOCK_MAX)? * SECTOR_BYTES,
         length_bytes: whole("the number of blocks", blocks, BLOCKS_MAX)? * SECTOR_BYTES,

@@ -1,9 +1,11 @@
 //! The formats, one file each: the meaning of a line, and the quirks of the programs that write it.
 
 pub(crate) mod blkparse;
+pub(crate) mod columns;
 pub(crate) mod disksim;
 pub(crate) mod fio;
 pub(crate) mod msr;
+pub(crate) mod perf;
 pub(crate) mod spc;
 
 /// Traces count in sectors of so many bytes.

@@ -11,7 +11,7 @@
 
 use super::{SECTOR_BYTES, SECTORS_MAX, first_fields};
 use crate::error::LineProblem;
-use crate::fields::{decimal_ns, shown, whole};
+use crate::fields::{shown, whole};
 use crate::parser::{Parsed, TraceParser};
 use crate::record::{TraceFormat, TraceKind, TraceRecord};
 
@@ -26,7 +26,7 @@ pub(crate) fn line(parser: &mut TraceParser, text: &str) -> Result<Option<TraceR
         known,
     })?;
     let parsed = Parsed {
-        time_ns: decimal_ns("the timestamp", time, 9)?,
+        time_ns: parser.time_ns("the timestamp", time, 9)?,
         kind,
         offset_bytes: whole("the address", lba, SECTORS_MAX)? * SECTOR_BYTES,
         length_bytes: whole("the size", size, u64::MAX)?,

@@ -14,9 +14,10 @@ fn rows(format: TraceFormat, options: ParseOptions, text: &str) -> Result<Vec<Ro
     let mut parser = TraceParser::new(format, options);
     let mut rows = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
-        let parsed = parser.line(line).map_err(|problem| (number, problem))?;
+        let first = parser.line(line).map_err(|problem| (number, problem))?;
+        let all = first.into_iter().chain(parser.second());
         rows.extend(
-            parsed.map(|r| (r.kind, r.device, r.time_ns, r.offset_bytes, r.length_bytes, r.response_ns)),
+            all.map(|r| (r.kind, r.device, r.time_ns, r.offset_bytes, r.length_bytes, r.response_ns)),
         );
     }
     Ok(rows)
@@ -55,6 +56,7 @@ fn blkparse_with_all_its_lines() {
     let queued = [
         (Write, 0, 1829, 223_490 * 512, 4096, None),
         (Read, 1, 7000, 4096, 131_072, None),
+        (Flush, 0, 8000, 0, 0, None),
         (Write, 0, 8000, 51_200, 512, None),
         (Flush, 0, 9000, 0, 0, None),
         (Flush, 0, 9500, 0, 0, None),
@@ -66,6 +68,85 @@ fn blkparse_with_all_its_lines() {
         let expected = [(Write, 0, time_ns, 223_490 * 512, 8192, None)];
         assert_eq!(rows(TraceFormat::Blkparse, options, BLKPARSE).unwrap(), expected);
     }
+}
+
+#[test]
+fn what_is_lost_or_may_be_of_another_unit_is_told() {
+    let notes = |format, options: ParseOptions, text: &str| {
+        let mut parser = TraceParser::new(format, options);
+        for line in text.lines() {
+            parser.line(line).unwrap();
+        }
+        parser.notes().join("\n")
+    };
+    let plain = ParseOptions::default;
+    assert!(notes(TraceFormat::Blkparse, plain(), BLKPARSE).contains("1 events are of no block request"));
+    let spc = "0,8,4096,w,0.0\n0,16,0,R,0.01\n";
+    assert!(notes(TraceFormat::Spc, plain(), spc).contains("1 requests have no length"));
+    let mqsim = "1000000 0 800 16 1\n1500000 0 1600 16 0\n";
+    assert!(notes(TraceFormat::Disksim, plain(), mqsim).contains("--time-unit ns"));
+    assert_eq!(notes(TraceFormat::Disksim, plain(), "0.0 0 8 8 1\n"), "");
+    let options = ParseOptions { time_unit: Some(TimeUnit::Nanoseconds), ..plain() };
+    assert_eq!(notes(TraceFormat::Disksim, options.clone(), mqsim), "");
+    let times: Vec<u64> =
+        rows(TraceFormat::Disksim, options, mqsim).unwrap().iter().map(|row| row.2).collect();
+    assert_eq!(times, [1_000_000, 1_500_000]);
+}
+
+#[test]
+fn tables_of_clouds_and_of_tracers_are_found_and_read() {
+    let texts = [
+        (
+            TraceFormat::Alibaba,
+            "device_id,opcode,offset,length,timestamp\n419,W,8792731648,16384,1577808144360767\n",
+            (Write, 0, 1_577_808_144_360_767_000, 8_792_731_648, 16_384, None),
+        ),
+        (
+            TraceFormat::Tencent,
+            "1538323199,42932745,8,0,1283\n",
+            (Read, 0, 1_538_323_199_000_000_000, 42_932_745 * 512, 4096, None),
+        ),
+        (
+            TraceFormat::Systor,
+            "Timestamp,Response,IOType,LUN,Offset,Size\n1455592806.420155,0.000304,R,3,123904,512\n",
+            (Read, 0, 1_455_592_806_420_155_000, 123_904, 512, Some(304_000)),
+        ),
+        (
+            TraceFormat::Fiu,
+            "89966104730008 4892 syslogd 904265560 8 W 6 0 531e779be\n",
+            (Write, 0, 89_966_104_730_008, 904_265_560 * 512, 4096, None),
+        ),
+        (
+            TraceFormat::Biosnoop,
+            "TIME(s)     COMM           PID    DISK      T  SECTOR    BYTES   LAT(ms)\n\
+             0.000004    a b            1950   xvda1     W  13092560  4096       0.74\n",
+            (Write, 0, 4000, 13_092_560 * 512, 4096, Some(740_000)),
+        ),
+        (
+            TraceFormat::Biosnoop,
+            "TIME(s)     COMM           PID    DISK      T  SECTOR    BYTES  QUE(ms) LAT(ms)\n\
+             0.000004    ab             1950   xvda1     R  8         512    0.01    0.74\n",
+            (Read, 0, 4000, 4096, 512, Some(740_000)),
+        ),
+        (
+            TraceFormat::Perf,
+            "# a head\n fio 12 [001] 5.000001: block:block_rq_issue: 8,0 RA 4096 () 16 + 8 none,0,0 [fio]\n \
+             fio 12 [001] 5.000002: block:block_rq_complete: 8,0 RA () 16 + 8 [0]\n",
+            (Read, 0, 5_000_001_000, 8192, 4096, None),
+        ),
+        (
+            TraceFormat::Perf,
+            " fio-12 [001] d..1. 5.000001: block_bio_queue: 8,0 W 16 + 8 [a + b]\n",
+            (Write, 0, 5_000_001_000, 8192, 4096, None),
+        ),
+    ];
+    for (format, text, row) in texts {
+        assert_eq!(text.lines().find_map(detect), Some(format), "{text}");
+        assert_eq!(plain(format, text), [row], "{text}");
+    }
+    let flushed = "w 1 [0] 1.0: block:block_rq_issue: 8,0 FF 0 () 0 + 0 [w]\nw 1 [0] 2.0: block:block_rq_issue: 8,0 FWS 4096 () 8 + 8 [w]\n";
+    let kinds: Vec<TraceKind> = plain(TraceFormat::Perf, flushed).iter().map(|row| row.0).collect();
+    assert_eq!(kinds, [Flush, Flush, Write]);
 }
 
 #[test]

@@ -1,13 +1,18 @@
 //! `raidlab import runs`: runs from another machine, another results file, or another program.
 
+use super::kinds::other_than;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json, remark};
 use crate::verbs::keep::store_failure;
 use raidlab_report::import::{ForeignResults, fio, iometer, is_fio, is_iometer};
 use raidlab_store::{Archive, ForeignStudy, RunFilter, Store};
+use raidlab_worlds::as_text;
 use serde_json::json;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
+/// What a packed file becomes at most; runs are far smaller.
+const TEXT_BYTES_MAX: u64 = 1 << 30;
 /// What a file of `SQLite` begins with.
 const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 
@@ -87,22 +92,33 @@ fn foreign(
     Ok((archive, notes))
 }
 
+/// The text of a file that may be packed.
+fn unpacked(bytes: &[u8]) -> std::io::Result<String> {
+    let mut text = Vec::new();
+    as_text(bytes)?.take(TEXT_BYTES_MAX).read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).trim_start_matches('\u{feff}').to_owned())
+}
+
 /// The runs of a file, of whichever form it is.
 fn find(path: &Path) -> Result<Found, Failure> {
     let cannot = |failure: Failure| failure.context(format!("{} cannot be taken in", path.display()));
     let bytes = std::fs::read(path).map_err(|error| cannot(Failure::input(error)))?;
     if !bytes.starts_with(SQLITE_MAGIC) {
-        let text = String::from_utf8_lossy(&bytes);
+        let text = unpacked(&bytes).map_err(|error| cannot(Failure::input(error)))?;
         let refused = |error| cannot(Failure::input(error));
         let results = match &*text {
             text if is_fio(text) => fio(text).map_err(refused)?,
             text if is_iometer(text) => iometer(text).map_err(refused)?,
             text => {
-                let kept = Archive::from_json(text).map(Found::Kept);
-                return kept.map_err(|error| cannot(Failure::input(error)));
+                return Archive::from_json(text).map(Found::Kept).map_err(|error| {
+                    let cause = match other_than("runs", text) {
+                        Some(kind) => Failure::input(anyhow::anyhow!(kind)),
+                        None => Failure::input(error),
+                    };
+                    cannot(cause)
+                });
             }
         };
-        drop(text);
         return Ok(Found::Foreign { content: bytes, results });
     }
     let of_store = || {

@@ -1,15 +1,22 @@
 //! `raidlab import trace`: a block trace as a Parquet file, and its summary.
 
+use super::kinds::other_than;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json, remark};
-use raidlab_trace::{BlkAction, ParseOptions, TraceFormat, TraceSummary, WaitMeaning};
+use raidlab_trace::{
+    BlkAction, LineProblem, ParseOptions, TimeUnit, TraceError, TraceFormat, TraceSummary, WaitMeaning,
+};
 use raidlab_tracefile::{Imported, TraceFileError, TraceMeta, import};
 use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_worlds::as_text;
 use serde_json::json;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+/// So much of a file tells its kind.
+const LOOKED_AT_BYTES: u64 = 64 << 10;
 
 /// Arguments of `raidlab import trace`.
 #[derive(Debug, clap::Args)]
@@ -17,7 +24,8 @@ pub(super) struct Args {
     /// The trace as text; - is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Its format: auto, fio2, fio3, blkparse, msr, spc, disksim or disksim-validate
+    /// Its format: auto, fio2, fio3, blkparse, msr, spc, disksim, disksim-validate, perf, biosnoop,
+    /// alibaba, tencent, systor or fiu
     #[arg(long, default_value = "auto", value_name = "NAME")]
     format: AskedFormat,
     /// blkparse: the event that is a request's time; Q (queued), D (sent to the device) or C (ended)
@@ -26,6 +34,9 @@ pub(super) struct Args {
     /// fio2: `wait` is milliseconds since the start, as fio has it, or microseconds since the last one, as its manual says
     #[arg(long, value_enum, default_value = "fio", value_name = "WHO")]
     wait: Wait,
+    /// The unit of its times, where it is not that of its format: s, ms, us or ns (`MQSim` writes `DiskSim`'s columns with ns)
+    #[arg(long, value_parser = time_unit, value_name = "UNIT")]
+    time_unit: Option<TimeUnit>,
     /// Take the requests of these devices only, by their names in the trace; may be repeated
     #[arg(long, value_name = "NAME")]
     device: Vec<String>,
@@ -48,6 +59,11 @@ enum Action {
 enum Wait {
     Fio,
     Manual,
+}
+
+fn time_unit(text: &str) -> Result<TimeUnit, String> {
+    TimeUnit::named(text)
+        .ok_or_else(|| format!("'{text}' is none of {}", TimeUnit::ALL.map(TimeUnit::name).join(", ")))
 }
 
 /// A format by its name, or none for `auto`.
@@ -78,9 +94,11 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
             Wait::Manual => WaitMeaning::AsManualSays,
         },
         devices: args.device.clone(),
+        time_unit: args.time_unit,
     };
     let (input, name) = open(&args.file)?;
-    let imported = import(input, &name, args.format.0, options, args.output.as_deref()).map_err(failure)?;
+    let imported = import(input, &name, args.format.0, options, args.output.as_deref())
+        .map_err(|error| other_kind(&args.file, &error).unwrap_or_else(|| failure(error)))?;
     if output.is_json() {
         let TraceMeta { source, start_ns, out_of_order, summary, .. } = &imported.meta;
         print_json(&json!({
@@ -91,10 +109,14 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
             "start_ns": start_ns,
             "out_of_order": out_of_order,
             "summary": summary,
+            "notes": imported.notes,
             "output": args.output,
         }))?;
     } else {
-        print(&as_text(&imported))?;
+        print(&in_words(&imported))?;
+    }
+    for note in &imported.notes {
+        remark(format_args!("note: {note}"));
     }
     for warning in warnings(&imported.meta) {
         remark(format_args!("warning: {warning}"));
@@ -103,13 +125,30 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
 }
 
 fn open(file: &Path) -> Result<(Box<dyn BufRead>, String), Failure> {
-    if file == Path::new("-") {
-        return Ok((Box::new(io::stdin().lock()), "-".into()));
-    }
-    let opened = File::open(file).map_err(|error| {
+    let opened = if file == Path::new("-") {
+        as_text(io::stdin().lock())
+    } else {
+        File::open(file).and_then(|opened| as_text(BufReader::with_capacity(1 << 20, opened)))
+    };
+    let input = opened.map_err(|error| {
         Failure::input(anyhow::Error::new(error).context(format!("cannot read {}", file.display())))
     })?;
-    Ok((Box::new(BufReader::with_capacity(1 << 20, opened)), file.display().to_string()))
+    Ok((input, file.display().to_string()))
+}
+
+/// The refusal of a file that is of another kind, if it is one whose format could not be told.
+fn other_kind(file: &Path, error: &TraceFileError) -> Option<Failure> {
+    let TraceFileError::Line(TraceError { problem: LineProblem::UnknownFormat, .. }) = error else {
+        return None;
+    };
+    if file == Path::new("-") {
+        return None;
+    }
+    let mut first = Vec::new();
+    let (input, name) = open(file).ok()?;
+    input.take(LOOKED_AT_BYTES).read_to_end(&mut first).ok()?;
+    let kind = other_than("trace", &String::from_utf8_lossy(&first))?;
+    Some(Failure::input(anyhow::anyhow!("{name} holds no trace: {kind}")))
 }
 
 fn failure(error: TraceFileError) -> Failure {
@@ -139,7 +178,7 @@ fn warnings(meta: &TraceMeta) -> Vec<String> {
 }
 
 /// The summary, a figure to a line.
-fn as_text(imported: &Imported) -> String {
+fn in_words(imported: &Imported) -> String {
     let TraceMeta { source, summary, .. } = &imported.meta;
     let mut lines = vec![format!("{source}: {} lines, format {}", imported.lines, imported.format)];
     let mut add = |name: &str, text: String| lines.push(format!("  {name:<13} {text}"));

@@ -3,7 +3,8 @@
 use crate::failure::Failure;
 use crate::inputs::{bad_order, workloads};
 use crate::output::remark;
-use raidlab_jobs::{Import, ImportError, import_fio, import_icf};
+use crate::verbs::import::import_fio_at;
+use raidlab_jobs::{Import, ImportError, import_icf};
 use raidlab_planning::Application;
 use raidlab_trace::TraceSummary;
 use raidlab_tracefile::{ReadingAs, ReplayOrder};
@@ -48,8 +49,6 @@ fn busiest_second(trace: &TraceSummary) -> Option<f64> {
     Some(trace.requests_per_sec_max as f64).filter(|rate| is_long && *rate > 0.0)
 }
 
-type Reader = fn(&str, &str) -> Result<Import, ImportError>;
-
 impl AppArgs {
     /// Reads everything.
     pub(super) fn read(&self) -> Result<Asked, Failure> {
@@ -57,9 +56,11 @@ impl AppArgs {
         let named = workloads(&self.app)?.into_iter();
         let mut applications: Vec<Application> =
             named.map(|workload| Application { workload, iodepth: plain }).collect();
-        let jobs = self.icf.iter().map(|path| (path, import_icf as Reader));
-        for (path, reader) in jobs.chain(self.fio.iter().map(|path| (path, import_fio as Reader))) {
-            self.jobs(path, reader, &mut applications)?;
+        for path in &self.icf {
+            self.jobs(path, import_icf, &mut applications)?;
+        }
+        for path in &self.fio {
+            self.jobs(path, |name, text| import_fio_at(path, &[], name, text), &mut applications)?;
         }
         let mut iops = None;
         for path in &self.trace {
@@ -88,7 +89,12 @@ impl AppArgs {
         Ok(Asked { iops: iops.filter(|_| only), applications })
     }
 
-    fn jobs(&self, path: &Path, reader: Reader, to: &mut Vec<Application>) -> Result<(), Failure> {
+    fn jobs(
+        &self,
+        path: &Path,
+        reader: impl FnOnce(&str, &str) -> Result<Import, ImportError>,
+        to: &mut Vec<Application>,
+    ) -> Result<(), Failure> {
         let text = read_foreign_text(path).map_err(Failure::input)?;
         let name = path.file_name().map_or_else(|| "-".into(), |name| name.to_string_lossy().into_owned());
         let import = reader(&name, &text).map_err(Failure::input)?;

@@ -1,0 +1,245 @@
+//! Jobs beside each other and after each other: the steps of a file, and the places of their files.
+
+use super::job::Job;
+use crate::{Reason, RunHints, Step, free_name, metric_of, slug};
+use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::{AccessSpec, MixPart, Workload};
+
+/// The most parts that one workload gets.
+pub(super) const PARTS_MAX: usize = 64;
+
+/// Puts the jobs of each group together.
+pub(super) fn steps(file: &str, jobs: &[Job], notes: &mut Vec<String>) -> Result<Vec<Step>, Reason> {
+    let mut steps = Vec::new();
+    let mut names = Vec::new();
+    for group in groups(jobs, notes)? {
+        let stem = file.rsplit(['/', '\\']).next().unwrap_or(file);
+        let stem = stem.strip_suffix(".fio").unwrap_or(stem);
+        let name = if let [only] = &group[..] { only.name.as_str() } else { stem };
+        let name = free_name(slug(name), &names);
+        names.push(name.clone());
+        steps.push(step(file, name, &group, notes)?);
+    }
+    Ok(steps)
+}
+
+/// The jobs that run at once, group after group.
+fn groups<'a>(jobs: &'a [Job], notes: &mut Vec<String>) -> Result<Vec<Vec<&'a Job>>, Reason> {
+    let mut groups: Vec<Vec<&Job>> = Vec::new();
+    let mut group: Vec<&Job> = Vec::new();
+    for job in jobs {
+        let is_next = match &job.waits_for {
+            Some(name) => waits(job, name, &group, &groups)?,
+            None => false,
+        };
+        if (is_next || job.starts_step) && !group.is_empty() {
+            groups.extend(phases(std::mem::take(&mut group), notes)?);
+        }
+        group.push(job);
+    }
+    if !group.is_empty() {
+        groups.extend(phases(group, notes)?);
+    }
+    Ok(groups)
+}
+
+/// Whether `job` waits for all of `group`, by the name of a job; false if that has ended already.
+fn waits(job: &Job, name: &str, group: &[&Job], groups: &[Vec<&Job>]) -> Result<bool, Reason> {
+    let has = |group: &[&Job]| group.iter().any(|other| other.name == name);
+    match (has(group), groups.iter().any(|group| has(group))) {
+        (true, _) if group.iter().all(|other| other.name == name) => Ok(true),
+        // The group before has ended when this one begins.
+        (false, true) => Ok(false),
+        (true, _) => Err(Reason::at(
+            job.lines_of.wait,
+            format!(
+                "wait_for = {name}: others run on meanwhile, which has no counterpart here: write stonewall to wait for all"
+            ),
+        )),
+        (false, false) => Err(Reason::at(
+            job.lines_of.wait,
+            format!("wait_for = {name}: no job before this one has that name"),
+        )),
+    }
+}
+
+/// The jobs of a group by their start: those that start at once, and then those that start when all before have ended.
+fn phases<'a>(mut group: Vec<&'a Job>, notes: &mut Vec<String>) -> Result<Vec<Vec<&'a Job>>, Reason> {
+    group.sort_by_key(|job| job.delay);
+    let mut phases: Vec<Vec<&Job>> = Vec::new();
+    let mut end: Option<NanoSpan> = None;
+    for job in group {
+        let ends = job.run.map(|run| end_of(job, run));
+        match phases.last_mut() {
+            Some(phase) if phase[0].delay == job.delay => {
+                phase.push(job);
+                end = end.zip(ends).map(|(one, other)| one.max(other));
+            }
+            Some(_) if end.is_none_or(|end| end > job.delay) => {
+                let problem = format!(
+                    "startdelay: {} starts while others run, which has no counterpart here: parts of a step start together; \
+                     take it out, or make it as long as the runtime of the jobs before",
+                    job.name
+                );
+                return Err(Reason::at(job.lines_of.delay, problem));
+            }
+            _ => {
+                phases.push(vec![job]);
+                end = ends;
+            }
+        }
+        if job.delay > NanoSpan::ZERO {
+            notes.push(
+                "A startdelay is no pause here: each step starts when the one before has ended.".into(),
+            );
+        }
+    }
+    Ok(phases)
+}
+
+/// When a job ends that runs for `run`, from the start of its group.
+fn end_of(job: &Job, run: NanoSpan) -> NanoSpan {
+    let ramp = job.ramp.unwrap_or(NanoSpan::ZERO);
+    NanoSpan(job.delay.get().saturating_add(ramp.get()).saturating_add(run.get()))
+}
+
+/// The jobs of `group` that run on one target, and all targets: those of several must ask the same of each.
+fn by_target<'a>(group: &[&'a Job]) -> Result<(Vec<&'a Job>, Vec<String>), Reason> {
+    let mut targets: Vec<Option<&String>> = Vec::new();
+    for job in group {
+        let target = job.targets.first();
+        if !targets.contains(&target) {
+            targets.push(target);
+        }
+    }
+    let on = |target: Option<&String>| -> Vec<&'a Job> {
+        group.iter().copied().filter(|job| job.targets.first() == target).collect()
+    };
+    let asked = |jobs: &[&Job]| -> Vec<MixPart> {
+        let parts = jobs.iter().flat_map(|job| (0..job.clones()).map(|clone| job.part(clone)));
+        parts.map(|part| MixPart { name: String::new(), ..part }).collect()
+    };
+    let first = targets.first().map(|target| on(*target)).unwrap_or_default();
+    for target in targets.iter().skip(1) {
+        let others = on(*target);
+        if target.is_none() || targets[0].is_none() || asked(&others) != asked(&first) {
+            let (one, other) = (&first[0], &others[0]);
+            let problem = format!(
+                "{} runs at once with {}, asks for other requests, and has another target: jobs on several targets must ask the same \
+                 of each; put both on one target, or one behind the other with stonewall",
+                other.name, one.name
+            );
+            return Err(Reason::at(other.lines_of.target, problem));
+        }
+    }
+    Ok((first, targets.into_iter().flatten().cloned().collect()))
+}
+
+/// Jobs of a step run equally long.
+fn check_times(group: &[&Job]) -> Result<(), Reason> {
+    let times = |job: &Job| (job.run, job.ramp);
+    match group.iter().find(|job| times(job) != times(group[0])) {
+        None => Ok(()),
+        Some(job) => Err(Reason::at(
+            job.lines_of.run,
+            format!(
+                "{} runs for another time than {}: jobs that run at once run equally long here; give them the same runtime and \
+                 ramp_time, or put one behind the other with stonewall",
+                job.name, group[0].name
+            ),
+        )),
+    }
+}
+
+fn step(file: &str, name: String, group: &[&Job], notes: &mut Vec<String>) -> Result<Step, Reason> {
+    check_times(group)?;
+    let (on_one, targets) = by_target(group)?;
+    let first = group[0];
+    let mut parts: Vec<MixPart> = Vec::new();
+    let mut files = Files::default();
+    for job in on_one {
+        for clone in 0..job.clones() {
+            let mut part = job.part(clone);
+            part.places.start = ByteCount(part.places.start.get().saturating_add(files.base(job, clone)));
+            let taken: Vec<String> = parts.iter().map(|part| part.name.clone()).collect();
+            part.name = free_name(slug(&part.name), &taken);
+            parts.push(part);
+        }
+    }
+    if parts.len() > PARTS_MAX {
+        let problem =
+            format!("{} jobs run at once: a workload has up to {PARTS_MAX} parts, use fewer", parts.len());
+        return Err(Reason::at(first.line, problem));
+    }
+    if files.known.len() > 1 {
+        let count = files.known.len();
+        notes.push(format!("The {count} files that the jobs of {name} have of their own lie one after the other on one target."));
+    }
+    if targets.len() > 1 {
+        notes.push(format!("Each of the {} targets of {name} gets the same requests.", targets.len()));
+    }
+    if files.without_size {
+        notes.push(
+            "A job without size uses the rest of the target, from where the file before it ends.".into(),
+        );
+    }
+    let data = group.iter().map(|job| job.data).find(|data| !data.is_noise()).unwrap_or_default();
+    if group.iter().any(|job| job.data != data) {
+        notes.push(format!("All parts of {name} write the same kind of data: {data}."));
+    }
+    let mut run = RunHints {
+        targets,
+        run: first.run,
+        ramp: first.ramp,
+        iodepths: Vec::new(),
+        size: (!files.without_size).then_some(ByteCount(files.end)).filter(|end| end.get() > 0),
+        seed: group.iter().find_map(|job| job.seed),
+        buffered: group.iter().any(|job| job.buffered),
+    };
+    let mut spec = AccessSpec { name, data, ..AccessSpec::default() };
+    if parts.len() == 1 {
+        let part = parts.swap_remove(0);
+        (spec.lines, spec.places, spec.pacing, spec.flush) =
+            (part.lines, part.places, part.pacing, part.flush);
+        match part.iodepth {
+            // Left to the run, so that it can be swept.
+            Some(iodepth) if !spec.pacing.is_open() => run.iodepths = vec![iodepth],
+            iodepth => spec.iodepth = iodepth,
+        }
+    } else {
+        spec.parts = parts;
+    }
+    spec.validate().map_err(|error| Reason::at(first.line, error.to_string()))?;
+    let title = group.iter().map(|job| job.name.as_str()).collect::<Vec<_>>().join(", ");
+    let (title, source) = (title, format!("imported from {file}"));
+    let metric = metric_of(spec.all_lines());
+    let workload =
+        Workload { title, source, metric, notes: String::new(), block_bytes_published: Vec::new(), spec };
+    Ok(Step { workload, run })
+}
+
+/// Where the files of jobs lie on the one target: one after the other.
+#[derive(Debug, Default)]
+struct Files {
+    /// Name and start of each.
+    known: Vec<(String, u64)>,
+    end: u64,
+    without_size: bool,
+}
+
+impl Files {
+    /// Where the file of a job starts.
+    fn base(&mut self, job: &Job, clone: u32) -> u64 {
+        let file = job.file(clone);
+        if let Some((_, start)) = self.known.iter().find(|(known, _)| *known == file) {
+            let start = *start;
+            self.end = self.end.max(start.saturating_add(job.extent(clone)));
+            return start;
+        }
+        let start = self.end;
+        self.without_size |= job.size.is_none();
+        self.end = self.end.saturating_add(job.extent(clone));
+        self.known.push((file, start));
+        start
+    }
+}

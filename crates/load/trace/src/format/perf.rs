@@ -1,0 +1,54 @@
+//! Block events as `perf script` and the kernel's `trace_pipe` print them, a line for each.
+//!
+//! ```text
+//! fio  1234 [001]  123.456789: block:block_rq_issue: 8,0 WS 4096 () 2048 + 8 none,0,0 [fio]
+//! fio-1234  [001] d..1. 123.456789: block_bio_queue: 8,0 R 4096 + 8 [fio]
+//! ```
+//! The event of the first line counts, so that a request with several events is taken once. What stands behind the device is as in
+//! blkparse's text, with the length in bytes in front of it for some events.
+//!
+//! Source: Linux, `include/trace/events/block.h`.
+
+use super::blkparse::{Request, put, request};
+use crate::error::LineProblem;
+use crate::fields::decimal_ns;
+use crate::parser::TraceParser;
+use crate::record::{TraceFormat, TraceRecord};
+
+/// Events that have one line for each request.
+const EVENTS: [&str; 5] =
+    ["block_bio_queue", "block_rq_insert", "block_rq_issue", "block_rq_complete", "block_bio_complete"];
+
+/// The time, the event, and what is behind it.
+fn parts(text: &str) -> Option<(&str, &str, &str)> {
+    let (event, at) = EVENTS.iter().find_map(|event| Some((*event, text.find(&format!("{event}:"))?)))?;
+    let time = text[..at].trim_end().trim_end_matches("block:").trim_end().strip_suffix(':')?;
+    let time = time.rsplit(char::is_whitespace).next()?;
+    Some((time, event, &text[at + event.len() + 1..]))
+}
+
+pub(crate) fn line(parser: &mut TraceParser, text: &str) -> Result<Option<TraceRecord>, LineProblem> {
+    // Other events, heads and messages stand between.
+    let Some((time, event, rest)) = parts(text) else { return Ok(None) };
+    if !parser.is_event(event) {
+        return Ok(None);
+    }
+    let time_ns = decimal_ns("the time", time, 9)?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let [device, rwbs, behind @ ..] = &fields[..] else {
+        return Err(LineProblem::Fields { format: TraceFormat::Perf });
+    };
+    // The range is what stands around the plus.
+    let from = behind.iter().position(|field| *field == "+").and_then(|plus| plus.checked_sub(1));
+    let mut range = behind[from.unwrap_or(0)..].iter().copied();
+    let Some(Request { flushes, moves }) = request(rwbs, &mut range)? else {
+        parser.count_other();
+        return Ok(None);
+    };
+    put(parser, device, time_ns, flushes, moves)
+}
+
+/// Whether `line` is an event.
+pub(crate) fn is_line(line: &str) -> bool {
+    parts(line).is_some_and(|(time, ..)| decimal_ns("", time, 9).is_ok())
+}
