@@ -121,7 +121,7 @@ impl Kind {
     const fn flood(self) -> Option<&'static str> {
         match self {
             Self::BlocksHealed => Some("corrupt or unreadable blocks healed"),
-            Self::BlocksCorrupt => Some("blocks that did not agree with their tags, or with all else"),
+            Self::BlocksCorrupt => Some("blocks with a checksum mismatch, or that disagreed with all else"),
             Self::BlocksUndecided => Some("blocks of which nothing says whether they are wrong"),
             Self::BlocksLost => Some("blocks lost until they are written again"),
             Self::BlocksUnreadable => Some("blocks that can't be read nor made up"),
@@ -348,36 +348,12 @@ fn words(notice: &Notice) -> String {
         Notice::ScanStarted { scan } => format!("{} has begun", scan_words(scan)),
         Notice::ScanParked { scan } => format!("{} waits for a rebuild", scan_words(scan)),
         Notice::ScanResumed { scan } => format!("{} goes on", scan_words(scan)),
-        Notice::ScanEnded { progress: ScanProgress { scan: Scan::Recover, counts, .. }, .. } => {
-            format!("the recovery has ended: {} blocks came back", counts.recovered_rows)
-        }
-        Notice::ScanEnded { progress: ScanProgress { scan, done, total, counts, .. }, end } => {
-            let how = match end {
-                ScanEnd::Through => "has ended".to_owned(),
-                ScanEnd::Stopped => format!("was stopped after {done} of {total} stripes"),
-                ScanEnd::BrokenOff => format!("was broken off after {done} of {total} stripes"),
-            };
-            let lacking = match counts.incomplete_stripes {
-                0 => String::new(),
-                many => format!(", {many} stripes were not compared in full because a member is missing"),
-            };
-            let undecided = match counts.undecided_rows {
-                0 => String::new(),
-                many => format!(", in {many} nothing says what is wrong"),
-            };
-            format!(
-                "{} {how}: {} rows disagreed, {} were rewritten, {} could not be read{undecided}{lacking}",
-                scan_words(scan),
-                counts.mismatched_rows,
-                counts.rewritten_rows,
-                counts.unreadable_rows
-            )
-        }
+        Notice::ScanEnded { progress, end } => end_words(progress, end),
         Notice::Restored { member: MemberIndex(member), lba, blocks } => {
             format!("{blocks} blocks from {lba} on device {member} were restored")
         }
         Notice::Mismatch { member: MemberIndex(member), lba, blocks } => {
-            format!("{blocks} blocks from {lba} on device {member} did not agree with their tags")
+            format!("block checksum mismatch: {blocks} blocks from {lba} on device {member}")
         }
         Notice::Outvoted { member: MemberIndex(member), lba, blocks } => {
             format!("{blocks} blocks from {lba} on device {member} are wrong: all else that tells of them agrees")
@@ -412,6 +388,33 @@ fn words(notice: &Notice) -> String {
             format!("{blocks} acknowledged blocks from {lba} of the volume could not be stored{hope}")
         }
     }
+}
+
+/// How a scan ended, in words.
+fn end_words(ScanProgress { scan, done, total, counts, .. }: ScanProgress, end: ScanEnd) -> String {
+    if scan == Scan::Recover {
+        return format!("the recovery has ended: {} blocks came back", counts.recovered_rows);
+    }
+    let how = match end {
+        ScanEnd::Through => "has ended".to_owned(),
+        ScanEnd::Stopped => format!("was stopped after {done} of {total} stripes"),
+        ScanEnd::BrokenOff => format!("was broken off after {done} of {total} stripes"),
+    };
+    let lacking = match counts.incomplete_stripes {
+        0 => String::new(),
+        many => format!(", {many} stripes were not compared in full because a member is missing"),
+    };
+    let undecided = match counts.undecided_rows {
+        0 => String::new(),
+        many => format!(", in {many} nothing says what is wrong"),
+    };
+    format!(
+        "{} {how}: {} rows disagreed, {} were rewritten, {} could not be read{undecided}{lacking}",
+        scan_words(scan),
+        counts.mismatched_rows,
+        counts.rewritten_rows,
+        counts.unreadable_rows
+    )
 }
 
 fn scan_words(scan: Scan) -> String {
