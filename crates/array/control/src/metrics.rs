@@ -84,7 +84,7 @@ static ARRAY_METRICS: &[ArrayMetric] = &[
     counter("raidlab_metadata_writes", "Writes of metadata", |a| a.counters.metadata_writes),
     counter(
         "raidlab_mismatched_blocks",
-        "Blocks that did not agree with their checksums; 0 without integrity",
+        "Block checksum mismatches; 0 without integrity",
         |a| a.counters.mismatched_blocks,
     ),
 ];

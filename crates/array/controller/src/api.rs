@@ -357,7 +357,7 @@ pub enum Notice {
         /// How many.
         blocks: BlockCount,
     },
-    /// Blocks did not agree with their tags. They are read from redundancy and restored, if there is any.
+    /// Block checksum mismatch. The blocks are read from redundancy and restored, if there is any.
     Mismatch {
         /// The device.
         member: MemberIndex,
