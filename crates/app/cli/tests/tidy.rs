@@ -68,32 +68,6 @@ fn every_file_has_a_head_and_a_bearable_length() {
     check(&complaints);
 }
 
-/// `make test` runs the examples in comments of the crates that it names.
-#[test]
-fn examples_are_run() {
-    let makefile = std::fs::read_to_string(root().join("Makefile")).expect("it is there");
-    let run = makefile.lines().find_map(|line| line.strip_prefix("EXAMPLES := ")).expect("it names crates");
-    let mut complaints = Vec::new();
-    for (path, text) in sources() {
-        let fences = text.lines().zip(1..).filter_map(|(line, number)| {
-            let comment =
-                line.trim_start().strip_prefix("//").map(|rest| rest.trim_start_matches(['/', '!', ' ']))?;
-            comment.strip_prefix("```").map(|language| (language.to_owned(), number))
-        });
-        let own = path.strip_prefix(root().join("crates")).expect("it is below");
-        let own = own.iter().nth(1).and_then(|name| name.to_str()).unwrap_or_default();
-        let is_run = run.split_whitespace().any(|name| name.strip_prefix("raidlab-").unwrap_or(name) == own);
-        for (language, number) in fences.step_by(2) {
-            if (language.is_empty() || language.starts_with("rust")) && !is_run {
-                let wanted =
-                    "an example in a crate that EXAMPLES in the Makefile lacks; or name its language";
-                complaints.push(format!("{}:{number}: {wanted}", path.display()));
-            }
-        }
-    }
-    check(&complaints);
-}
-
 /// Functions by first line, its number and length, found by indentation, which `cargo fmt` makes reliable.
 fn functions(text: &str) -> Vec<(String, usize, usize)> {
     const OPENINGS: [&str; 7] =
