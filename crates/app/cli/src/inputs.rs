@@ -11,7 +11,7 @@ use raidlab_workload::toml_file::meant;
 use raidlab_workload::{
     ArrivalProcess, Arrivals, ClosedLoop, Fit, Pacing, ReplayError, RequestRate, Timing, Workload,
 };
-use raidlab_worlds::{Owner, TextFileError, WorkloadError, find_workload, read_text};
+use raidlab_worlds::{Owner, TextFileError, WorkloadError, read_text};
 use std::path::{Path, PathBuf};
 
 /// Reads a number above zero, which a need or a limit is.
@@ -391,7 +391,7 @@ pub(crate) fn replay_hint(fault: &ReplayError) -> &'static str {
 
 /// Looks up one workload.
 pub(crate) fn workload(name: &str) -> Result<Workload, Failure> {
-    find_workload(name, Path::new("")).map_err(|error| {
+    raidlab::workload(name).map_err(|error| {
         let is_unknown = matches!(error, WorkloadError::Lookup(_));
         Failure::input(error).with_any_hint(is_unknown.then_some("'raidlab workloads' lists them all"))
     })

@@ -82,11 +82,9 @@ static ARRAY_METRICS: &[ArrayMetric] = &[
         a.counters.parity_bytes
     })),
     counter("raidlab_metadata_writes", "Writes of metadata", |a| a.counters.metadata_writes),
-    counter(
-        "raidlab_mismatched_blocks",
-        "Block checksum mismatches; 0 without integrity",
-        |a| a.counters.mismatched_blocks,
-    ),
+    counter("raidlab_mismatched_blocks", "Block checksum mismatches; 0 without integrity", |a| {
+        a.counters.mismatched_blocks
+    }),
 ];
 
 /// Writes the metrics of an array in the text form of `OpenMetrics`.

@@ -129,6 +129,11 @@ pub struct Planned {
 }
 
 impl PlanOutcome {
+    /// What effort is: `cost` or `drives`.
+    pub const fn effort(&self) -> &'static str {
+        effort_name(self.has_prices)
+    }
+
     /// Whether some array keeps all needs.
     pub fn fits(&self) -> bool {
         self.top.first().is_some_and(|best| best.keeps_needs)
@@ -195,7 +200,7 @@ impl Serialize for PlanOutcome {
             search_end: self.end,
             left_out: self.left_out,
             beaten: self.beaten,
-            effort: effort_name(self.has_prices),
+            effort: self.effort(),
             unpriced: &self.unpriced,
             alternatives: &self.alternatives,
             top: &self.top,

@@ -4,7 +4,7 @@ use crate::{Array, SimulateError, Simulation, Window};
 use raidlab_hardware::Catalog;
 use raidlab_hosts::{Hosts, all_processors};
 use raidlab_workload::{RunResult, Workload};
-use raidlab_worlds::Load;
+use raidlab_worlds::{Load, LoadPlan};
 use serde::Serialize;
 use std::num::NonZeroUsize;
 
@@ -65,7 +65,10 @@ impl Sweep {
             .iter()
             .map(|array| Simulation::new(catalog, array.clone()))
             .collect::<Result<_, _>>()?;
-        let loads: Vec<Load> = self.workloads.iter().flat_map(|workload| self.loads_of(workload)).collect();
+        let Window { ramp, run, settles, seed, .. } = self.window;
+        let (workloads, iodepths) = (self.workloads.clone(), self.iodepths.clone());
+        let plan = LoadPlan { workloads, iodepths, workers: vec![1], ramp, run, settles };
+        let loads: Vec<Load> = plan.loads(seed).collect();
         let (each, all) = (loads.len().max(1), arrays.len() * loads.len());
         let one = NonZeroUsize::MIN;
         let job = |index: usize| arrays[index / each].run(&loads[index % each], Some(one));
@@ -84,11 +87,5 @@ impl Sweep {
             }),
         };
         results.map(row).collect()
-    }
-
-    /// One run is all there is to a workload with a number in flight of its own.
-    fn loads_of(&self, workload: &Workload) -> impl Iterator<Item = Load> {
-        let count = if workload.spec.has_own_iodepth() { 1 } else { self.iodepths.len() };
-        self.iodepths.iter().take(count).map(|iodepth| self.window.iodepth(*iodepth).load(workload))
     }
 }

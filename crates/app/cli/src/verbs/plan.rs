@@ -326,7 +326,7 @@ fn to_text<'a>(outcome: &'a PlanOutcome, order: &'a PlanOrder<'_>) -> PlanText<'
         applications: order.applications.iter().map(|app| app.workload.name()).collect(),
         needs: words::needs(order),
         points: outcome.pareto.iter().zip(&outcome.others).filter_map(point).collect(),
-        effort: if outcome.has_prices { "cost" } else { "drives" },
+        effort: outcome.effort(),
         score: words::score(order),
         account: words::account(outcome, order),
         alternatives: outcome.alternatives.iter().map(alternative).collect(),

@@ -119,7 +119,7 @@ pub(super) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
             outcome.unpriced.join(", ")
         ));
     }
-    let (less, effort) = if outcome.has_prices { ("of less", "cost") } else { ("with fewer", "drives") };
+    let (less, effort) = (if outcome.has_prices { "of less" } else { "with fewer" }, outcome.effort());
     let efficient = outcome.pareto.iter().filter(|point| point.is_efficient);
     let mut efficient: Vec<_> = efficient.filter_map(|point| Some((point.effort?, point.index))).collect();
     efficient.sort_by(|a, b| a.0.total_cmp(&b.0));
