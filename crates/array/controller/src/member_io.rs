@@ -158,7 +158,7 @@ impl MemberIos {
     /// The I/O with this number (asserted to be under way).
     pub(crate) fn state(&self, id: u32) -> IoState {
         let state = self.ios[id];
-        assert!(state.owner != IoOwner::Nobody, "member I/O {id} is not under way");
+        assert!(!matches!(state.owner, IoOwner::Nobody), "member I/O {id} is not under way");
         state
     }
 

@@ -371,6 +371,7 @@ impl Checksums {
     }
 
     /// Goes on when the tags of a check are in its place.
+    #[inline]
     fn go_on_with_tags(&mut self, id: u32, around: &mut Surroundings<'_>) -> CheckStep {
         let Check { owner, place, role, strip_start, .. } = self.checks[id];
         if owner != IoOwner::Tags {

@@ -28,6 +28,7 @@ impl Controller {
     }
 
     /// Takes in the end of an I/O of a check.
+    #[inline]
     pub(crate) fn check_io_done(
         &mut self,
         check: u32,
