@@ -15,6 +15,8 @@
 //! | `format` | a file for each format, with its quirks |
 //! | `fields` | numbers and times in text, exact to the nanosecond |
 //! | `ordering` | requests in the order of their times, the first at zero |
+//! | `binary` | binary traces as lines of text |
+//! | `pairs` | the kernel's events of a request's beginning and end, put together |
 //! | `summary` | counts, sizes, places and rates of a whole trace |
 //! | `iolog` | records as an iolog that fio replays |
 //!
@@ -24,18 +26,22 @@
 //! No file is opened here: the caller passes lines.
 #![forbid(unsafe_code)]
 
+mod binary;
 mod error;
 mod fields;
 mod format;
 mod iolog;
 mod ordering;
+mod pairs;
 mod parser;
 mod record;
 mod summary;
 
+pub use binary::BinaryTrace;
 pub use error::{LineProblem, TraceError};
 pub use iolog::IologWriter;
 pub use ordering::{ORDERING_WINDOW, Ordering};
+pub use pairs::EventPairs;
 pub use parser::{ParseOptions, TraceParser, detect};
 pub use record::{BlkAction, TimeUnit, TraceFormat, TraceKind, TraceRecord, WaitMeaning};
 pub use summary::{DeviceSummary, FOOTPRINT_UNIT_BYTES, SizeShare, Summary, TraceSummary};

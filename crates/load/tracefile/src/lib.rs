@@ -22,17 +22,21 @@
 //! Invariants: traces larger than memory are imported and read with a few megabytes; damage is an error.
 #![forbid(unsafe_code)]
 
+mod binary;
 mod error;
 mod import;
 mod read;
+mod record;
 mod replay;
 mod schema;
 mod source;
 mod write;
 
+pub use binary::trace_text;
 pub use error::TraceFileError;
 pub use import::{Imported, import, write_iolog};
 pub use read::{BATCH_RECORDS, Batches, TraceFile};
+pub use record::TraceRecorder;
 pub use replay::{ReplayOrder, ReplayOrderError};
 pub use schema::{SCHEMA, TraceMeta};
 pub use source::{FileSource, ReadingAs};

@@ -79,9 +79,9 @@ pub(super) fn put(
 }
 
 /// What an event asks for: a flush, data that are moved and where, or both.
-pub(super) struct Request {
-    pub(super) flushes: bool,
-    pub(super) moves: Option<(TraceKind, u64, u64)>,
+pub(crate) struct Request {
+    pub(crate) flushes: bool,
+    pub(crate) moves: Option<(TraceKind, u64, u64)>,
 }
 
 /// What is asked for, and where; nothing where the event is of no block request.

@@ -20,7 +20,7 @@ const EVENTS: [&str; 5] =
     ["block_bio_queue", "block_rq_insert", "block_rq_issue", "block_rq_complete", "block_bio_complete"];
 
 /// The time, the event, and what is behind it.
-fn parts(text: &str) -> Option<(&str, &str, &str)> {
+pub(crate) fn parts(text: &str) -> Option<(&str, &str, &str)> {
     let (event, at) = EVENTS.iter().find_map(|event| Some((*event, text.find(&format!("{event}:"))?)))?;
     let time = text[..at].trim_end().trim_end_matches("block:").trim_end().strip_suffix(':')?;
     let time = time.rsplit(char::is_whitespace).next()?;
@@ -34,6 +34,16 @@ pub(crate) fn line(parser: &mut TraceParser, text: &str) -> Result<Option<TraceR
         return Ok(None);
     }
     let time_ns = decimal_ns("the time", time, 9)?;
+    let (device, asked) = request_of(rest)?;
+    let Some(Request { flushes, moves }) = asked else {
+        parser.count_other();
+        return Ok(None);
+    };
+    put(parser, device, time_ns, flushes, moves)
+}
+
+/// The device of an event, and what is asked of it, of the text behind the event's name.
+pub(crate) fn request_of(rest: &str) -> Result<(&str, Option<Request>), LineProblem> {
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     let [device, rwbs, behind @ ..] = &fields[..] else {
         return Err(LineProblem::Fields { format: TraceFormat::Perf });
@@ -41,11 +51,7 @@ pub(crate) fn line(parser: &mut TraceParser, text: &str) -> Result<Option<TraceR
     // The range is what stands around the plus.
     let from = behind.iter().position(|field| *field == "+").and_then(|plus| plus.checked_sub(1));
     let mut range = behind[from.unwrap_or(0)..].iter().copied();
-    let Some(Request { flushes, moves }) = request(rwbs, &mut range)? else {
-        parser.count_other();
-        return Ok(None);
-    };
-    put(parser, device, time_ns, flushes, moves)
+    Ok((device, request(rwbs, &mut range)?))
 }
 
 /// Whether `line` is an event.

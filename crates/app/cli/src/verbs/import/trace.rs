@@ -4,9 +4,10 @@ use super::kinds::other_than;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json, remark};
 use raidlab_trace::{
-    BlkAction, LineProblem, ParseOptions, TimeUnit, TraceError, TraceFormat, TraceSummary, WaitMeaning,
+    BinaryTrace, BlkAction, LineProblem, ParseOptions, TimeUnit, TraceError, TraceFormat, TraceSummary,
+    WaitMeaning,
 };
-use raidlab_tracefile::{Imported, TraceFileError, TraceMeta, import};
+use raidlab_tracefile::{Imported, TraceFileError, TraceMeta, import, trace_text};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_worlds::as_text;
 use serde_json::json;
@@ -21,11 +22,11 @@ const LOOKED_AT_BYTES: u64 = 64 << 10;
 /// Arguments of `raidlab import trace`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The trace as text; - is standard input
+    /// The trace; - is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Its format: auto, fio2, fio3, blkparse, msr, spc, disksim, disksim-validate, perf, biosnoop,
-    /// alibaba, tencent, systor or fiu
+    /// alibaba, tencent, systor or fiu; of binary ones blktrace, and oracle-general, which has no mark
     #[arg(long, default_value = "auto", value_name = "NAME")]
     format: AskedFormat,
     /// blkparse: the event that is a request's time; Q (queued), D (sent to the device) or C (ended)
@@ -66,17 +67,29 @@ fn time_unit(text: &str) -> Result<TimeUnit, String> {
         .ok_or_else(|| format!("'{text}' is none of {}", TimeUnit::ALL.map(TimeUnit::name).join(", ")))
 }
 
-/// A format by its name, or none for `auto`.
+/// A format by its name, or none for `auto`; binary ones are read as lines of a format of text.
 #[derive(Clone, Copy, Debug)]
-struct AskedFormat(Option<TraceFormat>);
+struct AskedFormat {
+    text: Option<TraceFormat>,
+    binary: Option<BinaryTrace>,
+}
+
+/// What `oracleGeneral` is called here; it has no mark by which it could be known.
+const ORACLE_GENERAL: &str = "oracle-general";
 
 impl FromStr for AskedFormat {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "auto" => Ok(Self(None)),
-            name => name.parse().map(|format| Self(Some(format))).map_err(|error| format!("{error}, auto")),
+            "auto" | "blktrace" => Ok(Self { text: None, binary: None }),
+            ORACLE_GENERAL => {
+                Ok(Self { text: Some(TraceFormat::Alibaba), binary: Some(BinaryTrace::OracleGeneral) })
+            }
+            name => name
+                .parse()
+                .map(|format| Self { text: Some(format), binary: None })
+                .map_err(|error| format!("{error}, blktrace, {ORACLE_GENERAL}, auto")),
         }
     }
 }
@@ -97,7 +110,10 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         time_unit: args.time_unit,
     };
     let (input, name) = open(&args.file)?;
-    let imported = import(input, &name, args.format.0, options, args.output.as_deref())
+    let cannot =
+        |error: io::Error| Failure::input(anyhow::Error::new(error).context(format!("cannot read {name}")));
+    let input = trace_text(input, args.format.binary).map_err(cannot)?;
+    let imported = import(input, &name, args.format.text, options, args.output.as_deref())
         .map_err(|error| other_kind(&args.file, &error).unwrap_or_else(|| failure(error)))?;
     if output.is_json() {
         let TraceMeta { source, start_ns, out_of_order, summary, .. } = &imported.meta;
