@@ -8,8 +8,8 @@ use crate::hosts::RankArgs;
 use crate::output::{Output, remark};
 use crate::verbs::{
     array, bonnie, calibrate, catalog, compare, doctor, emulate, export, fit, import, measure, model, net,
-    plan, reference, report, reproduce, risk, runs, simulate, soak, streams, studio, study, tag, torture,
-    workloads,
+    observe, plan, reference, report, reproduce, risk, runs, simulate, soak, streams, studio, study, tag,
+    torture, workloads,
 };
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
@@ -74,7 +74,7 @@ const GROUPS: [VerbGroup; 5] = [
     VerbGroup {
         title: "Measure",
         example: "raidlab measure test.dat --size 1GiB -w database --iodepth 1..64",
-        verbs: &["measure", "study", "streams", "bonnie", "soak", "net", "calibrate"],
+        verbs: &["measure", "study", "streams", "bonnie", "soak", "net", "observe", "calibrate"],
     },
     VerbGroup {
         title: "Model",
@@ -287,6 +287,8 @@ pub(crate) enum Command {
     Soak(soak::Args),
     /// Measure a network: TCP from memory or a file
     Net(net::Args),
+    /// Watch what applications ask of devices, and make a workload like it
+    Observe(observe::Args),
     /// Simulate an array of modelled hardware in virtual time
     Simulate(simulate::Args),
     /// Serve a modelled array over NBD at its own speed, with real bytes

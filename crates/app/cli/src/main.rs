@@ -68,6 +68,7 @@ fn dispatch(cli: &Cli, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failu
         Command::Bonnie(args) => verbs::bonnie::run(args, output, hosts),
         Command::Soak(args) => verbs::soak::run(args, output),
         Command::Net(args) => verbs::net::run(args, output, hosts),
+        Command::Observe(args) => verbs::observe::run(args, output),
         Command::Simulate(args) => verbs::simulate::run(args, output, hosts),
         Command::Emulate(args) => verbs::emulate::run(args, output),
         Command::Reproduce(args) => verbs::reproduce::run(args, output, hosts),

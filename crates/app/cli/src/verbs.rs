@@ -17,6 +17,7 @@ pub(crate) mod measure;
 pub(crate) mod model;
 mod nbd;
 pub(crate) mod net;
+pub(crate) mod observe;
 pub(crate) mod plan;
 mod programs;
 pub(crate) mod reference;

@@ -3,6 +3,7 @@
 //! Each [`Check`] says what was found, why it matters and how to get it. Nothing is changed: the direct I/O check makes
 //! an unnamed file that vanishes when it is closed, or a named one if the filesystem has no unnamed files.
 
+use crate::watch::check_requests;
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -47,6 +48,7 @@ pub fn examine(folder: &Path) -> Vec<Check> {
         check_libnfs(),
         check_xrootd(),
         check_smartctl(),
+        check_single_requests(),
         check_kernel_driver("md", "md_mod", "/proc/mdstat", &MD_TEXT),
         check_kernel_driver("nbd", "nbd", "/dev/nbd0", &NBD_TEXT),
         check_kernel_driver("ublk", "ublk_drv", "/dev/ublk-control", &UBLK_TEXT),
@@ -138,6 +140,16 @@ fn check_smartctl() -> Check {
         found,
         "soak states what drives counted before and after",
         "apt install smartmontools, and run soak as root",
+    )
+}
+
+fn check_single_requests() -> Check {
+    let found = check_requests().map(|place| format!("block events in {}", place.display()));
+    check(
+        "single requests (block events in tracefs)",
+        found.map_err(|error| error.to_string()),
+        "observe tells by them where requests go: random or in runs, places, working set; counters tell the rest",
+        "a kernel with CONFIG_FTRACE and CONFIG_BLK_DEV_IO_TRACE, 'mount -t tracefs tracefs /sys/kernel/tracing', and root",
     )
 }
 
@@ -308,7 +320,7 @@ mod tests {
     fn every_check_says_why_and_a_missing_one_says_how() {
         let folder = tempfile::tempdir().unwrap();
         let checks = examine(folder.path());
-        assert_eq!(checks.len(), 12);
+        assert_eq!(checks.len(), 13);
         for check in &checks {
             assert!(!check.found.is_empty() && !check.why.is_empty(), "{check:?}");
             assert_eq!(check.how.is_some(), check.verdict == Verdict::Missing, "{check:?}");

@@ -132,6 +132,12 @@ pub(crate) fn device_under(target: &Path) -> Option<DeviceFolder> {
     device_folder(Path::new(BY_NUMBER), number)
 }
 
+/// What the filesystem that holds `place` is mounted from.
+pub(crate) fn mount_source(place: &Path) -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    mount_of(&mounts, &place.canonicalize().ok()?).map(|mount| PathBuf::from(mount.source))
+}
+
 /// Where `target` is or would be, the number of the device that holds it, and whether it is that device itself.
 fn place_and_number(target: &Path) -> Option<(PathBuf, u64, bool)> {
     let place = nearest_existing(target)?;

@@ -4,10 +4,11 @@
 //! It covers the whole run with ramp and drain. Counters of the machine count all its processes, also unrelated ones,
 //! which is worth knowing. Unknown values stay `None`.
 //!
-//! Sources: proc(5) for `/proc/stat`, Documentation/block/stat.rst of Linux for a device's `stat`.
+//! Source: proc(5) for `/proc/stat`.
 
 use crate::environment::{DeviceFolder, device_under};
-use raidlab_workload::{DeviceLoad, MachineLoad};
+use raidlab_observe::Counters;
+use raidlab_workload::MachineLoad;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::path::Path;
@@ -49,7 +50,7 @@ struct Reading {
     process_cpu_ns: Option<u64>,
     /// User and system time of the process, in ticks of any length.
     process_ticks: Option<(u64, u64)>,
-    device: Option<[u64; 11]>,
+    device: Option<Counters>,
 }
 
 impl Reading {
@@ -59,7 +60,7 @@ impl Reading {
             machine: fs::read_to_string("/proc/stat").ok().and_then(|text| MachineCounters::parse(&text)),
             process_cpu_ns: Some(process_cpu_ns()),
             process_ticks: fs::read_to_string("/proc/self/stat").ok().and_then(|text| process_ticks(&text)),
-            device: device.and_then(stat).and_then(|text| device_counters(&text)),
+            device: device.and_then(stat).and_then(|text| Counters::from_stat(&text)),
         }
     }
 }
@@ -100,12 +101,6 @@ impl MachineCounters {
     }
 }
 
-/// The numbers of a device's `stat`: counts, sectors of 512 bytes, and milliseconds.
-fn device_counters(stat: &str) -> Option<[u64; 11]> {
-    let values: Vec<u64> = stat.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
-    values.first_chunk().copied()
-}
-
 fn difference(before: &Reading, after: &Reading, watched_ns: u64, device: String) -> MachineLoad {
     let mut load = MachineLoad { watched_ns, ..MachineLoad::default() };
     let seconds = watched_ns.max(1) as f64 / 1e9;
@@ -131,11 +126,11 @@ fn difference(before: &Reading, after: &Reading, watched_ns: u64, device: String
         (ns as f64 * system as f64 / (user + system).max(1) as f64) as u64
     });
     let both = before.device.zip(after.device);
-    load.device = both.map(|(before, after)| device_load(&before, &after, seconds, device));
+    load.device = both.map(|(before, after)| after.load_since(&before, seconds, device));
     load
 }
 
-fn process_cpu_ns() -> u64 {
+pub(crate) fn process_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
@@ -145,37 +140,6 @@ fn process_ticks(stat: &str) -> Option<(u64, u64)> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11);
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
-}
-
-fn device_load(before: &[u64; 11], after: &[u64; 11], seconds: f64, name: String) -> DeviceLoad {
-    // Counters of 32-bit kernels wrap; a difference below zero tells nothing.
-    let [
-        reads,
-        read_merges,
-        read_sectors,
-        read_ms,
-        writes,
-        write_merges,
-        write_sectors,
-        write_ms,
-        _in_flight,
-        busy_ms,
-        queue_ms,
-    ] = std::array::from_fn(|index| after[index].saturating_sub(before[index]));
-    let mean_ns = |ms: u64, count: u64| if count > 0 { ms as f64 * 1e6 / count as f64 } else { 0.0 };
-    DeviceLoad {
-        name,
-        reads,
-        writes,
-        read_merges,
-        write_merges,
-        read_bytes: read_sectors * 512,
-        write_bytes: write_sectors * 512,
-        read_ns_mean: mean_ns(read_ms, reads),
-        write_ns_mean: mean_ns(write_ms, writes),
-        in_flight_mean: queue_ms as f64 / 1e3 / seconds,
-        utilisation: (busy_ms as f64 / 1e3 / seconds).min(1.0),
-    }
 }
 
 #[cfg(test)]
@@ -189,7 +153,7 @@ mod tests {
 
     fn reading(stat: &str, device: &str) -> Reading {
         let machine = MachineCounters::parse(stat);
-        Reading { machine, process_cpu_ns: None, process_ticks: None, device: device_counters(device) }
+        Reading { machine, process_cpu_ns: None, process_ticks: None, device: Counters::from_stat(device) }
     }
 
     #[test]
@@ -201,11 +165,10 @@ mod tests {
         // 100 ticks in all: 70 busy, of which 30 in the kernel and 10 in interrupts.
         assert_eq!((load.cpu_busy, load.cpu_system, load.cpu_interrupts), (Some(0.7), Some(0.3), Some(0.1)));
         assert_eq!((load.interrupts_per_sec, load.context_switches_per_sec), (Some(1000.0), Some(2000.0)));
-        let device = load.device.unwrap();
-        assert_eq!((device.reads, device.writes, device.read_merges, device.write_merges), (100, 200, 2, 4));
-        assert_eq!((device.read_bytes, device.write_bytes), (800 * 512, 1600 * 512));
-        assert_eq!((device.read_ns_mean, device.write_ns_mean), (2e6, 2e6));
-        assert_eq!((device.in_flight_mean, device.utilisation), (1.0, 0.5));
+        assert_eq!(
+            load.device.map(|it| (it.name, it.reads, it.in_flight_mean)),
+            Some(("sda".into(), 100, 1.0))
+        );
     }
 
     #[test]
@@ -213,7 +176,6 @@ mod tests {
         let load = difference(&Reading::default(), &Reading::default(), 0, String::new());
         assert_eq!(load, MachineLoad::default());
         assert_eq!(MachineCounters::parse("cpu  1 2 3\n"), None);
-        assert_eq!(device_counters("1 2 x"), None);
         let stat = "42 (a) b) S 1 2 3 4 5 6 7 8 9 10 77 33 0 0";
         assert_eq!(process_ticks(stat), Some((77, 33)));
         assert_eq!(process_ticks("42 (a) S 1"), None);

@@ -1,0 +1,98 @@
+//! What processes move: the difference of two readings of `/proc/PID/io`.
+//!
+//! Bytes are those that were to be moved from and to storage, so reads from the page cache are left out and writes are counted when they
+//! come to it. Left out: processes that began and ended between the readings.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+/// What a process moved.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProcessIo {
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// Megabytes per second that it read from storage.
+    pub read_mb_per_s: f64,
+    /// Megabytes per second that it wrote.
+    pub write_mb_per_s: f64,
+    /// Calls per second that read.
+    pub read_calls_per_s: f64,
+    /// Calls per second that wrote.
+    pub write_calls_per_s: f64,
+}
+
+/// Counters of one process: bytes read and written, calls that read and wrote.
+type Counts = [u64; 4];
+
+/// All processes at one time.
+#[derive(Debug, Default)]
+pub(super) struct ProcessReading {
+    counts: BTreeMap<u32, Counts>,
+    /// Those that may not be looked into.
+    pub(super) hidden: u64,
+}
+
+impl ProcessReading {
+    pub(super) fn now() -> Self {
+        let mut reading = Self::default();
+        let Ok(entries) = fs::read_dir("/proc") else { return reading };
+        let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        for pid in pids {
+            match fs::read_to_string(format!("/proc/{pid}/io")) {
+                Ok(text) => drop(counts(&text).map(|it| reading.counts.insert(pid, it))),
+                Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => reading.hidden += 1,
+                Err(_) => {}
+            }
+        }
+        reading
+    }
+
+    /// The `most` that moved most bytes since.
+    pub(super) fn end(&self, watched: Duration, most: usize) -> Vec<ProcessIo> {
+        let after = Self::now();
+        let own = std::process::id();
+        let mut moved: Vec<(u32, Counts)> = after
+            .counts
+            .iter()
+            .filter(|(pid, _)| **pid != own)
+            .map(|(pid, after)| {
+                let before = self.counts.get(pid).copied().unwrap_or_default();
+                (*pid, std::array::from_fn(|at| after[at].saturating_sub(before[at])))
+            })
+            .filter(|(_, counts): &(u32, Counts)| counts[0] + counts[1] > 0)
+            .collect();
+        moved.sort_by_key(|(pid, counts)| (std::cmp::Reverse(counts[0] + counts[1]), *pid));
+        moved.truncate(most);
+        let seconds = watched.as_secs_f64().max(1e-9);
+        let told = |(pid, counts): (u32, Counts)| ProcessIo {
+            pid,
+            name: fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned(),
+            read_mb_per_s: counts[0] as f64 / 1e6 / seconds,
+            write_mb_per_s: counts[1] as f64 / 1e6 / seconds,
+            read_calls_per_s: counts[2] as f64 / seconds,
+            write_calls_per_s: counts[3] as f64 / seconds,
+        };
+        moved.into_iter().map(told).collect()
+    }
+}
+
+fn counts(text: &str) -> Option<Counts> {
+    let of = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok());
+    Some([of("read_bytes:")?, of("write_bytes:")?, of("syscr:")?, of("syscw:")?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_by_name() {
+        let text = "rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 0\n";
+        assert_eq!(counts(text), Some([4096, 8192, 3, 4]));
+        assert_eq!(counts("rchar: 1\n"), None);
+    }
+}

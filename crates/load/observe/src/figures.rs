@@ -1,0 +1,138 @@
+//! The figures of a device that was watched, with units in their names.
+
+use crate::character::{Character, RequestFigures, Seen};
+use crate::intervals::{HourFigures, IntervalFigures, Intervals, share_pct};
+use raidlab_workload::DeviceLoad;
+use serde::Serialize;
+
+/// What told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// The kernel's counters.
+    Counters,
+    /// The counters, and requests seen one by one.
+    Requests,
+}
+
+/// All that was seen of a device.
+#[derive(Debug)]
+pub struct Observed {
+    pub(crate) load: DeviceLoad,
+    pub(crate) watched_ns: u64,
+    pub(crate) others: (u64, u64),
+    pub(crate) intervals: Intervals,
+    pub(crate) seen: Option<Seen>,
+    pub(crate) size_bytes: Option<u64>,
+}
+
+impl Observed {
+    /// What a device did in `watched_ns`: the load of the whole time, discards and flushes, and the intervals of it. `size_bytes` is the
+    /// device's size.
+    pub fn new(
+        load: DeviceLoad,
+        watched_ns: u64,
+        others: (u64, u64),
+        intervals: Intervals,
+        size_bytes: Option<u64>,
+    ) -> Self {
+        Self { load, watched_ns, others, intervals, seen: None, size_bytes }
+    }
+
+    /// The same with requests that were seen one by one; where there are none it stays as it is.
+    #[must_use]
+    pub fn with_requests(mut self, character: Character) -> Self {
+        self.seen = Some(character.finish()).filter(|seen| seen.figures.requests > 0);
+        self
+    }
+
+    /// What the device did.
+    pub fn load(&self) -> &DeviceLoad {
+        &self.load
+    }
+
+    /// The figures.
+    pub fn figures(&self) -> DeviceFigures {
+        let load = &self.load;
+        let seconds = self.watched_ns.max(1) as f64 / 1e9;
+        let mean = |bytes: u64, count: u64| (count > 0).then(|| bytes as f64 / count as f64);
+        let latency = |ns: f64, count: u64| (count > 0).then_some(ns);
+        let seen = self.seen.as_ref().map(|seen| seen.figures.clone());
+        DeviceFigures {
+            device: load.name.clone(),
+            source: if seen.is_some() { Source::Requests } else { Source::Counters },
+            watched_ns: self.watched_ns,
+            size_bytes: self.size_bytes,
+            iops: (load.reads + load.writes) as f64 / seconds,
+            mb_per_s: (load.read_bytes + load.write_bytes) as f64 / 1e6 / seconds,
+            read_pct: share_pct(load.reads, load.writes),
+            mean_read_bytes: mean(load.read_bytes, load.reads),
+            mean_write_bytes: mean(load.write_bytes, load.writes),
+            random_pct: seen.as_ref().and_then(|seen| seen.random_pct),
+            mean_in_flight: load.in_flight_mean,
+            utilisation_pct: load.utilisation * 100.0,
+            latency: LatencyFigures {
+                read_ns_mean: latency(load.read_ns_mean, load.reads),
+                write_ns_mean: latency(load.write_ns_mean, load.writes),
+            },
+            merged_pct: share_pct(load.read_merges + load.write_merges, load.reads + load.writes),
+            discards_per_s: self.others.0 as f64 / seconds,
+            flushes_per_s: self.others.1 as f64 / seconds,
+            intervals: self.intervals.figures(),
+            hours: self.intervals.hours(),
+            requests: seen,
+        }
+    }
+}
+
+/// Figures of a device. What can't be known is none.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DeviceFigures {
+    /// Kernel name.
+    pub device: String,
+    /// What told.
+    pub source: Source,
+    /// How long it was watched.
+    pub watched_ns: u64,
+    /// Its size.
+    pub size_bytes: Option<u64>,
+    /// Reads and writes per second.
+    pub iops: f64,
+    /// Megabytes per second.
+    pub mb_per_s: f64,
+    /// Share of the requests that read.
+    pub read_pct: Option<f64>,
+    /// Mean length of a read, as the device had it: merged with its neighbours.
+    pub mean_read_bytes: Option<f64>,
+    /// Mean length of a write.
+    pub mean_write_bytes: Option<f64>,
+    /// Share of the requests that begin a run.
+    pub random_pct: Option<f64>,
+    /// Requests in queue and device, on average over the time watched.
+    pub mean_in_flight: f64,
+    /// Share of the time with any request in flight.
+    pub utilisation_pct: f64,
+    /// Mean times in queue and device.
+    pub latency: LatencyFigures,
+    /// Share of the requests that were merged into others before the device.
+    pub merged_pct: Option<f64>,
+    /// Discards per second.
+    pub discards_per_s: f64,
+    /// Flushes per second.
+    pub flushes_per_s: f64,
+    /// How short intervals spread.
+    pub intervals: Option<IntervalFigures>,
+    /// Hour by hour, of watches of two hours and more.
+    pub hours: Vec<HourFigures>,
+    /// What only requests tell.
+    pub requests: Option<RequestFigures>,
+}
+
+/// Mean times in queue and device; none without a request of the kind.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LatencyFigures {
+    /// Of reads.
+    pub read_ns_mean: Option<f64>,
+    /// Of writes.
+    pub write_ns_mean: Option<f64>,
+}
