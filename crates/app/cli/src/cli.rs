@@ -9,7 +9,7 @@ use crate::output::{Output, remark};
 use crate::verbs::{
     array, bonnie, calibrate, catalog, compare, doctor, emulate, export, fit, import, measure, model, net,
     observe, plan, reference, report, reproduce, risk, runs, simulate, soak, streams, studio, study, tag,
-    torture, workloads,
+    torture, why, workloads,
 };
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
@@ -94,7 +94,7 @@ const GROUPS: [VerbGroup; 5] = [
     VerbGroup {
         title: "More",
         example: "raidlab doctor",
-        verbs: &["doctor", "workloads", "import", "studio", "reference"],
+        verbs: &["doctor", "why", "workloads", "import", "studio", "reference"],
     },
 ];
 
@@ -317,6 +317,8 @@ pub(crate) enum Command {
     Model(model::Args),
     /// Say what this machine can and cannot do, and why it matters
     Doctor(doctor::Args),
+    /// Name what makes a device slow, with what was seen and what to do next
+    Why(why::Args),
     /// List the runs in a results file
     Runs(runs::ListArgs),
     /// Show runs of a results file, all that is known of each

@@ -83,6 +83,7 @@ fn dispatch(cli: &Cli, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failu
         Command::Catalog(args) => verbs::catalog::run(args, output),
         Command::Model(args) => verbs::model::run(args, output),
         Command::Doctor(args) => verbs::doctor::run(args, output),
+        Command::Why(args) => verbs::why::run(args, output),
         Command::Runs(args) => verbs::runs::list(args, output),
         Command::Show(args) => verbs::runs::show(args, output),
         Command::Compare(args) => verbs::compare::run(args, output),

@@ -32,4 +32,5 @@ pub(crate) mod studio;
 pub(crate) mod study;
 pub(crate) mod tag;
 pub(crate) mod torture;
+pub(crate) mod why;
 pub(crate) mod workloads;

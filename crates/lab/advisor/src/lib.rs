@@ -34,6 +34,7 @@ mod reason;
 pub mod risk;
 mod search;
 pub mod significance;
+pub mod why;
 
 pub use batches::BatchMeans;
 pub use bound::{Bound, BoundError};

@@ -8,10 +8,12 @@
 //!
 //! Source: Linux, Documentation/block/stat.rst, Documentation/trace/ftrace.rst; proc(5).
 
+mod facts;
 mod processes;
 mod requests;
 mod targets;
 
+pub use facts::gather;
 pub use processes::ProcessIo;
 pub use requests::{RequestsProblem, check_requests};
 pub use targets::{TargetError, WatchTarget};
