@@ -1,6 +1,7 @@
-//! `raidlab import`: job files of other load tools as workload files, block traces as Parquet files, and runs stored
-//! elsewhere.
+//! `raidlab import`: job files of other load tools as workload files, block traces as Parquet files, histories of monitoring, and runs
+//! stored elsewhere.
 
+mod history;
 mod kinds;
 mod runs;
 mod trace;
@@ -29,6 +30,8 @@ enum Kind {
     Icf(JobArgs),
     /// A block trace (iolog of fio, text of blkparse, perf or biosnoop, MSR Cambridge, SPC, clouds, `DiskSim`), as a Parquet file
     Trace(trace::Args),
+    /// What monitoring kept (sar, iostat, PCP, Prometheus, `pg_stat_io`, esxtop, Windows), as a history that plans read
+    History(history::Args),
     /// Runs from another machine, as `raidlab export json` writes them, another results file, or results of fio and Iometer
     Runs(runs::Args),
 }
@@ -65,6 +68,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         }
         Kind::Icf(args) => jobs("icf", args, import_icf, output),
         Kind::Trace(args) => trace::run(args, output),
+        Kind::History(args) => history::run(args, output),
         Kind::Runs(args) => runs::run(args, output),
     }
 }

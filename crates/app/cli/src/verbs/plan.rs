@@ -1,5 +1,6 @@
 //! `raidlab plan`: the arrays of catalogue parts that serve an application best.
 
+mod history;
 mod inputs;
 mod needs;
 mod study;
@@ -187,7 +188,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         prices: &prices,
         needs: needs::needs(args, &asked)?,
         applications: &asked.applications,
-        together: args.together,
+        together: args.is_together(&asked),
         era: args.era,
         drives: &args.drives,
         kinds: &args.kinds,
@@ -219,6 +220,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     progress.end();
     if hosts.leads() {
         show(args, &outcome, &order, output)?;
+        history::tell_growth(&asked, args, &outcome);
     }
     Ok(if outcome.fits() { Exit::Done } else { Exit::BoundMissed })
 }
@@ -246,6 +248,11 @@ fn show(args: &Args, outcome: &PlanOutcome, order: &PlanOrder<'_>, output: &Outp
 }
 
 impl Args {
+    /// Whether all applications run at the same time, as the devices of histories did.
+    fn is_together(&self, asked: &Asked) -> bool {
+        self.together || asked.past.len() > 1
+    }
+
     /// The levels that were named, or the usual ones.
     fn levels_of(&self) -> Vec<LevelVariant> {
         if self.levels.is_empty() {

@@ -5,7 +5,7 @@ use raidlab_trace::detect;
 
 /// The kind of a file, and what to do with it.
 pub(super) struct Kind {
-    what: &'static str,
+    what: String,
     advice: &'static str,
     /// The name of the verb that reads it.
     verb: &'static str,
@@ -13,19 +13,6 @@ pub(super) struct Kind {
 
 /// Lines that tell the kind of a file.
 const LINES: usize = 200;
-
-/// Marks of files that no verb reads, all of which stand in the text.
-const STRANGERS: [(&[&str], &str); 9] = [
-    (&["\"sysstat\"", "\"statistics\"", "\"disk\""], "iostat's JSON"),
-    (&["\"sysstat\"", "\"statistics\""], "sadf's JSON, of sar"),
-    (&["avg-cpu:", "Device"], "iostat's text"),
-    (&["<Results>", "<System>"], "diskspd's XML"),
-    (&["Vdbench"], "output of vdbench"),
-    (&["CrystalDiskMark"], "output of CrystalDiskMark"),
-    (&["sysbench", "General statistics"], "output of sysbench"),
-    (&["\"resultType\"", "\"metric\""], "an answer of Prometheus"),
-    (&["operation,time ms"], "elbencho's CSV"),
-];
 
 /// The kind of the file that begins with `text`, if it is none of `verb`'s.
 pub(super) fn other_than(verb: &str, text: &str) -> Option<String> {
@@ -38,30 +25,29 @@ fn kind_of(text: &str) -> Option<Kind> {
     let has = |mark: &str| lines().any(|line| line.contains(mark));
     if text.starts_with("PAR1") {
         let advice = "a trace in it is read by measure and simulate with --trace";
-        return Some(Kind { what: "a Parquet file", advice, verb: "measure" });
+        return Some(Kind { what: "a Parquet file".into(), advice, verb: "measure" });
     }
     if is_fio(text) || is_iometer(text) {
-        let what = if is_fio(text) { "what fio measured" } else { "what Iometer measured" };
+        let program = if is_fio(text) { "fio" } else { "Iometer" };
+        let what = format!("what {program} measured");
         return Some(Kind { what, advice: "take it in with 'raidlab import runs'", verb: "runs" });
     }
     if has("'ACCESS SPECIFICATIONS") {
-        let what = "a configuration of Iometer";
+        let what = "a configuration of Iometer".into();
         return Some(Kind { what, advice: "read it with 'raidlab import icf'", verb: "icf" });
+    }
+    if let Some(format) = raidlab_history::detect(text) {
+        let advice = "read it with 'raidlab import history'";
+        return Some(Kind { what: format.name().into(), advice, verb: "history" });
     }
     let is_job =
         |line: &str| ["rw=", "readwrite=", "ioengine=", "filename="].iter().any(|key| line.starts_with(key));
     if lines().any(|line| line.starts_with('[') && line.ends_with(']')) && lines().any(is_job) {
-        let what = "a job file of fio";
+        let what = "a job file of fio".into();
         return Some(Kind { what, advice: "read it with 'raidlab import fio'", verb: "fio" });
     }
-    let strangers = STRANGERS.iter().find(|(marks, _)| marks.iter().all(|mark| has(mark)));
-    if let Some((_, what)) = strangers {
-        let advice =
-            "no verb of raidlab reads that; fio's JSON and Iometer's CSV are read by 'raidlab import runs'";
-        return Some(Kind { what, advice, verb: "" });
-    }
     lines().find_map(detect)?;
-    Some(Kind { what: "a block trace", advice: "read it with 'raidlab import trace'", verb: "trace" })
+    Some(Kind { what: "a block trace".into(), advice: "read it with 'raidlab import trace'", verb: "trace" })
 }
 
 #[cfg(test)]
@@ -76,10 +62,10 @@ mod tests {
             ("runs", "{\"fio version\": \"fio-3.33\", \"jobs\": []}"),
             ("runs", "'Test Type,Test Description\n"),
             ("trace", "0,20941264,8192,W,0.551706\n"),
-            ("", "{\"sysstat\": {\"hosts\": [{\"statistics\": [{\"disk\": []}]}]}}"),
-            ("", "avg-cpu:  %user\nDevice  r/s\n"),
+            ("history", "{\"sysstat\": {\"hosts\": [{\"statistics\": [{\"disk\": []}]}]}}"),
+            ("history", "avg-cpu:  %user\nDevice  r/s\n"),
         ];
-        for verb in ["fio", "icf", "runs", "trace"] {
+        for verb in ["fio", "icf", "runs", "trace", "history"] {
             for (owner, text) in files {
                 assert_eq!(other_than(verb, text).is_none(), verb == owner, "{verb}: {text}");
             }
@@ -88,7 +74,10 @@ mod tests {
             other_than("fio", files[4].1).as_deref(),
             Some("this is a block trace: read it with 'raidlab import trace'")
         );
-        assert!(other_than("fio", files[5].1).is_some_and(|it| it.contains("iostat's JSON")));
+        assert!(
+            other_than("fio", files[5].1)
+                .is_some_and(|it| it == "this is iostat's JSON: read it with 'raidlab import history'")
+        );
         assert!(other_than("fio", "hello").is_none());
     }
 }

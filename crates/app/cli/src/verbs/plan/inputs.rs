@@ -1,5 +1,6 @@
-//! The loads of a plan: workloads by name or file, jobs of fio and Iometer, traces; any number of each.
+//! The loads of a plan: workloads by name or file, jobs of fio and Iometer, traces, histories; any number of each.
 
+use super::history::{self, Past};
 use crate::failure::Failure;
 use crate::inputs::{bad_order, workloads};
 use crate::output::remark;
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub(super) struct AppArgs {
     /// Applications, each of which the array must serve: workloads, or files of workloads
-    #[arg(long, required_unless_present_any = ["icf", "fio", "trace"], value_delimiter = ',', value_name = "NAME")]
+    #[arg(long, required_unless_present_any = ["icf", "fio", "trace", "from"], value_delimiter = ',', value_name = "NAME")]
     app: Vec<String>,
     /// Each step of this configuration of Iometer is an application; may be repeated
     #[arg(long, value_name = "FILE.icf")]
@@ -28,6 +29,10 @@ pub(super) struct AppArgs {
     /// A trace that 'raidlab import trace' made, replayed in its order as fast as the array takes it; may be repeated
     #[arg(long, value_name = "FILE.parquet")]
     trace: Vec<PathBuf>,
+    /// Each device of a history that 'raidlab import history' wrote is an application, with its busiest rates as its need, and all of
+    /// them run at the same time; may be repeated
+    #[arg(long, value_name = "HISTORY.toml")]
+    from: Vec<PathBuf>,
     /// Requests in flight of each application [default: 64, or what the job file says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     iodepth: Option<u32>,
@@ -38,6 +43,8 @@ pub(super) struct Asked {
     pub(super) applications: Vec<Application>,
     /// Requests per second of the busiest second of a trace, where there is nothing else and it is long enough to have one.
     pub(super) iops: Option<f64>,
+    /// What histories say of applications, by their places.
+    pub(super) past: Vec<(usize, Past)>,
 }
 
 /// Seconds that a trace lasts at least, so that the busiest of them says something of an application's peaks.
@@ -85,8 +92,9 @@ impl AppArgs {
             }
             applications.push(Application { workload, iodepth: plain });
         }
+        let past = history::read(&self.from, plain, &mut applications)?;
         let only = applications.len() == 1;
-        Ok(Asked { iops: iops.filter(|_| only), applications })
+        Ok(Asked { iops: iops.filter(|_| only), applications, past })
     }
 
     fn jobs(

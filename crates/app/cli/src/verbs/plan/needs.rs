@@ -1,6 +1,6 @@
 //! Needs of the array, and of single applications: `2000`, or `NAME:2000`.
 
-use super::{Args, Asked};
+use super::{Args, Asked, history};
 use crate::failure::Failure;
 use crate::inputs::{above_zero, some_bytes};
 use raidlab_advisor::plan::{Needs, OwnNeeds};
@@ -78,6 +78,9 @@ fn share<T: Clone>(
 /// The needs.
 pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
     let mut own = vec![OwnNeeds::default(); asked.applications.len()];
+    for (app, past) in &asked.past {
+        past.need(args.years, &mut own[*app]);
+    }
     let mut whole = None;
     share(&args.usable, "--usable", asked, |app, size| match app {
         Some(app) => own[app].usable = Some(size),
@@ -86,7 +89,7 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
     let with_parts = own.iter().filter(|own| own.usable.is_some()).count();
     let usable = match (whole, with_parts) {
         (Some(whole), 0) => whole,
-        (None, parts) if parts == own.len() && args.together => {
+        (None, parts) if parts == own.len() && args.is_together(asked) => {
             own.iter().filter_map(|own| own.usable).fold(ByteCount::ZERO, |sum, size| sum + size)
         }
         _ => {
@@ -126,7 +129,10 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
         power_watts: args.power,
         slots: args.slots,
         mean_iops,
-        written_per_day: args.written_per_day.map(|size| size.0 as f64),
+        written_per_day: args
+            .written_per_day
+            .map(|size| size.0 as f64)
+            .or_else(|| history::written_per_day(asked)),
         years: args.years,
         keep_degraded: args.keep_degraded.map(|pct| pct / 100.0),
         rack_units: args.rack_units,

@@ -1,0 +1,116 @@
+//! Dates and times of all formats, as seconds since 1970 on the clock that wrote them.
+//!
+//! Time zones are left out: the rhythm of a day is that of the clock on the wall.
+
+/// Seconds of `text`: a number, or a date and a time; none of anything else.
+pub(crate) fn seconds(text: &str) -> Option<f64> {
+    let text = text.trim().trim_matches('"');
+    if let Ok(number) = text.parse::<f64>() {
+        return number.is_finite().then_some(number).filter(|it| (0.0..1e11).contains(it));
+    }
+    let words: Vec<&str> = text.split([' ', 'T', '\t']).filter(|word| !word.is_empty()).collect();
+    let day = words.iter().enumerate().find_map(|(at, word)| date(word).or_else(|| spelt(&words, at)))?;
+    let of_day = words.iter().find_map(|word| time(word))?;
+    let is_afternoon = words.iter().any(|word| word.eq_ignore_ascii_case("pm"));
+    let is_morning = words.iter().any(|word| word.eq_ignore_ascii_case("am"));
+    let of_day = match of_day {
+        noon if is_afternoon && noon < 43_200.0 => noon + 43_200.0,
+        midnight if is_morning && midnight >= 43_200.0 => midnight - 43_200.0,
+        other => other,
+    };
+    Some(day as f64 * 86_400.0 + of_day)
+}
+
+/// `2026-11-28`, `11/28/26`, `11/28/2026`, `28.11.2026`.
+fn date(word: &str) -> Option<i64> {
+    let parts = |by: char| -> Option<[i64; 3]> {
+        let list: Vec<i64> = word.split(by).map(|it| it.parse().ok()).collect::<Option<_>>()?;
+        list.try_into().ok()
+    };
+    let (year, month, day) = if let Some([first, second, third]) = parts('-') {
+        (first, second, third)
+    } else if let Some([first, second, third]) = parts('/') {
+        if first > 31 { (first, second, third) } else { (third, first, second) }
+    } else {
+        let [first, second, third] = parts('.')?;
+        (third, second, first)
+    };
+    let year = if (0..100).contains(&year) { year + 2000 } else { year };
+    days(year, month, day)
+}
+
+/// `Nov 28` in a line of words such as `Sat Nov 28 21:00:06 2026`; without a year it is 1970.
+fn spelt(words: &[&str], at: usize) -> Option<i64> {
+    const MONTHS: [&str; 12] =
+        ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+    let month = (1..).zip(MONTHS).find(|(_, name)| words[at].eq_ignore_ascii_case(name))?.0;
+    let day = words.get(at + 1)?.parse().ok()?;
+    let year = words.iter().skip(at + 2).find_map(|word| word.parse().ok().filter(|it| *it > 1900));
+    days(year.unwrap_or(1970), month, day)
+}
+
+/// `20:58:45`, `20:58`, `20:58:45.125+0000`.
+fn time(word: &str) -> Option<f64> {
+    let word = word.split(['+', 'Z']).next()?;
+    // A zone behind a minus.
+    let word = word.split('-').next()?;
+    let parts: Vec<f64> = word.split(':').map(|it| it.parse().ok()).collect::<Option<_>>()?;
+    let (hours, minutes, seconds) = match parts[..] {
+        [hours, minutes] => (hours, minutes, 0.0),
+        [hours, minutes, seconds] => (hours, minutes, seconds),
+        _ => return None,
+    };
+    let fits =
+        (0.0..25.0).contains(&hours) && (0.0..60.0).contains(&minutes) && (0.0..61.0).contains(&seconds);
+    fits.then_some(hours * 3600.0 + minutes * 60.0 + seconds)
+}
+
+/// Days from 1970 to a day of the civil calendar. Source: H. Hinnant, "chrono-compatible low-level date algorithms".
+fn days(year: i64, month: i64, day: i64) -> Option<i64> {
+    let fits = (1970..10_000).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    if !fits {
+        return None;
+    }
+    let shifted = if month <= 2 { year - 1 } else { year };
+    let era = shifted.div_euclid(400);
+    let of_era = shifted - era * 400;
+    let of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
+    let of_era_days = of_era * 365 + of_era / 4 - of_era / 100 + of_year;
+    Some(era * 146_097 + of_era_days - 719_468)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_all_formats_are_read() {
+        let told = Some(1_795_899_525.0);
+        for text in [
+            "2026-11-28 20:58:45",
+            "2026-11-28T20:58:45+0000",
+            "2026-11-28T20:58:45Z",
+            "11/28/26 20:58:45",
+            "11/28/2026 08:58:45 PM",
+            "28.11.2026 20:58:45",
+            "Sat Nov 28 20:58:45 2026",
+            "1795899525",
+        ] {
+            assert_eq!(seconds(text), told, "{text}");
+        }
+        assert_eq!(seconds("11/28/2026 12:00:01.500 AM"), Some(1_795_824_001.5));
+        assert_eq!(seconds("1970-01-02 00:00"), Some(86_400.0));
+        for text in [
+            "",
+            "hello",
+            "2026-13-28 20:58:45",
+            "2026-11-28",
+            "20:58:45",
+            "1/2/3/4 5:6:7",
+            "1e99",
+            "9223372036854775807-1-9223372036854775807 1:2",
+        ] {
+            assert_eq!(seconds(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Why a history can't be read.
+
+use crate::format::HistoryFormat;
+
+/// What is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}{}: {problem}", line.map(|line| format!(", line {line}")).unwrap_or_default())]
+pub struct HistoryError {
+    /// The file.
+    pub file: String,
+    /// Its line, from 1, where that is known.
+    pub line: Option<u64>,
+    /// What is wrong.
+    pub problem: HistoryProblem,
+}
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HistoryProblem {
+    /// No format is known that begins like it.
+    #[error("this is no history of a kind that is known: {}", HistoryFormat::known())]
+    UnknownFormat,
+    /// It is no JSON.
+    #[error("no JSON: {0}")]
+    Json(String),
+    /// A part that must be there is not.
+    #[error("there is no {0}")]
+    Missing(&'static str),
+    /// A cell holds no number.
+    #[error("{column} is '{text}', which is no number")]
+    Number {
+        /// Name of the column.
+        column: String,
+        /// What stands there.
+        text: String,
+    },
+    /// A cell holds no time.
+    #[error("'{0}' is no time")]
+    Time(String),
+    /// A line has other cells than the head.
+    #[error("{found} cells where the head has {expected}")]
+    Cells {
+        /// In the line.
+        found: usize,
+        /// In the head.
+        expected: usize,
+    },
+    /// No device was read or written in it.
+    #[error("nothing in it says what a device read or wrote: {0}")]
+    Nothing(&'static str),
+}

@@ -1,0 +1,156 @@
+//! The formats: which one a text is of, and a file for each family with its quirks.
+
+mod counters;
+mod iostat;
+mod pcp;
+mod pdh;
+
+use crate::error::{HistoryError, HistoryProblem};
+use crate::reading::Readings;
+
+/// The formats that are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HistoryFormat {
+    /// `sadf -j`.
+    SadfJson,
+    /// `sadf -d`.
+    SadfDatabase,
+    /// `iostat -o JSON`.
+    IostatJson,
+    /// What `iostat` prints.
+    IostatText,
+    /// `pmrep -o csv`.
+    PcpCsv,
+    /// `pmdumptext -m`.
+    PcpText,
+    /// The answer of Prometheus to a query over a range, of `node_exporter`'s counters.
+    Prometheus,
+    /// `pg_stat_io` of `PostgreSQL`, as CSV or as psql prints it.
+    PgStatIo,
+    /// `esxtop -b`.
+    Esxtop,
+    /// Windows' performance monitor.
+    Perfmon,
+}
+
+/// What is wrong, and its line where that is known.
+pub(crate) type Located = (Option<u64>, HistoryProblem);
+
+impl HistoryFormat {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::SadfJson,
+        Self::SadfDatabase,
+        Self::IostatJson,
+        Self::IostatText,
+        Self::PcpCsv,
+        Self::PcpText,
+        Self::Prometheus,
+        Self::PgStatIo,
+        Self::Esxtop,
+        Self::Perfmon,
+    ];
+
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SadfJson => "sadf's JSON, of sar",
+            Self::SadfDatabase => "sadf's table, of sar",
+            Self::IostatJson => "iostat's JSON",
+            Self::IostatText => "iostat's text",
+            Self::PcpCsv => "CSV of PCP's pmrep",
+            Self::PcpText => "text of PCP's pmdumptext",
+            Self::Prometheus => "an answer of Prometheus",
+            Self::PgStatIo => "PostgreSQL's pg_stat_io",
+            Self::Esxtop => "CSV of esxtop",
+            Self::Perfmon => "CSV of Windows' performance monitor",
+        }
+    }
+
+    pub(crate) fn known() -> String {
+        Self::ALL.map(Self::name).join(", ")
+    }
+}
+
+/// The format of the text that begins with `text`; none where it does not tell.
+pub fn detect(text: &str) -> Option<HistoryFormat> {
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    let first = text.lines().next().unwrap_or("");
+    let has = |mark: &str| text.contains(mark);
+    if first.contains("(PDH-CSV") {
+        let is_esxtop =
+            ["\\Physical Disk", "\\Virtual Disk(", "\\Group Cpu("].iter().any(|mark| first.contains(mark));
+        return Some(if is_esxtop { HistoryFormat::Esxtop } else { HistoryFormat::Perfmon });
+    }
+    if text.starts_with('{') {
+        return if has("\"disk-device\"") || (has("\"sysstat\"") && has("\"file-date\"")) {
+            Some(HistoryFormat::SadfJson)
+        } else if has("\"disk_device\"") || (has("\"sysstat\"") && has("\"statistics\"")) {
+            Some(HistoryFormat::IostatJson)
+        } else {
+            (has("\"resultType\"") && has("\"metric\"")).then_some(HistoryFormat::Prometheus)
+        };
+    }
+    if first.starts_with("# hostname;interval;timestamp;DEV") {
+        return Some(HistoryFormat::SadfDatabase);
+    }
+    if counters::is_pg_head(text) {
+        return Some(HistoryFormat::PgStatIo);
+    }
+    if pcp::is_csv_head(first) {
+        return Some(HistoryFormat::PcpCsv);
+    }
+    if text.lines().take(200).any(pcp::is_text_head) {
+        return Some(HistoryFormat::PcpText);
+    }
+    text.lines().take(200).any(iostat::is_text_head).then_some(HistoryFormat::IostatText)
+}
+
+/// Reads the text of the file called `file`.
+///
+/// # Errors
+/// [`HistoryError`] names the line, where there is one, and what is wrong.
+pub fn read(file: &str, text: &str) -> Result<(HistoryFormat, Readings), HistoryError> {
+    let wrong = |(line, problem): Located| HistoryError { file: file.to_owned(), line, problem };
+    let format = detect(text).ok_or_else(|| wrong((None, HistoryProblem::UnknownFormat)))?;
+    let text = text.trim_start_matches('\u{feff}');
+    let readings = match format {
+        HistoryFormat::SadfJson => iostat::sadf_json(text),
+        HistoryFormat::SadfDatabase => iostat::sadf_database(text),
+        HistoryFormat::IostatJson => iostat::json(text),
+        HistoryFormat::IostatText => iostat::text(text),
+        HistoryFormat::PcpCsv => pcp::csv(text),
+        HistoryFormat::PcpText => pcp::text(text),
+        HistoryFormat::Prometheus => counters::prometheus(text),
+        HistoryFormat::PgStatIo => counters::pg_stat_io(text),
+        HistoryFormat::Esxtop => pdh::esxtop(text),
+        HistoryFormat::Perfmon => pdh::perfmon(text),
+    }
+    .map_err(wrong)?;
+    if readings.by_device.is_empty() {
+        return Err(wrong((None, HistoryProblem::Nothing(advice(format)))));
+    }
+    Ok((format, readings))
+}
+
+/// How a format is written so that it says something of devices.
+const fn advice(format: HistoryFormat) -> &'static str {
+    match format {
+        HistoryFormat::SadfJson | HistoryFormat::SadfDatabase => "write it with 'sadf -j FILE -- -d -p'",
+        HistoryFormat::IostatJson | HistoryFormat::IostatText => "write it with 'iostat -xt -o JSON 10'",
+        HistoryFormat::PcpCsv => {
+            "write it with 'pmrep -o csv disk.dev.read disk.dev.write disk.dev.read_bytes disk.dev.write_bytes'"
+        }
+        HistoryFormat::PcpText => {
+            "write it with 'pmdumptext -m disk.dev.read disk.dev.write disk.dev.read_bytes disk.dev.write_bytes'"
+        }
+        HistoryFormat::Prometheus => {
+            "ask for the counters themselves: query={__name__=~\"node_disk_.*_total\"}"
+        }
+        HistoryFormat::PgStatIo => {
+            "write it with 'select now(), * from pg_stat_io', twice at least or with stats_reset"
+        }
+        HistoryFormat::Esxtop => "write it with 'esxtop -b -a'",
+        HistoryFormat::Perfmon => "record the counters of 'PhysicalDisk'",
+    }
+}

@@ -1,0 +1,110 @@
+//! Tables of performance counters in Microsoft's form: Windows' performance monitor (`relog`, `typeperf`) and that of `esxtop -b`.
+//!
+//! ```text
+//! "(PDH-CSV 4.0) (UTC)(0)","\\host\PhysicalDisk(0 C:)\Disk Reads/sec",...
+//! "11/28/2026 20:58:45.123","132.0",...
+//! ```
+//! Quirks: a cell without a value is a blank. `_Total` is the sum of the others, and is left out; so are esxtop's adapters and virtual disks
+//! where it tells of devices, because they are the same requests once more. Windows' megabytes are bytes, those of esxtop 2^20.
+
+use super::Located;
+use super::iostat::no_number;
+use crate::cells::{cells, number, shown};
+use crate::clock::seconds;
+use crate::error::HistoryProblem;
+use crate::reading::{Figure, Reading, Readings};
+use std::collections::BTreeMap;
+
+/// What a counter says, and what its unit is worth.
+type Meaning = fn(&str) -> Option<(Figure, f64)>;
+
+fn of_windows(counter: &str) -> Option<(Figure, f64)> {
+    Some(match counter {
+        "Disk Reads/sec" => (Figure::Reads, 1.0),
+        "Disk Writes/sec" => (Figure::Writes, 1.0),
+        "Disk Transfers/sec" => (Figure::Requests, 1.0),
+        "Disk Read Bytes/sec" => (Figure::ReadBytes, 1.0),
+        "Disk Write Bytes/sec" => (Figure::WriteBytes, 1.0),
+        "Avg. Disk Queue Length" => (Figure::InFlight, 1.0),
+        "% Disk Time" => (Figure::BusyPct, 1.0),
+        "Avg. Disk sec/Read" => (Figure::ReadMs, 1000.0),
+        "Avg. Disk sec/Write" => (Figure::WriteMs, 1000.0),
+        _ => return None,
+    })
+}
+
+fn of_esx(counter: &str) -> Option<(Figure, f64)> {
+    Some(match counter {
+        "Reads/sec" => (Figure::Reads, 1.0),
+        "Writes/sec" => (Figure::Writes, 1.0),
+        "Commands/sec" => (Figure::Requests, 1.0),
+        "MBytes Read/sec" => (Figure::ReadBytes, 1_048_576.0),
+        "MBytes Written/sec" => (Figure::WriteBytes, 1_048_576.0),
+        "Active Commands" => (Figure::InFlight, 1.0),
+        "Average Guest MilliSec/Read" | "Average MilliSec/Read" => (Figure::ReadMs, 1.0),
+        "Average Guest MilliSec/Write" | "Average MilliSec/Write" => (Figure::WriteMs, 1.0),
+        "Average Guest MilliSec/Command" => (Figure::EachMs, 1.0),
+        _ => return None,
+    })
+}
+
+/// Host, object, instance and counter of `\\host\object(instance)\counter`.
+fn path(name: &str) -> Option<(&str, &str, &str, &str)> {
+    let (host, rest) = name.strip_prefix("\\\\")?.split_once('\\')?;
+    let (object, counter) = rest.rsplit_once('\\')?;
+    let (object, instance) = object.split_once('(')?;
+    Some((host, object, instance.strip_suffix(')')?, counter))
+}
+
+pub(super) fn perfmon(text: &str) -> Result<Readings, Located> {
+    let has_physical = text.lines().next().is_some_and(|head| head.contains("\\PhysicalDisk("));
+    table(text, &[if has_physical { "PhysicalDisk" } else { "LogicalDisk" }], of_windows)
+}
+
+pub(super) fn esxtop(text: &str) -> Result<Readings, Located> {
+    let head = text.lines().next().unwrap_or("");
+    let kinds = ["Physical Disk SCSI Device", "Physical Disk", "Physical Disk Adapter", "Virtual Disk"];
+    let kind = kinds.into_iter().find(|kind| head.contains(&format!("\\{kind}(")));
+    table(text, kind.as_slice(), of_esx)
+}
+
+fn table(text: &str, objects: &[&str], meaning: Meaning) -> Result<Readings, Located> {
+    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let (_, head) = lines.next().ok_or((None, HistoryProblem::Missing("head")))?;
+    let by = if head.matches("\",\"").count() >= head.matches("\";\"").count() { ',' } else { ';' };
+    let head = cells(head, by);
+    let columns: Vec<Option<(&str, &str, Figure, f64)>> = head
+        .iter()
+        .map(|name| {
+            let (host, object, instance, counter) = path(name)?;
+            let is_wanted = objects.contains(&object) && instance != "_Total";
+            let (figure, unit) = meaning(counter).filter(|_| is_wanted)?;
+            Some((host, instance, figure, unit))
+        })
+        .collect();
+    let mut readings = Readings::default();
+    for (index, line) in lines {
+        let line_number = Some(index as u64 + 1);
+        let row = cells(line, by);
+        // esxtop ends its lines with a separator.
+        let is_as_long = row.len() == head.len()
+            || (row.len() == head.len() + 1 && row.last().is_some_and(String::is_empty));
+        if !is_as_long {
+            return Err((line_number, HistoryProblem::Cells { found: row.len(), expected: head.len() }));
+        }
+        let at_s = seconds(&row[0]).ok_or_else(|| (line_number, HistoryProblem::Time(shown(&row[0]))))?;
+        let mut devices: BTreeMap<(&str, &str), Reading> = BTreeMap::new();
+        for (column, cell) in columns.iter().zip(&row) {
+            let Some((host, instance, figure, unit)) = column else { continue };
+            if cell.trim().is_empty() {
+                continue;
+            }
+            let value = number(cell).ok_or_else(|| no_number(line_number, instance, cell))?;
+            devices.entry((host, instance)).or_default().set(*figure, value * unit);
+        }
+        for ((host, device), reading) in devices {
+            readings.push(host, device, Reading { at_s: Some(at_s), ..reading });
+        }
+    }
+    Ok(readings)
+}

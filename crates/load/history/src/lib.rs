@@ -1,0 +1,33 @@
+//! What monitoring kept of storage in use: its formats, one series type for all, and the figures that plans need.
+//!
+//! ```text
+//! sadf, iostat  (JSON, text) ┐
+//! PCP           (CSV, text)  │
+//! node_exporter (JSON)       ├─► Reading: host, device, time, rates ─► Series ─► History (history.toml)
+//! pg_stat_io    (CSV, psql)  │
+//! esxtop, perfmon (CSV)      ┘
+//! ```
+//! | module | idea |
+//! |---|---|
+//! | `format` | a file for each family of formats, and their detection |
+//! | `reading` | what one line says of one device |
+//! | `history` | percentiles, peaks, growth and rhythm of each device, as a file |
+//! | `clock` | dates and times of all formats, as seconds |
+//! | `cells` | tables of text, cell by cell |
+//!
+//! What a format does not say stays empty: `sar` does not tell reads from writes, and then no share of reads is invented.
+//!
+//! No file is opened here: the caller passes text.
+#![forbid(unsafe_code)]
+
+mod cells;
+mod clock;
+mod error;
+mod format;
+mod history;
+mod reading;
+
+pub use error::{HistoryError, HistoryProblem};
+pub use format::{HistoryFormat, detect, read};
+pub use history::{DeviceHistory, History, Percentiles};
+pub use reading::{Reading, Readings};

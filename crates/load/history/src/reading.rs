@@ -1,0 +1,139 @@
+//! What one line of a monitoring tool says of one device, and all of them by host and device.
+
+use std::collections::BTreeMap;
+
+/// Rates of a device over an interval. What is not told is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Reading {
+    /// Its end, in seconds since 1970 on the clock that wrote it.
+    pub at_s: Option<f64>,
+    /// Its length.
+    pub interval_s: Option<f64>,
+    /// Reads per second.
+    pub reads: Option<f64>,
+    /// Writes per second.
+    pub writes: Option<f64>,
+    /// Requests of both kinds per second, where they are not told apart.
+    pub requests: Option<f64>,
+    /// Bytes read per second.
+    pub read_bytes: Option<f64>,
+    /// Bytes written per second.
+    pub write_bytes: Option<f64>,
+    /// Requests in flight.
+    pub in_flight: Option<f64>,
+    /// Share of the time with any request in flight, in percent.
+    pub busy_pct: Option<f64>,
+    /// Mean time of a read, in milliseconds.
+    pub read_ms: Option<f64>,
+    /// Mean time of a write, in milliseconds.
+    pub write_ms: Option<f64>,
+}
+
+/// A figure of a reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Figure {
+    Reads,
+    Writes,
+    Requests,
+    ReadBytes,
+    WriteBytes,
+    InFlight,
+    BusyPct,
+    ReadMs,
+    WriteMs,
+    /// Of both kinds.
+    EachMs,
+}
+
+impl Reading {
+    /// Sets a figure. What has come before stays.
+    pub(crate) fn set(&mut self, figure: Figure, value: f64) {
+        if !value.is_finite() || value < 0.0 {
+            return;
+        }
+        let place = match figure {
+            Figure::Reads => &mut self.reads,
+            Figure::Writes => &mut self.writes,
+            Figure::Requests => &mut self.requests,
+            Figure::ReadBytes => &mut self.read_bytes,
+            Figure::WriteBytes => &mut self.write_bytes,
+            Figure::InFlight => &mut self.in_flight,
+            Figure::BusyPct => &mut self.busy_pct,
+            Figure::ReadMs => &mut self.read_ms,
+            Figure::WriteMs => &mut self.write_ms,
+            Figure::EachMs => {
+                self.read_ms.get_or_insert(value);
+                &mut self.write_ms
+            }
+        };
+        place.get_or_insert(value);
+    }
+
+    /// Requests per second; none where only bytes are told.
+    pub fn iops(&self) -> Option<f64> {
+        match (self.reads, self.writes) {
+            (None, None) => self.requests,
+            (reads, writes) => Some(reads.unwrap_or(0.0) + writes.unwrap_or(0.0)),
+        }
+    }
+
+    /// Bytes per second.
+    pub fn bytes(&self) -> Option<f64> {
+        match (self.read_bytes, self.write_bytes) {
+            (None, None) => None,
+            (read, written) => Some(read.unwrap_or(0.0) + written.unwrap_or(0.0)),
+        }
+    }
+
+    /// Whether it says what was moved.
+    pub(crate) fn tells(&self) -> bool {
+        self.iops().is_some() || self.bytes().is_some()
+    }
+}
+
+/// All readings, by host and device, in the order of the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Readings {
+    /// By host and device.
+    pub by_device: BTreeMap<(String, String), Vec<Reading>>,
+    /// What is to be known of them: sentences.
+    pub notes: Vec<String>,
+}
+
+impl Readings {
+    pub(crate) fn push(&mut self, host: &str, device: &str, reading: Reading) {
+        if reading.tells() {
+            self.by_device.entry((host.to_owned(), device.to_owned())).or_default().push(reading);
+        }
+    }
+
+    /// Adds those of another file.
+    pub fn merge(&mut self, other: Self) {
+        for (key, list) in other.by_device {
+            self.by_device.entry(key).or_default().extend(list);
+        }
+        for note in other.notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+    }
+
+    pub(crate) fn note(&mut self, text: &str) {
+        if self.notes.iter().all(|note| note != text) {
+            self.notes.push(text.to_owned());
+        }
+    }
+
+    /// Leaves out the first reading of each device, which is of the time since the start of the system.
+    pub(crate) fn drop_since_boot(&mut self) {
+        let mut count = 0;
+        for list in self.by_device.values_mut().filter(|list| list.len() > 1) {
+            list.remove(0);
+            count += 1;
+        }
+        if count > 0 {
+            self.note("the first report, which is of the time since the start of the system, is left out");
+        }
+    }
+}
