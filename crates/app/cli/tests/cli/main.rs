@@ -15,3 +15,4 @@ mod studies;
 mod support;
 mod traces;
 mod verbs;
+mod watched;

@@ -4,7 +4,8 @@
 //! fio --output-format=terse ─► terse.rs ┐
 //! fio --output-format=json or json+ ────┴► fio.rs ──┐
 //!                                                  ├─► ForeignResults: a RunResult for each job or test
-//! Iometer's results file (.csv) ─► iometer.rs ─────┘
+//! Iometer's results file (.csv) ─► iometer.rs ─────┤
+//! diskspd, elbencho, vdbench, sysbench, ... ─► others ┘
 //! ```
 //! A figure that the file lacks stays zero, which all comparisons and displays treat as "not measured", and the run's
 //! setting `lacks` names it. Nothing is guessed: no percentile is derived from a mean, and none of reads and writes
@@ -14,10 +15,12 @@
 
 mod fio;
 mod iometer;
+mod others;
 mod terse;
 
 pub use fio::{fio, is_fio};
 pub use iometer::{iometer, is_iometer};
+pub use others::{other_tool, others};
 
 use raidlab_workload::{OpSummary, RunResult};
 

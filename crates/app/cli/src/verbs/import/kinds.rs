@@ -1,6 +1,6 @@
 //! What a file is that another verb was meant for: the cause of a refusal, and the verb that reads it.
 
-use raidlab_report::import::{is_fio, is_iometer};
+use raidlab_report::import::{is_fio, is_iometer, other_tool};
 use raidlab_trace::detect;
 
 /// The kind of a file, and what to do with it.
@@ -30,6 +30,10 @@ fn kind_of(text: &str) -> Option<Kind> {
     if is_fio(text) || is_iometer(text) {
         let program = if is_fio(text) { "fio" } else { "Iometer" };
         let what = format!("what {program} measured");
+        return Some(Kind { what, advice: "take it in with 'raidlab import runs'", verb: "runs" });
+    }
+    if let Some(what) = other_tool(text) {
+        let what = format!("what {what} measured");
         return Some(Kind { what, advice: "take it in with 'raidlab import runs'", verb: "runs" });
     }
     if has("'ACCESS SPECIFICATIONS") {
@@ -64,6 +68,7 @@ mod tests {
             ("trace", "0,20941264,8192,W,0.551706\n"),
             ("history", "{\"sysstat\": {\"hosts\": [{\"statistics\": [{\"disk\": []}]}]}}"),
             ("history", "avg-cpu:  %user\nDevice  r/s\n"),
+            ("runs", "<Results>\n<TimeSpan>\n"),
         ];
         for verb in ["fio", "icf", "runs", "trace", "history"] {
             for (owner, text) in files {

@@ -4,7 +4,7 @@ use super::kinds::other_than;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json, remark};
 use crate::verbs::keep::store_failure;
-use raidlab_report::import::{ForeignResults, fio, iometer, is_fio, is_iometer};
+use raidlab_report::import::{ForeignResults, fio, iometer, is_fio, is_iometer, other_tool, others};
 use raidlab_store::{Archive, ForeignStudy, RunFilter, Store};
 use raidlab_worlds::as_text;
 use serde_json::json;
@@ -20,7 +20,8 @@ const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// What `raidlab export json` wrote, or a results file, where one of an older version is brought up to date; what fio
-    /// printed as JSON (--output-format=json or json+), or Iometer's results (.csv)
+    /// printed as JSON (--output-format=json or json+), Iometer's results (.csv), or those of diskspd (XML), elbencho (CSV), vdbench
+    /// (flatfile), sysbench and `CrystalDiskMark` (text)
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Results file that they are added to; what is in it already is left alone
@@ -109,6 +110,7 @@ fn find(path: &Path) -> Result<Found, Failure> {
         let results = match &*text {
             text if is_fio(text) => fio(text).map_err(refused)?,
             text if is_iometer(text) => iometer(text).map_err(refused)?,
+            text if other_tool(text).is_some() => others(text).map_err(refused)?,
             text => {
                 return Archive::from_json(text).map(Found::Kept).map_err(|error| {
                     let cause = match other_than("runs", text) {

@@ -1,0 +1,119 @@
+//! A file of each tool, what it means, and what is said of damaged ones.
+
+use super::*;
+use proptest::prelude::*;
+
+/// What sysbench 1.0.20 printed.
+const SYSBENCH: &str = include_str!("../../../tests/data/sysbench.txt");
+const CRYSTAL: &str = "\
+------------------------------------------------------------------------------
+CrystalDiskMark 8.0.4 x64 (C) 2007-2021 hiyohiyo
+------------------------------------------------------------------------------
+* MB/s = 1,000,000 bytes/s [SATA/600 = 600,000,000 bytes/s]
+* KB = 1000 bytes, KiB = 1024 bytes
+
+[Read]
+  SEQ    1MiB (Q=  8, T= 1):  3562.334 MB/s [   3397.3 IOPS] <  2352.43 us>
+  RND    4KiB (Q= 32, T=16):   812.456 MB/s [ 198353.5 IOPS] <   156.37 us>
+
+[Write]
+  RND    4KiB (Q=  1, T= 1):   150.102 MB/s [  36646.0 IOPS] <    27.11 us>
+";
+const DISKSPD: &str = "<Results><System><ComputerName>A</ComputerName><Tool><Version>2.1</Version><VersionString>2.1.0-dev</VersionString></Tool></System>\
+<Profile><TimeSpans><TimeSpan><Duration>30</Duration><Targets><Target><Path>c:\\test.dat</Path><BlockSize>8192</BlockSize><Random>8192</Random>\
+<WriteRatio>30</WriteRatio><RequestCount>8</RequestCount><ThreadsPerFile>4</ThreadsPerFile></Target></Targets></TimeSpan></TimeSpans></Profile>\
+<TimeSpan><TestTimeSeconds>30.00</TestTimeSeconds><ThreadCount>4</ThreadCount><Latency><AverageReadMilliseconds>0.500</AverageReadMilliseconds>\
+<AverageWriteMilliseconds>1.5</AverageWriteMilliseconds><AverageTotalMilliseconds>0.8</AverageTotalMilliseconds>\
+<Bucket><Percentile>50</Percentile><TotalMilliseconds>0.4</TotalMilliseconds></Bucket><Bucket><Percentile>99</Percentile><TotalMilliseconds>5.25</TotalMilliseconds></Bucket></Latency>\
+<Thread><Id>0</Id><Target><Path>c:\\test.dat</Path><ReadBytes>1720320000</ReadBytes><ReadCount>210000</ReadCount><WriteBytes>737280000</WriteBytes><WriteCount>90000</WriteCount></Target></Thread></TimeSpan></Results>";
+const ELBENCHO: &str = "\
+ISO date,label,path type,paths,hosts,threads,dirs,files,file size,block size,direct IO,random,random aligned,IO depth,shared paths,truncate,operation,time ms [first],time ms [last],CPU% [first],CPU% [last],IOPS [first],IOPS [last],MiB/s [first],MiB/s [last],IO lat us [min],IO lat us [avg],IO lat us [max],version,command
+2026-11-28T20:00:00.000+0000,a,file,1,1,2,,,1G,4K,1,1,1,16,0,0,WRITE,900,1000,10,11,250000,244000,976,953,50,131,9000,3.0,\"elbencho -w\"
+2026-11-28T20:00:02.000+0000,a,file,1,1,2,,,1G,4K,1,1,1,16,0,0,READ,900,1000,10,11,250000,262144,976,1024,50,122,8000,3.0,\"elbencho -r\"
+";
+const VDBENCH: &str = "<pre>\n* note\n\
+tod timestamp Run Interval reqrate rate MB/sec bytes/io read% resp read_resp write_resp resp_max read_max write_max xfersize threads rdpct seekpct version\n\
+12:00:01.000 x rd1 1 max 1000.00 7.81 8192 70.00 1.0 0.9 1.2 9.0 8.0 9.0 8192 16 70 100 50407\n\
+12:00:02.000 x rd1 avg_2-3 max 2000.00 15.62 8192 75.00 1.1 1.0 1.4 9.5 8.0 9.5 8192 16 75 100 50407\n";
+
+fn runs(text: &str) -> ForeignResults {
+    others(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Name, depth, reads and writes per second, mean in us, 99th percentile in us, bytes of a request, percent random.
+type Told = (String, u32, u64, u64, u64, u64, u32, u8);
+
+fn told(results: &ForeignResults) -> Vec<Told> {
+    let one = |it: &ForeignRun| {
+        let (ops, line) = (&it.run.ops, it.run.lines[0]);
+        let us = |ns: f64| (ns / 1e3).round() as u64;
+        let (mean, p99) = (us(ops.total.lat_ns_mean), us(ops.total.lat_ns_p99 as f64));
+        let (reads, writes) = (ops.read.iops.0.round() as u64, ops.write.iops.0.round() as u64);
+        (it.run.workload.clone(), it.run.iodepth, reads, writes, mean, p99, line.bytes, line.random_pct)
+    };
+    results.runs.iter().map(one).collect()
+}
+
+#[test]
+fn each_tool_is_read_as_it_means_it() {
+    let row = |name: &str, depth, reads, writes, mean, p99, bytes, random| {
+        (name.to_owned(), depth, reads, writes, mean, p99, bytes, random)
+    };
+    let rows = [
+        (SYSBENCH, "sysbench 1.0.20", vec![row("random r/w", 4, 9075, 3025, 320, 0, 16_384, 100)]),
+        (
+            CRYSTAL,
+            "CrystalDiskMark 8.0.4",
+            vec![
+                row("SEQ 1MiB Read", 8, 3397, 0, 2352, 0, 1 << 20, 0),
+                row("RND 4KiB Read", 512, 198_354, 0, 156, 0, 4096, 100),
+                row("RND 4KiB Write", 1, 0, 36_646, 27, 0, 4096, 100),
+            ],
+        ),
+        (DISKSPD, "diskspd 2.1.0-dev", vec![row("diskspd", 32, 7000, 3000, 800, 5250, 8192, 100)]),
+        (
+            ELBENCHO,
+            "elbencho",
+            vec![
+                row("a WRITE", 32, 0, 244_000, 131, 0, 4096, 100),
+                row("a READ", 32, 262_144, 0, 122, 0, 4096, 100),
+            ],
+        ),
+        (VDBENCH, "vdbench 50407", vec![row("rd1", 16, 1500, 500, 1100, 0, 8192, 100)]),
+    ];
+    for (text, program, expected) in rows {
+        let found = runs(text);
+        assert_eq!((found.program.as_str(), told(&found)), (program, expected));
+        let lacks = &found.runs[0].run.settings["lacks"];
+        assert!(lacks.contains("the course over time"), "{program}: {lacks}");
+    }
+}
+
+#[test]
+fn what_is_not_whole_is_said() {
+    let rows = [
+        (DISKSPD.replace("</Results>", ""), "its XML is not whole"),
+        (SYSBENCH.replace("writes/s:", ""), "it does not say 'writes/s:'"),
+        (ELBENCHO.replace(",122,8000,3.0,\"elbencho -r\"", ""), "line 3 has 26 cells where the head has 30"),
+        (CRYSTAL.replace("[   3397.3 IOPS]", ""), "no figures of a test: 'SEQ    1MiB"),
+        (VDBENCH.replace(" 75 100 50407", ""), "line 5 has 17 cells where the head has 20"),
+        ("CrystalDiskMark".to_owned(), "there are no results in it"),
+        ("hello".to_owned(), "it is of no tool that is known"),
+    ];
+    for (text, expected) in rows {
+        let error = others(&text).expect_err(expected).to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn damaged_results_are_bearable(which in 0..5usize, at in any::<prop::sample::Index>(), to in any::<u8>(), cut in any::<prop::sample::Index>()) {
+        let mut bytes = [SYSBENCH, CRYSTAL, DISKSPD, ELBENCHO, VDBENCH][which].as_bytes().to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] = to;
+        bytes.truncate(cut.index(bytes.len()).max(bytes.len() / 2));
+        let _ = others(&String::from_utf8_lossy(&bytes));
+    }
+}

@@ -1,0 +1,48 @@
+//! vdbench's `flatfile.html`: a table of columns by name, whose rows `avg_...` are the runs.
+
+use super::super::ForeignError;
+use super::{Direction, Test};
+
+pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
+    let mut tests = Vec::new();
+    let mut head: Vec<&str> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let cells: Vec<&str> = line.split_ascii_whitespace().collect();
+        if cells.contains(&"reqrate") && cells.contains(&"Interval") {
+            head = cells;
+            continue;
+        }
+        let cell = |name: &str| head.iter().position(|it| *it == name).and_then(|at| cells.get(at)).copied();
+        // `avg_2-61` is of 60 intervals, whose length is in no column.
+        if !cell("Interval").is_some_and(|it| it.starts_with("avg_")) {
+            continue;
+        }
+        if cells.len() < head.len() {
+            let problem =
+                format!("line {} has {} cells where the head has {}", index + 1, cells.len(), head.len());
+            return Err(ForeignError::Malformed(problem));
+        }
+        let number = |name: &str| cell(name)?.parse::<f64>().ok();
+        let (rate, mb_per_s) = (number("rate").unwrap_or(0.0), number("MB/sec").unwrap_or(0.0));
+        let share = number("read%").or_else(|| number("rdpct")).unwrap_or(0.0).clamp(0.0, 100.0) / 100.0;
+        let direction = |share: f64, mean: &str, most: &str| Direction {
+            iops: rate * share,
+            bytes_per_sec: mb_per_s * f64::from(1 << 20) * share,
+            mean_ms: number(mean).filter(|_| share > 0.0),
+            max_ms: number(most).filter(|_| share > 0.0),
+        };
+
+        tests.push(Test {
+            name: cell("Run").unwrap_or("vdbench").to_owned(),
+            version: cell("version").filter(|it| *it != "n/a").unwrap_or("").to_owned(),
+            iodepth: number("threads").map(|it| it as u32).filter(|it| *it > 0),
+            block_bytes: number("xfersize").or_else(|| number("bytes/io")).map(|it| it as u64),
+            random_pct: number("seekpct").map(|it| it.clamp(0.0, 100.0) as u8),
+            read: direction(share, "read_resp", "read_max"),
+            write: direction(1.0 - share, "write_resp", "write_max"),
+            all: Direction { mean_ms: number("resp"), max_ms: number("resp_max"), ..Direction::default() },
+            ..Test::default()
+        });
+    }
+    Ok(tests)
+}
