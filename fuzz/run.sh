@@ -3,6 +3,7 @@
 #
 #   fuzz/run.sh format -max_total_time=1800     fuzzes the on-disk format for half an hour
 #   fuzz/run.sh nbd -max_total_time=1800        fuzzes the NBD protocol
+#   fuzz/run.sh imports -max_total_time=600     fuzzes what reads others' files, from those of the tests on
 #   fuzz/run.sh torture -max_total_time=1800    tortures the controller (docs/torture.md), from the stored plans on
 #   fuzz/run.sh torture store                   stores the fewest plans that reach what was reached so far
 #   fuzz/run.sh nbd fuzz/crash-...              repeats one input
@@ -11,8 +12,8 @@
 # cargo-fuzz, which need no nightly compiler as long as no sanitizer is asked for.
 set -euo pipefail
 what="${1:-}"
-if [[ "$what" != format && "$what" != nbd && "$what" != torture ]]; then
-    echo "usage: fuzz/run.sh format|nbd|torture [libFuzzer arguments]" >&2
+if [[ "$what" != format && "$what" != nbd && "$what" != torture && "$what" != imports ]]; then
+    echo "usage: fuzz/run.sh format|nbd|torture|imports [libFuzzer arguments]" >&2
     exit 2
 fi
 shift
@@ -40,6 +41,15 @@ corpus="target/corpus-$what"
 mkdir -p "$corpus"
 if [[ " $* " == *" crash-"* || " $* " == *"/crash-"* ]]; then
     exec "$fuzzer" "$@"
+fi
+if [[ "$what" == imports ]]; then
+    # Each file for each reader: the first byte chooses it.
+    lengths=(-max_len=8192)
+    for file in ../crates/load/history/tests/data/*; do
+        for reader in 0 1 2 3 4; do
+            printf "\\x0$reader" | cat - "$file" >"$corpus/stored-$reader-$(basename "$file")"
+        done
+    done
 fi
 [[ "$what" == torture ]] || exec "$fuzzer" "${lengths[@]}" "$@" "$corpus"
 
