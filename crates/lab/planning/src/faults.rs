@@ -22,6 +22,9 @@ const REBUILD_IODEPTH: u32 = 256;
 const WALKED_LEAST: f64 = (10 * (16 << 20)) as f64;
 const SECS_MAX: f64 = 10.0;
 
+/// What it lasts on disks under random access at least: their write caches fill while a slice has the arms, and empty between slices.
+const DISKS_SECS: f64 = 30.0;
+
 /// What faults do; nothing where a level survives none.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
@@ -71,6 +74,8 @@ impl Bench<'_> {
         // Some slices are in the window, or it would be chance how much of it is a rest.
         let rate = RebuildRate::Share(REBUILD_SHARE).pace(&models.drive_in_place());
         let least = rate.map_or(SECS_MAX, |pace| WALKED_LEAST / pace.bytes_per_sec).min(SECS_MAX);
+        let is_random = self.demands.iter().any(|demand| demand.random_share > 0.0);
+        let least = if is_random && !models.drive.is_flash() { DISKS_SECS } else { least };
         let load = Load { run: load.run.max(NanoSpan::from_secs_f64(least)), ..load };
         let (rebuilding, hours) = self.with_fault(judged, &array, (&load, &iodepths))?;
         let rebuild = hours.map(|hours| Rebuild { hours, bytes_per_sec: member_bytes / (hours * 3600.0) });

@@ -15,11 +15,17 @@
 //! time such a window is doubled, up to [`LONGER_MAX`] times, and begins where the last one ended: the longer it is, the less
 //! part of a cycle matters. What is still filling then says so ([`RunResult::filling_text`]), and is not ranked.
 //!
-//! `plan`, `simulate` and studies begin their windows so. Left out: read caches, which the region may never fit into.
+//! Members have caches that acknowledge, too: those of current disks hold minutes of small writes. A run with a ramp begins with what
+//! its load leaves in them ([`resting_writes`]), because following that would take longer than all the rest.
+//!
+//! `plan`, `simulate` and studies begin their windows so. Left out: read caches, which the region may never fit into; members' caches under loads
+//! with a rate or places of their own, which may never fill them.
 
+use crate::arrays::ModelledArray;
 use crate::load::Load;
+use raidlab_hardware::{RestingWrites, SectorCount};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::RunResult;
+use raidlab_workload::{AccessSpec, Pacing, Places, RunResult};
 
 /// A ramp lasts as long as it takes to write the cache this often.
 pub const FILLS: f64 = 2.5;
@@ -96,6 +102,38 @@ pub fn settled_or_cancelled<E>(
         Err(None) => Ok(None),
         Err(Some(error)) => Err(error),
     }
+}
+
+/// What a load leaves in the write caches of members, by its writes to random places; none of loads that may never fill them.
+pub(crate) fn resting_writes(array: &ModelledArray, spec: &AccessSpec) -> Option<RestingWrites> {
+    let everywhere = Places::default();
+    let is_spread = spec.places == everywhere && spec.parts.iter().all(|part| part.places == everywhere);
+    let has_rate = |pacing: &Pacing| match pacing {
+        Pacing::Open(_) => true,
+        Pacing::Closed(closed) => closed.rate_max.is_some() || closed.bytes_per_sec_max.is_some(),
+    };
+    if spec.trace.is_some()
+        || !is_spread
+        || has_rate(&spec.pacing)
+        || spec.parts.iter().any(|part| has_rate(&part.pacing))
+    {
+        return None;
+    }
+    let (mut count, mut random, mut written) = (0.0, 0.0, 0.0);
+    for line in spec.all_lines() {
+        let writes = f64::from(line.share_pct) * f64::from(100 - line.read_pct.min(100));
+        let to_random = writes * f64::from(line.random_pct) / 100.0;
+        count += to_random;
+        random += to_random * f64::from(line.bytes);
+        written += writes * f64::from(line.bytes);
+    }
+    if count == 0.0 {
+        return None;
+    }
+    let extent = ByteCount((random / count) as u64).min(array.config.strip_size);
+    let used = array.region.0 as f64 / array.usable.0.max(1) as f64;
+    let span = SectorCount((array.config.member_size.0 as f64 * used) as u64 / 512);
+    Some(RestingWrites { extent, span, share_pct: (100.0 * random / written) as u8 })
 }
 
 #[cfg(test)]

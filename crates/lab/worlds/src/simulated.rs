@@ -6,7 +6,7 @@ use crate::controllers::{ModelledControllers, Owner};
 use crate::ends::Ends;
 use crate::files::{FileUse, run_file_load};
 use crate::load::Load;
-use crate::settle::{beyond_cycles, settled};
+use crate::settle::{beyond_cycles, resting_writes, settled};
 use raidlab_controller::{ConfigError, Controller, WritePolicy};
 use raidlab_hosts::{Hosts, HostsError, all_processors};
 use raidlab_sim::{
@@ -106,7 +106,7 @@ fn add_bottleneck(
     threads: NonZeroUsize,
 ) -> Result<(), SimulatedError> {
     let started = Instant::now();
-    let enclosure = simulated_enclosure(models, array);
+    let enclosure = enclosure_under(models, array, load);
     let load = simulation_load(array, load);
     let found = find_bottleneck(&enclosure, &load, outcome, Extent::Gains, &mut |probes| {
         let job = |index: usize| probes[index].run().map(|it| (it.figure, it.requests));
@@ -129,7 +129,7 @@ pub fn name_bottleneck(
     array: &ModelledArray,
     load: &Load,
 ) -> Result<BottleneckFacts, SimulatedError> {
-    let (enclosure, load) = (simulated_enclosure(models, array), simulation_load(array, load));
+    let (enclosure, load) = (enclosure_under(models, array, load), simulation_load(array, load));
     let base = simulate_enclosure(&enclosure, &load)?;
     let found = find_bottleneck(&enclosure, &load, &base, Extent::Name, &mut |probes| {
         probes.iter().map(Probe::run).collect()
@@ -214,7 +214,7 @@ fn run_with(
 ) -> Result<(RunResult, SimulationOutcome), SimulatedError> {
     let started = Instant::now();
     let facts = array_facts(&array.config, &array.controller_label(), &array.parts.drive)?;
-    let enclosure = simulated_enclosure(models, array);
+    let enclosure = enclosure_under(models, array, load);
     let simulated = simulation_load(array, load);
     let outcome = simulate(&enclosure, &simulated)?;
     let mut result = empty_result(World::Simulated, array.label(), load);
@@ -387,6 +387,19 @@ pub fn simulated_enclosure(models: &Models<'_>, array: &ModelledArray) -> Simula
         second: second.map(|second| second.simulated()),
         volumes,
     }
+}
+
+/// The enclosure when a run with a ramp begins: what `load` has written before rests in the members' own write caches.
+fn enclosure_under(models: &Models<'_>, array: &ModelledArray, load: &Load) -> SimulatedEnclosure {
+    let mut enclosure = simulated_enclosure(models, array);
+    if load.ramp > NanoSpan::ZERO
+        && let Some(writes) = resting_writes(array, &load.workload.spec)
+    {
+        for volume in &mut enclosure.volumes {
+            volume.drive = volume.drive.clone().with_resting_writes(writes);
+        }
+    }
+    enclosure
 }
 
 /// How the write caches of all volumes filled, where there are any.

@@ -7,7 +7,7 @@
 
 use crate::catalog::{CatalogError, FigureSource, Section, from_keys};
 use crate::faster::{FastClock, FasterPct};
-use crate::hdd::{HardDrive, HardDriveModel, ShingleModel, TwoArms};
+use crate::hdd::{HardDrive, HardDriveModel, RestingWrites, ShingleModel, TwoArms};
 use crate::link::LinkModel;
 use crate::reliability::Reliability;
 use crate::sheet::SheetFigure;
@@ -425,6 +425,17 @@ impl DriveModel {
             DriveKind::HardDrive(_) | DriveKind::SolidState(_) => return Err(NoCondition { drive: self.id }),
         }
         Ok(self)
+    }
+
+    /// The drive with `writes` in its write cache where that is on; as it is where such a cache takes no time to fill.
+    #[must_use]
+    pub fn with_resting_writes(mut self, writes: RestingWrites) -> Self {
+        if let DriveKind::HardDrive(hard) = &mut self.kind
+            && let Some(pool) = &mut hard.modern.pool
+        {
+            pool.resting = Some(writes);
+        }
+        self
     }
 
     /// What was done to it before; none for a drive whose speed does not depend on it.

@@ -50,7 +50,8 @@ pub use filesystem::{FilesystemModel, FsyncModel, JournalMode};
 pub use hdd::{
     ActuatorsModel, AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DataSheet, EarlyDisconnect,
     Extent, FirmwareModel, HardDriveModel, Kept, MeasuredMechanics, MechanicsModel, MediaCacheModel,
-    ModernParts, Overheads, PoolModel, ReadAhead, SeekAnchors, ShingleModel, TrackTable, TrackTableError,
+    ModernParts, Overheads, PoolModel, ReadAhead, RestingWrites, SeekAnchors, ShingleModel, TrackTable,
+    TrackTableError,
 };
 pub use host::{HostModel, KernelModel, PAGE_BYTES, RemoteModel, SocketsModel};
 pub use link::{FabricModel, LinkModel, LinkStandard, Server};

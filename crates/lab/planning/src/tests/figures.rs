@@ -1,10 +1,12 @@
 //! Figures that plans once had wrong, beside the arithmetic that says what they should be.
 
 use super::{application, goldens::of_page, on_array};
-use crate::judge::{Window, judge};
+use crate::judge::{Window, judge, load};
 use crate::{Application, Bench, md};
 use raidlab_hardware::{Catalog, DriveHistory};
-use raidlab_worlds::condition_of;
+use raidlab_units::NanoSpan;
+use raidlab_worlds::simulated::run_simulated;
+use raidlab_worlds::{Load, condition_of};
 
 /// Requests and GB per second of an array of these parts with the catalogue as `change` leaves it.
 fn rates(
@@ -53,4 +55,27 @@ fn checkpoints_are_written_as_fast_as_drives_that_are_written_in_sequence_take_t
     // 8 x 6.75 GB/s of the sheet are 54.
     assert!((45.0..55.0).contains(&sequential), "{sequential} GB/s");
     assert!(random < 0.5 * sequential, "{random} GB/s beside {sequential}");
+}
+
+/// Disks of today acknowledge writes from a cache that takes a minute and more of them. Windows began before it was full, and small writes
+/// looked a fifth faster than the arms write them out.
+#[test]
+fn windows_begin_when_the_caches_of_disks_are_full() {
+    let parts = ("linux-md-sas", "jbod-12-lff-12g", "seagate-exos-x18-18000");
+    on_array(parts, ("10", 4), application("md1200-oltp", 20), |bench, array| {
+        let short = judge(bench, array, Window::Short).expect("it can be simulated").0.performance[0].iops;
+        let modelled = bench.array(array, 0, Window::Short).expect("it is an array");
+        let late = Load {
+            ramp: NanoSpan::from_secs(60),
+            run: NanoSpan::from_secs(10),
+            ..load(bench, array, 0, Window::Short, &[20])
+        };
+        let steady =
+            run_simulated(&bench.models(array.geometry), &modelled, &late).expect("it can be simulated");
+        let steady = steady.ops.total.iops.0;
+        assert!(
+            (0.95..1.05).contains(&(short / steady)),
+            "{short} in a short window, {steady} after a minute"
+        );
+    });
 }

@@ -79,6 +79,13 @@ impl WriteCache {
             || self.sectors >= self.sectors_max - self.sectors_max / 4
     }
 
+    /// How many extents of so many sectors are in it at most before destaging must not wait.
+    pub(crate) fn extents_unpressed(&self, sectors: u64) -> u64 {
+        let extents = u64::from(self.extents_max - self.extents_max / 4).saturating_sub(1);
+        let room = (self.sectors_max - self.sectors_max / 4).saturating_sub(1);
+        if self.on { extents.min(room / sectors) } else { 0 }
+    }
+
     /// Whether a flush waits for an extent.
     pub(crate) fn is_flushing(&self) -> bool {
         !self.flushes.is_empty()

@@ -189,6 +189,13 @@ impl HardDrive {
             || pool.is_some_and(|pool| pool.protected);
         // Half of the memory may be dirty if nothing else is said: the other half stays with the readers.
         let dirty_sectors = pool.map_or(sectors / 2, |pool| pool.size.0 / SECTOR_BYTES);
+        let mut cache = WriteCache::new(cache_on, model.buffer.write_extents, dirty_sectors);
+        let mut held = pool.as_ref().map(Pool::new);
+        // A drive that manages its shingles has a log besides, which these writes say nothing of.
+        if let (None, Some(held), Some(writes)) = (media_cache, &mut held, pool.and_then(|pool| pool.resting))
+        {
+            held.rest(&mut cache, writes, capacity);
+        }
         let fixed = Arc::new(Fixed {
             geometry,
             arm,
@@ -217,8 +224,8 @@ impl HardDrive {
             written: 0..0,
             after_write: false,
             last_end: 0,
-            cache: WriteCache::new(cache_on, model.buffer.write_extents, dirty_sectors),
-            pool: pool.as_ref().map(Pool::new),
+            cache,
+            pool: held,
             destaging: None,
             swept_to: 0,
             shingled: media_cache.map(|cache| Box::new(Shingled::new(cache, capacity))),

@@ -45,7 +45,7 @@ pub use model::{
     AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DataSheet, EarlyDisconnect, FirmwareModel,
     HardDriveModel, Kept, MeasuredMechanics, MechanicsModel, ModernParts, Overheads, ReadAhead, SeekAnchors,
 };
-pub use pool::PoolModel;
+pub use pool::{PoolModel, RestingWrites};
 pub use shingles::{MediaCacheModel, ShingleModel};
 pub use tracks::{Extent, TrackTable, TrackTableError};
 

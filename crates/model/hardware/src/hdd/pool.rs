@@ -14,11 +14,16 @@
 //! reads and 550 random writes per second in data sheets of one disk. While a flush waits, only extents older than it
 //! are seen.
 //!
+//! It holds tens of MB and more, which takes minutes to fill with small writes and to follow in virtual time. So a drive may
+//! begin with what earlier writes of a load left in it ([`RestingWrites`]): as much as it holds before it writes out beside reads.
+//!
 //! Invariants: extents don't overlap; each is counted once in the [`WriteCache`], with the epoch of its oldest data.
 //! Source: Seltzer, Chen and Ousterhout, "Disk scheduling revisited", USENIX Winter 1990 (what long queues gain).
 
 use super::dirty::{BlockedWrite, WriteCache};
 use crate::catalog::{CatalogError, Section, from_keys};
+use crate::drive::{SECTOR_BYTES, SectorCount};
+use crate::ssd::random::spread;
 use raidlab_units::{ByteCount, Nanos};
 use std::collections::BTreeMap;
 
@@ -34,12 +39,25 @@ pub struct PoolModel {
     /// Whether what is dirty survives a loss of power: then every write is acknowledged from it, forced ones, too, and a
     /// flush has nothing to wait for.
     pub protected: bool,
+    /// What is dirty in it at first; nothing as delivered.
+    pub resting: Option<RestingWrites>,
+}
+
+/// Writes that came before: extents of equal length, spread evenly, in a cache that is about to be written out beside reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestingWrites {
+    /// Length of an extent.
+    pub extent: ByteCount,
+    /// They are in so many sectors from the first one on.
+    pub span: SectorCount,
+    /// Percent of the room up to that mark that they take.
+    pub share_pct: u8,
 }
 
 impl PoolModel {
     /// Reads the table `write_cache`.
     pub(crate) fn read(mut section: Section<'_>, memory: ByteCount) -> Result<Self, CatalogError> {
-        let pool = from_keys!(section, Self { size, run, window, protected: flag });
+        let pool = from_keys!(section, Self { size, run, window, protected: flag, resting = None });
         section.refuse_if(pool.size > memory, "size", "no more than buffer.size")?;
         if pool.run.0 < 4096 || pool.run > pool.size {
             return Err(section.bad_value("run", "from 4 KiB to the size of the write cache"));
@@ -83,8 +101,24 @@ impl Pool {
         Self {
             extents: BTreeMap::new(),
             window: model.window as usize,
-            run_sectors: model.run.0 / crate::drive::SECTOR_BYTES,
+            run_sectors: model.run.0 / SECTOR_BYTES,
             protected: model.protected,
+        }
+    }
+
+    /// Puts what came before into an empty cache of a drive of `capacity`.
+    pub(crate) fn rest(&mut self, cache: &mut WriteCache, writes: RestingWrites, capacity: SectorCount) {
+        let sectors = (writes.extent.0 / SECTOR_BYTES).max(1);
+        let span = writes.span.0.min(capacity.0);
+        let count = cache.extents_unpressed(sectors) * u64::from(writes.share_pct) / 100;
+        // Where they would touch, fewer of them are as many as there can be.
+        let count = count.min(span / (2 * sectors));
+        // Each somewhere in its part of the span, or they could all be at one angle; aligned to their length as the load's own.
+        let part = span / count.max(1);
+        for at in 0..count {
+            let start = (at * part + spread(at) % (part - sectors)) / sectors * sectors;
+            let write = BlockedWrite { id: 0, start, sectors, arrived: Nanos::ZERO, forced: false };
+            self.put(cache, &write);
         }
     }
 
@@ -190,8 +224,27 @@ mod tests {
     use proptest::prelude::*;
 
     fn pool() -> (Pool, WriteCache) {
-        let model = PoolModel { size: ByteCount(1 << 20), run: ByteCount(8192), window: 4, protected: false };
+        let model = PoolModel {
+            size: ByteCount(1 << 20),
+            run: ByteCount(8192),
+            window: 4,
+            protected: false,
+            resting: None,
+        };
         (Pool::new(&model), WriteCache::new(true, 1000, 2048))
+    }
+
+    #[test]
+    fn what_rests_in_it_is_what_it_holds_before_it_writes_out_beside_reads() {
+        // Extents of 4 KiB: 75 % of 1 MiB are 192. In 1000 sectors there is room for 62 that don't touch.
+        for (span, share_pct, extents) in [(1_000_000, 100, 191), (1_000_000, 50, 95), (1000, 100, 62)] {
+            let (mut pool, mut cache) = pool();
+            let writes = RestingWrites { extent: ByteCount(4096), span: SectorCount(span), share_pct };
+            pool.rest(&mut cache, writes, SectorCount(10_000_000));
+            assert_eq!(pool.extents.len(), extents);
+            assert!(!cache.is_pressed());
+            assert!(pool.extents.values().all(|extent| extent.sectors == 8 && extent.end() <= span));
+        }
     }
 
     fn write(start: u64, sectors: u64) -> BlockedWrite {

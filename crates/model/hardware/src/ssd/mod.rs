@@ -41,7 +41,7 @@ mod machine;
 mod map_cache;
 mod model;
 mod placement;
-mod random;
+pub(crate) mod random;
 mod slc;
 mod translation;
 mod victim;

@@ -2,7 +2,7 @@
 
 /// A hash of `value`: all of its bits depend on all of `value`'s.
 #[inline]
-pub(super) const fn spread(value: u64) -> u64 {
+pub(crate) const fn spread(value: u64) -> u64 {
     let value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
