@@ -33,13 +33,6 @@ pub(super) struct AppArgs {
     iodepth: Option<u32>,
 }
 
-/// What the array is for.
-pub(super) struct Asked {
-    pub(super) applications: Vec<Application>,
-    /// Requests per second of the busiest second of a trace, where there is nothing else and it is long enough to have one.
-    pub(super) iops: Option<f64>,
-}
-
 /// Seconds that a trace lasts at least, so that the busiest of them says something of an application's peaks.
 const TRACE_SECS_MIN: u64 = 10;
 
@@ -50,8 +43,9 @@ fn busiest_second(trace: &TraceSummary) -> Option<f64> {
 }
 
 impl AppArgs {
-    /// Reads everything.
-    pub(super) fn read(&self) -> Result<Asked, Failure> {
+    /// Reads everything: the applications, and requests per second of the busiest second of a trace, where there is nothing else and
+    /// it is long enough to have one.
+    pub(super) fn read(&self) -> Result<(Vec<Application>, Option<f64>), Failure> {
         let plain = self.iodepth.unwrap_or(64);
         let named = workloads(&self.app)?.into_iter();
         let mut applications: Vec<Application> =
@@ -86,7 +80,7 @@ impl AppArgs {
             applications.push(Application { workload, iodepth: plain });
         }
         let only = applications.len() == 1;
-        Ok(Asked { iops: iops.filter(|_| only), applications })
+        Ok((applications, iops.filter(|_| only)))
     }
 
     fn jobs(
