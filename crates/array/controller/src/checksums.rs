@@ -15,7 +15,7 @@
 
 mod check;
 
-pub(crate) use check::{CheckEnd, CheckStep, Part};
+pub(crate) use check::{CheckEnd, CheckStep};
 
 use crate::api::{BufferRef, Segment};
 use crate::config::{ArrayConfig, MemberCache};

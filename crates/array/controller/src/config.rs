@@ -1,17 +1,14 @@
 //! What an array is configured as. TOML files, superblocks and studies all end in an [`ArrayConfig`].
 
-use crate::checksums::Checksums;
-use crate::own::OwnMemory;
 use crate::rules::{ArrayRules, WriteLogPlace};
-use crate::start::new_state;
-use crate::write_intent::PARTIAL_LOG_BYTES;
 use raidlab_format::{
-    AreaLayout, ArrayState, ArrayUuid, Geometry, MetadataPolicy, header_len, tag_blocks, untagged_blocks,
+    AreaLayout, ArrayState, ArrayUuid, DeviceRecord, DeviceUuid, Geometry, LogPlace, MetadataPolicy,
+    StartNonce, header_len, tag_blocks, untagged_blocks,
 };
 use raidlab_raid::{
     Layout, LayoutError, LayoutSpec, LevelVariant, StripeShape, build_layout, narrow_stripes,
 };
-use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, NanoSpan};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, MemberLba, NanoSpan};
 use serde::{Deserialize, Serialize};
 
 /// Blocks of a cache at most: the places of its dirty ones are told apart by 32 bits, of which a ring takes four times as many.
@@ -364,15 +361,15 @@ pub enum ConfigError {
     },
 }
 
+/// Length of the partial parity log on each member, which its units go round: mdadm's `MULTIPLE_PPL_AREA_SIZE_SUPER1`.
+pub(crate) const PARTIAL_LOG_BYTES: u64 = 1 << 20;
+
 /// A configuration found possible, with what follows from it.
 pub(crate) struct Checked {
     pub(crate) layout: Box<dyn Layout>,
     pub(crate) cache_slots: u32,
     pub(crate) cache_block_rows: u32,
     pub(crate) staging_places: u32,
-    pub(crate) own: OwnMemory,
-    /// The state of the array as if it were just created; none where nothing is kept.
-    pub(crate) state: Option<ArrayState>,
 }
 
 impl ArrayConfig {
@@ -430,13 +427,6 @@ impl ArrayConfig {
             cache_slots: (self.cache.size.0 / self.cache.block_size.0) as u32,
             cache_block_rows: (self.cache.block_size.0 / self.block_size.bytes()) as u32,
             staging_places: staging_places as u32,
-            own: OwnMemory::new(
-                self.resilience.metadata != MetadataPolicy::None,
-                self.header_bytes_max(&*layout),
-                Checksums::memory_bytes(self),
-            ),
-            state: (self.resilience.metadata != MetadataPolicy::None)
-                .then(|| new_state(self, layout.member_count(), ArrayUuid::default())),
             layout,
         })
     }
@@ -470,6 +460,36 @@ impl ArrayConfig {
             log_bytes: self.log_bytes(),
             metadata: self.resilience.metadata,
             integrity: self.resilience.integrity,
+        }
+    }
+
+    /// The state of an array that was never started.
+    pub(crate) fn new_state(&self, members: u16, array_uuid: ArrayUuid) -> ArrayState {
+        let spares = self.resilience.spares;
+        let line = |device: u16| DeviceRecord {
+            state: if device < members {
+                raidlab_format::DeviceState::InSync
+            } else {
+                raidlab_format::DeviceState::Spare
+            },
+            role: (device < members).then_some(device),
+            boundary: MemberLba::ZERO,
+            device_uuid: DeviceUuid::default(),
+        };
+        ArrayState {
+            generation: 0,
+            epoch: 0,
+            nvram_epoch: 0,
+            nvram_start: StartNonce::NONE,
+            start: StartNonce::NONE,
+            found_by: Vec::new(),
+            log_tail: 0,
+            geometry: self.geometry(array_uuid),
+            dirty: false,
+            needs_resync: false,
+            log_place: LogPlace::Members,
+            devices: (0..members + spares).map(line).collect(),
+            bad_ranges: Vec::new(),
         }
     }
 
@@ -518,7 +538,7 @@ impl ArrayConfig {
     }
 
     /// Length of the longest header of a record; 0 where there is no log.
-    fn header_bytes_max(&self, layout: &dyn Layout) -> usize {
+    pub(crate) fn header_bytes_max(&self, layout: &dyn Layout) -> usize {
         if self.log_bytes() == ByteCount(0) {
             return 0;
         }

@@ -36,7 +36,9 @@ use crate::write_coalescing::{HOLD_TIMER, WriteCoalescing};
 use crate::write_intent::{CLEAR_TIMER, WriteIntent};
 use crate::written::Written;
 use core::ops::Range;
-use raidlab_format::{AreaLayout, ArrayState, BadReason, DeviceUuid, NVRAM_RING_AT, RegionMap};
+use raidlab_format::{
+    AreaLayout, ArrayState, ArrayUuid, BadReason, DeviceUuid, MetadataPolicy, NVRAM_RING_AT, RegionMap,
+};
 use raidlab_raid::{FailuresSurvived, Layout};
 use raidlab_units::{BlockCount, ByteCount, MemberIndex, MemberLba, Nanos};
 
@@ -80,16 +82,21 @@ impl Controller {
         let layout = checked.layout;
         let shape = layout.shape();
         let devices = usize::from(layout.member_count() + config.resilience.spares);
-        let checksums = Checksums::new(config, shape.strip_blocks, checked.own.tags_at);
+        let keeps_metadata = config.resilience.metadata != MetadataPolicy::None;
+        let header_bytes = config.header_bytes_max(&*layout);
+        let own = OwnMemory::new(keeps_metadata, header_bytes, Checksums::memory_bytes(config));
+        let checksums = Checksums::new(config, shape.strip_blocks, own.tags_at);
         let strips_each = config.member_size.0 / (checksums.pitch() * config.block_size.bytes());
+        // As if it were just created.
+        let state = keeps_metadata.then(|| config.new_state(layout.member_count(), ArrayUuid::default()));
         let mut controller = Self {
-            metadata: Metadata::new(&*layout, config.resilience.spares, checked.state),
+            metadata: Metadata::new(&*layout, config.resilience.spares, state),
             write_intent: WriteIntent::new(config, &*layout),
             start: Start::default(),
             stop: Stop::default(),
             checksums,
             written: Written::new(config, shape.strip_blocks.0 as u32),
-            own: checked.own,
+            own,
             area: config.metadata_area(),
             cache: CacheEngine::new(config, checked.cache_slots),
             stripe_locks: StripeLocks::new(),

@@ -10,13 +10,22 @@ mod read_speed;
 pub(crate) use owner::{BesideIo, HostIo, IntentIo, IoOwner, OpIo};
 
 use crate::api::{Area, IoClass, MemberIo, MemberIoId, MemberOp};
-use crate::checksums::Part;
 use crate::config::CacheConfig;
 use crate::outbox::Outbox;
 use crate::table::{NIL, Slab};
 use load::Loads;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, MemberLba, Nanos};
 use read_speed::ReadSpeed;
+
+/// What a member I/O carries where blocks have checksums.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum IoPart {
+    #[default]
+    Data,
+    Checksums,
+    /// Data up to the end of its strip, and the tags behind it.
+    Both,
+}
 
 /// A member I/O under way.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +37,7 @@ pub(crate) struct IoState {
     pub(crate) rows: u32,
     /// The check that it is part of, or [`NIL`](crate::table::NIL), and what part.
     pub(crate) check: u32,
-    pub(crate) part: Part,
+    pub(crate) part: IoPart,
     /// How often it has been tried again.
     pub(crate) tries: u8,
 }
@@ -81,7 +90,7 @@ impl MemberIos {
     pub(crate) fn begin_for(&mut self, owner: IoOwner, io: MemberIo, outbox: &mut Outbox) {
         let MemberIo { member, lba, blocks, .. } = io;
         let state =
-            IoState { owner, member, lba, rows: blocks.0 as u32, check: NIL, part: Part::Data, tries: 0 };
+            IoState { owner, member, lba, rows: blocks.0 as u32, check: NIL, part: IoPart::Data, tries: 0 };
         self.begin(io, state, outbox);
     }
 
@@ -158,7 +167,7 @@ impl MemberIos {
     /// The I/O with this number (asserted to be under way).
     pub(crate) fn state(&self, id: u32) -> IoState {
         let state = self.ios[id];
-        assert!(state.owner != IoOwner::Nobody, "member I/O {id} is not under way");
+        assert!(!matches!(state.owner, IoOwner::Nobody), "member I/O {id} is not under way");
         state
     }
 
@@ -214,7 +223,7 @@ mod tests {
         let owner = IoOwner::Fill { fill: 4 };
         let (id, area, blocks, class) = (MemberIoId(0), Area::Data, BlockCount(2), IoClass::Host);
         for _ in 0..2 {
-            let state = IoState { owner, member, lba, rows: 2, check: NIL, part: Part::Data, tries: 0 };
+            let state = IoState { owner, member, lba, rows: 2, check: NIL, part: IoPart::Data, tries: 0 };
             ios.begin(MemberIo { id, member, op, area, lba, blocks, class }, state, &mut outbox);
         }
         ios.begin_check(member, op, lba, 2);

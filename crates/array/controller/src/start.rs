@@ -22,10 +22,10 @@ use crate::cache::{CacheEngine, RestoreError};
 use crate::config::{ArrayConfig, ConfigError};
 use crate::metadata::{Incarnation, Metadata};
 use raidlab_format::{
-    AreaLayout, ArrayName, ArrayState, ArrayUuid, DeviceRecord, DeviceUuid, Geometry, Label, LogPlace,
-    LogSource, MetadataPolicy, NvramEntry, Replay, StartNonce,
+    AreaLayout, ArrayName, ArrayUuid, DeviceUuid, Geometry, Label, LogSource, MetadataPolicy, NvramEntry,
+    Replay,
 };
-use raidlab_units::{MemberIndex, MemberLba, StripeIndex};
+use raidlab_units::{MemberIndex, StripeIndex};
 use std::collections::VecDeque;
 
 /// Why an array can't be started from what its devices hold.
@@ -303,7 +303,7 @@ pub struct NewArray<'a> {
 pub fn create_metadata(config: &ArrayConfig, new: &NewArray<'_>) -> Result<Vec<Vec<u8>>, ConfigError> {
     let NewArray { array_uuid, name, device_uuids, needs_resync } = *new;
     let layout = config.check()?.layout;
-    let mut state = new_state(config, layout.member_count(), array_uuid);
+    let mut state = config.new_state(layout.member_count(), array_uuid);
     assert_eq!(device_uuids.len(), state.devices.len(), "every device has an entry");
     state.needs_resync = needs_resync;
     state.generation = 1;
@@ -331,36 +331,6 @@ pub fn create_metadata(config: &ArrayConfig, new: &NewArray<'_>) -> Result<Vec<V
         bytes
     };
     Ok((0..).zip(device_uuids).map(front).collect())
-}
-
-/// The state of an array that was never started.
-pub(crate) fn new_state(config: &ArrayConfig, members: u16, array_uuid: ArrayUuid) -> ArrayState {
-    let spares = config.resilience.spares;
-    let line = |device: u16| DeviceRecord {
-        state: if device < members {
-            raidlab_format::DeviceState::InSync
-        } else {
-            raidlab_format::DeviceState::Spare
-        },
-        role: (device < members).then_some(device),
-        boundary: MemberLba::ZERO,
-        device_uuid: DeviceUuid::default(),
-    };
-    ArrayState {
-        generation: 0,
-        epoch: 0,
-        nvram_epoch: 0,
-        nvram_start: StartNonce::NONE,
-        start: StartNonce::NONE,
-        found_by: Vec::new(),
-        log_tail: 0,
-        geometry: config.geometry(array_uuid),
-        dirty: false,
-        needs_resync: false,
-        log_place: LogPlace::Members,
-        devices: (0..members + spares).map(line).collect(),
-        bad_ranges: Vec::new(),
-    }
 }
 
 pub(crate) fn check_geometry(found: &Geometry, configured: &Geometry) -> Result<(), StartError> {

@@ -25,7 +25,7 @@ mod write_log;
 pub(crate) use bitmap::{Bitmap, CLEAR_TIMER};
 pub(crate) use log::Log;
 pub(crate) use replay::{Compared, Replay, ReplayStep};
-pub(crate) use write_log::{PARTIAL_LOG_BYTES, WriteLog};
+pub(crate) use write_log::WriteLog;
 
 use crate::api::Segment;
 use crate::config::ArrayConfig;

@@ -27,7 +27,7 @@ mod digests;
 
 use super::{Checksums, Surroundings};
 use crate::api::{Area, IoClass, MemberError, MemberIo, MemberIoId, MemberOp, Segment};
-use crate::member_io::{IoOwner, IoState, OpIo};
+use crate::member_io::{IoOwner, IoPart, IoState, OpIo};
 use crate::metadata::Metadata;
 use crate::request::Rows;
 use crate::stripe_engine::{StripeEngine, StripeOp};
@@ -43,16 +43,6 @@ enum Phase {
     Reading,
     Digesting,
     Writing,
-}
-
-/// What one I/O of a check carries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Part {
-    #[default]
-    Data,
-    Checksums,
-    /// Data up to the end of its strip, and the tags behind it.
-    Both,
 }
 
 /// A member I/O with the tags of its blocks.
@@ -225,17 +215,17 @@ impl Checksums {
         if op == MemberOp::Read {
             self.set_held(place, tag_rows);
             if self.is_adjacent(rows) {
-                self.io_of_check(id, MemberOp::Read, Part::Both, around);
+                self.io_of_check(id, MemberOp::Read, IoPart::Both, around);
             } else {
-                self.io_of_check(id, MemberOp::Read, Part::Data, around);
-                self.io_of_check(id, MemberOp::Read, Part::Checksums, around);
+                self.io_of_check(id, MemberOp::Read, IoPart::Data, around);
+                self.io_of_check(id, MemberOp::Read, IoPart::Checksums, around);
             }
             return CheckStep::Waits;
         }
         if !self.holds(place, tag_rows) {
             if self.rows_of(tag_rows) != rows || self.checks[id].owner == IoOwner::Tags {
                 self.set_held(place, tag_rows);
-                self.io_of_check(id, MemberOp::Read, Part::Checksums, around);
+                self.io_of_check(id, MemberOp::Read, IoPart::Checksums, around);
                 return CheckStep::Waits;
             }
             self.fill_unknown(around.own.bytes_mut(), place, tag_rows);
@@ -244,7 +234,7 @@ impl Checksums {
     }
 
     /// Tries a read of a check again that has failed.
-    pub(crate) fn read_again(&mut self, id: u32, part: Part, tries: u8, around: &mut Surroundings<'_>) {
+    pub(crate) fn read_again(&mut self, id: u32, part: IoPart, tries: u8, around: &mut Surroundings<'_>) {
         self.checks[id].pending -= 1;
         self.try_io(id, MemberOp::Read, (part, tries), around);
     }
@@ -254,20 +244,20 @@ impl Checksums {
         id != NIL && !self.checks[id].is_read() && self.checks[id].phase == Phase::Reading
     }
 
-    fn io_of_check(&mut self, id: u32, op: MemberOp, part: Part, around: &mut Surroundings<'_>) {
+    fn io_of_check(&mut self, id: u32, op: MemberOp, part: IoPart, around: &mut Surroundings<'_>) {
         self.try_io(id, op, (part, 0), around);
     }
 
-    fn try_io(&mut self, id: u32, op: MemberOp, (part, tries): (Part, u8), around: &mut Surroundings<'_>) {
+    fn try_io(&mut self, id: u32, op: MemberOp, (part, tries): (IoPart, u8), around: &mut Surroundings<'_>) {
         let check = &mut self.checks[id];
         check.pending += 1;
         let Check { owner, class, device, strip_start, rows, .. } = *check;
         let first = check.at(rows.first);
         let tag_rows = self.tag_rows_of(rows);
         let (lba, blocks) = match part {
-            Part::Data => (self.physical(first), rows.count),
-            Part::Checksums => (self.tag_row_place(strip_start, tag_rows.first), tag_rows.count),
-            Part::Both => (self.physical(first), rows.count + tag_rows.count),
+            IoPart::Data => (self.physical(first), rows.count),
+            IoPart::Checksums => (self.tag_row_place(strip_start, tag_rows.first), tag_rows.count),
+            IoPart::Both => (self.physical(first), rows.count + tag_rows.count),
         };
         let blocks = BlockCount(u64::from(blocks));
         let io = MemberIo { id: MemberIoId(0), member: device, op, area: Area::Data, lba, blocks, class };
@@ -288,19 +278,19 @@ impl Checksums {
     pub(crate) fn io_done(
         &mut self,
         id: u32,
-        part: Part,
+        part: IoPart,
         result: Result<(), MemberError>,
         around: &mut Surroundings<'_>,
     ) -> CheckStep {
         let check = &mut self.checks[id];
         check.pending -= 1;
-        if part == Part::Both && result == Err(MemberError::Medium) {
+        if part == IoPart::Both && result == Err(MemberError::Medium) {
             // One by one tells which of them it is.
-            self.io_of_check(id, MemberOp::Read, Part::Data, around);
-            self.io_of_check(id, MemberOp::Read, Part::Checksums, around);
+            self.io_of_check(id, MemberOp::Read, IoPart::Data, around);
+            self.io_of_check(id, MemberOp::Read, IoPart::Checksums, around);
             return CheckStep::Waits;
         }
-        if part == Part::Checksums {
+        if part == IoPart::Checksums {
             check.tags = result;
         } else {
             check.data = result;
@@ -371,6 +361,7 @@ impl Checksums {
     }
 
     /// Goes on when the tags of a check are in its place.
+    #[inline]
     fn go_on_with_tags(&mut self, id: u32, around: &mut Surroundings<'_>) -> CheckStep {
         let Check { owner, place, role, strip_start, .. } = self.checks[id];
         if owner != IoOwner::Tags {
@@ -378,15 +369,15 @@ impl Checksums {
             return CheckStep::Digest(id);
         }
         if self.make_real(around.own.bytes_mut(), place, role, strip_start) {
-            self.write_for_check(id, Part::Checksums, around)
+            self.write_for_check(id, IoPart::Checksums, around)
         } else {
             self.end_check(id, Ok(()))
         }
     }
 
-    /// Writes the tags of a check, and with [`Part::Data`] its data, too.
+    /// Writes the tags of a check, and with [`IoPart::Data`] its data, too.
     #[inline]
-    fn write_for_check(&mut self, id: u32, part: Part, around: &mut Surroundings<'_>) -> CheckStep {
+    fn write_for_check(&mut self, id: u32, part: IoPart, around: &mut Surroundings<'_>) -> CheckStep {
         if self.is_orphaned(id, around.metadata) {
             return self.end_check(id, Err(MemberError::Gone));
         }
@@ -395,10 +386,10 @@ impl Checksums {
         // Nobody will be in doubt about what a read has put right once more.
         let fua = self.is_member_cached;
         let op = if check.is_read() { MemberOp::Write { fua } } else { check.op };
-        if part == Part::Data {
-            self.io_of_check(id, op, Part::Data, around);
+        if part == IoPart::Data {
+            self.io_of_check(id, op, IoPart::Data, around);
         }
-        self.io_of_check(id, op, Part::Checksums, around);
+        self.io_of_check(id, op, IoPart::Checksums, around);
         CheckStep::Waits
     }
 

@@ -1,9 +1,9 @@
 //! Routes: member I/Os of data that has checksums.
 
 use crate::api::{IoClass, MemberError, MemberOp};
-use crate::checksums::{CheckEnd, CheckStep, Checksums, Part, Surroundings};
+use crate::checksums::{CheckEnd, CheckStep, Checksums, Surroundings};
 use crate::controller::Controller;
-use crate::member_io::IoOwner;
+use crate::member_io::{IoOwner, IoPart};
 use raidlab_units::{MemberIndex, MemberLba};
 
 impl Controller {
@@ -28,10 +28,11 @@ impl Controller {
     }
 
     /// Takes in the end of an I/O of a check.
+    #[inline]
     pub(crate) fn check_io_done(
         &mut self,
         check: u32,
-        part: Part,
+        part: IoPart,
         member: MemberIndex,
         result: Result<(), MemberError>,
     ) {
@@ -44,7 +45,7 @@ impl Controller {
     }
 
     /// Tries a read of a check again that has failed.
-    pub(crate) fn check_again(&mut self, check: u32, part: Part, tries: u8) {
+    pub(crate) fn check_again(&mut self, check: u32, part: IoPart, tries: u8) {
         let (checksums, mut around) = self.checksums();
         checksums.read_again(check, part, tries, &mut around);
     }

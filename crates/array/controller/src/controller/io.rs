@@ -5,12 +5,11 @@
 use crate::api::{
     Area, IoClass, MemberError, MemberIo, MemberIoId, MemberOp, MemorySteps, MemoryTaskId, Segment,
 };
-use crate::checksums::Part;
 use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::discard::Run;
 use crate::geometry::UnitRow;
-use crate::member_io::{BesideIo, HostIo, IntentIo, IoOwner, IoState, OpIo};
+use crate::member_io::{BesideIo, HostIo, IntentIo, IoOwner, IoPart, IoState, OpIo};
 use crate::memory_task::TaskOwner;
 use crate::own::{self, own_buffer};
 use crate::request::{CopySet, Rows};
@@ -309,10 +308,10 @@ impl Controller {
     pub fn member_io_segments(&self, id: MemberIoId, out: &mut Vec<Segment>) {
         out.clear();
         let IoState { owner, rows, check, part, .. } = self.ios.state(id.0);
-        if part != Part::Checksums {
+        if part != IoPart::Checksums {
             self.owner_segments(owner, rows, out);
         }
-        if part != Part::Data {
+        if part != IoPart::Data {
             out.push(self.checksums.tag_segment(check));
         }
     }

@@ -70,19 +70,22 @@ impl Loads {
         let Fragment { strip, rows: wanted, .. } = *fragment;
         let rows = BlockCount(u64::from(wanted.first));
         let doubted = metadata.doubted_copies(geometry, fragment);
-        let copies = (0..doubted.unwrap_or(geometry.copies())).filter(|&copy| !tried.contains(copy));
-        let places = copies
-            .map(|copy| (copy, geometry.layout().place(fragment.stripe, StripUnit::Data { strip, copy })));
-        let present = places.filter_map(|(copy, place)| Some((copy, place, metadata.holder(place)?))).filter(
-            |(_, place, _)| {
-                let key = || geometry.lock_key(fragment);
-                !metadata.is_bad(*place, wanted)
-                    || (tried.is_last_round() && metadata.may_be_read_again(key(), *place, wanted))
-            },
-        );
+        let present = |copy: u16| {
+            let place = geometry.layout().place(fragment.stripe, StripUnit::Data { strip, copy });
+            let device = metadata.holder(place).filter(|_| !tried.contains(copy))?;
+            let is_readable = !metadata.is_bad(place, wanted)
+                || (tried.is_last_round()
+                    && metadata.may_be_read_again(geometry.lock_key(fragment), place, wanted));
+            is_readable.then_some((copy, place, device))
+        };
+        let copies = doubted.unwrap_or(geometry.copies());
+        if copies == 1 {
+            return present(0).map(|(copy, place, _)| (copy, place));
+        }
+        let present = (0..copies).filter_map(present);
         // A stream passes over what it writes, so the nearest copy goes on with it if that is not far.
         let gap = STREAM_GAP_STRIPS * u64::from(geometry.strip_rows());
-        let stream_way = if geometry.copies() > 1 && self.stream_lead > 0 {
+        let stream_way = if self.stream_lead > 0 {
             let ways = present.clone().map(|(_, place, device)| self.way(device, place.start + rows));
             ways.min().filter(|way| *way <= gap).unwrap_or(0)
         } else {

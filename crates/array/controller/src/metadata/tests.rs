@@ -32,7 +32,7 @@ fn array_of(level: &str) -> Array {
         resilience: Resilience { spares: 1, metadata: MetadataPolicy::Resync, ..Resilience::default() },
     };
     let layout = config.layout().expect("it can be");
-    let record = crate::start::new_state(&config, 3, ArrayUuid([7; 16]));
+    let record = config.new_state(3, ArrayUuid([7; 16]));
     let metadata = Metadata::new(&*layout, 1, Some(record));
     Array { geometry: Geometry::new(layout, 4096, 1), metadata, outbox: Outbox::default() }
 }

@@ -5,7 +5,9 @@ use crate::api::{Action, MemberError, MemberOp, MemoryKind};
 use crate::config::{CacheConfig, MemberCache, Resilience};
 use crate::request::Rows;
 use crate::rules::{ArrayRules, WriteLogPlace};
-use raidlab_format::{LogHeader, LogRecord, LogRun, LogSource, PayloadPlace, RecordHolds, STATE_BYTES};
+use raidlab_format::{
+    ArrayUuid, LogHeader, LogRecord, LogRun, LogSource, PayloadPlace, RecordHolds, STATE_BYTES,
+};
 use raidlab_units::{BlockSize, MemberIndex};
 
 const ROW: Rows = Rows { first: 2, count: 1 };
@@ -40,12 +42,15 @@ fn array_with(resilience: Resilience, rules: ArrayRules) -> Array {
     };
     let checked = config.check().expect("it can be");
     let intent = WriteIntent::new(&config, &*checked.layout);
+    let keeps_metadata = config.resilience.metadata != MetadataPolicy::None;
+    let own = OwnMemory::new(keeps_metadata, config.header_bytes_max(&*checked.layout), 0);
+    let state = keeps_metadata.then(|| config.new_state(3, ArrayUuid::default()));
     let ios = MemberIos::new(3, config.block_size, &config.cache);
     Array {
-        metadata: Metadata::new(&*checked.layout, 0, checked.state),
+        metadata: Metadata::new(&*checked.layout, 0, state),
         geometry: Geometry::new(checked.layout, 4096, 1),
         ops: Slab::new(),
-        own: checked.own,
+        own,
         ios,
         tasks: MemoryTasks::new(),
         outbox: Outbox::default(),

@@ -20,7 +20,7 @@
 
 use super::Surroundings;
 use crate::api::MemberOp;
-use crate::config::{ArrayConfig, MemberCache};
+use crate::config::{ArrayConfig, MemberCache, PARTIAL_LOG_BYTES};
 use crate::geometry::Geometry;
 use crate::member_io::{BesideIo, IoOwner, MemberIos};
 use crate::metadata::Metadata;
@@ -48,9 +48,6 @@ const RUNS_MAX: u32 = (4096 - 536) / 24;
 const META_BYTES: u64 = 32;
 const PAYLOAD_BYTES: u64 = 16;
 const CHECKSUM_BYTES: u64 = 4;
-
-/// Length of the partial parity log on each member, which its units go round: mdadm's `MULTIPLE_PPL_AREA_SIZE_SUPER1`.
-pub(crate) const PARTIAL_LOG_BYTES: u64 = 1 << 20;
 
 /// What a journal goes round. Its length matters only where it ends on a disk.
 const JOURNAL_BYTES: u64 = 1 << 30;

@@ -1,6 +1,6 @@
 //! Digests of the blocks of checks: against the tags that were read, and as those that are written.
 
-use super::{Check, CheckStep, Checksums, Part, Surroundings};
+use super::{Check, CheckStep, Checksums, IoPart, Surroundings};
 use crate::api::{MemberError, Notice, Segment};
 use crate::member_io::IoOwner;
 use crate::memory_task::{MemoryTasks, TaskOwner};
@@ -43,7 +43,7 @@ impl Checksums {
         assert!(digests.is_empty() || digests.len() == rows.count as usize, "a digest for each row");
         if !check.is_read() {
             self.set_tags(id, digests, around);
-            return self.write_for_check(id, Part::Data, around);
+            return self.write_for_check(id, IoPart::Data, around);
         }
         let differing = self.differing_rows(id, digests, around);
         let Check { has_line, tags, .. } = self.checks[id];
@@ -53,7 +53,7 @@ impl Checksums {
             self.check_again(id, around)
         } else if self.is_in_doubt(id, around) {
             self.set_tags(id, digests, around);
-            self.write_for_check(id, Part::Checksums, around)
+            self.write_for_check(id, IoPart::Checksums, around)
         } else if self.is_orphaned(id, around.metadata) {
             // What a device holds that has left is nobody's concern, and there is no place to restore it to.
             self.end_check(id, Err(MemberError::Gone))
