@@ -347,6 +347,9 @@ impl Table {
 
     /// The same without the columns that say nothing of any row.
     pub(crate) fn without_empty_columns(self) -> Self {
+        if self.is_empty() {
+            return self;
+        }
         let says: Vec<bool> = (0..self.columns.len())
             .map(|column| self.rows().any(|row| row.cells[column].text.plain() != "-"))
             .collect();
@@ -487,5 +490,14 @@ mod tests {
         );
         assert_eq!(table.groups[0].columns, 1..3);
         assert_eq!(table.sections[0].rows[0].cells.len(), 3);
+    }
+
+    /// A plan of two arrays that found none ended in a panic: its table had no column left.
+    #[test]
+    fn a_table_without_rows_keeps_its_columns() {
+        let table = Table::plain("t", &["Name", "x"], 1).without_empty_columns();
+        let text =
+            render([Block::table(table)], crate::terminal::TerminalOptions { width: 40, colour: false });
+        assert_eq!(text, "Name  x\n");
     }
 }

@@ -22,26 +22,23 @@ pub(crate) fn tiers(outcome: &TiersOutcome, order: &PlanOrder<'_>) -> Vec<Block>
         blocks.push(Block::Paragraph { text: text.into(), indent: 3 });
     }
     blocks.push(Block::paragraph(format!("Needs: {}.", words::needs(order))));
-    blocks.push(Block::table(everyone(best, outcome)));
+    blocks.extend(best.map(|best| Block::table(everyone(best, outcome))));
     let arrays: Vec<&Planned> = tiers().map(|(_, tier)| &tier.planned).collect();
     let all = Best { arrays: &arrays, applications: &[], currency: &order.prices.currency };
     blocks.extend(all.marks());
-    blocks.push(all.cards());
     if !arrays.is_empty() {
-        blocks.push(Block::table(all.worth()));
+        blocks.extend([all.cards(), Block::table(all.worth())]);
     }
     blocks.extend(account(outcome, order).into_iter().map(Block::paragraph));
     blocks
 }
 
 /// What each application gets of its array, and with all others at work.
-fn everyone(best: Option<&Placement>, outcome: &TiersOutcome) -> Table {
+fn everyone(best: &Placement, outcome: &TiersOutcome) -> Table {
     let mut columns = vec![Column::text("Application")];
     columns.extend(["Array"].into_iter().chain(FIGURES).chain(["Alone"]).map(Column::number));
     let mut rows = Vec::new();
-    for (best, (index, Tier { applications, planned })) in
-        best.iter().flat_map(|best| best.arrays.iter().enumerate().map(move |tier| (best, tier)))
-    {
+    for (index, Tier { applications, planned }) in best.arrays.iter().enumerate() {
         let is_estimated = Estimated::of(&planned.estimates).speed;
         for (place, app) in applications.iter().enumerate() {
             let mut row = vec![outcome.names[*app].clone(), (index + 1).to_string()];
