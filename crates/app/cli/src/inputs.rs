@@ -1,8 +1,10 @@
 //! Parsers of single arguments, and lookups that several verbs share.
 
 use crate::failure::Failure;
-use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, WritePolicy};
-use raidlab_hardware::{Catalog, CatalogChange, CatalogError, CatalogFile, DriveModel, md_setting_key};
+use raidlab::{
+    Catalog, CatalogChange, CatalogError, CatalogFile, DriveModel, IoPolicy, MetadataPolicy, ReadPolicy,
+    WritePolicy, md_setting_key,
+};
 use raidlab_papers::StoredFit;
 use raidlab_tracefile::TraceFileError;
 use raidlab_tracefile::{ReplayOrder, ReplayOrderError};

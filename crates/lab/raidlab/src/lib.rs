@@ -38,10 +38,13 @@ pub use simulation::{SetupError, SimulateError, Simulation, WINDOW_DEFAULT, Wind
 pub use sweep::{Sweep, SweepRun};
 
 pub use raidlab_advisor::risk::{FieldCount, RiskError, RiskReport};
-pub use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
+pub use raidlab_controller::{
+    ArrayConfig, CacheConfig, CacheMemory, ConfigError, IoPolicy, MemberCache, MetadataPolicy, ReadPolicy,
+    Resilience, WritePolicy,
+};
 pub use raidlab_hardware::{
     Catalog, CatalogChange, CatalogEntry, CatalogError, CatalogFile, DriveHistory, DriveModel, FigureSource,
-    YearRange, md_setting_key,
+    YearRange, md_setting_key, nearest,
 };
 pub use raidlab_hosts::Hosts;
 pub use raidlab_papers::{PredictChanges, PredictError, Reproduced, Reproduction, ReproductionError};

@@ -56,6 +56,22 @@ pub(crate) fn capacity(bytes: ByteCount) -> String {
     bytes.decimal().to_string()
 }
 
+/// Bytes in decimal units.
+pub(crate) fn size(bytes: f64) -> String {
+    const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
+    let mut unit = 0;
+    let mut value = bytes;
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    if bytes > 0.0 && bytes < 0.01 {
+        format!("{bytes:.1e} B")
+    } else {
+        format!("{} {}", three_digits(value), UNITS[unit])
+    }
+}
+
 /// Prints how many failures an array survives, always and at best; `dash` stands between the two.
 pub(crate) fn survives(facts: &ArrayFacts, dash: &str) -> String {
     let (always, at_best) = (facts.failures_survived_always, facts.failures_survived_at_best);

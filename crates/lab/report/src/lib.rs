@@ -1,4 +1,4 @@
-//! One result type, many exporters: the terminal, a self-contained HTML page with charts, JSON, CSV and Parquet.
+//! One result type, many exporters: the terminal, a self-contained HTML page with charts, Markdown, JSON, CSV and Parquet.
 //!
 //! Everything here turns [`RunResult`]s, and conclusions from them, into text. No exporter knows how a result came
 //! about, and none reads a clock, a file, the environment or a terminal: the caller sets width and colour, and the same
@@ -6,13 +6,16 @@
 //!
 //! ```text
 //! runs ──> matrix (profile x configuration x side x iodepth) ──┬──> terminal::study
-//!                                                              └──> html::study
-//! published and predicted figures ─────────────────────────────────> html::paper, terminal::comparison
+//!                                                              └──> page::study
+//! published and predicted figures, plans ──────────────────────────> page::{paper, plan}, terminal::{comparison, plan}
 //! runs ────────────────────────────────────────────────────────┬──> json::runs, export::{fio, iometer}
 //! kept runs ──> table::Table (runs, series, histograms) ───────────> csv::table, parquet::table
 //!                                                              └──> terminal::run, terminal::runs
-//! runs ──> steps of programs on files ──> terminal::{streams, bonnie}, html::programs, json::programs, export::bonnie
+//! runs ──> steps of programs on files ──> terminal::{streams, bonnie}, page::programs, json::programs, export::bonnie
 //! ```
+//!
+//! An answer is put together once, as a tree of tables, paragraphs and figures ([`Document`]), which is written as a page, as Markdown
+//! and on a terminal.
 //!
 //! Figures for people have three significant digits, those for programs have all of them. Names of targets, workloads
 //! and settings may come from anywhere: the HTML escapes them, the terminal gets no control character from them.
@@ -24,18 +27,22 @@
 )]
 
 mod chart;
+mod compared;
 pub mod csv;
+mod document;
 pub mod export;
 mod figures;
 pub mod hosts;
-pub mod html;
 pub mod import;
 pub mod json;
-pub mod markdown;
 mod matrix;
+mod network;
+pub mod page;
 pub mod parquet;
 mod places;
+mod plan;
 pub mod png;
+mod program_tables;
 mod programs;
 pub mod table;
 pub mod terminal;
@@ -46,8 +53,9 @@ extern crate self as raidlab_report;
 mod testdata;
 
 pub use chart::Palette;
+pub use document::{Cell, Document, Picture, Text};
 pub use figures::three_digits;
-pub use html::{Quantity, QuantityError};
+pub use page::{Quantity, QuantityError};
 pub use programs::{
     BonnieStep, BonnieStepPhase, ProgramReport, PublishedPoint, StreamsStep, bonnie_steps, streams_steps,
 };

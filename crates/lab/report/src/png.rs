@@ -30,7 +30,7 @@ pub enum PngError {
     Draw(String),
 }
 
-/// Draws `svg`, as [`crate::html::Picture::svg`] gives it, with `scale` pixels for each of its units.
+/// Draws `svg`, as [`crate::Picture::svg`] gives it, with `scale` pixels for each of its units.
 ///
 /// # Errors
 /// [`PngError`] where the system has no font, or the picture is too large.

@@ -7,22 +7,23 @@ mod common;
 
 use common::{PROFILES, compared_table, database_verdicts, report, study_runs};
 use raidlab_advisor::{Comparison, ComparisonRow, PlaceSummary};
-use raidlab_report::html::{Page, Picture};
-use raidlab_report::{Palette, PaperPlace, PaperReport, PaperRow, Quantity, StudyReport, html};
+use raidlab_report::{
+    Document, Palette, PaperPlace, PaperReport, PaperRow, Picture, Quantity, StudyReport, page,
+};
 use raidlab_units::{BytesPerSec, Iops};
 use raidlab_workload::{
     LagSummary, OpSummary, OtherSummaries, PartSummary, RunResult, RunSeries, SeriesColumns, Summaries,
 };
 
 /// Every chart of a page as a document of its own.
-fn svgs(page: &Page) -> Vec<String> {
-    page.pictures.iter().map(|picture| picture.svg(Palette::Light)).collect()
+fn svgs(page: &Document) -> Vec<String> {
+    page.pictures().iter().map(|picture| picture.svg(Palette::Light)).collect()
 }
 
 #[test]
 fn a_study_compared_with_a_paper_has_its_tables_with_its_own_rows_marked() {
     let tables = [compared_table()];
-    let html = html::study(&StudyReport { compared: &tables, ..report(&[], &[]) }).html;
+    let html = page::study(&StudyReport { compared: &tables, ..report(&[], &[]) }).to_html();
     for expected in [
         "Table 4: &lt;IOPS&gt;",
         "<th scope=\"row\" class=\"name first\">RAID 5 x4</th><td>1230</td><td>–</td>",
@@ -30,13 +31,13 @@ fn a_study_compared_with_a_paper_has_its_tables_with_its_own_rows_marked() {
     ] {
         assert!(html.contains(expected), "{expected}");
     }
-    assert!(!html::study(&report(&[], &[])).html.contains("with these runs"));
+    assert!(!page::study(&report(&[], &[])).to_html().contains("with these runs"));
 }
 
 #[test]
 fn the_page_loads_nothing() {
     let runs = study_runs();
-    let page = html::study(&report(&runs, &database_verdicts(&runs))).html;
+    let page = page::study(&report(&runs, &database_verdicts(&runs))).to_html();
     // The names of an XML language are no addresses to load from.
     let own = page.replace("http://www.w3.org/2000/svg", "").replace("href=\"#", "");
     for load in ["http://", "https://", "src=", "<link", "@import", "href="] {
@@ -54,31 +55,31 @@ fn the_page_loads_nothing() {
 #[test]
 fn every_profile_has_its_section_charts_and_table() {
     let runs = study_runs();
-    let page = html::study(&report(&runs, &database_verdicts(&runs)));
+    let page = page::study(&report(&runs, &database_verdicts(&runs)));
     for (workload, ..) in PROFILES {
         let heading = format!("\">{workload}</h2>");
-        assert_eq!(page.html.matches(&heading).count(), 1, "{workload} has one section");
+        assert_eq!(page.to_html().matches(&heading).count(), 1, "{workload} has one section");
         let link = format!("\">{workload}</a>");
-        assert_eq!(page.html.matches(&link).count(), 1, "{workload} is in the contents");
+        assert_eq!(page.to_html().matches(&link).count(), 1, "{workload} is in the contents");
     }
-    assert_eq!(page.html.matches("<figcaption>").count(), 6 * PROFILES.len());
-    assert_eq!(page.html.matches("<details>").count(), 2 * PROFILES.len());
+    assert_eq!(page.to_html().matches("<figcaption>").count(), 6 * PROFILES.len());
+    assert_eq!(page.to_html().matches("<details>").count(), 2 * PROFILES.len());
     assert_eq!(
-        page.pictures.len(),
+        page.pictures().len(),
         13 * PROFILES.len(),
         "bars, throughput, a map, two latencies and their distribution, on two sides, and any against any"
     );
-    for Picture { name, .. } in &page.pictures {
-        assert_eq!(page.html.matches(&format!("id=\"{name}\"")).count(), 1, "{name} has one place");
+    for Picture { name, .. } in &page.pictures() {
+        assert_eq!(page.to_html().matches(&format!("id=\"{name}\"")).count(), 1, "{name} has one place");
     }
-    for (picture, svg) in page.pictures.iter().zip(svgs(&page)) {
+    for (picture, svg) in page.pictures().iter().zip(svgs(&page)) {
         let is_drawn = ["<path class=\"stroke\"", "<rect x="].iter().any(|mark| svg.contains(mark));
         assert!(is_drawn && !svg.contains("NaN") && !svg.contains("var("), "{}: {svg}", picture.name);
     }
-    assert_eq!(page.html.matches("<h2 id=\"conclusion\">").count(), 1);
-    assert!(open_plots(&page.html) <= 12, "{} charts are open", open_plots(&page.html));
-    let (answer, why) = (page.html.find("id=\"answer\""), page.html.find("id=\"recommendations\""));
-    assert!(answer.is_some() && answer < why && why < page.html.find("id=\"figure-1"));
+    assert_eq!(page.to_html().matches("<h2 id=\"conclusion\">").count(), 1);
+    assert!(open_plots(&page.to_html()) <= 12, "{} charts are open", open_plots(&page.to_html()));
+    let (answer, why) = (page.to_html().find("id=\"answer\""), page.to_html().find("id=\"recommendations\""));
+    assert!(answer.is_some() && answer < why && why < page.to_html().find("id=\"figure-1"));
 }
 
 /// A bar of one configuration tells nothing; its loads do.
@@ -87,7 +88,7 @@ fn one_configuration_is_seen_load_by_load() {
     let all = study_runs();
     let is_first = |run: &&RunResult| run.target == all[0].target && run.workload == all[0].workload;
     let runs: Vec<RunResult> = all.iter().filter(is_first).cloned().collect();
-    let page = html::study(&report(&runs, &[])).html;
+    let page = page::study(&report(&runs, &[])).to_html();
     assert_eq!(open_plots(&page), 1);
     let (first, folded) = (page.find("against iodepth."), page.find("More charts"));
     assert!(first.is_some() && first < folded, "{first:?} {folded:?}");
@@ -112,7 +113,7 @@ fn open_plots(html: &str) -> usize {
 #[test]
 fn lines_carry_the_figures_of_their_runs() {
     let runs = study_runs();
-    let page = html::study(&report(&runs, &[]));
+    let page = page::study(&report(&runs, &[]));
     let is_shown = |run: &&RunResult| {
         run.workload == PROFILES[2].0
             && run.configuration_label() == "RAID 10 write-back"
@@ -122,7 +123,7 @@ fn lines_carry_the_figures_of_their_runs() {
     assert_eq!(expected, [1, 2, 4, 8, 16, 32, 64]);
     let svgs = svgs(&page);
     let chart = page
-        .pictures
+        .pictures()
         .iter()
         .position(|picture| {
             let label = picture.label();
@@ -154,13 +155,14 @@ fn a_page_has_the_axes_that_are_asked_for() {
     let axes: (Quantity, Quantity) = ("member-ios".parse().unwrap(), "p99.9".parse().unwrap());
     let mut study = report(&runs, &[]);
     study.axes = Some(axes);
-    let page = html::study(&study);
-    let chosen = page.html.matches("<option selected>member I/Os per request</option>").count();
+    let page = page::study(&study);
+    let chosen = page.to_html().matches("<option selected>member I/Os per request</option>").count();
     assert_eq!(chosen, PROFILES.len());
     let with_title =
         svgs(&page).iter().filter(|svg| svg.contains(">99.9th percentile of latency ms</text>")).count();
     assert_eq!(with_title, PROFILES.len());
-    let data = page.html.split("<script type=\"application/json\">").nth(1).expect("places of the points");
+    let html = page.to_html();
+    let data = html.split("<script type=\"application/json\">").nth(1).expect("places of the points");
     let data: serde_json::Value =
         serde_json::from_str(data.split("</script>").next().unwrap()).expect("they are JSON");
     assert_eq!(data["box"].as_array().map(Vec::len), Some(4));
@@ -188,8 +190,8 @@ fn no_name_gets_out_of_its_place() {
     study.setup = vec![(hostile.to_owned(), hostile.to_owned())];
     study.warnings = vec![hostile.to_owned()];
     study.notes = vec![hostile.to_owned()];
-    let page = html::study(&study);
-    let (svgs, page) = (svgs(&page), page.html);
+    let page = page::study(&study);
+    let (svgs, page) = (svgs(&page), page.to_html());
     let scripts = 1 + PROFILES.len();
     assert_eq!(page.matches("<script").count(), scripts, "the page's own, and the places of points");
     assert_eq!(page.matches("</script").count(), scripts);
@@ -202,7 +204,7 @@ fn no_name_gets_out_of_its_place() {
 #[test]
 fn tables_and_charts_can_be_read_aloud() {
     let runs = study_runs();
-    let page = html::study(&report(&runs, &[])).html;
+    let page = page::study(&report(&runs, &[])).to_html();
     for (start, needs) in
         [("<th ", "scope="), ("role=\"img\"", "aria-label=\"storagebench-"), ("<table", "<caption>")]
     {
@@ -226,7 +228,7 @@ fn an_open_loop_is_named_by_its_rate() {
     for run in &mut runs {
         run.arrivals_per_sec = Some(100.0 * f64::from(run.iodepth));
     }
-    let page = html::study(&report(&runs, &[])).html;
+    let page = page::study(&report(&runs, &[])).to_html();
     for words in
         ["in IOPS at 6400 requests/s.", "against offered requests/s", "At 6400 requests/s, the highest"]
     {
@@ -237,16 +239,16 @@ fn an_open_loop_is_named_by_its_rate() {
 
 #[test]
 fn a_study_without_runs_is_a_page_without_charts() {
-    let page = html::study(&report(&[], &[]));
-    assert!(page.html.contains("No run was finished."));
-    assert!(page.pictures.is_empty());
+    let page = page::study(&report(&[], &[]));
+    assert!(page.to_html().contains("No run was finished."));
+    assert!(page.pictures().is_empty());
 }
 
 #[test]
 fn requests_that_started_late_have_a_table() {
     let mut runs = study_runs();
     runs.truncate(2);
-    assert!(!html::study(&report(&runs, &[])).html.contains("started late by"));
+    assert!(!page::study(&report(&runs, &[])).to_html().contains("started late by"));
     runs[0].lag = Some(LagSummary {
         started: 1234,
         unserved: 56,
@@ -254,10 +256,10 @@ fn requests_that_started_late_have_a_table() {
         lag_ns_p99: 250_000_000,
         ..LagSummary::default()
     });
-    let page = html::study(&report(&runs, &[])).html;
+    let page = page::study(&report(&runs, &[])).to_html();
     assert_eq!(page.matches("started late by").count(), 1);
     assert!(
-        page.contains("<td>1234</td><td>56</td><td>7.50</td><td>0</td><td>250</td>"),
+        page.contains("<td>1234</td><td>56</td><td class=\"start\">7.50</td><td>0</td><td>250</td>"),
         "the figures of the run"
     );
 }
@@ -266,7 +268,7 @@ fn requests_that_started_late_have_a_table() {
 fn what_moves_no_bytes_has_a_table_and_is_in_the_markdown() {
     let mut runs = study_runs();
     runs.truncate(2);
-    assert!(!html::study(&report(&runs, &[])).html.contains("moves no bytes"));
+    assert!(!page::study(&report(&runs, &[])).to_html().contains("moves no bytes"));
     let flush = OpSummary {
         requests: 40,
         iops: Iops(8.0),
@@ -283,9 +285,9 @@ fn what_moves_no_bytes_has_a_table_and_is_in_the_markdown() {
         ..Summaries::default()
     };
     runs[0].parts.push(PartSummary { name: "<log>".into(), ops, lag: None });
-    let page = html::study(&report(&runs, &[]));
-    assert_eq!(page.html.matches("what moves no bytes").count(), 1);
-    let text = raidlab_report::markdown::of_page(&page, "charts");
+    let page = page::study(&report(&runs, &[]));
+    assert_eq!(page.to_html().matches("what moves no bytes").count(), 1);
+    let text = page.to_markdown("charts");
     let rows = [
         "all | flush | 40 | 0 | 8.00 | – | 2.00 | 1.50 | 9.00 | 12.0 |",
         "&lt;log&gt; | write-zeroes | 0 | 3 | 0 | 100 | – | – | – | – |",
@@ -298,12 +300,12 @@ fn what_moves_no_bytes_has_a_table_and_is_in_the_markdown() {
 #[test]
 fn a_page_is_markdown_too() {
     let runs = study_runs();
-    let page = html::study(&report(&runs, &database_verdicts(&runs)));
-    let text = raidlab_report::markdown::of_page(&page, "charts");
+    let page = page::study(&report(&runs, &database_verdicts(&runs)));
+    let text = page.to_markdown("charts");
     for (workload, ..) in PROFILES {
         assert_eq!(text.matches(&format!("\n## {workload}\n")).count(), 1, "{workload}");
     }
-    for Picture { name, .. } in &page.pictures {
+    for Picture { name, .. } in &page.pictures() {
         assert_eq!(text.matches(&format!("](charts/{name}.svg)")).count(), 1, "{name}");
     }
     assert!(!text.contains("</") && !text.contains("&lt;"), "no markup is left");
@@ -317,8 +319,8 @@ fn a_page_is_markdown_too() {
 #[test]
 fn pictures_become_pixels() {
     let runs = study_runs();
-    let page = html::study(&report(&runs, &[]));
-    match raidlab_report::png::of_svg(&page.pictures[0].svg(Palette::Dark), 2.0) {
+    let page = page::study(&report(&runs, &[]));
+    match raidlab_report::png::of_svg(&page.pictures()[0].svg(Palette::Dark), 2.0) {
         Ok(png) => {
             assert!(png.starts_with(b"\x89PNG"));
             let width = u32::from_be_bytes(png[16..20].try_into().unwrap());
@@ -352,13 +354,13 @@ fn runs_with_a_series_are_drawn_over_time() {
     for run in &mut runs {
         run.series = Some(series());
     }
-    let page = html::study(&report(&runs, &[]));
+    let page = page::study(&report(&runs, &[]));
     assert_eq!(
-        page.html.matches("<figcaption>").count(),
+        page.to_html().matches("<figcaption>").count(),
         8,
         "throughput and latency over time beside the six others"
     );
-    assert_eq!(page.pictures.len(), 13 + 8, "one figure of throughput and three of latency, on two sides");
+    assert_eq!(page.pictures().len(), 13 + 8, "one figure of throughput and three of latency, on two sides");
     let over_time: Vec<String> =
         svgs(&page).into_iter().filter(|svg| svg.contains(">seconds into the window</text>")).collect();
     assert_eq!(over_time.len(), 8);
@@ -403,11 +405,11 @@ fn publication() -> PaperReport<'static> {
 
 #[test]
 fn a_publication_is_a_page_with_two_charts_for_each_place_that_has_rows() {
-    let page = html::paper(&publication());
+    let page = page::paper(&publication());
     let charts = svgs(&page);
     assert_eq!(charts.len(), 2);
     for text in ["<paper>", "<i>", "Table <1>", "<td class=\"text\"><b>"] {
-        assert!(!page.html.contains(text), "{text} is not escaped");
+        assert!(!page.to_html().contains(text), "{text} is not escaped");
     }
     // Three lines to go by; then one for each metric, and for rows that were fitted to.
     assert_eq!(charts[0].matches("<g class=\"line\"").count(), 6);
@@ -428,8 +430,10 @@ fn a_publication_is_a_page_with_two_charts_for_each_place_that_has_rows() {
         ..far.places[0].rows[1].clone()
     };
     far.places[0].rows.push(row);
-    assert!(svgs(&html::paper(&far))[1].contains(">+800, cut</text>"));
-    assert!(page.html.contains("Kendall’s tau") && page.html.contains("<td class=\"start\">0.50</td>"));
-    std::fs::write(concat!(env!("CARGO_TARGET_TMPDIR"), "/paper.html"), &page.html)
+    assert!(svgs(&page::paper(&far))[1].contains(">+800, cut</text>"));
+    assert!(
+        page.to_html().contains("Kendall’s tau") && page.to_html().contains("<td class=\"start\">0.50</td>")
+    );
+    std::fs::write(concat!(env!("CARGO_TARGET_TMPDIR"), "/paper.html"), page.to_html())
         .expect("the build folder takes files");
 }

@@ -7,7 +7,7 @@ use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, print_answer, print_named};
 use anyhow::anyhow;
-use raidlab_hardware::{CatalogEntry, CatalogError, FigureSource, YearRange, nearest};
+use raidlab::{CatalogEntry, CatalogError, FigureSource, YearRange, nearest};
 use std::collections::BTreeSet;
 
 /// Arguments of `raidlab catalog`.

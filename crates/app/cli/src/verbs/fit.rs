@@ -9,7 +9,7 @@ use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_answer, remark};
 use crate::progress::Progress;
 use crate::whole_file::{check_writable, rewrite, write_whole};
-use raidlab_hardware::{Catalog, CatalogChange};
+use raidlab::{Catalog, CatalogChange};
 use raidlab_papers::{Fit, FitEffort, FitError, FitProgress, FitTask, Paper, fit};
 use raidlab_study::RunOptions;
 use raidlab_units::NanoSpan;

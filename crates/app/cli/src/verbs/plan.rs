@@ -4,8 +4,6 @@ mod history;
 mod inputs;
 mod needs;
 mod study;
-mod tiers;
-mod words;
 
 use crate::failure::{Exit, Failure};
 use crate::hosts::RankArgs;
@@ -15,18 +13,18 @@ use crate::progress::Progress;
 use crate::whole_file::{check_writable, write_whole};
 use inputs::{AppArgs, Asked};
 use needs::Need;
+use raidlab::{Catalog, DriveHistory, YearRange};
 use raidlab_advisor::Bound;
 use raidlab_advisor::plan::Space;
-use raidlab_hardware::{Catalog, DriveHistory, YearRange};
 use raidlab_hosts::Hosts;
 use raidlab_planning::{
-    Alternative, Application, Have, PlanError, PlanOrder, PlanOutcome, Planned, Prices, SimulatedArray,
-    default_history, default_levels, default_settings, plan,
+    Application, Have, PlanError, PlanOrder, PlanOutcome, Prices, default_history, default_levels,
+    default_settings, plan, plan_tiers,
 };
 use raidlab_raid::LevelVariant;
-use raidlab_report::terminal::{Estimated, PlanAlternative, PlanPoint, PlanRow, PlanText};
+use raidlab_report::{page, terminal};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_worlds::{Estimates, condition_of};
+use raidlab_worlds::condition_of;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -210,7 +208,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         seed: args.seed,
     };
     if args.arrays == 2 {
-        return tiers::run(args, &order, output, hosts);
+        return place(args, &order, output, hosts);
     }
     let mut progress = Progress::start_on(hosts);
     let (started, time) = (Instant::now(), args.search_time());
@@ -225,12 +223,28 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     Ok(if outcome.fits() { Exit::Done } else { Exit::BoundMissed })
 }
 
+/// Plans up to two arrays in one enclosure, and tells what was found.
+fn place(args: &Args, order: &PlanOrder<'_>, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
+    let mut progress = Progress::start_on(hosts);
+    let (started, time) = (Instant::now(), args.search_time());
+    let mut has_time = |share: f64| time.is_none_or(|time| started.elapsed() < time.mul_f64(share));
+    let outcome = plan_tiers(order, hosts, &mut has_time, &mut |label, done| progress.show(label, done));
+    let outcome = outcome.map_err(failure)?;
+    progress.end();
+    if hosts.leads() && output.is_json() {
+        print_answer(&outcome)?;
+    } else if hosts.leads() {
+        print(&terminal::tiers(&outcome, order, output.terminal()))?;
+    }
+    Ok(if outcome.best().is_some() { Exit::Done } else { Exit::BoundMissed })
+}
+
 /// Prints the plan and writes what is asked for.
 fn show(args: &Args, outcome: &PlanOutcome, order: &PlanOrder<'_>, output: &Output) -> Result<(), Failure> {
     if output.is_json() {
         print_answer(outcome)?;
     } else {
-        print(&raidlab_report::terminal::plan(&to_text(outcome, order), output.terminal()))?;
+        print(&terminal::plan(outcome, order, output.terminal()))?;
     }
     if outcome.top.is_empty() && args.study.is_some() {
         remark(format_args!("study: there is no array to make one of"));
@@ -242,7 +256,7 @@ fn show(args: &Args, outcome: &PlanOutcome, order: &PlanOrder<'_>, output: &Outp
         remark(format_args!("{}", line.trim_end()));
     }
     if let Some(path) = &args.report {
-        super::report::write_page(path, &raidlab_report::html::plan(&to_text(outcome, order)).html)?;
+        super::report::write_page(path, &page::plan(outcome, order))?;
     }
     Ok(())
 }
@@ -314,99 +328,4 @@ fn failure(error: PlanError) -> Failure {
     }
     let is_unknown = matches!(error, PlanError::UnknownPart(_));
     Failure::input(error).with_any_hint(is_unknown.then_some("'raidlab catalog' lists the hardware"))
-}
-
-fn to_text<'a>(outcome: &'a PlanOutcome, order: &'a PlanOrder<'_>) -> PlanText<'a> {
-    let rows = outcome.top.iter().map(row);
-    let point = |(point, other): (&raidlab_advisor::plan::ParetoPoint, &'a SimulatedArray)| {
-        Some(PlanPoint {
-            label: &other.label,
-            settings: &other.settings_label,
-            effort: point.effort?,
-            score: point.score,
-            keeps_needs: point.keeps_needs,
-            is_efficient: point.is_efficient,
-        })
-    };
-    PlanText {
-        rows: rows.collect(),
-        applications: order.applications.iter().map(|app| app.workload.name()).collect(),
-        needs: words::needs(order),
-        points: outcome.pareto.iter().zip(&outcome.others).filter_map(point).collect(),
-        effort: outcome.effort(),
-        score: words::score(order),
-        account: words::account(outcome, order),
-        alternatives: outcome.alternatives.iter().map(alternative).collect(),
-        currency: &order.prices.currency,
-    }
-}
-
-fn alternative(one: &Alternative) -> PlanAlternative<'_> {
-    PlanAlternative {
-        kind: one.kind.name(),
-        name: &one.name,
-        array: one.array.as_deref(),
-        performance: one.performance.as_ref(),
-        cost: one.cost,
-        verdict: &one.verdict,
-    }
-}
-
-fn row(one: &Planned) -> PlanRow<'_> {
-    PlanRow {
-        estimated: estimated(&one.estimates),
-        label: &one.label,
-        level: one.judged.geometry.level.to_string(),
-        members: one.judged.geometry.members,
-        spares: one.judged.geometry.spares,
-        drive: &one.parts.drive,
-        controller: &one.parts.controller,
-        roles: one.roles.iter().map(|role| role.name()).collect(),
-        adds: one.adds.as_deref(),
-        settings: &one.settings_label,
-        keeps_needs: one.keeps_needs,
-        performance: &one.judged.performance,
-        alone: &one.alone,
-        degraded: &one.degraded,
-        rebuilding: &one.rebuilding,
-        margins: one.margins,
-        usable_bytes: one.judged.usable_bytes,
-        survives: one.judged.survives_always,
-        rebuild_hours: one.rebuild_hours,
-        loss: one.risk.map(|risk| (risk.per_year, risk.bytes_per_year())),
-        life_years: one.drive_life.iter().map(|life| life.map(|life| life.years)).collect(),
-        cost: one.judged.cost,
-        watts: one.judged.watts,
-        reason: &one.reason,
-    }
-}
-
-/// What rests on the estimated figures of an array's parts, by their keys.
-fn estimated(estimates: &[Estimates]) -> Estimated {
-    const LIFE: &str = "reliability.rated_writes";
-    let any = |is: &dyn Fn(&str) -> bool| estimates.iter().flat_map(|it| &it.keys).any(|key| is(key));
-    let is_reliability = |key: &str| key.starts_with("reliability.");
-    Estimated {
-        speed: any(&|key| !is_reliability(key) && !key.starts_with("sheet.")),
-        loss: any(&|key| is_reliability(key) && key != LIFE),
-        life: any(&|key| key == LIFE),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Estimated, Estimates, estimated};
-
-    #[test]
-    fn the_mark_stands_at_what_rests_on_estimates() {
-        let told = |key: &str| {
-            let part = Estimates { part: "a-drive".into(), keys: vec![key.into()], figures: 9 };
-            let Estimated { speed, loss, life } = estimated(&[part]);
-            (speed, loss, life)
-        };
-        assert_eq!(told("flash.program"), (true, false, false));
-        assert_eq!(told("reliability.sheet_afr_pct"), (false, true, false));
-        assert_eq!(told("reliability.rated_writes"), (false, false, true));
-        assert_eq!(told("sheet.random_read"), (false, false, false));
-    }
 }

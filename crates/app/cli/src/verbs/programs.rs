@@ -8,7 +8,7 @@ use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, remark};
 use crate::whole_file::check_writable;
-use raidlab_hardware::Catalog;
+use raidlab::Catalog;
 use raidlab_hosts::Hosts;
 use raidlab_measure::folders::FoldersError;
 use raidlab_papers::{Paper, PublishedMetric, PublishedRow, paper_ids};
@@ -244,7 +244,7 @@ pub(crate) fn conclude(
             }
         }
         if let Some(path) = &args.report {
-            super::report::write_page(path, &raidlab_report::html::programs(&report).html)?;
+            super::report::write_page(path, &raidlab_report::page::programs(&report))?;
         }
     }
     match ended {

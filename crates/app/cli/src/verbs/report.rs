@@ -7,8 +7,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{Output, print_named, remark};
 use crate::whole_file::{cannot_write, write_whole};
 use raidlab_advisor::verdicts;
-use raidlab_report::html::{Page, Picture};
-use raidlab_report::{Palette, ProgramReport, Quantity, StudyReport, html, markdown, png};
+use raidlab_report::{Document, Palette, Picture, ProgramReport, Quantity, StudyReport, page, png};
 use raidlab_store::{RunSelector, StoredRun, StoredStudy, StudyRunId};
 use raidlab_study::describe;
 use raidlab_workload::RunResult;
@@ -64,24 +63,24 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
             studies.push(store.study(StudyRunId(run.study)).map_err(store_failure)?);
         }
     }
-    let page = page(args, &studies, runs)?;
+    let document = document(args, &studies, runs)?;
     let palette = if args.dark { Palette::Dark } else { Palette::Light };
     let mut written = Vec::new();
     let is_default = args.markdown.is_none() && args.charts.is_none();
     let default = is_default.then(|| PathBuf::from("report.html"));
     if let Some(path) = args.output.clone().or(default) {
-        write_whole(&path, &page.html)?;
+        write_whole(&path, document.to_html())?;
         written.push(path);
     }
     if let Some(path) = &args.markdown {
         let folder = path.with_extension("charts");
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        write_whole(path, markdown::of_page(&page, &name))?;
+        write_whole(path, document.to_markdown(&name))?;
         written.push(path.clone());
-        written.extend(write_pictures(&folder, &page.pictures, palette, false)?);
+        written.extend(write_pictures(&folder, &document.pictures(), palette, false)?);
     }
     if let Some(folder) = &args.charts {
-        written.extend(write_pictures(folder, &page.pictures, palette, true)?);
+        written.extend(write_pictures(folder, &document.pictures(), palette, true)?);
     }
     if output.is_json() {
         print_named("written", written)?;
@@ -94,7 +93,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
 }
 
 /// The page of `runs`: that of programs on files where they are of such, else that of a study.
-fn page(args: &Args, studies: &[StoredStudy], stored: Vec<StoredRun>) -> Result<Page, Failure> {
+fn document(args: &Args, studies: &[StoredStudy], stored: Vec<StoredRun>) -> Result<Document, Failure> {
     let all = |of: fn(&StoredStudy) -> &str| {
         let texts: Vec<&str> = studies.iter().map(of).filter(|text| !text.is_empty()).collect();
         texts.join(" / ")
@@ -114,7 +113,7 @@ fn page(args: &Args, studies: &[StoredStudy], stored: Vec<StoredRun>) -> Result<
     let runs: Vec<RunResult> = stored.into_iter().map(|run| run.result).collect();
     if runs.iter().all(|run| run.streams.is_some() || !run.phases.is_empty()) {
         notes.extend(warnings);
-        return Ok(html::programs(&ProgramReport {
+        return Ok(page::programs(&ProgramReport {
             title: &title,
             method,
             setup,
@@ -129,7 +128,7 @@ fn page(args: &Args, studies: &[StoredStudy], stored: Vec<StoredRun>) -> Result<
     let named = studies.iter().find_map(|study| paper_of(&study.configuration));
     let paper = args.compare_paper.clone().or(named).map(|name| ComparedPaper::find(&name)).transpose()?;
     let tables = paper.map_or_else(Vec::new, |paper| paper.tables(&runs));
-    Ok(html::study(&StudyReport {
+    Ok(page::study(&StudyReport {
         title: &title,
         question: &question,
         method,
@@ -185,12 +184,12 @@ fn write_pictures(
 }
 /// Writes `report` as HTML.
 pub(crate) fn write_report(path: &Path, report: &StudyReport<'_>) -> Result<(), Failure> {
-    write_page(path, &html::study(report).html)
+    write_page(path, &page::study(report))
 }
 
-/// Writes a report that is a page already.
-pub(crate) fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
-    write_whole(path, page)?;
+/// Writes `document` as HTML.
+pub(crate) fn write_page(path: &Path, document: &Document) -> Result<(), Failure> {
+    write_whole(path, document.to_html())?;
     remark(format_args!("report: {}", path.display()));
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::interrupt::{RUNS_ARE_KEPT, cancel_flag};
 use crate::output::Output;
 use crate::progress::Progress;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use raidlab_hardware::Catalog;
+use raidlab::Catalog;
 use raidlab_hosts::Hosts;
 use raidlab_machine::Environment;
 use raidlab_measure::folders::{Cold, FoldersError, StreamsBench, StreamsPlan};

@@ -16,7 +16,7 @@
 
 use super::scale::Placed;
 use super::{Axis, Bar, Cell, Chart, Colour, DASHES, Line, Mark, Marker, Point, SERIES_COLOURS};
-use crate::html::escaped;
+use crate::document::html::escaped;
 
 /// Where the colours come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

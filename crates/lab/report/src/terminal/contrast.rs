@@ -1,7 +1,7 @@
 //! Groups of runs side by side: a section per kind of run, a row per figure, a column per group.
 
-use super::grid::{Grid, GridCell};
-use super::{TerminalOptions, printable};
+use super::{TerminalOptions, printable, table};
+use crate::document::{Cell, Text};
 use crate::figures::three_digits;
 use raidlab_advisor::{Contrast, ContrastFigure, ContrastValue};
 
@@ -18,7 +18,7 @@ pub fn contrast(contrast: &Contrast, options: TerminalOptions) -> String {
         text += "The loads differ: a difference below may come from them alone.\n";
     }
     for cell in &contrast.cells {
-        let mut header = vec![printable(&cell.name), letter(0)];
+        let mut header = vec![cell.name.clone(), letter(0)];
         for index in 1..contrast.groups.len() {
             header.extend([letter(index), format!("{} to A", letter(index))]);
             if has_tests(contrast, index) {
@@ -26,24 +26,24 @@ pub fn contrast(contrast: &Contrast, options: TerminalOptions) -> String {
             }
         }
         let row = |figure: &ContrastFigure| {
-            let mut row = vec![GridCell::plain(figure.name)];
+            let mut row = vec![Cell::from(figure.name)];
             for (index, value) in figure.groups.iter().enumerate() {
-                row.push(GridCell::plain(value.map_or("-".to_owned(), mean_and_spread)));
+                row.push(value.map_or("-".to_owned(), mean_and_spread).into());
                 if index > 0 {
                     row.push(difference(*value));
                     if has_tests(contrast, index) {
                         let chance = |p: Option<f64>| p.map_or("-".to_owned(), |p| format!("{p:.4}"));
                         let welch = value.and_then(|value| value.welch).map(|test| test.p);
                         let ranks = value.and_then(|value| value.mann_whitney).map(|test| test.p);
-                        row.extend([chance(welch), chance(ranks)].map(GridCell::plain));
+                        row.extend([chance(welch), chance(ranks)].map(Cell::from));
                     }
                 }
             }
             row
         };
-        let sections = vec![cell.figures.iter().map(row).collect()];
-        let grid = Grid { header, sections, ..Grid::plain(&[], 1, Vec::new()) };
-        text += &("\n".to_owned() + &grid.render(options));
+        let header: Vec<&str> = header.iter().map(String::as_str).collect();
+        text +=
+            &("\n".to_owned() + &table(&header, 1, vec![cell.figures.iter().map(row).collect()], options));
     }
     text + legend(contrast)
 }
@@ -71,11 +71,12 @@ fn mean_and_spread(value: ContrastValue) -> String {
     }
 }
 
-fn difference(value: Option<ContrastValue>) -> GridCell {
-    let Some(pct) = value.and_then(|value| value.difference_pct) else { return GridCell::plain("-") };
+fn difference(value: Option<ContrastValue>) -> Cell {
+    let Some(pct) = value.and_then(|value| value.difference_pct) else { return "-".into() };
     let is_apart = value.and_then(|value| value.is_apart);
     let mark = if is_apart == Some(false) { " ~" } else { "" };
-    GridCell { text: format!("{pct:+.1} %{mark}"), bold: is_apart == Some(true) }
+    let text = format!("{pct:+.1} %{mark}");
+    if is_apart == Some(true) { Text::strong(text).into() } else { text.into() }
 }
 
 /// What the marks mean, where there are any.

@@ -1,6 +1,7 @@
 //! A published latency matrix compared with a model: heat maps, all cells, and errors.
 
-use super::{TerminalOptions, heading, table};
+use super::TerminalOptions;
+use crate::document::{Block, Table, render};
 use crate::figures::three_digits;
 use std::collections::BTreeMap;
 
@@ -40,23 +41,25 @@ pub fn latency_matrix(
     errors: &[MatrixErrors; 2],
     options: TerminalOptions,
 ) -> String {
-    let mut text = heading(&format!("{drive}: {} cells, reads beside a writer", cells.len()), options);
-    text += "\n\n";
-    text += &cell_table(cells, options);
     let percentiles: [(&str, Pick); 2] =
         [("median", |cell| cell.p50_us), ("95th percentile", |cell| cell.p95_us)];
-    for (name, pick) in percentiles {
-        text += &heat_maps(name, cells, pick);
-    }
-    for ((name, _), errors) in percentiles.iter().zip(errors) {
+    let maps = percentiles.iter().filter_map(|(name, pick)| heat_maps(name, cells, *pick));
+    let sums = percentiles.iter().zip(errors).map(|((name, _), errors)| {
         let [median, p90] =
             [errors.median_pct, errors.p90_pct].map(|pct| pct.map_or("-".into(), three_digits));
-        text += &format!("{name}: half of the errors are below {median} %, nine of ten below {p90} %\n");
-    }
-    text
+        format!("{name}: half of the errors are below {median} %, nine of ten below {p90} %")
+    });
+    let mut blocks = vec![
+        Block::Heading(format!("{drive}: {} cells, reads beside a writer", cells.len())),
+        Block::table(matrix_cells(cells)),
+    ];
+    blocks.extend(maps.map(Block::Verbatim));
+    blocks.extend(sums.map(Block::paragraph));
+    render(blocks, options)
 }
 
-fn cell_table(cells: &[MatrixCell], options: TerminalOptions) -> String {
+/// All cells with their errors.
+pub(crate) fn matrix_cells(cells: &[MatrixCell]) -> Table {
     let header = [
         "cell",
         "reads/s",
@@ -78,16 +81,16 @@ fn cell_table(cells: &[MatrixCell], options: TerminalOptions) -> String {
         }
         row
     };
-    table(&header, 1, vec![cells.iter().map(row).collect()], options)
+    Table::plain("Cells", &header, 1).section(cells.iter().map(row))
 }
 
 /// Published and predicted side by side, a digit a cell on one logarithmic scale of what was published.
-fn heat_maps(name: &str, cells: &[MatrixCell], pick: Pick) -> String {
+fn heat_maps(name: &str, cells: &[MatrixCell], pick: Pick) -> Option<String> {
     let published = cells.iter().filter_map(|cell| pick(cell).0);
     let (least, most) =
         published.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), us| (least.min(us), most.max(us)));
     if most == 0.0 {
-        return String::new();
+        return None;
     }
     // Rates are above or at zero, where the order of bits is that of numbers.
     let order = |rate: f64| rate.to_bits();
@@ -105,7 +108,7 @@ fn heat_maps(name: &str, cells: &[MatrixCell], pick: Pick) -> String {
         char::from(b'0' + step as u8)
     };
     let mut text = format!(
-        "\n{name}: 0 is {} us, 9 is {} us and more; to the right more is written, up to {} MB/s\n{:>9}  {:<width$}  predicted\n",
+        "{name}: 0 is {} us, 9 is {} us and more; to the right more is written, up to {} MB/s\n{:>9}  {:<width$}  predicted\n",
         three_digits(least),
         three_digits(most),
         three_digits(writes.last().copied().unwrap_or(0.0)),
@@ -126,7 +129,7 @@ fn heat_maps(name: &str, cells: &[MatrixCell], pick: Pick) -> String {
         text += format!("{read_iops:>9}  {measured:<width$}  {predicted}").trim_end();
         text.push('\n');
     }
-    text + "\n"
+    Some(text)
 }
 
 #[cfg(test)]

@@ -8,9 +8,7 @@
 //! a table has one record per line; every line of a study's names its profile, so that `grep` and `awk` can process it.
 
 mod claims;
-mod compared;
 mod contrast;
-mod grid;
 mod hosts;
 mod matrix;
 mod network;
@@ -25,25 +23,23 @@ mod times;
 mod validation;
 
 pub use claims::claims;
-pub use compared::compared;
 pub use contrast::contrast;
-pub use grid::{Grid, GridCell, Group};
 pub use hosts::hosts;
+pub(crate) use matrix::matrix_cells;
 pub use matrix::{MatrixCell, MatrixErrors, latency_matrix};
 pub use observed::{ObservedDevice, observed};
-pub use plan::{Estimated, PlanAlternative, PlanPoint, PlanRow, PlanText, TiersText, plan, tiers};
-pub(crate) use plan::{MARK_MEANS, marked};
+pub use plan::{plan, tiers};
 pub use programs::{bonnie, streams};
 pub use risk::risk;
-pub(crate) use risk::size;
 pub use runs::{run, runs};
 pub use soak::{SoakFigures, soaks};
 pub use study::study;
 pub use validation::{DriveValidation, drive_validation};
 
-use crate::figures::three_digits;
-use crate::places::{PLACE_HEADER, place_cells};
-use raidlab_advisor::{Comparison, PlaceSummary, unit_of};
+use crate::document::{Block, Cell, Table, render};
+pub(crate) use crate::places::signed_pct;
+use crate::places::{comparison_table, places_table};
+use raidlab_advisor::{ComparedTable, Comparison, PlaceSummary};
 
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,35 +51,37 @@ pub struct TerminalOptions {
 }
 
 /// Prints rows of text under a header, in sections with a rule between them; from column `first_number` on text is aligned right.
-pub fn table(
+pub fn table<C: Into<Cell>>(
     header: &[&str],
     first_number: usize,
-    sections: Vec<Vec<Vec<String>>>,
+    sections: Vec<Vec<Vec<C>>>,
     options: TerminalOptions,
 ) -> String {
-    Grid::plain(header, first_number, sections).render(options)
+    let cells = |row: Vec<C>| row.into_iter().map(Into::into).collect::<Vec<Cell>>();
+    let table = Table::plain("", header, first_number);
+    let table = sections.into_iter().fold(table, |table, rows| table.section(rows.into_iter().map(cells)));
+    render([Block::table(table)], options)
 }
 
 /// Prints what the places of a publication come to, one by one.
 pub fn places<'a>(places: impl Iterator<Item = &'a PlaceSummary>, options: TerminalOptions) -> String {
-    let rows = places.map(|place| place_cells(place).to_vec()).collect();
-    table(&PLACE_HEADER, 1, vec![rows], options)
+    render([Block::table(places_table(places))], options)
+}
+
+/// Prints a publication's tables with one's own rows, one after the other.
+pub fn compared(tables: &[ComparedTable], options: TerminalOptions) -> String {
+    let text = |table: &ComparedTable| {
+        let blocks = [Block::Heading(table.title.clone()), Block::table(crate::compared::table(table))];
+        format!("\n{}", render(blocks, options))
+    };
+    tables.iter().map(text).collect()
 }
 
 /// Prints published figures beside predicted ones and how far off the predictions are.
 pub fn comparison(comparison: &Comparison, options: TerminalOptions) -> String {
-    let row = |row: &raidlab_advisor::ComparisonRow| {
-        vec![
-            row.id.clone(),
-            unit_of(&row.metric).to_owned(),
-            three_digits(row.published),
-            three_digits(row.predicted),
-            signed_pct(row.error_pct),
-        ]
-    };
-    let header = ["Id", "Unit", "Published", "Predicted", "Error %"];
-    let rows = comparison.rows.iter().map(row).collect();
-    table(&header, 2, vec![rows], options) + "\n" + &comparison_summary(comparison)
+    let rows = comparison.rows.iter().map(|row| (row, ""));
+    let table = Block::table(comparison_table(rows));
+    render([table, Block::Verbatim(comparison_summary(comparison))], options)
 }
 
 /// The lines that sum a comparison up.
@@ -96,11 +94,6 @@ fn comparison_summary(comparison: &Comparison) -> String {
         figure(summary.median_abs_error_pct),
         figure(summary.p90_abs_error_pct)
     )
-}
-
-/// Prints a percentage with its sign.
-fn signed_pct(pct: f64) -> String {
-    format!("{pct:+.1}")
 }
 
 /// `name` without the control characters by which a name could steer the terminal.

@@ -1,7 +1,7 @@
 //! Results of `risk`: the probabilities by cause, the drawn years, and the figures behind them.
 
 use super::{TerminalOptions, printable, wrapped};
-use crate::figures::three_digits;
+use crate::figures::{size, three_digits};
 use raidlab_advisor::risk::{EnduranceReport, FleetRisk, LossChance, RiskReport};
 
 /// Prints the chances of an array, and of a fleet where there is one.
@@ -137,22 +137,6 @@ fn percent(chance: f64) -> String {
         _ if pct <= 0.0 => "0".to_owned(),
         _ if pct >= 0.001 => format!("{} %", three_digits(pct)),
         _ => format!("{pct:.1e} %"),
-    }
-}
-
-/// Bytes in decimal units.
-pub(crate) fn size(bytes: f64) -> String {
-    const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
-    let mut unit = 0;
-    let mut value = bytes;
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    if bytes > 0.0 && bytes < 0.01 {
-        format!("{bytes:.1e} B")
-    } else {
-        format!("{} {}", three_digits(value), UNITS[unit])
     }
 }
 

@@ -1,8 +1,8 @@
 //! Single runs, and runs of one workload over several depths.
 
-use super::grid::Grid;
 use super::times::times;
 use super::{TerminalOptions, broken, heading, network, printable};
+use crate::document::{Block, Table, render};
 use crate::figures::{
     Column, ONE_IN, capacity, latency_text, ns_to_ms, range_text, survives, tail_text, three_digits,
 };
@@ -185,9 +185,9 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
         row.push(total.errors.to_string());
         row
     };
-    let mut grid = Grid::plain(&header, 0, vec![runs.iter().map(row).collect()]);
-    if grid.width() > usize::from(options.width) {
-        grid.gap = 1;
+    let mut table = Table::plain("", &header, 0).section(runs.iter().map(row));
+    if table.width() > usize::from(options.width) {
+        table.gap = 1;
     }
     let head = format!("{} on {}", first.workload, first.target);
     // The head has only what no row differs in.
@@ -196,7 +196,7 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
         |name: &String, value: &mut String| runs.iter().all(|run| run.settings.get(name) == Some(value));
     common.settings.retain(is_common);
     let hosts = super::hosts::hosts(runs, options);
-    let answer = broken(&about(&common), options.width) + &grid.render(options);
+    let answer = broken(&about(&common), options.width) + &render([Block::table(table)], options);
     let below = broken(&(answers(runs) + &setting_lines(&common)), options.width);
     heading(&head, options) + "\n" + &answer + &below + &hosts
 }

@@ -1,7 +1,7 @@
 //! Where the time of a run's requests went, of all and of the slowest, by station.
 
 use super::TerminalOptions;
-use super::grid::{Grid, Group};
+use crate::document::{Block, Table, render};
 use raidlab_units::NanoSpan;
 use raidlab_workload::{StationTimes, TimesFacts};
 
@@ -10,19 +10,16 @@ pub(super) fn times(facts: &TimesFacts, options: TerminalOptions) -> String {
     let heads = ["waiting", "service", "%"];
     let header: Vec<&str> = ["where the time goes"].into_iter().chain(heads).chain(heads).collect();
     let totals = facts.lat_ns_means();
-    let stations = facts.stations.iter().map(|it| row(&it.station, means(it), totals)).collect();
+    let stations = facts.stations.iter().map(|it| row(&it.station, means(it), totals));
     let sums = facts.stations.iter().map(means).fold([[0.0; 2]; 2], |sums, of| {
         std::array::from_fn(|part| std::array::from_fn(|kind| sums[part][kind] + of[part][kind]))
     });
-    let grid = Grid {
-        groups: vec![
-            Group { columns: 1..4, name: "mean of all".into() },
-            Group { columns: 4..7, name: "of slowest 1 %".into() },
-        ],
-        gap: 1,
-        ..Grid::plain(&header, 1, vec![stations, vec![row("all", sums, totals)]])
-    };
-    grid.render(options).lines().map(|line| format!("  {line}\n")).collect()
+    let table = Table { gap: 1, ..Table::plain("", &header, 1) }
+        .group(1..4, "mean of all")
+        .group(4..7, "of slowest 1 %")
+        .section(stations)
+        .section([row("all", sums, totals)]);
+    render([Block::table(table)], options).lines().map(|line| format!("  {line}\n")).collect()
 }
 
 /// Waiting and service, of all requests and of the slowest.

@@ -7,8 +7,7 @@
 //!       0                              40 ms
 //! ```
 
-use super::grid::Grid;
-use super::{TerminalOptions, heading};
+use super::{TerminalOptions, heading, table};
 use crate::figures::three_digits;
 use raidlab_units::NanoSpan;
 
@@ -57,7 +56,7 @@ pub fn drive_validation(validation: &DriveValidation<'_>, options: TerminalOptio
         validation.mean_predicted_ms(),
         validation.demerit_pct
     );
-    let table = percentiles(&measured, &predicted).render(options);
+    let table = percentiles(&measured, &predicted, options);
     let columns = COLUMNS_MAX.min(usize::from(options.width).saturating_sub(8)).max(20);
     format!("{head}\n{figures}\n{table}\n{}", chart(&measured, &predicted, columns))
 }
@@ -73,13 +72,13 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1]
 }
 
-fn percentiles(measured: &[f64], predicted: &[f64]) -> Grid {
+fn percentiles(measured: &[f64], predicted: &[f64], options: TerminalOptions) -> String {
     let row = |pct: f64| {
         let (a, b) = (quantile(measured, pct / 100.0), quantile(predicted, pct / 100.0));
         vec![format!("{pct} %"), three_digits(a), three_digits(b), format!("{:+.2}", b - a)]
     };
     let rows = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9].map(row).to_vec();
-    Grid::plain(&["Within", "Measured ms", "Predicted ms", "Difference"], 1, vec![rows])
+    table(&["Within", "Measured ms", "Predicted ms", "Difference"], 1, vec![rows], options)
 }
 
 /// Both cumulative distributions, up to what all but a thousandth of the requests stay within.

@@ -5,7 +5,7 @@ use crate::inputs::metadata_policy;
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_answer};
 use crate::progress::Progress;
-use raidlab_controller::{ArrayConfig, ConfigError, MemberCache, MetadataPolicy, Resilience};
+use raidlab::{ArrayConfig, ConfigError, MemberCache, MetadataPolicy, Resilience};
 use raidlab_format::ArrayName;
 use raidlab_raid::{LayoutError, LevelVariant};
 use raidlab_runtime::{Contents, CreateError, CreateOptions, Created, create};

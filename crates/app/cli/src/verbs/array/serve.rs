@@ -12,11 +12,11 @@ use crate::inputs::{io_policy, member_timeout, on_or_off, read_policy, write_pol
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, remark, write_beside};
 use crate::verbs::nbd::NbdArgs;
-use raidlab_control::notify_stopping;
-use raidlab_controller::{
+use raidlab::{
     ArrayConfig, CacheConfig, CacheMemory, IoPolicy, MemberCache, MetadataPolicy, ReadPolicy, Resilience,
     WritePolicy,
 };
+use raidlab_control::notify_stopping;
 use raidlab_format::ArrayName;
 use raidlab_raid::LevelVariant;
 use raidlab_runtime::{

@@ -1,7 +1,7 @@
 //! The status of a served array: like `/proc/mdstat`, but in words and with what an operator needs to decide.
 
-use raidlab_report::terminal::{Grid, GridCell, TerminalOptions, heading, printable, wrapped};
-use raidlab_report::three_digits;
+use raidlab_report::terminal::{TerminalOptions, heading, printable, table, wrapped};
+use raidlab_report::{Cell, Text, three_digits};
 use raidlab_runtime::{
     ArrayStatus, Condition, DeviceCondition, DeviceStatus, EventLevel, EventStatus, HistoryLine, ScanOutcome,
     ScanStatus, UndecidedStatus, ZeroedRanges,
@@ -53,7 +53,7 @@ pub(super) fn array_status(status: &ArrayStatus, options: TerminalOptions) -> St
         text += &wrapped(&line, options.width, 2);
     }
     text += "\n";
-    text += &devices(status).render(options);
+    text += &devices(status, options);
     if !status.events.is_empty() {
         text += "\n";
     }
@@ -220,15 +220,12 @@ pub(super) fn undecided_lines(listed: &[UndecidedStatus], rows: u64) -> Vec<Stri
     lines
 }
 
-fn devices(status: &ArrayStatus) -> Grid {
+fn devices(status: &ArrayStatus, options: TerminalOptions) -> String {
     let header = ["Device", "State", "Path", "Role", "In sync %", "Errors", "Bad blocks"];
-    Grid {
-        sections: vec![status.devices.iter().map(device_row).collect()],
-        ..Grid::plain(&header, 3, vec![])
-    }
+    table(&header, 3, vec![status.devices.iter().map(device_row).collect()], options)
 }
 
-fn device_row(device: &DeviceStatus) -> Vec<GridCell> {
+fn device_row(device: &DeviceStatus) -> Vec<Cell> {
     let state = match device.state {
         DeviceCondition::InSync => "in sync",
         DeviceCondition::Rebuilding => "rebuilding",
@@ -244,16 +241,15 @@ fn device_row(device: &DeviceStatus) -> Vec<GridCell> {
         }
         _ => "-".to_owned(),
     };
-    let role = device.role.map_or("-".to_owned(), |role| role.to_string());
-    let path = device.path.as_deref().map_or("-".to_owned(), printable);
+    let is_loud = state.chars().all(char::is_uppercase);
     vec![
-        GridCell::plain(device.device.to_string()),
-        GridCell { text: state.to_owned(), bold: state.chars().all(char::is_uppercase) },
-        GridCell::plain(path),
-        GridCell::plain(role),
-        GridCell::plain(in_sync),
-        GridCell::plain(device.errors.to_string()),
-        GridCell::plain(bad_blocks(device)),
+        device.device.to_string().into(),
+        if is_loud { Text::strong(state).into() } else { state.into() },
+        device.path.as_deref().unwrap_or("-").into(),
+        device.role.map_or("-".to_owned(), |role| role.to_string()).into(),
+        in_sync.into(),
+        device.errors.to_string().into(),
+        bad_blocks(device).into(),
     ]
 }
 

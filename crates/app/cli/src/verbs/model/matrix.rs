@@ -9,7 +9,7 @@ use anyhow::Context;
 use raidlab::DriveModel;
 use raidlab_calibrate::{CellLatency, prefilled, replay_cell};
 use raidlab_papers::{MatrixRow, read_matrix};
-use raidlab_report::html;
+use raidlab_report::page;
 use raidlab_report::terminal::{MatrixCell, MatrixErrors, latency_matrix};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     if let Some(path) = &args.report {
         let name = args.matrix.file_name().unwrap_or(args.matrix.as_os_str());
         let source = name.to_string_lossy();
-        write_page(path, &html::latency_matrix(&model.name, &source, &shown, &errors(&cells)).html)?;
+        write_page(path, &page::latency_matrix(&model.name, &source, &shown, &errors(&cells)))?;
     }
     if output.is_json() {
         print_answer(&answer(&model.id, &cells))?;

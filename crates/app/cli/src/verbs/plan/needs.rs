@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::inputs::{above_zero, some_bytes};
 use raidlab_advisor::plan::{Needs, OwnNeeds};
 use raidlab_advisor::{Bound, BoundError};
-use raidlab_planning::WARRANTY_YEARS;
+use raidlab_planning::{Application, WARRANTY_YEARS};
 use raidlab_units::ByteCount;
 
 /// A need of all applications, or of those with a name.
@@ -48,7 +48,7 @@ pub(super) fn latency(text: &str) -> Result<Need<Bound>, String> {
 fn share<T: Clone>(
     list: &[Need<T>],
     option: &'static str,
-    asked: &Asked,
+    applications: &[Application],
     mut take: impl FnMut(Option<usize>, T),
 ) -> Result<(), Failure> {
     for Need { of, value } in list {
@@ -57,12 +57,12 @@ fn share<T: Clone>(
             continue;
         };
         let of_name = |app: &usize| {
-            let full = asked.applications[*app].workload.name();
+            let full = applications[*app].workload.name();
             full == name || full.strip_suffix(name.as_str()).is_some_and(|rest| rest.ends_with('-'))
         };
-        let apps: Vec<usize> = (0..asked.applications.len()).filter(of_name).collect();
+        let apps: Vec<usize> = (0..applications.len()).filter(of_name).collect();
         if apps.is_empty() {
-            let names: Vec<&str> = asked.applications.iter().map(|app| app.workload.name()).collect();
+            let names: Vec<&str> = applications.iter().map(|app| app.workload.name()).collect();
             let known = names.join(", ");
             return Err(Failure::input(anyhow::anyhow!(
                 "{option} {name}: there is no application '{name}' in this plan; there are: {known}"
@@ -77,12 +77,13 @@ fn share<T: Clone>(
 
 /// The needs.
 pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
+    let of_trace = asked.iops.filter(|_| args.mib_per_sec.is_empty());
     let mut own = vec![OwnNeeds::default(); asked.applications.len()];
     for (app, past) in &asked.past {
         past.need(args.years, &mut own[*app]);
     }
     let mut whole = None;
-    share(&args.usable, "--usable", asked, |app, size| match app {
+    share(&args.usable, "--usable", &asked.applications, |app, size| match app {
         Some(app) => own[app].usable = Some(size),
         None => whole = Some(size),
     })?;
@@ -100,20 +101,20 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
     };
     let usable = grown(usable, args.growth, args.years);
     let (mut iops, mut mean_iops, mut mib_per_sec, mut latency) = (None, None, None, Vec::new());
-    share(&args.iops, "--iops", asked, |app, rate| match app {
+    share(&args.iops, "--iops", &asked.applications, |app, rate| match app {
         Some(app) => own[app].iops = Some(rate),
         None => iops = Some(rate),
     })?;
-    share(&args.mean_iops, "--mean-iops", asked, |app, rate| match app {
+    share(&args.mean_iops, "--mean-iops", &asked.applications, |app, rate| match app {
         Some(app) => own[app].mean_iops = Some(rate),
         None => mean_iops = Some(rate),
     })?;
-    share(&args.mib_per_sec, "--mib-per-sec", asked, |app, rate| match app {
+    share(&args.mib_per_sec, "--mib-per-sec", &asked.applications, |app, rate| match app {
         Some(app) => own[app].bytes_per_sec = Some(rate * 1_048_576.0),
         None => mib_per_sec = Some(rate),
     })?;
     latency.extend(args.mean_response.map(Bound::on_mean));
-    share(&args.bound, "--bound", asked, |app, bound| match app {
+    share(&args.bound, "--bound", &asked.applications, |app, bound| match app {
         Some(app) => own[app].latency.push(bound),
         None => latency.push(bound),
     })?;
@@ -121,7 +122,7 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
     Ok(Needs {
         usable,
         survive: args.survive,
-        iops: iops.or(asked.iops.filter(|_| args.mib_per_sec.is_empty())),
+        iops: iops.or(of_trace),
         bytes_per_sec: mib_per_sec.map(|rate| rate * 1_048_576.0),
         latency,
         own: if has_own { own } else { Vec::new() },

@@ -6,7 +6,7 @@ use crate::verbs::report::write_page;
 use raidlab::Reproduced;
 use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary, PlaceSummary, kendall_tau};
 use raidlab_papers::{ClaimPrediction, MetricCorrection, PredictedClaim, PredictedRow, Prediction};
-use raidlab_report::{PaperPlace, PaperReport, PaperRow, html};
+use raidlab_report::{PaperPlace, PaperReport, PaperRow, page};
 use std::path::Path;
 
 /// Writes the page.
@@ -33,7 +33,7 @@ pub(super) fn write(path: &Path, found: &Reproduced<'_>) -> Result<(), Failure> 
         summary_not_fitted: summary_of(rows().filter(|row| !row.fitted)),
         places: places.clone(),
     };
-    write_page(path, &html::paper(&report).html)
+    write_page(path, &page::paper(&report))
 }
 
 fn summary_of<'a>(rows: impl Iterator<Item = &'a PaperRow>) -> ComparisonSummary {

@@ -1,13 +1,14 @@
-//! Runs over a network on the page: a table, and charts over the send size, a line for each way of sending.
+//! Runs over a network on the page: tables, and charts over the send size, a line for each way of sending.
 //!
 //! Lines differ in colour, marker and dash, and are named in the legend above the first chart. The send size is on a
 //! logarithmic axis, since it ranges from 10 bytes to 1 MiB; rates are not, so that a collapse is visible.
 
-use super::{FigureList, escaped, escaped_digits, section, tables};
 use crate::chart::{Axis, Chart, Colour, Line, Mark, Marker, Point, SERIES_COLOURS};
+use crate::document::Block;
 use crate::figures::{grouped, three_digits};
+use crate::network::{EXPLANATION, rows_of, sockets, traffic, zero_copy_note};
 use raidlab_units::ByteCount;
-use raidlab_workload::{NetSide, NetworkFacts, RunResult};
+use raidlab_workload::{NetworkFacts, RunResult};
 
 /// A figure of a run for a chart.
 type Figure = fn(&RunResult, &NetworkFacts) -> Option<f64>;
@@ -66,10 +67,9 @@ const FIGURES: [(&str, &str, &[Shown]); 3] = [
     ),
 ];
 
-/// The table and the figures of `runs`, those of them that were over a network; their charts go to `figures`.
-pub(super) fn results(runs: &[RunResult], figures: &mut FigureList) -> String {
-    let rows: Vec<(&RunResult, &NetworkFacts)> =
-        runs.iter().filter_map(|run| Some((run, run.network.as_ref()?))).collect();
+/// The tables and the figures of `runs`, those of them that were over a network.
+pub(super) fn results(runs: &[RunResult]) -> Block {
+    let rows = rows_of(runs);
     let mut lines: Vec<String> = Vec::new();
     for (_, facts) in &rows {
         let name = line_name(facts);
@@ -77,12 +77,20 @@ pub(super) fn results(runs: &[RunResult], figures: &mut FigureList) -> String {
             lines.push(name);
         }
     }
-    let mut html = String::new();
-    for (title, caption, panels) in &FIGURES {
-        let panels = panels.iter().map(|shown| chart(&rows, &lines, shown)).collect();
-        html += &figures.add(panels, title, caption);
-    }
-    section("results", "Results", &(table(&rows) + &html))
+    let caption = match rows.first() {
+        Some((run, facts)) => format!(
+            "{} from {} (near) to {} (far); data from {}.",
+            run.target, facts.near.host, facts.far.host, facts.source
+        ),
+        None => String::new(),
+    };
+    let mut body = vec![Block::table(traffic(&rows).captioned(caption)), Block::table(sockets(&rows))];
+    body.extend(zero_copy_note(&rows).map(Block::paragraph));
+    body.push(Block::paragraph(EXPLANATION));
+    body.extend(FIGURES.iter().filter_map(|(title, caption, panels)| {
+        Block::figure(panels.iter().map(|shown| chart(&rows, &lines, shown)).collect(), *title, caption)
+    }));
+    Block::section("results", "Results", body)
 }
 
 /// What the runs of a line have in common.
@@ -147,69 +155,12 @@ fn line(index: usize, name: &str, points: &[(u64, f64)], unit: &str) -> Line {
     }
 }
 
-fn table(rows: &[(&RunResult, &NetworkFacts)]) -> String {
-    const SIDE: [&str; 6] = ["CPU&nbsp;%", "interrupts/s", "switches/s", "MSS", "buffers KiB", "resent"];
-    let mut head = r#"<tr><th colspan="6" class="first"></th>"#.to_owned();
-    for name in ["near", "far"] {
-        head += &format!(r#"<th scope="colgroup" colspan="{}" class="group start">{name}</th>"#, SIDE.len());
-    }
-    head += r#"</tr><tr><th scope="col" class="name first">Direction</th>"#;
-    for name in ["send", "connections", "method", "MB/s", "sends/s"] {
-        head += &format!(r#"<th scope="col">{name}</th>"#);
-    }
-    for name in SIDE.iter().chain(&SIDE) {
-        head += &format!(r#"<th scope="col">{name}</th>"#);
-    }
-    let mut body = String::new();
-    for (run, facts) in rows {
-        body += &format!(
-            r#"<tr><th scope="row" class="name first">{}</th><td>{}</td><td>{}</td><td class="text">{}</td><td>{}</td><td>{}</td>{}{}</tr>"#,
-            facts.direction,
-            facts.send_size(),
-            facts.connections,
-            escaped(&facts.method),
-            escaped_digits(run.ops.total.bytes_per_sec.mb_per_s()),
-            escaped_digits(run.ops.total.iops.0),
-            side_cells(&facts.near),
-            side_cells(&facts.far)
-        );
-    }
-    let caption = match rows.first() {
-        Some((run, facts)) => format!(
-            "{} from {} (near) to {} (far); data from {}; MTU {} and {}. Buffers: send and receive, as the kernel has them.",
-            escaped(&run.target),
-            escaped(&facts.near.host),
-            escaped(&facts.far.host),
-            escaped(&facts.source),
-            facts.near.sockets.mtu_bytes,
-            facts.far.sockets.mtu_bytes
-        ),
-        None => String::new(),
-    };
-    tables::scrolling("Network tests", &caption, &format!("<thead>{head}</tr></thead><tbody>{body}</tbody>"))
-}
-
-fn side_cells(side: &NetSide) -> String {
-    let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), escaped_digits);
-    let kib = |bytes: u64| bytes.div_ceil(1024).to_string();
-    let sockets = &side.sockets;
-    format!(
-        r#"<td class="start">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}, {}</td><td>{}</td>"#,
-        figure(side.cpu_pct()),
-        figure(side.machine.interrupts_per_sec),
-        figure(side.machine.context_switches_per_sec),
-        sockets.mss_bytes,
-        kib(sockets.send_buffer_bytes),
-        kib(sockets.receive_buffer_bytes),
-        sockets.retransmitted_segments
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::Document;
     use raidlab_units::NanoSpan;
-    use raidlab_workload::NetDirection;
+    use raidlab_workload::{NetDirection, NetSide};
 
     fn run(direction: NetDirection, send_bytes: u64) -> RunResult {
         let side = NetSide { window_ns: 1_000_000_000, received_bytes: 5_000_000, ..NetSide::default() };
@@ -234,11 +185,12 @@ mod tests {
             run(NetDirection::Send, 1000),
             run(NetDirection::Receive, 10),
         ];
-        let mut figures = FigureList::default();
-        let html = results(&runs, &mut figures);
+        let document = Document { body: vec![results(&runs)], ..Document::default() };
+        let (pictures, html) = (document.pictures(), document.to_html());
         // Nothing is known of processor time, interrupts and switches, so there is one chart.
-        let [chart] = figures.charts() else { panic!("{:?}", figures.charts()) };
-        let lines: Vec<&Line> = chart
+        let [picture] = &pictures[..] else { panic!("{pictures:?}") };
+        let lines: Vec<&Line> = picture
+            .chart
             .marks
             .iter()
             .filter_map(|mark| if let Mark::Line(line) = mark { Some(line) } else { None })
@@ -246,9 +198,9 @@ mod tests {
         assert_eq!(lines.len(), 2);
         assert_eq!(lines[0].points.iter().map(|point| point.x).collect::<Vec<_>>(), [10.0, 1000.0, 1472.0]);
         assert_eq!(lines[1].name, "receive, 2 connections, from a file");
-        let ticks = chart.x.ticks.as_ref().expect("sizes are named");
+        let ticks = picture.chart.x.ticks.as_ref().expect("sizes are named");
         assert_eq!(ticks.iter().map(|tick| tick.0).collect::<Vec<_>>(), [10.0, 1000.0]);
-        assert_eq!(html.matches("<tr><th scope=\"row\"").count(), 4);
+        assert_eq!(html.matches("<tr><th scope=\"row\"").count(), 4 + 8, "a row per run, two of its sockets");
         assert!(html.contains("&lt;b&gt;") && !html.contains("<b>;"), "{html}");
     }
 }

@@ -14,7 +14,7 @@ const DOUBTFUL_GAIN: f64 = 1.02;
 const SLOW_REBUILD_HOURS: f64 = 72.0;
 
 /// What is ranked, with its unit.
-pub(super) fn score(order: &PlanOrder<'_>) -> String {
+pub(crate) fn score(order: &PlanOrder<'_>) -> String {
     match order.applications {
         [only] => format!("{} in {}", only.workload.name(), only.workload.metric.unit()),
         several if order.together => {
@@ -25,7 +25,7 @@ pub(super) fn score(order: &PlanOrder<'_>) -> String {
 }
 
 /// The needs in one sentence.
-pub(super) fn needs(order: &PlanOrder<'_>) -> String {
+pub(crate) fn needs(order: &PlanOrder<'_>) -> String {
     let (needs, currency) = (&order.needs, &order.prices.currency);
     let failures = match needs.survive {
         0 => "no failure need be survived".to_owned(),
@@ -78,7 +78,7 @@ fn own_needs(app: &Application, own: &OwnNeeds) -> Option<String> {
 }
 
 /// What was looked at and left out, sentence by sentence.
-pub(super) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<String> {
+pub(crate) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<String> {
     let mut lines: Vec<String> = outcome.relaxations.iter().map(|it| relaxation(it, order)).collect();
     if !outcome.fits() {
         lines.insert(0, "Nothing that was looked at keeps all needs.".to_owned());

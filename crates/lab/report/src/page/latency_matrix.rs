@@ -6,10 +6,10 @@
 //! ```
 //! Published and predicted share one logarithmic scale; the error map has its strongest colour from a factor of two on.
 
-use super::{Document, FigureList, Page, section};
 use crate::chart::{Axis, Cell, Chart, Colour, Line, Mark, Marker, Point, Scale};
+use crate::document::{Block, Document, Fact};
 use crate::figures::three_digits;
-use crate::terminal::{MatrixCell, MatrixErrors};
+use crate::terminal::{MatrixCell, MatrixErrors, matrix_cells};
 
 /// Rates of writing that have a curve.
 const CURVES: usize = 4;
@@ -30,34 +30,37 @@ enum Shown {
     Error,
 }
 
-/// Prints the cells of `drive` as one HTML document; `source` is where they were published.
-pub fn latency_matrix(drive: &str, source: &str, cells: &[MatrixCell], errors: &[MatrixErrors; 2]) -> Page {
-    let mut figures = FigureList::default();
+/// The page of the cells of `drive`; `source` is where they were published.
+pub fn latency_matrix(
+    drive: &str,
+    source: &str,
+    cells: &[MatrixCell],
+    errors: &[MatrixErrors; 2],
+) -> Document {
     let percentiles: [(&str, Pick); 2] =
         [("Median", |cell| cell.p50_us), ("95th percentile", |cell| cell.p95_us)];
-    let mut results = String::new();
-    for (name, pick) in percentiles {
+    let figure = |(name, pick): (&str, Pick)| {
         let maps = [Shown::Published, Shown::Predicted, Shown::Error]
             .into_iter()
             .filter_map(|shown| map(name, cells, pick, shown));
-        results += &figures.add(
+        Block::figure(
             maps.chain(curves(name, cells, pick)).collect(),
-            &format!("{name} of reads beside a writer."),
+            format!("{name} of reads beside a writer."),
             "A column for each rate of writing, a row for each rate of reads. Published and predicted on one logarithmic scale, the stronger the slower; errors are strongest from a factor of two on. Curves: dotted with markers published, solid predicted.",
-        );
-    }
-    let document = Document {
-        kicker: "Published latencies, predicted",
-        title: drive,
-        question: source,
-        facts: facts(cells, errors),
-        body: section("results", "Reads beside a writer", &results),
-        warnings: &[],
+        )
     };
-    document.page(figures)
+    let mut results: Vec<Block> = percentiles.into_iter().filter_map(figure).collect();
+    results.push(Block::folded_table(format!("All {} cells", cells.len()), matrix_cells(cells)));
+    Document {
+        kicker: "Published latencies, predicted",
+        title: drive.to_owned(),
+        question: source.to_owned(),
+        facts: facts(cells, errors),
+        body: vec![Block::section("results", "Reads beside a writer", results)],
+    }
 }
 
-fn facts(cells: &[MatrixCell], errors: &[MatrixErrors; 2]) -> String {
+fn facts(cells: &[MatrixCell], errors: &[MatrixErrors; 2]) -> Vec<Fact> {
     let pct =
         |pct: Option<f64>| pct.map_or("none".to_owned(), |pct| format!("{}\u{202f}%", three_digits(pct)));
     let rows = [
@@ -67,7 +70,7 @@ fn facts(cells: &[MatrixCell], errors: &[MatrixErrors; 2]) -> String {
         ("95th percentile, half below", pct(errors[1].median_pct)),
         ("95th percentile, nine of ten below", pct(errors[1].p90_pct)),
     ];
-    super::figure_list("facts", &rows)
+    rows.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
 /// The values that `of` gives, in order and each once.
@@ -219,9 +222,10 @@ mod tests {
         let errors = [MatrixErrors { median_pct: Some(41.0), p90_pct: Some(50.0) }, MatrixErrors::default()];
         let page = latency_matrix("a <drive>", "m.csv", &cells, &errors);
         // Nothing was published of the 95th percentile: it has curves, and no maps.
-        assert_eq!(page.pictures.len(), 5);
+        assert_eq!(page.pictures().len(), 5);
+        let html = page.to_html();
         for wanted in ["a &lt;drive&gt;", "41", "beside 50", "no writer", "none"] {
-            assert!(page.html.contains(wanted), "{wanted}");
+            assert!(html.contains(wanted), "{wanted}");
         }
         let Some(Mark::Cells(drawn)) =
             map("Median", &cells, |cell| cell.p50_us, Shown::Error).map(|chart| chart.marks[0].clone())
@@ -230,6 +234,6 @@ mod tests {
         };
         assert!((drawn[0].share - 0.5).abs() < 1e-9, "150 for 100 is half of a factor of two");
         assert_eq!((drawn[5].x, drawn[5].y), ((1.0, 2.0), (2.0, 3.0)));
-        assert!(latency_matrix("d", "m.csv", &[], &errors).html.contains("Cells"));
+        assert!(latency_matrix("d", "m.csv", &[], &errors).to_html().contains("Cells"));
     }
 }

@@ -9,9 +9,11 @@
 //! lines. Hollow marks and hatched bars are rows that the model was fitted to: they prove nothing. Rows without an
 //! error, claims of order alone, are in the table only.
 
-use super::{Document, FigureList, Page, escaped, escaped_digits, list, section, tables};
+use super::digits;
 use crate::chart::{Axis, Bar, Chart, Colour, Line, Mark, Marker, Point, height_for};
+use crate::document::{Block, Document, Fact};
 use crate::figures::three_digits;
+use crate::places::{comparison_table, places_table};
 use crate::{PaperPlace, PaperReport, PaperRow};
 use raidlab_advisor::{ComparisonSummary, unit_of};
 
@@ -20,42 +22,31 @@ const BAND: f64 = 0.1;
 /// Width of the chart of errors.
 const PANEL_WIDTH: f64 = 560.0;
 
-/// Prints `report` as one HTML document.
-pub fn paper(report: &PaperReport) -> Page {
-    let mut figures = FigureList::default();
-    let places: String = report
-        .places
-        .iter()
-        .enumerate()
-        .map(|(index, place)| place_section(index, place, &mut figures))
-        .collect();
-    let method = report.method.iter().map(|text| format!("<p>{}</p>", escaped(text))).collect::<String>();
-    let assumed = if report.assumed.is_empty() {
-        String::new()
-    } else {
-        format!("<h3>Assumed beyond that</h3>{}", list(&report.assumed))
-    };
-    let results = section("results", "Place by place", &tables::places(&report.places)) + &places;
-    let document = Document {
+/// The page of `report`.
+pub fn paper(report: &PaperReport) -> Document {
+    let mut method: Vec<Block> = report.method.iter().map(|text| Block::paragraph(&text[..])).collect();
+    if !report.assumed.is_empty() {
+        method.extend([Block::Heading("Assumed beyond that".into()), Block::list(&report.assumed)]);
+    }
+    let places = Block::table(places_table(report.places.iter().map(|place| &place.summary)));
+    let mut body = vec![
+        Block::section("method", "How it was measured, and what is assumed", method),
+        Block::section("results", "Place by place", vec![places]),
+    ];
+    body.extend(report.places.iter().enumerate().map(|(index, place)| place_section(index, place)));
+    body.extend(Block::notes(&report.notes));
+    let mut facts = summary_facts("all figures", report.summary);
+    facts.extend(summary_facts("not fitted to", report.summary_not_fitted));
+    Document {
         kicker: "Published figures, predicted",
-        title: report.title,
-        question: report.source,
-        facts: facts(report),
-        body: section("method", "How it was measured, and what is assumed", &(method + &assumed))
-            + &results
-            + &super::notes(&report.notes),
-        warnings: &[],
-    };
-    document.page(figures)
+        title: report.title.to_owned(),
+        question: report.source.to_owned(),
+        facts,
+        body,
+    }
 }
 
-fn facts(report: &PaperReport) -> String {
-    let mut rows = summary_facts("all figures", report.summary);
-    rows.extend(summary_facts("not fitted to", report.summary_not_fitted));
-    super::figure_list("facts", &rows)
-}
-
-fn summary_facts(of: &str, summary: ComparisonSummary) -> Vec<(String, String)> {
+fn summary_facts(of: &str, summary: ComparisonSummary) -> Vec<Fact> {
     let pct =
         |pct: Option<f64>| pct.map_or("none".to_owned(), |pct| format!("{}\u{202f}%", three_digits(pct)));
     vec![
@@ -66,8 +57,9 @@ fn summary_facts(of: &str, summary: ComparisonSummary) -> Vec<(String, String)> 
 }
 
 /// The charts and the table of one place.
-fn place_section(index: usize, place: &PaperPlace, figures: &mut FigureList) -> String {
-    let name = if place.summary.place.is_empty() { "Figures" } else { &place.summary.place };
+fn place_section(index: usize, place: &PaperPlace) -> Block {
+    let unnamed = "Figures".to_owned();
+    let name = if place.summary.place.is_empty() { &unnamed } else { &place.summary.place };
     let names = short_names(&place.rows);
     let panels = [
         ("predicted against published", against(place, &names)),
@@ -84,10 +76,11 @@ fn place_section(index: usize, place: &PaperPlace, figures: &mut FigureList) -> 
         BAND * 100.0
     );
     let panels = if place.rows.is_empty() { Vec::new() } else { panels.to_vec() };
-    let figure = figures.add(panels, &format!("{name}."), &caption);
-    let table = tables::paper_rows(name, &place.rows);
-    let body = format!("{figure}<details><summary>All {} rows</summary>{table}</details>", place.rows.len());
-    section(&format!("place-{index}"), name, &body)
+    let mut body: Vec<Block> = Block::figure(panels, format!("{name}."), &caption).into_iter().collect();
+    let rows = place.rows.iter().map(|row| (&row.comparison, row.note.as_str()));
+    let table = comparison_table(rows).captioned(name.as_str());
+    body.push(Block::folded_table(format!("All {} rows", place.rows.len()), table));
+    Block::section(format!("place-{index}"), name.as_str(), body)
 }
 
 /// The rows' names without what all of them begin with, up to a dot.
@@ -114,8 +107,8 @@ fn hover(name: &str, row: &PaperRow) -> String {
     let comparison = &row.comparison;
     format!(
         "{name}\npublished {} {metric}\npredicted {} {metric}\n{:+.1} %{}",
-        escaped_digits(comparison.published),
-        escaped_digits(comparison.predicted),
+        digits(comparison.published),
+        digits(comparison.predicted),
         comparison.error_pct,
         if row.fitted { ", fitted to" } else { "" },
         metric = unit_of(&comparison.metric)

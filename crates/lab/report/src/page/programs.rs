@@ -4,13 +4,13 @@
 //! dotted and grey, so that they are not taken for measured ones. Each stream's own rate is a dot behind the line of
 //! the means.
 
-use super::{Document, FigureList, Page, escaped, escaped_digits, notes, section};
 use crate::chart::{Axis, Chart, Colour, Line, Mark, Marker, Point, Scale};
+use crate::document::{Block, Document, Fact};
 use crate::figures::three_digits;
+use crate::program_tables::{self as tables, STREAMS_EXPLANATION};
 use crate::programs::{
     BonnieStep, BonnieStepPhase, ProgramReport, PublishedPoint, StreamsStep, bonnie_steps, streams_steps,
 };
-use raidlab_units::ByteCount;
 use raidlab_workload::{RunResult, Spread};
 use std::collections::BTreeSet;
 
@@ -24,30 +24,30 @@ const FILE_PHASES: [(&str, &str); 6] = [
     ("seeks", "Seeks"),
 ];
 
-/// Prints `report` as one HTML document.
-pub fn programs(report: &ProgramReport<'_>) -> Page {
+/// The page of `report`.
+pub fn programs(report: &ProgramReport<'_>) -> Document {
     let (streams, bonnie) = (streams_steps(report.runs), bonnie_steps(report.runs));
-    let mut parts = Parts { published: report.published, figures: FigureList::default() };
-    let mut results = String::new();
+    let parts = Parts { published: report.published };
+    let mut body: Vec<Block> =
+        Block::warnings(report.runs.iter().flat_map(RunResult::warnings).collect()).into_iter().collect();
+    body.extend(super::method_section(&report.setup, &report.method));
     if !streams.is_empty() {
-        results += &parts.streams(&streams);
+        body.push(parts.streams(&streams));
     }
     if !bonnie.is_empty() {
-        results += &parts.bonnie(&bonnie);
+        body.push(parts.bonnie(&bonnie));
     }
-    let warnings: Vec<String> = report.runs.iter().flat_map(RunResult::warnings).collect();
-    let document = Document {
+    body.extend(Block::notes(&report.notes));
+    Document {
         kicker: "Programs on files",
-        title: report.title,
-        question: "",
+        title: report.title.to_owned(),
+        question: String::new(),
         facts: facts(report),
-        body: super::method_section(&report.setup, &report.method) + &results + &notes(&report.notes),
-        warnings: &warnings,
-    };
-    document.page(parts.figures)
+        body,
+    }
 }
 
-fn facts(report: &ProgramReport<'_>) -> String {
+fn facts(report: &ProgramReport<'_>) -> Vec<Fact> {
     let targets: BTreeSet<&str> = report.runs.iter().map(|run| run.target.as_str()).collect();
     let seeds: BTreeSet<u64> = report.runs.iter().map(|run| run.seed).collect();
     let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
@@ -56,17 +56,16 @@ fn facts(report: &ProgramReport<'_>) -> String {
         ("Targets", targets.len().to_string()),
         ("Seeds", seeds.join(", ")),
     ];
-    super::figure_list("facts", &rows)
+    rows.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
 /// What the sections are made of.
 struct Parts<'a> {
     published: &'a [PublishedPoint],
-    figures: FigureList,
 }
 
 impl Parts<'_> {
-    fn streams(&mut self, steps: &[StreamsStep]) -> String {
+    fn streams(&self, steps: &[StreamsStep]) -> Block {
         let targets: Vec<&[StreamsStep]> = steps.chunk_by(|a, b| a.target == b.target).collect();
         let one_line =
             |index: usize, steps: &[StreamsStep], of: &dyn Fn(&StreamsStep) -> Spread, unit: &str| {
@@ -89,7 +88,7 @@ impl Parts<'_> {
         let mut aggregate = lines(&|step| step.aggregate_mb_per_s, "MB/s");
         aggregate.extend(published(self.published, "", false));
         let delivered = lines(&|step| one(step.delivered_mb_per_s), "MB/s");
-        let rates = self.figures.add(
+        let rates = Block::figure(
             vec![
                 panel("Aggregate", "MB/s of all streams", aggregate),
                 panel("Delivered", "MB/s of all reads", delivered),
@@ -108,21 +107,24 @@ impl Parts<'_> {
         let fairness = lines(&|step| one(step.fairness), "");
         let mut fair = panel("Jain's index of fairness", "fairness", fairness);
         fair.y.range = Some((0.0, 1.05));
-        let spread = self.figures.add(
+        let spread = Block::figure(
             vec![panel("Each stream and the mean", "MB/s of one stream", each), fair],
             "Spread over the streams.",
             "A dot is one stream's timed read. An index of 1 means that all streams got the same, 1/N that one got all.",
         );
         let cpu = lines(&|step| one(step.cpu_pct), "% of a processor");
-        let cpu = self.figures.add(
+        let cpu = Block::figure(
             vec![panel("Readers' processor time", "% of one processor", cpu)],
             "Processor time.",
             "User and system time of the readers by the mean time of a timed read; 100 % is one processor.",
         );
-        section("streams", "Parallel readers", &(streams_table(steps) + &rates + &spread + &cpu))
+        let mut body = vec![Block::table(tables::streams(steps))];
+        body.extend(STREAMS_EXPLANATION.map(Block::paragraph));
+        body.extend([rates, spread, cpu].into_iter().flatten());
+        Block::section("streams", "Parallel readers", body)
     }
 
-    fn bonnie(&mut self, steps: &[BonnieStep]) -> String {
+    fn bonnie(&self, steps: &[BonnieStep]) -> Block {
         let scaled = |phase: &BonnieStepPhase| {
             let factor = if phase.counts_calls() { 1.0 } else { 1024.0 / 1e6 };
             let Spread { count, mean, stddev, ci95_half } = phase.rate;
@@ -136,7 +138,7 @@ impl Parts<'_> {
         };
         let rates = FILE_PHASES
             .map(|phase| phase_panel(steps, phase, &scaled, published(self.published, phase.0, false)));
-        let rates = self.figures.add(
+        let rates = Block::figure(
             rates.into(),
             "Rates against the length of the file.",
             "Bars are one standard deviation over the rounds. The dashed line is main memory: to its left the page cache may hold the file. Dotted: published.",
@@ -144,12 +146,16 @@ impl Parts<'_> {
         let share = |phase: &BonnieStepPhase| (phase.cpu_pct, "% of a processor");
         let cpu = FILE_PHASES
             .map(|phase| phase_panel(steps, phase, &share, published(self.published, phase.0, true)));
-        let cpu = self.figures.add(
+        let cpu = Block::figure(
             cpu.into(),
             "Processor time beside each rate.",
             "User and system time of the program's processes.",
         );
-        section("bonnie", "Bonnie", &(bonnie_table(steps) + &rates + &cpu))
+        let mut body = vec![Block::table(tables::bonnie(steps))];
+        body.extend(tables::many_files(steps).map(Block::table));
+        body.push(Block::table(tables::spreads(steps).captioned("Phase by phase, means over the rounds.")));
+        body.extend([rates, cpu].into_iter().flatten());
+        Block::section("bonnie", "Bonnie", body)
     }
 }
 
@@ -279,79 +285,6 @@ fn published(points: &[PublishedPoint], phase: &str, is_cpu: bool) -> Vec<Mark> 
     systems.iter().enumerate().map(line).collect()
 }
 
-/// A table with a heading for each column; the first holds names.
-fn plain_table(caption: &str, header: &[&str], rows: &[Vec<String>]) -> String {
-    let head: String =
-        header.iter().map(|name| format!(r#"<th scope="col">{}</th>"#, escaped(name))).collect();
-    let row = |cells: &Vec<String>| {
-        let rest: String = cells[1..].iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
-        format!(r#"<tr><th scope="row" class="name first">{}</th>{rest}</tr>"#, escaped(&cells[0]))
-    };
-    let body: String = rows.iter().map(row).collect();
-    format!(
-        r#"<div class="scroll" role="region" aria-label="{0}" tabindex="0"><table><caption><span>{0}</span></caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"#,
-        escaped(caption)
-    )
-}
-
-fn streams_table(steps: &[StreamsStep]) -> String {
-    let row = |step: &StreamsStep| {
-        let spread = step.aggregate_mb_per_s;
-        vec![
-            step.target.clone(),
-            step.streams.to_string(),
-            spread.count.to_string(),
-            escaped_digits(spread.mean),
-            three_digits(spread.stddev_pct()),
-            escaped_digits(step.delivered_mb_per_s),
-            three_digits(step.stream_mb_per_s_mean),
-            three_digits(step.stream_mb_per_s_min),
-            three_digits(step.stream_mb_per_s_max),
-            format!("{:.3}", step.fairness),
-            three_digits(step.cpu_pct),
-            format!("{:.1}", step.overlap * 100.0),
-        ]
-    };
-    let header = [
-        "Target",
-        "streams",
-        "repeats",
-        "MB/s",
-        "stdev %",
-        "delivered",
-        "a stream",
-        "slowest",
-        "fastest",
-        "fairness",
-        "CPU %",
-        "overlap %",
-    ];
-    plain_table("Parallel readers, rates in MB/s", &header, &steps.iter().map(row).collect::<Vec<_>>())
-}
-
-fn bonnie_table(steps: &[BonnieStep]) -> String {
-    let row = |step: &BonnieStep, phase: &BonnieStepPhase| {
-        let rate = phase.rate;
-        vec![
-            step.target.clone(),
-            ByteCount(step.file_bytes).decimal().to_string(),
-            step.memory_pct().map_or("–".to_owned(), three_digits),
-            phase.name.clone(),
-            format!("{:.0} {}", rate.mean, phase.unit()),
-            rate.count.to_string(),
-            three_digits(rate.stddev_pct()),
-            rate.ci95_half.map_or("–".to_owned(), three_digits),
-            three_digits(phase.cpu_pct.mean),
-        ]
-    };
-    let rows: Vec<Vec<String>> = steps
-        .iter()
-        .flat_map(|step| step.phases.iter().map(|phase| row(step, phase)).collect::<Vec<_>>())
-        .collect();
-    let header = ["Target", "file", "% of memory", "phase", "rate", "rounds", "stdev %", "95 % ±", "CPU %"];
-    plain_table("Bonnie, means over the rounds", &header, &rows)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -383,12 +316,11 @@ mod tests {
             published: &[point, seeks],
         };
         let page = programs(&report);
-        assert!(
-            page.html.contains("Figure 1. Rate against streams")
-                && page.html.contains("Bonnie, means over the rounds")
-        );
-        assert!(!page.html.contains("<q>w"), "names are escaped");
-        let charts: Vec<&Chart> = page.pictures.iter().map(|picture| &picture.chart).collect();
+        let html = page.to_html();
+        assert!(html.contains("Figure 1. Rate against streams") && html.contains("Phase by phase"));
+        assert!(!html.contains("<q>w"), "names are escaped");
+        let pictures = page.pictures();
+        let charts: Vec<&Chart> = pictures.iter().map(|picture| &picture.chart).collect();
         // Two panels of rates, two of spread, one of processors; six phases, rates and processors.
         assert_eq!(charts.len(), 5 + 12);
         let lines = |chart: usize| -> Vec<&Line> {

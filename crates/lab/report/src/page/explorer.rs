@@ -6,6 +6,7 @@
 
 use super::charts::Panel;
 use crate::chart::{Axis, Chart, Line, Mark, Placed, Point, Scale, plot_box};
+use crate::document::AxesChoice;
 use crate::figures::{Column, latency_text, ns_to_ms, three_digits};
 use crate::matrix::Matrix;
 use raidlab_workload::RunResult;
@@ -109,19 +110,12 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// The places of all points on all axes, and which two are shown.
-pub(super) struct Choices {
-    shown: (Quantity, Quantity),
-    quantities: Vec<(Quantity, Value)>,
-    plot: [f64; 4],
-}
-
 /// The chart of one profile, and what else it may show; `None` for a single run, which is a point.
 pub(super) fn of(
     matrix: &Matrix,
     profile: usize,
     axes: Option<(Quantity, Quantity)>,
-) -> Option<(Chart, Choices)> {
+) -> Option<(Chart, AxesChoice)> {
     let lines = lines(matrix, profile);
     if lines.iter().map(|line| line.runs.len()).sum::<usize>() < 2 {
         return None;
@@ -159,8 +153,14 @@ pub(super) fn of(
         is_movable: true,
         ..Chart::default()
     };
-    let plot = plot_box(&chart);
-    Some((chart, Choices { shown, quantities, plot }))
+    let place = |wanted: Quantity| quantities.iter().position(|(it, _)| *it == wanted).unwrap_or(0);
+    let places: Vec<&Value> = quantities.iter().map(|(_, places)| places).collect();
+    let choice = AxesChoice {
+        names: quantities.iter().map(|(quantity, _)| KNOWN[quantity.0].title).collect(),
+        shown: [place(shown.0), place(shown.1)],
+        places: json!({ "box": plot_box(&chart), "quantities": places }).to_string(),
+    };
+    Some((chart, choice))
 }
 
 /// A line before it has axes.
@@ -205,27 +205,6 @@ fn lines<'a>(matrix: &'a Matrix<'a>, profile: usize) -> Vec<Drawn<'a>> {
     lines
 }
 
-/// The figure with its two lists of axes before it.
-pub(super) fn with_choices(figure: &str, choices: &Choices) -> String {
-    let list = |name: &str, shown: Quantity| {
-        let option = |(quantity, _): &(Quantity, Value)| {
-            let selected = if *quantity == shown { " selected" } else { "" };
-            format!("<option{selected}>{}</option>", KNOWN[quantity.0].title)
-        };
-        let options: String = choices.quantities.iter().map(option).collect();
-        format!("<label>{name} <select>{options}</select></label>")
-    };
-    let quantities: Vec<&Value> = choices.quantities.iter().map(|(_, places)| places).collect();
-    // Nothing in it can end the element.
-    let data = json!({ "box": choices.plot, "quantities": quantities }).to_string().replace('<', "\\u003c");
-    format!(
-        r#"<div class="explorer"><p class="axes" hidden>{} {}</p>{figure}<script type="application/json">{}</script></div>"#,
-        list("Across", choices.shown.0),
-        list("Up", choices.shown.1),
-        data
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,9 +214,12 @@ mod tests {
     fn every_axis_has_a_place_for_every_run_that_has_its_figure() {
         let runs = study_runs();
         let matrix = Matrix::of(&runs, None);
-        let (chart, choices) = of(&matrix, 0, None).expect("there are runs");
+        let (chart, axes) = of(&matrix, 0, None).expect("there are runs");
+        let data: Value = serde_json::from_str(&axes.places).expect("JSON");
+        let quantities = data["quantities"].as_array().expect("a list");
+        assert_eq!((quantities.len(), axes.shown), (axes.names.len(), [2, 3]));
         let count = runs.iter().filter(|run| run.workload == matrix.profiles[0].workload).count();
-        for (quantity, places) in &choices.quantities {
+        for (quantity, places) in axes.names.iter().zip(quantities) {
             let lines = places["places"].as_array().expect("lines");
             assert_eq!(lines.len(), chart.marks.len());
             let points: Vec<&Value> =
@@ -249,9 +231,6 @@ mod tests {
             assert_eq!(told + points.iter().filter(|place| place.is_null()).count(), count, "{quantity}");
             assert!(told > 0, "{quantity} is told by none");
         }
-        let html = with_choices("<figure></figure>", &choices);
-        assert_eq!(html.matches("<option selected>").count(), 2);
-        assert_eq!(html.matches("<option").count(), 2 * choices.quantities.len());
     }
 
     #[test]

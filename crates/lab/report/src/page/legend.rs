@@ -1,39 +1,28 @@
-//! The legend of a profile's charts, in HTML rather than in each chart, so that it never covers a line. Its buttons
+//! The legend of a profile's charts, beside them rather than in each, so that it never covers a line. Its buttons
 //! switch levels and write policies on and off in all charts around them.
 
 use super::charts::LineStyle;
-use super::escaped;
 use crate::chart::{DASHES, Marker, shape};
+use crate::document::Block;
 use crate::matrix::Matrix;
 
 /// The key: storage without an array, the levels, the write policies.
-pub(super) fn of(matrix: &Matrix, profile: usize) -> String {
+pub(super) fn of(matrix: &Matrix, profile: usize) -> Block {
     let shown =
         |index: &usize| (0..matrix.sides.len()).any(|side| !matrix.line(profile, *index, side).is_empty());
     let shown: Vec<usize> = (0..matrix.configurations.len()).filter(shown).collect();
-    let mut entries = String::new();
-    let mut seen = Vec::new();
+    let mut entries: Vec<(String, String)> = Vec::new();
     for index in &shown {
         let (name, _) = matrix.name(*index);
-        if !seen.contains(&name) {
-            entries +=
-                &button(&name, &level_sample(&LineStyle { policy: 0, ..LineStyle::of(matrix, *index) }));
-            seen.push(name);
+        if !entries.iter().any(|(known, _)| *known == name) {
+            entries.push((name, level_sample(&LineStyle { policy: 0, ..LineStyle::of(matrix, *index) })));
         }
     }
-    for (index, policy) in matrix.policies().iter().enumerate() {
-        entries += &button(policy, &policy_sample(index));
-    }
-    format!(
-        r#"<ul class="legend" aria-label="Key to the charts; press an entry to hide or show its lines">{entries}</ul>"#
-    )
-}
-
-fn button(name: &str, sample: &str) -> String {
-    let name = escaped(name);
-    format!(
-        r#"<li><button type="button" aria-pressed="true" data-name="{name}">{sample}{name}</button></li>"#
-    )
+    let policies = matrix.policies();
+    let policies =
+        policies.iter().enumerate().map(|(index, policy)| ((*policy).to_owned(), policy_sample(index)));
+    entries.extend(policies);
+    Block::Legend(entries)
 }
 
 /// A piece of a level's line with its marker.

@@ -1,4 +1,4 @@
-//! A table of text with groups of columns and sections of rows, laid out by `comfy-table`.
+//! A table of the tree as lines of text, laid out by `comfy-table`.
 //!
 //! ```text
 //!                   ---- measured ----   ---- simulated ---     groups, over their columns
@@ -11,76 +11,29 @@
 //!
 //! Every row is one line, so lines can be counted: rules and groups are inserted between the lines of `comfy-table`.
 
-use super::{TerminalOptions, printable};
-use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets};
-use std::ops::Range;
+use super::{Cell as TableCell, ColumnKind, RowLook, Span, Table};
+use crate::terminal::{TerminalOptions, printable};
+use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table as Lines, presets};
 
 /// Spaces before a group, on top of the gap between columns.
 const GROUP_INDENT: u16 = 1;
 
-/// What is in a cell.
-#[derive(Clone, Debug)]
-pub struct GridCell {
-    /// What stands in it.
-    pub text: String,
-    /// Whether a terminal shows it bold.
-    pub bold: bool,
-}
-
-impl GridCell {
-    /// `text` as it is.
-    pub fn plain(text: impl Into<String>) -> Self {
-        Self { text: text.into(), bold: false }
-    }
-}
-
-/// A heading over several columns.
-#[derive(Clone, Debug)]
-pub struct Group {
-    /// Its columns.
-    pub columns: Range<usize>,
-    /// The heading.
-    pub name: String,
-}
-
-/// The table.
-#[derive(Clone, Debug, Default)]
-pub struct Grid {
-    /// Headings above the header.
-    pub groups: Vec<Group>,
-    /// Names of the columns.
-    pub header: Vec<String>,
-    /// Columns from this one on hold numbers and are aligned to the right.
-    pub first_number: usize,
-    /// Rows, in sections with a rule between them.
-    pub sections: Vec<Vec<Vec<GridCell>>>,
-    /// Spaces between columns.
-    pub gap: u16,
-}
-
-impl Grid {
-    /// A table of `sections` without groups and bold text; from column `first_number` on text is aligned right.
-    pub fn plain(header: &[&str], first_number: usize, sections: Vec<Vec<Vec<String>>>) -> Self {
-        let cells = |row: Vec<String>| row.iter().map(|text| GridCell::plain(printable(text))).collect();
-        let section = |rows: Vec<Vec<String>>| rows.into_iter().map(cells).collect();
-        Self {
-            groups: Vec::new(),
-            header: header.iter().map(|name| (*name).to_owned()).collect(),
-            first_number,
-            sections: sections.into_iter().map(section).collect(),
-            gap: 2,
-        }
+impl Table {
+    /// The same without what a terminal has no room for.
+    pub(super) fn for_terminal(self) -> Self {
+        let kept: Vec<bool> = self.columns.iter().map(|column| !column.is_detail).collect();
+        self.with_columns(&kept)
     }
 
     /// Characters that the widest line has.
-    pub fn width(&self) -> usize {
-        let widths = self.column_widths(&self.table(false));
+    pub(crate) fn width(&self) -> usize {
+        let widths = self.column_widths(&self.lines(false));
         widths.iter().sum::<usize>() - usize::from(self.gap)
     }
 
     /// Prints the table; every line ends with a line feed.
-    pub fn render(&self, options: TerminalOptions) -> String {
-        let table = self.table(options.colour);
+    pub(super) fn render(&self, options: TerminalOptions) -> String {
+        let table = self.lines(options.colour);
         let widths = self.column_widths(&table);
         let rule = if options.colour { "─" } else { "-" };
         let full_rule = rule.repeat(widths.iter().sum::<usize>() - usize::from(self.gap));
@@ -94,31 +47,48 @@ impl Grid {
             push(&self.group_line(&widths, rule));
         }
         push(&lines.next().expect("the header is a line"));
-        for section in self.sections.iter().filter(|section| !section.is_empty()) {
+        for section in self.sections.iter().filter(|section| !section.rows.is_empty()) {
             push(&full_rule);
-            for _ in section {
+            for _ in &section.rows {
                 push(&lines.next().expect("every row is a line"));
             }
         }
         text
     }
 
-    fn table(&self, colour: bool) -> Table {
-        let mut table = Table::new();
+    fn lines(&self, colour: bool) -> Lines {
+        let mut table = Lines::new();
         table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         if colour {
             table.enforce_styling();
         } else {
             table.force_no_tty();
         }
-        table.set_header(self.header.iter().map(|name| bold_if(Cell::new(name), colour)));
-        for row in self.sections.iter().flatten() {
-            table.add_row(row.iter().map(|cell| bold_if(Cell::new(&cell.text), cell.bold && colour)));
+        table.set_header(
+            self.columns.iter().map(|column| bold_if(Cell::new(printable(&column.name)), colour)),
+        );
+        // The mark of the best would put its digits out of line: the others of its column have a space for it.
+        let marked: Vec<bool> =
+            (0..self.columns.len()).map(|column| self.rows().any(|row| row.cells[column].is_best)).collect();
+        for row in self.rows() {
+            let cell = |(cell, has_marks): (&TableCell, &bool)| {
+                let mark = if cell.is_best {
+                    "*"
+                } else if *has_marks {
+                    " "
+                } else {
+                    ""
+                };
+                let is_strong = matches!(cell.text.0[..], [Span::Strong(_)]);
+                let is_bold = is_strong || cell.is_best || row.look == RowLook::Own;
+                bold_if(Cell::new(printable(&cell.text.plain()) + mark), is_bold && colour)
+            };
+            table.add_row(row.cells.iter().zip(&marked).map(cell));
         }
-        let last = self.header.len().saturating_sub(1);
+        let last = self.columns.len().saturating_sub(1);
         for (index, column) in table.column_iter_mut().enumerate() {
             column.set_padding((self.indent(index), if index == last { 0 } else { self.gap }));
-            if index >= self.first_number {
+            if self.columns[index].kind == ColumnKind::Number {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
@@ -131,7 +101,7 @@ impl Grid {
     }
 
     /// Widths of the columns, indent and gap included.
-    fn column_widths(&self, table: &Table) -> Vec<usize> {
+    fn column_widths(&self, table: &Lines) -> Vec<usize> {
         let widths = table.column_max_content_widths().into_iter().enumerate();
         widths.map(|(index, width)| usize::from(self.indent(index) + width + self.gap)).collect()
     }
@@ -144,7 +114,7 @@ impl Grid {
             let start = widths[..group.columns.start].iter().sum::<usize>() + usize::from(GROUP_INDENT);
             let width =
                 widths[group.columns.clone()].iter().sum::<usize>() - usize::from(self.gap + GROUP_INDENT);
-            let name = shortened(&group.name, width.saturating_sub(4));
+            let name = shortened(&printable(&group.name), width.saturating_sub(4));
             let rules = width.saturating_sub(name.chars().count() + 2);
             line.push_str(&" ".repeat(start - at));
             line.push_str(&format!("{} {name} {}", rule.repeat(rules / 2), rule.repeat(rules.div_ceil(2))));

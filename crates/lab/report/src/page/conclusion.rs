@@ -3,7 +3,7 @@
 //! If arrays were judged, the answer at the top has the conclusion. Otherwise it is about the loads: how far throughput
 //! rises with the requests in flight, the latency that this costs, and where it stops being worthwhile.
 
-use super::escaped;
+use crate::document::{Block, Span, Text};
 use crate::figures::{Column, three_digits};
 use crate::matrix::Matrix;
 use raidlab_advisor::Verdict;
@@ -12,8 +12,8 @@ use raidlab_workload::{OfferedLoad, RunResult};
 /// Share of the highest throughput from which on more requests in flight are said to be of no use.
 const ENOUGH: f64 = 0.9;
 
-/// The section; empty where there is nothing to conclude.
-pub(super) fn section(matrix: &Matrix, verdicts: &[Verdict]) -> String {
+/// The part; none where there is nothing to conclude.
+pub(super) fn section(matrix: &Matrix, verdicts: &[Verdict]) -> Option<Block> {
     let mut items = Vec::new();
     for profile in 0..matrix.profiles.len() {
         let is_judged = verdicts.iter().any(|verdict| verdict.workload == matrix.profiles[profile].workload);
@@ -21,15 +21,11 @@ pub(super) fn section(matrix: &Matrix, verdicts: &[Verdict]) -> String {
             items.extend(of_loads(matrix, profile));
         }
     }
-    if items.is_empty() {
-        return String::new();
-    }
-    let items: String = items.iter().map(|item| format!("<li>{item}</li>")).collect();
-    super::section("conclusion", "Conclusion", &format!("<ul>{items}</ul>"))
+    (!items.is_empty()).then(|| Block::section("conclusion", "Conclusion", vec![Block::List(items)]))
 }
 
 /// A sentence for each configuration of a profile.
-fn of_loads(matrix: &Matrix, profile: usize) -> Vec<String> {
+fn of_loads(matrix: &Matrix, profile: usize) -> Vec<Text> {
     let column = Column::judging(matrix.profiles[profile].metric);
     let mut items = Vec::new();
     for (side, names) in matrix.sides.iter().enumerate() {
@@ -37,12 +33,12 @@ fn of_loads(matrix: &Matrix, profile: usize) -> Vec<String> {
             let runs = matrix.line(profile, configuration, side);
             if let Some(text) = of_line(&runs, column) {
                 let head = format!(
-                    "{}, {} ({})",
+                    "{}, {} ({}).",
                     matrix.profiles[profile].workload,
                     matrix.full_name(configuration),
                     names.name()
                 );
-                items.push(format!("<b>{}.</b> {}", escaped(&head), escaped(&text)));
+                items.push(Text::strong(head).and(Span::Plain(format!(" {text}"))));
             }
         }
     }

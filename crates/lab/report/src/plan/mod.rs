@@ -1,0 +1,285 @@
+//! A plan in tables, cards and words, which the page and the terminal share.
+//!
+//! A figure that rests on what somebody estimated or fitted of the parts has the mark `~`.
+
+mod tiers;
+mod words;
+
+pub(crate) use tiers::tiers;
+pub(crate) use words::{account, needs, score};
+
+use crate::document::{Block, Card, Choice, Column, Fact, Table};
+use crate::figures::{size, three_digits};
+use raidlab_advisor::plan::Performance;
+use raidlab_planning::{Alternative, PlanOrder, PlanOutcome, Planned};
+use raidlab_worlds::Estimates;
+
+/// What the mark means.
+const MARK_MEANS: &str = "~ marks what rests on estimated or fitted figures of the parts; the first reason counts them, --json names them.";
+
+/// Some of the best arrays, who they are for, and what their prices are in.
+#[derive(Clone, Copy)]
+pub(crate) struct Best<'a> {
+    pub(crate) arrays: &'a [&'a Planned],
+    pub(crate) applications: &'a [&'a str],
+    pub(crate) currency: &'a str,
+}
+
+/// Names of the applications of `order`.
+pub(crate) fn applications<'a>(order: &'a PlanOrder<'_>) -> Vec<&'a str> {
+    order.applications.iter().map(|app| app.workload.name()).collect()
+}
+
+/// Which figures of an array rest on estimates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Estimated {
+    /// Rates, latencies and the time of a rebuild.
+    speed: bool,
+    /// The chance of data loss.
+    loss: bool,
+    /// How long drives last.
+    life: bool,
+}
+
+impl Estimated {
+    /// By the keys of the estimated figures of an array's parts.
+    fn of(estimates: &[Estimates]) -> Self {
+        const LIFE: &str = "reliability.rated_writes";
+        let any = |is: &dyn Fn(&str) -> bool| estimates.iter().flat_map(|it| &it.keys).any(|key| is(key));
+        let is_reliability = |key: &str| key.starts_with("reliability.");
+        Self {
+            speed: any(&|key| !is_reliability(key) && !key.starts_with("sheet.")),
+            loss: any(&|key| is_reliability(key) && key != LIFE),
+            life: any(&|key| key == LIFE),
+        }
+    }
+}
+
+/// A figure, with the mark if it is an estimate.
+fn marked(figure: String, is_estimated: bool) -> String {
+    if is_estimated && figure != "-" { format!("~{figure}") } else { figure }
+}
+
+fn known(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), three_digits)
+}
+
+/// Number, level and members of an array.
+fn short_name(index: usize, one: &Planned) -> String {
+    let geometry = one.judged.geometry;
+    let spares = if geometry.spares > 0 { format!("+{}", geometry.spares) } else { String::new() };
+    format!("{} RAID {} x{}{spares}", index + 1, geometry.level, geometry.members)
+}
+
+/// Years until the first application has used up what may be written to the drives.
+fn shortest_life(one: &Planned) -> Option<f64> {
+    one.drive_life.iter().flatten().map(|life| life.years).reduce(f64::min)
+}
+
+/// Figures of an application: requests, bytes, latency and requests in flight.
+fn figures(it: &Performance, is_estimated: bool) -> [String; 5] {
+    let figure = |value: f64| marked(three_digits(value), is_estimated);
+    [
+        figure(it.iops),
+        figure(it.bytes_per_sec / 1e6),
+        figure(it.lat_ns_mean / 1e6),
+        figure(it.tail.lat_ns_p99 as f64 / 1e6),
+        it.iodepth.to_string(),
+    ]
+}
+
+const FIGURES: [&str; 5] = ["IOPS", "MB/s", "Mean ms", "p99 ms", "Depth"];
+
+impl Best<'_> {
+    fn each(&self) -> impl Iterator<Item = (usize, &Planned)> {
+        self.arrays.iter().copied().enumerate()
+    }
+
+    /// What the mark means, if any figure has it.
+    pub(crate) fn marks(&self) -> Option<Block> {
+        let none = Estimated { speed: false, loss: false, life: false };
+        let has_marks = self.each().any(|(_, one)| Estimated::of(&one.estimates) != none);
+        has_marks.then(|| Block::paragraph(MARK_MEANS))
+    }
+
+    /// Which arrays there are, and what each is shown for.
+    pub(crate) fn parts(&self) -> Table {
+        let row = |(index, one): (usize, &Planned)| {
+            // More than two would be a list.
+            let roles: Vec<&str> = one.roles.iter().take(2).map(|role| role.name()).collect();
+            let adds = one.adds.as_deref().unwrap_or("-").to_owned();
+            let parts = &one.parts;
+            vec![
+                short_name(index, one),
+                parts.drive.clone(),
+                parts.controller.clone(),
+                roles.join(", "),
+                adds,
+            ]
+        };
+        let columns = ["Array", "Drives", "Controller", "Shown for", "To add"].map(Column::text);
+        Table::new("The best arrays", columns.to_vec()).section(self.each().map(row)).without_empty_columns()
+    }
+
+    /// What each application gets, whole and with faults.
+    pub(crate) fn service(&self) -> Table {
+        let several = self.applications.len() > 1;
+        let any_misses = self.each().any(|(_, one)| !one.keeps_needs);
+        let mut columns = ["Array", "Application", "Needs"].map(Column::text).to_vec();
+        columns.extend(FIGURES.into_iter().chain(["Alone"]).map(Column::number));
+        for fault in ["Degraded", "Rebuilding"] {
+            columns.extend([Column::number(fault), Column::number(format!("{fault} ms")).detail()]);
+        }
+        let rows = |(index, one): (usize, &Planned)| {
+            let speed = Estimated::of(&one.estimates).speed;
+            let of_app = |(app, it): (usize, &Performance)| {
+                let kept = match one.keeps_needs {
+                    _ if !any_misses => "-",
+                    true => "kept",
+                    false => "missed",
+                };
+                let name = if several { self.applications[app] } else { "-" };
+                let mut row = vec![short_name(index, one), name.to_owned(), kept.to_owned()];
+                row.extend(figures(it, speed));
+                row.push(marked(known(one.alone.get(app).map(|it| it.iops)), speed));
+                for fault in [&one.degraded, &one.rebuilding].map(|list| list.get(app)) {
+                    row.push(marked(known(fault.map(|it| it.iops)), speed));
+                    row.push(marked(known(fault.map(|it| it.lat_ns_mean / 1e6)), speed));
+                }
+                row
+            };
+            one.judged.performance.iter().enumerate().map(of_app).collect::<Vec<_>>()
+        };
+        let table = Table::new("What each application gets", columns);
+        self.each().fold(table, |table, one| table.section(rows(one))).without_empty_columns()
+    }
+
+    /// What an array holds, risks and takes.
+    pub(crate) fn worth(&self) -> Table {
+        let header = [
+            "Array",
+            "Margin %",
+            "TB",
+            "Survives",
+            "Rebuild h",
+            "Loss/year",
+            "Lost/year",
+            "Years",
+            "Cost",
+            "W",
+        ];
+        let row = |index: usize, one: &Planned| {
+            let it = &one.margins;
+            let least = [it.throughput, it.latency, it.budget, it.power].into_iter().flatten();
+            let least = least.chain([it.usable]).reduce(f64::min);
+            let Estimated { speed, loss, life } = Estimated::of(&one.estimates);
+            vec![
+                short_name(index, one),
+                marked(known(least.map(|margin| 100.0 * margin)), speed),
+                three_digits(one.judged.usable_bytes / 1e12),
+                one.judged.survives_always.to_string(),
+                marked(known(one.rebuild_hours), speed),
+                one.risk.map_or("-".to_owned(), |risk| marked(format!("{:.1e}", risk.per_year), loss)),
+                one.risk.map_or("-".to_owned(), |risk| marked(size(risk.bytes_per_year()), loss)),
+                marked(known(shortest_life(one)), life),
+                one.judged
+                    .cost
+                    .map_or("-".to_owned(), |cost| format!("{} {}", three_digits(cost), self.currency)),
+                known(one.judged.watts),
+            ]
+        };
+        let table = Table::plain("What each array holds, risks and takes", &header, 1);
+        self.each()
+            .fold(table, |table, (index, one)| table.section([row(index, one)]))
+            .without_empty_columns()
+    }
+
+    /// Each array with its settings, and why it stands where it stands.
+    pub(crate) fn cards(&self) -> Block {
+        let choice = |(index, one): (usize, &Planned)| {
+            let kept = if one.keeps_needs { "keeps all needs" } else { "misses a need" };
+            let roles = one.roles.iter().map(|role| role.name());
+            Choice {
+                kicker: std::iter::once(kept).chain(roles).collect::<Vec<_>>().join(", "),
+                title: format!("{}. {}", index + 1, one.label),
+                settings: one.settings_label.clone(),
+                facts: self.facts(one),
+                reasons: one.reason.lines().map(str::to_owned).collect(),
+            }
+        };
+        let card = |choice: Choice| Card { title: None, choices: vec![choice] };
+        Block::Cards(self.each().map(choice).map(card).collect())
+    }
+
+    fn facts(&self, one: &Planned) -> Vec<Fact> {
+        let margin = |value: Option<f64>| value.map(|value| format!("{:+.0} %", 100.0 * value));
+        let Estimated { speed, loss, life } = Estimated::of(&one.estimates);
+        let (margins, judged) = (one.margins, &one.judged);
+        let known = [
+            ("usable", Some(format!("{} TB", three_digits(judged.usable_bytes / 1e12)))),
+            ("survives", Some(judged.survives_always.to_string())),
+            (
+                "rebuild under load",
+                one.rebuild_hours.map(|hours| marked(format!("{} h", three_digits(hours)), speed)),
+            ),
+            ("data loss in a year", one.risk.map(|risk| marked(format!("{:.1e}", risk.per_year), loss))),
+            ("bytes lost in a year", one.risk.map(|risk| marked(size(risk.bytes_per_year()), loss))),
+            (
+                "drives last",
+                shortest_life(one).map(|years| marked(format!("{} years", three_digits(years)), life)),
+            ),
+            ("cost", judged.cost.map(|cost| format!("{} {}", three_digits(cost), self.currency))),
+            ("power", judged.watts.map(|watts| format!("{} W", three_digits(watts)))),
+            ("margin: capacity", margin(Some(margins.usable))),
+            ("throughput", margin(margins.throughput).map(|text| marked(text, speed))),
+            ("latency", margin(margins.latency).map(|text| marked(text, speed))),
+            ("budget", margin(margins.budget)),
+            ("power bound", margin(margins.power)),
+        ];
+        known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
+}
+
+/// Why not another level, other drives, another controller, each in a line; none where nothing else was looked at.
+pub(crate) fn why_not(outcome: &PlanOutcome) -> Option<Table> {
+    let columns = vec![
+        Column::text(""),
+        Column::text("Nearest"),
+        Column::number("IOPS"),
+        Column::number("p99 ms"),
+        Column::prose("Why not"),
+    ];
+    let row = |one: &Alternative| {
+        let figure = |of: &dyn Fn(&Performance) -> f64| known(one.performance.as_ref().map(of));
+        let nearest = one.array.as_deref().map_or("-", |label| label.split(',').next().unwrap_or(label));
+        vec![
+            one.name.clone(),
+            nearest.replace(" of ", " "),
+            figure(&|it| it.iops),
+            figure(&|it| it.tail.lat_ns_p99 as f64 / 1e6),
+            one.verdict.clone(),
+        ]
+    };
+    let kinds = outcome.alternatives.chunk_by(|a, b| a.kind == b.kind);
+    let table = Table::new("Why not another array", columns);
+    let table = kinds.fold(table, |table, kind| table.section(kind.iter().map(row)));
+    (!table.is_empty()).then(|| table.without_empty_columns())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Estimated, Estimates};
+
+    #[test]
+    fn the_mark_stands_at_what_rests_on_estimates() {
+        let told = |key: &str| {
+            let part = Estimates { part: "a-drive".into(), keys: vec![key.into()], figures: 9 };
+            let Estimated { speed, loss, life } = Estimated::of(&[part]);
+            (speed, loss, life)
+        };
+        assert_eq!(told("flash.program"), (true, false, false));
+        assert_eq!(told("reliability.sheet_afr_pct"), (false, true, false));
+        assert_eq!(told("reliability.rated_writes"), (false, false, true));
+        assert_eq!(told("sheet.random_read"), (false, false, false));
+    }
+}
