@@ -317,7 +317,7 @@ pub(crate) enum Command {
     Model(model::Args),
     /// Say what this machine can and cannot do, and why it matters
     Doctor(doctor::Args),
-    /// Name what makes a device slow, with what was seen and what to do next
+    /// Name what makes a device slow, and what to do next
     Why(why::Args),
     /// List the runs in a results file
     Runs(runs::ListArgs),

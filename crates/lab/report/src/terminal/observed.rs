@@ -18,19 +18,8 @@ pub struct ObservedDevice<'a> {
 
 /// Prints what was seen.
 pub fn observed(devices: &[ObservedDevice<'_>], options: TerminalOptions) -> String {
-    let header = [
-        "Device",
-        "IOPS",
-        "MB/s",
-        "Reads %",
-        "Read KiB",
-        "Write KiB",
-        "Random %",
-        "In flight",
-        "Busy %",
-        "Read ms",
-        "Write ms",
-    ];
+    let header =
+        ["Device", "IOPS", "MB/s", "Reads %", "Random %", "KiB r/w", "In flight", "Busy %", "ms r/w"];
     let rows = devices.iter().map(|device| row(device.figures)).collect();
     let each: String = devices.iter().map(|device| details(device, options)).collect();
     table(&header, 1, vec![rows], options) + &each
@@ -41,20 +30,20 @@ fn known(figure: Option<f64>) -> String {
 }
 
 fn row(figures: &DeviceFigures) -> Vec<String> {
-    let kib = |bytes: Option<f64>| known(bytes.map(|bytes| bytes / 1024.0));
-    let ms = |ns: Option<f64>| known(ns.map(|ns| ns / 1e6));
+    let both = |[reads, writes]: [Option<f64>; 2], unit: f64| {
+        let [reads, writes] = [reads, writes].map(|figure| known(figure.map(|figure| figure / unit)));
+        format!("{reads}/{writes}")
+    };
     vec![
         figures.device.clone(),
         three_digits(figures.iops),
         three_digits(figures.mb_per_s),
         known(figures.read_pct),
-        kib(figures.mean_read_bytes),
-        kib(figures.mean_write_bytes),
         known(figures.random_pct),
+        both([figures.mean_read_bytes, figures.mean_write_bytes], 1024.0),
         three_digits(figures.mean_in_flight),
         three_digits(figures.utilisation_pct),
-        ms(figures.latency.read_ns_mean),
-        ms(figures.latency.write_ns_mean),
+        both([figures.latency.read_ns_mean, figures.latency.write_ns_mean], 1e6),
     ]
 }
 
