@@ -227,7 +227,7 @@ fn against(one: &Judged, best: &Judged, ranking: Ranking<'_>) -> String {
         _ if one.bought == best.bought => "with as many drives".to_owned(),
         _ => format!("with {} drives instead of {}", one.drives(), best.drives()),
     };
-    format!("keeps the needs: {speed}, {takes}")
+    format!("keeps the needs {takes}; {speed}")
 }
 
 /// The needs that an array misses, each with how far.

@@ -30,6 +30,6 @@ fn cell_text(cell: Option<&ComparedCell>) -> Text {
     if remark.is_empty() {
         figure.into()
     } else {
-        Text::from(format!("{figure} ")).and(Span::Small(format!("({remark})")))
+        Text::from(figure).and(Span::Small(format!(" ({remark})")))
     }
 }

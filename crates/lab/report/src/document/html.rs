@@ -125,6 +125,17 @@ pub(super) fn set(figure: &str) -> Cow<'_, str> {
     if figure == "-" || is_range { figure.replace('-', "–").into() } else { grouped(figure).into() }
 }
 
+/// What a cell shows: the figure that it begins with is set as one.
+pub(super) fn shown(column: &Column, cell: &Cell) -> Text {
+    let mut text = cell.text.clone();
+    if let Some(Span::Plain(figure)) = text.0.first_mut()
+        && (column.kind == ColumnKind::Number || figure == "-")
+    {
+        *figure = set(figure).into_owned();
+    }
+    text
+}
+
 fn text(text: &Text) -> Markup {
     html! {
         @for span in &text.0 {
@@ -359,15 +370,8 @@ fn cells(table: &Table, row: &Row) -> Markup {
 }
 
 fn content(column: &Column, cell: &Cell) -> Markup {
-    let figure = match &cell.text.0[..] {
-        [Span::Plain(figure)] if column.kind == ColumnKind::Number || figure == "-" => Some(set(figure)),
-        _ => None,
-    };
     html! {
-        @match figure {
-            Some(figure) => (clean(&figure)),
-            None => (text(&cell.text)),
-        }
+        (text(&shown(column, cell)))
         @if cell.is_best { span.unseen { " (best)" } }
     }
 }

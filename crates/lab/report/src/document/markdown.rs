@@ -6,8 +6,8 @@
 //!
 //! Left out: colours, switches, pictures within lines, the contents.
 
-use super::html::{WARNINGS, set};
-use super::{Block, Choice, Column, ColumnKind, Document, Fact, Figure, Row, Span, Table, Text};
+use super::html::{WARNINGS, set, shown};
+use super::{Block, Choice, Column, Document, Fact, Figure, Row, Span, Table, Text};
 
 impl Document {
     /// Its text, with a reference to `FOLDER/NAME.svg` for each chart.
@@ -127,12 +127,7 @@ fn table(table: &Table) -> String {
     text += &row(vec!["---".to_owned(); table.columns.len()]);
     let cells = |it: &Row| {
         let both = table.columns.iter().zip(&it.cells);
-        let cell = both.map(|(column, cell)| match &cell.text.0[..] {
-            [Span::Plain(figure)] if column.kind == ColumnKind::Number || figure == "-" => {
-                escaped(&set(figure))
-            }
-            _ => line(&cell.text),
-        });
+        let cell = both.map(|(column, cell)| line(&shown(column, cell)));
         row(cell.collect())
     };
     for section in &table.sections {

@@ -266,6 +266,20 @@ pub(crate) fn why_not(outcome: &PlanOutcome) -> Option<Table> {
     (!table.is_empty()).then(|| table.without_empty_columns())
 }
 
+/// The same as sentences, for where a table would be too wide.
+pub(crate) fn why_not_words(outcome: &PlanOutcome) -> Vec<String> {
+    let words = |one: &Alternative| {
+        let nearest = one.array.as_deref().and_then(|label| label.split(',').next());
+        let figures = one.performance.as_ref().map(|it| {
+            let p99_ms = three_digits(it.tail.lat_ns_p99 as f64 / 1e6);
+            format!(", {} requests/s, p99 {p99_ms} ms", three_digits(it.iops))
+        });
+        let array = nearest.map(|label| format!(" ({label}{})", figures.unwrap_or_default()));
+        format!("{}: {}{}", one.name, one.verdict, array.unwrap_or_default())
+    };
+    outcome.alternatives.iter().map(words).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Estimated, Estimates};

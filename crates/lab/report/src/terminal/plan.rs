@@ -2,7 +2,7 @@
 
 use super::TerminalOptions;
 use crate::document::{Block, render};
-use crate::plan::{self, Best, account, applications, needs, why_not};
+use crate::plan::{self, Best, account, applications, needs, why_not_words};
 use raidlab_planning::{PlanOrder, PlanOutcome, Planned, TiersOutcome};
 
 /// Prints a plan: the answer, figures, then the reasons.
@@ -23,8 +23,9 @@ pub fn plan(outcome: &PlanOutcome, order: &PlanOrder<'_>, options: TerminalOptio
         blocks.extend(best.marks());
         blocks.push(best.cards());
     }
-    if let Some(table) = why_not(outcome) {
-        blocks.extend([Block::Heading("Why not another".into()), Block::table(table)]);
+    let others = why_not_words(outcome);
+    if !others.is_empty() {
+        blocks.extend([Block::Heading("Why not another".into()), Block::list(&others)]);
     }
     blocks.extend(account(outcome, order).into_iter().map(Block::paragraph));
     render(blocks, options)
