@@ -193,7 +193,7 @@ mod tests {
         let text = observed(&[device], TerminalOptions { width: 120, colour: false });
         let row = text.lines().find(|line| line.starts_with("sda ")).expect("a row");
         let cells: Vec<_> = row.split_whitespace().collect();
-        assert_eq!(cells, ["sda", "100", "0.410", "100", "4.00", "-", "-", "0.200", "20.0", "2.00", "-"]);
+        assert_eq!(cells, ["sda", "100", "0.410", "100", "-", "4.00/-", "0.200", "20.0", "2.00/-"]);
         assert!(text.contains("  holds        /a\n") && text.contains("  not known "), "{text}");
         assert!(text.contains("rate, requests/s"), "{text}");
     }
