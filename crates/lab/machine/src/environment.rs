@@ -126,6 +126,16 @@ impl Environment {
 /// Devices by their numbers.
 const BY_NUMBER: &str = "/sys/dev/block";
 
+/// Where the kernel tells of the device with this number.
+pub(crate) fn folder_of_number(number: u64) -> PathBuf {
+    numbered(Path::new(BY_NUMBER), number)
+}
+
+/// The same below `by_number`.
+fn numbered(by_number: &Path, number: u64) -> PathBuf {
+    by_number.join(format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number)))
+}
+
 /// The device under `target`, where there is one.
 pub(crate) fn device_under(target: &Path) -> Option<DeviceFolder> {
     let (_, number, _) = place_and_number(target)?;
@@ -195,8 +205,7 @@ fn unescape(text: &str) -> String {
 
 /// The folder of device `number` below `by_number`; `None` for numbers without a device (tmpfs).
 fn device_folder(by_number: &Path, number: u64) -> Option<DeviceFolder> {
-    let id = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
-    let folder = by_number.join(id).canonicalize().ok()?;
+    let folder = numbered(by_number, number).canonicalize().ok()?;
     // A partition has no queue folder of its own; the disk above it has.
     let folder = [Some(folder.as_path()), folder.parent()]
         .into_iter()

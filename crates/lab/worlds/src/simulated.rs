@@ -396,7 +396,7 @@ fn enclosure_under(models: &Models<'_>, array: &ModelledArray, load: &Load) -> S
         && let Some(writes) = resting_writes(array, &load.workload.spec)
     {
         for volume in &mut enclosure.volumes {
-            volume.drive = volume.drive.clone().with_resting_writes(writes);
+            volume.drive.rest_writes(writes);
         }
     }
     enclosure

@@ -427,15 +427,13 @@ impl DriveModel {
         Ok(self)
     }
 
-    /// The drive with `writes` in its write cache where that is on; as it is where such a cache takes no time to fill.
-    #[must_use]
-    pub fn with_resting_writes(mut self, writes: RestingWrites) -> Self {
+    /// Has the drive begin with `writes` in its write cache where that is on; nothing changes where such a cache takes no time to fill.
+    pub fn rest_writes(&mut self, writes: RestingWrites) {
         if let DriveKind::HardDrive(hard) = &mut self.kind
             && let Some(pool) = &mut hard.modern.pool
         {
             pool.resting = Some(writes);
         }
-        self
     }
 
     /// What was done to it before; none for a drive whose speed does not depend on it.

@@ -1,11 +1,11 @@
 //! What can be watched: block devices and partitions, files by the device that holds them, and all devices of the machine.
 
+use crate::environment::{folder_of_number, mount_source};
 use raidlab_observe::Counters;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-const BY_NUMBER: &str = "/sys/dev/block";
 const DISKSTATS: &str = "/proc/diskstats";
 
 /// A device to watch.
@@ -66,17 +66,15 @@ impl WatchTarget {
         };
         let is_device = facts.file_type().is_block_device();
         let number = if is_device { facts.rdev() } else { facts.dev() };
-        let id = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
         let file = (!is_device).then(|| path.to_owned());
-        if let Some(found) = Self::at(&Path::new(BY_NUMBER).join(id), file.clone()) {
+        if let Some(found) = Self::at(&folder_of_number(number), file.clone()) {
             return Ok(found);
         }
         // Filesystems such as btrfs have a number of their own; the mount says what they are on.
-        let source = crate::environment::mount_source(path).ok_or_else(no_device)?;
+        let source = mount_source(path).ok_or_else(no_device)?;
         let facts = fs::metadata(&source).ok().filter(|it| it.file_type().is_block_device());
         let number = facts.ok_or_else(no_device)?.rdev();
-        let id = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
-        Self::at(&Path::new(BY_NUMBER).join(id), file).ok_or_else(no_device)
+        Self::at(&folder_of_number(number), file).ok_or_else(no_device)
     }
 
     /// All whole devices of the machine that can hold data.
