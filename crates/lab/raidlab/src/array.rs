@@ -118,6 +118,11 @@ impl Array {
         self.0.condition.is_some()
     }
 
+    /// Whether its drives are not as the catalogue has them.
+    pub(crate) const fn changes_drives(&self) -> bool {
+        self.0.condition.is_some() || self.0.fill.is_some()
+    }
+
     /// Name of its controller in the catalogue.
     pub fn controller_id(&self) -> &str {
         &self.0.controller

@@ -35,7 +35,7 @@ mod sweep;
 pub use array::Array;
 pub use facts::{LineFacts, PartFacts, WorkloadFacts};
 pub use simulation::{SetupError, SimulateError, Simulation, WINDOW_DEFAULT, Window, simulate};
-pub use sweep::{Sweep, SweepRun};
+pub use sweep::{Sweep, SweepError, SweepOptions, SweepRun};
 
 pub use raidlab_advisor::risk::{FieldCount, RiskError, RiskReport};
 pub use raidlab_controller::{

@@ -10,6 +10,7 @@ use raidlab_worlds::files::{FileUse, HostModels};
 use raidlab_worlds::simulated::{LoadsError, Manner, RunOn, SimulatedError, run_on, run_simulated_loads};
 use raidlab_worlds::{ArrayFileError, Ends, Load, ModelledArray, Models};
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 /// Ramp and measured window where nobody says.
 pub const WINDOW_DEFAULT: NanoSpan = NanoSpan::from_secs(20);
@@ -107,7 +108,7 @@ struct HostFile {
 /// A modelled array that is set up for runs.
 #[derive(Clone, Debug)]
 pub struct Simulation {
-    catalog: Catalog,
+    catalog: Arc<Catalog>,
     array: Array,
     modelled: ModelledArray,
     file: Option<HostFile>,
@@ -122,8 +123,18 @@ impl Simulation {
     /// # Errors
     /// [`SetupError::Array`] when a part is unknown, the array can't be, or its drives can't be in such a condition.
     pub fn new(catalog: &Catalog, array: Array) -> Result<Self, SetupError> {
-        let mut catalog = catalog.clone();
-        array.condition_drives(&mut catalog)?;
+        Self::sharing(&Arc::new(catalog.clone()), array)
+    }
+
+    /// The same for one of many arrays: they share `catalog`, but for those whose drives are in a condition of their own.
+    ///
+    /// # Errors
+    /// As [`Simulation::new`].
+    pub fn sharing(catalog: &Arc<Catalog>, array: Array) -> Result<Self, SetupError> {
+        let mut catalog = Arc::clone(catalog);
+        if array.changes_drives() {
+            array.condition_drives(Arc::make_mut(&mut catalog))?;
+        }
         let modelled = array.resolve(&catalog)?.1;
         Ok(Self { catalog, array, modelled, file: None, finds_bottleneck: false, ends: None })
     }

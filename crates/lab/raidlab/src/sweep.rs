@@ -2,11 +2,14 @@
 
 use crate::{Array, SimulateError, Simulation, Window};
 use raidlab_hardware::Catalog;
-use raidlab_hosts::{Hosts, all_processors};
+use raidlab_hosts::{Hosts, Jobs, Stop, all_processors};
 use raidlab_workload::{RunResult, Workload};
 use raidlab_worlds::{Load, LoadPlan};
 use serde::Serialize;
 use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Every array under every workload with every number of requests in flight.
 ///
@@ -49,6 +52,26 @@ pub struct SweepRun {
     pub run: RunResult,
 }
 
+/// How a part of a sweep is run.
+#[derive(Clone, Copy, Debug)]
+pub struct SweepOptions<'a> {
+    /// Whether it is found out what sets the pace of each run, by running parts of it up to a dozen times more.
+    pub finds_bottleneck: bool,
+    /// Once it is set, no run begins.
+    pub cancel: &'a AtomicBool,
+}
+
+/// Why a part of a sweep has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// An array can't be, or refuses a load.
+    #[error(transparent)]
+    Simulate(#[from] SimulateError),
+    /// It was cancelled.
+    #[error("cancelled")]
+    Cancelled,
+}
+
 impl Sweep {
     /// Runs all, array by array, workload by workload; the same on any number of threads. `progress` is told how many runs are done, and of
     /// how many.
@@ -60,32 +83,77 @@ impl Sweep {
         catalog: &Catalog,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Vec<SweepRun>, SimulateError> {
-        let arrays: Vec<Simulation> = self
-            .arrays
-            .iter()
-            .map(|array| Simulation::new(catalog, array.clone()))
-            .collect::<Result<_, _>>()?;
+        let options = SweepOptions { finds_bottleneck: false, cancel: &AtomicBool::new(false) };
+        match self.run_part(&Arc::new(catalog.clone()), 0..self.count(), options, progress) {
+            Ok(runs) => Ok(runs),
+            Err(SweepError::Simulate(error)) => Err(error),
+            Err(SweepError::Cancelled) => unreachable!("nobody else has the flag"),
+        }
+    }
+
+    /// Runs of one array: every workload with every number of requests in flight, or once where the number is the workload's own.
+    pub fn loads(&self) -> Vec<Load> {
         let Window { ramp, run, settles, seed, .. } = self.window;
         let (workloads, iodepths) = (self.workloads.clone(), self.iodepths.clone());
-        let plan = LoadPlan { workloads, iodepths, workers: vec![1], ramp, run, settles };
-        let loads: Vec<Load> = plan.loads(seed).collect();
-        let (each, all) = (loads.len().max(1), arrays.len() * loads.len());
-        let one = NonZeroUsize::MIN;
-        let job = |index: usize| arrays[index / each].run(&loads[index % each], Some(one));
-        let mut done = 0;
-        let threads = self.threads.unwrap_or_else(all_processors);
-        let results = Hosts::alone().share_all((all, threads), job, |_, _| {
-            done += 1;
-            progress(done, all);
-        });
-        let results = results.expect("a process alone loses no other").into_iter().enumerate();
-        let row = |(index, result): (usize, Result<RunResult, _>)| match result {
-            Ok(run) => Ok(SweepRun { array: index / each, run }),
-            Err(source) => Err(SimulateError::Run {
-                load: format!("{}, {}", arrays[index / each].label(), loads[index % each].label()),
-                source,
-            }),
+        LoadPlan { workloads, iodepths, workers: vec![1], ramp, run, settles }.loads(seed).collect()
+    }
+
+    /// Runs of the whole sweep.
+    pub fn count(&self) -> usize {
+        self.arrays.len() * self.loads().len()
+    }
+
+    /// Runs those of the sweep that are at the places `part`, in the order of [`Sweep::run`]. Parts may be run anywhere: together they are
+    /// the sweep. A run alone has all threads for finding what sets its pace.
+    ///
+    /// # Errors
+    /// As [`Sweep::run`], of the arrays in this part; [`SweepError::Cancelled`] once that was asked for and the runs under way have ended.
+    pub fn run_part(
+        &self,
+        catalog: &Arc<Catalog>,
+        part: Range<usize>,
+        options: SweepOptions<'_>,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Vec<SweepRun>, SweepError> {
+        let loads = self.loads();
+        if part.is_empty() || loads.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (each, first) = (loads.len(), part.start / loads.len());
+        let last = ((part.end - 1) / each + 1).min(self.arrays.len());
+        let set_up = |array: &Array| {
+            let simulation = Simulation::sharing(catalog, array.clone())?;
+            if options.finds_bottleneck { simulation.finding_bottleneck() } else { Ok(simulation) }
         };
-        results.map(row).collect()
+        let arrays = self.arrays[first..last].iter().map(set_up).collect::<Result<Vec<_>, _>>();
+        let arrays = arrays.map_err(SimulateError::from)?;
+        let count = part.len();
+        let threads = self.threads.unwrap_or_else(all_processors);
+        let of_run = if count == 1 { threads } else { NonZeroUsize::MIN };
+        let place = |index: usize| {
+            let at = part.start + index;
+            (&arrays[at / each - first], &loads[at % each])
+        };
+        let job = |index: usize| {
+            let (array, load) = place(index);
+            let failed =
+                |source| SimulateError::Run { load: format!("{}, {}", array.label(), load.label()), source };
+            array.run(load, Some(of_run)).map_err(failed)
+        };
+        let (mut done, mut runs) = (0, Vec::new());
+        runs.resize_with(count, || None);
+        let jobs = Jobs { count, threads, cancel: options.cancel };
+        let ended = Hosts::alone().share(jobs, job, |index, result| {
+            done += 1;
+            progress(done, count);
+            runs[index] = Some(SweepRun { array: (part.start + index) / each, run: result? });
+            Ok(())
+        });
+        match ended {
+            Ok(()) => Ok(runs.into_iter().flatten().collect()),
+            Err(Stop::Failed(error)) => Err(SweepError::Simulate(error)),
+            Err(Stop::Cancelled) => Err(SweepError::Cancelled),
+            Err(Stop::Hosts(_)) => unreachable!("a process alone loses no other"),
+        }
     }
 }
