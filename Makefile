@@ -10,7 +10,7 @@ export STATE_DIRECTORY := $(CURDIR)/target/state
 PART := bash tests/part.sh
 
 .PHONY: archive demo test tools extending programs build binary format lint unit documented reference accuracy book deb deb-test wheel explore torture mutants simkernel simkernel-mutants \
-	store clients attack attack-short clients-self-test ublk smoke bench studio studio-fuzz studio-pictures bench-arrays bench-against-md
+	store clients attack attack-short clients-self-test ublk smoke python executors bench studio studio-fuzz studio-pictures bench-arrays bench-against-md
 
 ## Builds a binary quickly, runs the first-look study on this machine's own disk and files, and plans an array of hardware on sale.
 demo:
@@ -23,7 +23,7 @@ demo:
 ## Everything that must hold: format, lints, tests, documentation, and a short run of the real binary.
 # Two at a time: most of what follows the build waits for servers, disks and guests.
 test: tools format lint
-	$(MAKE) --no-print-directory -j2 -Otarget unit smoke documented store clients attack-short ublk studio
+	$(MAKE) --no-print-directory -j2 -Otarget unit smoke documented store python clients attack-short ublk studio
 	@$(PART) --end
 
 tools:
@@ -146,6 +146,14 @@ store: binary
 	$(PART) bash tests/store/parquet.sh target/debug/raidlab
 	$(PART) bash tests/store/fio.sh target/debug/raidlab
 
+## The package of Python (docs/python.md) on the module that the build of the tests made: pytest, mypy, frame libraries.
+python: binary
+	$(PART) bash tests/python/run.sh target/debug/raidlab
+
+## Sweeps on local clusters of Dask and Ray, workers killed in the middle; installs both, some 400 MB.
+executors: binary
+	$(PART) bash tests/python/executors.sh target/debug/raidlab
+
 ## The diffs of docs/extending.md on a copy of the sources: they apply, build and do what they say. `make test` only applies them.
 extending: binary
 	$(PART) bash tests/extending.sh
@@ -179,12 +187,14 @@ deb:
 	$(CARGO) build --profile dist --locked -p raidlab-cli
 	bash packaging/debian/build.sh target/dist/raidlab target
 
-## A wheel of the program, in target/, which pip installs; needs Python's venv.
+## A wheel of the program and the package of Python, in target/, which pip installs; needs Python's venv. WHEEL_PROFILE=demo makes one
+## in minutes.
+WHEEL_PROFILE ?= dist
 wheel:
-	python3 -m venv target/wheel
-	target/wheel/bin/pip --quiet wheel --wheel-dir target packaging/python
+	CARGO=$(CARGO) bash packaging/python/wheel.sh $(WHEEL_PROFILE) target
 	target/wheel/bin/pip --quiet install --force-reinstall target/raidlab-*.whl
 	target/wheel/bin/raidlab --version
+	target/wheel/bin/python -c 'import raidlab; print(raidlab.Catalog())'
 
 ## Installs it in a bare Debian, runs it there and removes it; as root, downloads some 60 MB.
 deb-test: deb

@@ -1,0 +1,179 @@
+//! The catalogue, and arrays of its parts.
+
+use crate::errors::{refused, refused_argument};
+use pyo3::prelude::*;
+use raidlab::{
+    ArrayFile, ByteCount, CatalogChange, CatalogFile, ControllerSettings, DriveHistory, IoPolicy,
+    LevelVariant, MetadataPolicy, NanoSpan, Owner, ReadPolicy, WritePolicy, nearest,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use std::fmt::Display;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Drives, controllers, enclosures and hosts.
+#[pyclass(frozen, module = "raidlab._raidlab")]
+pub(crate) struct Catalog(pub(crate) Arc<raidlab::Catalog>);
+
+#[pymethods]
+impl Catalog {
+    /// The built-in hardware with the entries of `files`, which are names and texts, and with `changes`: entry, key and value.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        files: Vec<(String, String)>,
+        changes: Vec<(String, String, String)>,
+    ) -> PyResult<Self> {
+        let file = |(name, text): (String, String)| CatalogFile { name, text: text.into() };
+        let change = |(entry, key, value)| CatalogChange { entry, key, value, source: None };
+        let files: Vec<_> = files.into_iter().map(file).collect();
+        let changes: Vec<_> = changes.into_iter().map(change).collect();
+        let read = py.detach(|| raidlab::Catalog::with(&files, &changes));
+        read.map(|catalog| Self(Arc::new(catalog))).map_err(refused)
+    }
+
+    /// All entries with their figures, as JSON.
+    fn entries(&self) -> String {
+        let entries: Vec<_> = self.0.entries().collect();
+        serde_json::to_string(&entries).expect("text and numbers always print")
+    }
+}
+
+/// An array of catalogue parts.
+#[pyclass(frozen, module = "raidlab._raidlab")]
+pub(crate) struct Array(pub(crate) raidlab::Array);
+
+#[pymethods]
+impl Array {
+    /// The array of `settings`, a JSON object whose keys are the arguments of Python.
+    #[new]
+    fn new(settings: &str) -> PyResult<Self> {
+        let settings: Map<String, Value> = serde_json::from_str(settings).map_err(refused)?;
+        file_of(&Arguments(settings)).map(|file| Self(file.into()))
+    }
+
+    /// The array that the TOML `text` describes; messages call it `name`.
+    #[staticmethod]
+    fn from_toml(name: &str, text: &str) -> PyResult<Self> {
+        ArrayFile::parse(name, text).map(|file| Self(file.into())).map_err(refused)
+    }
+
+    /// The array in a few words; an array that can't be is refused.
+    fn label(&self, catalog: &Catalog) -> PyResult<String> {
+        self.0.resolve(&catalog.0).map(|(_, array)| array.label()).map_err(refused)
+    }
+
+    /// What the host sees, in bytes.
+    fn usable_bytes(&self, catalog: &Catalog) -> PyResult<u64> {
+        self.0.usable(&catalog.0).map(ByteCount::get).map_err(refused)
+    }
+
+    /// What could not be plugged together, a sentence each.
+    fn misfits(&self, catalog: &Catalog) -> PyResult<Vec<String>> {
+        self.0.misfits(&catalog.0).map_err(refused)
+    }
+}
+
+/// The arguments that were given.
+struct Arguments(Map<String, Value>);
+
+impl Arguments {
+    fn given(&self, name: &str) -> Option<&Value> {
+        self.0.get(name).filter(|value| !value.is_null())
+    }
+
+    /// The argument called `name`, as files have it.
+    fn read<T: DeserializeOwned>(&self, name: &str) -> PyResult<Option<T>> {
+        let read = |value: &Value| {
+            serde_json::from_value(value.clone())
+                .map_err(|error| refused_argument(name, value, in_words(&error.to_string())))
+        };
+        self.given(name).map(read).transpose()
+    }
+
+    /// The argument called `name`, one of the words that are `known`.
+    fn word<T: Copy>(&self, name: &str, known: &[(&str, T)]) -> PyResult<Option<T>> {
+        let read = |value: &Value| {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            known.iter().find(|(word, _)| *word == text).map(|(_, meant)| *meant).ok_or_else(|| {
+                let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
+                let meant = nearest(&text, words.iter().copied());
+                let meant = meant.map(|word| format!("; did you mean '{word}'?")).unwrap_or_default();
+                refused_argument(name, value, format_args!("it is none of {}{meant}", words.join(", ")))
+            })
+        };
+        self.given(name).map(read).transpose()
+    }
+
+    /// The same of one that must be there.
+    fn needed<T: DeserializeOwned>(&self, name: &str) -> PyResult<T> {
+        self.read(name)?.ok_or_else(|| refused(format!("{name} is not given, and an array has one")))
+    }
+
+    /// The argument called `name`, as the command line has it.
+    fn parsed<T: FromStr<Err: Display>>(&self, name: &str) -> PyResult<Option<T>> {
+        let parse = |value: &Value| {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            text.parse().map_err(|error| refused_argument(name, value, error))
+        };
+        self.given(name).map(parse).transpose()
+    }
+}
+
+/// What is allowed instead of the type that was expected.
+fn in_words(error: &str) -> String {
+    const WORDS: [(&str, &str); 4] = [
+        ("expected u16", "expected a whole number from 0 to 65535"),
+        ("expected u8", "expected a whole number from 0 to 255"),
+        ("expected a boolean", "expected True or False"),
+        ("expected a string", "expected text"),
+    ];
+    WORDS.iter().fold(error.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+fn file_of(given: &Arguments) -> PyResult<ArrayFile> {
+    let level: LevelVariant =
+        given.parsed("level")?.ok_or_else(|| refused("level is not given, and an array has one"))?;
+    let mut file = ArrayFile::new(
+        level,
+        given.needed("members")?,
+        given.needed::<String>("drive")?,
+        given.needed::<String>("controller")?,
+    );
+    file.enclosure = given.read("enclosure")?;
+    file.write_policy = given.word("write_policy", &WritePolicy::ALL.map(|it| (it.name(), it)))?;
+    file.strip_size = given.parsed("strip")?;
+    file.disk_cache = given.read("disk_cache")?;
+    file.region = given.parsed("region")?;
+    file.condition = given.parsed::<DriveHistory>("condition")?;
+    file.fill = given.read("fill")?;
+    file.cache = given.read("cache")?.unwrap_or_default();
+    file.cache.size = given.parsed("cache_size")?.or(file.cache.size);
+    file.cache.read_policy =
+        given.word("read_policy", &ReadPolicy::ALL.map(|it| (it.name(), it)))?.or(file.cache.read_policy);
+    file.cache.io_policy =
+        given.word("io_policy", &IoPolicy::ALL.map(|it| (it.name(), it)))?.or(file.cache.io_policy);
+    file.resilience = given.read("resilience")?.unwrap_or_default();
+    file.resilience.metadata = given
+        .word("metadata", &MetadataPolicy::ALL.map(|it| (it.name(), it)))?
+        .unwrap_or(file.resilience.metadata);
+    file.controllers = controllers(given)?;
+    Ok(file)
+}
+
+/// What is said of controllers and volumes.
+fn controllers(given: &Arguments) -> PyResult<Option<ControllerSettings>> {
+    const NAMES: [&str; 5] = ["controllers", "volumes", "mirror", "fail", "fail_after"];
+    if NAMES.iter().all(|name| given.given(name).is_none()) {
+        return Ok(None);
+    }
+    let count = given.read("controllers")?.unwrap_or(1);
+    Ok(Some(ControllerSettings {
+        volumes: given.read("volumes")?,
+        mirror: given.read("mirror")?,
+        fail: given.word("fail", &[("A", Owner::A), ("B", Owner::B)])?,
+        fail_after: given.parsed::<NanoSpan>("fail_after")?,
+        ..ControllerSettings::of_count(count)
+    }))
+}

@@ -1,0 +1,38 @@
+//! The library as the module `_raidlab` of Python, beneath the package `raidlab` (packaging/python/raidlab).
+//!
+//! ```text
+//! raidlab/*.py    arguments with names, units and defaults; results as objects   (Python, typed)
+//!     │           texts, lists, JSON
+//! _raidlab        Array, Catalog, Workload, Sweep, Run, Table                     (this crate)
+//!     │
+//! raidlab         the facade
+//! ```
+//! Here is what needs the facade's types, and nothing else: whatever can be said in Python is said there. Results go over as the JSON of
+//! `--json`, tables as Arrow. A long call lets other threads of Python run and looks for signals 50 times a second.
+
+mod array;
+mod errors;
+mod run;
+mod sweep;
+mod table;
+mod waiting;
+mod workload;
+
+use pyo3::prelude::*;
+
+/// What the package is made of.
+#[pymodule]
+mod _raidlab {
+    #[pymodule_export]
+    use super::array::{Array, Catalog};
+    #[pymodule_export]
+    use super::errors::RaidlabError;
+    #[pymodule_export]
+    use super::run::{Run, explanation, page, stored_runs};
+    #[pymodule_export]
+    use super::sweep::Sweep;
+    #[pymodule_export]
+    use super::table::Table;
+    #[pymodule_export]
+    use super::workload::{Workload, workload_names};
+}

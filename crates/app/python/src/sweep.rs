@@ -1,0 +1,97 @@
+//! Arrays under loads.
+
+use crate::array::{Array, Catalog};
+use crate::errors::{refused, refused_argument};
+use crate::run::Run;
+use crate::waiting::waited_for;
+use crate::workload::Workload;
+use pyo3::prelude::*;
+use raidlab::{NanoSpan, SweepError, SweepOptions, WINDOW_DEFAULT, Window};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+/// Every array under every workload with every number of requests in flight.
+#[pyclass(frozen, module = "raidlab._raidlab")]
+pub(crate) struct Sweep {
+    sweep: Arc<raidlab::Sweep>,
+    catalog: Arc<raidlab::Catalog>,
+}
+
+#[pymethods]
+impl Sweep {
+    /// Times are texts with a unit; without `ramp` the ramp is as long as write caches take.
+    #[new]
+    fn new(
+        catalog: &Catalog,
+        arrays: Vec<PyRef<'_, Array>>,
+        workloads: Vec<PyRef<'_, Workload>>,
+        iodepths: Vec<u32>,
+        window: (Option<String>, Option<String>, u64),
+        threads: Option<usize>,
+    ) -> PyResult<Self> {
+        let (ramp, run, seed) = window;
+        let span =
+            |name, text: &Option<String>| text.as_deref().map(|text| parsed_span(name, text)).transpose();
+        let (settles, ramp) = (ramp.is_none(), span("ramp", &ramp)?.unwrap_or(WINDOW_DEFAULT));
+        let measured = span("run", &run)?.unwrap_or(WINDOW_DEFAULT);
+        if measured == NanoSpan::ZERO {
+            return Err(refused_argument(
+                "run",
+                "0",
+                "nothing is measured in no time: write a time such as 5s",
+            ));
+        }
+        let of_threads = |count| {
+            NonZeroUsize::new(count)
+                .ok_or_else(|| refused_argument("threads", count, "it takes at least one"))
+        };
+        let sweep = raidlab::Sweep {
+            arrays: arrays.iter().map(|array| array.0.clone()).collect(),
+            workloads: workloads.iter().map(|workload| workload.0.clone()).collect(),
+            iodepths,
+            window: Window { iodepth: 1, ramp, run: measured, settles, seed },
+            threads: threads.map(of_threads).transpose()?,
+        };
+        Ok(Self { sweep: Arc::new(sweep), catalog: Arc::clone(&catalog.0) })
+    }
+
+    /// Runs of one array.
+    fn runs_of_array(&self) -> usize {
+        self.sweep.loads().len()
+    }
+
+    /// Refuses arrays that can't be; `arrays` stands before their number.
+    fn check(&self) -> PyResult<()> {
+        for (index, array) in self.sweep.arrays.iter().enumerate() {
+            let named = |error| match self.sweep.arrays.len() {
+                1 => refused(error),
+                _ => refused(format!("arrays[{index}]: {error}")),
+            };
+            raidlab::Simulation::sharing(&self.catalog, array.clone()).map(drop).map_err(named)?;
+        }
+        Ok(())
+    }
+
+    /// Runs those from `first` to before `last`; `progress` is called with how many are done and of how many.
+    fn run(
+        &self,
+        py: Python<'_>,
+        part: (usize, usize),
+        finds_bottleneck: bool,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<Run>> {
+        let (sweep, catalog) = (Arc::clone(&self.sweep), Arc::clone(&self.catalog));
+        let result = waited_for(py, progress, move |cancel, tell| {
+            sweep.run_part(&catalog, part.0..part.1, SweepOptions { finds_bottleneck, cancel }, tell)
+        })?;
+        match result {
+            Ok(runs) => Ok(runs.into_iter().map(|it| Run::from(it.run)).collect()),
+            Err(error @ (SweepError::Simulate(_) | SweepError::Cancelled)) => Err(refused(error)),
+        }
+    }
+}
+
+/// A time with a unit; `name` is the argument's.
+fn parsed_span(name: &str, text: &str) -> PyResult<NanoSpan> {
+    text.parse().map_err(|error| refused_argument(name, format_args!("'{text}'"), error))
+}

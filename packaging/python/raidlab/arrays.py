@@ -1,0 +1,189 @@
+"""The catalogue, and arrays of its parts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Optional, Union
+
+from . import _raidlab
+from ._raidlab import RaidlabError
+from .runs import Records
+
+
+class Catalog:
+    """Drives, controllers, enclosures and hosts: built in, and your own.
+
+    ``files`` are TOML files with entries of your own, or folders of such. ``set`` has other values of figures, by entry and key:
+    ``{"perc-h800:member_command.read": "7us"}``.
+    """
+
+    def __init__(
+        self, files: Sequence[Union[str, Path]] = (), *, set: Optional[Mapping[str, str]] = None  # noqa: A002
+    ) -> None:
+        texts = [(str(path), _read(path)) for given in files for path in _toml_files(Path(given))]
+        changes = [_change(place, str(value)) for place, value in (set or {}).items()]
+        self._fill(texts, changes)
+
+    def _fill(self, texts: list[tuple[str, str]], changes: list[tuple[str, str, str]]) -> None:
+        self._parts = (texts, changes)
+        self._catalog = _raidlab.Catalog(texts, changes)
+
+    def __getstate__(self) -> tuple[list[tuple[str, str]], list[tuple[str, str, str]]]:
+        return self._parts
+
+    def __setstate__(self, state: tuple[list[tuple[str, str]], list[tuple[str, str, str]]]) -> None:
+        self._fill(*state)
+
+    @cached_property
+    def entries(self) -> Records:
+        """All entries of all kinds: kind, id, name, year, class; ``figures`` are their figures with sources."""
+        return Records(json.loads(self._catalog.entries()), ["kind", "class", "year", "id", "name"])
+
+    def _of(self, kind: str) -> Records:
+        return Records([it for it in self.entries if it["kind"] == kind], ["class", "year", "id", "name"])
+
+    @property
+    def drives(self) -> Records:
+        """Drives; ``class`` is nvme, sas-ssd, sata-ssd or hdd."""
+        return self._of("drive")
+
+    @property
+    def controllers(self) -> Records:
+        """RAID controllers, host bus adapters under Linux md among them."""
+        return self._of("controller")
+
+    @property
+    def enclosures(self) -> Records:
+        """Enclosures for drives."""
+        return self._of("enclosure")
+
+    @property
+    def hosts(self) -> Records:
+        """Hosts that software RAID may run on."""
+        return self._of("host")
+
+    def __repr__(self) -> str:
+        return f"Catalog of {len(self.entries)} entries"
+
+    def _repr_html_(self) -> str:
+        return self.entries._repr_html_()
+
+
+class Array:
+    """An array of catalogue parts. What is not said is as its controller is delivered.
+
+    Sizes and times are texts with a unit: ``strip="64KiB"``. ``cache`` and ``resilience`` take the keys that ``[cache]`` and
+    ``[resilience]`` of array files have, ``{"flush-start-pct": 60}``. Names are looked up when the array is used, in its catalogue.
+    """
+
+    def __init__(
+        self,
+        level: str,
+        members: int,
+        drive: str,
+        controller: str,
+        *,
+        strip: Optional[str] = None,
+        enclosure: Optional[str] = None,
+        write_policy: Optional[str] = None,
+        read_policy: Optional[str] = None,
+        io_policy: Optional[str] = None,
+        disk_cache: Optional[bool] = None,
+        cache_size: Optional[str] = None,
+        metadata: Optional[str] = None,
+        controllers: Optional[int] = None,
+        volumes: Optional[int] = None,
+        mirror: Optional[bool] = None,
+        fail: Optional[str] = None,
+        fail_after: Optional[str] = None,
+        region: Optional[str] = None,
+        condition: Optional[str] = None,
+        fill: Optional[int] = None,
+        cache: Optional[Mapping[str, Any]] = None,
+        resilience: Optional[Mapping[str, Any]] = None,
+    ) -> None:
+        given = {name: value for name, value in locals().items() if name != "self" and value is not None}
+        try:
+            text = json.dumps(given)
+        except TypeError as error:
+            raise RaidlabError(f"an argument of Array is neither text, number nor list: {error}") from None
+        self._fill(given, text)
+
+    def _fill(self, given: dict[str, Any], text: str) -> None:
+        self._settings = given
+        self._array = _raidlab.Array(text) if "toml" not in given else _raidlab.Array.from_toml(*given["toml"])
+
+    @classmethod
+    def from_toml(cls, path: Union[str, Path]) -> Array:
+        """The array that a file describes; ``raidlab simulate --array`` reads the same."""
+        array = cls.__new__(cls)
+        array._fill({"toml": (str(path), _read(path))}, "")
+        return array
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self._settings
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._fill(state, json.dumps(state))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What was said of it."""
+        return dict(self._settings)
+
+    def label(self, catalog: Optional[Catalog] = None) -> str:
+        """The array in a few words. An array that can't be is refused."""
+        return self._array.label((catalog or default_catalog())._catalog)
+
+    def usable_bytes(self, catalog: Optional[Catalog] = None) -> int:
+        """What the host sees."""
+        return self._array.usable_bytes((catalog or default_catalog())._catalog)
+
+    def misfits(self, catalog: Optional[Catalog] = None) -> list[str]:
+        """What could not be plugged together, a sentence each; it is simulated all the same."""
+        return self._array.misfits((catalog or default_catalog())._catalog)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Array) and self._settings == other._settings
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(self._settings, sort_keys=True))
+
+    def __repr__(self) -> str:
+        return "Array(" + ", ".join(f"{name}={value!r}" for name, value in self._settings.items()) + ")"
+
+
+_DEFAULT: list[Catalog] = []
+
+
+def default_catalog() -> Catalog:
+    """The built-in hardware, read once."""
+    if not _DEFAULT:
+        _DEFAULT.append(Catalog())
+    return _DEFAULT[0]
+
+
+def _read(path: Union[str, Path]) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RaidlabError(f"{path}: {error}") from None
+
+
+def _toml_files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.glob("*.toml"))
+    if not found:
+        raise RaidlabError(f"{path}: the folder has no .toml files")
+    return found
+
+
+def _change(place: str, value: str) -> tuple[str, str, str]:
+    entry, colon, key = place.partition(":")
+    if not (entry and colon and key and value):
+        raise RaidlabError(f"set: '{place}' is no place of a figure: write it as 'perc-h800:member_command.read'")
+    return entry, key, value

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Sweeps of the package on local clusters of Dask and Ray (docs/python.md). Usage: executors.sh PATH/TO/raidlab
+set -euo pipefail
+
+raidlab=$(realpath "$1")
+root=$(dirname "$(realpath "$0")")/../..
+venv=$(dirname "$raidlab")/../python-executors
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+if ! "$venv/bin/python" -c 'import distributed, ray' 2>/dev/null; then
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: distributed ray
+fi
+
+cp -r "$root/packaging/python/raidlab" "$work/raidlab"
+cp "$(dirname "$raidlab")/lib_raidlab.so" "$work/raidlab/_raidlab.abi3.so"
+cp "$root/tests/python/executors.py" "$work"
+cd "$work"
+PYTHONPATH=$work "$venv/bin/python" executors.py

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# The package `raidlab` of Python, with the module that the build of the tests has made. Usage: run.sh PATH/TO/raidlab
+# pytest, mypy and frame libraries come from PyPI into the environment of tests/store, once.
+set -euo pipefail
+
+raidlab=$(realpath "$1")
+root=$(dirname "$(realpath "$0")")/../..
+venv=$(dirname "$raidlab")/../python-store
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+if ! "$venv/bin/python" -c 'import duckdb, pandas, polars, pyarrow, pytest, mypy' 2>/dev/null; then
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: \
+        -r "$root/tests/store/requirements.txt" -r "$root/tests/python/requirements.txt"
+fi
+
+cp -r "$root/packaging/python/raidlab" "$work/raidlab"
+cp "$(dirname "$raidlab")/lib_raidlab.so" "$work/raidlab/_raidlab.abi3.so"
+cd "$work"
+cp "$root"/tests/python/test_*.py "$root/tests/python/mypy.ini" .
+PYTHONPATH=$work RAIDLAB=$raidlab "$venv/bin/python" -m pytest -q -p no:cacheprovider --durations=5

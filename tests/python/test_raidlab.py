@@ -1,0 +1,247 @@
+"""The package `raidlab` as its users call it."""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import pytest
+
+import raidlab
+
+SHORT = {"ramp": "10ms", "run": "200ms"}
+
+
+def array(**settings):
+    given = {"level": "5", "members": 4, "drive": "st3600057ss", "controller": "perc-h800", "region": "1GB", **settings}
+    return raidlab.Array(**given)
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return raidlab.simulate(array(), "md1200-oltp", [1, 8], ramp="10ms", run="3s")
+
+
+def without_wall_time(runs):
+    rows = runs.to_dicts()
+    for row in rows:
+        row["cost"].pop("wall_ns")
+        row["cost"].pop("bottleneck_wall_ns", None)
+    return rows
+
+
+def test_a_run_has_the_figures_and_the_words_of_the_command_line(runs):
+    options = "--level 5 --members 4 --drive st3600057ss --controller perc-h800 --region 1GB --ramp 10ms --run 3s --iodepth 1,8"
+    command = [os.environ["RAIDLAB"], "simulate", *options.split(), "--workload", "md1200-oltp", "--json"]
+    of_program = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["runs"]
+    for row in of_program:
+        row["cost"].pop("wall_ns")
+        row["cost"].pop("bottleneck_wall_ns", None)
+    assert without_wall_time(runs) == of_program
+    assert "bottleneck: " in runs[0].explain()
+    assert runs[0].bottleneck in " ".join(runs[0].explain().split())
+
+
+def test_tables_reach_frame_libraries(runs):
+    import polars
+    import pyarrow
+
+    frame, of_arrow, of_polars = runs.to_pandas(), pyarrow.table(runs), polars.DataFrame(runs)
+    assert list(frame["iodepth"]) == [1, 8]
+    assert of_arrow.column_names == list(frame.columns) == of_polars.columns
+    assert of_arrow["total_iops"].to_pylist() == list(frame["total_iops"]) == of_polars["total_iops"].to_list()
+    assert of_arrow["strip_bytes"].type == pyarrow.uint64()
+    assert of_arrow["tags_json"].to_pylist() == ["[]", "[]"]
+
+
+def test_latencies_and_timelines(runs):
+    latency = runs[1].latency
+    facts = runs[1].to_dict()["total"]
+    assert latency.percentile(99.9) == facts["lat_ns_p999"]
+    assert facts["lat_ns_p50"] <= latency.percentile(75) <= facts["lat_ns_p90"] * 1.125
+    assert latency.percentile(100) == latency.max_ns
+    timeline = runs[1].timeline.to_dicts()
+    assert {row["op"] for row in timeline} == {"read", "write", "total"}
+    assert sum(row["requests"] for row in timeline if row["op"] == "total") == facts["requests"]
+
+
+def test_everything_pickles(runs):
+    workload = raidlab.Workload("database")
+    catalog = raidlab.Catalog(set={"perc-h800:member_command.read": "7us"})
+    again = pickle.loads(pickle.dumps([array(), workload, catalog, runs]))
+    assert again[0] == array()
+    assert again[1].to_dict() == workload.to_dict()
+    assert again[2].entries[:] != raidlab.Catalog().entries[:]
+    assert again[3].to_dicts() == runs.to_dicts()
+
+
+def test_objects_show_themselves(runs):
+    assert "<iframe srcdoc=" in runs._repr_html_()
+    assert "&lt;svg" in runs._repr_html_()
+    assert "st3600057ss" in raidlab.Catalog().drives._repr_html_()
+    assert "bottleneck" in runs[0]._repr_html_()
+
+
+BAD = [
+    (lambda: array(level="7"), 'level="7"', "use one of"),
+    (lambda: array(members=-1), "members=-1", "from 0 to 65535"),
+    (lambda: array(strip="64 apples"), "strip=", "64KiB"),
+    (lambda: array(write_policy="write-bak"), 'write_policy="write-bak"', "did you mean 'write-back'?"),
+    (lambda: array(disk_cache="on"), 'disk_cache="on"', "True or False"),
+    (lambda: array(cache={"flush-start": 3}), "cache=", "flush-start-pct"),
+    (lambda: array(condition="worn"), 'condition="worn"', "fresh"),
+    (lambda: array(fail="C", fail_after="1s"), 'fail="C"', "A, B"),
+    (lambda: raidlab.simulate(array(drive="st3600057s"), "database"), "st3600057s", "did you mean 'st3600057ss'?"),
+    (lambda: raidlab.simulate(array(level="6", members=2), "database"), "RAID 6 over 2 members", "4 or more"),
+    (lambda: raidlab.simulate(array(), "databse"), "databse", "did you mean"),
+    (lambda: raidlab.simulate(array(), 5), "workload=5", "a name"),
+    (lambda: raidlab.simulate("r5", "database"), "'r5'", "raidlab.Array"),
+    (lambda: raidlab.simulate(array(), "database", 0), "iodepth=0", "from 1 to 65536"),
+    (lambda: raidlab.simulate(array(), "database", "8"), "iodepth='8'", "from 1 to 65536"),
+    (lambda: raidlab.simulate(array(), "database", seed=-1), "seed=-1", "from 0 to"),
+    (lambda: raidlab.simulate(array(), "database", run="0s"), "run=", "5s"),
+    (lambda: raidlab.simulate(array(), "database", run=5), "run=5", "with a unit"),
+    (lambda: raidlab.simulate(array(), "database", ramp="5 parsecs"), "ramp='5 parsecs'", "write a time"),
+    (lambda: raidlab.simulate(array(), "database", threads=0), "threads=0", "from 1 on"),
+    (lambda: raidlab.sweep([array(), array(level="6", members=2)], "database"), "arrays[1]", "4 or more"),
+    (lambda: raidlab.Catalog(set={"perc-h80:x": "1"}), "perc-h80", "did you mean 'perc-h800'?"),
+    (lambda: raidlab.Catalog(["missing.toml"]), "missing.toml", "No such file"),
+    (lambda: raidlab.Store("missing.sqlite").runs(), "missing.sqlite", "no such results file"),
+    (lambda: raidlab.risk("9", 4), "'9'", "use one of"),
+    (lambda: raidlab.plan(app="databse", usable="1TB"), "databse", "did you mean"),
+    (lambda: raidlab.plan(app="database", usable="1 parsec"), "usable", "parsec"),
+    (lambda: raidlab.reproduce("md1200-2012"), "md1200-2012", "md1200-2011"),
+]
+
+
+@pytest.mark.parametrize(("call", "named", "allowed"), BAD)
+def test_bad_input_is_named_with_what_is_allowed(call, named, allowed):
+    with pytest.raises(raidlab.RaidlabError) as raised:
+        call()
+    assert named in str(raised.value)
+    assert allowed in str(raised.value)
+
+
+def test_ctrl_c_is_answered_within_a_tenth_of_a_second():
+    pressed = []
+
+    def press():
+        pressed.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Timer(0.3, press).start()
+    with pytest.raises(KeyboardInterrupt):
+        raidlab.simulate(array(region=None), "md1200-oltp", [64] * 50, run="60s")
+    assert time.monotonic() - pressed[0] < 0.1
+
+
+def test_other_threads_go_on_during_a_call():
+    counted, stop = [0], threading.Event()
+
+    def count():
+        while not stop.wait(0.005):
+            counted[0] += 1
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    raidlab.simulate(array(), "md1200-oltp", [8], ramp="10ms", run="20s")
+    stop.set()
+    thread.join()
+    assert counted[0] > 5
+
+
+def kill_once(marker):
+    """Ends this worker, the first time that it is asked to."""
+    try:
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    os._exit(1)
+
+
+class Killing(ProcessPoolExecutor):
+    """Has a worker die in the middle of a sweep."""
+
+    def __init__(self, marker):
+        super().__init__(2)
+        self.marker, self.count = marker, 0
+
+    def submit(self, *task):
+        self.count += 1
+        if self.count == 3:
+            super().submit(kill_once, self.marker)
+        return super().submit(*task)
+
+
+ARRAYS = [("5", members) for members in range(3, 6)] + [("10", 4)]
+
+
+def test_an_executor_loses_nothing_when_a_worker_dies(tmp_path):
+    arrays = [array(level=level, members=members) for level, members in ARRAYS]
+    alone = raidlab.sweep(arrays, ["database", "streaming"], [1, 4], **SHORT)
+    with ThreadPoolExecutor(2) as threads:
+        by_threads = raidlab.sweep(arrays, ["database", "streaming"], [1, 4], executor=threads, **SHORT)
+    with Killing(str(tmp_path / "killed")) as processes:
+        by_processes = raidlab.sweep(arrays, ["database", "streaming"], [1, 4], executor=processes, **SHORT)
+    assert (tmp_path / "killed").exists()
+    assert len(alone) == 2 * 2 * len(arrays)
+    assert without_wall_time(by_threads) == without_wall_time(alone)
+    assert without_wall_time(by_processes) == without_wall_time(alone)
+
+
+def test_parquet_parts_are_the_runs(tmp_path):
+    import duckdb
+
+    arrays = [array(level=level, members=members) for level, members in ARRAYS]
+    with ThreadPoolExecutor(2) as threads:
+        kept = raidlab.sweep(arrays, "database", [1, 4], executor=threads, output=str(tmp_path / "out"), **SHORT)
+    assert len(kept) == 0
+    alone = raidlab.sweep(arrays, "database", [1, 4], **SHORT).to_arrow()["total_iops"].to_pylist()
+    rows = duckdb.sql(f"SELECT run, total_iops FROM '{tmp_path}/out/*.parquet' ORDER BY run").fetchall()
+    assert rows == list(enumerate(alone, 1))
+
+
+def test_workloads_of_files(tmp_path):
+    job = tmp_path / "job.fio"
+    job.write_text("[global]\nbs=8k\n[job]\nrw=randread\nsize=16m\n")
+    (workload,) = raidlab.Workload.from_fio(job)
+    assert workload.to_dict()["lines"][0]["size_bytes"] == 8192
+    assert raidlab.simulate(array(), workload, 4, bottleneck=False, **SHORT)[0].iops > 0
+    job.write_text("[job]\nrw=randread\nioengine=nonsense\nbs=8x\n")
+    with pytest.raises(raidlab.RaidlabError, match="job.fio:4: bs"):
+        raidlab.Workload.from_fio(job)
+    assert "storagebench-database" in raidlab.Workload.builtin()
+
+
+def test_kept_runs(tmp_path):
+    store = tmp_path / "runs.sqlite"
+    options = "--level 5 --members 4 --drive st3600057ss --controller perc-h800 --region 1GB --ramp 10ms --run 200ms --iodepth 1,8"
+    command = [os.environ["RAIDLAB"], "simulate", *options.split(), "--workload", "database", "--db", str(store)]
+    subprocess.run(command, capture_output=True, check=True)
+    kept = raidlab.Store(store).runs()
+    assert [run.iodepth for run in kept] == [1, 8]
+    assert kept.to_pandas()["run"].tolist() == [1, 2]
+    assert len(raidlab.Store(store).runs("2")) == 1
+
+
+def test_answers_of_the_program():
+    risk = raidlab.risk("6", 12, drive="exos-x24-24tb", spares=1, trials=1000)
+    assert "level" in json.dumps(risk)
+    plan = raidlab.plan(
+        app="storagebench-database", usable="500GB", slots=4, levels="10", drives="st3600057ss", controllers="perc-h800", enclosures="md1200", simulations=1
+    )
+    assert len(plan["top"]) == 1
+    assert "<iframe srcdoc=" in plan._repr_html_()
+    assert any(paper["method"]["id"] == "md1200-2011" for paper in raidlab.reproduce()["papers"])
+
+
+def test_the_types_hold():
+    package = os.path.dirname(raidlab.__file__)
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", package]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
