@@ -54,6 +54,10 @@ def checked(name, executor, pids):
     print(f"{name}: {len(runs)} runs in {seconds:.1f} s, worker {killed[0]} killed, the same as alone")
 
 
+def worker_pid():
+    return os.getpid()
+
+
 def on_dask():
     from distributed import Client, LocalCluster
 
@@ -65,7 +69,7 @@ def on_ray():
     import ray
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    pid = ray.remote(os.getpid)
+    pid = ray.remote(worker_pid)
     checked("ray", RayExecutor(), lambda: [ray.get(pid.remote())])
     ray.shutdown()
 
