@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Runs the notebooks of docs/notebooks and leaves them as pages in target/notebooks. Usage: notebooks.sh PATH/TO/raidlab [NAME...]
+set -euo pipefail
+
+raidlab=$(realpath "$1")
+root=$(dirname "$(realpath "$0")")/../..
+venv=$(dirname "$raidlab")/../python-notebooks
+shift
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+if ! "$venv/bin/python" -c 'import duckdb, pandas, pyarrow, matplotlib, nbconvert, ipykernel, distributed' 2>/dev/null; then
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: \
+        -r "$root/tests/store/requirements.txt" matplotlib nbconvert ipykernel distributed
+fi
+
+cp -r "$root/packaging/python/raidlab" "$work/raidlab"
+cp "$(dirname "$raidlab")/lib_raidlab.so" "$work/raidlab/_raidlab.abi3.so"
+cp "$root"/docs/notebooks/*.ipynb "$work"
+cd "$work"
+for notebook in *.ipynb; do
+    [[ $# == 0 || " $* " == *" ${notebook%.ipynb} "* ]] || continue
+    PYTHONPATH=$work RAIDLAB=$raidlab "$venv/bin/jupyter" nbconvert --log-level ERROR --to html --execute "$notebook" \
+        --output-dir "$(dirname "$raidlab")/../notebooks"
+    echo "$notebook runs"
+done
