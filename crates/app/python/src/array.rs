@@ -25,7 +25,7 @@ impl Catalog {
         files: Vec<(String, String)>,
         changes: Vec<(String, String, String)>,
     ) -> PyResult<Self> {
-        let file = |(name, text): (String, String)| CatalogFile { name, text: text.into() };
+        let file = |(name, text): (String, String)| CatalogFile { name, text };
         let change = |(entry, key, value)| CatalogChange { entry, key, value, source: None };
         let files: Vec<_> = files.into_iter().map(file).collect();
         let changes: Vec<_> = changes.into_iter().map(change).collect();

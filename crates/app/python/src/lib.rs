@@ -9,6 +9,7 @@
 //! ```
 //! Here is what needs the facade's types, and nothing else: whatever can be said in Python is said there. Results go over as the JSON of
 //! `--json`, tables as Arrow. A long call lets other threads of Python run and looks for signals 50 times a second.
+#![allow(clippy::needless_pass_by_value, reason = "what comes from Python is owned by its call")]
 
 mod array;
 mod errors;

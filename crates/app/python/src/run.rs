@@ -4,7 +4,7 @@ use crate::errors::refused;
 use pyo3::prelude::*;
 use raidlab_report::{StudyReport, page as pages, terminal};
 use raidlab_store::{RunFilter, RunSelector, Store};
-use raidlab_workload::RunResult;
+use raidlab_workload::{BottleneckFacts, RunResult};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Run {
 
     /// What set its pace, in a sentence, where that was looked for.
     fn bottleneck(&self) -> Option<String> {
-        self.0.bottleneck.as_ref().map(|facts| facts.sentence())
+        self.0.bottleneck.as_ref().map(BottleneckFacts::sentence)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The tables of `raidlab export` as Arrow streams: the columns are made in one place, and any frame library reads them.
 //!
-//! Source: Arrow PyCapsule interface, `__arrow_c_stream__`.
+//! Source: Arrow `PyCapsule` interface, `__arrow_c_stream__`.
 
 use crate::errors::refused;
 use crate::run::Run;
@@ -12,6 +12,9 @@ use pyo3::types::{PyBytes, PyCapsule};
 use raidlab_report::table::{KeptRun, Kind, Table as Rows, Value};
 use std::sync::Arc;
 
+/// Number, number of the study, title, start, tags and run.
+type KeptRow<'py> = (i64, i64, String, String, Vec<String>, PyRef<'py, Run>);
+
 /// A table of runs.
 #[pyclass(frozen, module = "raidlab._raidlab")]
 pub(crate) struct Table(Rows);
@@ -20,19 +23,8 @@ pub(crate) struct Table(Rows);
 impl Table {
     /// One row a run, an interval of a run or a bin of its latencies: `kind` is `runs`, `series` or `histograms`. Each run has its number.
     #[new]
-    fn new(kind: &str, runs: Vec<(i64, i64, String, String, Vec<String>, PyRef<'_, Run>)>) -> PyResult<Self> {
-        let kept = |(id, study, title, started_at, tags, run): &'_ (
-            i64,
-            i64,
-            String,
-            String,
-            Vec<String>,
-            PyRef<'_, Run>,
-        )| {
-            (*id, *study, title.clone(), started_at.clone(), tags.clone(), Arc::clone(&run.0))
-        };
-        let owned: Vec<_> = runs.iter().map(kept).collect();
-        let kept: Vec<KeptRun<'_>> = owned
+    fn new(kind: &str, runs: Vec<KeptRow<'_>>) -> PyResult<Self> {
+        let kept: Vec<KeptRun<'_>> = runs
             .iter()
             .map(|(id, study, title, started_at, tags, run)| KeptRun {
                 id: *id,
@@ -40,7 +32,7 @@ impl Table {
                 title,
                 started_at,
                 tags,
-                run,
+                run: &run.0,
             })
             .collect();
         match kind {
