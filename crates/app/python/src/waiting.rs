@@ -1,6 +1,6 @@
 //! Long calls: the work runs in a thread of its own, and the caller waits for it without holding Python up.
 //!
-//! A signal, Ctrl-C above all, ends the call within [`LOOK_EVERY`]. The work is then told to stop, and does so in the background: a
+//! A signal, Ctrl-C above all, ends the call within 20 ms. The work is then told to stop, and does so in the background: a
 //! simulation that is under way comes to its end, and no other begins.
 
 use pyo3::exceptions::PyRuntimeError;
