@@ -10,7 +10,7 @@ export STATE_DIRECTORY := $(CURDIR)/target/state
 PART := bash tests/part.sh
 
 .PHONY: archive demo test tools extending programs build binary format lint unit documented reference accuracy book deb deb-test wheel explore torture mutants simkernel simkernel-mutants \
-	store clients attack attack-short clients-self-test ublk smoke python executors notebooks bench studio studio-fuzz studio-pictures bench-arrays bench-against-md
+	store clients attack attack-short clients-self-test ublk smoke module python executors notebooks bench studio studio-fuzz studio-pictures bench-arrays bench-against-md
 
 ## Builds a binary quickly, runs the first-look study on this machine's own disk and files, and plans an array of hardware on sale.
 demo:
@@ -147,15 +147,19 @@ store: binary
 	$(PART) bash tests/store/fio.sh target/debug/raidlab
 
 ## The package of Python (docs/python.md) on the module that the build of the tests made: pytest, mypy, frame libraries.
-python: binary
+# A module has no test of its own, so `lint` leaves it out; beside the tests it is built on what they have built.
+module: binary
+	$(LINTED) build $(EVERYTHING) --lib --tests
+
+python: module
 	$(PART) bash tests/python/run.sh target/debug/raidlab
 
 ## Sweeps on local clusters of Dask and Ray, workers killed in the middle; installs both, some 400 MB.
-executors: binary
+executors: module
 	$(PART) bash tests/python/executors.sh target/debug/raidlab
 
 ## Runs the notebooks of docs/notebooks, and leaves them as pages in target/notebooks; installs Jupyter and Dask.
-notebooks: binary
+notebooks: module
 	$(PART) bash tests/python/notebooks.sh target/debug/raidlab
 
 ## The diffs of docs/extending.md on a copy of the sources: they apply, build and do what they say. `make test` only applies them.
