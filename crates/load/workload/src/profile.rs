@@ -19,6 +19,7 @@
 //! none), as in Iometer. `block_sizes` lists the sizes at which a paper ran a profile of one size. `docs/workloads.md`
 //! shows the rest by example (arrivals, limits, places, data, parts).
 
+mod actors;
 mod file;
 mod write;
 

@@ -303,6 +303,26 @@ fn settings_that_do_not_go_together_are_named() {
             "[arrival]\nprocess = 'fixed'\nrate = 1\nbrust = 2\n",
             "mine.toml:9: unknown key 'brust': the nearest known is 'burst' (known: process, rate, burst)",
         ),
+        (
+            "[[part]]\nname = 'a'\n[part.accelerator]\nbatch = 4\ncompute = '1ms'\nsample_size = '1MiB'\nread_thread = 2\n",
+            "mine.toml:12: unknown key 'read_thread': the nearest known is 'read_threads' (known: count, batch, compute, compute_deviation, read_threads, prefetch, loader, sample_size, sample_deviation, sample_table, samples_per_file, request_size, requests_per_thread, barrier, per_file, per_sample, load_bytes_per_sec, per_step, processors)",
+        ),
+        (
+            "[[part]]\nname = 'a'\n[part.accelerator]\ncompute = '1ms'\nsample_size = '1MiB'\n",
+            "mine.toml:8: the key 'batch' is missing here: add it",
+        ),
+        (
+            "[[part]]\nname = 'a'\n[part.accelerator]\nbatch = 4\ncompute = '1ms'\nsample_size = 1000\n",
+            "mine.toml:11: sample_size: 1000 has no unit: give a unit, as \"1000 B\" or \"64KiB\"",
+        ),
+        (
+            "[[part]]\nname = 'a'\n[part.accelerator]\nbatch = 4\ncompute = '1ms'\n",
+            "mine.toml: part 'a': sample_size or sample_table is missing: add one",
+        ),
+        (
+            "[[part]]\nname = 'a'\n[part.log]\nappend_size = '1KiB'\n[part.cache]\nobjects = 9\nobject_size = '4KiB'\n",
+            "mine.toml: part 'a': has two actors: give each a part of its own",
+        ),
         (part, "mine.toml: workload 'mine' has lines and parts: put the lines into a part of their own"),
     ];
     for (text, expected) in rows {
@@ -315,6 +335,39 @@ fn settings_that_do_not_go_together_are_named() {
 fn every_built_in_workload_is_written_as_it_reads() {
     for workload in builtin_workloads() {
         assert_eq!(read(&workload.to_toml()), workload);
+    }
+}
+
+#[test]
+fn actors_that_make_no_sense_are_named() {
+    let part = |text: &str| format!("[[part]]\nname = 'a'\n{text}");
+    let accelerator = "[part.accelerator]\nbatch = 4\ncompute = '1ms'\nsample_size = '1MiB'\n";
+    let rows = [
+        (part("[part.log]\nclients = 0\nappend_size = '1KiB'\n"), "workload 'mine/a': clients must be above 0"),
+        (
+            part("[part.checkpoint]\nwriter_size = '1GiB'\npauses = 'b'\n"),
+            "workload 'mine/a': pauses must be the name of a part with accelerators",
+        ),
+        (
+            part("[part.compaction]\nruns = 2\nfollows = 'a'\n"),
+            "workload 'mine/a': follows must be the name of another part",
+        ),
+        (
+            part(&format!("iodepth = 4\n{accelerator}")),
+            "workload 'mine/a': arrival, limit, think, iodepth and flush_every are those of lines: the actor has its own",
+        ),
+        (
+            part(&format!("[part.phase]\nevery = '1s'\n{accelerator}")),
+            "workload 'mine/a': every needs lasts, how long the part is at work each time",
+        ),
+        (
+            part(&format!("{accelerator}[[part.line]]\nsize = '4KiB'\nshare_pct = 100\nread_pct = 0\nrandom_pct = 0\n")),
+            "workload 'mine/a': line and weight have no place beside an actor: give them a part of their own",
+        ),
+    ];
+    for (text, expected) in rows {
+        let error = Workload::from_toml("mine.toml", &format!("{HEAD}{text}")).unwrap_err();
+        assert_eq!(error.to_string(), format!("mine.toml: {expected}"));
     }
 }
 
@@ -405,7 +458,7 @@ mod round_trips {
             let mut spec = AccessSpec::new(text.clone(), Vec::new());
             spec.data = DataSpec { compressible_pct, dedupe_pct };
             if is_mix {
-                let part = MixPart { name: text.clone(), weight: None, lines, places, pacing, iodepth, flush };
+                let part = MixPart { name: text.clone(), weight: None, lines, places, pacing, iodepth, flush, ..MixPart::default() };
                 spec.parts = vec![MixPart { name: format!("not {text}"), ..part.clone() }, part];
             } else {
                 (spec.lines, spec.places, spec.pacing) = (lines, places, pacing);
