@@ -1,6 +1,7 @@
 //! The built-in workload files against the published tables, and invalid files against their messages.
 
 use super::*;
+use crate::actor::Actor;
 use crate::op::{IoOp, OpSet};
 use crate::spec::AccessLine;
 use raidlab_units::NanoSpan;
@@ -34,6 +35,35 @@ const ONE_LINE: [(&str, Metric, u32, u8, u8); 23] = [
     ("md1200-decision-support", Metric::MbPerS, MIB, 100, 100),
     ("md1200-streaming-media", Metric::MbPerS, 64 * KIB, 98, 0),
 ];
+
+/// Workloads that no paper of the five has.
+const OF_TODAY: usize = 25;
+
+#[test]
+fn training_is_that_of_its_suite() {
+    // Batch, compute time, mean and deviation of samples, samples of a file: papers/mlperf-storage-1.0.
+    let rows = [
+        ("mlperf-unet3d-a100", 7, 636_000, (146_600_628, 68_341_808), 1),
+        ("mlperf-unet3d", 7, 323_000, (146_600_628, 68_341_808), 1),
+        ("mlperf-resnet50-a100", 400, 435_000, (114_660, 0), 1251),
+        ("mlperf-resnet50", 400, 224_000, (114_660, 0), 1251),
+        ("mlperf-cosmoflow-a100", 1, 5_510, (2_828_486, 71_311), 1),
+        ("mlperf-cosmoflow", 1, 3_500, (2_828_486, 71_311), 1),
+    ];
+    for (name, batch, compute_us, (mean, deviation), samples_per_file) in rows {
+        let workload = builtin_workload(name).unwrap();
+        let Some((_, Actor::Accelerator(it))) = workload.spec.actors().next() else { panic!("{name}") };
+        let sample = (it.sample.mean.get(), it.sample.deviation.get());
+        assert_eq!((it.batch, it.compute.get(), sample), (batch, compute_us * 1000, (mean, deviation)), "{name}");
+        assert_eq!((it.samples_per_file, it.barrier), (samples_per_file, true), "{name}");
+        assert_eq!(workload.spec.with_accelerators(9).unwrap().iodepth(1), 9 * 4 * 2, "{name}");
+    }
+    for (name, total_tb) in [("8b", 0.112), ("70b", 0.988), ("405b", 5.67), ("1t", 14.0)] {
+        let workload = builtin_workload(&format!("checkpoint-llama3-{name}")).unwrap();
+        let Some((_, Actor::Checkpoint(it))) = workload.spec.actors().next() else { panic!("{name}") };
+        assert!((it.total_bytes() as f64 / 1e12 / total_tb - 1.0).abs() < 0.01, "{name}: {}", it.total_bytes());
+    }
+}
 
 #[test]
 fn every_profile_of_one_line_is_that_of_its_paper() {
@@ -91,7 +121,7 @@ fn the_mixes_are_those_of_their_paper() {
 #[test]
 fn every_file_is_named_as_it_is_and_checked_by_a_table() {
     let workloads = builtin_workloads();
-    assert_eq!(workloads.len(), ONE_LINE.len() + 2);
+    assert_eq!(workloads.len(), ONE_LINE.len() + 2 + OF_TODAY);
     for ((file, _), workload) in BUILTIN_FILES.iter().zip(&workloads) {
         assert_eq!(*file, format!("workloads/{}.toml", workload.name()));
         assert!(!workload.title.is_empty() && !workload.source.is_empty(), "{file}");
