@@ -11,7 +11,7 @@
 //! own state lets it, so a slow target gets fewer requests. Places are those of its part: the working set is what its
 //! files, logs and objects lie in.
 //!
-//! Sources: DLIO (H. Devarajan et al., 2021) and MLPerf Storage for the accelerator and its utilisation; J. Gray and
+//! Sources: DLIO (H. Devarajan et al., 2021) and `MLPerf` Storage for the accelerator and its utilisation; J. Gray and
 //! A. Reuter, "Transaction Processing" (1993) for group commit; P. O'Neil et al., "The log-structured merge-tree" (1996).
 
 use crate::op::{IoOp, OpSet};
@@ -80,6 +80,8 @@ pub struct Accelerator {
     pub per_step: NanoSpan,
     /// Processors that all loader threads share; none for one each.
     pub processors: Option<u32>,
+    /// Utilisation that is wanted, in percent.
+    pub au_goal_pct: f64,
 }
 
 /// A checkpoint, written by several at once and flushed.
@@ -324,6 +326,9 @@ impl Actor {
             return Some(("requests in flight", "are more than a million: make it fewer"));
         }
         match self {
+            Self::Accelerator(it) if !(it.au_goal_pct > 0.0 && it.au_goal_pct <= 100.0) => {
+                Some(("au_goal_pct", "must be above 0 and up to 100"))
+            }
             Self::Accelerator(it) => it.sample.complaint().map(|why| ("sample_size", why)),
             Self::Log(it) => it.append.complaint().map(|why| ("append_size", why)),
             Self::Compaction(it) if !(it.amplification > 0.0 && it.amplification <= 1000.0) => {
@@ -398,7 +403,11 @@ impl std::fmt::Display for Actor {
             Self::Checkpoint(it) => {
                 let all = ByteCount(it.total_bytes());
                 let request = ByteCount(u64::from(it.request_bytes));
-                write!(f, "{} writers of {} each ({all}) in writes of {request}, {} in flight each, then a flush", it.writers, it.bytes, it.requests_per_writer)?;
+                write!(
+                    f,
+                    "{} writers of {} each ({all}) in writes of {request}, {} in flight each, then a flush",
+                    it.writers, it.bytes, it.requests_per_writer
+                )?;
                 if it.read_back {
                     f.write_str(", then the read back")?;
                 }
@@ -408,7 +417,11 @@ impl std::fmt::Display for Actor {
                 it.pauses.as_ref().map_or(Ok(()), |part| write!(f, "; {part} waits for it"))
             }
             Self::Log(it) => {
-                write!(f, "{} clients commit records of {}, {} apart; one write takes all that wait", it.clients, it.append, it.think)?;
+                write!(
+                    f,
+                    "{} clients commit records of {}, {} apart; one write takes all that wait",
+                    it.clients, it.append, it.think
+                )?;
                 if it.group > NanoSpan::ZERO {
                     write!(f, ", for {} at most", it.group)?;
                 }
@@ -420,7 +433,11 @@ impl std::fmt::Display for Actor {
             }
             Self::Compaction(it) => {
                 let request = ByteCount(u64::from(it.request_bytes));
-                write!(f, "{} runs are read in sequence and one is written, {} bytes for 100, in requests of {request}, {} in flight", it.runs, it.output_pct, it.iodepth)?;
+                write!(
+                    f,
+                    "{} runs are read in sequence and one is written, {} bytes for 100, in requests of {request}, {} in flight",
+                    it.runs, it.output_pct, it.iodepth
+                )?;
                 if let Some(part) = &it.follows {
                     write!(f, "; {} bytes written for each that {part} writes", it.amplification)?;
                 }
@@ -428,7 +445,11 @@ impl std::fmt::Display for Actor {
             }
             Self::Cache(it) => {
                 let object = ByteCount(u64::from(it.object_bytes));
-                write!(f, "{} objects of {object}, {} requests in flight: a hit reads, a miss writes once and evicts in order", it.objects, it.iodepth)?;
+                write!(
+                    f,
+                    "{} objects of {object}, {} requests in flight: a hit reads, a miss writes once and evicts in order",
+                    it.objects, it.iodepth
+                )?;
                 if let Some(pct) = it.hit_pct {
                     write!(f, "; {pct} % hit")?;
                 }
@@ -440,11 +461,19 @@ impl std::fmt::Display for Actor {
 
 fn write_accelerator(it: &Accelerator, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
     let request = ByteCount(u64::from(it.request_bytes));
-    write!(f, "{} accelerators: a batch of {} samples of {} each {}", it.count, it.batch, it.sample, it.compute)?;
+    write!(
+        f,
+        "{} accelerators: a batch of {} samples of {} each {}",
+        it.count, it.batch, it.sample, it.compute
+    )?;
     if it.compute_deviation > NanoSpan::ZERO {
         write!(f, " ± {}", it.compute_deviation)?;
     }
-    write!(f, "; {} threads each read {request} at a time, {} in flight each, {} samples per file, up to {} batches ahead", it.read_threads, it.requests_per_thread, it.samples_per_file, it.prefetch)?;
+    write!(
+        f,
+        "; {} threads each read {request} at a time, {} in flight each, {} samples per file, up to {} batches ahead",
+        it.read_threads, it.requests_per_thread, it.samples_per_file, it.prefetch
+    )?;
     f.write_str(if it.barrier { "; all wait for each other after each batch" } else { "" })?;
     write!(f, "; {:.1} MB/s without any wait", it.demand(it.count) / 1e6)
 }

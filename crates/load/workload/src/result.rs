@@ -11,11 +11,12 @@ mod facts;
 mod figures;
 mod offered;
 
+pub use actors::{
+    AcceleratorFacts, ActorFacts, ActorMeasurement, ActorSummary, CacheFacts, CheckpointFacts,
+    CompactionFacts, LogFacts,
+};
 pub(crate) use actors::{
     AcceleratorStats, ActorStats, CacheStats, CheckpointStats, CompactionStats, LogStats,
-};
-pub use actors::{
-    AcceleratorFacts, ActorFacts, ActorMeasurement, ActorSummary, CacheFacts, CheckpointFacts, CompactionFacts, LogFacts,
 };
 pub use facts::{
     ArrayFacts, BottleneckFacts, BoundFacts, CacheFill, ControllerFacts, CostFacts, DeviceLoad,

@@ -66,7 +66,12 @@ struct Extent {
 
 impl Extent {
     /// The working set of `places` in the region of `config`, which holds a request of `request_bytes` at least.
-    fn new(name: &str, places: &Places, config: &DriverConfig, request_bytes: u64) -> Result<Self, DriverError> {
+    fn new(
+        name: &str,
+        places: &Places,
+        config: &DriverConfig,
+        request_bytes: u64,
+    ) -> Result<Self, DriverError> {
         let outside = || DriverError::PlacesOutside {
             spec: name.into(),
             start: places.start,
@@ -188,10 +193,16 @@ impl ActorState {
         config: &DriverConfig,
     ) -> Result<Self, DriverError> {
         Ok(match actor {
-            Actor::Accelerator(it) => Self::Accelerator(Box::new(accelerator::Training::new(name, it, places, config)?)),
-            Actor::Checkpoint(it) => Self::Checkpoint(Box::new(checkpoint::Saving::new(name, it, places, config)?)),
+            Actor::Accelerator(it) => {
+                Self::Accelerator(Box::new(accelerator::Training::new(name, it, places, config)?))
+            }
+            Actor::Checkpoint(it) => {
+                Self::Checkpoint(Box::new(checkpoint::Saving::new(name, it, places, config)?))
+            }
             Actor::Log(it) => Self::Log(Box::new(log::Logging::new(name, it, places, config)?)),
-            Actor::Compaction(it) => Self::Compaction(Box::new(compaction::Merging::new(name, it, places, config)?)),
+            Actor::Compaction(it) => {
+                Self::Compaction(Box::new(compaction::Merging::new(name, it, places, config)?))
+            }
             Actor::Cache(it) => Self::Cache(Box::new(cache::Caching::new(name, it, places, config)?)),
         })
     }

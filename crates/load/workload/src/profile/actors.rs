@@ -44,6 +44,8 @@ pub(super) struct AcceleratorTable {
     #[serde(default)]
     per_step: NanoSpan,
     processors: Option<u32>,
+    #[serde(default = "ninety")]
+    au_goal_pct: f64,
 }
 
 #[derive(Deserialize)]
@@ -130,6 +132,10 @@ const fn hundred() -> u32 {
     100
 }
 
+const fn ninety() -> f64 {
+    90.0
+}
+
 const fn once() -> f64 {
     1.0
 }
@@ -195,6 +201,7 @@ impl AcceleratorTable {
             load_bytes_per_sec: self.load_bytes_per_sec,
             per_step: self.per_step,
             processors: self.processors,
+            au_goal_pct: self.au_goal_pct,
         }))
     }
 }
@@ -328,6 +335,9 @@ fn write_accelerator(text: &mut Text, it: &Accelerator) {
     text.span("per_step", it.per_step);
     if let Some(processors) = it.processors {
         text.line(format_args!("processors = {processors}"));
+    }
+    if (it.au_goal_pct - 90.0).abs() > 0.0 {
+        text.real("au_goal_pct", it.au_goal_pct);
     }
 }
 

@@ -54,14 +54,22 @@ fn training_is_that_of_its_suite() {
         let workload = builtin_workload(name).unwrap();
         let Some((_, Actor::Accelerator(it))) = workload.spec.actors().next() else { panic!("{name}") };
         let sample = (it.sample.mean.get(), it.sample.deviation.get());
-        assert_eq!((it.batch, it.compute.get(), sample), (batch, compute_us * 1000, (mean, deviation)), "{name}");
+        assert_eq!(
+            (it.batch, it.compute.get(), sample),
+            (batch, compute_us * 1000, (mean, deviation)),
+            "{name}"
+        );
         assert_eq!((it.samples_per_file, it.barrier), (samples_per_file, true), "{name}");
         assert_eq!(workload.spec.with_accelerators(9).unwrap().iodepth(1), 9 * 4 * 2, "{name}");
     }
     for (name, total_tb) in [("8b", 0.112), ("70b", 0.988), ("405b", 5.67), ("1t", 14.0)] {
         let workload = builtin_workload(&format!("checkpoint-llama3-{name}")).unwrap();
         let Some((_, Actor::Checkpoint(it))) = workload.spec.actors().next() else { panic!("{name}") };
-        assert!((it.total_bytes() as f64 / 1e12 / total_tb - 1.0).abs() < 0.01, "{name}: {}", it.total_bytes());
+        assert!(
+            (it.total_bytes() as f64 / 1e12 / total_tb - 1.0).abs() < 0.01,
+            "{name}: {}",
+            it.total_bytes()
+        );
     }
 }
 
@@ -335,7 +343,7 @@ fn settings_that_do_not_go_together_are_named() {
         ),
         (
             "[[part]]\nname = 'a'\n[part.accelerator]\nbatch = 4\ncompute = '1ms'\nsample_size = '1MiB'\nread_thread = 2\n",
-            "mine.toml:12: unknown key 'read_thread': the nearest known is 'read_threads' (known: count, batch, compute, compute_deviation, read_threads, prefetch, loader, sample_size, sample_deviation, sample_table, samples_per_file, request_size, requests_per_thread, barrier, per_file, per_sample, load_bytes_per_sec, per_step, processors)",
+            "mine.toml:12: unknown key 'read_thread': the nearest known is 'read_threads' (known: count, batch, compute, compute_deviation, read_threads, prefetch, loader, sample_size, sample_deviation, sample_table, samples_per_file, request_size, requests_per_thread, barrier, per_file, per_sample, load_bytes_per_sec, per_step, processors, au_goal_pct)",
         ),
         (
             "[[part]]\nname = 'a'\n[part.accelerator]\ncompute = '1ms'\nsample_size = '1MiB'\n",
@@ -373,7 +381,10 @@ fn actors_that_make_no_sense_are_named() {
     let part = |text: &str| format!("[[part]]\nname = 'a'\n{text}");
     let accelerator = "[part.accelerator]\nbatch = 4\ncompute = '1ms'\nsample_size = '1MiB'\n";
     let rows = [
-        (part("[part.log]\nclients = 0\nappend_size = '1KiB'\n"), "workload 'mine/a': clients must be above 0"),
+        (
+            part("[part.log]\nclients = 0\nappend_size = '1KiB'\n"),
+            "workload 'mine/a': clients must be above 0",
+        ),
         (
             part("[part.checkpoint]\nwriter_size = '1GiB'\npauses = 'b'\n"),
             "workload 'mine/a': pauses must be the name of a part with accelerators",
@@ -391,7 +402,9 @@ fn actors_that_make_no_sense_are_named() {
             "workload 'mine/a': every needs lasts, how long the part is at work each time",
         ),
         (
-            part(&format!("{accelerator}[[part.line]]\nsize = '4KiB'\nshare_pct = 100\nread_pct = 0\nrandom_pct = 0\n")),
+            part(&format!(
+                "{accelerator}[[part.line]]\nsize = '4KiB'\nshare_pct = 100\nread_pct = 0\nrandom_pct = 0\n"
+            )),
             "workload 'mine/a': line and weight have no place beside an actor: give them a part of their own",
         ),
     ];

@@ -105,7 +105,11 @@ impl Training {
         config: &DriverConfig,
     ) -> Result<Self, DriverError> {
         let count = config.worker.share_of(u64::from(it.count)) as u32;
-        let it = Accelerator { count, processors: it.processors.map(|all| share_of_processors(all, config)), ..it.clone() };
+        let it = Accelerator {
+            count,
+            processors: it.processors.map(|all| share_of_processors(all, config)),
+            ..it.clone()
+        };
         let extent = Extent::new(name, places, config, u64::from(it.request_bytes))?;
         extent.check_blocks(name, "request_size", it.request_bytes)?;
         let mean = it.sample.mean_bytes() as u64;
@@ -116,7 +120,8 @@ impl Training {
         }
         let files = extent.bytes / file_bytes;
         let threads = count as usize * it.read_threads as usize;
-        let unmoved = Rank { doing: Doing::Waiting, since: Nanos::ZERO, ready: 0, loading: 0, idle: Vec::new() };
+        let unmoved =
+            Rank { doing: Doing::Waiting, since: Nanos::ZERO, ready: 0, loading: 0, idle: Vec::new() };
         let rank = |index: u32| Rank {
             idle: (index * it.read_threads..(index + 1) * it.read_threads).rev().collect(),
             ..unmoved
@@ -352,12 +357,13 @@ impl Training {
     fn make_samples(&mut self, now: Nanos) {
         while self.processors_free > 0 {
             let Some(index) = self.to_make.pop_front() else { return };
-            self.processors_free -= if self.it.processors.is_some() { 1 } else { 0 };
+            self.processors_free -= u32::from(self.it.processors.is_some());
             let thread = &self.threads[index as usize];
             let open = if thread.has_opened { self.it.per_file.get() } else { 0 };
-            let of_bytes = self.it.load_bytes_per_sec.map_or(0, |rate| {
-                (thread.sample_bytes as f64 * 1e9 / rate.get() as f64) as u64
-            });
+            let of_bytes = self
+                .it
+                .load_bytes_per_sec
+                .map_or(0, |rate| (thread.sample_bytes as f64 * 1e9 / rate.get() as f64) as u64);
             let took = open + self.it.per_sample.get() + of_bytes;
             self.timers.add(Nanos(now.get().saturating_add(took)), Event::SampleMade(index));
         }

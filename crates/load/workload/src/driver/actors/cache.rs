@@ -57,7 +57,8 @@ impl Caching {
         extent.check_blocks(name, "object_size", it.object_bytes)?;
         let ring = (extent.bytes / u64::from(it.object_bytes)).min(it.objects).min(u64::from(EMPTY) - 1);
         let mut made = Self {
-            sampler: Sampler::new(places, it.objects, derived_seed(config.seed, SAMPLER_STREAM)).map(Box::new),
+            sampler: Sampler::new(places, it.objects, derived_seed(config.seed, SAMPLER_STREAM))
+                .map(Box::new),
             rng: Rng::new(derived_seed(config.seed, DRAWS_STREAM)),
             keys: vec![EMPTY; ring as usize],
             places_of: if it.hit_pct.is_none() { vec![EMPTY; it.objects as usize] } else { Vec::new() },
@@ -127,19 +128,16 @@ impl Caching {
             return self.write();
         }
         self.stats.gets += 1;
-        let place = match self.it.hit_pct {
-            Some(pct) => {
-                let ring = self.keys.len() as u64;
-                (self.rng.unit_f64() * 100.0 < pct).then(|| self.rng.below(ring) as u32)
+        let place = if let Some(pct) = self.it.hit_pct {
+            let ring = self.keys.len() as u64;
+            (self.rng.unit_f64() * 100.0 < pct).then(|| self.rng.below(ring) as u32)
+        } else {
+            let key = self.draw();
+            let place = self.places_of[key as usize];
+            if place == EMPTY {
+                self.note_head(key);
             }
-            None => {
-                let key = self.draw();
-                let place = self.places_of[key as usize];
-                if place == EMPTY {
-                    self.note_head(key);
-                }
-                (place != EMPTY).then_some(place)
-            }
+            (place != EMPTY).then_some(place)
         };
         if let Some(place) = place {
             self.stats.hits += 1;
@@ -181,7 +179,9 @@ impl Caching {
             return None;
         }
         let from = self.trimmed;
-        let to = (from + piece.next_multiple_of(object)).min(end).min(from + u64::from(u32::MAX) / object * object);
+        let to = (from + piece.next_multiple_of(object))
+            .min(end)
+            .min(from + u64::from(u32::MAX) / object * object);
         self.trimmed = to;
         Some(request(IoOp::Trim, self.extent.start + from, (to - from) as u32))
     }

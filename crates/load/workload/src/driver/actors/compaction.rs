@@ -75,7 +75,9 @@ impl Merging {
     }
 
     pub(super) fn due(&mut self, now: Nanos) -> Due {
-        if self.in_flight == self.it.iodepth || self.allowed_bytes.is_some_and(|most| self.written_bytes >= most) {
+        if self.in_flight == self.it.iodepth
+            || self.allowed_bytes.is_some_and(|most| self.written_bytes >= most)
+        {
             return Due::AfterCompletion;
         }
         if self.is_write_due() { Due::At(self.next_write_at.max(now)) } else { Due::At(now) }

@@ -52,7 +52,8 @@ fn drive(
             DriverStep::Issue(io) => {
                 assert!(io.offset_bytes + u64::from(io.bytes) <= config.region.get(), "{io:?}");
                 assert!(io.op.is_flush() || (io.bytes > 0 && io.bytes.is_multiple_of(4096)), "{io:?}");
-                busy_until = busy_until.max(now.get() as f64) + f64::from(io.bytes) * 1e9 / link.bytes_per_sec;
+                busy_until =
+                    busy_until.max(now.get() as f64) + f64::from(io.bytes) * 1e9 / link.bytes_per_sec;
                 under_way.push((Nanos(busy_until as u64 + link.lat_ns), io.slot));
                 issued.push((now, io.op, io.offset_bytes, io.bytes));
                 continue;
@@ -87,7 +88,9 @@ fn au(result: &RunResult) -> f64 {
 
 #[test]
 fn storage_without_end_keeps_accelerators_busy() {
-    for keys in ["", "barrier = true", "loader = \"batch\"", "sample_deviation = \"64KiB\"", "samples_per_file = 9"] {
+    for keys in
+        ["", "barrier = true", "loader = \"batch\"", "sample_deviation = \"64KiB\"", "samples_per_file = 9"]
+    {
         let result = run(&training(&format!("count = 3\nread_threads = 2\n{keys}")), INFINITE, 50, 200);
         assert!((au(&result) - 100.0).abs() < 1e-9, "{keys}: {}", au(&result));
         let facts = result.accelerators().unwrap();
@@ -168,7 +171,8 @@ fn a_checkpoint_takes_what_its_bytes_take_and_training_waits() {
     let paused = result.accelerators().unwrap().pause_pct;
     assert!((paused - 20.0).abs() < 3.0, "100 ms of 500: {paused}");
     // Each writer has its own half, and a flush starts behind the last write's end.
-    let halves: Vec<u64> = issued.iter().filter(|(_, op, ..)| *op == IoOp::Write).map(|io| io.2 >> 27).collect();
+    let halves: Vec<u64> =
+        issued.iter().filter(|(_, op, ..)| *op == IoOp::Write).map(|io| io.2 >> 27).collect();
     assert!(halves.contains(&0) && halves.contains(&1));
     assert_eq!(result.ops.others.flush.as_ref().map(|flush| flush.requests), Some(4));
     let short = run(&spec, Link { bytes_per_sec: 1e7, ..link }, 0, 1000);
@@ -200,7 +204,8 @@ fn a_log_takes_all_that_wait_and_flushes_behind_them() {
 
 #[test]
 fn a_compaction_keeps_up_with_what_it_follows() {
-    let puts = "[[part]]\nname = \"puts\"\n[part.log]\nappend_size = \"256KiB\"\nthink = \"9ms\"\nflush_every = 0\n";
+    let puts =
+        "[[part]]\nname = \"puts\"\n[part.log]\nappend_size = \"256KiB\"\nthink = \"9ms\"\nflush_every = 0\n";
     let merge = "[[part]]\nname = \"merge\"\n[part.compaction]\nruns = 4\niodepth = 8\nrequest_size = \"64KiB\"\nfollows = \"puts\"\namplification = 3\noutput_pct = 80\n";
     let link = Link { bytes_per_sec: f64::INFINITY, lat_ns: 1_000_000 };
     let result = run(&spec(&format!("{puts}{merge}")), link, 0, 1000);
@@ -214,7 +219,8 @@ fn a_compaction_keeps_up_with_what_it_follows() {
 #[test]
 fn a_cache_finds_what_is_popular_and_trims_ahead_of_its_writes() {
     let cache = |keys: &str| {
-        let head = "[[part]]\nname = \"kv\"\n[part.cache]\nobjects = 65536\nobject_size = \"16KiB\"\niodepth = 4\n";
+        let head =
+            "[[part]]\nname = \"kv\"\n[part.cache]\nobjects = 65536\nobject_size = \"16KiB\"\niodepth = 4\n";
         spec(&format!("{head}{keys}"))
     };
     let link = Link { bytes_per_sec: f64::INFINITY, lat_ns: 100_000 };
@@ -228,7 +234,8 @@ fn a_cache_finds_what_is_popular_and_trims_ahead_of_its_writes() {
     let zipf = hits(&cache("[part.places]\ndistribution = \"zipf\"\ntheta = 0.99\nscrambled = true\n"));
     assert!(zipf > 65.0, "{zipf}");
     assert!((hits(&cache("hit_pct = 80\n")) - 80.0).abs() < 2.0);
-    let (_, issued) = drive(&cache("trim_size = \"1MiB\"\n"), link, NanoSpan::ZERO, NanoSpan::from_millis(200));
+    let (_, issued) =
+        drive(&cache("trim_size = \"1MiB\"\n"), link, NanoSpan::ZERO, NanoSpan::from_millis(200));
     let mut trimmed = 0;
     for (_, op, offset, bytes) in issued {
         match op {
