@@ -5,7 +5,7 @@ use crate::document::{Block, Table, render};
 use crate::figures::three_digits;
 use raidlab_worlds::Feeding;
 
-/// Columns of the bar of full utilisation.
+/// Columns of the bar of full utilisation, which all bars are filled up to.
 const BAR_COLUMNS: f64 = 25.0;
 
 /// Prints each number that was run.
@@ -19,7 +19,7 @@ pub fn feeding(found: &Feeding, options: TerminalOptions) -> String {
             three_digits(point.mb_per_s),
             three_digits(point.samples_per_s),
             if point.keeps { "kept" } else { "missed" }.to_owned(),
-            bar,
+            format!("{bar:<25}"),
         ]
     };
     let table = Table::plain("", &header, 0).section(found.points.iter().map(row));

@@ -66,11 +66,12 @@ fn as_text(found: &TrainingReproduction, output: &Output) -> Result<String, Fail
     let mut text = format!("{}\n{}\n\n", method.title, method.source());
     text += &table(found, output);
     let fitted = found.rows.iter().filter(|row| row.fitted).count();
-    text += &format!(
+    let told = format!(
         "\nThe figures of hosts and of the software target are fitted to {} rows, {fitted} of them in this file; drives are \
          their data sheets.\n",
         host.fitted_rows.len()
     );
+    text += &told;
     let assumed = method.assumed.iter().map(|assumption| format!("  assumed: {assumption}\n"));
     Ok(text + &assumed.collect::<String>())
 }
@@ -91,11 +92,12 @@ fn table(found: &TrainingReproduction, output: &Output) -> String {
     ];
     let rows = found.rows.iter().filter_map(cells).collect();
     let mut text = terminal::table::<String>(&header, 1, vec![rows], output.terminal());
-    for row in &found.rows {
-        if let Some(why) = row.not_modelled {
-            text += &format!("  not predicted: {}: {why}\n", short(&row.id));
-        }
-    }
+    text.extend(
+        found
+            .rows
+            .iter()
+            .filter_map(|row| Some(format!("  not predicted: {}: {}\n", short(&row.id), row.not_modelled?))),
+    );
     text += &summary("all rows", &found.rates, found.largest_near);
     text + &summary("rows that nothing was fitted to", &found.rates_not_fitted, found.largest_near_not_fitted)
 }
