@@ -79,18 +79,27 @@ impl TortureWorld {
         let has_lost = self.has_lost();
         let margin = self.config.staging_size.0 / self.config.strip_size.0;
         let records = &mut self.records;
-        let mut next = LogHeader::decode(bytes, self.config.block_size).ok();
         let mut numbers = Vec::new();
-        while let Some(record) = next {
-            let LogHeader { sequence, tail_sequence, holds, stripe, .. } = record.header;
-            flight.named_tail = flight.named_tail.max(tail_sequence);
-            records.latest = records.latest.max(sequence);
-            numbers.push(sequence);
-            let since = records.begun_since_loss.get_or_insert(records.latest + margin);
-            if has_lost && sequence > *since && holds != RecordHolds::Rows {
-                return Err(Violation::BareWithoutDevice { stripe }.into());
-            }
-            next = record.next_in_block();
+        // Headers share a block as far as they fit; the next stands behind the rows of those.
+        let (mut at, block_bytes) = (0, self.config.block_size.bytes());
+        while let Some(mut record) =
+            bytes.get(at..).and_then(|bytes| LogHeader::decode(bytes, self.config.block_size).ok())
+        {
+            let payload_end = loop {
+                let LogHeader { sequence, tail_sequence, holds, stripe, .. } = record.header;
+                flight.named_tail = flight.named_tail.max(tail_sequence);
+                records.latest = records.latest.max(sequence);
+                numbers.push(sequence);
+                let since = records.begun_since_loss.get_or_insert(records.latest + margin);
+                if has_lost && sequence > *since && holds != RecordHolds::Rows {
+                    return Err(Violation::BareWithoutDevice { stripe }.into());
+                }
+                match record.next_in_block() {
+                    Some(next) => record = next,
+                    None => break u64::from(record.payload_at) + record.payload_blocks(),
+                }
+            };
+            at += (payload_end * block_bytes) as usize;
         }
         if !has_lost {
             records.begun_since_loss = None;
