@@ -29,7 +29,6 @@ def panel(out, at, title, unit, series, value, top, bound=None):
     out.append(f'<text x="{at + width / 2}" y="{HEIGHT - BOTTOM + 36}" text-anchor="middle">accelerators</text>')
     if bound:
         out.append(f'<line x1="{at}" x2="{at + width}" y1="{y(bound):.1f}" y2="{y(bound):.1f}" class="b"/>')
-        out.append(f'<text x="{at + 4}" y="{y(bound) + 15:.1f}" class="s">bound: {bound:g} %</text>')
     for (name, points, _), colour in zip(series, COLOURS):
         line = " ".join(f'{x(p["accelerators"]):.1f},{y(value(p)):.1f}' for p in points)
         out.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
@@ -51,15 +50,14 @@ def main():
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
     ]
     width = (WIDTH - LEFT - GAP - 20) / 2
-    panel(out, LEFT, "Utilisation of the accelerators", " %", series, lambda p: p["au_pct"], 100, bound)
+    panel(out, LEFT, f"Utilisation (bound: {bound:g} %)", " %", series, lambda p: p["au_pct"], 100, bound)
     most = max(p["mb_per_s"] for _, points, _ in series for p in points) / 1000
-    panel(out, LEFT + width + GAP, "What they read", " GB/s", series, lambda p: p["mb_per_s"] / 1000, most * 1.08)
+    panel(out, LEFT + width + GAP, "What they read (filled: keeps the bound)", " GB/s", series, lambda p: p["mb_per_s"] / 1000, most * 1.08)
     at = LEFT
     for (name, _, fed), colour in zip(series, COLOURS):
         out.append(f'<circle cx="{at}" cy="{HEIGHT - 14}" r="4" fill="{colour}"/>')
         out.append(f'<text x="{at + 10}" y="{HEIGHT - 10}">{name}: feeds {fed["most"] or 0}</text>')
         at += 40 + 7 * len(f"{name}: feeds {fed['most'] or 0}")
-    out.append(f'<text x="{WIDTH - 20}" y="{HEIGHT - 10}" text-anchor="end" class="s">filled: keeps the bound</text>')
     out.append("</svg>")
     open(sys.argv[1], "w").write("\n".join(out) + "\n")
 

@@ -199,8 +199,8 @@ fn list(output: &Output) -> Result<Exit, Failure> {
             claims: 0,
             method: of_training,
         };
-        let all: Vec<Listed> = papers.into_iter().map(listed).chain([of_training]).collect();
-        print_answer(&BTreeMap::from([("papers", all)]))?;
+        let of_papers = papers.into_iter().map(listed).collect::<Vec<_>>();
+        print_answer(&BTreeMap::from([("papers", of_papers), ("training", vec![of_training])]))?;
         return Ok(Exit::Done);
     }
     for paper in &papers {
