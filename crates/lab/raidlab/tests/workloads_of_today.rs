@@ -16,7 +16,7 @@ fn every_workload_of_today_runs_on_a_simulated_array() {
     );
     let simulation = Simulation::new(&catalog, Array::from(file)).expect("the array can be");
     let window =
-        Window { ramp: NanoSpan::ZERO, run: NanoSpan::from_millis(20), settles: false, ..Window::default() };
+        Window { ramp: NanoSpan::ZERO, run: NanoSpan::from_millis(10), settles: false, ..Window::default() };
     let workloads = builtin_workloads();
     assert!(workloads.len() > OF_PAPERS);
     for workload in &workloads[OF_PAPERS..] {

@@ -17,8 +17,8 @@ use raidlab_workload::{AccessLine, AccessSpec};
 use raidlab_worlds::{FeedingOrder, accelerator, feed};
 
 /// Ramp and window of the runs with accelerators: several batches of the slowest model.
-const RAMP: NanoSpan = NanoSpan::from_secs(5);
-const RUN: NanoSpan = NanoSpan::from_secs(20);
+const RAMP: NanoSpan = NanoSpan::from_secs(1);
+const RUN: NanoSpan = NanoSpan::from_secs(4);
 
 /// Length of a read, and the share of them that begins another file, in percent.
 const READ_BYTES: u32 = 1 << 20;
