@@ -38,5 +38,8 @@ if ((status == 77)) && [[ $(id -u) != 0 ]]; then
     echo "skipped: $name (needs root)" | tee -a "$counted" >&2
     exit 0
 fi
-((status)) || echo "ran: $((SECONDS - begun)) s $name" >>"$counted"
+# Time that the commands took of the processors, in hundredths of a second.
+read -ra stat <"/proc/$$/stat"
+cpu=$(((stat[15] + stat[16]) / 100))
+((status)) || echo "ran: $((SECONDS - begun)) s ($cpu s of CPU) $name" >>"$counted"
 exit "$status"
