@@ -13,6 +13,7 @@ mod papers;
 mod predict;
 mod published;
 mod reproduction;
+mod training;
 
 pub use claims::{
     Against, CLAIM_COLUMNS, Choice, Claim, ClaimMethod, ClaimPart, ClaimPrediction, ClaimSide, ClaimWorkload,
@@ -34,3 +35,8 @@ pub use published::{
     parse_published, read_matrix, read_published,
 };
 pub use reproduction::{PredictChanges, Reproduced, Reproduction, ReproductionError};
+pub use training::{
+    HostFigures, TRAINING_ID, TrainingError, TrainingFigures, TrainingPrediction, TrainingReproduction,
+    TrainingRow, builtin_training, host_figures, is_training, parse_training, predict_training,
+    read_training, training_method, training_text,
+};

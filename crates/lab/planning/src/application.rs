@@ -33,7 +33,16 @@ pub(super) fn together(applications: &[Application], own: &[OwnNeeds], iodepths:
         let iodepth = spec.iodepth.or((!spec.pacing.is_open()).then_some(iodepths[index]));
         let (lines, pacing, flush) = (spec.lines.clone(), spec.pacing, spec.flush);
         let name = part_name(applications, index);
-        parts.push(MixPart { name, weight: None, lines, places, pacing, iodepth, flush });
+        parts.push(MixPart {
+            name,
+            weight: None,
+            lines,
+            places,
+            pacing,
+            iodepth,
+            flush,
+            ..MixPart::default()
+        });
     }
     let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
     let spec = AccessSpec { name: names.join(" + "), ..AccessSpec::default() };

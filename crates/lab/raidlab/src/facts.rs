@@ -1,6 +1,6 @@
 //! Workloads as records with units in their names, for programs that read them.
 
-use raidlab_workload::{AccessLine, Metric, MixPart, Workload};
+use raidlab_workload::{AccessLine, Metric, MixPart, Phase, Workload};
 use serde::Serialize;
 
 /// A workload, and where its figures are from.
@@ -49,6 +49,12 @@ pub struct PartFacts<'a> {
     pub places: String,
     /// Its kinds of request.
     pub lines: Vec<LineFacts>,
+    /// What makes its requests instead of lines, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
+    /// When it is at work, if that is not always.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
 }
 
 /// A kind of request.
@@ -102,6 +108,8 @@ fn part(part: &MixPart) -> PartFacts<'_> {
         pacing: part.pacing.to_string(),
         places: part.places.to_string(),
         lines: lines(&part.lines),
+        actor: part.actor.as_ref().map(ToString::to_string),
+        phase: (part.phase != Phase::default()).then(|| part.phase.to_string()),
     }
 }
 

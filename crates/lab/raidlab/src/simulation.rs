@@ -53,7 +53,7 @@ impl Window {
             run: self.run,
             seed: self.seed,
             once: false,
-            settles: self.settles && workload.spec.trace.is_none(),
+            settles: self.settles && workload.spec.trace.is_none() && !workload.spec.has_actors(),
         }
     }
 }

@@ -112,7 +112,7 @@ const SUMMARY_COLUMNS: [Column<OpSummary>; 14] = [
 ];
 
 /// What a run cost, and what has no column of its own.
-const COST_COLUMNS: [Column<RunResult>; 13] = [
+const COST_COLUMNS: [Column<RunResult>; 19] = [
     ("seed", Kind::Count, |run| Value::Count(run.seed)),
     ("cpu_ns_per_io", Kind::Real, |run| run.cost.cpu_ns_per_io.map_or(Value::None, Value::Real)),
     ("member_reads", Kind::Count, |run| maybe(run.cost.member_reads)),
@@ -124,6 +124,12 @@ const COST_COLUMNS: [Column<RunResult>; 13] = [
     ("bottleneck_json", Kind::Text, |run| run.bottleneck.as_ref().map_or(Value::None, json)),
     ("range_json", Kind::Text, |run| run.range.as_ref().map_or(Value::None, json)),
     ("times_json", Kind::Text, |run| run.times.as_ref().map_or(Value::None, json)),
+    ("accelerators", Kind::Count, |run| maybe(run.accelerators().map(|it| it.accelerators.into()))),
+    ("au_pct", Kind::Real, |run| real(run.accelerators().map(|it| it.au_pct))),
+    ("samples_per_s", Kind::Real, |run| real(run.accelerators().map(|it| it.samples_per_s))),
+    ("checkpoint_pause_ns", Kind::Real, |run| real(run.checkpoint().map(|it| it.pause_ns_mean))),
+    ("checkpoint_bytes_per_sec", Kind::Real, |run| real(run.checkpoint().map(|it| it.bytes_per_sec.0))),
+    ("actors_json", Kind::Text, |run| if run.actors.is_empty() { Value::None } else { json(&run.actors) }),
     ("figures_json", Kind::Text, |run| json(&run.figures)),
     ("settings_json", Kind::Text, |run| json(&run.settings)),
 ];
@@ -283,6 +289,10 @@ fn text(text: &str) -> Value {
 /// A number of the store, which begins at 1.
 fn count(id: i64) -> Value {
     u64::try_from(id).map_or(Value::None, Value::Count)
+}
+
+fn real(figure: Option<f64>) -> Value {
+    figure.map_or(Value::None, Value::Real)
 }
 
 fn maybe(value: Option<u64>) -> Value {

@@ -5,11 +5,11 @@ use crate::study::{ArraySection, MeasureSection, SimulateSection, Study};
 use raidlab_controller::{ArrayConfig, MemberCache, ReadPolicy};
 use raidlab_machine::Environment;
 use raidlab_raid::Level;
-use raidlab_units::ByteCount;
+use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{Pacing, RunResult, Workload};
 use raidlab_worlds::ModelledArray;
 use raidlab_worlds::SteadyRounds;
-use raidlab_worlds::{Certainty, FoundLoad, LoadUnit, Repeats};
+use raidlab_worlds::{Certainty, Feeding, FoundLoad, LoadUnit, Repeats};
 use raidlab_worlds::{LoadPlan, RUN_TO_THE_END};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -238,6 +238,43 @@ fn load_clause(load: &LoadPlan) -> String {
 
 fn workload_names(load: &LoadPlan) -> String {
     load.workloads.iter().map(Workload::name).collect::<Vec<_>>().join(", ")
+}
+
+/// How many accelerators are fed, in sentences.
+pub fn feeding(found: &Feeding) -> Vec<String> {
+    let Feeding { workload, target, au_goal_pct, points, .. } = found;
+    let point = |count: u32| points.iter().find(|point| point.accelerators == count);
+    let mut told = Vec::new();
+    match found.most.and_then(point) {
+        None => told.push(format!(
+            "{target} feeds not one accelerator of {workload} at a utilisation of {au_goal_pct} %"
+        )),
+        Some(most) => {
+            let more = if found.is_limit { "" } else { ", the most that were tried" };
+            told.push(format!(
+                "{target} feeds {} accelerators of {workload} at a utilisation of {au_goal_pct} % or more{more}: \
+                 {:.1} % and {:.0} MB/s",
+                most.accelerators, most.au_pct, most.mb_per_s
+            ));
+        }
+    }
+    let missed = points.iter().find(|point| !point.keeps);
+    if let Some(missed) = missed {
+        let busiest = found.busiest.as_ref().map_or_else(String::new, |part| format!("; busiest is {part}"));
+        told.push(format!("with {} it is {:.1} %{busiest}", missed.accelerators, missed.au_pct));
+    }
+    if let Some(it) = &found.checkpoint {
+        let pause = NanoSpan(it.pause_ns_mean.round() as u64);
+        let how =
+            if it.is_by_rate { ", worked out from its rate as it did not end in the window" } else { "" };
+        told.push(format!(
+            "a checkpoint of {} holds training up for {pause}{how}, at {}: {:.2} % of the time",
+            ByteCount(it.bytes).decimal(),
+            it.bytes_per_sec,
+            it.share_pct
+        ));
+    }
+    told
 }
 
 /// What was found of a highest load, in sentences with the arithmetic.

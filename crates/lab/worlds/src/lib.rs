@@ -16,6 +16,7 @@ mod arrays;
 mod cache;
 mod controllers;
 mod ends;
+mod feeding;
 pub mod files;
 mod find_load;
 mod foreign_text;
@@ -40,6 +41,7 @@ pub use controllers::{
     ControllerSettings, ControllersError, MirrorLink, ModelledControllers, ModelledSecond, Owner,
 };
 pub use ends::{Ends, Estimates};
+pub use feeding::{FedPoint, Feeding, FeedingOrder, accelerator, feed};
 pub use find_load::{Certainty, FindMethod, FindOrder, FoundLoad, LoadUnit, Repeats, find_load};
 pub use foreign_text::as_text;
 pub use load::{Load, LoadPlan, RUN_TO_THE_END, WorkloadError, find_workload, varied};

@@ -206,7 +206,7 @@ impl LoadPlan {
                     run: self.run,
                     seed,
                     once: false,
-                    settles: self.settles && workload.spec.trace.is_none(),
+                    settles: self.settles && workload.spec.trace.is_none() && !workload.spec.has_actors(),
                 },
             )
         })

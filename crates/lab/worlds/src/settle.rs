@@ -113,6 +113,7 @@ pub(crate) fn resting_writes(array: &ModelledArray, spec: &AccessSpec) -> Option
         Pacing::Closed(closed) => closed.rate_max.is_some() || closed.bytes_per_sec_max.is_some(),
     };
     if spec.trace.is_some()
+        || spec.has_actors()
         || !is_spread
         || has_rate(&spec.pacing)
         || spec.parts.iter().any(|part| has_rate(&part.pacing))

@@ -25,6 +25,7 @@
 //! Arrivals of an open loop that found no place until then are counted as unserved. A replay ends with its trace: the
 //! window then ends with the completion of its last request.
 
+mod actors;
 mod config;
 mod count;
 mod paced;
@@ -224,7 +225,8 @@ impl Driver {
     #[inline(never)]
     fn poll_paced(&mut self, now: Nanos) -> DriverStep {
         let pacer = self.pacer.as_mut().expect("a driver has a plain stream or a pacer");
-        match pacer.next_turn(now) {
+        let free = self.free.last().copied().unwrap_or(u32::MAX);
+        match pacer.next_turn(now, free) {
             Turn::Start { request, due, part } => {
                 if now >= self.window_start {
                     pacer.note_lag(part, now.saturating_since(due));
@@ -268,7 +270,7 @@ impl Driver {
         done.in_flight = false;
         self.free.push(slot);
         if let Some(pacer) = &mut self.pacer {
-            pacer.give_place(now, done.part);
+            pacer.give_place(now, done.part, slot);
             if !done.op.moves_bytes() {
                 return self.count_other(now, slot, succeeded);
             }
@@ -380,6 +382,7 @@ impl Driver {
             window: over_at.saturating_since(self.window_start),
             ops,
             parts: self.pacer.as_ref().map_or_else(Vec::new, |pacer| pacer.part_measurements(over_at)),
+            actors: self.pacer.as_ref().map_or_else(Vec::new, |pacer| pacer.actor_measurements(over_at)),
             lag: self.pacer.as_ref().and_then(|pacer| pacer.lag(over_at)),
             series,
         }
@@ -427,7 +430,7 @@ impl Driver {
         self.window_start = Nanos(now.get().saturating_add(self.ramp.get()));
         self.window_end = Nanos(self.window_start.get().saturating_add(self.run.get()));
         if let Some(pacer) = &mut self.pacer {
-            pacer.start(now);
+            pacer.start(now, (self.window_start, self.window_end), self.slots.len());
         }
         self.series.start(self.window_start);
     }

@@ -11,6 +11,7 @@
 //! world decides whether that happens on a real file, in a modelled array or over a network.
 #![forbid(unsafe_code)]
 
+mod actor;
 mod bins;
 mod data;
 mod driver;
@@ -36,6 +37,9 @@ pub mod steady;
 mod stream;
 pub mod toml_file;
 
+pub use actor::{
+    Accelerator, Actor, Checkpoint, Compaction, LoaderUnit, LogWriter, ObjectCache, Phase, SizeLaw,
+};
 pub use bins::LatencyBin;
 pub use data::{DATA_BLOCK_BYTES, DataGenerator, DataSpec};
 pub use driver::{
@@ -52,9 +56,10 @@ pub use places::{Distribution, Places, Zone};
 pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};
 pub use replay::{BatchStep, Fit, REPLAY_BYTES_MAX, Replay, ReplayError, Timing, TraceReader, TraceSource};
 pub use result::{
-    ArrayFacts, BottleneckFacts, BoundFacts, CURVE_PCT, CacheFill, ControllerFacts, CostFacts, Counts,
-    DeviceLoad, EnclosureFacts, FailoverFacts, LagStats, LagSummary, LatencyPoint, LoadFacts, MachineLoad,
-    Measurement, Metric, OfferedLoad, OpStats, OpSummary, OtherStats, OtherSummaries, PartGain,
+    AcceleratorFacts, ActorFacts, ActorMeasurement, ActorSummary, ArrayFacts, BottleneckFacts, BoundFacts,
+    CURVE_PCT, CacheFacts, CacheFill, CheckpointFacts, CompactionFacts, ControllerFacts, CostFacts, Counts,
+    DeviceLoad, EnclosureFacts, FailoverFacts, LagStats, LagSummary, LatencyPoint, LoadFacts, LogFacts,
+    MachineLoad, Measurement, Metric, OfferedLoad, OpStats, OpSummary, OtherStats, OtherSummaries, PartGain,
     PartMeasurement, PartSummary, PhaseResult, RangeFacts, RunResult, StationTimes, Summaries, TargetResult,
     TimesFacts, World,
 };

@@ -19,6 +19,7 @@
 //! none), as in Iometer. `block_sizes` lists the sizes at which a paper ran a profile of one size. `docs/workloads.md`
 //! shows the rest by example (arrivals, limits, places, data, parts).
 
+mod actors;
 mod file;
 mod write;
 
@@ -107,7 +108,7 @@ macro_rules! builtin_files {
     };
 }
 
-const BUILTIN_FILES: [(&str, &str); 25] = builtin_files![
+const BUILTIN_FILES: [(&str, &str); 50] = builtin_files![
     "storagebench-streaming",
     "storagebench-restore",
     "storagebench-database",
@@ -133,11 +134,40 @@ const BUILTIN_FILES: [(&str, &str); 25] = builtin_files![
     "md1200-video-on-demand",
     "md1200-decision-support",
     "md1200-streaming-media",
+    "mlperf-unet3d-a100",
+    "mlperf-unet3d-h100",
+    "mlperf-resnet50-a100",
+    "mlperf-resnet50-h100",
+    "mlperf-cosmoflow-a100",
+    "mlperf-cosmoflow-h100",
+    "checkpoint-llama3-8b",
+    "checkpoint-llama3-70b",
+    "checkpoint-llama3-405b",
+    "checkpoint-llama3-1t",
+    "postgresql-pgbench",
+    "mysql-innodb",
+    "rocksdb-fill",
+    "rocksdb-overwrite",
+    "rocksdb-read-while-writing",
+    "kafka-broker",
+    "vm-boot",
+    "vdi-steady",
+    "mail-server",
+    "backup-dedup",
+    "object-store",
+    "video-surveillance",
+    "spc-like",
+    "kv-cache",
+    "vector-search",
 ];
 
 /// The four `StorageBench` profiles have their short names to themselves, whatever else ends in them: they are what
 /// studies run when nothing else is asked for.
-const SHORT_NAMES: [(&str, &str); 4] = [
+/// The training workloads without an accelerator are those of the newest that they know.
+const SHORT_NAMES: [(&str, &str); 7] = [
+    ("mlperf-unet3d", "mlperf-unet3d-h100"),
+    ("mlperf-resnet50", "mlperf-resnet50-h100"),
+    ("mlperf-cosmoflow", "mlperf-cosmoflow-h100"),
     ("streaming", "storagebench-streaming"),
     ("restore", "storagebench-restore"),
     ("database", "storagebench-database"),
@@ -148,7 +178,7 @@ const SHORT_NAMES: [(&str, &str); 4] = [
 const SUGGESTIONS: usize = 3;
 const SUGGESTION_LIKENESS_MIN: f64 = 0.9;
 
-/// Returns the workloads of the published evaluations, in the order of the papers' tables.
+/// Returns the built-in workloads: those of the published evaluations in the order of the papers' tables, then those of today.
 pub fn builtin_workloads() -> Vec<Workload> {
     let read = |(file, text)| match Workload::from_toml(file, text) {
         Ok(workload) => workload,

@@ -6,10 +6,18 @@
 //! ```
 //! [`RunResult`] is the same for all worlds. Times are nanoseconds, sizes bytes, and the names say so.
 
+mod actors;
 mod facts;
 mod figures;
 mod offered;
 
+pub use actors::{
+    AcceleratorFacts, ActorFacts, ActorMeasurement, ActorSummary, CacheFacts, CheckpointFacts,
+    CompactionFacts, LogFacts,
+};
+pub(crate) use actors::{
+    AcceleratorStats, ActorStats, CacheStats, CheckpointStats, CompactionStats, LogStats,
+};
 pub use facts::{
     ArrayFacts, BottleneckFacts, BoundFacts, CacheFill, ControllerFacts, CostFacts, DeviceLoad,
     EnclosureFacts, FailoverFacts, LoadFacts, MachineLoad, PartGain, PhaseResult, RangeFacts, StationTimes,
@@ -110,6 +118,9 @@ pub struct RunResult {
     /// Each part of a mix; empty for a workload of one part. The figures above are of all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartSummary>,
+    /// What its actors did: utilisation of accelerators, pauses of checkpoints; empty without any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actors: Vec<ActorSummary>,
     /// How late requests of open loops started; none without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lag: Option<LagSummary>,
@@ -220,6 +231,22 @@ impl RunResult {
         })
     }
 
+    /// The accelerators of the run, if it has any.
+    pub fn accelerators(&self) -> Option<&AcceleratorFacts> {
+        self.actors.iter().find_map(|actor| match &actor.facts {
+            ActorFacts::Accelerator(facts) => Some(facts),
+            _ => None,
+        })
+    }
+
+    /// The checkpoint of the run, if it has one.
+    pub fn checkpoint(&self) -> Option<&CheckpointFacts> {
+        self.actors.iter().find_map(|actor| match &actor.facts {
+            ActorFacts::Checkpoint(facts) => Some(facts),
+            _ => None,
+        })
+    }
+
     /// The load that it was asked for.
     pub fn offered_load(&self) -> OfferedLoad {
         OfferedLoad::of(self.iodepth, self.arrivals_per_sec)
@@ -297,6 +324,7 @@ impl RunResult {
         self.window_ns = measurement.window.get();
         self.ops = measurement.summaries();
         self.parts = measurement.part_summaries();
+        self.actors = measurement.actor_summaries();
         self.lag = measurement.lag.as_ref().map(LagStats::summary);
         self.series = measurement.series.columns(measurement.window);
         self.steady = self.series.as_ref().and_then(|series| steady::within(series, self.metric));

@@ -113,14 +113,21 @@ fn draw_zone(zones: &[ReadyZone], rng: &mut Rng) -> u64 {
 #[inline]
 fn draw_normal(mean: f64, deviation: f64, count: u64, rng: &mut Rng) -> u64 {
     loop {
-        let (x, y) = (rng.unit_f64() * 2.0 - 1.0, rng.unit_f64() * 2.0 - 1.0);
-        let square = x * x + y * y;
-        if square >= 1.0 || square == 0.0 {
-            continue;
-        }
-        let place = mean + deviation * x * (-2.0 * square.ln() / square).sqrt();
+        let place = draw_normal_f64(mean, deviation, rng);
         if place >= 0.0 && place < count as f64 {
             return place as u64;
+        }
+    }
+}
+
+/// A draw from the normal distribution.
+#[inline]
+pub(crate) fn draw_normal_f64(mean: f64, deviation: f64, rng: &mut Rng) -> f64 {
+    loop {
+        let (x, y) = (rng.unit_f64() * 2.0 - 1.0, rng.unit_f64() * 2.0 - 1.0);
+        let square = x * x + y * y;
+        if square < 1.0 && square > 0.0 {
+            return mean + deviation * x * (-2.0 * square.ln() / square).sqrt();
         }
     }
 }

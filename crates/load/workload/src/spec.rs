@@ -31,6 +31,7 @@ mod check;
 
 pub use check::SpecError;
 
+use crate::actor::{Actor, Phase};
 use crate::data::DataSpec;
 use crate::driver::DriverError;
 use crate::op::{IoOp, OpSet};
@@ -107,8 +108,12 @@ pub struct MixPart {
     pub name: String,
     /// Its share of the requests of the loop that parts with weights share; none for a loop of its own.
     pub weight: Option<u32>,
-    /// Lines; at least one.
+    /// Lines; at least one, unless there is an actor.
     pub lines: Vec<AccessLine>,
+    /// What makes its requests instead of lines. It has a pace and requests in flight of its own.
+    pub actor: Option<Actor>,
+    /// When it is at work; in a loop of its own.
+    pub phase: Phase,
     /// Where its requests go.
     pub places: Places,
     /// When its requests start, in a loop of its own.
@@ -150,6 +155,29 @@ impl AccessSpec {
         Self { name: name.into(), lines, ..Self::default() }
     }
 
+    /// The actors among its parts, with the parts' names.
+    pub fn actors(&self) -> impl Iterator<Item = (&str, &Actor)> {
+        self.parts.iter().filter_map(|part| Some((part.name.as_str(), part.actor.as_ref()?)))
+    }
+
+    /// Whether any part is an actor's or has phases.
+    pub fn has_actors(&self) -> bool {
+        self.parts.iter().any(|part| part.actor.is_some() || part.phase != Phase::default())
+    }
+
+    /// Returns the same specification with `count` accelerators in each part that has such; none if no part has.
+    #[must_use]
+    pub fn with_accelerators(&self, count: u32) -> Option<Self> {
+        let mut spec = self.clone();
+        let mut found = false;
+        for part in &mut spec.parts {
+            if let Some(Actor::Accelerator(it)) = &mut part.actor {
+                (it.count, found) = (count, true);
+            }
+        }
+        found.then_some(spec)
+    }
+
     /// Whether its parts share a loop by weight.
     pub fn has_weights(&self) -> bool {
         self.parts.iter().any(|part| part.weight.is_some())
@@ -173,7 +201,10 @@ impl AccessSpec {
         if self.parts.is_empty() || self.has_weights() {
             return loop_iodepth(self.iodepth, self.pacing, run);
         }
-        let each = self.parts.iter().map(|part| loop_iodepth(part.iodepth, part.pacing, run));
+        let each = self.parts.iter().map(|part| match &part.actor {
+            Some(actor) => actor.iodepth(),
+            None => loop_iodepth(part.iodepth, part.pacing, run),
+        });
         each.fold(0, u32::saturating_add)
     }
 
@@ -194,7 +225,7 @@ impl AccessSpec {
     /// [`SpecError::MixedSizes`] when the lines differ in size, [`SpecError::Zero`] for no bytes.
     pub fn with_block_bytes(&self, bytes: u32) -> Result<Self, SpecError> {
         let sizes: std::collections::BTreeSet<u32> = self.all_lines().map(|line| line.bytes).collect();
-        if sizes.len() > 1 {
+        if sizes.len() > 1 || self.actors().next().is_some() {
             return Err(SpecError::MixedSizes { spec: self.name.clone(), sizes: sizes.len() });
         }
         if bytes == 0 {
@@ -219,7 +250,8 @@ impl AccessSpec {
     /// Length of the largest I/O; zero without lines.
     pub fn request_bytes_max(&self) -> u32 {
         let of_trace = self.trace.as_ref().map(Replay::request_bytes_max);
-        self.all_lines().map(|line| line.bytes).chain(of_trace).max().unwrap_or(0)
+        let of_actors = self.actors().map(|(_, actor)| actor.request_bytes_max());
+        self.all_lines().map(|line| line.bytes).chain(of_trace).chain(of_actors).max().unwrap_or(0)
     }
 
     /// All that its I/Os may do.
@@ -233,7 +265,8 @@ impl AccessSpec {
         let transfers = OpSet::NONE
             .with_if(IoOp::Read, drawn(|line| line.read_pct > 0))
             .with_if(IoOp::Write, drawn(|line| line.read_pct < 100));
-        transfers.and(flushes).and(of_trace)
+        let of_actors = self.actors().fold(OpSet::NONE, |set, (_, actor)| set.and(actor.ops()));
+        transfers.and(flushes).and(of_trace).and(of_actors)
     }
 
     /// Checks that a target which can do `can` is asked for nothing else.
@@ -253,7 +286,9 @@ impl AccessSpec {
     /// Whether all that is written is written in sequence; none where nothing is written. Nobody knows it of a trace, and then it is not.
     pub fn writes_in_sequence(&self) -> Option<bool> {
         let in_sequence = || {
-            self.trace.is_none() && self.all_lines().all(|line| line.read_pct == 100 || line.random_pct == 0)
+            let actors = self.actors().all(|(_, actor)| !matches!(actor, Actor::Cache(_)));
+            let lines = self.all_lines().all(|line| line.read_pct == 100 || line.random_pct == 0);
+            self.trace.is_none() && actors && lines
         };
         self.writes().then(in_sequence)
     }

@@ -14,11 +14,11 @@ use raidlab_advisor::{ComparedTable, Verdict, verdicts};
 use raidlab_report::StudyReport;
 use raidlab_study::describe;
 use raidlab_tracefile::ReadingAs;
-use raidlab_units::NanoSpan;
+use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{BoundFacts, Pacing, RequestRate, RunResult, derived_seed};
 use raidlab_worlds::{
-    FindMethod, FindOrder, FoundLoad, Load, LoadPlan, LoadUnit, ROUNDS_MAX, RUN_TO_THE_END, SteadyRounds,
-    default_iodepth, find_load, sweep, until_steady, varied,
+    Feeding, FeedingOrder, FindMethod, FindOrder, FoundLoad, Load, LoadPlan, LoadUnit, ROUNDS_MAX,
+    RUN_TO_THE_END, SteadyRounds, accelerator, default_iodepth, feed, find_load, sweep, until_steady, varied,
 };
 use serde::Serialize;
 use std::path::PathBuf;
@@ -125,6 +125,16 @@ pub(crate) struct JudgeArgs {
     /// Runs at each edge of the load found at most, each with a seed of its own; fewer where there is no doubt left
     #[arg(long, default_value_t = 5, value_name = "N", requires = "find_load")]
     repeats: u32,
+    /// How many accelerators are fed: these numbers of them, 1..16 (doubling) or a list, and then those between until the
+    /// largest is known that keeps the workload's bound on utilisation
+    #[arg(long, value_parser = sweep::streams, value_name = "N,...", conflicts_with_all = ["find_load", "until"])]
+    accelerators: Option<Numbers>,
+    /// With --accelerators: the time that a checkpoint of so many bytes takes, and its share of training time
+    #[arg(long, value_name = "SIZE", requires = "accelerators")]
+    checkpoint: Option<ByteCount>,
+    /// Time of training between two checkpoints [default: 30m, with --checkpoint]
+    #[arg(long, value_name = "TIME", requires = "checkpoint")]
+    checkpoint_every: Option<NanoSpan>,
     /// Go on in rounds of --run until the last five are steady, 25 at most (SNIA PTS)
     #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "find_load")]
     until: Option<Until>,
@@ -141,6 +151,19 @@ impl JudgeArgs {
         if self.find_load.is_none() {
             result.bounds = self.bound.iter().map(|bound| bound.judged(result)).collect();
         }
+    }
+
+    /// The numbers of accelerators to try, if that is asked.
+    fn feeding(&self) -> Option<FeedingOrder> {
+        const EVERY: NanoSpan = NanoSpan::from_secs(1800);
+        let counts = self.accelerators.clone()?;
+        let every = self.checkpoint_every.unwrap_or(EVERY);
+        Some(FeedingOrder { counts, checkpoint: self.checkpoint.map(|bytes| (bytes, every)) })
+    }
+
+    /// Whether anything is written that the workloads do not write themselves.
+    pub(crate) fn writes(&self) -> bool {
+        self.checkpoint.is_some()
     }
 
     /// The one bound that a highest load is to be found for, and how.
@@ -193,6 +216,8 @@ impl From<Failure> for Stop {
 pub(crate) struct Conclusions {
     /// The highest load of each workload, where it was searched for.
     found: Vec<FoundLoad>,
+    /// How many accelerators each workload feeds, where that was asked.
+    fed: Vec<Feeding>,
     /// The rounds of each load, where runs were repeated until steady.
     steady: Vec<SteadyRounds>,
     /// The user stopped before all was done.
@@ -225,7 +250,7 @@ impl Rounds {
 /// Whether the next run depends on those before: a search for the highest load, or rounds until steady. A search that can't
 /// be done is an error.
 pub(crate) fn is_step_by_step(judge: &JudgeArgs) -> Result<bool, Failure> {
-    Ok(judge.search()?.is_some() || judge.until.is_some())
+    Ok(judge.search()?.is_some() || judge.until.is_some() || judge.accelerators.is_some())
 }
 
 /// Runs `plan` one run after another: each load once or until steady, or a search for the highest load of each workload.
@@ -258,6 +283,9 @@ pub(crate) fn carry_out(
             Ok(result)
         };
         let ended = match (search, judge.until) {
+            _ if judge.accelerators.is_some() => {
+                feed_one(judge, load, &mut kept).map(|fed| conclusions.fed.push(fed))
+            }
             (Some((bound, by)), _) => search_one(plan, load, bound, by, judge.repeats, &mut kept)
                 .map(|found| conclusions.found.push(found)),
             (None, Some(Until::Steady)) => {
@@ -317,6 +345,22 @@ fn search_one(
         kept(&load, &label, None)
     });
     search.map(|(found, _)| found)
+}
+
+/// Looks for the number of accelerators that are fed.
+fn feed_one(judge: &JudgeArgs, like: &Load, kept: &mut KeptRun<'_>) -> Result<Feeding, Stop> {
+    let name = like.workload.name();
+    if accelerator(&like.workload.spec).is_none() {
+        let error =
+            anyhow::anyhow!("workload '{name}' has no accelerators, whose number --accelerators gives");
+        return Err(Failure::input(error)
+            .with_hint("mlperf-unet3d, mlperf-resnet50 and mlperf-cosmoflow have")
+            .into());
+    }
+    let order = judge.feeding().unwrap_or_default();
+    feed(like, &order, &mut |load| {
+        kept(load, &format!("feeding accelerators: {}", load.workload.name()), None)
+    })
 }
 
 /// What the load of `like` is counted in, and where a search begins.
@@ -400,6 +444,7 @@ impl Conclusions {
     fn exit(&self, results: &[RunResult]) -> Exit {
         let none_keeps = |found: &FoundLoad| found.certainty == raidlab_worlds::Certainty::NoneKeeps;
         let missed = self.found.iter().any(none_keeps)
+            || self.fed.iter().any(|fed| fed.most.is_none())
             || self.steady.iter().any(|rounds| !rounds.is_steady())
             || results.iter().any(|result| result.bounds_missed().next().is_some());
         match (self.interrupted, missed) {
@@ -416,17 +461,20 @@ fn show(
     compared: &[ComparedTable],
     output: &Output,
 ) -> Result<(), Failure> {
-    let Conclusions { found, steady, .. } = conclusions;
+    let Conclusions { found, fed, steady, .. } = conclusions;
     if output.is_json() {
-        if found.is_empty() && steady.is_empty() {
+        if found.is_empty() && steady.is_empty() && fed.is_empty() {
             return print(&raidlab_report::json::runs(results));
         }
-        return print_answer(&Judged { runs: results, found, steady });
+        return print_answer(&Judged { runs: results, found, fed, steady });
     }
     let mut text = match results {
         [only] => raidlab_report::terminal::run(only, output.terminal()),
         _ => raidlab_report::terminal::runs(results, output.terminal()),
     };
+    for feeding in fed {
+        text += &raidlab_report::terminal::feeding(feeding, output.terminal());
+    }
     for paragraph in sentences(conclusions) {
         text.extend(["\n", &paragraph.join("\n  "), "\n"]);
     }
@@ -437,6 +485,7 @@ fn show(
 /// A paragraph for each conclusion.
 fn sentences(conclusions: &Conclusions) -> Vec<Vec<String>> {
     let found = conclusions.found.iter().map(describe::found_load);
+    let found = found.chain(conclusions.fed.iter().map(describe::feeding));
     found.chain(conclusions.steady.iter().map(describe::steady_rounds)).collect()
 }
 
@@ -460,5 +509,7 @@ fn compose<'a>(keeper: &'a Keeper, conclusions: &Conclusions, verdicts: &'a [Ver
 struct Judged<'a> {
     runs: &'a [RunResult],
     found: &'a [FoundLoad],
+    #[serde(skip_serializing_if = "<[Feeding]>::is_empty")]
+    fed: &'a [Feeding],
     steady: &'a [SteadyRounds],
 }

@@ -206,7 +206,9 @@ fn measure(
     progress: &mut Progress,
 ) -> Result<Option<(Keeper, Conclusions)>, Failure> {
     let targets = names_here(&args.targets, hosts);
-    let may_write = args.precondition > 0 || plan.workloads.iter().any(|workload| workload.spec.writes());
+    let may_write = args.precondition > 0
+        || args.judge.writes()
+        || plan.workloads.iter().any(|workload| workload.spec.writes());
     let are_exports = targets.iter().all(|target| is_nbd_uri(target));
     let is_absent =
         |error: &FileError| are_exports && matches!(error, FileError::Load(error) if error.is_unreachable());

@@ -1,5 +1,6 @@
 //! `raidlab plan`: the arrays of catalogue parts that serve an application best.
 
+mod accelerators;
 mod history;
 mod inputs;
 mod needs;
@@ -127,6 +128,9 @@ pub(crate) struct Args {
     /// Enclosures to choose from [default: all of the era, and drives in the server]
     #[arg(long, visible_alias = "enclosure", value_delimiter = ',', value_name = "ID")]
     enclosures: Vec<String>,
+    /// With --accelerators: the time that a checkpoint of so many bytes takes on the array, one each half hour
+    #[arg(long, value_name = "SIZE", requires = "accelerators", value_parser = some_bytes)]
+    checkpoint: Option<ByteCount>,
     /// Hot spares to try
     #[arg(long, value_delimiter = ',', default_value = "0", value_name = "N")]
     spares: Vec<u16>,
@@ -218,6 +222,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     progress.end();
     if hosts.leads() {
         show(args, &outcome, &order, output)?;
+        accelerators::tell(args, &outcome, &order, output)?;
         history::tell_growth(&asked, args, &outcome);
     }
     Ok(if outcome.fits() { Exit::Done } else { Exit::BoundMissed })

@@ -3,6 +3,7 @@
 mod bottleneck;
 mod claims;
 mod report;
+mod training;
 
 use super::keep::{KeepDbArgs, Planned};
 use crate::failure::{Exit, Failure};
@@ -18,7 +19,8 @@ use raidlab::{
 use raidlab_advisor::ComparisonSummary;
 use raidlab_machine::Environment;
 use raidlab_papers::{
-    FittedFigure, Method, MetricCorrection, Paper, PredictError, PredictOptions, Prediction, paper_ids,
+    FittedFigure, Method, MetricCorrection, Paper, PredictError, PredictOptions, Prediction,
+    builtin_training, paper_ids,
 };
 use raidlab_report::terminal::places;
 use raidlab_study::{RunOptions, claim_runs, predicted_runs};
@@ -85,6 +87,10 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         only_alone("reproduce list", hosts)?;
         return list(output);
     }
+    if let Some(rows) = training::rows(args)? {
+        only_alone("reproduce' of training runs", hosts)?;
+        return training::run(args, &rows, output);
+    }
     if let Some(path) = &args.report
         && hosts.leads()
     {
@@ -112,7 +118,8 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     }
     let summaries = found.prediction.iter().map(|prediction| prediction.summary);
     let summaries = summaries.chain(found.claims.iter().map(|claims| claims.summary.errors));
-    let missed = summaries.map(|summary| judge(args, &summary, hosts)).find(|exit| *exit != Exit::Done);
+    let missed =
+        summaries.map(|summary| judge(args, &summary, hosts.leads())).find(|exit| *exit != Exit::Done);
     Ok(missed.unwrap_or(Exit::Done))
 }
 
@@ -185,7 +192,15 @@ fn list(output: &Output) -> Result<Exit, Failure> {
             claims: paper.claims.len(),
             method: paper.method,
         };
-        print_answer(&BTreeMap::from([("papers", papers.into_iter().map(listed).collect::<Vec<_>>())]))?;
+        let of_training = training::method().map_err(Failure::run)?;
+        let of_training = Listed {
+            places: Vec::new(),
+            figures: builtin_training().map_err(Failure::run)?.len(),
+            claims: 0,
+            method: of_training,
+        };
+        let of_papers = papers.into_iter().map(listed).collect::<Vec<_>>();
+        print_answer(&BTreeMap::from([("papers", of_papers), ("training", vec![of_training])]))?;
         return Ok(Exit::Done);
     }
     for paper in &papers {
@@ -204,6 +219,9 @@ fn list(output: &Output) -> Result<Exit, Failure> {
         );
         print(&text)?;
     }
+    let method = training::method().map_err(Failure::run)?;
+    let count = builtin_training().map_err(Failure::run)?.len();
+    print(&format!("{}  {count} runs\n  {}\n  {}", method.id, method.title, method.source()))?;
     Ok(Exit::Done)
 }
 
@@ -225,7 +243,12 @@ fn error_bound(text: &str) -> Result<f64, String> {
     bound.ok_or_else(|| format!("'{text}' is no bound on errors: write percent, 0 or more"))
 }
 
-fn judge(args: &Args, summary: &ComparisonSummary, hosts: &Hosts) -> Exit {
+/// Judges errors where this process is alone.
+fn judge_errors(args: &Args, summary: &ComparisonSummary) -> Exit {
+    judge(args, summary, true)
+}
+
+fn judge(args: &Args, summary: &ComparisonSummary, leads: bool) -> Exit {
     let bounds = [
         ("median", args.max_median_error, summary.median_abs_error_pct),
         ("90th percentile", args.max_p90_error, summary.p90_abs_error_pct),
@@ -235,7 +258,7 @@ fn judge(args: &Args, summary: &ComparisonSummary, hosts: &Hosts) -> Exit {
         if let (Some(limit), Some(found)) = (limit, found)
             && found > limit
         {
-            if hosts.leads() {
+            if leads {
                 remark(format_args!(
                     "bound missed: the {name} of the absolute errors is {found:.1} %, above {limit} %"
                 ));

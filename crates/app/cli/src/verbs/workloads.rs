@@ -4,7 +4,7 @@ use crate::failure::{Exit, Failure};
 use crate::inputs::workload;
 use crate::output::{Output, print, print_named};
 use raidlab::{ByteCount, Workload, WorkloadFacts, builtin_workloads};
-use raidlab_workload::{AccessLine, Metric, Pacing, Places};
+use raidlab_workload::{AccessLine, Metric, Pacing, Phase, Places};
 
 /// Arguments of `raidlab workloads`.
 #[derive(Debug, clap::Args)]
@@ -45,7 +45,10 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
 /// `random 67/33, 8 KiB`, or how many lines a mix has.
 fn accesses(workload: &Workload) -> String {
     match workload.spec.lines.as_slice() {
-        [] => format!("{} parts", workload.spec.parts.len()),
+        [] => match workload.spec.parts.as_slice() {
+            [one] => one.actor.as_ref().map_or_else(|| "1 part".to_owned(), |actor| actor.kind().to_owned()),
+            parts => format!("{} parts", parts.len()),
+        },
         [line] => line_text(line),
         lines => format!("{} kinds of request", lines.len()),
     }
@@ -101,6 +104,16 @@ fn as_text(workload: &Workload) -> String {
     for part in &spec.parts {
         let weight = part.weight.map_or_else(String::new, |weight| format!(", weight {weight}"));
         lines.push(format!("  part {}{weight}", part.name));
+        if part.phase != Phase::default() {
+            lines.push(format!("    at work {}", part.phase));
+        }
+        if let Some(actor) = &part.actor {
+            lines.push(format!("    {}: {actor}", actor.kind()));
+            if part.places != Places::default() {
+                lines.push(format!("    places: {}", part.places));
+            }
+            continue;
+        }
         let texts = stream_text("    ", &part.lines, &part.places, part.pacing, part.iodepth);
         lines.extend(texts.into_iter().skip(usize::from(part.weight.is_some())));
     }

@@ -9,6 +9,7 @@
 
 mod claims;
 mod contrast;
+mod feeding;
 mod hosts;
 mod matrix;
 mod network;
@@ -24,6 +25,7 @@ mod validation;
 
 pub use claims::claims;
 pub use contrast::contrast;
+pub use feeding::feeding;
 pub use hosts::hosts;
 pub(crate) use matrix::matrix_cells;
 pub use matrix::{MatrixCell, MatrixErrors, latency_matrix};

@@ -9,8 +9,9 @@ use crate::figures::{
 use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{
-    ArrayFacts, BottleneckFacts, EnclosureFacts, FailoverFacts, LagSummary, LatencyFigures, LatencySplit,
-    LoadFacts, MachineLoad, OpSummary, PartGain, PartSummary, RunResult, TargetResult, World,
+    ActorFacts, ActorSummary, ArrayFacts, BottleneckFacts, EnclosureFacts, FailoverFacts, LagSummary,
+    LatencyFigures, LatencySplit, LoadFacts, MachineLoad, OpSummary, PartGain, PartSummary, RunResult,
+    TargetResult, World,
 };
 
 /// Prints one run, the answer first: what it was, its figures and whether they hold, why they are so, its settings, its cost.
@@ -28,6 +29,7 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
     if !run.phases.is_empty() {
         text += &super::bonnie(this, &[], options);
     }
+    text += &broken(&run.actors.iter().map(actor_line).collect::<String>(), options.width);
     text += &broken(&run.parts.iter().map(part_lines).collect::<String>(), options.width);
     text += &broken(&run.lag.as_ref().map_or_else(String::new, |lag| lag_line("", lag)), options.width);
     text += &broken(&run.targets.iter().map(target_line).collect::<String>(), options.width);
@@ -73,6 +75,58 @@ fn part_lines(part: &PartSummary) -> String {
         text += &format!("  {}", direction_line(name, summary));
     }
     text + &part.lag.as_ref().map_or_else(String::new, |lag| lag_line("  ", lag))
+}
+
+/// What an actor did.
+fn actor_line(actor: &ActorSummary) -> String {
+    let ms = |ns: f64| three_digits(ns / 1e6);
+    let text = match &actor.facts {
+        ActorFacts::Accelerator(it) => {
+            let pause = if it.pause_pct > 0.0 {
+                format!("; a checkpoint held them up for {:.1} % of the time", it.pause_pct)
+            } else {
+                String::new()
+            };
+            format!(
+                "{} accelerators, utilisation (AU) {:.1} %, {} samples/s, {} ms of waiting for each batch{pause}",
+                it.accelerators,
+                it.au_pct,
+                three_digits(it.samples_per_s),
+                ms(it.wait_ns_mean)
+            )
+        }
+        ActorFacts::Checkpoint(it) => {
+            let pause = NanoSpan(it.pause_ns_mean.round() as u64);
+            let how = if it.is_by_rate { "by its rate, as none ended in the window" } else { "mean" };
+            let read =
+                it.read_back_ns_mean.map(|ns| format!(", read back in {}", NanoSpan(ns.round() as u64)));
+            format!(
+                "checkpoints of {}: {} saved, a pause of {pause} ({how}), {} while written{}; {:.2} % of training time",
+                ByteCount(it.bytes).decimal(),
+                it.saved,
+                it.bytes_per_sec,
+                read.unwrap_or_default(),
+                it.share_pct
+            )
+        }
+        ActorFacts::Log(it) => format!(
+            "{} commits/s, {:.1} records for each write, ms mean {}, p99 {}",
+            three_digits(it.commits_per_s),
+            it.records_per_write,
+            ms(it.commit_ns_mean),
+            three_digits(ns_to_ms(it.commit_ns_p99))
+        ),
+        ActorFacts::Compaction(it) => {
+            format!("{} read and {} written by compaction", it.read_bytes_per_sec, it.written_bytes_per_sec)
+        }
+        ActorFacts::Cache(it) => format!(
+            "{} gets/s, {:.1} % hit, {} written and evicted a second",
+            three_digits(it.gets_per_s),
+            it.hit_pct,
+            three_digits(it.evictions_per_s)
+        ),
+    };
+    format!("  {}: {text}\n", printable(&actor.part))
 }
 
 /// How late the requests of open loops started, and what never did.

@@ -271,6 +271,7 @@ impl Job {
             pacing: times(self.pacing, each),
             iodepth: (!self.pacing.is_open()).then(|| self.iodepth.saturating_mul(each)),
             flush: self.flush,
+            ..MixPart::default()
         }
     }
 

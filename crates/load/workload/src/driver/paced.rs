@@ -16,16 +16,18 @@
 //! Invariants: a loop never has more in flight than its places; the requests of an open loop start in the order of
 //! their arrival. No allocation per request: the queue of idle places has room for all of them.
 
+use super::actors::ActorState;
 use super::trace::{Next, TraceStream};
 use super::{DriverConfig, DriverError, Worker};
+use crate::actor::{Actor, Phase};
 use crate::histogram::LatencyHistogram;
 use crate::op::IoOp;
 use crate::pacing::{ClosedLoop, FlushRule, Pacing};
 use crate::replay::{Replay, ReplayError, Timing};
-use crate::result::{Counts, LagStats, OpStats, PartMeasurement};
+use crate::result::{ActorMeasurement, Counts, LagStats, OpStats, PartMeasurement};
 use crate::rng::{Rng, derived_seed};
 use crate::schedule::{Schedule, Throttle};
-use crate::spec::{AccessLine, AccessSpec, loop_iodepth};
+use crate::spec::{AccessLine, AccessSpec, MixPart, loop_iodepth};
 use crate::stream::{Request, RequestStream};
 use raidlab_units::{NanoSpan, Nanos};
 use std::collections::VecDeque;
@@ -45,11 +47,23 @@ pub(super) struct Pacer {
     parts: Vec<Part>,
     /// The loop that is asked first, so that none is always last.
     first: usize,
+    /// Actors that wait on other parts or make them wait.
+    links: Vec<Link>,
+}
+
+/// One part that looks at another.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    part: usize,
+    other: usize,
+    /// Bytes that the other has started to write, where they are counted.
+    written_bytes: u64,
+    is_pause: bool,
 }
 
 /// What a loop could do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Due {
+pub(super) enum Due {
     /// Start a request at this time, if that is not in the future.
     At(Nanos),
     /// Nothing before one of its requests ends.
@@ -90,6 +104,7 @@ enum Pace {
 enum Source {
     Lines(RequestStream),
     Trace(TraceStream),
+    Actor(ActorState),
 }
 
 /// How late requests of an open loop started, and how long they took from then on.
@@ -123,6 +138,10 @@ struct Loop {
     /// Weights of its parts, each added to those before; empty where it has one part only.
     weights: Vec<u64>,
     rng: Rng,
+    /// When it is at work, from its start on.
+    phase: Phase,
+    has_phases: bool,
+    started_at: Nanos,
 }
 
 /// A stream of requests, and what came of it.
@@ -144,7 +163,7 @@ impl Pacer {
         if spec.parts.is_empty() && spec.pacing == Pacing::default() && spec.flush.is_none() {
             return Ok(None);
         }
-        let mut pacer = Self { loops: Vec::new(), parts: Vec::new(), first: 0 };
+        let mut pacer = Self { loops: Vec::new(), parts: Vec::new(), first: 0, links: links(spec) };
         let is_one_loop = spec.parts.is_empty() || spec.has_weights();
         if is_one_loop {
             let weights = spec.parts.iter().scan(0, |sum, part| {
@@ -157,11 +176,23 @@ impl Pacer {
         for (index, (name, lines, places)) in (0..).zip(spec.streams()) {
             let is_alone = spec.parts.is_empty();
             let seed = if is_alone { config.seed } else { derived_seed(config.seed, PARTS_STREAM + index) };
-            let stream = RequestStream::new(name, lines, places, &DriverConfig { seed, ..config.clone() })?;
+            let config = DriverConfig { seed, ..config.clone() };
+            if let Some(actor) = spec.parts.get(index as usize).and_then(|part| part.actor.as_ref()) {
+                let state = ActorState::new(name, actor, places, &config)?;
+                let part = &spec.parts[index as usize];
+                let how = (Pacing::default(), Some(0), None);
+                let plain = Loop::new(how, Vec::new(), &config, index);
+                let (ready, idle) = (state.places(), VecDeque::new());
+                pacer.loops.push(Loop { ready, idle, phase: part.phase, ..plain });
+                pacer.parts.push(Part::of_actor(name, actor, state, pacer.loops.len() - 1));
+                continue;
+            }
+            let stream = RequestStream::new(name, lines, places, &config)?;
             if !is_one_loop {
                 let part = &spec.parts[index as usize];
                 let how = (part.pacing, part.iodepth, part.flush);
-                pacer.loops.push(Loop::new(how, Vec::new(), config, index));
+                let plain = Loop::new(how, Vec::new(), &config, index);
+                pacer.loops.push(Loop { phase: part.phase, ..plain });
             }
             let is_open =
                 if is_one_loop { spec.pacing.is_open() } else { spec.parts[index as usize].pacing.is_open() };
@@ -181,14 +212,14 @@ impl Pacer {
             ops: Counts::allocated(replay.has(|device| device.reads), replay.has(|device| device.writes)),
             late: is_traced.then(Late::allocated),
         };
-        Ok(Self { loops: vec![one], parts: vec![part], first: 0 })
+        Ok(Self { loops: vec![one], parts: vec![part], first: 0, links: Vec::new() })
     }
 
     /// The trace that is replayed, if one is.
     fn trace(&self) -> Option<&TraceStream> {
         self.parts.iter().find_map(|part| match &part.source {
             Source::Trace(trace) => Some(trace),
-            Source::Lines(_) => None,
+            Source::Lines(_) | Source::Actor(_) => None,
         })
     }
 
@@ -207,13 +238,35 @@ impl Pacer {
         self.loops.iter().map(|each| each.ready).fold(0, u32::saturating_add)
     }
 
-    /// Starts the clock of all loops.
-    pub(super) fn start(&mut self, now: Nanos) {
+    /// Starts the clock of all loops; what ends in `window` counts. The driver has `slots`.
+    pub(super) fn start(&mut self, now: Nanos, window: (Nanos, Nanos), slots: usize) {
         self.loops.iter_mut().for_each(|each| each.start(now));
+        for part in &mut self.parts {
+            if let Source::Actor(actor) = &mut part.source {
+                actor.start(now, window, slots);
+            }
+        }
+    }
+
+    /// Tells actors what has become of the parts that they look at.
+    fn tell_others(&mut self, now: Nanos) {
+        for link in &self.links {
+            let is_saving = matches!(&self.parts[link.part].source, Source::Actor(it) if it.is_saving());
+            let (told, is_pause) = if link.is_pause { (link.other, true) } else { (link.part, false) };
+            let Source::Actor(actor) = &mut self.parts[told].source else { continue };
+            if is_pause {
+                actor.pause(now, is_saving);
+            } else {
+                actor.follow(link.written_bytes);
+            }
+        }
     }
 
     /// Returns what to do at `now`. A request that is to start has taken a place of its loop.
-    pub(super) fn next_turn(&mut self, now: Nanos) -> Turn {
+    pub(super) fn next_turn(&mut self, now: Nanos, slot: u32) -> Turn {
+        if !self.links.is_empty() {
+            self.tell_others(now);
+        }
         let mut wake = None::<Nanos>;
         let mut best = None::<(Nanos, usize)>;
         let count = self.loops.len();
@@ -238,7 +291,11 @@ impl Pacer {
             return Turn::Flush { request, part };
         }
         let part = self.loops[index].draw_part();
-        let request = self.parts[part].source.next_request();
+        let request = self.parts[part].source.next_request(now, slot);
+        if request.op == IoOp::Write && !self.links.is_empty() {
+            let followers = self.links.iter_mut().filter(|link| link.other == part && !link.is_pause);
+            followers.for_each(|link| link.written_bytes += u64::from(request.bytes));
+        }
         self.loops[index].take_place(now, &request, part as u16);
         Turn::Start { request, due, part: part as u16 }
     }
@@ -268,9 +325,12 @@ impl Pacer {
 
     /// Takes in that a request of `part` ended: its place is idle or ready.
     #[inline]
-    pub(super) fn give_place(&mut self, now: Nanos, part: u16) {
-        let owner = self.parts[usize::from(part)].loop_index;
-        self.loops[owner].give_place(now);
+    pub(super) fn give_place(&mut self, now: Nanos, part: u16, slot: u32) {
+        let part = &mut self.parts[usize::from(part)];
+        if let Source::Actor(actor) = &mut part.source {
+            actor.ended(now, slot);
+        }
+        self.loops[part.loop_index].give_place(now);
     }
 
     /// The figures of one operation of `part`, where it has figures of its own.
@@ -289,6 +349,17 @@ impl Pacer {
             lag: self.lag_of(index, window_end),
         };
         parts.iter().enumerate().map(measure).collect()
+    }
+
+    /// What each actor did up to `over_at`.
+    pub(super) fn actor_measurements(&self, over_at: Nanos) -> Vec<ActorMeasurement> {
+        let of = |part: &Part| match &part.source {
+            Source::Actor(actor) => {
+                Some(ActorMeasurement { name: part.name.clone(), stats: actor.stats(over_at) })
+            }
+            Source::Lines(_) | Source::Trace(_) => None,
+        };
+        self.parts.iter().filter_map(of).collect()
     }
 
     /// How late requests started, of all open loops together; none without any.
@@ -332,6 +403,29 @@ impl Part {
     }
 }
 
+impl Part {
+    fn of_actor(name: &str, actor: &Actor, state: ActorState, loop_index: usize) -> Self {
+        let ops = actor.ops();
+        Self {
+            name: name.into(),
+            source: Source::Actor(state),
+            loop_index,
+            ops: Counts::allocated(ops.has(IoOp::Read), ops.has(IoOp::Write)),
+            late: None,
+        }
+    }
+}
+
+/// Which parts of `spec` look at which others.
+fn links(spec: &AccessSpec) -> Vec<Link> {
+    let index_of = |name: &str| spec.parts.iter().position(|part| part.name == name);
+    let of = |(part, own): (usize, &MixPart)| {
+        let (key, name) = own.actor.as_ref()?.other_part()?;
+        Some(Link { part, other: index_of(name)?, written_bytes: 0, is_pause: key == "pauses" })
+    };
+    spec.parts.iter().enumerate().filter_map(of).collect()
+}
+
 impl Late {
     fn allocated() -> Self {
         Self { lag: LatencyHistogram::allocated(), service: LatencyHistogram::allocated() }
@@ -340,10 +434,11 @@ impl Late {
 
 impl Source {
     #[inline]
-    fn next_request(&mut self) -> Request {
+    fn next_request(&mut self, now: Nanos, slot: u32) -> Request {
         match self {
             Self::Lines(stream) => stream.next_request(),
             Self::Trace(trace) => trace.take(),
+            Self::Actor(actor) => actor.take(now, slot),
         }
     }
 }
@@ -375,11 +470,15 @@ impl Loop {
             last_writer: first_part as u16,
             weights,
             rng: Rng::new(derived_seed(config.seed, WEIGHTS_STREAM)),
+            phase: Phase::default(),
+            has_phases: false,
+            started_at: Nanos::ZERO,
         }
     }
 
     fn start(&mut self, now: Nanos) {
         let Worker { index, count } = self.worker;
+        (self.started_at, self.has_phases) = (now, self.phase != Phase::default());
         self.pace = Some(match self.pacing {
             _ if self.is_traced => Pace::Traced(now),
             Pacing::Open(arrivals) => Pace::Open(Schedule::new(&arrivals, (index, count), self.seed, now)),
@@ -396,7 +495,15 @@ impl Loop {
             self.idle.pop_front();
             self.ready += 1;
         }
+        if self.has_phases {
+            match self.phase.next_on(now.saturating_since(self.started_at)) {
+                None => return Due::Never,
+                Some(on) if self.started_at + on > now => return Due::At(self.started_at + on),
+                Some(_) => {}
+            }
+        }
         let after = match source {
+            Source::Actor(actor) => return actor.due(now),
             Source::Lines(_) if self.owes_flush() => return self.when_ready(now),
             Source::Lines(_) => NanoSpan::ZERO,
             Source::Trace(trace) => match trace.peek() {

@@ -4,6 +4,8 @@
 //! consistent with the others.
 
 use super::Workload;
+use super::actors::{AcceleratorTable, ActorTables, CacheTable, CheckpointTable, CompactionTable, LogTable};
+use crate::actor::Phase;
 use crate::data::DataSpec;
 use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, FlushRule, Pacing, RequestRate};
 use crate::places::{Distribution, Places, Zone};
@@ -60,6 +62,13 @@ struct PartTable {
     limit: LimitTable,
     #[serde(default)]
     places: PlacesTable,
+    #[serde(default)]
+    phase: Phase,
+    accelerator: Option<AcceleratorTable>,
+    checkpoint: Option<CheckpointTable>,
+    log: Option<LogTable>,
+    compaction: Option<CompactionTable>,
+    cache: Option<CacheTable>,
     #[serde(default)]
     line: Vec<LineTable>,
 }
@@ -140,7 +149,11 @@ struct DataTable {
 /// A length that one request can have.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "ByteCount")]
-struct RequestBytes(u32);
+pub(super) struct RequestBytes(pub(super) u32);
+
+/// A share in percent, which may be written without a point.
+#[derive(Clone, Copy, Deserialize)]
+pub(super) struct Rate64(pub(super) f64);
 
 impl TryFrom<ByteCount> for RequestBytes {
     type Error = String;
@@ -279,8 +292,17 @@ impl PlacesTable {
 impl PartTable {
     fn part(self) -> Result<MixPart, String> {
         let within = |problem: String| format!("part '{}': {problem}", self.name);
+        let tables = ActorTables {
+            accelerator: self.accelerator,
+            checkpoint: self.checkpoint,
+            log: self.log,
+            compaction: self.compaction,
+            cache: self.cache,
+        };
         Ok(MixPart {
             weight: self.weight,
+            actor: tables.actor().map_err(within)?,
+            phase: self.phase,
             lines: self.line.into_iter().map(AccessLine::from).collect(),
             places: self.places.places().map_err(within)?,
             pacing: pacing(self.arrival, self.limit, self.think).map_err(within)?,

@@ -1,6 +1,7 @@
 //! The built-in workload files against the published tables, and invalid files against their messages.
 
 use super::*;
+use crate::actor::Actor;
 use crate::op::{IoOp, OpSet};
 use crate::spec::AccessLine;
 use raidlab_units::NanoSpan;
@@ -34,6 +35,43 @@ const ONE_LINE: [(&str, Metric, u32, u8, u8); 23] = [
     ("md1200-decision-support", Metric::MbPerS, MIB, 100, 100),
     ("md1200-streaming-media", Metric::MbPerS, 64 * KIB, 98, 0),
 ];
+
+/// Workloads that no paper of the five has.
+const OF_TODAY: usize = 25;
+
+#[test]
+fn training_is_that_of_its_suite() {
+    // Batch, compute time, mean and deviation of samples, samples of a file: papers/mlperf-storage-1.0.
+    let rows = [
+        ("mlperf-unet3d-a100", 7, 636_000, (146_600_628, 68_341_808), 1),
+        ("mlperf-unet3d", 7, 323_000, (146_600_628, 68_341_808), 1),
+        ("mlperf-resnet50-a100", 400, 435_000, (114_660, 0), 1251),
+        ("mlperf-resnet50", 400, 224_000, (114_660, 0), 1251),
+        ("mlperf-cosmoflow-a100", 1, 5_510, (2_828_486, 71_311), 1),
+        ("mlperf-cosmoflow", 1, 3_500, (2_828_486, 71_311), 1),
+    ];
+    for (name, batch, compute_us, (mean, deviation), samples_per_file) in rows {
+        let workload = builtin_workload(name).unwrap();
+        let Some((_, Actor::Accelerator(it))) = workload.spec.actors().next() else { panic!("{name}") };
+        let sample = (it.sample.mean.get(), it.sample.deviation.get());
+        assert_eq!(
+            (it.batch, it.compute.get(), sample),
+            (batch, compute_us * 1000, (mean, deviation)),
+            "{name}"
+        );
+        assert_eq!((it.samples_per_file, it.barrier), (samples_per_file, true), "{name}");
+        assert_eq!(workload.spec.with_accelerators(9).unwrap().iodepth(1), 9 * 4 * 2, "{name}");
+    }
+    for (name, total_tb) in [("8b", 0.112), ("70b", 0.988), ("405b", 5.67), ("1t", 14.0)] {
+        let workload = builtin_workload(&format!("checkpoint-llama3-{name}")).unwrap();
+        let Some((_, Actor::Checkpoint(it))) = workload.spec.actors().next() else { panic!("{name}") };
+        assert!(
+            (it.total_bytes() as f64 / 1e12 / total_tb - 1.0).abs() < 0.01,
+            "{name}: {}",
+            it.total_bytes()
+        );
+    }
+}
 
 #[test]
 fn every_profile_of_one_line_is_that_of_its_paper() {
@@ -91,7 +129,7 @@ fn the_mixes_are_those_of_their_paper() {
 #[test]
 fn every_file_is_named_as_it_is_and_checked_by_a_table() {
     let workloads = builtin_workloads();
-    assert_eq!(workloads.len(), ONE_LINE.len() + 2);
+    assert_eq!(workloads.len(), ONE_LINE.len() + 2 + OF_TODAY);
     for ((file, _), workload) in BUILTIN_FILES.iter().zip(&workloads) {
         assert_eq!(*file, format!("workloads/{}.toml", workload.name()));
         assert!(!workload.title.is_empty() && !workload.source.is_empty(), "{file}");
@@ -303,6 +341,26 @@ fn settings_that_do_not_go_together_are_named() {
             "[arrival]\nprocess = 'fixed'\nrate = 1\nbrust = 2\n",
             "mine.toml:9: unknown key 'brust': the nearest known is 'burst' (known: process, rate, burst)",
         ),
+        (
+            "[[part]]\nname = 'a'\n[part.accelerator]\nbatch = 4\ncompute = '1ms'\nsample_size = '1MiB'\nread_thread = 2\n",
+            "mine.toml:12: unknown key 'read_thread': the nearest known is 'read_threads' (known: count, batch, compute, compute_deviation, read_threads, prefetch, loader, sample_size, sample_deviation, sample_table, samples_per_file, request_size, requests_per_thread, barrier, per_file, per_sample, load_bytes_per_sec, per_step, processors, au_goal_pct)",
+        ),
+        (
+            "[[part]]\nname = 'a'\n[part.accelerator]\ncompute = '1ms'\nsample_size = '1MiB'\n",
+            "mine.toml:8: the key 'batch' is missing here: add it",
+        ),
+        (
+            "[[part]]\nname = 'a'\n[part.accelerator]\nbatch = 4\ncompute = '1ms'\nsample_size = 1000\n",
+            "mine.toml:11: sample_size: 1000 has no unit: give a unit, as \"1000 B\" or \"64KiB\"",
+        ),
+        (
+            "[[part]]\nname = 'a'\n[part.accelerator]\nbatch = 4\ncompute = '1ms'\n",
+            "mine.toml: part 'a': sample_size or sample_table is missing: add one",
+        ),
+        (
+            "[[part]]\nname = 'a'\n[part.log]\nappend_size = '1KiB'\n[part.cache]\nobjects = 9\nobject_size = '4KiB'\n",
+            "mine.toml: part 'a': has two actors: give each a part of its own",
+        ),
         (part, "mine.toml: workload 'mine' has lines and parts: put the lines into a part of their own"),
     ];
     for (text, expected) in rows {
@@ -315,6 +373,44 @@ fn settings_that_do_not_go_together_are_named() {
 fn every_built_in_workload_is_written_as_it_reads() {
     for workload in builtin_workloads() {
         assert_eq!(read(&workload.to_toml()), workload);
+    }
+}
+
+#[test]
+fn actors_that_make_no_sense_are_named() {
+    let part = |text: &str| format!("[[part]]\nname = 'a'\n{text}");
+    let accelerator = "[part.accelerator]\nbatch = 4\ncompute = '1ms'\nsample_size = '1MiB'\n";
+    let rows = [
+        (
+            part("[part.log]\nclients = 0\nappend_size = '1KiB'\n"),
+            "workload 'mine/a': clients must be above 0",
+        ),
+        (
+            part("[part.checkpoint]\nwriter_size = '1GiB'\npauses = 'b'\n"),
+            "workload 'mine/a': pauses must be the name of a part with accelerators",
+        ),
+        (
+            part("[part.compaction]\nruns = 2\nfollows = 'a'\n"),
+            "workload 'mine/a': follows must be the name of another part",
+        ),
+        (
+            part(&format!("iodepth = 4\n{accelerator}")),
+            "workload 'mine/a': arrival, limit, think, iodepth and flush_every are those of lines: the actor has its own",
+        ),
+        (
+            part(&format!("[part.phase]\nevery = '1s'\n{accelerator}")),
+            "workload 'mine/a': every needs lasts, how long the part is at work each time",
+        ),
+        (
+            part(&format!(
+                "{accelerator}[[part.line]]\nsize = '4KiB'\nshare_pct = 100\nread_pct = 0\nrandom_pct = 0\n"
+            )),
+            "workload 'mine/a': line and weight have no place beside an actor: give them a part of their own",
+        ),
+    ];
+    for (text, expected) in rows {
+        let error = Workload::from_toml("mine.toml", &format!("{HEAD}{text}")).unwrap_err();
+        assert_eq!(error.to_string(), format!("mine.toml: {expected}"));
     }
 }
 
@@ -405,7 +501,7 @@ mod round_trips {
             let mut spec = AccessSpec::new(text.clone(), Vec::new());
             spec.data = DataSpec { compressible_pct, dedupe_pct };
             if is_mix {
-                let part = MixPart { name: text.clone(), weight: None, lines, places, pacing, iodepth, flush };
+                let part = MixPart { name: text.clone(), weight: None, lines, places, pacing, iodepth, flush, ..MixPart::default() };
                 spec.parts = vec![MixPart { name: format!("not {text}"), ..part.clone() }, part];
             } else {
                 (spec.lines, spec.places, spec.pacing) = (lines, places, pacing);

@@ -1,6 +1,7 @@
 //! Writes a workload as the text of a workload file, which reads back as the same workload.
 
 use super::Workload;
+use super::actors::{write_actor, write_phase};
 use crate::data::DataSpec;
 use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, FlushRule, Pacing};
 use crate::places::{Distribution, Places};
@@ -10,24 +11,44 @@ use raidlab_units::{ByteCount, NanoSpan};
 use std::fmt::Write;
 
 /// Text that is written to.
-struct Text(String);
+pub(super) struct Text(String);
 
 impl Text {
     /// Adds a line.
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+    pub(super) fn line(&mut self, line: std::fmt::Arguments<'_>) {
         self.0
             .write_fmt(line)
             .and_then(|()| self.0.write_char('\n'))
             .expect("strings take all that is written");
     }
 
-    fn string(&mut self, key: &str, value: &str) {
+    pub(super) fn string(&mut self, key: &str, value: &str) {
         self.line(format_args!("{key} = {}", toml::Value::from(value)));
     }
 
     /// Real numbers with their point, as TOML wants them.
-    fn real(&mut self, key: &str, value: f64) {
+    pub(super) fn real(&mut self, key: &str, value: f64) {
         self.line(format_args!("{key} = {value:?}"));
+    }
+
+    /// A number that need not be said where it is the usual one.
+    pub(super) fn count(&mut self, key: &str, value: u32, usual: u32) {
+        if value != usual {
+            self.line(format_args!("{key} = {value}"));
+        }
+    }
+
+    /// A time above zero.
+    pub(super) fn span(&mut self, key: &str, value: NanoSpan) {
+        if value > NanoSpan::ZERO {
+            self.line(format_args!("{key} = \"{}ns\"", value.get()));
+        }
+    }
+
+    pub(super) fn request_size(&mut self, bytes: u32) {
+        if bytes != 1 << 20 {
+            self.line(format_args!("request_size = {}", size(ByteCount(u64::from(bytes)))));
+        }
     }
 
     fn pacing(&mut self, table: &str, pacing: Pacing) {
@@ -148,7 +169,7 @@ impl Text {
 }
 
 /// A size that reads back exactly: with the largest binary unit that divides it.
-fn size(bytes: ByteCount) -> String {
+pub(super) fn size(bytes: ByteCount) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match UNITS.iter().find(|(unit, _)| bytes.get() >= *unit && bytes.get().is_multiple_of(*unit)) {
         Some((unit, name)) => format!("\"{}{name}\"", bytes.get() / unit),
@@ -195,6 +216,10 @@ impl Workload {
             text.loop_keys(part.iodepth, part.pacing, part.flush);
             text.pacing("part.", part.pacing);
             text.places("part.", &part.places);
+            write_phase(&mut text, &part.phase);
+            if let Some(actor) = &part.actor {
+                write_actor(&mut text, actor);
+            }
             text.lines("part.", &part.lines);
         }
         text.0

@@ -8,6 +8,7 @@
 //! flush, trim, write of zeroes ─► figures each, beside the total: they move no bytes
 //! ```
 
+use super::actors::{ActorMeasurement, ActorSummary};
 use crate::bins::{self, LatencyBin};
 use crate::histogram::LatencyHistogram;
 use crate::op::IoOp;
@@ -54,6 +55,9 @@ pub struct Measurement {
     pub series: Series,
     /// Each part of a mix; empty for a workload of one part. The figures above are of all of them.
     pub parts: Vec<PartMeasurement>,
+    /// What each actor did.
+    #[serde(default)]
+    pub actors: Vec<ActorMeasurement>,
     /// How late requests of open loops started; none without any.
     pub lag: Option<LagStats>,
 }
@@ -364,6 +368,12 @@ impl Measurement {
                 None => self.parts.push(theirs.clone()),
             }
         }
+        for theirs in &other.actors {
+            match self.actors.iter_mut().find(|actor| actor.name == theirs.name) {
+                Some(actor) => actor.merge(theirs),
+                None => self.actors.push(theirs.clone()),
+            }
+        }
         self.lag = LagStats::merged(self.lag.take(), other.lag.as_ref());
         self.series.merge(&other.series);
     }
@@ -371,6 +381,11 @@ impl Measurement {
     /// Returns the figures of each operation.
     pub fn summaries(&self) -> Summaries {
         self.ops.summaries(self.window)
+    }
+
+    /// Returns what each actor did.
+    pub fn actor_summaries(&self) -> Vec<ActorSummary> {
+        self.actors.iter().map(|actor| actor.summary(self.window)).collect()
     }
 
     /// Returns the figures of each part of a mix.

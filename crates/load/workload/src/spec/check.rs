@@ -1,6 +1,7 @@
 //! Rules that a specification must satisfy on any target, and the messages of violations.
 
 use super::{AccessLine, AccessSpec, MixPart};
+use crate::actor::{Actor, Phase};
 use crate::pacing::{FlushRule, Pacing};
 use crate::places::Places;
 use raidlab_units::{ByteCount, NanoSpan};
@@ -137,6 +138,32 @@ impl AccessSpec {
         if has_weights { check_loop(&self.name, self.pacing, self.iodepth) } else { Ok(()) }
     }
 
+    /// Says what is wrong with the part of an actor, if anything is: the key, and why.
+    fn check_actor(&self, part: &MixPart, actor: &Actor) -> Option<(&'static str, &'static str)> {
+        if !part.lines.is_empty() || part.weight.is_some() {
+            return Some(("line and weight", "have no place beside an actor: give them a part of their own"));
+        }
+        if has_loop_keys(part.pacing, part.iodepth, part.flush) {
+            return Some((LOOP_KEYS, "are those of lines: the actor has its own"));
+        }
+        let other = actor.other_part();
+        let is_kind = |other: &MixPart, key| match key {
+            "pauses" => matches!(other.actor, Some(Actor::Accelerator(_))),
+            _ => other.name != part.name,
+        };
+        if let Some((key, name)) = other
+            && !self.parts.iter().any(|other| other.name == name && is_kind(other, key))
+        {
+            let problem = if key == "pauses" {
+                "must be the name of a part with accelerators"
+            } else {
+                "must be the name of another part"
+            };
+            return Some((key, problem));
+        }
+        part.places.complaint().or_else(|| actor.complaint())
+    }
+
     /// A trace has nothing beside it but what writes carry.
     fn check_trace(&self) -> Result<(), SpecError> {
         let Self { name, data, trace, .. } = self;
@@ -157,6 +184,15 @@ impl AccessSpec {
         }
         if part.weight.is_some() && has_loop_keys(part.pacing, part.iodepth, part.flush) {
             return wrong(LOOP_KEYS, "are those of all parts where they have weights");
+        }
+        if let Some((key, problem)) = part.phase.complaint() {
+            return wrong(key, problem);
+        }
+        if part.phase != Phase::default() && (part.weight.is_some() || part.pacing.is_open()) {
+            return wrong("phase", "goes with closed loops and actors: leave out weight and arrival");
+        }
+        if let Some(actor) = &part.actor {
+            return self.check_actor(part, actor).map_or(Ok(()), |(key, problem)| wrong(key, problem));
         }
         if part.weight.is_some() && self.pacing.is_open() && has_delay(&part.lines) {
             return wrong("delay", "has no meaning where requests arrive at a rate: leave it out");

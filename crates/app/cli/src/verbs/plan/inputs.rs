@@ -1,5 +1,6 @@
 //! The loads of a plan: workloads by name or file, jobs of fio and Iometer, traces, histories; any number of each.
 
+use super::accelerators::{self, Wanted};
 use super::history::{self, Past};
 use crate::failure::Failure;
 use crate::inputs::{bad_order, workloads};
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub(super) struct AppArgs {
     /// Applications, each of which the array must serve: workloads, or files of workloads
-    #[arg(long, required_unless_present_any = ["icf", "fio", "trace", "from"], value_delimiter = ',', value_name = "NAME")]
+    #[arg(long, required_unless_present_any = ["icf", "fio", "trace", "from", "accelerators"], value_delimiter = ',', value_name = "NAME")]
     app: Vec<String>,
     /// Each step of this configuration of Iometer is an application; may be repeated
     #[arg(long, value_name = "FILE.icf")]
@@ -33,6 +34,12 @@ pub(super) struct AppArgs {
     /// them run at the same time; may be repeated
     #[arg(long, value_name = "HISTORY.toml")]
     from: Vec<PathBuf>,
+    /// Accelerators that the array must feed, as h100:8; they train on --model. The array that is found is then run with them
+    #[arg(long, value_name = "KIND:N", value_parser = accelerators::wanted)]
+    pub(super) accelerators: Option<Wanted>,
+    /// What accelerators train on: unet3d, resnet50, cosmoflow, or a workload file with accelerators
+    #[arg(long, value_name = "NAME", default_value = "unet3d", requires = "accelerators")]
+    pub(super) model: String,
     /// Requests in flight of each application [default: 64, or what the job file says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     iodepth: Option<u32>,
@@ -43,6 +50,8 @@ pub(super) struct Asked {
     pub(super) applications: Vec<Application>,
     /// Requests per second of the busiest second of a trace, where there is nothing else and it is long enough to have one.
     pub(super) iops: Option<f64>,
+    /// Bytes per second that accelerators need, where there is nothing else.
+    pub(super) bytes_per_sec: Option<f64>,
     /// What histories say of applications, by their places.
     pub(super) past: Vec<(usize, Past)>,
 }
@@ -92,9 +101,20 @@ impl AppArgs {
             }
             applications.push(Application { workload, iodepth: plain });
         }
+        let mut bytes_per_sec = None;
+        if let Some(wanted) = &self.accelerators {
+            let (application, needed) = accelerators::application(wanted, &self.model)?;
+            bytes_per_sec = Some(needed);
+            applications.push(application);
+        }
         let past = history::read(&self.from, plain, &mut applications)?;
         let only = applications.len() == 1;
-        Ok(Asked { iops: iops.filter(|_| only), applications, past })
+        Ok(Asked {
+            iops: iops.filter(|_| only),
+            bytes_per_sec: bytes_per_sec.filter(|_| only),
+            applications,
+            past,
+        })
     }
 
     fn jobs(

@@ -123,7 +123,7 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
         usable,
         survive: args.survive,
         iops: iops.or(of_trace),
-        bytes_per_sec: mib_per_sec.map(|rate| rate * 1_048_576.0),
+        bytes_per_sec: mib_per_sec.map(|rate| rate * 1_048_576.0).or(asked.bytes_per_sec),
         latency,
         own: if has_own { own } else { Vec::new() },
         budget: args.budget,

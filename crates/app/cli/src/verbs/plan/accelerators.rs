@@ -1,0 +1,141 @@
+//! Accelerators as an application of a plan, and how many of them the array that was found feeds.
+//!
+//! The plan needs one stream of requests: reads of 1 MiB, as many in flight as the loaders have, at the rate that keeps the
+//! bound on utilisation. The array that it finds is then run with the accelerators themselves.
+
+use super::Args;
+use crate::failure::Failure;
+use crate::inputs::workload;
+use crate::output::{Output, print};
+use crate::progress::Progress;
+use raidlab::{Array, ArrayFile, Load, NanoSpan, Simulation, Workload};
+use raidlab_planning::{Application, PlanOrder, PlanOutcome, Planned};
+use raidlab_report::terminal;
+use raidlab_study::describe;
+use raidlab_units::ByteCount;
+use raidlab_workload::{AccessLine, AccessSpec};
+use raidlab_worlds::{FeedingOrder, accelerator, feed};
+
+/// Ramp and window of the runs with accelerators: several batches of the slowest model.
+const RAMP: NanoSpan = NanoSpan::from_secs(1);
+const RUN: NanoSpan = NanoSpan::from_secs(4);
+
+/// Length of a read, and the share of them that begins another file, in percent.
+const READ_BYTES: u32 = 1 << 20;
+const NEW_FILE_PCT: u8 = 10;
+
+/// `h100:8`: the kind of accelerator, and how many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    kind: String,
+    count: u32,
+}
+
+/// Reads `--accelerators`.
+pub(super) fn wanted(text: &str) -> Result<Wanted, String> {
+    let parsed = text.split_once(':').and_then(|(kind, count)| Some((kind, count.parse().ok()?)));
+    match parsed {
+        Some((kind, count)) if !kind.is_empty() && (1..=4096).contains(&count) => {
+            Ok(Wanted { kind: kind.to_owned(), count })
+        }
+        _ => Err("accelerators are a kind and a number, as h100:8".to_owned()),
+    }
+}
+
+/// The workload of accelerators of a kind on a model: `mlperf-unet3d-h100`, or a file.
+pub(super) fn training(wanted: &Wanted, model: &str) -> Result<Workload, Failure> {
+    let is_file = std::path::Path::new(model).extension().is_some_and(|extension| extension == "toml");
+    let name = if is_file { model.to_owned() } else { format!("mlperf-{model}-{}", wanted.kind) };
+    let found = workload(&name)?;
+    if accelerator(&found.spec).is_none() {
+        return Err(Failure::input(anyhow::anyhow!("workload '{name}' has no accelerators")));
+    }
+    Ok(found)
+}
+
+/// The same as an application, and the bytes per second that it needs.
+pub(super) fn application(wanted: &Wanted, model: &str) -> Result<(Application, f64), Failure> {
+    let training = training(wanted, model)?;
+    let Some(it) = accelerator(&training.spec) else {
+        unreachable!("a workload without accelerators was refused")
+    };
+    let needed = it.demand(wanted.count) * it.au_goal_pct / 100.0;
+    let iodepth = wanted.count.saturating_mul(it.read_threads).saturating_mul(it.requests_per_thread);
+    let name = format!("{} with {} accelerators", training.name(), wanted.count);
+    let spec = AccessSpec::new(name, vec![AccessLine::plain(READ_BYTES, 100, NEW_FILE_PCT)]);
+    let workload = Workload { spec, ..training };
+    Ok((Application { workload, iodepth: iodepth.clamp(1, 4096) }, needed))
+}
+
+/// Runs the best array with accelerators, and tells how many it feeds.
+pub(super) fn tell(
+    args: &Args,
+    outcome: &PlanOutcome,
+    order: &PlanOrder<'_>,
+    output: &Output,
+) -> Result<(), Failure> {
+    let (Some(wanted), Some(best)) = (&args.app.accelerators, outcome.top.first()) else { return Ok(()) };
+    if output.is_json() {
+        return Ok(());
+    }
+    let simulation = Simulation::new(order.catalog, array(best)).map_err(Failure::input)?;
+    let load = Load {
+        workload: training(wanted, &args.app.model)?,
+        iodepth: 1,
+        workers: 1,
+        ramp: RAMP,
+        run: RUN,
+        seed: args.seed,
+        once: false,
+        settles: false,
+    };
+    let counts = vec![wanted.count, wanted.count.saturating_mul(2).min(4096)];
+    let checkpoint = args.checkpoint.map(|bytes| (bytes, CHECKPOINT_EVERY));
+    let mut progress = Progress::start();
+    let found = feed(&load, &FeedingOrder { counts, checkpoint }, &mut |load| {
+        progress.show(&format!("feeding accelerators: {}", load.workload.name()), 0.0);
+        simulation.run(load, args.threads)
+    });
+    progress.end();
+    let found = found.map_err(Failure::input)?;
+    let sentences = describe::feeding(&found).join("\n  ");
+    print(&format!("{}\n{sentences}\n", terminal::feeding(&found, output.terminal())))
+}
+
+/// Training between two checkpoints.
+const CHECKPOINT_EVERY: NanoSpan = NanoSpan::from_secs(1800);
+
+/// The array of a plan, to be simulated.
+fn array(one: &Planned) -> Array {
+    let strip: ByteCount = one.strip;
+    Array::from(ArrayFile {
+        enclosure: one.parts.enclosure.clone(),
+        write_policy: Some(one.write_policy),
+        strip_size: Some(strip),
+        disk_cache: Some(one.judged.settings.disk_cache),
+        ..ArrayFile::new(
+            one.judged.geometry.level,
+            one.judged.geometry.members,
+            one.parts.drive.clone(),
+            one.parts.controller.clone(),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accelerators_are_a_kind_and_a_number_and_need_what_they_read() {
+        assert_eq!(wanted("h100:8"), Ok(Wanted { kind: "h100".into(), count: 8 }));
+        for wrong in ["h100", "h100:0", ":8", "h100:x", ""] {
+            assert!(wanted(wrong).is_err(), "{wrong}");
+        }
+        let (app, needed) = application(&wanted("h100:8").unwrap(), "unet3d").unwrap();
+        // Seven samples of 146.6 MB in 323 ms, eight times, at 90 %.
+        assert!((needed / 22.87e9 - 1.0).abs() < 0.01, "{needed}");
+        assert_eq!(app.iodepth, 64);
+        assert!(application(&wanted("h200:8").unwrap(), "unet3d").is_err());
+    }
+}

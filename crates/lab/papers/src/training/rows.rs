@@ -1,0 +1,202 @@
+//! Rows of published training runs, and what their words say.
+
+use super::HostFigures;
+use crate::published::{PublishedError, RowProblem, cell, read_records};
+use raidlab_worlds::read_text;
+use std::path::Path;
+
+const COLUMNS: [&str; 23] = [
+    "id",
+    "system",
+    "attached",
+    "drives",
+    "host",
+    "model",
+    "accelerator",
+    "accelerators",
+    "hosts",
+    "read_threads",
+    "prefetch",
+    "transfer_bytes",
+    "files",
+    "samples_per_file",
+    "batch",
+    "sample_bytes",
+    "sample_bytes_stdev",
+    "compute_s_per_batch",
+    "au_goal_pct",
+    "au_pct",
+    "au_pct_stdev",
+    "mb_per_s",
+    "samples_per_s",
+];
+const OPTIONAL: [&str; 1] = ["runs"];
+
+/// One run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainingRow {
+    /// Names it.
+    pub id: String,
+    /// How the drives are attached: `local`, or a network with its target and ports.
+    pub attached: String,
+    /// How many of which drives.
+    pub drives: String,
+    /// Sockets and memory of a host.
+    pub host: String,
+    /// `unet3d`, `resnet50` or `cosmoflow`.
+    pub model: String,
+    /// `a100` or `h100`.
+    pub accelerator: String,
+    /// How many there were.
+    pub accelerators: u32,
+    /// Hosts that they ran on.
+    pub hosts: u32,
+    /// Loader threads of each.
+    pub read_threads: u32,
+    /// Batches loaded ahead, where that is known.
+    pub prefetch: Option<u32>,
+    /// Files of samples.
+    pub files: f64,
+    /// Samples of a file.
+    pub samples_per_file: f64,
+    /// Samples of a batch.
+    pub batch: u32,
+    /// Mean length of a sample.
+    pub sample_bytes: f64,
+    /// Its standard deviation.
+    pub sample_bytes_stdev: f64,
+    /// Time that a batch is computed for.
+    pub compute_s: f64,
+    /// The bound on utilisation.
+    pub au_goal_pct: f64,
+    /// Utilisation.
+    pub au_pct: f64,
+    /// Rate; the column says MB and counts MiB.
+    pub mib_per_s: f64,
+}
+
+/// Whether `text` is a file of training runs, by its header.
+pub fn is_training(text: &str) -> bool {
+    text.lines().next().is_some_and(|header| header.split(',').any(|name| name.trim() == "accelerators"))
+}
+
+/// Reads the file at `path`.
+///
+/// # Errors
+/// [`PublishedError`]: everything that is wrong with it.
+pub fn read_training(path: &Path) -> Result<Vec<TrainingRow>, PublishedError> {
+    parse_training(&path.display().to_string(), &read_text(path)?)
+}
+
+/// Reads `text`, the contents of `file`.
+///
+/// # Errors
+/// [`PublishedError`]: everything that is wrong with it.
+pub fn parse_training(file: &str, text: &str) -> Result<Vec<TrainingRow>, PublishedError> {
+    let columns: Vec<&'static str> = COLUMNS.into_iter().chain(OPTIONAL).collect();
+    read_records(file, text, &columns, &OPTIONAL, read_row)
+}
+
+fn read_row(
+    header: &csv::StringRecord,
+    record: &csv::StringRecord,
+    line: u64,
+    problems: &mut Vec<RowProblem>,
+) -> Option<TrainingRow> {
+    let before = problems.len();
+    let text = |column: &str| cell(header, record, column).to_owned();
+    let mut problem = |column: &'static str, why: &str| {
+        let (row, value, why) = (text("id"), text(column), why.to_owned());
+        problems.push(RowProblem { line, row, column, value, why, nearest: None });
+    };
+    let mut number = |column: &'static str, least: f64| -> f64 {
+        match text(column).parse::<f64>() {
+            Ok(value) if value.is_finite() && value >= least => value,
+            Ok(_) => {
+                problem(column, "is too small");
+                least
+            }
+            Err(_) => {
+                problem(column, "is not a number");
+                least
+            }
+        }
+    };
+    let [accelerators, hosts, read_threads, batch] =
+        ["accelerators", "hosts", "read_threads", "batch"].map(|column| number(column, 1.0) as u32);
+    let tiny = 1e-9;
+    let row = TrainingRow {
+        id: text("id"),
+        attached: text("attached"),
+        drives: text("drives"),
+        host: text("host"),
+        model: text("model"),
+        accelerator: text("accelerator"),
+        accelerators,
+        hosts,
+        read_threads,
+        batch,
+        prefetch: text("prefetch").parse().ok(),
+        files: number("files", 1.0),
+        samples_per_file: number("samples_per_file", 1.0),
+        sample_bytes: number("sample_bytes", 1.0),
+        sample_bytes_stdev: number("sample_bytes_stdev", 0.0),
+        compute_s: number("compute_s_per_batch", tiny),
+        au_goal_pct: number("au_goal_pct", tiny),
+        au_pct: number("au_pct", tiny),
+        mib_per_s: number("mb_per_s", tiny),
+    };
+    if row.id.is_empty() {
+        problem("id", "is empty but needed");
+    }
+    (problems.len() == before).then_some(row)
+}
+
+impl TrainingRow {
+    /// Whether it is a system that is not modelled.
+    pub(super) fn is_parallel(&self) -> bool {
+        self.attached != "local" && !self.attached.starts_with("NVMe")
+    }
+
+    /// Bytes of all samples.
+    pub(super) fn data_bytes(&self) -> f64 {
+        self.files * self.samples_per_file * self.sample_bytes
+    }
+
+    /// Bytes of memory of all hosts: the number before `GiB` or `TiB`.
+    pub(super) fn memory_bytes(&self) -> f64 {
+        let words: Vec<&str> = self.host.split([' ', ',']).collect();
+        let of = |pair: &[&str]| {
+            let unit = match pair[1] {
+                "GiB" => 1u64 << 30,
+                "TiB" => 1 << 40,
+                _ => return None,
+            };
+            Some(pair[0].parse::<f64>().ok()? * unit as f64)
+        };
+        f64::from(self.hosts) * words.windows(2).find_map(of).unwrap_or(0.0)
+    }
+
+    /// Gb/s of all ports together, of a network: `4 x 100 Gb/s`.
+    pub(super) fn ports(&self) -> Option<f64> {
+        let words: Vec<&str> = self.attached.split([' ', ',']).collect();
+        let of = |four: &[&str]| match four {
+            [count, "x", rate, "Gb/s"] => Some(count.parse::<f64>().ok()? * rate.parse::<f64>().ok()?),
+            _ => None,
+        };
+        let one = |pair: &[&str]| match pair {
+            [rate, "Gb/s"] => rate.parse::<f64>().ok(),
+            _ => None,
+        };
+        words.windows(4).find_map(of).or_else(|| words.windows(2).find_map(one))
+    }
+
+    /// Threads of the processors of a host: `2 x Xeon 6438N`, or `192 threads`.
+    pub(super) fn threads(&self, host: &HostFigures) -> f64 {
+        let words: Vec<&str> = self.host.split([' ', ',']).collect();
+        let told = words.windows(2).find(|pair| pair[1] == "threads").and_then(|pair| pair[0].parse().ok());
+        let sockets = if words.get(1) == Some(&"x") { words[0].parse().unwrap_or(1.0) } else { 1.0 };
+        let socket = words.iter().find_map(|word| host.socket_threads.get(*word));
+        told.unwrap_or_else(|| sockets * f64::from(*socket.unwrap_or(&super::SOCKET_THREADS)))
+    }
+}

@@ -1,0 +1,61 @@
+//! The built-in rows, and predictions of a few of them.
+
+use super::*;
+
+#[test]
+fn what_rows_say_is_understood() {
+    let rows = builtin_training().unwrap();
+    assert_eq!(rows.len(), 37);
+    let host = host_figures().unwrap();
+    let row = |part: &str| rows.iter().find(|row| row.id.contains(part)).unwrap();
+    let local = row("micron-6500.unet3d");
+    assert_eq!(
+        (local.threads(&host), local.ports(), local.memory_bytes()),
+        (256.0, None, (1u64 << 40) as f64)
+    );
+    let network = row("dpu.unet3d.h100");
+    assert_eq!((network.threads(&host), network.ports()), (128.0, Some(400.0)));
+    let parallel = row("Nclient3.unet3d");
+    assert!(parallel.is_parallel() && !network.is_parallel() && !local.is_parallel());
+    let catalog = Catalog::builtin();
+    for (part, drive) in [
+        ("micron-6500", "micron-6500-ion-30720"),
+        ("micron-9400", "micron-9400-pro-7680"),
+        ("dpu", DRIVE_OF_NO_NAME),
+    ] {
+        assert_eq!(drive_of(row(part), &catalog).unwrap().id, drive, "{part}");
+    }
+    let fitted = host.fitted_rows.iter().filter(|id| rows.iter().any(|row| row.id == **id)).count();
+    assert_eq!((fitted, host.fitted_rows.len()), (6, 6), "six rows at most, and all are there");
+}
+
+#[test]
+fn drives_that_nothing_was_fitted_to_feed_what_they_were_published_to() {
+    let mut rows = builtin_training().unwrap();
+    rows.retain(|row| row.id.contains("micron") && row.model == "unet3d" || row.hosts == 3);
+    let found = predict_training("x", &rows, &Catalog::builtin(), &mut |_, _| {}).unwrap();
+    let (modelled, others): (Vec<_>, Vec<_>) = found.rows.iter().partition(|row| row.predicted.is_some());
+    assert_eq!((modelled.len(), others.len()), (3, 9));
+    assert!(others.iter().all(|row| row.not_modelled.is_some()));
+    assert_eq!(found.largest_near.1, 3);
+    for row in modelled {
+        let predicted = row.predicted.as_ref().unwrap();
+        assert!((predicted.mib_per_s / row.mib_per_s - 1.0).abs() < 0.1, "{row:?}");
+        assert!(predicted.accelerators_max.abs_diff(row.accelerators) <= 1, "{row:?}");
+        assert_eq!(predicted.narrowest, "drives");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_told_by_line_and_column() {
+    let text = training_text();
+    let header = text.lines().next().unwrap();
+    let row = text.lines().nth(1).unwrap().replace(",40,1,4,", ",forty,1,4,");
+    let error = parse_training("f.csv", &format!("{header}\n{row}\n")).unwrap_err().to_string();
+    assert!(
+        error.contains("line 2") && error.contains("column accelerators: 'forty' is not a number"),
+        "{error}"
+    );
+    let error = parse_training("f.csv", &text.replace("au_goal_pct", "au_gaol_pct")).unwrap_err().to_string();
+    assert!(error.contains("au_gaol_pct") && error.contains("au_goal_pct"), "{error}");
+}
