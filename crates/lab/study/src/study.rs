@@ -82,7 +82,7 @@ pub struct ArraySection {
 /// Modelled arrays.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SimulateSection {
-    /// Every array, in the order of the file: level first, then write policy.
+    /// Every array of one drive, in the order of the file: members first, then strip, level and write policy.
     pub arrays: Vec<ModelledArray>,
     /// The load on each.
     pub load: LoadPlan,

@@ -55,6 +55,23 @@ pub(super) enum SweepFile<T> {
     Text(String),
 }
 
+/// One value, or a list of them: each is tried.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum OneOrMore<T> {
+    One(T),
+    More(Vec<T>),
+}
+
+impl<T> OneOrMore<T> {
+    pub(super) fn as_slice(&self) -> &[T] {
+        match self {
+            Self::One(value) => std::slice::from_ref(value),
+            Self::More(values) => values,
+        }
+    }
+}
+
 /// One `[[measure]]`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -94,10 +111,10 @@ pub(super) struct ArrayFile {
 pub(super) struct SimulateFile {
     pub(super) controller: Spanned<String>,
     pub(super) enclosure: Option<Spanned<String>>,
-    pub(super) drive: Spanned<String>,
+    pub(super) drive: Spanned<OneOrMore<String>>,
     pub(super) levels: Vec<Spanned<String>>,
-    pub(super) members: u16,
-    pub(super) strip_size: Option<ByteCount>,
+    pub(super) members: Spanned<OneOrMore<u16>>,
+    pub(super) strip_size: Option<Spanned<OneOrMore<ByteCount>>>,
     pub(super) write_policies: Vec<WritePolicy>,
     pub(super) disk_cache: Option<bool>,
     #[serde(default)]

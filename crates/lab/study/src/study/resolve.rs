@@ -1,6 +1,6 @@
 //! From the file's text to a [`Study`]: names looked up, defaults filled in, everything checked.
 
-use super::file::{ArrayFile, LoadFile, MeasureFile, SimulateFile, StudyFile, SweepFile};
+use super::file::{ArrayFile, LoadFile, MeasureFile, OneOrMore, SimulateFile, StudyFile, SweepFile};
 use super::{ArraySection, MeasureSection, SimulateSection, Study, StudyFileError};
 use raidlab_controller::{ArrayConfig, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError, DriveCondition, DriveHistory, DriveModel};
@@ -13,7 +13,7 @@ use raidlab_worlds::ControllersError;
 use raidlab_worlds::condition_of;
 use raidlab_worlds::sweep::{self, SweepError};
 use raidlab_worlds::{LoadPlan, find_workload, varied};
-use raidlab_worlds::{ModelledArray, ModelledSettings, Parts, UnknownParts, member_cache};
+use raidlab_worlds::{ModelledArray, ModelledSettings, Models, Parts, UnknownParts, member_cache};
 use raidlab_worlds::{SOFTWARE_CACHE, STAGING_SIZE};
 use std::ops::Range;
 use std::path::Path;
@@ -49,7 +49,7 @@ pub(super) fn resolve(file: &str, text: &str, catalog: &Catalog) -> Result<Study
     let study = Study {
         measures: each(&parsed.measure, |section| measure(place, section, common))?,
         arrays: each(&parsed.array, |section| array(place, section, common))?,
-        simulations: each(&parsed.simulate, |section| simulate(place, section, common, catalog))?,
+        simulations: each(&parsed.simulate, |section| simulate(place, section, common, catalog))?.concat(),
         title: parsed.title,
         question: parsed.question,
         seed: parsed.seed,
@@ -130,51 +130,76 @@ fn thread_count(
     })
 }
 
+/// A section for each drive of one of the file, since each may be in a condition of its own.
 fn simulate(
     place: Place<'_>,
     section: &Spanned<SimulateFile>,
     common: &LoadFile,
     catalog: &Catalog,
-) -> Result<SimulateSection, StudyFileError> {
+) -> Result<Vec<SimulateSection>, StudyFileError> {
     let given = section.get_ref();
     let load = load_plan(place, section.span(), (&given.load, common), World::Simulated)?;
     let load = single_worker(place, section.span(), load)?;
+    let drives = place.some(&given.drive, "drive")?;
+    drives.iter().map(|drive| simulate_drive(place, given, (drive, &load), catalog)).collect()
+}
+
+fn simulate_drive(
+    place: Place<'_>,
+    given: &SimulateFile,
+    (drive, load): (&str, &LoadPlan),
+    catalog: &Catalog,
+) -> Result<SimulateSection, StudyFileError> {
     let parts = Parts {
         controller: given.controller.get_ref().clone(),
         enclosure: given.enclosure.as_ref().map(|name| name.get_ref().clone()),
-        drive: given.drive.get_ref().clone(),
+        drive: drive.to_owned(),
     };
     let models = parts.look_up(catalog).map_err(|unknown| unknown_parts(place, given, unknown))?;
     models.check_fit().map_err(|problem| place.value(given.drive.span(), "drive", problem))?;
     let condition = condition(place, given, models.drive)?;
+    let strips = match &given.strip_size {
+        Some(strips) => place.some(strips, "strip-size")?.iter().copied().map(Some).collect(),
+        None => vec![None],
+    };
     let mut arrays = Vec::new();
-    for (level, write_policy) in variants(&given.levels, &given.write_policies) {
-        let settings = ModelledSettings {
-            level: place.level(level, given.members)?,
-            members: given.members,
-            write_policy,
-            strip_size: given.strip_size,
-            disk_cache: given.disk_cache,
-            cache: given.cache,
-            resilience: Resilience::default(),
-        };
-        let mut array = ModelledArray::new(&models, &settings)
-            .map_err(|error| place.impossible(level, given.members, error.to_string()))?;
-        if let Some(controllers) = &given.controllers {
-            let wrong =
-                |error: ControllersError| place.value(controllers.span(), "controllers:", error.to_string());
-            array = array.with_controllers(&models, controllers.get_ref()).map_err(wrong)?;
+    for &members in place.some(&given.members, "members")? {
+        for &strip_size in &strips {
+            for (level, write_policy) in variants(&given.levels, &given.write_policies) {
+                let settings = ModelledSettings {
+                    level: place.level(level, members)?,
+                    members,
+                    write_policy,
+                    strip_size,
+                    disk_cache: given.disk_cache,
+                    cache: given.cache,
+                    resilience: Resilience::default(),
+                };
+                arrays.push(modelled(place, given, (&models, level, &settings), load)?);
+            }
         }
-        let (usable, region) = (array.usable, given.region.as_ref());
-        let wanted = region.map_or(usable, |region| *region.get_ref());
-        let span = region.map_or(level.span(), Spanned::span);
-        check_region(&load, wanted, usable)
-            .map_err(|problem| place.value(span.clone(), "region", problem))?;
-        let array =
-            array.with_region(wanted).map_err(|error| place.value(span, "region", error.to_string()))?;
-        arrays.push(array);
     }
-    Ok(SimulateSection { arrays, load, condition })
+    Ok(SimulateSection { arrays, load: load.clone(), condition })
+}
+
+fn modelled(
+    place: Place<'_>,
+    given: &SimulateFile,
+    (models, level, settings): (&Models<'_>, &Spanned<String>, &ModelledSettings),
+    load: &LoadPlan,
+) -> Result<ModelledArray, StudyFileError> {
+    let mut array = ModelledArray::new(models, settings)
+        .map_err(|error| place.impossible(level, settings.members, error.to_string()))?;
+    if let Some(controllers) = &given.controllers {
+        let wrong =
+            |error: ControllersError| place.value(controllers.span(), "controllers:", error.to_string());
+        array = array.with_controllers(models, controllers.get_ref()).map_err(wrong)?;
+    }
+    let (usable, region) = (array.usable, given.region.as_ref());
+    let wanted = region.map_or(usable, |region| *region.get_ref());
+    let span = region.map_or(level.span(), Spanned::span);
+    check_region(load, wanted, usable).map_err(|problem| place.value(span.clone(), "region", problem))?;
+    array.with_region(wanted).map_err(|error| place.value(span, "region", error.to_string()))
 }
 
 /// What was done to the drives before, if the section says so and they have a condition.
@@ -324,6 +349,19 @@ impl Place<'_> {
 
     fn value(self, span: Range<usize>, key: &'static str, problem: String) -> StudyFileError {
         StudyFileError::Value { file: self.file.to_owned(), line: self.line(span), key, problem }
+    }
+
+    /// What is to be tried, which must be something.
+    fn some<'a, T>(
+        self,
+        given: &'a Spanned<OneOrMore<T>>,
+        key: &'static str,
+    ) -> Result<&'a [T], StudyFileError> {
+        let values = given.get_ref().as_slice();
+        if values.is_empty() {
+            return Err(self.value(given.span(), key, "is an empty list: name at least one".into()));
+        }
+        Ok(values)
     }
 
     /// The values of a sweep: each of a list as `check` takes it, or what `read` makes of a text.

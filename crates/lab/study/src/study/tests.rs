@@ -148,6 +148,33 @@ fn a_missing_file_is_named() {
 }
 
 #[test]
+fn drives_members_and_strips_may_be_lists() {
+    let listed = SIMULATE
+        .replace("drive = 'st3600057ss'", "drive = ['st3600057ss', 'st9146852ss']\nstrip-size = ['16KiB', '64KiB']")
+        .replace("members = 6", "members = [4, 6]");
+    let study = parse(&format!("{HEAD}{listed}")).unwrap();
+    let of = |array: &raidlab_worlds::ModelledArray| {
+        (array.parts.drive.clone(), array.config.members, array.config.strip_size.get() >> 10)
+    };
+    let arrays: Vec<_> = study.simulations.iter().flat_map(|section| section.arrays.iter().map(of)).collect();
+    let expected: Vec<_> = ["st3600057ss", "st9146852ss"]
+        .iter()
+        .flat_map(|drive| [4, 6].map(|members| (*drive, members)))
+        .flat_map(|(drive, members)| [16, 64].map(|strip| (drive.to_owned(), members, strip)))
+        .collect();
+    assert_eq!(arrays, expected);
+    assert_eq!(study.run_count(), 2 * 2 * 2 * 2);
+    for (was, is, problem) in [
+        ("members = [4, 6]", "members = []", "mine.toml:13: members is an empty list"),
+        ("members = [4, 6]", "members = [4, 3]", "with 3 members"),
+        ("'st9146852ss'", "'st9146853ss'", "st9146852ss"),
+    ] {
+        let error = parse(&format!("{HEAD}{}", listed.replace(was, is))).expect_err(is).to_string();
+        assert!(error.contains(problem), "{is}: {error}");
+    }
+}
+
+#[test]
 fn the_study_of_dual_controllers_compares_three_enclosures() {
     let study = parse(DUAL).unwrap();
     assert_eq!(study.run_count(), 3 * 2 * 2 * 2);
