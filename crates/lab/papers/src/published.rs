@@ -249,6 +249,8 @@ pub(crate) fn read_records<T>(
     mut read: impl FnMut(&csv::StringRecord, &csv::StringRecord, u64, &mut Vec<RowProblem>) -> Option<T>,
 ) -> Result<Vec<T>, PublishedError> {
     let csv_error = |source| PublishedError::Csv { file: file.to_owned(), source };
+    // The reader counts lines that end in both as one less.
+    let text = text.replace("\r\n", "\n");
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
     let header = reader.headers().map_err(csv_error)?.clone();
     check_header(file, &header, columns, optional)?;

@@ -74,6 +74,10 @@ pub struct HostFigures {
 pub struct TrainingPrediction {
     /// The row.
     pub id: String,
+    /// What was measured.
+    pub system: String,
+    /// How many of which drives, as the row says.
+    pub drives: String,
     /// Its model and accelerator, as the suite names them.
     pub what: String,
     /// Accelerators of the run.
@@ -190,6 +194,8 @@ pub fn predict_training(
         let figures = predict_row(row, catalog, &host)?;
         predicted.push(TrainingPrediction {
             id: row.id.clone(),
+            system: row.system.clone(),
+            drives: row.drives.clone(),
             what: format!("{} {}", row.model, row.accelerator),
             accelerators: row.accelerators,
             au_pct: row.au_pct,
@@ -341,7 +347,7 @@ impl Storage {
             (self.drives / missed, "drives"),
             (self.link / missed, "network"),
             (self.target / missed, "target"),
-            (processors, "the host's processors"),
+            (processors, "processors"),
         ];
         let (bytes_per_sec, name) =
             parts.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((1e9, "drives"));

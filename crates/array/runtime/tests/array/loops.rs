@@ -68,6 +68,21 @@ fn array() -> ArrayConfig {
     config
 }
 
+/// What comes of `attempt` once nobody has the devices: processes that other tests fork have them, too, until they are other programs.
+fn until_free<T, E: std::fmt::Display>(attempt: impl Fn() -> Result<T, E>) -> Result<T, E> {
+    let begin = Instant::now();
+    loop {
+        match attempt() {
+            Err(error)
+                if error.to_string().contains("in use") && begin.elapsed() < Duration::from_secs(20) =>
+            {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            result => return result,
+        }
+    }
+}
+
 #[test]
 fn an_array_over_block_devices_is_made_with_care_and_has_them_for_itself() {
     let folder = folder();
@@ -76,7 +91,7 @@ fn an_array_over_block_devices_is_made_with_care_and_has_them_for_itself() {
     run("mkfs.ext4", &["-q", &names[1]]).expect("a file system can be made");
     let made = |destroy_data: Vec<String>| {
         let order = CreateOptions { destroy_data, ..options(loops.devices.clone(), vec![]) };
-        create(&array(), &order, &GO_ON, &mut |_, _| {})
+        until_free(|| create(&array(), &order, &GO_ON, &mut |_, _| {}))
     };
     for named in [vec![], names.clone()] {
         let error = made(named.clone()).expect_err("not all are named with what they hold");
@@ -89,16 +104,11 @@ fn an_array_over_block_devices_is_made_with_care_and_has_them_for_itself() {
     let error = made(vec![]).expect_err("they are devices of an array now");
     assert!(error.to_string().contains("raidlab"), "{error}");
     // Defect: a creation whose end nobody heard could not be repeated.
-    // Processes that other tests fork have the devices, too, until they are other programs.
-    let begin = Instant::now();
-    while let Err(error) = made(named.clone()) {
-        assert!(error.to_string().contains("in use"), "it was never started: {error}");
-        assert!(begin.elapsed() < Duration::from_secs(20), "nobody lets go of it: {error}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    made(named.clone()).expect("it was never started");
     let settings = RunSettings::of(&created.config);
-    let mut world =
-        ArrayWorld::start(&loops.devices, &settings, StartOptions::default()).world.expect("it starts");
+    let started =
+        || until_free(|| ArrayWorld::start(&loops.devices, &settings, StartOptions::default()).world);
+    let mut world = started().expect("it starts");
     let bytes = Random(2).bytes(world.volume_bytes().get());
     let write = ScriptOp::Write { lba: Lba(0), bytes: bytes.clone(), fua: true };
     assert!(serve(&mut world, &[write], 1)[0].is_ok());
@@ -118,8 +128,7 @@ fn an_array_over_block_devices_is_made_with_care_and_has_them_for_itself() {
         .expect("written");
     let report = examine(&loops.devices, StartOptions::default());
     assert!(report.devices[0].mended, "{report:?}");
-    let mut world =
-        ArrayWorld::start(&loops.devices, &settings, StartOptions::default()).world.expect("it starts");
+    let mut world = started().expect("it starts");
     assert!(read_all(&mut world) == Ok(bytes));
     world.stop(&GO_ON).expect("it stops");
 }

@@ -37,6 +37,8 @@ const OPTIONAL: [&str; 1] = ["runs"];
 pub struct TrainingRow {
     /// Names it.
     pub id: String,
+    /// What was measured, as who published it calls it.
+    pub system: String,
     /// How the drives are attached: `local`, or a network with its target and ports.
     pub attached: String,
     /// How many of which drives.
@@ -127,6 +129,7 @@ fn read_row(
     let tiny = 1e-9;
     let row = TrainingRow {
         id: text("id"),
+        system: text("system"),
         attached: text("attached"),
         drives: text("drives"),
         host: text("host"),

@@ -51,11 +51,13 @@ fn what_is_wrong_with_a_file_is_told_by_line_and_column() {
     let text = training_text();
     let header = text.lines().next().unwrap();
     let row = text.lines().nth(1).unwrap().replace(",40,1,4,", ",forty,1,4,");
-    let error = parse_training("f.csv", &format!("{header}\n{row}\n")).unwrap_err().to_string();
-    assert!(
-        error.contains("line 2") && error.contains("column accelerators: 'forty' is not a number"),
-        "{error}"
-    );
+    for end in ["\n", "\r\n"] {
+        let error = parse_training("f.csv", &format!("{header}{end}{row}{end}")).unwrap_err().to_string();
+        assert!(
+            error.contains("line 2") && error.contains("column accelerators: 'forty' is not a number"),
+            "{error}"
+        );
+    }
     let error = parse_training("f.csv", &text.replace("au_goal_pct", "au_gaol_pct")).unwrap_err().to_string();
     assert!(error.contains("au_gaol_pct") && error.contains("au_goal_pct"), "{error}");
 }

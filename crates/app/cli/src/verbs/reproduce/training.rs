@@ -13,6 +13,7 @@ use raidlab_papers::{
 use raidlab_report::terminal;
 use raidlab_workload::toml_file::TomlFileError;
 use raidlab_worlds::read_text;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The rows, if that is what is asked for.
 pub(super) fn rows(args: &Args) -> Result<Option<Vec<TrainingRow>>, Failure> {
@@ -64,64 +65,70 @@ fn as_text(found: &TrainingReproduction, output: &Output) -> Result<String, Fail
     let method = method().map_err(Failure::run)?;
     let host = host_figures().map_err(Failure::run)?;
     let mut text = format!("{}\n{}\n\n", method.title, method.source());
-    text += &table(found, output);
+    text += &summary("all runs", &found.rates, found.largest_near);
+    text +=
+        &summary("runs that nothing was fitted to", &found.rates_not_fitted, found.largest_near_not_fitted);
+    for rows in found.rows.chunk_by(|row, next| row.system == next.system) {
+        text += &table(rows, output);
+    }
+    text += &not_predicted(&found.rows);
     let fitted = found.rows.iter().filter(|row| row.fitted).count();
-    let told = format!(
-        "\nThe figures of hosts and of the software target are fitted to {} rows, {fitted} of them in this file; drives are \
-         their data sheets.\n",
+    let key = format!(
+        "\nn: accelerators of the run; max: the largest number that is predicted to keep the bound.\n*: figures of hosts and of the \
+         software target are fitted to {} runs, {fitted} of them here; drives are their data sheets.\n",
         host.fitted_rows.len()
     );
-    text += &told;
+    text += &key;
     let assumed = method.assumed.iter().map(|assumption| format!("  assumed: {assumption}\n"));
     Ok(text + &assumed.collect::<String>())
 }
 
-/// Each row, and what they amount to.
-fn table(found: &TrainingReproduction, output: &Output) -> String {
-    let header = [
-        "row",
-        "AU %",
-        "predicted",
-        "MiB/s",
-        "predicted",
-        "off %",
-        "accelerators",
-        "at most",
-        "narrowest",
-        "",
-    ];
-    let rows = found.rows.iter().filter_map(cells).collect();
-    let mut text = terminal::table::<String>(&header, 1, vec![rows], output.terminal());
-    text.extend(
-        found
-            .rows
-            .iter()
-            .filter_map(|row| Some(format!("  not predicted: {}: {}\n", short(&row.id), row.not_modelled?))),
-    );
-    text += &summary("all rows", &found.rates, found.largest_near);
-    text + &summary("rows that nothing was fitted to", &found.rates_not_fitted, found.largest_near_not_fitted)
+/// The predicted runs of one system.
+fn table(rows: &[TrainingPrediction], output: &Output) -> String {
+    let cells: Vec<_> = rows.iter().filter_map(cells).collect();
+    if cells.is_empty() {
+        return String::new();
+    }
+    let header = ["run", "n", "max", "AU %", "here", "MiB/s", "here", "off %", "set by"];
+    let table = terminal::table::<String>(&header, 1, vec![cells], output.terminal());
+    let drives: BTreeSet<String> = rows
+        .iter()
+        .filter_map(|row| {
+            Some(format!("drives: {}, modelled as {}\n", row.drives, row.predicted.as_ref()?.drive))
+        })
+        .collect();
+    format!("\n{}\n{table}{}", rows[0].system, drives.into_iter().collect::<String>())
 }
 
 fn cells(row: &TrainingPrediction) -> Option<Vec<String>> {
     let it = row.predicted.as_ref()?;
     let off_pct = 100.0 * (it.mib_per_s / row.mib_per_s - 1.0);
     Some(vec![
-        short(&row.id).to_owned(),
+        format!("{}{}", row.what, if row.fitted { " *" } else { "" }),
+        row.accelerators.to_string(),
+        it.accelerators_max.to_string(),
         format!("{:.1}", row.au_pct),
         format!("{:.1}", it.au_pct),
         format!("{:.0}", row.mib_per_s),
         format!("{:.0}", it.mib_per_s),
         format!("{off_pct:+.1}"),
-        row.accelerators.to_string(),
-        it.accelerators_max.to_string(),
         it.narrowest.to_owned(),
-        if row.fitted { "fitted" } else { "" }.to_owned(),
     ])
 }
 
-/// Without what all ids have.
-fn short(id: &str) -> &str {
-    id.strip_prefix("mlperf.").unwrap_or(id)
+/// Why runs are not predicted, and how many of which systems.
+fn not_predicted(rows: &[TrainingPrediction]) -> String {
+    let mut by_reason: BTreeMap<&str, (u64, BTreeSet<&str>)> = BTreeMap::new();
+    for (reason, row) in rows.iter().filter_map(|row| Some((row.not_modelled?, row))) {
+        let (count, systems) = by_reason.entry(reason).or_default();
+        *count += 1;
+        systems.insert(row.system.as_str());
+    }
+    let told = by_reason.into_iter().map(|(reason, (count, systems))| {
+        let systems: Vec<&str> = systems.into_iter().collect();
+        format!("\nnot predicted, {count} runs: {reason}\n  {}\n", systems.join("\n  "))
+    });
+    told.collect()
 }
 
 fn summary(what: &str, rates: &ComparisonSummary, (near, of): (u64, u64)) -> String {
@@ -129,7 +136,7 @@ fn summary(what: &str, rates: &ComparisonSummary, (near, of): (u64, u64)) -> Str
         return String::new();
     };
     format!(
-        "{what}: the median absolute error of the rates is {median:.1} %, the 90th percentile {p90:.1} %; the largest number \
-         is right or one off in {near} of {of}\n"
+        "{what}: rates off by {median:.1} % at the median, {p90:.1} % at the 90th percentile;\n  the largest number of accelerators \
+         right or one off in {near} of {of}\n"
     )
 }
