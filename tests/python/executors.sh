@@ -8,10 +8,8 @@ venv=$(dirname "$raidlab")/../python-executors
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-if ! "$venv/bin/python" -c 'import distributed, ray' 2>/dev/null; then
-    python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: distributed ray
-fi
+source "$root/tests/venv.sh"
+python_venv "$venv" "distributed, ray" distributed ray
 
 cp -r "$root/packaging/python/raidlab" "$work/raidlab"
 cp "$(dirname "$raidlab")/lib_raidlab.so" "$work/raidlab/_raidlab.abi3.so"

@@ -9,11 +9,8 @@ shift
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-if ! "$venv/bin/python" -c 'import duckdb, pandas, pyarrow, matplotlib, nbconvert, ipykernel, distributed' 2>/dev/null; then
-    python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: \
-        -r "$root/tests/store/requirements.txt" matplotlib nbconvert ipykernel distributed
-fi
+source "$root/tests/venv.sh"
+python_venv "$venv" "duckdb, pandas, pyarrow, matplotlib, nbconvert, ipykernel, distributed" -r "$root/tests/store/requirements.txt" matplotlib nbconvert ipykernel distributed
 
 cp -r "$root/packaging/python/raidlab" "$work/raidlab"
 cp "$(dirname "$raidlab")/lib_raidlab.so" "$work/raidlab/_raidlab.abi3.so"

@@ -9,15 +9,8 @@ venv=$(dirname "$raidlab")/../python-store
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Parts of `make test` run two at a time, and two need it.
-exec 9>"$venv.lock"
-flock 9
-if ! "$venv/bin/python" -c 'import duckdb, pandas, polars, pyarrow, pytest, mypy' 2>/dev/null; then
-    python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: \
-        -r "$root/tests/store/requirements.txt" -r "$root/tests/python/requirements.txt"
-fi
-exec 9>&-
+source "$root/tests/venv.sh"
+python_venv "$venv" "duckdb, pandas, polars, pyarrow, pytest, mypy" -r "$root/tests/store/requirements.txt" -r "$root/tests/python/requirements.txt"
 
 cp -r "$root/packaging/python/raidlab" "$work/raidlab"
 cp "$(dirname "$raidlab")/lib_raidlab.so" "$work/raidlab/_raidlab.abi3.so"

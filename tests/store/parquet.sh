@@ -9,14 +9,8 @@ venv=$(dirname "$raidlab")/../python-store
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Parts of `make test` run two at a time, and two need it.
-exec 9>"$venv.lock"
-flock 9
-if ! "$venv/bin/python" -c 'import duckdb, pandas, polars, pyarrow' 2>/dev/null; then
-    python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: -r "$here/requirements.txt"
-fi
-exec 9>&-
+source "$here/../venv.sh"
+python_venv "$venv" "duckdb, pandas, polars, pyarrow" -r "$here/requirements.txt"
 
 cd "$work"
 "$raidlab" simulate --level 5 --members 3 --drive st3600057ss --controller perc-h800 --region 1GB --ramp 100ms \

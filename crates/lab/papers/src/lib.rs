@@ -38,5 +38,5 @@ pub use reproduction::{PredictChanges, Reproduced, Reproduction, ReproductionErr
 pub use training::{
     HostFigures, TRAINING_ID, TrainingError, TrainingFigures, TrainingPrediction, TrainingReproduction,
     TrainingRow, builtin_training, host_figures, is_training, parse_training, predict_training,
-    read_training, training_method, training_text,
+    training_method,
 };

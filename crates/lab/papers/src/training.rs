@@ -14,7 +14,7 @@
 mod pipe;
 mod rows;
 
-pub use rows::{TrainingRow, is_training, parse_training, read_training};
+pub use rows::{TrainingRow, is_training, parse_training};
 
 use crate::papers::Method;
 use crate::published::PublishedError;
@@ -162,11 +162,6 @@ pub fn builtin_training() -> Result<Vec<TrainingRow>, PublishedError> {
 /// [`TomlFileError`] if it is wrong, which a test would have shown.
 pub fn training_method() -> Result<Method, TomlFileError> {
     toml_file::parse("papers/mlperf-storage-1.0/study.toml", STUDY, 1)
-}
-
-/// The file of the rows that are built in.
-pub fn training_text() -> &'static str {
-    PUBLISHED
 }
 
 /// The figures of hosts that are built in.

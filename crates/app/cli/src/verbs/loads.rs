@@ -24,6 +24,9 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+/// Time of training between two checkpoints, where nobody says.
+pub(crate) const CHECKPOINT_EVERY: NanoSpan = NanoSpan::from_secs(1800);
+
 /// What to go through.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Load")]
@@ -155,9 +158,8 @@ impl JudgeArgs {
 
     /// The numbers of accelerators to try, if that is asked.
     fn feeding(&self) -> Option<FeedingOrder> {
-        const EVERY: NanoSpan = NanoSpan::from_secs(1800);
         let counts = self.accelerators.clone()?;
-        let every = self.checkpoint_every.unwrap_or(EVERY);
+        let every = self.checkpoint_every.unwrap_or(CHECKPOINT_EVERY);
         Some(FeedingOrder { counts, checkpoint: self.checkpoint.map(|bytes| (bytes, every)) })
     }
 

@@ -20,7 +20,7 @@ use raidlab_advisor::ComparisonSummary;
 use raidlab_machine::Environment;
 use raidlab_papers::{
     FittedFigure, Method, MetricCorrection, Paper, PredictError, PredictOptions, Prediction,
-    builtin_training, paper_ids,
+    builtin_training, paper_ids, training_method,
 };
 use raidlab_report::terminal::places;
 use raidlab_study::{RunOptions, claim_runs, predicted_runs};
@@ -192,7 +192,7 @@ fn list(output: &Output) -> Result<Exit, Failure> {
             claims: paper.claims.len(),
             method: paper.method,
         };
-        let of_training = training::method().map_err(Failure::run)?;
+        let of_training = training_method().map_err(Failure::run)?;
         let of_training = Listed {
             places: Vec::new(),
             figures: builtin_training().map_err(Failure::run)?.len(),
@@ -219,7 +219,7 @@ fn list(output: &Output) -> Result<Exit, Failure> {
         );
         print(&text)?;
     }
-    let method = training::method().map_err(Failure::run)?;
+    let method = training_method().map_err(Failure::run)?;
     let count = builtin_training().map_err(Failure::run)?.len();
     print(&format!("{}  {count} runs\n  {}\n  {}", method.id, method.title, method.source()))?;
     Ok(Exit::Done)

@@ -2,8 +2,6 @@
 
 use super::HostFigures;
 use crate::published::{PublishedError, RowProblem, cell, read_records};
-use raidlab_worlds::read_text;
-use std::path::Path;
 
 const COLUMNS: [&str; 23] = [
     "id",
@@ -80,14 +78,6 @@ pub struct TrainingRow {
 /// Whether `text` is a file of training runs, by its header.
 pub fn is_training(text: &str) -> bool {
     text.lines().next().is_some_and(|header| header.split(',').any(|name| name.trim() == "accelerators"))
-}
-
-/// Reads the file at `path`.
-///
-/// # Errors
-/// [`PublishedError`]: everything that is wrong with it.
-pub fn read_training(path: &Path) -> Result<Vec<TrainingRow>, PublishedError> {
-    parse_training(&path.display().to_string(), &read_text(path)?)
 }
 
 /// Reads `text`, the contents of `file`.

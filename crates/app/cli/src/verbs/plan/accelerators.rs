@@ -8,11 +8,11 @@ use crate::failure::Failure;
 use crate::inputs::workload;
 use crate::output::{Output, print};
 use crate::progress::Progress;
+use crate::verbs::loads::CHECKPOINT_EVERY;
 use raidlab::{Array, ArrayFile, Load, NanoSpan, Simulation, Workload};
 use raidlab_planning::{Application, PlanOrder, PlanOutcome, Planned};
 use raidlab_report::terminal;
 use raidlab_study::describe;
-use raidlab_units::ByteCount;
 use raidlab_workload::{AccessLine, AccessSpec};
 use raidlab_worlds::{FeedingOrder, accelerator, feed};
 
@@ -102,16 +102,12 @@ pub(super) fn tell(
     print(&format!("{}\n{sentences}\n", terminal::feeding(&found, output.terminal())))
 }
 
-/// Training between two checkpoints.
-const CHECKPOINT_EVERY: NanoSpan = NanoSpan::from_secs(1800);
-
 /// The array of a plan, to be simulated.
 fn array(one: &Planned) -> Array {
-    let strip: ByteCount = one.strip;
     Array::from(ArrayFile {
         enclosure: one.parts.enclosure.clone(),
         write_policy: Some(one.write_policy),
-        strip_size: Some(strip),
+        strip_size: Some(one.strip),
         disk_cache: Some(one.judged.settings.disk_cache),
         ..ArrayFile::new(
             one.judged.geometry.level,

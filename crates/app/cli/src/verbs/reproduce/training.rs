@@ -7,11 +7,10 @@ use crate::output::{Output, print, print_answer};
 use crate::progress::Progress;
 use raidlab_advisor::ComparisonSummary;
 use raidlab_papers::{
-    Method, TRAINING_ID, TrainingPrediction, TrainingReproduction, TrainingRow, builtin_training,
-    host_figures, is_training, predict_training, read_training, training_method,
+    TRAINING_ID, TrainingPrediction, TrainingReproduction, TrainingRow, builtin_training, host_figures,
+    is_training, parse_training, predict_training, training_method,
 };
 use raidlab_report::terminal;
-use raidlab_workload::toml_file::TomlFileError;
 use raidlab_worlds::read_text;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,18 +21,14 @@ pub(super) fn rows(args: &Args) -> Result<Option<Vec<TrainingRow>>, Failure> {
         Some(path) => {
             let text = read_text(path).map_err(Failure::input)?;
             if is_own || is_training(&text) {
-                return read_training(path).map(Some).map_err(Failure::input);
+                let file = path.display().to_string();
+                return parse_training(&file, &text).map(Some).map_err(Failure::input);
             }
             Ok(None)
         }
         None if is_own => builtin_training().map(Some).map_err(Failure::run),
         None => Ok(None),
     }
-}
-
-/// How the runs were measured.
-pub(super) fn method() -> Result<Method, TomlFileError> {
-    training_method()
 }
 
 /// Predicts them and shows what came of it.
@@ -62,7 +57,7 @@ pub(super) fn run(args: &Args, rows: &[TrainingRow], output: &Output) -> Result<
 }
 
 fn as_text(found: &TrainingReproduction, output: &Output) -> Result<String, Failure> {
-    let method = method().map_err(Failure::run)?;
+    let method = training_method().map_err(Failure::run)?;
     let host = host_figures().map_err(Failure::run)?;
     let mut text = format!("{}\n{}\n\n", method.title, method.source());
     text += &summary("all runs", &found.rates, found.largest_near);
