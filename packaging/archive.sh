@@ -17,7 +17,7 @@ RUSTFLAGS="-C target-feature=+crt-static" "${CARGO:-cargo}" build --profile "$pr
     --target-dir target/static
 raidlab=target/static/$target/$profile/raidlab
 version=$("$raidlab" --version | cut -d' ' -f2)
-if ldd "$raidlab" 2>&1 | grep -q '=>'; then
+if ldd "$raidlab" 2>&1 | grep '=>' >/dev/null; then
     echo "error: $raidlab needs libraries of the system" >&2
     exit 1
 fi

@@ -12,4 +12,11 @@ for _ in $(seq 60); do
     apt-get update -qq 9>&- && break
     sleep 5
 done
-DEBIAN_FRONTEND=noninteractive $line -o DPkg::Lock::Timeout=600 >/dev/null 9>&-
+said=$(DEBIAN_FRONTEND=noninteractive $line -o DPkg::Lock::Timeout=600 2>&1 9>&-) && exit
+# apt fails, too, when a package of somebody else's can't be configured: what was asked for may stand all the same.
+for package in "$@"; do
+    [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null) == installed ]] && continue
+    echo "$said" >&2
+    echo "error: $package could not be installed; as root: $line" >&2
+    exit 1
+done

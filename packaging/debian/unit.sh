@@ -11,7 +11,7 @@ fail() {
 unit=raidlab-array@vault.service
 volume='nbd+unix:///?socket=/run/raidlab/vault.nbd'
 state() { systemctl show --property="$1" --value "$unit"; }
-is_served() { raidlab array status vault --json | grep -q '"condition": "optimal"'; }
+is_served() { raidlab array status vault --json | grep '"condition": "optimal"' >/dev/null; }
 
 mkdir -p /etc/raidlab /srv/vault
 cd /srv/vault

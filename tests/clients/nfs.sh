@@ -14,7 +14,7 @@ RAIDLAB=$(realpath "${1:?usage: nfs.sh RAIDLAB}")
 missing=()
 command -v ganesha.nfsd >/dev/null || missing+=(nfs-ganesha nfs-ganesha-vfs)
 PATH=$PATH:/sbin:/usr/sbin command -v rpcbind >/dev/null || missing+=(rpcbind)
-ldconfig -p | grep -qE 'libnfs\.so\.1[34]' ||
+grep -qE 'libnfs\.so\.1[34]' <<<"$(ldconfig -p)" ||
     missing+=("$(apt-cache pkgnames libnfs1 | grep -xE 'libnfs1[34]' | sort | tail -1)")
 ((${#missing[@]} == 0)) || bash "$(dirname "$0")/../install.sh" "${missing[@]}"
 if [[ ${NFS_ALONE:-} != yes ]]; then

@@ -14,7 +14,7 @@ RAIDLAB=$(realpath "${1:?usage: xrootd.sh RAIDLAB}")
 missing=()
 command -v xrootd >/dev/null || missing+=(xrootd-server)
 command -v xrdfs >/dev/null || missing+=(xrootd-client)
-ldconfig -p | grep -q 'libXrdPosixPreload\.so' ||
+grep -q 'libXrdPosixPreload\.so' <<<"$(ldconfig -p)" ||
     missing+=("$(apt-cache pkgnames libxrdposix | grep -xE 'libxrdposix[0-9]+(t64)?' | sort | tail -1)")
 ((${#missing[@]} == 0)) || bash "$(dirname "$0")/../install.sh" "${missing[@]}"
 work=$(mktemp -d "${TMPDIR:-/tmp}/raidlab-xrootd.XXXXXX")
