@@ -21,9 +21,9 @@ demo:
 	@echo "Open first-look.html and first-look-plan.html in a browser; they need no network." >&2
 
 ## Everything that must hold: format, lints, tests, documentation, and a short run of the real binary.
-# Two at a time: most of what follows the build waits for servers, disks and guests.
+# Three at a time: most of what follows the build waits for servers, disks and guests.
 test: tools format lint
-	$(MAKE) --no-print-directory -j2 -Otarget unit smoke documented store python clients attack-short ublk studio
+	$(MAKE) --no-print-directory -j3 -Otarget unit smoke documented store python clients attack-short ublk studio
 	@$(PART) --end
 
 tools:

@@ -45,28 +45,28 @@ use raidlab_units::{BlockCount, ByteCount, MemberIndex, MemberLba, Nanos};
 /// An array controller. See the crate's head for how a world drives it.
 #[derive(Debug)]
 pub struct Controller {
-    pub(crate) config: ArrayConfig,
-    pub(crate) geometry: Geometry,
-    pub(crate) now: Nanos,
-    pub(crate) metadata: Metadata,
-    pub(crate) write_intent: WriteIntent,
-    pub(crate) start: Start,
-    pub(crate) stop: Stop,
-    pub(crate) own: OwnMemory,
-    pub(crate) checksums: Checksums,
-    pub(crate) written: Written,
-    pub(crate) area: AreaLayout,
-    pub(crate) cache: CacheEngine,
-    pub(crate) stripe_locks: StripeLocks,
-    pub(crate) coalescing: WriteCoalescing,
-    pub(crate) stripes: StripeEngine,
-    pub(crate) scan: BackgroundScan,
-    pub(crate) ios: MemberIos,
-    pub(crate) retries: Retries,
-    pub(crate) tasks: MemoryTasks,
-    pub(crate) host: HostFront,
-    pub(crate) discards: Discards,
-    pub(crate) outbox: Outbox,
+    config: ArrayConfig,
+    geometry: Geometry,
+    now: Nanos,
+    metadata: Metadata,
+    write_intent: WriteIntent,
+    start: Start,
+    stop: Stop,
+    own: OwnMemory,
+    checksums: Checksums,
+    written: Written,
+    area: AreaLayout,
+    cache: CacheEngine,
+    stripe_locks: StripeLocks,
+    coalescing: WriteCoalescing,
+    stripes: StripeEngine,
+    scan: BackgroundScan,
+    ios: MemberIos,
+    retries: Retries,
+    tasks: MemoryTasks,
+    host: HostFront,
+    discards: Discards,
+    outbox: Outbox,
 }
 
 impl Controller {
@@ -269,13 +269,22 @@ impl Controller {
         self.own.move_away()
     }
 
-    pub(crate) fn advance(&mut self, now: Nanos) {
+    fn advance(&mut self, now: Nanos) {
         assert!(now >= self.now, "time went back from {} to {} ns", self.now.0, now.0);
         self.now = now;
         self.ios.set_now(now);
     }
 
-    pub(crate) fn pump(&mut self) {
+    /// Lets each part go on, until none has made work for another. What it keeps true, whichever event came before:
+    ///
+    /// - each part has asked for all that it can at this time: who waits for memory, a lock, a record, the state or the start has
+    ///   what it waits for or is in line for it;
+    /// - nothing is asked for twice: a part that has asked is under way, and is not asked again before that ends;
+    /// - the order of parts is the same at all times, so that the same events give the same actions.
+    ///
+    /// It ends: each round that is followed by another has taken something out of a line, moved a start or a scan on, or made
+    /// room.
+    fn pump(&mut self) {
         loop {
             self.forget_given_up();
             self.pump_scan();
@@ -408,7 +417,7 @@ impl Controller {
     }
 
     /// The same of all stripes that a bitmap marks.
-    pub(crate) fn mark_regions_out_of_sync(&mut self, marked: &RegionMap) {
+    fn mark_regions_out_of_sync(&mut self, marked: &RegionMap) {
         if self.can_be_out_of_sync() {
             self.metadata.mark_regions_out_of_sync(&self.geometry, marked);
             self.scan.note_out_of_sync();

@@ -7,7 +7,7 @@ use crate::api::{
     BufferRef, BufferSpace, MemoryKind, MemoryStep, MemorySteps, MemoryTask, MemoryTaskId, NOWHERE, Segment,
 };
 use crate::outbox::Outbox;
-use crate::table::Slab;
+use crate::table::{OpId, Slab};
 use raidlab_raid::code::PARITIES_MAX;
 
 /// Who waits for a memory task.
@@ -20,7 +20,7 @@ pub(crate) enum TaskOwner {
     /// A host read from the cache.
     CopyOut { request: u32 },
     /// Parity, or recovered data, of a stripe operation.
-    Parity { op: u32 },
+    Parity { op: OpId },
     /// Checksums of a log record's payload.
     Record { sequence: u64 },
     /// Checksums of rows that are compared with those of a record.
@@ -32,7 +32,7 @@ pub(crate) enum TaskOwner {
     /// The label of NVRAM.
     NvramLabel,
     /// Digests by which an operation compares.
-    Digest { op: u32 },
+    Digest { op: OpId },
     /// Checksums of blocks that are read or written with theirs.
     Checksums { check: u32 },
 }
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn rows_that_follow_on_from_each_other_are_one_segment() {
         let (mut tasks, mut outbox) = (MemoryTasks::new(), Outbox::default());
-        let id = tasks.new_digest(TaskOwner::Digest { op: 0 });
+        let id = tasks.new_digest(TaskOwner::Digest { op: OpId(0) });
         for (offset, bytes) in [(0, 8), (8, 8), (32, 8)] {
             tasks.add_rows(id, Segment { buffer: at(offset), bytes });
         }
@@ -315,8 +315,8 @@ mod tests {
     #[should_panic(expected = "is not under way")]
     fn what_is_not_under_way_does_not_end() {
         let (mut tasks, mut outbox) = (MemoryTasks::new(), Outbox::default());
-        tasks.start_parity(TaskOwner::Parity { op: 1 }, (2, 1), &mut outbox);
-        assert_eq!(tasks.end(0), TaskOwner::Parity { op: 1 });
+        tasks.start_parity(TaskOwner::Parity { op: OpId(1) }, (2, 1), &mut outbox);
+        assert_eq!(tasks.end(0), TaskOwner::Parity { op: OpId(1) });
         tasks.end(0);
     }
 }

@@ -31,7 +31,7 @@ mod slices;
 mod undecided;
 mod visit;
 
-pub(crate) use visit::{NextStep, Purpose, VisitEnd};
+pub(crate) use visit::{NextStep, Purpose, StepKind, VisitEnd};
 
 use crate::api::{MemberError, Notice, Scan, ScanCounts, ScanEnd, ScanProgress, TimerId};
 use crate::config::{ArrayConfig, MemberCache};
@@ -39,7 +39,7 @@ use crate::geometry::{Geometry, UnitRow};
 use crate::metadata::Metadata;
 use crate::outbox::Outbox;
 use crate::request::Rows;
-use crate::table::Slab;
+use crate::table::{Slab, VisitId};
 use pace::Pace;
 use raidlab_units::{ByteCount, MemberIndex, MemberLba, NanoSpan, Nanos};
 use read_repair::ReadRepair;
@@ -92,7 +92,7 @@ pub(crate) enum ScanChange {
     /// One has begun or parked: there may be more to change.
     Begun,
     /// One has ended. Its visits that stood in line behind the boundary; those that have ended leave their stripes.
-    Ended(VecDeque<u32>),
+    Ended(VecDeque<VisitId>),
     /// All members that answer are to be flushed for the scan with this number.
     Flush(u32),
 }
@@ -104,14 +104,14 @@ pub(crate) enum Begun {
     Nothing,
     /// There was nothing to visit up to the end of the scan.
     Passed,
-    Visit(u32),
+    Visit(VisitId),
 }
 
 /// A strip of the target that the boundary has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PassedStrip {
     /// The visit that restored it, whose stripe is free now.
-    pub(crate) visit: u32,
+    pub(crate) visit: VisitId,
     /// The scan for which all members that answer are to be flushed before.
     pub(crate) flush: Option<u32>,
 }
@@ -128,7 +128,7 @@ struct Running {
     total: u64,
     under_way: u32,
     /// Visits of a rebuild whose strips the boundary has not passed, in order.
-    line: VecDeque<u32>,
+    line: VecDeque<VisitId>,
     counts: ScanCounts,
     /// Strips below the boundary that was written down last.
     kept: u64,
@@ -181,7 +181,7 @@ pub(crate) struct BackgroundScan {
     /// Rests until the rebuilds are over.
     parked: Option<Running>,
     last_number: u32,
-    visits: Slab<Visit>,
+    visits: Slab<Visit, VisitId>,
     undecided: UndecidedList,
     read_repair: ReadRepair,
     due: Due,
@@ -378,7 +378,7 @@ impl BackgroundScan {
 
     /// Takes in what has changed. Returns the line of a rebuild that is broken off because its target has left: one that
     /// answers again begins anew.
-    pub(crate) fn look(&mut self, metadata: &Metadata, outbox: &mut Outbox) -> Option<VecDeque<u32>> {
+    pub(crate) fn look(&mut self, metadata: &Metadata, outbox: &mut Outbox) -> Option<VecDeque<VisitId>> {
         self.due.look = false;
         self.seen_membership = metadata.membership_changes();
         let is_targetless = |running: &Running| !running.has_target(metadata);
@@ -505,7 +505,7 @@ impl BackgroundScan {
     }
 
     /// Ends the scan that runs, and returns its line. Visits that it still has under way belong to none.
-    fn end(&mut self, end: ScanEnd, outbox: &mut Outbox) -> Option<VecDeque<u32>> {
+    fn end(&mut self, end: ScanEnd, outbox: &mut Outbox) -> Option<VecDeque<VisitId>> {
         let running = self.current.take()?;
         outbox.notify(Notice::ScanEnded { progress: running.progress(), end });
         self.due.look = true;
@@ -597,7 +597,7 @@ impl BackgroundScan {
     }
 
     /// Counts for the scan that a visit belongs to; what the host has resynced first counts for the resync.
-    pub(crate) fn count(&mut self, visit: u32, count: impl FnOnce(&mut ScanCounts)) {
+    pub(crate) fn count(&mut self, visit: VisitId, count: impl FnOnce(&mut ScanCounts)) {
         let (purpose, scan) = self.visits[visit].belongs_to();
         let Some(running) = &mut self.current else { return };
         if running.number == scan || (purpose == Purpose::SyncFirst && running.scan == Scan::Resync) {

@@ -27,9 +27,11 @@ mod steps;
 mod stripe_cache;
 mod units;
 mod windows;
+mod writing;
 
 pub(crate) use evidence::{Finding, Settled};
-pub(crate) use op::{OpKind, Piece, StripeOp};
+pub(crate) use op::{Comparison, Job, StripeOp, VisitStep};
+pub(crate) use writing::{DestageVolume, Piece};
 
 use crate::api::IoClass;
 use crate::config::ArrayConfig;
@@ -38,7 +40,7 @@ use crate::member_io::MemberIos;
 use crate::metadata::Metadata;
 use crate::request::Rows;
 use crate::rules::ParityUpdate;
-use crate::table::Slab;
+use crate::table::{OpId, Slab};
 use plan::{BeyondRedundancy, Plan};
 use raidlab_format::row_checksum;
 use raidlab_units::StripeIndex;
@@ -67,7 +69,7 @@ pub(crate) enum Planned {
 /// The operations, and the memory that they share.
 #[derive(Debug)]
 pub(crate) struct StripeEngine {
-    ops: Slab<StripeOp>,
+    ops: Slab<StripeOp, OpId>,
     staging: Staging,
     /// What Linux md's stripe cache holds, where that is followed.
     stripe_cache: Option<Directory>,
@@ -91,23 +93,23 @@ impl StripeEngine {
 
     /// An operation under way.
     #[inline]
-    pub(crate) fn op(&self, id: u32) -> &StripeOp {
+    pub(crate) fn op(&self, id: OpId) -> &StripeOp {
         &self.ops[id]
     }
 
     /// The same, to change it.
     #[inline]
-    pub(crate) fn op_mut(&mut self, id: u32) -> &mut StripeOp {
+    pub(crate) fn op_mut(&mut self, id: OpId) -> &mut StripeOp {
         &mut self.ops[id]
     }
 
     /// All operations, by number.
-    pub(crate) const fn ops(&self) -> &Slab<StripeOp> {
+    pub(crate) const fn ops(&self) -> &Slab<StripeOp, OpId> {
         &self.ops
     }
 
     /// The same, to change what write intent keeps of them.
-    pub(crate) const fn ops_mut(&mut self) -> &mut Slab<StripeOp> {
+    pub(crate) const fn ops_mut(&mut self) -> &mut Slab<StripeOp, OpId> {
         &mut self.ops
     }
 
@@ -116,11 +118,11 @@ impl StripeEngine {
         &mut self,
         geometry: &Geometry,
         (key, stripe): (u64, StripeIndex),
-        kind: OpKind,
+        job: Job,
         class: IoClass,
-    ) -> u32 {
+    ) -> OpId {
         let id = self.ops.take();
-        self.ops[id].begin(geometry, (key, stripe), kind, class);
+        self.ops[id].begin(geometry, (key, stripe), job, class);
         if let Some(cache) = &mut self.stripe_cache {
             cache.take_place(key);
         }
@@ -128,13 +130,14 @@ impl StripeEngine {
     }
 
     /// Lets the number of an operation that has ended be used again.
-    pub(crate) fn end(&mut self, id: u32) {
+    pub(crate) fn end(&mut self, id: OpId) {
         self.ops.give(id);
     }
 
     /// Plans an operation, in windows where bad blocks are in its way, and takes staging places for it or puts it in line.
-    pub(crate) fn plan(&mut self, id: u32, around: Surroundings<'_>) -> Planned {
+    pub(crate) fn plan(&mut self, id: OpId, around: Surroundings<'_>) -> Planned {
         let op = &mut self.ops[id];
+        op.begin_plan();
         loop {
             op.view_units(around);
             if let Some(cache) = &self.stripe_cache {
@@ -158,7 +161,7 @@ impl StripeEngine {
     /// `makes_agree`.
     pub(crate) fn take_digests(
         &mut self,
-        id: u32,
+        id: OpId,
         geometry: &Geometry,
         digests: &[u32],
         makes_agree: bool,
@@ -173,12 +176,12 @@ impl StripeEngine {
     }
 
     /// Takes the staging places of an operation back.
-    pub(crate) fn release_staging(&mut self, id: u32) {
+    pub(crate) fn release_staging(&mut self, id: OpId) {
         self.staging.release(&mut self.ops[id]);
     }
 
     /// Gives the first operation in line its staging places, if there is room. Returns it.
-    pub(crate) fn next_in_line(&mut self, geometry: &Geometry) -> Option<u32> {
+    pub(crate) fn next_in_line(&mut self, geometry: &Geometry) -> Option<OpId> {
         self.staging.next_in_line(&mut self.ops, geometry)
     }
 
@@ -200,13 +203,13 @@ impl StripeEngine {
     }
 
     /// True if the change of an operation finds in the stripe cache all that it needs.
-    pub(crate) fn reads_nothing(&self, id: u32, geometry: &Geometry) -> bool {
+    pub(crate) fn reads_nothing(&self, id: OpId, geometry: &Geometry) -> bool {
         self.stripe_cache.as_ref().is_some_and(|cache| cache.has_all(&self.ops[id], geometry))
     }
 
     /// Holds what a write has read and written.
     #[inline]
-    pub(crate) fn hold_pages(&mut self, id: u32, geometry: &Geometry) {
+    pub(crate) fn hold_pages(&mut self, id: OpId, geometry: &Geometry) {
         if let Some(cache) = &mut self.stripe_cache {
             cache.hold(&self.ops[id], geometry);
         }
@@ -220,12 +223,12 @@ impl StripeEngine {
     }
 
     /// The pieces from `first` on that one write has, and its rows: those that lie next to each other, or the whole page.
-    pub(crate) fn written_run(&self, id: u32, first: usize) -> (usize, Rows) {
+    pub(crate) fn written_run(&self, id: OpId, first: usize) -> (usize, Rows) {
         let op = &self.ops[id];
-        let strip = op.pieces[first].strip;
+        let strip = op.pieces()[first].strip;
         let is_page = |view: &plan::UnitView| view.touched == op.hull;
         if self.has_pages() && op.views.get(usize::from(strip)).is_some_and(is_page) {
-            let count = op.pieces[first..].iter().take_while(|piece| piece.strip == strip).count();
+            let count = op.pieces()[first..].iter().take_while(|piece| piece.strip == strip).count();
             return (count, op.hull);
         }
         op.run_of_pieces(first)
@@ -234,11 +237,12 @@ impl StripeEngine {
 
 impl StripeOp {
     fn choose_plan(&self, around: Surroundings<'_>, update: ParityUpdate) -> Result<Plan, BeyondRedundancy> {
-        match self.kind {
-            OpKind::Write => self.write_plan(around, update),
-            OpKind::Recover => self.recovery_possible(around),
-            OpKind::Restore | OpKind::Probe => self.restore_possible(around),
-            OpKind::Compare => self.comparison_possible(around.geometry),
+        match self.job {
+            Job::Write => self.write_plan(around, update),
+            Job::Recover(_) => self.recovery_possible(around),
+            Job::Restore(_) => self.restore_possible(around),
+            Job::Probe(step) => self.probe_possible(step.unit),
+            Job::Compare(..) => self.comparison_possible(around.geometry),
         }
     }
 }

@@ -12,7 +12,7 @@
 //! ones exactly while it lists a slot. Left out: who holds it, and what is done when it is free.
 
 use crate::request::Fragment;
-use crate::table::{NIL, Slab, Table};
+use crate::table::{NIL, OpId, Slab, Table};
 
 /// What a fragment waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) struct Waiter {
 pub(crate) enum Through {
     Unknown,
     /// It still collects, as this operation.
-    Collects(u32),
+    Collects(OpId),
     /// It is being carried out, and has the stripe's last block.
     WritesEnd,
 }
@@ -94,7 +94,7 @@ impl StripeLock {
         match self.through {
             NIL => Through::Unknown,
             WRITES_END => Through::WritesEnd,
-            op => Through::Collects(op),
+            op => Through::Collects(OpId(op)),
         }
     }
 
@@ -102,7 +102,7 @@ impl StripeLock {
         self.through = match through {
             Through::Unknown => NIL,
             Through::WritesEnd => WRITES_END,
-            Through::Collects(op) => op,
+            Through::Collects(OpId(op)) => op,
         };
     }
 
@@ -448,7 +448,7 @@ mod tests {
         let mut locks = StripeLocks::new();
         assert_eq!(locks.through(5), Through::Unknown);
         assert!(locks.lock(5));
-        for through in [Through::Collects(4), Through::WritesEnd, Through::Unknown] {
+        for through in [Through::Collects(OpId(4)), Through::WritesEnd, Through::Unknown] {
             locks.set_through(5, through);
             assert_eq!(locks.through(5), through);
         }

@@ -128,9 +128,65 @@ impl Table {
     }
 }
 
+/// A number of an entry of a [`Slab`].
+pub(crate) trait SlabKey: Copy {
+    fn of_entry(entry: u32) -> Self;
+    fn entry(self) -> u32;
+}
+
+impl SlabKey for u32 {
+    #[inline]
+    fn of_entry(entry: u32) -> Self {
+        entry
+    }
+
+    #[inline]
+    fn entry(self) -> u32 {
+        self
+    }
+}
+
+/// The number of a stripe operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct OpId(pub(crate) u32);
+
+/// The number of a visit to a stripe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct VisitId(pub(crate) u32);
+
+impl OpId {
+    /// No operation.
+    pub(crate) const NONE: Self = Self(NIL);
+}
+
+impl SlabKey for OpId {
+    #[inline]
+    fn of_entry(entry: u32) -> Self {
+        Self(entry)
+    }
+
+    #[inline]
+    fn entry(self) -> u32 {
+        self.0
+    }
+}
+
+impl SlabKey for VisitId {
+    #[inline]
+    fn of_entry(entry: u32) -> Self {
+        Self(entry)
+    }
+
+    #[inline]
+    fn entry(self) -> u32 {
+        self.0
+    }
+}
+
 /// Entries by number, given back and taken again. An entry keeps what it had allocated.
 #[derive(Debug)]
-pub(crate) struct Slab<T> {
+pub(crate) struct Slab<T, K = u32> {
+    numbered: core::marker::PhantomData<K>,
     entries: Vec<T>,
     free: Vec<u32>,
     /// Whether each entry is in `free`: a search of that list took most of the time of a build with assertions.
@@ -138,9 +194,10 @@ pub(crate) struct Slab<T> {
     is_free: Vec<bool>,
 }
 
-impl<T: Default> Slab<T> {
+impl<T: Default, K: SlabKey> Slab<T, K> {
     pub(crate) const fn new() -> Self {
         Self {
+            numbered: core::marker::PhantomData,
             entries: Vec::new(),
             free: Vec::new(),
             #[cfg(debug_assertions)]
@@ -150,7 +207,7 @@ impl<T: Default> Slab<T> {
 
     /// Takes an entry; it holds what its last user left in it.
     #[inline]
-    pub(crate) fn take(&mut self) -> u32 {
+    pub(crate) fn take(&mut self) -> K {
         let entry = self.free.pop().unwrap_or_else(|| {
             self.entries.push(T::default());
             #[cfg(debug_assertions)]
@@ -161,12 +218,13 @@ impl<T: Default> Slab<T> {
         {
             self.is_free[entry as usize] = false;
         }
-        entry
+        K::of_entry(entry)
     }
 
     /// Gives an entry back.
     #[inline]
-    pub(crate) fn give(&mut self, entry: u32) {
+    pub(crate) fn give(&mut self, key: K) {
+        let entry = key.entry();
         #[cfg(debug_assertions)]
         assert!(
             !core::mem::replace(&mut self.is_free[entry as usize], true),
@@ -181,18 +239,18 @@ impl<T: Default> Slab<T> {
     }
 }
 
-impl<T> core::ops::Index<u32> for Slab<T> {
+impl<T, K: SlabKey> core::ops::Index<K> for Slab<T, K> {
     type Output = T;
     #[inline]
-    fn index(&self, entry: u32) -> &T {
-        &self.entries[entry as usize]
+    fn index(&self, key: K) -> &T {
+        &self.entries[key.entry() as usize]
     }
 }
 
-impl<T> core::ops::IndexMut<u32> for Slab<T> {
+impl<T, K: SlabKey> core::ops::IndexMut<K> for Slab<T, K> {
     #[inline]
-    fn index_mut(&mut self, entry: u32) -> &mut T {
-        &mut self.entries[entry as usize]
+    fn index_mut(&mut self, key: K) -> &mut T {
+        &mut self.entries[key.entry() as usize]
     }
 }
 

@@ -39,6 +39,7 @@ use crate::request::Fragment;
 use crate::rules::CoalescingRule;
 use crate::stripe_engine::{Piece, StripeEngine, StripeOp};
 use crate::stripe_locks::{StripeLocks, Through};
+use crate::table::OpId;
 use prereads::Prereads;
 use raidlab_units::{NanoSpan, Nanos};
 
@@ -112,9 +113,9 @@ pub(crate) struct WriteCoalescing {
     /// Parts of stripes wait for others to read, as in Linux md.
     prereads: Option<Prereads>,
     /// Operations to look at with the next poll.
-    listed: Vec<u32>,
+    listed: Vec<OpId>,
     /// Those of the poll under way, and how many were looked at.
-    looking: Vec<u32>,
+    looking: Vec<OpId>,
     looked_to: usize,
     /// How long an operation usually takes; zero before the first.
     span: NanoSpan,
@@ -169,11 +170,11 @@ impl WriteCoalescing {
             return false;
         }
         op.add_fragment(fragment, fua);
-        if let Hold::Until(_) = op.collecting.hold {
-            op.collecting.hold = Hold::Behind;
+        if let Hold::Until(_) = op.collecting().hold {
+            op.collecting_mut().hold = Hold::Behind;
         }
         if around.host.is_forced(fragment.request) {
-            op.collecting.hold = Hold::Over;
+            op.collecting_mut().hold = Hold::Over;
         }
         if self.prereads.is_some() {
             self.list(id, around.stripes);
@@ -182,11 +183,11 @@ impl WriteCoalescing {
     }
 
     /// Lets a new operation collect, which has its first fragment.
-    pub(crate) fn begin(&mut self, id: u32, fragment: &Fragment, around: &mut Surroundings<'_>) {
+    pub(crate) fn begin(&mut self, id: OpId, fragment: &Fragment, around: &mut Surroundings<'_>) {
         let op = around.stripes.op_mut(id);
         let is_forced = around.host.is_forced(fragment.request);
-        op.collecting.hold = if is_forced { Hold::Over } else { Hold::Fresh };
-        around.locks.set_through(op.key, Through::Collects(id));
+        op.collecting_mut().hold = if is_forced { Hold::Over } else { Hold::Fresh };
+        around.locks.set_through(op.key(), Through::Collects(id));
         self.list(id, around.stripes);
     }
 
@@ -196,8 +197,8 @@ impl WriteCoalescing {
     }
 
     /// Has an operation that collects looked at with the next poll.
-    fn list(&mut self, id: u32, stripes: &mut StripeEngine) {
-        if !core::mem::replace(&mut stripes.op_mut(id).collecting.is_listed, true) {
+    fn list(&mut self, id: OpId, stripes: &mut StripeEngine) {
+        if !core::mem::replace(&mut stripes.op_mut(id).collecting_mut().is_listed, true) {
             self.listed.push(id);
         }
     }
@@ -205,7 +206,7 @@ impl WriteCoalescing {
     /// Ends all holds, as for a host flush: who asks for that will not write on before it is answered.
     pub(crate) fn end_holds(&self, stripes: &mut StripeEngine) {
         for &id in &self.listed {
-            stripes.op_mut(id).collecting.hold = Hold::Over;
+            stripes.op_mut(id).collecting_mut().hold = Hold::Over;
         }
     }
 
@@ -221,7 +222,7 @@ impl WriteCoalescing {
     }
 
     /// The next operation that is to be carried out now.
-    pub(crate) fn next_due(&mut self, around: &mut Surroundings<'_>) -> Option<u32> {
+    pub(crate) fn next_due(&mut self, around: &mut Surroundings<'_>) -> Option<OpId> {
         while let Some(&id) = self.looking.get(self.looked_to) {
             self.looked_to += 1;
             let is_due = match &mut self.prereads {
@@ -229,7 +230,7 @@ impl WriteCoalescing {
                 Some(prereads) => prereads.is_due_at_once(id, around),
             };
             if is_due || self.prereads.is_some() {
-                around.stripes.op_mut(id).collecting.is_listed = false;
+                around.stripes.op_mut(id).collecting_mut().is_listed = false;
             } else {
                 self.listed.push(id);
             }
@@ -245,9 +246,9 @@ impl WriteCoalescing {
     }
 
     /// Decides whether an operation goes on collecting.
-    fn is_due(&mut self, id: u32, around: &mut Surroundings<'_>) -> bool {
+    fn is_due(&mut self, id: OpId, around: &mut Surroundings<'_>) -> bool {
         let op = around.stripes.op(id);
-        let (is_whole, hold) = (op.is_whole(around.geometry), op.collecting.hold);
+        let (is_whole, hold) = (op.is_whole(around.geometry), op.collecting().hold);
         if is_whole && matches!(hold, Hold::Behind | Hold::Until(_)) {
             self.skips = 0;
         }
@@ -270,7 +271,7 @@ impl WriteCoalescing {
             }
             Hold::Until(at) => Hold::Until(at),
         };
-        around.stripes.op_mut(id).collecting.hold = hold;
+        around.stripes.op_mut(id).collecting_mut().hold = hold;
         false
     }
 
@@ -283,25 +284,25 @@ impl WriteCoalescing {
     }
 
     /// Takes in that an operation that writes through is carried out.
-    pub(crate) fn start(&mut self, id: u32, around: &mut Surroundings<'_>) {
+    pub(crate) fn start(&mut self, id: OpId, around: &mut Surroundings<'_>) {
         if !self.is_on {
             return;
         }
         let op = around.stripes.op_mut(id);
         let through = if has_end(op, around.geometry) { Through::WritesEnd } else { Through::Unknown };
-        around.locks.set_through(op.key, through);
-        op.collecting.began = Some(around.now);
+        around.locks.set_through(op.key(), through);
+        op.collecting_mut().began = Some(around.now);
         if let Some(prereads) = &mut self.prereads {
             let is_whole = op.is_whole(around.geometry);
-            prereads.end_delay(&mut op.collecting.prereads, is_whole);
+            prereads.end_delay(&mut op.collecting_mut().prereads, is_whole);
         }
     }
 
     /// Takes in that an operation has ended.
     pub(crate) fn end(&mut self, now: Nanos, op: &mut StripeOp, locks: &mut StripeLocks) {
-        let Some(began) = op.collecting.began.take() else { return };
+        let Some(began) = op.collecting_mut().began.take() else { return };
         if let Some(prereads) = &mut self.prereads {
-            prereads.end_whole(&mut op.collecting.prereads);
+            prereads.end_whole(&mut op.collecting_mut().prereads);
         }
         let (span, usual) = (now - began, self.span);
         self.span = if usual == NanoSpan::ZERO {
@@ -309,12 +310,12 @@ impl WriteCoalescing {
         } else {
             NanoSpan(usual.0 - usual.0 / SPAN_PARTS + span.0 / SPAN_PARTS)
         };
-        locks.set_through(op.key, Through::Unknown);
+        locks.set_through(op.key(), Through::Unknown);
     }
 
     /// Sets the timer for the hold that ends first, unless it is set already.
     fn set_hold_timer(&mut self, around: &mut Surroundings<'_>) {
-        let ends = |&id: &u32| match around.stripes.op(id).collecting.hold {
+        let ends = |&id: &OpId| match around.stripes.op(id).collecting().hold {
             Hold::Until(at) => Some(at),
             _ => None,
         };
@@ -334,25 +335,25 @@ impl WriteCoalescing {
 /// True if the order of overlapping writes is kept when `fragment` becomes part of the operation.
 fn takes_in(op: &StripeOp, fragment: &Fragment) -> bool {
     let overlaps = |piece: &Piece| piece.strip == fragment.strip && piece.rows.overlaps(fragment.rows);
-    op.pieces.len() < FRAGMENTS_MAX && !op.pieces.iter().any(overlaps)
+    op.pieces().len() < FRAGMENTS_MAX && !op.pieces().iter().any(overlaps)
 }
 
 /// True if others wait for what an operation has locked or would free, or it can take no more.
 fn is_wanted(op: &StripeOp, locks: &mut StripeLocks, has_stalled: bool) -> bool {
-    has_stalled || op.pieces.len() >= FRAGMENTS_MAX || locks.is_awaited(op.key)
+    has_stalled || op.pieces().len() >= FRAGMENTS_MAX || locks.is_awaited(op.key())
 }
 
 /// True if the host has other writes in flight than those of this operation. The fragments of a request are handed in one after
 /// the other.
 fn is_one_of_many(op: &StripeOp, host: &HostFront) -> bool {
-    let requests = op.told.chunk_by(|one, next| one == next).count();
+    let requests = op.told().chunk_by(|one, next| one == next).count();
     host.through_in_flight() as usize > requests
 }
 
 /// True if an operation has the front of its stripe, and the end of the stripe before is being written.
 fn is_written_up_to(op: &StripeOp, around: &Surroundings<'_>) -> bool {
-    let Some(before) = op.key.checked_sub(1) else { return false };
-    if !op.pieces.iter().any(|piece| (piece.strip, piece.rows.first) == (0, 0)) {
+    let Some(before) = op.key().checked_sub(1) else { return false };
+    if !op.pieces().iter().any(|piece| (piece.strip, piece.rows.first) == (0, 0)) {
         return false;
     }
     let is_being_written = match around.locks.peek_through(before) {
@@ -366,5 +367,5 @@ fn is_written_up_to(op: &StripeOp, around: &Surroundings<'_>) -> bool {
 
 /// True if an operation writes the last block of its stripe.
 fn has_end(op: &StripeOp, geometry: &Geometry) -> bool {
-    op.pieces.iter().any(|piece| geometry.is_end(piece.strip, piece.rows))
+    op.pieces().iter().any(|piece| geometry.is_end(piece.strip, piece.rows))
 }

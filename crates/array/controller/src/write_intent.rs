@@ -36,7 +36,7 @@ use crate::metadata::Metadata;
 use crate::outbox::Outbox;
 use crate::own::{self, OwnMemory, own_buffer};
 use crate::stripe_engine::StripeOp;
-use crate::table::Slab;
+use crate::table::{OpId, Slab};
 use core::ops::Range;
 use raidlab_format::{LogPlace, MetadataPolicy, RegionMap};
 use raidlab_raid::Layout;
@@ -48,7 +48,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) now: Nanos,
     pub(crate) geometry: &'a Geometry,
     pub(crate) metadata: &'a Metadata,
-    pub(crate) ops: &'a mut Slab<StripeOp>,
+    pub(crate) ops: &'a mut Slab<StripeOp, OpId>,
     pub(crate) own: &'a mut OwnMemory,
     pub(crate) ios: &'a mut MemberIos,
     pub(crate) tasks: &'a mut MemoryTasks,
@@ -134,12 +134,12 @@ impl WriteIntent {
     }
 
     /// Lets an operation write in place, or puts it in line. The devices know that the array is in use.
-    pub(crate) fn admit(&mut self, id: u32, op: &mut StripeOp) -> Admission {
+    pub(crate) fn admit(&mut self, id: OpId, op: &mut StripeOp) -> Admission {
         match &mut self.policy {
             Policy::Nothing | Policy::Flag => Admission::Now,
             Policy::Bitmap(bitmap) => {
-                op.intent.is_in_region = bitmap.admit(id, op.stripe);
-                if op.intent.is_in_region { Admission::Now } else { Admission::WithImage }
+                op.intent_mut().is_in_region = bitmap.admit(id, op.stripe());
+                if op.intent_mut().is_in_region { Admission::Now } else { Admission::WithImage }
             }
             Policy::Log(log) => log.admit(id),
         }
@@ -156,13 +156,13 @@ impl WriteIntent {
         match &mut self.policy {
             Policy::Nothing | Policy::Flag => false,
             Policy::Bitmap(bitmap) => {
-                if core::mem::take(&mut op.intent.is_in_region) {
-                    bitmap.end_write(op.stripe, now, outbox);
+                if core::mem::take(&mut op.intent_mut().is_in_region) {
+                    bitmap.end_write(op.stripe(), now, outbox);
                 }
                 false
             }
             Policy::Log(log) => {
-                let record = op.intent.record.take();
+                let record = op.intent_mut().record.take();
                 record.inspect(|&record| log.end_write(record, stored, metadata)).is_some()
             }
         }
@@ -173,7 +173,7 @@ impl WriteIntent {
         &self,
         io: IntentIo,
         rows: u32,
-        (geometry, ops, own): (&Geometry, &Slab<StripeOp>, &OwnMemory),
+        (geometry, ops, own): (&Geometry, &Slab<StripeOp, OpId>, &OwnMemory),
         out: &mut Vec<Segment>,
     ) {
         match io {

@@ -17,6 +17,7 @@
 
 use crate::api::RecordedWrites;
 use crate::config::ArrayConfig;
+use crate::table::OpId;
 use raidlab_format::{WRITTEN_PAGE_BYTES, WrittenMap};
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberLba};
@@ -48,7 +49,7 @@ pub(crate) struct Written {
     /// Pages that the devices should have and some may not.
     pages: Vec<u64>,
     /// Operations in line.
-    waiting: Vec<u32>,
+    waiting: Vec<OpId>,
     sequence: u64,
     /// All devices have what a start has found on some.
     is_renewed: bool,
@@ -156,7 +157,7 @@ impl Written {
     }
 
     /// Puts an operation in line for the regions of these places.
-    pub(crate) fn line_up(&mut self, op: u32, places: &[UnitPlace]) {
+    pub(crate) fn line_up(&mut self, op: OpId, places: &[UnitPlace]) {
         let Some(map) = &self.map else { return };
         for place in places {
             let region = map.region_of(place.start.0 / self.strip_rows);
@@ -212,7 +213,7 @@ impl Written {
     }
 
     /// Takes in that all pages are written, or that nothing came of the batch. Returns those who waited: they ask again.
-    pub(crate) fn end_batch(&mut self, is_kept: bool) -> Vec<u32> {
+    pub(crate) fn end_batch(&mut self, is_kept: bool) -> Vec<OpId> {
         self.phase = Phase::Idle;
         self.is_renewed |= is_kept;
         let batch = core::mem::take(&mut self.batch);

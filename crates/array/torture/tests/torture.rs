@@ -86,7 +86,9 @@ fn each_kind_of_fault_is_met_and_survived_beside_power_cuts() {
             let plan = TorturePlan::draw(*seed, 1, TortureMode::Bounded, None).expect("any level");
             fault != Fault::SectorTear || plan.config.block_size != BlockSize::B512
         };
-        for seed in (0..).filter(has_blocks).take(12) {
+        // Builds with debug assertions are slow: `make explore` takes twice as many.
+        let seeds = if cfg!(debug_assertions) { 6 } else { 12 };
+        for seed in (0..).filter(has_blocks).take(seeds) {
             for mode in [TortureMode::Bounded, TortureMode::Beyond] {
                 let has_tags = fault.is_lie() || seed % 4 == 0;
                 let mut plan = TorturePlan::draw_with(has_tags, seed, 400, mode, None).expect("any level");

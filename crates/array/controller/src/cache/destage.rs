@@ -16,9 +16,9 @@ use crate::geometry::Geometry;
 use crate::host_front::HostFront;
 use crate::outbox::Outbox;
 use crate::request::Rows;
-use crate::stripe_engine::{OpKind, Piece, StripeOp};
+use crate::stripe_engine::{DestageVolume, Job, Piece, StripeOp};
 use crate::stripe_locks::{DirtyStripe, StripeLocks, sort_by_key};
-use crate::table::NIL;
+use crate::table::{NIL, OpId};
 use raidlab_units::{BlockCount, ByteCount, Lba, Nanos};
 use std::collections::VecDeque;
 
@@ -35,7 +35,7 @@ const LOOK_AHEAD: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DestageStep {
     /// This operation is to be carried out.
-    Write(u32),
+    Write(OpId),
     /// This stripe, which is locked now, must be resynced before. Then it is the next to be destaged.
     Resync(u64),
     /// A request waits for this stripe, and so does its destage.
@@ -158,7 +158,7 @@ impl CacheEngine {
             return DestageStep::Resync(key);
         }
         let mut slot = around.locks.take_dirty(key);
-        let id = around.stripes.begin(geometry, (key, stripe), OpKind::Write, IoClass::Destage);
+        let id = around.stripes.begin(geometry, (key, stripe), Job::Write, IoClass::Destage);
         let keeps_flush = around.host.has_flushes() && self.survives_power_loss();
         let op = around.stripes.op_mut(id);
         while slot != NIL {
@@ -170,33 +170,32 @@ impl CacheEngine {
             }
             slot = next;
         }
-        op.writes = op.writes_of_pieces(geometry);
-        op.partial_bytes = op.partial_bytes_of_pieces(geometry);
-        self.destage.active_writes += op.writes;
-        self.destage.partial_bytes += op.partial_bytes;
-        self.destage.unforced_count += u32::from(!op.fua);
+        let DestageVolume { writes, partial_bytes } = op.count_destage(geometry);
+        self.destage.active_writes += writes;
+        self.destage.partial_bytes += partial_bytes;
+        self.destage.unforced_count += u32::from(!op.is_forced());
         DestageStep::Write(id)
     }
 
     fn add_slot(&mut self, op: &mut StripeOp, slot: u32, keeps_flush: bool, geometry: &Geometry) {
         self.slots.start_flush(slot);
         let must_survive = self.must_survive(slot, keeps_flush);
-        op.fua |= must_survive;
-        op.slots.push(slot);
         let (_, strip, first_row) = geometry.layout().locate(self.first_lba(geometry, slot));
-        for (first, count) in runs_of_ones(self.slots[slot].dirty) {
-            let source = self.slots.buffer(slot, u64::from(first) * geometry.block_bytes());
-            let rows = Rows { first: first_row.0 as u32 + first, count };
-            op.pieces.push(Piece { strip, rows, source });
-        }
+        let pieces = runs_of_ones(self.slots[slot].dirty).map(|(first, count)| Piece {
+            strip,
+            rows: Rows { first: first_row.0 as u32 + first, count },
+            source: self.slots.buffer(slot, u64::from(first) * geometry.block_bytes()),
+        });
+        op.add_slot(slot, must_survive, pieces);
     }
 
     /// Takes in that an operation has written its slots, or could not.
     pub(crate) fn end_writes(&mut self, op: &StripeOp) {
-        if !op.slots.is_empty() {
-            self.destage.active_writes -= op.writes;
-            self.destage.partial_bytes -= op.partial_bytes;
-            self.destage.unforced_count -= u32::from(!op.fua);
+        if !op.slots().is_empty() {
+            let DestageVolume { writes, partial_bytes } = op.destage();
+            self.destage.active_writes -= writes;
+            self.destage.partial_bytes -= partial_bytes;
+            self.destage.unforced_count -= u32::from(!op.is_forced());
         }
     }
 
@@ -333,10 +332,11 @@ impl CacheEngine {
     pub(crate) fn lose_slot(
         &mut self,
         slot: u32,
-        StripeOp { failed, .. }: &StripeOp,
+        op: &StripeOp,
         is_kept: bool,
         (geometry, host, outbox): (&Geometry, &mut HostFront, &mut Outbox),
     ) -> bool {
+        let failed = op.failed();
         let mut any = false;
         for (first, count) in runs_of_ones(self.slots[slot].dirty) {
             let mut at = self.first_lba(geometry, slot) + BlockCount(u64::from(first));

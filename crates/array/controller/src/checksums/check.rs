@@ -343,7 +343,7 @@ impl Checksums {
             _ if self.checks[id].is_read() => {}
             IoOwner::Op(OpIo::Rewrite { op, .. }) => {
                 // A visit looks at the rows that it has still to come to by itself, but not at those behind it.
-                let ahead = around.scan.rows_ahead(around.stripes.op(op).target.request);
+                let ahead = around.scan.rows_ahead(around.stripes.op(op).step().visit);
                 if ahead.hull(tagged) != ahead {
                     self.checks[id].to_restore = tagged;
                 }
@@ -444,7 +444,7 @@ impl Checksums {
     fn keep_tags(&self, check: &Check, around: &mut Surroundings<'_>) -> bool {
         let IoOwner::Op(OpIo::Read { op, unit }) = check.owner else { return false };
         let op = around.stripes.op_mut(op);
-        let may_keep = self.may_keep() && !around.metadata.is_out_of_sync(op.key);
+        let may_keep = self.may_keep() && !around.metadata.is_out_of_sync(op.key());
         may_keep && op.keep_checksums(unit, check.place)
     }
 

@@ -10,6 +10,7 @@ use crate::cache::{
 use crate::controller::Controller;
 use crate::member_io::IoOwner;
 use crate::request::{CopySet, Fragment};
+use crate::table::OpId;
 use raidlab_format::NvramEntry;
 use raidlab_units::{BlockCount, Lba, Nanos};
 
@@ -25,7 +26,7 @@ impl Controller {
     // Reads.
 
     /// Serves what the cache has of a fragment from it, and reads the runs that it has not.
-    pub(crate) fn read_through_cache(&mut self, fragment: Fragment, copies: &mut Option<u32>) {
+    pub(super) fn read_through_cache(&mut self, fragment: Fragment, copies: &mut Option<u32>) {
         let mut read = CachedRead::of(fragment);
         loop {
             let (cache, mut around) = self.cache();
@@ -36,7 +37,7 @@ impl Controller {
 
     /// Reads the blocks of `fragment` into the cache and gives the host its part. Returns false, having done
     /// nothing, where that can't be: a block is cached already, there is no room, or no copy to read from.
-    pub(crate) fn fill_for(&mut self, fragment: Fragment) -> bool {
+    pub(super) fn fill_for(&mut self, fragment: Fragment) -> bool {
         let rows = self.geometry.rounded_out(fragment.rows);
         let Some(fill) = self.start_fill(&Fragment { rows, ..fragment }, IoClass::Host) else { return false };
         self.cache.join_fill(fill, fragment, &mut self.host);
@@ -58,7 +59,7 @@ impl Controller {
     }
 
     /// Takes in the end of a fill.
-    pub(crate) fn fill_done(&mut self, fill: u32, result: Result<(), MemberError>) {
+    pub(super) fn fill_done(&mut self, fill: u32, result: Result<(), MemberError>) {
         let mut waiters = self.cache.take_waiters(fill);
         for part in waiters.drain(..) {
             let Self { cache, geometry, tasks, outbox, .. } = self;
@@ -71,7 +72,7 @@ impl Controller {
     }
 
     /// Reads on behind a host read, if the policy and the host's habits ask for it.
-    pub(crate) fn read_ahead(&mut self, tag: u32, lba: Lba, blocks: BlockCount) {
+    pub(super) fn read_ahead(&mut self, tag: u32, lba: Lba, blocks: BlockCount) {
         let ahead = self.cache.note_read(&self.geometry, (tag, lba, blocks), &mut self.host);
         let is_needless = self.config.cache.read_ahead_with_queue && self.ios.answer_quickly();
         let Some((lba, blocks)) = ahead.filter(|_| !is_needless) else { return };
@@ -89,7 +90,7 @@ impl Controller {
     /// Gives places to the cached writes in line. None while a write goes through: a slot that holds its old data must be free
     /// to be forgotten when it ends.
     #[inline]
-    pub(crate) fn pump_stalled(&mut self) {
+    pub(super) fn pump_stalled(&mut self) {
         if self.host.through_in_flight() == 0 && self.cache.has_stalled() {
             self.place_stalled();
         }
@@ -109,7 +110,7 @@ impl Controller {
 
     /// Starts destages as far as they are wanted and allowed.
     #[inline]
-    pub(crate) fn pump_destage(&mut self) {
+    pub(super) fn pump_destage(&mut self) {
         if !self.cache.watch_marks() {
             return;
         }
@@ -134,13 +135,13 @@ impl Controller {
     }
 
     /// Takes in that an operation has written its slots, or could not.
-    pub(crate) fn end_destage(&mut self, id: u32) {
+    pub(super) fn end_destage(&mut self, id: OpId) {
         self.cache.end_writes(self.stripes.op(id));
-        for index in 0..self.stripes.op(id).slots.len() {
+        for index in 0..self.stripes.op(id).slots().len() {
             let Self { cache, stripes, geometry, metadata, host, outbox, .. } = self;
             let op = stripes.op(id);
-            let slot = op.slots[index];
-            let has_failed = !op.failed.is_empty();
+            let slot = op.slots()[index];
+            let has_failed = !op.failed().is_empty();
             let is_kept = has_failed && cache.outlasts_loss(geometry, metadata, slot);
             let stored = !has_failed || !cache.lose_slot(slot, op, is_kept, (geometry, host, outbox));
             while let Some(request) = self.cache.next_waiter(slot) {
@@ -247,7 +248,7 @@ impl Controller {
     }
 
     /// Begins a new incarnation of NVRAM: an empty directory, and a label that says so.
-    pub(crate) fn begin_nvram_incarnation(&mut self) {
+    pub(super) fn begin_nvram_incarnation(&mut self) {
         self.cache.clear_directory(&mut self.outbox);
         self.write_nvram_label();
     }

@@ -15,7 +15,7 @@ impl Controller {
     }
 
     /// Reads or writes blocks with their checksums.
-    pub(crate) fn begin_check(
+    pub(super) fn begin_check(
         &mut self,
         extent: (MemberIndex, MemberLba, u32),
         op: MemberOp,
@@ -29,7 +29,7 @@ impl Controller {
 
     /// Takes in the end of an I/O of a check.
     #[inline]
-    pub(crate) fn check_io_done(
+    pub(super) fn check_io_done(
         &mut self,
         check: u32,
         part: IoPart,
@@ -45,20 +45,20 @@ impl Controller {
     }
 
     /// Tries a read of a check again that has failed.
-    pub(crate) fn check_again(&mut self, check: u32, part: IoPart, tries: u8) {
+    pub(super) fn check_again(&mut self, check: u32, part: IoPart, tries: u8) {
         let (checksums, mut around) = self.checksums();
         checksums.read_again(check, part, tries, &mut around);
     }
 
     /// Takes in the digests of a check's blocks; none from a world that carries no bytes.
-    pub(crate) fn check_digested(&mut self, check: u32, digests: &[u32]) {
+    pub(super) fn check_digested(&mut self, check: u32, digests: &[u32]) {
         let (checksums, mut around) = self.checksums();
         let step = checksums.digested(check, digests, &mut around);
         self.go_on_with_check(step);
     }
 
     /// Goes on with checks whose turn has come. Returns true if there were any.
-    pub(crate) fn pump_checks(&mut self) -> bool {
+    pub(super) fn pump_checks(&mut self) -> bool {
         let mut any = false;
         loop {
             let (checksums, mut around) = self.checksums();

@@ -9,13 +9,14 @@ use crate::controller::Controller;
 use crate::host_front::Request;
 use crate::member_io::{HostIo, IoOwner};
 use crate::request::{CopySet, Fragment, FragmentWalk};
-use crate::stripe_engine::OpKind;
+use crate::stripe_engine::Job;
 use crate::stripe_locks::WaitKind;
+use crate::table::{OpId, VisitId};
 use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 
 impl Controller {
-    pub(crate) fn begin_request(&mut self, request: HostRequest) {
+    pub(super) fn begin_request(&mut self, request: HostRequest) {
         let tag = request.tag.0;
         let volume_blocks = self.volume_blocks();
         if !self.host.begin(&request, volume_blocks, &mut self.outbox) {
@@ -32,7 +33,7 @@ impl Controller {
 
     /// Ends one part of a request, and the request with its last part.
     #[inline]
-    pub(crate) fn end_part(&mut self, tag: u32, result: Result<(), HostError>) {
+    pub(super) fn end_part(&mut self, tag: u32, result: Result<(), HostError>) {
         let Some(ended) = self.host.end_part(tag, result, &mut self.outbox) else { return };
         if ended.through {
             // Fills that read the old data while the write was under way must not outlive it.
@@ -43,7 +44,7 @@ impl Controller {
         }
     }
 
-    pub(crate) fn walk(&self, tag: u32) -> FragmentWalk {
+    pub(super) fn walk(&self, tag: u32) -> FragmentWalk {
         let request = self.host.request(tag);
         self.geometry.walk(tag, request.lba, request.blocks)
     }
@@ -67,7 +68,7 @@ impl Controller {
     }
 
     /// Reads a fragment that the cache does not hold.
-    pub(crate) fn read_missing(&mut self, fragment: Fragment) {
+    pub(super) fn read_missing(&mut self, fragment: Fragment) {
         if self.config.cache.io_policy == IoPolicy::Cached && self.fill_for(fragment) {
             return;
         }
@@ -80,7 +81,7 @@ impl Controller {
     /// that way is tried once more, because one that failed first may have been restored while others were tried, and bad blocks
     /// that are only unreadable are tried, too. In
     /// this last round the fragment has its stripe locked: else one could fail again before its turn comes.
-    pub(crate) fn read_from_members(&mut self, fragment: Fragment, tried: CopySet) {
+    pub(super) fn read_from_members(&mut self, fragment: Fragment, tried: CopySet) {
         if self.metadata.any_out_of_sync() && !tried.is_last_round() {
             let key = self.geometry.lock_key(&fragment);
             if self.metadata.needs_resync(&self.geometry, key) || self.is_being_synced(key) {
@@ -117,7 +118,7 @@ impl Controller {
     }
 
     /// Reads the rows of a fragment one by one.
-    pub(crate) fn read_row_by_row(&mut self, fragment: Fragment) {
+    pub(super) fn read_row_by_row(&mut self, fragment: Fragment) {
         self.read_in_parts(fragment.request, fragment.single_rows(self.geometry.block_bytes()));
     }
 
@@ -140,7 +141,7 @@ impl Controller {
     }
 
     /// Takes in the end of a member I/O of a request.
-    pub(crate) fn host_io_ended(
+    pub(super) fn host_io_ended(
         &mut self,
         io: HostIo,
         extent: (MemberIndex, MemberLba, u32),
@@ -193,7 +194,7 @@ impl Controller {
     }
 
     /// Locks a stripe, and has it resynced first where it must be. Returns false when `fragment` waits for it.
-    pub(crate) fn lock_or_wait(&mut self, key: u64, kind: WaitKind, fragment: Fragment) -> bool {
+    pub(super) fn lock_or_wait(&mut self, key: u64, kind: WaitKind, fragment: Fragment) -> bool {
         if self.metadata.needs_resync(&self.geometry, key) {
             self.sync_before(key, kind, fragment);
             return false;
@@ -218,11 +219,7 @@ impl Controller {
     }
 
     fn launch_recovery(&mut self, key: u64, fragment: Fragment) {
-        let id = self.new_op(key, fragment.stripe, OpKind::Recover, IoClass::Host);
-        let op = self.stripes.op_mut(id);
-        op.target = fragment;
-        // The strip itself can't be read.
-        op.unreadable.push(fragment.strip);
+        let id = self.new_op(key, fragment.stripe, Job::Recover(fragment), IoClass::Host);
         self.launch_op(id);
     }
 
@@ -246,12 +243,12 @@ impl Controller {
     }
 
     /// Writes what has no place in the cache of a request to the members.
-    pub(crate) fn write_through(&mut self, tag: u32) {
+    pub(super) fn write_through(&mut self, tag: u32) {
         self.host.begin_through(tag);
         let fua = self.host.is_forced(tag) && self.config.member_cache == MemberCache::On;
         let Request { lba, placed, .. } = self.host.request(tag);
         let mut walk = self.walk(tag).skip(BlockCount(placed), lba);
-        let mut begun: Option<(u64, u32)> = None;
+        let mut begun: Option<(u64, OpId)> = None;
         while let Some(fragment) = walk.next(self.geometry.layout()) {
             self.host.add_parts(tag, 1);
             if self.geometry.parities() == 0 && self.geometry.copies() == 1 && !self.checksums.is_on() {
@@ -290,11 +287,11 @@ impl Controller {
     }
 
     /// Begins an operation with a fragment of a write through, or puts that in line.
-    fn begin_through(&mut self, key: u64, fragment: &Fragment, fua: bool) -> Option<u32> {
+    fn begin_through(&mut self, key: u64, fragment: &Fragment, fua: bool) -> Option<OpId> {
         if !self.lock_or_wait(key, WaitKind::Write, *fragment) {
             return None;
         }
-        let op = self.new_op(key, fragment.stripe, OpKind::Write, IoClass::Host);
+        let op = self.new_op(key, fragment.stripe, Job::Write, IoClass::Host);
         self.stripes.op_mut(op).add_fragment(fragment, fua);
         Some(op)
     }
@@ -317,7 +314,7 @@ impl Controller {
     }
 
     /// Ends an operation's hold on its stripe and starts what waits for it.
-    pub(crate) fn unlock(&mut self, key: u64) {
+    pub(super) fn unlock(&mut self, key: u64) {
         if self.metadata.needs_resync(&self.geometry, key) {
             return self.resync_stripe(key);
         }
@@ -327,7 +324,7 @@ impl Controller {
             match first.kind {
                 WaitKind::Recover => return self.launch_recovery(key, fragment),
                 WaitKind::Write => return self.launch_from_line(key, fragment),
-                WaitKind::Visit => return self.start_visit(fragment.request),
+                WaitKind::Visit => return self.start_visit(VisitId(fragment.request)),
                 WaitKind::LastRound => return self.read_from_members(fragment, CopySet::LAST_ROUND),
                 // It waited for the stripe to be in sync, and needs no lock.
                 WaitKind::Read => self.read_from_members(fragment, CopySet::NONE),
@@ -341,7 +338,7 @@ impl Controller {
     /// Writes a fragment and those that wait behind it, up to the first that overlaps: the order of overlapping
     /// writes is theirs. A controller that does not coalesce takes only those of the same request.
     fn launch_from_line(&mut self, key: u64, first: Fragment) {
-        let op = self.new_op(key, first.stripe, OpKind::Write, IoClass::Host);
+        let op = self.new_op(key, first.stripe, Job::Write, IoClass::Host);
         let mut next = Some(first);
         while let Some(fragment) = next.take() {
             let fua = self.host.is_forced(fragment.request);
@@ -390,7 +387,7 @@ impl Controller {
 
     // Flushes.
 
-    pub(crate) fn begin_flush(&mut self, tag: u32) {
+    pub(super) fn begin_flush(&mut self, tag: u32) {
         self.host.add_parts(tag, 1);
         self.coalescing.end_holds(&mut self.stripes);
         let up_to = self.cache.next_sequence();
@@ -399,7 +396,7 @@ impl Controller {
 
     /// Moves host flushes on whose dirty blocks have all been destaged, or survive power loss where they are.
     #[inline]
-    pub(crate) fn pump_flushes(&mut self) {
+    pub(super) fn pump_flushes(&mut self) {
         if self.host.has_flushes() {
             self.move_flushes_on();
         }
@@ -426,7 +423,7 @@ impl Controller {
 
     /// Ends one part of a flush. A device that is lost may have taken acknowledged data into its own cache, and nobody can
     /// tell it to keep that.
-    pub(crate) fn end_flush_part(&mut self, tag: u32) {
+    pub(super) fn end_flush_part(&mut self, tag: u32) {
         if self.lost_device_is_volatile() {
             let lba = self.host.request(tag).lba;
             self.end_part(tag, Err(HostError::ArrayFailed { lba }));

@@ -14,7 +14,7 @@ use crate::memory_task::TaskOwner;
 use crate::own::{self, own_buffer};
 use crate::request::{CopySet, Rows};
 use crate::retries::Retry;
-use crate::stripe_engine::OpKind;
+use crate::stripe_engine::Job;
 use crate::table::NIL;
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
@@ -43,14 +43,14 @@ impl Controller {
 
     /// Reads `rows` of the unit at `place`.
     #[inline]
-    pub(crate) fn member_read(&mut self, place: UnitPlace, rows: Rows, class: IoClass, owner: IoOwner) {
+    pub(super) fn member_read(&mut self, place: UnitPlace, rows: Rows, class: IoClass, owner: IoOwner) {
         let device = self.metadata.holder(place).expect("only what a device holds is read from it");
         let lba = place.start + BlockCount(u64::from(rows.first));
         self.member_io(device, MemberOp::Read, lba, rows.count, class, owner);
     }
 
     /// Writes `rows` of the unit at `place`.
-    pub(crate) fn member_write(
+    pub(super) fn member_write(
         &mut self,
         place: UnitPlace,
         rows: Rows,
@@ -63,7 +63,7 @@ impl Controller {
     }
 
     /// Writes `rows` of the unit at `place` on a device that need not hold it yet.
-    pub(crate) fn device_write(
+    pub(super) fn device_write(
         &mut self,
         device: MemberIndex,
         place: UnitPlace,
@@ -80,20 +80,20 @@ impl Controller {
     }
 
     /// Has a device that holds a range forget it.
-    pub(crate) fn member_discard(&mut self, Run { device, lba, rows }: Run, request: u32) {
+    pub(super) fn member_discard(&mut self, Run { device, lba, rows }: Run, request: u32) {
         let owner = IoOwner::Host(HostIo::Discard { request });
         self.member_io(device, MemberOp::Discard, lba, rows, IoClass::Host, owner);
     }
 
     /// Makes what all devices that answer have completed durable. Returns how many these are.
-    pub(crate) fn flush_members(&mut self, owner: IoOwner) -> u32 {
+    pub(super) fn flush_members(&mut self, owner: IoOwner) -> u32 {
         let Self { metadata, ios, outbox, .. } = self;
         let devices = metadata.answering();
         ios.flush_all(devices, owner, outbox)
     }
 
     /// Takes in the end of a member I/O.
-    pub(crate) fn member_io_done(&mut self, id: u32, result: Result<(), MemberError>) {
+    pub(super) fn member_io_done(&mut self, id: u32, result: Result<(), MemberError>) {
         let state = self.ios.end(id);
         let IoState { owner, member, lba, rows, check, part, .. } = state;
         if let IoOwner::Beside(io) = owner {
@@ -135,7 +135,7 @@ impl Controller {
         match state.owner {
             _ if self.checksums.reads_for_write(state.check) => return true,
             IoOwner::Host(HostIo::Read { tried: of_read, .. }) => tried = of_read,
-            IoOwner::Op(OpIo::Read { op, .. }) => failed = &self.stripes.op(op).unreadable,
+            IoOwner::Op(OpIo::Read { op, .. }) => failed = self.stripes.op(op).unreadable(),
             IoOwner::Intent(IntentIo::ReplayCheck { .. }) => {}
             IoOwner::Intent(io) => return io.reads_record() && self.write_intent.is_at_last_copy(),
             _ => return false,
@@ -146,13 +146,16 @@ impl Controller {
         if rows.end() > geometry.strip_rows() || metadata.is_bad(geometry.lock_place(key, unit), rows) {
             return false;
         }
-        let is_probe = matches!(state.owner, IoOwner::Op(OpIo::Read { op, .. }) if self.stripes.op(op).kind == OpKind::Probe);
+        let is_probe = match state.owner {
+            IoOwner::Op(OpIo::Read { op, .. }) => matches!(self.stripes.op(op).job(), Job::Probe(_)),
+            _ => false,
+        };
         let is_lacking = |it: u16| it == unit || tried.contains(it) || failed.contains(&it);
         tried.is_last_round() || is_probe || !metadata.can_make_up(geometry, key, rows, is_lacking)
     }
 
     /// Tries the reads again whose time has come.
-    pub(crate) fn retries_due(&mut self) {
+    pub(super) fn retries_due(&mut self) {
         while let Some(Retry { role, state, .. }) = self.retries.next_due(self.now, &mut self.outbox) {
             let IoState { owner, member, lba, rows, check, part, tries } = state;
             self.ios.end_check(member);
@@ -178,7 +181,7 @@ impl Controller {
     }
 
     /// Passes the end of a member I/O, or of one with checksums, to its owner. A medium error has been handled before.
-    pub(crate) fn member_io_ended(
+    pub(super) fn member_io_ended(
         &mut self,
         owner: IoOwner,
         extent: Extent,
@@ -217,13 +220,13 @@ impl Controller {
 
     /// Takes in the end of a write of rows: what was written is good again, what could not be is bad.
     #[inline]
-    pub(crate) fn rows_written(&mut self, extent: Extent, result: Result<(), MemberError>) {
+    pub(super) fn rows_written(&mut self, extent: Extent, result: Result<(), MemberError>) {
         self.metadata.rows_written(&self.geometry, extent, result, &mut self.outbox);
     }
 
     /// The same where the array itself has written, and not what the host wants: what is in cache of these rows may be of a copy
     /// that is no more, and must not outlive it. All rewrites in the background and at a start end here.
-    pub(crate) fn rows_rewritten(&mut self, extent: Extent, result: Result<(), MemberError>) {
+    pub(super) fn rows_rewritten(&mut self, extent: Extent, result: Result<(), MemberError>) {
         let (device, lba, rows) = extent;
         self.rows_written(extent, result);
         self.forget_rows(device, lba, u64::from(rows));
@@ -231,7 +234,7 @@ impl Controller {
 
     /// Forgets what is in cache of blocks that have been given up: they are errors, and not what was read of them before.
     #[inline]
-    pub(crate) fn forget_given_up(&mut self) {
+    pub(super) fn forget_given_up(&mut self) {
         while let Some((device, lba, blocks)) = self.metadata.next_given_up() {
             self.forget_rows(device, lba, blocks);
         }
@@ -262,7 +265,7 @@ impl Controller {
     }
 
     /// A member that could not keep what it has taken must leave the array.
-    pub(crate) fn fail_on_flush_error(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
+    pub(super) fn fail_on_flush_error(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
         if result.is_err() {
             self.fail_member(member);
         }
@@ -276,7 +279,7 @@ impl Controller {
     }
 
     /// Passes the end of a memory task to its owner. `digests` are those of a digest task; none where the world carries no bytes.
-    pub(crate) fn memory_task_done(&mut self, id: u32, digests: &[u32]) {
+    pub(super) fn memory_task_done(&mut self, id: u32, digests: &[u32]) {
         let owner = self.tasks.end(id);
         let mut pins = self.tasks.take_pins(id);
         for slot in pins.drain(..) {
@@ -317,7 +320,7 @@ impl Controller {
     }
 
     /// Adds where the bytes of `rows` blocks lie that are read or written for `owner`.
-    pub(crate) fn owner_segments(&self, owner: IoOwner, rows: u32, out: &mut Vec<Segment>) {
+    pub(super) fn owner_segments(&self, owner: IoOwner, rows: u32, out: &mut Vec<Segment>) {
         let bytes = u64::from(rows) * self.geometry.block_bytes();
         match owner {
             IoOwner::Nobody => unreachable!("what is under way has an owner"),

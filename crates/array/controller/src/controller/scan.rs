@@ -5,16 +5,19 @@ use crate::controller::Controller;
 use crate::member_io::IoOwner;
 use crate::metadata::SuperblockWaiter;
 use crate::request::{Fragment, Rows};
-use crate::scan::{Begun, NextStep, PassedStrip, Purpose, STARTS_MAX, ScanChange, Surroundings, VisitEnd};
-use crate::stripe_engine::OpKind;
+use crate::scan::{
+    Begun, NextStep, PassedStrip, Purpose, STARTS_MAX, ScanChange, StepKind, Surroundings, VisitEnd,
+};
+use crate::stripe_engine::{Comparison, Job, VisitStep};
 use crate::stripe_locks::WaitKind;
+use crate::table::VisitId;
 use raidlab_units::{MemberIndex, MemberLba};
 use std::collections::VecDeque;
 
 impl Controller {
     /// Begins, goes on with and ends scans and read repairs, as far as there is something to do.
     #[inline]
-    pub(crate) fn pump_scan(&mut self) {
+    pub(super) fn pump_scan(&mut self) {
         if !self.scan.is_quiet(&self.metadata) && self.start.is_serving() {
             self.move_scan_on();
             self.let_host_in();
@@ -70,7 +73,7 @@ impl Controller {
     }
 
     /// Gives up the stripes of visits that stood in line behind the boundary of a rebuild that has ended.
-    fn leave_ended(&mut self, line: VecDeque<u32>) {
+    fn leave_ended(&mut self, line: VecDeque<VisitId>) {
         for visit in line {
             if self.scan.has_visit_ended(visit) {
                 self.leave_stripe(visit);
@@ -79,9 +82,9 @@ impl Controller {
     }
 
     /// Starts a visit when its stripe is free.
-    fn line_up_visit(&mut self, id: u32) {
+    fn line_up_visit(&mut self, id: VisitId) {
         let (key, purpose) = (self.scan.stripe_of(id), self.scan.purpose(id));
-        let waiter = Fragment { request: id, ..Fragment::default() };
+        let waiter = Fragment { request: id.0, ..Fragment::default() };
         let is_resync = purpose == Purpose::Resync;
         if (is_resync && self.stripe_locks.lock(key)) || self.lock_or_wait(key, WaitKind::Visit, waiter) {
             self.start_visit(id);
@@ -89,18 +92,18 @@ impl Controller {
     }
 
     /// Resyncs a stripe, which is locked, before the host has it.
-    pub(crate) fn resync_stripe(&mut self, key: u64) {
+    pub(super) fn resync_stripe(&mut self, key: u64) {
         self.resync_rows(key, &[Rows { first: 0, count: self.geometry.strip_rows() }]);
     }
 
     /// The same where only these rows may disagree.
-    pub(crate) fn resync_rows(&mut self, key: u64, rows: &[Rows]) {
+    pub(super) fn resync_rows(&mut self, key: u64, rows: &[Rows]) {
         let id = self.scan.new_sync_first(key, rows);
         self.start_visit(id);
     }
 
     /// Starts a visit whose stripe is locked for it.
-    pub(crate) fn start_visit(&mut self, id: u32) {
+    pub(super) fn start_visit(&mut self, id: VisitId) {
         let Self { scan, metadata, geometry, outbox, .. } = self;
         if scan.start_visit(id, &mut Surroundings { geometry, metadata, outbox }) {
             self.stripe_locks.set_syncing(self.scan.stripe_of(id), true);
@@ -109,14 +112,14 @@ impl Controller {
     }
 
     /// Takes in the end of an operation of the visit.
-    pub(crate) fn visit_step_done(&mut self, id: u32, succeeded: bool) {
+    pub(super) fn visit_step_done(&mut self, id: VisitId, succeeded: bool) {
         if self.scan.end_step(id, succeeded) {
             self.drive_visit(id);
         }
     }
 
     /// Goes from step to step, until one takes time or the visit has ended.
-    fn drive_visit(&mut self, id: u32) {
+    fn drive_visit(&mut self, id: VisitId) {
         loop {
             let Self { scan, metadata, geometry, outbox, .. } = self;
             match scan.next_step(id, &mut Surroundings { geometry, metadata, outbox }) {
@@ -130,26 +133,34 @@ impl Controller {
     }
 
     /// Asks for the next step of a visit: an operation on rows of a unit.
-    fn launch_step_op(&mut self, visit: u32, kind: OpKind, unit: u16, rows: Rows) {
+    fn launch_step_op(&mut self, visit: VisitId, kind: StepKind, unit: u16, rows: Rows) {
         let key = self.scan.stripe_of(visit);
         let (stripe, _) = self.geometry.lock_start(key);
         let syncs_first = self.scan.purpose(visit) == Purpose::SyncFirst;
         let class = if syncs_first { IoClass::Host } else { IoClass::Background };
-        let id = self.new_op(key, stripe, kind, class);
-        let op = self.stripes.op_mut(id);
-        op.target = Fragment { request: visit, stripe, strip: unit, rows, host_byte: 0 };
-        let purpose = self.scan.purpose(visit);
-        op.makes_checksums = self.checksums.is_on() && purpose.syncs();
-        op.has_restored = self.scan.has_restored(visit);
-        op.trusts_data = purpose.trusts_data() || self.metadata.is_out_of_sync(key);
-        if kind == OpKind::Restore {
-            op.unreadable.push(unit);
-        }
+        let step = VisitStep { visit, unit, rows };
+        let job = match kind {
+            StepKind::Restore => Job::Restore(step),
+            StepKind::Probe => Job::Probe(step),
+            StepKind::Compare => Job::Compare(step, self.comparison(visit, key)),
+        };
+        let id = self.new_op(key, stripe, job, class);
         self.launch_op(id);
     }
 
+    /// How a visit compares the stripe of a lock.
+    fn comparison(&self, visit: VisitId, key: u64) -> Comparison {
+        let purpose = self.scan.purpose(visit);
+        Comparison {
+            makes_checksums: self.checksums.is_on() && purpose.syncs(),
+            trusts_data: purpose.trusts_data() || self.metadata.is_out_of_sync(key),
+            has_restored: self.scan.has_restored(visit),
+            ..Comparison::default()
+        }
+    }
+
     /// Ends a visit, or lets it wait until the superblock names the devices and blocks that are missing.
-    pub(crate) fn visit_ended(&mut self, id: u32, end: VisitEnd) {
+    pub(super) fn visit_ended(&mut self, id: VisitId, end: VisitEnd) {
         let key = self.scan.stripe_of(id);
         if self.scan.purpose(id).syncs() && end == VisitEnd::Done {
             if self.metadata.lacks_copy_unknown(&self.geometry, key) {
@@ -179,7 +190,7 @@ impl Controller {
     }
 
     /// Unlocks the stripe of a visit that is over, for those that wait for it.
-    fn leave_stripe(&mut self, id: u32) {
+    fn leave_stripe(&mut self, id: VisitId) {
         let key = self.scan.stripe_of(id);
         self.scan.forget_visit(id);
         self.stripe_locks.set_syncing(key, false);
@@ -187,7 +198,7 @@ impl Controller {
     }
 
     /// Puts rows of a device in line to be written again, where there is redundancy to do it from.
-    pub(crate) fn repair_later(&mut self, device: MemberIndex, lba: MemberLba, rows: u32) {
+    pub(super) fn repair_later(&mut self, device: MemberIndex, lba: MemberLba, rows: u32) {
         self.scan.repair_later(&self.geometry, &self.metadata, (device, lba, rows));
     }
 }

@@ -75,7 +75,7 @@ impl Controller {
 
     /// Moves a start on. Returns true if it came to another phase.
     #[inline]
-    pub(crate) fn pump_start(&mut self) -> bool {
+    pub(super) fn pump_start(&mut self) -> bool {
         if self.start.is_serving() {
             return false;
         }
@@ -112,7 +112,7 @@ impl Controller {
     }
 
     /// Takes in that the label of NVRAM is written.
-    pub(crate) fn label_written(&mut self) {
+    pub(super) fn label_written(&mut self) {
         self.cache.end_label();
         if self.start.label_written(&mut self.metadata) {
             self.move_start_on();
@@ -136,14 +136,14 @@ impl Controller {
     }
 
     /// Stops the array cleanly. The host must have no request in flight and make none until [`Notice::Stopped`].
-    pub(crate) fn begin_stop(&mut self) {
+    pub(super) fn begin_stop(&mut self) {
         self.stop.begin();
         self.scan.hold();
         self.cache.destage_all();
     }
 
     /// Puts a stopped array in use again.
-    pub(crate) fn end_stop(&mut self) {
+    pub(super) fn end_stop(&mut self) {
         if self.stop.end() {
             self.scan.release(false);
         }
@@ -151,7 +151,7 @@ impl Controller {
 
     /// Moves a stop on.
     #[inline]
-    pub(crate) fn pump_stop(&mut self) {
+    pub(super) fn pump_stop(&mut self) {
         if self.stop.is_under_way() {
             self.move_stop_on();
         }

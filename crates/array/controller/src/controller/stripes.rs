@@ -11,7 +11,8 @@ use crate::memory_task::TaskOwner;
 use crate::metadata::{Stretch, SuperblockWaiter};
 use crate::request::{CopySet, Rows};
 use crate::scan::Purpose;
-use crate::stripe_engine::{Finding, OpKind, Planned, Settled, StripeEngine, StripeOp, Surroundings};
+use crate::stripe_engine::{Finding, Job, Planned, Settled, StripeEngine, Surroundings, VisitStep};
+use crate::table::{OpId, VisitId};
 use crate::write_coalescing::{self, WriteCoalescing};
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
@@ -24,7 +25,7 @@ impl Controller {
     }
 
     /// Write coalescing, and what it looks at of the others.
-    pub(crate) fn coalescing(&mut self) -> (&mut WriteCoalescing, write_coalescing::Surroundings<'_>) {
+    pub(super) fn coalescing(&mut self) -> (&mut WriteCoalescing, write_coalescing::Surroundings<'_>) {
         let (now, has_stalled) = (self.now, self.cache.has_stalled());
         let Self { coalescing, geometry, stripe_locks: locks, stripes, host, outbox, .. } = self;
         let around =
@@ -33,12 +34,12 @@ impl Controller {
     }
 
     /// Starts an empty operation on a stripe that the caller has locked.
-    pub(crate) fn new_op(&mut self, key: u64, stripe: StripeIndex, kind: OpKind, class: IoClass) -> u32 {
-        self.stripes.begin(&self.geometry, (key, stripe), kind, class)
+    pub(super) fn new_op(&mut self, key: u64, stripe: StripeIndex, job: Job, class: IoClass) -> OpId {
+        self.stripes.begin(&self.geometry, (key, stripe), job, class)
     }
 
     /// Carries out what has collected and is not to be held. The world has handed in all that it has.
-    pub(crate) fn start_collected(&mut self) {
+    pub(super) fn start_collected(&mut self) {
         self.coalescing.begin_look();
         let mut started = false;
         loop {
@@ -53,24 +54,24 @@ impl Controller {
     }
 
     /// Carries out an operation that writes through.
-    pub(crate) fn start_through(&mut self, id: u32) {
+    pub(super) fn start_through(&mut self, id: OpId) {
         let (coalescing, mut around) = self.coalescing();
         coalescing.start(id, &mut around);
         self.launch_op(id);
     }
 
     /// Has the operation looked at that collects in a stripe which is now waited for.
-    pub(crate) fn look_at_awaited(&mut self, key: u64) {
+    pub(super) fn look_at_awaited(&mut self, key: u64) {
         self.coalescing.look_at_awaited(key, &mut self.stripe_locks, &mut self.stripes);
     }
 
     /// Runs an operation whose pieces or target are in place.
-    pub(crate) fn launch_op(&mut self, id: u32) {
+    pub(super) fn launch_op(&mut self, id: OpId) {
         self.stripes.op_mut(id).sort_pieces();
         self.plan_op(id);
     }
 
-    fn plan_op(&mut self, id: u32) {
+    fn plan_op(&mut self, id: OpId) {
         let (stripes, around) = self.stripes();
         match stripes.plan(id, around) {
             Planned::Ready => self.start_reads(id),
@@ -80,13 +81,13 @@ impl Controller {
     }
 
     /// Plans an operation anew. What it gives back may be what others wait for, and it may now stand in line behind them.
-    fn plan_again(&mut self, id: u32) {
+    fn plan_again(&mut self, id: OpId) {
         self.release_staging(id);
         self.plan_op(id);
         self.pump_staging();
     }
 
-    fn release_staging(&mut self, id: u32) {
+    fn release_staging(&mut self, id: OpId) {
         self.stripes.release_staging(id);
         if self.checksums.is_on() {
             self.checksums.release_kept(self.stripes.op_mut(id));
@@ -100,10 +101,10 @@ impl Controller {
         }
     }
 
-    fn start_reads(&mut self, id: u32) {
+    fn start_reads(&mut self, id: OpId) {
         let op = self.stripes.op_mut(id);
-        op.begin_ios();
-        if op.kind == OpKind::Write && op.reads_any() {
+        op.begin_reads();
+        if op.is_write() && op.reads_any() {
             self.coalescing.begin_preread(op);
         }
         let mut from = 0;
@@ -123,7 +124,7 @@ impl Controller {
     }
 
     /// Takes in the end of a member I/O of an operation.
-    pub(crate) fn op_io_ended(
+    pub(super) fn op_io_ended(
         &mut self,
         io: OpIo,
         extent: (MemberIndex, MemberLba, u32),
@@ -150,22 +151,22 @@ impl Controller {
         }
     }
 
-    fn end_of_read(&mut self, id: u32) {
+    fn end_of_read(&mut self, id: OpId) {
         let op = self.stripes.op_mut(id);
         if !op.end_io() {
             return;
         }
-        if op.take_read_failed() {
+        if op.has_read_failed() {
             return self.plan_again(id);
         }
-        if self.stripes.op(id).dares {
+        if self.stripes.op(id).dares() {
             self.note_read_again(id);
         }
         self.start_compute(id);
     }
 
     /// Takes in that an operation could read what it read, also what may be called unreadable.
-    fn note_read_again(&mut self, id: u32) {
+    fn note_read_again(&mut self, id: OpId) {
         let Self { stripes, metadata, outbox, .. } = self;
         let mut from = 0;
         while let Some((unit, rows, place)) = stripes.op(id).next_read(from) {
@@ -177,7 +178,8 @@ impl Controller {
         }
     }
 
-    fn start_compute(&mut self, id: u32) {
+    fn start_compute(&mut self, id: OpId) {
+        self.stripes.op_mut(id).begin_computing();
         self.choose_partial_parity(id);
         let (bytes_in, bytes_out) = self.stripes.op(id).parity_volume(&self.geometry);
         if bytes_out == 0 {
@@ -189,45 +191,44 @@ impl Controller {
     }
 
     /// Takes in that parity, or the recovered data, is computed.
-    pub(crate) fn op_computed(&mut self, id: u32) {
-        match self.stripes.op(id).kind {
-            OpKind::Write => {
+    pub(super) fn op_computed(&mut self, id: OpId) {
+        let op = self.stripes.op(id);
+        match op.job() {
+            Job::Write => {
                 self.coalescing.end_preread(self.stripes.op_mut(id));
                 self.end_computing(id);
                 self.admit(id);
                 self.send_units_if_due();
             }
-            OpKind::Recover | OpKind::Probe => self.finish_op(id, true),
-            OpKind::Restore => self.admit_rewrites(id),
-            OpKind::Compare if self.stripes.op(id).has_mended() => self.admit_rewrites(id),
-            OpKind::Compare => self.start_comparison(id),
+            Job::Recover(_) | Job::Probe(_) => self.finish_op(id, true),
+            Job::Restore(_) => self.admit_rewrites(id),
+            Job::Compare(..) if op.has_mended() => self.admit_rewrites(id),
+            Job::Compare(..) => self.start_comparison(id),
         }
     }
 
     // Writes in place.
 
     /// Makes parity that will no longer agree with the data bad blocks, before the data is written.
-    pub(crate) fn give_parity_up(&mut self, id: u32) {
+    pub(super) fn give_parity_up(&mut self, id: OpId) {
         let op = self.stripes.op(id);
         if op.gives_parity_up() {
-            self.metadata.spoil_parity(&self.geometry, op.key, op.hull, &mut self.outbox);
+            self.metadata.spoil_parity(&self.geometry, op.key(), op.hull(), &mut self.outbox);
         }
     }
 
-    pub(crate) fn start_writes(&mut self, id: u32) {
+    pub(super) fn start_writes(&mut self, id: OpId) {
         if self.write_intent.has_write_log() && self.logs_first(id) {
             return;
         }
-        let op = self.stripes.op_mut(id);
-        op.begin_ios();
-        op.parity_is_due = true;
+        self.stripes.op_mut(id).begin_data_writes();
         let mut first = 0;
-        while first < self.stripes.op(id).pieces.len() {
+        while first < self.stripes.op(id).pieces().len() {
             let (count, rows) = self.stripes.written_run(id, first);
-            let strip = self.stripes.op(id).pieces[first].strip;
+            let strip = self.stripes.op(id).pieces()[first].strip;
             for copy in 0..self.geometry.copies() {
                 let unit = if self.geometry.parities() > 0 { strip } else { copy };
-                let place = self.stripes.op(id).places[usize::from(unit)];
+                let place = self.stripes.op(id).places()[usize::from(unit)];
                 let io = OpIo::WriteData { op: id, first_piece: first as u32, pieces: count as u32 };
                 self.op_write(io, place, rows);
             }
@@ -239,12 +240,12 @@ impl Controller {
         self.end_of_write(id);
     }
 
-    fn start_parity_writes(&mut self, id: u32) {
-        self.stripes.op_mut(id).parity_is_due = false;
+    fn start_parity_writes(&mut self, id: OpId) {
+        self.stripes.op_mut(id).begin_parity_writes();
         let mut next = 0;
         loop {
             let op = self.stripes.op(id);
-            let hull = op.hull;
+            let hull = op.hull();
             let found = op.new_parities(&self.geometry).nth(next);
             let Some((unit, place)) = found else { return };
             next += 1;
@@ -259,19 +260,19 @@ impl Controller {
         let op = self.stripes.op_mut(io.op());
         op.count_io();
         let is_cached = self.config.member_cache == MemberCache::On;
-        let fua = op.fua || (is_cached && op.leaves_parity_behind(&self.geometry, &self.metadata));
+        let fua = op.is_forced() || (is_cached && op.leaves_parity_behind(&self.geometry, &self.metadata));
         let class = op.class();
         self.member_write(place, rows, class, fua, IoOwner::Op(io));
     }
 
     /// Takes in the end of one write of the operation.
-    fn end_of_write(&mut self, id: u32) {
+    fn end_of_write(&mut self, id: OpId) {
         let op = self.stripes.op_mut(id);
         if !op.end_io() {
             return;
         }
-        if op.parity_is_due {
-            op.begin_ios();
+        if op.parity_is_due() {
+            op.count_io();
             self.start_parity_writes(id);
             return self.end_of_write(id);
         }
@@ -288,42 +289,42 @@ impl Controller {
     }
 
     /// Takes in that the writes of a window have ended. Returns true if all can be read back.
-    fn window_written(&mut self, id: u32) -> bool {
+    fn window_written(&mut self, id: OpId) -> bool {
         let op = self.stripes.op(id);
         if op.makes_agree(&self.geometry) {
-            self.stripe_synced(op.key);
+            self.stripe_synced(op.key());
         }
         let Self { stripes, geometry, metadata, .. } = self;
         stripes.op_mut(id).note_unstored(geometry, metadata)
     }
 
     /// Ends an operation that may not write in place, with all windows that it has left.
-    pub(crate) fn give_window_up(&mut self, id: u32) {
+    pub(super) fn give_window_up(&mut self, id: OpId) {
         self.stripes.op_mut(id).give_up(&self.geometry);
         self.finish_op(id, false);
     }
 
     /// Ends an operation that has written in place; `kept` unless the devices will never know what it relied on.
-    pub(crate) fn finish_written(&mut self, id: u32, kept: bool) {
-        let failed = &mut self.stripes.op_mut(id).failed;
+    pub(super) fn finish_written(&mut self, id: OpId, kept: bool) {
+        let op = self.stripes.op_mut(id);
         if !kept {
-            failed.take_all();
+            op.fail_all();
         }
-        let stored = failed.is_empty();
+        let stored = op.failed().is_empty();
         self.finish_op(id, stored);
     }
 
     // Comparing and restoring.
 
     /// Asks for the digests of what is to be compared.
-    fn start_comparison(&mut self, id: u32) {
+    fn start_comparison(&mut self, id: OpId) {
         let Self { stripes, geometry, tasks, outbox, .. } = self;
         let op = stripes.op(id);
         if !op.compares_any(geometry) {
             return self.admit_rewrites(id);
         }
         let task = tasks.new_digest(TaskOwner::Digest { op: id });
-        let bytes = u64::from(op.hull.count) * geometry.block_bytes();
+        let bytes = u64::from(op.hull().count) * geometry.block_bytes();
         match op.trial_rows(geometry) {
             Some(sum) => tasks.add_rows(task, sum),
             None => op.for_each_compared(geometry, |buffer| tasks.add_rows(task, Segment { buffer, bytes })),
@@ -332,8 +333,8 @@ impl Controller {
     }
 
     /// Takes in the digests of a comparison; none from a world that carries no bytes.
-    pub(crate) fn op_digested(&mut self, id: u32, digests: &[u32]) {
-        let visit = self.stripes.op(id).target.request;
+    pub(super) fn op_digested(&mut self, id: OpId, digests: &[u32]) {
+        let visit = self.stripes.op(id).step().visit;
         let makes_agree = self.scan.purpose(visit).makes_agree();
         match self.stripes.take_digests(id, &self.geometry, digests, makes_agree) {
             Finding::Settled(settled) => {
@@ -353,23 +354,23 @@ impl Controller {
     }
 
     /// Asks for the memory work of a trial.
-    fn start_trial(&mut self, id: u32) {
+    fn start_trial(&mut self, id: OpId) {
         let volume = self.stripes.op(id).trial_volume(&self.geometry);
         self.tasks.start_parity(TaskOwner::Parity { op: id }, volume, &mut self.outbox);
     }
 
     /// Counts what a comparison has found, and tells the operator what is wrong by the evidence, and where that says nothing.
-    fn tell_found(&mut self, id: u32, Settled { mismatched, undecided }: Settled) {
+    fn tell_found(&mut self, id: OpId, Settled { mismatched, undecided }: Settled) {
         let Self { stripes, scan, metadata, geometry, outbox, .. } = self;
         let op = stripes.op(id);
-        scan.count(op.target.request, |counts| {
+        scan.count(op.step().visit, |counts| {
             counts.mismatched_rows += mismatched;
             counts.undecided_rows += undecided;
         });
         if undecided > 0 {
             scan.note_undecided(op.rows_in_question(geometry), outbox);
         }
-        if op.trusts_data {
+        if op.trusts_data() {
             return;
         }
         for (place, rows) in op.wrong_rows() {
@@ -382,9 +383,9 @@ impl Controller {
 
     /// Lets an operation in the background write, once no record of its stripe is left that a start would write over that. Its own
     /// writes have none, and make good what a start passes over: a bad block, or redundancy that a later record could not update.
-    fn admit_rewrites(&mut self, id: u32) {
+    fn admit_rewrites(&mut self, id: OpId) {
         let op = self.stripes.op(id);
-        if op.rewrites_any() && self.write_intent.may_be_replayed(op.stripe) && !self.metadata.is_frozen() {
+        if op.rewrites_any() && self.write_intent.may_be_replayed(op.stripe()) && !self.metadata.is_frozen() {
             self.metadata.want_drained();
             return self.metadata.wait(SuperblockWaiter::Rewrite(id));
         }
@@ -392,21 +393,22 @@ impl Controller {
     }
 
     /// Writes what an operation in the background has to write.
-    pub(crate) fn start_rewrites(&mut self, id: u32) {
+    pub(super) fn start_rewrites(&mut self, id: OpId) {
         let op = self.stripes.op_mut(id);
-        if op.kind == OpKind::Compare && self.metadata.touches_lost(&self.geometry, op.key) {
+        if op.is_comparison() && self.metadata.touches_lost(&self.geometry, op.key()) {
             // Nothing may change there any more: the lost device comes back as if nothing had happened.
             return self.finish_op(id, false);
         }
-        op.begin_ios();
+        op.begin_rewrites();
+        let (visit, class, compares) = (op.step().visit, op.class(), op.is_comparison());
         // Nothing will resync the stripe once more.
-        let syncs = self.scan.purpose(op.target.request).syncs();
+        let syncs = self.scan.purpose(visit).syncs();
         let fua = syncs && self.config.member_cache == MemberCache::On;
         for unit in 0..self.geometry.lock_units() {
-            let op = self.stripes.op_mut(id);
-            let Some((place, rows)) = op.rewrite(unit) else { continue };
-            let (kind, visit, class) = (op.kind, op.target.request, op.class());
-            let Some(device) = self.rewrite_device(kind, visit, place) else { continue };
+            let Some((place, rows)) = self.stripes.op(id).rewrite(unit) else { continue };
+            let device =
+                if compares { self.metadata.holder(place) } else { self.restored_device(visit, place) };
+            let Some(device) = device else { continue };
             self.stripes.op_mut(id).count_io();
             let owner = IoOwner::Op(OpIo::Rewrite { op: id, unit });
             self.device_write(device, place, rows, class, fua, owner);
@@ -414,19 +416,16 @@ impl Controller {
         self.end_of_rewrite(id);
     }
 
-    /// The device that takes what is written to a unit: for a restore that of the visit, while it plays the role.
-    fn rewrite_device(&self, kind: OpKind, visit: u32, place: UnitPlace) -> Option<MemberIndex> {
-        if kind == OpKind::Compare {
-            return self.metadata.holder(place);
-        }
+    /// The device that takes what a visit restores, while it plays the role.
+    fn restored_device(&self, visit: VisitId, place: UnitPlace) -> Option<MemberIndex> {
         let device = self.scan.device(visit);
         (self.metadata.player(place.member) == Some(device)).then_some(device)
     }
 
     /// Counts rows that were written, and tells the operator of those that could not be read before.
-    fn note_rewritten(&mut self, id: u32, unit: u16, device: MemberIndex) {
+    fn note_rewritten(&mut self, id: OpId, unit: u16, device: MemberIndex) {
         let op = self.stripes.op(id);
-        let visit = op.target.request;
+        let visit = op.step().visit;
         let Some((place, rows)) = op.rewrite(unit) else { return };
         self.scan.count(visit, |counts| counts.rewritten_rows += u64::from(rows.count));
         if op.is_unreadable(unit) && self.scan.purpose(visit) != Purpose::Rebuild {
@@ -436,7 +435,7 @@ impl Controller {
         }
     }
 
-    fn end_of_rewrite(&mut self, id: u32) {
+    fn end_of_rewrite(&mut self, id: OpId) {
         if self.stripes.op_mut(id).end_io() {
             self.finish_op(id, true);
         }
@@ -444,7 +443,7 @@ impl Controller {
 
     /// Takes in a medium error, before the owner of the I/O does. What a read could not get is queued for read repair, unless the
     /// read belongs to a visit, which repairs it itself.
-    pub(crate) fn medium_error(&mut self, owner: IoOwner, device: MemberIndex, lba: MemberLba, rows: u32) {
+    pub(super) fn medium_error(&mut self, owner: IoOwner, device: MemberIndex, lba: MemberLba, rows: u32) {
         match owner {
             // It is read again strip by strip.
             IoOwner::Host(HostIo::Read { fragment, .. })
@@ -455,14 +454,14 @@ impl Controller {
             IoOwner::Host(HostIo::Read { .. }) | IoOwner::Fill { .. } => {}
             IoOwner::Op(OpIo::Read { op, unit }) => {
                 let op = self.stripes.op(op);
-                let target = op.target.strip == unit && op.kind.is_background();
+                let is_target = op.job().step().is_some_and(|step| step.unit == unit);
                 // Two read errors of a stripe could call each other into line for ever: where a device is lost, and while reads of both
                 // fail that are written again in between. The next read meets what is left.
-                let is_chain = op.kind == OpKind::Restore
-                    && (self.metadata.touches_lost(&self.geometry, op.key)
-                        || self.scan.purpose(op.target.request) == Purpose::ReadError);
+                let is_chain = matches!(op.job(), Job::Restore(step)
+                    if self.metadata.touches_lost(&self.geometry, op.key())
+                        || self.scan.purpose(step.visit) == Purpose::ReadError);
                 // So could two that are tried although they are known to be bad.
-                if op.kind == OpKind::Compare || target || is_chain || op.dares {
+                if op.is_comparison() || is_target || is_chain || op.dares() {
                     return;
                 }
             }
@@ -477,32 +476,34 @@ impl Controller {
 
     // The end.
 
-    fn finish_op(&mut self, id: u32, succeeded: bool) {
+    fn finish_op(&mut self, id: OpId, succeeded: bool) {
         self.release_staging(id);
         self.coalescing.end_preread(self.stripes.op_mut(id));
-        let StripeOp { kind, key, target, .. } = *self.stripes.op(id);
-        match kind {
-            OpKind::Recover if succeeded => self.end_part(target.request, Ok(())),
+        let op = self.stripes.op(id);
+        let (job, key) = (*op.job(), op.key());
+        match job {
+            Job::Recover(target) if succeeded => self.end_part(target.request, Ok(())),
             // Bad blocks seldom lie in the same rows of two units.
-            OpKind::Recover if target.rows.count > 1 => self.read_row_by_row(target),
-            OpKind::Recover => {
+            Job::Recover(target) if target.rows.count > 1 => self.read_row_by_row(target),
+            Job::Recover(target) => {
                 self.stripes.end(id);
                 // It keeps the stripe locked.
                 self.read_from_members(target, CopySet::LAST_ROUND);
                 return self.pump_staging();
             }
-            OpKind::Write => {
-                for index in 0..self.stripes.op(id).told.len() {
-                    let request = self.stripes.op(id).told[index];
+            Job::Write => {
+                for index in 0..self.stripes.op(id).told().len() {
+                    let request = self.stripes.op(id).told()[index];
                     let result = self.result_for(id, request);
                     self.end_part(request, result);
                 }
                 self.end_destage(id);
                 self.coalescing.end(self.now, self.stripes.op_mut(id), &mut self.stripe_locks);
             }
-            OpKind::Restore | OpKind::Probe | OpKind::Compare => {
-                let visit = target.request;
-                self.scan.take_unreadable(visit, &mut self.stripes.op_mut(id).unreadable);
+            Job::Restore(VisitStep { visit, .. })
+            | Job::Probe(VisitStep { visit, .. })
+            | Job::Compare(VisitStep { visit, .. }, _) => {
+                self.scan.take_unreadable(visit, self.stripes.op_mut(id));
                 self.stripes.end(id);
                 // The stripe stays locked until the visit ends.
                 self.visit_step_done(visit, succeeded);
@@ -515,9 +516,9 @@ impl Controller {
     }
 
     /// What a write comes to for one of the requests that wanted some of it.
-    pub(crate) fn result_for(&self, id: u32, request: u32) -> Result<(), HostError> {
+    pub(super) fn result_for(&self, id: OpId, request: u32) -> Result<(), HostError> {
         let Request { lba, blocks, .. } = self.host.request(request);
-        let failed = self.stripes.op(id).failed.first_in(lba, blocks);
+        let failed = self.stripes.op(id).failed().first_in(lba, blocks);
         failed.map_or(Ok(()), |lba| Err(HostError::ArrayFailed { lba }))
     }
 }

@@ -25,12 +25,12 @@ impl Controller {
     }
 
     /// Takes a member out of the array.
-    pub(crate) fn fail_member(&mut self, member: MemberIndex) {
+    pub(super) fn fail_member(&mut self, member: MemberIndex) {
         self.metadata.fail(&self.geometry, member, &mut self.outbox);
     }
 
     /// Takes in that a device with a new label answers at this place.
-    pub(crate) fn add_device(&mut self, device: MemberIndex, uuid: DeviceUuid) {
+    pub(super) fn add_device(&mut self, device: MemberIndex, uuid: DeviceUuid) {
         if self.metadata.announce(&self.geometry, device, uuid, &mut self.outbox) {
             // Before it is admitted, too: what is read there from now on are its bytes.
             if self.start.is_replaying() {
@@ -41,7 +41,7 @@ impl Controller {
     }
 
     /// Makes a device that has come to the place of one that left a spare, once nothing from before is under way on it.
-    pub(crate) fn admit_again(&mut self, device: MemberIndex) {
+    pub(super) fn admit_again(&mut self, device: MemberIndex) {
         if self.ios.is_idle(device) && self.metadata.admit(device) {
             self.greet_newcomer();
             self.written.renew();
@@ -50,13 +50,13 @@ impl Controller {
     }
 
     /// True when a device is lost that may yet lose what it has acknowledged, because its cache is on.
-    pub(crate) fn lost_device_is_volatile(&self) -> bool {
+    pub(super) fn lost_device_is_volatile(&self) -> bool {
         self.config.member_cache == MemberCache::On && self.metadata.any_lost()
     }
 
     /// Writes the newest generation if it is wanted and may be written. Returns true if someone who waited went on.
     #[inline]
-    pub(crate) fn pump_superblock(&mut self) -> bool {
+    pub(super) fn pump_superblock(&mut self) -> bool {
         !self.metadata.keeps_nothing() && self.move_superblock_on()
     }
 
@@ -83,7 +83,7 @@ impl Controller {
     }
 
     /// Writes the superblock that a start has found once more: its image is in place.
-    pub(crate) fn send_found_superblock(&mut self) {
+    pub(super) fn send_found_superblock(&mut self) {
         self.metadata.begin_writing_found();
         self.send_superblock();
     }
@@ -104,7 +104,7 @@ impl Controller {
     }
 
     /// Takes in the end of one write of the superblock.
-    pub(crate) fn superblock_write_done(&mut self, device: MemberIndex, result: Result<(), MemberError>) {
+    pub(super) fn superblock_write_done(&mut self, device: MemberIndex, result: Result<(), MemberError>) {
         if result.is_err() {
             self.metadata.fail_superblock_write(&self.geometry, device, &mut self.outbox);
         }
@@ -141,7 +141,7 @@ impl Controller {
     }
 
     /// Ends one part of a request when all changes up to now are kept.
-    pub(crate) fn end_part_when_kept(&mut self, request: u32) {
+    pub(super) fn end_part_when_kept(&mut self, request: u32) {
         if self.metadata.is_kept() {
             self.end_part(request, Ok(()));
         } else {
@@ -150,7 +150,7 @@ impl Controller {
     }
 
     /// Notes that redundancy agrees in a stripe.
-    pub(crate) fn stripe_synced(&mut self, key: u64) {
+    pub(super) fn stripe_synced(&mut self, key: u64) {
         if !self.metadata.mark_in_sync(key) {
             return;
         }
@@ -165,7 +165,7 @@ impl Controller {
     }
 
     /// True while a resync of the stripe is under way, which goes on for a while when a device is lost.
-    pub(crate) fn is_being_synced(&mut self, key: u64) -> bool {
+    pub(super) fn is_being_synced(&mut self, key: u64) -> bool {
         self.stripe_locks.is_syncing(key)
     }
 }

@@ -10,7 +10,7 @@ use crate::controller::Controller;
 use crate::member_io::{BesideIo, IntentIo, IoOwner};
 use crate::metadata::SuperblockWaiter;
 use crate::request::Rows;
-use crate::stripe_engine::OpKind;
+use crate::table::OpId;
 use crate::write_intent::{
     Admission, Bitmap, Compared, Log, Replay, ReplayStep, Surroundings, WriteIntent, WriteLog,
 };
@@ -44,10 +44,10 @@ impl Controller {
     }
 
     /// Lets an operation write in place, at once or when what must be written down before is.
-    pub(crate) fn admit(&mut self, id: u32) {
+    pub(super) fn admit(&mut self, id: OpId) {
         self.give_parity_up(id);
         let is_forgotten = self.metadata.is_frozen() && !self.metadata.is_kept();
-        if is_forgotten || self.metadata.touches_lost(&self.geometry, self.stripes.op(id).key) {
+        if is_forgotten || self.metadata.touches_lost(&self.geometry, self.stripes.op(id).key()) {
             // Nothing would be acknowledged. What it relies on would be forgotten, or the device that is lost would come
             // back with redundancy of what was there before.
             return self.give_window_up(id);
@@ -57,7 +57,7 @@ impl Controller {
         }
         let is_bare = self.geometry.parities() > 0
             && !self.stripes.op(id).writes_parity(&self.geometry, &self.metadata);
-        let stripe = self.stripes.op(id).stripe;
+        let stripe = self.stripes.op(id).stripe();
         if !self.metadata.is_kept() && (is_bare || self.metadata.may_find_parity(&self.geometry, stripe)) {
             // After a crash parity would count as good, and a record as whole, unless the devices know what is missing or given up.
             return self.metadata.wait(SuperblockWaiter::Admission(id));
@@ -73,7 +73,7 @@ impl Controller {
         self.write_down(id);
     }
 
-    fn write_down(&mut self, id: u32) {
+    fn write_down(&mut self, id: OpId) {
         match self.write_intent.admit(id, self.stripes.op_mut(id)) {
             Admission::Now => self.start_writes(id),
             Admission::WithImage => self.pump_bitmap(),
@@ -86,7 +86,7 @@ impl Controller {
     ///
     /// Only a device that is lost may need what was written down: it comes back as if nothing had happened. What a medium
     /// error has taken is a bad block, and nothing would write it again.
-    pub(crate) fn end_intent(&mut self, id: u32, stored: bool) {
+    pub(super) fn end_intent(&mut self, id: OpId, stored: bool) {
         if self.write_intent.has_write_log() {
             self.change_written(id);
         }
@@ -98,7 +98,7 @@ impl Controller {
     }
 
     /// Takes in the end of an I/O of write intent.
-    pub(crate) fn intent_io_ended(&mut self, io: IntentIo, extent: Extent, result: Result<(), MemberError>) {
+    pub(super) fn intent_io_ended(&mut self, io: IntentIo, extent: Extent, result: Result<(), MemberError>) {
         let (member, ..) = extent;
         match io {
             IntentIo::ReplayHeader | IntentIo::ReplayRead { .. } => {
@@ -152,7 +152,7 @@ impl Controller {
     // The bitmap.
 
     /// Sends an image of the bitmap if one is wanted and none is under way.
-    pub(crate) fn pump_bitmap(&mut self) {
+    pub(super) fn pump_bitmap(&mut self) {
         let (intent, mut around) = self.write_intent();
         if intent.bitmap().is_some_and(|bitmap| bitmap.send(&mut around)) {
             self.image_written();
@@ -177,7 +177,7 @@ impl Controller {
     }
 
     /// Takes in that it is time to look for regions to clear.
-    pub(crate) fn clear_timer_due(&mut self) {
+    pub(super) fn clear_timer_due(&mut self) {
         let (intent, mut around) = self.write_intent();
         if intent.bitmap().is_some_and(|bitmap| bitmap.clear_timer_due(&mut around)) {
             self.pump_bitmap();
@@ -185,7 +185,7 @@ impl Controller {
     }
 
     /// Clears the bitmap for a stop: members were flushed.
-    pub(crate) fn clear_bitmap(&mut self) {
+    pub(super) fn clear_bitmap(&mut self) {
         let Self { write_intent, metadata, .. } = self;
         if let Some(bitmap) = write_intent.bitmap() {
             bitmap.clear_now(metadata);
@@ -194,7 +194,7 @@ impl Controller {
     }
 
     /// Gives a device that came an image of the bitmap.
-    pub(crate) fn greet_newcomer(&mut self) {
+    pub(super) fn greet_newcomer(&mut self) {
         if let Some(bitmap) = self.write_intent.bitmap() {
             bitmap.greet_newcomer();
             self.pump_bitmap();
@@ -216,7 +216,7 @@ impl Controller {
     }
 
     /// Puts the log of an array that was never started where it should go.
-    pub(crate) fn settle_log_place(&mut self) {
+    pub(super) fn settle_log_place(&mut self) {
         let wanted = self.wanted_log_place();
         if let Some(log) = self.write_intent.log()
             && self.metadata.settle_log_place(wanted)
@@ -226,7 +226,7 @@ impl Controller {
     }
 
     /// Asks for the log to go where it should, if it does not.
-    pub(crate) fn check_log_place(&mut self) {
+    pub(super) fn check_log_place(&mut self) {
         let has_log = self.write_intent.log().is_some();
         if has_log && !self.metadata.is_frozen() && self.start.is_serving() {
             self.metadata.move_log(self.wanted_log_place());
@@ -234,26 +234,26 @@ impl Controller {
     }
 
     /// True when the next superblock says another place of the log than the present one.
-    pub(crate) fn log_moves(&self) -> bool {
+    pub(super) fn log_moves(&self) -> bool {
         let (place, record) = (self.write_intent.log_place(), self.metadata.record());
         place.zip(record).is_some_and(|(place, record)| place != record.log_place)
     }
 
     /// Stops new records. Returns true when all that were begun are retired.
-    pub(crate) fn drain_log(&mut self) -> bool {
+    pub(super) fn drain_log(&mut self) -> bool {
         let (intent, mut around) = self.write_intent();
         intent.log().is_none_or(|log| log.drain(&mut around))
     }
 
     /// Lets records begin again although no superblock will be written.
-    pub(crate) fn cancel_drain(&mut self) {
+    pub(super) fn cancel_drain(&mut self) {
         if self.write_intent.log().is_some_and(Log::cancel_drain) {
             self.pump_log();
         }
     }
 
     /// Lets records begin again, after the superblock was written.
-    pub(crate) fn start_log_again(&mut self) {
+    pub(super) fn start_log_again(&mut self) {
         let Self { write_intent, metadata, .. } = self;
         if let Some(log) = write_intent.log() {
             log.superblock_written(metadata);
@@ -271,16 +271,16 @@ impl Controller {
     }
 
     /// Has a change leave partial parity, where a record of it may hold that.
-    pub(crate) fn choose_partial_parity(&mut self, id: u32) {
+    pub(super) fn choose_partial_parity(&mut self, id: OpId) {
         let Self { write_intent, stripes, geometry, metadata, .. } = self;
         let op = stripes.op_mut(id);
-        let log = write_intent.log().filter(|_| op.kind == OpKind::Write);
+        let log = write_intent.log().filter(|_| op.is_write());
         let is_wanted = log.is_some_and(|log| log.takes_partial_parity(op, metadata));
         op.choose_partial_parity(is_wanted, geometry);
     }
 
     /// Takes in the digests of a record's payload, and sends the record off.
-    pub(crate) fn record_digested(&mut self, sequence: u64, digests: &[u32]) {
+    pub(super) fn record_digested(&mut self, sequence: u64, digests: &[u32]) {
         let (intent, mut around) = self.write_intent();
         let log = intent.log().expect("a record is the log's");
         if log.digested(sequence, digests, &mut around) {
@@ -306,7 +306,7 @@ impl Controller {
     }
 
     /// Takes in that a record is where it can be found again: its operation may write in place.
-    pub(crate) fn record_live(&mut self, sequence: u64) {
+    pub(super) fn record_live(&mut self, sequence: u64) {
         let log = self.write_intent.log().expect("a record is the log's");
         let op = log.record_live(sequence, &mut self.own);
         self.start_writes(op);
@@ -316,7 +316,7 @@ impl Controller {
     // Replay.
 
     /// Begins to write a record again.
-    pub(crate) fn begin_replay(&mut self, record: Record) {
+    pub(super) fn begin_replay(&mut self, record: Record) {
         if record.holds != RecordHolds::Rows {
             self.overtake_rows_of_record(&record);
         }
@@ -381,7 +381,7 @@ impl Controller {
     }
 
     /// Takes in the digests of rows to be compared.
-    pub(crate) fn replay_digested(&mut self, digests: &[u32]) {
+    pub(super) fn replay_digested(&mut self, digests: &[u32]) {
         let (intent, mut around) = self.write_intent();
         let step = intent.replay().digested(digests, &mut around);
         self.go_on_with_replay(step);
@@ -397,7 +397,7 @@ impl Controller {
     }
 
     /// Takes in that what stands in a strip is added to a record's partial parity.
-    pub(crate) fn strip_added(&mut self) {
+    pub(super) fn strip_added(&mut self) {
         let (intent, around) = self.write_intent();
         let step = intent.replay().strip_added(&around);
         self.go_on_with_replay(step);
@@ -443,23 +443,23 @@ impl Controller {
     // Write logs of Linux md.
 
     /// Takes in that parity of a change is being computed.
-    pub(crate) fn begin_computing(&mut self, id: u32) {
+    pub(super) fn begin_computing(&mut self, id: OpId) {
         if let Some(log) = self.write_intent.write_log()
-            && self.stripes.op(id).kind == OpKind::Write
+            && self.stripes.op(id).is_write()
         {
             log.begin_computing(self.stripes.op_mut(id));
         }
     }
 
     /// Takes in that parity of a change is computed.
-    pub(crate) fn end_computing(&mut self, id: u32) {
+    pub(super) fn end_computing(&mut self, id: OpId) {
         if let Some(log) = self.write_intent.write_log() {
             log.end_computing(self.stripes.op_mut(id));
         }
     }
 
     /// Has a write log take in what a change writes. Returns false if there is nothing to wait for.
-    pub(crate) fn logs_first(&mut self, id: u32) -> bool {
+    pub(super) fn logs_first(&mut self, id: OpId) -> bool {
         let (intent, mut around) = self.write_intent();
         let waits = intent.write_log().is_some_and(|log| log.takes_in(id, &mut around));
         if waits {
@@ -469,7 +469,7 @@ impl Controller {
     }
 
     /// Sends what write logs took in if a thread has nothing more to handle, or has handled a batch.
-    pub(crate) fn send_units_if_due(&mut self) {
+    pub(super) fn send_units_if_due(&mut self) {
         if self.write_intent.write_log().is_some_and(|log| log.is_due()) {
             self.send_units();
         }
@@ -484,7 +484,7 @@ impl Controller {
     }
 
     /// Takes in the end of an I/O of a write log, or of the device beside the members.
-    pub(crate) fn beside_io_ended(
+    pub(super) fn beside_io_ended(
         &mut self,
         io: BesideIo,
         member: MemberIndex,
@@ -540,7 +540,7 @@ impl Controller {
         }
     }
 
-    fn change_written(&mut self, id: u32) {
+    fn change_written(&mut self, id: OpId) {
         let (intent, mut around) = self.write_intent();
         if intent.write_log().is_some_and(|log| log.change_written(id, &mut around)) {
             self.send_units();

@@ -6,6 +6,7 @@ use crate::controller::Controller;
 use crate::member_io::IoOwner;
 use crate::metadata::SuperblockWaiter;
 use crate::own;
+use crate::table::OpId;
 use crate::written::Phase;
 use raidlab_format::WRITTEN_PAGE_BYTES;
 use raidlab_units::{MemberIndex, MemberLba};
@@ -13,24 +14,24 @@ use raidlab_units::{MemberIndex, MemberLba};
 impl Controller {
     /// True if an operation must wait before it writes, or was given up, because nobody has written in its regions before.
     #[inline]
-    pub(crate) fn waits_for_region(&mut self, id: u32) -> bool {
-        if self.written.has_all(&self.stripes.op(id).places) {
+    pub(super) fn waits_for_region(&mut self, id: OpId) -> bool {
+        if self.written.has_all(self.stripes.op(id).places()) {
             return false;
         }
-        let is_new = !self.written.are_marked(&self.stripes.op(id).places);
+        let is_new = !self.written.are_marked(self.stripes.op(id).places());
         if is_new && self.metadata.any_lost() {
             self.give_window_up(id);
         } else {
             // Tags that it has read are not those that it would find then.
             self.checksums.release_kept(self.stripes.op_mut(id));
-            self.written.line_up(id, &self.stripes.op(id).places);
+            self.written.line_up(id, self.stripes.op(id).places());
         }
         true
     }
 
     /// Begins to initialise regions, or to give the devices pages that they may lack.
     #[inline]
-    pub(crate) fn pump_written(&mut self) {
+    pub(super) fn pump_written(&mut self) {
         if self.written.phase() == Phase::Idle && self.written.has_work() {
             self.initialise_regions();
         }
@@ -55,7 +56,7 @@ impl Controller {
     }
 
     /// Takes in that the tags of a strip are real. If they can't be written, no block of it can be relied on.
-    pub(crate) fn tags_initialised(
+    pub(super) fn tags_initialised(
         &mut self,
         extent: (MemberIndex, MemberLba, u32),
         result: Result<(), MemberError>,
@@ -73,7 +74,7 @@ impl Controller {
     }
 
     /// Writes the map when the devices know who has left: one that came back without tags would count as in sync.
-    pub(crate) fn keep_regions(&mut self) {
+    pub(super) fn keep_regions(&mut self) {
         let only_renews = self.written.only_renews();
         if self.metadata.any_lost() && !only_renews {
             return self.end_regions(false);
@@ -103,7 +104,7 @@ impl Controller {
     }
 
     /// Takes in the end of one write of a page.
-    pub(crate) fn page_written(&mut self, device: MemberIndex, result: Result<(), MemberError>) {
+    pub(super) fn page_written(&mut self, device: MemberIndex, result: Result<(), MemberError>) {
         self.fail_on_flush_error(device, result);
         if self.written.end_io() {
             self.send_pages();
@@ -111,7 +112,7 @@ impl Controller {
     }
 
     /// Lets those go on that waited.
-    pub(crate) fn end_regions(&mut self, is_kept: bool) {
+    pub(super) fn end_regions(&mut self, is_kept: bool) {
         for op in self.written.end_batch(is_kept) {
             self.admit(op);
         }

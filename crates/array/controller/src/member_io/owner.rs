@@ -1,6 +1,7 @@
 //! Who waits for a member I/O, by part.
 
 use crate::request::{CopySet, Fragment};
+use crate::table::OpId;
 
 /// The part that waits for a member I/O, and what it has to know at the end of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,29 +48,29 @@ pub(crate) enum HostIo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpIo {
     Read {
-        op: u32,
+        op: OpId,
         unit: u16,
     },
     /// A run of pieces.
     WriteData {
-        op: u32,
+        op: OpId,
         first_piece: u32,
         pieces: u32,
     },
     WriteParity {
-        op: u32,
+        op: OpId,
         unit: u16,
     },
     /// Rows of a unit that an operation in the background restores or makes agree.
     Rewrite {
-        op: u32,
+        op: OpId,
         unit: u16,
     },
 }
 
 impl OpIo {
     /// The operation's number.
-    pub(crate) const fn op(self) -> u32 {
+    pub(crate) const fn op(self) -> OpId {
         match self {
             Self::Read { op, .. }
             | Self::WriteData { op, .. }

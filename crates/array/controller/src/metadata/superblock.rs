@@ -18,6 +18,7 @@
 
 use super::bad_blocks::BadBlocks;
 use super::members::{DeviceState, Members};
+use crate::table::{OpId, VisitId};
 use raidlab_format::{ArrayState, BadRange, DeviceRecord};
 use raidlab_units::{MemberIndex, MemberLba};
 use std::collections::VecDeque;
@@ -26,15 +27,15 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SuperblockWaiter {
     /// An operation that has written in place.
-    Op(u32),
+    Op(OpId),
     /// An operation that may not write before the array is known to be dirty.
-    Admission(u32),
+    Admission(OpId),
     /// An operation that writes without a record, before no older one of its stripe is left.
-    Rewrite(u32),
+    Rewrite(OpId),
     /// One part of a host request.
     Part(u32),
     /// A visit that has made copies agree.
-    Visit(u32),
+    Visit(VisitId),
     /// Regions whose tags are real, before the devices are told.
     Regions,
 }

@@ -179,7 +179,7 @@ fn who_waits_goes_on_when_the_change_is_kept() {
 #[test]
 fn who_waits_for_what_a_lost_device_has_missed_waits_in_vain() {
     let mut array = array();
-    let waiter = SuperblockWaiter::Op(3);
+    let waiter = SuperblockWaiter::Op(crate::table::OpId(3));
     array.fail(0);
     array.metadata.wait(waiter);
     let mut image = vec![0; STATE_BYTES];

@@ -7,6 +7,7 @@ use super::{BackgroundScan, Visit};
 use crate::geometry::{Geometry, UnitRow};
 use crate::metadata::Metadata;
 use crate::request::Rows;
+use crate::table::VisitId;
 use raidlab_units::{MemberIndex, MemberLba};
 use std::collections::VecDeque;
 
@@ -105,7 +106,7 @@ impl BackgroundScan {
     }
 
     /// Begins to repair the next that may begin. Returns its visit.
-    pub(crate) fn begin_read_repair(&mut self) -> Option<u32> {
+    pub(crate) fn begin_read_repair(&mut self) -> Option<VisitId> {
         let error = self.read_repair.begin()?;
         Some(self.keep_visit(Visit::of_read_error(&error)))
     }

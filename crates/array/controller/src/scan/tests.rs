@@ -4,7 +4,7 @@ use super::*;
 use crate::api::Action;
 use crate::config::{CacheConfig, Resilience};
 use crate::request::Rows;
-use crate::stripe_engine::OpKind;
+use crate::table::VisitId;
 use raidlab_units::BlockSize;
 
 const STRIP_ROWS: u64 = 16;
@@ -57,7 +57,7 @@ impl Array {
     }
 
     /// Does a visit whose operations all succeed, and returns what kinds these were.
-    fn visit(&mut self, id: u32) -> Vec<OpKind> {
+    fn visit(&mut self, id: VisitId) -> Vec<StepKind> {
         let Self { geometry, metadata, outbox, scan } = self;
         let around = &mut Surroundings { geometry, metadata, outbox };
         scan.start_visit(id, around);
@@ -94,7 +94,7 @@ fn a_resync_after_a_torn_write_leaves_the_other_rows_alone() {
     assert!(scan.start_visit(id, around), "it resyncs");
     for expected in torn {
         let NextStep::Op { kind, rows, .. } = scan.next_step(id, around) else { panic!("it compares") };
-        assert_eq!((kind, rows), (OpKind::Compare, expected));
+        assert_eq!((kind, rows), (StepKind::Compare, expected));
         scan.end_step(id, true);
     }
     assert_eq!(scan.next_step(id, around), NextStep::End(VisitEnd::Done));
@@ -112,7 +112,7 @@ fn a_check_compares_each_stripe_two_at_a_time() {
         }
         assert_eq!(under_way.len(), 2);
         for id in under_way {
-            assert_eq!(array.visit(id), [OpKind::Compare]);
+            assert_eq!(array.visit(id), [StepKind::Compare]);
             assert!(array.scan.end_visit(id), "it leaves its stripe");
             array.scan.forget_visit(id);
             compared += 1;
@@ -145,7 +145,7 @@ fn the_boundary_passes_strips_in_order_and_the_target_is_in_sync_at_the_end() {
         assert_eq!(array.begin_visit(), Begun::Nothing, "no more than two");
         let before = array.metadata.rebuild_boundary(target);
         for (id, passes) in [(second, vec![]), (first, vec![first, second])] {
-            assert_eq!(array.visit(id), [OpKind::Restore]);
+            assert_eq!(array.visit(id), [StepKind::Restore]);
             assert!(!array.scan.end_visit(id), "its stripe stays locked");
             let mut passed = Vec::new();
             while let Some(strip) = array.scan.pass_strip(&array.geometry, &mut array.metadata) {

@@ -22,7 +22,8 @@ use super::{BackgroundScan, Surroundings};
 use crate::geometry::Geometry;
 use crate::metadata::Metadata;
 use crate::request::Rows;
-use crate::stripe_engine::OpKind;
+use crate::stripe_engine::StripeOp;
+use crate::table::VisitId;
 use raidlab_format::BadReason;
 use raidlab_units::{BlockCount, MemberIndex};
 
@@ -196,12 +197,23 @@ impl Visit {
     }
 }
 
+/// What a step of a visit does with its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StepKind {
+    /// Makes them up from the others and writes them.
+    Restore,
+    /// Reads them, to see whether they can be read.
+    Probe,
+    /// Compares redundancy with data.
+    Compare,
+}
+
 /// What a visit does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextStep {
     /// An operation on rows of a unit of its stripe.
     Op {
-        kind: OpKind,
+        kind: StepKind,
         unit: u16,
         rows: Rows,
     },
@@ -210,7 +222,7 @@ pub(crate) enum NextStep {
 
 impl BackgroundScan {
     /// Keeps a new visit.
-    pub(super) fn keep_visit(&mut self, visit: Visit) -> u32 {
+    pub(super) fn keep_visit(&mut self, visit: Visit) -> VisitId {
         let id = self.visits.take();
         let old = core::mem::replace(&mut self.visits[id], visit);
         let visit = &mut self.visits[id];
@@ -223,42 +235,42 @@ impl BackgroundScan {
     }
 
     /// A visit that resyncs rows of a stripe before the host has it.
-    pub(crate) fn new_sync_first(&mut self, key: u64, rows: &[Rows]) -> u32 {
+    pub(crate) fn new_sync_first(&mut self, key: u64, rows: &[Rows]) -> VisitId {
         let id = self.keep_visit(Visit::of_comparison(key, Purpose::SyncFirst));
         self.visits[id].compare_later.extend(rows.iter().rev());
         id
     }
 
     /// The lock of the stripe that is visited.
-    pub(crate) fn stripe_of(&self, id: u32) -> u64 {
+    pub(crate) fn stripe_of(&self, id: VisitId) -> u64 {
         self.visits[id].key
     }
 
     /// What a visit is for.
-    pub(crate) fn purpose(&self, id: u32) -> Purpose {
+    pub(crate) fn purpose(&self, id: VisitId) -> Purpose {
         self.visits[id].purpose
     }
 
     /// The device that should hold what a visit restores.
-    pub(crate) fn device(&self, id: u32) -> MemberIndex {
+    pub(crate) fn device(&self, id: VisitId) -> MemberIndex {
         self.visits[id].device
     }
 
     /// The rows that a visit is looking at and those that it has still to come to.
-    pub(crate) fn rows_ahead(&self, id: u32) -> Rows {
+    pub(crate) fn rows_ahead(&self, id: VisitId) -> Rows {
         let Visit { restore, compare, compare_later, .. } = &self.visits[id];
         let now = restore.run.hull(restore.rest).hull(compare.run.hull(compare.rest));
         compare_later.iter().fold(now, |ahead, rows| ahead.hull(*rows))
     }
 
     /// True while the target of the visit's rebuild is to be rebuilt.
-    pub(super) fn is_rebuilding(&self, metadata: &Metadata, id: u32) -> bool {
+    pub(super) fn is_rebuilding(&self, metadata: &Metadata, id: VisitId) -> bool {
         let Visit { scan, device, .. } = self.visits[id];
         self.is_current(scan) && metadata.rebuild_boundary(device).is_some() && !metadata.any_lost()
     }
 
     /// Starts a visit whose stripe is locked for it. Returns true if it resyncs that.
-    pub(crate) fn start_visit(&mut self, id: u32, around: &mut Surroundings<'_>) -> bool {
+    pub(crate) fn start_visit(&mut self, id: VisitId, around: &mut Surroundings<'_>) -> bool {
         let geometry = around.geometry;
         let whole = Rows { first: 0, count: geometry.strip_rows() };
         let Visit { purpose, key, unit, device, scan, .. } = self.visits[id];
@@ -296,36 +308,36 @@ impl BackgroundScan {
 
     /// Takes in the end of an operation of the visit, and the units that it could not read. Returns true if the visit is to go
     /// on from here; while a step is being begun, whoever begins it goes on.
-    pub(crate) fn end_step(&mut self, id: u32, succeeded: bool) -> bool {
+    pub(crate) fn end_step(&mut self, id: VisitId, succeeded: bool) -> bool {
         self.visits[id].outcome = Some(succeeded);
         !self.visits[id].launching
     }
 
     /// True if data of the rows that a visit compares has been made up for that.
-    pub(crate) fn has_restored(&self, id: u32) -> bool {
+    pub(crate) fn has_restored(&self, id: VisitId) -> bool {
         let Visit { restored, restored_to, compare, .. } = &self.visits[id];
         !restored.is_empty() && compare.run.first < *restored_to
     }
 
     /// Has the rows that the visit has compared looked at once more, one by one.
-    pub(crate) fn compare_singly(&mut self, id: u32) {
+    pub(crate) fn compare_singly(&mut self, id: VisitId) {
         let has_several = self.visits[id].compare.again_singly();
         debug_assert!(has_several, "one row differs from itself in nothing");
     }
 
     /// Takes over the units that an operation of the visit could not read.
-    pub(crate) fn take_unreadable(&mut self, id: u32, unreadable: &mut Vec<u16>) {
-        core::mem::swap(&mut self.visits[id].unreadable, unreadable);
+    pub(crate) fn take_unreadable(&mut self, id: VisitId, op: &mut StripeOp) {
+        op.swap_unreadable(&mut self.visits[id].unreadable);
     }
 
     /// True if the step that was begun has ended already.
-    pub(crate) fn has_step_ended(&mut self, id: u32) -> bool {
+    pub(crate) fn has_step_ended(&mut self, id: VisitId) -> bool {
         self.visits[id].launching = false;
         self.visits[id].outcome.is_some()
     }
 
     /// Takes in how the latest operation ended, if that has not been looked at, and says what is next.
-    pub(crate) fn next_step(&mut self, id: u32, around: &mut Surroundings<'_>) -> NextStep {
+    pub(crate) fn next_step(&mut self, id: VisitId, around: &mut Surroundings<'_>) -> NextStep {
         if let Some(succeeded) = self.visits[id].outcome.take() {
             match self.visits[id].step {
                 Step::Restoring | Step::Probing => self.restore_step_done(id, succeeded, around),
@@ -347,11 +359,16 @@ impl BackgroundScan {
     }
 
     /// The operation that comes next, on rows of a unit; none at the end.
-    fn next_op(&mut self, id: u32, geometry: &Geometry, metadata: &Metadata) -> Option<(OpKind, u16, Rows)> {
+    fn next_op(
+        &mut self,
+        id: VisitId,
+        geometry: &Geometry,
+        metadata: &Metadata,
+    ) -> Option<(StepKind, u16, Rows)> {
         let visit = &mut self.visits[id];
         if matches!(visit.step, Step::Restoring | Step::Probing) {
             if visit.restore.advance(u32::MAX) {
-                let kind = if visit.step == Step::Probing { OpKind::Probe } else { OpKind::Restore };
+                let kind = if visit.step == Step::Probing { StepKind::Probe } else { StepKind::Restore };
                 return Some((kind, visit.unit, visit.restore.run));
             }
             visit.step = Step::Comparing;
@@ -359,18 +376,18 @@ impl BackgroundScan {
         if visit.step == Step::Tagging
             && let Some((unit, rows)) = visit.next_to_tag(geometry, metadata)
         {
-            return Some((OpKind::Probe, unit, rows));
+            return Some((StepKind::Probe, unit, rows));
         }
         loop {
             let longest = visit.longest_run(geometry, metadata);
             if visit.compare.advance(longest) {
-                return Some((OpKind::Compare, 0, visit.compare.run));
+                return Some((StepKind::Compare, 0, visit.compare.run));
             }
             visit.compare = RowWalk::over(visit.compare_later.pop()?);
         }
     }
 
-    fn restore_step_done(&mut self, id: u32, succeeded: bool, around: &mut Surroundings<'_>) {
+    fn restore_step_done(&mut self, id: VisitId, succeeded: bool, around: &mut Surroundings<'_>) {
         let Visit { purpose, key, unit, device, step, .. } = self.visits[id];
         self.visits[id].step = Step::Restoring;
         if succeeded {
@@ -393,7 +410,7 @@ impl BackgroundScan {
 
     fn lose_run(
         &mut self,
-        id: u32,
+        id: VisitId,
         (device, unit): (MemberIndex, u16),
         rows: Rows,
         around: &mut Surroundings<'_>,
@@ -417,7 +434,7 @@ impl BackgroundScan {
     }
 
     /// Takes in that a run could not be compared: data of a parity stripe, or all copies, can't be read in it.
-    fn compare_step_failed(&mut self, id: u32, around: &mut Surroundings<'_>) {
+    fn compare_step_failed(&mut self, id: VisitId, around: &mut Surroundings<'_>) {
         let Surroundings { geometry, metadata, .. } = around;
         let Visit { purpose, key, compare: RowWalk { run, .. }, .. } = self.visits[id];
         if !metadata.has_all_data(geometry, key) {
@@ -442,7 +459,7 @@ impl BackgroundScan {
     }
 
     /// Makes bad blocks of what can't be read in the run of a resync, or of all copies, and of the parity there.
-    fn give_run_up(&mut self, id: u32, around: &mut Surroundings<'_>) {
+    fn give_run_up(&mut self, id: VisitId, around: &mut Surroundings<'_>) {
         let Visit { key, compare: RowWalk { run, .. }, .. } = self.visits[id];
         for unit in 0..compared_with(around.geometry) {
             let place = around.geometry.lock_place(key, unit);
@@ -464,7 +481,7 @@ impl BackgroundScan {
         }
     }
 
-    fn tag_step_done(&mut self, id: u32, succeeded: bool, around: &mut Surroundings<'_>) {
+    fn tag_step_done(&mut self, id: VisitId, succeeded: bool, around: &mut Surroundings<'_>) {
         let Visit { key, unit, restore: RowWalk { run, .. }, .. } = self.visits[id];
         if !around.metadata.has_all_data(around.geometry, key) {
             self.visits[id].end = Some(VisitEnd::Abandoned);
@@ -477,7 +494,7 @@ impl BackgroundScan {
 
     /// Takes in that a visit is over. Returns true if it leaves its stripe; that of a rebuild stays locked until the boundary
     /// has passed it.
-    pub(crate) fn end_visit(&mut self, id: u32) -> bool {
+    pub(crate) fn end_visit(&mut self, id: VisitId) -> bool {
         let Visit { purpose, key, device, scan, .. } = self.visits[id];
         match purpose {
             Purpose::ReadError => self.read_repair.end(key, device),
@@ -495,12 +512,12 @@ impl BackgroundScan {
     }
 
     /// True if a visit is over.
-    pub(crate) fn has_visit_ended(&self, id: u32) -> bool {
+    pub(crate) fn has_visit_ended(&self, id: VisitId) -> bool {
         self.visits[id].end.is_some()
     }
 
     /// Forgets a visit that is over.
-    pub(crate) fn forget_visit(&mut self, id: u32) {
+    pub(crate) fn forget_visit(&mut self, id: VisitId) {
         self.visits.give(id);
     }
 }

@@ -14,7 +14,7 @@
 //! digests, and finds no difference.
 
 use super::evidence::{Compared, Finding, Settled, Verdict};
-use super::op::StripeOp;
+use super::op::{Comparison, StripeOp};
 use super::plan::{BeyondRedundancy, Plan};
 use super::units::UnitUse;
 use crate::api::BufferRef;
@@ -37,10 +37,9 @@ impl StripeOp {
     }
 
     /// Decides what a comparison reads. Behind the units of the stripe stand those that parity is computed into.
-    pub(super) fn assign_comparison(&mut self, geometry: &Geometry) {
+    pub(super) fn assign_comparison(&mut self, makes_checksums: bool, geometry: &Geometry) {
         let (parities, data_strips, unit_count) =
             (geometry.parities(), geometry.data_strips(), usize::from(geometry.lock_units()));
-        let makes_tags = self.makes_checksums;
         let Self { views, units, hull, .. } = self;
         units.clear();
         let first_copy = views.iter().position(|view| view.readable).unwrap_or(0) as u16;
@@ -49,7 +48,7 @@ impl StripeOp {
         let redundancy = if parities == 0 { 0 } else { data_strips };
         let others = views[redundancy..].iter().filter(|view| view.stored).count();
         // Reading is enough to make tags agree where they may not.
-        let any = makes_tags || if parities == 0 { others > 1 } else { others > 0 };
+        let any = makes_checksums || if parities == 0 { others > 1 } else { others > 0 };
         for (unit, view) in views.iter().enumerate().filter(|_| any) {
             let mut uses = UnitUse::IDLE;
             if view.readable {
@@ -120,10 +119,11 @@ impl StripeOp {
         if digests.is_empty() {
             return Finding::Settled(Settled::default());
         }
+        let Comparison { trusts_data, has_restored, .. } = *self.comparison();
         let rows = self.hull.count as usize;
         let compared = Compared::new(geometry.parities() > 0, rows, self.compared(geometry).count(), digests)
-            .with_restored(self.has_restored);
-        match compared.verdict(self.trusts_data) {
+            .with_restored(has_restored);
+        match compared.verdict(trusts_data) {
             Verdict::Mixed => Finding::Mixed,
             // Only what is undecided is told, and what can't be read is written where the others agree.
             Verdict::Undecided if compared.any_agrees() => Finding::Mixed,

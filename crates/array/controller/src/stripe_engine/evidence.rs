@@ -21,7 +21,7 @@
 //! ```
 //! A run of rows is settled as a whole where all that differ have the same wrong units; else the visit takes it row by row.
 
-use super::op::StripeOp;
+use super::op::{Comparison, Job, StripeOp};
 use crate::api::{BufferRef, MemorySteps, Segment, Undecided};
 use crate::geometry::Geometry;
 use crate::request::Rows;
@@ -31,7 +31,7 @@ use raidlab_units::BlockCount;
 
 /// What a comparison tries out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Trial {
+pub(crate) enum Trial {
     #[default]
     None,
     /// Whether this strip of data is what is wrong, in a run of which so many rows agree with their parity and the others are in `rows`.
@@ -170,14 +170,34 @@ impl<'a> Compared<'a> {
 }
 
 impl StripeOp {
+    /// How it compares.
+    pub(super) fn comparison(&self) -> &Comparison {
+        let Job::Compare(_, comparison) = &self.job else { unreachable!("only comparisons are asked") };
+        comparison
+    }
+
+    fn trial(&self) -> Trial {
+        if let Job::Compare(_, comparison) = &self.job { comparison.trial } else { Trial::None }
+    }
+
+    fn trial_mut(&mut self) -> &mut Trial {
+        let Job::Compare(_, comparison) = &mut self.job else { unreachable!("only comparisons try") };
+        &mut comparison.trial
+    }
+
+    /// True if it believes the data, and the first copy.
+    pub(crate) fn trusts_data(&self) -> bool {
+        self.comparison().trusts_data
+    }
+
     /// True if its next memory work is a trial's, or what follows from one.
     pub(super) fn is_trying(&self) -> bool {
-        self.trial != Trial::None
+        self.trial() != Trial::None
     }
 
     /// True if what was wrong has been made up.
     pub(crate) fn has_mended(&self) -> bool {
-        matches!(self.trial, Trial::Mending { .. })
+        matches!(self.trial(), Trial::Mending { .. })
     }
 
     /// The blocks of the volume in its rows.
@@ -196,7 +216,7 @@ impl StripeOp {
 
     /// Begins with the first strip.
     pub(super) fn begin_trials(&mut self, agreeing: usize, rows: Rows) {
-        self.trial = Trial::Strip { strip: 0, agreeing, rows };
+        *self.trial_mut() = Trial::Strip { strip: 0, agreeing, rows };
     }
 
     /// Leaves all as it is, and counts that.
@@ -213,7 +233,7 @@ impl StripeOp {
 
     /// Where a trial leaves its sum.
     pub(crate) fn trial_rows(&self, geometry: &Geometry) -> Option<Segment> {
-        let Trial::Strip { .. } = self.trial else { return None };
+        let Trial::Strip { .. } = self.trial() else { return None };
         let [sum, ..] = self.trial_places(geometry);
         Some(Segment { buffer: sum, bytes: u64::from(self.hull.count) * geometry.block_bytes() })
     }
@@ -233,7 +253,7 @@ impl StripeOp {
             out.sources.push(from);
             out.end(|_, _| 1);
         };
-        match self.trial {
+        match self.trial() {
             Trial::None => unreachable!("it tries nothing"),
             Trial::Mending { strip } => add(self.staged(geometry, strip, self.hull.first), p_sum),
             Trial::Strip { strip, .. } => {
@@ -256,7 +276,7 @@ impl StripeOp {
         zero_checksum: u32,
         makes_agree: bool,
     ) -> Finding {
-        let Trial::Strip { strip, agreeing, rows } = self.trial else {
+        let Trial::Strip { strip, agreeing, rows } = self.trial() else {
             unreachable!("nothing else is digested")
         };
         let differing = (digests.len() - agreeing) as u64;
@@ -268,13 +288,13 @@ impl StripeOp {
             return Finding::Mixed;
         }
         if usize::from(strip) + 1 < geometry.data_strips() {
-            self.trial = Trial::Strip { strip: strip + 1, agreeing, rows };
+            *self.trial_mut() = Trial::Strip { strip: strip + 1, agreeing, rows };
             return Finding::Suspects;
         }
         if agreeing > 0 {
             return Finding::Mixed;
         }
-        self.trial = Trial::None;
+        *self.trial_mut() = Trial::None;
         Finding::Settled(self.settle_undecided(2 * differing, differing as usize))
     }
 
@@ -283,11 +303,11 @@ impl StripeOp {
         let uses = &mut self.units[usize::from(strip)];
         (uses.wrong, uses.from) = (rows, strip);
         if !makes_agree {
-            self.trial = Trial::None;
+            *self.trial_mut() = Trial::None;
             return Finding::Settled(settled);
         }
         uses.write = rows;
-        self.trial = Trial::Mending { strip };
+        *self.trial_mut() = Trial::Mending { strip };
         Finding::Mends(settled)
     }
 }

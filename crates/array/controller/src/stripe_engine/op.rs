@@ -4,109 +4,149 @@ use super::evidence::Trial;
 use super::plan::{Plan, UnitView};
 use super::units::UnitUse;
 use super::windows::Failed;
+use super::writing::{Piece, Writing};
 use crate::api::{BufferRef, IoClass, MemberError, Segment};
 use crate::geometry::Geometry;
 use crate::member_io::OpIo;
 use crate::memory_task::push_joined;
 use crate::metadata::Metadata;
 use crate::request::{Fragment, Rows};
-use crate::table::NIL;
+use crate::table::{NIL, VisitId};
 use crate::write_coalescing::Collecting;
 use crate::write_intent::OpIntent;
-use raidlab_format::LogRun;
 use raidlab_raid::UnitPlace;
 use raidlab_units::StripeIndex;
 
-/// What a stripe operation is for.
+/// What a stripe operation is for, with what only that kind has. What only writes have is [`Writing`]: its lists keep their memory
+/// from one operation to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum OpKind {
+pub(crate) enum Job {
     /// Writes its pieces.
     #[default]
     Write,
     /// Reads one fragment that its own member can't give.
-    Recover,
+    Recover(Fragment),
     /// Makes rows of one unit up from the others and writes them to the device that should hold them.
-    Restore,
+    Restore(VisitStep),
     /// Reads rows of one unit, to see whether they can be read.
-    Probe,
+    Probe(VisitStep),
     /// Compares redundancy with data, and makes it agree.
-    Compare,
+    Compare(VisitStep, Comparison),
 }
 
-impl OpKind {
-    /// Part of a visit to a stripe in the background: its target names unit and rows, and the visit as its request.
-    pub(crate) const fn is_background(self) -> bool {
-        matches!(self, Self::Restore | Self::Probe | Self::Compare)
+impl Job {
+    /// The step of a visit that it is, if it goes on in the background.
+    pub(crate) const fn step(&self) -> Option<VisitStep> {
+        match *self {
+            Self::Write | Self::Recover(_) => None,
+            Self::Restore(step) | Self::Probe(step) | Self::Compare(step, _) => Some(step),
+        }
+    }
+
+    /// The rows that it is for; those of a write are its pieces'.
+    pub(super) const fn rows(&self) -> Option<Rows> {
+        match *self {
+            Self::Write => None,
+            Self::Recover(fragment) => Some(fragment.rows),
+            Self::Restore(step) | Self::Probe(step) | Self::Compare(step, _) => Some(step.rows),
+        }
+    }
+
+    /// The unit that is to be made up from the others.
+    pub(super) const fn made_up(&self) -> Option<u16> {
+        match *self {
+            Self::Recover(fragment) => Some(fragment.strip),
+            Self::Restore(step) => Some(step.unit),
+            Self::Write | Self::Probe(_) | Self::Compare(..) => None,
+        }
     }
 }
 
-/// A contiguous run of new data within a strip.
+/// A step of a visit to a stripe in the background: on these rows of a unit, or of all for a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub(crate) strip: u16,
+pub(crate) struct VisitStep {
+    pub(crate) visit: VisitId,
+    pub(crate) unit: u16,
     pub(crate) rows: Rows,
-    pub(crate) source: BufferRef,
+}
+
+/// How a comparison goes about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Comparison {
+    /// It has checksums agree, too, so that it reads where nothing is to be compared.
+    pub(crate) makes_checksums: bool,
+    /// It believes the data, and the first copy.
+    pub(crate) trusts_data: bool,
+    /// It compares with data that was made up from parity for that.
+    pub(crate) has_restored: bool,
+    /// What it tries out.
+    pub(crate) trial: Trial,
+}
+
+/// How far an operation is:
+/// ```text
+/// Gathering ─► Planned ─► Reading ─► Computing ─► WritingData ─► Writing ─► ended
+///                 ▲  ▲       │           └──────────────────────────▲│
+///                 │  └───────┘ a read failed                         │
+///                 └──────────────────────────────── the next window ─┘
+/// ```
+/// Between computing and writing, write intent lets it go on, or the scans do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It takes in pieces, and has asked for nothing yet.
+    #[default]
+    Gathering,
+    /// What it does at each unit is known. It may stand in line for staging.
+    Planned,
+    /// Units are being read, of which some could not be.
+    Reading { failed: bool },
+    /// Parity or what is lost is computed, digested, tried, and written down.
+    Computing,
+    /// Data is being written, and its parity has yet to be.
+    WritingData,
+    /// All that is left to be written is being written.
+    Writing,
+}
+
+impl Phase {
+    /// Whether `next` may follow.
+    const fn goes_on_to(self, next: Self) -> bool {
+        match next {
+            Self::Gathering => false,
+            Self::Planned => matches!(self, Self::Gathering | Self::Reading { failed: true } | Self::Writing),
+            Self::Reading { .. } => matches!(self, Self::Planned),
+            Self::Computing => matches!(self, Self::Reading { failed: false }),
+            Self::WritingData => matches!(self, Self::Computing),
+            Self::Writing => matches!(self, Self::Computing | Self::WritingData),
+        }
+    }
 }
 
 /// One operation on one stripe.
 #[derive(Debug, Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "what has happened to it and what has not are independent of each other"
-)]
 pub(crate) struct StripeOp {
-    pub(crate) key: u64,
-    pub(crate) stripe: StripeIndex,
-    pub(crate) kind: OpKind,
+    pub(super) key: u64,
+    pub(super) stripe: StripeIndex,
+    pub(super) job: Job,
     class: Option<IoClass>,
-    pub(crate) fua: bool,
-    /// Sorted by strip, then row; they don't overlap.
-    pub(crate) pieces: Vec<Piece>,
-    /// Pieces for the windows after this one, likewise.
-    pub(super) rest: Vec<Piece>,
-    /// What could not be stored.
-    pub(crate) failed: Failed,
-    /// Host requests to tell, one entry per fragment written through.
-    pub(crate) told: Vec<u32>,
-    /// Cache slots being destaged.
-    pub(crate) slots: Vec<u32>,
-    /// Member writes that a destage counts for.
-    pub(crate) writes: u32,
-    /// And the bytes of these, if it writes a part of a stripe.
-    pub(crate) partial_bytes: u64,
+    phase: Phase,
+    /// I/O that it waits for.
+    pending: u32,
     pub(super) plan: Plan,
-    pub(crate) hull: Rows,
+    /// The rows from the first to the last that it is about.
+    pub(super) hull: Rows,
     /// Where each unit of the stripe begins.
-    pub(crate) places: Vec<UnitPlace>,
+    pub(super) places: Vec<UnitPlace>,
     /// Data strips, then parity strips.
     pub(super) units: Vec<UnitUse>,
     pub(super) views: Vec<UnitView>,
     /// Units that failed to read although their member answers.
-    pub(crate) unreadable: Vec<u16>,
-    pending: u32,
-    read_failed: bool,
+    pub(super) unreadable: Vec<u16>,
     /// It tries what could not be read once more: it can't do without.
-    pub(crate) dares: bool,
-    /// Its data is being written, and its parity has yet to be.
-    pub(crate) parity_is_due: bool,
-    /// How far it is while it collects.
-    pub(crate) collecting: Collecting,
+    pub(super) dares: bool,
     /// What it takes of [`crate::ArrayRules::stripe_pages_max`].
     pub(super) stripe_pages: u32,
-    /// The data strip in whose staging place parity is left as it is without the strip that is written.
-    pub(super) partial_parity: Option<u16>,
-    /// A visit has it make checksums agree, too, so that it reads where nothing is to be compared.
-    pub(crate) makes_checksums: bool,
-    /// A comparison believes the data, and the first copy.
-    pub(crate) trusts_data: bool,
-    /// It compares with data that was made up from parity for that.
-    pub(crate) has_restored: bool,
-    /// What a comparison tries out.
-    pub(super) trial: Trial,
-    /// What write intent keeps of it.
-    pub(crate) intent: OpIntent,
-    /// The fragment that a recovery is for; for operations in the background, see [`OpKind::is_background`].
-    pub(crate) target: Fragment,
+    pub(super) writing: Writing,
 }
 
 impl StripeOp {
@@ -115,21 +155,125 @@ impl StripeOp {
         &mut self,
         geometry: &Geometry,
         (key, stripe): (u64, StripeIndex),
-        kind: OpKind,
+        job: Job,
         class: IoClass,
     ) {
-        (self.key, self.stripe, self.kind, self.class, self.fua) = (key, stripe, kind, Some(class), false);
-        (self.pending, self.read_failed, self.makes_checksums, self.dares) = (0, false, false, false);
-        (self.trusts_data, self.has_restored, self.trial) = (false, false, Trial::None);
-        (self.intent, self.stripe_pages, self.partial_parity) = (OpIntent::default(), 0, None);
-        self.collecting.begin();
-        self.failed.clear();
-        self.pieces.clear();
-        self.rest.clear();
-        self.told.clear();
-        self.slots.clear();
+        (self.key, self.stripe, self.job, self.class) = (key, stripe, job, Some(class));
+        (self.phase, self.pending, self.dares, self.stripe_pages) = (Phase::Gathering, 0, false, 0);
+        self.writing.begin();
         self.unreadable.clear();
+        self.unreadable.extend(job.made_up());
         geometry.lock_places(key, &mut self.places);
+    }
+
+    /// The lock that it holds.
+    #[inline]
+    pub(crate) const fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// The stripe that it works on.
+    #[inline]
+    pub(crate) const fn stripe(&self) -> StripeIndex {
+        self.stripe
+    }
+
+    /// What it is for.
+    #[inline]
+    pub(crate) const fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// True if it writes pieces.
+    #[inline]
+    pub(crate) const fn is_write(&self) -> bool {
+        matches!(self.job, Job::Write)
+    }
+
+    /// True if it compares.
+    pub(crate) const fn is_comparison(&self) -> bool {
+        matches!(self.job, Job::Compare(..))
+    }
+
+    /// The step of a visit that it is.
+    pub(crate) fn step(&self) -> VisitStep {
+        self.job.step().expect("only operations in the background are asked")
+    }
+
+    /// The rows from the first to the last that it is about.
+    #[inline]
+    pub(crate) const fn hull(&self) -> Rows {
+        self.hull
+    }
+
+    /// Where each unit of the stripe begins.
+    #[inline]
+    pub(crate) fn places(&self) -> &[UnitPlace] {
+        &self.places
+    }
+
+    /// Units that failed to read although their member answers.
+    pub(crate) fn unreadable(&self) -> &[u16] {
+        &self.unreadable
+    }
+
+    /// Hands that list over to `taker`, which gives another for it.
+    pub(crate) fn swap_unreadable(&mut self, taker: &mut Vec<u16>) {
+        core::mem::swap(&mut self.unreadable, taker);
+    }
+
+    /// True if it tries what could not be read once more.
+    #[inline]
+    pub(crate) const fn dares(&self) -> bool {
+        self.dares
+    }
+
+    /// True if it must be durable when it ends.
+    #[inline]
+    pub(crate) const fn is_forced(&self) -> bool {
+        self.writing.fua
+    }
+
+    /// What it writes in this window, by strip, then row.
+    #[inline]
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.writing.pieces
+    }
+
+    /// What could not be stored.
+    #[inline]
+    pub(crate) const fn failed(&self) -> &Failed {
+        &self.writing.failed
+    }
+
+    /// Host requests to tell, one entry per fragment written through.
+    #[inline]
+    pub(crate) fn told(&self) -> &[u32] {
+        &self.writing.told
+    }
+
+    /// Cache slots being destaged.
+    #[inline]
+    pub(crate) fn slots(&self) -> &[u32] {
+        &self.writing.slots
+    }
+
+    /// How far it is while it collects.
+    #[inline]
+    pub(crate) const fn collecting(&self) -> &Collecting {
+        &self.writing.collecting
+    }
+
+    /// The same, for write coalescing to keep.
+    #[inline]
+    pub(crate) const fn collecting_mut(&mut self) -> &mut Collecting {
+        &mut self.writing.collecting
+    }
+
+    /// What write intent keeps of it.
+    #[inline]
+    pub(crate) const fn intent_mut(&mut self) -> &mut OpIntent {
+        &mut self.writing.intent
     }
 
     /// One that writes the first row of the first strip of a stripe and its parity, from the first staging place.
@@ -138,7 +282,7 @@ impl StripeOp {
         let rows = Rows::between(0, 1);
         (self.key, self.stripe, self.hull, self.plan) =
             (stripe, StripeIndex(stripe), rows, Plan::ReadModifyWrite);
-        self.pieces = vec![Piece { strip: 0, rows, source }];
+        self.writing.pieces = vec![Piece { strip: 0, rows, source }];
         self.units = vec![UnitUse::IDLE; geometry.unit_count()];
         self.units[geometry.data_strips()].staging = 0;
         geometry.lock_places(stripe, &mut self.places);
@@ -147,27 +291,15 @@ impl StripeOp {
     /// Makes that one write the same row of all strips.
     #[cfg(test)]
     pub(crate) fn write_whole_rows(&mut self, geometry: &Geometry) {
-        let first = self.pieces[0];
-        self.pieces = (0..geometry.data_strips() as u16).map(|strip| Piece { strip, ..first }).collect();
+        let first = self.writing.pieces[0];
+        self.writing.pieces =
+            (0..geometry.data_strips() as u16).map(|strip| Piece { strip, ..first }).collect();
         self.plan = Plan::ReconstructWrite;
     }
 
     /// How urgent its I/O is.
     pub(crate) fn class(&self) -> IoClass {
         self.class.expect("set when the operation was begun")
-    }
-
-    /// Adds a fragment of a host write, whose request is told.
-    pub(crate) fn add_fragment(&mut self, fragment: &Fragment, fua: bool) {
-        let Fragment { strip, rows, request, .. } = *fragment;
-        self.pieces.push(Piece { strip, rows, source: fragment.host_buffer() });
-        self.told.push(request);
-        self.fua |= fua;
-    }
-
-    /// Brings its pieces in order.
-    pub(crate) fn sort_pieces(&mut self) {
-        self.pieces.sort_unstable_by_key(|piece| (piece.strip, piece.rows.first));
     }
 
     /// True if it reads before it computes.
@@ -182,9 +314,47 @@ impl StripeOp {
         Some((unit as u16, self.units[unit].read, self.places[unit]))
     }
 
-    /// Begins to ask for I/O. The caller counts as one, so that the last that it asks for can't end before the next.
-    pub(crate) const fn begin_ios(&mut self) {
+    /// Takes in that it is being planned, anew where something failed to read or another window follows.
+    pub(super) fn begin_plan(&mut self) {
+        self.enter(Phase::Planned);
+    }
+
+    /// Begins to ask for reads. The caller counts as one I/O, so that the last that it asks for can't end before the next.
+    pub(crate) fn begin_reads(&mut self) {
+        self.enter(Phase::Reading { failed: false });
         self.pending = 1;
+    }
+
+    /// Takes in that all is read.
+    pub(crate) fn begin_computing(&mut self) {
+        self.enter(Phase::Computing);
+    }
+
+    /// Begins to ask for writes of data, behind which parity follows; the caller counts as one.
+    pub(crate) fn begin_data_writes(&mut self) {
+        self.enter(Phase::WritingData);
+        self.pending = 1;
+    }
+
+    /// Goes on to writes of parity, beside those of data or behind them.
+    pub(crate) fn begin_parity_writes(&mut self) {
+        self.enter(Phase::Writing);
+    }
+
+    /// Begins to ask for writes in the background; the caller counts as one.
+    pub(crate) fn begin_rewrites(&mut self) {
+        self.enter(Phase::Writing);
+        self.pending = 1;
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        debug_assert!(self.phase.goes_on_to(phase), "{:?} is not followed by {phase:?}", self.phase);
+        self.phase = phase;
+    }
+
+    /// True if its parity has yet to be written.
+    pub(crate) fn parity_is_due(&self) -> bool {
+        self.phase == Phase::WritingData
     }
 
     /// Counts one more I/O.
@@ -200,16 +370,16 @@ impl StripeOp {
 
     /// Notes that a read failed, of a unit that is to be left alone if its device answers.
     pub(crate) fn note_read_failed(&mut self, unit: u16, error: MemberError) {
-        self.read_failed = true;
+        self.phase = Phase::Reading { failed: true };
         // A member that is gone is missing from now on; a bad block is held against this unit only.
         if error == MemberError::Medium {
             self.unreadable.push(unit);
         }
     }
 
-    /// Whether a read has failed since this was asked.
-    pub(crate) const fn take_read_failed(&mut self) -> bool {
-        core::mem::replace(&mut self.read_failed, false)
+    /// True if something that it read could not be read.
+    pub(crate) fn has_read_failed(&self) -> bool {
+        self.phase == (Phase::Reading { failed: true })
     }
 
     /// Where `row` of a unit lies in the staging place for it.
@@ -225,7 +395,7 @@ impl StripeOp {
             OpIo::Rewrite { unit, .. } => self.staged(geometry, uses(unit).from, uses(unit).write.first),
             OpIo::WriteParity { unit, .. } => self.staged(geometry, unit, self.hull.first),
             OpIo::WriteData { first_piece, pieces, .. } => {
-                for piece in &self.pieces[first_piece as usize..(first_piece + pieces) as usize] {
+                for piece in &self.writing.pieces[first_piece as usize..(first_piece + pieces) as usize] {
                     let bytes = u64::from(piece.rows.count) * geometry.block_bytes();
                     push_joined(out, Segment { buffer: piece.source, bytes });
                 }
@@ -287,10 +457,10 @@ impl StripeOp {
     /// True if it writes to a unit that it has read.
     pub(crate) fn will_write(&self, unit: u16) -> bool {
         let view = &self.views[usize::from(unit)];
-        let is_data = self.pieces.iter().any(|piece| piece.strip == unit);
+        let is_data = self.writing.pieces.iter().any(|piece| piece.strip == unit);
         let is_parity =
             self.units[usize::from(unit)].staged && view.touched.is_empty() && view.gap.is_empty();
-        self.kind == OpKind::Write && view.stored && (is_data || (is_parity && self.plan.computes_parity()))
+        self.is_write() && view.stored && (is_data || (is_parity && self.plan.computes_parity()))
     }
 
     /// Keeps where the checksums of a unit lie until it is written. Returns false if it will not be, or has them.
@@ -306,7 +476,7 @@ impl StripeOp {
     pub(crate) fn take_checksums(&mut self, io: OpIo) -> Option<u32> {
         let unit = match io {
             OpIo::WriteParity { unit, .. } => unit,
-            OpIo::WriteData { first_piece, .. } => self.pieces[first_piece as usize].strip,
+            OpIo::WriteData { first_piece, .. } => self.writing.pieces[first_piece as usize].strip,
             OpIo::Read { .. } | OpIo::Rewrite { .. } => return None,
         };
         // Without parity nothing is read before it is written.
@@ -319,135 +489,5 @@ impl StripeOp {
     pub(crate) fn take_kept_checksums(&mut self) -> Option<u32> {
         let unit = self.units.iter_mut().find(|unit| unit.tags != NIL)?;
         Some(core::mem::replace(&mut unit.tags, NIL))
-    }
-
-    /// True if it writes all rows of its stripe.
-    pub(crate) fn is_whole(&self, geometry: &Geometry) -> bool {
-        self.rows_of_pieces() == geometry.data_strips() as u32 * geometry.strip_rows()
-    }
-
-    /// Rows of all pieces together.
-    fn rows_of_pieces(&self) -> u32 {
-        self.pieces.iter().map(|piece| piece.rows.count).sum()
-    }
-
-    /// True if nothing of what was there stays in the rows that it writes, of data or of parity.
-    pub(crate) fn replaces_rows(&self, geometry: &Geometry) -> bool {
-        self.plan.computes_parity()
-            && self.rows_of_pieces() == geometry.data_strips() as u32 * self.hull.count
-    }
-
-    /// Member writes that the pieces take when all members are present, parity among them.
-    pub(crate) fn writes_of_pieces(&mut self, geometry: &Geometry) -> u32 {
-        self.sort_pieces();
-        let (mut runs, mut first) = (0, 0);
-        while first < self.pieces.len() {
-            first += self.run_of_pieces(first).0;
-            runs += 1;
-        }
-        runs * u32::from(geometry.copies()) + geometry.parities() as u32
-    }
-
-    /// Bytes that members are to write for the pieces and their parity, if parity is to be changed by less than a whole stripe;
-    /// else 0.
-    pub(crate) fn partial_bytes_of_pieces(&self, geometry: &Geometry) -> u64 {
-        let data = u64::from(self.rows_of_pieces());
-        let hull = self.pieces.iter().fold(Rows::NONE, |hull, piece| hull.hull(piece.rows));
-        if geometry.parities() == 0 || data == u64::from(hull.count) * geometry.data_strips() as u64 {
-            return 0;
-        }
-        let rows = data * u64::from(geometry.copies()) + u64::from(hull.count) * geometry.parities() as u64;
-        rows * geometry.block_bytes()
-    }
-
-    /// Counts the pieces from `first` on that lie next to each other in one strip, and their rows together.
-    pub(crate) fn run_of_pieces(&self, first: usize) -> (usize, Rows) {
-        let pieces = &self.pieces[first..];
-        let mut rows = pieces[0].rows;
-        let mut count = 1;
-        while let Some(next) = pieces.get(count) {
-            if next.strip != pieces[0].strip || next.rows.first != rows.end() {
-                break;
-            }
-            rows.count += next.rows.count;
-            count += 1;
-        }
-        (count, rows)
-    }
-
-    /// Calls `each` with unit, rows and pieces (none for parity) of every run that it writes, parity behind data. Runs for
-    /// devices that are gone are among them: what a record of it holds must not change while that is made.
-    fn for_each_run(&self, geometry: &Geometry, mut each: impl FnMut(u16, Rows, &[Piece])) {
-        let mut first = 0;
-        while first < self.pieces.len() {
-            let (count, rows) = self.run_of_pieces(first);
-            each(self.pieces[first].strip, rows, &self.pieces[first..first + count]);
-            first += count;
-        }
-        for unit in geometry.data_strips()..self.units.len() {
-            if self.units[unit].staging != NIL {
-                each(unit as u16, self.hull, &[]);
-            }
-        }
-    }
-
-    /// Lists the runs that it writes, and returns their rows. Clears `out` first.
-    pub(crate) fn list_runs(&self, geometry: &Geometry, out: &mut Vec<LogRun>) -> u32 {
-        out.clear();
-        self.for_each_run(geometry, |unit, rows, _| {
-            out.push(LogRun { unit, first_row: rows.first, rows: rows.count });
-        });
-        out.iter().map(|run| run.rows).sum()
-    }
-
-    /// True if all units have a device, also for a start that is made now: a rebuild is ahead of what that finds.
-    pub(crate) fn has_all_devices(&self, metadata: &Metadata) -> bool {
-        self.places.iter().all(|place| metadata.is_found_in_sync(place.member))
-    }
-
-    /// Has the parity work leave partial parity if that is wanted, where the operation writes one run of one strip and the only parity,
-    /// and has read what that takes. Nothing else needs what is read for it. An operation may be planned again: each time this is
-    /// to be decided anew.
-    pub(crate) fn choose_partial_parity(&mut self, is_wanted: bool, geometry: &Geometry) {
-        self.partial_parity = if is_wanted { self.partial_parity_unit(geometry) } else { None };
-    }
-
-    fn partial_parity_unit(&self, geometry: &Geometry) -> Option<u16> {
-        if geometry.parities() != 1 || self.run_of_pieces(0) != (self.pieces.len(), self.hull) {
-            return None;
-        }
-        let strip = self.pieces[0].strip;
-        let mut others = (0..geometry.data_strips() as u16).filter(|&unit| unit != strip);
-        let is_read = |unit: u16| self.units[usize::from(unit)].read == self.hull;
-        match self.plan {
-            Plan::ReadModifyWrite => Some(strip).filter(|&unit| is_read(unit)),
-            Plan::ReconstructWrite if others.clone().all(is_read) => others.next(),
-            _ => None,
-        }
-    }
-
-    /// The strip that it writes, where it leaves partial parity.
-    pub(crate) fn partial_parity_of(&self) -> Option<u16> {
-        self.partial_parity.map(|_| self.pieces[0].strip)
-    }
-
-    /// Where the partial parity lies that it leaves.
-    pub(crate) fn partial_parity_segment(&self, geometry: &Geometry) -> Segment {
-        let unit = self.partial_parity.expect("it was asked to leave it");
-        let buffer = self.staged(geometry, unit, self.hull.first);
-        Segment { buffer, bytes: u64::from(self.hull.count) * geometry.block_bytes() }
-    }
-
-    /// Calls `each` with where the bytes of its runs lie, in order.
-    pub(crate) fn for_each_segment(&self, geometry: &Geometry, mut each: impl FnMut(Segment)) {
-        let bytes = |rows: Rows| u64::from(rows.count) * geometry.block_bytes();
-        self.for_each_run(geometry, |unit, rows, pieces| {
-            for piece in pieces {
-                each(Segment { buffer: piece.source, bytes: bytes(piece.rows) });
-            }
-            if pieces.is_empty() {
-                each(Segment { buffer: self.staged(geometry, unit, rows.first), bytes: bytes(rows) });
-            }
-        });
     }
 }

@@ -8,7 +8,7 @@
 //! Restores serve rebuilds and read repair (`scan/read_repair.rs`).
 
 use super::Surroundings;
-use super::op::{OpKind, StripeOp};
+use super::op::StripeOp;
 use super::plan::{BeyondRedundancy, Plan};
 use super::units::UnitUse;
 use crate::geometry::Geometry;
@@ -16,14 +16,17 @@ use crate::table::NIL;
 use raidlab_units::BlockCount;
 
 impl StripeOp {
-    /// Whether the rows of the target can be made up from the others; or read, for a probe.
+    /// Whether the rows of a unit can be made up from the others.
     pub(super) fn restore_possible(&self, around: Surroundings<'_>) -> Result<Plan, BeyondRedundancy> {
-        let possible = match self.kind {
-            OpKind::Probe => self.views[usize::from(self.target.strip)].readable,
-            _ if around.geometry.parities() > 0 => return self.recovery_possible(around),
-            _ => self.source_copy(around).is_some(),
-        };
-        if possible { Ok(Plan::Recover) } else { Err(BeyondRedundancy) }
+        if around.geometry.parities() > 0 {
+            return self.recovery_possible(around);
+        }
+        if self.source_copy(around).is_some() { Ok(Plan::Recover) } else { Err(BeyondRedundancy) }
+    }
+
+    /// Whether the rows of a unit may be readable.
+    pub(super) fn probe_possible(&self, unit: u16) -> Result<Plan, BeyondRedundancy> {
+        if self.views[usize::from(unit)].readable { Ok(Plan::Recover) } else { Err(BeyondRedundancy) }
     }
 
     /// The readable copy that is cheapest to read.
@@ -36,17 +39,21 @@ impl StripeOp {
         })
     }
 
-    /// Decides what a restore or a probe reads.
-    pub(super) fn assign_restore(&mut self, around: Surroundings<'_>) {
+    /// Decides what a probe reads: the unit itself.
+    pub(super) fn assign_probe(&mut self, unit: u16) {
+        let Self { views, units, hull, .. } = self;
+        units.clear();
+        units.resize(views.len(), UnitUse::IDLE);
+        let uses = &mut units[usize::from(unit)];
+        (uses.read, uses.staged) = (*hull, true);
+    }
+
+    /// Decides what a restore of `target` reads.
+    pub(super) fn assign_restore(&mut self, target: u16, around: Surroundings<'_>) {
         let data_strips = around.geometry.data_strips();
-        let (probes, target) = (self.kind == OpKind::Probe, usize::from(self.target.strip));
-        let source = if probes {
-            Some(target)
-        } else if around.geometry.parities() == 0 {
-            self.source_copy(around).map(usize::from)
-        } else {
-            None
-        };
+        let target = usize::from(target);
+        let is_copied = around.geometry.parities() == 0;
+        let source = if is_copied { self.source_copy(around).map(usize::from) } else { None };
         let Self { views, units, hull, .. } = self;
         units.clear();
         let mut parity_wanted = views.iter().take(data_strips).filter(|view| !view.readable).count();
@@ -62,7 +69,7 @@ impl StripeOp {
                 parity_wanted -= usize::from(unit >= data_strips && source.is_none());
             }
             uses.erased = source.is_none() && !view.readable && (unit < data_strips || unit == target);
-            if unit == target && !probes {
+            if unit == target {
                 uses.write = *hull;
                 uses.from = source.unwrap_or(target) as u16;
             }
@@ -73,7 +80,7 @@ impl StripeOp {
 
     /// Bytes that the recovery of a restore takes in and gives out; none where a copy is as good.
     pub(super) fn restore_volume(&self, geometry: &Geometry) -> (u64, u64) {
-        if geometry.parities() == 0 || self.kind == OpKind::Probe {
+        if geometry.parities() == 0 {
             return (0, 0);
         }
         let hull_bytes = u64::from(self.hull.count) * geometry.block_bytes();

@@ -13,7 +13,7 @@
 
 use super::op::StripeOp;
 use crate::geometry::Geometry;
-use crate::table::{NIL, Slab};
+use crate::table::{NIL, OpId, Slab};
 use std::collections::VecDeque;
 
 const PAGE_BYTES: u64 = 4096;
@@ -27,7 +27,7 @@ pub(super) struct Staging {
     /// Those of them that none takes.
     pages_free: u32,
     /// Operations in line.
-    waiting: VecDeque<u32>,
+    waiting: VecDeque<OpId>,
 }
 
 impl Staging {
@@ -38,7 +38,7 @@ impl Staging {
     }
 
     /// Gives an operation the places that its units need, or puts it in line. Returns true if it has them.
-    pub(super) fn take_or_wait(&mut self, id: u32, op: &mut StripeOp, geometry: &Geometry) -> bool {
+    pub(super) fn take_or_wait(&mut self, id: OpId, op: &mut StripeOp, geometry: &Geometry) -> bool {
         let needs_any = op.units.iter().any(|unit| unit.staged);
         if needs_any && (!self.waiting.is_empty() || !self.has_room(op, geometry)) {
             self.waiting.push_back(id);
@@ -49,7 +49,11 @@ impl Staging {
     }
 
     /// Gives the first in line its places, if there is room. Returns it.
-    pub(super) fn next_in_line(&mut self, ops: &mut Slab<StripeOp>, geometry: &Geometry) -> Option<u32> {
+    pub(super) fn next_in_line(
+        &mut self,
+        ops: &mut Slab<StripeOp, OpId>,
+        geometry: &Geometry,
+    ) -> Option<OpId> {
         let &id = self.waiting.front()?;
         if !self.has_room(&ops[id], geometry) {
             return None;
@@ -111,8 +115,8 @@ mod tests {
     use raidlab_units::BlockCount;
 
     /// Operations that need so many places each, over so many rows.
-    fn ops<const N: usize>(needs: [(usize, u32); N]) -> (Slab<StripeOp>, [u32; N], Geometry) {
-        let mut ops = Slab::<StripeOp>::new();
+    fn ops<const N: usize>(needs: [(usize, u32); N]) -> (Slab<StripeOp, OpId>, [OpId; N], Geometry) {
+        let mut ops = Slab::<StripeOp, OpId>::new();
         let ids = needs.map(|(places, rows)| {
             let id = ops.take();
             ops[id].hull = Rows { first: 0, count: rows };

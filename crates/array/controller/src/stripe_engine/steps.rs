@@ -2,7 +2,7 @@
 //!
 //! The controller plans in rows and units; only here do plans become sums over GF(256) (see `raidlab_raid::code`).
 
-use super::op::{OpKind, StripeOp};
+use super::op::{Job, StripeOp, VisitStep};
 use super::plan::Plan;
 use crate::api::{BufferRef, MemorySteps, NOWHERE};
 use crate::geometry::Geometry;
@@ -35,20 +35,25 @@ impl Default for ParityResults {
 impl StripeOp {
     /// Adds the steps of the parity work of an operation.
     pub(crate) fn parity_steps(&self, geometry: &Geometry, out: &mut MemorySteps) {
-        if let Some(unit) = self.partial_parity {
+        if let Some(unit) = self.writing.partial_parity {
             return self.parity_by_partial(unit, geometry, out);
         }
         if self.is_trying() {
             return self.trial_steps(geometry, out);
         }
-        match (self.kind, self.plan) {
-            (OpKind::Recover | OpKind::Restore, _) => self.recover_target(geometry, out),
-            (OpKind::Probe, _) | (OpKind::Write, Plan::Store | Plan::Abandon) => {}
-            (OpKind::Write, Plan::ReadModifyWrite) => self.modify_parity(geometry, out),
-            (OpKind::Compare, _) | (OpKind::Write, Plan::ReconstructWrite) => {
+        match (self.job, self.plan) {
+            (Job::Recover(fragment), _) => {
+                self.recover_unit(fragment.strip, fragment.host_buffer(), geometry, out);
+            }
+            (Job::Restore(VisitStep { unit, .. }), _) => {
+                self.recover_unit(unit, self.staged(geometry, unit, self.hull.first), geometry, out);
+            }
+            (Job::Probe(_), _) | (Job::Write, Plan::Store | Plan::Abandon) => {}
+            (Job::Write, Plan::ReadModifyWrite) => self.modify_parity(geometry, out),
+            (Job::Compare(..), _) | (Job::Write, Plan::ReconstructWrite) => {
                 self.construct_parity(geometry, out);
             }
-            (OpKind::Write, Plan::Recover) => {
+            (Job::Write, Plan::Recover) => {
                 self.recover_erased(geometry, out);
                 self.construct_parity(geometry, out);
             }
@@ -58,30 +63,30 @@ impl StripeOp {
     /// Bytes that the parity work of an operation takes in and gives out; none if there is none.
     pub(crate) fn parity_volume(&self, geometry: &Geometry) -> (u64, u64) {
         let hull_bytes = u64::from(self.hull.count) * geometry.block_bytes();
-        let written: u64 = self.pieces.iter().map(|piece| u64::from(piece.rows.count)).sum();
+        let written: u64 = self.writing.pieces.iter().map(|piece| u64::from(piece.rows.count)).sum();
         let parities =
             self.units.iter().skip(geometry.data_strips()).filter(|unit| unit.staging != NIL).count() as u64;
         let erased = self.units.iter().filter(|unit| unit.erased).count() as u64;
         let data_bytes = geometry.data_strips() as u64 * hull_bytes;
-        let partial_bytes = if self.partial_parity.is_some() { hull_bytes } else { 0 };
-        match (self.kind, self.plan) {
-            (OpKind::Recover, _) => (data_bytes, hull_bytes),
-            (OpKind::Restore | OpKind::Probe, _) => self.restore_volume(geometry),
-            (OpKind::Compare, _) => self.comparison_volume(geometry),
-            (OpKind::Write, Plan::Store | Plan::Abandon) => (0, 0),
-            (OpKind::Write, Plan::ReadModifyWrite) => {
+        let partial_bytes = if self.writing.partial_parity.is_some() { hull_bytes } else { 0 };
+        match (self.job, self.plan) {
+            (Job::Recover(_), _) => (data_bytes, hull_bytes),
+            (Job::Restore(_), _) => self.restore_volume(geometry),
+            (Job::Compare(..), _) => self.comparison_volume(geometry),
+            (Job::Probe(_), _) | (Job::Write, Plan::Store | Plan::Abandon) => (0, 0),
+            (Job::Write, Plan::ReadModifyWrite) => {
                 let bytes_in = 2 * written * geometry.block_bytes() + parities * hull_bytes;
                 (bytes_in, parities * hull_bytes + partial_bytes)
             }
-            (OpKind::Write, Plan::ReconstructWrite) => (data_bytes, parities * hull_bytes + partial_bytes),
-            (OpKind::Write, Plan::Recover) => (2 * data_bytes, (parities + erased) * hull_bytes),
+            (Job::Write, Plan::ReconstructWrite) => (data_bytes, parities * hull_bytes + partial_bytes),
+            (Job::Write, Plan::Recover) => (2 * data_bytes, (parities + erased) * hull_bytes),
         }
     }
 
     /// The parities that the operation computes, at `row`: into the places of those that it writes, or, for a comparison,
     /// beside those that it read.
     fn parity_results(&self, geometry: &Geometry, row: u32) -> ParityResults {
-        let beside = self.kind == OpKind::Compare;
+        let beside = self.is_comparison();
         let first = if beside { geometry.unit_count() } else { geometry.data_strips() } as u16;
         let mut results = ParityResults::default();
         for parity in 0..geometry.parities() as u16 {
@@ -101,14 +106,14 @@ impl StripeOp {
         let bytes = u64::from(self.hull.count) * geometry.block_bytes();
         let partial = self.staged(geometry, unit, row);
         let modifies = self.plan == Plan::ReadModifyWrite;
-        let is_added = |other: &u16| *other != unit && *other != self.pieces[0].strip;
+        let is_added = |other: &u16| *other != unit && *other != self.writing.pieces[0].strip;
         let added = if modifies { strips..strips + 1 } else { 0..strips }.filter(is_added);
         if added.clone().next().is_some() {
             out.begin(bytes, &[partial], true);
             out.sources.extend(added.map(|other| self.staged(geometry, other, row)));
             out.end(|_, _| 1);
         }
-        for piece in &self.pieces {
+        for piece in &self.writing.pieces {
             let bytes = u64::from(piece.rows.count) * geometry.block_bytes();
             out.begin(bytes, &[self.staged(geometry, strips, piece.rows.first)], false);
             out.sources.extend([self.staged(geometry, unit, piece.rows.first), piece.source]);
@@ -118,7 +123,7 @@ impl StripeOp {
 
     /// New parity = old parity + old data + new data, piece by piece.
     fn modify_parity(&self, geometry: &Geometry, out: &mut MemorySteps) {
-        for piece in &self.pieces {
+        for piece in &self.writing.pieces {
             let results = self.parity_results(geometry, piece.rows.first);
             let old = self.staged(geometry, piece.strip, piece.rows.first);
             let bytes = u64::from(piece.rows.count) * geometry.block_bytes();
@@ -144,8 +149,9 @@ impl StripeOp {
 
     /// Where the operation has the newest data of `row` of a strip.
     fn newest(&self, geometry: &Geometry, strip: u16, row: u32) -> BufferRef {
-        let from = self.pieces.partition_point(|piece| (piece.strip, piece.rows.end()) <= (strip, row));
-        match self.pieces.get(from) {
+        let from =
+            self.writing.pieces.partition_point(|piece| (piece.strip, piece.rows.end()) <= (strip, row));
+        match self.writing.pieces.get(from) {
             Some(piece) if piece.strip == strip && piece.rows.first <= row => {
                 let skipped = u64::from(row - piece.rows.first) * geometry.block_bytes();
                 BufferRef { offset: piece.source.offset + skipped, ..piece.source }
@@ -165,15 +171,9 @@ impl StripeOp {
         self.recover_rows(geometry, &places[..count], 0, out);
     }
 
-    /// Recovers what a host read wants, into the host's buffer, or what is restored, into its staging place.
-    fn recover_target(&self, geometry: &Geometry, out: &mut MemorySteps) {
-        let target = self.target.strip;
-        let erased = self.units[..usize::from(target)].iter().filter(|unit| unit.erased);
-        let place = if self.kind == OpKind::Recover {
-            self.target.host_buffer()
-        } else {
-            self.staged(geometry, target, self.hull.first)
-        };
+    /// Recovers the hull of one unit into `place`.
+    fn recover_unit(&self, unit: u16, place: BufferRef, geometry: &Geometry, out: &mut MemorySteps) {
+        let erased = self.units[..usize::from(unit)].iter().filter(|unit| unit.erased);
         self.recover_rows(geometry, &[place], erased.count(), out);
     }
 
@@ -225,6 +225,6 @@ impl StripeOp {
 
 /// The first row after `row` where any strip's source changes: a piece begins or ends, or the hull ends.
 fn next_change(op: &StripeOp, row: u32) -> u32 {
-    let edges = op.pieces.iter().flat_map(|piece| [piece.rows.first, piece.rows.end()]);
+    let edges = op.pieces().iter().flat_map(|piece| [piece.rows.first, piece.rows.end()]);
     edges.filter(|&edge| edge > row).fold(Rows::end(op.hull), u32::min)
 }

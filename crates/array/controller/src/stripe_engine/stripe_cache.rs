@@ -12,7 +12,7 @@
 //! Source: Linux drivers/md/raid5.c: `get_free_stripe` takes from the head of an `inactive_list`, where `do_release_stripe` puts
 //! stripes at the tail; there are eight, and a stripe's address says which (`stripe_hash_locks_hash`); `R5_UPTODATE`; `handle_stripe_dirtying`; `ops_run_biodrain` for `R5_SkipCopy`.
 
-use super::op::{OpKind, StripeOp};
+use super::op::StripeOp;
 use super::plan::Plan;
 use crate::geometry::Geometry;
 use crate::metadata::Metadata;
@@ -148,7 +148,7 @@ impl Directory {
 
     /// Makes the views of a write those of whole pages, and says which of these are held.
     pub(super) fn view_pages(&self, op: &mut StripeOp, geometry: &Geometry, metadata: &Metadata) {
-        let is_write = op.kind == OpKind::Write && geometry.parities() > 0;
+        let is_write = op.is_write() && geometry.parities() > 0;
         if !is_write || metadata.any_bad() || !op.unreadable.is_empty() {
             return;
         }
@@ -171,7 +171,7 @@ impl Directory {
             return false;
         }
         let (mut touched, mut whole): (Units, Units) = (0, 0);
-        for piece in &op.pieces {
+        for piece in op.pieces() {
             touched |= bit(piece.strip.into());
             if piece.rows.count == geometry.strip_rows() {
                 whole |= bit(piece.strip.into());

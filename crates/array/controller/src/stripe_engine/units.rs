@@ -7,8 +7,9 @@
 //! found unreadable. Units of operations in the background are chosen in `restore.rs` and `compare.rs`.
 
 use super::Surroundings;
-use super::op::{OpKind, Piece, StripeOp};
+use super::op::{Job, StripeOp};
 use super::plan::{BeyondRedundancy, Plan, UnitView};
+use super::writing::Piece;
 use crate::request::Rows;
 use crate::table::NIL;
 
@@ -49,20 +50,18 @@ impl UnitUse {
 impl StripeOp {
     /// Looks at each unit of the stripe. For a write without parity there is nothing to look at: pieces go to every copy.
     pub(super) fn view_units(&mut self, Surroundings { geometry, metadata, .. }: Surroundings<'_>) {
-        let hull = match self.kind {
-            OpKind::Write => self.pieces.iter().fold(Rows::NONE, |hull, piece| hull.hull(piece.rows)),
-            _ => self.target.rows,
-        };
-        let is_plain = self.kind == OpKind::Write && geometry.parities() == 0;
+        let of_pieces = || self.pieces().iter().fold(Rows::NONE, |hull, piece| hull.hull(piece.rows));
+        let hull = self.job.rows().unwrap_or_else(of_pieces);
+        let is_plain = self.is_write() && geometry.parities() == 0;
         let unit_count = if is_plain { 0 } else { geometry.lock_units() };
         let untouched =
             UnitView { readable: true, stored: true, touched: Rows::NONE, gap: hull, held: false };
-        let Self { views, pieces, places, unreadable, .. } = self;
+        let Self { views, writing, places, unreadable, .. } = self;
         views.clear();
         views.resize(geometry.data_strips().min(unit_count.into()), untouched);
         views.resize(unit_count.into(), UnitView { gap: Rows::NONE, ..untouched });
         if unit_count > 0 {
-            for pieces in pieces.chunk_by(|one, next| one.strip == next.strip) {
+            for pieces in writing.pieces.chunk_by(|one, next| one.strip == next.strip) {
                 let view = &mut views[usize::from(pieces[0].strip)];
                 (view.touched, view.gap) = coverage(pieces, hull);
             }
@@ -85,10 +84,10 @@ impl StripeOp {
         if self.dares {
             return false;
         }
-        let Self { views, places, unreadable, hull, key, kind, target, .. } = self;
+        let Self { views, places, unreadable, hull, key, job, .. } = self;
         // What is to be made up is read elsewhere: by the last round of a read, or a probe.
-        let is_made_up = matches!(kind, OpKind::Recover | OpKind::Restore);
-        let is_its_own = |unit: &u16| is_made_up && *unit == target.strip;
+        let made_up = job.made_up();
+        let is_its_own = |unit: &u16| made_up == Some(*unit);
         let had = unreadable.len();
         unreadable.retain(is_its_own);
         let may_be_read = |(unit, view): (usize, &UnitView)| {
@@ -116,14 +115,17 @@ impl StripeOp {
 
     /// Decides for each unit what is read and what needs a staging place, by the plan.
     pub(super) fn assign_units(&mut self, around: Surroundings<'_>) {
-        match self.kind {
-            OpKind::Write | OpKind::Recover => {}
-            OpKind::Restore | OpKind::Probe => return self.assign_restore(around),
-            OpKind::Compare => return self.assign_comparison(around.geometry),
+        match self.job {
+            Job::Write | Job::Recover(_) => {}
+            Job::Restore(step) => return self.assign_restore(step.unit, around),
+            Job::Probe(step) => return self.assign_probe(step.unit),
+            Job::Compare(_, comparison) => {
+                return self.assign_comparison(comparison.makes_checksums, around.geometry);
+            }
         }
         let data_strips = around.geometry.data_strips();
+        let writes = self.is_write();
         let Self { plan, hull, views, units, .. } = self;
-        let writes = self.kind == OpKind::Write;
         units.clear();
         let mut parity_wanted =
             views[..data_strips.min(views.len())].iter().filter(|view| !view.readable).count();

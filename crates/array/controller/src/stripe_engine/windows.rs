@@ -16,8 +16,9 @@
 //! others have what they asked for.
 
 use super::Surroundings;
-use super::op::{OpKind, Piece, StripeOp};
+use super::op::StripeOp;
 use super::plan::{self, BeyondRedundancy, Cover, Plan};
+use super::writing::Piece;
 use crate::geometry::Geometry;
 use crate::metadata::Metadata;
 use crate::request::Rows;
@@ -96,12 +97,12 @@ impl StripeOp {
         Surroundings { geometry, metadata, .. }: Surroundings<'_>,
     ) -> bool {
         let bad = self.views.iter().any(|view| view.stored && !view.readable);
-        let may_help = self.kind == OpKind::Write && self.hull.count > 1 && bad;
+        let may_help = self.is_write() && self.hull.count > 1 && bad;
         if !may_help || metadata.is_out_of_sync(self.key) {
             return false;
         }
         let end = self.hull.first + 1;
-        let (pieces, rest) = (&mut self.pieces, &mut self.rest);
+        let (pieces, rest) = (&mut self.writing.pieces, &mut self.writing.rest);
         assert!(rest.is_empty(), "a window that was narrowed is one row");
         let rest_of = |piece: &Piece| {
             let first = piece.rows.first.max(end);
@@ -123,7 +124,7 @@ impl StripeOp {
 
     /// Gives the window of a write up and goes on with the next. Returns false if there is none.
     pub(super) fn skip_window(&mut self, geometry: &Geometry) -> bool {
-        if self.kind != OpKind::Write {
+        if !self.is_write() {
             return false;
         }
         self.note_failed(geometry);
@@ -132,11 +133,11 @@ impl StripeOp {
 
     /// Puts the rest of a write in its window. Returns false if there is none.
     pub(crate) fn next_window(&mut self) -> bool {
-        if self.rest.is_empty() {
+        if self.writing.rest.is_empty() {
             return false;
         }
-        self.pieces.clear();
-        core::mem::swap(&mut self.pieces, &mut self.rest);
+        self.writing.pieces.clear();
+        core::mem::swap(&mut self.writing.pieces, &mut self.writing.rest);
         self.unreadable.clear();
         self.dares = false;
         true
@@ -152,15 +153,15 @@ impl StripeOp {
 
     /// Notes that nothing of the window was stored.
     fn note_failed(&mut self, geometry: &Geometry) {
-        for piece in 0..self.pieces.len() {
-            let Piece { strip, rows, .. } = self.pieces[piece];
+        for piece in 0..self.writing.pieces.len() {
+            let Piece { strip, rows, .. } = self.writing.pieces[piece];
             self.note_rows_failed(geometry, strip, rows);
         }
     }
 
     fn note_rows_failed(&mut self, geometry: &Geometry, strip: u16, rows: Rows) {
         let lba = geometry.strip_lba(self.stripe, strip, rows.first);
-        self.failed.ranges.push((lba, BlockCount(u64::from(rows.count))));
+        self.writing.failed.ranges.push((lba, BlockCount(u64::from(rows.count))));
     }
 
     /// True if the window was the whole stripe, and its parity computed from that: it agrees now.
@@ -174,8 +175,8 @@ impl StripeOp {
             return true;
         }
         let mut stored = true;
-        for index in 0..self.pieces.len() {
-            let Piece { strip, rows, .. } = self.pieces[index];
+        for index in 0..self.writing.pieces.len() {
+            let Piece { strip, rows, .. } = self.writing.pieces[index];
             if metadata.is_stored(geometry, (self.stripe, strip), rows) {
                 continue;
             }

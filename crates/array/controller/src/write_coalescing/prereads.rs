@@ -16,6 +16,7 @@
 use super::{Hold, Surroundings, WriteCoalescing, is_wanted};
 use crate::stripe_engine::{StripeEngine, StripeOp};
 use crate::stripe_locks::{StripeLocks, Through};
+use crate::table::OpId;
 use std::collections::VecDeque;
 
 /// How far an operation is that may be delayed.
@@ -42,7 +43,7 @@ impl Delayed {
 pub(super) struct Prereads {
     bypass: Option<u32>,
     /// Operations in the order in which they were delayed, each with its turn: one that was carried out since has another.
-    delayed: VecDeque<(u32, u32)>,
+    delayed: VecDeque<(OpId, u32)>,
     /// Operations that read what the change of parity needs.
     reading: u32,
     /// Whole stripes that are being written.
@@ -96,16 +97,16 @@ impl Prereads {
     }
 
     /// True if an operation need not wait; else it is delayed.
-    pub(super) fn is_due_at_once(&mut self, id: u32, around: &mut Surroundings<'_>) -> bool {
+    pub(super) fn is_due_at_once(&mut self, id: OpId, around: &mut Surroundings<'_>) -> bool {
         let op = around.stripes.op(id);
-        if op.collecting.hold == Hold::Over
+        if op.collecting().hold == Hold::Over
             || op.is_whole(around.geometry)
             || is_wanted(op, around.locks, around.has_stalled)
             || around.stripes.reads_nothing(id, around.geometry)
         {
             return true;
         }
-        let op = &mut around.stripes.op_mut(id).collecting.prereads;
+        let op = &mut around.stripes.op_mut(id).collecting_mut().prereads;
         if !core::mem::replace(&mut op.waits, true) {
             self.delayed.push_back((id, op.turn));
         }
@@ -113,7 +114,7 @@ impl Prereads {
     }
 
     /// The next of those that were delayed, when nobody reads and no whole stripes go before.
-    pub(super) fn next_activated(&mut self, stripes: &StripeEngine) -> Option<u32> {
+    pub(super) fn next_activated(&mut self, stripes: &StripeEngine) -> Option<OpId> {
         let mut left = self
             .to_activate
             .unwrap_or_else(|| if self.nobody_reads && self.may_activate() { self.delayed.len() } else { 0 });
@@ -121,7 +122,7 @@ impl Prereads {
         while left > 0 && found.is_none() {
             left -= 1;
             let (id, turn) = self.delayed.pop_front().expect("counted");
-            let op = &stripes.op(id).collecting.prereads;
+            let op = &stripes.op(id).collecting().prereads;
             found = (op.waits && op.turn == turn).then_some(id);
         }
         self.to_activate = Some(left);
@@ -143,7 +144,7 @@ impl WriteCoalescing {
     /// Lets an operation that was made of what waited in line collect on, where parts of stripes do. Returns false elsewhere.
     pub(crate) fn collects_on(
         &mut self,
-        id: u32,
+        id: OpId,
         locks: &mut StripeLocks,
         stripes: &mut StripeEngine,
     ) -> bool {
@@ -151,8 +152,8 @@ impl WriteCoalescing {
             return false;
         }
         let op = stripes.op_mut(id);
-        locks.set_through(op.key, Through::Collects(id));
-        op.collecting.hold = if op.fua { Hold::Over } else { Hold::Fresh };
+        locks.set_through(op.key(), Through::Collects(id));
+        op.collecting_mut().hold = if op.is_forced() { Hold::Over } else { Hold::Fresh };
         self.list(id, stripes);
         true
     }
@@ -171,7 +172,7 @@ impl WriteCoalescing {
     #[inline]
     pub(crate) fn begin_preread(&mut self, op: &mut StripeOp) {
         if let Some(prereads) = &mut self.prereads
-            && !core::mem::replace(&mut op.collecting.prereads.reads, true)
+            && !core::mem::replace(&mut op.collecting_mut().prereads.reads, true)
         {
             prereads.reading += 1;
         }
@@ -181,7 +182,7 @@ impl WriteCoalescing {
     #[inline]
     pub(crate) fn end_preread(&mut self, op: &mut StripeOp) {
         if let Some(prereads) = &mut self.prereads {
-            prereads.reading -= u32::from(core::mem::take(&mut op.collecting.prereads.reads));
+            prereads.reading -= u32::from(core::mem::take(&mut op.collecting_mut().prereads.reads));
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::metadata::Metadata;
 use crate::outbox::Outbox;
 use crate::own;
 use crate::rules::BitmapPlace;
+use crate::table::OpId;
 use core::ops::Range;
 use raidlab_format::{BITMAP_BYTES, RegionIndex, RegionMap};
 use raidlab_units::{BlockCount, ByteCount, MemberIndex, MemberLba, NanoSpan, Nanos, StripeIndex};
@@ -100,7 +101,7 @@ pub(crate) struct Bitmap {
     sequence: u64,
     writing: bool,
     pending: u32,
-    waiting: VecDeque<u32>,
+    waiting: VecDeque<OpId>,
     clearing: Clearing,
     flush_pending: u32,
     timer_set: bool,
@@ -166,7 +167,7 @@ impl Bitmap {
 
     /// Takes in that an operation is to write in `stripe`. Returns true if the devices have its region marked; else it stands in
     /// line, and an image is wanted.
-    pub(super) fn admit(&mut self, op: u32, stripe: StripeIndex) -> bool {
+    pub(super) fn admit(&mut self, op: OpId, stripe: StripeIndex) -> bool {
         let region = self.wanted.region_of(stripe);
         self.touched.mark(region);
         if self.kept.is_marked(region) {
@@ -221,7 +222,7 @@ impl Bitmap {
     }
 
     /// Takes the first out of the line.
-    pub(crate) fn next_in_line(&mut self) -> Option<u32> {
+    pub(crate) fn next_in_line(&mut self) -> Option<OpId> {
         self.waiting.pop_front()
     }
 

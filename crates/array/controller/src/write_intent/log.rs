@@ -40,7 +40,7 @@ use crate::memory_task::{Move, TaskOwner};
 use crate::metadata::Metadata;
 use crate::own::OwnMemory;
 use crate::stripe_engine::StripeOp;
-use crate::table::{NIL, Slab};
+use crate::table::{OpId, Slab};
 use batch::Unsent;
 use raidlab_format::{LogHeader, LogPlace, LogRun, NVRAM_RING_AT, RecordHolds, header_len};
 use raidlab_units::{BlockSize, MemberLba, StripeIndex};
@@ -76,7 +76,7 @@ pub(crate) struct Log {
     /// The tail of the superblock that is being written, or was written last.
     next_tail: u64,
     /// Operations in line for room.
-    waiting: VecDeque<u32>,
+    waiting: VecDeque<OpId>,
     /// Records in line for the members.
     unsent: Unsent,
     /// No record may be begun.
@@ -189,7 +189,7 @@ impl Log {
     }
 
     /// Puts an operation in line for a record.
-    pub(super) fn admit(&mut self, op: u32) -> Admission {
+    pub(super) fn admit(&mut self, op: OpId) -> Admission {
         self.waiting.push_back(op);
         if self.waiting.len() == 1 { Admission::WithRecord } else { Admission::BehindOthers }
     }
@@ -201,7 +201,7 @@ impl Log {
 
     /// Begins records for operations in line, as far as there is room. Returns one that may never write, which is no longer
     /// in line: after it this is to be called once more.
-    pub(crate) fn begin_records(&mut self, around: &mut Surroundings<'_>) -> Option<u32> {
+    pub(crate) fn begin_records(&mut self, around: &mut Surroundings<'_>) -> Option<OpId> {
         while let Some(&op) = self.waiting.front() {
             if self.is_stuck(around) {
                 return self.waiting.pop_front();
@@ -233,7 +233,7 @@ impl Log {
         }
         let oldest = self.ring.records().find(|record| record.phase != Phase::Retired);
         let stays = |record: &Record| match record.phase {
-            Phase::Live => record.op == NIL,
+            Phase::Live => record.op == OpId::NONE,
             phase => matches!(phase, Phase::Applied(_)),
         };
         !metadata.is_kept()
@@ -253,7 +253,7 @@ impl Log {
     /// True if an operation should leave partial parity for its record. Of sequential writes the next goes to another strip of these
     /// rows, and would wait for a flush of the members.
     pub(crate) fn takes_partial_parity(&self, op: &StripeOp, metadata: &Metadata) -> bool {
-        self.is_enough(op, metadata) && !self.ring.goes_on_in(op.stripe)
+        self.is_enough(op, metadata) && !self.ring.goes_on_in(op.stripe())
     }
 
     /// What a record of an operation that begins now holds; nothing if members must be flushed first, because parity that the
@@ -265,7 +265,7 @@ impl Log {
     ///
     /// Partial parity says what the strip is by the parity that stands there, where the strip can't be read. So it stands alone: what
     /// the parity was to be by another record of the rows must not be left out because this one names it, too.
-    fn holds(&self, id: u32, around: &Surroundings<'_>) -> Option<RecordHolds> {
+    fn holds(&self, id: OpId, around: &Surroundings<'_>) -> Option<RecordHolds> {
         let Surroundings { geometry, metadata, ops, .. } = around;
         let op = &ops[id];
         let is_enough = self.is_enough(op, metadata);
@@ -273,9 +273,9 @@ impl Log {
             return Some(RecordHolds::Checksums);
         }
         let strip = op.partial_parity_of();
-        let before = self.ring.done_before(op.stripe, op.hull, strip);
+        let before = self.ring.done_before(op.stripe(), op.hull(), strip);
         let relies = before == DoneBefore::LeftAsFound;
-        let promises = op.fua && self.ring.is_to_be_compared(op.stripe);
+        let promises = op.is_forced() && self.ring.is_to_be_compared(op.stripe());
         if relies || promises {
             return None;
         }
@@ -285,7 +285,7 @@ impl Log {
     }
 
     /// Begins a record for an operation. Returns false if there is no room.
-    fn begin_record(&mut self, id: u32, holds: RecordHolds, around: &mut Surroundings<'_>) -> bool {
+    fn begin_record(&mut self, id: OpId, holds: RecordHolds, around: &mut Surroundings<'_>) -> bool {
         let Surroundings { geometry, ops, own, tasks, outbox, .. } = around;
         let op = &mut ops[id];
         let rows = op.list_runs(geometry, &mut self.runs);
@@ -296,10 +296,10 @@ impl Log {
         let Some(header) = own.take_header() else { return false };
         let record = Record {
             op: id,
-            stripe: op.stripe,
+            stripe: op.stripe(),
             phase: Phase::Digesting,
             holds,
-            rows: op.hull,
+            rows: op.hull(),
             partial_of: op.partial_parity_of().filter(|_| holds == RecordHolds::PartialParity),
             at_block,
             header_blocks,
@@ -313,7 +313,7 @@ impl Log {
             found_by: FoundBy::Any,
         };
         let sequence = self.ring.begin(record);
-        op.intent.record = Some(sequence);
+        op.intent_mut().record = Some(sequence);
         let task = tasks.new_digest(TaskOwner::Record { sequence });
         if holds == RecordHolds::PartialParity {
             tasks.add_rows(task, op.partial_parity_segment(geometry));
@@ -337,7 +337,7 @@ impl Log {
             sequence,
             tail_sequence: named_tail,
             epoch: superblock.epoch,
-            stripe: op.stripe,
+            stripe: op.stripe(),
             holds,
         };
         // A world that carries lengths only has no digests, and nobody ever reads what it writes.
@@ -377,7 +377,7 @@ impl Log {
 
     /// Takes in that a record is where it can be found again. Returns its operation, which may write in place; there may be
     /// room for others.
-    pub(crate) fn record_live(&mut self, sequence: u64, own: &mut OwnMemory) -> u32 {
+    pub(crate) fn record_live(&mut self, sequence: u64, own: &mut OwnMemory) -> OpId {
         let record = self.ring.record_mut(sequence);
         record.phase = Phase::Live;
         let (op, header, tail) = (record.op, record.header, record.named_tail);
@@ -392,7 +392,7 @@ impl Log {
         &self,
         sequence: u64,
         geometry: &Geometry,
-        (ops, own): (&Slab<StripeOp>, &OwnMemory),
+        (ops, own): (&Slab<StripeOp, OpId>, &OwnMemory),
         out: &mut Vec<Segment>,
     ) {
         let record = self.ring.record(sequence);
@@ -414,7 +414,7 @@ impl Log {
         let record = self.ring.record_mut(sequence);
         if !stored {
             // It may be needed by a start with the devices that are lost now. Whoever waits for its room waits in vain.
-            record.op = NIL;
+            record.op = OpId::NONE;
             return;
         }
         record.phase = if volatile { Phase::Applied(self.applied) } else { Phase::Retired };

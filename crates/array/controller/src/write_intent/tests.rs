@@ -5,6 +5,7 @@ use crate::api::{Action, MemberError, MemberOp, MemoryKind};
 use crate::config::{CacheConfig, MemberCache, Resilience};
 use crate::request::Rows;
 use crate::rules::{ArrayRules, WriteLogPlace};
+use crate::table::OpId;
 use raidlab_format::{
     ArrayUuid, LogHeader, LogRecord, LogRun, LogSource, PayloadPlace, RecordHolds, STATE_BYTES,
 };
@@ -16,7 +17,7 @@ const ROW: Rows = Rows { first: 2, count: 1 };
 struct Array {
     geometry: Geometry,
     metadata: Metadata,
-    ops: Slab<StripeOp>,
+    ops: Slab<StripeOp, OpId>,
     own: OwnMemory,
     ios: MemberIos,
     tasks: MemoryTasks,
@@ -68,17 +69,17 @@ impl Array {
     }
 
     /// An operation that writes a row of the first strip of a stripe, and its parity.
-    fn op(&mut self, stripe: u64) -> u32 {
+    fn op(&mut self, stripe: u64) -> OpId {
         let id = self.ops.take();
         self.ops[id].write_a_row(&self.geometry, stripe, own_buffer(0));
         id
     }
 
-    fn admit(&mut self, id: u32) -> Admission {
+    fn admit(&mut self, id: OpId) -> Admission {
         self.intent.admit(id, &mut self.ops[id])
     }
 
-    fn end_write(&mut self, id: u32) -> bool {
+    fn end_write(&mut self, id: OpId) -> bool {
         let Self { intent, ops, metadata, outbox, .. } = self;
         intent.end_write(&mut ops[id], true, (Nanos(1_000), metadata, outbox))
     }
@@ -96,7 +97,7 @@ impl Array {
     }
 
     /// Ends all writes of the image that is under way. Returns who was in line for it.
-    fn end_image(&mut self, devices: usize) -> Vec<u32> {
+    fn end_image(&mut self, devices: usize) -> Vec<OpId> {
         let bitmap = self.intent.bitmap().expect("it has one");
         let ends = (0..devices).map(|_| bitmap.image_done()).collect::<Vec<_>>();
         assert_eq!(ends.iter().position(|&is_last| is_last), Some(devices - 1));

@@ -27,7 +27,7 @@ use crate::metadata::Metadata;
 use crate::outbox::Outbox;
 use crate::rules::WriteLogPlace;
 use crate::stripe_engine::StripeOp;
-use crate::table::Slab;
+use crate::table::{OpId, Slab};
 use raidlab_units::{BlockCount, ByteCount, MemberIndex, MemberLba};
 use std::collections::VecDeque;
 
@@ -79,7 +79,7 @@ enum Phase {
 struct Unit {
     log: u16,
     phase: Phase,
-    stripes: Vec<u32>,
+    stripes: Vec<OpId>,
     /// Stripes that are not on the members; then flushes under way.
     pending: u32,
     /// Pages behind the first.
@@ -177,12 +177,12 @@ impl WriteLog {
     /// Takes in that parity of a change is being computed.
     pub(crate) const fn begin_computing(&mut self, op: &mut StripeOp) {
         self.computing += 1;
-        op.intent.is_computed = true;
+        op.intent_mut().is_computed = true;
     }
 
     /// Takes in that parity is computed, if it is that of a change which counts.
     pub(crate) fn end_computing(&mut self, op: &mut StripeOp) {
-        self.computing -= u32::from(core::mem::take(&mut op.intent.is_computed));
+        self.computing -= u32::from(core::mem::take(&mut op.intent_mut().is_computed));
     }
 
     /// True if units should be sent: a thread has nothing more to handle, or has handled a batch.
@@ -193,19 +193,19 @@ impl WriteLog {
     /// Takes in what a change is to write, if that is written down and not yet. Returns false if there is nothing to wait for.
     ///
     /// Source: `ppl_write_stripe`, `r5l_write_stripe`: both leave out what writes no parity.
-    pub(crate) fn takes_in(&mut self, id: u32, around: &mut Surroundings<'_>) -> bool {
+    pub(crate) fn takes_in(&mut self, id: OpId, around: &mut Surroundings<'_>) -> bool {
         let Surroundings { geometry, metadata, ops, .. } = around;
         let op = &mut ops[id];
-        let parity_place = op.places[geometry.data_strips()];
+        let parity_place = op.places()[geometry.data_strips()];
         let writes_parity = op.computes_parity() && metadata.holds(parity_place);
-        if op.intent.unit.is_some() || !writes_parity {
+        if op.intent_mut().unit.is_some() || !writes_parity {
             return false;
         }
         let unit = match self.place {
             WriteLogPlace::PartialParity => self.take_partial_parity(op, parity_place.member, geometry),
             WriteLogPlace::Journal => self.take_stripe(op, geometry),
         };
-        op.intent.unit = Some(unit);
+        op.intent_mut().unit = Some(unit);
         self.units[unit].stripes.push(id);
         self.units[unit].pending += 1;
         self.batch += 1;
@@ -214,7 +214,7 @@ impl WriteLog {
 
     /// Source: `ppl_log_stripe`.
     fn take_partial_parity(&mut self, op: &StripeOp, role: MemberIndex, geometry: &Geometry) -> u32 {
-        let StripeOp { pieces, hull, places, .. } = op;
+        let (pieces, hull, places) = (op.pieces(), op.hull(), op.places());
         let strips = pieces.iter().fold(0, |strips, piece| strips | 1_u64 << piece.strip);
         let (first, rows) = (places[0].start, BlockCount(geometry.strip_rows().into()));
         let written: u64 = pieces.iter().map(|piece| u64::from(piece.rows.count)).sum();
@@ -233,7 +233,7 @@ impl WriteLog {
 
     /// Source: `r5l_log_stripe`, `r5l_get_meta`.
     fn take_stripe(&mut self, op: &StripeOp, geometry: &Geometry) -> u32 {
-        let strips = op.pieces.chunk_by(|a, b| a.strip == b.strip).count();
+        let strips = op.pieces().chunk_by(|a, b| a.strip == b.strip).count();
         let (data, parity) = (strips as u64, geometry.parities() as u64);
         let bytes = data * (PAYLOAD_BYTES + CHECKSUM_BYTES) + PAYLOAD_BYTES + parity * CHECKSUM_BYTES;
         let unit = self.collecting(0, |unit| unit.meta_bytes + bytes <= PAGE_BYTES);
@@ -335,7 +335,7 @@ impl WriteLog {
     }
 
     /// Begins to write the stripes of a unit to the members, and hands them out.
-    pub(crate) fn begin_run(&mut self, unit: u32) -> Vec<u32> {
+    pub(crate) fn begin_run(&mut self, unit: u32) -> Vec<OpId> {
         let state = &mut self.units[unit];
         state.phase = Phase::Running;
         // Held until all have begun, so that the unit can't end early.
@@ -344,7 +344,7 @@ impl WriteLog {
     }
 
     /// Takes in that all stripes of a unit have begun. Returns true if units are to be sent.
-    pub(crate) fn end_run(&mut self, unit: u32, stripes: Vec<u32>, around: &mut Surroundings<'_>) -> bool {
+    pub(crate) fn end_run(&mut self, unit: u32, stripes: Vec<OpId>, around: &mut Surroundings<'_>) -> bool {
         self.units[unit].stripes = stripes;
         self.end_of_stripe(unit, around)
     }
@@ -352,8 +352,8 @@ impl WriteLog {
     /// Takes in that a change has been written to the members. Returns true if units are to be sent.
     ///
     /// Source: `ppl_stripe_write_finished`, `r5l_stripe_write_finished`.
-    pub(crate) fn change_written(&mut self, id: u32, around: &mut Surroundings<'_>) -> bool {
-        let unit = around.ops[id].intent.unit.take();
+    pub(crate) fn change_written(&mut self, id: OpId, around: &mut Surroundings<'_>) -> bool {
+        let unit = around.ops[id].intent_mut().unit.take();
         unit.is_some_and(|unit| self.end_of_stripe(unit, around))
     }
 

@@ -237,12 +237,20 @@ unsafe fn run<V: Vector, F: Fold, S: Second, const LANES: usize>(work: &mut Work
             Output::Stored
         };
         let pass = Pass { sources: work.sources, first, second, output };
-        // Products take so long that a choice at each piece costs nothing.
-        let is_parity = F::SCALED && S::Fold::SCALED && first.scale == 1 && second.scale == 1;
-        let pieces_end = match output {
-            Output::Stored if is_parity => pass.pieces::<V, F, S, Stored, LANES>(0, length),
-            Output::Streamed if is_parity => pass.pieces::<V, F, S, Streamed, LANES>(0, length),
-            _ => pass.pieces::<V, F, S, Nothing, LANES>(0, length),
+        // Products take so long that a choice at each piece costs nothing. (`const`, or the code for them would be made all the same,
+        // and taken out again, in most of the time that compiling takes.)
+        let known_end = if const { F::SCALED && S::Fold::SCALED } && first.scale == 1 && second.scale == 1 {
+            match output {
+                Output::Stored => Some(pass.pieces::<V, F, S, Stored, LANES>(0, length)),
+                Output::Streamed => Some(pass.pieces::<V, F, S, Streamed, LANES>(0, length)),
+                Output::Added => None,
+            }
+        } else {
+            None
+        };
+        let pieces_end = match known_end {
+            Some(end) => end,
+            None => pass.pieces::<V, F, S, Nothing, LANES>(0, length),
         };
         let vectors_end = pass.pieces::<V, F, S, Nothing, 1>(pieces_end, length);
         if output == Output::Streamed {

@@ -22,7 +22,7 @@ use crate::api::Segment;
 use crate::geometry::Geometry;
 use crate::own::OwnMemory;
 use crate::stripe_engine::StripeOp;
-use crate::table::Slab;
+use crate::table::{OpId, Slab};
 use core::ops::Range;
 use raidlab_format::{seal_shared, set_payload_at, shared_len};
 use std::collections::VecDeque;
@@ -143,7 +143,7 @@ impl Log {
         &self,
         first: u64,
         geometry: &Geometry,
-        (ops, own): (&Slab<StripeOp>, &OwnMemory),
+        (ops, own): (&Slab<StripeOp, OpId>, &OwnMemory),
         out: &mut Vec<Segment>,
     ) {
         for sequence in self.batch(first) {

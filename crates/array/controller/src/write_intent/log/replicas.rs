@@ -35,7 +35,7 @@ impl Log {
     /// The device that another replica of a batch should go to, if it needs one and there is one.
     fn next_replica(&self, sequence: u64, around: &Surroundings<'_>) -> Option<MemberIndex> {
         let record = self.ring.record(sequence);
-        let (stripe, holders) = (around.ops[record.op].stripe, record.replicas.iter().flatten().copied());
+        let (stripe, holders) = (around.ops[record.op].stripe(), record.replicas.iter().flatten().copied());
         next_device(around.geometry, around.metadata, (stripe, sequence), &holders)
     }
 

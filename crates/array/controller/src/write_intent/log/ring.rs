@@ -14,6 +14,7 @@
 //! Left out: what records hold and where they go, which is the log's.
 
 use crate::request::Rows;
+use crate::table::OpId;
 use core::ops::Range;
 use raidlab_format::RecordHolds;
 use raidlab_units::{MemberIndex, StripeIndex};
@@ -33,7 +34,7 @@ pub(super) enum Phase {
 /// One record.
 #[derive(Debug)]
 pub(super) struct Record {
-    pub(super) op: u32,
+    pub(super) op: OpId,
     pub(super) stripe: StripeIndex,
     pub(super) phase: Phase,
     pub(super) holds: RecordHolds,

@@ -16,7 +16,7 @@ impl Random {
 
 fn record(stripe: u64, at_block: u64, blocks: u64, named_tail: u64) -> Record {
     Record {
-        op: 0,
+        op: OpId(0),
         stripe: StripeIndex(stripe),
         phase: Phase::Writing,
         holds: RecordHolds::Rows,
