@@ -3,7 +3,7 @@
 #
 #   python_venv FOLDER "MODULE, ..." PIP_ARGUMENT...
 #
-# makes one with what pip installs from PyPI, if it is not there with these modules. Parts of `make test` run two at a time, and two of
+# makes one with what pip installs from PyPI, if it is not there with these modules. Parts of `make test` run beside each other, and two of
 # them share one: the second waits.
 python_venv() {
     local venv=$1 modules=$2
