@@ -17,7 +17,7 @@ use raidlab_hardware::{
 use raidlab_raid::LevelVariant;
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use raidlab_workload::Rng;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Accesses outstanding at a disk: for reads as many as that, for writes the most.
 const DEPTHS_DISK: [u32; 4] = [1, 4, 16, 64];
@@ -94,6 +94,7 @@ pub(super) fn of_order(order: &PlanOrder<'_>) -> Result<PartList, PlanError> {
         drives: drives.into_iter().map(|model| drive(order, model)).collect(),
         controllers: controllers.map(|model| controller(order, model)).collect(),
         enclosures: enclosures.map(|model| enclosure(order, model)).collect(),
+        losses: BTreeMap::new(),
     })
 }
 
