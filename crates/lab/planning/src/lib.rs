@@ -345,6 +345,7 @@ fn efforts(order: &PlanOrder<'_>, demands: &[Demand], parts: &PartList) -> BTree
 }
 
 /// How likely the arrays of `found` lose data in a year with rebuilds at their reserved rate, wherever their drives are plugged in.
+/// More members lose more: where the most of a kind are allowed, none of it is looked at.
 fn losses(
     order: &PlanOrder<'_>,
     found: &Enumeration,
@@ -352,15 +353,26 @@ fn losses(
     crew: &mut Crew<'_>,
 ) -> Result<BTreeMap<Geometry, f64>, PlanError> {
     let all: BTreeSet<Geometry> = found.kept.iter().map(|one| one.geometry.on_paper()).collect();
-    let all: Vec<Geometry> = all.into_iter().collect();
-    let stage = Stage { label: "telling how likely arrays lose data", from: 0.0, to: 0.0 };
-    let of = |index: usize| {
-        let geometry = all[index];
-        let drive = order.catalog.drive(&parts.drives[usize::from(geometry.drive)].id)?;
-        Ok(loss::per_year(drive, geometry))
+    let mut largest: BTreeMap<Geometry, Geometry> = BTreeMap::new();
+    for one in &all {
+        let most = largest.entry(Geometry { members: 0, ..*one }).or_insert(*one);
+        most.members = most.members.max(one.members);
+    }
+    let mut told = |of: Vec<Geometry>| {
+        let stage = Stage { label: "telling how likely arrays lose data", from: 0.0, to: 0.0 };
+        let loss = |index: usize| {
+            let drive = order.catalog.drive(&parts.drives[usize::from(of[index].drive)].id)?;
+            Ok(loss::per_year(drive, of[index]))
+        };
+        let losses = crew.on_all(stage, of.len(), loss)?;
+        let known = of.into_iter().zip(losses).filter_map(|(geometry, loss)| Some((geometry, loss?)));
+        Ok::<BTreeMap<Geometry, f64>, PlanError>(known.collect())
     };
-    let losses = crew.on_all(stage, all.len(), of)?;
-    Ok(all.into_iter().zip(losses).filter_map(|(geometry, loss)| Some((geometry, loss?))).collect())
+    let of_largest = told(largest.into_values().collect())?;
+    let is_lossy = |one: &Geometry| order.needs.loss_per_year.is_some_and(|most| of_largest[one] > most);
+    let lossy: Vec<Geometry> = of_largest.keys().filter(|one| is_lossy(one)).copied().collect();
+    let of_lossy = |one: &Geometry| lossy.iter().any(|other| other.is_like(one));
+    told(all.into_iter().filter(of_lossy).collect())
 }
 
 /// Who does the work, and who is told of it.

@@ -122,7 +122,8 @@ pub(crate) struct Args {
     /// Parts that are there already: '24 x samsung-pm9a3-7680,perc-h755n'; they cost nothing, and the answer says what to add
     #[arg(long, value_delimiter = ',', value_name = "PARTS")]
     have: Vec<String>,
-    /// Years of the parts to choose from that are not named: 2017.., 2004..2011, any
+    /// Years of the parts to choose from that are not named: 2018.., 2004..2011, any. With 2017.. solid-state drives are from 2020 on,
+    /// as they are sold for fewer years
     #[arg(long, default_value_t = YearRange::TODAY, value_name = "YEARS")]
     era: YearRange,
     /// What was done to the solid-state drives before: fresh, sequential, random, or random:N for N times overwritten [default: sequential
