@@ -81,7 +81,15 @@ impl Application {
             && is_plain(part)
         {
             let MixPart { lines, places, pacing, iodepth, flush, .. } = std::mem::take(part);
-            let plain = AccessSpec { lines, places, pacing, iodepth, flush, parts: Vec::new(), ..std::mem::take(spec) };
+            let plain = AccessSpec {
+                lines,
+                places,
+                pacing,
+                iodepth,
+                flush,
+                parts: Vec::new(),
+                ..std::mem::take(spec)
+            };
             *spec = plain;
         }
         Self { workload, iodepth }

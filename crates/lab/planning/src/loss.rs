@@ -15,7 +15,11 @@ pub(super) fn per_year(drive: &DriveModel, geometry: Geometry) -> Option<f64> {
 }
 
 /// The chance of data loss, where the catalogue knows the drives well enough. No rebuild is faster than the drive is written.
-pub(super) fn of_array(drive: &DriveModel, geometry: Geometry, rebuild_hours: Option<f64>) -> Option<LossChance> {
+pub(super) fn of_array(
+    drive: &DriveModel,
+    geometry: Geometry,
+    rebuild_hours: Option<f64>,
+) -> Option<LossChance> {
     let least = drive.full_write_time().map(|time| time.as_secs_f64() / 3600.0);
     let hours = rebuild_hours.into_iter().chain(least).reduce(f64::max)?;
     let is_flash = drive.is_flash();

@@ -82,8 +82,7 @@ pub(super) fn of_order(order: &PlanOrder<'_>) -> Result<PartList, PlanError> {
         let is_for_sale = !order.drives.is_empty() || !model.id.starts_with(CLASS);
         let is_flash_today = model.is_flash() && order.era == YearRange::TODAY;
         let era = if is_flash_today { YearRange::FLASH_TODAY } else { order.era };
-        let is_offered =
-            is_for_sale && wanted(order.drives, era, &model.id, model.year) && is_of_kind(model);
+        let is_offered = is_for_sale && wanted(order.drives, era, &model.id, model.year) && is_of_kind(model);
         is_offered || order.have.drives.contains_key(&model.id)
     };
     let drives: Vec<&DriveModel> = usable.filter(is_wanted).collect();

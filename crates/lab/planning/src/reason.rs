@@ -104,7 +104,10 @@ pub(super) fn at_cost(one: &Judged, best: &Judged) -> String {
     };
     // What is there already may cost nothing.
     if own == other || other <= 0.0 {
-        return format!("at {mark}{}", if own == other { "the same cost" } else { "a cost, which the first has not" });
+        return format!(
+            "at {mark}{}",
+            if own == other { "the same cost" } else { "a cost, which the first has not" }
+        );
     }
     format!("at {mark}{:.2} times the cost", own / other)
 }

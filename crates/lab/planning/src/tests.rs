@@ -133,7 +133,7 @@ fn what_the_papers_measured_can_be_plugged_together() {
     }
 }
 
-/// Within so many rack units there was no server for NVMe drives at all.
+/// Within so many rack units there was no server for `NVMe` drives at all.
 #[test]
 fn every_enclosure_says_how_high_it_is() {
     for enclosure in CATALOG.enclosures() {

@@ -323,10 +323,8 @@ impl Tiers<'_> {
 
     /// What arrays take together; controller and enclosures once. Endless where other arrays have a price and these have none.
     fn effort(&self, arrays: &[&Judged]) -> f64 {
-        let costs: Option<f64> = arrays
-            .iter()
-            .map(|one| if self.has_prices { one.cost } else { Some(one.assumed_cost) })
-            .sum();
+        let costs: Option<f64> =
+            arrays.iter().map(|one| if self.has_prices { one.cost } else { Some(one.assumed_cost) }).sum();
         let shared = self.parts.shared_cost(arrays[0].geometry, self.has_prices);
         costs.map_or(f64::INFINITY, |costs| costs - (arrays.len() - 1) as f64 * shared)
     }

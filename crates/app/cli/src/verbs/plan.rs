@@ -291,7 +291,9 @@ impl Args {
         let mut levels = default_levels(self.survive, self.all_levels);
         // Of many disks nobody makes two groups.
         if self.members_range().1 > MEMBERS_USUAL && !self.all_levels {
-            levels.extend(["50:4-spans", "60:4-spans"].map(|name| name.parse::<LevelVariant>().expect("a level")));
+            levels.extend(
+                ["50:4-spans", "60:4-spans"].map(|name| name.parse::<LevelVariant>().expect("a level")),
+            );
         }
         levels
     }

@@ -191,7 +191,8 @@ impl Walk<'_> {
         let rack_units = enclosure.map_or(Some(0), |it| Some(it.rack_units? * u32::from(shelves)));
         let units = (needs.rack_units.map(f64::from), rack_units.map(f64::from));
         bound(units.0, units.1, (Rejection::HeightUnknown, Rejection::RackUnits))?;
-        let losses = needs.loss_per_year.and_then(|most| Some((most, *parts.losses.get(&geometry.on_paper())?)));
+        let losses =
+            needs.loss_per_year.and_then(|most| Some((most, *parts.losses.get(&geometry.on_paper())?)));
         losses.map_or(Ok(()), |(most, loss)| at_most(Some(most), loss, Rejection::Loss))?;
         self.lasts(drive.wear, facts.shape, geometry)?;
         let bulk = Bulk {

@@ -261,7 +261,11 @@ impl Ranking<'_> {
         let Settings { strip, write_back, read_ahead, disk_cache } = one.settings;
         RankKey {
             misses: !keeps,
-            merits: if self.needs.wants_cheapest() && keeps { [effort, slowness] } else { [slowness, effort] },
+            merits: if self.needs.wants_cheapest() && keeps {
+                [effort, slowness]
+            } else {
+                [slowness, effort]
+            },
             trust: (disk_cache, write_back, read_ahead, strip),
             places: (one.bulk.places, one.bulk.enclosures),
             usable_bytes: one.usable_bytes as u64,

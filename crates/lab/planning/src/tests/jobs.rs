@@ -39,7 +39,7 @@ fn first(frame: &Frame<'_>, needs: Needs) -> Planned {
         enclosures: &enclosures,
         era: YearRange::TODAY,
         space: Space { members_min, members_max, ..super::space() },
-        simulations_max: Some(3),
+        simulations_max: Some(1),
         ..order(needs, &[application(frame.app, 64)])
     });
     outcome.expect("it can be planned").top.into_iter().next().expect("there is an answer")
@@ -51,20 +51,19 @@ fn told(one: &Planned) -> (String, u16, &str) {
 
 /// Three drives of 122 TB, and before that ten of 25.6 TB, at fifteen times the price; RAID 5 of ten disks lost a block in one of 22 years.
 #[test]
+#[ignore = "disks in a long run: slow but in a release build, where 'make explore' runs it"]
 fn backups_go_to_disks_that_survive_two_failures() {
     let frame = Frame {
-        app: "storagebench-restore",
+        app: "storagebench-backup",
         drives: &["exos-x24-24tb", "kioxia-lc9-122880"],
         controllers: &["linux-md-sas", "linux-md-nvme"],
         enclosures: &["jbod-12-lff-12g", "backplane-12-nvme-5"],
         members: (1, 12),
     };
-    for bytes_per_sec in [None, Some(500e6)] {
-        let best = first(&frame, Needs { bytes_per_sec, ..needs(200) });
-        assert!(best.keeps_needs, "{}", best.reason);
-        assert_eq!(told(&best), ("6".to_owned(), 11, "exos-x24-24tb"), "9 x 24 TB are 216, 8 are 192");
-        assert!(best.risk.is_some_and(|risk| risk.per_year < 0.01), "{:?}", best.risk);
-    }
+    let best = first(&frame, Needs { bytes_per_sec: Some(500e6), ..needs(200) });
+    assert!(best.keeps_needs, "{}", best.reason);
+    assert_eq!(told(&best), ("6".to_owned(), 11, "exos-x24-24tb"), "9 x 24 TB are 216, 8 are 192");
+    assert!(best.risk.is_some_and(|risk| risk.per_year < 0.01), "{:?}", best.risk);
 }
 
 /// An eight-way mirror of drives of 25.6 TB had as many drives.
@@ -83,6 +82,7 @@ fn eight_drives_are_no_larger_than_what_is_needed() {
 
 /// What there is to buy is the cheapest where nobody says how fast it must be, and the fastest where they say so.
 #[test]
+#[ignore = "disks in a long run: slow but in a release build, where 'make explore' runs it"]
 fn a_small_office_buys_four_disks_and_a_benchmark_four_fast_drives() {
     let frame = Frame {
         app: "storagebench-file-server",
@@ -108,7 +108,7 @@ fn what_loses_data_too_often_is_no_answer() {
         members: (60, 60),
     };
     let best = first(&frame, needs.clone());
-    assert_eq!(best.judged.geometry.level.to_string(), "6", "{}", best.label);
+    assert_eq!(best.judged.survives_always, 2, "{}", best.label);
     needs.loss_per_year = Some(1e-9);
     let outcome = planned(&PlanOrder {
         drives: &ids(frame.drives),
