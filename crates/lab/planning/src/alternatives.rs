@@ -8,6 +8,7 @@
 
 use super::choose::judge_all;
 use super::judge::Window;
+use super::reason::at_cost;
 use super::{Bench, Crew, PlanError, Stage};
 use raidlab_advisor::plan::{
     Enumeration, Frontier, Geometry, Judged, Kept, Nearest, Needs, PartList, Performance, Ranking, Rejection,
@@ -86,10 +87,11 @@ impl Class {
             self.holds(one.geometry, one.cost, bench.parts) && is_measured(one.geometry, bench.parts)
         });
         let least = |value: f64, one: f64| if one < value { one } else { value };
-        let (cost, drives) = of_it.fold((f64::INFINITY, f64::INFINITY), |(cost, drives), one| {
-            (least(cost, one.cost.unwrap_or(f64::INFINITY)), least(drives, f64::from(one.bought)))
+        let (cost, drives) = of_it.fold((f64::INFINITY, u16::MAX), |(cost, drives), one| {
+            let geometry = one.geometry;
+            (least(cost, one.cost.unwrap_or(f64::INFINITY)), drives.min(geometry.members + geometry.spares))
         });
-        if drives.is_infinite() {
+        if drives == u16::MAX {
             return None;
         }
         let takes = if ranking.has_prices && cost.is_finite() {
@@ -219,15 +221,7 @@ fn against(one: &Judged, best: &Judged, ranking: Ranking<'_>) -> String {
     } else {
         format!("{speed:.2} times as fast")
     };
-    let takes = match (ranking.effort(one), ranking.effort(best)) {
-        (Some(own), Some(other)) if ranking.has_prices && other > 0.0 => {
-            format!("at {:.2} times the cost", own / other)
-        }
-        (None, _) => "without a known price".to_owned(),
-        _ if one.bought == best.bought => "with as many drives".to_owned(),
-        _ => format!("with {} drives instead of {}", one.drives(), best.drives()),
-    };
-    format!("keeps the needs {takes}; {speed}")
+    format!("keeps the needs {}; {speed}", at_cost(one, best))
 }
 
 /// The needs that an array misses, each with how far.
@@ -250,6 +244,7 @@ fn out((reason, share): Nearest) -> String {
         Rejection::Endurance => format!("drives last at best {:.0} % of the years needed", 100.0 * share),
         Rejection::Budget => format!("costs {:.2} times the budget", 1.0 / share),
         Rejection::Power => format!("takes {:.2} times the power allowed", 1.0 / share),
+        Rejection::Loss => format!("{:.1} times the chance of losing data that is allowed", 1.0 / share),
         Rejection::RackUnits => format!("takes {:.2} times the rack units allowed", 1.0 / share),
         other => other.to_string(),
     }

@@ -14,7 +14,7 @@ use super::judge::{Window, alone, judge};
 use super::life::{DriveLife, drive_life};
 use super::md;
 use super::reason::{beside, reason, rests_on, settings_label};
-use super::{Bench, Crew, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage, alternatives};
+use super::{Bench, Crew, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage, alternatives, loss};
 use raidlab_advisor::plan::{
     Enumeration, Frontier, Hardware, Judged, Kept, Performance, Ranking, Request, Role, Settings, diverse,
 };
@@ -134,10 +134,10 @@ pub(super) struct Search<'a, 'b, 'c> {
 }
 
 impl Search<'_, '_, '_> {
-    /// Without a throughput need the search ends with as many drives as help: runs smaller ones of the best kinds of drives, with the
+    /// Where the fastest is the best the search ends with as many drives as help: runs smaller ones of the best kinds of drives, with the
     /// settings that were best, so that it can be seen what more drives are worth.
     fn run_smaller(&mut self, request: &Request<'_>, kept: &[Kept]) -> Result<(), PlanError> {
-        if self.ranking.needs.wants_rate() {
+        if self.ranking.needs.wants_cheapest() {
             return Ok(());
         }
         let mut drives = Vec::new();
@@ -388,7 +388,7 @@ fn planned(
         settings_label: settings_label(bench, &judged),
         margins: judged.margins(needs),
         keeps_needs: judged.keeps(needs),
-        risk: bench.risk(judged.geometry, rebuild_hours),
+        risk: loss::of_array(&bench.models(judged.geometry).drive_in_place(), judged.geometry, rebuild_hours),
         reason,
         drive_life: lives.iter().enumerate().flat_map(of_run).collect(),
         alone,

@@ -204,7 +204,7 @@ pub(super) fn judge(
         runs.push(result);
     }
     judged.life = shortest(bench, &judged, &runs);
-    judged.loss_per_year = bench.loss_at_reserved_rate(judged.geometry);
+    judged.loss_per_year = super::loss::per_year(&models.drive_in_place(), kept.geometry);
     // The longer runs of the best are followed by all their faults.
     if window == Window::Short && order.needs.keep_degraded.is_some() && judged.keeps(&order.needs) {
         judged.degraded_share = Some(with_faults(bench, &judged)?);

@@ -26,6 +26,7 @@ mod faults;
 mod have;
 mod judge;
 mod life;
+mod loss;
 mod md;
 mod outcome;
 mod parts;
@@ -41,7 +42,7 @@ pub use estimates::PerformanceRange;
 pub use faults::Rebuild;
 pub use have::{Have, HaveError};
 pub use life::{DriveLife, WARRANTY_YEARS};
-pub use md::{MdAnswer, MdDefaults};
+pub use md::{MdAnswer, MdDefaults, tuned as tuned_md};
 pub use outcome::{PlanOutcome, Planned, SearchEnd, SimulatedArray};
 pub use parts::{default_levels, default_settings};
 pub use prices::{PriceError, Prices};
@@ -51,17 +52,12 @@ pub use tiers::{GroupSearch, Placement, TIER_APPLICATIONS_MAX, Tier, TiersOutcom
 pub use corrections::{DriveCorrection, drive_corrections};
 
 use crate::faults::Faults;
-use crate::reliability::{CHECK_DAYS, REBUILD_SHARE, RebuildRate, annual_failure_share, bits_per_read_error};
 use raidlab_advisor::plan::{
     Enumeration, Geometry, Hardware, Judged, Needs, PartList, Performance, Request, Space, enumerate,
     estimate::Demand, near_misses, pareto, relaxations,
 };
-use raidlab_advisor::risk::{
-    FLASH_BLOCKS_PER_ERROR, FLASH_LATENT_ERRORS_PER_YEAR, FOLLOW_DAYS, LATENT_ERRORS_PER_YEAR, LossChance,
-    Risk, RiskSpec,
-};
 use raidlab_controller::{ConfigError, ReadPolicy, Resilience, WritePolicy};
-use raidlab_hardware::{Catalog, CatalogError, DriveModel, YearRange};
+use raidlab_hardware::{Catalog, CatalogError, YearRange};
 use raidlab_hosts::{Hosts, HostsError, all_processors};
 use raidlab_units::ByteCount;
 use raidlab_workload::{AccessSpec, BottleneckFacts, PartSummary, RunResult};
@@ -95,7 +91,7 @@ pub struct PlanOrder<'a> {
     pub era: YearRange,
     /// Drives to choose from; all of the era if empty.
     pub drives: &'a [String],
-    /// Kinds of drives to choose from, as [`DriveModel::class`] names them; all if empty.
+    /// Kinds of drives to choose from, as [`raidlab_hardware::DriveModel::class`] names them; all if empty.
     pub kinds: &'a [String],
     /// Parts that are there already.
     pub have: &'a Have,
@@ -282,7 +278,7 @@ const MEASURED_OF_KIND: usize = 2;
 
 /// Measures the drives that may be in the answer; those that may be in any array.
 ///
-/// A drive that is in no candidate, however fast it is, is not measured. With a throughput need the cheapest array is the best, so
+/// A drive that is in no candidate, however fast it is, is not measured. Where the cheapest array is the best,
 /// drives of which every array takes many times what one of others does can wait: an array of a drive that was not measured is
 /// bounded by its links alone, and the search comes to it last.
 fn measure_what_matters(
@@ -291,9 +287,12 @@ fn measure_what_matters(
     parts: &mut PartList,
     crew: &mut Crew<'_>,
 ) -> Result<BTreeSet<u16>, PlanError> {
+    if order.needs.loss_per_year.is_some() {
+        parts.losses = losses(order, &enumerate(&order.request(demands, parts)), parts, crew)?;
+    }
     let efforts = efforts(order, demands, parts);
     let possible: BTreeSet<u16> = efforts.keys().copied().collect();
-    if !order.needs.wants_rate() {
+    if !order.needs.wants_cheapest() {
         parts::measure(order, parts, crew, |drive| possible.contains(&drive))?;
         return Ok(possible);
     }
@@ -338,12 +337,42 @@ fn efforts(order: &PlanOrder<'_>, demands: &[Demand], parts: &PartList) -> BTree
     let mut efforts = BTreeMap::new();
     for one in &kept {
         // What has no price comes last.
-        let bought = f64::from(one.bought);
-        let effort = if has_prices { one.cost.unwrap_or(f64::MAX) } else { bought };
+        let effort = if has_prices { one.cost.unwrap_or(f64::MAX) } else { one.assumed_cost };
         let least: &mut f64 = efforts.entry(one.geometry.drive).or_insert(effort);
         *least = least.min(effort);
     }
     efforts
+}
+
+/// How likely the arrays of `found` lose data in a year with rebuilds at their reserved rate, wherever their drives are plugged in.
+/// More members lose more: where the most of a kind are allowed, none of it is looked at.
+fn losses(
+    order: &PlanOrder<'_>,
+    found: &Enumeration,
+    parts: &PartList,
+    crew: &mut Crew<'_>,
+) -> Result<BTreeMap<Geometry, f64>, PlanError> {
+    let all: BTreeSet<Geometry> = found.kept.iter().map(|one| one.geometry.on_paper()).collect();
+    let mut largest: BTreeMap<Geometry, Geometry> = BTreeMap::new();
+    for one in &all {
+        let most = largest.entry(Geometry { members: 0, ..*one }).or_insert(*one);
+        most.members = most.members.max(one.members);
+    }
+    let mut told = |of: Vec<Geometry>| {
+        let stage = Stage { label: "telling how likely arrays lose data", from: 0.0, to: 0.0 };
+        let loss = |index: usize| {
+            let drive = order.catalog.drive(&parts.drives[usize::from(of[index].drive)].id)?;
+            Ok(loss::per_year(drive, of[index]))
+        };
+        let losses = crew.on_all(stage, of.len(), loss)?;
+        let known = of.into_iter().zip(losses).filter_map(|(geometry, loss)| Some((geometry, loss?)));
+        Ok::<BTreeMap<Geometry, f64>, PlanError>(known.collect())
+    };
+    let of_largest = told(largest.into_values().collect())?;
+    let is_lossy = |one: &Geometry| order.needs.loss_per_year.is_some_and(|most| of_largest[one] > most);
+    let lossy: Vec<Geometry> = of_largest.keys().filter(|one| is_lossy(one)).copied().collect();
+    let of_lossy = |one: &Geometry| lossy.iter().any(|other| other.is_like(one));
+    told(all.into_iter().filter(of_lossy).collect())
 }
 
 /// Who does the work, and who is told of it.
@@ -526,38 +555,6 @@ impl Bench<'_> {
         };
         let all = [&faults.degraded, &faults.rebuilding];
         all.into_iter().flat_map(|list| list.iter().enumerate().map(share)).fold(f64::INFINITY, f64::min)
-    }
-
-    /// The chance of data loss in a year with rebuilds at their reserved rate.
-    fn loss_at_reserved_rate(&self, geometry: Geometry) -> Option<f64> {
-        let pace = RebuildRate::Share(REBUILD_SHARE).pace(&self.models(geometry).drive_in_place())?;
-        Some(self.risk(geometry, Some(pace.hours))?.per_year)
-    }
-
-    /// The chance of data loss, where the catalogue knows the drives well enough.
-    fn risk(&self, geometry: Geometry, rebuild_hours: Option<f64>) -> Option<LossChance> {
-        let drive: &DriveModel = &self.models(geometry).drive_in_place();
-        let least = drive.full_write_time().map(|time| time.as_secs_f64() / 3600.0);
-        let hours = rebuild_hours.into_iter().chain(least).reduce(f64::max)?;
-        let is_flash = drive.is_flash();
-        let bits = if is_flash { None } else { Some(bits_per_read_error(drive)?.range.value) };
-        let latent = if is_flash { FLASH_LATENT_ERRORS_PER_YEAR } else { LATENT_ERRORS_PER_YEAR };
-        let spec = RiskSpec {
-            level: geometry.level,
-            members: geometry.members,
-            annual_failure_share: annual_failure_share(drive)?.range.value,
-            bits_per_read_error: bits,
-            latent_errors_per_year: latent.value,
-            blocks_per_latent_error: if is_flash { FLASH_BLOCKS_PER_ERROR } else { 1.0 },
-            capacity: drive.capacity.bytes(),
-            rebuild_hours: hours.clamp(0.1, 1e6),
-            spares: geometry.spares,
-            replace_hours: 24.0,
-            check_days: Some(CHECK_DAYS),
-            followed_share: 0.0,
-            follow_days: FOLLOW_DAYS,
-        };
-        Some(Risk::new(&spec).ok()?.markov())
     }
 }
 

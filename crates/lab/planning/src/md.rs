@@ -77,7 +77,7 @@ fn has_stripes(judged: &Judged) -> bool {
 }
 
 /// `catalog` with both settings; none where it has no md, or each setting was chosen by somebody.
-pub(super) fn tuned(catalog: &Catalog) -> Option<Catalog> {
+pub fn tuned(catalog: &Catalog) -> Option<Catalog> {
     let both = |md: &mut MdModel| {
         cache(md);
         threads(md);

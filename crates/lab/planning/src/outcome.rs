@@ -45,7 +45,7 @@ pub struct PlanOutcome {
     pub others: Vec<SimulatedArray>,
     /// The arrays of `others` in the chart of performance against effort.
     pub pareto: Vec<ParetoPoint>,
-    /// Whether effort is money, as the price of some arrays is known; else it is drives.
+    /// Whether effort is money, as the price of some arrays is known; else it is counted by usual ratios of prices.
     pub has_prices: bool,
     /// Where it is money, parts of kept arrays whose price is not known.
     pub unpriced: Vec<String>,
@@ -129,7 +129,7 @@ pub struct Planned {
 }
 
 impl PlanOutcome {
-    /// What effort is: `cost` or `drives`.
+    /// What effort is: `cost` or `assumed cost`.
     pub const fn effort(&self) -> &'static str {
         effort_name(self.has_prices)
     }
@@ -147,9 +147,9 @@ impl Planned {
     }
 }
 
-/// What effort is: money as soon as some prices are known.
+/// What effort is: money as soon as some prices are known, else by usual ratios of prices.
 pub(super) const fn effort_name(has_prices: bool) -> &'static str {
-    if has_prices { "cost" } else { "drives" }
+    if has_prices { "cost" } else { "assumed cost" }
 }
 
 /// A plan as it is written down.
@@ -238,7 +238,8 @@ struct PlannedFacts<'a> {
     lost_with_power: AtRisk,
     usable_bytes: f64,
     cost: Option<f64>,
-    watts: Option<f64>,
+    assumed_cost: f64,
+    watts: f64,
     reason: &'a str,
     md: Option<&'a MdAnswer>,
     rebuild_bytes_per_sec: Option<f64>,
@@ -274,6 +275,7 @@ impl Serialize for Planned {
             lost_with_power: self.at_risk,
             usable_bytes: judged.usable_bytes,
             cost: judged.cost,
+            assumed_cost: judged.assumed_cost,
             watts: judged.watts,
             reason: &self.reason,
             md: self.md.as_ref(),

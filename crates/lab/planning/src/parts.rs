@@ -17,7 +17,10 @@ use raidlab_hardware::{
 use raidlab_raid::LevelVariant;
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use raidlab_workload::Rng;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What names of entries begin with that stand for a class of drives.
+const CLASS: &str = "generic-";
 
 /// Accesses outstanding at a disk: for reads as many as that, for writes the most.
 const DEPTHS_DISK: [u32; 4] = [1, 4, 16, 64];
@@ -75,7 +78,11 @@ pub(super) fn of_order(order: &PlanOrder<'_>) -> Result<PartList, PlanError> {
     let is_of_kind =
         |model: &DriveModel| order.kinds.is_empty() || order.kinds.iter().any(|kind| kind == model.class());
     let is_wanted = |model: &&DriveModel| {
-        let is_offered = wanted(order.drives, order.era, &model.id, model.year) && is_of_kind(model);
+        // A class of drives is nothing to buy.
+        let is_for_sale = !order.drives.is_empty() || !model.id.starts_with(CLASS);
+        let is_flash_today = model.is_flash() && order.era == YearRange::TODAY;
+        let era = if is_flash_today { YearRange::FLASH_TODAY } else { order.era };
+        let is_offered = is_for_sale && wanted(order.drives, era, &model.id, model.year) && is_of_kind(model);
         is_offered || order.have.drives.contains_key(&model.id)
     };
     let drives: Vec<&DriveModel> = usable.filter(is_wanted).collect();
@@ -94,6 +101,7 @@ pub(super) fn of_order(order: &PlanOrder<'_>) -> Result<PartList, PlanError> {
         drives: drives.into_iter().map(|model| drive(order, model)).collect(),
         controllers: controllers.map(|model| controller(order, model)).collect(),
         enclosures: enclosures.map(|model| enclosure(order, model)).collect(),
+        losses: BTreeMap::new(),
     })
 }
 

@@ -80,19 +80,14 @@ fn standing(bench: &Bench<'_>, judged: &Judged, order: &[Judged]) -> String {
         return format!("It misses a need: {}.", missed_needs(judged, needs).join(", "));
     }
     if judged == best {
-        return match (bench.order.needs.wants_rate(), judged.cost) {
+        return match (needs.wants_cheapest(), judged.cost) {
             (true, Some(_)) => "No array that keeps the needs was found for less.",
-            (true, None) if judged.bought < judged.drives() => {
-                "No array that keeps the needs was found that adds less, or a faster one that adds as much."
-            }
-            (true, None) => {
-                "No array that keeps the needs was found with fewer drives, or a faster one with as many."
-            }
+            (true, None) => "No array that keeps the needs was found for less, by usual ratios of prices.",
             (false, _) => "No array was found that is faster by more than 2 %.",
         }
         .to_owned();
     }
-    let takes = effort((judged.drives(), judged.cost), (best.drives(), best.cost));
+    let takes = at_cost(judged, best);
     let ratio = judged.score / best.score;
     if (ratio - 1.0).abs() < 0.005 {
         return format!("It does as much as the first, {takes}.");
@@ -100,13 +95,21 @@ fn standing(bench: &Bench<'_>, judged: &Judged, order: &[Judged]) -> String {
     format!("It does {ratio:.2} times what the first does, {takes}.")
 }
 
-/// What it takes, drives and cost, beside what the best takes.
-fn effort((drives, cost): (u16, Option<f64>), (best_drives, best_cost): (u16, Option<f64>)) -> String {
-    match (cost, best_cost) {
-        (Some(own), Some(other)) => format!("at {:.2} times the cost", own / other),
-        _ if drives == best_drives => "with as many drives".to_owned(),
-        _ => format!("with {drives} drives instead of {best_drives}"),
+/// What it takes beside what the best takes: money where that is known of both, else by usual ratios of prices.
+pub(super) fn at_cost(one: &Judged, best: &Judged) -> String {
+    let (own, other, mark) = match (one.cost, best.cost) {
+        (Some(own), Some(other)) => (own, other, ""),
+        (None, Some(_)) => return "without a known price".to_owned(),
+        _ => (one.assumed_cost, best.assumed_cost, "about "),
+    };
+    // What is there already may cost nothing.
+    if own == other || other <= 0.0 {
+        return format!(
+            "at {mark}{}",
+            if own == other { "the same cost" } else { "a cost, which the first has not" }
+        );
     }
+    format!("at {mark}{:.2} times the cost", own / other)
 }
 
 /// The best of what was run that differs in its write policy.
@@ -237,23 +240,5 @@ impl Bench<'_> {
             add(drives.div_ceil(shelf.slots).saturating_sub(shelf.owned), &shelf.id);
         }
         Some(if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::effort;
-
-    #[test]
-    fn drives_are_compared_where_they_differ() {
-        let rows = [
-            ((12, None), (12, None), "with as many drives"),
-            ((12, None), (8, None), "with 12 drives instead of 8"),
-            ((12, Some(300.0)), (8, Some(200.0)), "at 1.50 times the cost"),
-            ((8, Some(300.0)), (8, None), "with as many drives"),
-        ];
-        for (own, best, said) in rows {
-            assert_eq!(effort(own, best), said, "{own:?} beside {best:?}");
-        }
     }
 }

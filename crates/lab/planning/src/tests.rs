@@ -3,6 +3,7 @@
 mod answers;
 mod figures;
 mod goldens;
+mod jobs;
 mod lanes;
 mod rebuilding;
 mod together;
@@ -47,7 +48,7 @@ fn order(needs: Needs, applications: &[Application]) -> PlanOrder<'_> {
 }
 
 fn application(name: &str, iodepth: u32) -> Application {
-    Application { workload: find_workload(name, Path::new("")).expect("it is built in"), iodepth }
+    Application::new(find_workload(name, Path::new("")).expect("it is built in"), iodepth)
 }
 
 fn planned(order: &PlanOrder<'_>) -> Result<PlanOutcome, PlanError> {
@@ -129,6 +130,14 @@ fn what_the_papers_measured_can_be_plugged_together() {
     assert!(looked_at > 250, "{looked_at}");
     for controller in catalog.controllers() {
         assert!(controller.buses.is_some(), "{} fits everything", controller.id);
+    }
+}
+
+/// Within so many rack units there was no server for `NVMe` drives at all.
+#[test]
+fn every_enclosure_says_how_high_it_is() {
+    for enclosure in CATALOG.enclosures() {
+        assert!(enclosure.rack_units.is_some(), "{} fits no rack", enclosure.id);
     }
 }
 

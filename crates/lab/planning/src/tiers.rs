@@ -5,7 +5,7 @@
 //! one array for all ──────────────────────────┐
 //! two groups, two arrays ─► cheapest first ─► run at the same time ─► the first that satisfies all needs
 //! ```
-//! - **Cost** is money if all prices are known, else drives. Controller and enclosure count once.
+//! - **Cost** is money where prices are known, else counted by usual ratios of prices. Controller and enclosure count once.
 //! - A pair is run as in reality: both arrays on the one controller, each with half of its cache, every application at
 //!   once. The figures contain their competition for links and processors.
 //! - If one array costs no more than two, one is chosen.
@@ -20,7 +20,7 @@ use super::md;
 use super::outcome::effort_name;
 use super::{Bench, Crew, PlanError, PlanOrder, Planned, SearchEnd, parts};
 use raidlab_advisor::plan::{
-    Frontier, Judged, Kept, Needs, PartList, Performance, Ranking, Request, enumerate, estimate::Demand,
+    Frontier, Judged, Kept, Needs, PartList, Performance, Ranking, enumerate, estimate::Demand,
 };
 use raidlab_hardware::Catalog;
 use raidlab_hosts::{Hosts, all_processors};
@@ -54,7 +54,7 @@ pub struct TiersOutcome {
     pub two: Option<Placement>,
     /// The searches, group by group.
     pub searches: Vec<GroupSearch>,
-    /// Whether effort is money; else it is drives.
+    /// Whether effort is money; else it is counted by usual ratios of prices.
     pub has_prices: bool,
 }
 
@@ -189,7 +189,9 @@ impl Group {
         let applications = apps.iter().map(|app| order.applications[*app].clone()).collect();
         let own: Vec<_> = apps.iter().map(|app| order.needs.own[*app].clone()).collect();
         let usable = own.iter().filter_map(|own| own.usable).fold(ByteCount::ZERO, |sum, size| sum + size);
-        Self { apps, applications, needs: Needs { usable, own, ..order.needs.clone() } }
+        // Placements are for the least cost, whatever is the best of one array.
+        let needs = Needs { usable, own, goal: None, ..order.needs.clone() };
+        Self { apps, applications, needs }
     }
 
     fn order<'b>(&'b self, order: &PlanOrder<'b>) -> PlanOrder<'b> {
@@ -236,7 +238,7 @@ pub fn plan_tiers(
             Crew { hosts: &mut *hosts, threads, has_time: &mut || has_time(share), progress: &mut *progress };
         let demands = own.demands();
         let bench = Bench { order: own, parts: &parts, demands: &demands };
-        let request = request(own, &demands, &parts);
+        let request = own.request(&demands, &parts);
         let kept = enumerate(&request).kept;
         let mut frontier = Frontier::new(request, kept.clone());
         let end = search(&bench, &mut frontier, &mut crew)?;
@@ -265,11 +267,6 @@ pub fn plan_tiers(
     let two = tiers.two(&mut crew, one.as_ref().map(|it| it.effort))?;
     let names = order.applications.iter().map(|app| app.workload.name().to_owned()).collect();
     Ok(TiersOutcome { needs: order.needs.clone(), names, one, two, searches, has_prices })
-}
-
-/// What is asked of the array of a group.
-fn request<'a>(order: &'a PlanOrder<'_>, demands: &'a [Demand], parts: &'a PartList) -> Request<'a> {
-    Request { needs: &order.needs, demands, space: &order.space, parts, together: true }
 }
 
 /// Checks that it can be placed on two arrays at all.
@@ -326,17 +323,10 @@ impl Tiers<'_> {
 
     /// What arrays take together; controller and enclosures once. Endless where other arrays have a price and these have none.
     fn effort(&self, arrays: &[&Judged]) -> f64 {
-        let drives: u16 = arrays.iter().map(|one| one.drives()).sum();
-        let first = arrays[0].geometry;
-        let shared = |price: Option<f64>| price.unwrap_or(0.0);
-        let controller = shared(self.parts.controllers[usize::from(first.controller)].price);
-        let enclosure = first.enclosure.map(|index| shared(self.parts.enclosures[usize::from(index)].price));
-        let costs: Option<f64> = arrays.iter().map(|one| one.cost).sum();
-        match costs {
-            _ if !self.has_prices => f64::from(drives),
-            Some(costs) => costs - (arrays.len() - 1) as f64 * (controller + enclosure.unwrap_or(0.0)),
-            None => f64::INFINITY,
-        }
+        let costs: Option<f64> =
+            arrays.iter().map(|one| if self.has_prices { one.cost } else { Some(one.assumed_cost) }).sum();
+        let shared = self.parts.shared_cost(arrays[0].geometry, self.has_prices);
+        costs.map_or(f64::INFINITY, |costs| costs - (arrays.len() - 1) as f64 * shared)
     }
 
     /// Whether arrays are in one enclosure, and within what is allowed together.
@@ -346,12 +336,12 @@ impl Tiers<'_> {
         let slots = first.enclosure.map_or(u16::MAX, |index| self.parts.enclosures[usize::from(index)].slots);
         let ports = self.parts.controllers[usize::from(first.controller)].ports.unwrap_or(u32::MAX);
         let needs = &self.order.needs;
-        let watts: Option<f64> = arrays.iter().map(|one| one.watts).sum();
+        let watts: f64 = arrays.iter().map(|one| one.watts).sum();
         arrays.iter().all(|one| one.geometry.enclosure == first.enclosure)
             && drives <= slots.min(needs.slots.unwrap_or(u16::MAX))
             && u32::from(drives) <= ports
             && needs.budget.is_none_or(|budget| self.effort(arrays) <= budget)
-            && needs.power_watts.is_none_or(|limit| watts.is_some_and(|watts| watts <= limit))
+            && needs.power_watts.is_none_or(|limit| watts <= limit)
     }
 
     fn bench<'b>(&'b self, group: usize, demands: &'b [Demand]) -> Bench<'b> {
@@ -370,7 +360,7 @@ impl Tiers<'_> {
         let Some(mut planned) = search.top()?.into_iter().next().filter(|planned| planned.keeps_needs) else {
             return Ok(None);
         };
-        let request = request(own, &demands, self.parts);
+        let request = own.request(&demands, self.parts);
         let (found, rebuild) = (&self.found[group], planned.rebuild_bytes_per_sec);
         planned.md = md::answer(
             &bench,

@@ -16,7 +16,7 @@ use inputs::{AppArgs, Asked};
 use needs::Need;
 use raidlab::{Catalog, DriveHistory, YearRange};
 use raidlab_advisor::Bound;
-use raidlab_advisor::plan::Space;
+use raidlab_advisor::plan::{Goal, Space};
 use raidlab_hosts::Hosts;
 use raidlab_planning::{
     Application, Have, PlanError, PlanOrder, PlanOutcome, Prices, default_history, default_levels,
@@ -32,6 +32,9 @@ use std::time::{Duration, Instant};
 
 /// How long a search takes where nobody says.
 const SEARCH_TIME: Duration = Duration::from_secs(10);
+
+/// Members at most, where nobody says.
+const MEMBERS_USUAL: u16 = 24;
 
 /// Arguments of `raidlab plan`.
 #[derive(Debug, clap::Args)]
@@ -53,6 +56,13 @@ pub(crate) struct Args {
     /// Failed members that the array must survive, whichever they are
     #[arg(long, default_value_t = 1, value_name = "N")]
     survive: u16,
+    /// Chance of losing any data in a year, in percent, that is allowed; arrays whose drives nobody knows the failures of are
+    #[arg(long, default_value_t = 1.0, value_name = "PCT", value_parser = percent)]
+    loss_per_year: f64,
+    /// What the best of those that keep all needs is: cheapest or fastest [default: cheapest; fastest where no throughput is needed
+    /// and --drives, --have, --slots, --rack-units, --power or --budget bound the choice]
+    #[arg(long, value_name = "GOAL", value_parser = goal)]
+    goal: Option<Goal>,
     /// Requests per second that each application needs, or NAME:N for one of them; may be repeated
     #[arg(long, value_name = "N", value_parser = needs::rate)]
     iops: Vec<Need<f64>>,
@@ -112,7 +122,8 @@ pub(crate) struct Args {
     /// Parts that are there already: '24 x samsung-pm9a3-7680,perc-h755n'; they cost nothing, and the answer says what to add
     #[arg(long, value_delimiter = ',', value_name = "PARTS")]
     have: Vec<String>,
-    /// Years of the parts to choose from that are not named: 2017.., 2004..2011, any
+    /// Years of the parts to choose from that are not named: 2018.., 2004..2011, any. With 2017.. solid-state drives are from 2020 on,
+    /// as they are sold for fewer years
     #[arg(long, default_value_t = YearRange::TODAY, value_name = "YEARS")]
     era: YearRange,
     /// What was done to the solid-state drives before: fresh, sequential, random, or random:N for N times overwritten [default: sequential
@@ -274,22 +285,39 @@ impl Args {
 
     /// The levels that were named, or the usual ones.
     fn levels_of(&self) -> Vec<LevelVariant> {
-        if self.levels.is_empty() {
-            default_levels(self.survive, self.all_levels)
-        } else {
-            self.levels.clone()
+        if !self.levels.is_empty() {
+            return self.levels.clone();
         }
+        let mut levels = default_levels(self.survive, self.all_levels);
+        // Of many disks nobody makes two groups.
+        if self.members_range().1 > MEMBERS_USUAL && !self.all_levels {
+            levels.extend(
+                ["50:4-spans", "60:4-spans"].map(|name| name.parse::<LevelVariant>().expect("a level")),
+            );
+        }
+        levels
+    }
+
+    /// Whether what there is to choose from, or to spend, is bounded: else the fastest array is all that the catalogue has.
+    fn bounds_parts(&self) -> bool {
+        let limits = self.slots.is_some() || self.rack_units.is_some() || self.power.is_some();
+        limits || self.budget.is_some() || !self.drives.is_empty() || !self.have.is_empty()
     }
 
     /// Fewest and most members.
     fn members_range(&self) -> (u16, u16) {
-        let most = self.slots.unwrap_or(24).min(128);
+        let most = self.slots.unwrap_or(MEMBERS_USUAL).min(128);
         self.members.unwrap_or((1, most))
     }
 
     /// Puts all drives that can be in one into the condition asked for, else into the one that fits the applications.
     fn condition_drives(&self, catalog: &mut Catalog, applications: &[Application]) -> Result<(), Failure> {
-        let fitting = default_history(applications);
+        let is_sequential = |app: &Application| app.workload.spec.writes_in_sequence() != Some(false);
+        let fitting = match self.checkpoint {
+            // Training reads; what is written are checkpoints.
+            Some(_) if applications.iter().all(is_sequential) => DriveHistory::Sequential,
+            _ => default_history(applications),
+        };
         if self.condition.is_none() && self.fill.is_none() && fitting == DriveHistory::default() {
             return Ok(());
         }
@@ -315,6 +343,11 @@ fn members(text: &str) -> Result<(u16, u16), String> {
         (Some(from), Some(to)) if from <= to => Ok((from, to)),
         _ => Err("a number of members is 24, or 8..24, of 1 to 128".into()),
     }
+}
+
+/// `cheapest`, `fastest`.
+fn goal(text: &str) -> Result<Goal, String> {
+    Goal::named(text).ok_or_else(|| "the best is the cheapest or the fastest".into())
 }
 
 /// `20`, `20%`.

@@ -29,6 +29,8 @@ pub(super) struct PlanOrder {
     written_per_day: Option<String>,
     growth: Option<u16>,
     keep_degraded: Option<u16>,
+    loss_per_year: Option<f64>,
+    goal: Option<String>,
     slots: Option<u16>,
     rack_units: Option<u16>,
     power: Option<u16>,
@@ -63,6 +65,7 @@ pub(super) async fn plan(
         ("members", &order.members),
         ("have", &order.have),
         ("era", &order.era),
+        ("goal", &order.goal),
     ];
     for (field, value) in texts {
         text(field, value.as_ref())?;
@@ -85,6 +88,8 @@ pub(super) async fn plan(
         .option("--written-per-day", order.written_per_day)
         .option("--growth", order.growth)
         .option("--keep-degraded", order.keep_degraded)
+        .option("--loss-per-year", order.loss_per_year)
+        .option("--goal", order.goal)
         .option("--slots", order.slots)
         .option("--rack-units", order.rack_units)
         .option("--power", order.power)

@@ -141,7 +141,7 @@ export function field(spec) {
   let input;
   if (spec.options) input = h("select", { name: spec.name, id }, spec.options.map((option) => { const [value, text] = Array.isArray(option) ? option : [option, option]; return h("option", { value, selected: value === spec.value }, text); }));
   else if (spec.type === "textarea") input = h("textarea", { name: spec.name, id, spellcheck: "false", rows: spec.rows });
-  else input = h("input", { name: spec.name, id, type: spec.type ?? "text", list: spec.list, autocomplete: "off", spellcheck: "false", placeholder: spec.placeholder, required: spec.required, min: spec.min, max: spec.max });
+  else input = h("input", { name: spec.name, id, type: spec.type ?? "text", list: spec.list, autocomplete: "off", spellcheck: "false", placeholder: spec.placeholder, required: spec.required, min: spec.min, max: spec.max, step: spec.step });
   if (!spec.options && spec.value !== undefined) input.value = spec.value;
   return h("label", { for: id, class: spec.wide ? "wide" : "" }, spec.label, hint, input);
 }

@@ -138,7 +138,7 @@ fn merits(one: &Judged, ranking: Ranking<'_>) -> Merits {
             super::Life::Years(years) => -years,
             super::Life::Unknown => unknown,
         },
-        one.watts.unwrap_or(unknown),
+        one.watts,
     ]
 }
 

@@ -6,6 +6,7 @@
 //! For each level, drive and controller it is kept how near its nearest rejected array came, so that an answer can say
 //! why there is none of them in it.
 
+use super::assumed;
 use super::estimate::{Throughput, TogetherAtBest};
 use super::life::years_at_best;
 use super::{
@@ -46,10 +47,10 @@ pub struct Kept {
     pub survives: (u16, u16),
     /// Sum of the prices, where all are known.
     pub cost: Option<f64>,
-    /// Parts that have to be bought: drives, and where some parts are there already the others that are not.
-    pub bought: u16,
-    /// Sum of the powers, where all are known.
-    pub watts: Option<f64>,
+    /// What has to be bought, by prices whose ratios are usual: terabytes of disk.
+    pub assumed_cost: f64,
+    /// Sum of the powers; what is not known is taken to be as usual.
+    pub watts: f64,
     /// Height of all enclosures, where it is known.
     pub rack_units: Option<u32>,
     /// What there is besides drives.
@@ -88,7 +89,6 @@ pub fn enumerate(request: &Request<'_>) -> Enumeration {
         layouts: BTreeMap::new(),
         settings: request.space.settings.len() as u64,
         written_per_day: request.needs.written_per_day_at_least(request.demands, request.together),
-        has_owned: request.parts.has_owned(),
     };
     let enclosures: Vec<Option<u16>> =
         std::iter::once(None).chain((0..request.parts.enclosures.len() as u16).map(Some)).collect();
@@ -118,8 +118,6 @@ struct Walk<'a> {
     settings: u64,
     /// Bytes that the host writes in a day, at least.
     written_per_day: f64,
-    /// Whether some parts are there already.
-    has_owned: bool,
 }
 
 impl Walk<'_> {
@@ -188,11 +186,14 @@ impl Walk<'_> {
         let cost = bill.cost();
         bound(needs.budget, cost, (Rejection::PriceUnknown, Rejection::Budget))?;
         let watts = bill.watts();
-        bound(needs.power_watts, watts, (Rejection::PowerUnknown, Rejection::Power))?;
+        at_most(needs.power_watts, watts, Rejection::Power)?;
         let enclosure = geometry.enclosure.map(|index| &parts.enclosures[usize::from(index)]);
         let rack_units = enclosure.map_or(Some(0), |it| Some(it.rack_units? * u32::from(shelves)));
         let units = (needs.rack_units.map(f64::from), rack_units.map(f64::from));
         bound(units.0, units.1, (Rejection::HeightUnknown, Rejection::RackUnits))?;
+        let losses =
+            needs.loss_per_year.and_then(|most| Some((most, *parts.losses.get(&geometry.on_paper())?)));
+        losses.map_or(Ok(()), |(most, loss)| at_most(Some(most), loss, Rejection::Loss))?;
         self.lasts(drive.wear, facts.shape, geometry)?;
         let bulk = Bulk {
             places: enclosure.map_or(0, |it| u32::from(it.slots) * u32::from(shelves)),
@@ -224,8 +225,19 @@ impl Walk<'_> {
         for (at_best, needed) in at_best.iter().zip(&needed) {
             at_least(*needed, *at_best, Rejection::Throughput)?;
         }
-        let (survives, bought) = (facts.survives, bill.bought(self.has_owned));
-        Ok(Kept { geometry, usable, survives, cost, bought, watts, rack_units, bulk, at_best, score_at_best })
+        let (survives, assumed_cost) = (facts.survives, bill.assumed_cost());
+        Ok(Kept {
+            geometry,
+            usable,
+            survives,
+            cost,
+            assumed_cost,
+            watts,
+            rack_units,
+            bulk,
+            at_best,
+            score_at_best,
+        })
     }
 
     /// Whether drives may last as long as they must.
@@ -357,28 +369,51 @@ impl Bill<'_> {
 
     /// Sum of the prices of what is to be bought; none where one is not known.
     fn cost(&self) -> Option<f64> {
-        let ((drive, controller, enclosure), counts) = (self.of_all(), self.to_buy());
-        let of = |count: u16, price: Option<f64>| match count {
+        let (drive, controller, enclosure) = self.of_all();
+        self.sum([drive.price, controller.price, enclosure.and_then(|it| it.price)])
+    }
+
+    /// The same by prices whose ratios are usual.
+    fn assumed_cost(&self) -> f64 {
+        let (drive, controller, enclosure) = self.of_all();
+        let prices = [assumed::drive(drive), assumed::controller(controller)].map(Some);
+        let shelf = enclosure.map(assumed::enclosure);
+        self.sum([prices[0], prices[1], shelf]).unwrap_or(f64::INFINITY)
+    }
+
+    /// Of what is to be bought, by the prices of a drive, a controller and an enclosure.
+    fn sum(&self, prices: [Option<f64>; 3]) -> Option<f64> {
+        let (drives, controllers, shelves) = self.to_buy();
+        let of = |(count, price): (u16, Option<f64>)| match count {
             0 => Some(0.0),
             _ => price.map(|price| f64::from(count) * price),
         };
-        let shelves = of(counts.2, enclosure.and_then(|it| it.price))?;
-        Some(of(counts.0, drive.price)? + of(counts.1, controller.price)? + shelves)
+        [drives, controllers, shelves].into_iter().zip(prices).map(of).sum()
     }
 
-    /// Sum of the powers; none where one is not known.
-    fn watts(&self) -> Option<f64> {
+    /// Sum of the powers; what is not known is taken to be as usual.
+    fn watts(&self) -> f64 {
         let (drive, controller, enclosure) = self.of_all();
-        let shelves = enclosure.map_or(Some(0.0), |it| Some(f64::from(self.shelves) * it.watts?));
-        Some(f64::from(self.drives()) * drive.watts? + controller.watts? + shelves?)
+        let drives = drive.watts.unwrap_or_else(|| assumed::drive_watts(drive));
+        let shelf = enclosure.map_or(0.0, |it| it.watts.unwrap_or_else(|| assumed::enclosure_watts(it)));
+        f64::from(self.drives()) * drives
+            + controller.watts.unwrap_or_else(|| assumed::controller_watts(controller))
+            + f64::from(self.shelves) * shelf
     }
+}
 
-    /// Drives that have to be bought, and the other parts where some of all parts are there already.
-    fn bought(&self, has_owned: bool) -> u16 {
-        let (drives, controllers, shelves) = self.to_buy();
-        let is_software = self.of_all().1.places == DrivePlaces::Either;
-        let boards = if is_software { 0 } else { controllers };
-        if has_owned { drives + boards + shelves } else { drives }
+impl PartList {
+    /// What the controller and one enclosure of an array cost, in money, or by usual ratios of prices; nothing what is there already.
+    pub fn shared_cost(&self, geometry: Geometry, has_prices: bool) -> f64 {
+        let controller = Some(&self.controllers[usize::from(geometry.controller)]).filter(|it| !it.is_owned);
+        let enclosure = geometry.enclosure.map(|index| &self.enclosures[usize::from(index)]);
+        let enclosure = enclosure.filter(|it| it.owned == 0);
+        let costs = if has_prices {
+            [controller.and_then(|it| it.price), enclosure.and_then(|it| it.price)]
+        } else {
+            [controller.map(assumed::controller), enclosure.map(assumed::enclosure)]
+        };
+        costs.into_iter().flatten().sum()
     }
 }
 
@@ -420,15 +455,6 @@ impl Enumeration {
     }
 }
 
-impl PartList {
-    /// Whether some parts are there already.
-    pub fn has_owned(&self) -> bool {
-        self.drives.iter().any(|it| it.owned > 0)
-            || self.controllers.iter().any(|it| it.is_owned)
-            || self.enclosures.iter().any(|it| it.owned > 0)
-    }
-}
-
 /// The strip that cuts requests into the fewest pieces, so that the bound stays one.
 fn longest_strip(space: &Space, controller: &ControllerPart) -> ByteCount {
     let strips = space.settings.iter().map(|settings| settings.strip.unwrap_or(controller.strip));
@@ -457,6 +483,7 @@ impl Needs {
             Need::RackUnits => other.rack_units = None,
             Need::Life => other.years = None,
             Need::Degraded => other.keep_degraded = None,
+            Need::Loss => other.loss_per_year = None,
         }
         other
     }

@@ -229,7 +229,7 @@ impl Kept {
             usable_bytes: self.usable.0 as f64,
             survives_always: self.survives.0,
             cost: self.cost,
-            bought: self.bought,
+            assumed_cost: self.assumed_cost,
             rack_units: self.rack_units,
             life: Life::Endless,
             degraded_share: None,
@@ -243,7 +243,7 @@ impl Kept {
 }
 
 /// Without arrays that are in an enclosure which makes them no faster than another does, and takes no less: money where it is
-/// known, which is less than an unknown sum, places that are made for larger drives, places, enclosures.
+/// known, which is less than an unknown sum, else by usual prices; places that are made for larger drives, places, enclosures.
 fn without_twins(request: &Request<'_>, kept: Vec<Kept>) -> Vec<Kept> {
     // Of all drives together, and of one.
     let rates = |one: &Kept| {
@@ -258,7 +258,8 @@ fn without_twins(request: &Request<'_>, kept: Vec<Kept>) -> Vec<Kept> {
         let drive = &request.parts.drives[usize::from(one.geometry.drive)];
         let enclosure = one.geometry.enclosure.map(|index| &request.parts.enclosures[usize::from(index)]);
         let is_carried = enclosure.is_some_and(|it| !drive.forms.contains(&it.form));
-        (one.cost.is_none(), (one.cost.unwrap_or(0.0) * 100.0) as u64, is_carried, one.bulk)
+        let cost = one.cost.unwrap_or(one.assumed_cost);
+        (one.cost.is_none(), (cost * 100.0) as u64, is_carried, one.bulk)
     };
     let mut places: BTreeMap<Geometry, Vec<Kept>> = BTreeMap::new();
     for one in kept {

@@ -13,8 +13,10 @@
 //! - Nothing is ranked by rule. Which level, drive or setting suits a load is found by simulation, elsewhere.
 //!
 //! Pure: parts and their rates come in as arguments. An unknown price or power is not zero: if a need depends on it,
-//! the candidate is rejected as unknown.
+//! the candidate is rejected as unknown. Where nobody gives a price, arrays are compared by prices
+//! whose ratios are usual (`assumed`).
 
+mod assumed;
 mod diverse;
 mod enumerate;
 pub mod estimate;
@@ -37,6 +39,7 @@ use crate::plan::estimate::{CommandSecs, Demand, DriveRates};
 use raidlab_raid::LevelVariant;
 use raidlab_units::{ByteCount, BytesPerSec};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What the array must do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -60,6 +63,10 @@ pub struct Needs {
     /// Share of the throughput needed that must be left with a member missing, and while it is rebuilt; of what the array does whole
     /// where no throughput is needed.
     pub keep_degraded: Option<f64>,
+    /// Chance of losing any data in a year at most, where it is known.
+    pub loss_per_year: Option<f64>,
+    /// What the best of those that keep all needs is; if none, the cheapest where a throughput is needed, else the fastest.
+    pub goal: Option<Goal>,
     /// What single applications need, in their order; empty where all need the same.
     pub own: Vec<OwnNeeds>,
     /// Cost at most, in the currency of the prices.
@@ -70,6 +77,18 @@ pub struct Needs {
     pub slots: Option<u16>,
     /// Height of all enclosures at most, in rack units.
     pub rack_units: Option<u32>,
+}
+
+raidlab_units::named! {
+    /// What the best array is, of those that keep all needs.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Goal {
+        /// The one that takes least, and of equals the fastest.
+        Cheapest = "cheapest",
+        /// The one that does most, and of equals the one that takes least.
+        Fastest = "fastest",
+    }
 }
 
 /// What one application needs beside or instead of what all need.
@@ -92,6 +111,11 @@ impl Needs {
     pub fn wants_rate(&self) -> bool {
         let own = self.own.iter().any(|own| own.iops.is_some() || own.bytes_per_sec.is_some());
         self.iops.is_some() || self.bytes_per_sec.is_some() || own
+    }
+
+    /// Whether the cheapest array is the best.
+    pub fn wants_cheapest(&self) -> bool {
+        self.goal.map_or_else(|| self.wants_rate(), |goal| goal == Goal::Cheapest)
     }
 
     /// Requests per second that application `app` needs.
@@ -242,6 +266,8 @@ pub struct PartList {
     pub controllers: Vec<ControllerPart>,
     /// Enclosures.
     pub enclosures: Vec<EnclosurePart>,
+    /// Chance of losing data in a year of arrays as [`Geometry::on_paper`] has them, as far as it is known.
+    pub losses: BTreeMap<Geometry, f64>,
 }
 
 /// What hardware there is and how it is laid out; parts by their numbers in the [`PartList`].
@@ -262,6 +288,12 @@ pub struct Geometry {
 }
 
 impl Geometry {
+    /// The same drives in the same layout, wherever they are plugged in.
+    #[must_use]
+    pub fn on_paper(&self) -> Self {
+        Self { controller: 0, enclosure: None, ..*self }
+    }
+
     /// Whether the number of members is all that it differs in.
     pub fn is_like(&self, other: &Self) -> bool {
         Self { members: 0, ..*self } == Self { members: 0, ..*other }
@@ -304,14 +336,14 @@ raidlab_units::named! {
         PriceUnknown = "price of a part not known",
         /// Too expensive.
         Budget = "too expensive",
-        /// The power of a part is not known, and there is a bound.
-        PowerUnknown = "power of a part not known",
         /// Too much power.
         Power = "too much power",
         /// The height of an enclosure is not known, and there is a bound.
         HeightUnknown = "height of an enclosure not known",
         /// More rack units than there are.
         RackUnits = "too high",
+        /// Data are lost too often.
+        Loss = "lose data too often",
         /// Nobody says how much may be written to the drives, and they must last.
         LifeUnknown = "rated writes not known",
         /// The drives wear out too soon, even by an estimate that writes no more than it must.

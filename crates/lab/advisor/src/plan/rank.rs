@@ -1,10 +1,10 @@
 //! Simulated arrays, best first, and those that nothing beats in both performance and cost.
 //!
 //! - Arrays that satisfy every need come first.
-//! - With a throughput need, the cheaper array is better; without prices the one with fewer drives. Of equals, and
-//!   without a throughput need, the faster one is better; differences below [`EQUAL_SHARE`] count as equal.
-//! - An unknown price is not zero, and not comparable with drives: where any array has a price, those without one come
-//!   after all that have one, among themselves by drives.
+//! - With a throughput need, the cheaper array is better, and without one where the needs ask for the cheapest. Of equals,
+//!   and else, the faster one is better; differences below [`EQUAL_SHARE`] count as equal.
+//! - Where no price is known, prices are assumed whose ratios are usual (`assumed`). An unknown price is not zero, and not
+//!   comparable with them: where any array has a price, those without one come after all that have one.
 //! - Of equals, disk cache off is better than on, write-through than write-back, no read-ahead than read-ahead: the
 //!   setting that needs less trust. Then the smaller and simpler one is better: fewer enclosures, fewer slots, less
 //!   capacity, a smaller cache.
@@ -127,6 +127,8 @@ pub struct Margins {
     pub life: Option<f64>,
     /// Of what is left with a member missing and while it is rebuilt, where that was simulated.
     pub degraded: Option<f64>,
+    /// Of the chance of losing data, where it is known.
+    pub loss: Option<f64>,
 }
 
 impl Margins {
@@ -138,6 +140,7 @@ impl Margins {
             ("latency", self.latency),
             ("service while degraded or rebuilding", self.degraded),
             ("drive life", self.life),
+            ("chance of data loss", self.loss),
             ("budget", self.budget),
             ("power", self.power),
             ("rack units", self.rack_units),
@@ -159,8 +162,8 @@ pub struct Judged {
     pub survives_always: u16,
     /// Cost of what has to be bought, where it is known.
     pub cost: Option<f64>,
-    /// Parts that have to be bought, see [`super::Kept::bought`].
-    pub bought: u16,
+    /// What has to be bought, see [`super::Kept::assumed_cost`].
+    pub assumed_cost: f64,
     /// Height of all enclosures, where it is known.
     pub rack_units: Option<u32>,
     /// How long its drives last, the shortest of all applications.
@@ -170,8 +173,8 @@ pub struct Judged {
     pub degraded_share: Option<f64>,
     /// Chance that data are lost in a year, at the reserved rate of rebuilds; none where it is not known.
     pub loss_per_year: Option<f64>,
-    /// Power, where it is known.
-    pub watts: Option<f64>,
+    /// Power; of parts of which it is not known as is usual.
+    pub watts: f64,
     /// What there is besides drives.
     pub bulk: Bulk,
     /// What each application gets.
@@ -205,12 +208,13 @@ impl Judged {
             throughput: worst(rates.collect()),
             latency: worst(latencies.collect()),
             budget: needs.budget.and_then(|need| Some(under(self.cost?, need))),
-            power: needs.power_watts.and_then(|need| Some(under(self.watts?, need))),
+            power: needs.power_watts.map(|need| under(self.watts, need)),
             rack_units: needs
                 .rack_units
                 .and_then(|need| Some(under(f64::from(self.rack_units?), f64::from(need)))),
             life: needs.years.and_then(|need| Some(over(self.life.years()?, need))),
             degraded: needs.keep_degraded.and_then(|need| Some(over(self.degraded_share?, need))),
+            loss: needs.loss_per_year.and_then(|need| Some(under(self.loss_per_year?, need))),
         }
     }
 
@@ -227,11 +231,11 @@ impl Judged {
 pub struct Ranking<'a> {
     /// What they must do.
     pub needs: &'a Needs,
-    /// Whether what they take is money, as the price of any of them is known; else it is drives.
+    /// Whether what they take is money, as the price of any of them is known; else it is counted by usual ratios of prices.
     pub has_prices: bool,
 }
 
-/// What an array takes: first the known prices, then the arrays without one by their drives, in thousandths.
+/// What an array takes: first the known prices, then the arrays without one by the usual ratios, in thousandths.
 type EffortKey = (bool, i64);
 
 /// Where an array stands: the least is the best. What is equal in all of it makes no difference.
@@ -257,7 +261,11 @@ impl Ranking<'_> {
         let Settings { strip, write_back, read_ahead, disk_cache } = one.settings;
         RankKey {
             misses: !keeps,
-            merits: if self.needs.wants_rate() && keeps { [effort, slowness] } else { [slowness, effort] },
+            merits: if self.needs.wants_cheapest() && keeps {
+                [effort, slowness]
+            } else {
+                [slowness, effort]
+            },
             trust: (disk_cache, write_back, read_ahead, strip),
             places: (one.bulk.places, one.bulk.enclosures),
             usable_bytes: one.usable_bytes as u64,
@@ -265,16 +273,16 @@ impl Ranking<'_> {
         }
     }
 
-    /// What `one` takes: money where any array has a price and this one's is known, parts to buy where none has one.
+    /// What `one` takes: money where any array has a price and this one's is known, by usual ratios of prices where none has one.
     pub fn effort(&self, one: &Judged) -> Option<f64> {
-        if self.has_prices { one.cost } else { Some(f64::from(one.bought)) }
+        if self.has_prices { one.cost } else { Some(one.assumed_cost) }
     }
 
     fn effort_key(&self, one: &Judged) -> EffortKey {
         let thousandths = |effort: f64| (effort * 1000.0).round() as i64;
         match self.effort(one) {
             Some(effort) => (false, thousandths(effort)),
-            None => (true, thousandths(f64::from(one.bought))),
+            None => (true, thousandths(one.assumed_cost)),
         }
     }
 
@@ -289,7 +297,7 @@ impl Ranking<'_> {
 pub struct ParetoPoint {
     /// Number of the array in the list.
     pub index: usize,
-    /// Cost, or drives where no array has a price; none where only this one's price is not known.
+    /// Cost, by usual ratios where no array has a price; none where only this one's price is not known.
     pub effort: Option<f64>,
     /// What is ranked.
     pub score: f64,

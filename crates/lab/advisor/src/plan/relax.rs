@@ -33,6 +33,8 @@ pub enum Need {
     Life,
     /// Service with a member missing and while it is rebuilt.
     Degraded,
+    /// Chance of losing data in a year.
+    Loss,
 }
 
 /// One need that would let something fit.
@@ -64,7 +66,7 @@ impl Relaxation {
     }
 }
 
-const ALL: [Need; 10] = [
+const ALL: [Need; 11] = [
     Need::Usable,
     Need::Survive,
     Need::Throughput,
@@ -75,6 +77,7 @@ const ALL: [Need; 10] = [
     Need::RackUnits,
     Need::Life,
     Need::Degraded,
+    Need::Loss,
 ];
 
 /// Of arrays that were simulated and each miss a need: every single need that would let one of them fit.
@@ -118,13 +121,14 @@ fn near_miss(judged: &[Judged], needs: &Needs, need: Need) -> Option<Relaxation>
             (bound.value(), Some(figure))
         }
         Need::Budget => (needs.budget?, least(&|one| one.cost.unwrap_or(f64::INFINITY))),
-        Need::Power => (needs.power_watts?, least(&|one| one.watts.unwrap_or(f64::INFINITY))),
+        Need::Power => (needs.power_watts?, least(&|one| one.watts)),
         Need::Slots => (f64::from(needs.slots?), least(&|one| f64::from(one.drives()))),
         Need::RackUnits => {
             (f64::from(needs.rack_units?), least(&|one| one.rack_units.map_or(f64::INFINITY, f64::from)))
         }
         Need::Life => (needs.years?, most(&|one| one.life.years().unwrap_or(0.0))),
         Need::Degraded => (needs.keep_degraded?, most(&|one| one.degraded_share.unwrap_or(0.0))),
+        Need::Loss => (needs.loss_per_year?, least(&|one| one.loss_per_year.unwrap_or(f64::INFINITY))),
     };
     let to = to.filter(|to| to.is_finite())?;
     let bound = bounded.map(|it| it.bound.clone());
@@ -188,6 +192,7 @@ pub fn relaxations(request: &Request<'_>) -> Vec<Relaxation> {
         // Arithmetic knows no latency, no faults and no more than a bound to the life of drives.
         Need::Latency | Need::Life | Need::Degraded => false,
         Need::RackUnits => needs.rack_units.is_some(),
+        Need::Loss => needs.loss_per_year.is_some(),
         Need::Budget => needs.budget.is_some(),
         Need::Power => needs.power_watts.is_some(),
         Need::Slots => needs.slots.is_some(),
@@ -219,12 +224,16 @@ fn relaxed(request: &Request<'_>, need: Need) -> Option<Relaxation> {
             (need, Some(rate))
         }
         Need::Latency | Need::Life | Need::Degraded => return None,
+        Need::Loss => {
+            let loss = |kept: &Kept| request.parts.losses.get(&kept.geometry.on_paper());
+            (request.needs.loss_per_year?, least(&|kept| loss(kept).copied().unwrap_or(f64::INFINITY)))
+        }
         Need::RackUnits => (
             f64::from(request.needs.rack_units?),
             least(&|kept| kept.rack_units.map_or(f64::INFINITY, f64::from)),
         ),
         Need::Budget => (request.needs.budget?, least(&|kept| kept.cost.unwrap_or(f64::INFINITY))),
-        Need::Power => (request.needs.power_watts?, least(&|kept| kept.watts.unwrap_or(f64::INFINITY))),
+        Need::Power => (request.needs.power_watts?, least(&|kept| kept.watts)),
         Need::Slots => (
             f64::from(request.needs.slots?),
             least(&|kept| f64::from(kept.geometry.members + kept.geometry.spares)),
@@ -234,7 +243,7 @@ fn relaxed(request: &Request<'_>, need: Need) -> Option<Relaxation> {
     // Smaller needs make everything faster, too: what fits for that reason keeps this need, and says nothing about it.
     let gives = match need {
         Need::Usable | Need::Survive | Need::Throughput | Need::Life | Need::Degraded => to < from,
-        Need::Latency | Need::Budget | Need::Power | Need::Slots | Need::RackUnits => to > from,
+        Need::Latency | Need::Budget | Need::Power | Need::Slots | Need::RackUnits | Need::Loss => to > from,
     };
     let application = slowest.map(|it| it.app);
     let fitting = kept.len() as u64;

@@ -85,7 +85,10 @@ fn what_is_there_is_not_added() {
         ..order(wants, &[application("md1200-oltp", 24)])
     });
     let best = outcome.expect("it can be planned").top.into_iter().next().expect("there is one");
-    assert_eq!((best.parts.drive.as_str(), best.judged.bought), ("samsung-pm9a3-7680", 1));
+    assert_eq!(
+        (best.parts.drive.as_str(), best.judged.assumed_cost),
+        ("samsung-pm9a3-7680", 20.0 + 24.0 * 4.0)
+    );
     assert_eq!(best.adds.as_deref(), Some("1 x backplane-24-nvme"));
 }
 

@@ -74,7 +74,7 @@ fn pareto(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Chart {
     let x = if outcome.has_prices {
         Axis::new(format!("cost in {}", order.prices.currency).trim_end())
     } else {
-        Axis::new("drives, spares included")
+        Axis::new("assumed cost in terabytes of disk")
     };
     let score = score(order);
     Chart {

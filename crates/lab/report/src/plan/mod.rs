@@ -154,6 +154,18 @@ impl Best<'_> {
         self.each().fold(table, |table, one| table.section(rows(one))).without_empty_columns()
     }
 
+    /// What an array costs; where no price is known, how many times as much as the first by usual ratios.
+    fn cost(&self, one: &Planned) -> String {
+        let first = self.arrays[0].judged.assumed_cost;
+        match one.judged.cost {
+            Some(cost) => format!("{} {}", three_digits(cost), self.currency),
+            None if self.arrays.iter().all(|it| it.judged.cost.is_none()) && first > 0.0 => {
+                format!("~{:.2} x", one.judged.assumed_cost / first)
+            }
+            None => "-".to_owned(),
+        }
+    }
+
     /// What an array holds, risks and takes.
     pub(crate) fn worth(&self) -> Table {
         let header = [
@@ -182,10 +194,8 @@ impl Best<'_> {
                 one.risk.map_or("-".to_owned(), |risk| marked(format!("{:.1e}", risk.per_year), loss)),
                 one.risk.map_or("-".to_owned(), |risk| marked(size(risk.bytes_per_year()), loss)),
                 marked(known(shortest_life(one)), life),
-                one.judged
-                    .cost
-                    .map_or("-".to_owned(), |cost| format!("{} {}", three_digits(cost), self.currency)),
-                known(one.judged.watts),
+                self.cost(one),
+                format!("~{}", three_digits(one.judged.watts)),
             ]
         };
         let table = Table::plain("What each array holds, risks and takes", &header, 1);
@@ -229,7 +239,7 @@ impl Best<'_> {
                 shortest_life(one).map(|years| marked(format!("{} years", three_digits(years)), life)),
             ),
             ("cost", judged.cost.map(|cost| format!("{} {}", three_digits(cost), self.currency))),
-            ("power", judged.watts.map(|watts| format!("{} W", three_digits(watts)))),
+            ("power", Some(format!("~{} W", three_digits(judged.watts)))),
             ("margin: capacity", margin(Some(margins.usable))),
             ("throughput", margin(margins.throughput).map(|text| marked(text, speed))),
             ("latency", margin(margins.latency).map(|text| marked(text, speed))),

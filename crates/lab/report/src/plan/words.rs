@@ -6,7 +6,7 @@ use raidlab_hardware::DriveHistory;
 use raidlab_planning::{
     Application, PlanOrder, PlanOutcome, Planned, SearchEnd, SimulatedArray, default_history,
 };
-use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_units::{ByteCount, NanoSpan, three_digits};
 
 /// From this factor on a reader wonders why a degraded array is faster than a whole one.
 const DOUBTFUL_GAIN: f64 = 1.02;
@@ -44,6 +44,9 @@ pub(crate) fn needs(order: &PlanOrder<'_>) -> String {
     parts.extend(needs.budget.map(|budget| format!("at most {budget} {currency}")));
     parts.extend(needs.power_watts.map(|watts| format!("at most {watts} W")));
     parts.extend(needs.slots.map(|slots| format!("at most {slots} drives")));
+    parts.extend(needs.loss_per_year.map(|share| {
+        format!("any data lost in a year with a chance of {} % at most", (share * 1e4).round() / 100.0)
+    }));
     parts.extend(needs.rack_units.map(|units| format!("at most {units} rack units")));
     parts.extend(needs.years.map(|years| format!("drives last {years} years")));
     parts.extend(needs.mean_iops.map(|iops| format!("{iops} requests/s on average")));
@@ -54,7 +57,11 @@ pub(crate) fn needs(order: &PlanOrder<'_>) -> String {
             format!("{:.0} % of the throughput left while degraded or rebuilding", 100.0 * share)
         }),
     );
-    parts.join(", ")
+    let mut text = parts.join(", ");
+    if needs.wants_cheapest() && !needs.wants_rate() {
+        text += "; no throughput is needed, so the cheapest is the best (--goal fastest: the fastest)";
+    }
+    text
 }
 
 /// As it was asked for, to a gigabyte; of what is more than a thousand terabytes, whole ones.
@@ -108,9 +115,11 @@ pub(crate) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
     if let Some(first) = outcome.top.first() {
         lines.extend(md_settings(first));
     }
-    if !order.have.is_empty() && !outcome.has_prices {
+    if !outcome.has_prices {
         lines.push(
-            "No prices: what is added counts in parts, not in money. --prices gives prices.".to_owned(),
+            "No prices were given: what arrays cost is compared by usual ratios of prices (a terabyte of disk 1, of flash 6; \
+             docs/planning.md). --prices takes yours."
+                .to_owned(),
         );
     }
     if !outcome.unpriced.is_empty() {
@@ -119,16 +128,16 @@ pub(crate) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
             outcome.unpriced.join(", ")
         ));
     }
-    let (less, effort) = (if outcome.has_prices { "of less" } else { "with fewer" }, outcome.effort());
+    let effort = outcome.effort();
     let efficient = outcome.pareto.iter().filter(|point| point.is_efficient);
     let mut efficient: Vec<_> = efficient.filter_map(|point| Some((point.effort?, point.index))).collect();
     efficient.sort_by(|a, b| a.0.total_cmp(&b.0));
     if !efficient.is_empty() {
-        lines.push(format!("Faster than anything {less} {effort} (the Pareto front):"));
+        lines.push(format!("Faster than anything of less {effort} (the Pareto front):"));
     }
     for (value, index) in efficient {
         let SimulatedArray { label, settings_label, .. } = &outcome.others[index];
-        lines.push(format!("- {label}, {settings_label} ({effort} {value})."));
+        lines.push(format!("- {label}, {settings_label} ({effort} {}).", three_digits(value)));
     }
     lines.extend(with_faults(outcome));
     lines
@@ -251,6 +260,7 @@ fn relaxation(it: &Relaxation, order: &PlanOrder<'_>) -> String {
         Need::RackUnits => format!("{value} rack units"),
         Need::Life => format!("{value:.1} years"),
         Need::Degraded => format!("{:.0} %", 100.0 * value),
+        Need::Loss => format!("{} %", three_digits(100.0 * value)),
     };
     let name = match it.need {
         Need::Usable => "capacity",
@@ -263,6 +273,7 @@ fn relaxation(it: &Relaxation, order: &PlanOrder<'_>) -> String {
         Need::RackUnits => "rack units",
         Need::Life => "the life of drives",
         Need::Degraded => "service while degraded or rebuilding",
+        Need::Loss => "the chance of losing data in a year",
     };
     let several = order.applications.len() > 1;
     let app = it

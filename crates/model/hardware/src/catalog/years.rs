@@ -22,6 +22,9 @@ impl YearRange {
     /// What can be bought, new or as what is left of it.
     pub const TODAY: Self = Self { first: Some(2017), last: None };
 
+    /// The same of solid-state drives, which are made for about five years; disks of one type are for ten.
+    pub const FLASH_TODAY: Self = Self { first: Some(2020), last: None };
+
     /// Whether something of this year is among them; what has no year is of all of them.
     pub fn holds(self, year: Option<u32>) -> bool {
         let Some(year) = year else { return true };

@@ -10,7 +10,7 @@ use crate::output::{Output, print};
 use crate::progress::Progress;
 use crate::verbs::loads::CHECKPOINT_EVERY;
 use raidlab::{Array, ArrayFile, Load, NanoSpan, Simulation, Workload};
-use raidlab_planning::{Application, PlanOrder, PlanOutcome, Planned};
+use raidlab_planning::{Application, PlanOrder, PlanOutcome, Planned, tuned_md};
 use raidlab_report::terminal;
 use raidlab_study::describe;
 use raidlab_workload::{AccessLine, AccessSpec};
@@ -78,7 +78,10 @@ pub(super) fn tell(
     if output.is_json() {
         return Ok(());
     }
-    let simulation = Simulation::new(order.catalog, array(best)).map_err(Failure::input)?;
+    // As the plan sets md.
+    let tuned = tuned_md(order.catalog);
+    let catalog = tuned.as_ref().unwrap_or(order.catalog);
+    let simulation = Simulation::new(catalog, array(best)).map_err(Failure::input)?;
     let load = Load {
         workload: training(wanted, &args.app.model)?,
         iodepth: 1,

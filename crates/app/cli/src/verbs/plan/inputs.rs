@@ -71,7 +71,7 @@ impl AppArgs {
         let plain = self.iodepth.unwrap_or(64);
         let named = workloads(&self.app)?.into_iter();
         let mut applications: Vec<Application> =
-            named.map(|workload| Application { workload, iodepth: plain }).collect();
+            named.map(|workload| Application::new(workload, plain)).collect();
         for path in &self.icf {
             self.jobs(path, import_icf, &mut applications)?;
         }

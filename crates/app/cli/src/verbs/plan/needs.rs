@@ -3,7 +3,7 @@
 use super::{Args, Asked, history};
 use crate::failure::Failure;
 use crate::inputs::{above_zero, some_bytes};
-use raidlab_advisor::plan::{Needs, OwnNeeds};
+use raidlab_advisor::plan::{Goal, Needs, OwnNeeds};
 use raidlab_advisor::{Bound, BoundError};
 use raidlab_planning::{Application, WARRANTY_YEARS};
 use raidlab_units::ByteCount;
@@ -137,6 +137,8 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
         years: args.years,
         keep_degraded: args.keep_degraded.map(|pct| pct / 100.0),
         rack_units: args.rack_units,
+        loss_per_year: Some(args.loss_per_year / 100.0),
+        goal: args.goal.or((!args.bounds_parts()).then_some(Goal::Cheapest)),
     })
 }
 

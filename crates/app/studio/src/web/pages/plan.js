@@ -4,7 +4,7 @@ import { tradeoff } from "../chart.js";
 import { bytes, card, dataLinks, h, head, number, order, pill, span, table } from "../ui.js";
 import { jobCard, result } from "../jobs.js";
 
-const NUMBERS = ["survive", "iops", "mean_iops", "years", "growth", "keep_degraded", "slots", "rack_units", "power", "budget", "simulations", "top"];
+const NUMBERS = ["survive", "iops", "mean_iops", "years", "growth", "keep_degraded", "loss_per_year", "slots", "rack_units", "power", "budget", "simulations", "top"];
 
 const SHOWN_FOR = { best: "best", level: "best of another level", drives: "best of other drives", controller: "best of another controller", cheapest: "takes least", space: "most space", fastest: "fastest", tail: "shortest tail", safest: "least loss", longest: "longest life", power: "least power", next: "next" };
 
@@ -25,7 +25,7 @@ export async function show() {
       { name: "survive", label: "Survives", hint: "failed members, whichever they are", type: "number", min: "0", max: "4", value: "1" },
       { name: "iops", label: "Requests per second", hint: "at least, at its peaks", type: "number", min: "1", value: "20000" }, { name: "bound", label: "Latency", hint: "a bound from above", placeholder: "p99<=2ms", value: "p99<=2ms" },
       { name: "years", label: "Drives last, years", type: "number", min: "1", max: "50", value: "5" }, { name: "written_per_day", label: "Written in a day", hint: "by the host, on average", value: "2TB" }, { name: "mean_iops", label: "Requests per second on average", hint: "instead of what is written in a day", type: "number", min: "1" },
-      { name: "keep_degraded", label: "Left with a drive missing, %", hint: "of the requests needed, and while rebuilding", type: "number", min: "1", max: "100" },
+      { name: "keep_degraded", label: "Left with a drive missing, %", hint: "of the requests needed, and while rebuilding", type: "number", min: "1", max: "100" }, { name: "loss_per_year", label: "Data loss in a year, % at most", hint: "any data, be it a block; else 1", type: "number", min: "0.000001", max: "100", step: "any" }, { name: "goal", label: "The best is", options: [["", "the cheapest, where a rate is needed"], ["cheapest", "the cheapest"], ["fastest", "the fastest"]] },
       { name: "kinds", label: "Kinds of drives", options: [["", "any"], ["nvme", "NVMe"], ["sas-ssd", "SAS flash"], ["sata-ssd", "SATA flash"], ["hdd", "disks"], ["nvme,sas-ssd,sata-ssd", "any flash"]] }, { name: "levels", label: "Levels", hint: "5,6,10", placeholder: "any" },
       { name: "drive", label: "Drives", options: choices("drive") }, { name: "controller", label: "Controller", options: choices("controller") }, { name: "members", label: "Members", hint: "24, or 8..24", placeholder: "any" },
       { name: "have", label: "What is there", hint: "8 x samsung-pm9a3-7680,perc-h755n", placeholder: "nothing" }, { name: "era", label: "Sold in", hint: "2017.., or any", placeholder: "2017.." },
@@ -44,7 +44,10 @@ async function planned(job, place) {
   const rows = plan.top.map((one, index) => ({ ...one, rank: index + 1, main: worst(one.performance), ill: worst(one.degraded), mended: worst(one.rebuilding) }));
   const margin = (value) => (value === null || value === undefined ? null : pill(`${value >= 0 ? "+" : "−"}${Math.abs(value * 100).toFixed(0)} %`, value >= 0 ? "good" : "bad"));
   const life = (row) => row.drive_life.filter(Boolean).reduce((least, one) => (least === null || one.years < least ? one.years : least), null);
-  const effort = plan.effort === "cost" ? "cost" : "drives";
+  // Without prices: by usual ratios of prices, beside the first.
+  const isPriced = plan.effort === "cost";
+  const effort = isPriced ? "cost" : "assumed cost, TB of disk";
+  const cost = (row) => (isPriced ? row.cost : row.assumed_cost / plan.top[0].assumed_cost);
   const points = plan.simulated_arrays.filter(({ point }) => point.effort !== null).map(({ array, performance, point }) => ({ x: point.effort, y: worst(performance)?.iops, isBest: point.is_efficient, keeps: point.keeps_needs, text: `${array}\n${number(point.effort)} ${effort}, ${number(worst(performance)?.iops)} requests/s\n${point.keeps_needs ? "keeps all needs" : "misses a need"}` }));
   place.append(
     h("p", {}, h("b", {}, `${number(plan.candidates)} arrays looked at, ${number(plan.kept)} could fit, ${number(plan.runs_simulated)} simulated.`), " ", dataLinks(["Plan (JSON)", `/api/jobs/${job.id}/result`])),
@@ -62,7 +65,7 @@ async function planned(job, place) {
       { name: "Rebuild", more: true, of: (row) => row.rebuild_hours, show: (row) => (row.rebuild_hours ? span(row.rebuild_hours * 3600e9) : "–"), right: true },
       { name: "Loss in a year", more: true, of: (row) => row.risk?.per_year, show: (row) => (row.risk ? row.risk.per_year.toExponential(1) : "–"), right: true },
       { name: "Usable", more: true, of: (row) => row.usable_bytes, show: (row) => bytes(row.usable_bytes), right: true },
-      { name: "Cost", more: true, of: (row) => row.cost, show: (row) => number(row.cost), right: true }], rows, "Ranked arrays"),
+      { name: "Cost", more: true, of: cost, show: (row) => (isPriced ? number(row.cost) : `~${cost(row).toFixed(2)} ×`), right: true }], rows, "Ranked arrays"),
     h("div", { class: "two" }, card("What more costs", tradeoff({ points, x: effort, y: "requests/s" })), card("Why", rows.map((row) => [h("p", {}, h("b", {}, `${row.rank}. ${row.array}`)), h("ul", {}, row.reason.split("\n").map((line) => h("li", {}, line)))]))),
     ...(plan.alternatives.length === 0 ? [] : [card("Why not another", table([
       { name: "Instead", of: (row) => row.name, show: (row) => h("b", {}, row.name) },

@@ -90,6 +90,7 @@ fn parts(draw: &mut Draw) -> PartList {
             controller(draw, "outside", DrivePlaces::Enclosures),
         ],
         enclosures: vec![enclosure(draw, "small", 4), enclosure(draw, "large", 24)],
+        ..PartList::default()
     }
 }
 

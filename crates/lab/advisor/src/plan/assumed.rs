@@ -1,0 +1,115 @@
+//! What parts cost beside each other and how much power they take where nobody says.
+//!
+//! **Prices** are such whose ratios are usual, in units of a terabyte of large disk. Drives are counted by what they hold and by what each
+//! takes whatever it holds, other parts by their kind. No sum of these is money; they keep an answer from buying a terabyte of flash for
+//! one of disk because it comes in fewer drives.
+//!
+//! Estimated: street prices of 2023 to 2025, in which a terabyte of a nearline disk was 15 to 20 dollars, one of flash for servers 80
+//! to 150; "a premium of up to 6:1" (horizontechnology.com, HDD vs. Flash, 2025). Left out: that prices move, warranties, drive bays
+//! that a server has anyway.
+//!
+//! **Power** of a drive is the mean of those of its kind whose sheets tell it (40 entries of the catalogue); of the other parts it is
+//! estimated of sheets as recalled: adapters 10 to 15 W, controllers 20 to 25 W with their cache, shelves of 12 to 102 places 80 to 400 W
+//! without drives.
+
+use super::{ControllerPart, DrivePart, DrivePlaces, EnclosurePart};
+
+/// Of a disk, whatever it holds: motor, heads, case.
+const DISK: f64 = 5.0;
+/// Of a solid-state drive, whatever it holds.
+const FLASH: f64 = 3.0;
+/// Of a terabyte of flash.
+const FLASH_TB: f64 = 6.0;
+/// The same with two SAS ports, which fewer are made of.
+const SAS_FLASH_TB: f64 = 8.0;
+/// Of an adapter without a cache of its own.
+const ADAPTER: f64 = 20.0;
+/// Of a controller with a cache that outlives a power loss.
+const CACHED_CONTROLLER: f64 = 60.0;
+/// Of an enclosure, and of each of its places.
+const ENCLOSURE: f64 = 20.0;
+const PLACE: f64 = 4.0;
+
+/// Of a drive.
+pub(super) fn drive(part: &DrivePart) -> f64 {
+    let terabytes = part.capacity.0 as f64 / 1e12;
+    match &part.kind[..] {
+        "hdd" => DISK + terabytes,
+        "sas-ssd" => FLASH + SAS_FLASH_TB * terabytes,
+        _ => FLASH + FLASH_TB * terabytes,
+    }
+}
+
+/// Of a controller. Software costs nothing; for drives that are not on PCI Express it takes an adapter.
+pub(super) fn controller(part: &ControllerPart) -> f64 {
+    match board(part) {
+        Board::None => 0.0,
+        Board::Adapter => ADAPTER,
+        Board::Cached => CACHED_CONTROLLER,
+    }
+}
+
+/// What there is of a controller to be plugged in.
+enum Board {
+    None,
+    Adapter,
+    Cached,
+}
+
+fn board(part: &ControllerPart) -> Board {
+    let is_direct = part.buses.iter().all(|bus| bus == "NVMe");
+    match (part.places, part.is_battery_backed) {
+        (DrivePlaces::Either, _) if is_direct => Board::None,
+        (_, true) => Board::Cached,
+        (_, false) => Board::Adapter,
+    }
+}
+
+/// Of an enclosure without drives.
+pub(super) fn enclosure(part: &EnclosurePart) -> f64 {
+    ENCLOSURE + PLACE * f64::from(part.slots)
+}
+
+/// Watts of a drive at work.
+pub(super) fn drive_watts(part: &DrivePart) -> f64 {
+    match &part.kind[..] {
+        "hdd" => 9.3,
+        "sata-ssd" => 4.5,
+        "sas-ssd" => 12.0,
+        _ => 16.4,
+    }
+}
+
+/// Watts of a controller; of software for drives that are not on PCI Express, those of an adapter.
+pub(super) fn controller_watts(part: &ControllerPart) -> f64 {
+    match board(part) {
+        Board::None => 0.0,
+        Board::Adapter => 12.0,
+        Board::Cached => 25.0,
+    }
+}
+
+/// Watts of an enclosure without drives: expanders, and fans by its places. A server's bays take none of their own.
+pub(super) fn enclosure_watts(part: &EnclosurePart) -> f64 {
+    if part.bus.as_deref() == Some("NVMe") { 0.0 } else { 40.0 + 3.5 * f64::from(part.slots) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::parts;
+    use super::*;
+    use raidlab_units::ByteCount;
+
+    /// 200 TB for backups: ten disks of 24 TB, not three drives of 122 TB.
+    #[test]
+    fn few_large_drives_of_flash_take_more_than_many_disks() {
+        let part = |kind: &str, gigabytes: u64| DrivePart {
+            kind: kind.to_owned(),
+            capacity: ByteCount(gigabytes * 1_000_000_000),
+            ..parts().drives[0].clone()
+        };
+        assert!(10.0 * drive(&part("hdd", 24_000)) < 0.2 * 3.0 * drive(&part("nvme", 122_880)));
+        // Twenty mirrors of disks for what two drives of flash do.
+        assert!(40.0 * drive(&part("hdd", 2_400)) > 2.0 * drive(&part("nvme", 15_360)));
+    }
+}
