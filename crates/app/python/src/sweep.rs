@@ -6,7 +6,7 @@ use crate::run::Run;
 use crate::waiting::waited_for;
 use crate::workload::Workload;
 use pyo3::prelude::*;
-use raidlab::{NanoSpan, SweepError, SweepOptions, WINDOW_DEFAULT, Window};
+use raidlab::{NanoSpan, SweepOptions, WINDOW_DEFAULT, Window};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -84,10 +84,7 @@ impl Sweep {
         let result = waited_for(py, progress, move |cancel, tell| {
             sweep.run_part(&catalog, part.0..part.1, SweepOptions { finds_bottleneck, cancel }, tell)
         })?;
-        match result {
-            Ok(runs) => Ok(runs.into_iter().map(|it| Run::from(it.run)).collect()),
-            Err(error @ (SweepError::Simulate(_) | SweepError::Cancelled)) => Err(refused(error)),
-        }
+        Ok(result.map_err(refused)?.into_iter().map(|it| Run::from(it.run)).collect())
     }
 }
 

@@ -70,6 +70,16 @@ pub enum SweepError {
     /// It was cancelled.
     #[error("cancelled")]
     Cancelled,
+    /// The part ends past the end of the sweep.
+    #[error("runs {start} to {end} were asked for, but the sweep has {count}")]
+    OutOfRange {
+        /// The part's first run, counted from 0.
+        start: usize,
+        /// Where the part ends; this run is not in it.
+        end: usize,
+        /// Runs of the whole sweep.
+        count: usize,
+    },
 }
 
 impl Sweep {
@@ -87,7 +97,9 @@ impl Sweep {
         match self.run_part(&Arc::new(catalog.clone()), 0..self.count(), options, progress) {
             Ok(runs) => Ok(runs),
             Err(SweepError::Simulate(error)) => Err(error),
-            Err(SweepError::Cancelled) => unreachable!("nobody else has the flag"),
+            Err(SweepError::Cancelled | SweepError::OutOfRange { .. }) => {
+                unreachable!("nobody else has the flag, and the part is the sweep")
+            }
         }
     }
 
@@ -107,7 +119,8 @@ impl Sweep {
     /// the sweep. A run alone has all threads for finding what sets its pace.
     ///
     /// # Errors
-    /// As [`Sweep::run`], of the arrays in this part; [`SweepError::Cancelled`] once that was asked for and the runs under way have ended.
+    /// As [`Sweep::run`], of the arrays in this part; [`SweepError::Cancelled`] once that was asked for and the runs under way have ended;
+    /// [`SweepError::OutOfRange`] if the part ends past [`Sweep::count`].
     pub fn run_part(
         &self,
         catalog: &Arc<Catalog>,
@@ -116,11 +129,15 @@ impl Sweep {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Vec<SweepRun>, SweepError> {
         let loads = self.loads();
-        if part.is_empty() || loads.is_empty() {
+        let all = self.arrays.len() * loads.len();
+        if part.end > all {
+            return Err(SweepError::OutOfRange { start: part.start, end: part.end, count: all });
+        }
+        if part.is_empty() {
             return Ok(Vec::new());
         }
         let (each, first) = (loads.len(), part.start / loads.len());
-        let last = ((part.end - 1) / each + 1).min(self.arrays.len());
+        let last = (part.end - 1) / each + 1;
         let set_up = |array: &Array| {
             let simulation = Simulation::sharing(catalog, array.clone())?;
             if options.finds_bottleneck { simulation.finding_bottleneck() } else { Ok(simulation) }

@@ -1,0 +1,26 @@
+//! What a part of a sweep is refused for.
+
+use raidlab::{Array, Catalog, NanoSpan, Sweep, SweepError, SweepOptions, Window, workload};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+#[test]
+fn a_part_past_the_end_of_the_sweep_is_an_error() {
+    let sweep = Sweep {
+        arrays: vec![Array::new("10".parse().expect("a level"), 4, "st3600057ss", "perc-h800")],
+        workloads: vec![workload("md1200-oltp").expect("a workload")],
+        iodepths: vec![1],
+        window: Window { run: NanoSpan::from_millis(10), ..Window::default() },
+        threads: None,
+    };
+    let catalog = Arc::new(Catalog::builtin());
+    let options = SweepOptions { finds_bottleneck: false, cancel: &AtomicBool::new(false) };
+    for part in [0..2, 1..2, 3..4, 0..usize::MAX] {
+        let asked = part.clone();
+        match sweep.run_part(&catalog, part, options, &mut |_, _| {}) {
+            Err(SweepError::OutOfRange { start, end, count: 1 }) => assert_eq!(start..end, asked),
+            other => panic!("{asked:?}: {other:?}"),
+        }
+    }
+    assert_eq!(sweep.run_part(&catalog, 1..1, options, &mut |_, _| {}).expect("nothing to run").len(), 0);
+}
