@@ -56,7 +56,7 @@ pub(crate) struct Args {
     /// Failed members that the array must survive, whichever they are
     #[arg(long, default_value_t = 1, value_name = "N")]
     survive: u16,
-    /// Chance of losing any data in a year, in percent, that is allowed; arrays whose drives nobody knows the failures of are
+    /// Maximum chance of losing any data in a year, in percent; arrays of drives whose failure rate is unknown pass
     #[arg(long, default_value_t = 1.0, value_name = "PCT", value_parser = percent)]
     loss_per_year: f64,
     /// What the best of those that keep all needs is: cheapest or fastest [default: cheapest; fastest where no throughput is needed

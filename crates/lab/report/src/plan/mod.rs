@@ -168,18 +168,7 @@ impl Best<'_> {
 
     /// What an array holds, risks and takes.
     pub(crate) fn worth(&self) -> Table {
-        let header = [
-            "Array",
-            "Margin %",
-            "TB",
-            "Survives",
-            "Rebuild h",
-            "Loss/year",
-            "Lost/year",
-            "Years",
-            "Cost",
-            "W",
-        ];
+        let header = ["Array", "Margin %", "TB", "Survives", "Rebuild h", "Loss/year", "Years", "Cost", "W"];
         let row = |index: usize, one: &Planned| {
             let it = &one.margins;
             let least = [it.throughput, it.latency, it.budget, it.power].into_iter().flatten();
@@ -192,10 +181,10 @@ impl Best<'_> {
                 one.judged.survives_always.to_string(),
                 marked(known(one.rebuild_hours), speed),
                 one.risk.map_or("-".to_owned(), |risk| marked(format!("{:.1e}", risk.per_year), loss)),
-                one.risk.map_or("-".to_owned(), |risk| marked(size(risk.bytes_per_year()), loss)),
                 marked(known(shortest_life(one)), life),
                 self.cost(one),
-                format!("~{}", three_digits(one.judged.watts)),
+                // Where nobody has asked for it, it stands beside the array only.
+                it.power.map_or("-".to_owned(), |_| format!("~{}", three_digits(one.judged.watts))),
             ]
         };
         let table = Table::plain("What each array holds, risks and takes", &header, 1);
