@@ -188,13 +188,16 @@ guest_run() {
         -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off clocksource=tsc tsc=reliable no_timer_check random.trust_cpu=on" \
         -serial "file:$work/console" -device virtio-rng-pci -device virtio-serial-pci \
         -chardev file,id=out,path=/dev/fd/3 -device virtserialport,chardev=out,name=job \
-        "${drives[@]}" 3>&1 >"$work/qemu" 2>&1 </dev/null | guest_filter "$work/status" || status=$?
+        "${drives[@]}" 3>&1 >"$work/qemu" 2>&1 </dev/null | guest_filter "$work/status" || status=${PIPESTATUS[0]}
     cp "$work/console" "$guest_cache/console.log" 2>/dev/null || true
     if [[ -s $work/status ]]; then
         status=$(<"$work/status")
     else
         { cat "$work/qemu"; tail -n 20 "$work/console"; } >&2 2>/dev/null || true
-        guest_fail "the guest ended without a word (limit ${seconds} s); its console: $guest_cache/console.log" || status=125
+        # 124 is timeout's word.
+        local end='ended without a word'
+        ((status != 124)) || end="was stopped after its ${seconds} s"
+        guest_fail "the guest $end; its console: $guest_cache/console.log" || status=125
     fi
     rm -rf "$work"
     return "$status"

@@ -42,6 +42,9 @@ gone() {
     await "$device is still there" test ! -e "$device"
 }
 
+# How far it came, for one that is stopped or hangs.
+step() { echo "ublk: $(cut -d' ' -f1 /proc/uptime) s: $*"; }
+
 limit() { cat "/sys/block/ublkb0/queue/$1"; }
 is() { [[ $2 == "$3" ]] || fail "$1 is $2 and not $3"; }
 digests() { (cd mount && find . -type f -print0 | sort -z | xargs -0 sha256sum); }
@@ -75,12 +78,14 @@ is 'write zeroes' "$(limit write_zeroes_max_bytes)" $((512 << 10))
 is 'longest request' "$(limit max_hw_sectors_kb)" 512
 ! blkdiscard $device 2>/dev/null || fail "discard is not refused"
 
+step 'requests of fio, zeros'
 fio --name=raw --filename=$device --ioengine=libaio --direct=1 --rw=randrw --bsrange=4k-256k --blockalign=4k --iodepth=32 \
     --size=96m --io_size=16m --verify=crc32c --verify_fatal=1 --do_verify=1 --verify_state_save=0 --randseed=2026 \
     --serialize_overlap=1 --fsync=32 >fio.log 2>&1 || { tail fio.log && fail "fio"; }
 blkdiscard -z -o $((1 << 20)) -l $((3 << 20)) $device || fail "zeros can't be written"
 cmp -n $((3 << 20)) $device /dev/zero $((1 << 20)) 0 || fail "what was to be zeros is not"
 
+step 'ext4, a member failed and rebuilt'
 mke2fs -q -t ext4 -F $device
 mkdir mount
 mount -t ext4 $device mount
@@ -108,6 +113,7 @@ array stop ./control >/dev/null
 gone 0
 array assemble m* | grep 'stopped cleanly' >/dev/null || fail "the stop was not clean"
 
+step 'a crash'
 # A crash: what was synced is there, the device is gone, and what is left of it is taken away by the next start.
 serve
 mount -t ext4 $device mount
@@ -124,6 +130,7 @@ digests | diff tree - >/dev/null || fail "what was synced is lost by a crash"
 umount mount
 e2fsck -fn $device >fsck.log 2>&1 || { cat fsck.log && fail "fsck after a crash"; }
 
+step 'a stop under a mounted file system'
 # A stop under a mounted file system and an open file: nothing waits for ever, and what was synced is there.
 mount -t ext4 $device mount
 write_tree e
@@ -145,6 +152,7 @@ umount mount
 kill -TERM $server
 gone 0
 
+step 'read only'
 serve --read-only
 is read-only "$(blockdev --getro $device)" 1
 ! dd if=/dev/zero of=$device bs=4096 count=1 2>/dev/null || fail "a read-only device is written"

@@ -33,5 +33,6 @@ for program in mke2fs e2fsck blkdiscard; do
     path=$(PATH=$PATH:/sbin:/usr/sbin command -v "$program") || fail "$program is missing (e2fsprogs, util-linux)"
     programs+=(--program "$path")
 done
-guest_run --seconds 300 --program "$work/raidlab" "${programs[@]}" "$here/ublk-guest.sh" ||
+# Takes less than a minute alone, and many beside tests that keep all processors busy.
+guest_run --seconds 1500 --program "$work/raidlab" "${programs[@]}" "$here/ublk-guest.sh" ||
     fail "in the guest"
