@@ -62,8 +62,11 @@ impl TortureWorld {
         self.report.restarts += 1;
         self.tick(TraceEvent::TakenOver);
         self.look_at_states();
-        if self.mode == TortureMode::Bounded && self.has_write_hole() {
-            // A write that fails now would lose a member while parity is in doubt. A power cut ends this, too.
+        let here = self.devices.iter().filter(|device| device.presence == Presence::Here).count();
+        let has_half = 2 * here >= usize::from(self.config.members);
+        if self.mode == TortureMode::Bounded && (self.has_write_hole() || !has_half) {
+            // A write that fails now would lose a member while parity is in doubt, or leave fewer than half before the devices know
+            // of the start: the others could start without those. A power cut ends this, too.
             let is_doomed = |device: &&mut Device| matches!(device.presence, Presence::Doomed(_));
             let doomed = self.devices.iter_mut().filter(is_doomed);
             doomed.for_each(|device| device.presence = Presence::Here);
