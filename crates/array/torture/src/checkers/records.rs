@@ -79,17 +79,19 @@ impl TortureWorld {
         let has_lost = self.has_lost();
         let margin = self.config.staging_size.0 / self.config.strip_size.0;
         let records = &mut self.records;
-        let mut numbers = Vec::new();
+        let mut written: Vec<(u64, Range<u64>)> = Vec::new();
         // Headers share a block as far as they fit; the next stands behind the rows of those.
         let (mut at, block_bytes) = (0, self.config.block_size.bytes());
         while let Some(mut record) =
             bytes.get(at..).and_then(|bytes| LogHeader::decode(bytes, self.config.block_size).ok())
         {
+            // Of several in one write each may be copied alone later, as far as they share no block of headers.
+            let (first, start) = (written.len(), place.start + at as u64 / block_bytes);
             let payload_end = loop {
                 let LogHeader { sequence, tail_sequence, holds, stripe, .. } = record.header;
                 flight.named_tail = flight.named_tail.max(tail_sequence);
                 records.latest = records.latest.max(sequence);
-                numbers.push(sequence);
+                written.push((sequence, start..start));
                 let since = records.begun_since_loss.get_or_insert(records.latest + margin);
                 if has_lost && sequence > *since && holds != RecordHolds::Rows {
                     return Err(Violation::BareWithoutDevice { stripe }.into());
@@ -99,19 +101,23 @@ impl TortureWorld {
                     None => break u64::from(record.payload_at) + record.payload_blocks(),
                 }
             };
+            // A copy may come in two writes: the block of headers, then the rows.
+            let end = place.end.min(start + payload_end);
+            written[first..].iter_mut().for_each(|(_, at)| at.end = end);
             at += (payload_end * block_bytes) as usize;
         }
         if !has_lost {
             records.begun_since_loss = None;
         }
+        let is_written = |number: &u64| written.iter().any(|(sequence, _)| sequence == number);
         let is_other = |(sequence, at): &&(u64, Range<u64>)| {
-            !numbers.contains(sequence) && at.start < place.end && place.start < at.end
+            !is_written(sequence) && at.start < place.end && place.start < at.end
         };
         if let Some(&(sequence, _)) = records.found.iter().find(is_other) {
             return Err(Violation::RoomReused { sequence }.into());
         }
-        records.found.retain(|(sequence, _)| !numbers.contains(sequence));
-        records.found.extend(numbers.into_iter().map(|sequence| (sequence, place.clone())));
+        records.found.retain(|(sequence, _)| !is_written(sequence));
+        records.found.extend(written);
         Ok(())
     }
 
