@@ -24,7 +24,7 @@ const FLOOD_SPAN: NanoSpan = NanoSpan::from_millis(10_000);
 
 raidlab_units::named! {
     /// How much an operator has to do with an event.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum EventLevel {
         /// A milestone.
@@ -38,7 +38,7 @@ raidlab_units::named! {
 }
 
 /// Something that happened.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct EventStatus {
     /// When, in UTC, as RFC 3339 has it.

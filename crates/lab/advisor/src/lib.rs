@@ -52,7 +52,7 @@ use raidlab_workload::{ArrayFacts, Metric, OfferedLoad, World};
 use serde::{Deserialize, Serialize};
 
 /// What is recommended for one workload in one world.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Verdict {
     /// Name of the workload.
     pub workload: String,
@@ -79,7 +79,7 @@ pub struct Verdict {
 }
 
 /// A configuration with the figures it is judged by.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Choice {
     /// In a few words, different for each configuration of a verdict: `RAID 5 write-back`.
     pub label: String,
@@ -126,7 +126,7 @@ pub struct Choice {
 }
 
 /// A row of the table of configurations.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Alternative {
     /// The configuration.
     pub choice: Choice,

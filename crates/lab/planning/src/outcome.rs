@@ -54,7 +54,7 @@ pub struct PlanOutcome {
 }
 
 /// Why a search ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SearchEnd {
     /// Nothing that was not simulated can beat the best.
@@ -153,7 +153,7 @@ pub(super) const fn effort_name(has_prices: bool) -> &'static str {
 }
 
 /// A plan as it is written down.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct PlanFacts<'a> {
     needs: &'a Needs,
     candidates: u64,
@@ -173,7 +173,7 @@ struct PlanFacts<'a> {
 }
 
 /// An array that was simulated, as it is written down.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct SimulatedFacts<'a> {
     array: &'a str,
     settings: &'a Settings,
@@ -185,6 +185,16 @@ impl<'a> SimulatedFacts<'a> {
     fn of((other, point): (&'a SimulatedArray, &'a ParetoPoint)) -> Self {
         let Judged { settings, performance, .. } = &other.judged;
         Self { array: &other.label, settings, performance, point }
+    }
+}
+
+impl schemars::JsonSchema for PlanOutcome {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "PlanOutcome".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        PlanFacts::json_schema(generator)
     }
 }
 
@@ -212,7 +222,7 @@ impl Serialize for PlanOutcome {
 }
 
 /// One of the best, as it is written down.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct PlannedFacts<'a> {
     array: &'a str,
     shown_for: &'a [Role],
@@ -245,6 +255,16 @@ struct PlannedFacts<'a> {
     rebuild_bytes_per_sec: Option<f64>,
     drive_condition: Option<&'a str>,
     trims: Option<&'a str>,
+}
+
+impl schemars::JsonSchema for Planned {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Planned".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        PlannedFacts::json_schema(generator)
+    }
 }
 
 impl Serialize for Planned {

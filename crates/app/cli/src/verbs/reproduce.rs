@@ -12,6 +12,7 @@ use crate::inputs::{CatalogArgs, on_or_off, window};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_answer, remark};
 use crate::progress::Progress;
+use crate::schema::Form;
 use crate::whole_file::check_writable;
 use raidlab::{
     ByteCount, Catalog, Hosts, NanoSpan, PredictChanges, Reproduced, Reproduction, ReproductionError,
@@ -174,8 +175,11 @@ fn predict_all<'a>(
     found
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<BTreeMap<&str, Vec<Listed>>>();
+
 /// A paper that is built in, in the list of them.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Listed {
     method: Method,
     places: Vec<String>,
