@@ -1,5 +1,14 @@
 //! From runs to a recommendation: which array serves a workload best, by how much, and why.
 //!
+//! ```
+//! use raidlab_advisor::Bound;
+//!
+//! let bound: Bound = "p99<=2ms".parse()?;
+//! assert_eq!(bound.to_string(), "p99<=2ms");
+//! assert!("p99<2ms".parse::<Bound>().is_err());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! ```text
 //! runs of one workload in one world
 //!   └─ configurations (level, write policy, members) ─ each judged at one load ─ ranked ─► Verdict

@@ -192,10 +192,10 @@ macro_rules! paper {
     ($id:literal $(, published: $published:literal)? $(, claims: $claims:literal)?) => {
         Files {
             id: $id,
-            study: include_str!(concat!("../../../../papers/", $id, "/study.toml")),
-            published: [$(include_str!(concat!("../../../../papers/", $id, "/", $published)))?].first().copied(),
-            claims: [$(include_str!(concat!("../../../../papers/", $id, "/", $claims)))?].first().copied(),
-            fit: include_str!(concat!("../../../../papers/", $id, "/fit.toml")),
+            study: include_str!(concat!("../papers/", $id, "/study.toml")),
+            published: [$(include_str!(concat!("../papers/", $id, "/", $published)))?].first().copied(),
+            claims: [$(include_str!(concat!("../papers/", $id, "/", $claims)))?].first().copied(),
+            fit: include_str!(concat!("../papers/", $id, "/fit.toml")),
         }
     };
 }

@@ -30,9 +30,9 @@ use std::collections::BTreeMap;
 /// The id of the publication in this program.
 pub const TRAINING_ID: &str = "mlperf-storage-1.0";
 
-const PUBLISHED: &str = include_str!("../../../../papers/mlperf-storage-1.0/published.csv");
-const STUDY: &str = include_str!("../../../../papers/mlperf-storage-1.0/study.toml");
-const HOST: &str = include_str!("../../../../papers/mlperf-storage-1.0/host.toml");
+const PUBLISHED: &str = include_str!("../papers/mlperf-storage-1.0/published.csv");
+const STUDY: &str = include_str!("../papers/mlperf-storage-1.0/study.toml");
+const HOST: &str = include_str!("../papers/mlperf-storage-1.0/host.toml");
 
 /// Batches are made of so many pieces at most: what differs within a batch of small samples evens out.
 const PIECES_MAX: u32 = 16;
