@@ -9,7 +9,7 @@ export STATE_DIRECTORY := $(CURDIR)/target/state
 # Counts the parts of `make test`, and those that an ordinary user can't run.
 PART := bash tests/part.sh
 
-.PHONY: archive demo test tools extending programs build binary format lint unit documented reference accuracy book deb deb-test wheel explore torture mutants simkernel simkernel-mutants \
+.PHONY: archive demo test tools extending programs build binary format lint unit documented reference schema accuracy book deb deb-test wheel explore torture mutants simkernel simkernel-mutants \
 	store clients attack attack-short clients-self-test ublk smoke package semver module python executors notebooks bench studio studio-fuzz studio-pictures bench-arrays bench-against-md
 
 ## Builds a binary quickly, runs the first-look study on this machine's own disk and files, and plans an array of hardware on sale.
@@ -194,6 +194,11 @@ documented: binary
 reference:
 	$(CARGO) run --locked -q -p raidlab-cli -- reference markdown >target/reference.md
 	mv target/reference.md docs/reference.md
+
+## Renews docs/schema.md from the types of the answers.
+schema:
+	$(CARGO) run --locked -q -p raidlab-cli -- reference answers >target/schema.md
+	mv target/schema.md docs/schema.md
 
 ## Renews docs/accuracy.md: all five publications against their predictions; takes some minutes.
 accuracy: build

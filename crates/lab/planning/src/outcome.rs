@@ -152,32 +152,51 @@ pub(super) const fn effort_name(has_prices: bool) -> &'static str {
     if has_prices { "cost" } else { "assumed cost" }
 }
 
-/// A plan as it is written down.
+/// A plan.
 #[derive(Serialize, schemars::JsonSchema)]
 struct PlanFacts<'a> {
+    /// What was asked for.
     needs: &'a Needs,
+    /// Arrays that the parts and levels give.
     candidates: u64,
+    /// Arrays that arithmetic turned down, by reason.
     rejected: &'a BTreeMap<Rejection, u64>,
+    /// Arrays that arithmetic let through.
     kept: u64,
+    /// Time for that.
     arithmetic_secs: f64,
+    /// Simulations of them.
     runs_simulated: u64,
+    /// Why the search ended.
     search_end: SearchEnd,
+    /// Arrays that were not simulated though they might have served.
     left_out: u64,
+    /// Arrays that can be no better than those shown.
     beaten: u64,
+    /// What arrays are compared by: cost as given, or assumed.
     effort: &'static str,
+    /// Parts without a price.
     unpriced: &'a [String],
+    /// Why not another: what each kind of array misses, or costs more.
     alternatives: &'a [Alternative],
+    /// The best arrays, the recommended one first.
     top: &'a [Planned],
+    /// The others that were simulated.
     simulated_arrays: Vec<SimulatedFacts<'a>>,
+    /// What would be found with a need less.
     relaxations: &'a [Relaxation],
 }
 
-/// An array that was simulated, as it is written down.
+/// An array that was simulated.
 #[derive(Serialize, schemars::JsonSchema)]
 struct SimulatedFacts<'a> {
+    /// In words.
     array: &'a str,
+    /// By name.
     settings: &'a Settings,
+    /// Of each application.
     performance: &'a [Performance],
+    /// Where it stands in the comparison.
     point: &'a ParetoPoint,
 }
 
@@ -221,39 +240,70 @@ impl Serialize for PlanOutcome {
     }
 }
 
-/// One of the best, as it is written down.
+/// One of the best arrays.
 #[derive(Serialize, schemars::JsonSchema)]
 struct PlannedFacts<'a> {
+    /// In words.
     array: &'a str,
+    /// Why it is among those shown.
     shown_for: &'a [Role],
+    /// What to buy.
     parts: &'a Parts,
+    /// What to add to hardware that is there.
     adds: Option<&'a str>,
+    /// How long drives and spares last under the writes of the needs.
     life: Life,
+    /// Height.
     rack_units: Option<u32>,
+    /// Share of its service that it keeps with a member missing.
     degraded_share: Option<f64>,
+    /// Of the controller and the array, by name.
     settings: &'a Settings,
+    /// The same as one line.
     settings_text: &'a str,
+    /// Whether it keeps all needs.
     keeps_needs: bool,
+    /// By how much.
     margins: Margins,
+    /// Of each application, all at work.
     performance: &'a [Performance],
+    /// Of each application alone.
     alone: &'a [Performance],
+    /// With a member missing.
     degraded: &'a [Performance],
+    /// While one is rebuilt.
     rebuilding: &'a [Performance],
+    /// Time until a lost member is rebuilt.
     rebuild_hours: Option<f64>,
+    /// Chance of losing data in a year.
     risk: Option<LossChance>,
+    /// Expectation of bytes lost in a year.
     bytes_lost_per_year: Option<f64>,
+    /// Years until the flash of each kind of drive is worn out.
     drive_life: &'a [Option<DriveLife>],
+    /// Figures of its hardware that no source gives.
     estimates: &'a [Estimates],
+    /// Where the figures may lie.
     range: &'a [PerformanceRange],
+    /// What a power failure takes.
     lost_with_power: AtRisk,
+    /// Space for data.
     usable_bytes: f64,
+    /// Price of all parts, where they have one.
     cost: Option<f64>,
+    /// Cost by usual ratios of prices, in the price of a terabyte of disk.
     assumed_cost: f64,
+    /// Power of drives and controllers.
     watts: f64,
+    /// Why it is recommended.
     reason: &'a str,
+    /// Settings of Linux md to write, and what the defaults would come to.
     md: Option<&'a MdAnswer>,
+    /// Rate at which a member is rebuilt.
     rebuild_bytes_per_sec: Option<f64>,
+    /// What the flash had been written with.
     drive_condition: Option<&'a str>,
+    /// Whether the host trims.
     trims: Option<&'a str>,
 }
 

@@ -1,8 +1,8 @@
 //! What `--json` holds, verb by verb: JSON Schema, and a page of Markdown made from it.
 
 use super::{
-    array, calibrate, catalog, compare, doctor, fit, import, loads, measure, model, observe, reproduce, soak, studio, tag,
-    torture, why,
+    array, calibrate, catalog, compare, doctor, fit, import, loads, measure, model, observe, reproduce, soak,
+    studio, tag, torture, why,
 };
 use crate::failure::Failure;
 use crate::schema::{Form, document, generator};
@@ -69,7 +69,10 @@ const ANSWERS: &[(&str, &[Form])] = &[
     ("tag", &[tag::FORM]),
     ("torture", &[torture::FORM]),
     ("why", &[why::FORM]),
-    ("workloads", &[Form::part::<Vec<WorkloadFacts<'_>>>("workloads"), Form::part::<WorkloadFacts<'_>>("workload")]),
+    (
+        "workloads",
+        &[Form::part::<Vec<WorkloadFacts<'_>>>("workloads"), Form::part::<WorkloadFacts<'_>>("workload")],
+    ),
 ];
 
 /// One run is the answer, or a list of them is.
@@ -130,7 +133,8 @@ fn push_type(page: &mut String, name: &str, schema: &Value) {
     for (field, schema, is_required) in fields {
         let optional = if is_required { "" } else { "*optional* " };
         let text = description(schema).unwrap_or_default();
-        let _ = writeln!(page, "| `{field}` | {} | {} |", type_of(schema), cell(&format!("{optional}{text}")));
+        let _ =
+            writeln!(page, "| `{field}` | {} | {} |", type_of(schema), cell(&format!("{optional}{text}")));
     }
 }
 
@@ -156,7 +160,9 @@ fn type_of(schema: &Value) -> String {
     if let Some(value) = schema.get("const") {
         return format!("`{value}`");
     }
-    let list = |of: &Value, each: fn(&Value) -> String| of.as_array().map(|of| of.iter().map(each).collect::<Vec<_>>());
+    let list = |of: &Value, each: fn(&Value) -> String| {
+        of.as_array().map(|of| of.iter().map(each).collect::<Vec<_>>())
+    };
     let choices = ["anyOf", "oneOf", "allOf"].into_iter().find_map(|key| list(&schema[key], type_of));
     if let Some(choices) = choices.or_else(|| list(&schema["enum"], |value| format!("`{value}`"))) {
         return choices.join(" or ");
@@ -194,4 +200,58 @@ fn with_type(schema: &Value, name: &Value) -> Value {
 /// Text in a cell of a table.
 fn cell(text: &str) -> String {
     text.trim().replace('\n', " ").replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// What only writes files, or prints text that is made for another program.
+    const WITHOUT: [&str; 5] = [
+        "reference answers",
+        "reference completions",
+        "reference man",
+        "reference markdown",
+        "reference schema",
+    ];
+
+    fn leaves(command: &clap::Command, name: &str, out: &mut Vec<String>) {
+        let verbs: Vec<_> = command.get_subcommands().filter(|verb| verb.get_name() != "help").collect();
+        if verbs.is_empty() || !command.is_subcommand_required_set() {
+            out.push(name.to_owned());
+        }
+        for verb in verbs {
+            leaves(verb, format!("{name} {}", verb.get_name()).trim_start(), out);
+        }
+    }
+
+    #[test]
+    fn each_verb_has_a_schema() {
+        let mut names = Vec::new();
+        leaves(&crate::cli::command(), "", &mut names);
+        let is_told = |name: &&str| ANSWERS.iter().any(|(verb, _)| verb == name) || WITHOUT.contains(name);
+        let untold: Vec<_> =
+            names.iter().map(String::as_str).filter(|name| !name.is_empty() && !is_told(name)).collect();
+        assert!(untold.is_empty(), "without a schema: {untold:?}");
+        let gone: Vec<_> = ANSWERS
+            .iter()
+            .map(|(verb, _)| *verb)
+            .filter(|verb| !names.iter().any(|name| name == verb))
+            .collect();
+        assert!(gone.is_empty(), "no verbs: {gone:?}");
+    }
+
+    #[test]
+    fn the_page_of_answers_is_current() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/schema.md");
+        let current = std::fs::read_to_string(path).expect("the page");
+        assert!(page() == current, "renew it: make schema");
+    }
+
+    #[test]
+    fn an_unknown_verb_is_refused_with_the_nearest() {
+        let lines = schema_of("plam").expect_err("there is no such verb").lines();
+        assert!(lines[0].1.contains("'plan'"), "{lines:?}");
+    }
 }

@@ -271,7 +271,9 @@ pub struct PartList {
 }
 
 /// What hardware there is and how it is laid out; parts by their numbers in the [`PartList`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Geometry {
     /// The drive.
     pub drive: u16,
@@ -301,7 +303,9 @@ impl Geometry {
 }
 
 /// What can be set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Settings {
     /// Strip; `None` is as delivered.
     pub strip: Option<ByteCount>,

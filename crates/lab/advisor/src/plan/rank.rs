@@ -98,7 +98,9 @@ impl Performance {
 }
 
 /// What there is of an array besides its drives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Bulk {
     /// Places for drives in all enclosures.
     pub places: u32,
