@@ -12,15 +12,17 @@ RAIDLAB = os.environ["RAIDLAB"]
 
 # A short run of the verbs that need no device, no root and no server.
 COMMANDS = {
-    "catalog": ["catalog", "--kind", "ssd"],
+    "catalog": ["catalog", "--kind", "nvme"],
     "catalog entry": ["catalog", "exos-x24-24tb"],
     "workloads": ["workloads"],
     "workload": ["workloads", "storagebench-database"],
     "simulate": "simulate --level 5 --members 5 --drive st3600057ss --controller perc-h800 -w storagebench-database --run 1s --ramp 0s".split(),
     "measure": "measure t.dat --size 8MiB -w storagebench-database --iodepth 1..2 --run 200ms --ramp 0s --db r.sqlite".split(),
-    "plan": "plan --app storagebench-database --usable 2TB --iops 2000 --kinds nvme --search-time 2s".split(),
+    "plan": (
+        "plan --app md1200-oltp --usable 1TB --iops 500 --drives st3600057ss --controllers perc-h800 --enclosures md1200 --simulations 2 --top 1"
+    ).split(),
     "risk": "risk --level 6 --members 8 --drive exos-x24-24tb".split(),
-    "reproduce": "reproduce md1200-2011".split(),
+    "reproduce": "reproduce md1200-2011".split() + ["--table", "Table 12"],
     "reproduce list": ["reproduce", "list"],
     "runs": "runs --db r.sqlite".split(),
     "show": "show 1 --db r.sqlite".split(),
@@ -30,7 +32,7 @@ COMMANDS = {
     "array create": "array create a0 m0 m1 m2 --level 5 --member-size 8MiB".split(),
     "array assemble": "array assemble m0 m1 m2".split(),
     "torture": "torture --seed 1 --seeds 2 --ops 200".split(),
-    "observe": "observe --time 1s".split(),
+    "observe": "observe . --time 1s".split(),
 }
 
 

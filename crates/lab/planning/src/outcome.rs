@@ -31,7 +31,7 @@ pub struct PlanOutcome {
     pub arithmetic_secs: f64,
     /// Arrays that were simulated, each number of settings counted.
     pub simulated: u64,
-    /// Why the search ended.
+    /// Whether all was searched, or its time or budget ended.
     pub end: SearchEnd,
     /// Geometries that could still be better than the best, with settings that were not tried; none where it is proven.
     pub left_out: u64,
@@ -251,11 +251,12 @@ struct PlannedFacts<'a> {
     parts: &'a Parts,
     /// What to add to hardware that is there.
     adds: Option<&'a str>,
-    /// How long drives and spares last under the writes of the needs.
+    /// How long its drives last, the shortest of all applications.
     life: Life,
     /// Height.
     rack_units: Option<u32>,
-    /// Share of its service that it keeps with a member missing.
+    /// What is left with a member missing or while it is rebuilt, as a share of the throughput needed, or else of the whole
+    /// array's.
     degraded_share: Option<f64>,
     /// Of the controller and the array, by name.
     settings: &'a Settings,
@@ -263,7 +264,7 @@ struct PlannedFacts<'a> {
     settings_text: &'a str,
     /// Whether it keeps all needs.
     keeps_needs: bool,
-    /// By how much.
+    /// How far it is from the needs.
     margins: Margins,
     /// Of each application, all at work.
     performance: &'a [Performance],
@@ -273,17 +274,17 @@ struct PlannedFacts<'a> {
     degraded: &'a [Performance],
     /// While one is rebuilt.
     rebuilding: &'a [Performance],
-    /// Time until a lost member is rebuilt.
+    /// Time of that rebuild in hours, the longest of all applications.
     rebuild_hours: Option<f64>,
     /// Chance of losing data in a year.
     risk: Option<LossChance>,
     /// Expectation of bytes lost in a year.
     bytes_lost_per_year: Option<f64>,
-    /// Years until the flash of each kind of drive is worn out.
+    /// How long solid-state drives last under each application.
     drive_life: &'a [Option<DriveLife>],
-    /// Figures of its hardware that no source gives.
+    /// Which figures of its parts rest on estimates.
     estimates: &'a [Estimates],
-    /// Where the figures may lie.
+    /// What each application gets at both ends of what these figures may be; of the first only.
     range: &'a [PerformanceRange],
     /// What a power failure takes.
     lost_with_power: AtRisk,
@@ -297,9 +298,9 @@ struct PlannedFacts<'a> {
     watts: f64,
     /// Why it is recommended.
     reason: &'a str,
-    /// Settings of Linux md to write, and what the defaults would come to.
+    /// How Linux md is to be set, of the first only where it is md.
     md: Option<&'a MdAnswer>,
-    /// Rate at which a member is rebuilt.
+    /// What that rebuild has of each member at most, in bytes per second: what leaves the host its share.
     rebuild_bytes_per_sec: Option<f64>,
     /// What the flash had been written with.
     drive_condition: Option<&'a str>,

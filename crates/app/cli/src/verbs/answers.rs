@@ -105,8 +105,7 @@ pub(super) fn page() -> String {
          `raidlab reference schema plan` prints the same of one verb as JSON Schema (draft 2020-12), for programs that check or generate \
          code.\n\nEvery answer is an object with `schema`, the version of its form: fields are added under the same version; one that goes, \
          or means something else, raises it. Names carry units: `_ns`, `_us` and `_ms`, `_bytes`, `_pct`, `_per_s`. A field that may be \
-         left out is marked *optional*; what is not known is `null`. Errors are answers, too: `{\"error\", \"causes\", \"hints\"}` on standard \
-         error.\n\n## Verbs\n\n| verb | answer |\n|---|---|\n",
+         left out is marked *optional*; what is not known is `null`. An error is an object on standard error: `failure` is a list of `kind` and `text`.\n\n## Verbs\n\n| verb | answer |\n|---|---|\n",
     );
     for (verb, forms) in ANSWERS {
         let told: Vec<_> = forms.iter().map(|form| form.in_words(&mut generator, type_of)).collect();

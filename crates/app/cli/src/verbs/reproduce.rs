@@ -176,7 +176,14 @@ fn predict_all<'a>(
 }
 
 /// The form of its answer.
-pub(crate) const FORM: Form = Form::whole::<BTreeMap<&str, Vec<Listed>>>();
+pub(crate) const FORM: Form = Form::whole::<Lists>();
+
+/// What is built in.
+#[derive(Serialize, schemars::JsonSchema)]
+struct Lists {
+    papers: Vec<Listed>,
+    training: Vec<Listed>,
+}
 
 /// A paper that is built in, in the list of them.
 #[derive(Serialize, schemars::JsonSchema)]
@@ -203,8 +210,10 @@ fn list(output: &Output) -> Result<Exit, Failure> {
             claims: 0,
             method: of_training,
         };
-        let of_papers = papers.into_iter().map(listed).collect::<Vec<_>>();
-        print_answer(&BTreeMap::from([("papers", of_papers), ("training", vec![of_training])]))?;
+        print_answer(&Lists {
+            papers: papers.into_iter().map(listed).collect(),
+            training: vec![of_training],
+        })?;
         return Ok(Exit::Done);
     }
     for paper in &papers {
