@@ -6,7 +6,8 @@
 //!
 //! Source: M. Holland, G. Gibson, "Parity Declustering for Continuous Operation in Redundant Disk Arrays", ASPLOS 1992.
 
-use raidlab_raid::{Capacity, FailuresSurvived, Layout, StripUnit, StripeShape, UnitPlace};
+use raidlab_raid::arithmetic::Capacity;
+use raidlab_raid::{FailuresSurvived, Layout, StripUnit, StripeShape, UnitPlace};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeCount, StripeIndex};
 use std::collections::HashSet;
 
