@@ -13,7 +13,7 @@ def text(number: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("level", "members", "may_fail"), [("0", 3, 0), ("1", 2, 1), ("10", 4, 1), ("5", 4, 1), ("6", 5, 2), ("50", 6, 1)]
+    ("level", "members", "may_fail"), [("0", 3, 0), ("1", 2, 1), ("10", 4, 1), ("5", 4, 1), ("6", 5, 2), ("50:2-spans", 6, 1)]
 )
 def test_what_is_written_is_read_whatever_may_fail(level: str, members: int, may_fail: int) -> None:
     chance = random.Random(7)

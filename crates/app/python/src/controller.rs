@@ -8,8 +8,8 @@ use crate::errors::{refused, refused_argument};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PySlice};
 use raidlab_controller::{
-    Action, ArrayConfig, BufferRef, BufferSpace, CacheConfig, HostOp, HostRequest, HostTag, MemberCache, MemberIo,
-    MemberOp, MemorySteps, MemoryTaskId, Resilience, Segment, TimerId,
+    Action, ArrayConfig, BufferRef, BufferSpace, CacheConfig, HostOp, HostRequest, HostTag, MemberCache,
+    MemberIo, MemberOp, MemorySteps, MemoryTaskId, Resilience, Segment, TimerId,
 };
 use raidlab_format::DeviceUuid;
 use raidlab_raid::kernel::combine;
@@ -36,7 +36,7 @@ struct Request {
 #[pyclass(module = "raidlab._raidlab")]
 pub(crate) struct Controller {
     config: ArrayConfig,
-    controller: raidlab_controller::Controller,
+    inner: raidlab_controller::Controller,
     members: Vec<Py<PyByteArray>>,
     lost: Vec<bool>,
     staging: Vec<u8>,
@@ -51,7 +51,14 @@ pub(crate) struct Controller {
 impl Controller {
     /// An array of zeros.
     #[new]
-    fn new(py: Python<'_>, level: &str, members: u16, member_size: &str, strip: &str, block: &str) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        level: &str,
+        members: u16,
+        member_size: &str,
+        strip: &str,
+        block: &str,
+    ) -> PyResult<Self> {
         let size = |name: &str, text: &str| -> PyResult<ByteCount> {
             text.parse().map_err(|error| refused_argument(name, text, error))
         };
@@ -71,10 +78,10 @@ impl Controller {
             staging_size: STAGING,
             resilience: Resilience::default(),
         };
-        let controller = raidlab_controller::Controller::new(&config).map_err(refused)?;
+        let inner = raidlab_controller::Controller::new(&config).map_err(refused)?;
         let zeros = vec![0; member_bytes.0 as usize];
         Ok(Self {
-            staging: vec![0; controller.memory_needs().staging_bytes.0 as usize],
+            staging: vec![0; inner.memory_needs().staging_bytes.0 as usize],
             members: (0..members).map(|_| PyByteArray::new(py, &zeros).unbind()).collect(),
             lost: vec![false; usize::from(members)],
             requests: BTreeMap::new(),
@@ -83,7 +90,7 @@ impl Controller {
             now: Nanos(0),
             devices_added: 0,
             config,
-            controller,
+            inner,
         })
     }
 
@@ -96,7 +103,7 @@ impl Controller {
     /// Blocks that the host sees.
     #[getter]
     fn volume_blocks(&self) -> u64 {
-        self.controller.volume_blocks().0
+        self.inner.volume_blocks().0
     }
 
     /// Bytes of a block.
@@ -121,10 +128,12 @@ impl Controller {
         }
         let op = if data.is_some() { HostOp::Write { fua: false } } else { HostOp::Read };
         let buffer = data.unwrap_or_else(|| vec![0; (blocks * block) as usize]);
-        let tag = (0..).find(|tag| !self.requests.contains_key(tag)).expect("fewer requests than numbers");
+        // The smallest that is free, as the controller wants them.
+        let tag = (0..=self.requests.len() as u32).find(|tag| !self.requests.contains_key(tag));
+        let tag = tag.expect("there is one number more than requests");
         self.requests.insert(tag, Request { buffer, ended: None });
         let request = HostRequest { tag: HostTag(tag), op, lba: Lba(lba), blocks: BlockCount(blocks) };
-        self.controller.handle_host_request(self.now, request);
+        self.inner.handle_host_request(self.now, request);
         self.pump();
         self.settle(py)?;
         Ok(tag)
@@ -152,15 +161,23 @@ impl Controller {
         };
         self.move_bytes(py, &io)?;
         self.pending.remove(&io.id.0);
-        self.controller.handle_member_completion(self.now, io.id, Ok(()));
+        self.inner.handle_member_completion(self.now, io.id, Ok(()));
         self.pump();
         self.settle(py)
     }
 
     /// What a request came to, once it has ended: whether it succeeded, and its bytes. It is forgotten then.
-    fn take_result<'py>(&mut self, py: Python<'py>, request: u32) -> PyResult<Option<(bool, Bound<'py, PyBytes>)>> {
+    fn take_result<'py>(
+        &mut self,
+        py: Python<'py>,
+        request: u32,
+    ) -> PyResult<Option<(bool, Bound<'py, PyBytes>)>> {
         let Some(Request { ended, .. }) = self.requests.get(&request) else {
-            return Err(refused_argument("request", request, "there is none of that number; a power failure takes them"));
+            return Err(refused_argument(
+                "request",
+                request,
+                "there is none of that number; a power failure takes them",
+            ));
         };
         let Some(is_ok) = *ended else { return Ok(None) };
         let Request { buffer, .. } = self.requests.remove(&request).expect("it was there");
@@ -173,11 +190,11 @@ impl Controller {
             return Err(refused_argument("member", member, format!("there are {}", self.members.len())));
         };
         *lost = true;
-        self.controller.handle_member_loss(self.now, MemberIndex(member));
+        self.inner.handle_member_loss(self.now, MemberIndex(member));
         let gone: Vec<_> = self.pending.values().filter(|io| io.member.0 == member).map(|io| io.id).collect();
         for id in gone {
             self.pending.remove(&id.0);
-            self.controller.handle_member_completion(self.now, id, Err(raidlab_controller::MemberError::Gone));
+            self.inner.handle_member_completion(self.now, id, Err(raidlab_controller::MemberError::Gone));
         }
         self.pump();
         self.settle(py)
@@ -193,19 +210,19 @@ impl Controller {
         self.members[usize::from(member)] = PyByteArray::new(py, &zeros).unbind();
         self.devices_added += 1;
         let uuid = DeviceUuid(self.devices_added.to_be_bytes());
-        self.controller.handle_device_added(self.now, MemberIndex(member), uuid);
+        self.inner.handle_device_added(self.now, MemberIndex(member), uuid);
         self.pump();
         self.settle(py)
     }
 
     /// Power fails: what is pending was never done, requests under way are forgotten. The array starts again from its members' bytes.
     fn crash(&mut self, py: Python<'_>) -> PyResult<()> {
-        self.controller = raidlab_controller::Controller::new(&self.config).map_err(refused)?;
+        self.inner = raidlab_controller::Controller::new(&self.config).map_err(refused)?;
         self.pending.clear();
         self.requests.clear();
         self.timers.clear();
         for member in self.lost() {
-            self.controller.handle_member_loss(self.now, MemberIndex(member));
+            self.inner.handle_member_loss(self.now, MemberIndex(member));
         }
         self.pump();
         self.settle(py)
@@ -213,9 +230,9 @@ impl Controller {
 
     /// Makes redundancy anew from the data in all stripes, by what becomes pending.
     fn resync(&mut self, py: Python<'_>) -> PyResult<()> {
-        self.controller.mark_out_of_sync(0..self.controller.lock_count());
+        self.inner.mark_out_of_sync(0..self.inner.lock_count());
         // It begins with the next event, which this is.
-        self.controller.handle_scan_rate(self.now, None);
+        self.inner.handle_timer(self.now, TimerId(0));
         self.pump();
         self.settle(py)
     }
@@ -224,7 +241,7 @@ impl Controller {
 impl Controller {
     /// Takes all actions: memory work is done, member I/Os become pending.
     fn pump(&mut self) {
-        while let Some(action) = self.controller.poll_action() {
+        while let Some(action) = self.inner.poll_action() {
             self.now = Nanos(self.now.0 + 1);
             match action {
                 Action::Member(io) => {
@@ -232,7 +249,7 @@ impl Controller {
                 }
                 Action::Memory(task) => {
                     self.memory_task(task.id);
-                    self.controller.handle_memory_completion(self.now, task.id);
+                    self.inner.handle_memory_completion(self.now, task.id);
                 }
                 Action::Complete(completion) => {
                     if let Some(request) = self.requests.get_mut(&completion.tag.0) {
@@ -247,16 +264,21 @@ impl Controller {
         }
     }
 
-    /// Nothing is to be done but to wait: time passes until the next timer.
+    /// Nothing is to be done but to wait, for a request or for a scan: time passes until the next timer.
     fn settle(&mut self, py: Python<'_>) -> PyResult<()> {
-        while self.pending.is_empty() && self.requests.values().any(|request| request.ended.is_none()) {
+        let waits = |it: &Self| {
+            let is_asked = it.requests.values().any(|request| request.ended.is_none());
+            it.pending.is_empty() && (is_asked || it.inner.scan_progress().is_some())
+        };
+        while waits(self) {
             py.check_signals()?;
-            let Some((id, at)) = self.timers.iter().map(|(id, at)| (*id, *at)).min_by_key(|(_, at)| *at) else {
+            let Some((id, at)) = self.timers.iter().map(|(id, at)| (*id, *at)).min_by_key(|(_, at)| *at)
+            else {
                 return Ok(());
             };
             self.timers.remove(&id);
             self.now = self.now.max(at);
-            self.controller.handle_timer(self.now, id);
+            self.inner.handle_timer(self.now, id);
             self.pump();
         }
         Ok(())
@@ -265,7 +287,9 @@ impl Controller {
     /// The memory that a buffer names; none if its request was forgotten. This array has no cache, and keeps nothing on its members.
     fn memory(&mut self, buffer: BufferRef, bytes: u64) -> &mut [u8] {
         let space = match buffer.space {
-            BufferSpace::Host(tag) => &mut self.requests.get_mut(&tag.0).expect("its request is under way").buffer,
+            BufferSpace::Host(tag) => {
+                &mut self.requests.get_mut(&tag.0).expect("its request is under way").buffer
+            }
             BufferSpace::Staging => &mut self.staging,
             other => unreachable!("an array without a cache and metadata does not use {other:?}"),
         };
@@ -274,10 +298,11 @@ impl Controller {
 
     fn memory_task(&mut self, id: MemoryTaskId) {
         let mut task = MemorySteps::default();
-        self.controller.memory_steps(id, &mut task);
+        self.inner.memory_steps(id, &mut task);
         for step in &task.steps {
             let sources = &task.sources[step.first_source as usize..][..step.source_count as usize];
-            let sources: Vec<_> = sources.iter().map(|source| self.memory(*source, step.bytes).to_vec()).collect();
+            let sources: Vec<_> =
+                sources.iter().map(|source| self.memory(*source, step.bytes).to_vec()).collect();
             let destinations = &step.destinations[..usize::from(step.destination_count)];
             let mut sums: Vec<_> =
                 destinations.iter().map(|place| self.memory(*place, step.bytes).to_vec()).collect();
@@ -298,14 +323,15 @@ impl Controller {
     fn move_bytes(&mut self, py: Python<'_>, io: &MemberIo) -> PyResult<()> {
         let member = self.members[io.member.index()].clone_ref(py).into_bound(py);
         if member.len() as u64 != self.config.member_size.0 {
-            let problem = format!("it has {} bytes and must have {}", member.len(), self.config.member_size.0);
+            let problem =
+                format!("it has {} bytes and must have {}", member.len(), self.config.member_size.0);
             return Err(refused_argument("members", io.member.0, problem));
         }
         let mut segments: Vec<Segment> = Vec::new();
-        self.controller.member_io_segments(io.id, &mut segments);
+        self.inner.member_io_segments(io.id, &mut segments);
         let mut at = io.lba.0 * self.config.block_size.bytes();
         for Segment { buffer, bytes } in segments {
-            let place = PySlice::new(py, at as isize, (at + bytes) as isize, 1);
+            let place = PySlice::new(py, index(at), index(at + bytes), 1);
             match io.op {
                 MemberOp::Read => {
                     let read: Vec<u8> = member.get_item(place)?.extract()?;
@@ -321,4 +347,9 @@ impl Controller {
         }
         Ok(())
     }
+}
+
+/// A place in a member, as Python counts.
+fn index(at: u64) -> isize {
+    isize::try_from(at).expect("members hold 1 GiB at most")
 }

@@ -9,7 +9,7 @@
 use raidlab_raid::arithmetic::Capacity;
 use raidlab_raid::{FailuresSurvived, Layout, StripUnit, StripeShape, UnitPlace};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeCount, StripeIndex};
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 const MEMBERS: u64 = 7;
 /// Members of stripe 0; those of stripe `b` are `b` further.
@@ -79,7 +79,7 @@ fn main() {
     let member_blocks = BlockCount(3_000);
     let layout = Declustered::new(BlockCount(10), member_blocks);
     // What every layout must keep: units lie apart, and `identify` inverts `place`.
-    let mut taken = HashSet::new();
+    let mut taken = BTreeSet::new();
     for stripe in (0..layout.stripe_count().0).map(StripeIndex) {
         for unit in UNITS {
             let place = layout.place(stripe, unit);
