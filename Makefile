@@ -9,8 +9,8 @@ export STATE_DIRECTORY := $(CURDIR)/target/state
 # Counts the parts of `make test`, and those that an ordinary user can't run.
 PART := bash tests/part.sh
 
-.PHONY: archive demo test tools extending programs build binary format lint unit documented reference accuracy book deb deb-test wheel explore torture mutants simkernel simkernel-mutants \
-	store clients attack attack-short clients-self-test ublk smoke module python executors notebooks bench studio studio-fuzz studio-pictures bench-arrays bench-against-md
+.PHONY: archive demo test tools extending programs build binary format lint unit documented reference schema accuracy book deb deb-test wheel explore torture mutants simkernel simkernel-mutants \
+	store clients attack attack-short clients-self-test ublk smoke package semver module python executors notebooks bench studio studio-fuzz studio-pictures bench-arrays bench-against-md
 
 ## Builds a binary quickly, runs the first-look study on this machine's own disk and files, and plans an array of hardware on sale.
 demo:
@@ -166,8 +166,23 @@ notebooks: module
 extending: binary
 	$(PART) bash tests/extending.sh
 
+# The crates that others can build on: what `raidlab` needs, and the NBD protocol.
+PUBLISHED := $(addprefix -p raidlab-,advisor calibrate controller format hardware hosts nbd papers planning raid sim trace units workload worlds) -p raidlab
+
+## Packs the crates that can be published, and builds each from the packages alone.
+package:
+	$(CARGO) package $(PUBLISHED) --locked
+
+## Compares the interfaces of these crates with those at SINCE, a commit or tag: what breaks users needs a new version. Builds
+## cargo-semver-checks the first time.
+SINCE ?= HEAD~1
+semver:
+	@test -x target/tools/bin/cargo-semver-checks || $(CARGO) install cargo-semver-checks --locked --root target/tools
+	PATH=$(CURDIR)/target/tools/bin:$$PATH $(CARGO) semver-checks $(PUBLISHED) --baseline-rev $(SINCE)
+
 smoke: binary
 	bash tests/extending.sh --fit
+	$(CARGO) package $(PUBLISHED) --locked --no-verify --quiet
 	target/debug/raidlab doctor
 	target/debug/raidlab reproduce list
 
@@ -179,6 +194,11 @@ documented: binary
 reference:
 	$(CARGO) run --locked -q -p raidlab-cli -- reference markdown >target/reference.md
 	mv target/reference.md docs/reference.md
+
+## Renews docs/schema.md from the types of the answers.
+schema:
+	$(CARGO) run --locked -q -p raidlab-cli -- reference answers >target/schema.md
+	mv target/schema.md docs/schema.md
 
 ## Renews docs/accuracy.md: all five publications against their predictions; takes some minutes.
 accuracy: build

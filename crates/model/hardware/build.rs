@@ -7,7 +7,7 @@ use std::{env, fs, io};
 fn main() -> io::Result<()> {
     // Asked for when it runs: a checkout that was moved keeps what was compiled.
     let folder = variable("CARGO_MANIFEST_DIR")?;
-    let catalog = folder.join("../../../catalog").canonicalize()?;
+    let catalog = folder.join("catalog").canonicalize()?;
     println!("cargo::rerun-if-changed={}", catalog.display());
     let mut files = Vec::new();
     for folder in sorted(&catalog)?.iter().filter(|path| path.is_dir()) {

@@ -11,6 +11,7 @@ Everything simulated is in virtual time: one seed gives one answer on any machin
 
 from ._raidlab import RaidlabError
 from .arrays import Array, Catalog
+from .controllers import Controller, MemberIo
 from .program import Answer, plan, reproduce, risk
 from .runs import Latency, Run, Runs, Store, Table
 from .sweeps import simulate, sweep
@@ -20,7 +21,9 @@ __all__ = [
     "Answer",
     "Array",
     "Catalog",
+    "Controller",
     "Latency",
+    "MemberIo",
     "RaidlabError",
     "Run",
     "Runs",

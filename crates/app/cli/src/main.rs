@@ -16,6 +16,7 @@ mod log;
 mod output;
 mod patience;
 mod progress;
+mod schema;
 mod spelling;
 mod verbs;
 mod whole_file;

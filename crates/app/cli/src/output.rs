@@ -85,7 +85,7 @@ pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
 /// Prints an answer as JSON, with the version of its form. It is an object whose names have units.
 pub(crate) fn print_answer(answer: &impl Serialize) -> Result<(), Failure> {
     let mut value = serde_json::to_value(answer).map_err(Failure::run)?;
-    value["schema"] = 1.into();
+    value["schema"] = crate::schema::VERSION.into();
     print_json(&value)
 }
 

@@ -1,5 +1,6 @@
 //! The verbs of the command line, a module each: its arguments, and its actions.
 
+mod answers;
 pub(crate) mod array;
 pub(crate) mod bonnie;
 pub(crate) mod calibrate;

@@ -3,7 +3,7 @@
 //! ```text
 //! raidlab/*.py    arguments with names, units and defaults; results as objects   (Python, typed)
 //!     │           texts, lists, JSON
-//! _raidlab        Array, Catalog, Workload, Sweep, Run, Table                     (this crate)
+//! _raidlab        Array, Catalog, Workload, Sweep, Run, Table, Controller                   (this crate)
 //!     │
 //! raidlab         the facade
 //! ```
@@ -12,6 +12,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "what comes from Python is owned by its call")]
 
 mod array;
+mod controller;
 mod errors;
 mod run;
 mod sweep;
@@ -26,6 +27,8 @@ use pyo3::prelude::*;
 mod _raidlab {
     #[pymodule_export]
     use super::array::{Array, Catalog};
+    #[pymodule_export]
+    use super::controller::Controller;
     #[pymodule_export]
     use super::errors::RaidlabError;
     #[pymodule_export]

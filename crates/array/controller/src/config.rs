@@ -16,7 +16,7 @@ const CACHE_SLOTS_MAX: u32 = 1 << 28;
 
 raidlab_units::named! {
     /// When a host write is acknowledged.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum WritePolicy {
         /// When the members have it.
@@ -32,7 +32,7 @@ raidlab_units::named! {
 
 raidlab_units::named! {
     /// Whether the controller reads ahead of the host.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum ReadPolicy {
         /// Reads what the host asks for.
@@ -46,7 +46,7 @@ raidlab_units::named! {
 
 raidlab_units::named! {
     /// Whether host reads leave their data in the cache.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum IoPolicy {
         /// Reads go straight to the host; only written and read-ahead blocks are cached.
@@ -57,7 +57,7 @@ raidlab_units::named! {
 }
 
 /// What becomes of the cache when power fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheMemory {
     /// Lost. A host flush writes all dirty blocks to the members first.
@@ -67,7 +67,7 @@ pub enum CacheMemory {
 }
 
 /// Whether the members' own volatile write caches are in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemberCache {
     /// Off: a completed member write survives power loss.
@@ -77,7 +77,7 @@ pub enum MemberCache {
 }
 
 /// The order in which dirty stripes are destaged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlushOrder {
     /// In scans by address, so that members see ascending writes.
@@ -87,7 +87,7 @@ pub enum FlushOrder {
 }
 
 /// The controller's cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "settings are independent of each other")]
 pub struct CacheConfig {
@@ -186,7 +186,7 @@ impl Default for CacheConfig {
 }
 
 /// What the array does about faults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Resilience {
     /// Hot spares: devices behind the members that take the place of failed ones.
@@ -217,7 +217,7 @@ impl Default for Resilience {
 }
 
 /// An array: level, members and cache.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ArrayConfig {
     /// The RAID level, with its variant where it has one: `"5"`, `"10:far"`, `"50:2-spans"`.

@@ -1,5 +1,17 @@
 //! The array controller: a pure state machine between a host and the members of an array.
 //!
+//! ```
+//! use raidlab_controller::{Action, ArrayConfig, Controller, HostOp, HostRequest, HostTag};
+//! use raidlab_units::{BlockCount, Lba, Nanos};
+//!
+//! let mut controller = Controller::new(&ArrayConfig::default())?;
+//! let request = HostRequest { tag: HostTag(0), op: HostOp::Read, lba: Lba(0), blocks: BlockCount(1) };
+//! controller.handle_host_request(Nanos(0), request);
+//! // A read of one block asks one member.
+//! assert!(matches!(controller.poll_action(), Some(Action::Member(_))));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! **Events in, actions out.** A world (virtual, real or emulated) calls `handle_*` with what happened and
 //! when, then takes actions from [`Controller::poll_action`] until there are none:
 //! ```text

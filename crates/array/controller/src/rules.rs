@@ -11,7 +11,7 @@ use raidlab_units::{ByteCount, NanoSpan};
 use serde::{Deserialize, Serialize};
 
 /// How long a write through to a part of a stripe goes on collecting.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoalescingRule {
     /// While the write that comes up to its front is under way, for a bounded time (`write_coalescing.rs`).
@@ -23,7 +23,7 @@ pub enum CoalescingRule {
 }
 
 /// How parity follows a change of a part of its stripe.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ParityUpdate {
     /// With the fewest reads; from all data where both take as many. Source: Linux `drivers/md/raid5.c`,
@@ -37,7 +37,7 @@ pub enum ParityUpdate {
 }
 
 /// What is held in memory of stripes that were changed, by whole rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StripeCache {
     /// Nothing.
@@ -50,7 +50,7 @@ pub enum StripeCache {
 }
 
 /// Which copy is read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadBalance {
     /// That with the fewest I/Os in flight; of equals the one that is nearest. Source for solid-state members: Linux
@@ -62,7 +62,7 @@ pub enum ReadBalance {
 }
 
 /// Where a change of redundancy is written down before it is made. In virtual time only: nothing reads it back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteLogPlace {
     /// In a partial parity log on the member that has the parity. Source: Linux `drivers/md/raid5-ppl.c`.
@@ -79,7 +79,7 @@ impl WriteLogPlace {
 }
 
 /// Where the write-intent bitmap stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BitmapPlace {
     /// On all members.
@@ -92,7 +92,7 @@ pub enum BitmapPlace {
 }
 
 /// The rules of an array.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct ArrayRules {
     /// How long parts of stripes collect.

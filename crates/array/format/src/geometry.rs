@@ -20,7 +20,7 @@ raidlab_units::named! {
     /// What is kept so that redundancy agrees again after a crash.
     ///
     /// The state has them by their numbers in this order.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum MetadataPolicy {
         #[default]

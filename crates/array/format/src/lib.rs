@@ -1,5 +1,13 @@
 //! What an array keeps on its devices and in NVRAM: encoding, decoding, and the assembly of a set of devices.
 //!
+//! ```
+//! use raidlab_format::ArrayName;
+//!
+//! assert!(ArrayName::new("vault").is_ok());
+//! // Bad input of any kind is an error that says why.
+//! assert!(ArrayName::new("").is_err());
+//! ```
+//!
 //! ```text
 //! device      | label | state 0 | state 1 | bitmap 0 | bitmap 1 | log |      AreaLayout says where
 //!                 │        └────┬────┘          └────┬─────┘       │

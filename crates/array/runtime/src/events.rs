@@ -10,6 +10,7 @@
 //! Everything that a device or a client can cause again and again is of such a kind.
 
 use crate::history::{History, HistoryLine};
+use chrono::{DateTime, SecondsFormat, Utc};
 use raidlab_controller::{Notice, Scan, ScanEnd, ScanProgress, Undecided};
 use raidlab_format::BadReason;
 use raidlab_units::{MemberIndex, NanoSpan, Nanos};
@@ -24,7 +25,7 @@ const FLOOD_SPAN: NanoSpan = NanoSpan::from_millis(10_000);
 
 raidlab_units::named! {
     /// How much an operator has to do with an event.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum EventLevel {
         /// A milestone.
@@ -38,7 +39,7 @@ raidlab_units::named! {
 }
 
 /// Something that happened.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct EventStatus {
     /// When, in UTC, as RFC 3339 has it.
@@ -271,22 +272,12 @@ impl Chronicle {
 /// The target of events in the log, for filters.
 pub const EVENT_TARGET: &str = "raidlab::event";
 
-/// A time in UTC, to the millisecond, as RFC 3339 has it.
-///
-/// Source: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
+/// A time in UTC, to the millisecond, as RFC 3339 has it; the last that the calendar has for any behind it.
 pub(crate) fn utc_text(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    let from_march = days + 719_468;
-    let (era, day_of_era) = (from_march / 146_097, from_march % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
+    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    let time = DateTime::from_timestamp(seconds, since.subsec_nanos()).unwrap_or(DateTime::<Utc>::MAX_UTC);
+    time.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
 /// What a notice of the controller is to an operator.

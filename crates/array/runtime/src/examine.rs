@@ -164,7 +164,7 @@ fn newest_state(front: &[u8]) -> Option<ArrayState> {
 }
 
 /// What a device is to the array.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum DeviceVerdict {
     /// It is used.
@@ -209,7 +209,7 @@ pub enum DeviceVerdict {
 }
 
 /// What was found on one device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct DeviceReport {
     /// Where it is.
     pub path: PathBuf,
@@ -224,7 +224,7 @@ pub struct DeviceReport {
 }
 
 /// A device of the array that is not there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct AbsentDevice {
     /// Its number in the array.
     pub device: u16,
@@ -235,7 +235,7 @@ pub struct AbsentDevice {
 }
 
 /// What an array was found to be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct ArrayFound {
     /// Its name.
     pub name: String,
@@ -276,7 +276,7 @@ pub struct ArrayFound {
 }
 
 /// What a set of devices is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct ExamineReport {
     /// The array, if it may be started.
     pub array: Option<ArrayFound>,

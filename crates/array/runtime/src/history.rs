@@ -62,7 +62,7 @@ fn shared_file(folder: &Path, name: &str) -> Option<PathBuf> {
 }
 
 /// A line of a history.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct HistoryLine {
     /// Name of the array.
     pub array: String,

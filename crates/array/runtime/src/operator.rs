@@ -169,7 +169,7 @@ pub enum Answer {
 }
 
 /// How an array is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ArrayStatus {
     /// [`OPERATOR_SCHEMA`].
     pub schema: u32,
@@ -250,7 +250,7 @@ pub fn parse_scan_rate(text: &str) -> Result<Option<ByteCount>, ParseUnitError> 
 
 raidlab_units::named! {
     /// Where block checksums find a range of a member that became zeros, checksums and all.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum ZeroedRanges {
         /// Wherever something was written.
@@ -264,7 +264,7 @@ raidlab_units::named! {
 
 raidlab_units::named! {
     /// Condition of an array: the worst that is so.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum Condition {
         /// Reading what a crash left; the host is not served yet.
@@ -287,7 +287,7 @@ raidlab_units::named! {
 }
 
 /// How a device is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DeviceStatus {
     /// Its number in the array.
     pub device: u16,
@@ -314,7 +314,7 @@ pub struct DeviceStatus {
 
 raidlab_units::named! {
     /// What a device is to the array.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum DeviceCondition {
         /// Holds what its role should hold.
@@ -333,7 +333,7 @@ raidlab_units::named! {
 }
 
 /// A background scan over all stripes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ScanStatus {
     /// Which it is: background scans are numbered from 1 on since the start of the array.
     pub number: u32,
@@ -369,7 +369,7 @@ pub struct ScanStatus {
 }
 
 /// Blocks of which copies, or parity and data, disagree, and nothing says which is wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct UndecidedStatus {
     /// Where the first of them begins in the volume.
     pub offset_bytes: u64,
@@ -380,7 +380,7 @@ pub struct UndecidedStatus {
 }
 
 /// How a background scan ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScanOutcome {
     /// It went over all that it was for.
@@ -392,7 +392,7 @@ pub enum ScanOutcome {
 }
 
 /// The cache.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CacheStatus {
     /// Its memory.
     pub size_bytes: u64,
@@ -408,7 +408,7 @@ pub struct CacheStatus {
 }
 
 /// Work since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CounterStatus {
     /// Host reads that ended.
     pub host_reads: u64,

@@ -1,5 +1,13 @@
 //! The Network Block Device protocol as state machines without I/O: bytes in, requests and bytes out.
 //!
+//! ```
+//! use raidlab_nbd::NbdUri;
+//!
+//! let uri: NbdUri = "nbd://storage.example:10810/vault".parse()?;
+//! assert_eq!(uri.export, "vault");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! ```text
 //!            bytes                                         pieces
 //! client ──────────► ServerHandshake ─► ServerTransmission ──────► whoever holds the data

@@ -9,7 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 /// A length in bytes. Parses `64KiB`, `8 GB`, `512B`; prints the largest binary unit that divides it, else
 /// three significant figures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema,
+)]
 #[serde(transparent)]
 pub struct ByteCount(pub u64);
 
@@ -168,7 +170,7 @@ impl<'de> Deserialize<'de> for ByteCount {
 }
 
 /// The size of one block of an array in bytes: 512 or 4096.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct BlockSize(u32);
 

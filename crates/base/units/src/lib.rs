@@ -1,5 +1,15 @@
 //! Newtypes for the quantities of storage: addresses, lengths, sizes, times and rates.
 //!
+//! ```
+//! use raidlab_units::{BlockCount, ByteCount, Lba};
+//!
+//! let strip: ByteCount = "64KiB".parse()?;
+//! assert_eq!(strip.to_string(), "64 KiB");
+//! // A position and a length make a position; two positions make no sum.
+//! assert_eq!(Lba(8) + BlockCount(4), Lba(12));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Two numbers that could be swapped by mistake have two types. A position is never a length:
 //! [`Lba`] and [`MemberLba`] are positions, [`BlockCount`] and [`ByteCount`] are lengths, [`Nanos`] is an
 //! instant on some clock and [`NanoSpan`] is a time between two instants.

@@ -6,13 +6,17 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 /// I/O requests per second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(transparent)]
 pub struct Iops(pub f64);
 
 /// Bytes per second. Published figures count in 10^6 bytes ([`BytesPerSec::mb_per_s`]) or in 2^20
 /// ([`BytesPerSec::mib_per_s`]).
-#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(transparent)]
 pub struct BytesPerSec(pub f64);
 

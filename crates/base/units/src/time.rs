@@ -13,7 +13,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub struct Nanos(pub u64);
 
 /// A length of time in nanoseconds. Parses `20ms`, `1.5s`, `250us`, `30m`; prints in the unit that fits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema,
+)]
 #[serde(transparent)]
 pub struct NanoSpan(pub u64);
 

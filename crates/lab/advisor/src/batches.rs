@@ -23,7 +23,7 @@ const BATCHES_MIN: usize = 5;
 const BATCHES_MAX: usize = 20;
 
 /// What the batches of a run tell of its figure.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct BatchMeans {
     /// Standard error of the figure, as a share of it.
     pub error_share: f64,

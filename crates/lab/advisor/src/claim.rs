@@ -21,7 +21,7 @@ const ORDER_NOISE: f64 = 0.01;
 
 raidlab_units::named! {
     /// How a publication means its ratio.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum ClaimKind {
         /// A over B is about this.
@@ -34,7 +34,7 @@ raidlab_units::named! {
 }
 
 /// What is claimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimMeasure {
     /// A ratio, which lies above or below 1.
@@ -45,7 +45,7 @@ pub enum ClaimMeasure {
 
 raidlab_units::named! {
     /// Whether a claim holds.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum ClaimVerdict {
         /// The error is within [`CLAIM_TOLERANCE_PCT`].
@@ -58,7 +58,7 @@ raidlab_units::named! {
 }
 
 /// A claim, as published and as predicted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ClaimRow {
     /// Which claim it is.
     pub id: String,
@@ -105,7 +105,7 @@ impl ClaimRow {
 }
 
 /// How many claims hold, and how far off the ratios are.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ClaimSummary {
     /// Claims in all.
     pub claims: u64,

@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 /// A table.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ComparedTable {
     /// What it is called: `Table 4`.
     pub title: String,
@@ -16,7 +16,7 @@ pub struct ComparedTable {
 }
 
 /// A row: an array or a claim.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ComparedRow {
     /// In words.
     pub label: String,
@@ -27,7 +27,7 @@ pub struct ComparedRow {
 }
 
 /// A figure.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ComparedCell {
     /// In the unit of its column.
     pub value: f64,

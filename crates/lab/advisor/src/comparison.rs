@@ -10,7 +10,7 @@
 use serde::{Deserialize, Serialize};
 
 /// One figure, as published and as predicted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ComparisonRow {
     /// Which published figure it is.
     pub id: String,
@@ -51,7 +51,7 @@ impl ComparisonRow {
 }
 
 /// How far off the predictions are as a whole. The figures are `None` when there is no row.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ComparisonSummary {
     /// Number of rows.
     pub rows: u64,
@@ -62,7 +62,7 @@ pub struct ComparisonSummary {
 }
 
 /// What the rows of one place of a publication, a table, amount to.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PlaceSummary {
     /// The place, as the rows name it.
     pub place: String,

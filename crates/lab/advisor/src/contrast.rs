@@ -28,7 +28,7 @@ pub struct RunGroup<'a> {
 }
 
 /// Groups side by side.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Contrast {
     /// Names of the groups; the others are compared with the first.
     pub groups: Vec<String>,
@@ -41,7 +41,7 @@ pub struct Contrast {
 }
 
 /// One kind of run in all groups.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ContrastCell {
     /// What the runs are: workload and iodepth, and the configuration where groups have several.
     pub name: String,
@@ -50,7 +50,7 @@ pub struct ContrastCell {
 }
 
 /// One figure in all groups.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ContrastFigure {
     /// What it is, with its unit: `iops`, `lat_ms_p99`.
     pub name: &'static str,
@@ -61,7 +61,7 @@ pub struct ContrastFigure {
 }
 
 /// A figure of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ContrastValue {
     /// Mean and spread over the repeats.
     pub spread: Spread,

@@ -53,7 +53,7 @@ pub struct RequestShape {
 }
 
 /// A ratio and how it came about.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Corrected {
     /// A over B, as measured.
     pub ratio_measured: f64,

@@ -1,5 +1,14 @@
 //! From runs to a recommendation: which array serves a workload best, by how much, and why.
 //!
+//! ```
+//! use raidlab_advisor::Bound;
+//!
+//! let bound: Bound = "p99<=2ms".parse()?;
+//! assert_eq!(bound.to_string(), "p99<=2ms");
+//! assert!("p99<2ms".parse::<Bound>().is_err());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! ```text
 //! runs of one workload in one world
 //!   └─ configurations (level, write policy, members) ─ each judged at one load ─ ranked ─► Verdict
@@ -52,7 +61,7 @@ use raidlab_workload::{ArrayFacts, Metric, OfferedLoad, World};
 use serde::{Deserialize, Serialize};
 
 /// What is recommended for one workload in one world.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Verdict {
     /// Name of the workload.
     pub workload: String,
@@ -79,7 +88,7 @@ pub struct Verdict {
 }
 
 /// A configuration with the figures it is judged by.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Choice {
     /// In a few words, different for each configuration of a verdict: `RAID 5 write-back`.
     pub label: String,
@@ -126,7 +135,7 @@ pub struct Choice {
 }
 
 /// A row of the table of configurations.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Alternative {
     /// The configuration.
     pub choice: Choice,

@@ -30,7 +30,7 @@ use serde::Serialize;
 pub const EXACT_MAX: usize = 20;
 
 /// What Welch's test says.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Welch {
     /// Mean of A.
     pub mean_a: f64,
@@ -56,7 +56,7 @@ impl Welch {
 }
 
 /// What Mann and Whitney's test says.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct MannWhitney {
     /// Pairs in which A is greater, ties for half.
     pub u: f64,

@@ -23,7 +23,7 @@
 use serde::Serialize;
 
 /// What is known of a device in use. What is not known is none.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Facts {
     /// Its name.
     pub device: String,
@@ -70,7 +70,7 @@ pub struct Facts {
 }
 
 /// What is known of a member of an array.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct MemberFacts {
     /// Its name.
     pub device: String,
@@ -84,7 +84,7 @@ pub struct MemberFacts {
 
 raidlab_units::named! {
     /// What makes storage slow.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum Cause {
         /// Processors have no time left.
@@ -113,7 +113,7 @@ raidlab_units::named! {
 }
 
 /// A cause, with what was seen and what to do next.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Finding {
     /// The cause.
     pub cause: Cause,

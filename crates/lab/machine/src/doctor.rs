@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// How a check ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// All there.
@@ -22,7 +22,7 @@ pub enum Verdict {
 }
 
 /// One thing that was looked at.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Check {
     /// What was looked at.
     pub name: &'static str,

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What a run depended on besides its settings.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Environment {
     /// Version of raidlab.
     pub raidlab_version: String,
@@ -28,7 +28,7 @@ pub struct Environment {
 }
 
 /// The filesystem that holds a target.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FilesystemFacts {
     /// Type, `ext4` or `xfs`.
     pub kind: String,
@@ -41,7 +41,7 @@ pub struct FilesystemFacts {
 }
 
 /// The queue settings of a block device.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct DeviceFacts {
     /// Kernel name, `sda` or `nvme0n1`.

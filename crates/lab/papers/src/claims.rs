@@ -49,7 +49,7 @@ const SETTINGS: [&str; 11] = [
 ];
 
 /// How a paper's claims were measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ClaimMethod {
     /// Part of the volume in use: the file that was measured. The whole volume if none.

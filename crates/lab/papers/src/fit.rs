@@ -43,7 +43,7 @@ const HUBER_LN: f64 = 0.05;
 const SENSITIVITY_LN: f64 = 0.048_790_164_169_432;
 
 /// How long the simulations of a search are, where they are to be shorter than the paper's own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct FitEffort {
     /// Virtual time before each window, at most.
     pub ramp_max: Option<NanoSpan>,
@@ -127,7 +127,7 @@ pub struct FitProgress<'a> {
 }
 
 /// One searched number with what came of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct FittedParameter {
     /// The figures of the catalogue that it is, with values before and after.
     pub keys: Vec<FittedKey>,
@@ -147,7 +147,7 @@ pub struct FittedParameter {
 }
 
 /// One figure or claim with the predictions before and after.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Residual {
     /// The row.
     pub id: String,
@@ -166,7 +166,7 @@ pub struct Residual {
 }
 
 /// Errors before and after.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct BeforeAfter {
     /// With the values at the start.
     pub before: ComparisonSummary,
@@ -175,7 +175,7 @@ pub struct BeforeAfter {
 }
 
 /// What came of a search.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Fit {
     /// The paper.
     pub paper: String,

@@ -1,5 +1,15 @@
 //! Published evaluations: their measurements and claims, predictions of them, and fits of models to them.
 //!
+//! ```
+//! use raidlab_papers::{Paper, paper_ids};
+//!
+//! for id in paper_ids() {
+//!     let paper = Paper::builtin(id)?;
+//!     println!("{id}: {} figures, {} claims", paper.rows.len(), paper.claims.len());
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! ```text
 //! published.csv ─► PublishedRow ─► predict ─► raidlab_worlds::simulated ─► Comparison
 //! ```

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 const SCHEMA: u32 = 1;
 
 /// How figures were measured, and what is assumed where the publication does not say.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Method {
     /// Version of the form of the file.
@@ -80,7 +80,7 @@ impl Method {
 }
 
 /// What is taken for the settings of the figures of one place, where a row does not say.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct NotStated {
     /// The place, as the figures name it.
@@ -105,7 +105,7 @@ impl NotStated {
 }
 
 /// What the figures of one place really count.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct MetricCorrection {
     /// The place, as the figures name it.
@@ -192,10 +192,10 @@ macro_rules! paper {
     ($id:literal $(, published: $published:literal)? $(, claims: $claims:literal)?) => {
         Files {
             id: $id,
-            study: include_str!(concat!("../../../../papers/", $id, "/study.toml")),
-            published: [$(include_str!(concat!("../../../../papers/", $id, "/", $published)))?].first().copied(),
-            claims: [$(include_str!(concat!("../../../../papers/", $id, "/", $claims)))?].first().copied(),
-            fit: include_str!(concat!("../../../../papers/", $id, "/fit.toml")),
+            study: include_str!(concat!("../papers/", $id, "/study.toml")),
+            published: [$(include_str!(concat!("../papers/", $id, "/", $published)))?].first().copied(),
+            claims: [$(include_str!(concat!("../papers/", $id, "/", $claims)))?].first().copied(),
+            fit: include_str!(concat!("../papers/", $id, "/fit.toml")),
         }
     };
 }

@@ -28,7 +28,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 
 /// How rows are simulated where they say nothing themselves.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PredictOptions {
     /// Length of a strip; `None` is as the controller is delivered.
     pub strip_size: Option<ByteCount>,
@@ -80,7 +80,7 @@ pub enum PredictError {
 }
 
 /// One figure as published and as predicted, with the simulation that predicted it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PredictedRow {
     /// Id, metric, both figures and the error.
     #[serde(flatten)]
@@ -94,7 +94,7 @@ pub struct PredictedRow {
 }
 
 /// A simulated configuration.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PredictedConfiguration {
     /// The array, with every setting that was in effect; none where nothing was read from one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,7 +107,7 @@ pub struct PredictedConfiguration {
 }
 
 /// A figure of the catalogue that was fitted to published results.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct FittedFigure {
     /// Drive or controller.
     pub entry: String,
@@ -120,7 +120,7 @@ pub struct FittedFigure {
 }
 
 /// All figures, predicted.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Prediction {
     /// The rows, in the order of the file.
     pub rows: Vec<PredictedRow>,

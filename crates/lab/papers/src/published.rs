@@ -60,7 +60,7 @@ const OPTIONAL_COLUMNS: [&str; 10] = [
 
 raidlab_units::named! {
     /// What a published figure counts.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum PublishedMetric {
         /// Requests per second.

@@ -61,7 +61,7 @@ pub enum ReproductionError {
 }
 
 /// Figures and claims, and how they are to be predicted.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct Reproduction {
     /// Name of the figures' file.
     pub file: String,
@@ -88,7 +88,7 @@ pub struct Reproduction {
 }
 
 /// What predictions came to beside what was published.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct Reproduced<'a> {
     /// What was predicted.
     #[serde(flatten)]

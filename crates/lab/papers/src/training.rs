@@ -30,9 +30,9 @@ use std::collections::BTreeMap;
 /// The id of the publication in this program.
 pub const TRAINING_ID: &str = "mlperf-storage-1.0";
 
-const PUBLISHED: &str = include_str!("../../../../papers/mlperf-storage-1.0/published.csv");
-const STUDY: &str = include_str!("../../../../papers/mlperf-storage-1.0/study.toml");
-const HOST: &str = include_str!("../../../../papers/mlperf-storage-1.0/host.toml");
+const PUBLISHED: &str = include_str!("../papers/mlperf-storage-1.0/published.csv");
+const STUDY: &str = include_str!("../papers/mlperf-storage-1.0/study.toml");
+const HOST: &str = include_str!("../papers/mlperf-storage-1.0/host.toml");
 
 /// Batches are made of so many pieces at most: what differs within a batch of small samples evens out.
 const PIECES_MAX: u32 = 16;
@@ -70,7 +70,7 @@ pub struct HostFigures {
 }
 
 /// One row, and what it is predicted to be.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct TrainingPrediction {
     /// The row.
     pub id: String,
@@ -95,7 +95,7 @@ pub struct TrainingPrediction {
 }
 
 /// What a row is predicted to be.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct TrainingFigures {
     /// Utilisation at the published number.
     pub au_pct: f64,
@@ -110,7 +110,7 @@ pub struct TrainingFigures {
 }
 
 /// All rows, and what they amount to.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct TrainingReproduction {
     /// Name of the figures' file.
     pub file: String,

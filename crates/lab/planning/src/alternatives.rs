@@ -21,7 +21,7 @@ const ROUNDS: usize = 2;
 
 raidlab_units::named! {
     /// What an alternative differs in.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum Kind {
         /// The level.
@@ -36,7 +36,7 @@ raidlab_units::named! {
 }
 
 /// Why an answer is not of another kind.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Alternative {
     /// What it differs in.
     pub kind: Kind,

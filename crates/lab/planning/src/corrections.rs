@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// One workload at one iodepth, corrected.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct DriveCorrection {
     /// Workload, iodepth and the group.
     pub what: String,

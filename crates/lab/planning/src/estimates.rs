@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// What one application gets at both ends of what the array's figures may be: the reported figures, times what the ends change
 /// them by in runs that are alike, so that the range holds what it is the range of.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PerformanceRange {
     /// Every figure at its slower end.
     pub slower: Performance,

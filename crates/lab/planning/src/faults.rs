@@ -35,7 +35,7 @@ pub(super) struct Faults {
 }
 
 /// A rebuild under a load.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Rebuild {
     /// Time of all of it.
     pub hours: f64,

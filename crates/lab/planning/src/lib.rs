@@ -1,6 +1,14 @@
 //! Plans: which arrays serve given applications best. Arithmetic rejects most candidates, short simulations rank the
 //! rest, and long ones confirm the best.
 //!
+//! ```
+//! use raidlab_planning::{RiskQuery, risk};
+//!
+//! let report = risk(&RiskQuery::new("6".parse()?, 8), None)?;
+//! assert!(report.markov.loss_per_year < 1.0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! ```text
 //! catalogue, prices ─► parts ─► enumeration ─► frontier ⇄ short runs ─► long runs of the best
 //!                               (arithmetic)   (bounds)                 + degraded + rebuilding + risk

@@ -18,7 +18,7 @@ pub const WARRANTY_YEARS: f64 = 5.0;
 const SECS_PER_DAY: f64 = 86_400.0;
 
 /// How long the drives last under one application, or under all that run together.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct DriveLife {
     /// What it is counted from, of each member on average.
     #[serde(flatten)]

@@ -44,7 +44,7 @@ pub(super) fn has_chunks(bench: &Bench<'_>, judged: &Judged) -> bool {
 }
 
 /// How Linux md is to be set on an array.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct MdAnswer {
     /// Commands and files to write, one a line.
     pub lines: Vec<String>,
@@ -59,7 +59,7 @@ pub struct MdAnswer {
 }
 
 /// An array with md as the kernel has it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct MdDefaults {
     /// What each application gets.
     pub performance: Vec<Performance>,

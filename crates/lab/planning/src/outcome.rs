@@ -31,7 +31,7 @@ pub struct PlanOutcome {
     pub arithmetic_secs: f64,
     /// Arrays that were simulated, each number of settings counted.
     pub simulated: u64,
-    /// Why the search ended.
+    /// Whether all was searched, or its time or budget ended.
     pub end: SearchEnd,
     /// Geometries that could still be better than the best, with settings that were not tried; none where it is proven.
     pub left_out: u64,
@@ -54,7 +54,7 @@ pub struct PlanOutcome {
 }
 
 /// Why a search ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SearchEnd {
     /// Nothing that was not simulated can beat the best.
@@ -152,32 +152,51 @@ pub(super) const fn effort_name(has_prices: bool) -> &'static str {
     if has_prices { "cost" } else { "assumed cost" }
 }
 
-/// A plan as it is written down.
-#[derive(Serialize)]
+/// A plan.
+#[derive(Serialize, schemars::JsonSchema)]
 struct PlanFacts<'a> {
+    /// What was asked for.
     needs: &'a Needs,
+    /// Arrays that the parts and levels give.
     candidates: u64,
+    /// Arrays that arithmetic turned down, by reason.
     rejected: &'a BTreeMap<Rejection, u64>,
+    /// Arrays that arithmetic let through.
     kept: u64,
+    /// Time for that.
     arithmetic_secs: f64,
+    /// Simulations of them.
     runs_simulated: u64,
+    /// Why the search ended.
     search_end: SearchEnd,
+    /// Arrays that were not simulated though they might have served.
     left_out: u64,
+    /// Arrays that can be no better than those shown.
     beaten: u64,
+    /// What arrays are compared by: cost as given, or assumed.
     effort: &'static str,
+    /// Parts without a price.
     unpriced: &'a [String],
+    /// Why not another: what each kind of array misses, or costs more.
     alternatives: &'a [Alternative],
+    /// The best arrays, the recommended one first.
     top: &'a [Planned],
+    /// The others that were simulated.
     simulated_arrays: Vec<SimulatedFacts<'a>>,
+    /// What would be found with a need less.
     relaxations: &'a [Relaxation],
 }
 
-/// An array that was simulated, as it is written down.
-#[derive(Serialize)]
+/// An array that was simulated.
+#[derive(Serialize, schemars::JsonSchema)]
 struct SimulatedFacts<'a> {
+    /// In words.
     array: &'a str,
+    /// By name.
     settings: &'a Settings,
+    /// Of each application.
     performance: &'a [Performance],
+    /// Where it stands in the comparison.
     point: &'a ParetoPoint,
 }
 
@@ -185,6 +204,16 @@ impl<'a> SimulatedFacts<'a> {
     fn of((other, point): (&'a SimulatedArray, &'a ParetoPoint)) -> Self {
         let Judged { settings, performance, .. } = &other.judged;
         Self { array: &other.label, settings, performance, point }
+    }
+}
+
+impl schemars::JsonSchema for PlanOutcome {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "PlanOutcome".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        PlanFacts::json_schema(generator)
     }
 }
 
@@ -211,40 +240,82 @@ impl Serialize for PlanOutcome {
     }
 }
 
-/// One of the best, as it is written down.
-#[derive(Serialize)]
+/// One of the best arrays.
+#[derive(Serialize, schemars::JsonSchema)]
 struct PlannedFacts<'a> {
+    /// In words.
     array: &'a str,
+    /// Why it is among those shown.
     shown_for: &'a [Role],
+    /// What to buy.
     parts: &'a Parts,
+    /// What to add to hardware that is there.
     adds: Option<&'a str>,
+    /// How long its drives last, the shortest of all applications.
     life: Life,
+    /// Height.
     rack_units: Option<u32>,
+    /// What is left with a member missing or while it is rebuilt, as a share of the throughput needed, or else of the whole
+    /// array's.
     degraded_share: Option<f64>,
+    /// Of the controller and the array, by name.
     settings: &'a Settings,
+    /// The same as one line.
     settings_text: &'a str,
+    /// Whether it keeps all needs.
     keeps_needs: bool,
+    /// How far it is from the needs.
     margins: Margins,
+    /// Of each application, all at work.
     performance: &'a [Performance],
+    /// Of each application alone.
     alone: &'a [Performance],
+    /// With a member missing.
     degraded: &'a [Performance],
+    /// While one is rebuilt.
     rebuilding: &'a [Performance],
+    /// Time of that rebuild in hours, the longest of all applications.
     rebuild_hours: Option<f64>,
+    /// Chance of losing data in a year.
     risk: Option<LossChance>,
+    /// Expectation of bytes lost in a year.
     bytes_lost_per_year: Option<f64>,
+    /// How long solid-state drives last under each application.
     drive_life: &'a [Option<DriveLife>],
+    /// Which figures of its parts rest on estimates.
     estimates: &'a [Estimates],
+    /// What each application gets at both ends of what these figures may be; of the first only.
     range: &'a [PerformanceRange],
+    /// What a power failure takes.
     lost_with_power: AtRisk,
+    /// Space for data.
     usable_bytes: f64,
+    /// Price of all parts, where they have one.
     cost: Option<f64>,
+    /// Cost by usual ratios of prices, in the price of a terabyte of disk.
     assumed_cost: f64,
+    /// Power of drives and controllers.
     watts: f64,
+    /// Why it is recommended.
     reason: &'a str,
+    /// How Linux md is to be set, of the first only where it is md.
     md: Option<&'a MdAnswer>,
+    /// What that rebuild has of each member at most, in bytes per second: what leaves the host its share.
     rebuild_bytes_per_sec: Option<f64>,
+    /// What the flash had been written with.
     drive_condition: Option<&'a str>,
+    /// Whether the host trims.
     trims: Option<&'a str>,
+}
+
+impl schemars::JsonSchema for Planned {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Planned".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        PlannedFacts::json_schema(generator)
+    }
 }
 
 impl Serialize for Planned {

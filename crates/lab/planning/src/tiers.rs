@@ -106,7 +106,7 @@ impl TiersOutcome {
 }
 
 /// Placements as they are written down.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct TiersFacts<'a> {
     needs: &'a Needs,
     effort: &'static str,
@@ -116,7 +116,7 @@ struct TiersFacts<'a> {
     searches: Vec<SearchFacts<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct PlacementFacts<'a> {
     arrays: Vec<TierFacts<'a>>,
     performance: &'a [Performance],
@@ -124,13 +124,13 @@ struct PlacementFacts<'a> {
     drives: u16,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct TierFacts<'a> {
     applications: Vec<&'a str>,
     array: &'a Planned,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct SearchFacts<'a> {
     applications: Vec<&'a str>,
     kept: u64,
@@ -153,6 +153,16 @@ impl TiersOutcome {
         let Placement { arrays, performance, effort, drives } = it;
         let arrays = arrays.iter().map(tier).collect();
         PlacementFacts { arrays, performance, effort: *effort, drives: *drives }
+    }
+}
+
+impl schemars::JsonSchema for TiersOutcome {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "TiersOutcome".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        TiersFacts::json_schema(generator)
     }
 }
 

@@ -4,7 +4,7 @@ use raidlab_workload::{AccessLine, Metric, MixPart, Phase, Workload};
 use serde::Serialize;
 
 /// A workload, and where its figures are from.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct WorkloadFacts<'a> {
     /// Its full name.
     pub name: &'a str,
@@ -35,7 +35,7 @@ pub struct WorkloadFacts<'a> {
 }
 
 /// A part of a mix.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct PartFacts<'a> {
     /// Its name.
     pub name: &'a str,
@@ -58,7 +58,7 @@ pub struct PartFacts<'a> {
 }
 
 /// A kind of request.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, schemars::JsonSchema)]
 pub struct LineFacts {
     /// Length.
     pub size_bytes: u32,

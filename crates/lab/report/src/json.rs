@@ -19,14 +19,15 @@ struct RunsOut<'a> {
     runs: &'a [RunResult],
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 struct NamedValue<'a> {
     name: &'a str,
     value: &'a str,
 }
 
-#[derive(Serialize)]
-struct StudyOut<'a> {
+/// A study with all its runs, as JSON.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+pub struct StudyAnswer<'a> {
     schema: u32,
     title: &'a str,
     question: &'a str,
@@ -47,8 +48,9 @@ pub fn runs(runs: &[RunResult]) -> String {
     print(&RunsOut { schema: SCHEMA, runs })
 }
 
-#[derive(Serialize)]
-struct ProgramsOut<'a> {
+/// Runs of programs on files, as JSON.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+pub struct ProgramsAnswer<'a> {
     schema: u32,
     runs: &'a [RunResult],
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -63,7 +65,7 @@ struct ProgramsOut<'a> {
 
 /// Prints runs of programs on files, and what they sum up to: steps of `streams`, of `bonnie`, or of both.
 pub fn programs(report: &ProgramReport<'_>) -> String {
-    print(&ProgramsOut {
+    print(&ProgramsAnswer {
         schema: SCHEMA,
         runs: report.runs,
         streams: streams_steps(report.runs),
@@ -77,7 +79,7 @@ pub fn programs(report: &ProgramReport<'_>) -> String {
 /// Prints a study with all its runs, recommendations and warnings.
 pub fn study(report: &StudyReport) -> String {
     let matrix = Matrix::of(report.runs, report.iodepth);
-    print(&StudyOut {
+    print(&StudyAnswer {
         schema: SCHEMA,
         title: report.title,
         question: report.question,

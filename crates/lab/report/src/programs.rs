@@ -26,7 +26,7 @@ pub struct ProgramReport<'a> {
 }
 
 /// A published figure of such a program.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PublishedPoint {
     /// What was measured: system, level, drives.
     pub system: String,
@@ -41,7 +41,7 @@ pub struct PublishedPoint {
 }
 
 /// So many streams on one target, over all repeats.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct StreamsStep {
     /// What was read from.
     pub target: String,
@@ -74,7 +74,7 @@ pub struct StreamsStep {
 }
 
 /// Bonnie with one length of file on one target, over all rounds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct BonnieStep {
     /// What it was run on.
     pub target: String,
@@ -91,7 +91,7 @@ pub struct BonnieStep {
 }
 
 /// One phase of Bonnie over all rounds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct BonnieStepPhase {
     /// Its name, `block-write`.
     pub name: String,

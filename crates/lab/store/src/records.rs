@@ -53,7 +53,7 @@ pub struct FinishedRun<'a> {
 }
 
 /// One line of the list of runs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct RunLine {
     /// Number of the run in the store.
     pub id: i64,
@@ -95,7 +95,7 @@ impl RunLine {
 }
 
 /// A run with everything that is known of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StoredRun {
     /// Number of the run in the store.
     pub id: i64,
@@ -121,7 +121,7 @@ pub struct StoredRun {
 }
 
 /// A study run without its runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StoredStudy {
     /// Number of the study run in the store.
     pub id: i64,

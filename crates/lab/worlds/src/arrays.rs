@@ -51,7 +51,7 @@ pub fn array_facts(
 }
 
 /// The parts of a modelled array by their names in the catalogue.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 pub struct Parts {
     /// The controller.
     pub controller: String,
@@ -178,7 +178,7 @@ pub struct UnknownParts(pub Vec<CatalogError>);
 
 /// A modelled array: every setting that decides its timing, and the part of the volume in use. Where an enclosure has
 /// several volumes, each of them is such an array.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ModelledArray {
     /// The hardware.
     pub parts: Parts,

@@ -41,7 +41,7 @@ pub struct ControllerSettings {
 }
 
 /// One of two controllers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub enum Owner {
     /// The first.
     A,
@@ -50,7 +50,7 @@ pub enum Owner {
 }
 
 /// The link between two controllers.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct MirrorLink {
     /// Rate of a transfer that runs: `"200 MB/s"`.
@@ -61,7 +61,7 @@ pub struct MirrorLink {
 }
 
 /// The controllers of a modelled array, every setting filled in.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ModelledControllers {
     /// Whose each volume is.
     pub owners: Vec<Owner>,
@@ -70,7 +70,7 @@ pub struct ModelledControllers {
 }
 
 /// What a second controller brings with it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ModelledSecond {
     /// The link between the two.
     pub mirror_link: MirrorLink,

@@ -9,7 +9,7 @@ use raidlab_hardware::{Catalog, CatalogError, End, FigureSource};
 use serde::Serialize;
 
 /// The figures of one part that rest on estimates.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Estimates {
     /// The part's name in the catalogue.
     pub part: String,

@@ -26,7 +26,7 @@ pub struct FeedingOrder {
 }
 
 /// One number of accelerators.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct FedPoint {
     /// How many.
     pub accelerators: u32,
@@ -41,7 +41,7 @@ pub struct FedPoint {
 }
 
 /// What was found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Feeding {
     /// Name of the workload.
     pub workload: String,

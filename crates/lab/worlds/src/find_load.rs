@@ -61,7 +61,7 @@ pub struct FindOrder<'a> {
 }
 
 /// What is raised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadUnit {
     /// Requests in flight, of a closed loop.
@@ -71,7 +71,7 @@ pub enum LoadUnit {
 }
 
 /// The repeats at one load.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Repeats {
     /// The load.
     pub load: u32,
@@ -92,7 +92,7 @@ pub struct Repeats {
 }
 
 /// How sure it is that a load keeps the bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Certainty {
     /// The whole 95 % confidence interval keeps it.
@@ -104,7 +104,7 @@ pub enum Certainty {
 }
 
 /// What was found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct FoundLoad {
     /// Name of the workload.
     pub workload: String,

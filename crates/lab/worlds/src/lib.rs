@@ -1,6 +1,14 @@
 //! Modelled worlds in which a run can take place, by names of the catalogue, each behind one narrow interface. All return the
 //! same [`raidlab_workload::RunResult`], with every effective setting. Real worlds are in `raidlab-measure`.
 //!
+//! ```
+//! use std::path::Path;
+//!
+//! let workload = raidlab_worlds::find_workload("storagebench-database", Path::new(""))?;
+//! assert_eq!(workload.name(), "storagebench-database");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! | module | target |
 //! |---|---|
 //! | [`simulated`] | an array of modelled hardware |

@@ -160,10 +160,11 @@ impl Load {
 }
 
 /// The loads of a section: every workload with every number of workers at every iodepth that makes a difference to it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct LoadPlan {
     /// Workloads.
     #[serde(serialize_with = "names_only")]
+    #[schemars(with = "Vec<String>")]
     pub workloads: Vec<Workload>,
     /// Requests in flight, of each worker on each target.
     pub iodepths: Vec<u32>,

@@ -25,7 +25,7 @@ const IODEPTH_MAX: u32 = 16_384;
 const NEAR: f64 = 1.12;
 
 /// A load that was tried.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LoadPoint {
     /// Requests in flight.
     pub iodepth: u32,
@@ -40,7 +40,7 @@ pub struct LoadPoint {
 }
 
 /// A figure that was read off.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ReadOff {
     /// Mean time of a request at which it was read off.
     pub limit: NanoSpan,

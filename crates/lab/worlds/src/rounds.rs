@@ -15,7 +15,7 @@ use serde::Serialize;
 pub const ROUNDS_MAX: u32 = 25;
 
 /// What came of the rounds of one load.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct SteadyRounds {
     /// Name of the workload.
     pub workload: String,

@@ -2,6 +2,8 @@
 //!
 //! Time zones are left out: the rhythm of a day is that of the clock on the wall.
 
+use chrono::NaiveDate;
+
 /// Seconds of `text`: a number, or a date and a time; none of anything else.
 pub(crate) fn seconds(text: &str) -> Option<f64> {
     let text = text.trim().trim_matches('"');
@@ -36,7 +38,7 @@ fn date(word: &str) -> Option<i64> {
         (third, second, first)
     };
     let year = if (0..100).contains(&year) { year + 2000 } else { year };
-    days(year, month, day)
+    days(year, u32::try_from(month).ok()?, u32::try_from(day).ok()?)
 }
 
 /// `Nov 28` in a line of words such as `Sat Nov 28 21:00:06 2026`; without a year it is 1970.
@@ -65,18 +67,11 @@ fn time(word: &str) -> Option<f64> {
     fits.then_some(hours * 3600.0 + minutes * 60.0 + seconds)
 }
 
-/// Days from 1970 to a day of the civil calendar. Source: H. Hinnant, "chrono-compatible low-level date algorithms".
-fn days(year: i64, month: i64, day: i64) -> Option<i64> {
-    let fits = (1970..10_000).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
-    if !fits {
-        return None;
-    }
-    let shifted = if month <= 2 { year - 1 } else { year };
-    let era = shifted.div_euclid(400);
-    let of_era = shifted - era * 400;
-    let of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
-    let of_era_days = of_era * 365 + of_era / 4 - of_era / 100 + of_year;
-    Some(era * 146_097 + of_era_days - 719_468)
+/// Days from 1970 to a day of the calendar; none if there is no such day.
+fn days(year: i64, month: u32, day: u32) -> Option<i64> {
+    let date = NaiveDate::from_ymd_opt(year.try_into().ok()?, month, day)?;
+    let days = date.signed_duration_since(NaiveDate::default()).num_days();
+    (days >= 0).then_some(days)
 }
 
 #[cfg(test)]
@@ -104,6 +99,7 @@ mod tests {
             "",
             "hello",
             "2026-13-28 20:58:45",
+            "2026-02-29 20:58:45",
             "2026-11-28",
             "20:58:45",
             "1/2/3/4 5:6:7",

@@ -20,7 +20,7 @@ const GROWTH_DAYS_MIN: usize = 28;
 const BLOCK_BYTES: f64 = 4096.0;
 
 /// What monitoring kept, device by device.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct History {
     /// Version of the file.
@@ -35,7 +35,7 @@ pub struct History {
 }
 
 /// A figure over all readings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Percentiles {
     /// Mean.
@@ -51,7 +51,7 @@ pub struct Percentiles {
 }
 
 /// A device. What the history does not say is left out.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceHistory {
     /// The machine that it is in.

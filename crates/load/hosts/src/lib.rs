@@ -1,5 +1,13 @@
 //! Several processes on several hosts that work as one: rank 0 leads, the others follow.
 //!
+//! ```
+//! use raidlab_hosts::Hosts;
+//!
+//! // A single process makes the same calls as many.
+//! let hosts = Hosts::alone();
+//! assert!(hosts.leads());
+//! ```
+//!
 //! ```text
 //!            rank 0                      every process runs the same command with the same arguments, so all make the
 //!          ╱   │   ╲                     same calls in the same order, and decide by the same data

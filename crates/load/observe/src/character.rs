@@ -296,7 +296,7 @@ pub(crate) struct Seen {
 }
 
 /// Figures of requests that were seen one by one.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct RequestFigures {
     /// All that were seen.
     pub requests: u64,
@@ -354,7 +354,7 @@ pub struct RequestFigures {
 }
 
 /// Requests of one length.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct SizeFigures {
     /// The length.
     pub length_bytes: u64,

@@ -6,7 +6,7 @@ use raidlab_workload::DeviceLoad;
 use serde::Serialize;
 
 /// What told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// The kernel's counters.
@@ -86,7 +86,7 @@ impl Observed {
 }
 
 /// Figures of a device. What can't be known is none.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct DeviceFigures {
     /// Kernel name.
     pub device: String,
@@ -129,7 +129,7 @@ pub struct DeviceFigures {
 }
 
 /// Mean times in queue and device; none without a request of the kind.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct LatencyFigures {
     /// Of reads.
     pub read_ns_mean: Option<f64>,

@@ -48,7 +48,7 @@ pub struct Imitation {
 }
 
 /// How far the workload is from what was seen, in one respect.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Distance {
     /// What is compared.
     pub of: &'static str,

@@ -61,7 +61,7 @@ pub struct Intervals {
 }
 
 /// How intervals spread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct IntervalFigures {
     /// Mean length of an interval.
     pub interval_ns: u64,
@@ -88,7 +88,7 @@ pub struct IntervalFigures {
 }
 
 /// An hour of a watch.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct HourFigures {
     /// From the start of the watch.
     pub hour: u64,

@@ -1,5 +1,15 @@
 //! Block traces: their formats, one record type for all, and the summary of a trace.
 //!
+//! ```
+//! use raidlab_trace::{ParseOptions, TraceFormat, TraceParser, detect};
+//!
+//! let line = "128166372003061629,hm,1,Read,2096128,512,57319";
+//! assert_eq!(detect(line), Some(TraceFormat::Msr));
+//! let record = TraceParser::new(TraceFormat::Msr, ParseOptions::default()).line(line)?.expect("a request");
+//! assert_eq!((record.offset, record.bytes), (2_096_128, 512));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! ```text
 //! fio iolog 2, 3 ┐
 //! blkparse       │                                        ┌─► Summary

@@ -29,7 +29,7 @@ const ALIGN_BYTES_MAX: u64 = 1 << 20;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// What a trace asks, in figures.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TraceSummary {
     /// Requests of all kinds.
     pub requests: u64,
@@ -71,7 +71,7 @@ pub struct TraceSummary {
 }
 
 /// How many of the reads and writes are so long.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SizeShare {
     /// Their length.
     pub length_bytes: u64,
@@ -80,7 +80,7 @@ pub struct SizeShare {
 }
 
 /// What a trace asks of one device.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DeviceSummary {
     /// Its name in the trace.
     pub name: String,

@@ -22,7 +22,7 @@ const LAST_POWER: u32 = 36;
 pub(crate) const BINS: usize = 2 + ((LAST_POWER - FIRST_POWER) as usize) * STEPS as usize;
 
 /// How many requests took up to a time, and longer than the bin before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LatencyBin {
     /// Upper end of the bin in nanoseconds, inclusive.
     pub lat_ns: u64,

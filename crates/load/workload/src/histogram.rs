@@ -27,7 +27,8 @@ const BUCKETS: usize = bucket_of(LAT_NS_MAX_TRACKED) + 1;
 type Buckets = [u64; BUCKETS];
 
 /// How often each latency occurred.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(with = "HistogramRecord")]
 #[serde(into = "HistogramRecord", try_from = "HistogramRecord")]
 pub struct LatencyHistogram {
     buckets: Option<Box<Buckets>>,
@@ -44,7 +45,7 @@ impl Default for LatencyHistogram {
 }
 
 /// A histogram for another process: numbers and counts of the buckets that are not empty, and what is kept beside them.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 struct HistogramRecord {
     buckets: Vec<(u32, u64)>,
     sum_ns: u128,

@@ -11,7 +11,7 @@
 use serde::{Deserialize, Serialize};
 
 /// One process of those that made the load.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RankFacts {
     /// Its number, from 0.
     pub rank: u32,
@@ -34,7 +34,7 @@ pub struct RankFacts {
 }
 
 /// The processes that made a load together.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct HostsFacts {
     /// Each, by number.
     pub ranks: Vec<RankFacts>,

@@ -1,6 +1,15 @@
 //! Requests to storage and their results: access specifications, the pure workload driver, latency histograms and the
 //! one result type that every world fills in.
 //!
+//! ```
+//! use raidlab_workload::LatencyHistogram;
+//!
+//! let mut latencies = LatencyHistogram::default();
+//! (1..=1_000).for_each(|us| latencies.record_ns(us * 1_000));
+//! assert_eq!(latencies.count(), 1_000);
+//! assert!((980_000..1_000_000).contains(&latencies.percentile_ns(99.0)));
+//! ```
+//!
 //! ```text
 //! workloads/*.toml ─► Workload ─► AccessSpec ─► Driver ─► Measurement ─► RunResult
 //!                     (names, metric)  (lines)   (I/Os)    (histograms)    (figures)

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 raidlab_units::named! {
     /// Which way data go, seen from the side that asked.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum NetDirection {
         /// From near to far.
@@ -37,7 +37,7 @@ impl NetDirection {
 }
 
 /// What the sockets of one side were like at the end of the window.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SocketFacts {
     /// Path MTU of the first connection.
     pub mtu_bytes: u32,
@@ -60,7 +60,7 @@ pub struct SocketFacts {
 }
 
 /// What one side did in its window.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct NetSide {
     /// Name of the host.
     pub host: String,
@@ -108,7 +108,7 @@ impl NetSide {
 }
 
 /// A run over a network.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct NetworkFacts {
     /// Which way data went.
     pub direction: NetDirection,

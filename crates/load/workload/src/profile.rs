@@ -103,7 +103,7 @@ macro_rules! builtin_files {
     ($($name:literal),+ $(,)?) => {
         [$((
             concat!("workloads/", $name, ".toml"),
-            include_str!(concat!("../../../../workloads/", $name, ".toml")),
+            include_str!(concat!("../workloads/", $name, ".toml")),
         )),+]
     };
 }

@@ -41,7 +41,7 @@ use std::collections::BTreeMap;
 
 raidlab_units::named! {
     /// Where a run took place.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum World {
         /// On storage as it is: a file or a block device.
@@ -55,7 +55,7 @@ raidlab_units::named! {
 }
 
 /// The figure by which a workload is judged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
     /// Requests per second.
@@ -79,7 +79,7 @@ impl Metric {
 }
 
 /// One run: what it was and what was measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RunResult {
     /// Where it took place.
     pub world: World,

@@ -208,7 +208,7 @@ fn interval_of(run: NanoSpan) -> NanoSpan {
 }
 
 /// A run's window over time, as stored and shown.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RunSeries {
     /// Length of an interval.
     pub interval_ns: u64,
@@ -226,7 +226,7 @@ pub struct RunSeries {
 }
 
 /// Latencies over time, reads and writes together: a histogram for each stretch of the window.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LatencyMap {
     /// Length of a stretch: one interval or several; the end of the window may cut the last one short.
     pub interval_ns: u64,
@@ -253,7 +253,7 @@ impl LatencyMap {
 }
 
 /// One direction over time: a value per interval in each column.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SeriesColumns {
     /// Requests completed without error.
     pub requests: Vec<u64>,

@@ -57,7 +57,7 @@ mod in_ns {
 }
 
 /// One line of an access specification; results have it, too, so that they name their workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AccessLine {
     /// Length of an I/O.
     pub bytes: u32,
@@ -69,6 +69,7 @@ pub struct AccessLine {
     pub random_pct: u8,
     /// Wait between the last I/O of a burst and the first of the next.
     #[serde(rename = "delay_ns", with = "in_ns")]
+    #[schemars(with = "u64")]
     pub delay: NanoSpan,
     /// I/Os per burst; at least 1.
     pub burst: u32,

@@ -28,7 +28,7 @@ pub struct SplitStats {
 }
 
 /// Both parts of a latency, as stored and shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LatencySplit {
     /// Submission: from the (intended) start until the request was handed to the kernel.
     pub slat: LatencyFigures,
@@ -37,7 +37,7 @@ pub struct LatencySplit {
 }
 
 /// The figures of one part of a latency, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LatencyFigures {
     /// Mean, exact.
     pub ns_mean: f64,

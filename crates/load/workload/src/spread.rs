@@ -15,7 +15,7 @@ const T_975: [f64; 30] = [
 ];
 
 /// Mean and spread of some values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Spread {
     /// How many there are.
     pub count: u32,

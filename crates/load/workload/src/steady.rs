@@ -27,7 +27,7 @@ pub const SLOPE_PCT_MAX: f64 = 10.0;
 const REQUESTS_MIN: u64 = 400;
 
 /// The arithmetic of one window of rounds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SteadyState {
     /// The figure in each round of the window.
     pub values: Vec<f64>,

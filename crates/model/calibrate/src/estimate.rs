@@ -8,7 +8,7 @@
 use serde::Serialize;
 
 /// A figure and the interval that holds it with 95 %, in the figure's unit.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Estimate {
     /// The figure.
     pub value: f64,

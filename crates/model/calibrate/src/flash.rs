@@ -27,7 +27,7 @@ const BATCHES: (u64, u64) = (12, 28);
 const STEP_MAX: u64 = 256;
 
 /// A solid-state drive's parameters.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct FlashFound {
     /// Bytes that it holds.
     pub capacity: u64,

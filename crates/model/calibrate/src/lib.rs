@@ -1,5 +1,17 @@
 //! A drive's parameters from timing alone: accesses in, their durations out.
 //!
+//! ```
+//! use raidlab_calibrate::check_sheet;
+//! use raidlab_hardware::Catalog;
+//!
+//! // The model of a drive beside its data sheet.
+//! let catalog = Catalog::builtin();
+//! for row in check_sheet(catalog.drive("exos-x24-24tb")?) {
+//!     println!("{}: {} on the sheet, {} predicted", row.figure.metric.name(), row.figure.value, row.predicted);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! ```text
 //!  TimedTarget: a file, a block device, an NBD export, or a model in virtual time
 //!      └─ latency of random reads: does it rotate?
@@ -154,7 +166,7 @@ impl Effort {
 }
 
 /// What was found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Found {
     /// Platters.

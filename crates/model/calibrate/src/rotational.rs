@@ -39,7 +39,7 @@ const DEPTHS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 const LONG: u64 = 64 << 10;
 
 /// A stretch with one rate.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Zone {
     /// Where it begins, in bytes.
     pub start: u64,
@@ -48,7 +48,7 @@ pub struct Zone {
 }
 
 /// A hard drive's parameters.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct RotationalFound {
     /// Bytes that it holds.
     pub capacity: u64,

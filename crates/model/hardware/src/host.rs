@@ -209,7 +209,7 @@ mod tests {
     use crate::Catalog;
     use raidlab_units::ByteCount;
 
-    const NORAL3: &str = include_str!("../../../../catalog/hosts/noral3.toml");
+    const NORAL3: &str = include_str!("../catalog/hosts/noral3.toml");
 
     #[test]
     fn software_has_its_members_on_the_hosts_bus() {

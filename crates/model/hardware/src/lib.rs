@@ -1,5 +1,14 @@
 //! Models of drives, links, controllers and hosts, and the reader of the catalogue that describes them.
 //!
+//! ```
+//! use raidlab_hardware::Catalog;
+//!
+//! let catalog = Catalog::builtin();
+//! let drive = catalog.drive("exos-x24-24tb")?;
+//! assert_eq!(drive.capacity().0, 24_000_277_250_048);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! A drive model is a pure state machine in virtual time: [`Drive::handle_request`] takes a request,
 //! [`Drive::poll_deadline`] says when it next has something to do, [`Drive::handle_deadline`] does it and
 //! [`Drive::poll_completion`] returns completed requests. Nothing here knows what RAID is.

@@ -1,5 +1,15 @@
 //! The virtual worlds: an event queue and a clock, and a workload against a modelled array.
 //!
+//! ```
+//! use raidlab_sim::EventQueue;
+//! use raidlab_units::Nanos;
+//!
+//! let mut queue = EventQueue::new(0);
+//! queue.push(Nanos(20), "second");
+//! queue.push(Nanos(10), "first");
+//! assert_eq!(queue.pop().map(|(at, _)| at), Some(Nanos(10)));
+//! ```
+//!
 //! The array controller is a pure state machine that a world drives. This crate has three worlds:
 //!
 //! - [`simulate`] runs a workload against a [`SimulatedArray`], the controller over hardware models, in virtual time

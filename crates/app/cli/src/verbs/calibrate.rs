@@ -3,6 +3,7 @@
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_answer};
 use crate::progress::Progress;
+use crate::schema::Form;
 use crate::whole_file::{check_writable, write_whole};
 use raidlab_calibrate::{Effort, EntryNames, Estimate, FlashFound, Found, RotationalFound, calibrate};
 use raidlab_engines::{Target, TargetOptions, with_timed};
@@ -86,8 +87,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<Calibrated<'_>>();
+
 /// What was found, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Calibrated<'a> {
     target: &'a Path,
     found: &'a Found,

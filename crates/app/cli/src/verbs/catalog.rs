@@ -1,7 +1,7 @@
 //! `raidlab catalog`: the modelled hardware, and the source of each figure. With `--catalog`, the user's own entries
 //! are checked and shown like the built-in ones.
 
-mod check;
+pub(super) mod check;
 
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;

@@ -4,6 +4,7 @@ use super::keep::DbArgs;
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, print_answer};
+use crate::schema::Form;
 use raidlab_advisor::{Contrast, RunGroup};
 use raidlab_planning::{DriveCorrection, drive_corrections};
 use raidlab_store::{RunSelector, StoredRun};
@@ -58,8 +59,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<Compared<'_>>();
+
 /// A comparison, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Compared<'a> {
     comparison: &'a Contrast,
     corrections: &'a [DriveCorrection],

@@ -2,6 +2,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_answer};
+use crate::schema::Form;
 use raidlab_machine::Environment;
 use raidlab_machine::doctor::{Check, Verdict, examine};
 use serde::Serialize;
@@ -27,8 +28,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<Examined<'_>>();
+
 /// What was found, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Examined<'a> {
     checks: &'a [Check],
     environment: &'a Environment,

@@ -8,6 +8,7 @@ use crate::inputs::{catalog_change, catalog_with};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_answer, remark};
 use crate::progress::Progress;
+use crate::schema::Form;
 use crate::whole_file::{check_writable, rewrite, write_whole};
 use raidlab::{Catalog, CatalogChange};
 use raidlab_papers::{Fit, FitEffort, FitError, FitProgress, FitTask, Paper, fit};
@@ -88,8 +89,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     Ok(if found.stopped { Exit::Interrupted } else { Exit::Done })
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<Fitted<'_>>();
+
 /// What was found, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Fitted<'a> {
     dry_run: bool,
     fit: &'a Fit,

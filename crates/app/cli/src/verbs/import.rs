@@ -3,14 +3,16 @@
 
 mod history;
 mod kinds;
-mod runs;
-mod trace;
+pub(super) mod runs;
+pub(super) mod trace;
 
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print, print_json, remark};
+use crate::output::{Output, print, print_answer, remark};
+use crate::schema::Form;
 use raidlab_jobs::{Import, ImportError, Step, Surroundings, import_fio, import_icf};
+use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_worlds::read_foreign_text;
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -114,7 +116,7 @@ fn jobs(
         write_all(folder, &import)?;
     }
     if output.is_json() {
-        print_json(&as_json(&import))?;
+        print_answer(&JobsAnswer::of(&import))?;
         return Ok(Exit::Done);
     }
     match (&args.output, &import.steps[..]) {
@@ -172,19 +174,44 @@ fn write_all(folder: &Path, import: &Import) -> Result<(), Failure> {
     Ok(())
 }
 
-fn as_json(import: &Import) -> Value {
-    let step = |step: &Step| {
-        json!({
-            "name": step.workload.name(),
-            "targets": step.run.targets,
-            "run_ns": step.run.run.map(raidlab_units::NanoSpan::get),
-            "ramp_ns": step.run.ramp.map(raidlab_units::NanoSpan::get),
-            "iodepths": step.run.iodepths,
-            "size_bytes": step.run.size.map(raidlab_units::ByteCount::get),
-            "seed": step.run.seed,
-            "buffered": step.run.buffered,
-            "toml": step.workload.to_toml(),
-        })
-    };
-    json!({ "schema": 1, "steps": import.steps.iter().map(step).collect::<Vec<_>>(), "jobs": import.jobs, "notes": import.notes })
+/// The form of the answer of `fio` and `icf`.
+pub(crate) const JOBS: Form = Form::whole::<JobsAnswer<'_>>();
+
+/// Jobs as workloads, as JSON.
+#[derive(Serialize, schemars::JsonSchema)]
+struct JobsAnswer<'a> {
+    steps: Vec<StepAnswer<'a>>,
+    jobs: &'a [String],
+    notes: &'a [String],
+}
+
+/// A workload, and how the file runs it.
+#[derive(Serialize, schemars::JsonSchema)]
+struct StepAnswer<'a> {
+    name: &'a str,
+    targets: &'a [String],
+    run_ns: Option<NanoSpan>,
+    ramp_ns: Option<NanoSpan>,
+    iodepths: &'a [u32],
+    size_bytes: Option<ByteCount>,
+    seed: Option<u64>,
+    buffered: bool,
+    toml: String,
+}
+
+impl<'a> JobsAnswer<'a> {
+    fn of(import: &'a Import) -> Self {
+        let step = |Step { workload, run }: &'a Step| StepAnswer {
+            name: workload.name(),
+            targets: &run.targets,
+            run_ns: run.run,
+            ramp_ns: run.ramp,
+            iodepths: &run.iodepths,
+            size_bytes: run.size,
+            seed: run.seed,
+            buffered: run.buffered,
+            toml: workload.to_toml(),
+        };
+        Self { steps: import.steps.iter().map(step).collect(), jobs: &import.jobs, notes: &import.notes }
+    }
 }

@@ -7,6 +7,7 @@ use super::compare_paper::ComparedPaper;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{Numbers, PacingArgs, ReplayArgs, bad_order, workloads};
 use crate::output::{Output, print, print_answer, remark};
+use crate::schema::Form;
 use crate::verbs::keep::Keeper;
 use crate::verbs::report::write_report;
 use raidlab_advisor::Bound;
@@ -506,8 +507,11 @@ fn compose<'a>(keeper: &'a Keeper, conclusions: &Conclusions, verdicts: &'a [Ver
     }
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<Judged<'_>>();
+
 /// Runs and what was concluded from them, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Judged<'a> {
     runs: &'a [RunResult],
     found: &'a [FoundLoad],

@@ -1,6 +1,6 @@
 //! `raidlab measure`: a load on existing storage.
 
-mod matrix;
+pub(super) mod matrix;
 
 use super::keep::Keeper;
 use super::loads::{

@@ -4,12 +4,13 @@
 //! `NAME.diskspecs`, `NAME.model`, the seek curve that this one names, `NAME.trace`, and `NAME.parv` for the bus if it
 //! is there. There can be two models or specifications; `NAME_validate` was made for the trace and comes first.
 
-mod fit;
-mod from_sheet;
-mod matrix;
+pub(super) mod fit;
+pub(super) mod from_sheet;
+pub(super) mod matrix;
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_answer, remark};
+use crate::schema::Form;
 use anyhow::Context;
 use raidlab_disksim::{DriveFiles, Imported, Validation, import, parse_trace, validate};
 use raidlab_report::terminal::{DriveValidation, drive_validation};
@@ -92,8 +93,11 @@ fn show(name: &str, validation: &Validation, output: &Output) -> Result<(), Fail
     print(&drive_validation(&page, output.terminal()))
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<ValidationAnswer<'_>>();
+
 /// A drive's model beside a trace of the drive, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct ValidationAnswer<'a> {
     disk: &'a str,
     requests: usize,

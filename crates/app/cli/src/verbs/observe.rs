@@ -4,6 +4,7 @@ use crate::failure::{Exit, Failure};
 use crate::inputs::{some_time, window};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_answer, remark};
+use crate::schema::Form;
 use crate::whole_file::{check_writable, write_whole};
 use raidlab_machine::watch::{
     CPU_SHARE, ProcessIo, TargetError, WatchOrder, WatchTarget, Watched, check_requests, watch,
@@ -133,8 +134,11 @@ impl Files {
     }
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<Seen<'_>>();
+
 /// What was seen, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Seen<'a> {
     devices: Vec<SeenDevice<'a>>,
     processes: &'a [ProcessIo],
@@ -146,7 +150,7 @@ struct Seen<'a> {
     notes: &'a [String],
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct SeenDevice<'a> {
     #[serde(flatten)]
     figures: &'a DeviceFigures,
@@ -154,7 +158,7 @@ struct SeenDevice<'a> {
     workload: Option<SeenWorkload<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct SeenWorkload<'a> {
     toml: String,
     output: Option<PathBuf>,

@@ -6,6 +6,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::output::print;
+use crate::verbs::answers;
 use clap::builder::StyledStr;
 use clap::{Arg, Command};
 use clap_complete::Shell;
@@ -34,6 +35,13 @@ enum Form {
     },
     /// Print all verbs with their options as one page of Markdown
     Markdown,
+    /// Print the JSON Schema of a verb's `--json`, or of all of them by name
+    Schema {
+        /// The verb, such as `plan` or `array status`
+        verb: Vec<String>,
+    },
+    /// Print what `--json` holds, of all verbs, as one page of Markdown
+    Answers,
 }
 
 /// Runs the verb.
@@ -47,6 +55,14 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
             print(&String::from_utf8_lossy(&text))?;
         }
         Form::Markdown => print(&markdown(command))?,
+        Form::Schema { verb } if verb.is_empty() => {
+            print(&serde_json::to_string_pretty(&answers::all()).map_err(Failure::run)?)?;
+        }
+        Form::Schema { verb } => {
+            let schema = answers::schema_of(&verb.join(" "))?;
+            print(&serde_json::to_string_pretty(&schema).map_err(Failure::run)?)?;
+        }
+        Form::Answers => print(&answers::page())?,
     }
     Ok(Exit::Done)
 }

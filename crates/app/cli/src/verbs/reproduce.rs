@@ -12,6 +12,7 @@ use crate::inputs::{CatalogArgs, on_or_off, window};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_answer, remark};
 use crate::progress::Progress;
+use crate::schema::Form;
 use crate::whole_file::check_writable;
 use raidlab::{
     ByteCount, Catalog, Hosts, NanoSpan, PredictChanges, Reproduced, Reproduction, ReproductionError,
@@ -174,8 +175,18 @@ fn predict_all<'a>(
     found
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<Lists>();
+
+/// What is built in.
+#[derive(Serialize, schemars::JsonSchema)]
+struct Lists {
+    papers: Vec<Listed>,
+    training: Vec<Listed>,
+}
+
 /// A paper that is built in, in the list of them.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Listed {
     method: Method,
     places: Vec<String>,
@@ -199,8 +210,10 @@ fn list(output: &Output) -> Result<Exit, Failure> {
             claims: 0,
             method: of_training,
         };
-        let of_papers = papers.into_iter().map(listed).collect::<Vec<_>>();
-        print_answer(&BTreeMap::from([("papers", of_papers), ("training", vec![of_training])]))?;
+        print_answer(&Lists {
+            papers: papers.into_iter().map(listed).collect(),
+            training: vec![of_training],
+        })?;
         return Ok(Exit::Done);
     }
     for paper in &papers {

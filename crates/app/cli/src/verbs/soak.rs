@@ -5,6 +5,7 @@ use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_named};
 use crate::progress::Progress;
+use crate::schema::Form;
 use raidlab_engines::LoadError;
 use raidlab_engines::soak::{
     DriveHealth, FaultCounts, FaultNote, HealthSources, SoakError, SoakLimit, SoakOptions, SoakProgress,
@@ -196,8 +197,11 @@ fn conclude(records: &[SoakRecord], confidence_pct: f64, output: &Output) -> Res
     print(&soaks(&figures, confidence_pct, output.terminal()))
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::part::<Vec<SoakAnswer<'_>>>("targets");
+
 /// What is known of a target, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct SoakAnswer<'a> {
     target: &'a Path,
     size_bytes: u64,
@@ -216,13 +220,13 @@ struct SoakAnswer<'a> {
     temperatures: Vec<TemperatureAnswer<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct TemperatureAnswer<'a> {
     sensor: &'a str,
     samples: Vec<TemperatureSample>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct TemperatureSample {
     at_s: f64,
     celsius: f64,

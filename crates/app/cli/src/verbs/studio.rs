@@ -3,6 +3,7 @@
 use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_answer};
+use crate::schema::Form;
 use raidlab_control::ServeError;
 use raidlab_studio::{Studio, StudioError, StudioOptions};
 use serde::Serialize;
@@ -48,8 +49,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<Place<'_>>();
+
 /// Where the studio is, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Place<'a> {
     address: String,
     token: &'a str,

@@ -3,11 +3,15 @@
 use super::keep::{DbArgs, selected, store_failure};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print_answer, remark};
+use crate::schema::Form;
 use raidlab_store::RunSelector;
 use serde::Serialize;
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<Tagged<'_>>();
+
 /// What was done, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Tagged<'a> {
     tag: &'a str,
     removed: bool,

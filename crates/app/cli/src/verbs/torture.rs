@@ -11,6 +11,7 @@ use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_answer, remark};
 use crate::progress::Progress;
+use crate::schema::Form;
 use crate::whole_file::write_whole;
 use clap::ValueEnum;
 use raidlab_raid::LevelVariant;
@@ -365,8 +366,11 @@ fn as_text(sum: &TortureReport, seconds: f64, found: Option<&Found>, died: &[(u6
     text
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<CampaignAnswer<'_>>();
+
 /// What a campaign came to, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct CampaignAnswer<'a> {
     seeds: u64,
     host_ops: u64,
@@ -385,13 +389,13 @@ struct CampaignAnswer<'a> {
 }
 
 /// A seed whose run ended the process, or did not end.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct DiedSeed<'a> {
     seed: u64,
     how: &'a str,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct FoundViolation {
     seed: u64,
     ops: u64,

@@ -4,6 +4,7 @@ use crate::failure::{Exit, Failure};
 use crate::inputs::window;
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_answer, remark};
+use crate::schema::Form;
 use raidlab_advisor::why::{Facts, Finding, why};
 use raidlab_machine::watch::{TargetError, WatchTarget, gather};
 use raidlab_units::NanoSpan;
@@ -21,8 +22,11 @@ pub(crate) struct Args {
     time: NanoSpan,
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<Answer<'_>>();
+
 /// What was found, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Answer<'a> {
     device: &'a str,
     causes: &'a [Finding],

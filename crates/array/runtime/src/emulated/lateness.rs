@@ -15,7 +15,7 @@ pub struct Lateness {
 }
 
 /// What is told of it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct LatenessFacts {
     /// Requests that ended.
     pub requests: u64,

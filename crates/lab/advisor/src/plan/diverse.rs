@@ -17,7 +17,7 @@ use serde::Serialize;
 
 raidlab_units::named! {
     /// What an array is shown for.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum Role {
         /// The first of all.

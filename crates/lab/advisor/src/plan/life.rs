@@ -28,7 +28,7 @@ pub enum Wear {
 }
 
 /// How long an array's drives last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Life {
     /// Nothing wears them out, or nothing is written.

@@ -42,7 +42,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What the array must do.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Needs {
     /// Capacity that the host needs.
     pub usable: ByteCount,
@@ -81,7 +81,7 @@ pub struct Needs {
 
 raidlab_units::named! {
     /// What the best array is, of those that keep all needs.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum Goal {
         /// The one that takes least, and of equals the fastest.
@@ -92,7 +92,7 @@ raidlab_units::named! {
 }
 
 /// What one application needs beside or instead of what all need.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct OwnNeeds {
     /// Its part of the capacity.
     pub usable: Option<ByteCount>,
@@ -271,7 +271,9 @@ pub struct PartList {
 }
 
 /// What hardware there is and how it is laid out; parts by their numbers in the [`PartList`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Geometry {
     /// The drive.
     pub drive: u16,
@@ -301,7 +303,9 @@ impl Geometry {
 }
 
 /// What can be set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Settings {
     /// Strip; `None` is as delivered.
     pub strip: Option<ByteCount>,
@@ -315,7 +319,7 @@ pub struct Settings {
 
 raidlab_units::named! {
     /// Why a candidate is out; the first reason that holds, in this order.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum Rejection {
         /// The drives can't be plugged into the controller or the enclosure, or that controller takes no enclosure or needs one.

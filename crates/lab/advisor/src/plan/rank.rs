@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 const EQUAL_SHARE: f64 = 0.98;
 
 /// What a simulation found for one application.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Performance {
     /// Requests per second.
     pub iops: f64,
@@ -35,7 +35,7 @@ pub struct Performance {
 }
 
 /// Total latency that so many percent of the requests stay within.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LatencyTail {
     /// The median.
     pub lat_ns_p50: u64,
@@ -98,7 +98,9 @@ impl Performance {
 }
 
 /// What there is of an array besides its drives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Bulk {
     /// Places for drives in all enclosures.
     pub places: u32,
@@ -109,7 +111,7 @@ pub struct Bulk {
 }
 
 /// How far from a need, as a share of it: 0.1 is a tenth better than needed, below zero is a miss.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Margins {
     /// Of capacity.
     pub usable: f64,
@@ -293,7 +295,7 @@ impl Ranking<'_> {
 }
 
 /// An array in the chart of performance against effort.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ParetoPoint {
     /// Number of the array in the list.
     pub index: usize,

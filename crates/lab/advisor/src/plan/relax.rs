@@ -10,7 +10,7 @@ use crate::bound::Bound;
 use serde::Serialize;
 
 /// A need that can give.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Need {
     /// Capacity.
@@ -38,7 +38,7 @@ pub enum Need {
 }
 
 /// One need that would let something fit.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Relaxation {
     /// Which.
     pub need: Need,

@@ -23,7 +23,7 @@ pub struct Hardware<'a> {
 }
 
 /// Acknowledged writes that a loss of power may take, at most; what the host flushed is not among them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct AtRisk {
     /// In the controller's cache, in bytes.
     pub controller_bytes: u64,

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 const DAYS_PER_YEAR: f64 = 365.25;
 
 /// What a drive's life is counted from.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Endurance {
     /// Bytes that the maker allows to be written by the host.
     pub rated_bytes: f64,
@@ -41,7 +41,7 @@ impl Endurance {
 }
 
 /// Bytes that members write for each that the host writes, in requests smaller than a strip and in whole stripes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct WriteFactors {
     /// Small requests at random places, written through: the data and each parity, or each copy.
     pub small: f64,

@@ -9,7 +9,7 @@ use raidlab_workload::derived_seed;
 use serde::{Deserialize, Serialize};
 
 /// What a year does to a fleet.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FleetRisk {
     /// Drives, spares included; those that make no whole array are left over.
     pub drives: u64,

@@ -91,7 +91,7 @@ pub const FOLLOW_DAYS: f64 = 9.5;
 pub const SECTOR_BYTES: f64 = 4096.0;
 
 /// The array and what may happen to it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RiskSpec {
     /// RAID level.
     pub level: LevelVariant,
@@ -242,7 +242,7 @@ impl LossRules {
 }
 
 /// The chances of an array.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LossChance {
     /// That it loses data within a year, from new, be it a sector.
     pub per_year: f64,
@@ -288,7 +288,7 @@ impl LossChance {
 }
 
 /// What the drawn failures say.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DrawnChance {
     /// Chance of losing data within a year.
     pub per_year: f64,

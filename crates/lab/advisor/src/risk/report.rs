@@ -5,7 +5,7 @@ use super::{DrawnChance, FleetRisk, LossChance, Risk, RiskError, RiskSpec};
 use serde::{Deserialize, Serialize};
 
 /// All that is known of the risk of one array.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RiskReport {
     /// The array and what may happen to it.
     pub spec: RiskSpec,
@@ -31,7 +31,7 @@ pub struct RiskReport {
 }
 
 /// An array at the two ends of what its figures may be.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RiskRange {
     /// Every figure at its better end.
     pub low_spec: RiskSpec,
@@ -58,7 +58,7 @@ impl RiskRange {
 }
 
 /// A rebuild at a rate that is kept for it, and what that leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RebuildPace {
     /// Rate at which the drive is written, in bytes per second, on average from end to end.
     pub bytes_per_sec: f64,
@@ -78,7 +78,7 @@ impl RebuildPace {
 }
 
 /// How long the drives may be written so.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EnduranceReport {
     /// Bytes that the host writes in a day.
     pub host_bytes_per_day: f64,

@@ -9,7 +9,7 @@ use std::fs;
 use std::time::Duration;
 
 /// What a process moved.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ProcessIo {
     /// Its number.
     pub pid: u32,

@@ -23,7 +23,7 @@ use serde::Serialize;
 use std::sync::atomic::AtomicBool;
 
 /// What one workload of a claim came to.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ClaimPart {
     /// The workload: A's, and B's behind a slash if that is another.
     pub workload: String,
@@ -40,7 +40,7 @@ pub struct ClaimPart {
 }
 
 /// A claim, judged, with all that it was judged by.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PredictedClaim {
     /// Published and predicted number, error and verdict.
     #[serde(flatten)]
@@ -54,7 +54,7 @@ pub struct PredictedClaim {
 }
 
 /// All claims, predicted.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ClaimPrediction {
     /// The claims, in the order of the file.
     pub claims: Vec<PredictedClaim>,

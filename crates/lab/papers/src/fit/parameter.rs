@@ -100,7 +100,7 @@ impl FitFile {
 }
 
 /// One figure of a searched number, with its values.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct FittedKey {
     /// Drive, controller, host, server or network.
     pub entry: String,

@@ -17,6 +17,7 @@
 //! `PageSetup.cpp`.
 
 use super::{ForeignError, ForeignResults, ForeignRun, target_of};
+use chrono::NaiveDate;
 use raidlab_units::{BytesPerSec, Iops, NanoSpan};
 use raidlab_workload::{AccessLine, LatencyPoint, LoadFacts, Metric, OpSummary, RunResult, World};
 
@@ -259,17 +260,11 @@ fn unix_ms(text: &str) -> Option<u64> {
         .map(|part| part.parse().ok())
         .collect::<Option<_>>()?;
     let (&[year, month, day, hour, minute, second], rest) = numbers.split_first_chunk::<6>()?;
-    let is_date = (1970..10_000).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
-    let is_time = hour < 24 && minute < 60 && second < 61;
-    if !is_date || !is_time {
-        return None;
-    }
-    // Days since 1970 of a date whose year begins in March (Howard Hinnant, `days_from_civil`).
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + day_of_year - 719_468;
-    let seconds = ((days * 24 + hour) * 60 + minute) * 60 + second;
-    Some(seconds * 1000 + rest.first().copied().filter(|ms| *ms < 1000).unwrap_or(0))
+    let [month, day, hour, minute, second] = [month, day, hour, minute, second].map(|it| it.try_into().ok());
+    let date = NaiveDate::from_ymd_opt(year.try_into().ok()?, month?, day?)?;
+    let seconds = date.and_hms_opt(hour?, minute?, second?)?.and_utc().timestamp();
+    let ms = rest.first().copied().filter(|ms| *ms < 1000).unwrap_or(0);
+    Some(u64::try_from(seconds).ok()? * 1000 + ms)
 }
 
 #[cfg(test)]
@@ -281,7 +276,15 @@ mod tests {
         assert_eq!(unix_ms("1970-01-01 00:00:00:000"), Some(0));
         assert_eq!(unix_ms("2026-02-28 23:59:59:250"), Some(1_772_323_199_250));
         assert_eq!(unix_ms("2024-02-29 12:00:00"), Some(1_709_208_000_000));
-        for odd in ["", "yesterday", "2026-13-01 00:00:00", "2026-01-01", "99999999999999999999-1-1 1:1:1"] {
+        for odd in [
+            "",
+            "yesterday",
+            "2026-13-01 00:00:00",
+            "2026-02-30 00:00:00",
+            "1969-12-31 00:00:00",
+            "2026-01-01",
+            "99999999999999999999-1-1 1:1:1",
+        ] {
             assert_eq!(unix_ms(odd), None, "{odd}");
         }
     }

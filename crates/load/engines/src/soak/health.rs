@@ -54,7 +54,7 @@ pub struct SoakHealth {
 }
 
 /// A drive, and what it counted.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DriveHealth {
     /// The kernel's name, `sda`.
     pub drive: String,

@@ -52,7 +52,7 @@ pub enum SoakPhase {
 }
 
 /// Faults by kind: sectors of 512 bytes, and reads where only digests are known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FaultCounts {
     /// Bits have changed.
     pub changed: u64,
@@ -76,7 +76,7 @@ impl FaultCounts {
 }
 
 /// A fault that was found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FaultNote {
     /// When, in seconds of soaking.
     pub at_seconds: u64,

@@ -101,7 +101,7 @@ pub enum BonnieError {
 }
 
 /// What came of a phase.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PhaseFigures {
     /// Bytes of the file that it went over; of seeks, the blocks read.
     pub bytes: u64,

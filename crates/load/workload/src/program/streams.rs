@@ -19,7 +19,7 @@ const OVERLAP_LEAST: f64 = 0.99;
 const CACHED_MOST: f64 = 0.01;
 
 /// What came of the timed read of one reader.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StreamFigures {
     /// Bytes read.
     pub bytes: u64,
@@ -30,7 +30,7 @@ pub struct StreamFigures {
 }
 
 /// How files were made cold, and whether they were.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ColdFacts {
     /// What was done: `drop`, `advise`, `direct` or `none`.
     pub how: String,
@@ -39,7 +39,7 @@ pub struct ColdFacts {
 }
 
 /// What came of readers that started at once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StreamsFigures {
     /// Length of a read.
     pub block_bytes: u64,

@@ -86,7 +86,7 @@ pub struct ActorMeasurement {
 }
 
 /// Accelerators, as stored and shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AcceleratorFacts {
     /// How many there were.
     pub accelerators: u32,
@@ -103,7 +103,7 @@ pub struct AcceleratorFacts {
 }
 
 /// A checkpoint, as stored and shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CheckpointFacts {
     /// Checkpoints that were written and flushed in the window.
     pub saved: u64,
@@ -125,7 +125,7 @@ pub struct CheckpointFacts {
 }
 
 /// A log, as stored and shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LogFacts {
     /// Commits per second.
     pub commits_per_s: f64,
@@ -138,7 +138,7 @@ pub struct LogFacts {
 }
 
 /// A compaction, as stored and shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CompactionFacts {
     /// Bytes read per second.
     pub read_bytes_per_sec: BytesPerSec,
@@ -147,7 +147,7 @@ pub struct CompactionFacts {
 }
 
 /// A cache of objects, as stored and shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CacheFacts {
     /// Objects asked for per second.
     pub gets_per_s: f64,
@@ -158,7 +158,7 @@ pub struct CacheFacts {
 }
 
 /// Figures of an actor of any kind.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum ActorFacts {
     /// Accelerators.
@@ -174,7 +174,7 @@ pub enum ActorFacts {
 }
 
 /// What the actor of one part did, as stored and shown.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ActorSummary {
     /// Name of its part.
     pub part: String,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What is known of the array that a run was on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ArrayFacts {
     /// RAID level as the user writes it: `0`, `5`, `10`.
     pub level: String,
@@ -33,7 +33,7 @@ pub struct ArrayFacts {
 }
 
 /// A bound that the run was to keep, and whether it did.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct BoundFacts {
     /// The bound as it was written: `p99<=2ms`.
     pub bound: String,
@@ -54,7 +54,7 @@ impl BoundFacts {
 }
 
 /// What the run cost.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CostFacts {
     /// Processor time per host I/O, where it was measured: of this process for an array, of the threads that made the
     /// load for storage as it is.
@@ -84,7 +84,7 @@ pub struct CostFacts {
 }
 
 /// A part of a run: one phase of Bonnie.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PhaseResult {
     /// Its name, `block-write`.
     pub name: String,
@@ -94,7 +94,7 @@ pub struct PhaseResult {
 }
 
 /// How a load is made up of targets and workers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LoadFacts {
     /// Targets: files, devices or volumes that each get the load.
     pub targets: u32,
@@ -105,7 +105,7 @@ pub struct LoadFacts {
 }
 
 /// What was measured on one target of many.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TargetResult {
     /// Its name as it was given.
     pub target: String,
@@ -120,7 +120,7 @@ pub struct TargetResult {
 }
 
 /// What the machine did during a run, ramp and drain too, all its processes counted.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct MachineLoad {
     /// How long it was watched.
     pub watched_ns: u64,
@@ -150,7 +150,7 @@ pub struct MachineLoad {
 }
 
 /// What a block device's queue did during a run: the differences of its kernel counters.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DeviceLoad {
     /// Kernel name, `sda` or `nvme0n1`.
     pub name: String,
@@ -177,7 +177,7 @@ pub struct DeviceLoad {
 }
 
 /// What is known of the controllers and volumes that a run was on, where there are several of either.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EnclosureFacts {
     /// Each controller, A first.
     pub controllers: Vec<ControllerFacts>,
@@ -188,7 +188,7 @@ pub struct EnclosureFacts {
 }
 
 /// One controller of several, and how busy it was: shares of the window, from 0 to 1.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ControllerFacts {
     /// `A` or `B`.
     pub name: String,
@@ -203,7 +203,7 @@ pub struct ControllerFacts {
 }
 
 /// What the failure of a controller cost.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FailoverFacts {
     /// Which failed.
     pub controller: String,
@@ -259,7 +259,7 @@ impl LoadFacts {
 }
 
 /// What a write cache held at the edges of the measured window that the members did not have yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CacheFill {
     /// At its start.
     pub dirty_bytes_start: u64,
@@ -279,7 +279,7 @@ impl CacheFill {
 }
 
 /// What set the pace of a simulated run: what would raise it if it were faster, each part made so in turn.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct BottleneckFacts {
     /// Its name, `requests in flight`.
     pub name: String,
@@ -302,7 +302,7 @@ pub struct BottleneckFacts {
 }
 
 /// What a faster part of the hardware brings.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PartGain {
     /// Its name, `host link`.
     pub part: String,
@@ -311,7 +311,7 @@ pub struct PartGain {
 }
 
 /// How far the estimated figures of a simulated array let its answer go.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RangeFacts {
     /// The figures that somebody estimated or fitted, part by part, `exos-x24-24tb`: `seek.full`.
     pub estimated: BTreeMap<String, Vec<String>>,
@@ -323,7 +323,7 @@ pub struct RangeFacts {
 
 /// Where the time of the requests of a simulated run went: waiting and service along each one's critical path. The means of all
 /// stations add up to the mean latency.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TimesFacts {
     /// Requests of the window that moved bytes and succeeded.
     pub requests: u64,
@@ -334,7 +334,7 @@ pub struct TimesFacts {
 }
 
 /// Mean times of requests at one station.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StationTimes {
     /// Its name, `host link`.
     pub station: String,

@@ -96,7 +96,7 @@ pub struct LagStats {
 }
 
 /// How late the requests of open loops started, as stored and shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LagSummary {
     /// Requests that started in the window.
     pub started: u64,
@@ -126,7 +126,7 @@ pub struct LagSummary {
 }
 
 /// The figures of one part of a mix, as stored and shown.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PartSummary {
     /// Its name.
     pub name: String,
@@ -139,7 +139,7 @@ pub struct PartSummary {
 }
 
 /// The figures of one direction, as stored and shown.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct OpSummary {
     /// Requests completed without error in the window.
     pub requests: u64,
@@ -185,7 +185,7 @@ pub struct OpSummary {
 }
 
 /// The figures of requests, operation by operation, as stored and shown.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Summaries {
     /// Reads.
     pub read: OpSummary,
@@ -200,7 +200,7 @@ pub struct Summaries {
 
 /// The figures of requests that move no bytes, as stored and shown; none of what was not asked for. They are not in the
 /// totals.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct OtherSummaries {
     /// Flushes of both kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -214,7 +214,7 @@ pub struct OtherSummaries {
 }
 
 /// One point of a latency distribution.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LatencyPoint {
     /// Share of the requests that took no longer, in percent.
     pub pct: f64,

@@ -47,7 +47,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 /// Where one figure of an entry comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct FigureSource {
     /// The figure's place in the file, `seek.read.average`.
     pub key: String,
@@ -70,7 +70,7 @@ impl FigureSource {
 }
 
 /// What an entry of any kind has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct CatalogEntry<'a> {
     /// Drive, controller, enclosure, link, network, host, filesystem or server.
     pub kind: &'static str,

@@ -153,7 +153,7 @@ fn a_controller_that_comes_in_pairs_says_what_is_between_the_two() {
     assert_eq!(dual("perc-h800"), None);
     let fastt600 = dual("fastt600").expect("it comes in pairs");
     assert!(fastt600.member_link_shared && fastt600.failover_detection == NanoSpan::from_secs(10));
-    let (name, text) = ("fastt600.toml", include_str!("../../../../../catalog/controllers/fastt600.toml"));
+    let (name, text) = ("fastt600.toml", include_str!("../../catalog/controllers/fastt600.toml"));
     let rows = [
         ("member_link_shared = true", "member_links_shared = true", "'dual.member_link_shared' is missing"),
         ("failover_detection = {", "failover_time = {", "'dual.failover_detection' is missing"),

@@ -78,6 +78,16 @@ impl Serialize for DriveCondition {
     }
 }
 
+impl schemars::JsonSchema for DriveCondition {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "DriveCondition".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "description": "What was written to a drive before, as it is said to people" })
+    }
+}
+
 impl fmt::Display for DriveHistory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -5,6 +5,7 @@ use crate::inputs::metadata_policy;
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_answer};
 use crate::progress::Progress;
+use crate::schema::Form;
 use raidlab::{ArrayConfig, ConfigError, MemberCache, MetadataPolicy, Resilience};
 use raidlab_format::ArrayName;
 use raidlab_raid::{LayoutError, LevelVariant};
@@ -130,8 +131,11 @@ fn name(text: &str) -> Result<ArrayName, Failure> {
     ArrayName::new(text).map_err(Failure::input)
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<CreatedAnswer<'_>>();
+
 /// An array that was made, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct CreatedAnswer<'a> {
     name: &'a str,
     array_uuid: String,

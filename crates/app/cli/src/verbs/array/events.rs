@@ -3,6 +3,7 @@
 use super::status_text::event_lines;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_answer, remark};
+use crate::schema::Form;
 use raidlab_control::{ControlClient, control_socket};
 use raidlab_runtime::{
     Answer, Command, HistoryLine, HistoryPlace, HistoryRead, KeptHistory, find_histories, read_history,
@@ -73,8 +74,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<HistoryAnswer<'_>>();
+
 /// The events that are kept, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct HistoryAnswer<'a> {
     history: &'a Path,
     damaged_lines: u64,

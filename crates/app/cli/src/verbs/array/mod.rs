@@ -3,11 +3,11 @@
 
 mod assemble;
 mod block_device;
-mod create;
-mod events;
+pub(super) mod create;
+pub(super) mod events;
 mod examined_text;
-mod operate;
-mod operator;
+pub(super) mod operate;
+pub(super) mod operator;
 mod serve;
 mod status_text;
 

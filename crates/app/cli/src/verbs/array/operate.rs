@@ -6,6 +6,7 @@ use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_answer, print_named};
 use crate::patience::once_it_answers;
 use crate::progress::Progress;
+use crate::schema::Form;
 use raidlab_control::{ControlClient, ServeError, control_socket, run_folder, served};
 use raidlab_nbd::{NbdUri, Transport};
 use raidlab_report::terminal::printable_lines;
@@ -314,15 +315,18 @@ pub(crate) fn check(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> 
     }
 }
 
+/// The form of what `recover` answers.
+pub(crate) const RECOVERED: Form = Form::whole::<Recovered<'_>>();
+
 /// What a recovery came to, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Recovered<'a> {
     recovered_blocks: u64,
     left: Vec<StillBad<'a>>,
 }
 
 /// How many blocks of a device are errors still, and why.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct StillBad<'a> {
     device: u16,
     path: Option<&'a str>,
@@ -385,8 +389,11 @@ fn tell(said: &str, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// The form of what verbs that wait for scans answer.
+pub(crate) const SCANNED: Form = Form::whole::<Scanned<'_>>();
+
 /// Scans that have ended, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Scanned<'a> {
     scan: Option<&'a ScanStatus>,
     scans: &'a [ScanStatus],

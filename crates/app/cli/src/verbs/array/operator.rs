@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output::{Output, print, print_answer};
+use crate::schema::Form;
 use raidlab_control::{ControlServer, MetricsServer, ServeError, control_socket, notify_ready};
 use raidlab_runtime::{Operator, UnixSocketError};
 use raidlab_units::ByteCount;
@@ -85,8 +86,11 @@ impl Announcement {
     }
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<Served<'_>>();
+
 /// Where a served array is, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Served<'a> {
     name: &'a str,
     volume_bytes: u64,

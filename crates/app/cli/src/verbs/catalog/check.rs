@@ -4,6 +4,7 @@ use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, print_named};
 use crate::progress::Progress;
+use crate::schema::Form;
 use raidlab::{Catalog, DriveModel};
 use raidlab_calibrate::{SheetRow, check_sheet};
 use serde::Serialize;
@@ -112,8 +113,11 @@ fn summary(checked: &[Checked<'_>]) -> String {
     )
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::part::<Vec<CheckedAnswer<'_>>>("drives");
+
 /// A drive, and its model beside its sheet.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct CheckedAnswer<'a> {
     id: &'a str,
     name: &'a str,
@@ -121,7 +125,7 @@ struct CheckedAnswer<'a> {
 }
 
 /// A figure of a sheet, and what the model does under the same conditions.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct SheetAnswer<'a> {
     figure: &'static str,
     sheet: f64,

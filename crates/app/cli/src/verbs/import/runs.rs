@@ -2,12 +2,13 @@
 
 use super::kinds::other_than;
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print, print_json, remark};
+use crate::output::{Output, print, print_named, remark};
+use crate::schema::Form;
 use crate::verbs::keep::store_failure;
 use raidlab_report::import::{ForeignResults, fio, iometer, is_fio, is_iometer, other_tool, others};
 use raidlab_store::{Archive, ForeignStudy, RunFilter, Store};
 use raidlab_worlds::as_text;
-use serde_json::json;
+use serde::Serialize;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -47,12 +48,24 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
                 remark(format_args!("note: {note}"));
             }
         }
-        files.push(json!({ "file": file, "runs": imported.runs, "known": imported.known, "notes": notes }));
+        files.push(TakenIn { file, runs: imported.runs, known: imported.known, notes });
     }
     if output.is_json() {
-        print_json(&json!({ "schema": 1, "files": files }))?;
+        print_named("files", files)?;
     }
     Ok(Exit::Done)
+}
+
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::part::<Vec<TakenIn<'_>>>("files");
+
+/// What came of a file, as JSON.
+#[derive(Serialize, schemars::JsonSchema)]
+struct TakenIn<'a> {
+    file: &'a Path,
+    runs: Vec<i64>,
+    known: u64,
+    notes: Vec<String>,
 }
 
 /// What a file holds.

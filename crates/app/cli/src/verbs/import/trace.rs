@@ -2,7 +2,8 @@
 
 use super::kinds::other_than;
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print, print_json, remark};
+use crate::output::{Output, print, print_answer, remark};
+use crate::schema::Form;
 use raidlab_trace::{
     BinaryTrace, BlkAction, LineProblem, ParseOptions, TimeUnit, TraceError, TraceFormat, TraceSummary,
     WaitMeaning,
@@ -10,7 +11,7 @@ use raidlab_trace::{
 use raidlab_tracefile::{Imported, TraceFileError, TraceMeta, import, trace_text};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_worlds::as_text;
-use serde_json::json;
+use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -117,17 +118,16 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         .map_err(|error| other_kind(&args.file, &error).unwrap_or_else(|| failure(error)))?;
     if output.is_json() {
         let TraceMeta { source, start_ns, out_of_order, summary, .. } = &imported.meta;
-        print_json(&json!({
-            "schema": 1,
-            "source": source,
-            "format": imported.format.name(),
-            "lines": imported.lines,
-            "start_ns": start_ns,
-            "out_of_order": out_of_order,
-            "summary": summary,
-            "notes": imported.notes,
-            "output": args.output,
-        }))?;
+        print_answer(&TraceAnswer {
+            source,
+            format: imported.format.name(),
+            lines: imported.lines,
+            start_ns: *start_ns,
+            out_of_order: *out_of_order,
+            summary,
+            notes: &imported.notes,
+            output: args.output.as_deref(),
+        })?;
     } else {
         print(&in_words(&imported))?;
     }
@@ -138,6 +138,22 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         remark(format_args!("warning: {warning}"));
     }
     Ok(Exit::Done)
+}
+
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<TraceAnswer<'_>>();
+
+/// What was taken in, as JSON.
+#[derive(Serialize, schemars::JsonSchema)]
+struct TraceAnswer<'a> {
+    source: &'a str,
+    format: &'static str,
+    lines: u64,
+    start_ns: u64,
+    out_of_order: u64,
+    summary: &'a TraceSummary,
+    notes: &'a [String],
+    output: Option<&'a Path>,
 }
 
 fn open(file: &Path) -> Result<(Box<dyn BufRead>, String), Failure> {

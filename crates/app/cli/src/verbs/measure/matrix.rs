@@ -8,6 +8,7 @@ use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_answer, remark};
 use crate::progress::Progress;
+use crate::schema::Form;
 use crate::verbs::loads::Stop;
 use raidlab_calibrate::Arrivals;
 use raidlab_engines::LoadProgress;
@@ -250,8 +251,11 @@ fn command(limits: &MatrixLimits, plan: &MatrixPlan, capacity: ByteCount) -> Str
     )
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<MeasuredAnswer<'_>>();
+
 /// What was measured, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct MeasuredAnswer<'a> {
     matrix: &'a Path,
     cells: usize,

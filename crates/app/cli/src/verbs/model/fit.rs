@@ -5,6 +5,7 @@ use super::matrix::{Cell, ErrorsAnswer, errors, replay_all};
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, print_answer};
+use crate::schema::Form;
 use crate::whole_file::{check_writable, write_whole};
 use raidlab::{Catalog, CatalogChange};
 use raidlab_calibrate::{FittedFigure, MatrixTarget, cells_to_fit, fit_matrix, prefilled};
@@ -102,8 +103,11 @@ fn as_words(fitted: &[FittedFigure], ids: &[String], used: &[Cell], others: &[Ce
     text
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<FitAnswer<'_>>();
+
 /// A fit, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct FitAnswer<'a> {
     drive: &'a str,
     figures: Vec<FittedAnswer<'a>>,
@@ -112,7 +116,7 @@ struct FitAnswer<'a> {
     others: ErrorsAnswer,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct FittedAnswer<'a> {
     key: &'a str,
     value: &'a str,

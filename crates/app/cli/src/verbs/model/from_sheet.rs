@@ -5,6 +5,7 @@ mod args;
 use crate::failure::{Exit, Failure};
 use crate::inputs::one_of;
 use crate::output::{Output, print, print_answer};
+use crate::schema::Form;
 use crate::whole_file::write_whole;
 use args::{DiskArgs, FactArgs, FlashArgs};
 use raidlab::{Catalog, FigureSource};
@@ -229,8 +230,11 @@ fn origin(made: &SheetModel, figure: &FigureSource, given: &str) -> &'static str
     }
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<SheetModelAnswer<'_>>();
+
 /// The model that was made, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct SheetModelAnswer<'a> {
     id: &'a str,
     entry: &'a str,
@@ -238,7 +242,7 @@ struct SheetModelAnswer<'a> {
     figures: Vec<FigureAnswer<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct SheetRowAnswer {
     figure: &'static str,
     given: f64,
@@ -246,7 +250,7 @@ struct SheetRowAnswer {
     error_pct: f64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct FigureAnswer<'a> {
     key: &'a str,
     value: &'a str,

@@ -3,6 +3,7 @@
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, print_answer};
+use crate::schema::Form;
 use crate::verbs::report::write_page;
 use crate::whole_file::check_writable;
 use anyhow::Context;
@@ -95,15 +96,18 @@ fn errors_of(pairs: impl Iterator<Item = (Option<f64>, f64)>) -> MatrixErrors {
     MatrixErrors { median_pct: at(50), p90_pct: at(90) }
 }
 
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<MatrixAnswer<'_>>();
+
 /// A matrix beside its prediction, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct MatrixAnswer<'a> {
     drive: &'a str,
     rows: Vec<CellAnswer<'a>>,
     summary: ErrorsAnswer,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct CellAnswer<'a> {
     id: &'a str,
     p50_us: Option<f64>,
@@ -113,7 +117,7 @@ struct CellAnswer<'a> {
 }
 
 /// How far predicted percentiles are from measured ones.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 #[expect(clippy::struct_field_names, reason = "they are the names of the JSON")]
 pub(super) struct ErrorsAnswer {
     p50_median_abs_error_pct: Option<f64>,
