@@ -9,9 +9,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PySlice};
 use raidlab_controller::{
     Action, ArrayConfig, BufferRef, BufferSpace, CacheConfig, HostOp, HostRequest, HostTag, MemberCache,
-    MemberIo, MemberOp, MemorySteps, MemoryTaskId, Resilience, Segment, TimerId,
+    MemberIo, MemberOp, MemoryKind, MemorySteps, MemoryTaskId, Resilience, Segment, TimerId,
 };
-use raidlab_format::DeviceUuid;
+use raidlab_format::{DeviceUuid, row_checksum};
 use raidlab_raid::kernel::combine;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, Nanos};
 use std::collections::BTreeMap;
@@ -246,6 +246,16 @@ impl Controller {
             match action {
                 Action::Member(io) => {
                     self.pending.insert(io.id.0, io);
+                }
+                Action::Memory(task) if task.kind == MemoryKind::Digest => {
+                    let mut segments: Vec<Segment> = Vec::new();
+                    self.inner.digest_rows(task.id, &mut segments);
+                    let row_bytes = self.config.block_size.bytes() as usize;
+                    let mut digests = Vec::new();
+                    for Segment { buffer, bytes } in segments {
+                        digests.extend(self.memory(buffer, bytes).chunks_exact(row_bytes).map(row_checksum));
+                    }
+                    self.inner.handle_digests(self.now, task.id, &digests);
                 }
                 Action::Memory(task) => {
                     self.memory_task(task.id);
