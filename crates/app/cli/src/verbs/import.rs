@@ -6,6 +6,8 @@ mod kinds;
 mod runs;
 mod trace;
 
+pub(crate) use runs::foreign_runs;
+
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json, remark};
 use raidlab_jobs::{Import, ImportError, Step, Surroundings, import_fio, import_icf};

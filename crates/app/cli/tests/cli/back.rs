@@ -1,0 +1,221 @@
+//! From measured runs back to what was assumed: `compare plan:N`, `fit --to`.
+
+use crate::support::Bench;
+
+/// An array whose runs take a few milliseconds each, kept.
+fn simulated(bench: &Bench, more: &[&str]) {
+    let args = [
+        "simulate",
+        "--level=10",
+        "--members=4",
+        "--drive=st3600057ss",
+        "--controller=perc-h800",
+        "--write-policy=write-through",
+        "--region=200GB",
+        "--bottleneck=off",
+        "--ramp=200ms",
+        "--run=4s",
+        "--workload=md1200-oltp",
+        "--db=runs.sqlite",
+    ];
+    bench.done(&[&args, more].concat());
+}
+
+fn compare<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    [&["compare"], args, &["--db", "runs.sqlite"]].concat()
+}
+
+#[test]
+fn a_plan_is_compared_with_runs_and_told_what_was_wrong() {
+    let bench = Bench::new();
+    simulated(&bench, &["--iodepth=8,16"]);
+    // The same on drives that turn slower and seek longer.
+    simulated(
+        &bench,
+        &[
+            "--iodepth=16",
+            "--seed=7",
+            "--set=st3600057ss:mechanics.rpm=7200",
+            "--set=st3600057ss:seek.read.average=8 ms",
+            "--set=st3600057ss:seek.read.full_stroke=16 ms",
+            "--set=st3600057ss:seek.write.average=9 ms",
+            "--set=st3600057ss:seek.write.full_stroke=17 ms",
+        ],
+    );
+    let ended = bench.done(&compare(&["plan:1", "run:3", "--json"]));
+    ended.assert(0, &["note: run 3 was simulated"]);
+    let found = ended.json();
+    assert_eq!(
+        (&found["finding"], &found["causes"]),
+        (&"one".into(), &serde_json::json!(["drive"])),
+        "{found}"
+    );
+    assert_eq!(found["runs"], serde_json::json!([3]), "{found}");
+    let times = found["trials"][0]["times"].as_f64().expect("a number");
+    assert!((1.7..2.6).contains(&times), "{found}");
+    let text = bench.done(&compare(&["plan:1", "3"])).stdout;
+    for part in ["run 3: md1200-oltp", "The workload was as predicted", "the drives take", "requests/s"] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+
+    // Another seed is no difference.
+    simulated(&bench, &["--iodepth=8", "--seed=3"]);
+    let found = bench.done(&compare(&["plan:1", "4", "--json"])).json();
+    assert_eq!(found["finding"], "agrees", "{found}");
+    // Other requests are no fault of the hardware.
+    simulated(&bench, &["--iodepth=8", "--read-pct=20"]);
+    let found = bench.done(&compare(&["plan:1", "5", "--json"])).json();
+    assert_eq!(
+        (&found["finding"], &found["causes"]),
+        (&"one".into(), &serde_json::json!(["workload"])),
+        "{found}"
+    );
+}
+
+#[test]
+fn a_plan_of_the_planner_is_kept() {
+    let bench = Bench::new();
+    let ended = bench.done(&[
+        "plan",
+        "--app=md1200-oltp",
+        "--usable=1TB",
+        "--drives=st3600057ss",
+        "--controllers=perc-h800",
+        "--enclosures=md1200",
+        "--levels=10",
+        "--members=4",
+        "--simulations=1",
+        "--top=1",
+        "--db=runs.sqlite",
+    ]);
+    ended.assert(0, &["kept as plan:1"]);
+    simulated(&bench, &["--enclosure=md1200", "--iodepth=4", "--seed=7"]);
+    let found = bench.run(&compare(&["plan:1", "2", "--json"])).json();
+    assert_eq!(found["runs"], serde_json::json!([2]), "{found}");
+    let asked = found.to_string();
+    assert!(
+        asked.contains("iodepth") && found["array"].as_str().is_some_and(|it| it.contains("RAID 10 x4")),
+        "{found}"
+    );
+}
+
+#[test]
+fn what_can_not_be_compared_with_a_plan_is_refused() {
+    let bench = Bench::new();
+    simulated(&bench, &["--iodepth=1"]);
+    bench.done(&["risk", "--level=6", "--members=8", "--drive=exos-x24-24tb", "--db=runs.sqlite"]);
+    let rows: [(&[&str], &str, &str); 7] = [
+        (&["plan:9", "1"], "there is no plan 9", "it has run"),
+        (&["plan:2", "1"], "study run 2 is of 'risk' and no plan", ""),
+        (&["plan:1", "plan:1"], "plan:1 is a plan, and plan:1 is compared with runs", "name runs"),
+        (&["1", "plan:1"], "plan:1 stands behind the runs", "name the plan first"),
+        (&["plan:1", "run:1"], "run 1 is one of plan:1 itself", "name runs that were measured"),
+        (&["plan:1", "run:8"], "there is no run 8", "it has run"),
+        (&["plan:1", "2"], "has no requests per second", "name runs of 'measure'"),
+    ];
+    for (args, problem, hint) in rows {
+        bench.run(&compare(args)).assert(2, &[problem, hint]);
+    }
+    // Kept without what it takes to simulate it again.
+    let connection = rusqlite::Connection::open(bench.path().join("runs.sqlite")).expect("it is there");
+    connection.execute("UPDATE study_run SET configuration = '{}' WHERE id = 1", []).expect("it can be");
+    drop(connection);
+    bench.run(&compare(&["plan:1", "2"])).assert(2, &["plan:1 can't be simulated again", "with --db"]);
+}
+
+/// A drive that answers later than its entry says, measured by one read at a time and by eight.
+const MEASURE_ONE: [&str; 14] = [
+    "simulate",
+    "--level=jbod",
+    "--members=1",
+    "--drive=generic-nvme",
+    "--controller=linux-md-nvme",
+    "--write-policy=write-through",
+    "--workload=reads.toml",
+    "--iodepth=1,8",
+    "--bottleneck=off",
+    "--ramp=20ms",
+    "--run=100ms",
+    "--db=runs.sqlite",
+    "--set=generic-nvme:host.read_latency=50 us",
+    "--seed=5",
+];
+
+const READS: &str = "schema = 1\nname = \"reads\"\ntitle = \"Reads\"\nsource = \"made up\"\nmetric = \"iops\"\n\n[[line]]\n\
+                     size = \"4KiB\"\nshare_pct = 100\nread_pct = 100\nrandom_pct = 100\n";
+
+fn fit<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let args =
+        ["fit", "--drive=generic-nvme", "--controller=linux-md-nvme", "--db=runs.sqlite", "--rounds=4"];
+    [&args, more].concat()
+}
+
+#[test]
+fn a_drive_is_fitted_to_runs_and_written_as_a_new_entry() {
+    let bench = Bench::new();
+    bench.write("reads.toml", READS);
+    bench.done(&MEASURE_ONE);
+    let args = fit(&[
+        "--to=1..2",
+        "--only=generic-nvme:host.read_latency",
+        "--out=mine.toml",
+        "--id=mine",
+        "--json",
+    ]);
+    let ended = bench.done(&args);
+    ended.assert(0, &["written: mine.toml"]);
+    let found = &ended.json()["fit_of_runs"];
+    let figure = &found["figures"][0];
+    let value: f64 = figure["value"]
+        .as_str()
+        .and_then(|text| text.strip_suffix(" ns"))
+        .and_then(|it| it.parse().ok())
+        .expect("a time");
+    assert!((45e3..55e3).contains(&value) && figure["low"].is_string(), "{found}");
+    let entry = bench.read("mine.toml");
+    assert!(
+        entry.contains("id = \"mine\"") && entry.contains("fitted: by 'raidlab fit --to 1..2'"),
+        "{entry}"
+    );
+    bench.run(&args).assert(2, &["mine.toml is there already"]);
+    bench.done(&["catalog", "mine", "--catalog=mine.toml"]);
+
+    let text = bench
+        .done(&fit(&[
+            "--to=run:1",
+            "--only=generic-nvme:host.read_latency",
+            "--only=generic-nvme:host.write_latency",
+        ]))
+        .stdout;
+    for part in ["These runs do not tell generic-nvme:host.write_latency", "not known", "off by"] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+}
+
+#[test]
+fn what_can_not_be_fitted_to_is_refused() {
+    let bench = Bench::new();
+    bench.write("reads.toml", READS);
+    bench.done(&MEASURE_ONE);
+    bench.write("other.json", "{\"sysstat\": 1}");
+    let only = "--only=generic-nvme:host.read_latency";
+    let rows: [(&[&str], &str); 6] = [
+        (&["--to=run:9", only], "there is no run 9"),
+        (&["--to=nothing", only], "'nothing' names no runs"),
+        (&["--to=other.json", only], "other.json cannot be taken in"),
+        (&["--to=missing.json", only], "missing.json cannot be taken in"),
+        (
+            &["--to=1", "--only=generic-nvme:host.raed_latency"],
+            "did you mean 'generic-nvme:host.read_latency'?",
+        ),
+        (&["--to=1", "--only=generic-nvme:name"], "is no figure of generic-nvme"),
+    ];
+    for (args, problem) in rows {
+        bench.run(&fit(args)).assert(2, &[problem]);
+    }
+    bench
+        .run(&["fit", "--to=1", only, "--db=runs.sqlite"])
+        .assert(2, &["--to needs what was measured", "--drive ID"]);
+    bench.run(&["fit", "--to=1"]).assert(2, &["--only"]);
+}
