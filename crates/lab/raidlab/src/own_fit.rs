@@ -30,7 +30,7 @@ use serde::Serialize;
 use std::num::NonZeroUsize;
 
 /// A figure may become so many times less or more than it is.
-const TIMES_MAX: f64 = 8.0;
+const TIMES_MAX: f64 = 32.0;
 
 /// How far values are moved to see what depends on them, as a natural logarithm: more than a simulation's chance.
 const MOVED: f64 = 0.08;

@@ -36,10 +36,10 @@ fn a_plan_is_compared_with_runs_and_told_what_was_wrong() {
             "--iodepth=16",
             "--seed=7",
             "--set=st3600057ss:mechanics.rpm=7200",
-            "--set=st3600057ss:seek.read.average=8 ms",
-            "--set=st3600057ss:seek.read.full_stroke=16 ms",
-            "--set=st3600057ss:seek.write.average=9 ms",
-            "--set=st3600057ss:seek.write.full_stroke=17 ms",
+            "--set=st3600057ss:mechanics.seek_read.average=8 ms",
+            "--set=st3600057ss:mechanics.seek_read.full_stroke=16 ms",
+            "--set=st3600057ss:mechanics.seek_write.average=9 ms",
+            "--set=st3600057ss:mechanics.seek_write.full_stroke=17 ms",
         ],
     );
     let ended = bench.done(&compare(&["plan:1", "run:3", "--json"]));
@@ -50,7 +50,7 @@ fn a_plan_is_compared_with_runs_and_told_what_was_wrong() {
         (&"one".into(), &serde_json::json!(["drive"])),
         "{found}"
     );
-    assert_eq!(found["runs"], serde_json::json!([3]), "{found}");
+    assert_eq!(found["run_ids"], serde_json::json!([3]), "{found}");
     let times = found["trials"][0]["times"].as_f64().expect("a number");
     assert!((1.7..2.6).contains(&times), "{found}");
     let text = bench.done(&compare(&["plan:1", "3"])).stdout;
@@ -92,7 +92,7 @@ fn a_plan_of_the_planner_is_kept() {
     ended.assert(0, &["kept as plan:1"]);
     simulated(&bench, &["--enclosure=md1200", "--iodepth=4", "--seed=7"]);
     let found = bench.run(&compare(&["plan:1", "2", "--json"])).json();
-    assert_eq!(found["runs"], serde_json::json!([2]), "{found}");
+    assert_eq!(found["run_ids"], serde_json::json!([2]), "{found}");
     let asked = found.to_string();
     assert!(
         asked.contains("iodepth") && found["array"].as_str().is_some_and(|it| it.contains("RAID 10 x4")),

@@ -45,7 +45,7 @@ fn fitted(runs: &[(String, Run)], keys: &[&str]) -> Result<FitOfRuns, FitOfRunsE
         figures: &figures,
         runs,
         rounds: 6,
-        scan: 0,
+        scan: 11,
         threads: None,
     };
     fit_runs(&task, &mut |_, _| {})

@@ -98,6 +98,10 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    pub(super) const fn new(section: &'a Section) -> Self {
+        Self { section, reasons: Vec::new() }
+    }
+
     pub(super) fn find(&self, key: &str) -> Option<&'a Setting> {
         self.section.settings.iter().rev().find(|setting| setting.key == key)
     }
@@ -142,7 +146,7 @@ impl Job {
     /// # Errors
     /// All that is wrong with it, by line.
     pub(super) fn new(section: &Section, notes: &mut Vec<String>) -> Result<Self, Vec<Reason>> {
-        let mut reader = Reader { section, reasons: Vec::new() };
+        let mut reader = Reader::new(section);
         let base = reader.base();
         let bytes = |text: &str| size(text, base);
         let (reads, lines) = requests(&mut reader, base, notes);
@@ -204,10 +208,15 @@ impl Job {
 
     /// The lines of `section` alone, whatever else stands in it; none where one of them is wrong.
     pub(super) fn lines(section: &Section) -> Option<Vec<AccessLine>> {
-        let mut reader = Reader { section, reasons: Vec::new() };
+        let mut reader = Reader::new(section);
         let base = reader.base();
         let (_, lines) = requests(&mut reader, base, &mut Vec::new());
         reader.reasons.is_empty().then_some(lines)
+    }
+
+    /// Clones that run at once.
+    pub(super) const fn numjobs(&self) -> u32 {
+        self.numjobs
     }
 
     /// Parts that it becomes.

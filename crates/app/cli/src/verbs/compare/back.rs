@@ -53,7 +53,7 @@ pub(super) fn run(args: &Args, number: i64, output: &Output) -> Result<Exit, Fai
     let found = found.map_err(failed)?;
     let ids: Vec<i64> = runs.iter().map(|run| run.id).collect();
     if output.is_json() {
-        print_answer(&Answer { plan: number, runs: &ids, explanation: &found })?;
+        print_answer(&Answer { plan: number, run_ids: &ids, explanation: &found })?;
     } else {
         let names: Vec<String> = ids.iter().map(|id| format!("run {id}")).collect();
         print(&raidlab_report::terminal::explanation(&first.to_string(), &names, &found, output.terminal()))?;
@@ -76,7 +76,7 @@ fn failed(error: ExplainError) -> Failure {
 #[derive(Serialize)]
 struct Answer<'a> {
     plan: i64,
-    runs: &'a [i64],
+    run_ids: &'a [i64],
     #[serde(flatten)]
     explanation: &'a Explanation,
 }

@@ -19,6 +19,9 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+/// Points that are tried all over the range of each figure, where nobody says.
+const SCAN: u32 = 11;
+
 /// Arguments of `--to`.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Fitted to runs of your own")]
@@ -68,7 +71,8 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         figures: &args.only,
         runs: &runs,
         rounds: args.rounds,
-        scan: args.scan,
+        // What is far off is found by no steps.
+        scan: if args.scan == 0 { SCAN } else { args.scan },
         threads: args.threads,
     };
     let mut progress = Progress::start();
