@@ -219,3 +219,93 @@ fn what_can_not_be_fitted_to_is_refused() {
         .assert(2, &["--to needs what was measured", "--drive ID"]);
     bench.run(&["fit", "--to=1"]).assert(2, &["--only"]);
 }
+
+/// Whether there is a fio to compare with; says so where there is none.
+fn has_fio() -> bool {
+    let found =
+        std::process::Command::new("fio").arg("--version").output().is_ok_and(|it| it.status.success());
+    if !found {
+        println!("left out: fio is not installed");
+    }
+    found
+}
+
+#[test]
+fn imported_jobs_ask_what_fio_asks() {
+    if !has_fio() {
+        return;
+    }
+    let bench = Bench::new();
+    let rows = [
+        "[a]\nrw=read\nbs=64k\nsize=1m\n",
+        "[a]\nrw=write\nbs=4k\nsize=1m\noffset=256k\n",
+        "[a]\nrw=randread\nbs=4k\nsize=1m\n",
+        "[a]\nrw=randwrite\nbs=8k\nsize=4m\nnorandommap\n",
+        "[a]\nrw=randrw\nrwmixread=70\nbs=4k\nsize=4m\n",
+        "[a]\nrw=rw\nrwmixread=30\nbs=16k\nsize=16m\n",
+        "[a]\nrw=randread\nbssplit=4k/60:16k/40\nsize=16m\nnorandommap\n",
+        "[a]\nrw=randread\nbs=4KiB\nsize=1MiB\n",
+        "[a]\nrw=write\nbs=4k\nsize=1m\nfsync=8\n",
+        "[a]\nrw=randread\nbs=4k\nsize=25%\n",
+        "[a]\nrw=randread\nbs=4k\nnumber_ios=33\n",
+        "[a]\nrw=read\nbs=4k\nsize=1m\nio_size=2m\n",
+        "[a]\nrw=write\nbs=64k\nsize=512k\nnumjobs=3\noffset_increment=128k\n",
+        "[global]\nbs=4k\nsize=1m\n[a]\nrw=read\n[b]\nstonewall\nrw=randwrite\n",
+        "[a]\nrw=randread\nbs=4k\nsize=16m\nrandom_distribution=zoned:60/10:30/20:10/70\nnorandommap\n",
+        "[a]\nrw=randread\nbs=4k,8k\nsize=1m\nfilename=/dev/sda\nruntime=60\ntime_based\nrate_iops=1\n",
+        "[a]\nrw=randrw\nbs=4k,8k\nsize=8m\nnorandommap\n",
+        "[a]\nrw=write\nverify=crc32c\ndo_verify=0\nbs=4k\nsize=1m\n",
+    ];
+    for job in rows {
+        bench.write("a.fio", job);
+        let ended = bench.run(&["import", "fio", "a.fio", "--check"]);
+        assert_eq!(ended.code, Some(0), "{job}\n{}{}", ended.stdout, ended.stderr);
+        assert!(ended.stdout.contains("requests as fio-"), "{}", ended.stdout);
+    }
+    bench.write("a.fio", rows[0]);
+    let found = bench.done(&["import", "fio", "a.fio", "--check", "--json"]).json();
+    assert_eq!((&found["agrees"], &found["jobs"][0]["requests"]), (&true.into(), &16.into()), "{found}");
+    // What can't be imported, and what fio refuses.
+    bench.write("a.fio", "[a]\nrw=write\nbs=4k\nverify=md5\nsize=1m\n");
+    bench.run(&["import", "fio", "a.fio", "--check"]).assert(2, &["a.fio:4: verify of a job that writes"]);
+    bench.write("a.fio", "{\"sysstat\": {}}");
+    assert_eq!(bench.run(&["import", "fio", "a.fio", "--check"]).code, Some(2));
+}
+
+/// fio's own examples, where they are: of Debian's package fio-examples, or in the folder that `FIO_EXAMPLES` names. Each makes the same
+/// requests here, or is refused with its line.
+#[test]
+fn examples_of_fio_agree_or_are_refused_with_a_line() {
+    let folder = std::env::var("FIO_EXAMPLES").unwrap_or_else(|_| "/usr/share/doc/fio/examples".to_owned());
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        println!("left out: no examples in {folder}");
+        return;
+    };
+    if !has_fio() {
+        return;
+    }
+    let bench = Bench::new();
+    let (mut same, mut refused, mut wrong) = (0, 0, Vec::new());
+    for entry in entries {
+        let path = entry.expect("it can be read").path();
+        if path.extension().is_none_or(|it| it != "fio") {
+            continue;
+        }
+        let path = path.to_string_lossy().into_owned();
+        let ended = bench.run(&["import", "fio", &path, "--check"]);
+        let name = path.rsplit('/').next().unwrap_or(&path);
+        let has_line = ended
+            .stderr
+            .split(&format!("{name}:"))
+            .skip(1)
+            .any(|it| it.starts_with(|c: char| c.is_ascii_digit()));
+        match ended.code {
+            Some(0) => same += 1,
+            Some(2) if has_line => refused += 1,
+            _ => wrong.push(format!("{name}: {}{}", ended.stdout, ended.stderr)),
+        }
+    }
+    println!("{same} examples of fio make the same requests, {refused} are refused with a line");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(same > 0, "or the test says nothing");
+}

@@ -1,6 +1,6 @@
 //! Two sequences of requests: what differs between them.
 
-use super::{Asked, Sequence};
+use super::{Asked, Bounds, Sequence};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Standard errors that shares may differ by.
@@ -16,15 +16,40 @@ const DISTRIBUTION: f64 = 1.95;
 const DISTRIBUTION_OF: usize = 40;
 
 /// What differs, in words; none where nothing does.
-pub(super) fn difference(fio: &Sequence, ours: &Sequence) -> Option<String> {
+pub(super) fn difference(fio: &Sequence, ours: &Sequence, bounds: &Bounds) -> Option<String> {
     let (theirs, own) = (&fio.requests[..], &ours.requests[..]);
     if theirs.is_empty() {
         return Some("fio made no requests".to_owned());
     }
-    counts(fio, ours)
+    beyond(theirs, bounds)
+        .or_else(|| counts(fio, ours))
         .or_else(|| directions(theirs, own))
         .or_else(|| sizes(theirs, own))
         .or_else(|| places(theirs, own))
+}
+
+/// A request of fio's that this would never make.
+fn beyond(theirs: &[Asked], bounds: &Bounds) -> Option<String> {
+    let is_other = |it: &Asked| bounds.all_read.is_some_and(|reads| reads != it.is_read);
+    let is_outside = |it: &Asked| it.offset < bounds.space.start || it.offset + it.bytes > bounds.space.end;
+    let is_cut = |it: &Asked| {
+        bounds.cut.is_some_and(|unit| it.bytes.is_multiple_of(unit))
+            && bounds.sizes.last().is_some_and(|most| it.bytes < *most)
+    };
+    let is_beyond =
+        |it: &Asked| is_other(it) || is_outside(it) || !(bounds.sizes.contains(&it.bytes) || is_cut(it));
+    let (at, it) = theirs.iter().enumerate().find(|(_, it)| is_beyond(it))?;
+    let kind = if it.is_read { "reads" } else { "writes" };
+    let (bytes, offset) = (it.bytes, it.offset);
+    let what = if is_other(it) {
+        format!("and this only {}", if it.is_read { "writes" } else { "reads" })
+    } else if is_outside(it) {
+        format!("and this stays in bytes {} to {}", bounds.space.start, bounds.space.end)
+    } else {
+        let sizes: Vec<String> = bounds.sizes.iter().map(u64::to_string).collect();
+        format!("and requests here have {} bytes", sizes.join(", "))
+    };
+    Some(format!("request {} of fio {kind} {bytes} bytes at byte {offset}, {what}", at + 1))
 }
 
 fn bytes(requests: &[Asked]) -> u64 {
@@ -65,10 +90,7 @@ fn apart((one, of_one): (usize, usize), (other, of_other): (usize, usize)) -> bo
 fn directions(theirs: &[Asked], own: &[Asked]) -> Option<String> {
     let reads = |requests: &[Asked]| (requests.iter().filter(|it| it.is_read).count(), requests.len());
     let (fio, ours) = (reads(theirs), reads(own));
-    let is_all = |(count, of): (usize, usize)| count == 0 || count == of;
-    // All reads and one write are not the same, however rare that is.
-    let differs = if is_all(fio) && is_all(ours) { (fio.0 == 0) != (ours.0 == 0) } else { apart(fio, ours) };
-    differs.then(|| {
+    apart(fio, ours).then(|| {
         format!("{} of {} requests of fio are reads, and {} of {} here", fio.0, fio.1, ours.0, ours.1)
     })
 }
@@ -105,7 +127,22 @@ fn is_sequence(requests: &[Asked]) -> bool {
         .all(|pair| pair[1].offset == pair[0].offset + pair[0].bytes || Some(pair[1].offset) == start)
 }
 
+/// Reads and writes of one job may go on from places of their own.
 fn places(theirs: &[Asked], own: &[Asked]) -> Option<String> {
+    let of = |requests: &[Asked], is_read: bool| -> Vec<Asked> {
+        requests.iter().copied().filter(|it| it.is_read == is_read).collect()
+    };
+    let [reads, writes] = [true, false].map(|is_read| (of(theirs, is_read), of(own, is_read)));
+    let is_apart =
+        |requests: &[Asked]| [true, false].iter().all(|is_read| is_sequence(&of(requests, *is_read)));
+    let is_mixed = !reads.0.is_empty() && !writes.0.is_empty() && !reads.1.is_empty() && !writes.1.is_empty();
+    if is_mixed && is_apart(theirs) && is_apart(own) {
+        return [reads, writes].iter().find_map(|(theirs, own)| places_of(theirs, own));
+    }
+    places_of(theirs, own)
+}
+
+fn places_of(theirs: &[Asked], own: &[Asked]) -> Option<String> {
     let is_one = theirs.iter().chain(own).map(|it| it.bytes).collect::<BTreeSet<_>>().len() == 1;
     if is_sequence(theirs) != is_sequence(own) && theirs.len() > 2 {
         let kind = |is: bool| if is { "in sequence" } else { "not in sequence" };
@@ -156,7 +193,7 @@ fn at_random(theirs: &[Asked], own: &[Asked], is_one: bool) -> Option<String> {
     {
         return Some(format!("fio's places are multiples of {step} bytes, and these of {own_step}"));
     }
-    if is_one && again == 0 && own_again == 0 && is_full(&fio, theirs) && is_full(&ours, own) {
+    if is_one && own_again == 0 && is_full(&ours, own) {
         let missing = fio.symmetric_difference(&ours).next()?;
         let whose =
             if fio.contains(missing) { "fio asks, and this does not" } else { "this asks, and fio does not" };

@@ -40,9 +40,15 @@ fn each_difference_is_told_with_the_line() {
     let moved = whole.map(|(action, offset, bytes)| (action, offset + 65_536, bytes));
     let rows = [
         (checked(job, &log(&whole[..3]))[0].differs.clone().expect("it differs"), "fio makes 3 requests"),
-        (changed(0, ("write", 0, 65_536)), "3 of 4 requests of fio are reads"),
+        (
+            changed(0, ("write", 0, 65_536)),
+            "request 1 of fio writes 65536 bytes at byte 0, and this only reads",
+        ),
         (changed(3, ("read", 0, 65_536)), "request 4 of fio is at byte 0, and here at 196608"),
-        (checked(job, &log(&moved))[0].differs.clone().expect("it differs"), "fio begins at byte 65536"),
+        (
+            checked(job, &log(&moved))[0].differs.clone().expect("it differs"),
+            "request 4 of fio reads 65536 bytes at byte 262144, and this stays in bytes 0 to 262144",
+        ),
         (checked(job, "")[0].differs.clone().expect("it differs"), "fio made no requests"),
     ];
     for (text, expected) in rows {
@@ -56,6 +62,14 @@ fn random_places_are_compared_as_a_set() {
     let job = "[a]\nrw=randwrite\nbs=4k\nsize=64k\n";
     let all: Vec<(&str, u64, u64)> = (0..16).map(|index| ("write", (index * 5 % 16) * 4096, 4096)).collect();
     assert_eq!(checked(job, &log(&all))[0].differs, None);
+    let mut twice = all.clone();
+    twice[3].1 = twice[4].1;
+    assert!(
+        checked(job, &log(&twice))[0]
+            .differs
+            .as_deref()
+            .is_some_and(|it| it.contains("this asks, and fio does not"))
+    );
     let mut far = all.clone();
     far[3].1 = 1 << 20;
     assert!(checked(job, &log(&far))[0].differs.is_some());
