@@ -169,14 +169,10 @@ fn shared_loop(jobs: &[&Job], notes: &mut Vec<String>) -> Result<Option<(Pacing,
     Ok(Some(job.together()))
 }
 
-fn step(file: &str, name: String, group: &[&Job], notes: &mut Vec<String>) -> Result<Step, Reason> {
-    check_times(group)?;
-    let (on_one, targets) = by_target(group)?;
-    let first = group[0];
+/// The parts of all clones of `jobs`, each in its file.
+fn parts(jobs: &[&Job], files: &mut Files) -> Vec<MixPart> {
     let mut parts: Vec<MixPart> = Vec::new();
-    let mut files = Files::default();
-    let shared = shared_loop(&on_one, notes)?;
-    for job in on_one {
+    for job in jobs {
         for clone in 0..job.clones() {
             let base = files.base(job, clone);
             for mut part in job.parts(clone) {
@@ -187,6 +183,16 @@ fn step(file: &str, name: String, group: &[&Job], notes: &mut Vec<String>) -> Re
             }
         }
     }
+    parts
+}
+
+fn step(file: &str, name: String, group: &[&Job], notes: &mut Vec<String>) -> Result<Step, Reason> {
+    check_times(group)?;
+    let (on_one, targets) = by_target(group)?;
+    let first = group[0];
+    let mut files = Files::default();
+    let shared = shared_loop(&on_one, notes)?;
+    let mut parts = parts(&on_one, &mut files);
     if parts.len() > PARTS_MAX {
         let problem =
             format!("{} jobs run at once: a workload has up to {PARTS_MAX} parts, use fewer", parts.len());
