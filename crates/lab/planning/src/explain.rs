@@ -40,6 +40,9 @@ const AS_WELL_MORE: f64 = 0.3;
 /// What is left of a difference by a change that explains it, at most.
 const LEFT_MAX: f64 = 0.35;
 
+/// The most of what a change begins with that may be left of it: less is no explanation.
+const GAIN_LEAST: f64 = 0.7;
+
 /// A part that takes so much more or less time, as a natural logarithm, is as it was assumed.
 const AS_ASSUMED: f64 = 0.05;
 
@@ -247,7 +250,7 @@ fn search(
             explains,
         });
         found.causes.push(Cause::Workload);
-        if explains {
+        if base.distance <= 1.0 {
             found.finding = Finding::One;
             return Ok(());
         }
@@ -264,10 +267,13 @@ fn search(
     let enough = (LEFT_MAX * left).max(1.5);
     for trial in &mut trials {
         let is_other = trial.times.is_some_and(|times| times.ln().abs() > AS_ASSUMED);
-        trial.explains = is_other && trial.distance <= limit && trial.distance <= enough;
+        let gains = trial.distance <= enough && trial.distance <= GAIN_LEAST * left;
+        trial.explains = is_other && trial.distance <= limit && gains;
     }
     let explaining: Vec<Cause> = trials.iter().filter(|it| it.explains).map(|it| it.change).collect();
     found.finding = match explaining.len() {
+        // The rest of it is too little to be anybody's.
+        0 if found.trial(Cause::Workload).is_some_and(|trial| trial.explains) => Finding::One,
         0 => Finding::None,
         1 => Finding::One,
         _ => Finding::Several,
