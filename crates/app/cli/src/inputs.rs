@@ -2,8 +2,8 @@
 
 use crate::failure::Failure;
 use raidlab::{
-    Catalog, CatalogChange, CatalogError, CatalogFile, DriveModel, IoPolicy, MetadataPolicy, ReadPolicy,
-    WritePolicy, md_setting_key,
+    Catalog, CatalogChange, CatalogError, CatalogFile, DriveModel, IoPolicy, MetadataPolicy, OwnHardware,
+    ReadPolicy, WritePolicy, md_setting_key,
 };
 use raidlab_papers::StoredFit;
 use raidlab_tracefile::TraceFileError;
@@ -83,6 +83,11 @@ pub(crate) struct CatalogArgs {
 }
 
 impl CatalogArgs {
+    /// These files and changes.
+    pub(crate) fn of(catalog: Vec<PathBuf>, set: Vec<CatalogChange>) -> Self {
+        Self { catalog, fitted: None, set }
+    }
+
     /// Whether anything is to be other than the catalogue has it.
     pub(crate) fn is_given(&self) -> bool {
         !(self.catalog.is_empty() && self.fitted.is_none() && self.set.is_empty())
@@ -113,12 +118,11 @@ impl CatalogArgs {
         args.load()
     }
 
-    /// Reads the files and returns the catalogue with them and with all changes.
-    pub(crate) fn load(&self) -> Result<Catalog, Failure> {
-        if let Some(change) = self.set.iter().find(|change| change.entry.is_empty()) {
-            let problem = anyhow::anyhow!("'{}={}' does not say of which entry", change.key, change.value);
-            return Err(Failure::input(problem).with_hint(SET_HINT));
-        }
+    /// What of the catalogue is the user's own, where settings of Linux md without an entry are those of `controller`.
+    ///
+    /// # Errors
+    /// As [`CatalogArgs::load_with_md`].
+    pub(crate) fn own_hardware(&self, controller: Option<&str>) -> Result<OwnHardware, Failure> {
         let mut files = Vec::new();
         for path in &self.catalog {
             own_entries(path, &mut files).map_err(Failure::input)?;
@@ -127,7 +131,25 @@ impl CatalogArgs {
             Some(path) => StoredFit::read(path).map_err(Failure::input)?.changes(),
             None => Vec::new(),
         };
-        changes.extend(self.set.iter().cloned());
+        for change in &self.set {
+            let mut change = change.clone();
+            if let Some(controller) = controller.filter(|_| change.entry.is_empty()) {
+                let key = md_setting_key(&change.key).map_err(Failure::input)?.to_owned();
+                change.key = key;
+                controller.clone_into(&mut change.entry);
+            }
+            changes.push(change);
+        }
+        Ok(OwnHardware { files, changes, host: None })
+    }
+
+    /// Reads the files and returns the catalogue with them and with all changes.
+    pub(crate) fn load(&self) -> Result<Catalog, Failure> {
+        if let Some(change) = self.set.iter().find(|change| change.entry.is_empty()) {
+            let problem = anyhow::anyhow!("'{}={}' does not say of which entry", change.key, change.value);
+            return Err(Failure::input(problem).with_hint(SET_HINT));
+        }
+        let OwnHardware { files, changes, .. } = self.own_hardware(None)?;
         catalog_with(&files, &changes)
     }
 

@@ -10,7 +10,7 @@
 use super::application::part_name;
 use super::estimates::{PerformanceRange, at_end};
 use super::faults::{Faults, OfRun};
-use super::judge::{Window, alone, judge};
+use super::judge::{self, Window, alone, judge};
 use super::life::{DriveLife, drive_life};
 use super::md;
 use super::reason::{beside, reason, rests_on, settings_label};
@@ -18,10 +18,10 @@ use super::{Bench, Crew, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage, alte
 use raidlab_advisor::plan::{
     Enumeration, Frontier, Hardware, Judged, Kept, Performance, Ranking, Request, Role, Settings, diverse,
 };
-use raidlab_hardware::{Catalog, End};
+use raidlab_hardware::{Catalog, DriveHistory, End};
 use raidlab_units::ByteCount;
 use raidlab_workload::{BottleneckFacts, RunResult};
-use raidlab_worlds::Parts;
+use raidlab_worlds::{ArrayFile, Parts};
 use serde::{Deserialize, Serialize};
 
 /// Geometries that are run at once, before it is asked whether that is enough.
@@ -371,6 +371,18 @@ fn planned(
     let of_run = |(run, life): (usize, &Option<DriveLife>)| {
         bench.order.apps_of(run).map(|_| *life).collect::<Vec<_>>()
     };
+    let modelled = bench.array(&judged, judged.geometry.spares, Window::Long);
+    let condition = models.drive.condition();
+    let array = ArrayFile {
+        condition: condition.map(|it| it.history),
+        fill: condition.filter(|it| it.history != DriveHistory::Fresh).map(|it| it.fill_pct),
+        ..ArrayFile::of(&modelled.expect("it has run"))
+    };
+    let load = |run| {
+        let iodepths = judge::iodepths(bench, &judged, run);
+        judge::load(bench, &judged, run, Window::Long, &iodepths)
+    };
+    let loads = (0..runs.len()).map(load).collect();
     let mut reason = reason(bench, &judged, (&runs, &lives), (order, tried));
     reason += &beside(bench, &judged, &alone);
     Planned {
@@ -379,6 +391,8 @@ fn planned(
             enclosure: models.enclosure.map(|enclosure| enclosure.id.clone()),
             drive: models.drive.id.clone(),
         },
+        array,
+        loads,
         roles,
         adds: bench.adds(judged.geometry),
         strip: judged.settings.strip.unwrap_or(models.controller.strip_size),

@@ -11,8 +11,7 @@ use raidlab_advisor::risk::LossChance;
 use raidlab_controller::WritePolicy;
 use raidlab_units::ByteCount;
 use raidlab_workload::RunResult;
-use raidlab_worlds::Estimates;
-use raidlab_worlds::Parts;
+use raidlab_worlds::{ArrayFile, Estimates, Load, Parts};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -89,6 +88,10 @@ pub struct Planned {
     pub adds: Option<String>,
     /// Its parts by their names in the catalogue.
     pub parts: Parts,
+    /// The array as it was run, for who runs it again.
+    pub array: ArrayFile,
+    /// What it was run with, in the order of `runs`.
+    pub loads: Vec<Load>,
     /// Length of its strips.
     pub strip: ByteCount,
     /// When its controller acknowledges writes.

@@ -1,6 +1,7 @@
 //! A plan from end to end on the catalogue, and the bound of arithmetic compared with simulation.
 
 mod answers;
+mod explained;
 mod figures;
 mod goldens;
 mod jobs;

@@ -161,6 +161,12 @@ impl Array {
     }
 }
 
+impl From<Array> for ArrayFile {
+    fn from(array: Array) -> Self {
+        array.0
+    }
+}
+
 impl From<ArrayFile> for Array {
     fn from(file: ArrayFile) -> Self {
         Self(file)

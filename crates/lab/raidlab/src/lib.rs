@@ -20,6 +20,8 @@
 //! | [`simulate`], [`Simulation`] | one array under loads |
 //! | [`Sweep`] | many arrays under many loads |
 //! | [`plan()`] | which arrays serve applications best |
+//! | [`Prediction`], [`explain()`] | what was predicted, kept, and which assumption of it measured runs show to be wrong |
+//! | [`fit_runs`] | figures of the catalogue fitted to runs of your own, with intervals |
 //! | [`risk()`] | how likely an array loses data |
 //! | [`Reproduction`] | published evaluations, predicted and compared |
 //!
@@ -29,11 +31,13 @@
 
 mod array;
 mod facts;
+mod own_fit;
 mod simulation;
 mod sweep;
 
 pub use array::Array;
 pub use facts::{LineFacts, PartFacts, WorkloadFacts};
+pub use own_fit::{FitOfRuns, FitOfRunsError, FitOfRunsTask, FittedRun, FittedTo, Untold, fit_runs};
 pub use simulation::{SetupError, SimulateError, Simulation, WINDOW_DEFAULT, Window, simulate};
 pub use sweep::{Sweep, SweepError, SweepOptions, SweepRun};
 
@@ -49,7 +53,10 @@ pub use raidlab_hardware::{
 pub use raidlab_hosts::Hosts;
 pub use raidlab_papers::{PredictChanges, PredictError, Reproduced, Reproduction, ReproductionError};
 pub use raidlab_planning::reliability::{CheckDays, RebuildRate};
-pub use raidlab_planning::{RiskQuery, RiskQueryError, plan, risk};
+pub use raidlab_planning::{
+    AskedFigure, Cause, ComparedRun, DoneFigure, ExplainError, Explanation, Finding, OwnHardware, Prediction,
+    PredictionError, RiskQuery, RiskQueryError, Trial, explain, plan, risk,
+};
 pub use raidlab_raid::LevelVariant;
 pub use raidlab_sim::{FileAccess, SimError};
 pub use raidlab_units::{ByteCount, NanoSpan};

@@ -97,6 +97,24 @@ pub enum StoreError {
         /// What was asked for.
         study: i64,
     },
+    /// There is no such plan.
+    #[error(
+        "there is no plan {plan} in the results file; 'raidlab runs --studies' lists plans and simulations"
+    )]
+    NoSuchPlan {
+        /// What was asked for.
+        plan: i64,
+    },
+    /// What has this number predicted nothing.
+    #[error(
+        "study run {plan} is of '{kind}' and no plan: 'raidlab plan --db' and 'raidlab simulate --db' keep some, and 'raidlab runs --studies' lists them"
+    )]
+    NotAPlan {
+        /// What was asked for.
+        plan: i64,
+        /// The verb that kept it.
+        kind: String,
+    },
     /// No run has the tag.
     #[error("no run has the tag '{tag}'{}", nearest.as_ref().map_or(String::new(), |near| format!(", did you mean '{near}'?")))]
     NoSuchTag {

@@ -194,6 +194,17 @@ impl Store {
                 let ids = self.run_ids("SELECT id FROM run WHERE study = ?1 ORDER BY ordinal", study)?;
                 (ids, StoreError::NoSuchStudy { study: *study })
             }
+            RunSelector::Plan(plan) => {
+                let study = self.study(StudyRunId(*plan)).map_err(|error| match error {
+                    StoreError::NoSuchStudy { .. } => StoreError::NoSuchPlan { plan: *plan },
+                    error => error,
+                })?;
+                if !study.predicted() {
+                    return Err(StoreError::NotAPlan { plan: *plan, kind: study.kind });
+                }
+                let ids = self.run_ids("SELECT id FROM run WHERE study = ?1 ORDER BY ordinal", plan)?;
+                (ids, StoreError::NoSuchPlan { plan: *plan })
+            }
             RunSelector::Tag(tag) => {
                 let ids = self.run_ids("SELECT run FROM run_tag WHERE tag = ?1 ORDER BY run", tag)?;
                 (ids, StoreError::NoSuchTag { tag: tag.clone(), nearest: self.tag_meant(tag)? })

@@ -120,6 +120,13 @@ pub struct StoredRun {
     pub environment: Environment,
 }
 
+impl StoredStudy {
+    /// Whether its runs are predictions: a plan's, or simulations.
+    pub fn predicted(&self) -> bool {
+        matches!(self.kind.as_str(), "plan" | "simulate")
+    }
+}
+
 /// A study run without its runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StoredStudy {

@@ -4,20 +4,20 @@ use crate::arrays::{ModelledArray, ModelledSettings, Models, Parts, RegionTooLar
 use crate::cache::CacheSettings;
 use crate::controllers::{ControllerSettings, ControllersError};
 use crate::text_file::{TextFileError, read_text};
-use raidlab_controller::{ConfigError, Resilience, WritePolicy};
+use raidlab_controller::{ConfigError, MemberCache, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError, DriveCondition, DriveHistory};
 use raidlab_raid::LevelVariant;
 use raidlab_units::ByteCount;
 use raidlab_workload::toml_file::{self, TomlFileError};
 use serde::de::Error;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::path::Path;
 
 /// Version of the form of array files.
 const SCHEMA: u32 = 1;
 
 /// A modelled array in words; what is left out is as the controller is delivered.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ArrayFile {
     /// Version of the form of the file.
@@ -49,7 +49,12 @@ pub struct ArrayFile {
     /// Controllers and volumes; one of each if not given.
     pub controllers: Option<ControllerSettings>,
     /// What was done to solid-state drives before: `fresh`, `sequential`, `random` or `random:N`.
-    #[serde(default, deserialize_with = "history")]
+    #[serde(
+        default,
+        deserialize_with = "history",
+        serialize_with = "history_text",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub condition: Option<DriveHistory>,
     /// Percent of their capacity that holds data.
     pub fill: Option<u8>,
@@ -64,6 +69,15 @@ fn usual_policy(models: &Models<'_>, cache: CacheSettings) -> WritePolicy {
 /// A history as text.
 fn history<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<DriveHistory>, D::Error> {
     String::deserialize(deserializer)?.parse().map(Some).map_err(D::Error::custom)
+}
+
+/// A history as the text that reads back as it.
+#[expect(clippy::ref_option, clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn history_text<S: Serializer>(history: &Option<DriveHistory>, to: S) -> Result<S::Ok, S::Error> {
+    match history {
+        Some(history) => to.collect_str(history),
+        None => to.serialize_none(),
+    }
 }
 
 /// Why a description is no array.
@@ -152,6 +166,44 @@ impl ArrayFile {
             controllers: None,
             condition: None,
             fill: None,
+        }
+    }
+
+    /// The array of one volume that `array` is, with every setting as it is there.
+    pub fn of(array: &ModelledArray) -> Self {
+        let config = &array.config;
+        let cache = &config.cache;
+        Self {
+            enclosure: array.parts.enclosure.clone(),
+            write_policy: Some(cache.write_policy),
+            strip_size: Some(config.strip_size),
+            disk_cache: Some(config.member_cache == MemberCache::On),
+            region: Some(array.region),
+            cache: CacheSettings {
+                size: Some(cache.size),
+                block_size: Some(cache.block_size),
+                memory: Some(cache.memory),
+                read_policy: Some(cache.read_policy),
+                io_policy: Some(cache.io_policy),
+                flush_start_pct: Some(cache.flush_start_pct),
+                flush_stop_pct: Some(cache.flush_stop_pct),
+                flush_after: Some(cache.flush_after),
+                flush_iodepth: Some(cache.flush_iodepth),
+                flush_partial_bytes: cache.flush_partial_bytes,
+                flush_order: Some(cache.flush_order),
+                coalesce_writes: Some(cache.coalesce_writes),
+                parity_after_data: Some(cache.parity_after_data),
+                stream_lead: Some(cache.stream_lead),
+                read_ahead: Some(cache.read_ahead),
+                read_ahead_on_miss: Some(cache.read_ahead_on_miss),
+            },
+            resilience: config.resilience,
+            ..Self::new(
+                config.level,
+                config.members,
+                array.parts.drive.clone(),
+                array.parts.controller.clone(),
+            )
         }
     }
 

@@ -16,7 +16,7 @@ use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// `[controllers]` of an array file or of a study's section. What is left out is as the catalogue has it.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ControllerSettings {
     /// One or two.
@@ -287,7 +287,17 @@ impl fmt::Display for Owner {
 
 /// Reads a rate such as `"200 MB/s"`.
 fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BytesPerSec, D::Error> {
-    let text = String::deserialize(deserializer)?;
+    /// Files have a text with a unit, kept predictions the number of bytes per second.
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Text(String),
+        Number(f64),
+    }
+    let text = match Written::deserialize(deserializer)? {
+        Written::Text(text) => text,
+        Written::Number(bytes) => format!("{bytes} B/s"),
+    };
     let bytes = text.strip_suffix("/s").and_then(|size| size.parse::<ByteCount>().ok());
     match bytes.filter(|bytes| bytes.0 > 0) {
         Some(bytes) => Ok(BytesPerSec(bytes.0 as f64)),

@@ -146,7 +146,7 @@ fn bottleneck_facts(found: &BottleneckOutcome) -> BottleneckFacts {
             Goal::Throughput => "throughput".into(),
             Goal::Latency => "latency".into(),
         },
-        faster_pct: f64::from(found.faster.0),
+        faster_pct: found.faster.0,
         gains: found.gains.iter().map(gain).collect(),
         twice_iodepth_gain_pct: found.deeper.map(pct),
         chance_pct: pct(found.noise),

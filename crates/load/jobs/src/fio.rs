@@ -15,11 +15,14 @@
 //! Left out: fio's own variables of the machine (`$ncpus`), and arithmetic in values; each is an error that says what to
 //! write instead. Source: fio's HOWTO, "Job file format" and "Job file parameters".
 
+mod check;
 mod job;
 mod keys;
 mod sizes;
 mod steps;
 mod values;
+
+pub use check::{Checked, FioTrial, TrialLog, fio_trial};
 
 use crate::{Import, ImportError, Reason};
 use job::Job;
@@ -137,6 +140,8 @@ struct Reader<'a> {
     places: Vec<(Option<String>, usize)>,
     /// Files so far.
     included: usize,
+    /// The lines that decide which requests are made, as they stand there.
+    deciding: Vec<check::Line>,
 }
 
 impl<'a> Reader<'a> {
@@ -150,6 +155,7 @@ impl<'a> Reader<'a> {
             notes: Vec::new(),
             places: Vec::new(),
             included: 0,
+            deciding: Vec::new(),
         }
     }
 
@@ -173,10 +179,14 @@ impl<'a> Reader<'a> {
             return self.include(number, path.trim());
         }
         // A comment may follow a setting.
+        let whole = line;
         let line = [" #", " ;", "\t#", "\t;"]
             .iter()
             .fold(line, |line, mark| line.split(mark).next().unwrap_or(line));
         let (key, value) = line.split_once('=').unwrap_or((line, ""));
+        if check::decides(key.trim()) {
+            self.deciding.push(check::Line::Setting(whole.to_owned()));
+        }
         self.set(number, key.trim(), value.trim());
     }
 
@@ -218,6 +228,7 @@ impl<'a> Reader<'a> {
             return self.reasons.push(Reason::at(number, "a section ends with ]: add it"));
         };
         self.in_global = name.trim().eq_ignore_ascii_case("global");
+        self.deciding.push(check::Line::Section { name: name.to_owned(), is_global: self.in_global });
         if !self.in_global {
             let name = name.trim().to_owned();
             self.sections.push(Section { name, line: number, settings: self.global.clone() });

@@ -16,7 +16,7 @@
 mod fio;
 mod icf;
 
-pub use fio::{Surroundings, fio_lines, import_fio};
+pub use fio::{Checked, FioTrial, Surroundings, TrialLog, fio_lines, fio_trial, import_fio};
 pub use icf::import_icf;
 
 use raidlab_units::{ByteCount, NanoSpan};

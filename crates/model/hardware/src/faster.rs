@@ -12,15 +12,29 @@ use crate::hdd::{MechanicsModel, SeekAnchors};
 use crate::link::LinkModel;
 use raidlab_units::{BytesPerSec, NanoSpan, Nanos};
 
-/// How much faster, in percent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FasterPct(pub u8);
+/// How much faster, in percent; below zero it is slower, down to almost -100.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FasterPct(pub f64);
+
+/// Parts of a whole that [`FasterPct`] is counted in where times are whole nanoseconds.
+const WHOLE: u128 = 100_000;
 
 impl FasterPct {
+    /// What takes `times` as long.
+    pub fn taking(times: f64) -> Self {
+        Self(100.0 / times - 100.0)
+    }
+
     /// What takes `span` now.
     pub fn span(self, span: NanoSpan) -> NanoSpan {
-        let times = 100 + u64::from(self.0);
-        NanoSpan((span.0 * 100 + times / 2) / times)
+        let parts = self.parts();
+        let longer = (u128::from(span.0) * WHOLE + parts / 2) / parts;
+        NanoSpan(u64::try_from(longer).unwrap_or(u64::MAX))
+    }
+
+    /// Its speed, of a whole that is as it was.
+    fn parts(self) -> u128 {
+        ((self.factor() * WHOLE as f64).round() as u128).max(1)
     }
 
     /// What runs at `rate` now.
@@ -34,7 +48,7 @@ impl FasterPct {
     }
 
     fn factor(self) -> f64 {
-        1.0 + f64::from(self.0) / 100.0
+        1.0 + self.0 / 100.0
     }
 
     fn command(self, cost: CommandCost) -> CommandCost {
@@ -193,7 +207,7 @@ impl DriveModel {
                 DrivePart::SpareRoom,
             ],
         };
-        let has = |part: &DrivePart| self.faster(*part, FasterPct(1)).is_some_and(|other| other != *self);
+        let has = |part: &DrivePart| self.faster(*part, FasterPct(1.0)).is_some_and(|other| other != *self);
         parts.iter().copied().filter(has).collect()
     }
 
@@ -291,25 +305,25 @@ fn faster_mechanics(mechanics: &mut MechanicsModel, part: DrivePart, by: FasterP
     }
 }
 
-/// A clock that runs faster than the world's.
+/// A clock that runs faster than the world's, or slower.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FastClock {
-    pct: u64,
+    parts: u128,
 }
 
 impl FastClock {
-    pub(crate) const fn new(by: FasterPct) -> Self {
-        Self { pct: by.0 as u64 }
+    pub(crate) fn new(by: FasterPct) -> Self {
+        Self { parts: by.parts() }
     }
 
     /// What it shows when the world's shows `now`.
     pub(crate) fn own(self, now: Nanos) -> Nanos {
-        Nanos(now.0 + (u128::from(now.0) * u128::from(self.pct) / 100) as u64)
+        Nanos((u128::from(now.0) * self.parts / WHOLE) as u64)
     }
 
     /// What the world's shows at the first moment at which it shows `own` or later.
     pub(crate) fn world(self, own: Nanos) -> Nanos {
-        Nanos((u128::from(own.0) * 100).div_ceil(u128::from(100 + self.pct)) as u64)
+        Nanos((u128::from(own.0) * WHOLE).div_ceil(self.parts) as u64)
     }
 }
 
@@ -318,7 +332,7 @@ mod tests {
     use super::*;
     use crate::{Catalog, Drive, DriveOp, DriveOptions, DriveRequest, Sector, SectorCount};
 
-    const TENTH: FasterPct = FasterPct(10);
+    const TENTH: FasterPct = FasterPct(10.0);
     const COUNT: u32 = 600;
 
     /// When the last of some reads and writes all over the drive is done.
@@ -362,6 +376,16 @@ mod tests {
                 "{}: {before} ns, then {after}",
                 drive.id
             );
+        }
+    }
+
+    #[test]
+    fn a_drive_may_be_slower_too() {
+        for drive in drives() {
+            let slower = drive.faster(DrivePart::All, FasterPct::taking(2.5)).expect("every drive can be");
+            let expected = 2.5 * last_end(&drive) as f64;
+            let after = last_end(&slower) as f64;
+            assert!((after - expected).abs() < 1e-4 * expected, "{}: {expected} ns, and {after}", drive.id);
         }
     }
 

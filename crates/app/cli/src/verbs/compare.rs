@@ -1,4 +1,6 @@
-//! `raidlab compare`: runs side by side, each argument a group of them.
+//! `raidlab compare`: runs side by side, each argument a group of them; or a plan and runs that were measured.
+
+mod back;
 
 use super::keep::DbArgs;
 use crate::failure::{Exit, Failure};
@@ -9,22 +11,33 @@ use raidlab_advisor::{Contrast, RunGroup};
 use raidlab_planning::{DriveCorrection, drive_corrections};
 use raidlab_store::{RunSelector, StoredRun};
 use serde::Serialize;
+use std::num::NonZeroUsize;
 
 /// Arguments of `raidlab compare`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// What is compared: a run 12, or runs that are repeats of each other, 3..7, study:2, tag:NAME; the others are compared
-    /// with the first
+    /// with the first. plan:2 first, a kept plan or simulation, and measured runs: which of its assumptions was wrong
     #[arg(required = true, num_args = 2.., value_name = "RUNS")]
     groups: Vec<RunSelector>,
     #[command(flatten)]
     place: DbArgs,
     #[command(flatten)]
     catalog: CatalogArgs,
+    /// Threads that a plan is simulated on again; all processors by default
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
 }
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    if let Some(RunSelector::Plan(number)) = args.groups.first() {
+        return back::run(args, *number, output);
+    }
+    if let Some(plan) = args.groups.iter().find(|it| matches!(it, RunSelector::Plan(_))) {
+        let problem = anyhow::anyhow!("{plan} stands behind the runs that it is compared with");
+        return Err(Failure::input(problem).with_hint("name the plan first, and then the runs"));
+    }
     let groups = args
         .groups
         .iter()

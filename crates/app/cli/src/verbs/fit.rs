@@ -1,6 +1,7 @@
 //! `raidlab fit`: searches catalogue figures without a source, and reports the quality on rows that the search did not
-//! use.
+//! use; with `--to`, figures that the user names, by runs of the user's own.
 
+mod runs;
 mod text;
 
 use crate::failure::{Exit, Failure};
@@ -22,9 +23,11 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The paper; 'raidlab reproduce list' has them
-    #[arg(value_name = "ID")]
-    paper: String,
-    /// Search these alone, an entry or one of its figures; may be repeated
+    #[arg(value_name = "ID", required_unless_present = "to", conflicts_with = "to")]
+    paper: Option<String>,
+    #[command(flatten)]
+    own: runs::OwnArgs,
+    /// Search these alone, an entry or one of its figures; may be repeated. With --to, the figures to fit, ENTRY:KEY each
     #[arg(long, value_name = "ENTRY[:KEY]")]
     only: Vec<String>,
     /// Rounds over all figures at most; it ends sooner where nothing is gained
@@ -34,25 +37,25 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 0, value_name = "N")]
     scan: u32,
     /// Virtual time before each window of the search, at most [default: the paper's]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", conflicts_with = "to")]
     ramp: Option<NanoSpan>,
     /// Length of each window of the search in virtual time [default: the paper's]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", conflicts_with = "to")]
     run: Option<NanoSpan>,
     /// Leave out to predict all rows with the paper's own windows before and after
-    #[arg(long)]
+    #[arg(long, conflicts_with = "to")]
     no_check: bool,
     /// Another value of a figure of the catalogue that is in effect all the time; may be repeated
     #[arg(long, value_parser = catalog_change, value_name = "ENTRY:KEY=VALUE")]
     set: Vec<CatalogChange>,
-    /// Store the values with all residuals here [default: ID-fitted.toml]
+    /// Store the values with all residuals here [default: ID-fitted.toml]. With --to, the new file that the entry is written to
     #[arg(long, value_name = "FILE.toml")]
     out: Option<PathBuf>,
     /// Put the values and their source into the catalogue's files in this folder as well
-    #[arg(long, value_name = "CATALOG")]
+    #[arg(long, value_name = "CATALOG", conflicts_with = "to")]
     write: Option<PathBuf>,
     /// Say what the present values come to and what depends on them; search and store nothing
-    #[arg(long, conflicts_with_all = ["out", "write"])]
+    #[arg(long, conflicts_with_all = ["out", "write", "to"])]
     dry_run: bool,
     /// Threads; all processors by default
     #[arg(long, value_name = "N")]
@@ -60,15 +63,23 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// Name of the paper; clap has made sure that there is one without `--to`.
+    fn paper(&self) -> &str {
+        self.paper.as_deref().unwrap_or_default()
+    }
+
     /// The file that the values are stored in.
     fn result(&self) -> PathBuf {
-        self.out.clone().unwrap_or_else(|| PathBuf::from(format!("{}-fitted.toml", self.paper)))
+        self.out.clone().unwrap_or_else(|| PathBuf::from(format!("{}-fitted.toml", self.paper())))
     }
 }
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
-    let paper = Paper::builtin(&args.paper).map_err(Failure::input)?;
+    if args.paper.is_none() {
+        return runs::run(args, output);
+    }
+    let paper = Paper::builtin(args.paper()).map_err(Failure::input)?;
     catalog_with(&[], &args.set)?;
     if let Some(folder) = &args.write {
         check_catalog(folder)?;
@@ -143,7 +154,7 @@ fn keep(args: &Args, found: &Fit) -> Result<(), Failure> {
     remark(format_args!(
         "stored: {}; 'raidlab reproduce {} --fitted FILE' uses it",
         path.display(),
-        args.paper
+        args.paper()
     ));
     let Some(folder) = &args.write else { return Ok(()) };
     if !found.is_better() {

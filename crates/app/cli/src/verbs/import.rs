@@ -1,10 +1,13 @@
 //! `raidlab import`: job files of other load tools as workload files, block traces as Parquet files, histories of monitoring, and runs
 //! stored elsewhere.
 
+mod check;
 mod history;
 mod kinds;
 pub(super) mod runs;
 pub(super) mod trace;
+
+pub(crate) use runs::foreign_runs;
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_answer, remark};
@@ -54,6 +57,10 @@ struct FioArgs {
     /// Value of a variable that the file writes as ${NAME}; others are those of the environment; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     env: Vec<(String, String)>,
+    /// Write nothing: have the real fio make the jobs' requests, with its engine null, which opens nothing, and compare number, sizes,
+    /// directions and places with what is run here
+    #[arg(long, conflicts_with = "output")]
+    check: bool,
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {
@@ -65,6 +72,10 @@ fn assignment(text: &str) -> Result<(String, String), String> {
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     match &args.kind {
         Kind::Fio(args) => {
+            if args.check {
+                let (name, text) = read_job("fio", &args.job.file)?;
+                return check::run(args, &name, &text, output);
+            }
             let reader = |name: &str, text: &str| import_fio_at(&args.job.file, &args.env, name, text);
             jobs("fio", &args.job, reader, output)
         }
@@ -82,6 +93,11 @@ pub(crate) fn import_fio_at(
     name: &str,
     text: &str,
 ) -> Result<Import, ImportError> {
+    surroundings(path, given, |around| import_fio(name, text, around))
+}
+
+/// What `read` makes of the job file at `path`, with its variables and the files beside it.
+fn surroundings<T>(path: &Path, given: &[(String, String)], read: impl FnOnce(Surroundings<'_>) -> T) -> T {
     let variable = |name: &str| {
         let own = given.iter().rev().find(|(known, _)| known == name);
         let inherited = || std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -94,7 +110,17 @@ pub(crate) fn import_fio_at(
         let found = if here.exists() { here } else { path.with_file_name(other) };
         read_foreign_text(&found).map_err(|error| error.to_string())
     };
-    import_fio(name, text, Surroundings { variable: &variable, include: &include })
+    read(Surroundings { variable: &variable, include: &include })
+}
+
+/// Name and text of a job file, which is none of another kind.
+fn read_job(verb: &str, path: &Path) -> Result<(String, String), Failure> {
+    let text = read_foreign_text(path).map_err(Failure::input)?;
+    if let Some(kind) = kinds::other_than(verb, &text) {
+        return Err(Failure::input(anyhow::anyhow!("{} holds no job: {kind}", path.display())));
+    }
+    let name = path.file_name().map_or_else(|| "-".into(), |name| name.to_string_lossy().into_owned());
+    Ok((name, text))
 }
 
 fn jobs(
@@ -103,11 +129,7 @@ fn jobs(
     reader: impl FnOnce(&str, &str) -> Result<Import, ImportError>,
     output: &Output,
 ) -> Result<Exit, Failure> {
-    let text = read_foreign_text(&args.file).map_err(Failure::input)?;
-    if let Some(kind) = kinds::other_than(verb, &text) {
-        return Err(Failure::input(anyhow::anyhow!("{} holds no job: {kind}", args.file.display())));
-    }
-    let name = args.file.file_name().map_or_else(|| "-".into(), |name| name.to_string_lossy().into_owned());
+    let (name, text) = read_job(verb, &args.file)?;
     let import = reader(&name, &text).map_err(refused)?;
     for job in import.jobs.iter().filter(|_| !output.is_json()) {
         remark(format_args!("job {job}"));

@@ -4,6 +4,7 @@
 
 use crate::failure::Failure;
 use crate::output::remark;
+use raidlab::Prediction;
 use raidlab_machine::Environment;
 use raidlab_report::StudyReport;
 use raidlab_store::{
@@ -12,6 +13,7 @@ use raidlab_store::{
 use raidlab_study::describe;
 use raidlab_workload::RunResult;
 use raidlab_worlds::LoadPlan;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -44,7 +46,10 @@ impl DbArgs {
 /// The numbers of the runs of `store` that `selectors` name; says which numbers of ranges no run has.
 pub(crate) fn selected(store: &Store, selectors: &[RunSelector]) -> Result<Vec<i64>, Failure> {
     let ids = store.select(selectors).map_err(|error| {
-        let is_number = matches!(error, StoreError::NoSuchRun { .. } | StoreError::NoSuchStudy { .. });
+        let is_number = matches!(
+            error,
+            StoreError::NoSuchRun { .. } | StoreError::NoSuchStudy { .. } | StoreError::NoSuchPlan { .. }
+        );
         let failure = store_failure(error);
         match store.extent() {
             Ok([Some(runs), Some(studies)]) if is_number => {
@@ -74,30 +79,33 @@ pub(crate) struct KeepDbArgs {
 }
 
 impl KeepDbArgs {
-    /// Keeps `results`, which began at `started_at`, where a file is named.
+    /// Keeps `results`, which began at `started_at`, where a file is named; the number of their study run there.
     pub(crate) fn keep(
         &self,
         planned: Planned,
         environment: Environment,
         started_at: SystemTime,
         results: Vec<RunResult>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<i64>, Failure> {
         if self.db.is_none() {
-            return Ok(());
+            return Ok(None);
         }
         let is_complete = results.len() as u64 == planned.runs;
         let mut keeper = Keeper::begin_planned(self.db.as_deref(), planned, environment)?;
         results.into_iter().try_for_each(|result| keeper.take(started_at, result))?;
-        keeper.end(is_complete, &[])
+        keeper.end(is_complete, &[])?;
+        Ok(keeper.study())
     }
 }
 
 /// What is not there, and a file that is none of results, is the asker's error, anything else the file's.
 pub(crate) fn store_failure(error: StoreError) -> Failure {
     match error {
-        StoreError::NoSuchRun { .. } | StoreError::NoSuchStudy { .. } | StoreError::NoSuchTag { .. } => {
-            Failure::input(error)
-        }
+        StoreError::NoSuchRun { .. }
+        | StoreError::NoSuchStudy { .. }
+        | StoreError::NoSuchPlan { .. }
+        | StoreError::NotAPlan { .. }
+        | StoreError::NoSuchTag { .. } => Failure::input(error),
         StoreError::Open { .. }
         | StoreError::NotADatabase { .. }
         | StoreError::Foreign { .. }
@@ -120,6 +128,21 @@ pub(crate) struct Planned {
     pub(crate) configuration: String,
 }
 
+/// The loads of a study run, and what was predicted with them, where that can be simulated again.
+#[derive(Serialize)]
+struct KeptPlan<'a> {
+    #[serde(flatten)]
+    plan: &'a LoadPlan,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prediction: Option<&'a Prediction>,
+}
+
+/// What [`KeptPlan`] and a plan keep of a prediction.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct KeptPrediction {
+    pub(crate) prediction: Prediction,
+}
+
 /// The finished runs, in the results file where there is one.
 pub(crate) struct Keeper {
     store: Option<(Store, StudyRunId)>,
@@ -135,11 +158,12 @@ impl Keeper {
         db: Option<&Path>,
         kind: &'static str,
         title: String,
-        plan: &LoadPlan,
+        (plan, prediction): (&LoadPlan, Option<&Prediction>),
         seed: u64,
         environment: Environment,
     ) -> Result<Self, Failure> {
-        let configuration = serde_json::to_string(plan).map_err(Failure::run)?;
+        let kept = KeptPlan { plan, prediction };
+        let configuration = serde_json::to_string(&kept).map_err(Failure::run)?;
         let planned = Planned {
             kind,
             title,
@@ -176,6 +200,11 @@ impl Keeper {
         let store = db.map(begin).transpose().map_err(store_failure)?;
         let [method] = paragraphs;
         Ok(Self { store, environment, title, method, results: Vec::new() })
+    }
+
+    /// Its number in the results file, where there is one.
+    pub(crate) fn study(&self) -> Option<i64> {
+        self.store.as_ref().map(|(_, study)| study.0)
     }
 
     /// Takes in a finished run; it is safe when this returns.

@@ -226,7 +226,7 @@ fn measure(
     let names: Vec<String> = args.targets.iter().map(|target| target.display().to_string()).collect();
     let title = format!("measure {}", names.join(", "));
     let db = hosts.leads().then_some(&*args.db);
-    let mut keeper = Keeper::begin(db, "measure", title, plan, args.sweep.seed, environment)?;
+    let mut keeper = Keeper::begin(db, "measure", title, (plan, None), args.sweep.seed, environment)?;
     let mut run = |load: &Load, label: &str, done: f64| {
         let mut lately = Lately::default();
         let mut tell = |seen: &LoadProgress| show(seen, label, done, (&mut *progress, &mut lately));

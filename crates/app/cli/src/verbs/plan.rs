@@ -6,18 +6,20 @@ mod inputs;
 mod needs;
 mod study;
 
+use super::keep::{KeepDbArgs, KeptPrediction, Planned};
 use crate::failure::{Exit, Failure};
 use crate::hosts::RankArgs;
-use crate::inputs::{CatalogArgs, above_zero, some_bytes, some_time};
+use crate::inputs::{CatalogArgs, above_zero, catalog_change, some_bytes, some_time};
 use crate::output::{Output, print, print_answer, remark};
 use crate::progress::Progress;
 use crate::whole_file::{check_writable, write_whole};
 use inputs::{AppArgs, Asked};
 use needs::Need;
-use raidlab::{Catalog, DriveHistory, YearRange};
+use raidlab::{Catalog, CatalogChange, DriveHistory, OwnHardware, Prediction, YearRange};
 use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Goal, Space};
 use raidlab_hosts::Hosts;
+use raidlab_machine::Environment;
 use raidlab_planning::{
     Application, Have, PlanError, PlanOrder, PlanOutcome, Prices, default_history, default_levels,
     default_settings, plan, plan_tiers,
@@ -28,7 +30,7 @@ use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_worlds::condition_of;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How long a search takes where nobody says.
 const SEARCH_TIME: Duration = Duration::from_secs(10);
@@ -47,7 +49,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "study")]
     together: bool,
     /// Maximum number of arrays (1 or 2), in one enclosure behind one controller; the cheapest placement is chosen
-    #[arg(long, default_value_t = 1, requires = "together", conflicts_with = "report", value_name = "N",
+    #[arg(long, default_value_t = 1, requires = "together", conflicts_with_all = ["report", "db"], value_name = "N",
         value_parser = clap::value_parser!(u16).range(1..=2))]
     arrays: u16,
     /// Capacity that the host needs; with --together also NAME:SIZE for each application, which then lie one after the other
@@ -179,6 +181,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE.toml")]
     study: Option<PathBuf>,
     #[command(flatten)]
+    db: KeepDbArgs,
+    #[command(flatten)]
     pub(crate) ranks: RankArgs,
 }
 
@@ -226,6 +230,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         return place(args, &order, output, hosts);
     }
     let mut progress = Progress::start_on(hosts);
+    let started_at = SystemTime::now();
     let (started, time) = (Instant::now(), args.search_time());
     let mut has_time = || time.is_none_or(|time| started.elapsed() < time);
     let outcome = plan(&order, hosts, &mut has_time, &mut |label, done| progress.show(label, done));
@@ -233,6 +238,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     progress.end();
     if hosts.leads() {
         show(args, &outcome, &order, output)?;
+        args.keep(&outcome, &order, started_at)?;
         accelerators::tell(args, &outcome, &order, output)?;
         history::tell_growth(&asked, args, &outcome);
     }
@@ -278,6 +284,45 @@ fn show(args: &Args, outcome: &PlanOutcome, order: &PlanOrder<'_>, output: &Outp
 }
 
 impl Args {
+    /// Keeps the runs of the first array, so that measured ones can be compared with them.
+    fn keep(
+        &self,
+        outcome: &PlanOutcome,
+        order: &PlanOrder<'_>,
+        started_at: SystemTime,
+    ) -> Result<(), Failure> {
+        if self.db.db.is_none() {
+            return Ok(());
+        }
+        let Some(first) = outcome.top.first() else {
+            remark(format_args!("db: there is no array to keep the runs of"));
+            return Ok(());
+        };
+        let mut hardware = self.catalog.own_hardware(None)?;
+        let set = first.md.iter().flat_map(|md| &md.set);
+        let change =
+            |text: &String| catalog_change(text).map_err(|error| Failure::run(anyhow::anyhow!(error)));
+        hardware.changes.extend(set.map(change).collect::<Result<Vec<CatalogChange>, Failure>>()?);
+        let hardware = OwnHardware { host: None, ..hardware };
+        let prediction = Prediction::new(first.array.clone(), &first.loads, hardware);
+        let kept = KeptPrediction { prediction };
+        let planned = Planned {
+            kind: "plan",
+            title: format!("plan {}", first.label),
+            method: format!("The best array of a plan, simulated: {}.", first.settings_label),
+            runs: first.runs.len() as u64,
+            seed: order.seed,
+            configuration: serde_json::to_string(&kept).map_err(Failure::run)?,
+        };
+        let environment = Environment::of_machine();
+        if let Some(number) = self.db.keep(planned, environment, started_at, first.runs.clone())? {
+            remark(format_args!(
+                "kept as plan:{number}; 'raidlab compare plan:{number} RUN --db FILE' puts a measured run beside it"
+            ));
+        }
+        Ok(())
+    }
+
     /// Whether all applications run at the same time, as the devices of histories did.
     fn is_together(&self, asked: &Asked) -> bool {
         self.together || asked.past.len() > 1

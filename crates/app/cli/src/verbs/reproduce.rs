@@ -152,7 +152,7 @@ fn keep(args: &Args, found: &Reproduced<'_>, started_at: SystemTime) -> Result<(
         seed: figures.options.seed,
         configuration: serde_json::to_string(&figures.options).map_err(Failure::run)?,
     };
-    args.keep.keep(planned, Environment::of_machine(), started_at, results)
+    args.keep.keep(planned, Environment::of_machine(), started_at, results).map(|_| ())
 }
 
 /// Predicts figures and claims, and shows how far it is.

@@ -14,8 +14,9 @@ use crate::progress::Progress;
 use crate::whole_file::check_writable;
 use raidlab::{
     Array, ArrayFile, ArrayFileError, ByteCount, CacheSettings, Catalog, ControllerSettings, DriveHistory,
-    FileAccess, Hosts, IoPolicy, LevelVariant, Load, LoadsError, MetadataPolicy, NanoSpan, Owner, ReadPolicy,
-    Resilience, SetupError, SimError, SimulatedError, Simulation, WINDOW_DEFAULT, Workload, WritePolicy,
+    FileAccess, Hosts, IoPolicy, LevelVariant, Load, LoadsError, MetadataPolicy, NanoSpan, OwnHardware,
+    Owner, Prediction, ReadPolicy, Resilience, SetupError, SimError, SimulatedError, Simulation,
+    WINDOW_DEFAULT, Workload, WritePolicy,
 };
 use raidlab_machine::Environment;
 use raidlab_tracefile::ReadingAs;
@@ -258,7 +259,9 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     let seed = args.sweep.seed;
     let title = format!("simulate {}", simulation.label());
     let db = args.db.as_deref().filter(|_| hosts.leads());
-    let mut keeper = Keeper::begin(db, "simulate", title, &plan, seed, Environment::of_machine())?;
+    let prediction = args.prediction(&array, &plan)?;
+    let kept = (&plan, prediction.as_ref());
+    let mut keeper = Keeper::begin(db, "simulate", title, kept, seed, Environment::of_machine())?;
     let mut progress = Progress::start_on(hosts);
     let mut conclusions = if steps {
         let mut run = |load: &Load, label: &str, done: f64| {
@@ -289,6 +292,19 @@ impl Args {
             None => array,
         };
         Ok(array.condition(self.condition, self.fill))
+    }
+
+    /// What is predicted, for who simulates it again; none of a file on a host.
+    fn prediction(&self, array: &Array, plan: &LoadPlan) -> Result<Option<Prediction>, Failure> {
+        if self.db.is_none() || self.file.filesystem.is_some() {
+            return Ok(None);
+        }
+        let hardware = OwnHardware {
+            host: self.file.host.clone(),
+            ..self.catalog.own_hardware(Some(array.controller_id()))?
+        };
+        let loads: Vec<Load> = plan.loads(self.sweep.seed).collect();
+        Ok(Some(Prediction::new(array.clone().into(), &loads, hardware)))
     }
 
     /// The array in the catalogue, ready for runs; one after the other where it goes by `steps`.

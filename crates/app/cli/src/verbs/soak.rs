@@ -122,7 +122,7 @@ fn keep(args: &Args, records: &[SoakRecord], started_at: SystemTime) -> Result<(
         configuration: serde_json::to_string(records).map_err(Failure::run)?,
     };
     let results = records.iter().map(|record| soak_run(record, args.confidence)).collect();
-    args.keep.keep(planned, Environment::of_target(&args.targets[0]), started_at, results)
+    args.keep.keep(planned, Environment::of_target(&args.targets[0]), started_at, results).map(|_| ())
 }
 
 fn options(args: &Args) -> SoakOptions {

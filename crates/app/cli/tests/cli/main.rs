@@ -1,6 +1,7 @@
 //! The real binary, as a user runs it: one module per group of verbs, linked once.
 
 mod arrays;
+mod back;
 mod fits;
 mod hostile;
 mod loads;

@@ -160,6 +160,26 @@ impl FitParameter {
         Ok(Self { keys, low, high, reason, range })
     }
 
+    /// `figure` of any entry, from so many times less to so many times more than it is.
+    ///
+    /// # Errors
+    /// [`FitParameterError::Value`] where it is no number above zero.
+    pub fn around(figure: FittedFigure, times: f64) -> Result<Self, FitParameterError> {
+        let quantity = Quantity::read(&figure.value).ok_or_else(|| FitParameterError::Value {
+            key: format!("{}:{}", figure.entry, figure.key),
+            text: figure.value.clone(),
+            value: figure.value.clone(),
+        })?;
+        let start = quantity.base;
+        Ok(Self {
+            low: quantity.times(1.0 / times),
+            high: quantity.times(times),
+            reason: format!("{times} times less or more than it is"),
+            range: SearchRange { low: start / times, high: start * times, start },
+            keys: vec![(figure, quantity)],
+        })
+    }
+
     /// Its bounds and its start, in the smallest unit of the first figure.
     pub fn range(&self) -> SearchRange {
         self.range
@@ -203,14 +223,14 @@ impl FitParameter {
     }
 
     /// The changes that make the number `value`.
-    pub(crate) fn changes_at(&self, value: f64) -> Vec<CatalogChange> {
+    pub fn changes_at(&self, value: f64) -> Vec<CatalogChange> {
         let keys = self.keys_at(value).into_iter();
         keys.map(|FittedKey { entry, key, value, .. }| CatalogChange { entry, key, value, source: None })
             .collect()
     }
 
     /// Whether `value` is at a bound that it did not begin at.
-    pub(crate) fn is_at_bound(&self, value: f64) -> bool {
+    pub fn is_at_bound(&self, value: f64) -> bool {
         let SearchRange { low, high, start } = self.range;
         let is = |bound: f64| (value / bound).ln().abs() < 1e-6 && (start / bound).ln().abs() > 1e-6;
         is(low) || is(high)

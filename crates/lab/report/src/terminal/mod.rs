@@ -9,6 +9,7 @@
 
 mod claims;
 mod contrast;
+mod explanation;
 mod feeding;
 mod hosts;
 mod matrix;
@@ -25,6 +26,7 @@ mod validation;
 
 pub use claims::claims;
 pub use contrast::contrast;
+pub use explanation::explanation;
 pub use feeding::feeding;
 pub use hosts::hosts;
 pub(crate) use matrix::matrix_cells;

@@ -3,6 +3,8 @@
 //! | fio | here |
 //! |---|---|
 //! | `rw`, `rwmixread`, `percentage_random` | read and random percent of the lines |
+//! | `rw=read:8k` | the alignment: a request, and a hole behind it |
+//! | `rw=rw` in sequence | a part of reads and one of writes in one loop: each goes on from its own last place |
 //! | `bs`, `bssplit`, `bsrange` | a line for each size, by share |
 //! | `norandommap` missing, one size | distribution `shuffle`: every place once |
 //! | `norandommap`, or several sizes | distribution `uniform` |
@@ -13,7 +15,7 @@
 //! | `rate`, `rate_iops` | a limit; with `rate_process=poisson` arrivals at that rate |
 //! | `thinktime` | think time of each place, or, after more than one request, a delay after a burst |
 
-use super::sizes::{directed, lines, of_direction, sizes};
+use super::sizes::{by_direction, directed, lines, of_direction, sizes};
 use super::values::{number, percent, size, switch, time};
 use super::{Section, Setting};
 use crate::Reason;
@@ -66,6 +68,9 @@ pub(super) struct Job {
     pub(super) buffered: bool,
     pub(super) data: DataSpec,
     lines: Vec<AccessLine>,
+    /// Of reads and writes in one job that go on in sequence, the lines of each and the percent of reads: each direction has a place of its
+    /// own to go on from.
+    directions: Option<([Vec<AccessLine>; 2], u8)>,
     places: Places,
     pacing: Pacing,
     iodepth: u32,
@@ -80,6 +85,7 @@ pub(super) struct Job {
 pub(super) struct Lines {
     pub(super) target: usize,
     pub(super) run: usize,
+    pub(super) rw: usize,
     pub(super) delay: usize,
     pub(super) wait: usize,
 }
@@ -98,6 +104,10 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    pub(super) const fn new(section: &'a Section) -> Self {
+        Self { section, reasons: Vec::new() }
+    }
+
     pub(super) fn find(&self, key: &str) -> Option<&'a Setting> {
         self.section.settings.iter().rev().find(|setting| setting.key == key)
     }
@@ -142,16 +152,21 @@ impl Job {
     /// # Errors
     /// All that is wrong with it, by line.
     pub(super) fn new(section: &Section, notes: &mut Vec<String>) -> Result<Self, Vec<Reason>> {
-        let mut reader = Reader { section, reasons: Vec::new() };
+        let mut reader = Reader::new(section);
         let base = reader.base();
         let bytes = |text: &str| size(text, base);
-        let (reads, lines) = requests(&mut reader, base, notes);
+        let Requests { read_pct: reads, lines, directions } = requests(&mut reader, base, notes);
         tell_of_units(section, base, notes);
         let takes_many = engine(&mut reader);
         let iodepth = reader.value("iodepth", number).unwrap_or(1).max(1);
         let places = places(&mut reader, &lines, reads, base, notes);
         let iodepth = if takes_many { iodepth } else { 1 };
         let (pacing, lines) = pacing(&mut reader, lines, iodepth, reads, base, notes);
+        if directions.is_some() && lines.iter().any(|line| line.delay > NanoSpan::ZERO) {
+            let advice = "of reads and writes in one job that go on in sequence has no counterpart here: write a job for each";
+            reader.wrong("thinktime", format!("thinktime after several requests {advice}"));
+        }
+        reads_back(&mut reader, &lines);
         let direct = reader.value("direct", switch);
         let buffered = reader.value("buffered", switch);
         let plain = NanoSpan::from_secs(1);
@@ -164,6 +179,7 @@ impl Job {
             lines_of: Lines {
                 target: reader.line("filename"),
                 run: reader.line("runtime"),
+                rw: reader.line("rw"),
                 delay: reader.line("startdelay"),
                 wait: reader.line("wait_for"),
             },
@@ -182,6 +198,7 @@ impl Job {
             offset_increment: reader.value("offset_increment", bytes).unwrap_or(0),
             flush: flush(&mut reader).filter(|_| lines.iter().any(|line| line.read_pct < 100)),
             lines,
+            directions,
             places,
             pacing,
             iodepth,
@@ -204,10 +221,15 @@ impl Job {
 
     /// The lines of `section` alone, whatever else stands in it; none where one of them is wrong.
     pub(super) fn lines(section: &Section) -> Option<Vec<AccessLine>> {
-        let mut reader = Reader { section, reasons: Vec::new() };
+        let mut reader = Reader::new(section);
         let base = reader.base();
-        let (_, lines) = requests(&mut reader, base, &mut Vec::new());
+        let lines = requests(&mut reader, base, &mut Vec::new()).lines;
         reader.reasons.is_empty().then_some(lines)
+    }
+
+    /// Clones that run at once.
+    pub(super) const fn numjobs(&self) -> u32 {
+        self.numjobs
     }
 
     /// Parts that it becomes.
@@ -275,6 +297,31 @@ impl Job {
         }
     }
 
+    /// Whether reads and writes go on from places of their own.
+    pub(super) const fn has_directions(&self) -> bool {
+        self.directions.is_some()
+    }
+
+    /// The pacing and the requests in flight of all of its clones.
+    pub(super) fn together(&self) -> (Pacing, u32) {
+        (times(self.pacing, self.numjobs), self.iodepth.saturating_mul(self.numjobs))
+    }
+
+    /// The part for its clone number `clone`; of reads and writes that go on from places of their own one for each, which share a loop.
+    pub(super) fn parts(&self, clone: u32) -> Vec<MixPart> {
+        let whole = self.part(clone);
+        let Some((lines, read_pct)) = &self.directions else { return vec![whole] };
+        let part = |(lines, (weight, name)): (&Vec<AccessLine>, (u8, &str))| MixPart {
+            name: format!("{}-{name}", whole.name),
+            weight: Some(u32::from(weight)),
+            lines: lines.clone(),
+            pacing: Pacing::default(),
+            iodepth: None,
+            ..whole.clone()
+        };
+        lines.iter().zip([(*read_pct, "reads"), (100 - read_pct, "writes")]).map(part).collect()
+    }
+
     /// Length of its file up to the end of what its clone `clone` uses.
     pub(super) fn extent(&self, clone: u32) -> u64 {
         let start =
@@ -307,20 +354,74 @@ fn flush(reader: &mut Reader<'_>) -> Option<FlushRule> {
     all.or(data).map(|every| FlushRule { every, with_metadata: all.is_some() })
 }
 
+/// What a job asks.
+struct Requests {
+    read_pct: u8,
+    /// All sizes and directions.
+    lines: Vec<AccessLine>,
+    /// As in [`Job`].
+    directions: Option<([Vec<AccessLine>; 2], u8)>,
+}
+
+/// Refuses what reads back all that it has written.
+fn reads_back(reader: &mut Reader<'_>, lines: &[AccessLine]) {
+    let is_asked = reader.text("verify").is_some_and(|kind| !["", "0", "none"].contains(&kind));
+    let is_done = reader.value("do_verify", switch).unwrap_or(true);
+    if is_asked && is_done && lines.iter().any(|line| line.read_pct < 100) {
+        let advice = "has no counterpart here: take verify out or add do_verify=0, and write a job behind it that reads";
+        reader.wrong(
+            "verify",
+            format!("verify of a job that writes reads all of it back afterwards, which {advice}"),
+        );
+    }
+}
+
 /// Read percent, and the lines of all sizes and directions.
-fn requests(reader: &mut Reader<'_>, base: u64, notes: &mut Vec<String>) -> (u8, Vec<AccessLine>) {
+fn requests(reader: &mut Reader<'_>, base: u64, notes: &mut Vec<String>) -> Requests {
     let (reads, is_random) = direction(reader);
+    let hole = hole(reader, base);
     let random = [0, 1].map(|direction| {
         let given = directed(reader, "percentage_random", direction, percent).unwrap_or(100);
         if is_random { given } else { 0 }
     });
     let sizes = [0, 1].map(|direction| sizes(reader, direction, base, notes));
-    (reads, lines(&sizes, reads, random))
+    let goes_on = random.iter().any(|pct| *pct < 100);
+    let mut lines = lines(&sizes, reads, random);
+    if let Some(hole) = hole {
+        match &mut lines[..] {
+            [line] => line.align_bytes = u32::try_from(hole.saturating_add(line.bytes.into())).ok(),
+            _ => reader.wrong(
+                "rw",
+                "holes between requests of several sizes have no counterpart here: use one size",
+            ),
+        }
+    }
+    Requests {
+        read_pct: reads,
+        lines,
+        directions: (is_mix(reads) && goes_on).then(|| (by_direction(&sizes, random), reads)),
+    }
+}
+
+/// The hole behind each request of a sequence, `rw=read:8k`: requests start at multiples of both together.
+fn hole(reader: &mut Reader<'_>, base: u64) -> Option<u64> {
+    let text = reader.text("rw").filter(|text| !text.contains("trim"))?;
+    let (kind, hole) = text.split_once(':')?;
+    match size(hole, base) {
+        Ok(hole) if ["read", "write"].contains(&kind) && hole > 0 => Some(hole),
+        _ => {
+            let advice = "write read:8k or write:8k for a hole behind each request; steps back, holes of a mix and repeated places have \
+                          no counterpart here";
+            reader.wrong("rw", format!("rw = {text}: {advice}"));
+            None
+        }
+    }
 }
 
 /// Read percent, and whether requests are random.
 fn direction(reader: &mut Reader<'_>) -> (u8, bool) {
     let text = reader.text("rw").unwrap_or("read");
+    let text = if text.contains("trim") { text } else { text.split_once(':').map_or(text, |(kind, _)| kind) };
     // The one that is given last counts.
     let last = reader.section.settings.iter().rev().find(|it| ["rwmixread", "rwmixwrite"].contains(&it.key));
     let mix = match last.map(|setting| setting.key) {
@@ -338,8 +439,6 @@ fn direction(reader: &mut Reader<'_>) -> (u8, bool) {
         _ => {
             let advice = if text.contains("trim") {
                 "trims are not part of the workload language; use a job that reads or writes"
-            } else if text.contains(':') {
-                "holes between requests and repeated offsets have no counterpart here; leave out what follows the colon"
             } else {
                 "write read, write, rw, randread, randwrite or randrw"
             };

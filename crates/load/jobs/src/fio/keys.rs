@@ -42,7 +42,7 @@ const KEYS: &[(Kind, &str)] = &[
          norandommap random_distribution percentage_random fsync fdatasync direct buffered loops numjobs \
          runtime/timeout time_based ramp_time rwmixread rwmixwrite thinktime thinktime_blocks rate \
          rate_iops rate_process stonewall/wait_for_previous zero_buffers buffer_compress_percentage \
-         dedupe_percentage kb_base startdelay/start_delay wait_for nrfiles/nr_files filename_format",
+         dedupe_percentage kb_base verify do_verify startdelay/start_delay wait_for nrfiles/nr_files filename_format",
     ),
     (
         Kind::Ignored("a run here goes on after a failed request and counts it"),
@@ -80,7 +80,7 @@ const KEYS: &[(Kind, &str)] = &[
     (Kind::Ignored("it names or describes"), "description name unique_filename"),
     (
         Kind::Ignored("nothing is compared while a load runs; the requests are the same"),
-        "verify do_verify verify_policy verifysort verifysort_nr verify_interval verify_offset \
+        "verify_policy verifysort verifysort_nr verify_interval verify_offset \
          verify_pattern verify_pattern_interval verify_fatal verify_dump verify_async verify_backlog \
          verify_backlog_batch verify_async_cpus experimental_verify verify_state_load verify_state_save \
          verify_write_sequence verify_header_seed",

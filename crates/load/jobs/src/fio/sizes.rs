@@ -91,17 +91,25 @@ fn range(text: &str, length: impl Fn(&str) -> Result<u32, String>) -> Result<Vec
     Ok((0..count).map(|index| (first * (index + 1), share(index))).collect())
 }
 
+/// The lines of reads and those of writes, each of them all of its direction.
+pub(super) fn by_direction(sizes: &[Sizes; 2], random: [u8; 2]) -> [Vec<AccessLine>; 2] {
+    let all = |direction: usize, read_pct| lines_of(&sizes[direction], read_pct, random);
+    [all(0, 100), all(1, 0)]
+}
+
+fn lines_of(sizes: &Sizes, read_pct: u8, random: [u8; 2]) -> Vec<AccessLine> {
+    let line = |(bytes, share_pct): &(u32, u8)| AccessLine {
+        share_pct: *share_pct,
+        align_bytes: (sizes.align != *bytes).then_some(sizes.align),
+        ..AccessLine::plain(*bytes, read_pct, random[usize::from(read_pct == 0)])
+    };
+    sizes.shares.iter().map(line).collect()
+}
+
 /// A line for each size; for each direction, too, where both have sizes of their own.
 pub(super) fn lines(sizes: &[Sizes; 2], read_pct: u8, random: [u8; 2]) -> Vec<AccessLine> {
     let [read, write] = sizes;
-    let line = |sizes: &Sizes, (bytes, share_pct): (u32, u8), read_pct| AccessLine {
-        share_pct,
-        align_bytes: (sizes.align != bytes).then_some(sizes.align),
-        ..AccessLine::plain(bytes, read_pct, random[usize::from(read_pct == 0)])
-    };
-    let all = |sizes: &Sizes, read_pct| -> Vec<AccessLine> {
-        sizes.shares.iter().map(|each| line(sizes, *each, read_pct)).collect()
-    };
+    let all = |sizes: &Sizes, read_pct| lines_of(sizes, read_pct, random);
     let same = read.shares == write.shares && read.align == write.align && random[0] == random[1];
     match read_pct {
         100 => all(read, 100),

@@ -3,7 +3,7 @@
 use super::job::Job;
 use crate::{Reason, RunHints, Step, free_name, metric_of, slug};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{AccessSpec, MixPart, Workload};
+use raidlab_workload::{AccessSpec, MixPart, Pacing, Workload};
 
 /// The most parts that one workload gets.
 pub(super) const PARTS_MAX: usize = 64;
@@ -151,21 +151,48 @@ fn check_times(group: &[&Job]) -> Result<(), Reason> {
     }
 }
 
+/// The pacing and the requests in flight of a job whose reads and writes go on from places of their own; none where no job does. Parts of
+/// one loop are those of one job.
+fn shared_loop(jobs: &[&Job], notes: &mut Vec<String>) -> Result<Option<(Pacing, u32)>, Reason> {
+    let Some(job) = jobs.iter().find(|job| job.has_directions()) else { return Ok(None) };
+    if jobs.len() > 1 {
+        let problem = format!(
+            "the reads of {} go on from the last read and its writes from the last write, which beside other jobs has no counterpart \
+             here: write a job for its reads and one for its writes, or put it behind the others with stonewall",
+            job.name
+        );
+        return Err(Reason::at(job.lines_of.rw, problem));
+    }
+    if job.numjobs() > 1 {
+        notes.push(format!("The clones of {} share one loop, with the requests in flight of all.", job.name));
+    }
+    Ok(Some(job.together()))
+}
+
+/// The parts of all clones of `jobs`, each in its file.
+fn parts(jobs: &[&Job], files: &mut Files) -> Vec<MixPart> {
+    let mut parts: Vec<MixPart> = Vec::new();
+    for job in jobs {
+        for clone in 0..job.clones() {
+            let base = files.base(job, clone);
+            for mut part in job.parts(clone) {
+                part.places.start = ByteCount(part.places.start.get().saturating_add(base));
+                let taken: Vec<String> = parts.iter().map(|part| part.name.clone()).collect();
+                part.name = free_name(slug(&part.name), &taken);
+                parts.push(part);
+            }
+        }
+    }
+    parts
+}
+
 fn step(file: &str, name: String, group: &[&Job], notes: &mut Vec<String>) -> Result<Step, Reason> {
     check_times(group)?;
     let (on_one, targets) = by_target(group)?;
     let first = group[0];
-    let mut parts: Vec<MixPart> = Vec::new();
     let mut files = Files::default();
-    for job in on_one {
-        for clone in 0..job.clones() {
-            let mut part = job.part(clone);
-            part.places.start = ByteCount(part.places.start.get().saturating_add(files.base(job, clone)));
-            let taken: Vec<String> = parts.iter().map(|part| part.name.clone()).collect();
-            part.name = free_name(slug(&part.name), &taken);
-            parts.push(part);
-        }
-    }
+    let shared = shared_loop(&on_one, notes)?;
+    let mut parts = parts(&on_one, &mut files);
     if parts.len() > PARTS_MAX {
         let problem =
             format!("{} jobs run at once: a workload has up to {PARTS_MAX} parts, use fewer", parts.len());
@@ -207,6 +234,17 @@ fn step(file: &str, name: String, group: &[&Job], notes: &mut Vec<String>) -> Re
             iodepth => spec.iodepth = iodepth,
         }
     } else {
+        if let Some((pacing, iodepth)) = shared {
+            (spec.pacing, spec.flush) = (pacing, parts[0].flush);
+            for part in &mut parts {
+                part.flush = None;
+            }
+            if pacing.is_open() {
+                spec.iodepth = Some(iodepth);
+            } else {
+                run.iodepths = vec![iodepth];
+            }
+        }
         spec.parts = parts;
     }
     spec.validate().map_err(|error| Reason::at(first.line, error.to_string()))?;

@@ -171,11 +171,42 @@ fn flushes_follow_writes() {
     assert_eq!(parts.iter().map(|part| part.flush.is_some()).collect::<Vec<_>>(), [true, false]);
 }
 
-/// Size, share, read and random percent of each line.
+/// Size, share, read and random percent of each line, of all parts.
 fn lines_of(keys: &str) -> Vec<(u32, u8, u8, u8)> {
     let steps = import(&format!("[j]\nnorandommap\n{keys}\n")).steps;
-    let lines = steps[0].workload.spec.lines.iter();
-    lines.map(|line| (line.bytes, line.share_pct, line.read_pct, line.random_pct)).collect()
+    let spec = &steps[0].workload.spec;
+    let own = spec.lines.iter().map(|line| (100, line));
+    let parts =
+        spec.parts.iter().flat_map(|part| part.lines.iter().map(|line| (part.weight.unwrap_or(100), line)));
+    let share = |weight: u32, share: u8| (weight * u32::from(share) / 100) as u8;
+    own.chain(parts)
+        .map(|(weight, line)| (line.bytes, share(weight, line.share_pct), line.read_pct, line.random_pct))
+        .collect()
+}
+
+/// As fio 3.33 logs them: `rw=rw` reads 0, 4096, ... and writes 0, 4096, ... in any order.
+#[test]
+fn reads_and_writes_in_sequence_go_on_from_places_of_their_own() {
+    let step = import("[j]\nrw=rw\nrwmixread=60\nbs=8k\niodepth=4\nioengine=libaio\nnumjobs=2\nfsync=3\n")
+        .steps
+        .remove(0);
+    let spec = &step.workload.spec;
+    let parts: Vec<_> =
+        spec.parts.iter().map(|part| (part.name.as_str(), part.weight, part.lines[0].read_pct)).collect();
+    let expected = [
+        ("j-1-reads", Some(60), 100),
+        ("j-1-writes", Some(40), 0),
+        ("j-2-reads", Some(60), 100),
+        ("j-2-writes", Some(40), 0),
+    ];
+    assert_eq!((&parts[..], step.run.iodepths), (&expected[..], vec![8]));
+    assert!(
+        spec.flush.is_some() && spec.parts.iter().all(|part| part.flush.is_none() && part.iodepth.is_none())
+    );
+    let text = complaint("[j]\nrw=rw\n[k]\nrw=read\n");
+    assert!(text.contains("test.fio:2: the reads of j go on from the last read"), "{text}");
+    let text = complaint("[j]\nrw=write\nverify=md5\n");
+    assert!(text.contains("test.fio:3: verify of a job that writes"), "{text}");
 }
 
 #[test]

@@ -19,13 +19,14 @@ use super::nearest::nearest;
 use super::reader::{Head, Layers, parse};
 use super::{Builtin, Catalog, CatalogError, CatalogFile};
 use core::ops::Range;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// Another value for one figure or flag of the catalogue.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CatalogChange {
     /// Id of the drive or controller.
     pub entry: String,

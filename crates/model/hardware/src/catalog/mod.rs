@@ -42,7 +42,7 @@ use crate::md::MdModel;
 use crate::network::NetworkModel;
 use crate::server::FileServerModel;
 use crate::ssd::DriveCondition;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
@@ -90,7 +90,7 @@ pub struct CatalogEntry<'a> {
 }
 
 /// A file of the catalogue: its name, for messages, and its text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CatalogFile {
     /// The name.
     pub name: String,

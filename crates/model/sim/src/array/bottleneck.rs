@@ -35,7 +35,7 @@ use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{Measurement, Pacing};
 
 /// How much faster parts are made.
-const FASTER: FasterPct = FasterPct(10);
+const FASTER: FasterPct = FasterPct(10.0);
 
 /// Requests that a run needs at least, if the original has as many: a tenth of them is chance of 1 %.
 const PROBE_REQUESTS: u64 = 40_000;
@@ -269,7 +269,7 @@ fn judge(gains: &[Gain], deeper: Option<f64>, noise: f64, pacing: Pacing) -> Bot
 ///
 /// In an open loop the time in a queue that is `u` full is as `1 / (1 - u)`, and so falls by more than the part is faster.
 fn gain_max(goal: Goal, (busy, servers): (f64, f64), in_flight: f64) -> f64 {
-    let faster = f64::from(FASTER.0) / 100.0;
+    let faster = FASTER.0 / 100.0;
     let of_time = (busy * servers / in_flight.max(f64::MIN_POSITIVE)).min(1.0);
     match goal {
         Goal::Throughput => faster * of_time.max(busy),
@@ -530,7 +530,7 @@ impl SimulatedEnclosure {
 }
 
 fn enlarge(cache: &mut CacheConfig, by: FasterPct) {
-    let bytes = cache.size.0 + cache.size.0 / 100 * u64::from(by.0);
+    let bytes = (cache.size.0 as f64 * (1.0 + by.0 / 100.0)) as u64;
     cache.size = ByteCount(bytes.next_multiple_of(cache.block_size.0.max(1)));
 }
 

@@ -7,6 +7,7 @@ use crate::schema::Form;
 use crate::verbs::keep::store_failure;
 use raidlab_report::import::{ForeignResults, fio, iometer, is_fio, is_iometer, other_tool, others};
 use raidlab_store::{Archive, ForeignStudy, RunFilter, Store};
+use raidlab_workload::RunResult;
 use raidlab_worlds::as_text;
 use serde::Serialize;
 use std::io::Read;
@@ -111,6 +112,14 @@ fn unpacked(bytes: &[u8]) -> std::io::Result<String> {
     let mut text = Vec::new();
     as_text(bytes)?.take(TEXT_BYTES_MAX).read_to_end(&mut text)?;
     Ok(String::from_utf8_lossy(&text).trim_start_matches('\u{feff}').to_owned())
+}
+
+/// The runs in the file at `path`, of whichever form it is.
+pub(crate) fn foreign_runs(path: &Path) -> Result<Vec<RunResult>, Failure> {
+    Ok(match find(path)? {
+        Found::Kept(archive) => archive.runs.into_iter().map(|run| run.result).collect(),
+        Found::Foreign { results, .. } => results.runs.into_iter().map(|it| it.run).collect(),
+    })
 }
 
 /// The runs of a file, of whichever form it is.

@@ -1,0 +1,76 @@
+//! Logs that agree with the driver, and such as differ in one thing each.
+
+use super::super::Surroundings;
+use super::{Checked, TrialLog, fio_trial};
+
+fn checked(job: &str, log: &str) -> Vec<Checked> {
+    let trial = fio_trial("a.fio", job, Surroundings::NONE, "/logs").expect("it can be imported");
+    trial.compare(&[TrialLog { text: Some(log.to_owned()) }])
+}
+
+fn log(requests: &[(&str, u64, u64)]) -> String {
+    let line = |(action, offset, bytes): &(&str, u64, u64)| format!("1 a.0.0 {action} {offset} {bytes}\n");
+    "fio version 3 iolog\n1 a.0.0 add\n2 a.0.0 open\n".to_owned()
+        + &requests.iter().map(line).collect::<String>()
+}
+
+#[test]
+fn a_job_for_fio_opens_nothing_and_asks_the_same() {
+    let text = "[global]\nfilename=/dev/sda\nruntime=60\nrate_iops=5\n[a]\nrw=read\nbs=4k ; four\nsize=1m\nioengine=libaio\n\
+                [b]\nstonewall\nrw=randread\nsize=50%\nnumber_ios=7\n";
+    let trial = fio_trial("a.fio", text, Surroundings::NONE, "/logs").expect("it can be imported");
+    let expected = "[global]\n[a]\nrw=read\nbs=4k ; four\nsize=1m\nioengine=null\nnumber_ios=4096\nwrite_iolog=/logs/0\n\
+                    filename_format=$jobname.$jobnum.$filenum\n[b]\nstonewall\nrw=randread\nsize=50%\nnumber_ios=7\n\
+                    ioengine=null\nnumber_ios=7\nwrite_iolog=/logs/1\nfilename_format=$jobname.$jobnum.$filenum\nfilesize=16777216\n";
+    assert_eq!((trial.job_file.as_str(), trial.logs()), (expected, 2));
+}
+
+#[test]
+fn each_difference_is_told_with_the_line() {
+    let job = "# a comment\n[a]\nrw=read\nbs=64k\nsize=256k\n";
+    let whole =
+        [("read", 0, 65_536), ("read", 65_536, 65_536), ("read", 131_072, 65_536), ("read", 196_608, 65_536)];
+    assert_eq!(checked(job, &log(&whole))[0].differs, None);
+    let changed = |at: usize, to: (&'static str, u64, u64)| {
+        let mut requests = whole;
+        requests[at] = to;
+        checked(job, &log(&requests))[0].differs.clone().expect("it differs")
+    };
+    assert!(changed(1, ("read", 69_632, 65_536)).contains("a.fio:2: a: "), "with the line");
+    let moved = whole.map(|(action, offset, bytes)| (action, offset + 65_536, bytes));
+    let rows = [
+        (checked(job, &log(&whole[..3]))[0].differs.clone().expect("it differs"), "fio makes 3 requests"),
+        (
+            changed(0, ("write", 0, 65_536)),
+            "request 1 of fio writes 65536 bytes at byte 0, and this only reads",
+        ),
+        (changed(3, ("read", 0, 65_536)), "request 4 of fio is at byte 0, and here at 196608"),
+        (
+            checked(job, &log(&moved))[0].differs.clone().expect("it differs"),
+            "request 4 of fio reads 65536 bytes at byte 262144, and this stays in bytes 0 to 262144",
+        ),
+        (checked(job, "")[0].differs.clone().expect("it differs"), "fio made no requests"),
+    ];
+    for (text, expected) in rows {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+}
+
+/// Random places have no order, and are all of them once.
+#[test]
+fn random_places_are_compared_as_a_set() {
+    let job = "[a]\nrw=randwrite\nbs=4k\nsize=64k\n";
+    let all: Vec<(&str, u64, u64)> = (0..16).map(|index| ("write", (index * 5 % 16) * 4096, 4096)).collect();
+    assert_eq!(checked(job, &log(&all))[0].differs, None);
+    let mut twice = all.clone();
+    twice[3].1 = twice[4].1;
+    assert!(
+        checked(job, &log(&twice))[0]
+            .differs
+            .as_deref()
+            .is_some_and(|it| it.contains("this asks, and fio does not"))
+    );
+    let mut far = all.clone();
+    far[3].1 = 1 << 20;
+    assert!(checked(job, &log(&far))[0].differs.is_some());
+}
