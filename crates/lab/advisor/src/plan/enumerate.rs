@@ -176,15 +176,9 @@ impl Walk<'_> {
         let Request { needs, demands, space, parts, together } = *self.request;
         let drive = &parts.drives[usize::from(geometry.drive)];
         let controller = &parts.controllers[usize::from(geometry.controller)];
-        let drives = geometry.members + geometry.spares;
         at_least(f64::from(needs.survive), f64::from(facts.survives.0), Rejection::Failures)?;
         let shelves = shelves(parts, geometry);
-        at_most(controller.ports.map(f64::from), f64::from(drives), Rejection::Slots)?;
-        at_most(needs.slots.map(f64::from), f64::from(drives), Rejection::Slots)?;
-        let own = if is_card(drive) { SERVER_CARDS } else { SERVER_BAYS };
-        let bays = geometry.enclosure.is_none().then_some(own);
-        at_most(bays, f64::from(drives), Rejection::Slots)?;
-        at_most(Some(f64::from(space.enclosures_max)), f64::from(shelves), Rejection::Slots)?;
+        self.has_places(geometry, shelves)?;
         let usable = ByteCount((drive.capacity.0 as f64 * facts.usable_members) as u64);
         at_least(needs.usable.0 as f64, usable.0 as f64, Rejection::Capacity)?;
         let bill = Bill { parts, geometry, shelves };
@@ -192,7 +186,7 @@ impl Walk<'_> {
         bound(needs.budget, cost, (Rejection::PriceUnknown, Rejection::Budget))?;
         let watts = bill.watts();
         at_most(needs.power_watts, watts, Rejection::Power)?;
-        let enclosure = geometry.enclosure.map(|index| &parts.enclosures[usize::from(index)]);
+        let enclosure = enclosure_of(parts, geometry);
         let rack_units = enclosure.map_or(Some(0), |it| Some(it.rack_units? * u32::from(shelves)));
         let units = (needs.rack_units.map(f64::from), rack_units.map(f64::from));
         bound(units.0, units.1, (Rejection::HeightUnknown, Rejection::RackUnits))?;
@@ -244,6 +238,22 @@ impl Walk<'_> {
             score_at_best,
             life_expected,
         })
+    }
+
+    /// Whether there are places for all drives: of the needs, at the controller, in so many `shelves` or in the server.
+    fn has_places(&self, geometry: Geometry, shelves: u16) -> Result<(), Nearest> {
+        let Request { needs, space, parts, .. } = self.request;
+        let drive = &parts.drives[usize::from(geometry.drive)];
+        let controller = &parts.controllers[usize::from(geometry.controller)];
+        let drives = f64::from(geometry.members + geometry.spares);
+        at_most(controller.ports.map(f64::from), drives, Rejection::Slots)?;
+        at_most(needs.slots.map(f64::from), drives, Rejection::Slots)?;
+        let own = if is_card(drive) { SERVER_CARDS } else { SERVER_BAYS };
+        at_most(geometry.enclosure.is_none().then_some(own), drives, Rejection::Slots)?;
+        // A host is one server.
+        let is_server = enclosure_of(parts, geometry).is_some_and(|it| it.is_server);
+        let shelves_max = if is_server { 1 } else { space.enclosures_max };
+        at_most(Some(f64::from(shelves_max)), f64::from(shelves), Rejection::Slots)
     }
 
     /// How long drives are expected to last, if they may last as long as they must.
@@ -359,6 +369,10 @@ const SERVER_CARDS: f64 = 4.0;
 /// Whether a drive is a card that fits no bay.
 fn is_card(drive: &DrivePart) -> bool {
     !drive.forms.is_empty() && drive.forms.iter().all(|form| *form == "M.2")
+}
+
+fn enclosure_of(parts: &PartList, geometry: Geometry) -> Option<&EnclosurePart> {
+    geometry.enclosure.map(|index| &parts.enclosures[usize::from(index)])
 }
 
 /// Enclosures that the drives need.

@@ -282,6 +282,10 @@ fn a_server_has_so_many_bays_and_cards_fit_none() {
     let last = |all: &BTreeSet<(bool, u16)>, in_shelf| all.iter().rev().find(|it| it.0 == in_shelf).copied();
     let disks = most(&parts, 0);
     assert_eq!((last(&disks, false), last(&disks, true)), (Some((false, 24)), Some((true, 24))));
+    parts.enclosures[0].is_server = true;
+    parts.controllers.iter_mut().for_each(|it| it.places = DrivePlaces::Either);
+    assert_eq!(last(&most(&parts, 0), true), Some((true, 12)), "a host is one server");
+    parts.controllers.iter_mut().for_each(|it| it.places = DrivePlaces::Server);
     parts.drives[0].forms = vec!["M.2"];
     assert!(most(&parts, 0).is_empty(), "no RAID card has places for it");
     for controller in &mut parts.controllers {

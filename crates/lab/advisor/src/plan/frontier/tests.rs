@@ -73,7 +73,26 @@ fn parts(draw: &mut Draw) -> PartList {
         price: is_priced.then_some(300.0),
         watts: None,
     };
-    let enclosure = |draw: &mut Draw, id: &str, slots| EnclosurePart {
+    PartList {
+        drives: vec![drive(draw, "one"), drive(draw, "other")],
+        controllers: vec![
+            controller(draw, "inside", DrivePlaces::Server),
+            controller(draw, "outside", DrivePlaces::Enclosures),
+        ],
+        enclosures: [("small", 4), ("large", 24)]
+            .map(|it| enclosure(draw, it, (is_priced, has_gaps)))
+            .to_vec(),
+        ..PartList::default()
+    }
+}
+
+/// One that may have a price.
+fn enclosure(
+    draw: &mut Draw,
+    (id, slots): (&str, u16),
+    (is_priced, has_gaps): (bool, bool),
+) -> EnclosurePart {
+    EnclosurePart {
         id: id.into(),
         slots,
         owned: 0,
@@ -85,15 +104,6 @@ fn parts(draw: &mut Draw) -> PartList {
         slot_rate: draw.is().then(|| BytesPerSec(draw.between(5e7, 3e8))),
         price: (is_priced && !(has_gaps && draw.is())).then_some(500.0),
         watts: None,
-    };
-    PartList {
-        drives: vec![drive(draw, "one"), drive(draw, "other")],
-        controllers: vec![
-            controller(draw, "inside", DrivePlaces::Server),
-            controller(draw, "outside", DrivePlaces::Enclosures),
-        ],
-        enclosures: vec![enclosure(draw, "small", 4), enclosure(draw, "large", 24)],
-        ..PartList::default()
     }
 }
 
