@@ -93,7 +93,7 @@ AT_MOST = {
 }
 
 # Years for which drive writes a day are counted where it is not five.
-DWPD_YEARS = {"samsung-pm9a3-7680": 3, "samsung-pm9a3-e1s-7680": 3, "samsung-pm9a3-m2-3840": 3}
+DWPD_YEARS = {"samsung-pm9a3-7680": 3, "samsung-pm9a3-e1s-7680": 3, "samsung-pm9a3-m2-3840": 3, "samsung-pm983-3840": 3}
 
 
 def options(row):

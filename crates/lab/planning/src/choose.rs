@@ -36,6 +36,9 @@ const SMALLER: [usize; 3] = [0, 1, 2];
 /// Best arrays whose chunks are tried.
 const CHUNKS_OF: usize = 2;
 
+/// Arrays that are run for longer at most because the longer runs of others put them first.
+const FIRSTS_MAX: usize = 3;
+
 /// How far it all is, about, when the search, the best of other kinds, the smaller ones and the longer runs are done; parts are
 /// before, and what is told of the best after.
 const SEARCH_SHARE: f64 = 0.55;
@@ -208,29 +211,24 @@ impl Search<'_, '_, '_> {
         let best: Vec<Judged> = rows.iter().map(|row| shown[row.index].clone()).collect();
         let stage = Stage { label: "running the best for longer", from: SMALLER_SHARE, to: LONG_SHARE };
         let results = judge_all(bench, self.crew, stage, (&best, Window::Long))?;
-        self.simulated += results.len() as u64;
-        let mut told = self.tell(results)?;
-        for (one, row) in told.iter().zip(&rows) {
-            self.judged[row.index] = one.judged.clone();
-            self.tried.push(one.judged.clone());
+        let results = self.with_first(results)?;
+        // The longer runs may have changed what is shown.
+        let mut long: Vec<Judged> = results.iter().map(|(judged, _)| judged.clone()).collect();
+        self.ranking.sort(&mut long);
+        let rows = diverse(&long, self.ranking, bench.parts, bench.order.top);
+        let is_shown = |one: &Judged| rows.iter().any(|row| long[row.index].geometry == one.geometry);
+        let mut told = self.tell(results.into_iter().filter(|(judged, _)| is_shown(judged)).collect())?;
+        for one in &told {
+            self.take(&one.judged);
         }
         self.ranking.sort(&mut self.judged);
         told.sort_by_cached_key(|one| (self.ranking.key(&one.judged), one.judged.geometry));
         let order: Vec<Judged> = told.iter().map(|one| one.judged.clone()).collect();
+        let rows = diverse(&order, self.ranking, bench.parts, order.len());
         let range = self.range(&told)?;
-        // The longer runs may have changed what each is shown for.
-        let keeps = self.judged.iter().filter(|one| one.keeps(needs)).count();
-        let shown = &self.judged[..if keeps > 0 { keeps } else { self.judged.len() }];
-        let rows = diverse(shown, self.ranking, bench.parts, shown.len());
-        let roles_of = |one: &Judged| {
-            let row = rows.iter().find(|row| shown[row.index].geometry == one.geometry);
-            row.map_or_else(|| vec![Role::Next], |row| row.roles.clone())
-        };
         let apps = bench.order.applications;
-        let planned = told.into_iter().map(|one| {
-            let roles = roles_of(&one.judged);
-            planned(bench, one, roles, (&order, &self.tried))
-        });
+        let planned = told.into_iter().zip(rows);
+        let planned = planned.map(|(one, row)| planned_of(bench, one, row.roles, (&order, &self.tried)));
         let mut planned: Vec<Planned> = planned.collect();
         if let Some(first) = planned.first_mut() {
             let names = (0..apps.len()).map(|app| part_name(apps, app));
@@ -238,6 +236,38 @@ impl Search<'_, '_, '_> {
             first.range = range;
         }
         Ok(planned)
+    }
+
+    /// `results` of longer runs, and those of what they put first: by its short run it may be there by chance.
+    fn with_first(
+        &mut self,
+        mut results: Vec<(Judged, Vec<RunResult>)>,
+    ) -> Result<Vec<(Judged, Vec<RunResult>)>, PlanError> {
+        self.simulated += results.len() as u64;
+        for (judged, _) in &results {
+            self.take(judged);
+        }
+        for _ in 0..FIRSTS_MAX {
+            self.ranking.sort(&mut self.judged);
+            let is_new = |one: &&Judged| results.iter().all(|(judged, _)| judged.geometry != one.geometry);
+            let Some(first) = self.judged.first().filter(is_new).cloned() else { break };
+            let stage = Stage { label: "running another one for longer", from: LONG_SHARE, to: LONG_SHARE };
+            let more = judge_all(self.bench, self.crew, stage, (&[first], Window::Long))?;
+            self.simulated += more.len() as u64;
+            for (judged, _) in &more {
+                self.take(judged);
+            }
+            results.extend(more);
+        }
+        Ok(results)
+    }
+
+    /// Takes in what a longer run found of an array.
+    fn take(&mut self, found: &Judged) {
+        if let Some(place) = self.judged.iter_mut().find(|it| it.geometry == found.geometry) {
+            *place = found.clone();
+        }
+        self.tried.push(found.clone());
     }
 
     /// All that is told of each of `results` besides: bottlenecks, faults, and each application alone.
@@ -355,7 +385,7 @@ impl Job {
     }
 }
 
-fn planned(
+fn planned_of(
     bench: &Bench<'_>,
     told: Told,
     roles: Vec<Role>,

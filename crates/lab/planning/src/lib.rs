@@ -55,7 +55,7 @@ pub use explain::{
 pub use faults::Rebuild;
 pub use have::{Have, HaveError};
 pub use life::{DriveLife, WARRANTY_YEARS};
-pub use md::{MdAnswer, MdDefaults, tuned as tuned_md};
+pub use md::{MdAnswer, MdDefaults, lines_for_writes, tuned as tuned_md};
 pub use outcome::{PlanOutcome, Planned, SearchEnd, SimulatedArray};
 pub use parts::{default_levels, default_settings};
 pub use prediction::{OwnHardware, Prediction, PredictionError};

@@ -14,7 +14,7 @@
 //! Left out, since no model knows them: the I/O scheduler and read-ahead of block devices, `stripe_size`, journal modes.
 
 use super::judge::{Window, judge};
-use super::{Bench, Crew, PlanError, Stage};
+use super::{Bench, Crew, PlanError, Planned, Stage};
 use raidlab_advisor::plan::{Geometry, Judged, Kept, Performance, Request};
 use raidlab_hardware::{BitmapLocation, Catalog, ConsistencyPolicy, ControllerModel, MdModel, PAGE_BYTES};
 use raidlab_units::ByteCount;
@@ -177,7 +177,7 @@ pub(super) fn answer(
         let gain = best.score / plain.score.max(f64::MIN_POSITIVE);
         defaults = Some(MdDefaults { performance: plain.performance, gain, keeps_needs, members });
     }
-    lines.extend(named.iter().map(|(name, value)| format!("echo {value} > /sys/block/md0/md/{name}")));
+    lines.extend(named.iter().map(setting_line));
     if let Some(rate) = rebuild.filter(|rate| rate.is_finite()) {
         let kib = (rate / 1024.0) as u64;
         lines.extend(["min", "max"].map(|end| format!("echo {kib} > /sys/block/md0/md/sync_speed_{end}")));
@@ -186,6 +186,23 @@ pub(super) fn answer(
     let others = others.map(|(variant, one)| (variant.name.clone(), one.score / score)).collect();
     let named = named.iter().map(|(name, value)| format!("{}:md.{name}={value}", controller.id)).collect();
     Ok(Some(MdAnswer { lines, set: named, memory, defaults, others }))
+}
+
+/// The file to write for a setting.
+fn setting_line((name, value): &(&str, u32)) -> String {
+    format!("echo {value} > /sys/block/md0/md/{name}")
+}
+
+/// The lines that writes of whole stripes to `one` take beside its own, with md as `tuned` has it: an array that was planned for reads
+/// does without them.
+pub fn lines_for_writes(tuned: &Catalog, one: &Planned) -> Vec<String> {
+    let controller = tuned.controller(&one.parts.controller).ok();
+    let Some(set) = controller.and_then(|it| it.md.as_ref()).filter(|_| has_stripes(&one.judged)) else {
+        return Vec::new();
+    };
+    let all = [("stripe_cache_size", set.stripe_cache_size), ("group_thread_cnt", set.group_thread_cnt)];
+    let told = |line: &String| one.md.as_ref().is_some_and(|md| md.lines.contains(line));
+    all.iter().map(setting_line).filter(|line| !told(line)).collect()
 }
 
 /// Whether it takes the larger stripe cache and the threads to do about `score`, by what the array does with each of them alone.

@@ -7,8 +7,8 @@ use super::life::rated_amplification;
 use super::{Crew, PARTS_SHARE, PlanError, PlanOrder, Stage};
 use raidlab_advisor::plan::estimate::{CommandSecs, DriveRates, RandomRate};
 use raidlab_advisor::plan::{
-    ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Geometry, Kept, Needs, PartList, Settings, Wear,
-    survivable,
+    ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Geometry, Kept, Make, Needs, PartList, Rating,
+    Settings, Wear, survivable,
 };
 use raidlab_hardware::{
     CommandCost, ControllerModel, Drive, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest,
@@ -74,6 +74,7 @@ pub(super) fn of_order(order: &PlanOrder<'_>) -> Result<PartList, PlanError> {
     for id in order.enclosures.iter().chain(order.have.enclosures.keys()) {
         catalog.enclosure(id)?;
     }
+    order.prices.check(catalog)?;
     let usable = catalog.drives().filter(|model| !model.is_host_managed());
     let is_of_kind =
         |model: &DriveModel| order.kinds.is_empty() || order.kinds.iter().any(|kind| kind == model.class());
@@ -156,6 +157,7 @@ fn drive(order: &PlanOrder<'_>, model: &DriveModel) -> DrivePart {
         family: drive_family(&model.id).to_owned(),
         kind: model.class().to_owned(),
         wear: wear(model),
+        make: make(model),
         owned: order.have.drives.get(&model.id).copied().unwrap_or(0),
         capacity: model.capacity.bytes(),
         forms: model.form_factors.iter().map(|form| form.name()).collect(),
@@ -207,6 +209,7 @@ fn enclosure(order: &PlanOrder<'_>, model: &EnclosureModel) -> EnclosurePart {
         slots: model.slots as u16,
         form: model.form_factor.name(),
         bus: model.bus.clone(),
+        is_server: model.is_server,
         port_rate: model.port.rate,
         slot_rate: model.bay_link.map(|slot| slot.rate),
         price: own.and_then(|part| part.price),
@@ -238,8 +241,19 @@ fn controller_family(id: &str) -> &str {
 fn wear(model: &DriveModel) -> Wear {
     match model.reliability.rated_writes {
         _ if !model.is_flash() => Wear::None,
-        Some(rated) => Wear::Rated(rated.0 as f64 * rated_amplification(model)),
+        Some(rated) => {
+            Wear::Rated(Rating { host_bytes: rated.0 as f64, amplification: rated_amplification(model) })
+        }
         None => Wear::Unknown,
+    }
+}
+
+/// How a drive is made; flash that does not tell its cells is of the usual three bits.
+fn make(model: &DriveModel) -> Make {
+    match &model.kind {
+        DriveKind::HardDrive(hard) => Make::Arms(if hard.modern.actuators.is_some() { 2 } else { 1 }),
+        DriveKind::SolidState(_) => Make::Bits(3),
+        DriveKind::Flash(flash) => Make::Bits(flash.cells.bits_per_cell),
     }
 }
 

@@ -14,6 +14,7 @@
 //! ```
 //! Values not in the file are unknown, not zero.
 
+use raidlab_hardware::{Catalog, CatalogError};
 use raidlab_workload::toml_file::{self, TomlFileError};
 use raidlab_worlds::{TextFileError, read_text};
 use serde::{Deserialize, Serialize};
@@ -88,6 +89,13 @@ impl Prices {
             }
         }
         Ok(prices)
+    }
+
+    /// Refuses prices of parts that nobody knows: a slip in a name would leave the part without one.
+    pub(super) fn check(&self, catalog: &Catalog) -> Result<(), CatalogError> {
+        self.drives.keys().try_for_each(|id| catalog.drive(id).map(drop))?;
+        self.controllers.keys().try_for_each(|id| catalog.controller(id).map(drop))?;
+        self.enclosures.keys().try_for_each(|id| catalog.enclosure(id).map(drop))
     }
 
     /// Whether the catalogue's prices, which are in US dollars, may stand beside these.

@@ -103,6 +103,8 @@ raidlab_units::named! {
         E1S = "E1.S",
         /// SFF-TA-1008: the size of a 2.5 inch drive, with another plug.
         E3S = "E3.S",
+        /// A card on the mainboard, which fits no bay.
+        M2 = "M.2",
     }
 }
 

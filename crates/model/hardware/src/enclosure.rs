@@ -28,6 +28,8 @@ pub struct EnclosureModel {
     pub fabric: Option<FabricModel>,
     /// What its places are made for, `SAS`, where the entry says so.
     pub bus: Option<String>,
+    /// Whether these are bays of the server itself, and no shelf beside it.
+    pub is_server: bool,
     /// Power of the shelf without drives in watts, where a source is known.
     pub power_watts: Option<f64>,
     /// Height in rack units, where a source is known.
@@ -46,7 +48,8 @@ impl EnclosureModel {
         let model = from_keys!(root, Self {
             id = id.into(), name: text, slots,
             form_factor = FormFactor::read(&mut root)?,
-            bay_link = bay_link, port = port, fabric = fabric, bus: optional_text, power_watts: optional_figure,
+            bay_link = bay_link, port = port, fabric = fabric, bus: optional_text,
+            is_server = root.optional_flag("server")?, power_watts: optional_figure,
             rack_units: optional_figure, year: optional_figure, sources = root.figures(),
         });
         root.refuse_if(model.slots == 0, "slots", "at least 1")?;

@@ -59,7 +59,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1, value_name = "N")]
     survive: u16,
     /// Maximum chance of losing any data in a year, in percent; arrays of drives whose failure rate is unknown pass
-    #[arg(long, default_value_t = 1.0, value_name = "PCT", value_parser = percent)]
+    #[arg(long, default_value_t = 1.0, value_name = "PCT", value_parser = chance)]
     loss_per_year: f64,
     /// What the best of those that keep all needs is: cheapest or fastest [default: cheapest; fastest where no throughput is needed
     /// and --drives, --have, --slots, --rack-units, --power or --budget bound the choice]
@@ -403,6 +403,14 @@ fn percent(text: &str) -> Result<f64, String> {
     } else {
         Err("a percentage is a number above 0, as in 20%".into())
     }
+}
+
+/// A percentage that is a chance.
+fn chance(text: &str) -> Result<f64, String> {
+    percent(text)
+        .ok()
+        .filter(|pct| *pct <= 100.0)
+        .ok_or_else(|| "a chance is a number above 0 and up to 100, as in 1%".into())
 }
 
 fn failure(error: PlanError) -> Failure {

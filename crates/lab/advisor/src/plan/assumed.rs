@@ -12,7 +12,7 @@
 //! estimated of sheets as recalled: adapters 10 to 15 W, controllers 20 to 25 W with their cache, shelves of 12 to 102 places 80 to 400 W
 //! without drives.
 
-use super::{ControllerPart, DrivePart, DrivePlaces, EnclosurePart};
+use super::{ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Make, Wear};
 
 /// Of a disk, whatever it holds: motor, heads, case.
 const DISK: f64 = 5.0;
@@ -22,21 +22,39 @@ const FLASH: f64 = 3.0;
 const FLASH_TB: f64 = 6.0;
 /// The same with two SAS ports, which fewer are made of.
 const SAS_FLASH_TB: f64 = 8.0;
+/// Bits in a cell of the flash that these are for: of fewer bits it takes more cells.
+const BITS: f64 = 3.0;
+/// Flash for mixed use holds a fifth less of as many cells: so many times its capacity may be written in a day for five years.
+const MIXED_USE_PER_DAY: f64 = 2.5;
+const MIXED_USE: f64 = 1.2;
+/// A terabyte of a disk with two arms beside one with one.
+const SECOND_ARM: f64 = 1.15;
 /// Of an adapter without a cache of its own.
 const ADAPTER: f64 = 20.0;
 /// Of a controller with a cache that outlives a power loss.
 const CACHED_CONTROLLER: f64 = 60.0;
-/// Of an enclosure, and of each of its places.
-const ENCLOSURE: f64 = 20.0;
+/// Of a shelf, and of each of its places; a server has its bays anyway.
+const SHELF: f64 = 20.0;
 const PLACE: f64 = 4.0;
 
 /// Of a drive.
 pub(super) fn drive(part: &DrivePart) -> f64 {
     let terabytes = part.capacity.0 as f64 / 1e12;
-    match &part.kind[..] {
-        "hdd" => DISK + terabytes,
-        "sas-ssd" => FLASH + SAS_FLASH_TB * terabytes,
-        _ => FLASH + FLASH_TB * terabytes,
+    match (part.make, &part.kind[..]) {
+        (Make::Arms(arms), _) => DISK + terabytes * if arms > 1 { SECOND_ARM } else { 1.0 },
+        (Make::Bits(bits), kind) => {
+            let of_terabyte = if kind == "sas-ssd" { SAS_FLASH_TB } else { FLASH_TB };
+            let cells = BITS / f64::from(bits.max(1)) * if is_for_mixed_use(part) { MIXED_USE } else { 1.0 };
+            FLASH + of_terabyte * cells * terabytes
+        }
+    }
+}
+
+fn is_for_mixed_use(part: &DrivePart) -> bool {
+    const DAYS: f64 = 5.0 * 365.25;
+    match part.wear {
+        Wear::Rated(rated) => rated.host_bytes >= MIXED_USE_PER_DAY * DAYS * part.capacity.0 as f64,
+        Wear::None | Wear::Unknown => false,
     }
 }
 
@@ -67,7 +85,7 @@ fn board(part: &ControllerPart) -> Board {
 
 /// Of an enclosure without drives.
 pub(super) fn enclosure(part: &EnclosurePart) -> f64 {
-    ENCLOSURE + PLACE * f64::from(part.slots)
+    if part.is_server { 0.0 } else { SHELF + PLACE * f64::from(part.slots) }
 }
 
 /// Watts of a drive at work.
@@ -91,7 +109,7 @@ pub(super) fn controller_watts(part: &ControllerPart) -> f64 {
 
 /// Watts of an enclosure without drives: expanders, and fans by its places. A server's bays take none of their own.
 pub(super) fn enclosure_watts(part: &EnclosurePart) -> f64 {
-    if part.bus.as_deref() == Some("NVMe") { 0.0 } else { 40.0 + 3.5 * f64::from(part.slots) }
+    if part.is_server { 0.0 } else { 40.0 + 3.5 * f64::from(part.slots) }
 }
 
 #[cfg(test)]
@@ -105,11 +123,39 @@ mod tests {
     fn few_large_drives_of_flash_take_more_than_many_disks() {
         let part = |kind: &str, gigabytes: u64| DrivePart {
             kind: kind.to_owned(),
+            make: if kind == "hdd" { Make::Arms(1) } else { Make::Bits(3) },
             capacity: ByteCount(gigabytes * 1_000_000_000),
             ..parts().drives[0].clone()
         };
         assert!(10.0 * drive(&part("hdd", 24_000)) < 0.2 * 3.0 * drive(&part("nvme", 122_880)));
         // Twenty mirrors of disks for what two drives of flash do.
         assert!(40.0 * drive(&part("hdd", 2_400)) > 2.0 * drive(&part("nvme", 15_360)));
+    }
+
+    /// A log of single-level cells was to be the database, and disks with two arms the backup, at the price of usual ones.
+    #[test]
+    fn cells_and_arms_have_a_price() {
+        let part = |make, kind: &str| DrivePart {
+            kind: kind.to_owned(),
+            make,
+            capacity: ByteCount(2_000_000_000_000),
+            ..parts().drives[0].clone()
+        };
+        let of = |make| drive(&part(make, "nvme"));
+        assert_eq!([1, 3, 4].map(|bits| of(Make::Bits(bits))), [39.0, 15.0, 12.0]);
+        assert!(of(Make::Arms(2)) > of(Make::Arms(1)));
+        // 3 x 2 TB a day for five years.
+        let wear = |host_bytes| Wear::Rated(super::super::Rating { host_bytes, amplification: 4.0 });
+        let rated = |host_bytes| drive(&DrivePart { wear: wear(host_bytes), ..part(Make::Bits(3), "nvme") });
+        assert_eq!((rated(3652e12), rated(10_957e12)), (15.0, 17.4));
+    }
+
+    /// Drives of PCI Express in the server's bays once took a shelf's price, which SATA drives there did not.
+    #[test]
+    fn bays_of_the_server_cost_nothing() {
+        let shelf = parts().enclosures[0].clone();
+        let bays = EnclosurePart { is_server: true, ..shelf.clone() };
+        assert_eq!((enclosure(&bays), enclosure_watts(&bays)), (0.0, 0.0));
+        assert_eq!((enclosure(&shelf), enclosure_watts(&shelf)), (68.0, 82.0));
     }
 }

@@ -8,9 +8,9 @@
 
 use super::assumed;
 use super::estimate::{Throughput, TogetherAtBest};
-use super::life::years_at_best;
+use super::life::{years_at_best, years_expected};
 use super::{
-    Bulk, ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Geometry, Hardware, Needs, PartList,
+    Bulk, ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Geometry, Hardware, Life, Needs, PartList,
     Rejection, Request, Settings, Wear,
 };
 use raidlab_raid::{LayoutSpec, LevelVariant, StripeShape, build_layout};
@@ -59,6 +59,8 @@ pub struct Kept {
     pub at_best: Vec<f64>,
     /// What all of them come to, at best.
     pub score_at_best: f64,
+    /// How long its drives are expected to last, where they must; a guess.
+    pub life_expected: Life,
 }
 
 /// How near the nearest rejected array came: the need that it fails at, and the share of it that it has, below one.
@@ -174,12 +176,9 @@ impl Walk<'_> {
         let Request { needs, demands, space, parts, together } = *self.request;
         let drive = &parts.drives[usize::from(geometry.drive)];
         let controller = &parts.controllers[usize::from(geometry.controller)];
-        let drives = geometry.members + geometry.spares;
         at_least(f64::from(needs.survive), f64::from(facts.survives.0), Rejection::Failures)?;
         let shelves = shelves(parts, geometry);
-        at_most(controller.ports.map(f64::from), f64::from(drives), Rejection::Slots)?;
-        at_most(needs.slots.map(f64::from), f64::from(drives), Rejection::Slots)?;
-        at_most(Some(f64::from(space.enclosures_max)), f64::from(shelves), Rejection::Slots)?;
+        self.has_places(geometry, shelves)?;
         let usable = ByteCount((drive.capacity.0 as f64 * facts.usable_members) as u64);
         at_least(needs.usable.0 as f64, usable.0 as f64, Rejection::Capacity)?;
         let bill = Bill { parts, geometry, shelves };
@@ -187,14 +186,14 @@ impl Walk<'_> {
         bound(needs.budget, cost, (Rejection::PriceUnknown, Rejection::Budget))?;
         let watts = bill.watts();
         at_most(needs.power_watts, watts, Rejection::Power)?;
-        let enclosure = geometry.enclosure.map(|index| &parts.enclosures[usize::from(index)]);
+        let enclosure = enclosure_of(parts, geometry);
         let rack_units = enclosure.map_or(Some(0), |it| Some(it.rack_units? * u32::from(shelves)));
         let units = (needs.rack_units.map(f64::from), rack_units.map(f64::from));
         bound(units.0, units.1, (Rejection::HeightUnknown, Rejection::RackUnits))?;
         let losses =
             needs.loss_per_year.and_then(|most| Some((most, *parts.losses.get(&geometry.on_paper())?)));
         losses.map_or(Ok(()), |(most, loss)| at_most(Some(most), loss, Rejection::Loss))?;
-        self.lasts(drive.wear, facts.shape, geometry)?;
+        let life_expected = self.lasts(drive.wear, facts.shape, geometry)?;
         let bulk = Bulk {
             places: enclosure.map_or(0, |it| u32::from(it.slots) * u32::from(shelves)),
             enclosures: shelves,
@@ -237,18 +236,38 @@ impl Walk<'_> {
             bulk,
             at_best,
             score_at_best,
+            life_expected,
         })
     }
 
-    /// Whether drives may last as long as they must.
-    fn lasts(&self, wear: Wear, shape: StripeShape, geometry: Geometry) -> Result<(), Nearest> {
-        let Some(years) = self.request.needs.years else { return Ok(()) };
+    /// Whether there are places for all drives: of the needs, at the controller, in so many `shelves` or in the server.
+    fn has_places(&self, geometry: Geometry, shelves: u16) -> Result<(), Nearest> {
+        let Request { needs, space, parts, .. } = self.request;
+        let drive = &parts.drives[usize::from(geometry.drive)];
+        let controller = &parts.controllers[usize::from(geometry.controller)];
+        let drives = f64::from(geometry.members + geometry.spares);
+        at_most(controller.ports.map(f64::from), drives, Rejection::Slots)?;
+        at_most(needs.slots.map(f64::from), drives, Rejection::Slots)?;
+        let own = if is_card(drive) { SERVER_CARDS } else { SERVER_BAYS };
+        at_most(geometry.enclosure.is_none().then_some(own), drives, Rejection::Slots)?;
+        // A host is one server.
+        let is_server = enclosure_of(parts, geometry).is_some_and(|it| it.is_server);
+        let shelves_max = if is_server { 1 } else { space.enclosures_max };
+        at_most(Some(f64::from(shelves_max)), f64::from(shelves), Rejection::Slots)
+    }
+
+    /// How long drives are expected to last, if they may last as long as they must.
+    fn lasts(&self, wear: Wear, shape: StripeShape, geometry: Geometry) -> Result<Life, Nearest> {
+        let Some(years) = self.request.needs.years else { return Ok(Life::Endless) };
         match wear {
-            Wear::None => Ok(()),
+            Wear::None => Ok(Life::Endless),
             Wear::Unknown => Err((Rejection::LifeUnknown, 0.0)),
             Wear::Rated(rated) => {
                 let at_best = years_at_best(rated, shape, geometry, self.written_per_day);
-                at_least(years, at_best, Rejection::Endurance)
+                at_least(years, at_best, Rejection::Endurance)?;
+                let shares = self.request.demands.iter().map(|demand| demand.random_share);
+                let written = (self.written_per_day, shares.fold(0.0, f64::max));
+                Ok(Life::Years(years_expected(rated, shape, geometry, written)))
             }
         }
     }
@@ -312,6 +331,9 @@ fn fits(parts: &PartList, drive: u16, controller: u16, enclosure: Option<u16>) -
         bus.as_ref().is_none_or(|bus| controller.buses.is_empty() || controller.buses.contains(bus))
     };
     let Some(enclosure) = enclosure else {
+        if is_card(drive) {
+            return takes(&drive.bus) && controller.places == DrivePlaces::Either;
+        }
         return takes(&drive.bus)
             && controller.places != DrivePlaces::Enclosures
             && !needs_backplane(parts, drive, controller);
@@ -320,6 +342,9 @@ fn fits(parts: &PartList, drive: u16, controller: u16, enclosure: Option<u16>) -
         return false;
     }
     let enclosure = &parts.enclosures[usize::from(enclosure)];
+    if controller.places == DrivePlaces::Enclosures && enclosure.is_server {
+        return false;
+    }
     let in_shelf = match (&drive.bus, &enclosure.bus) {
         (Some(drive), Some(shelf)) => shelf_takes(shelf, drive),
         _ => true,
@@ -334,6 +359,20 @@ fn needs_backplane(parts: &PartList, drive: &DrivePart, controller: &ControllerP
     const NVME: Option<&str> = Some("NVMe");
     let has_places = parts.enclosures.iter().any(|it| it.bus.as_deref() == NVME);
     controller.places == DrivePlaces::Either && drive.bus.as_deref() == NVME && has_places
+}
+
+/// Bays of a server that is no entry of the catalogue, as many as usual ones of two rack units have. More drives are in shelves.
+const SERVER_BAYS: f64 = 24.0;
+/// Drives of M.2 that go onto a mainboard, or onto a card in one slot of 16 lanes.
+const SERVER_CARDS: f64 = 4.0;
+
+/// Whether a drive is a card that fits no bay.
+fn is_card(drive: &DrivePart) -> bool {
+    !drive.forms.is_empty() && drive.forms.iter().all(|form| *form == "M.2")
+}
+
+fn enclosure_of(parts: &PartList, geometry: Geometry) -> Option<&EnclosurePart> {
+    geometry.enclosure.map(|index| &parts.enclosures[usize::from(index)])
 }
 
 /// Enclosures that the drives need.

@@ -10,7 +10,7 @@
 //!   latency, and with the plainest of the untried settings. If even that ranks behind the best, it is out. So an empty
 //!   frontier proves the best of all arrays that arithmetic kept, if the bounds hold.
 //! - **A guess decides what comes next**: an array is expected to reach the share of its bound that similar ones
-//!   reached, and one with a new drive to reach all of it. A guess decides the order only, never what is left out.
+//!   reached, and one with a new drive to reach all of it; its drives last as long as their rating says. A guess decides the order only, never what is left out.
 //! - **Twins** differ in their enclosure only. A twin that is no faster than another and costs no less is out at once:
 //!   of two shelves that make no difference the smaller is taken.
 //! - **Settings**: a geometry is first run with everything that its controller can do, and with nothing of it. The other
@@ -188,7 +188,7 @@ impl<'a> Frontier<'a> {
             let score: f64 = demands.map(|(demand, iops)| demand.merit_at_best(*iops)).product();
             kept.score_at_best = kept.score_at_best.min(score);
         }
-        kept.unjudged(&self.request, open.settings[0])
+        Judged { life: kept.life_expected, ..kept.unjudged(&self.request, open.settings[0]) }
     }
 }
 

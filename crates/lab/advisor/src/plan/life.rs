@@ -5,7 +5,8 @@
 //! ```
 //! A member is sent its share of what the host writes, with the level's copies and parities, at least that of whole
 //! stripes. A write cache that merges writes to one place is allowed for as in [`super::estimate`]. Flash has to take at
-//! least what it is sent. What a run's drives really take is found by simulation, and told as [`Life`].
+//! least what it is sent. What a run's drives really take is found by simulation, and told as [`Life`]. Before that a
+//! guess orders what to simulate: nothing merged, and as much collecting as the rating allows for where writes are at random.
 
 use super::estimate::{Demand, MERGING};
 use super::{Geometry, Needs};
@@ -23,8 +24,17 @@ pub enum Wear {
     None,
     /// Writes do; how much may be written nobody says.
     Unknown,
-    /// So many bytes that are written to its flash, collecting included.
-    Rated(f64),
+    /// Writes do; so much may be written.
+    Rated(Rating),
+}
+
+/// How much may be written to a drive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rating {
+    /// Bytes that a host may write at random places.
+    pub host_bytes: f64,
+    /// Bytes that the flash takes for each of them, collecting included.
+    pub amplification: f64,
 }
 
 /// How long an array's drives last.
@@ -72,9 +82,34 @@ impl Needs {
     }
 }
 
-/// Years that drives of `rated` bytes to flash last at best, where the host writes so much in a day.
-pub(super) fn years_at_best(rated: f64, shape: StripeShape, geometry: Geometry, written_per_day: f64) -> f64 {
+/// Years that drives last which are sent `to_member` bytes a day and collect nothing.
+fn years(rated: Rating, to_member: f64) -> f64 {
+    rated.host_bytes * rated.amplification / (to_member * DAYS_PER_YEAR)
+}
+
+/// What a member is sent in a day at least, where the host writes so much, and none of it is merged.
+fn to_member(shape: StripeShape, geometry: Geometry, written_per_day: f64) -> f64 {
     let units = f64::from(shape.unit_count()) / f64::from(shape.data_strips);
-    let to_member = written_per_day * units / MERGING / f64::from(geometry.members);
-    rated / (to_member * DAYS_PER_YEAR)
+    written_per_day * units / f64::from(geometry.members)
+}
+
+/// Years that drives last at best, where the host writes so much in a day.
+pub(super) fn years_at_best(
+    rated: Rating,
+    shape: StripeShape,
+    geometry: Geometry,
+    written_per_day: f64,
+) -> f64 {
+    years(rated, to_member(shape, geometry, written_per_day) / MERGING)
+}
+
+/// Years that they are expected to last, where `random_share` of the writes are at random.
+pub(super) fn years_expected(
+    rated: Rating,
+    shape: StripeShape,
+    geometry: Geometry,
+    (written_per_day, random_share): (f64, f64),
+) -> f64 {
+    let amplification = 1.0 + random_share * (rated.amplification - 1.0);
+    years(rated, to_member(shape, geometry, written_per_day)) / amplification
 }

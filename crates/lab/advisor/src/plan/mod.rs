@@ -29,7 +29,7 @@ mod safety;
 pub use diverse::{Role, Row, diverse};
 pub use enumerate::{Enumeration, Kept, Nearest, Space, enumerate, place_takes, shelf_takes, survivable};
 pub use frontier::Frontier;
-pub use life::{Life, Wear};
+pub use life::{Life, Rating, Wear};
 pub use rank::{Bulk, Judged, LatencyTail, Margins, ParetoPoint, Performance, RankKey, Ranking, pareto};
 pub use relax::{Need, Relaxation, near_misses, relaxations};
 pub use safety::{AtRisk, Hardware};
@@ -149,6 +149,15 @@ impl Needs {
     }
 }
 
+/// What makes a drive dearer or cheaper than others of its kind that hold as much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Make {
+    /// A disk with so many arms that move by themselves.
+    Arms(u32),
+    /// Flash that keeps so many bits in a cell.
+    Bits(u32),
+}
+
 /// A kind of drive, as far as arithmetic goes.
 #[derive(Clone, Debug)]
 pub struct DrivePart {
@@ -160,6 +169,8 @@ pub struct DrivePart {
     pub kind: String,
     /// What wears it out.
     pub wear: Wear,
+    /// How it is made.
+    pub make: Make,
     /// Of them, those that are there and cost nothing.
     pub owned: u16,
     /// What it holds.
@@ -247,6 +258,8 @@ pub struct EnclosurePart {
     pub form: &'static str,
     /// What its places are made for, where that is known.
     pub bus: Option<String>,
+    /// Whether these are bays of the server itself, which it has anyway.
+    pub is_server: bool,
     /// Towards the controller.
     pub port_rate: BytesPerSec,
     /// Towards one drive; none where its lanes are not known.

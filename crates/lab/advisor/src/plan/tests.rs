@@ -4,6 +4,7 @@ use super::estimate::{CHANCE, CommandSecs, Demand, DriveRates, RandomRate};
 use super::*;
 use raidlab_units::NanoSpan;
 use raidlab_workload::Metric;
+use std::collections::BTreeSet;
 
 fn drive(id: &str, capacity_gb: u64, random: f64) -> DrivePart {
     DrivePart {
@@ -11,6 +12,7 @@ fn drive(id: &str, capacity_gb: u64, random: f64) -> DrivePart {
         family: id.into(),
         kind: "hdd".into(),
         wear: Wear::None,
+        make: Make::Arms(1),
         owned: 0,
         capacity: ByteCount(capacity_gb * 1_000_000_000),
         forms: vec![if id.starts_with("small") { "2.5 inch" } else { "3.5 inch" }],
@@ -60,6 +62,7 @@ pub(super) fn parts() -> PartList {
             rack_units: Some(2),
             form: "2.5 inch",
             bus: Some("SAS".into()),
+            is_server: false,
             port_rate: BytesPerSec(2e9),
             slot_rate: None,
             price: Some(1_000.0),
@@ -247,7 +250,7 @@ fn drives_that_are_worn_out_too_soon_are_no_answer() {
     };
     let free = kept(&parts, &wants).expect("some are kept");
     for drive in &mut parts.drives {
-        drive.wear = Wear::Rated(660e12);
+        drive.wear = Wear::Rated(Rating { host_bytes: 220e12, amplification: 3.0 });
     }
     assert_eq!((free, kept(&parts, &wants)), (3, Some(8)));
     let found = run(&parts, &wants);
@@ -261,6 +264,51 @@ fn drives_that_are_worn_out_too_soon_are_no_answer() {
     {
         assert_eq!(one(life).keeps(&wants), keeps, "{life:?}");
     }
+}
+
+/// Eight cards of M.2 were planned into bays of 2.5 inch, and sixty disks into a server without a shelf.
+#[test]
+fn a_server_has_so_many_bays_and_cards_fit_none() {
+    let mut parts = parts();
+    let space = Space { members_max: 60, ..space(&["5"]) };
+    let most = |parts: &PartList, drive: u16| {
+        let wants = Needs { usable: ByteCount(1), ..needs() };
+        let request =
+            Request { needs: &wants, demands: &[database()], space: &space, parts, together: false };
+        let kept = enumerate(&request).kept;
+        let of_it = kept.iter().filter(|it| it.geometry.drive == drive && it.geometry.spares == 0);
+        of_it.map(|it| (it.geometry.enclosure.is_some(), it.geometry.members)).collect::<BTreeSet<_>>()
+    };
+    let last = |all: &BTreeSet<(bool, u16)>, in_shelf| all.iter().rev().find(|it| it.0 == in_shelf).copied();
+    let disks = most(&parts, 0);
+    assert_eq!((last(&disks, false), last(&disks, true)), (Some((false, 24)), Some((true, 24))));
+    parts.enclosures[0].is_server = true;
+    parts.controllers.iter_mut().for_each(|it| it.places = DrivePlaces::Either);
+    assert_eq!(last(&most(&parts, 0), true), Some((true, 12)), "a host is one server");
+    parts.controllers.iter_mut().for_each(|it| it.places = DrivePlaces::Server);
+    parts.drives[0].forms = vec!["M.2"];
+    assert!(most(&parts, 0).is_empty(), "no RAID card has places for it");
+    for controller in &mut parts.controllers {
+        controller.places = DrivePlaces::Either;
+    }
+    let cards = most(&parts, 0);
+    assert_eq!((last(&cards, false), last(&cards, true)), (Some((false, 4)), None));
+}
+
+/// A few runs went to cheap drives which arithmetic lets pass and use wears out, and others of their kind were never tried.
+#[test]
+fn what_is_expected_to_wear_out_too_soon_is_tried_last() {
+    let (space, mut parts) = (space(&["5"]), parts());
+    let wants = Needs { iops: Some(50.0), years: Some(5.0), written_per_day: Some(5e12), ..needs() };
+    // Three large drives: 5 * (3 / 2) / 3 = 2.5 TB a day to each, 2280 TB in five years if half are merged, 4570 and collecting if not.
+    parts.drives[1].wear = Wear::Rated(Rating { host_bytes: 600e12, amplification: 4.0 });
+    let request =
+        Request { needs: &wants, demands: &[database()], space: &space, parts: &parts, together: false };
+    let kept = enumerate(&request).kept;
+    let is_small = |kept: &&Kept| kept.geometry.drive == 1 && kept.geometry.members == 3;
+    assert!(kept.iter().any(|one| is_small(&one)), "arithmetic has nothing against the cheapest");
+    let first = Frontier::new(request, kept).poll_batch(1);
+    assert_eq!(first[0].geometry.drive, 0, "600 TB last 0.66 years at 2.5 TB a day");
 }
 
 #[test]

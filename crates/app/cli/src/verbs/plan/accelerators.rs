@@ -10,7 +10,7 @@ use crate::output::{Output, print};
 use crate::progress::Progress;
 use crate::verbs::loads::CHECKPOINT_EVERY;
 use raidlab::{Array, ArrayFile, Load, NanoSpan, Simulation, Workload};
-use raidlab_planning::{Application, PlanOrder, PlanOutcome, Planned, tuned_md};
+use raidlab_planning::{Application, PlanOrder, PlanOutcome, Planned, lines_for_writes, tuned_md};
 use raidlab_report::terminal;
 use raidlab_study::describe;
 use raidlab_workload::{AccessLine, AccessSpec};
@@ -101,8 +101,11 @@ pub(super) fn tell(
     });
     progress.end();
     let found = found.map_err(Failure::input)?;
-    let sentences = describe::feeding(&found).join("\n  ");
-    print(&format!("{}\n{sentences}\n", terminal::feeding(&found, output.terminal())))
+    let mut sentences = describe::feeding(&found);
+    let lines = tuned.as_ref().filter(|_| checkpoint.is_some()).map(|tuned| lines_for_writes(tuned, best));
+    let of_line = |line: String| format!("for a checkpoint at this rate, too: {line}");
+    sentences.extend(lines.unwrap_or_default().into_iter().map(of_line));
+    print(&format!("{}\n{}\n", terminal::feeding(&found, output.terminal()), sentences.join("\n  ")))
 }
 
 /// The array of a plan, to be simulated.

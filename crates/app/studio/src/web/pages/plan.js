@@ -10,7 +10,10 @@ const SHOWN_FOR = { best: "best", level: "best of another level", drives: "best 
 
 export async function show() {
   const [{ workloads }, { entries }, { jobs }] = await Promise.all([get("/api/workloads"), get("/api/catalogue"), get("/api/jobs")]);
-  const choices = (kind) => [["", "any"], ...entries.filter((entry) => entry.kind === kind).map((entry) => [entry.id, entry.name])];
+  // What is on sale first: the newest; software has no year, nor have classes of drives, which nobody sells.
+  const year = (entry) => Number(entry.figures.find((figure) => figure.key === "year")?.value ?? (entry.kind === "drive" ? 0 : Infinity));
+  const newest = (a, b) => Math.sign(year(b) - year(a)) || 0;
+  const choices = (kind) => [["", "any"], ...entries.filter((entry) => entry.kind === kind).sort(newest).map((entry) => [entry.id, entry.name])];
   const list = h("div", { id: "jobs" });
   const add = (job) => {
     list.querySelector(`[data-job="${job.id}"]`)?.remove();

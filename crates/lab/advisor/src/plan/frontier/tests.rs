@@ -3,7 +3,8 @@
 use super::super::estimate::{CommandSecs, Demand, DriveRates, RandomRate};
 use super::super::tests::{database, space};
 use super::super::{
-    ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Needs, OwnNeeds, PartList, Space, Wear, enumerate,
+    ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Make, Needs, OwnNeeds, PartList, Space, Wear,
+    enumerate,
 };
 use super::*;
 use crate::Bound;
@@ -33,6 +34,7 @@ fn parts(draw: &mut Draw) -> PartList {
             family: id.into(),
             kind: "hdd".into(),
             wear: Wear::None,
+            make: Make::Arms(1),
             owned: 0,
             capacity: ByteCount(draw.between(3e11, 1e12) as u64),
             forms: vec![if draw.is() { "2.5 inch" } else { "3.5 inch" }],
@@ -71,26 +73,37 @@ fn parts(draw: &mut Draw) -> PartList {
         price: is_priced.then_some(300.0),
         watts: None,
     };
-    let enclosure = |draw: &mut Draw, id: &str, slots| EnclosurePart {
-        id: id.into(),
-        slots,
-        owned: 0,
-        rack_units: None,
-        form: "3.5 inch",
-        bus: Some("SAS".into()),
-        port_rate: BytesPerSec(draw.between(5e6, 2e9)),
-        slot_rate: draw.is().then(|| BytesPerSec(draw.between(5e7, 3e8))),
-        price: (is_priced && !(has_gaps && draw.is())).then_some(500.0),
-        watts: None,
-    };
     PartList {
         drives: vec![drive(draw, "one"), drive(draw, "other")],
         controllers: vec![
             controller(draw, "inside", DrivePlaces::Server),
             controller(draw, "outside", DrivePlaces::Enclosures),
         ],
-        enclosures: vec![enclosure(draw, "small", 4), enclosure(draw, "large", 24)],
+        enclosures: [("small", 4), ("large", 24)]
+            .map(|it| enclosure(draw, it, (is_priced, has_gaps)))
+            .to_vec(),
         ..PartList::default()
+    }
+}
+
+/// One that may have a price.
+fn enclosure(
+    draw: &mut Draw,
+    (id, slots): (&str, u16),
+    (is_priced, has_gaps): (bool, bool),
+) -> EnclosurePart {
+    EnclosurePart {
+        id: id.into(),
+        slots,
+        owned: 0,
+        rack_units: None,
+        form: "3.5 inch",
+        bus: Some("SAS".into()),
+        is_server: false,
+        port_rate: BytesPerSec(draw.between(5e6, 2e9)),
+        slot_rate: draw.is().then(|| BytesPerSec(draw.between(5e7, 3e8))),
+        price: (is_priced && !(has_gaps && draw.is())).then_some(500.0),
+        watts: None,
     }
 }
 
