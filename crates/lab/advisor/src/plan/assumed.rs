@@ -22,7 +22,8 @@ const FLASH: f64 = 3.0;
 const FLASH_TB: f64 = 6.0;
 /// The same with two SAS ports, which fewer are made of.
 const SAS_FLASH_TB: f64 = 8.0;
-/// Bits in a cell of the flash that these are for: of fewer bits it takes more cells.
+/// Bits in a cell of the flash that these are for: of fewer bits it takes more cells. More save none here: what is cheap of four bits is
+/// made for reading, and a plan without a life to keep would buy it for anything.
 const BITS: f64 = 3.0;
 /// Flash for mixed use holds a fifth less of as many cells: so many times its capacity may be written in a day for five years.
 const MIXED_USE_PER_DAY: f64 = 2.5;
@@ -44,7 +45,8 @@ pub(super) fn drive(part: &DrivePart) -> f64 {
         (Make::Arms(arms), _) => DISK + terabytes * if arms > 1 { SECOND_ARM } else { 1.0 },
         (Make::Bits(bits), kind) => {
             let of_terabyte = if kind == "sas-ssd" { SAS_FLASH_TB } else { FLASH_TB };
-            let cells = BITS / f64::from(bits.max(1)) * if is_for_mixed_use(part) { MIXED_USE } else { 1.0 };
+            let cells = (BITS / f64::from(bits.max(1))).max(1.0);
+            let cells = if is_for_mixed_use(part) { MIXED_USE * cells } else { cells };
             FLASH + of_terabyte * cells * terabytes
         }
     }
@@ -142,7 +144,7 @@ mod tests {
             ..parts().drives[0].clone()
         };
         let of = |make| drive(&part(make, "nvme"));
-        assert_eq!([1, 3, 4].map(|bits| of(Make::Bits(bits))), [39.0, 15.0, 12.0]);
+        assert_eq!([1, 3, 4].map(|bits| of(Make::Bits(bits))), [39.0, 15.0, 15.0]);
         assert!(of(Make::Arms(2)) > of(Make::Arms(1)));
         // 3 x 2 TB a day for five years.
         let wear = |host_bytes| Wear::Rated(super::super::Rating { host_bytes, amplification: 4.0 });
