@@ -239,8 +239,6 @@ fn imported_jobs_ask_what_fio_asks() {
     let rows = [
         "[a]\nrw=read\nbs=64k\nsize=1m\n",
         "[a]\nrw=write\nbs=4k\nsize=1m\noffset=256k\n",
-        "[a]\nrw=read:8k\nbs=4k\nsize=1m\n",
-        "[a]\nrw=write:48k\nbs=16k\nsize=1m\nio_size=256k\noffset=128k\n",
         "[a]\nrw=randread\nbs=4k\nsize=1m\n",
         "[a]\nrw=randwrite\nbs=8k\nsize=4m\nnorandommap\n",
         "[a]\nrw=randrw\nrwmixread=70\nbs=4k\nsize=4m\n",

@@ -155,10 +155,15 @@ fn job_file(reader: &super::Reader<'_>, jobs: &[TrialJob], logs: &str) -> String
         let Some(index) = open else { return };
         let section = &reader.sections[index];
         let mut own = Reader::new(section);
+        // Only where it ends a job earlier: fio ends the passes of a job with holes by it, too.
+        let most = most(jobs[index].numjobs);
         let asked = own.value("number_ios", number).map(u64::from).filter(|count| *count > 0);
-        let count = asked.map_or(u64::MAX, |asked| asked).min(most(jobs[index].numjobs));
+        if asked.map_or_else(|| jobs[index].clones.iter().any(|it| it.longest() > most), |asked| asked > most)
+        {
+            text.extend([format!("number_ios={most}\n")]);
+        }
         text.extend([format!(
-            "ioengine=null\nnumber_ios={count}\nwrite_iolog={logs}/{index}\nfilename_format=$jobname.$jobnum.$filenum\n"
+            "ioengine=null\nwrite_iolog={logs}/{index}\nfilename_format=$jobname.$jobnum.$filenum\n"
         )]);
         if needs_file(&own) {
             text.extend([format!("filesize={}\n", FILE.get())]);
@@ -252,6 +257,12 @@ struct Sequence {
 }
 
 impl Expected {
+    /// The most requests that its bytes may be.
+    fn longest(&self) -> u64 {
+        let shortest = self.spec.all_lines().map(|line| u64::from(line.bytes)).min().unwrap_or(1);
+        self.bytes / shortest.max(1)
+    }
+
     /// What no request may be beyond, however few there are.
     fn bounds(&self) -> Bounds {
         let lines = || self.spec.all_lines().filter(|line| line.share_pct > 0);

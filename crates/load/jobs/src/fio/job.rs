@@ -3,7 +3,6 @@
 //! | fio | here |
 //! |---|---|
 //! | `rw`, `rwmixread`, `percentage_random` | read and random percent of the lines |
-//! | `rw=read:8k` | the alignment: a request, and a hole behind it |
 //! | `rw=rw` in sequence | a part of reads and one of writes in one loop: each goes on from its own last place |
 //! | `bs`, `bssplit`, `bsrange` | a line for each size, by share |
 //! | `norandommap` missing, one size | distribution `shuffle`: every place once |
@@ -379,49 +378,22 @@ fn reads_back(reader: &mut Reader<'_>, lines: &[AccessLine]) {
 /// Read percent, and the lines of all sizes and directions.
 fn requests(reader: &mut Reader<'_>, base: u64, notes: &mut Vec<String>) -> Requests {
     let (reads, is_random) = direction(reader);
-    let hole = hole(reader, base);
     let random = [0, 1].map(|direction| {
         let given = directed(reader, "percentage_random", direction, percent).unwrap_or(100);
         if is_random { given } else { 0 }
     });
     let sizes = [0, 1].map(|direction| sizes(reader, direction, base, notes));
     let goes_on = random.iter().any(|pct| *pct < 100);
-    let mut lines = lines(&sizes, reads, random);
-    if let Some(hole) = hole {
-        match &mut lines[..] {
-            [line] => line.align_bytes = u32::try_from(hole.saturating_add(line.bytes.into())).ok(),
-            _ => reader.wrong(
-                "rw",
-                "holes between requests of several sizes have no counterpart here: use one size",
-            ),
-        }
-    }
     Requests {
         read_pct: reads,
-        lines,
+        lines: lines(&sizes, reads, random),
         directions: (is_mix(reads) && goes_on).then(|| (by_direction(&sizes, random), reads)),
-    }
-}
-
-/// The hole behind each request of a sequence, `rw=read:8k`: requests start at multiples of both together.
-fn hole(reader: &mut Reader<'_>, base: u64) -> Option<u64> {
-    let text = reader.text("rw").filter(|text| !text.contains("trim"))?;
-    let (kind, hole) = text.split_once(':')?;
-    match size(hole, base) {
-        Ok(hole) if ["read", "write"].contains(&kind) && hole > 0 => Some(hole),
-        _ => {
-            let advice = "write read:8k or write:8k for a hole behind each request; steps back, holes of a mix and repeated places have \
-                          no counterpart here";
-            reader.wrong("rw", format!("rw = {text}: {advice}"));
-            None
-        }
     }
 }
 
 /// Read percent, and whether requests are random.
 fn direction(reader: &mut Reader<'_>) -> (u8, bool) {
     let text = reader.text("rw").unwrap_or("read");
-    let text = if text.contains("trim") { text } else { text.split_once(':').map_or(text, |(kind, _)| kind) };
     // The one that is given last counts.
     let last = reader.section.settings.iter().rev().find(|it| ["rwmixread", "rwmixwrite"].contains(&it.key));
     let mix = match last.map(|setting| setting.key) {
@@ -439,6 +411,8 @@ fn direction(reader: &mut Reader<'_>) -> (u8, bool) {
         _ => {
             let advice = if text.contains("trim") {
                 "trims are not part of the workload language; use a job that reads or writes"
+            } else if text.contains(':') {
+                "holes between requests and repeated offsets have no counterpart here; leave out what follows the colon"
             } else {
                 "write read, write, rw, randread, randwrite or randrw"
             };
