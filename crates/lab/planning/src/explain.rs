@@ -72,7 +72,7 @@ pub enum ExplainError {
 }
 
 /// What a prediction was wrong about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// Other requests were made.
@@ -96,7 +96,7 @@ impl Cause {
 }
 
 /// What was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
     /// The prediction agrees with what was measured.
@@ -110,7 +110,7 @@ pub enum Finding {
 }
 
 /// A measured run beside what was predicted for it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ComparedRun {
     /// What was measured.
     pub target: String,
@@ -125,7 +125,7 @@ pub struct ComparedRun {
 }
 
 /// One change of the prediction, and how well it fits all runs then.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Trial {
     /// What was changed.
     pub change: Cause,
@@ -140,7 +140,7 @@ pub struct Trial {
 }
 
 /// Why measured runs are not what was predicted.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Explanation {
     /// The predicted array.
     pub array: String,

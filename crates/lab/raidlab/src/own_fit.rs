@@ -125,7 +125,7 @@ impl From<CatalogError> for FitOfRunsError {
 }
 
 /// A fitted figure.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct FittedTo {
     /// The entry.
     pub entry: String,
@@ -144,14 +144,14 @@ pub struct FittedTo {
 }
 
 /// Figures of which these runs do not tell one from another; a single one that they do not tell at all.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Untold {
     /// The figures, `ENTRY:KEY`.
     pub figures: Vec<String>,
 }
 
 /// A run that was fitted to.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct FittedRun {
     /// Its name.
     pub name: String,
@@ -162,7 +162,7 @@ pub struct FittedRun {
 }
 
 /// What came of a fit to runs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct FitOfRuns {
     /// The array in words.
     pub array: String,

@@ -1,6 +1,6 @@
 //! `raidlab compare`: runs side by side, each argument a group of them; or a plan and runs that were measured.
 
-mod back;
+pub(super) mod back;
 
 use super::keep::DbArgs;
 use crate::failure::{Exit, Failure};

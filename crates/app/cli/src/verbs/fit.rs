@@ -1,7 +1,7 @@
 //! `raidlab fit`: searches catalogue figures without a source, and reports the quality on rows that the search did not
 //! use; with `--to`, figures that the user names, by runs of the user's own.
 
-mod runs;
+pub(super) mod runs;
 mod text;
 
 use crate::failure::{Exit, Failure};

@@ -1,7 +1,7 @@
 //! `raidlab import`: job files of other load tools as workload files, block traces as Parquet files, histories of monitoring, and runs
 //! stored elsewhere.
 
-mod check;
+pub(super) mod check;
 mod history;
 mod kinds;
 pub(super) mod runs;

@@ -5,7 +5,7 @@ use raidlab_workload::{AccessLine, OpSummary, RunResult};
 use serde::Serialize;
 
 /// One figure of what was asked, of the predicted run and of the measured one. Sizes are bytes, shares percent.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct AskedFigure {
     /// Which: `read_pct`, `mean_read_bytes`, `mean_write_bytes`, `random_pct`, `iodepth`, `arrivals_per_sec`, `region_bytes`.
     pub name: &'static str,
@@ -18,7 +18,7 @@ pub struct AskedFigure {
 }
 
 /// One figure of what came of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct DoneFigure {
     /// Which: `iops`, `read_lat_ns_mean`, `write_lat_ns_mean`, `lat_ns_p50`, `lat_ns_p90`, `lat_ns_p99`.
     pub name: &'static str,

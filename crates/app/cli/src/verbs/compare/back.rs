@@ -4,6 +4,7 @@ use super::Args;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_answer, remark};
 use crate::progress::Progress;
+use crate::schema::Form;
 use crate::verbs::keep::{KeptPrediction, selected, store_failure};
 use raidlab::{ExplainError, Explanation, PredictionError, Run, explain};
 use raidlab_store::{RunSelector, StoredRun, StudyRunId};
@@ -72,8 +73,11 @@ fn failed(error: ExplainError) -> Failure {
     Failure::input(error).with_hint(hint)
 }
 
+/// The form of its answer.
+pub(in crate::verbs) const FORM: Form = Form::whole::<Answer<'_>>();
+
 /// What was found, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Answer<'a> {
     plan: i64,
     run_ids: &'a [i64],

@@ -5,6 +5,7 @@ use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, print_answer, remark};
 use crate::progress::Progress;
+use crate::schema::Form;
 use crate::verbs::import::foreign_runs;
 use crate::verbs::keep::DbArgs;
 use crate::verbs::simulate::bad_array;
@@ -90,8 +91,11 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// The form of its answer.
+pub(in crate::verbs) const FORM: Form = Form::whole::<Answer<'_>>();
+
 /// What was found, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Answer<'a> {
     fit_of_runs: &'a FitOfRuns,
 }

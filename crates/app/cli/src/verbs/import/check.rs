@@ -3,6 +3,7 @@
 use super::{FioArgs, refused, surroundings};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_answer};
+use crate::schema::Form;
 use raidlab_jobs::{Checked, FioTrial, TrialLog, fio_trial};
 use serde::Serialize;
 use std::path::Path;
@@ -63,15 +64,18 @@ fn as_text(version: &str, checked: &[Checked]) -> String {
     checked.iter().map(line).collect()
 }
 
+/// The form of its answer.
+pub(in crate::verbs) const FORM: Form = Form::whole::<Answer<'_>>();
+
 /// What was found, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Answer<'a> {
     fio: &'a str,
     agrees: bool,
     jobs: Vec<JobAnswer<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct JobAnswer<'a> {
     job: &'a str,
     clone: u32,
