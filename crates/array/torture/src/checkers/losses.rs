@@ -291,11 +291,27 @@ impl TortureWorld {
 
     /// True if a block that could be read may be lost all the same: it was called bad when redundancy came to be in doubt. The
     /// devices don't tell a block that a torn write has reached from one that it has not, and what stands in the latter may
-    /// never have been the host's.
-    fn is_bad_and_doubtful(&self, member: MemberIndex, block: u64, stripe: StripeIndex) -> bool {
-        self.stripes().shape().parities > 0
+    /// never have been the host's. Of copies that were all called bad the first counts, once it is read again: they may differ.
+    fn is_bad_and_doubtful(
+        &self,
+        (member, block): (MemberIndex, u64),
+        (stripe, unit, row): (StripeIndex, StripUnit, u64),
+    ) -> bool {
+        let was_bad = |it: (MemberIndex, u64)| self.losses.found_bad.contains(&it);
+        let stripes = self.stripes();
+        let are_all_bad = match unit {
+            StripUnit::Data { strip, copy } => {
+                copy > 0
+                    && (0..copy).all(|copy| {
+                        let place = self.layout.place(stripe, StripUnit::Data { strip, copy });
+                        stripes.holder(place).is_some_and(|device| was_bad((device, place.start.0 + row)))
+                    })
+            }
+            StripUnit::Parity(_) => false,
+        };
+        (stripes.shape().parities > 0 || are_all_bad)
             && self.was_in_doubt(stripe, self.stamp)
-            && self.losses.found_bad.contains(&(member, block))
+            && was_bad((member, block))
     }
 
     /// Takes note of it that a write to a device's data area has succeeded.
@@ -411,7 +427,7 @@ impl TortureWorld {
             // A start could not read a record from any device.
             || (self.media.start_errors > 0 && self.was_in_doubt(stripe, self.stamp))
             || self.is_doubtful(stripe, self.stamp)
-            || self.is_bad_and_doubtful(member, block, stripe)
+            || self.is_bad_and_doubtful((member, block), (stripe, unit, row))
     }
 
     /// The blocks that the controller calls bad.
