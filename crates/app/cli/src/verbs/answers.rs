@@ -22,6 +22,7 @@ use std::path::PathBuf;
 
 /// What each verb answers under `--json`. Those that are not here answer nothing but errors.
 const ANSWERS: &[(&str, &[Form])] = &[
+    ("array add-spare", &[MESSAGE]),
     ("array assemble", &[Form::part::<ExamineReport>("examined")]),
     ("array check", &[array::operate::SCANNED, MESSAGE]),
     ("array create", &[array::create::FORM]),
@@ -29,6 +30,7 @@ const ANSWERS: &[(&str, &[Form])] = &[
     ("array fail", &[MESSAGE]),
     ("array rebuild", &[array::operate::SCANNED, MESSAGE]),
     ("array recover", &[array::operate::RECOVERED]),
+    ("array reload", &[MESSAGE]),
     ("array replace", &[MESSAGE]),
     ("array serve", &[array::operator::FORM]),
     ("array status", &[Form::part::<Vec<ArrayStatus>>("arrays")]),
@@ -40,7 +42,12 @@ const ANSWERS: &[(&str, &[Form])] = &[
     ("compare", &[compare::FORM, compare::back::FORM]),
     ("doctor", &[doctor::FORM]),
     ("emulate", &[array::operator::FORM, Form::part::<LatenessFacts>("lateness")]),
-    ("export", &[Form::part::<Vec<PathBuf>>("written")]),
+    ("export csv", &[WRITTEN]),
+    ("export fio", &[WRITTEN]),
+    ("export iolog", &[WRITTEN]),
+    ("export iometer", &[WRITTEN]),
+    ("export json", &[WRITTEN]),
+    ("export parquet", &[WRITTEN]),
     ("fit", &[fit::FORM, fit::runs::FORM]),
     ("import fio", &[import::JOBS, import::check::FORM]),
     ("import history", &[Form::part::<History>("history")]),
@@ -55,7 +62,7 @@ const ANSWERS: &[(&str, &[Form])] = &[
     ("net", &[RUNS]),
     ("observe", &[observe::FORM]),
     ("plan", &[Form::whole::<PlanOutcome>(), Form::whole::<TiersOutcome>()]),
-    ("report", &[Form::part::<Vec<PathBuf>>("written")]),
+    ("report", &[WRITTEN]),
     ("reproduce", &[Form::whole::<Reproduced<'_>>(), Form::whole::<TrainingReproduction>()]),
     ("reproduce list", &[reproduce::FORM]),
     ("risk", &[Form::whole::<RiskReport>()]),
@@ -79,6 +86,7 @@ const ANSWERS: &[(&str, &[Form])] = &[
 const RUN: Form = Form::whole::<RunResult>();
 const RUNS: Form = Form::part::<Vec<RunResult>>("runs");
 
+const WRITTEN: Form = Form::part::<Vec<PathBuf>>("written");
 const MESSAGE: Form = Form::part::<String>("message");
 
 /// The schema of what `verb` answers.

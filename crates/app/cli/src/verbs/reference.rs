@@ -35,12 +35,12 @@ enum Form {
     },
     /// Print all verbs with their options as one page of Markdown
     Markdown,
-    /// Print the JSON Schema of a verb's `--json`, or of all of them by name
+    /// Print the JSON Schema of a verb's answer, or of all of them
     Schema {
         /// The verb, such as `plan` or `array status`
         verb: Vec<String>,
     },
-    /// Print what `--json` holds, of all verbs, as one page of Markdown
+    /// Print what all answers in JSON hold as one page of Markdown
     Answers,
 }
 
