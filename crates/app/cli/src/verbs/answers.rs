@@ -215,7 +215,8 @@ mod tests {
     use std::path::Path;
 
     /// What only writes files, or prints text that is made for another program.
-    const WITHOUT: [&str; 5] = [
+    const WITHOUT: [&str; 6] = [
+        "net serve",
         "reference answers",
         "reference completions",
         "reference man",
