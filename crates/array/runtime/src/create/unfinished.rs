@@ -4,7 +4,7 @@
 //! |---|---|
 //! | a file with the mark of an unfinished array | left over: removed, and made again |
 //! | a file with the label of an array that another of the named files is unfinished for, and its first state | left over: removed, and made again |
-//! | a device with the label of the very array that is to be made (its name, its geometry, its place), and its first state, as all that were named are or would be | left over: a file of the right length is removed, and made again; what was there before and was named to be overwritten is, whatever it was named with |
+//! | a device with the label of the very array that is to be made (its name, its geometry, its place), and its first state, as all that were named are or would be | left over: a file of the right length is removed, and made again; what was there before and was named to be overwritten is, whatever it was named with. One that is not there may have been removed by a creation that was killed while it cleared |
 //! | anything else | the user's |
 //!
 //! A file gets the mark when it is created, before anything else, and the labels come last: a creation that was killed between
@@ -32,6 +32,8 @@ enum Trace {
     NeverStarted(Box<(Label, Geometry)>),
     /// A creation that was killed among the labels has wiped it.
     Blank,
+    /// There is none: a creation that was killed while it cleared what another had left has removed it.
+    Absent,
 }
 
 /// The array that is to be made.
@@ -64,7 +66,7 @@ impl Wanted<'_> {
                 arrays.insert(it.0.array_uuid);
                 self.is_made(number, &it.0, &it.1)
             }
-            Some(Trace::Blank) => true,
+            Some(Trace::Blank | Trace::Absent) => true,
             _ => false,
         };
         traces.iter().enumerate().all(is_made) && arrays.len() == 1
@@ -87,7 +89,7 @@ pub(super) fn clear_left_over(paths: &[&PathBuf], wanted: &Wanted<'_>) -> Result
         let array_uuid = match trace {
             Some(Trace::Unfinished(array_uuid)) => array_uuid,
             Some(Trace::NeverStarted(it)) => it.0.array_uuid,
-            Some(Trace::Blank) | None => continue,
+            Some(Trace::Blank | Trace::Absent) | None => continue,
         };
         let bytes = std::fs::metadata(path).ok().map(|facts| ByteCount(facts.len()));
         let has_length = bytes.is_some() && bytes == wanted.file_bytes;
@@ -105,7 +107,10 @@ pub(super) fn clear_left_over(paths: &[&PathBuf], wanted: &Wanted<'_>) -> Result
 }
 
 fn trace(path: &Path) -> Result<Option<Trace>, CreateError> {
-    if !is_there(path) || !is_nbd_uri(path) && !is_own_file(path) && !is_block_device(path) {
+    if !is_there(path) {
+        return Ok(Some(Trace::Absent));
+    }
+    if !is_nbd_uri(path) && !is_own_file(path) && !is_block_device(path) {
         return Ok(None);
     }
     let front = Device::open(path, Purpose::Look)?.read(0, AreaLayout::FRONT_BYTES)?;

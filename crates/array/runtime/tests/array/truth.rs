@@ -315,6 +315,9 @@ fn a_creation_that_nobody_heard_the_end_of_can_be_repeated() {
     let first = again(&config, &paths).expect("it is made");
     let second = again(&config, &paths).expect("it is made again");
     assert!(first.array_uuid != second.array_uuid && !second.needs_resync, "all files are new");
+    // Defect: one that was killed while it took these away left some, which the next took for somebody's.
+    std::fs::remove_file(&paths[0]).expect("it was made");
+    again(&config, &paths).expect("it is made, whichever are left");
     assert!(examine(&paths, StartOptions::default()).refused.is_none());
     // Of a file that was there before and was named, only what is in it may be written over once more.
     let longer = std::fs::metadata(&paths[0]).expect("it is there").len() + (1 << 20);
