@@ -1,10 +1,22 @@
 //! The array controller: a pure state machine between a host and the members of an array.
 //!
 //! ```
-//! use raidlab_controller::{Action, ArrayConfig, Controller, HostOp, HostRequest, HostTag};
-//! use raidlab_units::{BlockCount, Lba, Nanos};
+//! use raidlab_controller::{
+//!     Action, ArrayConfig, CacheConfig, Controller, HostOp, HostRequest, HostTag, MemberCache, Resilience,
+//! };
+//! use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, Nanos};
 //!
-//! let mut controller = Controller::new(&ArrayConfig::default())?;
+//! let mut controller = Controller::new(&ArrayConfig {
+//!     level: "5".parse()?,
+//!     members: 4,
+//!     strip_size: ByteCount::from_kib(64),
+//!     block_size: BlockSize::B512,
+//!     member_size: ByteCount::from_mib(64),
+//!     member_cache: MemberCache::Off,
+//!     cache: CacheConfig { size: ByteCount(0), ..CacheConfig::default() },
+//!     staging_size: ByteCount::from_mib(1),
+//!     resilience: Resilience::default(),
+//! })?;
 //! let request = HostRequest { tag: HostTag(0), op: HostOp::Read, lba: Lba(0), blocks: BlockCount(1) };
 //! controller.handle_host_request(Nanos(0), request);
 //! // A read of one block asks one member.

@@ -5,7 +5,7 @@
 //!
 //! assert!(ArrayName::new("vault").is_ok());
 //! // Bad input of any kind is an error that says why.
-//! assert!(ArrayName::new("").is_err());
+//! assert!(ArrayName::new("two\nlines").is_err());
 //! ```
 //!
 //! ```text

@@ -4,8 +4,8 @@
 //! ```
 //! use raidlab_planning::{RiskQuery, risk};
 //!
-//! let report = risk(&RiskQuery::new("6".parse()?, 8), None)?;
-//! assert!(report.markov.loss_per_year < 1.0);
+//! let report = risk(&RiskQuery { afr_pct: Some(1.0), ..RiskQuery::new("6".parse()?, 8) }, None)?;
+//! assert!(report.markov.per_year < 1.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -6,7 +6,7 @@
 //! let line = "128166372003061629,hm,1,Read,2096128,512,57319";
 //! assert_eq!(detect(line), Some(TraceFormat::Msr));
 //! let record = TraceParser::new(TraceFormat::Msr, ParseOptions::default()).line(line)?.expect("a request");
-//! assert_eq!((record.offset, record.bytes), (2_096_128, 512));
+//! assert_eq!((record.offset_bytes, record.length_bytes), (2_096_128, 512));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -5,7 +5,7 @@
 //!
 //! let catalog = Catalog::builtin();
 //! let drive = catalog.drive("exos-x24-24tb")?;
-//! assert_eq!(drive.capacity().0, 24_000_277_250_048);
+//! assert_eq!(drive.id, "exos-x24-24tb");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
