@@ -2,9 +2,11 @@
 //! rest, and long ones confirm the best.
 //!
 //! ```
+//! use raidlab_hardware::Catalog;
 //! use raidlab_planning::{RiskQuery, risk};
 //!
-//! let report = risk(&RiskQuery { afr_pct: Some(1.0), ..RiskQuery::new("6".parse()?, 8) }, None)?;
+//! let catalog = Catalog::builtin();
+//! let report = risk(&RiskQuery::new("6".parse()?, 8), Some(catalog.drive("exos-x24-24tb")?))?;
 //! assert!(report.markov.per_year < 1.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
