@@ -8,7 +8,7 @@ use raidlab_workload::toml_file::TomlFileError;
 use raidlab_worlds::{ArrayFile, ArrayFileError, Load};
 use serde::{Deserialize, Serialize};
 
-/// A prediction without its figures. Its JSON reads back as it is;
+/// A prediction without its figures. Its JSON reads back as it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     array: ArrayFile,

@@ -1,5 +1,6 @@
 //! What `--json` holds, verb by verb: JSON Schema, and a page of Markdown made from it.
 
+use super::reference::cell;
 use super::{
     array, calibrate, catalog, compare, doctor, fit, import, loads, measure, model, observe, reproduce, soak,
     studio, tag, torture, why,
@@ -110,9 +111,10 @@ pub(super) fn page() -> String {
     let mut page = String::from(
         "# Answers in JSON\n\nWhat `--json` prints, verb by verb; `raidlab reference answers` made this page from the types that are printed. \
          `raidlab reference schema plan` prints the same of one verb as JSON Schema (draft 2020-12), for programs that check or generate \
-         code.\n\nEvery answer is an object with `schema`, the version of its form: fields are added under the same version; one that goes, \
-         or means something else, raises it. Names carry units: `_ns`, `_us` and `_ms`, `_bytes`, `_pct`, `_per_s`. A field that may be \
-         left out is marked *optional*; what is not known is `null`. An error is an object on standard error: `failure` is a list of `kind` and `text`.\n\n## Verbs\n\n| verb | answer |\n|---|---|\n",
+         code.\n\n- Every answer is an object. Its `schema` is the version of its form.\n- Fields are added under the same version. One that goes, or \
+         means something else, raises it.\n- Names carry units: `_ns`, `_us` and `_ms`, `_bytes`, `_pct`, `_per_s`.\n- A field that may be left \
+         out is marked *optional*. What is not known is `null`.\n- An error is an object on standard error: `failure` is a list of `kind` and \
+         `text`.\n\n## Verbs\n\n| verb | answer |\n|---|---|\n",
     );
     for (verb, forms) in ANSWERS {
         let told: Vec<_> = forms.iter().map(|form| form.in_words(&mut generator, type_of)).collect();
@@ -183,14 +185,13 @@ fn type_of(schema: &Value) -> String {
             format!("[{}]", parts.join(", "))
         }
         Some("array") => format!("list of {}", type_of(&schema["items"])),
-        Some("object") => match schema.get("additionalProperties") {
-            Some(of @ Value::Object(_)) => format!("{} by name", type_of(of)),
-            _ => fields_of(schema)
-                .into_iter()
-                .map(|(name, schema, _)| format!("`{name}`: {}", type_of(schema)))
-                .collect::<Vec<_>>()
-                .join(", "),
-        },
+        Some("object") => {
+            if let Some(of @ Value::Object(_)) = schema.get("additionalProperties") {
+                return format!("{} by name", type_of(of));
+            }
+            let field = |(name, schema, _): (&str, &Value, bool)| format!("`{name}`: {}", type_of(schema));
+            format!("{{{}}}", fields_of(schema).into_iter().map(field).collect::<Vec<_>>().join(", "))
+        }
         Some(name) => name.to_owned(),
         None => "any".to_owned(),
     }
@@ -201,11 +202,6 @@ fn with_type(schema: &Value, name: &Value) -> Value {
     let mut one = schema.clone();
     one["type"] = name.clone();
     one
-}
-
-/// Text in a cell of a table.
-fn cell(text: &str) -> String {
-    text.trim().replace('\n', " ").replace('|', "\\|")
 }
 
 #[cfg(test)]

@@ -7,10 +7,9 @@
 use crate::failure::{Exit, Failure};
 use crate::output::print;
 use crate::verbs::answers;
-use clap::builder::StyledStr;
 use clap::{Arg, Command};
 use clap_complete::Shell;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `raidlab reference`.
@@ -159,6 +158,6 @@ fn facts(arg: &Arg) -> String {
 }
 
 /// Help as one line of a table.
-fn cell(help: &StyledStr) -> String {
-    help.to_string().split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
+pub(super) fn cell(text: &impl Display) -> String {
+    text.to_string().split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
