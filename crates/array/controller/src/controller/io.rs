@@ -146,12 +146,16 @@ impl Controller {
         if rows.end() > geometry.strip_rows() || metadata.is_bad(geometry.lock_place(key, unit), rows) {
             return false;
         }
-        let is_probe = match state.owner {
-            IoOwner::Op(OpIo::Read { op, .. }) => matches!(self.stripes.op(op).job(), Job::Probe(_)),
+        // What dares has tried without, and forgotten what failed then.
+        let is_insisting = match state.owner {
+            IoOwner::Op(OpIo::Read { op, .. }) => {
+                let op = self.stripes.op(op);
+                op.dares() || matches!(op.job(), Job::Probe(_))
+            }
             _ => false,
         };
         let is_lacking = |it: u16| it == unit || tried.contains(it) || failed.contains(&it);
-        tried.is_last_round() || is_probe || !metadata.can_make_up(geometry, key, rows, is_lacking)
+        tried.is_last_round() || is_insisting || !metadata.can_make_up(geometry, key, rows, is_lacking)
     }
 
     /// Tries the reads again whose time has come.
