@@ -4,6 +4,9 @@
 //! result compiles, and that the net finds it, which is what `make mutants` is for.
 #![expect(clippy::disallowed_methods, reason = "sources are files")]
 
+#[path = "../examples/mutants/copy.rs"]
+#[expect(dead_code, reason = "only the choice of crates is tried")]
+mod copy;
 #[path = "../examples/mutants/table.rs"]
 mod table;
 
@@ -35,6 +38,19 @@ fn every_defect_fits() {
     let names: BTreeSet<&str> = mutants.iter().map(|mutant| mutant.name).collect();
     assert_eq!(names.len(), mutants.len(), "no two defects have one name");
     assert!(mutants.iter().any(|mutant| mutant.stops), "some stop requests");
+}
+
+/// Defect of the hunt: no crate was found in the workspace once its entries began with a version, so nothing was planted.
+#[test]
+fn every_crate_with_a_defect_is_copied() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let copied = copy::needed_crates(&workspace, "raidlab-torture").expect("manifests can be read");
+    for Mutant { name, hunks, .. } in all() {
+        for hunk in hunks {
+            let (folder, _) = hunk.file.split_once('/').expect("a file is in a crate");
+            assert!(copied.contains(&format!("crates/array/{folder}")), "{name}: {folder} of {copied:?}");
+        }
+    }
 }
 
 #[test]

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 pub(crate) fn needed_crates(workspace: &Path, own: &str) -> Result<Vec<String>, String> {
     let all = manifest(workspace)?;
     let folder_of = |name: &str| {
-        let rest = all.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = { path = \""))?;
-        rest.split('"').next().map(str::to_owned)
+        let entry = all.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = { "))?;
+        let (_, path) = entry.split_once("path = \"")?;
+        path.split('"').next().map(str::to_owned)
     };
-    let mut folders: Vec<String> = folder_of(own).into_iter().collect();
+    let own = folder_of(own).ok_or_else(|| format!("Cargo.toml has no path of {own}"))?;
+    let mut folders = vec![own];
     let mut next = 0;
     while let Some(folder) = folders.get(next) {
         let wanted = manifest(&workspace.join(folder))?;
