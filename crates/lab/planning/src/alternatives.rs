@@ -81,23 +81,30 @@ impl Class {
         name == self.name
     }
 
-    /// That arithmetic has nothing against some of it, and none was run; none where it rejects all.
-    fn not_run(&self, bench: &Bench<'_>, found: &Enumeration, ranking: Ranking<'_>) -> Option<String> {
-        let of_it = found.kept.iter().filter(|one| {
-            self.holds(one.geometry, one.cost, bench.parts) && is_measured(one.geometry, bench.parts)
-        });
-        let least = |value: f64, one: f64| if one < value { one } else { value };
-        let (cost, drives) = of_it.fold((f64::INFINITY, u16::MAX), |(cost, drives), one| {
-            let geometry = one.geometry;
-            (least(cost, one.cost.unwrap_or(f64::INFINITY)), drives.min(geometry.members + geometry.spares))
-        });
-        if drives == u16::MAX {
-            return None;
-        }
-        let takes = if ranking.has_prices && cost.is_finite() {
-            format!("at a cost of {cost:.0} and more")
-        } else {
-            format!("with {drives} drives and more")
+    /// That arithmetic has nothing against some of it, and none was run; none where it rejects all. Drives of which all arrays take
+    /// many times what the best does were not measured: their arrays may serve, too.
+    fn not_run(
+        &self,
+        bench: &Bench<'_>,
+        found: &Enumeration,
+        (best, ranking): (Option<&Judged>, Ranking<'_>),
+    ) -> Option<String> {
+        let of_it = || found.kept.iter().filter(|one| self.holds(one.geometry, one.cost, bench.parts));
+        let least = |values: &mut dyn Iterator<Item = f64>| values.min_by(f64::total_cmp);
+        let assumed = least(&mut of_it().map(|one| one.assumed_cost))?;
+        let cost = least(&mut of_it().filter_map(|one| one.cost)).filter(|_| ranking.has_prices);
+        let takes = match (cost, best) {
+            (Some(cost), _) => format!("at a cost of {cost:.0} and more"),
+            (None, Some(best)) if best.assumed_cost > 0.0 => {
+                format!(
+                    "at {:.2} times the cost and more, by usual ratios of prices",
+                    assumed / best.assumed_cost
+                )
+            }
+            (None, _) => {
+                let drives = of_it().map(|one| one.geometry.members + one.geometry.spares).min()?;
+                format!("with {drives} drives and more")
+            }
         };
         Some(format!("not simulated; by arithmetic it may keep the needs {takes}"))
     }
@@ -172,11 +179,10 @@ pub(super) fn run(
 /// Each kind that the best of `judged` is not of, in a line.
 pub(super) fn of(
     bench: &Bench<'_>,
-    judged: &[Judged],
+    (best, judged): (Option<&Judged>, &[Judged]),
     ranking: Ranking<'_>,
     found: &Enumeration,
 ) -> Vec<Alternative> {
-    let best = judged.first();
     let mut classes = Class::all(bench);
     if ranking.has_prices && judged.iter().any(|one| one.cost.is_none()) {
         classes.insert(Class { kind: Kind::Unpriced, name: "without a price".to_owned() });
@@ -187,9 +193,9 @@ pub(super) fn of(
         let of_it = judged.iter().find(|one| class.holds(one.geometry, one.cost, bench.parts));
         let verdict = match (of_it, best) {
             (Some(one), Some(best)) => against(one, best, ranking),
-            _ => {
-                class.not_run(bench, found, ranking).or_else(|| class.nearest(found, bench.parts).map(out))?
-            }
+            _ => class
+                .not_run(bench, found, (best, ranking))
+                .or_else(|| class.nearest(found, bench.parts).map(out))?,
         };
         let slowest = |one: &Judged| one.performance.iter().copied().min_by(|a, b| a.iops.total_cmp(&b.iops));
         let name = match class.kind {

@@ -16,7 +16,8 @@ use super::md;
 use super::reason::{beside, reason, rests_on, settings_label};
 use super::{Bench, Crew, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage, alternatives, loss};
 use raidlab_advisor::plan::{
-    Enumeration, Frontier, Hardware, Judged, Kept, Performance, Ranking, Request, Role, Settings, diverse,
+    Enumeration, Frontier, Geometry, Hardware, Judged, Kept, Performance, Ranking, Request, Role, Settings,
+    diverse,
 };
 use raidlab_hardware::{Catalog, DriveHistory, End};
 use raidlab_units::ByteCount;
@@ -74,10 +75,11 @@ pub(super) fn choose<'a>(
     alternatives::run(bench, &mut frontier, &mut crew, (SEARCH_SHARE, KINDS_SHARE))?;
     let (judged, tried) = frontier.into_results();
     let simulated = tried.len() as u64;
-    let mut search = Search { bench, ranking, judged, tried, simulated, crew: &mut crew };
+    let mut search = Search { bench, ranking, judged, tried, simulated, long: Vec::new(), crew: &mut crew };
     search.run_smaller(request, kept)?;
     search.run_chunks()?;
     let mut top = search.top()?;
+    search.align_short_runs();
     if let Some(first) = top.first_mut() {
         let rebuild = first.rebuild_bytes_per_sec;
         first.md = md::answer(bench, (delivered, rebuild), &first.judged, (request, kept), search.crew)?;
@@ -133,6 +135,8 @@ pub(super) struct Search<'a, 'b, 'c> {
     /// Every run that was made.
     pub(super) tried: Vec<Judged>,
     pub(super) simulated: u64,
+    /// The geometries that were run for longer, and how many times their shorter runs they came to.
+    pub(super) long: Vec<(Geometry, f64)>,
     pub(super) crew: &'b mut Crew<'c>,
 }
 
@@ -265,9 +269,40 @@ impl Search<'_, '_, '_> {
     /// Takes in what a longer run found of an array.
     fn take(&mut self, found: &Judged) {
         if let Some(place) = self.judged.iter_mut().find(|it| it.geometry == found.geometry) {
+            if self.long.iter().all(|(geometry, _)| *geometry != found.geometry) && place.score > 0.0 {
+                self.long.push((found.geometry, found.score / place.score));
+            }
             *place = found.clone();
         }
         self.tried.push(found.clone());
+    }
+
+    /// Puts what was run briefly beside what was run for longer: times what longer runs came to for arrays of the same drive, else of
+    /// its kind, else of all. In a short run caches and buffers are not yet full.
+    fn align_short_runs(&mut self) {
+        let Self { bench, long, judged, .. } = self;
+        let apps = bench.order.applications.len() as f64;
+        let kind = |drive: u16| &bench.parts.drives[usize::from(drive)].kind;
+        let is_long = |one: &Judged| long.iter().any(|(geometry, _)| *geometry == one.geometry);
+        for one in judged.iter_mut().filter(|one| !is_long(one)) {
+            let own = one.geometry.drive;
+            let mean = |is_like: &dyn Fn(u16) -> bool| {
+                let ratios =
+                    long.iter().filter(|(geometry, _)| is_like(geometry.drive)).map(|(_, ratio)| *ratio);
+                let (count, sum) = ratios.fold((0.0, 0.0), |(count, sum), ratio| (count + 1.0, sum + ratio));
+                (count > 0.0).then(|| sum / count)
+            };
+            let ratio = mean(&|drive| drive == own)
+                .or_else(|| mean(&|drive| kind(drive) == kind(own)))
+                .or_else(|| mean(&|_| true));
+            let Some(ratio) = ratio else { continue };
+            one.score *= ratio;
+            let of_app = ratio.powf(1.0 / apps);
+            for it in &mut one.performance {
+                (it.iops, it.bytes_per_sec) = (it.iops * of_app, it.bytes_per_sec * of_app);
+            }
+        }
+        self.ranking.sort(&mut self.judged);
     }
 
     /// All that is told of each of `results` besides: bottlenecks, faults, and each application alone.
@@ -368,7 +403,7 @@ impl Job {
     fn all(bench: &Bench<'_>, judged: &Judged, is_first: bool) -> impl Iterator<Item = Self> + use<> {
         let (runs, apps) = (bench.order.runs(), bench.order.applications.len());
         let faults = if judged.survives_always > 0 { runs } else { 0 };
-        let alone = if bench.order.together { apps } else { 0 };
+        let alone = if bench.order.together && apps > 1 { apps } else { 0 };
         // The longest first.
         (0..faults)
             .map(Self::Faults)

@@ -227,7 +227,17 @@ pub fn plan(
     let request = order.request(&demands, &parts);
     let bench = Bench { order, parts: &parts, demands: &demands };
     let chosen = choose::choose(&bench, &request, (&enumeration, delivered), crew)?;
-    let pareto = pareto(&chosen.all, chosen.ranking);
+    let best = chosen.top.first().map(|one| &one.judged);
+    let mut pareto = pareto(&chosen.all, chosen.ranking);
+    // What was run briefly and would stand before the best is before it by chance.
+    for point in &mut pareto {
+        let one = &chosen.all[point.index];
+        let is_before = |best: &Judged| {
+            one.geometry != best.geometry && chosen.ranking.key(one) < chosen.ranking.key(best)
+        };
+        point.is_efficient &= !best.is_some_and(is_before);
+        point.is_efficient |= point.keeps_needs && best.is_some_and(|best| one.geometry == best.geometry);
+    }
     let has_prices = chosen.ranking.has_prices;
     let judged = &chosen.all;
     let relaxations = match &judged[..] {
@@ -247,7 +257,7 @@ pub fn plan(
         end: chosen.end,
         left_out: chosen.left_out,
         beaten: kept.saturating_sub(chosen.all.len() as u64 + chosen.left_out),
-        alternatives: alternatives::of(&bench, &chosen.all, chosen.ranking, &enumeration),
+        alternatives: alternatives::of(&bench, (best, &chosen.all), chosen.ranking, &enumeration),
         top: chosen.top,
         pareto,
         has_prices,

@@ -58,20 +58,25 @@ pub(super) fn drive_life(
     let (drive, needs) = (bench.models(judged.geometry).drive, &bench.order.needs);
     let rated = drive.reliability.rated_writes?;
     let apps = bench.order.apps_of(index);
-    let does: f64 = judged.performance[apps.clone()].iter().map(|it| it.iops).sum();
     let share_of = |app: usize| {
         let does = judged.performance[app].iops;
         let needed = || needs.requests_per_sec(app, bench.demands[app].bytes_mean);
         let at = needs.mean_iops_of(app).or_else(needed);
         at.map_or(1.0, |at| (at / does).min(1.0))
     };
-    // Who needs most of what it gets sets the pace of all.
-    let iops = does * apps.map(share_of).fold(0.0, f64::max);
+    let iops = apps.clone().map(|app| judged.performance[app].iops * share_of(app)).sum();
+    // Each application at the pace that it needs, by what it writes of all.
+    let written_by = |app: usize| match &run.parts[..] {
+        [] => run.ops.write.bytes_per_sec.0,
+        parts => parts[app - apps.start].ops.write.bytes_per_sec.0,
+    };
+    let by_host: f64 = apps.clone().map(written_by).sum();
+    let paced: f64 = apps.clone().map(|app| written_by(app) * share_of(app)).sum();
+    let pace = if by_host > 0.0 { paced / by_host } else { 1.0 };
     let members = f64::from(judged.geometry.members);
     let written = run.figures.get(FLASH_HOST_RATE).copied().filter(|rate| *rate > 0.0);
-    let by_host = run.ops.write.bytes_per_sec.0;
     let member_bytes_per_day = match (needs.written_per_day, written) {
-        (None, written) => written? * iops / does * SECS_PER_DAY / members,
+        (None, written) => written? * pace * SECS_PER_DAY / members,
         (Some(per_day), Some(written)) if by_host > 0.0 => per_day * written / by_host / members,
         // A run that writes nothing tells nothing of how writes spread: each goes to its place and to each parity or copy.
         (Some(per_day), _) => per_day * small_writes(judged) / members,

@@ -114,6 +114,29 @@ struct Variant {
     catalog: Catalog,
 }
 
+impl MdAnswer {
+    /// The same beside other arrays of the host, which have the names below `md` and `first`. Returns how many names it has.
+    pub(super) fn rename(&mut self, first: u16) -> u16 {
+        let mut most = 0;
+        for line in &mut self.lines {
+            let mut renamed = String::new();
+            let mut rest = line.as_str();
+            while let Some(at) = rest.find("/md") {
+                let (before, name) = rest.split_at(at + "/md".len());
+                let digits = name.len() - name.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+                renamed += before;
+                if let Ok(number) = name[..digits].parse::<u16>() {
+                    most = most.max(number);
+                    renamed += &(first + number).to_string();
+                }
+                rest = &name[digits..];
+            }
+            *line = renamed + rest;
+        }
+        most + 1
+    }
+}
+
 impl Variant {
     fn new(name: &str, of: &Catalog, set: impl Fn(&mut MdModel)) -> Self {
         let mut catalog = of.clone();
@@ -177,20 +200,45 @@ pub(super) fn answer(
         let gain = best.score / plain.score.max(f64::MIN_POSITIVE);
         defaults = Some(MdDefaults { performance: plain.performance, gain, keeps_needs, members });
     }
-    lines.extend(named.iter().map(setting_line));
+    let with_stripes = stripe_arrays(&best.geometry);
+    let on_each = |name: &str, value: u64| {
+        with_stripes.iter().map(|array| setting_line(array, name, value)).collect::<Vec<_>>()
+    };
+    lines.extend(named.iter().flat_map(|(name, value)| on_each(name, u64::from(*value))));
     if let Some(rate) = rebuild.filter(|rate| rate.is_finite()) {
+        // The rate that a rebuild keeps beside a load; without one it goes up to the most.
         let kib = (rate / 1024.0) as u64;
-        lines.extend(["min", "max"].map(|end| format!("echo {kib} > /sys/block/md0/md/sync_speed_{end}")));
+        lines.extend(on_each("sync_speed_min", kib));
+        if kib > set.sync_speed_max {
+            lines.extend(on_each("sync_speed_max", kib));
+        }
     }
     let others = variants[safer..].iter().zip(&results[safer..]);
-    let others = others.map(|(variant, one)| (variant.name.clone(), one.score / score)).collect();
+    // None of them makes an array faster: what looks so is chance, or a load that was lowered in another step.
+    let others = others.map(|(variant, one)| (variant.name.clone(), (one.score / score).min(1.0))).collect();
     let named = named.iter().map(|(name, value)| format!("{}:md.{name}={value}", controller.id)).collect();
     Ok(Some(MdAnswer { lines, set: named, memory, defaults, others }))
 }
 
-/// The file to write for a setting.
-fn setting_line((name, value): &(&str, u32)) -> String {
-    format!("echo {value} > /sys/block/md0/md/{name}")
+/// The file to write for a setting of an array.
+fn setting_line(array: &str, name: &str, value: u64) -> String {
+    format!("echo {value} > /sys/block/{array}/md/{name}")
+}
+
+/// The arrays that have stripes and are rebuilt: where there are spans, each of them, below one of level 0.
+fn stripe_arrays(geometry: &Geometry) -> Vec<String> {
+    match spans(geometry) {
+        Some(spans) => (1..=spans).map(|span| format!("md{span}")).collect(),
+        None => vec!["md0".to_owned()],
+    }
+}
+
+/// Spans of RAID 50 and 60.
+fn spans(geometry: &Geometry) -> Option<u16> {
+    let text = geometry.level.to_string();
+    let (name, variant) = text.split_once(':')?;
+    let spans = variant.strip_suffix("-spans")?.parse().ok()?;
+    (matches!(name, "50" | "60") && spans > 0).then_some(spans)
 }
 
 /// The lines that writes of whole stripes to `one` take beside its own, with md as `tuned` has it: an array that was planned for reads
@@ -202,7 +250,12 @@ pub fn lines_for_writes(tuned: &Catalog, one: &Planned) -> Vec<String> {
     };
     let all = [("stripe_cache_size", set.stripe_cache_size), ("group_thread_cnt", set.group_thread_cnt)];
     let told = |line: &String| one.md.as_ref().is_some_and(|md| md.lines.contains(line));
-    all.iter().map(setting_line).filter(|line| !told(line)).collect()
+    let arrays = stripe_arrays(&one.judged.geometry);
+    let of_setting = |(name, value): &(&str, u32)| {
+        let lines = arrays.iter().map(|array| setting_line(array, name, u64::from(*value)));
+        lines.collect::<Vec<_>>()
+    };
+    all.iter().flat_map(of_setting).filter(|line| !told(line)).collect()
 }
 
 /// Whether it takes the larger stripe cache and the threads to do about `score`, by what the array does with each of them alone.
@@ -215,17 +268,19 @@ fn takes(score: f64, cached: f64, threaded: f64) -> (bool, bool) {
     }
 }
 
-/// How mdadm makes it; spans are arrays of their own below one of level 0.
+/// How mdadm makes it, without a bitmap, as it is simulated; spans are arrays of their own below one of level 0.
 fn creation(geometry: &Geometry, chunk: ByteCount) -> Vec<String> {
     let text = geometry.level.to_string();
     let (name, variant) = text.split_once(':').unwrap_or((&text, ""));
     let chunk = if name == "1" { String::new() } else { format!(" --chunk={}K", chunk.0 >> 10) };
     let create = |array: &str, level: &str, members: u16, of: &str| {
-        format!("mdadm --create /dev/{array} --level={level} --raid-devices={members}{chunk} {of}")
+        // Else mdadm adds a bitmap where members are of 100 GB and more.
+        let bitmap = if level == "0" { "" } else { " --bitmap=none" };
+        format!("mdadm --create /dev/{array} --level={level} --raid-devices={members}{chunk}{bitmap} {of}")
     };
     let members = geometry.members;
-    match (name, variant, variant.strip_suffix("-spans").and_then(|spans| spans.parse::<u16>().ok())) {
-        ("50" | "60", _, Some(spans)) if spans > 0 => {
+    match (name, variant, spans(geometry)) {
+        (_, _, Some(spans)) => {
             let below = |span| create(&format!("md{span}"), &name[..1], members / spans, "DEVICES");
             let all = (1..=spans).map(below);
             let arrays: Vec<String> = (1..=spans).map(|span| format!("/dev/md{span}")).collect();
@@ -330,17 +385,45 @@ mod tests {
             let geometry = Geometry { drive: 0, controller: 0, enclosure: None, level, members, spares: 0 };
             creation(&geometry, ByteCount::from_kib(512)).join("; ")
         };
-        assert_eq!(made("6", 8), "mdadm --create /dev/md0 --level=6 --raid-devices=8 --chunk=512K DEVICES");
-        assert_eq!(made("1", 2), "mdadm --create /dev/md0 --level=1 --raid-devices=2 DEVICES");
+        assert_eq!(
+            made("6", 8),
+            "mdadm --create /dev/md0 --level=6 --raid-devices=8 --chunk=512K --bitmap=none DEVICES"
+        );
+        assert_eq!(made("1", 2), "mdadm --create /dev/md0 --level=1 --raid-devices=2 --bitmap=none DEVICES");
         assert_eq!(
             made("10:far", 4),
-            "mdadm --create /dev/md0 --level=10 --layout=f2 --raid-devices=4 --chunk=512K DEVICES"
+            "mdadm --create /dev/md0 --level=10 --layout=f2 --raid-devices=4 --chunk=512K --bitmap=none DEVICES"
         );
         assert_eq!(
             made("50:2-spans", 8),
-            "mdadm --create /dev/md1 --level=5 --raid-devices=4 --chunk=512K DEVICES; \
-             mdadm --create /dev/md2 --level=5 --raid-devices=4 --chunk=512K DEVICES; \
+            "mdadm --create /dev/md1 --level=5 --raid-devices=4 --chunk=512K --bitmap=none DEVICES; \
+             mdadm --create /dev/md2 --level=5 --raid-devices=4 --chunk=512K --bitmap=none DEVICES; \
              mdadm --create /dev/md0 --level=0 --raid-devices=2 --chunk=512K /dev/md1 /dev/md2"
         );
+    }
+
+    /// They went to the array of level 0 above, which has none of the files.
+    #[test]
+    fn settings_of_spans_go_to_each_span() {
+        let geometry = |level: &str| {
+            let level = level.parse().expect("a level");
+            Geometry { drive: 0, controller: 0, enclosure: None, level, members: 8, spares: 0 }
+        };
+        assert_eq!(stripe_arrays(&geometry("60:2-spans")), ["md1", "md2"]);
+        assert_eq!(stripe_arrays(&geometry("6")), ["md0"]);
+        assert_eq!(stripe_arrays(&geometry("10:far")), ["md0"]);
+    }
+
+    #[test]
+    fn arrays_of_one_host_have_names_of_their_own() {
+        let lines = [
+            "mdadm --create /dev/md0 --level=0 /dev/md1 /dev/md2",
+            "echo 8 > /sys/block/md1/md/group_thread_cnt",
+        ];
+        let lines = lines.map(str::to_owned).to_vec();
+        let mut md = MdAnswer { lines, set: Vec::new(), memory: None, defaults: None, others: Vec::new() };
+        assert_eq!(md.rename(3), 3);
+        assert_eq!(md.lines[0], "mdadm --create /dev/md3 --level=0 /dev/md4 /dev/md5");
+        assert_eq!(md.lines[1], "echo 8 > /sys/block/md4/md/group_thread_cnt");
     }
 }

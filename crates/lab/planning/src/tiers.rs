@@ -256,7 +256,8 @@ pub fn plan_tiers(
         let (left_out, ranking) = (frontier.open(), frontier.ranking());
         let (judged, tried) = frontier.into_results();
         let simulated = tried.len() as u64;
-        let mut search = Search { bench: &bench, ranking, judged, tried, simulated, crew: &mut crew };
+        let mut search =
+            Search { bench: &bench, ranking, judged, tried, simulated, long: Vec::new(), crew: &mut crew };
         search.run_chunks()?;
         let Search { judged, tried, simulated, .. } = search;
         let applications = group.apps.clone();
@@ -365,8 +366,15 @@ impl Tiers<'_> {
         let bench = self.bench(group, &demands);
         let ranking = Ranking { needs: &own.needs, has_prices: self.has_prices };
         let tried = self.found[group].tried.clone();
-        let mut search =
-            Search { bench: &bench, ranking, judged: vec![judged.clone()], tried, simulated: 0, crew };
+        let mut search = Search {
+            bench: &bench,
+            ranking,
+            judged: vec![judged.clone()],
+            tried,
+            simulated: 0,
+            long: Vec::new(),
+            crew,
+        };
         let Some(mut planned) = search.top()?.into_iter().next().filter(|planned| planned.keeps_needs) else {
             return Ok(None);
         };
@@ -426,6 +434,10 @@ impl Tiers<'_> {
                 arrays.extend(self.tier(*group, judged, crew)?);
             }
             if arrays.len() == 2 {
+                let mut names = 0;
+                for md in arrays.iter_mut().filter_map(|tier: &mut Tier| tier.planned.md.as_mut()) {
+                    names += md.rename(names);
+                }
                 return Ok(Some(Placement { arrays, performance, effort, drives }));
             }
         }

@@ -62,7 +62,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1.0, value_name = "PCT", value_parser = chance)]
     loss_per_year: f64,
     /// What the best of those that keep all needs is: cheapest or fastest [default: cheapest; fastest where no throughput is needed
-    /// and --drives, --have, --slots, --rack-units, --power or --budget bound the choice]
+    /// and --drives, --have or --budget bound the choice]
     #[arg(long, value_name = "GOAL", value_parser = goal)]
     goal: Option<Goal>,
     /// Requests per second that each application needs, or NAME:N for one of them; may be repeated
@@ -115,7 +115,7 @@ pub(crate) struct Args {
     /// Kinds of drives to choose from: nvme, sas-ssd, sata-ssd, hdd [default: all]
     #[arg(long, value_delimiter = ',', value_name = "KIND", value_parser = ["nvme", "sas-ssd", "sata-ssd", "ssd", "hdd"])]
     kinds: Vec<String>,
-    /// Members of the array, spares left out: 24, 8..24 [default: any number]
+    /// Members of the array, spares left out: 24, 8..24 [default: up to 24, or as many as --slots]
     #[arg(long, value_name = "N", value_parser = members)]
     members: Option<(u16, u16)>,
     /// Levels to choose from: 5,6,10, 50:2-spans [default: 1, 5, 6, 10, 50 and 60]
@@ -343,10 +343,9 @@ impl Args {
         levels
     }
 
-    /// Whether what there is to choose from, or to spend, is bounded: else the fastest array is all that the catalogue has.
+    /// Whether the drives are named, or what may be spent: else the fastest array is the dearest that the catalogue has.
     fn bounds_parts(&self) -> bool {
-        let limits = self.slots.is_some() || self.rack_units.is_some() || self.power.is_some();
-        limits || self.budget.is_some() || !self.drives.is_empty() || !self.have.is_empty()
+        self.budget.is_some() || !self.drives.is_empty() || !self.have.is_empty()
     }
 
     /// Fewest and most members.

@@ -118,6 +118,13 @@ impl Needs {
         self.goal.map_or_else(|| self.wants_rate(), |goal| goal == Goal::Cheapest)
     }
 
+    /// Whether application `app` gets the rates and keeps the latencies that it needs.
+    pub fn are_kept_for(&self, app: usize, found: &Performance) -> bool {
+        self.iops_of(app).is_none_or(|need| found.iops >= need)
+            && self.bytes_per_sec_of(app).is_none_or(|need| found.bytes_per_sec >= need)
+            && self.latency_of(app).all(|bound| bound.figure_in(found) <= bound.value())
+    }
+
     /// Requests per second that application `app` needs.
     pub fn iops_of(&self, app: usize) -> Option<f64> {
         self.own.get(app).and_then(|own| own.iops).or(self.iops)

@@ -13,7 +13,8 @@ use raidlab_planning::{PlanOrder, PlanOutcome, Planned, SimulatedArray};
 /// The page of a plan.
 pub fn plan(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Document {
     let (arrays, names): (Vec<&Planned>, _) = (outcome.top.iter().collect(), applications(order));
-    let best = Best { arrays: &arrays, applications: &names, currency: &order.prices.currency };
+    let best =
+        Best { arrays: &arrays, applications: &names, needs: &order.needs, currency: &order.prices.currency };
     let mut body = Vec::new();
     if !outcome.fits() {
         body.push(Block::Warnings(vec!["No array keeps all needs; what follows comes closest.".to_owned()]));

@@ -10,7 +10,7 @@ pub(crate) use words::{account, needs, score};
 
 use crate::document::{Block, Card, Choice, Column, Fact, Table};
 use crate::figures::{size, three_digits};
-use raidlab_advisor::plan::Performance;
+use raidlab_advisor::plan::{Needs, Performance};
 use raidlab_planning::{Alternative, PlanOrder, PlanOutcome, Planned};
 use raidlab_worlds::Estimates;
 
@@ -22,6 +22,7 @@ const MARK_MEANS: &str = "~ marks what rests on estimated or fitted figures of t
 pub(crate) struct Best<'a> {
     pub(crate) arrays: &'a [&'a Planned],
     pub(crate) applications: &'a [&'a str],
+    pub(crate) needs: &'a Needs,
     pub(crate) currency: &'a str,
 }
 
@@ -133,7 +134,9 @@ impl Best<'_> {
         let rows = |(index, one): (usize, &Planned)| {
             let speed = Estimated::of(&one.estimates).speed;
             let of_app = |(app, it): (usize, &Performance)| {
-                let kept = match one.keeps_needs {
+                // Of several its own: what else is missed is the array's.
+                let is_kept = if several { self.needs.are_kept_for(app, it) } else { one.keeps_needs };
+                let kept = match is_kept {
                     _ if !any_misses => "-",
                     true => "kept",
                     false => "missed",
@@ -171,8 +174,7 @@ impl Best<'_> {
         let header = ["Array", "Margin %", "TB", "Survives", "Rebuild h", "Loss/year", "Years", "Cost", "W"];
         let row = |index: usize, one: &Planned| {
             let it = &one.margins;
-            let least = [it.throughput, it.latency, it.budget, it.power].into_iter().flatten();
-            let least = least.chain([it.usable]).reduce(f64::min);
+            let least = it.all().map(|(_, margin)| margin).reduce(f64::min);
             let Estimated { speed, loss, life } = Estimated::of(&one.estimates);
             vec![
                 short_name(index, one),

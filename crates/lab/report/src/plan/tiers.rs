@@ -24,7 +24,8 @@ pub(crate) fn tiers(outcome: &TiersOutcome, order: &PlanOrder<'_>) -> Vec<Block>
     blocks.push(Block::paragraph(format!("Needs: {}.", words::needs(order))));
     blocks.extend(best.map(|best| Block::table(everyone(best, outcome))));
     let arrays: Vec<&Planned> = tiers().map(|(_, tier)| &tier.planned).collect();
-    let all = Best { arrays: &arrays, applications: &[], currency: &order.prices.currency };
+    let all =
+        Best { arrays: &arrays, applications: &[], needs: &order.needs, currency: &order.prices.currency };
     blocks.extend(all.marks());
     if !arrays.is_empty() {
         blocks.extend([all.cards(), Block::table(all.worth())]);

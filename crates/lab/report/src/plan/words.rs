@@ -58,7 +58,9 @@ pub(crate) fn needs(order: &PlanOrder<'_>) -> String {
         }),
     );
     let mut text = parts.join(", ");
-    if needs.wants_cheapest() && !needs.wants_rate() {
+    if !needs.wants_cheapest() {
+        text += "; the fastest is the best (--goal cheapest: the cheapest)";
+    } else if !needs.wants_rate() {
         text += "; no throughput is needed, so the cheapest is the best (--goal fastest: the fastest)";
     }
     text

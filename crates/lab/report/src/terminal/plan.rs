@@ -8,7 +8,8 @@ use raidlab_planning::{PlanOrder, PlanOutcome, Planned, TiersOutcome};
 /// Prints a plan: the answer, figures, then the reasons.
 pub fn plan(outcome: &PlanOutcome, order: &PlanOrder<'_>, options: TerminalOptions) -> String {
     let (arrays, names): (Vec<&Planned>, _) = (outcome.top.iter().collect(), applications(order));
-    let best = Best { arrays: &arrays, applications: &names, currency: &order.prices.currency };
+    let best =
+        Best { arrays: &arrays, applications: &names, needs: &order.needs, currency: &order.prices.currency };
     let mut blocks = Vec::new();
     if let Some(first) = outcome.top.first() {
         let verdict = if first.keeps_needs { "Best" } else { "Nothing keeps all needs; nearest" };
