@@ -16,7 +16,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/raidlab.data/scripts"
 cp -r "$here/raidlab" "$here/README.md" "$work"
-find "$work/raidlab" -name '__pycache__' -prune -exec rm -r {} + -o -name '*.so' -delete
+find "$work/raidlab" -name '*.so' -delete
+find "$work/raidlab" -name __pycache__ -prune -exec rm -r {} +
 strip -o "$work/raidlab.data/scripts/raidlab" "$built/raidlab"
 sed "s|@ROOT@|$root|; s|@PROFILE@|$profile|" "$here/pyproject.toml" >"$work/pyproject.toml"
 

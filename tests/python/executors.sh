@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sweeps of the package on local clusters of Dask and Ray (docs/python.md). Usage: executors.sh PATH/TO/raidlab
+# Sweeps and plans of the package on local clusters of Dask and Ray (docs/python.md). Usage: executors.sh PATH/TO/raidlab
 set -euo pipefail
 
 raidlab=$(realpath "$1")
@@ -15,4 +15,4 @@ cp -r "$root/packaging/python/raidlab" "$work/raidlab"
 cp "$(dirname "$raidlab")/lib_raidlab.so" "$work/raidlab/_raidlab.abi3.so"
 cp "$root/tests/python/executors.py" "$work"
 cd "$work"
-PYTHONPATH=$work "$venv/bin/python" executors.py
+PYTHONPATH=$work RAIDLAB=$raidlab "$venv/bin/python" executors.py

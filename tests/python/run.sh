@@ -10,7 +10,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 source "$root/tests/venv.sh"
-python_venv "$venv" "duckdb, pandas, polars, pyarrow, pytest, mypy, jsonschema" -r "$root/tests/store/requirements.txt" -r "$root/tests/python/requirements.txt"
+python_venv "$venv" "duckdb, pandas, polars, pyarrow, pytest, mypy, jsonschema, fsspec" -r "$root/tests/store/requirements.txt" -r "$root/tests/python/requirements.txt"
 
 cp -r "$root/packaging/python/raidlab" "$work/raidlab"
 cp "$(dirname "$raidlab")/lib_raidlab.so" "$work/raidlab/_raidlab.abi3.so"

@@ -90,7 +90,7 @@ def test_too_many_members_are_lost() -> None:
         (lambda: raidlab.Controller("5", 3, block=700), "block"),
         (lambda: raidlab.Controller("5", 3, member_size="10GiB"), "member_size"),
         (lambda: raidlab.Controller().read(1 << 40), "lba"),
-        (lambda: raidlab.Controller().read(0, 0), "lba"),
+        (lambda: raidlab.Controller().read(0, 0), "blocks=0"),
         (lambda: raidlab.Controller().write(0, b"half a block"), "whole blocks"),
         (lambda: raidlab.Controller().fail(3), "member=3"),
         (lambda: raidlab.Controller().replace(0), "only a lost member"),

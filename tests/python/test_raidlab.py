@@ -100,15 +100,54 @@ BAD = [
     (lambda: raidlab.simulate(array(level="6", members=2), "database"), "RAID 6 over 2 members", "4 or more"),
     (lambda: raidlab.simulate(array(), "databse"), "databse", "did you mean"),
     (lambda: raidlab.simulate(array(), 5), "workload=5", "a name"),
-    (lambda: raidlab.simulate("r5", "database"), "'r5'", "raidlab.Array"),
+    (lambda: raidlab.simulate("r5", "database"), "arrays='r5'", "raidlab.Array"),
     (lambda: raidlab.simulate(array(), "database", 0), "iodepth=0", "from 1 to 65536"),
     (lambda: raidlab.simulate(array(), "database", "8"), "iodepth='8'", "from 1 to 65536"),
     (lambda: raidlab.simulate(array(), "database", seed=-1), "seed=-1", "from 0 to"),
     (lambda: raidlab.simulate(array(), "database", run="0s"), "run=", "5s"),
     (lambda: raidlab.simulate(array(), "database", run=5), "run=5", "with a unit"),
     (lambda: raidlab.simulate(array(), "database", ramp="5 parsecs"), "ramp='5 parsecs'", "write a time"),
-    (lambda: raidlab.simulate(array(), "database", threads=0), "threads=0", "from 1 on"),
+    (lambda: raidlab.simulate(array(), "database", threads=0), "threads=0", "from 1 to"),
     (lambda: raidlab.sweep([array(), array(level="6", members=2)], "database"), "arrays[1]", "4 or more"),
+    (lambda: raidlab.sweep([array(), "r5"], "database"), "arrays[1]='r5'", "raidlab.Array"),
+    (lambda: raidlab.sweep([], "database"), "arrays=[]", "at least one"),
+    (lambda: raidlab.sweep(array(), []), "workload=[]", "at least one"),
+    (lambda: raidlab.sweep(array(), "database", []), "iodepths=[]", "at least one"),
+    (lambda: raidlab.sweep(array(), "database", [1, 2.5]), "iodepths=2.5", "from 1 to 65536"),
+    (lambda: raidlab.sweep(array(), "database", executor=5), "executor=5", "concurrent.futures"),
+    (lambda: raidlab.sweep(array(), "database", output=5), "output=5", "folder"),
+    (lambda: raidlab.sweep(array(), "database", output=__file__), "test_raidlab.py", "folder"),
+    (lambda: raidlab.simulate(array(), "database", bottleneck="yes"), "bottleneck='yes'", "True or False"),
+    (lambda: raidlab.simulate(array(), "database", catalog="mine.toml"), "catalog='mine.toml'", "raidlab.Catalog"),
+    (lambda: raidlab.simulate(array(), "database", seed=2**64), "seed=18446744073709551616", "2^64 - 1"),
+    (lambda: array(condition=object()), "condition=<object", "it is text"),
+    (lambda: array(strip=64), "strip=64", "64KiB"),
+    (lambda: array(members="four"), 'members="four"', "whole number"),
+    (lambda: array(drive=5), "drive=5", "text"),
+    (lambda: raidlab.Array.from_toml("missing.toml"), "missing.toml", "No such file"),
+    (lambda: raidlab.Array.from_toml(5), "path=5", "a path"),
+    (lambda: array().label(catalog=5), "catalog=5", "raidlab.Catalog"),
+    (lambda: raidlab.Workload(5), "name=5", "path"),
+    (lambda: raidlab.Workload("missing.toml"), "missing.toml", "No such file"),
+    (lambda: raidlab.Workload.from_fio(5), "path=5", "a path"),
+    (lambda: raidlab.Catalog("mine.toml"), "files='mine.toml'", "list"),
+    (lambda: raidlab.Catalog(set=["perc-h800"]), "set=", "dictionary"),
+    (lambda: raidlab.Catalog(set={"perc-h800": "1"}), "perc-h800", "member_command.read"),
+    (lambda: raidlab.Store(5), "path=5", "a path"),
+    (lambda: raidlab.Runs([5]), "runs=5", "raidlab.Run"),
+    (lambda: raidlab.Latency({}).percentile("high"), "pct='high'", "above 0 and at most 100"),
+    (lambda: raidlab.Latency({}).percentile(0), "pct=0", "above 0 and at most 100"),
+    (lambda: raidlab.risk("6", "many"), "many", "members"),
+    (lambda: raidlab.plan(nosuch=1), "nosuch", "unexpected"),
+    (lambda: raidlab.fit(to=["1"]), "only", "required"),
+    (lambda: raidlab.Controller("7"), "7", "use one of"),
+    (lambda: raidlab.Controller(members="3"), "members='3'", "from 1 to 64"),
+    (lambda: raidlab.Controller(strip=0), "strip=0", "64KiB"),
+    (lambda: raidlab.Controller().write(0, "text"), "data='text'", "bytes"),
+    (lambda: raidlab.Controller().write(-1, bytes(512)), "lba=-1", "from 0 to"),
+    (lambda: raidlab.Controller().read(0, 0), "blocks=0", "from 1 to"),
+    (lambda: raidlab.Controller().fail(3), "member=3", "from 0 to 2"),
+    (lambda: raidlab.Controller().result("1"), "request='1'", "from 0 to"),
     (lambda: raidlab.Catalog(set={"perc-h80:x": "1"}), "perc-h80", "did you mean 'perc-h800'?"),
     (lambda: raidlab.Catalog(["missing.toml"]), "missing.toml", "No such file"),
     (lambda: raidlab.Store("missing.sqlite").runs(), "missing.sqlite", "no such results file"),
@@ -209,6 +248,39 @@ def test_parquet_parts_are_the_runs(tmp_path):
     assert rows == list(enumerate(alone, 1))
 
 
+@pytest.mark.parametrize("where", ["memory://runs/{}", "file://{}/out", "{}/plain"])
+def test_parquet_goes_to_any_path_and_never_beside_an_earlier_sweep(where, tmp_path):
+    import fsspec
+    import pyarrow.parquet
+
+    output = where.format(tmp_path)
+    arrays = [array(level=level, members=members) for level, members in ARRAYS]
+    raidlab.sweep(arrays, "database", [1, 4], output=output, **SHORT)
+    with pytest.raises(raidlab.RaidlabError, match="output=.*of an earlier sweep.*overwrite=True"):
+        raidlab.sweep(arrays[:1], "database", 1, output=output, **SHORT)
+    filesystem, folder = fsspec.core.url_to_fs(output)
+
+    def rows():
+        names = sorted(filesystem.ls(folder, detail=False))
+        return [row for name in names for row in pyarrow.parquet.read_table(filesystem.open(name)).to_pylist()]
+
+    assert [row["run"] for row in rows()] == list(range(1, 2 * len(arrays) + 1))
+    beside = f"{folder}/notes.parquet.txt"
+    filesystem.pipe_file(beside, b"mine")
+    raidlab.sweep(arrays[:1], "database", 1, output=output, overwrite=True, **SHORT)
+    assert filesystem.cat_file(beside) == b"mine"
+    filesystem.rm_file(beside)
+    assert len(rows()) == 1
+
+
+def test_a_page_says_how_many_warnings_it_leaves_out():
+    arrays = [array(level=level, members=members) for level in ("5", "10") for members in (4, 6, 8)]
+    runs = raidlab.sweep(arrays, ["database", "streaming"], [1, 2, 4, 8, 16, 32, 64], ramp="0s", run="10ms")
+    warnings = {warning for run in runs for warning in run.warnings}
+    assert len(warnings) > 10
+    assert f"{len(warnings) - 10} more warnings are not shown" in runs.to_html()
+
+
 def test_workloads_of_files(tmp_path):
     job = tmp_path / "job.fio"
     job.write_text("[global]\nbs=8k\n[job]\nrw=randread\nsize=16m\n")
@@ -239,6 +311,28 @@ def test_answers_of_the_program():
     assert len(table["rows"]) == table["summary"]["rows"] == 24
     assert "<iframe srcdoc=" in table._repr_html_()
     assert any(paper["method"]["id"] == "md1200-2011" for paper in raidlab.reproduce()["papers"])
+
+
+def test_a_kept_plan_is_compared_with_runs_and_figures_are_fitted_to_them(tmp_path):
+    store = str(tmp_path / "runs.sqlite")
+    options = "--level 5 --members 4 --drive st3600057ss --controller perc-h800 --region 1GB --ramp 10ms --run 500ms"
+
+    def simulated(*more):
+        command = [os.environ["RAIDLAB"], "simulate", *options.split(), *more, "--workload", "database", "--iodepth", "1,8", "--db", store]
+        subprocess.run(command, capture_output=True, check=True)
+
+    simulated()
+    simulated("--set", "st3600057ss:mechanics.rpm=10000")
+    found = raidlab.compare("plan:1", "3..4", db=store)
+    assert found["plan"] == 1
+    assert found["run_ids"] == [3, 4]
+    assert raidlab.compare(1, 3, db=store)
+    toml = tmp_path / "r5.toml"
+    toml.write_text('schema = 1\nlevel = "5"\nmembers = 4\ndrive = "st3600057ss"\ncontroller = "perc-h800"\nregion = "1GB"\n')
+    fitted = raidlab.fit(to=["3..4"], only=["st3600057ss:mechanics.rpm"], array=str(toml), db=store, rounds=1, scan=3)
+    assert "st3600057ss" in json.dumps(fitted)
+    with pytest.raises(raidlab.RaidlabError, match="runs="):
+        raidlab.compare(1, db=store)
 
 
 def test_the_types_hold():

@@ -12,10 +12,11 @@ Everything simulated is in virtual time: one seed gives one answer on any machin
 from ._raidlab import RaidlabError
 from .arrays import Array, Catalog
 from .controllers import Controller, MemberIo
-from .program import Answer, plan, reproduce, risk
+from .own import OwnDrive, Target
+from .program import Answer, compare, fit, plan, reproduce, risk
 from .runs import Latency, Run, Runs, Store, Table
 from .sweeps import simulate, sweep
-from .workloads import Workload
+from .workloads import OwnWorkload, Workload
 
 __all__ = [
     "Answer",
@@ -24,12 +25,17 @@ __all__ = [
     "Controller",
     "Latency",
     "MemberIo",
+    "OwnDrive",
+    "OwnWorkload",
     "RaidlabError",
     "Run",
     "Runs",
     "Store",
     "Table",
+    "Target",
     "Workload",
+    "compare",
+    "fit",
     "plan",
     "reproduce",
     "risk",

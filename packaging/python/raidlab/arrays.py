@@ -10,6 +10,9 @@ from typing import Any, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
+from .arguments import of_type, refused
+from .arguments import path as checked_path
+from .own import OwnDrive
 from .runs import Records
 
 
@@ -17,24 +20,37 @@ class Catalog:
     """Drives, controllers, enclosures and hosts: built in, and your own.
 
     ``files`` are TOML files with entries of your own, or folders of such. ``set`` has other values of figures, by entry and key:
-    ``{"perc-h800:member_command.read": "7us"}``.
+    ``{"perc-h800:member_command.read": "7us"}``. ``drives`` are drives that are written in Python, by name.
     """
 
     def __init__(
-        self, files: Sequence[Union[str, Path]] = (), *, set: Optional[Mapping[str, str]] = None  # noqa: A002
+        self,
+        files: Sequence[Union[str, Path]] = (),
+        *,
+        set: Optional[Mapping[str, str]] = None,  # noqa: A002
+        drives: Optional[Mapping[str, OwnDrive]] = None,
     ) -> None:
-        texts = [(str(path), _read(path)) for given in files for path in _toml_files(Path(given))]
+        if isinstance(files, (str, Path)):
+            raise RaidlabError(f"files={str(files)!r}: it is a list of files and folders: write ['{files}']")
+        for argument, value in [("set", set), ("drives", drives)]:
+            if value is not None and not isinstance(value, Mapping):
+                raise RaidlabError(f"{argument}={value!r}: it is a dictionary")
+        for name, drive in (drives or {}).items():
+            if not isinstance(name, str) or not isinstance(drive, OwnDrive):
+                raise RaidlabError(f"drives[{name!r}]={drive!r}: it is a name and a raidlab.OwnDrive")
+        texts = [(str(path), _read(path)) for given in files for path in _toml_files(Path(checked_path("files", given)))]
         changes = [_change(place, str(value)) for place, value in (set or {}).items()]
-        self._fill(texts, changes)
+        self._fill(texts, changes, dict(drives or {}))
 
-    def _fill(self, texts: list[tuple[str, str]], changes: list[tuple[str, str, str]]) -> None:
-        self._parts = (texts, changes)
-        self._catalog = _raidlab.Catalog(texts, changes)
+    def _fill(self, texts: list[tuple[str, str]], changes: list[tuple[str, str, str]], drives: dict[str, OwnDrive]) -> None:
+        self._parts = (texts, changes, drives)
+        own = [(name, it.like, it.capacity, it.parallel, it.build) for name, it in drives.items()]
+        self._catalog = _raidlab.Catalog(texts, changes, own)
 
-    def __getstate__(self) -> tuple[list[tuple[str, str]], list[tuple[str, str, str]]]:
+    def __getstate__(self) -> Any:
         return self._parts
 
-    def __setstate__(self, state: tuple[list[tuple[str, str]], list[tuple[str, str, str]]]) -> None:
+    def __setstate__(self, state: Any) -> None:
         self._fill(*state)
 
     @cached_property
@@ -106,11 +122,12 @@ class Array:
         resilience: Optional[Mapping[str, Any]] = None,
     ) -> None:
         given = {name: value for name, value in locals().items() if name != "self" and value is not None}
-        try:
-            text = json.dumps(given)
-        except TypeError as error:
-            raise RaidlabError(f"an argument of Array is neither text, number nor list: {error}") from None
-        self._fill(given, text)
+        for name, value in given.items():
+            try:
+                json.dumps(value)
+            except (TypeError, ValueError):
+                raise refused(name, value, "it is text, a number, True or False, or a dictionary of these") from None
+        self._fill(given, json.dumps(given))
 
     def _fill(self, given: dict[str, Any], text: str) -> None:
         self._settings = given
@@ -136,15 +153,15 @@ class Array:
 
     def label(self, catalog: Optional[Catalog] = None) -> str:
         """The array in a few words. An array that can't be is refused."""
-        return self._array.label((catalog or default_catalog())._catalog)
+        return self._array.label(checked_catalog(catalog)._catalog)
 
     def usable_bytes(self, catalog: Optional[Catalog] = None) -> int:
         """What the host sees."""
-        return self._array.usable_bytes((catalog or default_catalog())._catalog)
+        return self._array.usable_bytes(checked_catalog(catalog)._catalog)
 
     def misfits(self, catalog: Optional[Catalog] = None) -> list[str]:
         """What could not be plugged together, a sentence each; it is simulated all the same."""
-        return self._array.misfits((catalog or default_catalog())._catalog)
+        return self._array.misfits(checked_catalog(catalog)._catalog)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Array) and self._settings == other._settings
@@ -166,9 +183,15 @@ def default_catalog() -> Catalog:
     return _DEFAULT[0]
 
 
+def checked_catalog(catalog: Optional[Catalog]) -> Catalog:
+    """The catalogue that was given, or the built-in one."""
+    allowed = "it is a raidlab.Catalog, such as Catalog(['mine.toml'])"
+    return default_catalog() if catalog is None else of_type("catalog", catalog, Catalog, allowed)
+
+
 def _read(path: Union[str, Path]) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(checked_path("path", path)).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RaidlabError(f"{path}: {error}") from None
 

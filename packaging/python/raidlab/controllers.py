@@ -6,6 +6,7 @@ from typing import NamedTuple, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
+from .arguments import of_type, refused, whole
 
 
 class MemberIo(NamedTuple):
@@ -17,6 +18,10 @@ class MemberIo(NamedTuple):
     """``read`` or ``write``."""
     first_byte: int
     bytes: int
+
+
+def _lba(lba: int) -> int:
+    return whole("lba", lba, 0, 2**64 - 1, "an address is")
 
 
 class Controller:
@@ -45,8 +50,12 @@ class Controller:
         strip: Union[int, str] = "4KiB",
         block: Union[int, str] = "512B",
     ) -> None:
-        sizes = (f"{size}B" if isinstance(size, int) else size for size in (member_size, strip, block))
-        self._controller = _raidlab.Controller(str(level), members, *sizes)
+        sizes = {"member_size": member_size, "strip": strip, "block": block}
+        for name, size in sizes.items():
+            if isinstance(size, bool) or not isinstance(size, (int, str)) or (isinstance(size, int) and size < 1):
+                raise refused(name, size, "a size is bytes, or text with a unit such as '64KiB'")
+        texts = (f"{size}B" if isinstance(size, int) else size for size in sizes.values())
+        self._controller = _raidlab.Controller(str(level), whole("members", members, 1, 64, "members are"), *texts)
 
     @property
     def members(self) -> list[bytearray]:
@@ -75,18 +84,20 @@ class Controller:
 
     def begin_write(self, lba: int, data: Union[bytes, bytearray]) -> int:
         """Hands in a write of whole blocks and returns its number; what it needs of the members becomes :attr:`pending`."""
+        of_type("data", data, (bytes, bytearray, memoryview), "it is bytes")
         blocks, rest = divmod(len(data), self.block_bytes)
         if rest or not blocks:
             raise RaidlabError(f"data has {len(data)} bytes: it must be one or more whole blocks of {self.block_bytes}")
-        return self._controller.begin(lba, blocks, bytes(data))
+        return self._controller.begin(_lba(lba), blocks, bytes(data))
 
     def begin_read(self, lba: int, blocks: int = 1) -> int:
         """Hands in a read and returns its number."""
-        return self._controller.begin(lba, blocks, None)
+        return self._controller.begin(_lba(lba), whole("blocks", blocks, 1, 2**32 - 1, "blocks are"), None)
 
     def finish(self, io: Union[MemberIo, int]) -> None:
         """Carries out a member I/O; more may become pending."""
-        self._controller.finish(io.number if isinstance(io, MemberIo) else io)
+        number = io.number if isinstance(io, MemberIo) else io
+        self._controller.finish(whole("io", number, 0, 2**32 - 1, "it is one of pending, or its number:"))
 
     def run(self) -> None:
         """Carries out member I/Os until none is pending."""
@@ -95,7 +106,7 @@ class Controller:
 
     def result(self, request: int) -> Optional[bytes]:
         """The bytes of a request that has ended, and ``None`` while it has not. It is forgotten then. One that failed raises."""
-        ended = self._controller.take_result(request)
+        ended = self._controller.take_result(whole("request", request, 0, 2**32 - 1, "a request is"))
         if ended is None:
             return None
         succeeded, data = ended
@@ -119,11 +130,14 @@ class Controller:
 
     def fail(self, member: int) -> None:
         """A member is gone. Others that it leaves without redundancy serve on."""
-        self._controller.lose(member)
+        self._controller.lose(self._member(member))
 
     def replace(self, member: int) -> None:
         """A new device of zeros takes the place of a lost member; the rebuild becomes :attr:`pending`."""
-        self._controller.replace(member)
+        self._controller.replace(self._member(member))
+
+    def _member(self, member: int) -> int:
+        return whole("member", member, 0, len(self.members) - 1, "a member is")
 
     def crash(self) -> None:
         """Power fails and comes back: what is pending was never done, and requests under way are forgotten."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any, Optional, Union, overload
 
 from . import _raidlab
 from ._raidlab import RaidlabError
+from .arguments import of_type, whole
+from .arguments import path as checked_path
 
 ROWS_SHOWN = 200
 """Rows of a table that a notebook shows."""
@@ -113,8 +116,8 @@ class Latency:
 
         50, 90, 99, 99.9, 99.99 and 99.999 are kept with the run; others are read from bins, and too large by at most 12.5 %.
         """
-        if not 0 < pct <= 100:
-            raise RaidlabError(f"pct={pct}: a percentile is above 0 and at most 100")
+        if isinstance(pct, bool) or not isinstance(pct, (int, float)) or not 0 < pct <= 100:
+            raise RaidlabError(f"pct={pct!r}: a percentile is above 0 and at most 100")
         kept = {50: "p50", 90: "p90", 99: "p99", 99.9: "p999", 99.99: "p9999", 99.999: "p99999"}.get(pct)
         if kept is not None:
             return int(self._summary[f"lat_ns_{kept}"])
@@ -133,14 +136,25 @@ class Latency:
 class Run:
     """What one run came to. ``to_dict()`` has all of it, with the names and units of ``--json``."""
 
-    def __init__(self, run: _raidlab.Run, kept: tuple[int, int, str, str, list[str]] = (0, 0, "", "", [])) -> None:
-        self._run, self._kept = run, kept
+    def __init__(self, run: Union[_raidlab.Run, bytes], kept: tuple[int, int, str, str, list[str]] = (0, 0, "", "", [])) -> None:
+        self._made, self._kept = run, kept
 
-    def __getstate__(self) -> tuple[str, tuple[int, int, str, str, list[str]]]:
-        return self._run.json(), self._kept
+    @property
+    def _run(self) -> _raidlab.Run:
+        """Read when it is first asked for: who sweeps with a thousand workers has no time for it before."""
+        if isinstance(self._made, bytes):
+            self._made = _raidlab.Run(zlib.decompress(self._made).decode())
+        return self._made
 
-    def __setstate__(self, state: tuple[str, tuple[int, int, str, str, list[str]]]) -> None:
-        self._run, self._kept = _raidlab.Run(state[0]), state[1]
+    def packed(self) -> bytes:
+        """All of it, to be sent."""
+        return self._made if isinstance(self._made, bytes) else zlib.compress(self._made.json().encode(), 1)
+
+    def __getstate__(self) -> tuple[bytes, tuple[int, int, str, str, list[str]]]:
+        return self.packed(), self._kept
+
+    def __setstate__(self, state: tuple[bytes, tuple[int, int, str, str, list[str]]]) -> None:
+        self._made, self._kept = state
 
     def to_json(self) -> str:
         """The run as ``--json`` has it; the same run can be made of it again."""
@@ -213,7 +227,7 @@ class Run:
 
     def explain(self, width: int = 100) -> str:
         """The words of the command line: its figures, whether they hold, what set the pace, its settings."""
-        return _raidlab.explanation([self._run], width)
+        return _raidlab.explanation([self._run], whole("width", width, 1, 65535, "columns of text are"))
 
     def __repr__(self) -> str:
         return f"Run({self.workload} at iodepth {self.iodepth} on {self.target}: {self.iops:.4g} requests/s, {self.latency!r})"
@@ -227,6 +241,8 @@ class Runs:
 
     def __init__(self, runs: Iterable[Run], title: str = "Runs") -> None:
         self._runs, self.title = list(runs), title
+        for run in self._runs:
+            of_type("runs", run, Run, "they are raidlab.Run")
 
     @overload
     def __getitem__(self, index: int) -> Run: ...
@@ -286,11 +302,12 @@ class Runs:
 
     def save_html(self, path: Union[str, Path]) -> None:
         """Writes the report to a file."""
-        Path(path).write_text(self.to_html(), encoding="utf-8")
+        Path(checked_path("path", path)).write_text(self.to_html(), encoding="utf-8")
 
     def explain(self, width: int = 100) -> str:
         """The tables of the command line."""
-        return _raidlab.explanation([run._run for run in self._runs], width)
+        columns = whole("width", width, 1, 65535, "columns of text are")
+        return _raidlab.explanation([run._run for run in self._runs], columns)
 
     def __repr__(self) -> str:
         return f"{len(self)} runs\n{self[:20].explain()}" if self._runs else "0 runs"
@@ -303,11 +320,11 @@ class Store:
     """A results file, as ``--db`` of the program writes it."""
 
     def __init__(self, path: Union[str, Path]) -> None:
-        self.path = Path(path)
+        self.path = Path(checked_path("path", path))
 
-    def runs(self, *selectors: str) -> Runs:
+    def runs(self, *selectors: Union[int, str]) -> Runs:
         """The runs that ``selectors`` name (``"1..9"``, ``"study:2"``, ``"tag:mine"``), or all, the earliest first."""
-        rows = _raidlab.stored_runs(self.path, list(selectors))
+        rows = _raidlab.stored_runs(self.path, [str(it) for it in selectors])
         return Runs((Run(row[5], row[:5]) for row in rows), self.path.name)
 
     def __repr__(self) -> str:

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arrays import Array, Catalog, default_catalog
+from .arguments import flag, of_type, refused, whole
+from .arrays import Array, Catalog, checked_catalog
 from .runs import Run, Runs
-from .workloads import Workload, as_workloads
+from .workloads import Given, Workload, as_workloads
 
 CHUNK_SECONDS = 2.0
-"""How long the work of a chunk is to take: so long that handing it over is nothing beside it."""
+"""How long the work of a chunk is to take at least: so long that handing it over is nothing beside it."""
+HANDLING_SECONDS = 0.0015
+"""What a scheduler and this process take for a chunk, one after the other (bench/python-chunks.py measures it)."""
+HANDLING_SHARE = 0.025
+"""Share of their time that both are busy at most, however many workers there are."""
 CHUNKS_UNDER_WAY = 4
 """Chunks that are handed out before the first is back, at least."""
+WORKERS_UNKNOWN = 32
+"""Workers where the executor does not say how many it has."""
 TRIES = 3
 """How often a chunk is handed out whose workers die."""
 
-Workloads = Union[str, Workload, Sequence[Union[str, Workload]]]
+Workloads = Union[Given, Sequence[Given]]
 
 
 def simulate(
@@ -45,7 +55,9 @@ def simulate(
     A progress bar is shown where ``tqdm`` is installed and the call takes longer than a second.
     """
     window = (ramp, run, seed)
-    plan = _Plan(_arrays(arrays), as_workloads(workload), _depths(iodepth), window, threads, bottleneck, catalog or default_catalog())
+    plan = _Plan(
+        _arrays(arrays), as_workloads(workload), _depths(iodepth, "iodepth"), window, threads, flag("bottleneck", bottleneck), checked_catalog(catalog)
+    )
     sweep = plan.compiled()
     sweep.check()
     count = len(plan.arrays) * sweep.runs_of_array()
@@ -60,6 +72,7 @@ def sweep(
     *,
     executor: Optional[Executor] = None,
     output: Optional[str] = None,
+    overwrite: bool = False,
     seed: int = 1,
     ramp: Optional[str] = None,
     run: str = "20s",
@@ -73,14 +86,19 @@ def sweep(
     Chunks of runs are handed to the executor, sized by what runs have cost so far. When workers die, what they had is handed out again;
     when the whole executor is gone, the rest is run here. The runs are those of one process, in the same order, but for
     ``cost.wall_ns``, the time that each took. With ``output``, a folder on any path of ``fsspec`` (or a local one), a Parquet file
-    is written there for each chunk as it ends, and the runs are not kept: the result is empty.
+    is written there for each chunk as it ends, and the runs are not kept: the result is empty. Files of an earlier sweep in that folder are
+    refused, or removed with ``overwrite``.
     """
     window = (ramp, run, seed)
-    plan = _Plan(list(arrays), as_workloads(workloads), _depths(iodepths), window, threads, bottleneck, catalog or default_catalog())
+    plan = _Plan(
+        _arrays(arrays), as_workloads(workloads), _depths(iodepths, "iodepths"), window, threads, flag("bottleneck", bottleneck), checked_catalog(catalog)
+    )
     compiled = plan.compiled()
     compiled.check()
     count = len(plan.arrays) * compiled.runs_of_array()
-    taken = _Taken(count, output)
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise refused("executor", executor, "it is an executor of concurrent.futures, with a method submit")
+    taken = _Taken(count, None if output is None else _folder(output, overwrite))
     with _Bar(count, progress) as bar:
         if executor is None:
             _run_here(plan, range(count), taken, bar)
@@ -89,16 +107,20 @@ def sweep(
     return Runs(taken.runs(), plan.title())
 
 
-def _arrays(given: Union[Array, Sequence[Array]]) -> list[Array]:
-    return list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+def _arrays(given: Union[Array, Iterable[Array]]) -> list[Array]:
+    arrays = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    if not arrays:
+        raise refused("arrays", arrays, "name at least one raidlab.Array")
+    for place, array in enumerate(arrays):
+        of_type("arrays" if len(arrays) == 1 else f"arrays[{place}]", array, Array, "it is a raidlab.Array")
+    return arrays
 
 
-def _depths(given: Union[int, Sequence[int]]) -> list[int]:
-    depths = list(given) if isinstance(given, Iterable) else [given]
-    for depth in depths:
-        if isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth <= 65536:
-            raise RaidlabError(f"iodepth={depth!r}: requests in flight are a whole number from 1 to 65536")
-    return depths
+def _depths(given: Union[int, Sequence[int]], name: str) -> list[int]:
+    depths = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    if not depths:
+        raise refused(name, depths, "name at least one number of requests in flight")
+    return [whole(name, depth, 1, 65536, "requests in flight are") for depth in depths]
 
 
 @dataclass
@@ -114,19 +136,15 @@ class _Plan:
     catalog: Catalog
 
     def compiled(self) -> _raidlab.Sweep:
-        for array in self.arrays:
-            if not isinstance(array, Array):
-                raise RaidlabError(f"arrays: {array!r} is no raidlab.Array")
         arrays = [array._array for array in self.arrays]
         workloads = [workload._workload for workload in self.workloads]
         ramp, run, seed = self.window
         for name, span in [("ramp", ramp), ("run", run)]:
             if span is not None and not isinstance(span, str):
                 raise RaidlabError(f"{name}={span!r}: a time is text with a unit, such as '20ms', '1.5s' or '30m'")
-        if self.threads is not None and (not isinstance(self.threads, int) or self.threads < 1):
-            raise RaidlabError(f"threads={self.threads!r}: threads are a whole number from 1 on")
-        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:
-            raise RaidlabError(f"seed={seed!r}: a seed is a whole number from 0 to 2^64 - 1")
+        if self.threads is not None:
+            whole("threads", self.threads, 1, 65536, "threads are")
+        whole("seed", seed, 0, 2**64 - 1, "a seed is")
         return _raidlab.Sweep(self.catalog._catalog, arrays, workloads, self.iodepths, (ramp, run, seed), self.threads)
 
     def title(self) -> str:
@@ -140,12 +158,32 @@ class _Plan:
         return fewer, (first - begin * each, last - begin * each)
 
 
-def run_chunk(task: bytes) -> tuple[float, list[str]]:
-    """Runs a chunk in a worker: the seconds that it took, and each run as JSON."""
-    plan, part = pickle.loads(task)
+def pickled(task: Any) -> bytes:
+    """A task as bytes; functions of a notebook go by value where cloudpickle is installed, which Dask and Ray bring."""
+    try:
+        import cloudpickle
+    except ImportError:
+        return pickle.dumps(task)
+    return bytes(cloudpickle.dumps(task))
+
+
+Chunk = Union[bytes, list[bytes]]
+"""What comes of a chunk: a file of Parquet, or runs as they are sent. Neither is read by who hands chunks out, which has no time for it."""
+
+
+def run_chunk(task: bytes) -> tuple[float, Chunk]:
+    """Runs a chunk in a worker: the seconds that it took, and what came of it."""
+    plan, part, first, as_file = pickle.loads(task)
     started = time.perf_counter()
-    runs = plan.compiled().run(part, plan.bottleneck, None)
-    return time.perf_counter() - started, [run.json() for run in runs]
+    runs = [Run(it) for it in plan.compiled().run(part, plan.bottleneck, None)]
+    chunk: Chunk = _file_of(first, runs) if as_file else [run.packed() for run in runs]
+    return time.perf_counter() - started, chunk
+
+
+def _file_of(first: int, runs: list[Run]) -> bytes:
+    """The runs from ``first`` on as a file of Parquet, numbered from 1."""
+    numbered = [Run(run._made, (first + place + 1, 0, "", "", [])) for place, run in enumerate(runs)]
+    return Runs(numbered).table().to_parquet()
 
 
 class _Taken:
@@ -153,23 +191,50 @@ class _Taken:
 
     def __init__(self, count: int, output: Optional[str]) -> None:
         self._runs: list[Optional[Run]] = [None] * count
-        self._output = output
+        self.output = output
 
-    def take(self, first: int, runs: list[Run]) -> None:
-        if self._output is None:
-            self._runs[first : first + len(runs)] = runs
-            return
-        numbered = [Run(run._run, (first + place + 1, 0, "", "", [])) for place, run in enumerate(runs)]
-        name = f"{self._output.rstrip('/')}/part-{first:09}.parquet"
-        _write(name, Runs(numbered).table().to_parquet())
+    def take(self, first: int, chunk: Union[bytes, list[Run]]) -> None:
+        if isinstance(chunk, list):
+            self._runs[first : first + len(chunk)] = chunk
+        else:
+            _write(f"{str(self.output).rstrip('/')}/part-{first:09}.parquet", chunk)
 
     def runs(self) -> list[Run]:
-        if self._output is not None:
+        if self.output is not None:
             return []
         there = [run for run in self._runs if run is not None]
         if len(there) != len(self._runs):
             raise RuntimeError(f"{len(self._runs) - len(there)} runs are missing")
         return there
+
+
+PART = re.compile(r"part-\d{9}\.parquet")
+"""Names of the files of a sweep."""
+
+
+def _folder(output: Any, overwrite: bool) -> str:
+    """The folder ``output``, without files of an earlier sweep."""
+    if not isinstance(output, (str, os.PathLike)) or not str(output):
+        raise RaidlabError(f"output={output!r}: it is a folder, or a path of fsspec such as 's3://bucket/runs'")
+    name = os.fspath(output)
+    if "://" in name:
+        import fsspec
+
+        filesystem, path = fsspec.core.url_to_fs(name)
+        there = filesystem.ls(path, detail=False) if filesystem.exists(path) else []
+        parts = [it for it in there if PART.fullmatch(it.rpartition("/")[2])]
+        remove: Callable[[Any], None] = filesystem.rm_file
+    else:
+        folder = Path(name)
+        if folder.exists() and not folder.is_dir():
+            raise RaidlabError(f"output={name!r}: there is a file of this name, and it is a folder")
+        parts = [it for it in folder.iterdir() if PART.fullmatch(it.name)] if folder.is_dir() else []
+        remove = os.unlink
+    if parts and not overwrite:
+        raise RaidlabError(f"output={name!r}: it has {len(parts)} files of an earlier sweep: name another folder, or say overwrite=True")
+    for part in parts:
+        remove(part)
+    return name
 
 
 def _write(name: str, content: bytes) -> None:
@@ -181,8 +246,6 @@ def _write(name: str, content: bytes) -> None:
         filesystem.makedirs(filesystem._parent(path), exist_ok=True)
         filesystem.pipe_file(path, content)
         return
-    from pathlib import Path
-
     path = Path(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".part")
@@ -196,11 +259,47 @@ LOCAL_CHUNK = 512
 
 def _run_here(plan: _Plan, places: range, taken: _Taken, bar: _Bar) -> None:
     compiled = plan.compiled()
-    step = LOCAL_CHUNK if taken._output is not None else max(1, len(places))
+    step = LOCAL_CHUNK if taken.output is not None else max(1, len(places))
     for first in range(places.start, places.stop, step):
         last = min(first + step, places.stop)
-        runs = compiled.run((first, last), plan.bottleneck, bar.after(bar.done))
-        taken.take(first, [Run(run) for run in runs])
+        runs = [Run(it) for it in compiled.run((first, last), plan.bottleneck, bar.after(bar.done))]
+        taken.take(first, runs if taken.output is None else _file_of(first, runs))
+
+
+@dataclass
+class Chunks:
+    """How many runs a chunk has: one at first, then as many as take so long that handing them over is nothing beside it, and fewer near
+    the end, so that all workers end together."""
+
+    workers: int
+    seconds: float = 0.0
+    """Work so far."""
+    runs: int = 0
+    """Runs so far."""
+
+    def under_way(self) -> int:
+        """Chunks that are handed out at once."""
+        return max(CHUNKS_UNDER_WAY, 2 * self.workers)
+
+    def length(self, left: int) -> int:
+        """Runs of the next chunk, of so many that are left."""
+        if not self.runs:
+            return 1
+        wanted = max(CHUNK_SECONDS, self.workers * HANDLING_SECONDS / HANDLING_SHARE)
+        by_cost = int(wanted * self.runs / max(self.seconds, 1e-9))
+        return max(1, min(by_cost, left // self.under_way() + 1))
+
+
+def workers_of(executor: Executor) -> int:
+    """How many workers it has, as far as it says so."""
+    own = getattr(executor, "_max_workers", None)
+    if isinstance(own, int) and own > 0:
+        return own
+    try:
+        # Threads of Dask's workers.
+        return max(1, sum(executor._client.ncores().values()))  # type: ignore[attr-defined]
+    except Exception:
+        return WORKERS_UNKNOWN
 
 
 class _Crew:
@@ -211,30 +310,20 @@ class _Crew:
         self._executor, self._taken, self._bar = executor, taken, bar
         self._next = 0
         self._again: list[tuple[int, int, int]] = []
-        self._under_way: dict[Future[tuple[float, list[str]]], tuple[int, int, int]] = {}
-        self._seconds, self._timed = 0.0, 0
+        self._under_way: dict[Future[tuple[float, Chunk]], tuple[int, int, int]] = {}
+        self._chunks = Chunks(workers_of(executor))
         self._is_gone = False
-        workers = getattr(executor, "_max_workers", None)
-        self._most = max(CHUNKS_UNDER_WAY, 2 * workers if isinstance(workers, int) else 64)
-
-    def _length(self) -> int:
-        """Runs of the next chunk: one at first, then as many as take so long, and fewer near the end, so that all workers end together."""
-        if not self._timed:
-            return 1
-        by_cost = max(1, int(CHUNK_SECONDS * self._timed / max(self._seconds, 1e-9)))
-        left = self._count - self._next
-        return max(1, min(by_cost, left // self._most + 1))
 
     def _hand_out(self) -> None:
-        while len(self._under_way) < self._most and not self._is_gone:
+        while len(self._under_way) < self._chunks.under_way() and not self._is_gone:
             if self._again:
                 first, last, tries = self._again.pop()
             elif self._next < self._count:
                 first, tries = self._next, 0
-                last = self._next = min(self._count, first + self._length())
+                last = self._next = min(self._count, first + self._chunks.length(self._count - first))
             else:
                 return
-            task = pickle.dumps(self._plan.part(self._each, first, last))
+            task = pickled((*self._plan.part(self._each, first, last), first, self._taken.output is not None))
             try:
                 future = self._executor.submit(run_chunk, task)
             except (BrokenExecutor, RuntimeError):
@@ -260,10 +349,10 @@ class _Crew:
         if self._next < self._count:
             _run_here(self._plan, range(self._next, self._count), self._taken, self._bar)
 
-    def _take(self, future: Future[tuple[float, list[str]]]) -> None:
+    def _take(self, future: Future[tuple[float, Chunk]]) -> None:
         first, last, tries = self._under_way.pop(future)
         try:
-            seconds, texts = future.result()
+            seconds, chunk = future.result()
         except (KeyboardInterrupt, RaidlabError):
             raise
         except (BrokenExecutor, CancelledError):
@@ -277,9 +366,9 @@ class _Crew:
             else:
                 self._again.append((first, last, tries))
             return
-        self._seconds += seconds
-        self._timed += last - first
-        self._taken.take(first, [Run(_raidlab.Run(text)) for text in texts])
+        self._chunks.seconds += seconds
+        self._chunks.runs += last - first
+        self._taken.take(first, chunk if isinstance(chunk, bytes) else [Run(it) for it in chunk])
         self._bar.to(self._bar.done + last - first)
 
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
+from .arguments import path
 from .arrays import _read
+from .own import Column, Target, batches
 
 
 class Workload:
     """A workload: built in, by its full or short name (:meth:`builtin` lists them), or of a workload file (``.toml``)."""
 
     def __init__(self, name: str) -> None:
-        self._fill(("toml", str(name), _read(name), 0) if str(name).endswith(".toml") else ("builtin", str(name), "", 0))
+        text = path("name", name)
+        self._fill(("toml", text, _read(text), 0) if text.endswith(".toml") else ("builtin", text, "", 0))
 
     def _fill(self, made_of: tuple[str, str, str, int]) -> None:
         kind, name, text, step = self._made_of = made_of
@@ -73,10 +77,57 @@ class Workload:
         return f"Workload({self.name!r})"
 
 
-def as_workloads(given: Union[str, Workload, Sequence[Union[str, Workload]]]) -> list[Workload]:
-    """A name, a workload or several of either."""
+Batches = Callable[[Target], Iterable[Any]]
+
+
+class OwnWorkload(Workload):
+    """A workload whose requests Python makes, in batches: ``OwnWorkload(function)``.
+
+    ``function`` is called for each run with a :class:`Target`, and yields batches: ``(offset_bytes, size_bytes, is_write)``, each a
+    sequence, an array, a buffer (NumPy's are, too) or one number for the whole batch; a dictionary or a table with columns of these
+    names will do. ``is_write`` is 0 for a read, 1 for a write, 2 for a flush. Where the batches end the run ends, its window with it.
+
+    ``timed`` batches have ``time_ns`` as well, when each request arrives, from the start of the run; ``iodepth`` then is how many may be
+    in flight. ``largest`` is the longest request. All that is random should come from ``target.seed``: one seed, one answer.
+    """
+
+    def __init__(self, function: Batches, *, name: Optional[str] = None, timed: bool = False, largest: str = "1MiB") -> None:
+        if not callable(function):
+            raise RaidlabError(f"function={function!r}: it is a function that takes a raidlab.Target and yields batches of requests")
+        name = getattr(function, "__name__", type(function).__name__) if name is None else name
+        for argument, value, kind in [("name", name, str), ("timed", timed, bool), ("largest", largest, str)]:
+            if not isinstance(value, kind):
+                raise RaidlabError(f"{argument}={value!r}: it is {'True or False' if kind is bool else 'text'}")
+        self._make(function, name, timed, largest)
+
+    def _make(self, function: Batches, name: str, timed: bool, largest: str) -> None:
+        self._own = (function, name, timed, largest)
+        self.notes = []
+        self._workload = _raidlab.Workload.from_own(name, partial(_begun, function, name, timed), timed, largest)
+
+    def __getstate__(self) -> Any:
+        return self._own
+
+    def __setstate__(self, state: Any) -> None:
+        self._make(*state)
+
+    def __repr__(self) -> str:
+        return f"OwnWorkload({self.name!r})"
+
+
+def _begun(function: Batches, name: str, timed: bool, *target: int) -> Iterator[tuple[int, list[Column]]]:
+    return batches(function, name, timed, Target(*target))
+
+
+Given = Union[str, Workload, Batches]
+
+
+def as_workloads(given: Union[Given, Sequence[Given]]) -> list[Workload]:
+    """A name, a workload, a function that makes one, or several of these."""
     several = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    if not several:
+        raise RaidlabError(f"workload={given!r}: name at least one; raidlab.Workload.builtin() has the names")
     for it in several:
-        if not isinstance(it, (str, Workload)):
-            raise RaidlabError(f"workload={it!r}: a workload is a name, the path of a .toml file or a raidlab.Workload")
-    return [it if isinstance(it, Workload) else Workload(it) for it in several]
+        if not isinstance(it, (str, Workload)) and not callable(it):
+            raise RaidlabError(f"workload={it!r}: a workload is a name, the path of a .toml file, a raidlab.Workload or a function that yields batches")
+    return [it if isinstance(it, Workload) else Workload(it) if isinstance(it, str) else OwnWorkload(it) for it in several]

@@ -1,6 +1,7 @@
 //! The catalogue, and arrays of its parts.
 
 use crate::errors::{refused, refused_argument};
+use crate::own::{OwnDriveArgs, OwnFault, add_drives};
 use pyo3::prelude::*;
 use raidlab::{
     ArrayFile, ByteCount, CatalogChange, CatalogFile, ControllerSettings, DriveHistory, IoPolicy,
@@ -14,28 +15,48 @@ use std::sync::Arc;
 
 /// Drives, controllers, enclosures and hosts.
 #[pyclass(frozen, module = "raidlab._raidlab")]
-pub(crate) struct Catalog(pub(crate) Arc<raidlab::Catalog>);
+pub(crate) struct Catalog {
+    pub(crate) parts: Arc<raidlab::Catalog>,
+    /// The same without drives of the caller's own, and these.
+    own: Option<(Arc<raidlab::Catalog>, Vec<OwnDriveArgs>)>,
+}
+
+impl Catalog {
+    /// As a sweep takes it, which is told by `fault` what drives of the caller's own raise.
+    pub(crate) fn of_sweep(&self, py: Python<'_>, fault: &Arc<OwnFault>) -> PyResult<Arc<raidlab::Catalog>> {
+        let Some((without, drives)) = &self.own else { return Ok(Arc::clone(&self.parts)) };
+        let mut catalog = raidlab::Catalog::clone(without);
+        add_drives(py, &mut catalog, drives, fault)?;
+        Ok(Arc::new(catalog))
+    }
+}
 
 #[pymethods]
 impl Catalog {
-    /// The built-in hardware with the entries of `files`, which are names and texts, and with `changes`: entry, key and value.
+    /// The built-in hardware with the entries of `files`, which are names and texts, with `changes`: entry, key and value, and with
+    /// `drives` that are written in Python.
     #[new]
     fn new(
         py: Python<'_>,
         files: Vec<(String, String)>,
         changes: Vec<(String, String, String)>,
+        drives: Vec<OwnDriveArgs>,
     ) -> PyResult<Self> {
         let file = |(name, text): (String, String)| CatalogFile { name, text };
         let change = |(entry, key, value)| CatalogChange { entry, key, value, source: None };
         let files: Vec<_> = files.into_iter().map(file).collect();
         let changes: Vec<_> = changes.into_iter().map(change).collect();
         let read = py.detach(|| raidlab::Catalog::with(&files, &changes));
-        read.map(|catalog| Self(Arc::new(catalog))).map_err(refused)
+        let parts = read.map(Arc::new).map_err(refused)?;
+        let own = (!drives.is_empty()).then(|| (Arc::clone(&parts), drives));
+        let plain = Self { parts, own };
+        let parts = plain.of_sweep(py, &Arc::default())?;
+        Ok(Self { parts, ..plain })
     }
 
     /// All entries with their figures, as JSON.
     fn entries(&self) -> String {
-        let entries: Vec<_> = self.0.entries().collect();
+        let entries: Vec<_> = self.parts.entries().collect();
         serde_json::to_string(&entries).expect("text and numbers always print")
     }
 }
@@ -61,17 +82,17 @@ impl Array {
 
     /// The array in a few words; an array that can't be is refused.
     fn label(&self, catalog: &Catalog) -> PyResult<String> {
-        self.0.resolve(&catalog.0).map(|(_, array)| array.label()).map_err(refused)
+        self.0.resolve(&catalog.parts).map(|(_, array)| array.label()).map_err(refused)
     }
 
     /// What the host sees, in bytes.
     fn usable_bytes(&self, catalog: &Catalog) -> PyResult<u64> {
-        self.0.usable(&catalog.0).map(ByteCount::get).map_err(refused)
+        self.0.usable(&catalog.parts).map(ByteCount::get).map_err(refused)
     }
 
     /// What could not be plugged together, a sentence each.
     fn misfits(&self, catalog: &Catalog) -> PyResult<Vec<String>> {
-        self.0.misfits(&catalog.0).map_err(refused)
+        self.0.misfits(&catalog.parts).map_err(refused)
     }
 }
 

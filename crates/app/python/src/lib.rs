@@ -14,6 +14,7 @@
 mod array;
 mod controller;
 mod errors;
+mod own;
 mod run;
 mod sweep;
 mod table;

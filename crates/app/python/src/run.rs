@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use raidlab_report::{StudyReport, page as pages, terminal};
 use raidlab_store::{RunFilter, RunSelector, Store};
 use raidlab_workload::{BottleneckFacts, RunResult};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -63,13 +64,30 @@ pub(crate) fn page(runs: Vec<PyRef<'_, Run>>, title: &str) -> String {
         setup: Vec::new(),
         runs: &runs,
         verdicts: &[],
-        warnings: runs.iter().flat_map(RunResult::warnings).take(WARNINGS_MAX).collect(),
+        warnings: warnings(&runs),
         notes: Vec::new(),
         compared: &[],
         iodepth: None,
         axes: None,
     };
     pages::study(&report).to_html()
+}
+
+/// Those of all runs, each once; of many the first, and how many more there are.
+fn warnings(runs: &[RunResult]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for warning in runs.iter().flat_map(RunResult::warnings) {
+        if seen.insert(warning.clone()) {
+            all.push(warning);
+        }
+    }
+    let more = all.len().saturating_sub(WARNINGS_MAX);
+    if more > 0 {
+        all.truncate(WARNINGS_MAX);
+        all.push(format!("{more} more warnings are not shown; each run has its own"));
+    }
+    all
 }
 
 /// Warnings that a page has room for.

@@ -2,6 +2,7 @@
 
 use crate::array::{Array, Catalog};
 use crate::errors::{refused, refused_argument};
+use crate::own::OwnFault;
 use crate::run::Run;
 use crate::waiting::waited_for;
 use crate::workload::Workload;
@@ -13,8 +14,10 @@ use std::sync::Arc;
 /// Every array under every workload with every number of requests in flight.
 #[pyclass(frozen, module = "raidlab._raidlab")]
 pub(crate) struct Sweep {
-    sweep: Arc<raidlab::Sweep>,
+    asked: Arc<raidlab::Sweep>,
     catalog: Arc<raidlab::Catalog>,
+    /// What the caller's own workloads and drives raise.
+    own: Arc<OwnFault>,
 }
 
 #[pymethods]
@@ -22,6 +25,7 @@ impl Sweep {
     /// Times are texts with a unit; without `ramp` the ramp is as long as write caches take.
     #[new]
     fn new(
+        py: Python<'_>,
         catalog: &Catalog,
         arrays: Vec<PyRef<'_, Array>>,
         workloads: Vec<PyRef<'_, Workload>>,
@@ -45,25 +49,26 @@ impl Sweep {
             NonZeroUsize::new(count)
                 .ok_or_else(|| refused_argument("threads", count, "it takes at least one"))
         };
+        let own = Arc::new(OwnFault::default());
         let sweep = raidlab::Sweep {
             arrays: arrays.iter().map(|array| array.0.clone()).collect(),
-            workloads: workloads.iter().map(|workload| workload.0.clone()).collect(),
+            workloads: workloads.iter().map(|workload| workload.of_sweep(&own)).collect(),
             iodepths,
             window: Window { iodepth: 1, ramp, run: measured, settles, seed },
             threads: threads.map(of_threads).transpose()?,
         };
-        Ok(Self { sweep: Arc::new(sweep), catalog: Arc::clone(&catalog.0) })
+        Ok(Self { asked: Arc::new(sweep), catalog: catalog.of_sweep(py, &own)?, own })
     }
 
     /// Runs of one array.
     fn runs_of_array(&self) -> usize {
-        self.sweep.loads().len()
+        self.asked.loads().len()
     }
 
     /// Refuses arrays that can't be; `arrays` stands before their number.
     fn check(&self) -> PyResult<()> {
-        for (index, array) in self.sweep.arrays.iter().enumerate() {
-            let named = |error| match self.sweep.arrays.len() {
+        for (index, array) in self.asked.arrays.iter().enumerate() {
+            let named = |error| match self.asked.arrays.len() {
                 1 => refused(error),
                 _ => refused(format!("arrays[{index}]: {error}")),
             };
@@ -80,10 +85,15 @@ impl Sweep {
         finds_bottleneck: bool,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Vec<Run>> {
-        let (sweep, catalog) = (Arc::clone(&self.sweep), Arc::clone(&self.catalog));
+        let (sweep, catalog) = (Arc::clone(&self.asked), Arc::clone(&self.catalog));
         let result = waited_for(py, progress, move |cancel, tell| {
             sweep.run_part(&catalog, part.0..part.1, SweepOptions { finds_bottleneck, cancel }, tell)
-        })?;
+        });
+        // What is given up calls nothing of Python any more.
+        let result = result.inspect_err(|_| self.own.stop())?;
+        if let Some(raised) = self.own.take() {
+            return Err(raised);
+        }
         Ok(result.map_err(refused)?.into_iter().map(|it| Run::from(it.run)).collect())
     }
 }

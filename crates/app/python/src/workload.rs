@@ -1,43 +1,69 @@
-//! Workloads: built in, of files, and of job files of fio.
+//! Workloads: built in, of files, of job files of fio, and of the caller's own.
 
 use crate::errors::refused;
+use crate::own::{OwnFault, OwnWorkload};
 use pyo3::prelude::*;
 use raidlab::WorkloadFacts;
 use raidlab_jobs::{Surroundings, import_fio};
+use std::sync::Arc;
 
 /// What an application asks.
 #[pyclass(frozen, module = "raidlab._raidlab")]
-pub(crate) struct Workload(pub(crate) raidlab::Workload);
+pub(crate) struct Workload {
+    workload: raidlab::Workload,
+    /// What makes its requests, where that is Python.
+    own: Option<Arc<OwnWorkload>>,
+}
+
+impl Workload {
+    /// As a sweep takes it, which is told by `fault` what Python raises.
+    pub(crate) fn of_sweep(&self, fault: &Arc<OwnFault>) -> raidlab::Workload {
+        self.own.as_ref().map_or_else(|| self.workload.clone(), |own| own.workload(fault))
+    }
+}
+
+impl From<raidlab::Workload> for Workload {
+    fn from(workload: raidlab::Workload) -> Self {
+        Self { workload, own: None }
+    }
+}
 
 #[pymethods]
 impl Workload {
     /// The built-in one of that full or short name, or that of the file of this path if it ends in `.toml`.
     #[new]
     fn new(name: &str) -> PyResult<Self> {
-        raidlab::workload(name).map(Self).map_err(refused)
+        raidlab::workload(name).map(Self::from).map_err(refused)
     }
 
     /// That of the TOML `text`; messages call it `name`.
     #[staticmethod]
     fn from_toml(name: &str, text: &str) -> PyResult<Self> {
-        raidlab::Workload::from_toml(name, text).map(Self).map_err(refused)
+        raidlab::Workload::from_toml(name, text).map(Self::from).map_err(refused)
     }
 
     /// Those of a job file of fio, one after the other, and notes on what was left out.
     #[staticmethod]
     fn from_fio(name: &str, text: &str) -> PyResult<(Vec<Self>, Vec<String>)> {
         let read = import_fio(name, text, Surroundings::NONE).map_err(refused)?;
-        Ok((read.steps.into_iter().map(|step| Self(step.workload)).collect(), read.notes))
+        Ok((read.steps.into_iter().map(|step| step.workload.into()).collect(), read.notes))
+    }
+
+    /// The one called `name` whose requests Python makes.
+    #[staticmethod]
+    fn from_own(name: String, make: Py<PyAny>, has_times: bool, largest: &str) -> PyResult<Self> {
+        let own = Arc::new(OwnWorkload::new(name, make, has_times, largest)?);
+        Ok(Self { workload: own.workload(&Arc::default()), own: Some(own) })
     }
 
     #[getter]
     fn name(&self) -> &str {
-        self.0.name()
+        self.workload.name()
     }
 
     /// What is to be known of it, as JSON.
     fn facts(&self) -> String {
-        serde_json::to_string(&WorkloadFacts::of(&self.0)).expect("text and numbers always print")
+        serde_json::to_string(&WorkloadFacts::of(&self.workload)).expect("text and numbers always print")
     }
 }
 

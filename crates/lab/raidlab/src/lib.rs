@@ -47,8 +47,9 @@ pub use raidlab_controller::{
     Resilience, WritePolicy,
 };
 pub use raidlab_hardware::{
-    Catalog, CatalogChange, CatalogEntry, CatalogError, CatalogFile, DriveHistory, DriveModel, FigureSource,
-    YearRange, md_setting_key, nearest,
+    Catalog, CatalogChange, CatalogEntry, CatalogError, CatalogFile, DriveHistory, DriveModel, DriveOp,
+    DriveRequest, FigureSource, OwnDrive, OwnDriveModel, Sector, SectorCount, YearRange, md_setting_key,
+    nearest,
 };
 pub use raidlab_hosts::Hosts;
 pub use raidlab_papers::{PredictChanges, PredictError, Reproduced, Reproduction, ReproductionError};

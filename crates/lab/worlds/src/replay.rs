@@ -26,9 +26,12 @@ pub(crate) fn settings(spec: &AccessSpec, run: NanoSpan) -> Vec<(&'static str, S
         ("trace", replay.source.name()),
         ("timing", replay.timing.to_string()),
         ("fit", replay.fit.name().to_owned()),
-        ("trace span", NanoSpan(summary.span_ns).to_string()),
-        ("trace requests", summary.requests.to_string()),
     ];
+    // What is made while it is read has no length that anybody knows.
+    if summary.requests > 0 {
+        settings.push(("trace span", NanoSpan(summary.span_ns).to_string()));
+        settings.push(("trace requests", summary.requests.to_string()));
+    }
     if run == RUN_TO_THE_END {
         settings.push(("run", "to the end of the trace".to_owned()));
     }

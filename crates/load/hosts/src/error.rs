@@ -49,6 +49,9 @@ pub enum HostsError {
     /// Several processes were started by a program that can't have any.
     #[error("this raidlab was built without several hosts, and mpirun started several of it")]
     NotBuilt,
+    /// What came from the other end of a pipe makes no sense, or its other end is closed.
+    #[error("whoever shares the jobs out has gone, or shares out others")]
+    NoRounds,
     /// MPI could not be set up.
     #[error("MPI cannot be set up")]
     NoMpi,

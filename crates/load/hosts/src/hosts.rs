@@ -4,6 +4,7 @@
 //! sends heartbeats; an invalid message ends the run and names its sender.
 
 use crate::clocks::{ClockOffset, CommonStart, EXCHANGES, Reading, closest};
+use crate::rounds::Rounds;
 use crate::{HostsError, Peers};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -70,6 +71,8 @@ pub struct Hosts {
     beaten_at: Instant,
     /// A rank that was lost while something else was done.
     lost: Option<HostsError>,
+    /// Who shares the jobs out, where that is not this.
+    pub(crate) rounds: Option<Rounds>,
     /// Jobs that each rank has done, by rank; rank 0 counts.
     pub(crate) jobs_done: Vec<u64>,
 }
@@ -79,7 +82,21 @@ impl Hosts {
     pub fn alone() -> Self {
         let names = vec!["this host".to_owned()];
         let (limit, beaten_at) = (Duration::MAX, Instant::now());
-        Self { peers: None, others: Vec::new(), names, limit, beaten_at, lost: None, jobs_done: vec![0] }
+        Self {
+            peers: None,
+            others: Vec::new(),
+            names,
+            limit,
+            beaten_at,
+            lost: None,
+            rounds: None,
+            jobs_done: vec![0],
+        }
+    }
+
+    /// One process alone, whose jobs are shared out at the other end of a pipe.
+    pub(crate) fn in_rounds(rounds: Rounds) -> Self {
+        Self { rounds: Some(rounds), ..Self::alone() }
     }
 
     /// The ranks that `peers` connects; this one is on the host `name`. A rank may send no heartbeat for `limit`.
@@ -93,8 +110,16 @@ impl Hosts {
         let others = with.map(|rank| Other { rank, heard_at: now, waiting: VecDeque::new() }).collect();
         let names = (0..count).map(|rank| format!("number {rank}, not known yet")).collect();
         let jobs_done = vec![0; count as usize];
-        let mut hosts =
-            Self { peers: Some(peers), others, names, limit, beaten_at: now, lost: None, jobs_done };
+        let mut hosts = Self {
+            peers: Some(peers),
+            others,
+            names,
+            limit,
+            beaten_at: now,
+            lost: None,
+            rounds: None,
+            jobs_done,
+        };
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let all = hosts.together(Ok((name, version.clone())), |all: Vec<(String, String)>| all)?;
         if let Some(rank) = all.iter().position(|(_, theirs)| *theirs != version) {
@@ -197,6 +222,9 @@ impl Hosts {
     {
         if let Some(lost) = &self.lost {
             return Err(lost.clone());
+        }
+        if let Some(rounds) = &mut self.rounds {
+            return rounds.together(own, merge);
         }
         if !self.leads() {
             self.send(0, &Message::Body(own))?;

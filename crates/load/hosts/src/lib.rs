@@ -16,6 +16,7 @@
 //! - [`Peers`] is the interface of a message transport; [`Hosts`] is everything else: gathering, broadcasting,
 //!   agreeing, clocks, the common start, distributed jobs. A single process needs no messages, and makes the same
 //!   calls.
+//! - **Helpers** that come and go (`rounds.rs`) do jobs for a process that somebody else pairs them with.
 //! - **A rank that fails** says why, and all get the same [`HostsError`] that names it.
 //! - **A rank that dies or hangs** sends no heartbeat within the limit; the others end and name it. Heartbeats
 //!   ([`Hosts::beat`]) go both ways about once a second while work goes on.
@@ -28,6 +29,7 @@ mod error;
 mod hosts;
 #[cfg(feature = "mpi")]
 mod mpi;
+mod rounds;
 mod share;
 #[cfg(test)]
 mod tests;
@@ -37,7 +39,10 @@ pub use error::HostsError;
 pub use hosts::{Hosts, Refusal};
 pub use share::{Jobs, Stop, all_processors};
 
+use rounds::Rounds;
 use std::fmt;
+use std::fs::File;
+use std::io::{self, BufReader};
 use std::time::Duration;
 
 /// A way to send messages between ranks; messages of one rank to another arrive in the order sent.
@@ -81,6 +86,9 @@ pub fn is_one_of_several() -> bool {
 /// # Errors
 /// [`HostsError`]: this program was built without MPI, or it can't be set up.
 pub fn join(limit: Duration) -> Result<Hosts, HostsError> {
+    if let Ok(how) = std::env::var(ROUNDS_VARIABLE) {
+        return in_rounds(&how).ok_or(HostsError::NoRounds);
+    }
     if !is_one_of_several() {
         return Ok(Hosts::alone());
     }
@@ -91,6 +99,22 @@ pub fn join(limit: Duration) -> Result<Hosts, HostsError> {
         let _ = limit;
         Err(HostsError::NotBuilt)
     }
+}
+
+/// Says that the jobs of this process are shared out by the one that started it: `help`, or `lead:` and the number of the file that
+/// takes what it says.
+const ROUNDS_VARIABLE: &str = "RAIDLAB_ROUNDS";
+
+fn in_rounds(how: &str) -> Option<Hosts> {
+    let (leads, output): (bool, Box<dyn io::Write + Send>) = match how.strip_prefix("lead:") {
+        None if how == "help" => (false, Box::new(io::stdout())),
+        None => return None,
+        Some(number) => {
+            let number: u32 = number.parse().ok()?;
+            (true, Box::new(File::options().write(true).open(format!("/proc/self/fd/{number}")).ok()?))
+        }
+    };
+    Some(Hosts::in_rounds(Rounds::new(Box::new(BufReader::new(io::stdin())), output, leads)))
 }
 
 /// The name of the host; what the user calls it (`RAIDLAB_HOST`) goes first, as containers and namespaces may share one.

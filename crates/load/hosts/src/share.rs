@@ -158,6 +158,9 @@ impl Hosts {
         T: Send + Serialize + DeserializeOwned,
         E: Send,
     {
+        if let Some(rounds) = &mut self.rounds {
+            return rounds.share(jobs, &job, &mut take);
+        }
         self.listen_anew();
         let (orders, ordered) = mpsc::channel();
         let (ordered, job) = (&Mutex::new(ordered), &job);

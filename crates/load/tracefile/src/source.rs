@@ -14,7 +14,7 @@
 use crate::error::TraceFileError;
 use crate::read::{BATCH_RECORDS, Batches, TraceFile};
 use raidlab_trace::{TraceRecord, TraceSummary};
-use raidlab_workload::{BatchStep, TraceReader, TraceSource};
+use raidlab_workload::{BatchStep, DriverConfig, TraceReader, TraceSource};
 use std::fmt;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 
@@ -53,7 +53,7 @@ impl TraceSource for FileSource {
         &self.file.meta().summary
     }
 
-    fn open(&self) -> Result<Box<dyn TraceReader>, String> {
+    fn open(&self, _: &DriverConfig) -> Result<Box<dyn TraceReader>, String> {
         let batches = self.file.batches().map_err(|error| error.to_string())?;
         match self.reading {
             ReadingAs::Asked => Ok(Box::new(Asked(batches))),

@@ -5,7 +5,7 @@ use raidlab_trace::{ParseOptions, TraceFormat, TraceKind, TraceRecord};
 use raidlab_tracefile::{
     FileSource, ReadingAs, TraceFile, TraceFileError, TraceMeta, TraceWriter, import, write_iolog,
 };
-use raidlab_workload::{BatchStep, TraceSource};
+use raidlab_workload::{BatchStep, DriverConfig, TraceSource};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use tempfile::{TempDir, tempdir};
@@ -140,7 +140,8 @@ fn what_is_no_trace_is_refused() {
 
 /// What a source hands out, asked again whenever a batch is not there yet.
 fn handed_out(source: &FileSource) -> Vec<TraceRecord> {
-    let (mut reader, mut batch, mut all) = (source.open().unwrap(), Vec::new(), Vec::new());
+    let (mut reader, mut batch, mut all) =
+        (source.open(&DriverConfig::default()).unwrap(), Vec::new(), Vec::new());
     loop {
         match reader.next_batch(&mut batch) {
             BatchStep::Ready => all.extend_from_slice(&batch),
@@ -162,7 +163,7 @@ fn a_source_hands_out_all_ahead_or_when_asked() {
         let source = FileSource::new(file.clone(), reading);
         assert!(handed_out(&source) == all, "{reading:?}");
         // One that is left in the middle ends its thread, or the test would not end.
-        let mut reader = source.open().unwrap();
+        let mut reader = source.open(&DriverConfig::default()).unwrap();
         assert_eq!(reader.next_batch(&mut Vec::new()), BatchStep::Ready);
     }
 }

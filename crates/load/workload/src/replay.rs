@@ -17,6 +17,7 @@
 //! Invariants: requests keep the order of the trace; an issued request lies within its target and in its blocks;
 //! nothing is allocated per request.
 
+use crate::driver::DriverConfig;
 use crate::op::{IoOp, OpSet};
 use raidlab_trace::{DeviceSummary, TraceRecord, TraceSummary};
 use raidlab_units::ByteCount;
@@ -32,14 +33,16 @@ pub trait TraceSource: fmt::Debug + Send + Sync {
     /// Its name, for people.
     fn name(&self) -> String;
 
-    /// What it asks.
+    /// What it asks. Of a source that nobody knows the length of, `requests` is zero, and what is above zero for kinds of requests and
+    /// `length_bytes_max` bound what may come.
     fn summary(&self) -> &TraceSummary;
 
-    /// Begins to read it.
+    /// Begins to read it, for the driver of `config`. What is kept in a file is the same for all drivers; what is made while it is
+    /// read may depend on their target and their seed.
     ///
     /// # Errors
     /// What is wrong, in words.
-    fn open(&self) -> Result<Box<dyn TraceReader>, String>;
+    fn open(&self, config: &DriverConfig) -> Result<Box<dyn TraceReader>, String>;
 }
 
 /// Reads a trace in its order.

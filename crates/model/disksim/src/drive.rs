@@ -159,6 +159,7 @@ pub fn import(
         recovery_limit: None,
         sheet: Vec::new(),
         reliability: Reliability::default(),
+        own: None,
         faster: FasterPct::default(),
         sources: Vec::new(),
     };

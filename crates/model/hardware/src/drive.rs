@@ -9,6 +9,7 @@ use crate::catalog::{CatalogError, FigureSource, Section, from_keys};
 use crate::faster::{FastClock, FasterPct};
 use crate::hdd::{HardDrive, HardDriveModel, RestingWrites, ShingleModel, TwoArms};
 use crate::link::LinkModel;
+use crate::own::{OwnMachine, OwnModel};
 use crate::reliability::Reliability;
 use crate::sheet::SheetFigure;
 use crate::ssd::{DriveCondition, FlashCounters, FlashDrive, FlashModel, SolidState, SolidStateModel};
@@ -156,6 +157,8 @@ pub struct DriveModel {
     pub sheet: Vec<SheetFigure>,
     /// How it fails.
     pub reliability: Reliability,
+    /// Who says how long commands take instead of what is inside; nobody but where that is somebody's own.
+    pub own: Option<OwnModel>,
     /// How much faster than that all of it is: zero but where it is asked what a faster one would do.
     pub faster: FasterPct,
     /// Every figure with its source.
@@ -191,14 +194,16 @@ enum Machine {
 #[expect(clippy::large_enum_variant, reason = "it is always boxed")]
 enum Rare {
     TwoArms(TwoArms),
+    Own(OwnMachine),
     Faster(FastClock, Machine),
 }
 
 impl Drive {
     /// A drive of this model, idle, its caches empty.
     pub fn new(model: &DriveModel, options: DriveOptions) -> Self {
-        let machine = match &model.kind {
-            DriveKind::HardDrive(hard) => match hard.modern.actuators {
+        let machine = match (&model.own, &model.kind) {
+            (Some(own), _) => Machine::Rare(Box::new(Rare::Own(OwnMachine::new(own)))),
+            (None, DriveKind::HardDrive(hard)) => match hard.modern.actuators {
                 None => Machine::HardDrive(Box::new(HardDrive::new(
                     hard,
                     model.capacity,
@@ -213,10 +218,10 @@ impl Drive {
                     options,
                 )))),
             },
-            DriveKind::SolidState(solid) => {
+            (None, DriveKind::SolidState(solid)) => {
                 Machine::SolidState(Box::new(SolidState::new(solid, model.interface, options)))
             }
-            DriveKind::Flash(flash) => {
+            (None, DriveKind::Flash(flash)) => {
                 Machine::Flash(Box::new(FlashDrive::new(flash, model.capacity, model.interface, options)))
             }
         };
@@ -356,6 +361,7 @@ impl Rare {
     fn follow_times(&mut self) {
         match self {
             Self::TwoArms(drive) => drive.follow_times(),
+            Self::Own(_) => {}
             Self::Faster(_, machine) => machine.follow_times(),
         }
     }
@@ -364,6 +370,7 @@ impl Rare {
     fn poll_times(&mut self) -> Option<DriveTimes> {
         match self {
             Self::TwoArms(drive) => drive.poll_times(),
+            Self::Own(_) => None,
             Self::Faster(_, machine) => machine.poll_times(),
         }
     }
@@ -372,6 +379,7 @@ impl Rare {
     fn handle_request(&mut self, now: Nanos, request: DriveRequest) {
         match self {
             Self::TwoArms(drive) => drive.handle_request(now, request),
+            Self::Own(drive) => drive.handle_request(now, request),
             Self::Faster(clock, machine) => machine.handle_request(clock.own(now), request),
         }
     }
@@ -380,6 +388,7 @@ impl Rare {
     fn poll_deadline(&self) -> Option<Nanos> {
         match self {
             Self::TwoArms(drive) => drive.poll_deadline(),
+            Self::Own(drive) => drive.poll_deadline(),
             Self::Faster(clock, machine) => machine.poll_deadline().map(|own| clock.world(own)),
         }
     }
@@ -388,6 +397,7 @@ impl Rare {
     fn handle_deadline(&mut self, now: Nanos) {
         match self {
             Self::TwoArms(drive) => drive.handle_deadline(now),
+            Self::Own(drive) => drive.handle_deadline(now),
             Self::Faster(clock, machine) => machine.handle_deadline(clock.own(now)),
         }
     }
@@ -396,13 +406,14 @@ impl Rare {
     fn poll_completion(&mut self) -> Option<DriveCompletion> {
         match self {
             Self::TwoArms(drive) => drive.poll_completion(),
+            Self::Own(drive) => drive.poll_completion(),
             Self::Faster(_, machine) => machine.poll_completion(),
         }
     }
 
     fn flash_counters(&self) -> Option<FlashCounters> {
         match self {
-            Self::TwoArms(_) => None,
+            Self::TwoArms(_) | Self::Own(_) => None,
             Self::Faster(_, machine) => machine.flash_counters(),
         }
     }
@@ -531,7 +542,7 @@ impl DriveModel {
                 .map(Reliability::read)
                 .transpose()?
                 .unwrap_or_default(),
-            faster = FasterPct::default(), sources = root.figures(),
+            own = None, faster = FasterPct::default(), sources = root.figures(),
         });
         root.finish(model)
     }

@@ -194,6 +194,7 @@ impl DriveModel {
     /// What can be made faster of it, besides all of it.
     pub fn parts(&self) -> Vec<DrivePart> {
         let parts: &[DrivePart] = match &self.kind {
+            _ if self.own.is_some() => &[],
             DriveKind::HardDrive(_) => &[DrivePart::Arm, DrivePart::Platters, DrivePart::Interface],
             DriveKind::SolidState(_) => {
                 &[DrivePart::Dies, DrivePart::Channels, DrivePart::Firmware, DrivePart::Interface]

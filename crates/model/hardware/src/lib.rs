@@ -36,6 +36,7 @@ mod link;
 mod md;
 mod media;
 mod network;
+mod own;
 mod reliability;
 mod server;
 mod sheet;
@@ -68,6 +69,7 @@ pub use md::{
     BitmapLocation, ConsistencyPolicy, IoEngine, MdCosts, MdModel, MdSettingError, RmwLevel, md_setting_key,
 };
 pub use network::{NetworkFlow, NetworkLoad, NetworkModel, Transport};
+pub use own::{OwnDrive, OwnDriveModel, OwnModel};
 pub use reliability::{FigureRange, Reliability};
 pub use server::{FileServerModel, NfsServerModel, ServedDefaults};
 pub use sheet::{SheetConditions, SheetFigure, SheetMetric};

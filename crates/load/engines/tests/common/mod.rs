@@ -110,7 +110,7 @@ impl TraceSource for InMemory {
         &self.1
     }
 
-    fn open(&self) -> Result<Box<dyn TraceReader>, String> {
+    fn open(&self, _: &DriverConfig) -> Result<Box<dyn TraceReader>, String> {
         Ok(Box::new(Once(self.0.clone())))
     }
 }

@@ -78,7 +78,7 @@ impl TraceStream {
             extent_bytes: own.map(|(device, _)| device.extent_bytes()).max().unwrap_or(0),
         };
         Ok(Self {
-            reader: replay.source.open().map_err(ReplayError::Read)?,
+            reader: replay.source.open(config).map_err(ReplayError::Read)?,
             batch: Vec::new(),
             next: 0,
             head: None,

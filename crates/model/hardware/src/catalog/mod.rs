@@ -33,13 +33,14 @@ pub(crate) use reader::{Section, from_keys};
 pub use years::{BadYears, YearRange};
 
 use crate::controller::ControllerModel;
-use crate::drive::DriveModel;
+use crate::drive::{DriveModel, SectorCount};
 use crate::enclosure::EnclosureModel;
 use crate::filesystem::FilesystemModel;
 use crate::host::HostModel;
 use crate::link::LinkStandard;
 use crate::md::MdModel;
 use crate::network::NetworkModel;
+use crate::own::{OwnDriveModel, OwnModel};
 use crate::server::FileServerModel;
 use crate::ssd::DriveCondition;
 use serde::{Deserialize, Serialize};
@@ -258,6 +259,35 @@ impl Catalog {
     pub fn condition_drive(&mut self, id: &str, condition: DriveCondition) -> Result<(), CatalogError> {
         let drive = self.drive(id)?.clone().in_condition(condition)?;
         self.drives.insert(id.to_owned(), drive);
+        Ok(())
+    }
+
+    /// Adds a drive called `id` whose commands take what `own` says; all else is as with the drive called `like`, but for its capacity if
+    /// one is given.
+    ///
+    /// # Errors
+    /// [`CatalogError::UnknownId`] with the nearest name, [`CatalogError::DuplicateId`] for a name that is taken.
+    pub fn add_own_drive(
+        &mut self,
+        id: &str,
+        like: &str,
+        capacity: Option<SectorCount>,
+        own: Arc<dyn OwnDriveModel>,
+    ) -> Result<(), CatalogError> {
+        let like = self.drive(like)?;
+        let model = DriveModel {
+            id: id.into(),
+            name: format!("{id}, in place of {}", like.name),
+            capacity: capacity.unwrap_or(like.capacity),
+            sheet: Vec::new(),
+            own: Some(OwnModel(own)),
+            sources: Vec::new(),
+            ..like.clone()
+        };
+        if self.drives.contains_key(id) {
+            return Err(CatalogError::DuplicateId { file: "drives".into(), id: id.into() });
+        }
+        self.drives.insert(id.to_owned(), model);
         Ok(())
     }
 

@@ -219,6 +219,9 @@ impl<'a, const FOLLOWED: bool> World<'a, FOLLOWED> {
     fn flash(&self) -> Option<FlashWrites> {
         let of_volume = |(volume, spec): (&Volume<FOLLOWED>, &SimulatedVolume)| {
             let DriveKind::Flash(model) = &spec.drive.kind else { return None };
+            if spec.drive.own.is_some() {
+                return None;
+            }
             let mut written = FlashWrites::default();
             for counters in volume.devices().iter().filter_map(Member::flash_counters) {
                 written.host_bytes += ByteCount(counters.host_units * model.translation.unit.0);

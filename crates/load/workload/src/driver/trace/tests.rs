@@ -50,7 +50,7 @@ impl TraceSource for InMemory {
         &self.summary
     }
 
-    fn open(&self) -> Result<Box<dyn TraceReader>, String> {
+    fn open(&self, _: &DriverConfig) -> Result<Box<dyn TraceReader>, String> {
         let (records, batch, fails_after) = (self.records.clone(), self.batch, self.fails_after);
         Ok(Box::new(Reader { records, next: 0, batch, turn: 0, fails_after }))
     }
