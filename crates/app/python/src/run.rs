@@ -66,6 +66,7 @@ pub(crate) fn page(runs: Vec<PyRef<'_, Run>>, title: &str) -> String {
         warnings: runs.iter().flat_map(RunResult::warnings).take(WARNINGS_MAX).collect(),
         notes: Vec::new(),
         compared: &[],
+        fed: &[],
         iodepth: None,
         axes: None,
     };

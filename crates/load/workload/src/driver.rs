@@ -249,6 +249,11 @@ impl Driver {
         }
     }
 
+    /// Which part of the workload the I/O in `slot` is of, from 0.
+    pub fn part_of(&self, slot: u32) -> u16 {
+        self.slots[slot as usize].part
+    }
+
     /// When the latency of the I/O in `slot` began.
     pub fn issued_at(&self, slot: u32) -> Nanos {
         self.slots[slot as usize].issued_at

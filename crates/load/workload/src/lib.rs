@@ -31,10 +31,12 @@ mod op;
 mod pacing;
 mod permutation;
 mod places;
+mod portrait;
 mod profile;
 pub mod program;
 mod replay;
 mod result;
+mod rhythm;
 mod rng;
 mod sampler;
 mod schedule;
@@ -62,6 +64,7 @@ pub use pacing::{
     ArrivalProcess, Arrivals, ClosedLoop, FlushRule, OPEN_IODEPTH_DEFAULT, Pacing, RequestRate,
 };
 pub use places::{Distribution, Places, Zone};
+pub use portrait::{Portrait, PortraitColumn, PortraitPart, PortraitSize};
 pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};
 pub use replay::{BatchStep, Fit, REPLAY_BYTES_MAX, Replay, ReplayError, Timing, TraceReader, TraceSource};
 pub use result::{
@@ -72,6 +75,7 @@ pub use result::{
     PartMeasurement, PartSummary, PhaseResult, RangeFacts, RunResult, StationTimes, Summaries, TargetResult,
     TimesFacts, World,
 };
+pub use rhythm::{OnOff, Rhythm, SelfSimilar, SpanLaw};
 pub use rng::{Rng, derived_seed};
 pub use series::{LatencyMap, RunSeries, Series, SeriesColumns};
 pub use spec::{AccessLine, AccessSpec, MixPart, SpecError};

@@ -38,6 +38,7 @@ use crate::op::{IoOp, OpSet};
 use crate::pacing::{FlushRule, OPEN_IODEPTH_DEFAULT, Pacing};
 use crate::places::Places;
 use crate::replay::{Replay, Timing};
+use crate::rhythm::Rhythm;
 use raidlab_units::NanoSpan;
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +91,8 @@ pub struct AccessSpec {
     pub places: Places,
     /// When requests start. With parts, of those that share a loop by weight.
     pub pacing: Pacing,
+    /// How the rate of arrivals changes.
+    pub rhythm: Rhythm,
     /// Requests in flight that the specification itself asks for, instead of those of the run.
     pub iodepth: Option<u32>,
     /// A flush behind every so many writes. With parts, of those that share a loop by weight.
@@ -119,6 +122,8 @@ pub struct MixPart {
     pub places: Places,
     /// When its requests start, in a loop of its own.
     pub pacing: Pacing,
+    /// How the rate of its arrivals changes.
+    pub rhythm: Rhythm,
     /// Requests in flight in a loop of its own, instead of those of the run.
     pub iodepth: Option<u32>,
     /// A flush behind every so many writes, in a loop of its own.

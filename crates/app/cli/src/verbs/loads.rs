@@ -498,9 +498,14 @@ fn notes_of(results: &[RunResult], conclusions: &Conclusions) -> Vec<String> {
     concluded.chain(raidlab_report::hosts::notes(results)).collect()
 }
 
-fn compose<'a>(keeper: &'a Keeper, conclusions: &Conclusions, verdicts: &'a [Verdict]) -> StudyReport<'a> {
+fn compose<'a>(
+    keeper: &'a Keeper,
+    conclusions: &'a Conclusions,
+    verdicts: &'a [Verdict],
+) -> StudyReport<'a> {
     StudyReport {
         verdicts,
+        fed: &conclusions.fed,
         warnings: describe::doubts(&keeper.results),
         notes: notes_of(&keeper.results, conclusions),
         ..keeper.report()

@@ -17,6 +17,8 @@ pub struct DriverConfig {
     pub iodepth: u32,
     /// Seed of all that is random.
     pub seed: u64,
+    /// Seed of what all workers share, as a rate that changes; theirs where there is none.
+    pub shared_seed: Option<u64>,
     /// Time before the measured window.
     pub ramp: NanoSpan,
     /// Length of the measured window.
@@ -45,6 +47,7 @@ impl DriverConfig {
         Self {
             iodepth: part.share_of(u64::from(self.iodepth)) as u32,
             seed: derived_seed(self.seed, index),
+            shared_seed: self.shared_seed.or(Some(self.seed)),
             start_offset: ByteCount(start_bytes % self.region.get().max(1)),
             max_requests: self.max_requests.map(|max| part.share_of(max)),
             worker: Worker {
