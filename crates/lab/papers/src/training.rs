@@ -268,7 +268,7 @@ fn predict_row(
     };
     let (published, narrowest) = at(row.accelerators)?;
     let mut curve = vec![published];
-    let mut keeps = |count: u32| {
+    let mut keeps = |count: u32| -> Result<bool, TrainingError> {
         let (point, _) = at(count)?;
         curve.push(point);
         Ok(point.au_pct >= row.au_goal_pct)

@@ -23,6 +23,25 @@ pub struct FeedingOrder {
     pub counts: Vec<u32>,
     /// Bytes of a checkpoint, all writers together, and the time of training between two.
     pub checkpoint: Option<(ByteCount, NanoSpan)>,
+    /// Whether windows may be longer than those of the load, so that enough batches fall into them.
+    pub may_lengthen: bool,
+    /// Whether to go on, doubling, where the largest number that was asked for keeps the bound.
+    pub until_missed: bool,
+}
+
+/// Batches of each accelerator before a window, in it, and the fewest that one may have before it is made longer.
+const RAMP_STEPS: f64 = 8.0;
+const RUN_STEPS: f64 = 30.0;
+const STEPS_MIN: u64 = 20;
+/// The most accelerators that are tried, and how often a window is made longer.
+const ACCELERATORS_MAX: u32 = 4096;
+const LONGER_MAX: u32 = 3;
+
+/// `load` with windows of so many batches, each of which takes `step_secs`.
+fn lengthened(load: &Load, step_secs: f64) -> Load {
+    let ramp = load.ramp.max(NanoSpan::from_secs_f64(RAMP_STEPS * step_secs));
+    let run = load.run.max(NanoSpan::from_secs_f64(RUN_STEPS * step_secs));
+    Load { ramp, run, ..load.clone() }
 }
 
 /// One number of accelerators.
@@ -32,7 +51,7 @@ pub struct FedPoint {
     pub accelerators: u32,
     /// Their utilisation.
     pub au_pct: f64,
-    /// What they read.
+    /// What they trained on; what was only loaded ahead is not in it.
     pub mb_per_s: f64,
     /// Samples that they trained on.
     pub samples_per_s: f64,
@@ -81,18 +100,39 @@ pub fn feed<E>(
         busiest: None,
         checkpoint: None,
     };
+    let it = accelerator(&like.workload.spec);
+    let compute_secs = it.map_or(0.0, |it| it.compute.as_secs_f64() + it.per_step.as_secs_f64());
+    let (batch_bytes, sample_bytes) = it.map_or((0.0, 0.0), |it| (it.batch_bytes(), it.sample.mean_bytes()));
     let mut counts = order.counts.clone();
     counts.sort_unstable();
     counts.dedup();
     let mut missed: Option<(u32, Option<String>)> = None;
     let mut look = |count: u32, found: &mut Feeding| -> Result<Option<String>, E> {
-        let result = run(&with_accelerators(like, count))?;
+        let mut load = with_accelerators(like, count);
+        if order.may_lengthen {
+            // Storage has shown what it gives; what it is asked for takes at least so long.
+            let best = found.points.iter().map(|point| point.mb_per_s * 1e6).fold(0.0, f64::max);
+            let of_storage = if best > 0.0 { f64::from(count) * batch_bytes / best } else { 0.0 };
+            load = lengthened(&load, of_storage.max(compute_secs));
+        }
+        let mut result = run(&load)?;
+        for _ in 0..LONGER_MAX {
+            let facts = result.accelerators().copied().unwrap_or_default();
+            let steps = facts.steps / u64::from(count);
+            if !order.may_lengthen || steps >= STEPS_MIN {
+                break;
+            }
+            // Where not one fell into it nobody knows how long it takes.
+            let step_secs = load.run.as_secs_f64() / (steps as f64).max(0.5);
+            load = lengthened(&load, step_secs);
+            result = run(&load)?;
+        }
         let facts = result.accelerators().copied().unwrap_or_default();
         found.target.clone_from(&result.target);
         found.points.push(FedPoint {
             accelerators: count,
             au_pct: facts.au_pct,
-            mb_per_s: result.ops.read.bytes_per_sec.mb_per_s(),
+            mb_per_s: facts.samples_per_s * sample_bytes / 1e6,
             samples_per_s: facts.samples_per_s,
             keeps: facts.au_pct >= au_goal_pct,
         });
@@ -105,6 +145,18 @@ pub fn feed<E>(
             (None, true) => found.most = Some(count),
             (None, false) => missed = Some((count, busy)),
             (Some(_), _) => {}
+        }
+    }
+    while order.until_missed
+        && missed.is_none()
+        && let Some(last) = found.most.filter(|most| *most < ACCELERATORS_MAX)
+    {
+        let count = last.saturating_mul(2).min(ACCELERATORS_MAX);
+        let busy = look(count, &mut found)?;
+        if found.points.last().is_some_and(|point| point.keeps) {
+            found.most = Some(count);
+        } else {
+            missed = Some((count, busy));
         }
     }
     while let Some((above, _)) = &missed {
@@ -207,7 +259,7 @@ mod tests {
             settles: false,
         };
         let mut ran = Vec::new();
-        let order = FeedingOrder { counts: counts.to_vec(), checkpoint: None };
+        let order = FeedingOrder { counts: counts.to_vec(), ..FeedingOrder::default() };
         let result = feed(&like, &order, &mut |load| {
             let count = accelerator(&load.workload.spec).unwrap().count;
             ran.push(count);

@@ -31,6 +31,7 @@ mod count;
 mod paced;
 mod trace;
 
+pub(crate) use actors::Lengths;
 pub use config::{DriverConfig, DriverError, Worker};
 pub use count::{IssuedCounts, WindowProgress};
 

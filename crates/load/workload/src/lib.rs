@@ -38,6 +38,7 @@ mod replay;
 mod result;
 mod rhythm;
 mod rng;
+mod sample_files;
 mod sampler;
 mod schedule;
 mod series;
@@ -77,6 +78,7 @@ pub use result::{
 };
 pub use rhythm::{OnOff, Rhythm, SelfSimilar, SpanLaw};
 pub use rng::{Rng, derived_seed};
+pub use sample_files::SampleFiles;
 pub use series::{LatencyMap, RunSeries, Series, SeriesColumns};
 pub use spec::{AccessLine, AccessSpec, MixPart, SpecError};
 pub use split::{LatencyFigures, LatencySplit, SplitStats};

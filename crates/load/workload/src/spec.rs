@@ -171,6 +171,12 @@ impl AccessSpec {
         self.parts.iter().any(|part| part.actor.is_some() || part.phase != Phase::default())
     }
 
+    /// Whether all that it does is to train: accelerators that read, and checkpoints.
+    pub fn is_training(&self) -> bool {
+        let trains = |part: &MixPart| matches!(part.actor, Some(Actor::Accelerator(_) | Actor::Checkpoint(_)));
+        !self.parts.is_empty() && self.parts.iter().all(trains)
+    }
+
     /// Returns the same specification with `count` accelerators in each part that has such; none if no part has.
     #[must_use]
     pub fn with_accelerators(&self, count: u32) -> Option<Self> {

@@ -2,7 +2,7 @@
 
 use super::reference::cell;
 use super::{
-    array, calibrate, catalog, compare, doctor, fit, import, loads, measure, model, observe, plan, reproduce, soak,
+    array, calibrate, catalog, compare, doctor, export, fit, import, loads, measure, model, observe, plan, reproduce, soak,
     studio, tag, torture, why, workloads,
 };
 use crate::failure::Failure;
@@ -45,6 +45,7 @@ const ANSWERS: &[(&str, &[Form])] = &[
     ("emulate", &[array::operator::FORM, Form::part::<LatenessFacts>("lateness")]),
     ("export csv", &[WRITTEN]),
     ("export fio", &[WRITTEN]),
+    ("export fio-job", &[export::FIO_JOB]),
     ("export iolog", &[WRITTEN]),
     ("export iometer", &[WRITTEN]),
     ("export json", &[WRITTEN]),

@@ -72,6 +72,12 @@ pub(crate) struct Frame {
 }
 
 impl SweepArgs {
+    /// Whether its workloads do nothing but train.
+    pub(crate) fn is_training(&self) -> bool {
+        let all = |workloads: Vec<raidlab::Workload>| workloads.iter().all(|it| it.spec.is_training());
+        !self.workload.is_empty() && workloads(&self.workload).is_ok_and(all)
+    }
+
     /// The runs that these arguments ask for.
     pub(crate) fn plan(&self, frame: &Frame) -> Result<LoadPlan, Failure> {
         let workers = vec![1];
@@ -80,7 +86,8 @@ impl SweepArgs {
             let iodepths = self.iodepth.clone().unwrap_or_else(|| vec![default_iodepth(&workload)]);
             let (ramp, run) = (frame.ramp.0.unwrap_or_default(), frame.run.0.unwrap_or(RUN_TO_THE_END));
             let workloads = vec![workload];
-            return Ok(LoadPlan { workloads, iodepths, workers, ramp, run, settles: false });
+            let (settles, may_lengthen) = (false, false);
+            return Ok(LoadPlan { workloads, iodepths, workers, ramp, run, settles, may_lengthen });
         }
         if self.workload.is_empty() {
             let missing = Failure::input(anyhow::anyhow!("no workload is given: --workload NAME"));
@@ -96,7 +103,8 @@ impl SweepArgs {
         let iodepths = self.iodepth.clone().unwrap_or_else(|| vec![1]);
         let (ramp, run) = (frame.ramp.0.unwrap_or(frame.ramp.1), frame.run.0.unwrap_or(frame.run.1));
         let settles = frame.settles && frame.ramp.0.is_none();
-        Ok(LoadPlan { workloads, iodepths, workers, ramp, run, settles })
+        let may_lengthen = frame.run.0.is_none() && frame.ramp.0.is_none();
+        Ok(LoadPlan { workloads, iodepths, workers, ramp, run, settles, may_lengthen })
     }
 }
 
@@ -161,7 +169,13 @@ impl JudgeArgs {
     fn feeding(&self) -> Option<FeedingOrder> {
         let counts = self.accelerators.clone()?;
         let every = self.checkpoint_every.unwrap_or(CHECKPOINT_EVERY);
-        Some(FeedingOrder { counts, checkpoint: self.checkpoint.map(|bytes| (bytes, every)) })
+        let checkpoint = self.checkpoint.map(|bytes| (bytes, every));
+        Some(FeedingOrder { counts, checkpoint, ..FeedingOrder::default() })
+    }
+
+    /// The checkpoint that is written, if one is asked for.
+    pub(crate) fn checkpoint(&self) -> Option<ByteCount> {
+        self.checkpoint
     }
 
     /// Whether anything is written that the workloads do not write themselves.
@@ -287,7 +301,7 @@ pub(crate) fn carry_out(
         };
         let ended = match (search, judge.until) {
             _ if judge.accelerators.is_some() => {
-                feed_one(judge, load, &mut kept).map(|fed| conclusions.fed.push(fed))
+                feed_one(judge, load, plan.may_lengthen, &mut kept).map(|fed| conclusions.fed.push(fed))
             }
             (Some((bound, by)), _) => search_one(plan, load, bound, by, judge.repeats, &mut kept)
                 .map(|found| conclusions.found.push(found)),
@@ -351,7 +365,7 @@ fn search_one(
 }
 
 /// Looks for the number of accelerators that are fed.
-fn feed_one(judge: &JudgeArgs, like: &Load, kept: &mut KeptRun<'_>) -> Result<Feeding, Stop> {
+fn feed_one(judge: &JudgeArgs, like: &Load, may_lengthen: bool, kept: &mut KeptRun<'_>) -> Result<Feeding, Stop> {
     let name = like.workload.name();
     if accelerator(&like.workload.spec).is_none() {
         let error =
@@ -360,7 +374,7 @@ fn feed_one(judge: &JudgeArgs, like: &Load, kept: &mut KeptRun<'_>) -> Result<Fe
             .with_hint("mlperf-unet3d, mlperf-resnet50 and mlperf-cosmoflow have")
             .into());
     }
-    let order = judge.feeding().unwrap_or_default();
+    let order = FeedingOrder { may_lengthen, ..judge.feeding().unwrap_or_default() };
     feed(like, &order, &mut |load| {
         kept(load, &format!("feeding accelerators: {}", load.workload.name()), None)
     })

@@ -380,10 +380,12 @@ impl Args {
     /// Puts all drives that can be in one into the condition asked for, else into the one that fits the applications.
     fn condition_drives(&self, catalog: &mut Catalog, applications: &[Application]) -> Result<(), Failure> {
         let is_sequential = |app: &Application| app.workload.spec.writes_in_sequence() != Some(false);
-        let fitting = match self.checkpoint {
-            // Training reads; what is written are checkpoints.
-            Some(_) if applications.iter().all(is_sequential) => DriveHistory::Sequential,
-            _ => default_history(applications),
+        let is_training = self.app.accelerators.is_some();
+        // Training reads what was written in sequence; what it writes are checkpoints.
+        let fitting = if is_training && applications.iter().all(is_sequential) {
+            DriveHistory::Sequential
+        } else {
+            default_history(applications)
         };
         if self.condition.is_none() && self.fill.is_none() && fitting == DriveHistory::default() {
             return Ok(());

@@ -227,7 +227,10 @@ fn tell_condition(workloads: &[Workload]) {
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
     let steps = is_step_by_step(&args.judge)?;
-    let array = args.array()?;
+    let mut array = args.array()?;
+    if !array.has_condition() && args.sweep.is_training() {
+        array = array.condition(Some(DriveHistory::Sequential), None);
+    }
     let simulation = args.set_up(&array, steps)?;
     if hosts.leads() {
         for misfit in simulation.misfits() {
@@ -244,6 +247,12 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     };
     let mut plan = args.sweep.plan(&frame)?;
     args.file.synchronise(&mut plan)?;
+    if hosts.leads() && args.condition.is_none() && args.sweep.is_training() && simulation.drives_have_condition() {
+        remark(format_args!(
+            "note: training data and checkpoints are written in sequence, and so the drives are taken to have been: --condition random:3 is \
+             that of drives that were overwritten at random"
+        ));
+    }
     if hosts.leads() && !array.has_condition() && simulation.drives_have_condition() {
         tell_condition(&plan.workloads);
     }

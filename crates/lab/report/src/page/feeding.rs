@@ -86,7 +86,7 @@ pub(super) fn figure(curves: &[FedCurve], unit: &str, most: Option<u32>) -> Opti
     }
     let au = chart(curves, "utilisation, AU %", |place| place.au_pct);
     let rate = chart(curves, unit, |place| place.rate);
-    let goals = curves.iter().flat_map(|curve| {
+    let goals = curves.iter().filter_map(|curve| {
         let (first, last) = (curve.points.first()?, curve.points.last()?);
         let ends = [first, last].map(|place| Point {
             x: f64::from(place.accelerators),
@@ -95,7 +95,7 @@ pub(super) fn figure(curves: &[FedCurve], unit: &str, most: Option<u32>) -> Opti
         });
         Some(Mark::Line(aside("the bound", ends.to_vec())))
     });
-    let asked = curves.iter().flat_map(|curve| {
+    let asked = curves.iter().filter_map(|curve| {
         let best = curve.points.iter().max_by(|a, b| a.au_pct.total_cmp(&b.au_pct))?;
         let each = best.rate / f64::from(best.accelerators.max(1)) / (best.au_pct / 100.0).max(1e-3);
         // As far as the chart of what they get reaches.

@@ -85,9 +85,10 @@ fn sizes(seen: &Portrait, options: TerminalOptions) -> String {
     let is_many = seen.sizes.len() > SIZES_MAX;
     for size in &seen.sizes {
         let upper = size.size_bytes.checked_next_power_of_two().unwrap_or(u32::MAX);
-        let name = match is_many {
-            true => format!("up to {}", ByteCount(u64::from(upper))),
-            false => ByteCount(u64::from(size.size_bytes)).to_string(),
+        let name = if is_many {
+            format!("up to {}", ByteCount(u64::from(upper)))
+        } else {
+            ByteCount(u64::from(size.size_bytes)).to_string()
         };
         match sizes.last_mut() {
             Some((last, sum)) if *last == name => (sum.reads, sum.writes) = (sum.reads + size.reads, sum.writes + size.writes),

@@ -3,6 +3,7 @@
 use crate::op::OpSet;
 use crate::replay::ReplayError;
 use crate::rng::derived_seed;
+use crate::sample_files::SampleFiles;
 use crate::spec::SpecError;
 use raidlab_units::{ByteCount, NanoSpan};
 
@@ -27,6 +28,8 @@ pub struct DriverConfig {
     pub start_offset: ByteCount,
     /// Ends the window when so many requests were counted, failed ones too; `None` leaves it to `run`.
     pub max_requests: Option<u64>,
+    /// Files that stand for the places of the target, which accelerators then read.
+    pub files: Option<SampleFiles>,
     /// Which share of the specification's own numbers (rates, requests in flight) this driver has.
     pub worker: Worker,
 }

@@ -104,10 +104,11 @@ pub(super) fn feed_best(
         once: false,
         settles: false,
     };
-    let counts = vec![wanted.count, wanted.count.saturating_mul(2).min(4096)];
     let checkpoint = args.checkpoint.map(|bytes| (bytes, CHECKPOINT_EVERY));
     let mut progress = Progress::start();
-    let found = feed(&load, &FeedingOrder { counts, checkpoint }, &mut |load| {
+    let counts = vec![wanted.count];
+    let order = FeedingOrder { counts, checkpoint, may_lengthen: true, until_missed: true };
+    let found = feed(&load, &order, &mut |load| {
         progress.show(&format!("feeding accelerators: {}", load.workload.name()), 0.0);
         simulation.run(load, args.threads)
     });
