@@ -125,7 +125,7 @@ pub fn line_of_message(text: &str, list: &str, message: &str) -> Option<usize> {
     let root = DeTable::parse(text).ok()?;
     let named = |element: &&Spanned<DeValue<'_>>| {
         let DeValue::Table(table) = element.get_ref() else { return false };
-        let name = table.get("name").map(|name| name.get_ref());
+        let name = table.get("name").map(Spanned::get_ref);
         matches!(name, Some(DeValue::String(name)) if message.contains(&format!("'{name}'")) || message.contains(&format!("/{name}'")))
     };
     let elements = match root.get_ref().get(list).map(Spanned::get_ref) {
