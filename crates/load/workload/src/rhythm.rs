@@ -147,6 +147,9 @@ impl fmt::Display for Rhythm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
         if let Some(day) = self.day() {
+            let hours = day.get() / 3_600_000_000_000;
+            let is_hours = day.get().is_multiple_of(3_600_000_000_000);
+            let day = if is_hours { format!("{hours} h") } else { day.to_string() };
             parts.push(format!("by the hours of a day of {day}"));
         } else if !self.steps.is_empty() {
             parts.push(format!("in {} steps within {}", self.steps.len(), self.period()));

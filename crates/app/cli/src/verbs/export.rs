@@ -252,7 +252,9 @@ fn fio_job(args: &FioJobArgs, output: &Output) -> Result<Exit, Failure> {
     if args.output.is_none() {
         print(&text)?;
     }
-    lost.iter().for_each(|one| remark(format_args!("lost: {one}")));
+    for one in &lost {
+        remark(format_args!("lost: {one}"));
+    }
     Ok(Exit::Done)
 }
 

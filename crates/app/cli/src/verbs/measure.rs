@@ -355,9 +355,9 @@ fn open_samples(
     FileBench::open_samples(targets, it, &target, args.engine.options(), cancel, &mut lay_out)
 }
 
-fn lay_out_teller<'a>(
-    (hosts, cancel, progress): Watchers<'a>,
-) -> impl FnMut(&Path, ByteCount, ByteCount) + use<'a> {
+fn lay_out_teller(
+    (hosts, cancel, progress): Watchers<'_>,
+) -> impl FnMut(&Path, ByteCount, ByteCount) {
     move |name: &Path, written: ByteCount, total: ByteCount| {
         hosts.watch(cancel);
         progress.show(

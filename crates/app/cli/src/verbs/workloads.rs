@@ -29,7 +29,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
             if output.is_json() {
                 print_named("workload", Shown { facts: WorkloadFacts::of(&workload), seen })?;
             } else {
-                print(&(as_text(&workload) + &drawn(&workload, seen.as_ref(), output.terminal())))?;
+                let options = output.terminal();
+                let text = terminal::broken(&as_text(&workload), options.width);
+                print(&(text + &drawn(&workload, seen.as_ref(), options)))?;
             }
         }
         None if output.is_json() => {
@@ -72,7 +74,7 @@ fn drawn(workload: &Workload, seen: Option<&Portrait>, options: TerminalOptions)
         Pacing::Closed(_) => None,
     });
     let rhythms: String = rhythms.collect();
-    format!("\n{rhythms}{}", seen.map(|seen| terminal::portrait(seen, options)).unwrap_or_default())
+    format!("{rhythms}{}", seen.map(|seen| terminal::portrait(seen, options)).unwrap_or_default())
 }
 
 /// `random 67/33, 8 KiB`, or how many lines a mix has.

@@ -29,7 +29,7 @@ const COLUMNS: [&str; 23] = [
     "samples_per_s",
 ];
 const OPTIONAL: [&str; 1] = ["runs"];
-/// How drives may be attached: on the host, by NVMe over a network, or behind what is not modelled.
+/// How drives may be attached: on the host, by `NVMe` over a network, or behind what is not modelled.
 const PARALLEL: &str = "parallel file system";
 const LOCAL: &str = "local";
 const OVER_NETWORK: &str = "NVMe";
@@ -145,9 +145,7 @@ fn read_row(
     };
     let is_known = row.attached == LOCAL || [OVER_NETWORK, PARALLEL].iter().any(|kind| row.attached.starts_with(kind));
     if !is_known {
-        let why = "is not known: write local, NVMe/TCP and its ports, or parallel file system".to_owned();
-        let (row, value) = (row.id.clone(), row.attached.clone());
-        problems.push(RowProblem { line, row, column: "attached", value, why, nearest: None });
+        problem("attached", "is not known: write local, NVMe/TCP and its ports, or parallel file system");
     }
     if row.id.is_empty() {
         problem("id", "is empty but needed");

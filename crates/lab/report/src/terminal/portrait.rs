@@ -25,7 +25,7 @@ const RHYTHM_COLUMNS: usize = 48;
 /// Draws what was seen of a workload, in 80 columns.
 pub fn portrait(seen: &Portrait, options: TerminalOptions) -> String {
     let secs = seen.watched_ns as f64 / 1e9;
-    let head = format!("What it does in its first {}", NanoSpan(seen.watched_ns));
+    let head = format!("What it does in its first {}", time(seen.watched_ns));
     let about = format!(
         "  against a target that answers each request after {} and {} ns for each byte;\n  {} in flight where it has no number of its own\n",
         NanoSpan(seen.latency_ns),
@@ -39,7 +39,7 @@ pub fn portrait(seen: &Portrait, options: TerminalOptions) -> String {
     let bytes: Vec<[f64; 2]> = columns.iter().map(|it| [mb(it.read_bytes), mb(it.written_bytes)]).collect();
     let requests: Vec<[f64; 2]> = columns.iter().map(|it| [it.requests as f64 / each, 0.0]).collect();
     let depth: Vec<[f64; 2]> = columns.iter().map(|it: &PortraitColumn| [it.in_flight_mean, 0.0]).collect();
-    let ends = ("0".to_owned(), NanoSpan(seen.watched_ns).to_string());
+    let ends = ("0".to_owned(), time(seen.watched_ns));
     text += &chart("MB/s", "# read, + written", &bytes, &ends);
     text += &chart("requests/s", "", &requests, &ends);
     text + &chart("requests in flight", "", &depth, &ends)
@@ -58,7 +58,14 @@ pub fn rhythm(rhythm: &Rhythm, mean: f64, _: TerminalOptions) -> String {
         }
         rates.push([rhythm.steps[step.max(1) - 1].1 / own * mean, 0.0]);
     }
-    chart("requests/s by its rhythm", "", &rates, &("0".to_owned(), NanoSpan(period).to_string()))
+    chart("requests/s by its rhythm", "", &rates, &("0".to_owned(), time(period)))
+}
+
+/// A time; long ones in hours.
+fn time(ns: u64) -> String {
+    const HOUR: f64 = 3600e9;
+    let hours = ns as f64 / HOUR;
+    if hours >= 2.0 { format!("{} h", three_digits(hours)) } else { NanoSpan(ns).to_string() }
 }
 
 fn parts(seen: &Portrait, options: TerminalOptions) -> String {
@@ -113,7 +120,8 @@ fn chart(name: &str, key: &str, values: &[[f64; 2]], (first, last): &(String, St
         return String::new();
     }
     let head = format!("  {name}, at most {}", three_digits(most));
-    let mut text = format!("\n{head}{key:>width$}\n", width = 76usize.saturating_sub(head.chars().count()));
+    let line = format!("{head}{key:>width$}", width = 66usize.saturating_sub(head.chars().count()));
+    let mut text = format!("\n{}\n", line.trim_end());
     for row in (0..ROWS).rev() {
         // What is there at all is seen in the lowest row.
         let fills = |value: f64| value / most * ROWS as f64 >= row as f64 + 0.5 || (row == 0 && value > 0.0);
