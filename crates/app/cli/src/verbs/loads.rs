@@ -16,7 +16,7 @@ use raidlab_report::StudyReport;
 use raidlab_study::describe;
 use raidlab_tracefile::ReadingAs;
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{BoundFacts, Pacing, RequestRate, RunResult, derived_seed};
+use raidlab_workload::{Actor, BoundFacts, Pacing, RequestRate, RunResult, derived_seed};
 use raidlab_worlds::{
     Feeding, FeedingOrder, FindMethod, FindOrder, FoundLoad, Load, LoadPlan, LoadUnit, ROUNDS_MAX,
     RUN_TO_THE_END, SteadyRounds, accelerator, default_iodepth, feed, find_load, sweep, until_steady, varied,
@@ -72,6 +72,13 @@ pub(crate) struct Frame {
 }
 
 impl SweepArgs {
+    /// Whether its workloads do nothing but write checkpoints, the first of which starts with the run.
+    pub(crate) fn is_saving(&self) -> bool {
+        let saves = |(_, actor): (&str, &Actor)| matches!(actor, Actor::Checkpoint(_));
+        let all = |workloads: Vec<raidlab::Workload>| workloads.iter().all(|it| it.spec.actors().all(saves));
+        self.is_training() && workloads(&self.workload).is_ok_and(all)
+    }
+
     /// Whether its workloads do nothing but train.
     pub(crate) fn is_training(&self) -> bool {
         let all = |workloads: Vec<raidlab::Workload>| workloads.iter().all(|it| it.spec.is_training());

@@ -238,7 +238,8 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         }
     }
     let frame = Frame {
-        ramp: (args.ramp, WINDOW_DEFAULT),
+        // A checkpoint that starts and ends before the window would not be seen.
+        ramp: (args.ramp.or(args.sweep.is_saving().then_some(NanoSpan::ZERO)), WINDOW_DEFAULT),
         // Rounds until steady are windows of one long run, and end when it is.
         settles: !args.judge.is_in_rounds(),
         run: (args.run, WINDOW_DEFAULT),
