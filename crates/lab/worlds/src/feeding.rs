@@ -100,33 +100,14 @@ pub fn feed<E>(
         busiest: None,
         checkpoint: None,
     };
-    let it = accelerator(&like.workload.spec);
-    let compute_secs = it.map_or(0.0, |it| it.compute.as_secs_f64() + it.per_step.as_secs_f64());
-    let (batch_bytes, sample_bytes) = it.map_or((0.0, 0.0), |it| (it.batch_bytes(), it.sample.mean_bytes()));
+    let sample_bytes = accelerator(&like.workload.spec).map_or(0.0, |it| it.sample.mean_bytes());
     let mut counts = order.counts.clone();
     counts.sort_unstable();
     counts.dedup();
     let mut missed: Option<(u32, Option<String>)> = None;
     let mut look = |count: u32, found: &mut Feeding| -> Result<Option<String>, E> {
-        let mut load = with_accelerators(like, count);
-        if order.may_lengthen {
-            // Storage has shown what it gives; what it is asked for takes at least so long.
-            let best = found.points.iter().map(|point| point.mb_per_s * 1e6).fold(0.0, f64::max);
-            let of_storage = if best > 0.0 { f64::from(count) * batch_bytes / best } else { 0.0 };
-            load = lengthened(&load, of_storage.max(compute_secs));
-        }
-        let mut result = run(&load)?;
-        for _ in 0..LONGER_MAX {
-            let facts = result.accelerators().copied().unwrap_or_default();
-            let steps = facts.steps / u64::from(count);
-            if !order.may_lengthen || steps >= STEPS_MIN {
-                break;
-            }
-            // Where not one fell into it nobody knows how long it takes.
-            let step_secs = load.run.as_secs_f64() / (steps as f64).max(0.5);
-            load = lengthened(&load, step_secs);
-            result = run(&load)?;
-        }
+        let best = found.points.iter().map(|point| point.mb_per_s * 1e6).fold(0.0, f64::max);
+        let result = run_long_enough(&with_accelerators(like, count), order, best, run)?;
         let facts = result.accelerators().copied().unwrap_or_default();
         found.target.clone_from(&result.target);
         found.points.push(FedPoint {
@@ -180,6 +161,35 @@ pub fn feed<E>(
         found.checkpoint = run(&saving(like, writers, checkpoint))?.checkpoint().copied();
     }
     Ok(found)
+}
+
+/// Runs `load`, with windows so long that enough batches end in them where that is allowed. `best` is what storage has given, in bytes per
+/// second.
+fn run_long_enough<E>(
+    load: &Load,
+    order: &FeedingOrder,
+    best: f64,
+    run: &mut dyn FnMut(&Load) -> Result<RunResult, E>,
+) -> Result<RunResult, E> {
+    let Some(it) = accelerator(&load.workload.spec).filter(|_| order.may_lengthen) else { return run(load) };
+    let count = f64::from(it.count);
+    let compute_secs = it.compute.as_secs_f64() + it.per_step.as_secs_f64();
+    // What storage is asked for takes at least so long.
+    let of_storage = if best > 0.0 { count * it.batch_bytes() / best } else { 0.0 };
+    let mut load = lengthened(load, of_storage.max(compute_secs));
+    let mut result = run(&load)?;
+    for _ in 0..LONGER_MAX {
+        let facts = result.accelerators().copied().unwrap_or_default();
+        let steps = facts.steps / u64::from(facts.accelerators.max(1));
+        if steps >= STEPS_MIN {
+            break;
+        }
+        // Where not one fell into it nobody knows how long it takes.
+        let step_secs = load.run.as_secs_f64() / (steps as f64).max(0.5);
+        load = lengthened(&load, step_secs);
+        result = run(&load)?;
+    }
+    Ok(result)
 }
 
 /// The accelerators of a workload, if it has any.
@@ -244,6 +254,40 @@ mod tests {
     use raidlab_testkit::example_result;
     use raidlab_workload::{AcceleratorFacts, ActorFacts, ActorSummary};
     use std::path::Path;
+
+    #[test]
+    fn windows_hold_enough_batches_and_it_goes_on_until_the_bound_is_missed() {
+        let workload = find_workload("mlperf-unet3d", Path::new("")).unwrap();
+        let second = NanoSpan::from_secs(1);
+        let (ramp, run, seed) = (second, second, 1);
+        let like = Load { workload, iodepth: 1, workers: 1, ramp, run, seed, once: false, settles: false };
+        let mut ran = Vec::new();
+        let order = FeedingOrder { counts: vec![2], may_lengthen: true, until_missed: true, ..FeedingOrder::default() };
+        let found = feed(&like, &order, &mut |load| {
+            let count = accelerator(&load.workload.spec).unwrap().count;
+            // Seven are fed; a batch takes longer where more ask.
+            let step_secs = 0.323 * (f64::from(count) / 7.0).max(1.0);
+            let steps = (load.run.as_secs_f64() / step_secs) as u64;
+            ran.push((count, steps));
+            let facts = AcceleratorFacts {
+                accelerators: count,
+                steps: steps * u64::from(count),
+                au_pct: 100.0 * 0.323 / step_secs,
+                samples_per_s: 7.0 * f64::from(count) / step_secs,
+                ..AcceleratorFacts::default()
+            };
+            let actors =
+                vec![ActorSummary { part: "training".into(), facts: ActorFacts::Accelerator(facts) }];
+            Ok::<_, Infallible>(RunResult { actors, ..example_result("x", 1.0) })
+        })
+        .unwrap();
+        assert_eq!((found.most, found.is_limit), (Some(7), true), "{found:?}");
+        assert!(found.points.iter().any(|point| point.accelerators == 8), "{found:?}");
+        for count in [2, 4, 7, 8] {
+            let steps = ran.iter().rev().find(|(ran, _)| *ran == count).unwrap().1;
+            assert!(steps >= STEPS_MIN, "{count}: {steps}");
+        }
+    }
 
     fn found(counts: &[u32], feeds: u32) -> (Feeding, Vec<u32>) {
         let second = NanoSpan::from_secs(1);

@@ -99,7 +99,7 @@ fn actor_line(actor: &ActorSummary) -> String {
             let pause = it.pause_ns_mean.map_or_else(|| "no known length".to_owned(), |ns| NanoSpan(ns.round() as u64).to_string());
             let how = if it.pause_ns_mean.is_none() {
                 "nothing was written in the window: begin it earlier, with --ramp 0s"
-            } else if it.is_by_rate { 
+            } else if it.is_by_rate {
                 "by its rate, as none ended in the window"
             } else {
                 "mean"

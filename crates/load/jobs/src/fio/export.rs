@@ -11,7 +11,7 @@
 use crate::RunHints;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{
-    AccessLine, Actor, ArrivalProcess, Arrivals, ClosedLoop, Distribution, FlushRule, MixPart, Pacing, Phase,
+    AccessLine, Actor, ArrivalProcess, Arrivals, Checkpoint, ClosedLoop, Compaction, Distribution, FlushRule, MixPart, Pacing, Phase,
     Places, Rhythm, SizeLaw, Workload,
 };
 use std::fmt::Write;
@@ -184,31 +184,7 @@ impl Job {
                 region(&mut keys, &part.places, &mut lose);
                 vec![job(keys)]
             }
-            Actor::Checkpoint(it) => {
-                lose(format!("when it is written, each {}, and who waits for it: it is written once and flushed", it.every));
-                keys.set("rw", "write");
-                keys.set("bs", it.request_bytes);
-                keys.set("numjobs", it.writers);
-                keys.set("iodepth", it.requests_per_writer);
-                keys.set("offset", part.places.start.get());
-                keys.set("size", it.bytes.get());
-                keys.set("offset_increment", it.bytes.get());
-                keys.set("end_fsync", 1);
-                let mut jobs = vec![job(keys)];
-                if it.read_back {
-                    let mut keys = Keys::default();
-                    keys.set("stonewall", 1);
-                    keys.set("rw", "read");
-                    keys.set("bs", it.request_bytes);
-                    keys.set("numjobs", it.writers);
-                    keys.set("iodepth", it.requests_per_writer);
-                    keys.set("offset", part.places.start.get());
-                    keys.set("size", it.bytes.get());
-                    keys.set("offset_increment", it.bytes.get());
-                    jobs.push(Self { name: format!("{name}-read-back"), keys });
-                }
-                jobs
-            }
+            Actor::Checkpoint(it) => checkpoint(part, it, &mut lose),
             Actor::Log(it) => {
                 lose(format!("group commit: {} clients wait for one write of all their records; in fio each record is a write", it.clients));
                 keys.set("rw", "write");
@@ -220,28 +196,7 @@ impl Job {
                 region(&mut keys, &part.places, &mut lose);
                 vec![job(keys)]
             }
-            Actor::Compaction(it) => {
-                let halves = ("reads", "writes");
-                lose("that runs are merged: reads and the writes of their merge are jobs beside each other".to_owned());
-                if let Some(other) = &it.follows {
-                    lose(format!("that it follows what {other} writes"));
-                }
-                let of = |half: &str, rw: &str, depth: u32, share: f64| {
-                    let mut keys = Keys::default();
-                    keys.set("rw", rw);
-                    keys.set("bs", it.request_bytes);
-                    keys.set("iodepth", depth.max(1));
-                    if let Some(rate) = it.bytes_per_sec_max {
-                        keys.set("rate", (rate.get() as f64 * share).ceil());
-                    }
-                    if part.places.start > ByteCount::ZERO {
-                        keys.set("offset", part.places.start.get());
-                    }
-                    Self { name: format!("{name}-{half}"), keys }
-                };
-                let out = f64::from(it.output_pct.max(1)) / 100.0;
-                vec![of(halves.0, "read", it.iodepth / 2, 1.0 / out), of(halves.1, "write", it.iodepth / 2, 1.0)]
-            }
+            Actor::Compaction(it) => compaction(part, it, &mut lose),
             Actor::Cache(it) => {
                 let hits = it.hit_pct.unwrap_or(50.0).round();
                 if it.hit_pct.is_none() {
@@ -261,6 +216,55 @@ impl Job {
             }
         }
     }
+}
+
+/// A checkpoint, and its read back behind it.
+fn checkpoint(part: &MixPart, it: &Checkpoint, lose: Lose<'_>) -> Vec<Job> {
+    lose(format!("when it is written, each {}, and who waits for it: it is written once and flushed", it.every));
+    let name = crate::slug(&part.name);
+    let of = |rw: &str, first: &[(&str, u32)]| {
+        let mut keys = Keys::default();
+        for (key, value) in first {
+            keys.set(key, value);
+        }
+        keys.set("rw", rw);
+        keys.set("bs", it.request_bytes);
+        keys.set("numjobs", it.writers);
+        keys.set("iodepth", it.requests_per_writer);
+        keys.set("offset", part.places.start.get());
+        keys.set("size", it.bytes.get());
+        keys.set("offset_increment", it.bytes.get());
+        keys
+    };
+    let mut jobs = vec![Job { name: name.clone(), keys: of("write", &[("end_fsync", 1)]) }];
+    if it.read_back {
+        jobs.push(Job { name: format!("{name}-read-back"), keys: of("read", &[("stonewall", 1)]) });
+    }
+    jobs
+}
+
+/// Reads of runs, and the writes of their merge.
+fn compaction(part: &MixPart, it: &Compaction, lose: Lose<'_>) -> Vec<Job> {
+    lose("that runs are merged: reads and the writes of their merge are jobs beside each other".to_owned());
+    if let Some(other) = &it.follows {
+        lose(format!("that it follows what {other} writes"));
+    }
+    let name = crate::slug(&part.name);
+    let of = |half: &str, rw: &str, share: f64| {
+        let mut keys = Keys::default();
+        keys.set("rw", rw);
+        keys.set("bs", it.request_bytes);
+        keys.set("iodepth", (it.iodepth / 2).max(1));
+        if let Some(rate) = it.bytes_per_sec_max {
+            keys.set("rate", (rate.get() as f64 * share).ceil());
+        }
+        if part.places.start > ByteCount::ZERO {
+            keys.set("offset", part.places.start.get());
+        }
+        Job { name: format!("{name}-{half}"), keys }
+    };
+    let out = f64::from(it.output_pct.max(1)) / 100.0;
+    vec![of("reads", "read", 1.0 / out), of("writes", "write", 1.0)]
 }
 
 /// The mean of a percentage over lines by their shares.
@@ -565,6 +569,12 @@ mod tests {
     fn plain(spec: &AccessSpec) -> AccessSpec {
         let mut spec = spec.clone();
         spec.name = String::new();
+        // A single part is all of it.
+        if let [MixPart { weight: None, actor: None, .. }] = &spec.parts[..] {
+            let part = spec.parts.remove(0);
+            (spec.lines, spec.places, spec.pacing) = (part.lines, part.places, part.pacing);
+            (spec.rhythm, spec.flush) = (part.rhythm, part.flush);
+        }
         let places = |lines: &[AccessLine], places: &mut Places| {
             if lines.iter().all(|line| line.random_pct == 0) {
                 (places.distribution, places.scrambled) = (Distribution::Uniform, false);
