@@ -82,6 +82,8 @@ pub struct Feeding {
 
 /// Finds the largest number of accelerators of `like` that keeps the bound of the workload. `run` runs a load.
 ///
+/// Length: the three stages of one search share what was found.
+///
 /// # Errors
 /// Those of `run`.
 pub fn feed<E>(
