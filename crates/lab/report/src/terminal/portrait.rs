@@ -27,7 +27,7 @@ pub fn portrait(seen: &Portrait, options: TerminalOptions) -> String {
     let secs = seen.watched_ns as f64 / 1e9;
     let head = format!("What it does in its first {}", time(seen.watched_ns));
     let about = format!(
-        "  against a target that answers each request after {} and {} ns for each byte;\n  {} in flight where it has no number of its own\n",
+        "  against a target that answers after {} and {} ns for each byte;\n  {} in flight where it has no number of its own\n",
         NanoSpan(seen.latency_ns),
         seen.ns_per_byte,
         seen.iodepth
