@@ -73,6 +73,7 @@ fn measure(
         start_offset: ByteCount::ZERO,
         max_requests: None,
         worker: Worker::ALONE,
+        ..DriverConfig::default()
     };
     let mut driver = Driver::new(spec, &driver_config)?;
     let outcome = world.run(&mut driver, &GO_ON, &mut |_| {})?;

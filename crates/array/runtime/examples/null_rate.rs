@@ -34,6 +34,7 @@ fn main() {
         start_offset: ByteCount::ZERO,
         max_requests: None,
         worker: Worker::ALONE,
+        ..DriverConfig::default()
     };
     let mut driver = Driver::new(&spec, &driver_config).expect("a workload that fits");
     let outcome = world.run(&mut driver, &AtomicBool::new(false), &mut |_| {}).expect("a run");

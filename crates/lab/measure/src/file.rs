@@ -2,13 +2,13 @@
 
 use super::together::{Share, Shared, merged, run_together, seed_of_rank};
 use raidlab_engines::{
-    Go, LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, LoadProgress, Target, TargetKind,
+    Go, LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, LoadProgress, SampleFolder, Target, TargetKind,
     TargetOptions, TargetOutcome, Verified, is_remote_uri, lay_out_file, place_of, run_targets,
 };
 use raidlab_hosts::{Hosts, HostsError, Refusal};
 use raidlab_machine::MachineWatch;
 use raidlab_units::ByteCount;
-use raidlab_workload::{DriverConfig, LoadFacts, MachineLoad, RunResult, TargetResult, Worker, World};
+use raidlab_workload::{Accelerator, DriverConfig, LoadFacts, MachineLoad, RunResult, TargetResult, Worker, World};
 use raidlab_worlds::{Load, empty_result, load_settings, set_measurement};
 use std::io;
 use std::num::NonZeroU32;
@@ -142,6 +142,27 @@ impl FileBench {
         Ok(bench)
     }
 
+    /// Opens the sample files of `it` in the folders called `names`, as [`FileBench::open`] opens test files.
+    ///
+    /// # Errors
+    /// As [`FileBench::open`].
+    pub fn open_samples(
+        names: &[PathBuf],
+        it: &Accelerator,
+        options: &TargetOptions,
+        load: LoadOptions,
+        cancel: &AtomicBool,
+        progress: &mut dyn FnMut(&Path, ByteCount, ByteCount),
+    ) -> Result<Self, FileError> {
+        let mut bench = Self { targets: Vec::new(), options: load };
+        for name in names {
+            let mut tell = |state: LayOutProgress| progress(name, state.written, state.total);
+            let target = Target::open_samples(name, it, options, cancel, &mut tell)?;
+            bench.targets.push(OpenTarget { name: name.clone(), target, is_ours: options.lay_out.is_some() });
+        }
+        Ok(bench)
+    }
+
     /// Lays a test file out and opens it for reading and writing. A test file that raidlab left there is taken over;
     /// any other file with data in it is an error. `progress` gets the bytes written so far and the bytes in all.
     ///
@@ -209,6 +230,8 @@ impl FileBench {
         cancel: &AtomicBool,
         progress: &mut dyn FnMut(&LoadProgress),
     ) -> Result<Share, FileError> {
+        // Each run begins with nothing in the page cache.
+        self.targets.iter().filter_map(|open| open.target.samples()).for_each(SampleFolder::drop_from_cache);
         let targets: Vec<_> =
             (0..).zip(&self.targets).map(|(index, open)| self.job(load, index, open)).collect();
         let watch = MachineWatch::start(self.targets[0].target.path());
@@ -255,7 +278,8 @@ impl FileBench {
             Some(_) => Worker { index, count: self.targets.len() as u32 },
             None => config.worker,
         };
-        (&open.target, DriverConfig { worker, ..config })
+        let files = open.target.samples().map(|samples| samples.files().clone());
+        (&open.target, DriverConfig { worker, files, ..config })
     }
 
     /// The targets' names.
@@ -289,6 +313,7 @@ impl FileBench {
                 TargetKind::Nbd => "the server's",
                 TargetKind::Nfs | TargetKind::Xrootd => "none here; the server's is its own",
                 TargetKind::NoOp => "none",
+                TargetKind::Samples if !target.is_direct() => "in use, emptied before the run",
                 _ if target.is_direct() => "bypassed (O_DIRECT)",
                 _ => "in use",
             }
@@ -300,6 +325,11 @@ impl FileBench {
             ("block size", of_each(&|target| target.block_bytes().to_string())),
             ("iodepth reached", outcome.iodepth_reached.to_string()),
         ];
+        let samples = self.targets.iter().filter_map(|open| open.target.samples());
+        let files: usize = samples.map(|samples| samples.files().lengths.len()).sum();
+        if files > 0 {
+            settings.push(("sample files", files.to_string()));
+        }
         if self.options.fua {
             settings.push(("writes", "end when the medium has them (FUA)".to_owned()));
         }
@@ -337,6 +367,10 @@ impl FileBench {
         let mut outcome = Ok(());
         for OpenTarget { target, is_ours, .. } in self.targets {
             let path = target.path().to_owned();
+            if let Some(samples) = target.samples().filter(|_| is_ours) {
+                outcome = outcome.and(samples.remove().map_err(|source| FileError::Remove { path, source }));
+                continue;
+            }
             drop(target);
             if is_ours {
                 outcome = outcome.and(remove(&path));

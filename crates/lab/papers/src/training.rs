@@ -88,6 +88,8 @@ pub struct TrainingPrediction {
     pub mib_per_s: f64,
     /// Whether a figure of the host was fitted to it.
     pub fitted: bool,
+    /// The bound on utilisation.
+    pub au_goal_pct: f64,
     /// The prediction; none where the system is not modelled.
     pub predicted: Option<TrainingFigures>,
     /// Why there is none.
@@ -107,6 +109,19 @@ pub struct TrainingFigures {
     pub narrowest: &'static str,
     /// The drive of the catalogue.
     pub drive: String,
+    /// Numbers of accelerators that were looked at on the way, rising.
+    pub curve: Vec<TrainingPoint>,
+}
+
+/// A number of accelerators, and how they are predicted to fare.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct TrainingPoint {
+    /// How many.
+    pub accelerators: u32,
+    /// Their utilisation.
+    pub au_pct: f64,
+    /// Their rate.
+    pub mib_per_s: f64,
 }
 
 /// All rows, and what they amount to.
@@ -196,6 +211,7 @@ pub fn predict_training(
             au_pct: row.au_pct,
             mib_per_s: row.mib_per_s,
             fitted: host.fitted_rows.contains(&row.id),
+            au_goal_pct: row.au_goal_pct,
             not_modelled: figures.is_none().then_some("a parallel file system, whose rules are not modelled"),
             predicted: figures,
         });
@@ -244,10 +260,19 @@ fn predict_row(
         let found = feed(&accelerator(row, host, count), &pipe);
         let found =
             found.map_err(|error| TrainingError::Row { row: row.id.clone(), problem: error.to_string() });
-        found.map(|(au_pct, bytes_per_sec)| (au_pct, bytes_per_sec, narrowest))
+        let point = |(au_pct, bytes_per_sec)| {
+            let mib_per_s = bytes_per_sec / f64::from(1 << 20);
+            (TrainingPoint { accelerators: count, au_pct, mib_per_s }, narrowest)
+        };
+        found.map(point)
     };
-    let (au_pct, bytes_per_sec, narrowest) = at(row.accelerators)?;
-    let keeps = |count: u32| at(count).map(|(au_pct, ..)| au_pct >= row.au_goal_pct);
+    let (published, narrowest) = at(row.accelerators)?;
+    let mut curve = vec![published];
+    let mut keeps = |count: u32| -> Result<bool, TrainingError> {
+        let (point, _) = at(count)?;
+        curve.push(point);
+        Ok(point.au_pct >= row.au_goal_pct)
+    };
     let (mut kept, mut missed) = (0, ACCELERATORS_MAX);
     let mut count = row.accelerators;
     while missed - kept > 1 {
@@ -261,12 +286,19 @@ fn predict_row(
         count = if kept == 0 || missed == ACCELERATORS_MAX { far } else { kept.midpoint(missed) };
         count = count.clamp(kept + 1, missed.max(kept + 2) - 1);
     }
+    // Where the search did not go, for who wants to see the curve.
+    for beside in [1, kept / 4, kept / 2, kept + kept / 4 + 1] {
+        keeps(beside.max(1))?;
+    }
+    curve.sort_by_key(|point| point.accelerators);
+    curve.dedup_by_key(|point| point.accelerators);
     Ok(Some(TrainingFigures {
-        au_pct,
-        mib_per_s: bytes_per_sec / f64::from(1 << 20),
+        au_pct: published.au_pct,
+        mib_per_s: published.mib_per_s,
         accelerators_max: kept,
         narrowest,
         drive: drive.id.clone(),
+        curve,
     }))
 }
 

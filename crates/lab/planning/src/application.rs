@@ -80,11 +80,12 @@ impl Application {
         if let [part] = &mut spec.parts[..]
             && is_plain(part)
         {
-            let MixPart { lines, places, pacing, iodepth, flush, .. } = std::mem::take(part);
+            let MixPart { lines, places, pacing, rhythm, iodepth, flush, .. } = std::mem::take(part);
             let plain = AccessSpec {
                 lines,
                 places,
                 pacing,
+                rhythm,
                 iodepth,
                 flush,
                 parts: Vec::new(),

@@ -1,6 +1,6 @@
 //! Workloads as records with units in their names, for programs that read them.
 
-use raidlab_workload::{AccessLine, Metric, MixPart, Phase, Workload};
+use raidlab_workload::{AccessLine, Metric, MixPart, Phase, Rhythm, Workload};
 use serde::Serialize;
 
 /// A workload, and where its figures are from.
@@ -22,6 +22,9 @@ pub struct WorkloadFacts<'a> {
     pub iodepth: Option<u32>,
     /// When requests start, in words.
     pub pacing: String,
+    /// How the rate of arrivals changes, in words, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rhythm: Option<String>,
     /// Where they go, in words.
     pub places: String,
     /// Percent of the data that can be compressed away.
@@ -45,6 +48,9 @@ pub struct PartFacts<'a> {
     pub iodepth: Option<u32>,
     /// When requests start, in words.
     pub pacing: String,
+    /// How the rate of arrivals changes, in words, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rhythm: Option<String>,
     /// Where they go, in words.
     pub places: String,
     /// Its kinds of request.
@@ -91,6 +97,7 @@ impl<'a> WorkloadFacts<'a> {
             block_bytes_published: &workload.block_bytes_published,
             iodepth: spec.iodepth,
             pacing: spec.pacing.to_string(),
+            rhythm: rhythm(&spec.rhythm),
             places: spec.places.to_string(),
             compressible_pct: spec.data.compressible_pct,
             dedupe_pct: spec.data.dedupe_pct,
@@ -106,11 +113,16 @@ fn part(part: &MixPart) -> PartFacts<'_> {
         weight: part.weight,
         iodepth: part.iodepth,
         pacing: part.pacing.to_string(),
+        rhythm: rhythm(&part.rhythm),
         places: part.places.to_string(),
         lines: lines(&part.lines),
         actor: part.actor.as_ref().map(ToString::to_string),
         phase: (part.phase != Phase::default()).then(|| part.phase.to_string()),
     }
+}
+
+fn rhythm(rhythm: &Rhythm) -> Option<String> {
+    (!rhythm.is_steady()).then(|| rhythm.to_string())
 }
 
 fn lines(lines: &[AccessLine]) -> Vec<LineFacts> {

@@ -107,7 +107,9 @@ impl Sweep {
     pub fn loads(&self) -> Vec<Load> {
         let Window { ramp, run, settles, seed, .. } = self.window;
         let (workloads, iodepths) = (self.workloads.clone(), self.iodepths.clone());
-        LoadPlan { workloads, iodepths, workers: vec![1], ramp, run, settles }.loads(seed).collect()
+        LoadPlan { workloads, iodepths, workers: vec![1], ramp, run, settles, may_lengthen: false }
+            .loads(seed)
+            .collect()
     }
 
     /// Runs of the whole sweep.

@@ -55,13 +55,14 @@ mod testdata;
 pub use chart::Palette;
 pub use document::{Cell, Document, Picture, Text};
 pub use figures::three_digits;
-pub use page::{Quantity, QuantityError};
+pub use page::{FedCurve, FedPlace, Quantity, QuantityError};
 pub use programs::{
     BonnieStep, BonnieStepPhase, ProgramReport, PublishedPoint, StreamsStep, bonnie_steps, streams_steps,
 };
 
 use raidlab_advisor::{ComparedTable, ComparisonRow, ComparisonSummary, PlaceSummary, Verdict};
 use raidlab_workload::RunResult;
+use raidlab_worlds::Feeding;
 
 /// A study: what was asked, how it was answered, and the answer.
 #[derive(Clone, Debug)]
@@ -84,6 +85,8 @@ pub struct StudyReport<'a> {
     pub notes: Vec<String>,
     /// A publication's tables with these runs in them, where the study is compared with one.
     pub compared: &'a [ComparedTable],
+    /// How many accelerators each workload feeds, where that was asked.
+    pub fed: &'a [Feeding],
     /// The iodepth that tables and bars show. `None` is the one that most cells have, and the highest of those.
     pub iodepth: Option<u32>,
     /// The figures on the axes, across and up, of the chart of any against any other. `None` is throughput and mean latency.
@@ -118,6 +121,8 @@ pub struct PaperPlace {
     pub summary: PlaceSummary,
     /// Its rows.
     pub rows: Vec<PaperRow>,
+    /// Utilisation and MiB/s against the number of accelerators, where that is what was published.
+    pub fed: Vec<FedCurve>,
 }
 
 /// A row of it.

@@ -127,7 +127,7 @@ const COST_COLUMNS: [Column<RunResult>; 19] = [
     ("accelerators", Kind::Count, |run| maybe(run.accelerators().map(|it| it.accelerators.into()))),
     ("au_pct", Kind::Real, |run| real(run.accelerators().map(|it| it.au_pct))),
     ("samples_per_s", Kind::Real, |run| real(run.accelerators().map(|it| it.samples_per_s))),
-    ("checkpoint_pause_ns", Kind::Real, |run| real(run.checkpoint().map(|it| it.pause_ns_mean))),
+    ("checkpoint_pause_ns", Kind::Real, |run| real(run.checkpoint().and_then(|it| it.pause_ns_mean))),
     ("checkpoint_bytes_per_sec", Kind::Real, |run| real(run.checkpoint().map(|it| it.bytes_per_sec.0))),
     ("actors_json", Kind::Text, |run| if run.actors.is_empty() { Value::None } else { json(&run.actors) }),
     ("figures_json", Kind::Text, |run| json(&run.figures)),

@@ -390,6 +390,7 @@ fn publication() -> PaperReport<'static> {
             kendall_tau: Some(0.5),
         },
         rows,
+        fed: Vec::new(),
     };
     PaperReport {
         title: "A <paper>",

@@ -261,17 +261,22 @@ pub fn feeding(found: &Feeding) -> Vec<String> {
     let missed = points.iter().find(|point| !point.keeps);
     if let Some(missed) = missed {
         let busiest = found.busiest.as_ref().map_or_else(String::new, |part| format!("; busiest is {part}"));
-        told.push(format!("with {} it is {:.1} %{busiest}", missed.accelerators, missed.au_pct));
+        // What is just below the bound is told so that it is seen to be.
+        let digits = if (missed.au_pct - au_goal_pct).abs() < 0.1 { 2 } else { 1 };
+        told.push(format!("with {} it is {:.digits$} %{busiest}", missed.accelerators, missed.au_pct));
     }
     if let Some(it) = &found.checkpoint {
-        let pause = NanoSpan(it.pause_ns_mean.round() as u64);
+        let pause = it.pause_ns_mean.map_or_else(
+            || "an unknown time".to_owned(),
+            |ns| NanoSpan(ns.round() as u64).to_string(),
+        );
+        let share = it.share_pct.map_or_else(String::new, |pct| format!(": {pct:.2} % of the time"));
         let how =
             if it.is_by_rate { ", worked out from its rate as it did not end in the window" } else { "" };
         told.push(format!(
-            "a checkpoint of {} holds training up for {pause}{how}, at {}: {:.2} % of the time",
+            "a checkpoint of {} holds training up for {pause}{how}, at {}{share}",
             ByteCount(it.bytes).decimal(),
-            it.bytes_per_sec,
-            it.share_pct
+            it.bytes_per_sec
         ));
     }
     told

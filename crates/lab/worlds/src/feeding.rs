@@ -23,6 +23,25 @@ pub struct FeedingOrder {
     pub counts: Vec<u32>,
     /// Bytes of a checkpoint, all writers together, and the time of training between two.
     pub checkpoint: Option<(ByteCount, NanoSpan)>,
+    /// Whether windows may be longer than those of the load, so that enough batches fall into them.
+    pub may_lengthen: bool,
+    /// Whether to go on, doubling, where the largest number that was asked for keeps the bound.
+    pub until_missed: bool,
+}
+
+/// Batches of each accelerator before a window, in it, and the fewest that one may have before it is made longer.
+const RAMP_STEPS: f64 = 8.0;
+const RUN_STEPS: f64 = 30.0;
+const STEPS_MIN: u64 = 20;
+/// The most accelerators that are tried, and how often a window is made longer.
+const ACCELERATORS_MAX: u32 = 4096;
+const LONGER_MAX: u32 = 3;
+
+/// `load` with windows of so many batches, each of which takes `step_secs`.
+fn lengthened(load: &Load, step_secs: f64) -> Load {
+    let ramp = load.ramp.max(NanoSpan::from_secs_f64(RAMP_STEPS * step_secs));
+    let run = load.run.max(NanoSpan::from_secs_f64(RUN_STEPS * step_secs));
+    Load { ramp, run, ..load.clone() }
 }
 
 /// One number of accelerators.
@@ -32,7 +51,7 @@ pub struct FedPoint {
     pub accelerators: u32,
     /// Their utilisation.
     pub au_pct: f64,
-    /// What they read.
+    /// What they trained on; what was only loaded ahead is not in it.
     pub mb_per_s: f64,
     /// Samples that they trained on.
     pub samples_per_s: f64,
@@ -63,6 +82,8 @@ pub struct Feeding {
 
 /// Finds the largest number of accelerators of `like` that keeps the bound of the workload. `run` runs a load.
 ///
+/// Length: the three stages of one search share what was found.
+///
 /// # Errors
 /// Those of `run`.
 pub fn feed<E>(
@@ -81,18 +102,20 @@ pub fn feed<E>(
         busiest: None,
         checkpoint: None,
     };
+    let sample_bytes = accelerator(&like.workload.spec).map_or(0.0, |it| it.sample.mean_bytes());
     let mut counts = order.counts.clone();
     counts.sort_unstable();
     counts.dedup();
     let mut missed: Option<(u32, Option<String>)> = None;
     let mut look = |count: u32, found: &mut Feeding| -> Result<Option<String>, E> {
-        let result = run(&with_accelerators(like, count))?;
+        let best = found.points.iter().map(|point| point.mb_per_s * 1e6).fold(0.0, f64::max);
+        let result = run_long_enough(&with_accelerators(like, count), order, best, run)?;
         let facts = result.accelerators().copied().unwrap_or_default();
         found.target.clone_from(&result.target);
         found.points.push(FedPoint {
             accelerators: count,
             au_pct: facts.au_pct,
-            mb_per_s: result.ops.read.bytes_per_sec.mb_per_s(),
+            mb_per_s: facts.samples_per_s * sample_bytes / 1e6,
             samples_per_s: facts.samples_per_s,
             keeps: facts.au_pct >= au_goal_pct,
         });
@@ -105,6 +128,18 @@ pub fn feed<E>(
             (None, true) => found.most = Some(count),
             (None, false) => missed = Some((count, busy)),
             (Some(_), _) => {}
+        }
+    }
+    while order.until_missed
+        && missed.is_none()
+        && let Some(last) = found.most.filter(|most| *most < ACCELERATORS_MAX)
+    {
+        let count = last.saturating_mul(2).min(ACCELERATORS_MAX);
+        let busy = look(count, &mut found)?;
+        if found.points.last().is_some_and(|point| point.keeps) {
+            found.most = Some(count);
+        } else {
+            missed = Some((count, busy));
         }
     }
     while let Some((above, _)) = &missed {
@@ -128,6 +163,35 @@ pub fn feed<E>(
         found.checkpoint = run(&saving(like, writers, checkpoint))?.checkpoint().copied();
     }
     Ok(found)
+}
+
+/// Runs `load`, with windows so long that enough batches end in them where that is allowed. `best` is what storage has given, in bytes per
+/// second.
+fn run_long_enough<E>(
+    load: &Load,
+    order: &FeedingOrder,
+    best: f64,
+    run: &mut dyn FnMut(&Load) -> Result<RunResult, E>,
+) -> Result<RunResult, E> {
+    let Some(it) = accelerator(&load.workload.spec).filter(|_| order.may_lengthen) else { return run(load) };
+    let count = f64::from(it.count);
+    let compute_secs = it.compute.as_secs_f64() + it.per_step.as_secs_f64();
+    // What storage is asked for takes at least so long.
+    let of_storage = if best > 0.0 { count * it.batch_bytes() / best } else { 0.0 };
+    let mut load = lengthened(load, of_storage.max(compute_secs));
+    let mut result = run(&load)?;
+    for _ in 0..LONGER_MAX {
+        let facts = result.accelerators().copied().unwrap_or_default();
+        let steps = facts.steps / u64::from(facts.accelerators.max(1));
+        if steps >= STEPS_MIN {
+            break;
+        }
+        // Where not one fell into it nobody knows how long it takes.
+        let step_secs = load.run.as_secs_f64() / (steps as f64).max(0.5);
+        load = lengthened(&load, step_secs);
+        result = run(&load)?;
+    }
+    Ok(result)
 }
 
 /// The accelerators of a workload, if it has any.
@@ -193,6 +257,40 @@ mod tests {
     use raidlab_workload::{AcceleratorFacts, ActorFacts, ActorSummary};
     use std::path::Path;
 
+    #[test]
+    fn windows_hold_enough_batches_and_it_goes_on_until_the_bound_is_missed() {
+        let workload = find_workload("mlperf-unet3d", Path::new("")).unwrap();
+        let second = NanoSpan::from_secs(1);
+        let (ramp, run, seed) = (second, second, 1);
+        let like = Load { workload, iodepth: 1, workers: 1, ramp, run, seed, once: false, settles: false };
+        let mut ran = Vec::new();
+        let order = FeedingOrder { counts: vec![2], may_lengthen: true, until_missed: true, ..FeedingOrder::default() };
+        let found = feed(&like, &order, &mut |load| {
+            let count = accelerator(&load.workload.spec).unwrap().count;
+            // Seven are fed; a batch takes longer where more ask.
+            let step_secs = 0.323 * (f64::from(count) / 7.0).max(1.0);
+            let steps = (load.run.as_secs_f64() / step_secs) as u64;
+            ran.push((count, steps));
+            let facts = AcceleratorFacts {
+                accelerators: count,
+                steps: steps * u64::from(count),
+                au_pct: 100.0 * 0.323 / step_secs,
+                samples_per_s: 7.0 * f64::from(count) / step_secs,
+                ..AcceleratorFacts::default()
+            };
+            let actors =
+                vec![ActorSummary { part: "training".into(), facts: ActorFacts::Accelerator(facts) }];
+            Ok::<_, Infallible>(RunResult { actors, ..example_result("x", 1.0) })
+        })
+        .unwrap();
+        assert_eq!((found.most, found.is_limit), (Some(7), true), "{found:?}");
+        assert!(found.points.iter().any(|point| point.accelerators == 8), "{found:?}");
+        for count in [2, 4, 7, 8] {
+            let steps = ran.iter().rev().find(|(ran, _)| *ran == count).unwrap().1;
+            assert!(steps >= STEPS_MIN, "{count}: {steps}");
+        }
+    }
+
     fn found(counts: &[u32], feeds: u32) -> (Feeding, Vec<u32>) {
         let second = NanoSpan::from_secs(1);
         let workload = find_workload("mlperf-unet3d", Path::new("")).unwrap();
@@ -207,7 +305,7 @@ mod tests {
             settles: false,
         };
         let mut ran = Vec::new();
-        let order = FeedingOrder { counts: counts.to_vec(), checkpoint: None };
+        let order = FeedingOrder { counts: counts.to_vec(), ..FeedingOrder::default() };
         let result = feed(&like, &order, &mut |load| {
             let count = accelerator(&load.workload.spec).unwrap().count;
             ran.push(count);

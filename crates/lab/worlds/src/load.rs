@@ -177,6 +177,9 @@ pub struct LoadPlan {
     /// On arrays the ramp is as long as write-back caches take to get into their steady state; `ramp` is the least.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub settles: bool,
+    /// Whether windows may be longer where accelerators need that: nobody said how long they are.
+    #[serde(skip)]
+    pub may_lengthen: bool,
 }
 
 impl LoadPlan {

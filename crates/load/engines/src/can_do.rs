@@ -34,7 +34,7 @@ fn can_do(target: &Target, engine: EngineKind, op: IoOp) -> bool {
         (_, _, IoOp::Read | IoOp::Write) | (TargetKind::NoOp, ..) => true,
         (TargetKind::Nbd, ..) => target.export_flags().is_some_and(|flags| is_offered(flags, op)),
         (_, _, IoOp::Flush | IoOp::FlushData) => true,
-        (TargetKind::Nfs | TargetKind::Xrootd, ..) | (_, None, _) => false,
+        (TargetKind::Nfs | TargetKind::Xrootd | TargetKind::Samples, ..) | (_, None, _) => false,
         (TargetKind::File, Some(file), IoOp::Trim) => target.may_write() && punches_holes(file),
         (TargetKind::File, Some(file), IoOp::WriteZeroes) => target.may_write() && zeroes_ranges(file),
         (TargetKind::BlockDevice, Some(file), IoOp::Trim) => {

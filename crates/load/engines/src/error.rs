@@ -34,6 +34,20 @@ pub enum LoadError {
         /// What it is.
         kind: &'static str,
     },
+    /// There are no samples.
+    #[error("'{}' has no sample files: --size lays them out, as many as fit", .path.display())]
+    NoSamples {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// There are other samples.
+    #[error("the sample files in '{}' are {problem}: --size lays them out anew, or give another folder", .path.display())]
+    OtherSamples {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with them.
+        problem: &'static str,
+    },
     /// The size of a target that does nothing can't be read.
     #[error("'null:{size}' is no target: write its size behind the colon, such as null:1GiB")]
     NullSize {
@@ -356,6 +370,8 @@ impl LoadError {
             | Self::Remote { source: RemoteError::Uri { .. } | RemoteError::InTheWay { .. }, .. }
             | Self::NotStorage { .. }
             | Self::NullSize { .. }
+            | Self::NoSamples { .. }
+            | Self::OtherSamples { .. }
             | Self::TooLong { .. }
             | Self::EngineUnfit { .. }
             | Self::VerifyNothing { .. }

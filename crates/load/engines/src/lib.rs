@@ -33,6 +33,7 @@ pub mod programs;
 mod remote;
 pub mod residency;
 mod run;
+mod samples;
 pub mod soak;
 mod target;
 mod ticks;
@@ -41,7 +42,7 @@ mod verify;
 mod xrootd;
 
 pub use engine::{
-    Completion, Engine, EngineIo, EngineKind, FailureCause, MappedEngine, NbdEngine, NfsEngine, NullEngine,
+    Completion, Engine, EngineIo, EngineKind, FailureCause, FilesEngine, MappedEngine, NbdEngine, NfsEngine, NullEngine,
     SlotTable, SyncEngine, UnknownEngine, UringEngine, UringOptions, XrootdEngine,
 };
 pub use error::LoadError;
@@ -52,6 +53,7 @@ pub use remote::{RemoteError, is_remote_uri, lay_out_remote, remove_remote, uri_
 pub use run::{
     Go, IoFailure, LoadOptions, LoadOutcome, LoadProgress, TargetOutcome, ThreadCost, run_targets,
 };
+pub use samples::SampleFolder;
 pub use target::{TEST_FILE_NAME, Target, TargetKind, TargetOptions, place_of};
 pub use timed::with_timed;
 pub use verify::Verified;

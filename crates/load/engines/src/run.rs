@@ -23,7 +23,7 @@ pub use outcome::{IoFailure, LoadOutcome, LoadProgress, TargetOutcome, ThreadCos
 use crate::clock::{Clock, ThreadReading, process_cpu, wait_until};
 use crate::drive::{Drive, Lane, PROGRESS_EVERY};
 use crate::engine::{
-    Engine, EngineKind, MappedEngine, NbdEngine, NfsEngine, NullEngine, SlotTable, SyncEngine, UringEngine,
+    Engine, EngineKind, FilesEngine, MappedEngine, NbdEngine, NfsEngine, NullEngine, SlotTable, SyncEngine, UringEngine,
     UringOptions, XrootdEngine,
 };
 use crate::error::LoadError;
@@ -268,6 +268,9 @@ impl Order<'_> {
             EngineKind::Nfs => self.run_on(number, job, table, || NfsEngine::new(&targets, table, memory()?)),
             EngineKind::Xrootd => {
                 self.run_on(number, job, table, || XrootdEngine::new(&targets, table, memory()?))
+            }
+            EngineKind::Files => {
+                self.run_on(number, job, table, || FilesEngine::new(&targets, table, memory()?))
             }
             EngineKind::Mapped => {
                 self.run_on(number, job, table, || MappedEngine::new(targets[0], iodepth, memory()?))

@@ -16,13 +16,15 @@ use crate::engine::EngineKind;
 use crate::error::LoadError;
 use crate::lay_out::{LayOut, LayOutContent, LayOutProgress};
 use crate::nfs::NfsFile;
+use crate::samples::SampleFolder;
 use crate::remote::{self, RemoteError, is_remote_uri, open_remote};
 use crate::xrootd::{XrootdFile, is_xrootd_uri};
 use local::{Look, block_bytes, is_block_device, is_socket, lay_out_if_needed, open_for_load};
 use raidlab_device::{NbdClient, NbdError, is_nbd_uri, null_size_text, safety};
 use raidlab_nbd::{NbdUri, TransmissionFlags};
 use raidlab_units::ByteCount;
-use raidlab_workload::{AccessLine, AccessSpec};
+use raidlab_workload::{Accelerator, AccessLine, AccessSpec};
+use rustix::io::Errno;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -68,6 +70,8 @@ pub enum TargetKind {
     Nfs,
     /// A file of an `XRootD` server.
     Xrootd,
+    /// Sample files in a folder.
+    Samples,
     /// Nothing: requests go through the engine and back, which measures our own cost.
     NoOp,
 }
@@ -92,6 +96,8 @@ pub struct Target {
     export: Option<Export>,
     /// For files of `XRootD` servers only, which let one at a time open a file for writing.
     shared: Option<Arc<XrootdFile>>,
+    /// For sample files only.
+    samples: Option<Arc<SampleFolder>>,
     kind: TargetKind,
     size: ByteCount,
     block_bytes: u32,
@@ -151,12 +157,60 @@ impl Target {
             file: Some(file),
             export: None,
             shared: None,
+            samples: None,
             kind: look.kind,
             size,
             block_bytes,
             direct: options.direct,
             may_write: options.may_write,
         })
+    }
+
+    /// Opens the sample files of `it` in the folder `path`, for reading; with a size in `options` they are laid out if they are not there.
+    ///
+    /// # Errors
+    /// [`LoadError::NoSamples`], [`LoadError::OtherSamples`], [`LoadError::NoSpace`], [`LoadError::Cancelled`], and what the system answers.
+    pub fn open_samples(
+        path: &Path,
+        it: &Accelerator,
+        options: &TargetOptions,
+        cancel: &AtomicBool,
+        progress: &mut dyn FnMut(LayOutProgress),
+    ) -> Result<Self, LoadError> {
+        let how = (options.lay_out, options.direct);
+        let samples = SampleFolder::open(path, it, how, cancel, progress)?;
+        let block_bytes = if options.direct {
+            let file = samples.open_file(0).map_err(|errno| match errno {
+                Errno::INVAL => LoadError::DirectRefused { path: path.into() },
+                errno => LoadError::System { path: path.into(), op: "open the first sample of", errno },
+            })?;
+            block_bytes(path, &file, TargetKind::File, true)?
+        } else {
+            1
+        };
+        Ok(Self {
+            path: path.into(),
+            file: None,
+            export: None,
+            shared: None,
+            kind: TargetKind::Samples,
+            size: samples.files().region(),
+            samples: Some(Arc::new(samples)),
+            block_bytes,
+            direct: options.direct,
+            may_write: false,
+        })
+    }
+
+    /// The sample files, where it is a folder of these.
+    pub fn samples(&self) -> Option<&SampleFolder> {
+        self.samples.as_deref()
+    }
+
+    /// The sample files, for an engine.
+    pub(crate) fn sample_folder(&self) -> Result<Arc<SampleFolder>, LoadError> {
+        let (path, engine) = (|| self.path.clone(), EngineKind::Files.name());
+        self.samples.clone().ok_or_else(|| LoadError::EngineUnfit { path: path(), engine })
     }
 
     /// Looks at an export; each engine connects to it anew.
@@ -189,6 +243,7 @@ impl Target {
                 flags: client.agreement().flags,
             }),
             shared: None,
+            samples: None,
             kind: TargetKind::Nbd,
             size,
             block_bytes: sizes.minimum().max(BUFFERED_BLOCK_BYTES),
@@ -244,6 +299,7 @@ impl Target {
             file: None,
             export: None,
             shared: shared.transpose().map_err(failed)?,
+            samples: None,
             kind: if is_xrootd { TargetKind::Xrootd } else { TargetKind::Nfs },
             size: found.data_bytes,
             block_bytes: BUFFERED_BLOCK_BYTES,
@@ -270,6 +326,7 @@ impl Target {
             file: None,
             export: None,
             shared: None,
+            samples: None,
             kind: TargetKind::NoOp,
             size,
             block_bytes: BUFFERED_BLOCK_BYTES,

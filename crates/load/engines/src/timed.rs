@@ -37,7 +37,7 @@ pub fn with_timed<R>(target: &Target, work: impl FnOnce(&mut dyn TimedTarget) ->
             let mut engine = UringEngine::new(&targets, table, UringOptions::default(), memory)?;
             Ok(work(&mut Timed::new(target, &mut engine)))
         }
-        TargetKind::Nfs | TargetKind::Xrootd | TargetKind::NoOp => {
+        TargetKind::Nfs | TargetKind::Xrootd | TargetKind::Samples | TargetKind::NoOp => {
             Err(LoadError::EngineUnfit { path: target.path().into(), engine: "io_uring" })
         }
     }

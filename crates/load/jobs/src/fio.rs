@@ -16,6 +16,7 @@
 //! write instead. Source: fio's HOWTO, "Job file format" and "Job file parameters".
 
 mod check;
+mod export;
 mod job;
 mod keys;
 mod sizes;
@@ -23,6 +24,7 @@ mod steps;
 mod values;
 
 pub use check::{Checked, FioTrial, TrialLog, fio_trial};
+pub use export::{FioExport, export_fio};
 
 use crate::{Import, ImportError, Reason};
 use job::Job;

@@ -10,13 +10,17 @@
 //! out with a note; those that do, and have no counterpart, are an error that names the line and says what to do: a
 //! workload that only looks like the original is worse than none.
 //!
-//! Nothing here panics, whatever the bytes. Left out: writing such files.
+//! [`export_fio`] writes a workload as a job file of fio, and names what that can't say.
+//!
+//! Nothing here panics, whatever the bytes. Left out: writing Iometer's files.
 #![forbid(unsafe_code)]
 
 mod fio;
 mod icf;
 
-pub use fio::{Checked, FioTrial, Surroundings, TrialLog, fio_lines, fio_trial, import_fio};
+pub use fio::{
+    Checked, FioExport, FioTrial, Surroundings, TrialLog, export_fio, fio_lines, fio_trial, import_fio,
+};
 pub use icf::import_icf;
 
 use raidlab_units::{ByteCount, NanoSpan};

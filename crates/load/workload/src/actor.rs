@@ -194,11 +194,29 @@ impl SizeLaw {
         self.table.iter().map(|(bytes, pct)| bytes.get() as f64 * pct / 100.0).sum()
     }
 
-    fn complaint(&self) -> Option<&'static str> {
-        let shares: f64 = self.table.iter().map(|(_, pct)| pct).sum();
+    /// The longest that is drawn: of a normal distribution what lies three deviations above its mean.
+    fn longest(&self) -> u64 {
+        let of_table = self.table.iter().map(|(bytes, _)| bytes.get()).max();
+        of_table.unwrap_or_else(|| self.mean.get().saturating_add(self.deviation.get().saturating_mul(3)))
+    }
+
+    /// Of the keys of a mean and of a table, the one that says the lengths.
+    fn key(&self, [mean, table]: [&'static str; 2]) -> &'static str {
+        if self.table.is_empty() { mean } else { table }
+    }
+
+    /// Says what is wrong with it, if anything is, by the keys of mean, deviation and table.
+    fn complaint(&self, [mean, deviation, table]: [&'static str; 3]) -> Option<(&'static str, &'static str)> {
         if self.table.is_empty() {
-            return (self.mean == ByteCount::ZERO).then_some("must be at least one byte");
+            let is_wide = self.deviation > self.mean;
+            let wide = || is_wide.then_some((deviation, "must be up to the mean: lengths are drawn above zero"));
+            return (self.mean == ByteCount::ZERO).then_some((mean, "must be at least one byte")).or_else(wide);
         }
+        self.complaint_of_table().map(|why| (table, why))
+    }
+
+    fn complaint_of_table(&self) -> Option<&'static str> {
+        let shares: f64 = self.table.iter().map(|(_, pct)| pct).sum();
         if self.table.iter().any(|(bytes, pct)| *bytes == ByteCount::ZERO || !(0.0..=100.0).contains(pct)) {
             return Some("must be pairs of a length above 0 and a share in percent");
         }
@@ -300,7 +318,7 @@ impl Actor {
             ],
             Self::Checkpoint(it) => vec![
                 ("writers", u64::from(it.writers)),
-                ("bytes", it.bytes.get()),
+                ("writer_size", it.bytes.get()),
                 ("request_size", u64::from(it.request_bytes)),
                 ("requests_per_writer", u64::from(it.requests_per_writer)),
             ],
@@ -329,8 +347,11 @@ impl Actor {
             Self::Accelerator(it) if !(it.au_goal_pct > 0.0 && it.au_goal_pct <= 100.0) => {
                 Some(("au_goal_pct", "must be above 0 and up to 100"))
             }
-            Self::Accelerator(it) => it.sample.complaint().map(|why| ("sample_size", why)),
-            Self::Log(it) => it.append.complaint().map(|why| ("append_size", why)),
+            Self::Accelerator(it) => it.sample.complaint(["sample_size", "sample_deviation", "sample_table"]),
+            Self::Log(it) if it.append.longest() > u64::from(LOG_WRITE_BYTES_MAX) => {
+                Some((it.append.key(["append_size", "append_table"]), "must be up to 1 MiB, the longest write of a log"))
+            }
+            Self::Log(it) => it.append.complaint(["append_size", "append_deviation", "append_table"]),
             Self::Compaction(it) if !(it.amplification > 0.0 && it.amplification <= 1000.0) => {
                 Some(("amplification", "must be above 0 and up to 1000"))
             }

@@ -31,6 +31,7 @@ mod count;
 mod paced;
 mod trace;
 
+pub(crate) use actors::Lengths;
 pub use config::{DriverConfig, DriverError, Worker};
 pub use count::{IssuedCounts, WindowProgress};
 
@@ -247,6 +248,11 @@ impl Driver {
             }
             Turn::WaitForCompletion | Turn::Ended => DriverStep::WaitForCompletion,
         }
+    }
+
+    /// Which part of the workload the I/O in `slot` is of, from 0.
+    pub fn part_of(&self, slot: u32) -> u16 {
+        self.slots[slot as usize].part
     }
 
     /// When the latency of the I/O in `slot` began.

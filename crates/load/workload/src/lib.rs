@@ -31,11 +31,14 @@ mod op;
 mod pacing;
 mod permutation;
 mod places;
+mod portrait;
 mod profile;
 pub mod program;
 mod replay;
 mod result;
+mod rhythm;
 mod rng;
+mod sample_files;
 mod sampler;
 mod schedule;
 mod series;
@@ -62,6 +65,7 @@ pub use pacing::{
     ArrivalProcess, Arrivals, ClosedLoop, FlushRule, OPEN_IODEPTH_DEFAULT, Pacing, RequestRate,
 };
 pub use places::{Distribution, Places, Zone};
+pub use portrait::{Portrait, PortraitColumn, PortraitPart, PortraitSize};
 pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};
 pub use replay::{BatchStep, Fit, REPLAY_BYTES_MAX, Replay, ReplayError, Timing, TraceReader, TraceSource};
 pub use result::{
@@ -72,7 +76,9 @@ pub use result::{
     PartMeasurement, PartSummary, PhaseResult, RangeFacts, RunResult, StationTimes, Summaries, TargetResult,
     TimesFacts, World,
 };
+pub use rhythm::{OnOff, Rhythm, SelfSimilar, SpanLaw};
 pub use rng::{Rng, derived_seed};
+pub use sample_files::SampleFiles;
 pub use series::{LatencyMap, RunSeries, Series, SeriesColumns};
 pub use spec::{AccessLine, AccessSpec, MixPart, SpecError};
 pub use split::{LatencyFigures, LatencySplit, SplitStats};

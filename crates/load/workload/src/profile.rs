@@ -28,6 +28,12 @@ use crate::spec::{AccessSpec, SpecError};
 use crate::toml_file::{self, TomlFileError};
 use file::WorkloadFile;
 
+/// Keys whose values are times, which have a unit.
+const TIMES: [&str; 16] = [
+    "think", "delay", "after", "lasts", "every", "compute", "compute_deviation", "per_file", "per_sample", "per_step", "group", "day",
+    "on", "off", "interval", "steps",
+];
+
 /// Version of the form of workload files.
 const SCHEMA: u32 = 1;
 
@@ -76,9 +82,10 @@ impl Workload {
     /// [`TomlFileError`] says what is wrong and where.
     pub fn from_toml(file: &str, text: &str) -> Result<Self, TomlFileError> {
         let parsed: WorkloadFile = toml_file::parse(file, text, SCHEMA)?;
+        toml_file::check_times(file, text, &TIMES)?;
         parsed.workload().map_err(|message| TomlFileError::Invalid {
             file: file.into(),
-            line: None,
+            line: toml_file::line_of_message(text, "part", &message),
             key: None,
             message,
         })

@@ -65,6 +65,9 @@ pub enum Metric {
     MbPerS,
 }
 
+/// Batches of an accelerator in a window, the fewest that tell anything.
+const BATCHES_MIN: u64 = 5;
+
 /// Share of the writes of a window that may go into a cache alone before it is said.
 const ABSORBED_SHARE_MAX: f64 = 0.1;
 
@@ -178,8 +181,22 @@ impl RunResult {
     /// What is to be known of the run before its figures are trusted: sentences.
     pub fn warnings(&self) -> Vec<String> {
         let of_streams = self.streams.iter().flat_map(StreamsFigures::warnings);
-        let texts = [self.unsteady_text(), self.filling_text(), self.late_text()];
+        let texts = [self.unsteady_text(), self.filling_text(), self.late_text(), self.few_batches_text()];
         texts.into_iter().flatten().chain(of_streams).collect()
+    }
+
+    /// Says so if so few batches fell into the window that figures of accelerators are coarse.
+    pub fn few_batches_text(&self) -> Option<String> {
+        let facts = self.accelerators()?;
+        let each = facts.steps / u64::from(facts.accelerators.max(1));
+        (each < BATCHES_MIN).then(|| {
+            let window = NanoSpan(self.window_ns);
+            format!(
+                "{}: {each} batches of each accelerator ended in the window of {window}, which is too few for its figures: make it longer \
+                 with --run, and the time before it with --ramp",
+                self.workload
+            )
+        })
     }
 
     /// Says so if the run was not steady within its window, with the arithmetic.

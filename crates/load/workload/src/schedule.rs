@@ -2,7 +2,8 @@
 //!
 //! Both count time in whole nanoseconds and carry the fraction of a nanosecond exactly, so that after any number of
 //! requests the mean rate is the requested one: request `k` of fixed arrivals is due `floor(k / rate)` after the first.
-//! Poisson gaps are drawn as real numbers; the fraction is carried as well.
+//! Poisson gaps are drawn as real numbers; the fraction is carried as well. Where the rate changes, all this is the time of the arrivals, and
+//! a [`Tempo`] turns it into the clock's.
 //!
 //! **Workers:** of `n` workers that share a rate, worker `i` takes every n-th of the fixed arrivals, from number `i`
 //! on, and a Poisson process of an n-th of the rate; together they are the requested process.
@@ -11,6 +12,7 @@
 //! [`CATCH_UP`] of its rate, so a late timer does not lower the mean and a long stall causes no long burst.
 
 use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, RequestRate};
+use crate::rhythm::Tempo;
 use crate::rng::Rng;
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 
@@ -62,8 +64,12 @@ impl ExactTime {
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
     process: ArrivalProcess,
-    /// The next arrival of fixed ones.
+    /// The next arrival, in the time of arrivals.
     exact: ExactTime,
+    /// When that is.
+    due: Nanos,
+    /// What turns the one into the other, where they differ.
+    tempo: Option<Box<Tempo>>,
     gap: ExactSpan,
     /// Between two bursts, for Poisson arrivals.
     gap_ns_mean: f64,
@@ -83,6 +89,8 @@ impl Schedule {
         let mut schedule = Self {
             process: arrivals.process,
             exact: ExactTime::new(start, millionths),
+            due: start,
+            tempo: None,
             gap: bursts(workers),
             gap_ns_mean: f64::from(workers) * f64::from(arrivals.burst) * 1e9 / arrivals.rate.per_second(),
             fraction_ns: 0.0,
@@ -94,13 +102,30 @@ impl Schedule {
             ArrivalProcess::Fixed => schedule.exact.advance(bursts(worker)),
             ArrivalProcess::Poisson => schedule.advance_poisson(),
         }
+        schedule.due = schedule.exact.at;
         schedule
+    }
+
+    /// Returns the same arrivals at a rate that changes as `tempo` says.
+    pub(crate) fn with_tempo(mut self, tempo: Option<Tempo>) -> Self {
+        self.tempo = tempo.map(Box::new);
+        self.look();
+        self
+    }
+
+    /// Finds out when the next arrival is.
+    #[inline]
+    fn look(&mut self) {
+        self.due = match &mut self.tempo {
+            None => self.exact.at,
+            Some(tempo) => tempo.real(self.exact.at),
+        };
     }
 
     /// When the next request arrives.
     #[inline]
     pub(crate) fn due(&self) -> Nanos {
-        self.exact.at
+        self.due
     }
 
     /// Goes on to the request after the next.
@@ -115,6 +140,7 @@ impl Schedule {
             ArrivalProcess::Fixed => self.exact.advance(self.gap),
             ArrivalProcess::Poisson => self.advance_poisson(),
         }
+        self.look();
     }
 
     fn advance_poisson(&mut self) {
@@ -132,7 +158,8 @@ impl Schedule {
         let mut count = 0;
         while rest.due() < end {
             if count == COUNTED_MAX {
-                let bursts = (end.get() - rest.due().get()) as f64 / self.gap_ns_mean;
+                let end = rest.tempo.as_ref().map_or(end, |tempo| tempo.base(end));
+                let bursts = end.saturating_since(rest.exact.at).get() as f64 / self.gap_ns_mean;
                 return count + (bursts * f64::from(self.burst)).round() as u64;
             }
             rest.advance();

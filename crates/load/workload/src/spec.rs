@@ -38,6 +38,7 @@ use crate::op::{IoOp, OpSet};
 use crate::pacing::{FlushRule, OPEN_IODEPTH_DEFAULT, Pacing};
 use crate::places::Places;
 use crate::replay::{Replay, Timing};
+use crate::rhythm::Rhythm;
 use raidlab_units::NanoSpan;
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +91,8 @@ pub struct AccessSpec {
     pub places: Places,
     /// When requests start. With parts, of those that share a loop by weight.
     pub pacing: Pacing,
+    /// How the rate of arrivals changes.
+    pub rhythm: Rhythm,
     /// Requests in flight that the specification itself asks for, instead of those of the run.
     pub iodepth: Option<u32>,
     /// A flush behind every so many writes. With parts, of those that share a loop by weight.
@@ -119,6 +122,8 @@ pub struct MixPart {
     pub places: Places,
     /// When its requests start, in a loop of its own.
     pub pacing: Pacing,
+    /// How the rate of its arrivals changes.
+    pub rhythm: Rhythm,
     /// Requests in flight in a loop of its own, instead of those of the run.
     pub iodepth: Option<u32>,
     /// A flush behind every so many writes, in a loop of its own.
@@ -164,6 +169,12 @@ impl AccessSpec {
     /// Whether any part is an actor's or has phases.
     pub fn has_actors(&self) -> bool {
         self.parts.iter().any(|part| part.actor.is_some() || part.phase != Phase::default())
+    }
+
+    /// Whether all that it does is to train: accelerators that read, and checkpoints.
+    pub fn is_training(&self) -> bool {
+        let trains = |part: &MixPart| matches!(part.actor, Some(Actor::Accelerator(_) | Actor::Checkpoint(_)));
+        !self.parts.is_empty() && self.parts.iter().all(trains)
     }
 
     /// Returns the same specification with `count` accelerators in each part that has such; none if no part has.

@@ -99,30 +99,96 @@ pub fn parse<T: DeserializeOwned>(file: &str, text: &str, supported: u32) -> Res
     }
 }
 
+/// Checks that the values of the keys `times` in `text`, which a person wrote, have a unit; zero needs none. Of a list the first value of each
+/// pair counts.
+///
+/// # Errors
+/// [`TomlFileError::Invalid`] names the first that has none.
+pub fn check_times(file: &str, text: &str, times: &[&str]) -> Result<(), TomlFileError> {
+    let root = DeTable::parse(text).map_err(|error| explain(file, text, &error))?;
+    let mut found = Vec::new();
+    without_unit(root.get_ref(), &|key| times.contains(&key), &mut found);
+    match found.first() {
+        None => Ok(()),
+        Some((key, number, at)) => Err(TomlFileError::Invalid {
+            file: file.to_owned(),
+            line: Some(line_at(text, *at)),
+            key: Some(key.clone()),
+            message: format!("{number} has no unit: give a unit, as \"{number}ms\" or \"{number}s\""),
+        }),
+    }
+}
+
+/// The line of what `message` complains about: in the element of the list `list` that it names in quotes, if it does, the first of its words
+/// that is a key there, else the head of that table.
+pub fn line_of_message(text: &str, list: &str, message: &str) -> Option<usize> {
+    let root = DeTable::parse(text).ok()?;
+    let named = |element: &&Spanned<DeValue<'_>>| {
+        let DeValue::Table(table) = element.get_ref() else { return false };
+        let name = table.get("name").map(Spanned::get_ref);
+        matches!(name, Some(DeValue::String(name)) if message.contains(&format!("'{name}'")) || message.contains(&format!("/{name}'")))
+    };
+    let elements = match root.get_ref().get(list).map(Spanned::get_ref) {
+        Some(DeValue::Array(elements)) => elements.iter().find(named),
+        _ => None,
+    };
+    let words: Vec<&str> =
+        message.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| *word != "part").collect();
+    match elements.map(|element| (element.get_ref(), element.span().start)) {
+        Some((DeValue::Table(table), at)) => Some(line_at(text, place_of_key(table, &words).unwrap_or(at))),
+        _ => place_of_key(root.get_ref(), &words).map(|at| line_at(text, at)),
+    }
+}
+
+/// Where the first of `words` stands that is a key of `table` or of a table in it.
+fn place_of_key(table: &DeTable<'_>, words: &[&str]) -> Option<usize> {
+    words.iter().find_map(|word| place_of_one(table, word))
+}
+
+fn place_of_one(table: &DeTable<'_>, word: &str) -> Option<usize> {
+    let own = table.iter().find(|(key, _)| key.get_ref() == word).map(|(key, _)| key.span().start);
+    let within = || {
+        table.iter().find_map(|(_, value)| match value.get_ref() {
+            DeValue::Table(table) => place_of_one(table, word),
+            _ => None,
+        })
+    };
+    own.or_else(within)
+}
+
+/// Finds numbers above zero whose keys `is_wanted`, each with its place in the text.
+fn without_unit(table: &DeTable<'_>, is_wanted: &dyn Fn(&str) -> bool, found: &mut Vec<(String, String, usize)>) {
+    for (key, value) in table {
+        let key = key.get_ref();
+        numbers_without_unit(key, (is_wanted(key), is_wanted), value, found);
+    }
+}
+
 /// Finds numbers above zero that are sizes by their keys, each with its place in the text.
 fn sizes_without_unit(table: &DeTable<'_>, found: &mut Vec<(String, String, usize)>) {
     const SIZES: [&str; 3] = ["size", "sizes", "region"];
-    for (key, value) in table {
-        let key = key.get_ref();
-        let is_size = key.rsplit(['-', '_']).next().is_some_and(|word| SIZES.contains(&word));
-        numbers_without_unit(key, is_size, value, found);
-    }
+    let is_size = |key: &str| key.rsplit(['-', '_']).next().is_some_and(|word| SIZES.contains(&word));
+    without_unit(table, &is_size, found);
 }
 
 fn numbers_without_unit(
     key: &str,
-    is_size: bool,
+    (is_wanted, of_keys): (bool, &dyn Fn(&str) -> bool),
     value: &Spanned<DeValue<'_>>,
     found: &mut Vec<(String, String, usize)>,
 ) {
     match value.get_ref() {
-        DeValue::Integer(number) if is_size && number.as_str() != "0" => {
+        DeValue::Integer(number) if is_wanted && number.as_str() != "0" => {
             found.push((key.to_owned(), number.as_str().to_owned(), value.span().start));
         }
-        DeValue::Array(values) => {
-            values.iter().for_each(|value| numbers_without_unit(key, is_size, value, found));
+        // Of a pair of a value and a figure the first has the unit.
+        DeValue::Array(values) if matches!(values.first().map(Spanned::get_ref), Some(DeValue::Integer(_) | DeValue::String(_))) && values.len() == 2 => {
+            numbers_without_unit(key, (is_wanted, of_keys), &values[0], found);
         }
-        DeValue::Table(table) => sizes_without_unit(table, found),
+        DeValue::Array(values) => {
+            values.iter().for_each(|value| numbers_without_unit(key, (is_wanted, of_keys), value, found));
+        }
+        DeValue::Table(table) => without_unit(table, of_keys, found),
         _ => {}
     }
 }

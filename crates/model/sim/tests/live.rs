@@ -91,6 +91,7 @@ fn a_live_array_is_the_simulated_one() {
             max_requests: None,
             start_offset: ByteCount::ZERO,
             worker: Worker { index: 0, count: 1 },
+            ..DriverConfig::default()
         };
         let mut driver = Driver::new(&workload, &config).expect("it can be driven");
         let mut live = LiveArray::new(&enclosure, derived_seed(load.seed, 1)).expect("it can be");

@@ -2,15 +2,15 @@
 
 use super::reference::cell;
 use super::{
-    array, calibrate, catalog, compare, doctor, fit, import, loads, measure, model, observe, reproduce, soak,
-    studio, tag, torture, why,
+    array, calibrate, catalog, compare, doctor, export, fit, import, loads, measure, model, observe, plan, reproduce, soak,
+    studio, tag, torture, why, workloads,
 };
 use crate::failure::Failure;
 use crate::schema::{Form, document, generator};
 use raidlab::{CatalogEntry, Reproduced, RiskReport, WorkloadFacts};
 use raidlab_history::History;
 use raidlab_papers::TrainingReproduction;
-use raidlab_planning::{PlanOutcome, TiersOutcome};
+use raidlab_planning::TiersOutcome;
 use raidlab_report::json::{ProgramsAnswer, StudyAnswer};
 use raidlab_runtime::{ArrayStatus, ExamineReport, LatenessFacts};
 use raidlab_store::{RunLine, StoredRun, StoredStudy};
@@ -45,6 +45,7 @@ const ANSWERS: &[(&str, &[Form])] = &[
     ("emulate", &[array::operator::FORM, Form::part::<LatenessFacts>("lateness")]),
     ("export csv", &[WRITTEN]),
     ("export fio", &[WRITTEN]),
+    ("export fio-job", &[export::FIO_JOB]),
     ("export iolog", &[WRITTEN]),
     ("export iometer", &[WRITTEN]),
     ("export json", &[WRITTEN]),
@@ -62,7 +63,7 @@ const ANSWERS: &[(&str, &[Form])] = &[
     ("model validate", &[model::FORM]),
     ("net", &[RUNS]),
     ("observe", &[observe::FORM]),
-    ("plan", &[Form::whole::<PlanOutcome>(), Form::whole::<TiersOutcome>()]),
+    ("plan", &[plan::FORM, Form::whole::<TiersOutcome>()]),
     ("report", &[WRITTEN]),
     ("reproduce", &[Form::whole::<Reproduced<'_>>(), Form::whole::<TrainingReproduction>(), reproduce::FORM]),
     ("risk", &[Form::whole::<RiskReport>()]),
@@ -78,7 +79,7 @@ const ANSWERS: &[(&str, &[Form])] = &[
     ("why", &[why::FORM]),
     (
         "workloads",
-        &[Form::part::<Vec<WorkloadFacts<'_>>>("workloads"), Form::part::<WorkloadFacts<'_>>("workload")],
+        &[Form::part::<Vec<WorkloadFacts<'_>>>("workloads"), workloads::SHOWN],
     ),
 ];
 

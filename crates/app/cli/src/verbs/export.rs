@@ -1,13 +1,18 @@
 //! `raidlab export`: runs of a results file as tables, in full, and in the formats of other tools; traces as fio's.
 
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print, print_named, remark};
+use crate::inputs::workload;
+use crate::output::{Output, print, print_answer, print_named, remark};
+use crate::schema;
 use crate::verbs::keep::{DbArgs, selected, store_failure};
 use crate::whole_file::{cannot_write, check_free, write_whole};
+use raidlab_jobs::{FioExport, RunHints, export_fio};
 use raidlab_report::export::{fio, iometer};
 use raidlab_report::table::{KeptRun, Table};
 use raidlab_store::{RunSelector, StoredRun};
 use raidlab_tracefile::{TraceFile, TraceFileError, write_iolog};
+use raidlab_units::NanoSpan;
+use serde::Serialize;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -28,10 +33,36 @@ enum Form {
     Json(RunsArgs),
     /// As fio 3 prints a run with --output-format=json+, for fio-plot and others
     Fio(FioArgs),
+    /// A workload as a job file of fio, as far as fio can say it; what is lost stands in it
+    FioJob(FioJobArgs),
     /// As Iometer 1.1.0 writes its results file
     Iometer(RunsArgs),
     /// A trace (.parquet) as an iolog of version 3, which fio replays with its `read_iolog`
     Iolog(IologArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct FioJobArgs {
+    /// The workload: a built-in name, or a workload file (.toml)
+    workload: String,
+    /// The file or device that fio is to load
+    #[arg(long, default_value = "TARGET", value_name = "PATH")]
+    target: String,
+    /// Requests in flight of loops without a number of their own
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    iodepth: u32,
+    /// Length of the run [default: until each job has moved its size]
+    #[arg(long, value_name = "TIME")]
+    run: Option<NanoSpan>,
+    /// Time before the run is measured
+    #[arg(long, value_name = "TIME", requires = "run")]
+    ramp: Option<NanoSpan>,
+    /// Use the page cache instead of direct I/O
+    #[arg(long)]
+    buffered: bool,
+    /// Write here instead of to standard output
+    #[arg(long, short, value_name = "FILE.fio")]
+    output: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -125,6 +156,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
             }
             tell(&written, output)
         }
+        Form::FioJob(args) => fio_job(args, output),
         Form::Iolog(args) => iolog(args, output),
         Form::Iometer(args) => {
             let runs = args.place.db.runs(&args.runs)?;
@@ -181,6 +213,49 @@ fn parquet(args: &TableArgs, output: &Output) -> Result<Exit, Failure> {
     let bytes = args.table(|table| raidlab_report::parquet::table(table, content))?.map_err(Failure::run)?;
     write_whole(path, &bytes)?;
     tell(std::slice::from_ref(path), output)
+}
+
+/// The form of its answer.
+pub(crate) const FIO_JOB: schema::Form = schema::Form::whole::<FioJobAnswer>();
+
+/// A job file, and what it does not say.
+#[derive(Serialize, schemars::JsonSchema)]
+struct FioJobAnswer {
+    /// The file's text, where it was not written to one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<String>,
+    /// Where it was written.
+    written: Vec<PathBuf>,
+    /// What is lost, in sentences.
+    lost: Vec<String>,
+}
+
+fn fio_job(args: &FioJobArgs, output: &Output) -> Result<Exit, Failure> {
+    let workload = workload(&args.workload)?;
+    let hints = RunHints {
+        targets: vec![args.target.clone()],
+        run: args.run,
+        ramp: args.ramp,
+        iodepths: vec![args.iodepth],
+        buffered: args.buffered,
+        ..RunHints::default()
+    };
+    let FioExport { text, lost } = export_fio(&workload, &hints);
+    if let Some(path) = &args.output {
+        write_whole(path, &text)?;
+    }
+    if output.is_json() {
+        let job = args.output.is_none().then_some(text);
+        print_answer(&FioJobAnswer { job, written: args.output.iter().cloned().collect(), lost })?;
+        return Ok(Exit::Done);
+    }
+    if args.output.is_none() {
+        print(&text)?;
+    }
+    for one in &lost {
+        remark(format_args!("lost: {one}"));
+    }
+    Ok(Exit::Done)
 }
 
 fn iolog(args: &IologArgs, output: &Output) -> Result<Exit, Failure> {

@@ -238,6 +238,7 @@ impl Keeper {
             warnings: Vec::new(),
             notes: Vec::new(),
             compared: &[],
+            fed: &[],
             iodepth: None,
             axes: None,
         }

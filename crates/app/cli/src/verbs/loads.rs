@@ -16,7 +16,7 @@ use raidlab_report::StudyReport;
 use raidlab_study::describe;
 use raidlab_tracefile::ReadingAs;
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{BoundFacts, Pacing, RequestRate, RunResult, derived_seed};
+use raidlab_workload::{Actor, BoundFacts, Pacing, RequestRate, RunResult, derived_seed};
 use raidlab_worlds::{
     Feeding, FeedingOrder, FindMethod, FindOrder, FoundLoad, Load, LoadPlan, LoadUnit, ROUNDS_MAX,
     RUN_TO_THE_END, SteadyRounds, accelerator, default_iodepth, feed, find_load, sweep, until_steady, varied,
@@ -72,6 +72,19 @@ pub(crate) struct Frame {
 }
 
 impl SweepArgs {
+    /// Whether its workloads do nothing but write checkpoints, the first of which starts with the run.
+    pub(crate) fn is_saving(&self) -> bool {
+        let saves = |(_, actor): (&str, &Actor)| matches!(actor, Actor::Checkpoint(_));
+        let all = |workloads: Vec<raidlab::Workload>| workloads.iter().all(|it| it.spec.actors().all(saves));
+        self.is_training() && workloads(&self.workload).is_ok_and(all)
+    }
+
+    /// Whether its workloads do nothing but train.
+    pub(crate) fn is_training(&self) -> bool {
+        let all = |workloads: Vec<raidlab::Workload>| workloads.iter().all(|it| it.spec.is_training());
+        !self.workload.is_empty() && workloads(&self.workload).is_ok_and(all)
+    }
+
     /// The runs that these arguments ask for.
     pub(crate) fn plan(&self, frame: &Frame) -> Result<LoadPlan, Failure> {
         let workers = vec![1];
@@ -80,7 +93,8 @@ impl SweepArgs {
             let iodepths = self.iodepth.clone().unwrap_or_else(|| vec![default_iodepth(&workload)]);
             let (ramp, run) = (frame.ramp.0.unwrap_or_default(), frame.run.0.unwrap_or(RUN_TO_THE_END));
             let workloads = vec![workload];
-            return Ok(LoadPlan { workloads, iodepths, workers, ramp, run, settles: false });
+            let (settles, may_lengthen) = (false, false);
+            return Ok(LoadPlan { workloads, iodepths, workers, ramp, run, settles, may_lengthen });
         }
         if self.workload.is_empty() {
             let missing = Failure::input(anyhow::anyhow!("no workload is given: --workload NAME"));
@@ -96,7 +110,8 @@ impl SweepArgs {
         let iodepths = self.iodepth.clone().unwrap_or_else(|| vec![1]);
         let (ramp, run) = (frame.ramp.0.unwrap_or(frame.ramp.1), frame.run.0.unwrap_or(frame.run.1));
         let settles = frame.settles && frame.ramp.0.is_none();
-        Ok(LoadPlan { workloads, iodepths, workers, ramp, run, settles })
+        let may_lengthen = frame.run.0.is_none() && frame.ramp.0.is_none();
+        Ok(LoadPlan { workloads, iodepths, workers, ramp, run, settles, may_lengthen })
     }
 }
 
@@ -161,7 +176,13 @@ impl JudgeArgs {
     fn feeding(&self) -> Option<FeedingOrder> {
         let counts = self.accelerators.clone()?;
         let every = self.checkpoint_every.unwrap_or(CHECKPOINT_EVERY);
-        Some(FeedingOrder { counts, checkpoint: self.checkpoint.map(|bytes| (bytes, every)) })
+        let checkpoint = self.checkpoint.map(|bytes| (bytes, every));
+        Some(FeedingOrder { counts, checkpoint, ..FeedingOrder::default() })
+    }
+
+    /// The checkpoint that is written, if one is asked for.
+    pub(crate) fn checkpoint(&self) -> Option<ByteCount> {
+        self.checkpoint
     }
 
     /// Whether anything is written that the workloads do not write themselves.
@@ -287,7 +308,7 @@ pub(crate) fn carry_out(
         };
         let ended = match (search, judge.until) {
             _ if judge.accelerators.is_some() => {
-                feed_one(judge, load, &mut kept).map(|fed| conclusions.fed.push(fed))
+                feed_one(judge, load, plan.may_lengthen, &mut kept).map(|fed| conclusions.fed.push(fed))
             }
             (Some((bound, by)), _) => search_one(plan, load, bound, by, judge.repeats, &mut kept)
                 .map(|found| conclusions.found.push(found)),
@@ -351,7 +372,7 @@ fn search_one(
 }
 
 /// Looks for the number of accelerators that are fed.
-fn feed_one(judge: &JudgeArgs, like: &Load, kept: &mut KeptRun<'_>) -> Result<Feeding, Stop> {
+fn feed_one(judge: &JudgeArgs, like: &Load, may_lengthen: bool, kept: &mut KeptRun<'_>) -> Result<Feeding, Stop> {
     let name = like.workload.name();
     if accelerator(&like.workload.spec).is_none() {
         let error =
@@ -360,7 +381,7 @@ fn feed_one(judge: &JudgeArgs, like: &Load, kept: &mut KeptRun<'_>) -> Result<Fe
             .with_hint("mlperf-unet3d, mlperf-resnet50 and mlperf-cosmoflow have")
             .into());
     }
-    let order = judge.feeding().unwrap_or_default();
+    let order = FeedingOrder { may_lengthen, ..judge.feeding().unwrap_or_default() };
     feed(like, &order, &mut |load| {
         kept(load, &format!("feeding accelerators: {}", load.workload.name()), None)
     })
@@ -498,9 +519,14 @@ fn notes_of(results: &[RunResult], conclusions: &Conclusions) -> Vec<String> {
     concluded.chain(raidlab_report::hosts::notes(results)).collect()
 }
 
-fn compose<'a>(keeper: &'a Keeper, conclusions: &Conclusions, verdicts: &'a [Verdict]) -> StudyReport<'a> {
+fn compose<'a>(
+    keeper: &'a Keeper,
+    conclusions: &'a Conclusions,
+    verdicts: &'a [Verdict],
+) -> StudyReport<'a> {
     StudyReport {
         verdicts,
+        fed: &conclusions.fed,
         warnings: describe::doubts(&keeper.results),
         notes: notes_of(&keeper.results, conclusions),
         ..keeper.report()

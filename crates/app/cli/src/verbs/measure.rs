@@ -23,8 +23,8 @@ use raidlab_machine::Environment;
 use raidlab_measure::file::{FileBench, FileError};
 use raidlab_tracefile::ReadingAs;
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{DriverError, LatencySteps, RunResult};
-use raidlab_worlds::{Load, LoadPlan, sweep};
+use raidlab_workload::{Accelerator, DriverError, LatencySteps, RunResult};
+use raidlab_worlds::{Load, LoadPlan, accelerator, sweep};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -212,7 +212,11 @@ fn measure(
     let are_exports = targets.iter().all(|target| is_nbd_uri(target));
     let is_absent =
         |error: &FileError| are_exports && matches!(error, FileError::Load(error) if error.is_unreachable());
-    let open_all = || open(args, &targets, may_write, hosts, cancel, progress);
+    let samples = samples_of(plan, &targets);
+    let open_all = || match samples {
+        Some(it) => open_samples(args, it, &targets, (&mut *hosts, cancel, &mut *progress)),
+        None => open(args, &targets, (may_write, args.size), (&mut *hosts, cancel, &mut *progress)),
+    };
     let opened = once_it_answers(targets[0].display(), PATIENCE, is_absent, open_all);
     let own = opened.as_ref().map(|_| ()).map_err(FileError::refusal);
     if !hosts.is_alone() && agree(hosts, own)?.is_none() {
@@ -227,7 +231,18 @@ fn measure(
     let title = format!("measure {}", names.join(", "));
     let db = hosts.leads().then_some(&*args.db);
     let mut keeper = Keeper::begin(db, "measure", title, (plan, None), args.sweep.seed, environment)?;
+    // Samples are read only: a checkpoint is written to a file of its own.
+    let mut written = match (samples, args.judge.checkpoint()) {
+        (Some(_), Some(bytes)) => {
+            let size = ByteCount(bytes.get().next_multiple_of(1 << 20) + CHECKPOINT_MARGIN);
+            let opened = open(args, &targets, (true, Some(size)), (&mut *hosts, cancel, &mut *progress));
+            Some(opened.map_err(|error| failure(error, args))?)
+        }
+        _ => None,
+    };
     let mut run = |load: &Load, label: &str, done: f64| {
+        let is_written = load.workload.spec.writes();
+        let bench = written.as_mut().filter(|_| is_written).unwrap_or(&mut bench);
         let mut lately = Lately::default();
         let mut tell = |seen: &LoadProgress| show(seen, label, done, (&mut *progress, &mut lately));
         match bench.run(load, hosts, cancel, &mut tell) {
@@ -241,7 +256,7 @@ fn measure(
         Ok(()) => carry_out(plan, args.sweep.seed, &args.judge, Rounds::Runs, &mut keeper, &mut run)?,
     };
     if args.remove {
-        bench.close().map_err(Failure::run)?;
+        bench.close().and(written.map_or(Ok(()), FileBench::close)).map_err(Failure::run)?;
     }
     Ok(Some((keeper, conclusions)))
 }
@@ -302,30 +317,62 @@ fn precondition(
     Ok(())
 }
 
+/// What a checkpoint's file has beyond it: each writer's part is whole blocks.
+const CHECKPOINT_MARGIN: u64 = 256 << 20;
+
+/// Who stops an opening, and who hears of it.
+type Watchers<'a> = (&'a mut Hosts, &'a AtomicBool, &'a mut Progress);
+
+/// The accelerators of a plan that read sample files: nothing but accelerators, on folders.
+fn samples_of<'a>(plan: &'a LoadPlan, targets: &[PathBuf]) -> Option<&'a Accelerator> {
+    let [workload] = &plan.workloads[..] else { return None };
+    let is_alone = workload.spec.parts.len() == 1;
+    let are_folders = targets.iter().all(|target| target.is_dir());
+    accelerator(&workload.spec).filter(|_| is_alone && are_folders)
+}
+
 fn open(
     args: &Args,
     targets: &[PathBuf],
-    may_write: bool,
-    hosts: &mut Hosts,
-    cancel: &AtomicBool,
-    progress: &mut Progress,
+    (may_write, lay_out): (bool, Option<ByteCount>),
+    (hosts, cancel, progress): Watchers<'_>,
 ) -> Result<FileBench, FileError> {
-    let through_cache = args.engine.engine.is_some_and(EngineKind::is_through_page_cache);
-    let target = TargetOptions {
-        lay_out: args.size,
-        direct: !args.buffered && !through_cache,
-        may_write,
-        destroy_data: None,
-    };
+    let target = args.target_options(may_write, lay_out);
     let destroy_data: Vec<String> = args.destroy_data.iter().map(|name| text_here(name, hosts)).collect();
-    let mut lay_out = |name: &Path, written: ByteCount, total: ByteCount| {
+    let mut lay_out = lay_out_teller((hosts, cancel, progress));
+    FileBench::open(targets, &target, &destroy_data, args.engine.options(), cancel, &mut lay_out)
+}
+
+/// Opens the sample files of `it`, a file for each sample or for as many as it says.
+fn open_samples(
+    args: &Args,
+    it: &Accelerator,
+    targets: &[PathBuf],
+    (hosts, cancel, progress): Watchers<'_>,
+) -> Result<FileBench, FileError> {
+    let target = args.target_options(false, args.size);
+    let mut lay_out = lay_out_teller((hosts, cancel, progress));
+    FileBench::open_samples(targets, it, &target, args.engine.options(), cancel, &mut lay_out)
+}
+
+fn lay_out_teller(
+    (hosts, cancel, progress): Watchers<'_>,
+) -> impl FnMut(&Path, ByteCount, ByteCount) {
+    move |name: &Path, written: ByteCount, total: ByteCount| {
         hosts.watch(cancel);
         progress.show(
             &format!("laying out {}: {written} of {total}", name.display()),
             written.get() as f64 / total.get() as f64,
         );
-    };
-    FileBench::open(targets, &target, &destroy_data, args.engine.options(), cancel, &mut lay_out)
+    }
+}
+
+impl Args {
+    fn target_options(&self, may_write: bool, lay_out: Option<ByteCount>) -> TargetOptions {
+        let through_cache = self.engine.engine.is_some_and(EngineKind::is_through_page_cache);
+        let direct = !self.buffered && !through_cache;
+        TargetOptions { lay_out, direct, may_write, destroy_data: None }
+    }
 }
 
 fn failure(error: FileError, args: &Args) -> Failure {

@@ -12,7 +12,9 @@ use crate::hosts::RankArgs;
 use crate::inputs::{CatalogArgs, above_zero, catalog_change, some_bytes, some_time};
 use crate::output::{Output, print, print_answer, remark};
 use crate::progress::Progress;
+use crate::schema::Form;
 use crate::whole_file::{check_writable, write_whole};
+use accelerators::Fed;
 use inputs::{AppArgs, Asked};
 use needs::Need;
 use raidlab::{Catalog, CatalogChange, DriveHistory, OwnHardware, Prediction, YearRange};
@@ -27,7 +29,8 @@ use raidlab_planning::{
 use raidlab_raid::LevelVariant;
 use raidlab_report::{page, terminal};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_worlds::condition_of;
+use raidlab_worlds::{Feeding, condition_of};
+use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
@@ -237,9 +240,9 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     let outcome = outcome.map_err(failure)?;
     progress.end();
     if hosts.leads() {
-        show(args, &outcome, &order, output)?;
+        let fed = accelerators::feed_best(args, &outcome, &order)?;
+        show(args, &outcome, &order, (fed.as_ref(), output))?;
         args.keep(&outcome, &order, started_at)?;
-        accelerators::tell(args, &outcome, &order, output)?;
         history::tell_growth(&asked, args, &outcome);
     }
     Ok(if outcome.fits() { Exit::Done } else { Exit::BoundMissed })
@@ -262,11 +265,17 @@ fn place(args: &Args, order: &PlanOrder<'_>, output: &Output, hosts: &mut Hosts)
 }
 
 /// Prints the plan and writes what is asked for.
-fn show(args: &Args, outcome: &PlanOutcome, order: &PlanOrder<'_>, output: &Output) -> Result<(), Failure> {
+fn show(
+    args: &Args,
+    outcome: &PlanOutcome,
+    order: &PlanOrder<'_>,
+    (fed, output): (Option<&Fed>, &Output),
+) -> Result<(), Failure> {
     if output.is_json() {
-        print_answer(outcome)?;
+        print_answer(&PlanAnswer { outcome, fed: fed.map(|fed| &fed.found) })?;
     } else {
-        print(&terminal::plan(outcome, order, output.terminal()))?;
+        let fed = fed.map(|fed| fed.in_words(output.terminal())).unwrap_or_default();
+        print(&(terminal::plan(outcome, order, output.terminal()) + &fed))?;
     }
     if outcome.top.is_empty() && args.study.is_some() {
         remark(format_args!("study: there is no array to make one of"));
@@ -278,9 +287,22 @@ fn show(args: &Args, outcome: &PlanOutcome, order: &PlanOrder<'_>, output: &Outp
         remark(format_args!("{}", line.trim_end()));
     }
     if let Some(path) = &args.report {
-        super::report::write_page(path, &page::plan(outcome, order))?;
+        let fed = fed.map(|fed| &fed.found);
+        super::report::write_page(path, &page::plan(outcome, order, fed))?;
     }
     Ok(())
+}
+
+/// The form of its answer.
+pub(crate) const FORM: Form = Form::whole::<PlanAnswer<'_>>();
+
+/// A plan, and how many accelerators its best array feeds where that was asked.
+#[derive(Serialize, schemars::JsonSchema)]
+struct PlanAnswer<'a> {
+    #[serde(flatten)]
+    outcome: &'a PlanOutcome,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fed: Option<&'a Feeding>,
 }
 
 impl Args {
@@ -357,10 +379,12 @@ impl Args {
     /// Puts all drives that can be in one into the condition asked for, else into the one that fits the applications.
     fn condition_drives(&self, catalog: &mut Catalog, applications: &[Application]) -> Result<(), Failure> {
         let is_sequential = |app: &Application| app.workload.spec.writes_in_sequence() != Some(false);
-        let fitting = match self.checkpoint {
-            // Training reads; what is written are checkpoints.
-            Some(_) if applications.iter().all(is_sequential) => DriveHistory::Sequential,
-            _ => default_history(applications),
+        let is_training = self.app.accelerators.is_some();
+        // Training reads what was written in sequence; what it writes are checkpoints.
+        let fitting = if is_training && applications.iter().all(is_sequential) {
+            DriveHistory::Sequential
+        } else {
+            default_history(applications)
         };
         if self.condition.is_none() && self.fill.is_none() && fitting == DriveHistory::default() {
             return Ok(());

@@ -138,6 +138,7 @@ fn document(args: &Args, studies: &[StoredStudy], stored: Vec<StoredRun>) -> Res
         warnings,
         notes,
         compared: &tables,
+        fed: &[],
         iodepth: None,
         axes: args.x.zip(args.y),
     }))

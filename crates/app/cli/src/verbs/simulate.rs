@@ -227,7 +227,10 @@ fn tell_condition(workloads: &[Workload]) {
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
     let steps = is_step_by_step(&args.judge)?;
-    let array = args.array()?;
+    let mut array = args.array()?;
+    if !array.has_condition() && args.sweep.is_training() {
+        array = array.condition(Some(DriveHistory::Sequential), None);
+    }
     let simulation = args.set_up(&array, steps)?;
     if hosts.leads() {
         for misfit in simulation.misfits() {
@@ -235,7 +238,8 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         }
     }
     let frame = Frame {
-        ramp: (args.ramp, WINDOW_DEFAULT),
+        // A checkpoint that starts and ends before the window would not be seen.
+        ramp: (args.ramp.or(args.sweep.is_saving().then_some(NanoSpan::ZERO)), WINDOW_DEFAULT),
         // Rounds until steady are windows of one long run, and end when it is.
         settles: !args.judge.is_in_rounds(),
         run: (args.run, WINDOW_DEFAULT),
@@ -244,6 +248,12 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     };
     let mut plan = args.sweep.plan(&frame)?;
     args.file.synchronise(&mut plan)?;
+    if hosts.leads() && args.condition.is_none() && args.sweep.is_training() && simulation.drives_have_condition() {
+        remark(format_args!(
+            "note: training data and checkpoints are written in sequence, and so the drives are taken to have been: --condition random:3 is \
+             that of drives that were overwritten at random"
+        ));
+    }
     if hosts.leads() && !array.has_condition() && simulation.drives_have_condition() {
         tell_condition(&plan.workloads);
     }

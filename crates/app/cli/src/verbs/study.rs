@@ -129,6 +129,7 @@ fn compose<'a>(
         warnings: describe::warnings(outcome),
         notes: describe::notes(study),
         compared,
+        fed: &[],
         iodepth: None,
         axes: None,
     }

@@ -3,8 +3,14 @@
 use crate::failure::{Exit, Failure};
 use crate::inputs::workload;
 use crate::output::{Output, print, print_named};
+use crate::schema::Form;
 use raidlab::{ByteCount, Workload, WorkloadFacts, builtin_workloads};
-use raidlab_workload::{AccessLine, Metric, Pacing, Phase, Places};
+use raidlab_report::terminal::{self, TerminalOptions};
+use raidlab_workload::{AccessLine, Metric, Pacing, Phase, Places, Portrait, Rhythm};
+use serde::Serialize;
+
+/// Requests in flight of loops without a number of their own, where they are drawn.
+const IODEPTH: u32 = 8;
 
 /// Arguments of `raidlab workloads`.
 #[derive(Debug, clap::Args)]
@@ -18,10 +24,14 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     match &args.name {
         Some(name) => {
             let workload = workload(name)?;
+            // A reply is for network targets, and no other shows what it does.
+            let seen = Portrait::of(&workload.spec, IODEPTH).ok();
             if output.is_json() {
-                print_named("workload", WorkloadFacts::of(&workload))?;
+                print_named("workload", Shown { facts: WorkloadFacts::of(&workload), seen })?;
             } else {
-                print(&as_text(&workload))?;
+                let options = output.terminal();
+                let text = terminal::broken(&as_text(&workload), options.width);
+                print(&(text + &drawn(&workload, seen.as_ref(), options)))?;
             }
         }
         None if output.is_json() => {
@@ -40,6 +50,31 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Done)
+}
+
+/// The form of the answer for one of them.
+pub(crate) const SHOWN: Form = Form::part::<Shown<'_>>("workload");
+
+/// A workload, and what was seen of it.
+#[derive(Serialize, schemars::JsonSchema)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    facts: WorkloadFacts<'a>,
+    /// What it does against a target that answers each request after the same time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seen: Option<Portrait>,
+}
+
+/// Rates by the hour, and what was seen.
+fn drawn(workload: &Workload, seen: Option<&Portrait>, options: TerminalOptions) -> String {
+    let spec = &workload.spec;
+    let loops = spec.parts.iter().map(|part| (part.pacing, &part.rhythm)).chain([(spec.pacing, &spec.rhythm)]);
+    let rhythms = loops.filter_map(|(pacing, rhythm)| match pacing {
+        Pacing::Open(arrivals) => Some(terminal::rhythm(rhythm, arrivals.rate.per_second(), options)),
+        Pacing::Closed(_) => None,
+    });
+    let rhythms: String = rhythms.collect();
+    format!("{rhythms}{}", seen.map(|seen| terminal::portrait(seen, options)).unwrap_or_default())
 }
 
 /// `random 67/33, 8 KiB`, or how many lines a mix has.
@@ -94,9 +129,14 @@ fn as_text(workload: &Workload) -> String {
     }
     let spec = &workload.spec;
     if spec.parts.is_empty() {
-        lines.extend(stream_text("  ", &spec.lines, &spec.places, spec.pacing, spec.iodepth));
+        lines.extend(stream_text("  ", &spec.lines, &spec.places, (spec.pacing, &spec.rhythm), spec.iodepth));
     } else if spec.has_weights() {
-        lines.push(format!("  parts share one loop: {}{}", spec.pacing, own_iodepth(spec.iodepth)));
+        lines.push(format!(
+            "  parts share one loop: {}{}{}",
+            spec.pacing,
+            changes(&spec.rhythm),
+            own_iodepth(spec.iodepth)
+        ));
     }
     if !spec.data.is_noise() {
         lines.push(format!("  data: {}", spec.data));
@@ -114,7 +154,7 @@ fn as_text(workload: &Workload) -> String {
             }
             continue;
         }
-        let texts = stream_text("    ", &part.lines, &part.places, part.pacing, part.iodepth);
+        let texts = stream_text("    ", &part.lines, &part.places, (part.pacing, &part.rhythm), part.iodepth);
         lines.extend(texts.into_iter().skip(usize::from(part.weight.is_some())));
     }
     lines.join("\n")
@@ -124,15 +164,20 @@ fn own_iodepth(iodepth: Option<u32>) -> String {
     iodepth.map_or_else(String::new, |iodepth| format!(", iodepth {iodepth} of its own"))
 }
 
+/// How a rate changes, behind it.
+fn changes(rhythm: &Rhythm) -> String {
+    if rhythm.is_steady() { String::new() } else { format!(", {rhythm}") }
+}
+
 /// Pacing, places and lines of one stream of requests.
 fn stream_text(
     indent: &str,
     lines: &[AccessLine],
     places: &Places,
-    pacing: Pacing,
+    (pacing, rhythm): (Pacing, &Rhythm),
     iodepth: Option<u32>,
 ) -> Vec<String> {
-    let mut texts = vec![format!("{indent}{pacing}{}", own_iodepth(iodepth))];
+    let mut texts = vec![format!("{indent}{pacing}{}{}", changes(rhythm), own_iodepth(iodepth))];
     if *places != Places::default() {
         texts.push(format!("{indent}random places: {places}"));
     }

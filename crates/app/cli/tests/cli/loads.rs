@@ -371,3 +371,65 @@ fn loads_of_different_depths_are_no_gaps_and_heads_have_only_what_is_common() {
         ],
     );
 }
+
+const TRAINING: &str = "schema = 1\nname = 'mine'\ntitle = 'Mine'\nsource = 'a test'\nmetric = 'mb-per-s'\n[[part]]\nname = 'training'\n\
+    [part.accelerator]\nbatch = 2\ncompute = '20ms'\nread_threads = 2\nprefetch = 2\nsample_size = '256KiB'\nsample_deviation = '64KiB'\n\
+    au_goal_pct = 5\n";
+
+#[test]
+fn accelerators_read_real_files_and_the_page_has_their_charts() {
+    let bench = Bench::new();
+    bench.write("mine.toml", TRAINING);
+    std::fs::create_dir(bench.path().join("data")).expect("a folder");
+    let run = ["-w", "mine.toml", "--accelerators", "1..2", "--ramp", "50ms", "--run", "300ms", "--buffered"];
+    let measure = |more: &[&str]| bench.run(&[&["measure", "data"], &run[..], more].concat());
+    measure(&[]).assert(2, &["has no sample files", "--size lays one out"]);
+    let args = ["--size", "8MiB", "--checkpoint", "1MiB", "--json", "--report", "page.html"];
+    let json = measure(&args).well().json();
+    let fed = &json["fed"][0];
+    assert_eq!(fed["points"].as_array().map(Vec::len), Some(2), "{fed}");
+    assert!(fed["checkpoint"]["pause_ns_mean"].is_number() || fed["checkpoint"].is_object(), "{fed}");
+    assert_eq!(json["runs"][0]["settings"]["sample files"], "32");
+    assert_eq!(json["runs"][0]["settings"]["page cache"], "in use, emptied before the run");
+    assert_eq!(json["runs"][0]["settings"]["engine"], "files");
+    assert!(bench.path().join("data/raidlab-samples/000/0000031").exists());
+    let page = bench.read("page.html");
+    holds(&page, &["accelerators that are fed", "utilisation, AU %", "if none waited"]);
+    measure(&["--remove", "--size", "8MiB"]).well();
+    assert!(!bench.path().join("data/raidlab-samples").exists());
+}
+
+#[test]
+fn a_workload_is_drawn_within_80_columns_and_exported_as_a_job_of_fio() {
+    let bench = Bench::new();
+    let day = "schema = 1\nname = 'day'\ntitle = 'A day'\nsource = 'a test'\nmetric = 'iops'\n[arrival]\nprocess = 'fixed'\n\
+        by_hour = [1, 1, 1, 1, 1, 2, 4, 8, 9, 9, 8, 7, 7, 8, 9, 9, 8, 6, 5, 4, 3, 2, 1, 1]\nday = '24s'\n\
+        [[line]]\nsize = '8KiB'\nshare_pct = 100\nread_pct = 50\nrandom_pct = 100\n";
+    bench.write("day.toml", day);
+    let drawn = bench.done(&["workloads", "day.toml"]);
+    drawn.says(&["by the hours of a day of 24.0 s", "requests/s by its rhythm, at most 9", "requests in flight", "8 KiB"]);
+    assert!(drawn.stdout.lines().all(|line| line.chars().count() <= 80), "{}", drawn.stdout);
+    for name in ["mlperf-unet3d", "postgresql-pgbench", "kv-cache", "fastt600-web-server"] {
+        let drawn = bench.done(&["workloads", name]);
+        drawn.says(&["What it does in its first", "MB/s, at most", "request size"]);
+        let charts = drawn.stdout.split("What it does in its first").nth(1).expect("charts");
+        assert!(charts.lines().all(|line| line.chars().count() <= 80), "{charts}");
+    }
+    let json = bench.done(&["workloads", "mlperf-unet3d", "--json"]).json();
+    assert_eq!(json["workload"]["seen"]["over_time"].as_array().map(Vec::len), Some(60));
+    let exported = bench.done(&["export", "fio-job", "day.toml", "--target", "/dev/sdx"]);
+    exported.says(&["# lost: day: that its rate changes", "rw=randrw", "bs=8192", "filename=/dev/sdx"]);
+    exported.assert(0, &["lost: day: arrivals at even times"]);
+    let json = bench.done(&["export", "fio-job", "database", "--json"]).json();
+    assert_eq!(json["lost"].as_array().map(Vec::len), Some(0), "{json}");
+}
+
+#[test]
+fn training_runs_have_a_page_and_plans_say_how_many_they_feed_in_json() {
+    let bench = Bench::new();
+    let csv = include_str!("../../../../../papers/mlperf-storage-1.0/published.csv");
+    let rows: Vec<&str> = csv.lines().filter(|line| line.starts_with("id,") || line.contains("unet3d")).collect();
+    bench.write("few.csv", &rows.into_iter().take(4).collect::<Vec<_>>().join("\n"));
+    bench.done(&["reproduce", "--published", "few.csv", "--report", "page.html"]);
+    holds(&bench.read("page.html"), &["utilisation, AU %", "published", "MiB/s"]);
+}

@@ -262,6 +262,7 @@ fn driver(world: &ArrayWorld, iodepth: u32, run_ms: u64) -> Driver {
         start_offset: ByteCount::ZERO,
         max_requests: None,
         worker: Worker::ALONE,
+        ..DriverConfig::default()
     };
     Driver::new(&spec, &config).expect("a workload that fits")
 }

@@ -29,6 +29,10 @@ const COLUMNS: [&str; 23] = [
     "samples_per_s",
 ];
 const OPTIONAL: [&str; 1] = ["runs"];
+/// How drives may be attached: on the host, by `NVMe` over a network, or behind what is not modelled.
+const PARALLEL: &str = "parallel file system";
+const LOCAL: &str = "local";
+const OVER_NETWORK: &str = "NVMe";
 
 /// One run.
 #[derive(Clone, Debug, PartialEq)]
@@ -139,6 +143,10 @@ fn read_row(
         au_pct: number("au_pct", tiny),
         mib_per_s: number("mb_per_s", tiny),
     };
+    let is_known = row.attached == LOCAL || [OVER_NETWORK, PARALLEL].iter().any(|kind| row.attached.starts_with(kind));
+    if !is_known {
+        problem("attached", "is not known: write local, NVMe/TCP and its ports, or parallel file system");
+    }
     if row.id.is_empty() {
         problem("id", "is empty but needed");
     }
@@ -148,7 +156,7 @@ fn read_row(
 impl TrainingRow {
     /// Whether it is a system that is not modelled.
     pub(super) fn is_parallel(&self) -> bool {
-        self.attached != "local" && !self.attached.starts_with("NVMe")
+        self.attached.starts_with(PARALLEL)
     }
 
     /// Bytes of all samples.

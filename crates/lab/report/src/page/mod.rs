@@ -13,6 +13,7 @@ mod answer;
 mod charts;
 mod conclusion;
 mod explorer;
+mod feeding;
 mod heat;
 mod latency_matrix;
 mod legend;
@@ -24,6 +25,7 @@ mod programs;
 mod tables;
 
 pub use explorer::{Quantity, QuantityError};
+pub use feeding::{FedCurve, FedPlace};
 pub use latency_matrix::latency_matrix;
 pub use paper::paper;
 pub use plan::plan;
@@ -50,6 +52,7 @@ pub fn study(report: &StudyReport) -> Document {
     let results = if is_network { vec![network::results(report.runs)] } else { results(&matrix, report) };
     let parts = [answer::section(report), Block::warnings(warnings), published(report.compared)];
     let mut body: Vec<Block> = parts.into_iter().flatten().collect();
+    body.extend(feeding::sections(report.fed));
     body.extend(recommendations(report.verdicts));
     body.extend(conclusion);
     body.extend(results);

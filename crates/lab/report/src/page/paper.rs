@@ -9,7 +9,7 @@
 //! lines. Hollow marks and hatched bars are rows that the model was fitted to: they prove nothing. Rows without an
 //! error, claims of order alone, are in the table only.
 
-use super::digits;
+use super::{digits, feeding};
 use crate::chart::{Axis, Bar, Chart, Colour, Line, Mark, Marker, Point, height_for};
 use crate::document::{Block, Document, Fact};
 use crate::figures::three_digits;
@@ -77,6 +77,7 @@ fn place_section(index: usize, place: &PaperPlace) -> Block {
     );
     let panels = if place.rows.is_empty() { Vec::new() } else { panels.to_vec() };
     let mut body: Vec<Block> = Block::figure(panels, format!("{name}."), &caption).into_iter().collect();
+    body.extend(feeding::figure(&place.fed, "MiB/s", None));
     let rows = place.rows.iter().map(|row| (&row.comparison, row.note.as_str()));
     let table = comparison_table(rows).captioned(name.as_str());
     body.push(Block::folded_table(format!("All {} rows", place.rows.len()), table));

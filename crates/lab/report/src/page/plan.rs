@@ -3,15 +3,16 @@
 //!
 //! In the chart a point is an array; hollow ones miss a need; a line joins those that nothing beats.
 
-use super::digits;
+use super::{digits, feeding};
 use crate::chart::{Axis, Chart, Colour, Line, Mark, Marker, Point};
 use crate::document::{Block, Document};
 use crate::plan::{Best, account, applications, needs, score, why_not};
 use raidlab_advisor::plan::ParetoPoint;
 use raidlab_planning::{PlanOrder, PlanOutcome, Planned, SimulatedArray};
+use raidlab_worlds::Feeding;
 
-/// The page of a plan.
-pub fn plan(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Document {
+/// The page of a plan, with how many accelerators its best array feeds where that was asked.
+pub fn plan(outcome: &PlanOutcome, order: &PlanOrder<'_>, fed: Option<&Feeding>) -> Document {
     let (arrays, names): (Vec<&Planned>, _) = (outcome.top.iter().collect(), applications(order));
     let best =
         Best { arrays: &arrays, applications: &names, needs: &order.needs, currency: &order.prices.currency };
@@ -23,6 +24,7 @@ pub fn plan(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Document {
         let cards = best.marks().into_iter().chain([best.cards()]);
         body.push(Block::section("best", "The best", cards.collect()));
     }
+    body.extend(fed.into_iter().flat_map(|fed| feeding::sections(std::slice::from_ref(fed))));
     let figure = Block::figure(
         vec![pareto(outcome, order)],
         format!("Performance against {}.", outcome.effort()),

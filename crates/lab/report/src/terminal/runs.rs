@@ -96,17 +96,23 @@ fn actor_line(actor: &ActorSummary) -> String {
             )
         }
         ActorFacts::Checkpoint(it) => {
-            let pause = NanoSpan(it.pause_ns_mean.round() as u64);
-            let how = if it.is_by_rate { "by its rate, as none ended in the window" } else { "mean" };
+            let pause = it.pause_ns_mean.map_or_else(|| "no known length".to_owned(), |ns| NanoSpan(ns.round() as u64).to_string());
+            let how = if it.pause_ns_mean.is_none() {
+                "nothing was written in the window: begin it earlier, with --ramp 0s"
+            } else if it.is_by_rate {
+                "by its rate, as none ended in the window"
+            } else {
+                "mean"
+            };
+            let share = it.share_pct.map_or_else(String::new, |pct| format!("; {pct:.2} % of training time"));
             let read =
                 it.read_back_ns_mean.map(|ns| format!(", read back in {}", NanoSpan(ns.round() as u64)));
             format!(
-                "checkpoints of {}: {} saved, a pause of {pause} ({how}), {} while written{}; {:.2} % of training time",
+                "checkpoints of {}: {} saved, a pause of {pause} ({how}), {} while written{}{share}",
                 ByteCount(it.bytes).decimal(),
                 it.saved,
                 it.bytes_per_sec,
-                read.unwrap_or_default(),
-                it.share_pct
+                read.unwrap_or_default()
             )
         }
         ActorFacts::Log(it) => format!(

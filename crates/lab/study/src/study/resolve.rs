@@ -309,7 +309,7 @@ fn load_plan(
         World::Measured | World::Array => REAL_RAMP.min(run),
     };
     let (ramp, settles) = (given.unwrap_or(least), given.is_none() && world != World::Measured);
-    Ok(LoadPlan { workloads, iodepths: depths, workers, ramp, run, settles })
+    Ok(LoadPlan { workloads, iodepths: depths, workers, ramp, run, settles, may_lengthen: false })
 }
 
 /// `load`, which must be of one worker: arrays of raidlab are driven by one.

@@ -9,6 +9,7 @@
 //! | `nbd` | a connection for each target, on a ring | any number |
 //! | `nfs` | a connection for each target, by libnfs | any number |
 //! | `xrootd` | a thread for each request, by `XRootD`'s client | up to 256 for each worker |
+//! | `files` | `pread` on the files of a folder, each opened and closed | up to 1024 for each worker |
 //! | `null` | nothing at all: shows the load generator's own cost | any number |
 //!
 //! **Flushes, trims and writes of zeroes** take a slot like any request, and have no buffer. Which of them an engine
@@ -20,6 +21,8 @@
 
 mod bus_error;
 mod calls;
+mod crew;
+mod files;
 mod in_flight;
 mod mapped;
 mod nbd;
@@ -32,6 +35,7 @@ mod xrootd;
 
 pub(crate) use calls::{discard, punch_hole, zero_range};
 
+pub use files::FilesEngine;
 pub use mapped::MappedEngine;
 pub use nbd::NbdEngine;
 pub use nfs::NfsEngine;
@@ -67,6 +71,8 @@ raidlab_units::named! {
         Nfs = "nfs",
         /// `XRootD`'s client, for files of a server: a thread for each request in flight.
         Xrootd = "xrootd",
+        /// Files of a folder, each opened and closed: a thread for each request in flight.
+        Files = "files",
         /// Requests end when they are waited for, and nothing was done.
         Null = "null",
     }
@@ -74,7 +80,7 @@ raidlab_units::named! {
 
 /// An engine's name that there is not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no engine '{0}': there are io_uring, psync, buffered, mmap, nbd, nfs, xrootd and null")]
+#[error("there is no engine '{0}': there are io_uring, psync, buffered, mmap, nbd, nfs, xrootd, files and null")]
 pub struct UnknownEngine(String);
 
 impl EngineKind {

@@ -111,7 +111,7 @@ impl Extent {
 
 /// Draws lengths.
 #[derive(Clone, Debug)]
-struct Lengths {
+pub(crate) struct Lengths {
     mean: f64,
     deviation: f64,
     /// Shares, each added to those before, with the length.
@@ -119,7 +119,7 @@ struct Lengths {
 }
 
 impl Lengths {
-    fn new(law: &SizeLaw) -> Self {
+    pub(crate) fn new(law: &SizeLaw) -> Self {
         let shares = law.table.iter().scan(0.0, |sum, (bytes, pct)| {
             *sum += pct / 100.0;
             Some((*sum, bytes.get()))
@@ -127,7 +127,7 @@ impl Lengths {
         Self { mean: law.mean.get() as f64, deviation: law.deviation.get() as f64, table: shares.collect() }
     }
 
-    fn draw(&self, rng: &mut Rng) -> u64 {
+    pub(crate) fn draw(&self, rng: &mut Rng) -> u64 {
         if let Some((_, last)) = self.table.last() {
             let drawn = rng.unit_f64();
             return self.table.iter().find(|(until, _)| drawn < *until).map_or(*last, |(_, bytes)| *bytes);

@@ -3,6 +3,7 @@
 use crate::op::OpSet;
 use crate::replay::ReplayError;
 use crate::rng::derived_seed;
+use crate::sample_files::SampleFiles;
 use crate::spec::SpecError;
 use raidlab_units::{ByteCount, NanoSpan};
 
@@ -17,6 +18,8 @@ pub struct DriverConfig {
     pub iodepth: u32,
     /// Seed of all that is random.
     pub seed: u64,
+    /// Seed of what all workers share, as a rate that changes; theirs where there is none.
+    pub shared_seed: Option<u64>,
     /// Time before the measured window.
     pub ramp: NanoSpan,
     /// Length of the measured window.
@@ -25,6 +28,8 @@ pub struct DriverConfig {
     pub start_offset: ByteCount,
     /// Ends the window when so many requests were counted, failed ones too; `None` leaves it to `run`.
     pub max_requests: Option<u64>,
+    /// Files that stand for the places of the target, which accelerators then read.
+    pub files: Option<SampleFiles>,
     /// Which share of the specification's own numbers (rates, requests in flight) this driver has.
     pub worker: Worker,
 }
@@ -45,6 +50,7 @@ impl DriverConfig {
         Self {
             iodepth: part.share_of(u64::from(self.iodepth)) as u32,
             seed: derived_seed(self.seed, index),
+            shared_seed: self.shared_seed.or(Some(self.seed)),
             start_offset: ByteCount(start_bytes % self.region.get().max(1)),
             max_requests: self.max_requests.map(|max| part.share_of(max)),
             worker: Worker {

@@ -25,6 +25,7 @@ use crate::op::IoOp;
 use crate::pacing::{ClosedLoop, FlushRule, Pacing};
 use crate::replay::{Replay, ReplayError, Timing};
 use crate::result::{ActorMeasurement, Counts, LagStats, OpStats, PartMeasurement};
+use crate::rhythm::{Rhythm, Tempo};
 use crate::rng::{Rng, derived_seed};
 use crate::schedule::{Schedule, Throttle};
 use crate::spec::{AccessLine, AccessSpec, MixPart, loop_iodepth};
@@ -36,6 +37,7 @@ use std::collections::VecDeque;
 const PARTS_STREAM: u64 = 500;
 const WEIGHTS_STREAM: u64 = 700;
 const ARRIVALS_STREAM: u64 = 800;
+const TEMPO_STREAM: u64 = 900;
 
 /// A batch of a trace that is not there yet is looked for again after so long.
 const READ_AGAIN_AFTER: NanoSpan = NanoSpan(50_000);
@@ -118,11 +120,13 @@ struct Late {
 #[derive(Debug)]
 struct Loop {
     pacing: Pacing,
+    rhythm: Rhythm,
     /// Its requests are those of a trace, and start at their times.
     is_traced: bool,
     pace: Option<Pace>,
     worker: Worker,
     seed: u64,
+    tempo_seed: u64,
     /// Places that are neither in flight nor idle.
     ready: u32,
     /// When each idle place is ready again, in order.
@@ -171,7 +175,8 @@ impl Pacer {
                 Some(*sum)
             });
             let how = (spec.pacing, spec.iodepth, spec.flush);
-            pacer.loops.push(Loop::new(how, weights.collect(), config, 0));
+            let plain = Loop::new(how, weights.collect(), config, 0);
+            pacer.loops.push(Loop { rhythm: spec.rhythm.clone(), ..plain });
         }
         for (index, (name, lines, places)) in (0..).zip(spec.streams()) {
             let is_alone = spec.parts.is_empty();
@@ -192,7 +197,7 @@ impl Pacer {
                 let part = &spec.parts[index as usize];
                 let how = (part.pacing, part.iodepth, part.flush);
                 let plain = Loop::new(how, Vec::new(), &config, index);
-                pacer.loops.push(Loop { phase: part.phase, ..plain });
+                pacer.loops.push(Loop { phase: part.phase, rhythm: part.rhythm.clone(), ..plain });
             }
             let is_open =
                 if is_one_loop { spec.pacing.is_open() } else { spec.parts[index as usize].pacing.is_open() };
@@ -457,10 +462,12 @@ impl Loop {
         let count = fixed.map_or(config.worker.count, |places| config.worker.count.min(places));
         Self {
             pacing,
+            rhythm: Rhythm::default(),
             is_traced: false,
             pace: None,
             worker: Worker { index: config.worker.index, count: count.max(1) },
             seed: derived_seed(config.seed, ARRIVALS_STREAM + first_part),
+            tempo_seed: derived_seed(config.shared_seed.unwrap_or(config.seed), TEMPO_STREAM + first_part),
             ready,
             idle: VecDeque::with_capacity(ready as usize),
             next_burst_at: Nanos::ZERO,
@@ -481,7 +488,10 @@ impl Loop {
         (self.started_at, self.has_phases) = (now, self.phase != Phase::default());
         self.pace = Some(match self.pacing {
             _ if self.is_traced => Pace::Traced(now),
-            Pacing::Open(arrivals) => Pace::Open(Schedule::new(&arrivals, (index, count), self.seed, now)),
+            Pacing::Open(arrivals) => {
+                let schedule = Schedule::new(&arrivals, (index, count), self.seed, now);
+                Pace::Open(schedule.with_tempo(Tempo::new(&self.rhythm, self.tempo_seed, now)))
+            }
             Pacing::Closed(closed @ ClosedLoop { think, .. }) => {
                 Pace::Closed { think, throttle: Throttle::new(&closed, count, now) }
             }

@@ -10,6 +10,7 @@ use crate::data::DataSpec;
 use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, FlushRule, Pacing, RequestRate};
 use crate::places::{Distribution, Places, Zone};
 use crate::result::Metric;
+use crate::rhythm::{HOURS, OnOff, Rhythm, SelfSimilar, SpanLaw};
 use crate::spec::{AccessLine, AccessSpec, MixPart};
 use raidlab_units::{ByteCount, NanoSpan};
 use serde::Deserialize;
@@ -88,13 +89,37 @@ struct LineTable {
     reply: Option<RequestBytes>,
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ArrivalTable {
     process: ArrivalProcess,
-    rate: Rate,
+    rate: Option<Rate>,
     #[serde(default = "one")]
     burst: u32,
+    by_hour: Option<Vec<f64>>,
+    day: Option<NanoSpan>,
+    /// How long each rate lasts, and the rate.
+    steps: Option<Vec<(NanoSpan, f64)>>,
+    on_off: Option<OnOffTable>,
+    self_similar: Option<SelfSimilarTable>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OnOffTable {
+    on: NanoSpan,
+    off: NanoSpan,
+    #[serde(default)]
+    lengths: SpanLaw,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SelfSimilarTable {
+    hurst: f64,
+    variation_pct: f64,
+    #[serde(default = "ten_ms")]
+    interval: NanoSpan,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -184,6 +209,10 @@ const fn one() -> u32 {
     1
 }
 
+const fn ten_ms() -> NanoSpan {
+    NanoSpan::from_millis(10)
+}
+
 impl From<LineTable> for AccessLine {
     fn from(line: LineTable) -> Self {
         Self {
@@ -200,15 +229,56 @@ impl From<LineTable> for AccessLine {
 }
 
 /// Puts the keys of a loop together.
-fn pacing(arrival: Option<ArrivalTable>, limit: LimitTable, think: NanoSpan) -> Result<Pacing, String> {
+fn pacing(
+    arrival: Option<ArrivalTable>,
+    limit: LimitTable,
+    think: NanoSpan,
+) -> Result<(Pacing, Rhythm), String> {
     let closed =
         ClosedLoop { think, rate_max: limit.iops.map(|rate| rate.0), bytes_per_sec_max: limit.bytes_per_sec };
     match arrival {
-        None => Ok(Pacing::Closed(closed)),
-        Some(ArrivalTable { process, rate, burst }) if closed == ClosedLoop::default() => {
-            Ok(Pacing::Open(Arrivals { process, rate: rate.0, burst }))
-        }
+        None => Ok((Pacing::Closed(closed), Rhythm::default())),
+        Some(arrival) if closed == ClosedLoop::default() => arrival.open_loop(),
         Some(_) => Err("limit and think are for loops without arrival: leave out either".into()),
+    }
+}
+
+impl ArrivalTable {
+    /// Arrivals, and how their rate changes. Without a rate it is the mean of its hours or steps.
+    fn open_loop(self) -> Result<(Pacing, Rhythm), String> {
+        let rhythm = Rhythm {
+            steps: self.steps()?,
+            on_off: self.on_off.map(|OnOffTable { on, off, lengths }| OnOff { on, off, lengths }),
+            self_similar: self.self_similar.map(|it| SelfSimilar {
+                hurst: it.hurst,
+                variation_pct: it.variation_pct,
+                interval: it.interval,
+            }),
+        };
+        let rate = match (self.rate, rhythm.mean()) {
+            (Some(rate), _) => rate.0,
+            (None, Some(mean)) => Rate::try_from(mean)?.0,
+            (None, None) => return Err("arrival: the key 'rate' is missing: add it, or by_hour".into()),
+        };
+        Ok((Pacing::Open(Arrivals { process: self.process, rate, burst: self.burst }), rhythm))
+    }
+
+    fn steps(&self) -> Result<Vec<(NanoSpan, f64)>, String> {
+        match (&self.by_hour, &self.steps) {
+            (Some(_), Some(_)) => Err("by_hour and steps say the same: leave out either".into()),
+            (Some(rates), None) if rates.len() == HOURS => {
+                let day = self.day.unwrap_or(NanoSpan::from_secs(86_400));
+                let hour = NanoSpan(day.get() / HOURS as u64);
+                Ok(rates.iter().map(|rate| (hour, *rate)).collect())
+            }
+            (Some(rates), None) => Err(format!(
+                "by_hour has {} rates: write {HOURS}, or steps = [[\"8h\", 100], [\"16h\", 500]]",
+                rates.len()
+            )),
+            (None, _) if self.day.is_some() => Err("day is how long the rates of by_hour last: add these".into()),
+            (None, Some(steps)) if steps.is_empty() => Err("steps has no rate: write steps = [[\"8h\", 100], [\"16h\", 500]]".into()),
+            (None, steps) => Ok(steps.clone().unwrap_or_default()),
+        }
     }
 }
 
@@ -299,13 +369,15 @@ impl PartTable {
             compaction: self.compaction,
             cache: self.cache,
         };
+        let (pacing, rhythm) = pacing(self.arrival, self.limit, self.think).map_err(within)?;
         Ok(MixPart {
             weight: self.weight,
             actor: tables.actor().map_err(within)?,
             phase: self.phase,
             lines: self.line.into_iter().map(AccessLine::from).collect(),
             places: self.places.places().map_err(within)?,
-            pacing: pacing(self.arrival, self.limit, self.think).map_err(within)?,
+            pacing,
+            rhythm,
             iodepth: self.iodepth,
             flush: flush(self.flush_every, self.flush_metadata).map_err(within)?,
             name: self.name,
@@ -320,11 +392,13 @@ impl WorkloadFile {
     /// Says in words what does not go together.
     pub(super) fn workload(self) -> Result<Workload, String> {
         let DataTable { compressible_pct, dedupe_pct } = self.data;
+        let (pacing, rhythm) = pacing(self.arrival, self.limit, self.think)?;
         let spec = AccessSpec {
             name: self.name,
             lines: self.line.into_iter().map(AccessLine::from).collect(),
             places: self.places.places()?,
-            pacing: pacing(self.arrival, self.limit, self.think)?,
+            pacing,
+            rhythm,
             iodepth: self.iodepth,
             flush: flush(self.flush_every, self.flush_metadata)?,
             data: DataSpec { compressible_pct, dedupe_pct },

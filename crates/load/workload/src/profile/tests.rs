@@ -62,7 +62,7 @@ fn training_is_that_of_its_suite() {
         assert_eq!((it.samples_per_file, it.barrier), (samples_per_file, true), "{name}");
         assert_eq!(workload.spec.with_accelerators(9).unwrap().iodepth(1), 9 * 4 * 2, "{name}");
     }
-    for (name, total_tb) in [("8b", 0.112), ("70b", 0.988), ("405b", 5.67), ("1t", 14.0)] {
+    for (name, total_tb) in [("8b", 0.105), ("70b", 0.912), ("405b", 5.29), ("1t", 18.0)] {
         let workload = builtin_workload(&format!("checkpoint-llama3-{name}")).unwrap();
         let Some((_, Actor::Checkpoint(it))) = workload.spec.actors().next() else { panic!("{name}") };
         assert!(
@@ -339,7 +339,7 @@ fn settings_that_do_not_go_together_are_named() {
         ),
         (
             "[arrival]\nprocess = 'fixed'\nrate = 1\nbrust = 2\n",
-            "mine.toml:9: unknown key 'brust': the nearest known is 'burst' (known: process, rate, burst)",
+            "mine.toml:9: unknown key 'brust': the nearest known is 'burst' (known: process, rate, burst, by_hour, day, steps, on_off, self_similar)",
         ),
         (
             "[[part]]\nname = 'a'\n[part.accelerator]\nbatch = 4\ncompute = '1ms'\nsample_size = '1MiB'\nread_thread = 2\n",
@@ -365,7 +365,36 @@ fn settings_that_do_not_go_together_are_named() {
     ];
     for (text, expected) in rows {
         let error = Workload::from_toml("mine.toml", &format!("{HEAD}{text}{LINE}")).unwrap_err();
-        assert_eq!(error.to_string(), expected);
+        assert_eq!(without_line(&error.to_string(), expected), expected);
+    }
+}
+
+/// `said` without the number of its line where `expected` has none.
+fn without_line(said: &str, expected: &str) -> String {
+    match (expected.starts_with("mine.toml: "), said.split_once(": ")) {
+        (true, Some((place, rest))) if place.starts_with("mine.toml") => format!("mine.toml: {rest}"),
+        _ => said.to_owned(),
+    }
+}
+
+#[test]
+fn settings_that_make_no_sense_have_their_line() {
+    let part = |text: &str| format!("{HEAD}[[part]]\nname = 'a'\n[part.log]\nappend_size = '1KiB'\n[[part]]\nname = 'b'\n{text}");
+    let head = HEAD.lines().count();
+    let rows = [
+        ("[part.log]\nappend_size = '1KiB'\nclients = 0\n", 9, "clients must be above 0"),
+        ("[part.log]\nappend_size = '2MiB'\n", 8, "append_size must be up to 1 MiB"),
+        ("[part.log]\nappend_size = '1KiB'\nthink = 5\n", 9, "think: 5 has no unit"),
+        ("[part.accelerator]\nbatch = 1\ncompute = '1ms'\n", 5, "sample_size or sample_table is missing"),
+        (
+            "[part.accelerator]\nbatch = 1\ncompute = '1ms'\nsample_size = '1KiB'\nsample_deviation = '2KiB'\n",
+            11,
+            "sample_deviation must be up to the mean",
+        ),
+    ];
+    for (text, line, problem) in rows {
+        let error = Workload::from_toml("mine.toml", &part(text)).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("mine.toml:{}: ", head + line)) && error.contains(problem), "{error}");
     }
 }
 
@@ -410,7 +439,8 @@ fn actors_that_make_no_sense_are_named() {
     ];
     for (text, expected) in rows {
         let error = Workload::from_toml("mine.toml", &format!("{HEAD}{text}")).unwrap_err();
-        assert_eq!(error.to_string(), format!("mine.toml: {expected}"));
+        let expected = format!("mine.toml: {expected}");
+        assert_eq!(without_line(&error.to_string(), &expected), expected);
     }
 }
 
@@ -419,6 +449,7 @@ mod round_trips {
     use crate::data::DataSpec;
     use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, FlushRule, Pacing, RequestRate};
     use crate::places::{Distribution, Places, Zone};
+    use crate::rhythm::{OnOff, Rhythm, SelfSimilar, SpanLaw};
     use crate::spec::MixPart;
     use proptest::prelude::*;
     use raidlab_units::ByteCount;
@@ -478,6 +509,28 @@ mod round_trips {
         prop_oneof![open, closed]
     }
 
+    fn rhythm() -> impl Strategy<Value = Rhythm> {
+        let even = (1u64..1 << 40).prop_map(|hour| vec![hour * 100_000; 24]);
+        let spans = prop_oneof![even, proptest::collection::vec(100_000u64..1 << 50, 0..4)];
+        let on_off = (100_000u64..1 << 50, 100_000u64..1 << 50, any::<bool>());
+        let similar = (0.501f64..0.999, 0.001f64..300.0, 100_000u64..1 << 50);
+        (spans, 0.5f64..1e9, proptest::option::of(on_off), proptest::option::of(similar)).prop_map(
+            |(spans, rate, on_off, similar)| Rhythm {
+                steps: spans.into_iter().map(|span| (NanoSpan(span), rate)).collect(),
+                on_off: on_off.map(|(on, off, is_fixed)| OnOff {
+                    on: NanoSpan(on),
+                    off: NanoSpan(off),
+                    lengths: if is_fixed { SpanLaw::Fixed } else { SpanLaw::Exponential },
+                }),
+                self_similar: similar.map(|(hurst, variation_pct, interval)| SelfSimilar {
+                    hurst,
+                    variation_pct,
+                    interval: NanoSpan(interval),
+                }),
+            },
+        )
+    }
+
     fn flush() -> impl Strategy<Value = Option<FlushRule>> {
         let rule = |(every, with_metadata)| {
             let every = NonZeroU32::new(every)?;
@@ -492,6 +545,7 @@ mod round_trips {
             lines in lines(),
             places in places(),
             pacing in pacing(),
+            rhythm in rhythm(),
             iodepth in proptest::option::of(1u32..),
             flush in flush(),
             (compressible_pct, dedupe_pct) in (0u8..=100, 0u8..=100),
@@ -500,11 +554,16 @@ mod round_trips {
         ) {
             let mut spec = AccessSpec::new(text.clone(), Vec::new());
             spec.data = DataSpec { compressible_pct, dedupe_pct };
+            // A rate that is too low for its rhythm is refused.
+            let rhythm = match pacing {
+                Pacing::Open(arrivals) if rhythm.complaint(arrivals.rate).is_none() => rhythm,
+                _ => Rhythm::default(),
+            };
             if is_mix {
-                let part = MixPart { name: text.clone(), weight: None, lines, places, pacing, iodepth, flush, ..MixPart::default() };
+                let part = MixPart { name: text.clone(), weight: None, lines, places, pacing, rhythm, iodepth, flush, ..MixPart::default() };
                 spec.parts = vec![MixPart { name: format!("not {text}"), ..part.clone() }, part];
             } else {
-                (spec.lines, spec.places, spec.pacing) = (lines, places, pacing);
+                (spec.lines, spec.places, spec.pacing, spec.rhythm) = (lines, places, pacing, rhythm);
                 (spec.iodepth, spec.flush) = (iodepth, flush);
             }
             let block_bytes_published = vec![512, 65_536];

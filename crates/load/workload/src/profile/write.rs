@@ -6,6 +6,7 @@ use crate::data::DataSpec;
 use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, FlushRule, Pacing};
 use crate::places::{Distribution, Places};
 use crate::result::Metric;
+use crate::rhythm::{OnOff, Rhythm, SelfSimilar, SpanLaw};
 use crate::spec::AccessLine;
 use raidlab_units::{ByteCount, NanoSpan};
 use std::fmt::Write;
@@ -51,7 +52,32 @@ impl Text {
         }
     }
 
-    fn pacing(&mut self, table: &str, pacing: Pacing) {
+    /// The keys of a rate that changes, in the table of arrivals that is open.
+    fn rhythm(&mut self, table: &str, rhythm: &Rhythm) {
+        if let Some(day) = rhythm.day() {
+            let rates: Vec<String> = rhythm.steps.iter().map(|(_, rate)| format!("{rate:?}")).collect();
+            self.line(format_args!("by_hour = [{}]\nday = \"{}ns\"", rates.join(", "), day.get()));
+        } else if !rhythm.steps.is_empty() {
+            let step = |(span, rate): &(NanoSpan, f64)| format!("[\"{}ns\", {rate:?}]", span.get());
+            let steps: Vec<String> = rhythm.steps.iter().map(step).collect();
+            self.line(format_args!("steps = [{}]", steps.join(", ")));
+        }
+        if let Some(OnOff { on, off, lengths }) = rhythm.on_off {
+            let law = if lengths == SpanLaw::Fixed { "fixed" } else { "exponential" };
+            self.line(format_args!("\n[{table}arrival.on_off]"));
+            self.span("on", on);
+            self.span("off", off);
+            self.string("lengths", law);
+        }
+        if let Some(SelfSimilar { hurst, variation_pct, interval }) = rhythm.self_similar {
+            self.line(format_args!("\n[{table}arrival.self_similar]"));
+            self.real("hurst", hurst);
+            self.real("variation_pct", variation_pct);
+            self.span("interval", interval);
+        }
+    }
+
+    fn pacing(&mut self, table: &str, pacing: Pacing, rhythm: &Rhythm) {
         match pacing {
             Pacing::Open(Arrivals { process, rate, burst }) => {
                 let process = match process {
@@ -63,6 +89,7 @@ impl Text {
                 if burst != 1 {
                     self.line(format_args!("burst = {burst}"));
                 }
+                self.rhythm(table, rhythm);
             }
             Pacing::Closed(ClosedLoop { rate_max: None, bytes_per_sec_max: None, .. }) => {}
             Pacing::Closed(ClosedLoop { rate_max, bytes_per_sec_max, .. }) => {
@@ -199,7 +226,7 @@ impl Workload {
             text.line(format_args!("block_sizes = [{}]", sizes.collect::<Vec<_>>().join(", ")));
         }
         text.loop_keys(spec.iodepth, spec.pacing, spec.flush);
-        text.pacing("", spec.pacing);
+        text.pacing("", spec.pacing, &spec.rhythm);
         text.places("", &spec.places);
         let DataSpec { compressible_pct, dedupe_pct } = spec.data;
         if !spec.data.is_noise() {
@@ -214,7 +241,7 @@ impl Workload {
                 text.line(format_args!("weight = {weight}"));
             }
             text.loop_keys(part.iodepth, part.pacing, part.flush);
-            text.pacing("part.", part.pacing);
+            text.pacing("part.", part.pacing, &part.rhythm);
             text.places("part.", &part.places);
             write_phase(&mut text, &part.phase);
             if let Some(actor) = &part.actor {

@@ -109,8 +109,9 @@ pub struct CheckpointFacts {
     pub saved: u64,
     /// Bytes of one.
     pub bytes: u64,
-    /// Mean time from its first write to the end of its flush. Where none was saved in the window, what its rate comes to.
-    pub pause_ns_mean: f64,
+    /// Mean time from its first write to the end of its flush. Where none was saved in the window, what its rate comes to; none where
+    /// nothing was written in it.
+    pub pause_ns_mean: Option<f64>,
     /// The longest; zero where none was saved.
     pub pause_ns_max: u64,
     /// Whether the pause is worked out from the rate.
@@ -120,8 +121,8 @@ pub struct CheckpointFacts {
     /// Mean time of a read back; none where none ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_back_ns_mean: Option<f64>,
-    /// Share of the time that training waits, in percent, at one checkpoint in each interval of the workload.
-    pub share_pct: f64,
+    /// Share of the time that training waits, in percent, at one checkpoint in each interval of the workload; none as its pause is.
+    pub share_pct: Option<f64>,
 }
 
 /// A log, as stored and shown.
@@ -271,9 +272,9 @@ impl CheckpointStats {
 
     fn facts(&self) -> CheckpointFacts {
         let rate = self.written_bytes as f64 * 1e9 / self.write_ns.max(1) as f64;
-        let by_rate = if rate > 0.0 { self.total_bytes as f64 * 1e9 / rate } else { 0.0 };
+        let by_rate = (rate > 0.0).then(|| self.total_bytes as f64 * 1e9 / rate);
         let is_by_rate = self.saved == 0;
-        let pause = if is_by_rate { by_rate } else { self.pause_ns_sum as f64 / self.saved as f64 };
+        let pause = if is_by_rate { by_rate } else { Some(self.pause_ns_sum as f64 / self.saved as f64) };
         CheckpointFacts {
             saved: self.saved,
             bytes: self.total_bytes,
@@ -282,7 +283,7 @@ impl CheckpointStats {
             is_by_rate,
             bytes_per_sec: BytesPerSec(rate),
             read_back_ns_mean: (self.read_back > 0).then(|| self.read_ns_sum as f64 / self.read_back as f64),
-            share_pct: 100.0 * pause / (pause + self.every_ns as f64).max(1.0),
+            share_pct: pause.map(|pause| 100.0 * pause / (pause + self.every_ns as f64).max(1.0)),
         }
     }
 }

@@ -4,6 +4,7 @@ use super::{AccessLine, AccessSpec, MixPart};
 use crate::actor::{Actor, Phase};
 use crate::pacing::{FlushRule, Pacing};
 use crate::places::Places;
+use crate::rhythm::Rhythm;
 use raidlab_units::{ByteCount, NanoSpan};
 
 /// Why a list of lines is no access specification.
@@ -114,6 +115,7 @@ impl AccessSpec {
             return self.check_trace();
         }
         if self.parts.is_empty() {
+            check_rhythm(&self.name, self.pacing, &self.rhythm)?;
             return check_stream(&self.name, &self.lines, &self.places, self.pacing, self.iodepth);
         }
         if !self.lines.is_empty() {
@@ -126,7 +128,8 @@ impl AccessSpec {
         if self.places != Places::default() {
             return setting("places", "are those of each part: write them there");
         }
-        if !has_weights && has_loop_keys(self.pacing, self.iodepth, self.flush) {
+        let is_steady = self.rhythm.is_steady();
+        if !has_weights && (has_loop_keys(self.pacing, self.iodepth, self.flush) || !is_steady) {
             return setting(LOOP_KEYS, "are those of each part without weights");
         }
         for (index, part) in self.parts.iter().enumerate() {
@@ -135,6 +138,7 @@ impl AccessSpec {
             }
             self.check_part(part)?;
         }
+        check_rhythm(&self.name, self.pacing, &self.rhythm)?;
         if has_weights { check_loop(&self.name, self.pacing, self.iodepth) } else { Ok(()) }
     }
 
@@ -191,6 +195,7 @@ impl AccessSpec {
         if part.phase != Phase::default() && (part.weight.is_some() || part.pacing.is_open()) {
             return wrong("phase", "goes with closed loops and actors: leave out weight and arrival");
         }
+        check_rhythm(&name, part.pacing, &part.rhythm)?;
         if let Some(actor) = &part.actor {
             return self.check_actor(part, actor).map_or(Ok(()), |(key, problem)| wrong(key, problem));
         }
@@ -237,6 +242,16 @@ fn check_stream(
     match places.complaint() {
         Some((key, problem)) => setting(key, problem),
         None => check_loop(name, pacing, iodepth),
+    }
+}
+
+/// What holds for a rate that changes.
+fn check_rhythm(name: &str, pacing: Pacing, rhythm: &Rhythm) -> Result<(), SpecError> {
+    let wrong = |(key, problem)| Err(SpecError::Setting { spec: name.into(), key, problem });
+    match pacing {
+        _ if rhythm.is_steady() => Ok(()),
+        Pacing::Open(arrivals) => rhythm.complaint(arrivals.rate).map_or(Ok(()), wrong),
+        Pacing::Closed(_) => wrong(("rhythm", "is that of arrivals: give it an arrival with a rate")),
     }
 }
 

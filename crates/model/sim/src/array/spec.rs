@@ -570,8 +570,8 @@ pub(crate) fn driver_config(
         seed: if index == 0 { load.seed } else { derived_seed(load.seed, VOLUMES_STREAM + u64::from(index)) },
         ramp: load.ramp,
         run: load.run,
-        max_requests: None,
-        start_offset: ByteCount::ZERO,
+        shared_seed: Some(load.seed),
         worker: Worker { index, count: volumes },
+        ..DriverConfig::default()
     }
 }

@@ -6,15 +6,14 @@
 use super::Args;
 use crate::failure::Failure;
 use crate::inputs::workload;
-use crate::output::{Output, print};
 use crate::progress::Progress;
 use crate::verbs::loads::CHECKPOINT_EVERY;
 use raidlab::{Array, ArrayFile, Load, NanoSpan, Simulation, Workload};
 use raidlab_planning::{Application, PlanOrder, PlanOutcome, Planned, lines_for_writes, tuned_md};
-use raidlab_report::terminal;
+use raidlab_report::terminal::{self, TerminalOptions};
 use raidlab_study::describe;
 use raidlab_workload::{AccessLine, AccessSpec};
-use raidlab_worlds::{FeedingOrder, accelerator, feed};
+use raidlab_worlds::{Feeding, FeedingOrder, accelerator, feed};
 
 /// Ramp and window of the runs with accelerators: several batches of the slowest model.
 const RAMP: NanoSpan = NanoSpan::from_secs(1);
@@ -67,17 +66,30 @@ pub(super) fn application(wanted: &Wanted, model: &str) -> Result<(Application, 
     Ok((Application { workload, iodepth: iodepth.clamp(1, 4096) }, needed))
 }
 
-/// Runs the best array with accelerators, and tells how many it feeds.
-pub(super) fn tell(
+/// How many accelerators the best array feeds.
+pub(super) struct Fed {
+    pub(super) found: Feeding,
+    /// What md is to be set to for a checkpoint at this rate.
+    lines: Vec<String>,
+}
+
+impl Fed {
+    /// A table of the numbers, and what they say.
+    pub(super) fn in_words(&self, options: TerminalOptions) -> String {
+        let of_line = |line: &String| format!("for a checkpoint at this rate, too: {line}");
+        let sentences = describe::feeding(&self.found).into_iter().chain(self.lines.iter().map(of_line));
+        let sentences: Vec<String> = sentences.collect();
+        format!("{}\n{}\n", terminal::feeding(&self.found, options), sentences.join("\n  "))
+    }
+}
+
+/// Runs the best array with accelerators, if there are any, and finds how many it feeds.
+pub(super) fn feed_best(
     args: &Args,
     outcome: &PlanOutcome,
     order: &PlanOrder<'_>,
-    output: &Output,
-) -> Result<(), Failure> {
-    let (Some(wanted), Some(best)) = (&args.app.accelerators, outcome.top.first()) else { return Ok(()) };
-    if output.is_json() {
-        return Ok(());
-    }
+) -> Result<Option<Fed>, Failure> {
+    let (Some(wanted), Some(best)) = (&args.app.accelerators, outcome.top.first()) else { return Ok(None) };
     // As the plan sets md.
     let tuned = tuned_md(order.catalog);
     let catalog = tuned.as_ref().unwrap_or(order.catalog);
@@ -92,20 +104,18 @@ pub(super) fn tell(
         once: false,
         settles: false,
     };
-    let counts = vec![wanted.count, wanted.count.saturating_mul(2).min(4096)];
     let checkpoint = args.checkpoint.map(|bytes| (bytes, CHECKPOINT_EVERY));
     let mut progress = Progress::start();
-    let found = feed(&load, &FeedingOrder { counts, checkpoint }, &mut |load| {
+    let counts = vec![wanted.count];
+    let order = FeedingOrder { counts, checkpoint, may_lengthen: true, until_missed: true };
+    let found = feed(&load, &order, &mut |load| {
         progress.show(&format!("feeding accelerators: {}", load.workload.name()), 0.0);
         simulation.run(load, args.threads)
     });
     progress.end();
     let found = found.map_err(Failure::input)?;
-    let mut sentences = describe::feeding(&found);
     let lines = tuned.as_ref().filter(|_| checkpoint.is_some()).map(|tuned| lines_for_writes(tuned, best));
-    let of_line = |line: String| format!("for a checkpoint at this rate, too: {line}");
-    sentences.extend(lines.unwrap_or_default().into_iter().map(of_line));
-    print(&format!("{}\n{}\n", terminal::feeding(&found, output.terminal()), sentences.join("\n  ")))
+    Ok(Some(Fed { found, lines: lines.unwrap_or_default() }))
 }
 
 /// The array of a plan, to be simulated.

@@ -49,7 +49,7 @@ fn of_place(place: &PlaceSummary, prediction: &Prediction) -> PaperPlace {
     };
     let rows =
         rows.map(|row| PaperRow { comparison: row.comparison.clone(), fitted: row.fitted, note: note(row) });
-    PaperPlace { summary: place.clone(), rows: rows.collect() }
+    PaperPlace { summary: place.clone(), rows: rows.collect(), fed: Vec::new() }
 }
 
 fn of_claims(claims: &ClaimPrediction) -> PaperPlace {
@@ -62,7 +62,7 @@ fn of_claims(claims: &ClaimPrediction) -> PaperPlace {
         summary_not_fitted: claims.summary_not_fitted.errors,
         kendall_tau: kendall_tau(rows.iter().map(|row| (row.comparison.published, row.comparison.predicted))),
     };
-    PaperPlace { summary, rows }
+    PaperPlace { summary, rows, fed: Vec::new() }
 }
 
 fn claim_row(claim: &PredictedClaim) -> Option<PaperRow> {

@@ -5,12 +5,14 @@ use super::{Args, judge_errors};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_answer};
 use crate::progress::Progress;
-use raidlab_advisor::ComparisonSummary;
+use crate::verbs::report::write_page;
+use crate::whole_file::check_writable;
+use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary, PlaceSummary, kendall_tau};
 use raidlab_papers::{
-    TRAINING_ID, TrainingPrediction, TrainingReproduction, TrainingRow, builtin_training, host_figures,
+    TRAINING_ID, TrainingPoint, TrainingPrediction, TrainingReproduction, TrainingRow, builtin_training, host_figures,
     is_training, parse_training, predict_training, training_method,
 };
-use raidlab_report::terminal;
+use raidlab_report::{Document, FedCurve, FedPlace, PaperPlace, PaperReport, PaperRow, page, terminal};
 use raidlab_worlds::read_text;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,9 +39,8 @@ pub(super) fn run(args: &Args, rows: &[TrainingRow], output: &Output) -> Result<
         .published
         .as_ref()
         .map_or_else(|| format!("papers/{TRAINING_ID}/published.csv"), |path| path.display().to_string());
-    if args.report.is_some() {
-        return Err(Failure::input(anyhow::anyhow!("there is no HTML report of training runs"))
-            .with_hint("leave --report out; --json has all figures"));
+    if let Some(path) = &args.report {
+        check_writable(path)?;
     }
     let catalog = args.catalog.load()?;
     let mut progress = Progress::start();
@@ -52,6 +53,9 @@ pub(super) fn run(args: &Args, rows: &[TrainingRow], output: &Output) -> Result<
         print_answer(&found)?;
     } else {
         print(&as_text(&found, output)?)?;
+    }
+    if let Some(path) = &args.report {
+        write_page(path, &page(&found)?)?;
     }
     Ok(judge_errors(args, &found.rates))
 }
@@ -76,6 +80,72 @@ fn as_text(found: &TrainingReproduction, output: &Output) -> Result<String, Fail
     text += &key;
     let assumed = method.assumed.iter().map(|assumption| format!("  assumed: {assumption}\n"));
     Ok(text + &assumed.collect::<String>())
+}
+
+/// The page: each system with utilisation and rate against the number of accelerators.
+fn page(found: &TrainingReproduction) -> Result<Document, Failure> {
+    let method = training_method().map_err(Failure::run)?;
+    let of_system = |rows: &[TrainingPrediction]| {
+        let compared: Vec<PaperRow> = rows.iter().filter_map(row).collect();
+        let rates = |wanted: &dyn Fn(&PaperRow) -> bool| {
+            let rows = compared.iter().filter(|row| wanted(row)).map(|row| row.comparison.clone());
+            Comparison::of(rows.collect()).summary
+        };
+        let pairs = compared.iter().map(|row| (row.comparison.published, row.comparison.predicted));
+        let summary = PlaceSummary {
+            place: rows[0].system.clone(),
+            summary: rates(&|_| true),
+            summary_not_fitted: rates(&|row| !row.fitted),
+            kendall_tau: kendall_tau(pairs),
+        };
+        let fed = rows.iter().filter_map(curve).collect();
+        PaperPlace { summary, rows: compared, fed }
+    };
+    let systems = found.rows.chunk_by(|row, next| row.system == next.system);
+    let places: Vec<PaperPlace> = systems.map(of_system).filter(|place| !place.rows.is_empty()).collect();
+    let near = |(near, of): (u64, u64)| format!("right or one off in {near} of {of}");
+    let mut notes = vec![format!(
+        "The largest number of accelerators that keeps the bound is {}, and {} of the runs that nothing was fitted to.",
+        near(found.largest_near),
+        near(found.largest_near_not_fitted)
+    )];
+    notes.extend(not_predicted(&found.rows).split("\n\n").map(|text| text.trim().replace('\n', " ")).filter(|text| !text.is_empty()));
+    Ok(page::paper(&PaperReport {
+        title: &method.title,
+        source: &method.source(),
+        method: method.method.clone(),
+        assumed: method.assumed.clone(),
+        notes,
+        summary: found.rates,
+        summary_not_fitted: found.rates_not_fitted,
+        places,
+    }))
+}
+
+/// The rate of a run beside what was published.
+fn row(row: &TrainingPrediction) -> Option<PaperRow> {
+    let it = row.predicted.as_ref()?;
+    let id = format!("{}, {} accelerators", row.what, row.accelerators);
+    let comparison = ComparisonRow::of(id, "mib_per_s".to_owned(), row.mib_per_s, it.mib_per_s)?;
+    let fitted = if row.fitted { ", fitted to" } else { "" };
+    let note = format!("feeds {} at most, set by {}{fitted}", it.accelerators_max, it.narrowest);
+    Some(PaperRow { comparison, fitted: row.fitted, note })
+}
+
+fn curve(row: &TrainingPrediction) -> Option<FedCurve> {
+    let point = |it: &TrainingPoint| FedPlace {
+        accelerators: it.accelerators,
+        au_pct: it.au_pct,
+        rate: it.mib_per_s,
+    };
+    let published =
+        FedPlace { accelerators: row.accelerators, au_pct: row.au_pct, rate: row.mib_per_s };
+    Some(FedCurve {
+        name: row.what.clone(),
+        au_goal_pct: row.au_goal_pct,
+        points: row.predicted.as_ref()?.curve.iter().map(point).collect(),
+        published: Some(published),
+    })
 }
 
 /// The predicted runs of one system.

@@ -17,6 +17,7 @@ use crate::op::IoOp;
 use crate::places::Places;
 use crate::result::AcceleratorStats;
 use crate::rng::{Rng, derived_seed};
+use crate::sample_files::SampleFiles;
 use crate::sampler::{Sampler, draw_normal_f64};
 use crate::stream::Request;
 use raidlab_units::Nanos;
@@ -65,8 +66,9 @@ struct Thread {
     bytes_left: u64,
     sample_bytes: u64,
     in_flight: u32,
-    /// Samples left of its file.
+    /// Samples left of its file, and bytes where it is a file of its own.
     file_left: u32,
+    file_bytes_left: u64,
     has_opened: bool,
 }
 
@@ -78,6 +80,8 @@ pub(in crate::driver) struct Training {
     lengths: Lengths,
     file_bytes: u64,
     files: u64,
+    /// The real files, where samples do not just lie on the target.
+    real: Option<SampleFiles>,
     sampler: Option<Box<Sampler>>,
     rng: Rng,
     ranks: Vec<Rank>,
@@ -113,7 +117,13 @@ impl Training {
         let extent = Extent::new(name, places, config, u64::from(it.request_bytes))?;
         extent.check_blocks(name, "request_size", it.request_bytes)?;
         let mean = it.sample.mean_bytes() as u64;
-        let file_bytes = extent.whole_blocks(mean.saturating_mul(u64::from(it.samples_per_file)));
+        let real = config.files.clone();
+        let extent = match &real {
+            Some(files) => Extent { start: 0, bytes: files.region().get(), ..extent },
+            None => extent,
+        };
+        let of_mean = extent.whole_blocks(mean.saturating_mul(u64::from(it.samples_per_file)));
+        let file_bytes = real.as_ref().map_or(of_mean, |files| files.stride_bytes);
         if file_bytes > extent.bytes {
             let request_bytes = u32::try_from(file_bytes).unwrap_or(u32::MAX);
             return Err(DriverError::RegionTooSmall { region: config.region, request_bytes });
@@ -146,6 +156,7 @@ impl Training {
             stats: AcceleratorStats { accelerators: count, ..AcceleratorStats::default() },
             file_bytes,
             files,
+            real,
             extent,
             it,
         })
@@ -330,15 +341,15 @@ impl Training {
     }
 
     fn begin_sample(&mut self, index: u32) {
+        if self.real.is_some() {
+            return self.begin_sample_of_file(index);
+        }
         let wanted = self.lengths.draw(&mut self.rng).min(self.extent.bytes);
         let bytes = self.extent.whole_blocks(wanted).min(self.extent.bytes);
         let thread = &mut self.threads[index as usize];
         thread.has_opened = thread.file_left == 0;
         if thread.has_opened {
-            let file = match &mut self.sampler {
-                Some(sampler) => sampler.draw(&mut self.rng),
-                None => self.rng.below(self.files),
-            };
+            let file = draw_file(self.sampler.as_deref_mut(), self.files, &mut self.rng);
             thread.offset = self.extent.start + file * self.file_bytes;
             thread.file_left = self.it.samples_per_file;
         }
@@ -348,6 +359,26 @@ impl Training {
             thread.offset = end - bytes;
         }
         // Several samples of a file share blocks: what is read of it is its length, whole blocks at a time.
+        thread.bytes_left = wanted;
+        thread.sample_bytes = wanted;
+        self.reads.push_back(index);
+    }
+
+    /// The same where files are real: a sample is a file, or the next part of one, and ends with it.
+    fn begin_sample_of_file(&mut self, index: u32) {
+        let thread = &mut self.threads[index as usize];
+        thread.has_opened = thread.file_left == 0 || thread.file_bytes_left == 0;
+        if thread.has_opened {
+            let file = draw_file(self.sampler.as_deref_mut(), self.files, &mut self.rng);
+            let length = self.real.as_ref().and_then(|real| real.lengths.get(file as usize)).copied();
+            thread.offset = file * self.file_bytes;
+            (thread.file_left, thread.file_bytes_left) = (self.it.samples_per_file, length.unwrap_or(1));
+        }
+        let is_last = thread.file_left == 1;
+        let drawn = if is_last { u64::MAX } else { self.lengths.draw(&mut self.rng) };
+        let wanted = drawn.min(thread.file_bytes_left);
+        thread.file_left -= 1;
+        thread.file_bytes_left -= wanted;
         thread.bytes_left = wanted;
         thread.sample_bytes = wanted;
         self.reads.push_back(index);
@@ -384,6 +415,14 @@ impl Training {
         own.idle.push(index);
         self.take_batch(now, rank);
         self.load_ahead(rank);
+    }
+}
+
+/// Draws a file by the places of the part.
+fn draw_file(sampler: Option<&mut Sampler>, files: u64, rng: &mut Rng) -> u64 {
+    match sampler {
+        Some(sampler) => sampler.draw(rng),
+        None => rng.below(files),
     }
 }
 

@@ -80,7 +80,11 @@ impl Logging {
 
     pub(super) fn start(&mut self, now: Nanos, window: Window) {
         self.window = window;
-        (0..self.it.clients).for_each(|_| self.thinking.add(now, ()));
+        // Clients know nothing of each other: each is somewhere in its thinking.
+        for _ in 0..self.it.clients {
+            let since = self.rng.below(self.it.think.get() + 1);
+            self.thinking.add(Nanos(now.get().saturating_add(since)), ());
+        }
     }
 
     pub(super) fn due(&mut self, now: Nanos) -> Due {
