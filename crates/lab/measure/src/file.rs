@@ -2,13 +2,15 @@
 
 use super::together::{Share, Shared, merged, run_together, seed_of_rank};
 use raidlab_engines::{
-    Go, LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, LoadProgress, SampleFolder, Target, TargetKind,
-    TargetOptions, TargetOutcome, Verified, is_remote_uri, lay_out_file, place_of, run_targets,
+    Go, LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, LoadProgress, SampleFolder, Target,
+    TargetKind, TargetOptions, TargetOutcome, Verified, is_remote_uri, lay_out_file, place_of, run_targets,
 };
 use raidlab_hosts::{Hosts, HostsError, Refusal};
 use raidlab_machine::MachineWatch;
 use raidlab_units::ByteCount;
-use raidlab_workload::{Accelerator, DriverConfig, LoadFacts, MachineLoad, RunResult, TargetResult, Worker, World};
+use raidlab_workload::{
+    Accelerator, DriverConfig, LoadFacts, MachineLoad, RunResult, TargetResult, Worker, World,
+};
 use raidlab_worlds::{Load, empty_result, load_settings, set_measurement};
 use std::io;
 use std::num::NonZeroU32;

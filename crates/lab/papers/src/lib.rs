@@ -46,7 +46,7 @@ pub use published::{
 };
 pub use reproduction::{PredictChanges, Reproduced, Reproduction, ReproductionError};
 pub use training::{
-    HostFigures, TRAINING_ID, TrainingError, TrainingFigures, TrainingPoint, TrainingPrediction, TrainingReproduction,
-    TrainingRow, builtin_training, host_figures, is_training, parse_training, predict_training,
-    training_method,
+    HostFigures, TRAINING_ID, TrainingError, TrainingFigures, TrainingPoint, TrainingPrediction,
+    TrainingReproduction, TrainingRow, builtin_training, host_figures, is_training, parse_training,
+    predict_training, training_method,
 };

@@ -141,17 +141,25 @@ pub(super) fn rests_on<'a>(
         return String::new();
     }
     let mut text = format!("\nIt rests on estimates: {}.", parts.join(", "));
+    let ranged: usize = estimates.iter().map(|it| it.ranged).sum();
+    if ranged == 0 {
+        return text + "\nNone of them has a range: nobody has said how far off they may be.";
+    }
+    let all: usize = estimates.iter().map(|it| it.keys.len()).sum();
     for (name, range) in ranges {
         let PerformanceRange { slower, faster } = range;
         let span = |lat_ns: f64| NanoSpan(lat_ns as u64);
         if !range.is_wide() {
-            let _ = write!(text, "\nNone of their ranges changes what {name} gets.");
+            let _ = write!(
+                text,
+                "\nThe ranges that {ranged} of these {all} have do not change what {name} gets."
+            );
             continue;
         }
         let _ = write!(
             text,
-            "\nWith all of them at the slower ends of their ranges at once, and at the faster ones, {name} gets {:.0} to {:.0} \
-             requests/s at {} to {} on average.",
+            "\nWith the {ranged} of these {all} that have a range at its slower end, all at once, and at the faster one, {name} gets \
+             {:.0} to {:.0} requests/s at {} to {} on average.",
             slower.iops,
             faster.iops,
             span(slower.lat_ns_mean),

@@ -266,10 +266,9 @@ pub fn feeding(found: &Feeding) -> Vec<String> {
         told.push(format!("with {} it is {:.digits$} %{busiest}", missed.accelerators, missed.au_pct));
     }
     if let Some(it) = &found.checkpoint {
-        let pause = it.pause_ns_mean.map_or_else(
-            || "an unknown time".to_owned(),
-            |ns| NanoSpan(ns.round() as u64).to_string(),
-        );
+        let pause = it
+            .pause_ns_mean
+            .map_or_else(|| "an unknown time".to_owned(), |ns| NanoSpan(ns.round() as u64).to_string());
         let share = it.share_pct.map_or_else(String::new, |pct| format!(": {pct:.2} % of the time"));
         let how =
             if it.is_by_rate { ", worked out from its rate as it did not end in the window" } else { "" };

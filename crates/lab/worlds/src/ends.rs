@@ -15,6 +15,8 @@ pub struct Estimates {
     pub part: String,
     /// Keys of the figures that somebody estimated or fitted.
     pub keys: Vec<String>,
+    /// How many of them say how far off they may be.
+    pub ranged: usize,
     /// All figures that it has.
     pub figures: usize,
 }
@@ -32,9 +34,10 @@ impl Models<'_> {
     /// The figures that rest on estimates, part by part; none of parts without any.
     pub fn estimates(&self) -> Vec<Estimates> {
         let of_part = |(id, sources): (&String, &Vec<FigureSource>)| {
-            let keys: Vec<String> =
-                sources.iter().filter(|it| it.is_estimated()).map(|it| it.key.clone()).collect();
-            (!keys.is_empty()).then(|| Estimates { part: id.clone(), keys, figures: sources.len() })
+            let estimated = || sources.iter().filter(|it| it.is_estimated());
+            let keys: Vec<String> = estimated().map(|it| it.key.clone()).collect();
+            let ranged = estimated().filter(|it| it.low.is_some() || it.high.is_some()).count();
+            (!keys.is_empty()).then(|| Estimates { part: id.clone(), keys, ranged, figures: sources.len() })
         };
         self.sources().filter_map(of_part).collect()
     }

@@ -264,7 +264,12 @@ mod tests {
         let (ramp, run, seed) = (second, second, 1);
         let like = Load { workload, iodepth: 1, workers: 1, ramp, run, seed, once: false, settles: false };
         let mut ran = Vec::new();
-        let order = FeedingOrder { counts: vec![2], may_lengthen: true, until_missed: true, ..FeedingOrder::default() };
+        let order = FeedingOrder {
+            counts: vec![2],
+            may_lengthen: true,
+            until_missed: true,
+            ..FeedingOrder::default()
+        };
         let found = feed(&like, &order, &mut |load| {
             let count = accelerator(&load.workload.spec).unwrap().count;
             // Seven are fed; a batch takes longer where more ask.

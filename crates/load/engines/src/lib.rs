@@ -42,8 +42,8 @@ mod verify;
 mod xrootd;
 
 pub use engine::{
-    Completion, Engine, EngineIo, EngineKind, FailureCause, FilesEngine, MappedEngine, NbdEngine, NfsEngine, NullEngine,
-    SlotTable, SyncEngine, UnknownEngine, UringEngine, UringOptions, XrootdEngine,
+    Completion, Engine, EngineIo, EngineKind, FailureCause, FilesEngine, MappedEngine, NbdEngine, NfsEngine,
+    NullEngine, SlotTable, SyncEngine, UnknownEngine, UringEngine, UringOptions, XrootdEngine,
 };
 pub use error::LoadError;
 pub use lay_out::{LaidOut, LayOut, LayOutContent, LayOutProgress, lay_out_file};

@@ -23,8 +23,8 @@ pub use outcome::{IoFailure, LoadOutcome, LoadProgress, TargetOutcome, ThreadCos
 use crate::clock::{Clock, ThreadReading, process_cpu, wait_until};
 use crate::drive::{Drive, Lane, PROGRESS_EVERY};
 use crate::engine::{
-    Engine, EngineKind, FilesEngine, MappedEngine, NbdEngine, NfsEngine, NullEngine, SlotTable, SyncEngine, UringEngine,
-    UringOptions, XrootdEngine,
+    Engine, EngineKind, FilesEngine, MappedEngine, NbdEngine, NfsEngine, NullEngine, SlotTable, SyncEngine,
+    UringEngine, UringOptions, XrootdEngine,
 };
 use crate::error::LoadError;
 use crate::memory::IoMemory;

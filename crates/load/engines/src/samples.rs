@@ -136,7 +136,8 @@ fn path_of(folder: &Path, number: u64) -> PathBuf {
 
 /// What the files are of, in a line.
 fn made_of(it: &Accelerator) -> String {
-    let table: Vec<String> = it.sample.table.iter().map(|(bytes, pct)| format!("{}:{pct}", bytes.get())).collect();
+    let table: Vec<String> =
+        it.sample.table.iter().map(|(bytes, pct)| format!("{}:{pct}", bytes.get())).collect();
     let law = if table.is_empty() {
         format!("mean {} deviation {}", it.sample.mean.get(), it.sample.deviation.get())
     } else {
@@ -195,7 +196,8 @@ impl LayOutSamples<'_> {
         written?;
         let folder = File::open(self.folder).map_err(failed("open"))?;
         rustix::fs::syncfs(&folder).map_err(LoadError::system(self.folder, "make durable"))?;
-        let all = SampleFolder { folder: self.folder.to_owned(), files: self.files.clone(), is_direct: false };
+        let all =
+            SampleFolder { folder: self.folder.to_owned(), files: self.files.clone(), is_direct: false };
         all.drop_from_cache();
         Note { made_of: note.made_of.clone(), is_complete: true, ..*note }.write(self.folder)
     }
@@ -210,7 +212,11 @@ impl LayOutSamples<'_> {
         Ok(())
     }
 
-    fn write_files(&self, total: ByteCount, progress: &mut dyn FnMut(LayOutProgress)) -> Result<(), LoadError> {
+    fn write_files(
+        &self,
+        total: ByteCount,
+        progress: &mut dyn FnMut(LayOutProgress),
+    ) -> Result<(), LoadError> {
         let mut chunk = vec![0; CHUNK_BYTES];
         let mut written = 0u64;
         for (number, length) in (0u64..).zip(self.files.lengths.iter().copied()) {

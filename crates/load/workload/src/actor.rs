@@ -209,8 +209,11 @@ impl SizeLaw {
     fn complaint(&self, [mean, deviation, table]: [&'static str; 3]) -> Option<(&'static str, &'static str)> {
         if self.table.is_empty() {
             let is_wide = self.deviation > self.mean;
-            let wide = || is_wide.then_some((deviation, "must be up to the mean: lengths are drawn above zero"));
-            return (self.mean == ByteCount::ZERO).then_some((mean, "must be at least one byte")).or_else(wide);
+            let wide =
+                || is_wide.then_some((deviation, "must be up to the mean: lengths are drawn above zero"));
+            return (self.mean == ByteCount::ZERO)
+                .then_some((mean, "must be at least one byte"))
+                .or_else(wide);
         }
         self.complaint_of_table().map(|why| (table, why))
     }
@@ -348,9 +351,10 @@ impl Actor {
                 Some(("au_goal_pct", "must be above 0 and up to 100"))
             }
             Self::Accelerator(it) => it.sample.complaint(["sample_size", "sample_deviation", "sample_table"]),
-            Self::Log(it) if it.append.longest() > u64::from(LOG_WRITE_BYTES_MAX) => {
-                Some((it.append.key(["append_size", "append_table"]), "must be up to 1 MiB, the longest write of a log"))
-            }
+            Self::Log(it) if it.append.longest() > u64::from(LOG_WRITE_BYTES_MAX) => Some((
+                it.append.key(["append_size", "append_table"]),
+                "must be up to 1 MiB, the longest write of a log",
+            )),
             Self::Log(it) => it.append.complaint(["append_size", "append_deviation", "append_table"]),
             Self::Compaction(it) if !(it.amplification > 0.0 && it.amplification <= 1000.0) => {
                 Some(("amplification", "must be above 0 and up to 1000"))

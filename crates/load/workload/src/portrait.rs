@@ -172,7 +172,8 @@ fn watch(mut driver: Driver, run: NanoSpan) -> (Vec<Seen>, u64) {
                 None => return (seen, run.get()),
             },
         };
-        while let Some(Reverse((at, slot))) = under_way.peek().copied().filter(|Reverse((at, _))| *at <= now) {
+        while let Some(Reverse((at, slot))) = under_way.peek().copied().filter(|Reverse((at, _))| *at <= now)
+        {
             under_way.pop();
             driver.handle_completion(at.max(now), slot, true);
         }
@@ -195,9 +196,12 @@ fn parts(seen: &[Seen], names: &[&str]) -> Vec<PortraitPart> {
     for one in seen {
         let Some(part) = parts.get_mut(usize::from(one.part)) else { continue };
         match one.op {
-            IoOp::Read => (part.reads, part.read_bytes) = (part.reads + 1, part.read_bytes + u64::from(one.bytes)),
+            IoOp::Read => {
+                (part.reads, part.read_bytes) = (part.reads + 1, part.read_bytes + u64::from(one.bytes))
+            }
             IoOp::Write => {
-                (part.writes, part.written_bytes) = (part.writes + 1, part.written_bytes + u64::from(one.bytes));
+                (part.writes, part.written_bytes) =
+                    (part.writes + 1, part.written_bytes + u64::from(one.bytes));
             }
             _ => part.others += 1,
         }
@@ -266,7 +270,8 @@ mod tests {
     #[test]
     fn bursts_are_seen_and_so_is_the_read_rate_of_an_accelerator() {
         let rate = RequestRate::new(1000.0).unwrap();
-        let on_off = OnOff { on: NanoSpan::from_secs(1), off: NanoSpan::from_secs(4), lengths: SpanLaw::Fixed };
+        let on_off =
+            OnOff { on: NanoSpan::from_secs(1), off: NanoSpan::from_secs(4), lengths: SpanLaw::Fixed };
         let spec = AccessSpec {
             pacing: Pacing::Open(Arrivals { process: ArrivalProcess::Fixed, rate, burst: 1 }),
             rhythm: Rhythm { on_off: Some(on_off), ..Rhythm::default() },

@@ -30,8 +30,22 @@ use file::WorkloadFile;
 
 /// Keys whose values are times, which have a unit.
 const TIMES: [&str; 16] = [
-    "think", "delay", "after", "lasts", "every", "compute", "compute_deviation", "per_file", "per_sample", "per_step", "group", "day",
-    "on", "off", "interval", "steps",
+    "think",
+    "delay",
+    "after",
+    "lasts",
+    "every",
+    "compute",
+    "compute_deviation",
+    "per_file",
+    "per_sample",
+    "per_step",
+    "group",
+    "day",
+    "on",
+    "off",
+    "interval",
+    "steps",
 ];
 
 /// Version of the form of workload files.

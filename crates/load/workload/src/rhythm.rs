@@ -138,7 +138,10 @@ impl Rhythm {
         let shortest = shortest.chain(self.on_off.map(|it| it.on.min(it.off)));
         let shortest = shortest.chain(self.self_similar.map(|it| it.interval)).min()?;
         let is_slow = shortest.get() as f64 * rate.per_second() < 1e3;
-        is_slow.then_some(("rate", "is below one request in a million of the shortest times of its rhythm: make these longer"))
+        is_slow.then_some((
+            "rate",
+            "is below one request in a million of the shortest times of its rhythm: make these longer",
+        ))
     }
 }
 
@@ -223,10 +226,21 @@ impl Tempo {
         let steps: Vec<_> = rhythm.steps.iter().map(|(span, rate)| (*span, rate / mean)).collect();
         let step_end = steps.first().map_or(u64::MAX, |(span, _)| span.get());
         let on_off = rhythm.on_off.map(|law| OnOffState::new(law, derived_seed(seed, ON_OFF_STREAM)));
-        let self_similar =
-            rhythm.self_similar.map(|law| SelfSimilarState::new(law, derived_seed(seed, SELF_SIMILAR_STREAM)));
-        let mut tempo =
-            Self { steps, step: 0, step_end, on_off, self_similar, origin, start: 0, end: 0, factor: 0.0, base_ns: 0.0 };
+        let self_similar = rhythm
+            .self_similar
+            .map(|law| SelfSimilarState::new(law, derived_seed(seed, SELF_SIMILAR_STREAM)));
+        let mut tempo = Self {
+            steps,
+            step: 0,
+            step_end,
+            on_off,
+            self_similar,
+            origin,
+            start: 0,
+            end: 0,
+            factor: 0.0,
+            base_ns: 0.0,
+        };
         tempo.look();
         Some(tempo)
     }

@@ -173,7 +173,8 @@ impl AccessSpec {
 
     /// Whether all that it does is to train: accelerators that read, and checkpoints.
     pub fn is_training(&self) -> bool {
-        let trains = |part: &MixPart| matches!(part.actor, Some(Actor::Accelerator(_) | Actor::Checkpoint(_)));
+        let trains =
+            |part: &MixPart| matches!(part.actor, Some(Actor::Accelerator(_) | Actor::Checkpoint(_)));
         !self.parts.is_empty() && self.parts.iter().all(trains)
     }
 

@@ -132,8 +132,10 @@ pub fn line_of_message(text: &str, list: &str, message: &str) -> Option<usize> {
         Some(DeValue::Array(elements)) => elements.iter().find(named),
         _ => None,
     };
-    let words: Vec<&str> =
-        message.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| *word != "part").collect();
+    let words: Vec<&str> = message
+        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+        .filter(|word| *word != "part")
+        .collect();
     match elements.map(|element| (element.get_ref(), element.span().start)) {
         Some((DeValue::Table(table), at)) => Some(line_at(text, place_of_key(table, &words).unwrap_or(at))),
         _ => place_of_key(root.get_ref(), &words).map(|at| line_at(text, at)),
@@ -157,7 +159,11 @@ fn place_of_one(table: &DeTable<'_>, word: &str) -> Option<usize> {
 }
 
 /// Finds numbers above zero whose keys `is_wanted`, each with its place in the text.
-fn without_unit(table: &DeTable<'_>, is_wanted: &dyn Fn(&str) -> bool, found: &mut Vec<(String, String, usize)>) {
+fn without_unit(
+    table: &DeTable<'_>,
+    is_wanted: &dyn Fn(&str) -> bool,
+    found: &mut Vec<(String, String, usize)>,
+) {
     for (key, value) in table {
         let key = key.get_ref();
         numbers_without_unit(key, (is_wanted(key), is_wanted), value, found);
@@ -182,7 +188,12 @@ fn numbers_without_unit(
             found.push((key.to_owned(), number.as_str().to_owned(), value.span().start));
         }
         // Of a pair of a value and a figure the first has the unit.
-        DeValue::Array(values) if matches!(values.first().map(Spanned::get_ref), Some(DeValue::Integer(_) | DeValue::String(_))) && values.len() == 2 => {
+        DeValue::Array(values)
+            if matches!(
+                values.first().map(Spanned::get_ref),
+                Some(DeValue::Integer(_) | DeValue::String(_))
+            ) && values.len() == 2 =>
+        {
             numbers_without_unit(key, (is_wanted, of_keys), &values[0], found);
         }
         DeValue::Array(values) => {

@@ -2,8 +2,8 @@
 
 use super::reference::cell;
 use super::{
-    array, calibrate, catalog, compare, doctor, export, fit, import, loads, measure, model, observe, plan, reproduce, soak,
-    studio, tag, torture, why, workloads,
+    array, calibrate, catalog, compare, doctor, export, fit, import, loads, measure, model, observe, plan,
+    reproduce, soak, studio, tag, torture, why, workloads,
 };
 use crate::failure::Failure;
 use crate::schema::{Form, document, generator};
@@ -77,10 +77,7 @@ const ANSWERS: &[(&str, &[Form])] = &[
     ("tag", &[tag::FORM]),
     ("torture", &[torture::FORM]),
     ("why", &[why::FORM]),
-    (
-        "workloads",
-        &[Form::part::<Vec<WorkloadFacts<'_>>>("workloads"), workloads::SHOWN],
-    ),
+    ("workloads", &[Form::part::<Vec<WorkloadFacts<'_>>>("workloads"), workloads::SHOWN]),
 ];
 
 /// One run is the answer, or a list of them is.

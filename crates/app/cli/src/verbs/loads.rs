@@ -372,7 +372,12 @@ fn search_one(
 }
 
 /// Looks for the number of accelerators that are fed.
-fn feed_one(judge: &JudgeArgs, like: &Load, may_lengthen: bool, kept: &mut KeptRun<'_>) -> Result<Feeding, Stop> {
+fn feed_one(
+    judge: &JudgeArgs,
+    like: &Load,
+    may_lengthen: bool,
+    kept: &mut KeptRun<'_>,
+) -> Result<Feeding, Stop> {
     let name = like.workload.name();
     if accelerator(&like.workload.spec).is_none() {
         let error =
@@ -519,11 +524,7 @@ fn notes_of(results: &[RunResult], conclusions: &Conclusions) -> Vec<String> {
     concluded.chain(raidlab_report::hosts::notes(results)).collect()
 }
 
-fn compose<'a>(
-    keeper: &'a Keeper,
-    conclusions: &'a Conclusions,
-    verdicts: &'a [Verdict],
-) -> StudyReport<'a> {
+fn compose<'a>(keeper: &'a Keeper, conclusions: &'a Conclusions, verdicts: &'a [Verdict]) -> StudyReport<'a> {
     StudyReport {
         verdicts,
         fed: &conclusions.fed,

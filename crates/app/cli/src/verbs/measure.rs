@@ -355,9 +355,7 @@ fn open_samples(
     FileBench::open_samples(targets, it, &target, args.engine.options(), cancel, &mut lay_out)
 }
 
-fn lay_out_teller(
-    (hosts, cancel, progress): Watchers<'_>,
-) -> impl FnMut(&Path, ByteCount, ByteCount) {
+fn lay_out_teller((hosts, cancel, progress): Watchers<'_>) -> impl FnMut(&Path, ByteCount, ByteCount) {
     move |name: &Path, written: ByteCount, total: ByteCount| {
         hosts.watch(cancel);
         progress.show(

@@ -248,7 +248,11 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     };
     let mut plan = args.sweep.plan(&frame)?;
     args.file.synchronise(&mut plan)?;
-    if hosts.leads() && args.condition.is_none() && args.sweep.is_training() && simulation.drives_have_condition() {
+    if hosts.leads()
+        && args.condition.is_none()
+        && args.sweep.is_training()
+        && simulation.drives_have_condition()
+    {
         remark(format_args!(
             "note: training data and checkpoints are written in sequence, and so the drives are taken to have been: --condition random:3 is \
              that of drives that were overwritten at random"

@@ -68,7 +68,8 @@ struct Shown<'a> {
 /// Rates by the hour, and what was seen.
 fn drawn(workload: &Workload, seen: Option<&Portrait>, options: TerminalOptions) -> String {
     let spec = &workload.spec;
-    let loops = spec.parts.iter().map(|part| (part.pacing, &part.rhythm)).chain([(spec.pacing, &spec.rhythm)]);
+    let loops =
+        spec.parts.iter().map(|part| (part.pacing, &part.rhythm)).chain([(spec.pacing, &spec.rhythm)]);
     let rhythms = loops.filter_map(|(pacing, rhythm)| match pacing {
         Pacing::Open(arrivals) => Some(terminal::rhythm(rhythm, arrivals.rate.per_second(), options)),
         Pacing::Closed(_) => None,

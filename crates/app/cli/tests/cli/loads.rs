@@ -407,7 +407,12 @@ fn a_workload_is_drawn_within_80_columns_and_exported_as_a_job_of_fio() {
         [[line]]\nsize = '8KiB'\nshare_pct = 100\nread_pct = 50\nrandom_pct = 100\n";
     bench.write("day.toml", day);
     let drawn = bench.done(&["workloads", "day.toml"]);
-    drawn.says(&["by the hours of a day of 24.0 s", "requests/s by its rhythm, at most 9", "requests in flight", "8 KiB"]);
+    drawn.says(&[
+        "by the hours of a day of 24.0 s",
+        "requests/s by its rhythm, at most 9",
+        "requests in flight",
+        "8 KiB",
+    ]);
     assert!(drawn.stdout.lines().all(|line| line.chars().count() <= 80), "{}", drawn.stdout);
     for name in ["mlperf-unet3d", "postgresql-pgbench", "kv-cache", "fastt600-web-server"] {
         let drawn = bench.done(&["workloads", name]);
@@ -428,7 +433,8 @@ fn a_workload_is_drawn_within_80_columns_and_exported_as_a_job_of_fio() {
 fn training_runs_have_a_page_and_plans_say_how_many_they_feed_in_json() {
     let bench = Bench::new();
     let csv = include_str!("../../../../../papers/mlperf-storage-1.0/published.csv");
-    let rows: Vec<&str> = csv.lines().filter(|line| line.starts_with("id,") || line.contains("unet3d")).collect();
+    let rows: Vec<&str> =
+        csv.lines().filter(|line| line.starts_with("id,") || line.contains("unet3d")).collect();
     bench.write("few.csv", &rows.into_iter().take(4).collect::<Vec<_>>().join("\n"));
     bench.done(&["reproduce", "--published", "few.csv", "--report", "page.html"]);
     holds(&bench.read("page.html"), &["utilisation, AU %", "published", "MiB/s"]);

@@ -143,7 +143,8 @@ fn read_row(
         au_pct: number("au_pct", tiny),
         mib_per_s: number("mb_per_s", tiny),
     };
-    let is_known = row.attached == LOCAL || [OVER_NETWORK, PARALLEL].iter().any(|kind| row.attached.starts_with(kind));
+    let is_known =
+        row.attached == LOCAL || [OVER_NETWORK, PARALLEL].iter().any(|kind| row.attached.starts_with(kind));
     if !is_known {
         problem("attached", "is not known: write local, NVMe/TCP and its ports, or parallel file system");
     }

@@ -39,15 +39,24 @@ pub struct FedCurve {
 pub(super) fn sections(fed: &[Feeding]) -> impl Iterator<Item = Block> {
     fed.iter().enumerate().map(|(index, found)| {
         let answer = match found.most {
-            Some(most) if found.is_limit => format!("It feeds {most}, and not one more of those that were run."),
+            Some(most) if found.is_limit => {
+                format!("It feeds {most}, and not one more of those that were run.")
+            }
             Some(most) => format!("It feeds {most}, the most that was asked for."),
             None => "It feeds none.".to_owned(),
         };
-        let lead = format!("{} {answer} Fed are those that compute for {} % of the time or more.", found.target, found.au_goal_pct);
+        let lead = format!(
+            "{} {answer} Fed are those that compute for {} % of the time or more.",
+            found.target, found.au_goal_pct
+        );
         let mut body = vec![Block::paragraph(lead)];
         body.extend(figure(&[curve(found)], "MB/s", found.most));
         body.push(Block::table(table(found)));
-        Block::section(format!("accelerators-{index}"), format!("{}: accelerators that are fed", found.workload), body)
+        Block::section(
+            format!("accelerators-{index}"),
+            format!("{}: accelerators that are fed", found.workload),
+            body,
+        )
     })
 }
 
@@ -76,7 +85,8 @@ fn table(found: &Feeding) -> Table {
             if point.keeps { "kept" } else { "missed" }.to_owned(),
         ]
     };
-    Table::plain(format!("{}, every number that was run", found.workload), &header, 0).section(found.points.iter().map(row))
+    Table::plain(format!("{}, every number that was run", found.workload), &header, 0)
+        .section(found.points.iter().map(row))
 }
 
 /// Both charts; an upright line at `most`. None without any point.
@@ -128,7 +138,12 @@ fn chart(curves: &[FedCurve], title: &str, of: impl Fn(&FedPlace) -> f64) -> Cha
         let point = |place: &FedPlace| Point {
             x: f64::from(place.accelerators),
             y: of(place),
-            hover: format!("{}\n{} accelerators\n{} {title}", curve.name, place.accelerators, three_digits(of(place))),
+            hover: format!(
+                "{}\n{} accelerators\n{} {title}",
+                curve.name,
+                place.accelerators,
+                three_digits(of(place))
+            ),
             ..Point::default()
         };
         let line = Line::new(&curve.name, colour, curve.points.iter().map(point).collect());

@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn the_mark_stands_at_what_rests_on_estimates() {
         let told = |key: &str| {
-            let part = Estimates { part: "a-drive".into(), keys: vec![key.into()], figures: 9 };
+            let part = Estimates { part: "a-drive".into(), keys: vec![key.into()], ranged: 0, figures: 9 };
             let Estimated { speed, loss, life } = Estimated::of(&[part]);
             (speed, loss, life)
         };

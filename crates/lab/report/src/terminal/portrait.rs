@@ -32,7 +32,8 @@ pub fn portrait(seen: &Portrait, options: TerminalOptions) -> String {
         seen.ns_per_byte,
         seen.iodepth
     );
-    let mut text = format!("\n{}\n{about}\n{}\n{}", heading(&head, options), parts(seen, options), sizes(seen, options));
+    let mut text =
+        format!("\n{}\n{about}\n{}\n{}", heading(&head, options), parts(seen, options), sizes(seen, options));
     let columns = &seen.over_time;
     let each = secs / columns.len().max(1) as f64;
     let mb = |bytes: u64| bytes as f64 / 1e6 / each;
@@ -73,7 +74,8 @@ fn parts(seen: &Portrait, options: TerminalOptions) -> String {
     let rate = |count: u64| if count == 0 { "-".to_owned() } else { three_digits(count as f64 / secs) };
     let header = ["part", "reads/s", "MB/s", "writes/s", "MB/s", "flushes/s"];
     let row = |part: &raidlab_workload::PortraitPart| {
-        let mb = |bytes: u64| if bytes == 0 { "-".to_owned() } else { three_digits(bytes as f64 / 1e6 / secs) };
+        let mb =
+            |bytes: u64| if bytes == 0 { "-".to_owned() } else { three_digits(bytes as f64 / 1e6 / secs) };
         vec![
             super::printable(&part.name),
             rate(part.reads),
@@ -98,14 +100,18 @@ fn sizes(seen: &Portrait, options: TerminalOptions) -> String {
             ByteCount(u64::from(size.size_bytes)).to_string()
         };
         match sizes.last_mut() {
-            Some((last, sum)) if *last == name => (sum.reads, sum.writes) = (sum.reads + size.reads, sum.writes + size.writes),
+            Some((last, sum)) if *last == name => {
+                (sum.reads, sum.writes) = (sum.reads + size.reads, sum.writes + size.writes)
+            }
             _ => sizes.push((name, *size)),
         }
     }
     let all = sizes.iter().map(|(_, size)| size.reads + size.writes).sum::<u64>().max(1) as f64;
     let header = ["request size", "reads %", "writes %", "of all requests"];
     let row = |(name, size): &(String, PortraitSize)| {
-        let pct = |count: u64| if count == 0 { "-".to_owned() } else { format!("{:.1}", 100.0 * count as f64 / all) };
+        let pct = |count: u64| {
+            if count == 0 { "-".to_owned() } else { format!("{:.1}", 100.0 * count as f64 / all) }
+        };
         let columns = |count: u64| (count as f64 / all * BAR_COLUMNS).round() as usize;
         let bar = "#".repeat(columns(size.reads)) + &"+".repeat(columns(size.writes));
         vec![name.clone(), pct(size.reads), pct(size.writes), format!("{bar:<24}")]

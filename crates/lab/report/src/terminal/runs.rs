@@ -96,7 +96,9 @@ fn actor_line(actor: &ActorSummary) -> String {
             )
         }
         ActorFacts::Checkpoint(it) => {
-            let pause = it.pause_ns_mean.map_or_else(|| "no known length".to_owned(), |ns| NanoSpan(ns.round() as u64).to_string());
+            let pause = it
+                .pause_ns_mean
+                .map_or_else(|| "no known length".to_owned(), |ns| NanoSpan(ns.round() as u64).to_string());
             let how = if it.pause_ns_mean.is_none() {
                 "nothing was written in the window: begin it earlier, with --ramp 0s"
             } else if it.is_by_rate {

@@ -80,7 +80,9 @@ raidlab_units::named! {
 
 /// An engine's name that there is not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no engine '{0}': there are io_uring, psync, buffered, mmap, nbd, nfs, xrootd, files and null")]
+#[error(
+    "there is no engine '{0}': there are io_uring, psync, buffered, mmap, nbd, nfs, xrootd, files and null"
+)]
 pub struct UnknownEngine(String);
 
 impl EngineKind {

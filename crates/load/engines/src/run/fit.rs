@@ -31,8 +31,9 @@ pub(super) fn check_fit(target: &Target, spec: &AccessSpec, config: &DriverConfi
 
 /// Exports are loaded by the NBD protocol only, files of file servers by theirs, and nothing else is by any.
 pub(super) fn check_engine(target: &Target, options: &LoadOptions) -> Result<(), LoadError> {
-    let is_remote =
-        |engine: EngineKind| matches!(engine, EngineKind::Nbd | EngineKind::Nfs | EngineKind::Xrootd | EngineKind::Files);
+    let is_remote = |engine: EngineKind| {
+        matches!(engine, EngineKind::Nbd | EngineKind::Nfs | EngineKind::Xrootd | EngineKind::Files)
+    };
     let suits = |engine: EngineKind| match engine_for(target) {
         only if is_remote(only) => engine == only,
         _ => !is_remote(engine),

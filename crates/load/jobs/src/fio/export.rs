@@ -11,8 +11,8 @@
 use crate::RunHints;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{
-    AccessLine, Actor, ArrivalProcess, Arrivals, Checkpoint, ClosedLoop, Compaction, Distribution, FlushRule, MixPart, Pacing, Phase,
-    Places, Rhythm, SizeLaw, Workload,
+    AccessLine, Actor, ArrivalProcess, Arrivals, Checkpoint, ClosedLoop, Compaction, Distribution, FlushRule,
+    MixPart, Pacing, Phase, Places, Rhythm, SizeLaw, Workload,
 };
 use std::fmt::Write;
 
@@ -43,7 +43,10 @@ pub fn export_fio(workload: &Workload, run: &RunHints) -> FioExport {
         };
         vec![Job::of_lines(&own, iodepth, &mut lost)]
     } else {
-        spec.parts.iter().flat_map(|part| jobs_of(spec.has_weights().then_some(workload), part, iodepth, &mut lost)).collect()
+        spec.parts
+            .iter()
+            .flat_map(|part| jobs_of(spec.has_weights().then_some(workload), part, iodepth, &mut lost))
+            .collect()
     };
     if spec.trace.is_some() {
         lost.push("the trace: 'raidlab export iolog' writes it for fio's read_iolog".to_owned());
@@ -51,7 +54,8 @@ pub fn export_fio(workload: &Workload, run: &RunHints) -> FioExport {
     if spec.has_weights() {
         lost.push("weights: the parts share a loop by weight, and in fio each is a job with the requests in flight of its weight".to_owned());
     }
-    let mut text = format!("# {}: {}\n# source: {}\n", spec.name, one_line(&workload.title), one_line(&workload.source));
+    let mut text =
+        format!("# {}: {}\n# source: {}\n", spec.name, one_line(&workload.title), one_line(&workload.source));
     for one in &lost {
         text.extend(["# lost: ", &one_line(one), "\n"]);
     }
@@ -186,7 +190,10 @@ impl Job {
             }
             Actor::Checkpoint(it) => checkpoint(part, it, &mut lose),
             Actor::Log(it) => {
-                lose(format!("group commit: {} clients wait for one write of all their records; in fio each record is a write", it.clients));
+                lose(format!(
+                    "group commit: {} clients wait for one write of all their records; in fio each record is a write",
+                    it.clients
+                ));
                 keys.set("rw", "write");
                 law(&mut keys, &it.append, &mut lose);
                 keys.set("iodepth", 1);
@@ -220,7 +227,10 @@ impl Job {
 
 /// A checkpoint, and its read back behind it.
 fn checkpoint(part: &MixPart, it: &Checkpoint, lose: Lose<'_>) -> Vec<Job> {
-    lose(format!("when it is written, each {}, and who waits for it: it is written once and flushed", it.every));
+    lose(format!(
+        "when it is written, each {}, and who waits for it: it is written once and flushed",
+        it.every
+    ));
     let name = crate::slug(&part.name);
     let of = |rw: &str, first: &[(&str, u32)]| {
         let mut keys = Keys::default();
@@ -289,7 +299,10 @@ fn direction(keys: &mut Keys, lines: &[AccessLine], (read_pct, random_pct): (u8,
     if is_mix {
         keys.set("rwmixread", read_pct);
         if random_pct < 100 {
-            lose("one place for reads and writes to go on from: in fio each goes on from its own last".to_owned());
+            lose(
+                "one place for reads and writes to go on from: in fio each goes on from its own last"
+                    .to_owned(),
+            );
         }
     }
     if random_pct > 0 && random_pct < 100 {
@@ -330,17 +343,24 @@ fn lengths(keys: &mut Keys, lines: &[AccessLine], read_pct: u8, lose: Lose<'_>) 
         [only] => keys.set("bs", only.bytes),
         _ if one_kind => keys.set("bssplit", shares(&drawn).0),
         _ if pure => {
-            let of = |pct: u8| -> Vec<&AccessLine> { drawn.iter().copied().filter(|line| line.read_pct == pct).collect() };
+            let of = |pct: u8| -> Vec<&AccessLine> {
+                drawn.iter().copied().filter(|line| line.read_pct == pct).collect()
+            };
             let (reads, writes) = (shares(&of(100)), shares(&of(0)));
             keys.set("bssplit", format!("{},{}", reads.0, writes.0));
             let in_order = drawn.iter().map(|line| line.read_pct).is_sorted_by(|a, b| a >= b);
             if !(reads.1 && writes.1 && in_order) {
-                lose("the exact shares of lengths: fio counts them in whole percents of a direction".to_owned());
+                lose(
+                    "the exact shares of lengths: fio counts them in whole percents of a direction"
+                        .to_owned(),
+                );
             }
         }
         _ => {
             keys.set("bssplit", shares(&drawn).0);
-            lose("which lengths are read and which are written: in fio all are, in the same share".to_owned());
+            lose(
+                "which lengths are read and which are written: in fio all are, in the same share".to_owned(),
+            );
         }
     }
     alignment(keys, &drawn, lose);
@@ -402,7 +422,9 @@ fn places(keys: &mut Keys, places: &Places, (lines, random_pct): (&[AccessLine],
     }
     let is_ranked = matches!(places.distribution, Distribution::Zipf { .. } | Distribution::Pareto { .. });
     if places.distribution != Distribution::Uniform && places.scrambled != is_ranked {
-        lose("where the favourite places lie: fio scatters those of zipf and pareto, and no others".to_owned());
+        lose(
+            "where the favourite places lie: fio scatters those of zipf and pareto, and no others".to_owned(),
+        );
     }
     let text = match &places.distribution {
         Distribution::Shuffle => {
@@ -432,7 +454,12 @@ fn places(keys: &mut Keys, places: &Places, (lines, random_pct): (&[AccessLine],
 }
 
 /// Think time and delays. Returns the think time where each place is a job of its own that rests.
-fn rests(keys: &mut Keys, lines: &[AccessLine], (pacing, depth): (Pacing, u32), lose: Lose<'_>) -> Option<NanoSpan> {
+fn rests(
+    keys: &mut Keys,
+    lines: &[AccessLine],
+    (pacing, depth): (Pacing, u32),
+    lose: Lose<'_>,
+) -> Option<NanoSpan> {
     let think = match pacing {
         Pacing::Closed(ClosedLoop { think, .. }) => think,
         Pacing::Open(_) => NanoSpan::ZERO,
@@ -442,7 +469,10 @@ fn rests(keys: &mut Keys, lines: &[AccessLine], (pacing, depth): (Pacing, u32), 
         let burst = lines.first().map_or(1, |line| line.burst);
         keys.set("thinktime", micros(delay));
         keys.set("thinktime_blocks", burst);
-        lose("that a delay runs from the start of a burst's last request: fio waits for its requests first".to_owned());
+        lose(
+            "that a delay runs from the start of a burst's last request: fio waits for its requests first"
+                .to_owned(),
+        );
         if lines.iter().any(|line| (line.delay, line.burst) != (delay, burst)) {
             lose("delays and bursts that differ from line to line: all have the longest".to_owned());
         }
@@ -460,7 +490,10 @@ fn rests(keys: &mut Keys, lines: &[AccessLine], (pacing, depth): (Pacing, u32), 
     }
     let is_random = lines.iter().all(|line| line.random_pct == 100);
     if depth > 1 && !is_random {
-        lose("one sequence for all places: each that rests is a job of its own, with a sequence of its own".to_owned());
+        lose(
+            "one sequence for all places: each that rests is a job of its own, with a sequence of its own"
+                .to_owned(),
+        );
     }
     Some(think)
 }
@@ -478,7 +511,9 @@ fn pace(keys: &mut Keys, (pacing, read_pct): (Pacing, u8), rest: Option<NanoSpan
             lose(format!("parts of {key}: fio takes whole numbers"));
         }
         if halves > 1.0 && read_pct != 50 {
-            lose(format!("that reads and writes share {key}: in fio each has half of it, and the mix becomes even"));
+            lose(format!(
+                "that reads and writes share {key}: in fio each has half of it, and the mix becomes even"
+            ));
         }
     };
     match pacing {
@@ -487,7 +522,10 @@ fn pace(keys: &mut Keys, (pacing, read_pct): (Pacing, u8), rest: Option<NanoSpan
             match process {
                 ArrivalProcess::Poisson => keys.set("rate_process", "poisson"),
                 ArrivalProcess::Fixed => {
-                    lose("arrivals at even times whatever the target does: in fio the rate is a limit".to_owned());
+                    lose(
+                        "arrivals at even times whatever the target does: in fio the rate is a limit"
+                            .to_owned(),
+                    );
                 }
             }
             if burst > 1 {
@@ -506,7 +544,10 @@ fn pace(keys: &mut Keys, (pacing, read_pct): (Pacing, u8), rest: Option<NanoSpan
 }
 
 fn pacing_has_limit(pacing: Pacing) -> bool {
-    matches!(pacing, Pacing::Closed(ClosedLoop { rate_max: Some(_), .. } | ClosedLoop { bytes_per_sec_max: Some(_), .. }))
+    matches!(
+        pacing,
+        Pacing::Closed(ClosedLoop { rate_max: Some(_), .. } | ClosedLoop { bytes_per_sec_max: Some(_), .. })
+    )
 }
 
 fn rhythm(rhythm: &Rhythm, lose: Lose<'_>) {
@@ -528,9 +569,8 @@ fn law(keys: &mut Keys, law: &SizeLaw, lose: Lose<'_>) {
         lose("lengths of records: each write is the mean, in whole sectors".to_owned());
         return;
     }
-    let one = |(bytes, pct): &(ByteCount, f64)| {
-        format!("{}/{pct:.0}", bytes.get().max(512).next_multiple_of(512))
-    };
+    let one =
+        |(bytes, pct): &(ByteCount, f64)| format!("{}/{pct:.0}", bytes.get().max(512).next_multiple_of(512));
     keys.set("bssplit", law.table.iter().map(one).collect::<Vec<_>>().join(":"));
 }
 
@@ -559,7 +599,8 @@ mod tests {
 
     /// What an import makes of what is exported.
     fn again(text: &str) -> (AccessSpec, RunHints) {
-        let import = import_fio("x.fio", text, Surroundings::NONE).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let import =
+            import_fio("x.fio", text, Surroundings::NONE).unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert_eq!(import.steps.len(), 1, "{text}");
         let step = import.steps.into_iter().next().unwrap();
         (step.workload.spec, step.run)
@@ -628,7 +669,10 @@ mod tests {
             Just((Distribution::Shuffle, false)),
             (1u32..300).prop_map(|theta| (Distribution::Zipf { theta: f64::from(theta) / 100.0 }, true)),
             (1u32..49).prop_map(|h| (Distribution::Pareto { h: f64::from(h) / 100.0 }, true)),
-            (1u32..40).prop_map(|it| (Distribution::Normal { mean_pct: 50.0, deviation_pct: f64::from(it) }, false)),
+            (1u32..40).prop_map(|it| (
+                Distribution::Normal { mean_pct: 50.0, deviation_pct: f64::from(it) },
+                false
+            )),
         ];
         let places = (distribution, 0u64..1 << 20, proptest::option::of(1u64..1 << 30)).prop_map(
             |((distribution, scrambled), start, size)| Places {
@@ -642,16 +686,29 @@ mod tests {
         let rate = || (1u32..1_000_000).prop_map(|rate| RequestRate::new(f64::from(rate) * 2.0).unwrap());
         let pacing = prop_oneof![
             Just(Pacing::default()),
-            rate().prop_map(|rate| Pacing::Open(Arrivals { process: ArrivalProcess::Poisson, rate, burst: 1 })),
-            rate().prop_map(|rate| Pacing::Closed(ClosedLoop { rate_max: Some(rate), ..ClosedLoop::default() })),
+            rate().prop_map(|rate| Pacing::Open(Arrivals {
+                process: ArrivalProcess::Poisson,
+                rate,
+                burst: 1
+            })),
+            rate().prop_map(|rate| Pacing::Closed(ClosedLoop {
+                rate_max: Some(rate),
+                ..ClosedLoop::default()
+            })),
             (1u64..1 << 30).prop_map(|bytes| Pacing::Closed(ClosedLoop {
                 bytes_per_sec_max: Some(ByteCount(bytes * 2)),
                 ..ClosedLoop::default()
             })),
-            (1u64..100_000).prop_map(|us| Pacing::Closed(ClosedLoop { think: NanoSpan(us * 1000), ..ClosedLoop::default() })),
+            (1u64..100_000).prop_map(|us| Pacing::Closed(ClosedLoop {
+                think: NanoSpan(us * 1000),
+                ..ClosedLoop::default()
+            })),
         ];
         let flush = proptest::option::of((1u32..9, any::<bool>())).prop_map(|flush| {
-            flush.map(|(every, with_metadata)| FlushRule { every: NonZeroU32::new(every).unwrap(), with_metadata })
+            flush.map(|(every, with_metadata)| FlushRule {
+                every: NonZeroU32::new(every).unwrap(),
+                with_metadata,
+            })
         });
         (lines(), places, pacing, flush, (0u8..=100, 0u8..=100)).prop_map(
             |(lines, places, pacing, flush, (compressible_pct, dedupe_pct))| AccessSpec {
@@ -720,7 +777,10 @@ mod tests {
         ] {
             assert!(lost(name).contains(word), "{name}: {}", lost(name));
         }
-        let rhythm = Rhythm { steps: vec![(NanoSpan::from_secs(1), 1.0), (NanoSpan::from_secs(1), 3.0)], ..Rhythm::default() };
+        let rhythm = Rhythm {
+            steps: vec![(NanoSpan::from_secs(1), 1.0), (NanoSpan::from_secs(1), 3.0)],
+            ..Rhythm::default()
+        };
         let rate = RequestRate::new(100.0).unwrap();
         let arrivals = Arrivals { process: ArrivalProcess::Fixed, rate, burst: 2 };
         let spec = AccessSpec {

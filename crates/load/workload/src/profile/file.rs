@@ -275,8 +275,12 @@ impl ArrivalTable {
                 "by_hour has {} rates: write {HOURS}, or steps = [[\"8h\", 100], [\"16h\", 500]]",
                 rates.len()
             )),
-            (None, _) if self.day.is_some() => Err("day is how long the rates of by_hour last: add these".into()),
-            (None, Some(steps)) if steps.is_empty() => Err("steps has no rate: write steps = [[\"8h\", 100], [\"16h\", 500]]".into()),
+            (None, _) if self.day.is_some() => {
+                Err("day is how long the rates of by_hour last: add these".into())
+            }
+            (None, Some(steps)) if steps.is_empty() => {
+                Err("steps has no rate: write steps = [[\"8h\", 100], [\"16h\", 500]]".into())
+            }
             (None, steps) => Ok(steps.clone().unwrap_or_default()),
         }
     }

@@ -379,7 +379,9 @@ fn without_line(said: &str, expected: &str) -> String {
 
 #[test]
 fn settings_that_make_no_sense_have_their_line() {
-    let part = |text: &str| format!("{HEAD}[[part]]\nname = 'a'\n[part.log]\nappend_size = '1KiB'\n[[part]]\nname = 'b'\n{text}");
+    let part = |text: &str| {
+        format!("{HEAD}[[part]]\nname = 'a'\n[part.log]\nappend_size = '1KiB'\n[[part]]\nname = 'b'\n{text}")
+    };
     let head = HEAD.lines().count();
     let rows = [
         ("[part.log]\nappend_size = '1KiB'\nclients = 0\n", 9, "clients must be above 0"),
@@ -394,7 +396,10 @@ fn settings_that_make_no_sense_have_their_line() {
     ];
     for (text, line, problem) in rows {
         let error = Workload::from_toml("mine.toml", &part(text)).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("mine.toml:{}: ", head + line)) && error.contains(problem), "{error}");
+        assert!(
+            error.starts_with(&format!("mine.toml:{}: ", head + line)) && error.contains(problem),
+            "{error}"
+        );
     }
 }
 

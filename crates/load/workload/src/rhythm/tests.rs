@@ -86,17 +86,24 @@ fn a_day_has_the_rate_of_each_hour_and_the_mean_of_all() {
         }
     }
     assert!(number > 900, "{number}");
-    let random = until(schedule(&rhythm, ArrivalProcess::Poisson, mean * 20.0, (0, 1)), 80 * SECOND).len() as f64;
+    let random =
+        until(schedule(&rhythm, ArrivalProcess::Poisson, mean * 20.0, (0, 1)), 80 * SECOND).len() as f64;
     let expected = 200.0 * rates.iter().sum::<f64>();
     assert!((random - expected).abs() < 4.0 * expected.sqrt(), "{random} of {expected}");
 }
 
 #[test]
 fn nothing_arrives_while_it_is_off_and_the_mean_stays() {
-    let times = until(schedule(&on_off(200, 800, SpanLaw::Fixed), ArrivalProcess::Poisson, 2000.0, (0, 1)), 50 * SECOND);
+    let times = until(
+        schedule(&on_off(200, 800, SpanLaw::Fixed), ArrivalProcess::Poisson, 2000.0, (0, 1)),
+        50 * SECOND,
+    );
     assert!(times.iter().all(|time| time % SECOND < SECOND / 5));
     assert!((times.len() as f64 / 50.0 / 2000.0 - 1.0).abs() < 0.02, "{}", times.len());
-    let times = until(schedule(&on_off(20, 60, SpanLaw::Exponential), ArrivalProcess::Fixed, 1000.0, (0, 1)), 400 * SECOND);
+    let times = until(
+        schedule(&on_off(20, 60, SpanLaw::Exponential), ArrivalProcess::Fixed, 1000.0, (0, 1)),
+        400 * SECOND,
+    );
     assert!((times.len() as f64 / 400_000.0 - 1.0).abs() < 0.05, "{}", times.len());
     // At 4000/s while it is on, gaps of more than a ms are those that are off: a quarter of the time it is on.
     let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
@@ -105,7 +112,8 @@ fn nothing_arrives_while_it_is_off_and_the_mean_stays() {
     assert!((share - 0.75).abs() < 0.03, "{share}");
     // Exponential lengths deviate by their mean.
     let mean = off.iter().sum::<u64>() as f64 / off.len() as f64;
-    let deviation = (off.iter().map(|gap| (*gap as f64 - mean).powi(2)).sum::<f64>() / off.len() as f64).sqrt();
+    let deviation =
+        (off.iter().map(|gap| (*gap as f64 - mean).powi(2)).sum::<f64>() / off.len() as f64).sqrt();
     assert!((0.9..1.1).contains(&(deviation / mean)), "{deviation} of {mean}");
 }
 
@@ -166,18 +174,20 @@ fn any_rhythm() -> impl Strategy<Value = Rhythm> {
     let steps = proptest::collection::vec((100_000u64..50_000_000, 0.0f64..1e3), 0..5);
     let spans = (100_000u64..50_000_000, 100_000u64..50_000_000, any::<bool>());
     let similar = (0.51f64..0.99, 1.0f64..300.0, 100_000u64..10_000_000);
-    (steps, proptest::option::of(spans), proptest::option::of(similar)).prop_map(|(steps, spans, similar)| Rhythm {
-        steps: steps.into_iter().map(|(span, rate)| (NanoSpan(span), rate + 0.1)).collect(),
-        on_off: spans.map(|(on, off, is_fixed)| OnOff {
-            on: NanoSpan(on),
-            off: NanoSpan(off),
-            lengths: if is_fixed { SpanLaw::Fixed } else { SpanLaw::Exponential },
-        }),
-        self_similar: similar.map(|(hurst, variation_pct, interval)| SelfSimilar {
-            hurst,
-            variation_pct,
-            interval: NanoSpan(interval),
-        }),
+    (steps, proptest::option::of(spans), proptest::option::of(similar)).prop_map(|(steps, spans, similar)| {
+        Rhythm {
+            steps: steps.into_iter().map(|(span, rate)| (NanoSpan(span), rate + 0.1)).collect(),
+            on_off: spans.map(|(on, off, is_fixed)| OnOff {
+                on: NanoSpan(on),
+                off: NanoSpan(off),
+                lengths: if is_fixed { SpanLaw::Fixed } else { SpanLaw::Exponential },
+            }),
+            self_similar: similar.map(|(hurst, variation_pct, interval)| SelfSimilar {
+                hurst,
+                variation_pct,
+                interval: NanoSpan(interval),
+            }),
+        }
     })
 }
 

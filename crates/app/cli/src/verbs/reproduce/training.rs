@@ -9,8 +9,8 @@ use crate::verbs::report::write_page;
 use crate::whole_file::check_writable;
 use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary, PlaceSummary, kendall_tau};
 use raidlab_papers::{
-    TRAINING_ID, TrainingPoint, TrainingPrediction, TrainingReproduction, TrainingRow, builtin_training, host_figures,
-    is_training, parse_training, predict_training, training_method,
+    TRAINING_ID, TrainingPoint, TrainingPrediction, TrainingReproduction, TrainingRow, builtin_training,
+    host_figures, is_training, parse_training, predict_training, training_method,
 };
 use raidlab_report::{Document, FedCurve, FedPlace, PaperPlace, PaperReport, PaperRow, page, terminal};
 use raidlab_worlds::read_text;
@@ -109,7 +109,12 @@ fn page(found: &TrainingReproduction) -> Result<Document, Failure> {
         near(found.largest_near),
         near(found.largest_near_not_fitted)
     )];
-    notes.extend(not_predicted(&found.rows).split("\n\n").map(|text| text.trim().replace('\n', " ")).filter(|text| !text.is_empty()));
+    notes.extend(
+        not_predicted(&found.rows)
+            .split("\n\n")
+            .map(|text| text.trim().replace('\n', " "))
+            .filter(|text| !text.is_empty()),
+    );
     Ok(page::paper(&PaperReport {
         title: &method.title,
         source: &method.source(),
@@ -138,8 +143,7 @@ fn curve(row: &TrainingPrediction) -> Option<FedCurve> {
         au_pct: it.au_pct,
         rate: it.mib_per_s,
     };
-    let published =
-        FedPlace { accelerators: row.accelerators, au_pct: row.au_pct, rate: row.mib_per_s };
+    let published = FedPlace { accelerators: row.accelerators, au_pct: row.au_pct, rate: row.mib_per_s };
     Some(FedCurve {
         name: row.what.clone(),
         au_goal_pct: row.au_goal_pct,
