@@ -27,6 +27,8 @@ pub struct Reading {
     pub read_ms: Option<f64>,
     /// Mean time of a write, in milliseconds.
     pub write_ms: Option<f64>,
+    /// Mean time of a request of either kind, in milliseconds: it is that of neither kind alone.
+    pub request_ms: Option<f64>,
 }
 
 /// A figure of a reading.
@@ -41,8 +43,10 @@ pub(crate) enum Figure {
     BusyPct,
     ReadMs,
     WriteMs,
-    /// Of both kinds.
-    EachMs,
+    /// Of both kinds together.
+    RequestMs,
+    /// The rest of [`Figure::BusyPct`].
+    IdlePct,
 }
 
 impl Reading {
@@ -51,22 +55,28 @@ impl Reading {
         if !value.is_finite() || value < 0.0 {
             return;
         }
-        let place = match figure {
+        let value = if figure == Figure::IdlePct { (100.0 - value).max(0.0) } else { value };
+        self.place(figure).get_or_insert(value);
+    }
+
+    /// Whether a figure is told.
+    pub(crate) fn has(&mut self, figure: Figure) -> bool {
+        self.place(figure).is_some()
+    }
+
+    const fn place(&mut self, figure: Figure) -> &mut Option<f64> {
+        match figure {
             Figure::Reads => &mut self.reads,
             Figure::Writes => &mut self.writes,
             Figure::Requests => &mut self.requests,
             Figure::ReadBytes => &mut self.read_bytes,
             Figure::WriteBytes => &mut self.write_bytes,
             Figure::InFlight => &mut self.in_flight,
-            Figure::BusyPct => &mut self.busy_pct,
+            Figure::BusyPct | Figure::IdlePct => &mut self.busy_pct,
             Figure::ReadMs => &mut self.read_ms,
             Figure::WriteMs => &mut self.write_ms,
-            Figure::EachMs => {
-                self.read_ms.get_or_insert(value);
-                &mut self.write_ms
-            }
-        };
-        place.get_or_insert(value);
+            Figure::RequestMs => &mut self.request_ms,
+        }
     }
 
     /// Requests per second; none where only bytes are told.
@@ -122,18 +132,6 @@ impl Readings {
     pub(crate) fn note(&mut self, text: &str) {
         if self.notes.iter().all(|note| note != text) {
             self.notes.push(text.to_owned());
-        }
-    }
-
-    /// Leaves out the first reading of each device, which is of the time since the start of the system.
-    pub(crate) fn drop_since_boot(&mut self) {
-        let mut count = 0;
-        for list in self.by_device.values_mut().filter(|list| list.len() > 1) {
-            list.remove(0);
-            count += 1;
-        }
-        if count > 0 {
-            self.note("the first report, which is of the time since the start of the system, is left out");
         }
     }
 }
