@@ -45,8 +45,10 @@ pub struct TraceParser {
     empty: u64,
     /// All times so far were whole numbers.
     has_whole_times: bool,
-    /// The event that counts, in texts that have several by name; the first that was seen.
+    /// The event that counts, in texts that have several by name; that of the first lines, or the first that was seen.
     event: Option<String>,
+    /// Lines of other events of requests: of blkparse, by the letter of their action.
+    other_actions: [u64; 3],
 }
 
 /// A request as a format's own file makes it of a line.
@@ -93,7 +95,30 @@ impl TraceParser {
             empty: 0,
             has_whole_times: true,
             event: None,
+            other_actions: [0; 3],
         }
+    }
+
+    /// Looks at the first lines, before they are taken in, where they tell what the others are.
+    pub fn look_at<'a>(&mut self, lines: impl Iterator<Item = &'a str>) {
+        if self.format == TraceFormat::Perf {
+            self.event = format::perf::event_of(lines).map(str::to_owned);
+        }
+    }
+
+    /// The action of blkparse that counts.
+    pub const fn action(&self) -> &'static str {
+        match self.options.action {
+            BlkAction::Queued => "Q",
+            BlkAction::Dispatched => "D",
+            BlkAction::Completed => "C",
+        }
+    }
+
+    /// The actions of blkparse that were seen instead of the one that was asked for.
+    pub fn other_actions(&self) -> impl Iterator<Item = &'static str> {
+        let seen = ["Q", "D", "C"].into_iter().zip(self.other_actions);
+        seen.filter(|(_, count)| *count > 0).map(|(action, _)| action)
     }
 
     /// Takes in the next line, without its end. Returns the request in it, if there is one that is wanted.
@@ -136,6 +161,17 @@ impl TraceParser {
                 "{} events are of no block request (commands, markers) and are left out",
                 self.others
             ));
+        }
+        if self.event.as_deref().is_some_and(format::perf::is_end) {
+            notes.push(
+                "its events are ends of requests: times are those when they ended, not when they began"
+                    .into(),
+            );
+        }
+        if self.format == TraceFormat::OracleGeneral {
+            notes.push(
+                "it has no kinds of requests: all are taken for reads, and its objects for sectors".into(),
+            );
         }
         let may_be_ns = self.format == TraceFormat::Disksim && self.options.time_unit.is_none();
         if may_be_ns && self.has_whole_times && !self.devices.names.is_empty() {
@@ -213,6 +249,12 @@ impl TraceParser {
 
     pub(crate) fn count_other(&mut self) {
         self.others += 1;
+    }
+
+    pub(crate) fn count_action(&mut self, action: &str) {
+        if let Some(place) = ["Q", "D", "C"].iter().position(|it| *it == action) {
+            self.other_actions[place] += 1;
+        }
     }
 
     /// Whether `event` is the one that counts: the first that is seen.
