@@ -35,7 +35,18 @@ pub(super) fn read(
     let mut past = Vec::new();
     for path in paths {
         let text = read_text(path).map_err(Failure::input)?;
-        let history = History::from_toml(&path.display().to_string(), &text).map_err(Failure::input)?;
+        let history = History::from_toml(&path.display().to_string(), &text).map_err(|error| {
+            match raidlab_history::detect(&text) {
+                Some(format) => {
+                    Failure::input(anyhow::anyhow!("{} is {}, and no history", path.display(), format.name()))
+                        .with_hint(format!(
+                            "make one of it: raidlab import history {} -o history.toml",
+                            path.display()
+                        ))
+                }
+                None => Failure::input(error),
+            }
+        })?;
         for device in &history.devices {
             let Some((workload, found)) = device.workload().zip(Past::of(device)) else { continue };
             remark(format_args!("note: {}", said(device, &found)));
