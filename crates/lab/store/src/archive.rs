@@ -31,7 +31,7 @@ pub enum ArchiveError {
     #[error("this is not what 'raidlab export json' writes: {0}")]
     Malformed(#[from] serde_json::Error),
     /// It begins as no archive does, and no JSON.
-    #[error("{}", if *is_empty { "there is nothing in it" } else { "this is none of the kinds that are known" })]
+    #[error("{}", if *is_empty { "there is nothing in it" } else { "this is none of the kinds that 'raidlab import runs' reads, which its --help lists" })]
     OtherKind {
         /// It has no text at all.
         is_empty: bool,

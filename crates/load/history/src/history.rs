@@ -131,7 +131,10 @@ impl History {
         let (busy, idle): (Vec<_>, Vec<_>) = all.into_iter().partition(is_busy);
         let mut notes = readings.notes.clone();
         if !busy.is_empty() && !idle.is_empty() {
-            notes.push(format!("{} devices were idle at all times and are left out", idle.len()));
+            notes.push(match idle.len() {
+                1 => format!("{} was idle at all times and is left out", idle[0].device),
+                several => format!("{several} devices were idle at all times and are left out"),
+            });
         }
         layers.dedup();
         if !layers.is_empty() {

@@ -6,8 +6,8 @@
 //! <tab>value                                     'Worker  outstanding I/Os, sectors, assigned specifications, targets
 //! ```
 //! Iometer runs the first specification of each worker, then the second of each, and so on: each is a *step* here.
-//! Equal workers are one workload; different ones on the same targets are parts of one, in separate loops; on other targets they are refused. Cycling becomes a sweep over
-//! requests in flight, where that is equivalent.
+//! Equal workers are one workload; different ones on the same targets are parts of one, in separate loops; on other
+//! targets they are refused. Cycling becomes a sweep over requests in flight, where that is equivalent.
 //!
 //! Iometer keeps the outstanding I/Os in flight per worker and target, so `n` workers with `t` targets each have `n *
 //! t` times as many. A file names targets of another machine; they become notes, and their number counts.

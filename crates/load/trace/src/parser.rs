@@ -151,16 +151,12 @@ impl TraceParser {
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.empty > 0 {
-            notes.push(format!(
-                "{} requests have no length: they are counted, and a replay leaves them out",
-                self.empty
-            ));
+            let which = counted(self.empty, "request has", "requests have");
+            notes.push(format!("{which} no length: counted, and left out of a replay"));
         }
         if self.others > 0 {
-            notes.push(format!(
-                "{} events are of no block request (commands, markers) and are left out",
-                self.others
-            ));
+            let which = counted(self.others, "event is", "events are");
+            notes.push(format!("{which} of no block request (commands, markers) and left out"));
         }
         if self.event.as_deref().is_some_and(format::perf::is_end) {
             notes.push(
@@ -283,6 +279,10 @@ impl TraceParser {
     pub(crate) fn is_first_line(&mut self) -> bool {
         !std::mem::replace(&mut self.has_begun, true)
     }
+}
+
+fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
 }
 
 /// The format that `line`, one of the first of a trace, is of; none if it does not tell.

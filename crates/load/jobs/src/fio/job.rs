@@ -529,7 +529,14 @@ fn spread(reader: &mut Reader<'_>, lines: &[AccessLine], read_pct: u8, places: &
             let key = ["bssplit", "bsrange", "bs"].into_iter().find(|key| reader.find(key).is_some());
             let advice = "fio's map of places cuts requests of several sizes where others lie already, which has no counterpart here: add \
                           norandommap=1, there too";
-            return reader.wrong(key.unwrap_or("bs"), format!("random requests of several sizes: {advice}"));
+            let is_one_size = lines.iter().all(|line| line.bytes == lines[0].bytes);
+            let what = if is_one_size {
+                "percentage_random of each direction"
+            } else {
+                "random requests of several sizes"
+            };
+            let key = key.filter(|_| !is_one_size).unwrap_or("percentage_random");
+            return reader.wrong(key, format!("{what}: {advice}"));
         }
         ("random", _) => Distribution::Uniform,
         ("zipf", Some(theta)) => Distribution::Zipf { theta },
