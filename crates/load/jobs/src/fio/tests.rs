@@ -333,7 +333,8 @@ fn sizes_have_the_meaning_of_fio() {
     let large = import("[j]\nrw=read\nkb_base=1000\nbs=4KiB\nsize=1m\n");
     assert_eq!(
         (large.steps[0].workload.spec.lines[0].bytes, large.steps[0].run.size),
-        (4096, Some(ByteCount(1_000_000)))
+        (4096, Some(ByteCount(244 * 4096))),
+        "whole requests"
     );
     assert!(complaint("[j]\noffset=1m\nsize=50%\n").contains("test.fio:3: size in percent beside an offset"));
     assert!(import("[g]\nrw=read\nthreads=1\n").notes.iter().any(|note| note.contains("profile")));
