@@ -483,11 +483,12 @@ fn places(reader: &mut Reader<'_>, lines: &[AccessLine], read_pct: u8, base: u64
     if key == "filesize" && places.start > ByteCount::ZERO {
         places.size = places.size.map(|size| ByteCount(size.get().saturating_sub(places.start.get())));
     }
-    // Beside it, the size is that of the part that is used.
+    // Beside it, the size is what is moved: the part that is used of requests in sequence, and how many there are of random ones.
     if key == "filesize" && reader.find("size").is_some() {
         let is_part = reader.text("size").is_some_and(|text| !text.contains(['%', '-']));
         if is_part {
             let part = reader.value("size", bytes).filter(|bytes| *bytes > 0).map(ByteCount);
+            let part = part.filter(|_| lines.iter().all(|line| line.random_pct == 0));
             places.size = part.map(|part| places.size.map_or(part, |rest| rest.min(part))).or(places.size);
         } else {
             reader.wrong(

@@ -250,7 +250,8 @@ fn what_fio_does_otherwise_is_done_so_or_refused_with_its_line() {
     let places =
         |keys: &str| import(&format!("[j]\nfilename=f\n{keys}\n")).steps.swap_remove(0).workload.spec;
     let mib = |count| Some(ByteCount::from_mib(count));
-    assert_eq!(places("filesize=64m\nsize=8m\nrw=randread").places.size, mib(8));
+    assert_eq!(places("filesize=64m\nsize=8m\nrw=read").places.size, mib(8));
+    assert_eq!(places("filesize=64m\nsize=8m\nrw=randread").places.size, mib(64), "8 MiB of it, anywhere");
     assert_eq!(places("filesize=64m\nsize=8m\noffset=60m\nrw=read").places.size, mib(4));
     assert_eq!(places("size=1000000\nrw=read\nbs=64k").places.size, Some(ByteCount(983_040)));
     let clones = places("filesize=16m\nsize=2m\noffset_increment=4m\nnumjobs=4\nrw=read\nbs=64k");
