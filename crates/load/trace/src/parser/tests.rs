@@ -80,9 +80,9 @@ fn what_is_lost_or_may_be_of_another_unit_is_told() {
         parser.notes().join("\n")
     };
     let plain = ParseOptions::default;
-    assert!(notes(TraceFormat::Blkparse, plain(), BLKPARSE).contains("1 events are of no block request"));
+    assert!(notes(TraceFormat::Blkparse, plain(), BLKPARSE).contains("1 event is of no block request"));
     let spc = "0,8,4096,w,0.0\n0,16,0,R,0.01\n";
-    assert!(notes(TraceFormat::Spc, plain(), spc).contains("1 requests have no length"));
+    assert!(notes(TraceFormat::Spc, plain(), spc).contains("1 request has no length"));
     let mqsim = "1000000 0 800 16 1\n1500000 0 1600 16 0\n";
     assert!(notes(TraceFormat::Disksim, plain(), mqsim).contains("--time-unit ns"));
     assert_eq!(notes(TraceFormat::Disksim, plain(), "0.0 0 8 8 1\n"), "");
