@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+/// What no figure of a device reaches: what does is damage.
+const FIGURE_MAX: f64 = 1e15;
+
 /// Rates of a device over an interval. What is not told is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reading {
@@ -52,7 +55,7 @@ pub(crate) enum Figure {
 impl Reading {
     /// Sets a figure. What has come before stays.
     pub(crate) fn set(&mut self, figure: Figure, value: f64) {
-        if !value.is_finite() || value < 0.0 {
+        if !(0.0..FIGURE_MAX).contains(&value) {
             return;
         }
         let value = if figure == Figure::IdlePct { (100.0 - value).max(0.0) } else { value };
