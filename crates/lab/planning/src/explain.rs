@@ -29,7 +29,7 @@ use raidlab_worlds::Assumption;
 use raidlab_worlds::simulated::SimulatedError;
 use serde::Serialize;
 use std::num::NonZeroUsize;
-use trial::Bench;
+use trial::{Bench, TIMES_MAX};
 
 /// A change that fits so many times worse than the best one explains a difference as well.
 const AS_WELL: f64 = 1.25;
@@ -42,6 +42,9 @@ const LEFT_MAX: f64 = 0.35;
 
 /// The most of what a change begins with that may be left of it: less is no explanation.
 const GAIN_LEAST: f64 = 0.7;
+
+/// A factor this near the ends of the search, as a natural logarithm, is none that was found: what fits best lies beyond.
+const AT_END: f64 = 0.1;
 
 /// A part that takes so much more or less time, as a natural logarithm, is as it was assumed.
 const AS_ASSUMED: f64 = 0.05;
@@ -268,7 +271,10 @@ fn search(
     for trial in &mut trials {
         let is_other = trial.times.is_some_and(|times| times.ln().abs() > AS_ASSUMED);
         let gains = trial.distance <= enough && trial.distance <= GAIN_LEAST * left;
-        trial.explains = is_other && trial.distance <= limit && gains;
+        let is_at_end = trial.times.is_some_and(|times| times.ln().abs() > TIMES_MAX.ln() - AT_END);
+        // At an end of the search it is something else, unless hardly anything is left.
+        let is_found = !is_at_end || trial.distance <= 1.0;
+        trial.explains = is_other && is_found && trial.distance <= limit && gains;
     }
     let explaining: Vec<Cause> = trials.iter().filter(|it| it.explains).map(|it| it.change).collect();
     found.finding = match explaining.len() {

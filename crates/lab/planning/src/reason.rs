@@ -194,7 +194,7 @@ pub(super) fn beside(bench: &Bench<'_>, judged: &Judged, alone: &[Performance]) 
 
 /// The need of application `app` that is nearest to being missed, or missed by most, and how far it is, as a share of it.
 fn tightest(needs: &Needs, app: usize, found: &Performance) -> Option<(String, f64)> {
-    let iops = needs.iops_of(app).map(|need| (format!("{need} requests/s"), found.iops / need - 1.0));
+    let iops = needs.iops_of(app).map(|need| (format!("{need:.0} requests/s"), found.iops / need - 1.0));
     let bytes = needs.bytes_per_sec_of(app);
     let bytes = bytes.map(|need| (format!("{:.0} MB/s", need / 1e6), found.bytes_per_sec / need - 1.0));
     let of_bound = |bound: &Bound| (bound.to_string(), 1.0 - bound.figure_in(found) / bound.value());

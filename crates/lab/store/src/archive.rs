@@ -5,6 +5,7 @@
 
 use super::records::{StoredRun, StoredStudy, StudyRunId};
 use super::{RunRow, Store, StoreError, json};
+use raidlab_workload::RunResult;
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -29,6 +30,12 @@ pub enum ArchiveError {
     /// It is no archive.
     #[error("this is not what 'raidlab export json' writes: {0}")]
     Malformed(#[from] serde_json::Error),
+    /// It begins as no archive does, and no JSON.
+    #[error("{}", if *is_empty { "there is nothing in it" } else { "this is none of the kinds that 'raidlab import runs' reads, which its --help lists" })]
+    OtherKind {
+        /// It has no text at all.
+        is_empty: bool,
+    },
     /// It was written with fields of another meaning.
     #[error(
         "this archive has schema {found}, but this version reads schema {SCHEMA}: use the version that wrote it"
@@ -62,6 +69,9 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError`] when `text` is something else.
     pub fn from_json(text: &str) -> Result<Self, ArchiveError> {
+        if !text.trim_start().starts_with('{') {
+            return Err(ArchiveError::OtherKind { is_empty: text.trim().is_empty() });
+        }
         let archive: Self = serde_json::from_str(text)?;
         if archive.schema != SCHEMA {
             return Err(ArchiveError::OtherSchema { found: archive.schema });
@@ -151,7 +161,11 @@ fn study_number(transaction: &Transaction<'_>, study: &StoredStudy) -> rusqlite:
 }
 
 /// Adds a run; `None` where its place is taken. Its number here is another than it had.
-fn insert(transaction: &Transaction<'_>, study: i64, run: &StoredRun) -> rusqlite::Result<Option<i64>> {
+fn insert(transaction: &Transaction<'_>, study: i64, run: &StoredRun) -> Result<Option<i64>, StoreError> {
+    // Figures that are no numbers become nothing in JSON, and could not be read back.
+    if let Err(source) = serde_json::from_str::<RunResult>(&json(&run.result)) {
+        return Err(StoreError::NoFigure { workload: run.result.workload.clone(), source });
+    }
     let row = RunRow {
         study,
         ordinal: run.ordinal,
@@ -159,7 +173,7 @@ fn insert(transaction: &Transaction<'_>, study: i64, run: &StoredRun) -> rusqlit
         result: &run.result,
         environment: &run.environment,
     };
-    let added = row.insert(transaction, "INSERT OR IGNORE")?;
+    let added = row.insert(transaction, "ON CONFLICT (study, ordinal) DO NOTHING")?;
     if added == 0 {
         return Ok(None);
     }

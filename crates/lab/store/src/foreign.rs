@@ -132,4 +132,24 @@ mod tests {
             "it goes on to other stores as any run"
         );
     }
+
+    /// A figure that is no number becomes nothing in JSON and in columns: it is refused, and nothing is half there.
+    #[test]
+    fn a_run_that_could_not_be_read_back_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(&folder.path().join("a.sqlite")).unwrap();
+        let run = RunResult::unmeasured(World::Measured, "/dev/sdx".into(), "a".into(), Metric::Iops);
+        let mut damaged = run.clone();
+        damaged.ops.read.lat_ns_mean = f64::NAN;
+        let mut worse = run.clone();
+        worse.ops.total.lat_ns_mean = f64::INFINITY;
+        for bad in [damaged, worse] {
+            let runs = vec![(0, run.clone()), (0, bad)];
+            let study = ForeignStudy { file: "a", content: b"a", program: "p", title: "", notes: &[], runs };
+            let archive = store.archive_of_foreign(&study).unwrap();
+            let error = store.take_in(&archive).expect_err("it is refused").to_string();
+            assert!(error.starts_with("the run of 'a' has a figure that is no number"), "{error}");
+            assert!(store.run(1).is_err(), "all or nothing");
+        }
+    }
 }

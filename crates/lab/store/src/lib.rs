@@ -77,6 +77,14 @@ pub enum StoreError {
     /// Reading or writing failed.
     #[error("the results file: {0}")]
     Sqlite(#[from] rusqlite::Error),
+    /// A run has a figure that is no number.
+    #[error("the run of '{workload}' has a figure that is no number, and could not be read back: {source}")]
+    NoFigure {
+        /// What ran.
+        workload: String,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
     /// A stored record is not what this build writes.
     #[error("run {run} in the results file is damaged: {source}")]
     Damaged {
@@ -227,7 +235,7 @@ impl Store {
             result: run.result,
             environment: run.environment,
         };
-        row.insert(&self.connection, "INSERT")?;
+        row.insert(&self.connection, "")?;
         Ok(self.connection.last_insert_rowid())
     }
 
@@ -279,14 +287,14 @@ struct RunRow<'a> {
 }
 
 impl RunRow<'_> {
-    /// Adds the row by `verb`: `INSERT`, which fails where the place in the plan is taken, or `INSERT OR IGNORE`. Returns how
-    /// many rows are new.
-    fn insert(&self, connection: &Connection, verb: &str) -> rusqlite::Result<usize> {
+    /// Adds the row. A place in the plan that is taken is an error, but for what `on_conflict` says. Returns how many rows are new.
+    fn insert(&self, connection: &Connection, on_conflict: &str) -> rusqlite::Result<usize> {
         let Self { study, ordinal, started_at, result, environment } = self;
         let sql = format!(
-            "{verb} INTO run (study, ordinal, started_at, world, target, workload, iodepth, iops, mb_per_s,
+            "INSERT INTO run (study, ordinal, started_at, world, target, workload, iodepth, iops, mb_per_s,
                  lat_ns_mean, lat_ns_p99, result, environment)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+             {on_conflict}"
         );
         connection.execute(
             &sql,

@@ -37,6 +37,12 @@ pub enum HistoryProblem {
     /// A cell holds no time.
     #[error("'{0}' is no time")]
     Time(String),
+    /// Some dates have the day first, others the month.
+    #[error("some of its dates have the day first, others the month: take its parts in one by one")]
+    MixedDates,
+    /// Prometheus could not answer.
+    #[error("Prometheus answered with an error: {0}")]
+    Refused(String),
     /// A line has other cells than the head.
     #[error("{found} cells where the head has {expected}")]
     Cells {

@@ -1,10 +1,11 @@
 //! A history as figures: percentiles, peaks, growth and rhythm of each device, in a file that plans read.
 //!
-//! Percentiles are those of the readings. Growth is the slope of a line through the daily means, as a share of their mean per year; it is
-//! told of four weeks and more, since a shorter one is mostly the rhythm of weeks. Rhythm is the mean of each hour of the day, told of a
+//! Percentiles are those of the readings. Growth is the slope of a line through the daily means, as a share of their mean per year, and so
+//! linear, not compounded; it is told of four weeks and more, since a shorter one is mostly the rhythm of weeks. Rhythm is the mean of each hour of the day, told of a
 //! day and more.
 
 use crate::format::HistoryFormat;
+use crate::layers::is_layer;
 use crate::reading::{Reading, Readings};
 use raidlab_workload::toml_file::{self, TomlFileError};
 use raidlab_workload::{AccessLine, AccessSpec, Metric, Workload};
@@ -72,7 +73,7 @@ pub struct DeviceHistory {
     pub mean_write_bytes: Option<f64>,
     /// Bytes that are written in a day.
     pub written_bytes_per_day: Option<f64>,
-    /// Growth of the requests in a year, in percent.
+    /// Growth of the requests in a year, in percent of their mean over the history. It is linear: each year adds as much.
     pub growth_pct_per_year: Option<f64>,
     /// Hour of the day with most requests.
     pub busiest_hour: Option<u8>,
@@ -91,6 +92,9 @@ pub struct DeviceHistory {
     pub read_ms: Option<Percentiles>,
     /// Mean times of writes, in milliseconds.
     pub write_ms: Option<Percentiles>,
+    /// Mean times of reads and writes together, in milliseconds, where the history tells them so.
+    #[serde(default)]
+    pub request_ms: Option<Percentiles>,
 }
 
 impl Percentiles {
@@ -107,20 +111,37 @@ impl Percentiles {
 }
 
 impl History {
-    /// Sums up `readings` of the files called `sources`. Devices that were idle at all times are left out, if others were not.
-    pub fn of(sources: &[(String, HistoryFormat)], readings: &Readings) -> Self {
-        let all: Vec<DeviceHistory> = readings
-            .by_device
-            .iter()
-            .map(|((host, device), list)| DeviceHistory::of(host, device, list))
-            .collect();
+    /// Sums up `readings` of the files called `sources`. Devices that were idle at all times are left out, if others were not; so are
+    /// those that lie on others of their host, whose requests would count twice, but for `chosen`.
+    pub fn of(sources: &[(String, HistoryFormat)], readings: &Readings, chosen: &[String]) -> Self {
+        let of_host = |host: &str| -> Vec<&str> {
+            readings.by_device.keys().filter(|key| key.0 == host).map(|key| key.1.as_str()).collect()
+        };
+        let (mut all, mut layers) = (Vec::new(), Vec::new());
+        for ((host, device), list) in &readings.by_device {
+            if !chosen.contains(device) && is_layer(device, &of_host(host)) {
+                layers.push(device.as_str());
+            } else {
+                all.push(DeviceHistory::of(host, device, list));
+            }
+        }
         let is_busy = |device: &DeviceHistory| {
             device.iops.is_some_and(|it| it.max > 0.0) || device.mb_per_s.is_some_and(|it| it.max > 0.0)
         };
         let (busy, idle): (Vec<_>, Vec<_>) = all.into_iter().partition(is_busy);
         let mut notes = readings.notes.clone();
         if !busy.is_empty() && !idle.is_empty() {
-            notes.push(format!("{} devices were idle at all times and are left out", idle.len()));
+            notes.push(match idle.len() {
+                1 => format!("{} was idle at all times and is left out", idle[0].device),
+                several => format!("{several} devices were idle at all times and are left out"),
+            });
+        }
+        layers.dedup();
+        if !layers.is_empty() {
+            let names = layers.join(", ");
+            notes.push(format!(
+                "left out, since they lie on other devices of their host: {names} (--device NAME takes one)"
+            ));
         }
         let sources = sources.iter().map(|(file, format)| format!("{file}: {}", format.name())).collect();
         Self { schema: SCHEMA, sources, notes, devices: if busy.is_empty() { idle } else { busy } }
@@ -183,6 +204,7 @@ impl DeviceHistory {
             busy_pct: each(|it| it.busy_pct),
             read_ms: each(|it| it.read_ms.filter(|ms| *ms > 0.0)),
             write_ms: each(|it| it.write_ms.filter(|ms| *ms > 0.0)),
+            request_ms: each(|it| it.request_ms.filter(|ms| *ms > 0.0)),
         }
     }
 
@@ -309,7 +331,7 @@ mod tests {
     #[test]
     fn a_file_is_read_back_and_makes_a_workload() {
         let readings = Readings { by_device: BTreeMap::new(), notes: vec!["a note".into()] };
-        let mut history = History::of(&[("a.json".into(), HistoryFormat::SadfJson)], &readings);
+        let mut history = History::of(&[("a.json".into(), HistoryFormat::SadfJson)], &readings, &[]);
         history.devices.push(hourly(2, |hour| hour as f64));
         let text = history.to_toml();
         assert_eq!(History::from_toml("history.toml", &text), Ok(history.clone()));

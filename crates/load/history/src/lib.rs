@@ -1,7 +1,7 @@
 //! What monitoring kept of storage in use: its formats, one series type for all, and the figures that plans need.
 //!
 //! ```text
-//! sadf, iostat  (JSON, text) ┐
+//! sar, iostat   (JSON, text) ┐
 //! PCP           (CSV, text)  │
 //! node_exporter (JSON)       ├─► Reading: host, device, time, rates ─► Series ─► History (history.toml)
 //! pg_stat_io    (CSV, psql)  │
@@ -12,6 +12,7 @@
 //! | `format` | a file for each family of formats, and their detection |
 //! | `reading` | what one line says of one device |
 //! | `history` | percentiles, peaks, growth and rhythm of each device, as a file |
+//! | `layers` | devices that lie on others of their host, whose requests are those of the others once more |
 //! | `clock` | dates and times of all formats, as seconds |
 //! | `cells` | tables of text, cell by cell |
 //!
@@ -25,9 +26,11 @@ mod clock;
 mod error;
 mod format;
 mod history;
+mod layers;
 mod reading;
 
+pub use clock::DateOrder;
 pub use error::{HistoryError, HistoryProblem};
-pub use format::{HistoryFormat, detect, read};
+pub use format::{HistoryFormat, Told, detect, read};
 pub use history::{DeviceHistory, History, Percentiles};
 pub use reading::{Reading, Readings};

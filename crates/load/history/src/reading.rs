@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+/// What no figure of a device reaches: what does is damage.
+const FIGURE_MAX: f64 = 1e15;
+
 /// Rates of a device over an interval. What is not told is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reading {
@@ -27,6 +30,8 @@ pub struct Reading {
     pub read_ms: Option<f64>,
     /// Mean time of a write, in milliseconds.
     pub write_ms: Option<f64>,
+    /// Mean time of a request of either kind, in milliseconds: it is that of neither kind alone.
+    pub request_ms: Option<f64>,
 }
 
 /// A figure of a reading.
@@ -41,32 +46,40 @@ pub(crate) enum Figure {
     BusyPct,
     ReadMs,
     WriteMs,
-    /// Of both kinds.
-    EachMs,
+    /// Of both kinds together.
+    RequestMs,
+    /// The rest of [`Figure::BusyPct`].
+    IdlePct,
 }
 
 impl Reading {
     /// Sets a figure. What has come before stays.
     pub(crate) fn set(&mut self, figure: Figure, value: f64) {
-        if !value.is_finite() || value < 0.0 {
+        if !(0.0..FIGURE_MAX).contains(&value) {
             return;
         }
-        let place = match figure {
+        let value = if figure == Figure::IdlePct { (100.0 - value).max(0.0) } else { value };
+        self.place(figure).get_or_insert(value);
+    }
+
+    /// Whether a figure is told.
+    pub(crate) fn has(&mut self, figure: Figure) -> bool {
+        self.place(figure).is_some()
+    }
+
+    const fn place(&mut self, figure: Figure) -> &mut Option<f64> {
+        match figure {
             Figure::Reads => &mut self.reads,
             Figure::Writes => &mut self.writes,
             Figure::Requests => &mut self.requests,
             Figure::ReadBytes => &mut self.read_bytes,
             Figure::WriteBytes => &mut self.write_bytes,
             Figure::InFlight => &mut self.in_flight,
-            Figure::BusyPct => &mut self.busy_pct,
+            Figure::BusyPct | Figure::IdlePct => &mut self.busy_pct,
             Figure::ReadMs => &mut self.read_ms,
             Figure::WriteMs => &mut self.write_ms,
-            Figure::EachMs => {
-                self.read_ms.get_or_insert(value);
-                &mut self.write_ms
-            }
-        };
-        place.get_or_insert(value);
+            Figure::RequestMs => &mut self.request_ms,
+        }
     }
 
     /// Requests per second; none where only bytes are told.
@@ -122,18 +135,6 @@ impl Readings {
     pub(crate) fn note(&mut self, text: &str) {
         if self.notes.iter().all(|note| note != text) {
             self.notes.push(text.to_owned());
-        }
-    }
-
-    /// Leaves out the first reading of each device, which is of the time since the start of the system.
-    pub(crate) fn drop_since_boot(&mut self) {
-        let mut count = 0;
-        for list in self.by_device.values_mut().filter(|list| list.len() > 1) {
-            list.remove(0);
-            count += 1;
-        }
-        if count > 0 {
-            self.note("the first report, which is of the time since the start of the system, is left out");
         }
     }
 }

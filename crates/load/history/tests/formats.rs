@@ -2,7 +2,9 @@
 //! writes of 8.8 KiB per second (half of them 4, half 16 KiB); the others as their manuals have them.
 
 use proptest::prelude::*;
-use raidlab_history::{DeviceHistory, History, HistoryFormat, detect, read};
+use raidlab_history::{
+    DateOrder, DeviceHistory, History, HistoryError, HistoryFormat, Readings, Told, detect,
+};
 
 const SADF: &str = include_str!("data/sadf.json");
 const SADF_TABLE: &str = include_str!("data/sadf-d.csv");
@@ -38,10 +40,14 @@ const ESXTOP: &str = "\
 \"11/28/2026 20:00:00\",\"123\",\"200.0\",\"100.0\",\"1.5\",\"4.2\",\"200.0\",
 ";
 
+fn read(file: &str, text: &str) -> Result<(HistoryFormat, Readings), HistoryError> {
+    raidlab_history::read(file, text, Told::default())
+}
+
 fn device(text: &str, format: HistoryFormat, name: &str) -> DeviceHistory {
     assert_eq!(detect(text), Some(format), "{text:.80}");
     let (found, readings) = read("file", text).unwrap_or_else(|error| panic!("{error}"));
-    let history = History::of(&[("file".into(), found)], &readings);
+    let history = History::of(&[("file".into(), found)], &readings, &[name.to_owned()]);
     let list: Vec<_> = history.devices.iter().map(|it| it.device.clone()).collect();
     let device = history.devices.into_iter().find(|it| it.device == name);
     device.unwrap_or_else(|| panic!("no {name} in {list:?}"))
@@ -119,6 +125,201 @@ fn performance_counters_are_found_by_their_paths() {
     assert_eq!(it.mean_write_bytes, None, "its bytes are not told");
 }
 
+/// `iostat -xt` of RHEL 7, whose `await` stands in front of those of reads and writes; twice started, into one file.
+const IOSTAT_EL7: &str = "\
+Linux 3.10.0-1160.el7.x86_64 (db1) \t05/16/2024 \t_x86_64_\t(8 CPU)
+
+05/16/2024 09:00:00 PM
+Device:         rrqm/s   wrqm/s     r/s     w/s    rkB/s    wkB/s avgrq-sz avgqu-sz   await r_await w_await  svctm  %util
+sda               0.02     0.52    9.66    2.46     0.31     0.10    70.79     0.27   23.97    6.68   91.77   2.94   3.56
+sda1              0.00     0.00   80.00   20.00   640.00   320.00    19.20     2.37   23.70    6.68   91.77   2.94  29.40
+dm-0              0.00     0.00   80.00   20.00   640.00   320.00    19.20     2.37   23.70    6.68   91.77   2.94  29.40
+
+05/16/2024 09:00:10 PM
+Device:         rrqm/s   wrqm/s     r/s     w/s    rkB/s    wkB/s avgrq-sz avgqu-sz   await r_await w_await  svctm  %util
+sda               0.00     0.00   80.00   20.00   640.00   320.00    19.20     2.37   23.70    6.68   91.77   2.94  29.40
+sda1              0.00     0.00   80.00   20.00   640.00   320.00    19.20     2.37   23.70    6.68   91.77   2.94  29.40
+dm-0              0.00     0.00   80.00   20.00   640.00   320.00    19.20     2.37   23.70    6.68   91.77   2.94  29.40
+
+";
+const IOSTAT_H: &str = "\
+Linux 6.1.0-18-amd64 (web1) \t05/06/24 \t_x86_64_\t(4 CPU)
+
+avg-cpu:  %user   %nice %system %iowait  %steal   %idle
+           1.0%    0.0%    1.0%    1.0%    0.0%   97.0%
+
+     r/s     rkB/s   rrqm/s  %rrqm r_await rareq-sz Device
+  100.00      1.6M     0.00   0.0%    0.20    16.0k nvme0n1
+
+     w/s     wkB/s   wrqm/s  %wrqm w_await wareq-sz Device
+   50.00    400.0k     0.00   0.0%    0.40     8.0k nvme0n1
+
+";
+const SAR_TEXT: &str = "\
+Linux 6.1.0-18-amd64 (web1) \t16/05/24 \t_x86_64_\t(4 CPU)
+
+23:50:01          CPU     %user     %nice   %system   %iowait    %steal     %idle
+00:00:01          all      1.00      0.00      1.00      1.00      0.00     97.00
+
+23:50:01          DEV       tps     rkB/s     wkB/s     dkB/s   areq-sz    aqu-sz     await     %util
+00:00:01          sda     12.00    120.00     24.00      0.00     12.00      0.01      0.50      1.00
+00:10:01          sda     14.00    120.00     24.00      0.00     12.00      0.01      0.50      1.00
+Average:          sda     13.00    120.00     24.00      0.00     12.00      0.01      0.50      1.00
+";
+const SADF_ALL: &str = "\
+# hostname;interval;timestamp;CPU;%user;%nice
+db1;600;2024-05-06 00:10:01 UTC;-1;1.00;0.00
+# hostname;interval;timestamp;tps;rtps;wtps;dtps;bread/s;bwrtn/s;bdscd/s
+db1;600;2024-05-06 00:10:01 UTC;100.00;60.00;40.00;0.00;1600.00;800.00;0.00
+# hostname;interval;timestamp;DEV;tps;rkB/s;wkB/s;dkB/s;areq-sz;aqu-sz;await;%util
+db1;600;2024-05-06 00:10:01 UTC;sda;100.00;800.00;400.00;0.00;12.00;0.50;5.00;10.00
+";
+
+/// Devices and notes as they are without choosing any.
+fn all(text: &str) -> (Vec<String>, String) {
+    let (format, readings) = read("file", text).unwrap_or_else(|error| panic!("{error}"));
+    let history = History::of(&[("file".into(), format)], &readings, &[]);
+    (
+        history.devices.iter().map(|it| format!("{} {}", it.host, it.device)).collect(),
+        history.notes.join("; "),
+    )
+}
+
+#[test]
+fn what_lies_on_other_devices_is_counted_once() {
+    let (devices, notes) = all(IOSTAT_EL7);
+    assert_eq!(devices, ["db1 sda"]);
+    assert!(notes.contains("left out, since they lie on other devices of their host: dm-0, sda1"), "{notes}");
+    // Who asks for one has it.
+    assert_eq!(device(IOSTAT_EL7, HistoryFormat::IostatText, "dm-0").readings, 1);
+}
+
+#[test]
+fn each_run_of_iostat_begins_with_the_time_since_the_start() {
+    let twice = format!("{IOSTAT_EL7}{IOSTAT_EL7}");
+    assert_eq!(device(&twice, HistoryFormat::IostatText, "sda").readings, 2);
+    let whole = Told { has_no_report_since_boot: true, ..Told::default() };
+    let (_, readings) = raidlab_history::read("file", &twice, whole).expect("it is whole");
+    assert_eq!(readings.by_device[&("db1".to_owned(), "sda".to_owned())].len(), 4);
+    let one = all(&IOSTAT_EL7[..IOSTAT_EL7.rfind("05/16").unwrap()]).1;
+    assert!(one.contains("means since the start of the system"), "{one}");
+}
+
+#[test]
+fn a_mean_of_reads_and_writes_is_neither() {
+    let it = device(IOSTAT_EL7, HistoryFormat::IostatText, "sda");
+    let means = [it.read_ms, it.write_ms, it.request_ms].map(|it| it.map(|it| it.mean));
+    assert_eq!(means, [Some(6.68), Some(91.77), Some(23.7)]);
+    let it = device(SAR_TEXT, HistoryFormat::SarText, "sda");
+    assert_eq!((it.read_ms, it.write_ms, it.request_ms.map(|it| it.mean)), (None, None, Some(0.5)));
+    let command = ESXTOP.replace(
+        "Virtual Disk(vm1:scsi0:0)\\Reads/sec",
+        "Physical Disk SCSI Device(naa.600a)\\Average Guest MilliSec/Command",
+    );
+    let it = device(&command, HistoryFormat::Esxtop, "naa.600a");
+    assert_eq!(
+        (it.read_ms.map(|it| it.mean), it.write_ms, it.request_ms.map(|it| it.mean)),
+        (Some(4.2), None, Some(200.0))
+    );
+}
+
+#[test]
+fn the_order_of_dates_is_that_of_the_file() {
+    let british = IOSTAT_EL7.replace("05/16/2024", "16/05/24").replace(" PM", "");
+    assert_eq!(device(&british, HistoryFormat::IostatText, "sda").readings, 1);
+    let at = |text: &str, dates: Option<DateOrder>| {
+        let (_, readings) =
+            raidlab_history::read("file", text, Told { dates, ..Told::default() }).expect("dates");
+        (readings.by_device.values().next().and_then(|list| list[0].at_s), readings.notes.join("; "))
+    };
+    let may = 1_715_893_210.0;
+    assert_eq!(at(&british, None).0, Some(may - 43_200.0));
+    assert_eq!(at(IOSTAT_EL7, None).0, Some(may));
+    let unclear = IOSTAT_EL7.replace("05/16", "05/06");
+    assert!(at(&unclear, None).1.contains("the month is taken for first"), "{}", at(&unclear, None).1);
+    let (day, notes) = at(&unclear, Some(DateOrder::DayFirst));
+    assert_eq!((day, notes.contains("month")), (Some(may + 20.0 * 86_400.0), false));
+    let mixed = read("file", &format!("{british}{IOSTAT_EL7}")).expect_err("both").to_string();
+    assert!(mixed.contains("some of its dates have the day first"), "{mixed}");
+}
+
+#[test]
+fn sysstat_writes_tables_in_more_forms() {
+    let it = device(IOSTAT_H, HistoryFormat::IostatText, "nvme0n1");
+    assert_eq!(
+        (it.readings, it.iops.map(|it| it.mean), it.read_ms.map(|it| it.mean)),
+        (1, Some(150.0), Some(0.2))
+    );
+    assert_eq!(it.mb_per_s.map(|it| it.mean), Some((1.6 * 1_048_576.0 + 400.0 * 1024.0) / 1e6));
+    let it = device(SAR_TEXT, HistoryFormat::SarText, "sda");
+    assert_eq!(
+        (it.host.as_str(), it.readings, it.iops.map(|it| it.max), it.interval_s),
+        ("web1", 2, Some(14.0), Some(600.0))
+    );
+    let it = device(SADF_ALL, HistoryFormat::SadfDatabase, "sda");
+    assert_eq!((it.readings, it.iops.map(|it| it.mean)), (1, Some(100.0)));
+}
+
+#[test]
+fn windows_and_pcp_say_their_units() {
+    let idle = PERFMON.replace("Avg. Disk sec/Read", "% Idle Time").replace("0.0021", "21.0");
+    let it = device(&idle, HistoryFormat::Perfmon, "0 C:");
+    assert_eq!(it.busy_pct.map(|it| it.max), Some(79.0));
+    let time = PERFMON.replace("Avg. Disk sec/Read", "% Disk Time").replace("0.0021", "840.0");
+    let it = device(&time, HistoryFormat::Perfmon, "0 C:");
+    assert_eq!((it.busy_pct, it.in_flight.map(|it| it.max)), (None, Some(8.4)));
+    let printed =
+        format!("\r\n{PERFMON}\r\nExiting, please wait...   \r\nThe command completed successfully.\r\n");
+    assert_eq!(device(&printed, HistoryFormat::Perfmon, "0 C:").readings, 1);
+    let tabbed = PERFMON.replace("PDH-CSV", "PDH-TSV").replace("\",\"", "\"\t\"");
+    assert_eq!(device(&tabbed, HistoryFormat::Perfmon, "0 C:").readings, 1);
+    let units = PMDUMPTEXT.replace("Kbyte / second", "byte / second");
+    assert_ne!(units, PMDUMPTEXT);
+    let rate = |text: &str| device(text, HistoryFormat::PcpText, "vda").mb_per_s.map_or(0.0, |it| it.max);
+    assert!((rate(PMDUMPTEXT) / rate(&units) - 1024.0).abs() < 1e-6, "{}", rate(&units));
+}
+
+#[test]
+fn esxtop_sums_virtual_disks_up() {
+    let text = "\"(PDH-CSV 4.0) (UTC)(0)\",\"\\\\esx1\\Virtual Disk(vm1:scsi0:0)\\Reads/sec\",\"\\\\esx1\\Virtual Disk(vm1)\\Reads/sec\"\n\
+                \"05/06/2024 10:00:00\",\"150\",\"150\"\n";
+    assert_eq!(all(text).0, ["esx1 vm1:scsi0:0"]);
+}
+
+/// One `instance` in two clusters; one machine that two jobs ask; the time that requests took.
+#[test]
+fn labels_of_prometheus_tell_machines_apart() {
+    let series = |labels: &str, name: &str, from: u32, each: u32| {
+        format!(
+            "{{\"metric\":{{\"__name__\":\"node_disk_{name}\",\"device\":\"sda\",\"instance\":\"db1:9100\",{labels}}},\
+             \"values\":[[1714989600,\"{from}\"],[1714989610,\"{}\"]]}}",
+            from + each
+        )
+    };
+    let answer = |list: &[String]| {
+        format!(
+            "{{\"status\":\"success\",\"data\":{{\"resultType\":\"matrix\",\"result\":[{}]}}}}",
+            list.join(",")
+        )
+    };
+    let reads = "reads_completed_total";
+    let (east, west) = ("\"job\":\"n\",\"cluster\":\"east\"", "\"job\":\"n\",\"cluster\":\"west\"");
+    let clusters = answer(&[series(east, reads, 0, 1000), series(west, reads, 5, 100)]);
+    assert_eq!(all(&clusters).0, ["db1:9100 (cluster=east) sda", "db1:9100 (cluster=west) sda"]);
+    let took = "read_time_seconds_total";
+    let jobs = answer(&[
+        series("\"job\":\"a\"", reads, 0, 1000),
+        series("\"job\":\"a\"", took, 0, 4),
+        series("\"job\":\"b\"", reads, 3, 1000),
+    ]);
+    let it = device(&jobs, HistoryFormat::Prometheus, "sda");
+    assert_eq!((it.iops.map(|it| it.mean), it.read_ms.map(|it| it.mean)), (Some(100.0), Some(4.0)));
+    assert!(all(&jobs).1.contains("2 jobs asked db1:9100"));
+    let refused = "{\"status\":\"error\",\"errorType\":\"bad_data\",\"error\":\"too many points\"}";
+    let refused = read("file", refused).expect_err("an error").to_string();
+    assert_eq!(refused, "file: Prometheus answered with an error: too many points");
+}
+
 #[test]
 fn what_is_wrong_is_told_with_its_line() {
     let rows = [
@@ -144,14 +345,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     /// Damage anywhere is an error or another figure, never a panic.
     #[test]
-    fn damaged_histories_are_bearable(which in 0..12usize, at in any::<prop::sample::Index>(), to in any::<u8>(), cut in any::<prop::sample::Index>()) {
-        let all = [SADF, SADF_TABLE, IOSTAT_JSON, IOSTAT, IOSTAT_SHORT, PMREP, PMDUMPTEXT, PROMETHEUS, PG_STAT_IO, PG_TABLE, PERFMON, ESXTOP];
+    fn damaged_histories_are_bearable(which in 0..16usize, at in any::<prop::sample::Index>(), to in any::<u8>(), cut in any::<prop::sample::Index>()) {
+        let all = [SADF, SADF_TABLE, IOSTAT_JSON, IOSTAT, IOSTAT_SHORT, PMREP, PMDUMPTEXT, PROMETHEUS, PG_STAT_IO, PG_TABLE, PERFMON, ESXTOP, IOSTAT_EL7, IOSTAT_H, SAR_TEXT, SADF_ALL];
         let mut bytes = all[which].as_bytes().to_vec();
         let at = at.index(bytes.len());
         bytes[at] = to;
         bytes.truncate(cut.index(bytes.len()).max(bytes.len() / 2));
         if let Ok((format, readings)) = read("file", &String::from_utf8_lossy(&bytes)) {
-            let history = History::of(&[("file".into(), format)], &readings);
+            let history = History::of(&[("file".into(), format)], &readings, &[]);
             let _ = history.devices.iter().map(DeviceHistory::workload).count();
             prop_assert!(History::from_toml("h", &history.to_toml()).is_ok());
         }

@@ -60,6 +60,11 @@ struct Setting {
     line: usize,
 }
 
+/// No line of a job file is longer.
+const LINE_BYTES_MAX: usize = 64 << 10;
+/// The part of an unknown key that is shown and compared.
+const KEY_CHARS_MAX: usize = 60;
+
 /// A section that is a job, with the global settings before it.
 #[derive(Clone, Debug)]
 struct Section {
@@ -173,6 +178,10 @@ impl<'a> Reader<'a> {
         if line.is_empty() || line.starts_with(['#', ';']) {
             return;
         }
+        if line.len() > LINE_BYTES_MAX {
+            let problem = format!("a line of {} bytes: this is no job file of fio", line.len());
+            return self.reasons.push(Reason::at(number, problem));
+        }
         if let Some(name) = line.strip_prefix('[') {
             self.open_section(number, name);
             return;
@@ -239,6 +248,7 @@ impl<'a> Reader<'a> {
 
     fn set(&mut self, number: usize, key: &str, value: &str) {
         let Some((usual, kind)) = keys::find(key) else {
+            let key: &str = &key.chars().take(KEY_CHARS_MAX).collect::<String>();
             let likely = nearest(key, keys::names()).unwrap_or_default();
             let problem = format!("unknown key '{key}': the nearest known is '{likely}'");
             return self.reasons.push(Reason::at(number, problem));

@@ -6,8 +6,8 @@
 //! <tab>value                                     'Worker  outstanding I/Os, sectors, assigned specifications, targets
 //! ```
 //! Iometer runs the first specification of each worker, then the second of each, and so on: each is a *step* here.
-//! Equal workers are one workload; different ones are parts of one, in separate loops. Cycling becomes a sweep over
-//! requests in flight, where that is equivalent.
+//! Equal workers are one workload; different ones on the same targets are parts of one, in separate loops; on other
+//! targets they are refused. Cycling becomes a sweep over requests in flight, where that is equivalent.
 //!
 //! Iometer keeps the outstanding I/Os in flight per worker and target, so `n` workers with `t` targets each have `n *
 //! t` times as many. A file names targets of another machine; they become notes, and their number counts.
@@ -103,19 +103,31 @@ fn step(
     let name = free_name(slug(title), taken);
     let mut access = AccessSpec::new(name, Vec::new());
     let is_sequential = lines.iter().any(|line| line.random_pct < 100);
-    if busy.iter().all(alike) && (busy.len() == 1 || !is_sequential) {
+    // Each target has the places of its own worker, whatever they are.
+    let is_apart = (1..workers.len()).all(|at| workers[..at].iter().all(|it| it.is_apart(workers[at])));
+    if busy.iter().all(alike) && (busy.len() == 1 || !is_sequential || is_apart) {
         access.lines = lines.to_vec();
         access.places = places(first);
         if busy.len() > 1 {
             let all = busy.len();
-            notes.push(format!(
-                "{all} workers that do the same are one loop with the requests in flight of all."
-            ));
+            notes.push(if is_apart {
+                format!("{all} workers do the same on targets of their own: name as many targets, which share the requests in flight.")
+            } else {
+                format!("{all} workers that do the same are one loop with the requests in flight of all.")
+            });
         }
     } else {
         if config.cycle.of == Some(CycleOf::Outstanding) {
             let problem = "outstanding I/Os are cycled over workers that differ: give each worker the same, or no cycling";
             return Err(Reason::at(first.line, problem));
+        }
+        if let Some((other, ..)) = busy.iter().find(|(worker, ..)| !worker.shares_targets(first)) {
+            let problem = format!(
+                "{} does something else than {}, on other targets, and parts of one workload share all targets here: write a file for \
+                 each, and measure both at once",
+                other.name, first.name
+            );
+            return Err(Reason::at(other.line, problem));
         }
         run.iodepths = Vec::new();
         for (worker, lines, _) in busy {

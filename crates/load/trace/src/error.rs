@@ -75,8 +75,10 @@ pub enum LineProblem {
     Empty,
 }
 
+/// Those that are told by a line.
 fn known_formats() -> String {
-    TraceFormat::ALL.map(TraceFormat::name).join(", ")
+    let told = TraceFormat::ALL.into_iter().filter(|format| *format != TraceFormat::OracleGeneral);
+    told.map(TraceFormat::name).collect::<Vec<_>>().join(", ")
 }
 
 /// Why a trace can't be read.

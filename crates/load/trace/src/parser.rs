@@ -45,8 +45,10 @@ pub struct TraceParser {
     empty: u64,
     /// All times so far were whole numbers.
     has_whole_times: bool,
-    /// The event that counts, in texts that have several by name; the first that was seen.
+    /// The event that counts, in texts that have several by name; that of the first lines, or the first that was seen.
     event: Option<String>,
+    /// Lines of other events of requests: of blkparse, by the letter of their action.
+    other_actions: [u64; 3],
 }
 
 /// A request as a format's own file makes it of a line.
@@ -93,7 +95,30 @@ impl TraceParser {
             empty: 0,
             has_whole_times: true,
             event: None,
+            other_actions: [0; 3],
         }
+    }
+
+    /// Looks at the first lines, before they are taken in, where they tell what the others are.
+    pub fn look_at<'a>(&mut self, lines: impl Iterator<Item = &'a str>) {
+        if self.format == TraceFormat::Perf {
+            self.event = format::perf::event_of(lines).map(str::to_owned);
+        }
+    }
+
+    /// The action of blkparse that counts.
+    pub const fn action(&self) -> &'static str {
+        match self.options.action {
+            BlkAction::Queued => "Q",
+            BlkAction::Dispatched => "D",
+            BlkAction::Completed => "C",
+        }
+    }
+
+    /// The actions of blkparse that were seen instead of the one that was asked for.
+    pub fn other_actions(&self) -> impl Iterator<Item = &'static str> {
+        let seen = ["Q", "D", "C"].into_iter().zip(self.other_actions);
+        seen.filter(|(_, count)| *count > 0).map(|(action, _)| action)
     }
 
     /// Takes in the next line, without its end. Returns the request in it, if there is one that is wanted.
@@ -126,16 +151,23 @@ impl TraceParser {
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.empty > 0 {
-            notes.push(format!(
-                "{} requests have no length: they are counted, and a replay leaves them out",
-                self.empty
-            ));
+            let which = counted(self.empty, "request has", "requests have");
+            notes.push(format!("{which} no length: counted, and left out of a replay"));
         }
         if self.others > 0 {
-            notes.push(format!(
-                "{} events are of no block request (commands, markers) and are left out",
-                self.others
-            ));
+            let which = counted(self.others, "event is", "events are");
+            notes.push(format!("{which} of no block request (commands, markers) and left out"));
+        }
+        if self.event.as_deref().is_some_and(format::perf::is_end) {
+            notes.push(
+                "its events are ends of requests: times are those when they ended, not when they began"
+                    .into(),
+            );
+        }
+        if self.format == TraceFormat::OracleGeneral {
+            notes.push(
+                "it has no kinds of requests: all are taken for reads, and its objects for sectors".into(),
+            );
         }
         let may_be_ns = self.format == TraceFormat::Disksim && self.options.time_unit.is_none();
         if may_be_ns && self.has_whole_times && !self.devices.names.is_empty() {
@@ -215,6 +247,12 @@ impl TraceParser {
         self.others += 1;
     }
 
+    pub(crate) fn count_action(&mut self, action: &str) {
+        if let Some(place) = ["Q", "D", "C"].iter().position(|it| *it == action) {
+            self.other_actions[place] += 1;
+        }
+    }
+
     /// Whether `event` is the one that counts: the first that is seen.
     pub(crate) fn is_event(&mut self, event: &str) -> bool {
         self.event.get_or_insert_with(|| event.to_owned()) == event
@@ -241,6 +279,10 @@ impl TraceParser {
     pub(crate) fn is_first_line(&mut self) -> bool {
         !std::mem::replace(&mut self.has_begun, true)
     }
+}
+
+fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
 }
 
 /// The format that `line`, one of the first of a trace, is of; none if it does not tell.

@@ -69,6 +69,8 @@ raidlab_units::named! {
         Tencent = "tencent",
         /// The CSV of the traces of SYSTOR '17 (SNIA IOTTA).
         Systor = "systor",
+        /// `oracleGeneral` of `libCacheSim`, as the lines that are made of it: it has no kinds of requests.
+        OracleGeneral = "oracle-general",
     }
 }
 
@@ -116,7 +118,7 @@ impl TraceFormat {
                 "'process pid [cpu] seconds: block_EVENT: major,minor rwbs ... sector + blocks [process]'"
             }
             Self::Biosnoop => "'seconds process pid disk R|W sector bytes [queued_ms] latency_ms'",
-            Self::Alibaba => "'device,R|W,offset,length,timestamp_us'",
+            Self::Alibaba | Self::OracleGeneral => "'device,R|W,offset,length,timestamp_us'",
             Self::Tencent => "'timestamp_s,sector,sectors,0|1,volume'",
             Self::Systor => "'timestamp_s,response_s,R|W,lun,offset,size'",
             Self::Fiu => "'timestamp_ns pid process sector sectors R|W major minor hash'",

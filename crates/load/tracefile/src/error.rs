@@ -24,6 +24,16 @@ pub enum TraceFileError {
         /// The file.
         file: String,
     },
+    /// Its events are others than the one that counts.
+    #[error("{file}: there is no event {asked} in it, but {}: take that with --action {}", seen.join(" and "), seen.first().unwrap_or(&"Q"))]
+    NoSuchAction {
+        /// The file.
+        file: String,
+        /// What counts.
+        asked: &'static str,
+        /// What there is.
+        seen: Vec<&'static str>,
+    },
     /// Devices that were asked for are not in it.
     #[error("{file}: there is no request for device {}", missing.join(", "))]
     NoSuchDevice {

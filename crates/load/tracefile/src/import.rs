@@ -74,11 +74,20 @@ pub fn import(
         Some(format) => format,
         None => look_for_format(&mut lines, &mut first)?,
     };
+    if format == TraceFormat::Perf {
+        while first.len() < LINES_LOOKED_AT
+            && let Some(line) = lines.next()?
+        {
+            first.push(line);
+        }
+    }
     if options.time_unit.is_some() && !format.takes_time_unit() {
         return Err(TraceFileError::TimeUnit { file: name.to_owned(), format });
     }
+    let mut parser = TraceParser::new(format, options);
+    parser.look_at(first.iter().map(String::as_str));
     let mut import = Import {
-        parser: TraceParser::new(format, options),
+        parser,
         ordering: Ordering::default(),
         summary: Summary::default(),
         writer: output.map(TraceWriter::create).transpose()?,
@@ -160,6 +169,11 @@ impl Import {
             return Err(TraceFileError::NoSuchDevice { file: name.to_owned(), missing });
         }
         let Some(start_ns) = self.ordering.start_ns() else {
+            let seen: Vec<&str> = self.parser.other_actions().collect();
+            if !seen.is_empty() {
+                let asked = self.parser.action();
+                return Err(TraceFileError::NoSuchAction { file: name.to_owned(), asked, seen });
+            }
             return Err(TraceFileError::Empty { file: name.to_owned() });
         };
         let format = self.parser.format();

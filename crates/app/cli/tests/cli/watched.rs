@@ -45,7 +45,7 @@ fn a_history_is_taken_in_and_planned_from() {
     bench.write("iostat.json", IOSTAT);
     let ended = bench.run(&["import", "history", "iostat.json", "-o", "history.toml"]);
     ended.assert(0, &["the first report", "plan: raidlab plan --from history.toml"]);
-    ended.says(&["vm loop2", "Busiest hour"]);
+    ended.says(&["vm loop2", "Peak hour"]);
     assert_eq!(
         bench.done(&["import", "history", "iostat.json", "--json"]).json()["history"]["device"][0]["readings"],
         4
@@ -59,5 +59,5 @@ fn a_history_is_taken_in_and_planned_from() {
     let plan = ["plan", "--from", "history.toml", "--usable", "1TB", "--drives", "nope"];
     bench.run(&plan).assert(2, &["vm-loop2: needs 199 requests/s (the most of 4 readings)", "nope"]);
     bench.write("sysbench.txt", SYSBENCH);
-    bench.done(&["import", "runs", "sysbench.txt", "--db", "a.sqlite"]).says(&["1 runs are new"]);
+    bench.done(&["import", "runs", "sysbench.txt", "--db", "a.sqlite"]).says(&["1 run is new"]);
 }

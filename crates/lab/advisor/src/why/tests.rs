@@ -72,7 +72,15 @@ fn planted_causes_are_named_first() {
             Cause::TinyStripeCache,
             Facts { stripe_cache_size: Some(17), stripe_cache_active: Some(17), ..md() },
         ),
-        (Cause::FullDevice, Facts { filesystem_used_pct: Some(99.0), ..healthy() }),
+        (
+            Cause::FullDevice,
+            Facts { filesystem_used_pct: Some(99.0), write_ms: Some(12.0), busy_pct: 80.0, ..healthy() },
+        ),
+        // Seen on ext4, whose journal writes twice for each flush.
+        (
+            Cause::SyncPerWrite,
+            Facts { writes_per_s: 513.0, flushes_per_s: 186.0, reads_per_s: 1.0, busy_pct: 2.0, ..healthy() },
+        ),
         (Cause::CompetingScrub, Facts { sync_action: Some("check".into()), busy_pct: 100.0, ..md() }),
         (Cause::DepthOne, one_by_one()),
         (
@@ -110,6 +118,26 @@ fn planted_causes_are_named_first() {
         let found = why(&facts);
         assert_eq!(found.first().map(|it| it.cause), Some(cause), "{found:?}");
         assert!(found.iter().all(|it| !it.evidence.is_empty() && !it.next.is_empty()));
+    }
+}
+
+/// A state is no cause where nothing is slow; both were seen on machines at ease.
+#[test]
+fn a_cause_needs_its_symptom() {
+    let rows = [
+        // Full, and at ease.
+        Facts {
+            filesystem_used_pct: Some(99.0),
+            reads_per_s: 1.0,
+            writes_per_s: 12.0,
+            busy_pct: 0.3,
+            ..healthy()
+        },
+        // Commits now and then, as they were seen.
+        Facts { reads_per_s: 4.0, writes_per_s: 59.0, flushes_per_s: 17.0, busy_pct: 1.0, ..healthy() },
+    ];
+    for facts in rows {
+        assert_eq!(why(&facts), [], "{facts:?}");
     }
 }
 

@@ -106,14 +106,15 @@ pub fn distance<'a>(pairs: impl IntoIterator<Item = (&'a RunResult, &'a RunResul
     }
 }
 
-/// How far requests per second and mean latencies are off, in percent: the mean of all.
+/// How far predicted requests per second and mean latencies are off, in percent of the measured ones: the mean of all, whatever their
+/// signs.
 pub fn off_pct<'a>(pairs: impl IntoIterator<Item = (&'a RunResult, &'a RunResult)>) -> f64 {
     let mut all = Vec::new();
     for (predicted, measured) in pairs {
-        let of = |kind: &Kind| Some(((kind.of)(predicted)? / (kind.of)(measured)?).ln().abs());
+        let of = |kind: &Kind| Some(((kind.of)(predicted)? / (kind.of)(measured)? - 1.0).abs());
         all.extend(KINDS.iter().take(3).filter_map(of));
     }
-    100.0 * (all.iter().sum::<f64>() / all.len().max(1) as f64).exp_m1()
+    100.0 * all.iter().sum::<f64>() / all.len().max(1) as f64
 }
 
 /// What a run was asked, as far as it kept it. Shares and sizes are those of the requests that it did.

@@ -15,7 +15,7 @@ use raidlab_worlds::{ArrayFile, Assumption, Load, ScaledModels};
 use std::num::NonZeroUsize;
 
 /// The most that a part is made faster or slower by.
-const TIMES_MAX: f64 = 16.0;
+pub(super) const TIMES_MAX: f64 = 16.0;
 
 /// Points of the first look all over that range, which is odd: the middle is what was predicted.
 const FIRST: usize = 9;

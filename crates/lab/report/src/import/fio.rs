@@ -19,7 +19,7 @@
 //! Source: fio 3.33 `stat.c`, `show_thread_status_json`.
 
 use super::terse::{is_terse, terse};
-use super::{ForeignError, ForeignResults, ForeignRun, missing_percentiles, pooled, target_of};
+use super::{FIGURE_MAX, ForeignError, ForeignResults, ForeignRun, missing_percentiles, pooled, target_of};
 use raidlab_jobs::fio_lines;
 use raidlab_units::{BytesPerSec, Iops, NanoSpan};
 use raidlab_workload::{
@@ -45,6 +45,11 @@ pub fn fio(text: &str) -> Result<ForeignResults, ForeignError> {
     let mut all =
         ForeignResults { program: String::new(), title: String::new(), runs: Vec::new(), notes: Vec::new() };
     for (number, root) in (1..).zip(&documents) {
+        if documents.get(number).is_some_and(|next| is_snapshot(root, next)) {
+            let note = "some of its documents are those of one run while it ran (--status-interval): the last counts";
+            all.notes.push(note.to_owned());
+            continue;
+        }
         let found = document(root).map_err(|error| match error {
             ForeignError::Malformed(why) if documents.len() > 1 => {
                 ForeignError::Malformed(format!("document {number}: {why}"))
@@ -59,6 +64,36 @@ pub fn fio(text: &str) -> Result<ForeignResults, ForeignError> {
     }
     all.notes.dedup();
     Ok(all)
+}
+
+/// Whether `earlier` is what fio had until then of the run whose later figures are `later`: the same jobs, which began at the same time.
+fn is_snapshot(earlier: &Value, later: &Value) -> bool {
+    /// What the clocks of two documents may differ by.
+    const DIFFERENCE_MS: f64 = 900.0;
+    let jobs = |of: &'_ Value| of.get("jobs").and_then(Value::as_array).cloned().unwrap_or_default();
+    let (before, after) = (jobs(earlier), jobs(later));
+    let figure = |job: &Value, name: &str, fold: fn(f64, f64) -> f64| {
+        ["read", "write", "trim"]
+            .iter()
+            .filter_map(|op| job.get(op))
+            .map(|op| number(op, name))
+            .fold(0.0, fold)
+    };
+    let began_ms =
+        |root: &Value, job: &Value| number(root, "timestamp_ms") - figure(job, "runtime", f64::max);
+    let is_same = |(one, other): (&Value, &Value)| {
+        let has_grown = |name, fold| figure(one, name, fold) <= figure(other, name, fold);
+        ["jobname", "groupid", "job options"].iter().all(|name| one.get(name) == other.get(name))
+            && has_grown("runtime", f64::max)
+            && has_grown("total_ios", |sum, more| sum + more)
+            && (began_ms(earlier, one) - began_ms(later, other)).abs() < DIFFERENCE_MS
+    };
+    let is_dated = number(earlier, "timestamp_ms") > 0.0;
+    is_dated
+        && before.len() == after.len()
+        && !before.is_empty()
+        && earlier.get("fio version") == later.get("fio version")
+        && before.iter().zip(&after).all(is_same)
 }
 
 /// The JSON of each run. What stands between and behind is fio's as well, where several forms are printed at once.
@@ -159,6 +194,31 @@ struct Job<'a> {
     program: &'a str,
 }
 
+/// What figures show to be another than the options say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refuted {
+    Nothing,
+    /// The shares of reads or of sizes: rates of each direction, say, change them.
+    Lines,
+    /// All of them, which are another job's.
+    Options,
+}
+
+impl Refuted {
+    const fn what_is_lacking(self) -> &'static str {
+        match self {
+            Self::Options => {
+                "what was asked, and the depth (the figures contradict the job's options: with group_reporting fio prints those \
+                 of the last job of a group)"
+            }
+            Self::Nothing | Self::Lines => {
+                "what was asked in lines of sizes and directions (the figures contradict the options: rates of each direction, say, \
+                 change shares)"
+            }
+        }
+    }
+}
+
 /// Engines that have one request in flight, whatever depth is asked for.
 const ONE_AT_A_TIME: [&str; 7] = ["psync", "sync", "vsync", "pvsync", "pvsync2", "mmap", "null"];
 /// Options that stand elsewhere in a run.
@@ -208,10 +268,18 @@ impl<'a> Job<'a> {
             lacks.push("the requests in flight (it has no options of the job)");
         }
         self.set_load(&mut run);
+        let refuted = self.refuted(&run);
+        if refuted != Refuted::Nothing {
+            run.lines.clear();
+            lacks.push(refuted.what_is_lacking());
+        }
+        if refuted == Refuted::Options {
+            (run.iodepth, run.load) = (0, None);
+        }
         self.set_cost(&mut run);
         run.settings.insert("measured by".into(), self.program.to_owned());
         run.settings.insert("lacks".into(), lacks.join("; "));
-        self.set_options(&mut run);
+        self.set_options(&mut run, refuted);
         Ok(run)
     }
 
@@ -259,6 +327,46 @@ impl<'a> Job<'a> {
         fio_lines(self.global.iter().chain(own).filter_map(known))
     }
 
+    /// What the figures say of the options. With `group_reporting` fio prints those of the group's last job over the figures of all.
+    fn refuted(&self, run: &RunResult) -> Refuted {
+        /// Points of a share, and part of a size or depth, that samples may be off by.
+        const POINTS: f64 = 5.0;
+        const PART: f64 = 0.1;
+        let is_ours = self.program.starts_with("raidlab-");
+        let (read, write) = (&run.ops.read, &run.ops.write);
+        let all = (read.requests + write.requests) as f64;
+        if is_ours || all == 0.0 {
+            return Refuted::Nothing;
+        }
+        let window_s = run.window_ns as f64 / 1e9;
+        // Little's law: requests ended in the window, each of its mean time.
+        let in_flight = [read, write].map(|op| op.requests as f64 * op.lat_ns_mean / 1e9).iter().sum::<f64>();
+        let is_deeper = run.iodepth > 0
+            && window_s > 0.0
+            && in_flight / window_s > f64::from(run.iodepth) * (1.0 + PART) + PART;
+        // Reads that check what was written are in no line.
+        let has_checks = self.option("verify").is_some() || self.option("do_verify").is_some();
+        let share = |pick: fn(&AccessLine) -> f64| {
+            run.lines.iter().map(|line| f64::from(line.share_pct) / 100.0 * pick(line)).sum::<f64>()
+        };
+        let (asked_pct, measured_pct) =
+            (share(|line| f64::from(line.read_pct)), read.requests as f64 * 100.0 / all);
+        let deviation = (asked_pct * (100.0 - asked_pct) / all).sqrt();
+        let off = (asked_pct - measured_pct).abs();
+        let is_one_sided = asked_pct == 0.0 || asked_pct == 100.0;
+        let bytes = (read.bytes_per_sec.0 + write.bytes_per_sec.0) / (read.iops.0 + write.iops.0).max(1e-9);
+        let asked_bytes = share(|line| f64::from(line.bytes));
+        // Sizes of reads and writes differ, so their mean goes with the share.
+        let is_other_size = off < POINTS && asked_bytes > 0.0 && (bytes / asked_bytes - 1.0).abs() > PART;
+        if is_deeper || (!run.lines.is_empty() && is_one_sided && off > 0.5 && !has_checks) {
+            Refuted::Options
+        } else if !run.lines.is_empty() && (off > POINTS.max(4.0 * deviation) || is_other_size) {
+            Refuted::Lines
+        } else {
+            Refuted::Nothing
+        }
+    }
+
     fn set_load(&self, run: &mut RunResult) {
         if self.json.get("job options").is_none() {
             return;
@@ -284,8 +392,9 @@ impl<'a> Job<'a> {
     }
 
     /// The options that have no other place.
-    fn set_options(&self, run: &mut RunResult) {
-        let own = self.json.get("job options").and_then(Value::as_object).into_iter().flatten();
+    fn set_options(&self, run: &mut RunResult, refuted: Refuted) {
+        let own = self.json.get("job options").filter(|_| refuted != Refuted::Options);
+        let own = own.and_then(Value::as_object).into_iter().flatten();
         for (name, value) in self.global.iter().chain(own) {
             // What lines can't say stands here.
             let is_said = PLACED.contains(&name.as_str()) && !(run.lines.is_empty() && name.starts_with('r'));
@@ -322,8 +431,12 @@ impl Direction {
             Part { json: part, unit_ns }
         });
         let detailed = if lat.is_detailed() { lat } else { clat };
-        // fio 3 counts flushes by their latencies only.
-        let requests = (number(value, "total_ios") as u64).max(lat.number("N") as u64);
+        // fio 2.1 and before tell rates alone; fio 3 counts flushes by their latencies only.
+        let counted = match value.get("total_ios") {
+            Some(_) => number(value, "total_ios"),
+            None => (number(value, "iops") * number(value, "runtime") / 1000.0).round(),
+        };
+        let requests = (counted as u64).max(lat.number("N") as u64);
         // It counts one that failed, too, if that was the first.
         let has_any = ["io_bytes", "io_kbytes", "runtime"].iter().any(|name| number(value, name) > 0.0);
         let requests = if has_any || lat.number("N") > 0.0 { requests } else { 0 };
@@ -360,7 +473,7 @@ impl Direction {
 
 /// A number of an object; zero where there is none.
 fn number(value: &Value, name: &str) -> f64 {
-    value.get(name).and_then(Value::as_f64).filter(|number| *number >= 0.0).unwrap_or(0.0)
+    value.get(name).and_then(Value::as_f64).filter(|number| (0.0..FIGURE_MAX).contains(number)).unwrap_or(0.0)
 }
 
 fn set_extremes(summary: &mut OpSummary, lat: Part<'_>) {

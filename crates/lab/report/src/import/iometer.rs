@@ -10,13 +10,13 @@
 //! | classes of latency (1.1.0) | a curve of the whole latency, at the classes' ends |
 //!
 //! Columns are found by their names, so the column orders of all versions work. `MBps` of versions before 1.1.0 are
-//! MiB, like `MiBps (Binary)`. Time stamps have no time zone and are taken as UTC.
+//! MiB, like `MiBps (Binary)`, which candidates of 1.1.0 call `MBps (Binary)`. Time stamps have no time zone and are taken as UTC.
 //!
 //! Left out: network figures, and those of single workers, disks and processors.
 //! Source: Iometer 1.1.0, `ManagerList.cpp`, `Manager.cpp` and `Worker.cpp` (`SaveResults`), `AccessSpecList.cpp`,
 //! `PageSetup.cpp`.
 
-use super::{ForeignError, ForeignResults, ForeignRun, target_of};
+use super::{FIGURE_MAX, ForeignError, ForeignResults, ForeignRun, target_of};
 use chrono::NaiveDate;
 use raidlab_units::{BytesPerSec, Iops, NanoSpan};
 use raidlab_workload::{AccessLine, LatencyPoint, LoadFacts, Metric, OpSummary, RunResult, World};
@@ -146,7 +146,7 @@ impl Rows<'_> {
     /// A number of a row; none where the column is missing, or says that it has no one value (-1).
     fn number(&self, row: &[&str], names: &[&str]) -> Option<f64> {
         let number: f64 = self.text(row, names)?.parse().ok()?;
-        (number.is_finite() && number >= 0.0).then_some(number)
+        (0.0..FIGURE_MAX).contains(&number).then_some(number)
     }
 
     fn run(&self, spec: &Spec) -> Result<RunResult, ForeignError> {
@@ -180,7 +180,7 @@ impl Rows<'_> {
         let number = |names: &[&str]| self.number(all, names).unwrap_or(0.0);
         let of = |kind: &str| {
             let named = |before: &str, after: &str| number(&[&format!("{before}{kind}{after}")]);
-            let mib = [format!("{kind}MiBps (Binary)"), format!("{kind}MBps")];
+            let mib = ["MiBps (Binary)", "MBps (Binary)", "MBps"].map(|name| format!("{kind}{name}"));
             let mib = number(&mib.each_ref().map(String::as_str));
             OpSummary {
                 errors: named("", "Errors") as u64,

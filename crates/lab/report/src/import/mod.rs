@@ -5,7 +5,8 @@
 //! fio --output-format=json or json+ ────┴► fio.rs ──┐
 //!                                                  ├─► ForeignResults: a RunResult for each job or test
 //! Iometer's results file (.csv) ─► iometer.rs ─────┤
-//! diskspd, elbencho, vdbench, sysbench, ... ─► others ┘
+//! diskspd, elbencho, vdbench, sysbench, ... ─► others ┤
+//! biolatency, biosnoop of bpftrace ─► latency.rs ─────┘
 //! ```
 //! A figure that the file lacks stays zero, which all comparisons and displays treat as "not measured", and the run's
 //! setting `lacks` names it. Nothing is guessed: no percentile is derived from a mean, and none of reads and writes
@@ -15,11 +16,13 @@
 
 mod fio;
 mod iometer;
+mod latency;
 mod others;
 mod terse;
 
 pub use fio::{fio, is_fio};
 pub use iometer::{iometer, is_iometer};
+pub use latency::{is_latency_table, latency_tables};
 pub use others::{other_tool, others};
 
 use raidlab_workload::{OpSummary, RunResult};
@@ -55,6 +58,14 @@ pub enum ForeignError {
     /// It has no results.
     #[error("there are no results in it")]
     Empty,
+}
+
+/// What no figure of a storage device reaches, in any unit: what does is damage, and would not come back from the store.
+const FIGURE_MAX: f64 = 1e15;
+
+/// A figure: finite, not negative, and none that no device reaches. Programs print `NaN` and `-1` of what they don't know.
+fn figure(text: &str) -> Option<f64> {
+    text.trim().parse::<f64>().ok().filter(|it| (0.0..FIGURE_MAX).contains(it))
 }
 
 /// The target as it is called here: with who measured it, since runs of one workload on one target are taken for repeats.

@@ -1,32 +1,46 @@
-//! fio's output with `--output-format=terse`, versions 3 to 5, as the JSON that says the same.
+//! fio's output with `--output-format=terse`, versions 2 to 5, as the JSON that says the same.
 //!
 //! ```text
+//! 2;name;0;0;             KiB;...  (does not name the program)
 //! 3;fio-3.33;name;0;0;   KiB;KiB/s;iops;ms; slat(4); clat(4); 20 percentiles; lat(4); bw(5)   and so for writes
 //! ```
 //! Times are in microseconds, as in fio 2's JSON. The number of requests is none of the fields: it is the rate times the run, and
 //! so as exact as the rate. Source: fio 3.33 `stat.c`, `show_thread_status_terse_all`.
 
-use super::ForeignError;
+use super::{FIGURE_MAX, ForeignError};
 use serde_json::{Map, Value, json};
 
-/// Fields before those of reads.
-const HEAD: usize = 5;
 /// Fields of percentiles.
 const PERCENTILES: usize = 20;
 
-/// Fields of a direction; version 5 has the samples of bandwidth and of the rate, too.
-fn fields_of(version: &str) -> Option<usize> {
+/// Fields before those of reads, and those of a direction; version 5 has the samples of bandwidth and of the rate, too.
+fn fields_of(version: &str) -> Option<(usize, usize)> {
     match version {
-        "3" | "4" => Some(41),
-        "5" => Some(47),
+        "2" => Some((4, 41)),
+        "3" | "4" => Some((5, 41)),
+        "5" => Some((5, 47)),
         _ => None,
     }
 }
 
-fn fields(line: &str) -> Option<(Vec<&str>, usize)> {
+/// A line of that form.
+struct Line<'a> {
+    program: &'a str,
+    fields: Vec<&'a str>,
+    head: usize,
+    each: usize,
+}
+
+fn fields(line: &str) -> Option<Line<'_>> {
     let fields: Vec<&str> = line.trim().split(';').collect();
-    let each = fields_of(fields.first()?)?;
-    fields.get(1)?.starts_with("fio-").then_some((fields, each))
+    let (head, each) = fields_of(fields.first()?)?;
+    let is_count = |place: usize| fields.get(place).is_some_and(|field| field.parse::<f64>().is_ok());
+    if head == 4 {
+        let is_terse = fields.len() > 40 && (2..12).all(is_count);
+        return is_terse.then_some(Line { program: "fio-2 (terse)", fields, head, each });
+    }
+    let program = *fields.get(1)?;
+    program.starts_with("fio-").then_some(Line { program, fields, head, each })
 }
 
 /// Whether a line of `text` is of that form, and nothing in it is JSON.
@@ -38,22 +52,22 @@ pub(super) fn is_terse(text: &str) -> bool {
 pub(super) fn terse(text: &str) -> Result<Vec<Value>, ForeignError> {
     let mut found: Vec<Value> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
-        let Some((fields, each)) = fields(line) else { continue };
-        let needed = HEAD + 2 * each;
+        let Some(Line { program, fields, head, each }) = fields(line) else { continue };
+        let needed = head + 2 * each;
         if fields.len() < needed {
             let problem = format!("line {number} has {} fields of {needed}: it is cut off", fields.len());
             return Err(ForeignError::Malformed(problem));
         }
         let job = json!({
-            "jobname": fields[2],
-            "groupid": fields[3].parse::<u64>().unwrap_or(0),
-            "error": fields[4].parse::<i64>().unwrap_or(0),
-            "read": direction(&fields[HEAD..]),
-            "write": direction(&fields[HEAD + each..]),
+            "jobname": fields[head - 3],
+            "groupid": fields[head - 2].parse::<u64>().unwrap_or(0),
+            "error": fields[head - 1].parse::<i64>().unwrap_or(0),
+            "read": direction(&fields[head..]),
+            "write": direction(&fields[head + each..]),
         });
-        match found.last_mut().filter(|last| last["fio version"] == fields[1]).map(|last| &mut last["jobs"]) {
+        match found.last_mut().filter(|last| last["fio version"] == program).map(|last| &mut last["jobs"]) {
             Some(Value::Array(jobs)) => jobs.push(job),
-            _ => found.push(json!({ "fio version": fields[1], "jobs": [job] })),
+            _ => found.push(json!({ "fio version": program, "jobs": [job] })),
         }
     }
     Ok(found)
@@ -61,7 +75,10 @@ pub(super) fn terse(text: &str) -> Result<Vec<Value>, ForeignError> {
 
 /// A direction from its first field on; there are enough of them.
 fn direction(fields: &[&str]) -> Value {
-    let number = |index: usize| fields[index].trim().trim_end_matches('%').parse::<f64>().unwrap_or(0.0);
+    let number = |index: usize| {
+        let number = fields[index].trim().trim_end_matches('%').parse::<f64>().unwrap_or(0.0);
+        if (0.0..FIGURE_MAX).contains(&number) { number } else { 0.0 }
+    };
     let latency = |from: usize| json!({ "min": number(from) as u64, "max": number(from + 1) as u64, "mean": number(from + 2), "stddev": number(from + 3) });
     let mut clat = latency(8);
     let point = |field: &&str| {

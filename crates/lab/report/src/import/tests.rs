@@ -169,8 +169,10 @@ fn a_run_of_fio_has_what_the_file_has_and_says_what_it_lacks() {
 
 #[test]
 fn reads_and_writes_together_have_a_mean_and_no_made_up_percentiles() {
-    let options = r#""rw": "rw", "bs": "64k,4k", "iodepth": "4", "ioengine": "psync", "numjobs": "3""#;
-    let found = fio(&fio_file(&[("a", options, 300, 100), ("b", options, 0, 7)])).unwrap();
+    let options = r#""rw": "rw", "bs": "64k,4k", "iodepth": "4", "ioengine": "psync", "numjobs": "3", "rwmixread": "75""#;
+    let text = fio_file(&[("a", options, 300, 100), ("b", options, 0, 7)]);
+    let text = text.replace("\"bw_bytes\": 1228800", "\"bw_bytes\": 19660800");
+    let found = fio(&text).unwrap();
     let run = &found.runs[0].run;
     assert_eq!(
         (run.ops.total.requests, run.ops.total.lat_ns_mean, run.ops.total.lat_ns_p50),
@@ -190,19 +192,83 @@ fn reads_and_writes_together_have_a_mean_and_no_made_up_percentiles() {
 
 #[test]
 fn what_was_asked_is_what_the_options_say_or_empty() {
-    let run = |options: &str| fio(&fio_file(&[("a", options, 10, 10)])).unwrap().runs.swap_remove(0).run;
+    let measured = |options: &str, reads: u64, writes: u64, bytes: u64| {
+        let text = fio_file(&[("a", options, reads, writes)]);
+        let text = text
+            .replace(&format!("\"bw_bytes\": {}", reads * 4096), &format!("\"bw_bytes\": {}", reads * bytes));
+        fio(&text).unwrap().runs.swap_remove(0).run
+    };
+    let run = |options: &str| measured(options, 10, 10, 4096);
     let lines = |run: &RunResult| -> Vec<(u32, u8, u8)> {
         run.lines.iter().map(|line| (line.bytes, line.share_pct, line.read_pct)).collect()
     };
-    let split = run(r#""rw": "randread", "bssplit": "4k/10:64k/90""#);
+    let split = measured(r#""rw": "randread", "bssplit": "4k/10:64k/90""#, 100, 0, 59_392);
     assert_eq!(lines(&split), [(4096, 10, 100), (65_536, 90, 100)]);
-    assert_eq!(lines(&run(r#""rw": "randrw", "rwmixwrite": "10", "bs": "4k""#)), [(4096, 100, 90)]);
+    assert_eq!(
+        lines(&measured(r#""rw": "randrw", "rwmixwrite": "10", "bs": "4k""#, 90, 10, 4096)),
+        [(4096, 100, 90)]
+    );
     for odd in
         [r#""rw": "trim", "bs": "64k""#, r#""rw": "read:8k""#, r#""rw": "read", "bs_is_seq_rand": "1""#]
     {
         let run = run(odd);
         assert!(run.lines.is_empty() && run.settings["lacks"].contains("what was asked"), "{odd}");
     }
+}
+
+/// With `group_reporting`, fio prints the options of the last job over the figures of all; rates of each direction change shares.
+#[test]
+fn options_that_the_figures_contradict_are_left_out() {
+    let run = |options: &str, reads, writes| {
+        fio(&fio_file(&[("a", options, reads, writes)])).unwrap().runs.swap_remove(0).run
+    };
+    let others = run(r#""rw": "write", "bs": "4k", "iodepth": "1""#, 900, 100);
+    assert!(others.lines.is_empty() && others.iodepth == 0, "{:?}", others.lines);
+    assert!(others.settings["lacks"].contains("the last job of a group"), "{}", others.settings["lacks"]);
+    assert!(!others.settings.contains_key("fio bs") && others.settings.contains_key("fio ioengine"));
+    // 12 requests of 250 us each in a second of 1001 ms are 3 in flight.
+    let deeper = fio_file(&[("a", r#""rw": "randwrite", "bs": "4k", "iodepth": "2""#, 0, 12_000)]);
+    let deeper = fio(&deeper.replace("\"mean\": 250", "\"mean\": 250000")).unwrap().runs.swap_remove(0).run;
+    assert_eq!((deeper.iodepth, deeper.lines.len()), (0, 0));
+    let rates = run(r#""rw": "randrw", "bs": "4k", "iodepth": "4", "rate_iops": "100,50""#, 100, 50);
+    assert_eq!((rates.iodepth, rates.lines.len()), (4, 0));
+    assert!(rates.settings["lacks"].contains("rates of each direction"), "{}", rates.settings["lacks"]);
+    let checked = run(r#""rw": "write", "bs": "4k", "iodepth": "1", "verify": "crc32c""#, 100, 100);
+    assert_eq!(checked.iodepth, 1, "reads that check what was written");
+}
+
+#[test]
+fn snapshots_of_one_run_count_once() {
+    let until = |ms: u64, requests: u64| {
+        fio_file(&[("a", r#""rw": "randread", "bs": "4k""#, requests, 0)])
+            .replace("\"timestamp_ms\": 10000", &format!("\"timestamp_ms\": {}", 10_000 + ms))
+            .replace("\"runtime\": 1001", &format!("\"runtime\": {ms}"))
+    };
+    let found = fio(&[until(1001, 10), until(2001, 20), until(3001, 30)].concat()).unwrap();
+    assert_eq!((found.runs.len(), found.runs[0].run.ops.total.requests), (1, 30));
+    assert!(found.notes.iter().any(|note| note.contains("--status-interval")), "{:?}", found.notes);
+    // The next run began when the one before had ended.
+    let next = until(1001, 20).replace("\"timestamp_ms\": 11001", "\"timestamp_ms\": 12002");
+    assert_eq!(fio(&[until(1001, 10), next].concat()).unwrap().runs.len(), 2);
+}
+
+#[test]
+fn old_fios_have_no_counts() {
+    let text = fio_file(&[("a", r#""rw": "randread", "bs": "4k""#, 1000, 0)]);
+    let run = fio(&text.replace("\"total_ios\": 1000, ", "").replace("\"N\": 1000", "\"n\": 0"));
+    let run = run.unwrap().runs.swap_remove(0).run;
+    assert_eq!((run.ops.read.requests, run.ops.read.lat_ns_p99), (1002, 300));
+    // Terse of version 2 names no program.
+    let direction = |io: u32| {
+        let points: String = (0..20).map(|at| format!("{at}.0%={at};")).collect();
+        format!("{io};400;100;{io};3;9;5.0;1.0;39;47;187.3;3.0;{points}46;47;192.3;3.0;1;1;96%;1.0;0.0")
+    };
+    let found = fio(&format!("2;i2;0;0;{};{};0;0;0\n", direction(1000), direction(0))).unwrap();
+    let run = &found.runs[0].run;
+    assert_eq!(
+        (run.workload.as_str(), run.ops.read.requests, run.ops.read.lat_ns_mean),
+        ("i2", 100, 192_300.0)
+    );
 }
 
 #[test]

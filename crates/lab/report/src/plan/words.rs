@@ -34,7 +34,7 @@ pub(crate) fn needs(order: &PlanOrder<'_>) -> String {
     };
     let of_each = if order.applications.len() > 1 { " of each application" } else { "" };
     let mut parts = vec![format!("{} TB usable", terabytes(needs.usable)), failures];
-    parts.extend(needs.iops.map(|iops| format!("{iops} requests/s{of_each}")));
+    parts.extend(needs.iops.map(|iops| format!("{} requests/s{of_each}", rate(iops))));
     parts.extend(needs.bytes_per_sec.map(|rate| format!("{:.0} MB/s", rate / 1e6)));
     parts.extend(needs.latency.iter().map(Bound::to_string));
     parts.extend(order.applications.iter().zip(&needs.own).filter_map(|(app, own)| own_needs(app, own)));
@@ -80,10 +80,15 @@ fn terabytes(size: ByteCount) -> String {
 fn own_needs(app: &Application, own: &OwnNeeds) -> Option<String> {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(own.usable.map(|size| format!("{} TB", terabytes(size))));
-    parts.extend(own.iops.map(|iops| format!("{iops} requests/s")));
+    parts.extend(own.iops.map(|iops| format!("{} requests/s", rate(iops))));
     parts.extend(own.bytes_per_sec.map(|rate| format!("{:.0} MB/s", rate / 1e6)));
     parts.extend(own.latency.iter().map(Bound::to_string));
     (!parts.is_empty()).then(|| format!("{} for {}", parts.join(" and "), app.workload.name()))
+}
+
+/// Requests per second: whole where they are many.
+fn rate(iops: f64) -> String {
+    if iops >= 10.0 { format!("{iops:.0}") } else { format!("{iops:.2}") }
 }
 
 /// What was looked at and left out, sentence by sentence.

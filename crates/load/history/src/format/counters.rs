@@ -27,6 +27,9 @@ fn of_node_exporter(name: &str) -> Option<(Figure, f64)> {
         "node_disk_written_bytes_total" => (Figure::WriteBytes, 1.0),
         "node_disk_sectors_read" => (Figure::ReadBytes, SECTOR),
         "node_disk_sectors_written" => (Figure::WriteBytes, SECTOR),
+        // What all requests took, which becomes that of each.
+        "node_disk_read_time_seconds_total" => (Figure::ReadMs, 1000.0),
+        "node_disk_write_time_seconds_total" => (Figure::WriteMs, 1000.0),
         // Seconds of a second.
         "node_disk_io_time_seconds_total" => (Figure::BusyPct, 100.0),
         "node_disk_io_time_weighted_seconds_total" => (Figure::InFlight, 1.0),
@@ -45,8 +48,16 @@ fn push_rates(readings: &mut Readings, host: &str, device: &str, snapshots: &Sna
             readings.note("counters went back: they were reset, and those intervals are left out");
             continue;
         }
-        for (figure, moved) in after.keys().filter_map(|figure| Some((*figure, moved(figure)?))) {
-            reading.set(figure, moved / interval_s);
+        for (figure, sum) in after.keys().filter_map(|figure| Some((*figure, moved(figure)?))) {
+            let per = match figure {
+                Figure::ReadMs => moved(&Figure::Reads),
+                Figure::WriteMs => moved(&Figure::Writes),
+                _ => Some(interval_s),
+            };
+            // Nothing ended, so nothing took any time.
+            if let Some(per) = per.filter(|per| *per > 0.0) {
+                reading.set(figure, sum / per);
+            }
         }
         readings.push(host, device, reading);
     }
@@ -55,16 +66,22 @@ fn push_rates(readings: &mut Readings, host: &str, device: &str, snapshots: &Sna
 pub(super) fn prometheus(text: &str) -> Result<Readings, Located> {
     let value: Value = serde_json::from_str(text)
         .map_err(|error| (Some(error.line() as u64), HistoryProblem::Json(shown(&error.to_string()))))?;
+    if value.get("status").and_then(Value::as_str) == Some("error") {
+        let said = value.get("error").and_then(Value::as_str).unwrap_or("");
+        return Err((None, HistoryProblem::Refused(said.chars().take(200).collect())));
+    }
     let data = value.get("data").unwrap_or(&value);
     let result = data.get("result").and_then(Value::as_array);
     let result = result.ok_or((None, HistoryProblem::Missing("list of series (data, result)")))?;
-    let mut series: BTreeMap<(String, String), Snapshots> = BTreeMap::new();
+    // By machine (its instance, and its other labels), device, and the job that asked it.
+    let mut series: BTreeMap<(Machine, String), BTreeMap<String, Snapshots>> = BTreeMap::new();
     for one in result {
         let label = |name: &str| one.get("metric").and_then(|it| it.get(name)).and_then(Value::as_str);
         let (Some(name), Some(device)) = (label("__name__"), label("device")) else { continue };
         let Some((figure, unit)) = of_node_exporter(name) else { continue };
-        let host = label("instance").or_else(|| label("node")).unwrap_or("host");
-        let snapshots = series.entry((host.to_owned(), device.to_owned())).or_default();
+        let job = label("job").unwrap_or("").to_owned();
+        let snapshots =
+            series.entry((Machine::of(one), device.to_owned())).or_default().entry(job).or_default();
         for pair in one.get("values").and_then(Value::as_array).into_iter().flatten() {
             let at_s = pair.get(0).and_then(Value::as_f64).filter(|it| (0.0..1e11).contains(it));
             let count = pair.get(1).and_then(Value::as_str).and_then(number);
@@ -73,10 +90,44 @@ pub(super) fn prometheus(text: &str) -> Result<Readings, Located> {
         }
     }
     let mut readings = Readings::default();
-    for ((host, device), snapshots) in &series {
-        push_rates(&mut readings, host, device, snapshots);
+    for ((machine, device), by_job) in &series {
+        let is_shared = series.keys().any(|(it, _)| it.instance == machine.instance && it != machine);
+        let host = if is_shared { machine.told_apart() } else { machine.instance.clone() };
+        let Some((job, snapshots)) = by_job.first_key_value() else { continue };
+        if by_job.len() > 1 {
+            readings.note(&format!(
+                "{} jobs asked {host}: that called '{job}' counts, the others are the same requests once more",
+                by_job.len()
+            ));
+        }
+        push_rates(&mut readings, &host, device, snapshots);
     }
     Ok(readings)
+}
+
+/// Who was asked: several machines may have one `instance`, where each cluster or namespace has names of its own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Machine {
+    instance: String,
+    /// Its other labels, `cluster=east`.
+    labels: Vec<String>,
+}
+
+impl Machine {
+    fn of(series: &Value) -> Self {
+        const PLACED: [&str; 4] = ["__name__", "device", "job", "instance"];
+        let labels = || series.get("metric").and_then(Value::as_object).into_iter().flatten();
+        let text = |name: &str| labels().find(|(it, _)| *it == name).and_then(|(_, value)| value.as_str());
+        let others = labels().filter(|(name, _)| !PLACED.contains(&name.as_str()));
+        Self {
+            instance: text("instance").or_else(|| text("node")).unwrap_or("host").to_owned(),
+            labels: others.map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or(""))).collect(),
+        }
+    }
+
+    fn told_apart(&self) -> String {
+        format!("{} ({})", self.instance, self.labels.join(", "))
+    }
 }
 
 /// The head of a table of `pg_stat_io`, and what stands between its cells.

@@ -1,19 +1,21 @@
-//! What sysstat writes: `sadf -j` and `-d` of sar's files, `iostat` as JSON and as text.
+//! What `iostat` writes, as JSON and as text. sar's files have the same columns: see `sar`.
 //!
 //! Columns have the same names in all of them, with other units: `rkB/s`, `rMB/s`, `rd_sec` (sectors of 512 bytes per second), `kB_read/s`.
 //!
-//! Quirks: the first report of iostat is of the time since the start of the system. Device columns are `disk_device` (iostat) or
-//! `disk-device` (sadf). sar does not tell reads from writes among requests. Text of other languages has commas in numbers.
+//! Quirks: the first report of each run of iostat is of the time since the start of the system, unless it ran with `-y`, which nothing in
+//! its output tells. `-h` and `--pretty` put the device last and part a report into several tables; `--human` writes units behind numbers.
+//! Text of other languages has commas in numbers.
 
-use super::Located;
+use super::{Located, Told};
 use crate::cells::{number, shown};
-use crate::clock::seconds;
+use crate::clock::{DateOrder, seconds_in};
 use crate::error::HistoryProblem;
 use crate::reading::{Figure, Reading, Readings};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// What a column says, and what its unit is worth.
-fn meaning(column: &str) -> Option<(Figure, f64)> {
+pub(super) fn meaning(column: &str) -> Option<(Figure, f64)> {
     const SECTOR: f64 = 512.0;
     const KIB: f64 = 1024.0;
     const MIB: f64 = 1_048_576.0;
@@ -31,22 +33,22 @@ fn meaning(column: &str) -> Option<(Figure, f64)> {
         "util" | "%util" | "util-percent" => (Figure::BusyPct, 1.0),
         "r_await" => (Figure::ReadMs, 1.0),
         "w_await" => (Figure::WriteMs, 1.0),
-        "await" => (Figure::EachMs, 1.0),
+        "await" => (Figure::RequestMs, 1.0),
         _ => return None,
     })
 }
 
-fn parsed(text: &str) -> Result<Value, Located> {
+pub(super) fn parsed(text: &str) -> Result<Value, Located> {
     serde_json::from_str(text)
         .map_err(|error| (Some(error.line() as u64), HistoryProblem::Json(shown(&error.to_string()))))
 }
 
-fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+pub(super) fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     value.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
 /// The devices of a report, each with what it says.
-fn devices<'a>(report: &'a Value, key: &'a str) -> impl Iterator<Item = (&'a str, Reading)> {
+pub(super) fn devices<'a>(report: &'a Value, key: &'a str) -> impl Iterator<Item = (&'a str, Reading)> {
     list(report, "disk").filter_map(move |device| {
         let mut reading = Reading::default();
         for (column, value) in device.as_object()? {
@@ -58,56 +60,123 @@ fn devices<'a>(report: &'a Value, key: &'a str) -> impl Iterator<Item = (&'a str
     })
 }
 
-fn hosts(value: &Value) -> Result<impl Iterator<Item = (&str, &Value)>, Located> {
+pub(super) fn hosts(value: &Value) -> Result<impl Iterator<Item = (&str, &Value)>, Located> {
     let hosts = value.get("sysstat").and_then(|it| it.get("hosts")).and_then(Value::as_array);
     let hosts = hosts.ok_or((None, HistoryProblem::Missing("list of hosts (sysstat, hosts)")))?;
     Ok(hosts.iter().map(|host| (host.get("nodename").and_then(Value::as_str).unwrap_or("host"), host)))
 }
 
-pub(super) fn sadf_json(text: &str) -> Result<Readings, Located> {
-    let (value, mut readings) = (parsed(text)?, Readings::default());
-    for (host, of_host) in hosts(&value)? {
-        for report in list(of_host, "statistics") {
-            let word = |name: &str| report.get("timestamp").and_then(|it| it.get(name));
-            let text = |name: &str| word(name).and_then(Value::as_str).unwrap_or("");
-            let at_s = seconds(&format!("{} {}", text("date"), text("time")));
-            let interval_s = word("interval").and_then(Value::as_f64).filter(|it| *it > 0.0);
-            for (device, reading) in devices(report, "disk-device") {
-                readings.push(host, device, Reading { at_s, interval_s, ..reading });
-            }
-        }
-    }
-    readings.note(NOT_TOLD_APART);
-    Ok(readings)
+/// The readings of a report, and which of them are of the time since the start of the system.
+struct Reports {
+    readings: Readings,
+    /// The first of each device, while it may be all there is.
+    since_boot: BTreeMap<(String, String), Reading>,
+    /// Devices that the run of iostat has told of.
+    seen: Vec<String>,
+    told: Told,
 }
 
-const NOT_TOLD_APART: &str =
-    "sar does not tell reads from writes among requests: only their bytes are known apart";
+impl Reports {
+    const fn new(readings: Readings, told: Told) -> Self {
+        Self { readings, since_boot: BTreeMap::new(), seen: Vec::new(), told }
+    }
 
-pub(super) fn json(text: &str) -> Result<Readings, Located> {
-    let (value, mut readings) = (parsed(text)?, Readings::default());
+    /// iostat was started once more.
+    fn start(&mut self) {
+        self.seen.clear();
+    }
+
+    fn push(&mut self, host: &str, device: &str, reading: Reading) {
+        if self.told.has_no_report_since_boot || self.seen.iter().any(|it| it == device) {
+            self.readings.push(host, device, reading);
+            return;
+        }
+        self.seen.push(device.to_owned());
+        self.since_boot.entry((host.to_owned(), device.to_owned())).or_insert(reading);
+    }
+
+    /// All of them: a report since the start of the system is used where there is no other.
+    fn end(mut self) -> Readings {
+        let is_told_else = |key: &(String, String)| self.readings.by_device.contains_key(key);
+        let (left_out, alone): (Vec<_>, Vec<_>) =
+            self.since_boot.into_iter().partition(|(key, _)| is_told_else(key));
+        if !left_out.is_empty() {
+            self.readings.note(
+                "the first report of each run of iostat is taken for that of the time since the start of the system, and left out \
+                 (--no-since-boot keeps it: 'iostat -y' writes none)",
+            );
+        }
+        if !alone.is_empty() {
+            self.readings.note(
+                "there is one report of a run of iostat: its rates are means since the start of the system, unless it ran with -y",
+            );
+        }
+        for ((host, device), reading) in alone {
+            self.readings.push(&host, &device, reading);
+        }
+        self.readings
+    }
+}
+
+pub(super) fn json(text: &str, order: DateOrder, told: Told) -> Result<Readings, Located> {
+    let (value, mut reports) = (parsed(text)?, Reports::new(Readings::default(), told));
     for (host, of_host) in hosts(&value)? {
+        reports.start();
         for report in list(of_host, "statistics") {
-            let at_s = report.get("timestamp").and_then(Value::as_str).and_then(seconds);
+            let at_s =
+                report.get("timestamp").and_then(Value::as_str).and_then(|text| seconds_in(text, order));
             for (device, reading) in devices(report, "disk_device") {
-                readings.push(host, device, Reading { at_s, ..reading });
+                reports.push(host, device, Reading { at_s, ..reading });
             }
         }
     }
-    readings.drop_since_boot();
-    Ok(readings)
+    Ok(reports.end())
+}
+
+fn is_device(word: &str) -> bool {
+    word.trim_end_matches(':') == "Device"
 }
 
 /// Whether `line` is the head of a table of devices.
 pub(super) fn is_text_head(line: &str) -> bool {
-    let mut words = line.split_ascii_whitespace();
-    let is_device = words.next().is_some_and(|word| word.trim_end_matches(':') == "Device");
-    is_device && words.any(|word| meaning(word).is_some())
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let is_at_end = |word: Option<&&str>| word.is_some_and(|word| is_device(word));
+    (is_at_end(words.first()) || is_at_end(words.last())) && words.iter().any(|word| meaning(word).is_some())
 }
 
-pub(super) fn text(text: &str) -> Result<Readings, Located> {
-    let (mut readings, mut host) = (Readings::default(), "host".to_owned());
+/// A cell of `--human`: a number, and what its unit is worth beside that of its column.
+fn with_unit(figure: Figure, cell: &str, unit: f64) -> Option<f64> {
+    if let Some(value) = number(cell.trim_end_matches('%')) {
+        return Some(value * unit);
+    }
+    let is_of_bytes = [Figure::ReadBytes, Figure::WriteBytes].contains(&figure);
+    let letter = cell.chars().last().filter(|_| is_of_bytes)?;
+    let factor = (0u32..)
+        .zip("BkMGTP".chars())
+        .find(|(_, it)| *it == letter)
+        .map(|(power, _)| 1u64 << (10 * power))?;
+    Some(number(cell.strip_suffix(letter)?)? * factor as f64)
+}
+
+/// The columns of `words` by those of `head`; the device is first or last.
+fn row(head: &[&str], words: &[&str], line: Option<u64>) -> Result<Vec<(Figure, f64)>, Located> {
+    if words.len() != head.len() {
+        return Err((line, HistoryProblem::Cells { found: words.len(), expected: head.len() }));
+    }
+    let mut figures = Vec::new();
+    for (column, cell) in head.iter().zip(words) {
+        let Some((figure, unit)) = meaning(column) else { continue };
+        let value = with_unit(figure, cell, unit).ok_or_else(|| no_number(line, column, cell))?;
+        figures.push((figure, value));
+    }
+    Ok(figures)
+}
+
+pub(super) fn text(text: &str, order: DateOrder, told: Told) -> Result<Readings, Located> {
+    let (mut reports, mut host) = (Reports::new(Readings::default(), told), "host".to_owned());
     let (mut head, mut at_s): (Vec<&str>, Option<f64>) = (Vec::new(), None);
+    // A report may have several tables of the same devices.
+    let mut report: BTreeMap<String, Reading> = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         if is_text_head(line) {
@@ -118,62 +187,47 @@ pub(super) fn text(text: &str) -> Result<Readings, Located> {
             head.clear();
             continue;
         }
-        if let Some(found) = seconds(line) {
-            at_s = Some(found);
+        let is_banner = line.starts_with("Linux ");
+        let time = seconds_in(line, order).filter(|_| head.is_empty());
+        if is_banner || time.is_some() {
+            flush(&mut reports, &host, &mut report);
         }
-        if let Some((_, rest)) = line.split_once(" (").filter(|_| line.starts_with("Linux ")) {
-            rest.split(')').next().unwrap_or("host").clone_into(&mut host);
+        if is_banner {
+            at_s = None;
+            reports.start();
+            if let Some((_, rest)) = line.split_once(" (") {
+                rest.split(')').next().unwrap_or("host").clone_into(&mut host);
+            }
         }
+        at_s = time.or(at_s);
         if head.is_empty() {
             continue;
         }
-        let line_number = Some(index as u64 + 1);
-        if words.len() != head.len() {
-            let problem = HistoryProblem::Cells { found: words.len(), expected: head.len() };
-            return Err((line_number, problem));
+        let place = if is_device(head[0]) { 0 } else { head.len() - 1 };
+        let figures = row(&head, &words, Some(index as u64 + 1))?;
+        let device = words[place].trim_end_matches(':');
+        let is_next = report
+            .get_mut(device)
+            .is_some_and(|reading| figures.iter().any(|(figure, _)| reading.has(*figure)));
+        if is_next {
+            flush(&mut reports, &host, &mut report);
         }
-        let mut reading = Reading { at_s, ..Reading::default() };
-        for (column, cell) in head.iter().zip(&words) {
-            let Some((figure, unit)) = meaning(column) else { continue };
-            let value = number(cell).ok_or_else(|| no_number(line_number, column, cell))?;
-            reading.set(figure, value * unit);
+        let reading = report.entry(device.to_owned()).or_insert(Reading { at_s, ..Reading::default() });
+        for (figure, value) in figures {
+            reading.set(figure, value);
         }
-        readings.push(&host, words[0].trim_end_matches(':'), reading);
     }
-    readings.drop_since_boot();
-    Ok(readings)
+    flush(&mut reports, &host, &mut report);
+    Ok(reports.end())
+}
+
+/// Adds the devices of a report that is whole.
+fn flush(reports: &mut Reports, host: &str, report: &mut BTreeMap<String, Reading>) {
+    for (device, reading) in std::mem::take(report) {
+        reports.push(host, &device, reading);
+    }
 }
 
 pub(super) fn no_number(line: Option<u64>, column: &str, cell: &str) -> Located {
     (line, HistoryProblem::Number { column: shown(column), text: shown(cell) })
-}
-
-pub(super) fn sadf_database(text: &str) -> Result<Readings, Located> {
-    let mut readings = Readings::default();
-    let mut head: Vec<&str> = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        if let Some(names) = line.strip_prefix("# ") {
-            head = names.split(';').collect();
-            continue;
-        }
-        let cells: Vec<&str> = line.split(';').collect();
-        if line.trim().is_empty() || cells.get(3).is_none_or(|it| it.starts_with("LINUX-RESTART")) {
-            continue;
-        }
-        let line_number = Some(index as u64 + 1);
-        if cells.len() != head.len() {
-            return Err((line_number, HistoryProblem::Cells { found: cells.len(), expected: head.len() }));
-        }
-        let at_s = seconds(cells[2]).ok_or_else(|| (line_number, HistoryProblem::Time(shown(cells[2]))))?;
-        let interval_s = number(cells[1]).filter(|it| *it > 0.0);
-        let mut reading = Reading { at_s: Some(at_s), interval_s, ..Reading::default() };
-        for (column, cell) in head.iter().zip(&cells) {
-            let Some((figure, unit)) = meaning(column) else { continue };
-            let value = number(cell).ok_or_else(|| no_number(line_number, column, cell))?;
-            reading.set(figure, value * unit);
-        }
-        readings.push(cells[0], cells[3], reading);
-    }
-    readings.note(NOT_TOLD_APART);
-    Ok(readings)
 }

@@ -4,7 +4,9 @@ mod counters;
 mod iostat;
 mod pcp;
 mod pdh;
+mod sar;
 
+use crate::clock::{DateOrder, ToldOrder};
 use crate::error::{HistoryError, HistoryProblem};
 use crate::reading::Readings;
 
@@ -15,6 +17,8 @@ pub enum HistoryFormat {
     SadfJson,
     /// `sadf -d`.
     SadfDatabase,
+    /// What `sar -d` prints.
+    SarText,
     /// `iostat -o JSON`.
     IostatJson,
     /// What `iostat` prints.
@@ -33,14 +37,24 @@ pub enum HistoryFormat {
     Perfmon,
 }
 
+/// What a file may not say of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// The order of dates with slashes, where no day beyond 12 shows it; none takes the month first and says so.
+    pub dates: Option<DateOrder>,
+    /// iostat ran with `-y`: its first report is one as the others.
+    pub has_no_report_since_boot: bool,
+}
+
 /// What is wrong, and its line where that is known.
 pub(crate) type Located = (Option<u64>, HistoryProblem);
 
 impl HistoryFormat {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::SadfJson,
         Self::SadfDatabase,
+        Self::SarText,
         Self::IostatJson,
         Self::IostatText,
         Self::PcpCsv,
@@ -56,6 +70,7 @@ impl HistoryFormat {
         match self {
             Self::SadfJson => "sadf's JSON, of sar",
             Self::SadfDatabase => "sadf's table, of sar",
+            Self::SarText => "sar's text",
             Self::IostatJson => "iostat's JSON",
             Self::IostatText => "iostat's text",
             Self::PcpCsv => "CSV of PCP's pmrep",
@@ -77,7 +92,7 @@ pub fn detect(text: &str) -> Option<HistoryFormat> {
     let text = text.trim_start_matches('\u{feff}').trim_start();
     let first = text.lines().next().unwrap_or("");
     let has = |mark: &str| text.contains(mark);
-    if first.contains("(PDH-CSV") {
+    if first.contains("(PDH-CSV") || first.contains("(PDH-TSV") {
         let is_esxtop =
             ["\\Physical Disk", "\\Virtual Disk(", "\\Group Cpu("].iter().any(|mark| first.contains(mark));
         return Some(if is_esxtop { HistoryFormat::Esxtop } else { HistoryFormat::Perfmon });
@@ -88,10 +103,11 @@ pub fn detect(text: &str) -> Option<HistoryFormat> {
         } else if has("\"disk_device\"") || (has("\"sysstat\"") && has("\"statistics\"")) {
             Some(HistoryFormat::IostatJson)
         } else {
-            (has("\"resultType\"") && has("\"metric\"")).then_some(HistoryFormat::Prometheus)
+            let is_error = has("\"errorType\"") && has("\"status\"");
+            (is_error || has("\"resultType\"") && has("\"metric\"")).then_some(HistoryFormat::Prometheus)
         };
     }
-    if first.starts_with("# hostname;interval;timestamp;DEV") {
+    if first.starts_with("# hostname;interval;timestamp;") {
         return Some(HistoryFormat::SadfDatabase);
     }
     if counters::is_pg_head(text) {
@@ -103,22 +119,44 @@ pub fn detect(text: &str) -> Option<HistoryFormat> {
     if text.lines().take(200).any(pcp::is_text_head) {
         return Some(HistoryFormat::PcpText);
     }
+    if text.lines().any(sar::is_head) {
+        return Some(HistoryFormat::SarText);
+    }
     text.lines().take(200).any(iostat::is_text_head).then_some(HistoryFormat::IostatText)
+}
+
+/// The order of the dates in `text`, and what is to be said of it.
+fn date_order(text: &str, told: Told) -> Result<(DateOrder, Option<String>), Located> {
+    let guessed = "dates such as 05/06/24 may have the day or the month first, and no day in it shows which: the month is taken for first \
+                   (--dates tells)";
+    Ok(match (ToldOrder::of(text), told.dates) {
+        (ToldOrder::Known(order), _) | (ToldOrder::Unknown { .. }, Some(order)) => (order, None),
+        (ToldOrder::Unknown { has_dates }, None) => {
+            (DateOrder::default(), has_dates.then(|| guessed.to_owned()))
+        }
+        (ToldOrder::Mixed, _) => return Err((None, HistoryProblem::MixedDates)),
+    })
 }
 
 /// Reads the text of the file called `file`.
 ///
 /// # Errors
 /// [`HistoryError`] names the line, where there is one, and what is wrong.
-pub fn read(file: &str, text: &str) -> Result<(HistoryFormat, Readings), HistoryError> {
+pub fn read(file: &str, text: &str, told: Told) -> Result<(HistoryFormat, Readings), HistoryError> {
     let wrong = |(line, problem): Located| HistoryError { file: file.to_owned(), line, problem };
     let format = detect(text).ok_or_else(|| wrong((None, HistoryProblem::UnknownFormat)))?;
     let text = text.trim_start_matches('\u{feff}');
-    let readings = match format {
-        HistoryFormat::SadfJson => iostat::sadf_json(text),
-        HistoryFormat::SadfDatabase => iostat::sadf_database(text),
-        HistoryFormat::IostatJson => iostat::json(text),
-        HistoryFormat::IostatText => iostat::text(text),
+    // Others have dates of one kind everywhere.
+    let is_local =
+        [HistoryFormat::IostatJson, HistoryFormat::IostatText, HistoryFormat::SarText].contains(&format);
+    let (order, guessed) =
+        if is_local { date_order(text, told).map_err(wrong)? } else { (DateOrder::default(), None) };
+    let mut readings = match format {
+        HistoryFormat::SadfJson => sar::json(text),
+        HistoryFormat::SadfDatabase => sar::database(text),
+        HistoryFormat::SarText => sar::text(text, order),
+        HistoryFormat::IostatJson => iostat::json(text, order, told),
+        HistoryFormat::IostatText => iostat::text(text, order, told),
         HistoryFormat::PcpCsv => pcp::csv(text),
         HistoryFormat::PcpText => pcp::text(text),
         HistoryFormat::Prometheus => counters::prometheus(text),
@@ -127,6 +165,7 @@ pub fn read(file: &str, text: &str) -> Result<(HistoryFormat, Readings), History
         HistoryFormat::Perfmon => pdh::perfmon(text),
     }
     .map_err(wrong)?;
+    readings.notes.extend(guessed);
     if readings.by_device.is_empty() {
         return Err(wrong((None, HistoryProblem::Nothing(advice(format)))));
     }
@@ -136,7 +175,9 @@ pub fn read(file: &str, text: &str) -> Result<(HistoryFormat, Readings), History
 /// How a format is written so that it says something of devices.
 const fn advice(format: HistoryFormat) -> &'static str {
     match format {
-        HistoryFormat::SadfJson | HistoryFormat::SadfDatabase => "write it with 'sadf -j FILE -- -d -p'",
+        HistoryFormat::SadfJson | HistoryFormat::SadfDatabase | HistoryFormat::SarText => {
+            "write it with 'sadf -j FILE -- -d -p'"
+        }
         HistoryFormat::IostatJson | HistoryFormat::IostatText => "write it with 'iostat -xt -o JSON 10'",
         HistoryFormat::PcpCsv => {
             "write it with 'pmrep -o csv disk.dev.read disk.dev.write disk.dev.read_bytes disk.dev.write_bytes'"

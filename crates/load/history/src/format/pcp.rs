@@ -5,7 +5,8 @@
 //! Time    local::disk.dev.read["vda"]    local::...               pmdumptext
 //! none    count / second                 Kbyte / second
 //! ```
-//! Both tell rates: counts per second, KiB per second, and milliseconds of activity per second. A cell without a value is empty, `?` or
+//! Both tell rates: counts per second, KiB per second, and milliseconds of activity per second, unless a row of units below the head says
+//! something else (`pmrep` has the same with `-U`). A cell without a value is empty, `?` or
 //! `N/A`. Other separators (`-d`) are known by the head.
 
 use super::Located;
@@ -71,20 +72,38 @@ pub(super) fn text(text: &str) -> Result<Readings, Located> {
     table(text, is_text_head)
 }
 
+/// Bytes of a column's unit: `Kbyte / second`, `KB/s`; none of other figures, and of units that are not known.
+fn bytes_of_unit(unit: &str) -> Option<f64> {
+    let unit = unit.split('/').next()?.trim().to_ascii_lowercase();
+    let power = match unit.as_str() {
+        "byte" | "bytes" | "b" => 0,
+        "kbyte" | "kbytes" | "kb" => 1,
+        "mbyte" | "mbytes" | "mb" => 2,
+        "gbyte" | "gbytes" | "gb" => 3,
+        "tbyte" | "tbytes" | "tb" => 4,
+        _ => return None,
+    };
+    Some(1024f64.powi(power))
+}
+
 fn table(text: &str, is_head: impl Fn(&str) -> bool) -> Result<Readings, Located> {
     let mut readings = Readings::default();
-    let mut head: Vec<String> = Vec::new();
+    let (mut head, mut units): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     let mut by = ',';
     for (index, line) in text.lines().enumerate() {
         if is_head(line) {
             by = separator(line).unwrap_or(',');
-            head = cells(line, by);
+            (head, units) = (cells(line, by), Vec::new());
             continue;
         }
         let line_number = Some(index as u64 + 1);
         let row = cells(line, by);
         let is_units = row.first().is_some_and(|cell| cell == "none" || cell.is_empty());
-        if head.is_empty() || line.trim().is_empty() || is_units {
+        if head.is_empty() || line.trim().is_empty() {
+            continue;
+        }
+        if is_units {
+            units = row;
             continue;
         }
         if row.len() != head.len() {
@@ -92,9 +111,12 @@ fn table(text: &str, is_head: impl Fn(&str) -> bool) -> Result<Readings, Located
         }
         let at_s = seconds(&row[0]).ok_or_else(|| (line_number, HistoryProblem::Time(shown(&row[0]))))?;
         let mut devices: BTreeMap<(&str, &str), Reading> = BTreeMap::new();
-        for (name, cell) in head.iter().zip(&row).skip(1) {
+        for (place, (name, cell)) in head.iter().zip(&row).enumerate().skip(1) {
             let Some((host, metric, device)) = column(name) else { continue };
             let Some((figure, unit)) = meaning(metric) else { continue };
+            let is_of_bytes = [Figure::ReadBytes, Figure::WriteBytes].contains(&figure);
+            let told = units.get(place).filter(|_| is_of_bytes).and_then(|unit| bytes_of_unit(unit));
+            let unit = told.unwrap_or(unit);
             if ["", "?", "N/A"].contains(&cell.trim()) {
                 continue;
             }

@@ -4,7 +4,8 @@
 //! "(PDH-CSV 4.0) (UTC)(0)","\\host\PhysicalDisk(0 C:)\Disk Reads/sec",...
 //! "11/28/2026 20:58:45.123","132.0",...
 //! ```
-//! Quirks: a cell without a value is a blank. `_Total` is the sum of the others, and is left out; so are esxtop's adapters and virtual disks
+//! Quirks: typeperf says at the end that it ends. `% Disk Time` is that of all requests, several at once, and goes beyond 100: a disk is
+//! busy while it is not idle. A cell without a value is a blank. `_Total` is the sum of the others, and is left out; so are esxtop's adapters and virtual disks
 //! where it tells of devices, because they are the same requests once more. Windows' megabytes are bytes, those of esxtop 2^20.
 
 use super::Located;
@@ -26,7 +27,9 @@ fn of_windows(counter: &str) -> Option<(Figure, f64)> {
         "Disk Read Bytes/sec" => (Figure::ReadBytes, 1.0),
         "Disk Write Bytes/sec" => (Figure::WriteBytes, 1.0),
         "Avg. Disk Queue Length" => (Figure::InFlight, 1.0),
-        "% Disk Time" => (Figure::BusyPct, 1.0),
+        // A hundred times the requests in flight; the disk is busy in the time that it is not idle.
+        "% Disk Time" => (Figure::InFlight, 0.01),
+        "% Idle Time" => (Figure::IdlePct, 1.0),
         "Avg. Disk sec/Read" => (Figure::ReadMs, 1000.0),
         "Avg. Disk sec/Write" => (Figure::WriteMs, 1000.0),
         _ => return None,
@@ -43,7 +46,7 @@ fn of_esx(counter: &str) -> Option<(Figure, f64)> {
         "Active Commands" => (Figure::InFlight, 1.0),
         "Average Guest MilliSec/Read" | "Average MilliSec/Read" => (Figure::ReadMs, 1.0),
         "Average Guest MilliSec/Write" | "Average MilliSec/Write" => (Figure::WriteMs, 1.0),
-        "Average Guest MilliSec/Command" => (Figure::EachMs, 1.0),
+        "Average Guest MilliSec/Command" | "Average MilliSec/Command" => (Figure::RequestMs, 1.0),
         _ => return None,
     })
 }
@@ -57,12 +60,12 @@ fn path(name: &str) -> Option<(&str, &str, &str, &str)> {
 }
 
 pub(super) fn perfmon(text: &str) -> Result<Readings, Located> {
-    let has_physical = text.lines().next().is_some_and(|head| head.contains("\\PhysicalDisk("));
+    let has_physical = text.trim_start().lines().next().is_some_and(|head| head.contains("\\PhysicalDisk("));
     table(text, &[if has_physical { "PhysicalDisk" } else { "LogicalDisk" }], of_windows)
 }
 
 pub(super) fn esxtop(text: &str) -> Result<Readings, Located> {
-    let head = text.lines().next().unwrap_or("");
+    let head = text.trim_start().lines().next().unwrap_or("");
     let kinds = ["Physical Disk SCSI Device", "Physical Disk", "Physical Disk Adapter", "Virtual Disk"];
     let kind = kinds.into_iter().find(|kind| head.contains(&format!("\\{kind}(")));
     table(text, kind.as_slice(), of_esx)
@@ -71,7 +74,14 @@ pub(super) fn esxtop(text: &str) -> Result<Readings, Located> {
 fn table(text: &str, objects: &[&str], meaning: Meaning) -> Result<Readings, Located> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let (_, head) = lines.next().ok_or((None, HistoryProblem::Missing("head")))?;
-    let by = if head.matches("\",\"").count() >= head.matches("\";\"").count() { ',' } else { ';' };
+    let by = if head.matches("\"\t\"").count() > 0 {
+        '\t'
+    } else if head.matches("\",\"").count() >= head.matches("\";\"").count() {
+        ','
+    } else {
+        ';'
+    };
+    let is_quoted = head.starts_with('"');
     let head = cells(head, by);
     let columns: Vec<Option<(&str, &str, Figure, f64)>> = head
         .iter()
@@ -84,6 +94,10 @@ fn table(text: &str, objects: &[&str], meaning: Meaning) -> Result<Readings, Loc
         .collect();
     let mut readings = Readings::default();
     for (index, line) in lines {
+        // What typeperf says at its end.
+        if is_quoted && !line.starts_with('"') && !line.contains(|c: char| c.is_ascii_digit()) {
+            continue;
+        }
         let line_number = Some(index as u64 + 1);
         let row = cells(line, by);
         // esxtop ends its lines with a separator.

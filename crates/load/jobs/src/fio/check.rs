@@ -217,9 +217,13 @@ fn expected(section: &Section, job: &Job, clone: u32) -> Expected {
     let space = region.saturating_sub(start) as f64 * part.places.working_set_pct / 100.0;
     let mut reader = Reader::new(section);
     let base = reader.base();
-    let io_size =
-        reader.text("io_size").filter(|text| !text.ends_with('%')).and_then(|text| size(text, base).ok());
-    let bytes = io_size.filter(|bytes| *bytes > 0).unwrap_or(space as u64);
+    let told = |key| {
+        let text = reader.text(key).filter(|text| !text.ends_with('%'))?;
+        size(text, base).ok().filter(|bytes| *bytes > 0)
+    };
+    // Beside the file's, the size is what is moved.
+    let beside = told("size").filter(|_| reader.find("filesize").is_some());
+    let bytes = told("io_size").or(beside.map(|bytes| bytes.min(space as u64))).unwrap_or(space as u64);
     let own = reader.value("number_ios", number).map(u64::from).filter(|count| *count > 0);
     Expected {
         cuts: !reader.value("norandommap", switch).unwrap_or(false),

@@ -6,8 +6,9 @@
 //! | `rw=rw` in sequence | a part of reads and one of writes in one loop: each goes on from its own last place |
 //! | `bs`, `bssplit`, `bsrange` | a line for each size, by share |
 //! | `norandommap` missing, one size | distribution `shuffle`: every place once |
-//! | `norandommap`, or several sizes | distribution `uniform` |
-//! | `zipf`, `pareto` | the same, scrambled, as fio hashes their places |
+//! | `norandommap` | distribution `uniform` |
+//! | several sizes without `norandommap` | refused: fio cuts requests where others lie |
+//! | `zipf`, `pareto`, `normal` | the same, scrambled, as fio hashes their places |
 //! | `iodepth` of a synchronous engine | 1 |
 //! | `numjobs` of random requests | that many times the `iodepth` |
 //! | `numjobs` of sequential requests | that many parts, each with its own position |
@@ -158,7 +159,7 @@ impl Job {
         tell_of_units(section, base, notes);
         let takes_many = engine(&mut reader);
         let iodepth = reader.value("iodepth", number).unwrap_or(1).max(1);
-        let places = places(&mut reader, &lines, reads, base, notes);
+        let places = places(&mut reader, &lines, reads, base);
         let iodepth = if takes_many { iodepth } else { 1 };
         let (pacing, lines) = pacing(&mut reader, lines, iodepth, reads, base, notes);
         if directions.is_some() && lines.iter().any(|line| line.delay > NanoSpan::ZERO) {
@@ -195,7 +196,7 @@ impl Job {
             data: data(&mut reader),
             numjobs: reader.value("numjobs", number).unwrap_or(1).max(1),
             offset_increment: reader.value("offset_increment", bytes).unwrap_or(0),
-            flush: flush(&mut reader).filter(|_| lines.iter().any(|line| line.read_pct < 100)),
+            flush: flush(&mut reader, reads).filter(|_| lines.iter().any(|line| line.read_pct < 100)),
             lines,
             directions,
             places,
@@ -345,10 +346,16 @@ fn times(pacing: Pacing, count: u32) -> Pacing {
 }
 
 /// The flush behind every so many writes. Clones that become one loop share the writes, and so the flushes.
-fn flush(reader: &mut Reader<'_>) -> Option<FlushRule> {
+fn flush(reader: &mut Reader<'_>, read_pct: u8) -> Option<FlushRule> {
     let [all, data] = ["fsync", "fdatasync"].map(|key| reader.value(key, number).and_then(NonZeroU32::new));
     if all.is_some() && data.is_some() {
         reader.wrong("fdatasync", "fsync and fdatasync at once have no counterpart here: leave out either");
+    }
+    if is_mix(read_pct) && all.or(data).is_some() {
+        let key = if all.is_some() { "fsync" } else { "fdatasync" };
+        let advice = "fio flushes once more behind each read until the next write, which has no counterpart here: write a job of reads and \
+                      one of writes";
+        reader.wrong(key, format!("{key} in a mix of reads and writes: {advice}"));
     }
     all.or(data).map(|every| FlushRule { every, with_metadata: all.is_some() })
 }
@@ -433,13 +440,7 @@ fn engine(reader: &mut Reader<'_>) -> bool {
     false
 }
 
-fn places(
-    reader: &mut Reader<'_>,
-    lines: &[AccessLine],
-    read_pct: u8,
-    base: u64,
-    notes: &mut Vec<String>,
-) -> Places {
+fn places(reader: &mut Reader<'_>, lines: &[AccessLine], read_pct: u8, base: u64) -> Places {
     let bytes = |text: &str| size(text, base);
     let mut places = Places::default();
     let key = if reader.find("filesize").is_some() { "filesize" } else { "size" };
@@ -470,26 +471,46 @@ fn places(
     if reader.text("offset").is_some_and(|text| text.ends_with('%')) {
         reader.wrong("offset", "offset in percent has no counterpart here: write it in bytes");
     } else {
-        places.start = ByteCount(reader.value("offset", bytes).unwrap_or(0).next_multiple_of(SECTOR));
+        places.start = ByteCount(reader.value("offset", bytes).unwrap_or(0));
+        if !places.start.get().is_multiple_of(SECTOR) {
+            reader.wrong(
+                "offset",
+                "offset is no multiple of 512 bytes, where no request of a device begins: write one",
+            );
+        }
     }
     // The size counts from the start of the file in fio only where it is the file's own.
     if key == "filesize" && places.start > ByteCount::ZERO {
         places.size = places.size.map(|size| ByteCount(size.get().saturating_sub(places.start.get())));
     }
+    // Beside it, the size is what is moved: the part that is used of requests in sequence, and how many there are of random ones.
+    if key == "filesize" && reader.find("size").is_some() {
+        let is_part = reader.text("size").is_some_and(|text| !text.contains(['%', '-']));
+        if is_part {
+            let part = reader.value("size", bytes).filter(|bytes| *bytes > 0).map(ByteCount);
+            let part = part.filter(|_| lines.iter().all(|line| line.random_pct == 0));
+            places.size = part.map(|part| places.size.map_or(part, |rest| rest.min(part))).or(places.size);
+        } else {
+            reader.wrong(
+                "size",
+                "size in percent or as a range beside filesize has no counterpart here: write it in bytes",
+            );
+        }
+    }
+    // fio asks for whole requests only: what is left at the end is never used.
+    let least = lines.iter().map(|line| u64::from(line.bytes)).min().unwrap_or(SECTOR);
+    places.size = places.size.map(|size| match size.get() / least * least {
+        0 => size,
+        whole => ByteCount(whole),
+    });
     if lines.iter().any(|line| line.random_pct > 0) {
-        spread(reader, lines, read_pct, &mut places, notes);
+        spread(reader, lines, read_pct, &mut places);
     }
     places
 }
 
 /// How random requests are spread.
-fn spread(
-    reader: &mut Reader<'_>,
-    lines: &[AccessLine],
-    read_pct: u8,
-    places: &mut Places,
-    notes: &mut Vec<String>,
-) {
+fn spread(reader: &mut Reader<'_>, lines: &[AccessLine], read_pct: u8, places: &mut Places) {
     let map = !reader.value("norandommap", switch).unwrap_or(false);
     let all = reader.text("random_distribution").unwrap_or("random");
     let [reads, writes] = [0, 1].map(|direction| match of_direction(all, direction) {
@@ -505,15 +526,20 @@ fn spread(
     let real = |text: &str| text.parse::<f64>().ok().filter(|real| real.is_finite());
     places.distribution = match (name, real(figures)) {
         ("random", _) if map && lines.len() == 1 => Distribution::Shuffle,
-        ("random", _) => {
-            if map {
-                notes.push(
-                    "Places of requests of several sizes are drawn with repetition, as with norandommap."
-                        .into(),
-                );
-            }
-            Distribution::Uniform
+        ("random", _) if map => {
+            let key = ["bssplit", "bsrange", "bs"].into_iter().find(|key| reader.find(key).is_some());
+            let advice = "fio's map of places cuts requests of several sizes where others lie already, which has no counterpart here: add \
+                          norandommap=1, there too";
+            let is_one_size = lines.iter().all(|line| line.bytes == lines[0].bytes);
+            let what = if is_one_size {
+                "percentage_random of each direction"
+            } else {
+                "random requests of several sizes"
+            };
+            let key = key.filter(|_| !is_one_size).unwrap_or("percentage_random");
+            return reader.wrong(key, format!("{what}: {advice}"));
         }
+        ("random", _) => Distribution::Uniform,
         ("zipf", Some(theta)) => Distribution::Zipf { theta },
         ("pareto", Some(h)) if h < 0.5 => Distribution::Pareto { h },
         ("normal", Some(deviation_pct)) => Distribution::Normal { mean_pct: 50.0, deviation_pct },
@@ -531,7 +557,10 @@ fn spread(
                 .wrong("random_distribution", format!("'{text}' has no counterpart here: {advice}"));
         }
     };
-    places.scrambled = matches!(places.distribution, Distribution::Zipf { .. } | Distribution::Pareto { .. });
+    places.scrambled = matches!(
+        places.distribution,
+        Distribution::Zipf { .. } | Distribution::Pareto { .. } | Distribution::Normal { .. }
+    );
 }
 
 /// Reads `50/5:30/15:20/80`; a share that is left out is what is left.

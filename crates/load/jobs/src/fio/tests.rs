@@ -75,7 +75,7 @@ fn sizes_rates_and_distributions_have_their_counterparts() {
     let distributions = [
         ("zipf:1.2", "zipf, theta 1.2, scrambled"),
         ("pareto:0.2", "pareto, h 0.2, scrambled"),
-        ("normal:10", "normal, mean 50%, deviation 10%, not scrambled"),
+        ("normal:10", "normal, mean 50%, deviation 10%, scrambled"),
         (
             "zoned:60/10:30/20:/",
             "zones 60% to 10% of the space, 30% to 20% of the space, 10% to 70% of the space, not scrambled",
@@ -159,7 +159,7 @@ fn flushes_follow_writes() {
         rule.map(|rule| (rule.every.get(), rule.with_metadata))
     };
     assert_eq!(rule("rw=write\nfsync=32"), Some((32, true)));
-    assert_eq!(rule("rw=randrw\nfdatasync=1\nnumjobs=4\nfilename=f"), Some((1, false)));
+    assert_eq!(rule("rw=randwrite\nfdatasync=1\nnumjobs=4\nfilename=f"), Some((1, false)));
     assert_eq!(rule("rw=write\nfsync=0\nfdatasync=8"), Some((8, false)));
     assert_eq!(rule("rw=randread\nfsync=32"), None, "fio flushes behind writes only");
     let parts = import_fio("t", "[a]\nrw=write\nfsync=4\n[b]\nrw=read\n", Surroundings::NONE).unwrap().steps
@@ -187,9 +187,8 @@ fn lines_of(keys: &str) -> Vec<(u32, u8, u8, u8)> {
 /// As fio 3.33 logs them: `rw=rw` reads 0, 4096, ... and writes 0, 4096, ... in any order.
 #[test]
 fn reads_and_writes_in_sequence_go_on_from_places_of_their_own() {
-    let step = import("[j]\nrw=rw\nrwmixread=60\nbs=8k\niodepth=4\nioengine=libaio\nnumjobs=2\nfsync=3\n")
-        .steps
-        .remove(0);
+    let step =
+        import("[j]\nrw=rw\nrwmixread=60\nbs=8k\niodepth=4\nioengine=libaio\nnumjobs=2\n").steps.remove(0);
     let spec = &step.workload.spec;
     let parts: Vec<_> =
         spec.parts.iter().map(|part| (part.name.as_str(), part.weight, part.lines[0].read_pct)).collect();
@@ -200,9 +199,7 @@ fn reads_and_writes_in_sequence_go_on_from_places_of_their_own() {
         ("j-2-writes", Some(40), 0),
     ];
     assert_eq!((&parts[..], step.run.iodepths), (&expected[..], vec![8]));
-    assert!(
-        spec.flush.is_some() && spec.parts.iter().all(|part| part.flush.is_none() && part.iodepth.is_none())
-    );
+    assert!(spec.parts.iter().all(|part| part.iodepth.is_none()));
     let text = complaint("[j]\nrw=rw\n[k]\nrw=read\n");
     assert!(text.contains("test.fio:2: the reads of j go on from the last read"), "{text}");
     let text = complaint("[j]\nrw=write\nverify=md5\n");
@@ -245,6 +242,34 @@ fn a_value_of_a_direction_is_that_of_the_direction() {
         let text = complaint(&format!("[j]\n{keys}\n"));
         assert!(text.contains(part) && text.starts_with("test.fio:"), "{keys}: {text}");
     }
+}
+
+/// What a real fio's log of requests refuted (`--check`).
+#[test]
+fn what_fio_does_otherwise_is_done_so_or_refused_with_its_line() {
+    let places =
+        |keys: &str| import(&format!("[j]\nfilename=f\n{keys}\n")).steps.swap_remove(0).workload.spec;
+    let mib = |count| Some(ByteCount::from_mib(count));
+    assert_eq!(places("filesize=64m\nsize=8m\nrw=read").places.size, mib(8));
+    assert_eq!(places("filesize=64m\nsize=8m\nrw=randread").places.size, mib(64), "8 MiB of it, anywhere");
+    assert_eq!(places("filesize=64m\nsize=8m\noffset=60m\nrw=read").places.size, mib(4));
+    assert_eq!(places("size=1000000\nrw=read\nbs=64k").places.size, Some(ByteCount(983_040)));
+    let clones = places("filesize=16m\nsize=2m\noffset_increment=4m\nnumjobs=4\nrw=read\nbs=64k");
+    let starts: Vec<_> = clones.parts.iter().map(|part| (part.places.start, part.places.size)).collect();
+    assert_eq!(starts[3], (ByteCount::from_mib(12), mib(2)));
+    let refused = [
+        ("rw=randread\nbssplit=4k/10:64k/90", "test.fio:3: random requests of several sizes"),
+        ("rw=randrw\nbs=4k,64k", "test.fio:3: random requests of several sizes"),
+        ("rw=randrw\nfsync=8", "test.fio:3: fsync in a mix of reads and writes"),
+        ("rw=read\noffset=1000", "test.fio:3: offset is no multiple of 512 bytes"),
+        ("filesize=64m\nsize=50%", "test.fio:3: size in percent"),
+    ];
+    for (keys, told) in refused {
+        let text = complaint(&format!("[j]\n{keys}\n"));
+        assert!(text.starts_with(told), "{keys}: {text}");
+    }
+    let long = complaint(&format!("[j]\n{}\n", "x".repeat(5_000_000)));
+    assert_eq!(long, "test.fio:2: a line of 5000000 bytes: this is no job file of fio");
 }
 
 #[test]
@@ -309,7 +334,8 @@ fn sizes_have_the_meaning_of_fio() {
     let large = import("[j]\nrw=read\nkb_base=1000\nbs=4KiB\nsize=1m\n");
     assert_eq!(
         (large.steps[0].workload.spec.lines[0].bytes, large.steps[0].run.size),
-        (4096, Some(ByteCount(1_000_000)))
+        (4096, Some(ByteCount(244 * 4096))),
+        "whole requests"
     );
     assert!(complaint("[j]\noffset=1m\nsize=50%\n").contains("test.fio:3: size in percent beside an offset"));
     assert!(import("[g]\nrw=read\nthreads=1\n").notes.iter().any(|note| note.contains("profile")));

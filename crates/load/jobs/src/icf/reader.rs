@@ -81,6 +81,18 @@ impl Worker {
         outstanding.max(1).saturating_mul(self.targets.len().max(1) as u32)
     }
 
+    /// Whether it works on the targets of `other`, or nobody knows.
+    pub(super) fn shares_targets(&self, other: &Self) -> bool {
+        let is_named = !self.targets.is_empty() && !other.targets.is_empty();
+        !is_named || self.targets == other.targets
+    }
+
+    /// Whether it works on none of the targets of `other`.
+    pub(super) fn is_apart(&self, other: &Self) -> bool {
+        let is_named = !self.targets.is_empty() && !other.targets.is_empty();
+        is_named && self.targets.iter().all(|target| !other.targets.contains(target))
+    }
+
     /// Whether it asks as `other` does, of a specification that is the same.
     pub(super) fn does_as(&self, other: &Self) -> bool {
         let figures = |worker: &Self| {

@@ -44,6 +44,21 @@ fn import(text: &str) -> Import {
 const MIX: &str = "\t8192,70,67,100,0,1,0,0\n\t65536,30,100,0,20,4,65536,0\n";
 
 #[test]
+fn workers_on_disks_of_their_own_are_not_folded_into_one() {
+    let specs = spec("a", "\t32768,100,100,0,0,1,0,0\n") + &spec("b", "\t8192,100,65,60,0,1,0,0\n");
+    let file = |second: &str| {
+        let workers = worker("Worker 1", 64, "8000000,0,0", "\ta\n", &["D: \"one\""])
+            + &worker("Worker 2", 64, "8000000,0,0", &format!("\t{second}\n"), &["E: \"two\""]);
+        text("2006.07.27", "NORMAL", &specs, &workers)
+    };
+    let error = import_icf("mine.icf", &file("b")).expect_err("they differ").to_string();
+    assert!(error.contains("Worker 2 does something else than Worker 1, on other targets"), "{error}");
+    let Import { steps, notes, .. } = import(&file("a"));
+    assert_eq!((steps[0].run.iodepths.as_slice(), steps[0].workload.spec.parts.len()), (&[128][..], 0));
+    assert!(notes.iter().any(|note| note.contains("on targets of their own")), "{notes:?}");
+}
+
+#[test]
 fn both_kinds_of_version_have_all_columns_and_settings() {
     let workers = worker("Worker 1", 16, "2048,64,0", "\tOLTP; mine\n", &["D: \"data\""]);
     for version in ["2006.07.27", "1.1.0", "1998.10.08", "1.1.0-rc1"] {

@@ -20,7 +20,7 @@ use super::{SECTOR_BYTES, SECTORS_MAX, first_fields};
 use crate::error::LineProblem;
 use crate::fields::{decimal_ns, shown, whole};
 use crate::parser::{Parsed, TraceParser};
-use crate::record::{BlkAction, TraceFormat, TraceKind, TraceRecord};
+use crate::record::{TraceFormat, TraceKind, TraceRecord};
 
 /// Beginnings of the lines that follow the events.
 const STATISTICS: [&str; 5] = ["CPU", "Total (", "Events (", "Skips:", "Throughput ("];
@@ -41,12 +41,8 @@ pub(crate) fn line(parser: &mut TraceParser, text: &str) -> Result<Option<TraceR
     if !is_device(device) {
         return Err(LineProblem::Fields { format });
     }
-    let wanted = match parser.options().action {
-        BlkAction::Queued => "Q",
-        BlkAction::Dispatched => "D",
-        BlkAction::Completed => "C",
-    };
-    if action != wanted {
+    if action != parser.action() {
+        parser.count_action(action);
         return Ok(None);
     }
     let time_ns = decimal_ns("the time", time, 9)?;

@@ -4,7 +4,8 @@
 //! fio  1234 [001]  123.456789: block:block_rq_issue: 8,0 WS 4096 () 2048 + 8 none,0,0 [fio]
 //! fio-1234  [001] d..1. 123.456789: block_bio_queue: 8,0 R 4096 + 8 [fio]
 //! ```
-//! The event of the first line counts, so that a request with several events is taken once. What stands behind the device is as in
+//! One event counts, so that a request with several is taken once: the first that is seen and is no end of a request, if there is one in the
+//! first lines; else the first. What stands behind the device is as in
 //! blkparse's text, with the length in bytes in front of it for some events.
 //!
 //! Source: Linux, `include/trace/events/block.h`.
@@ -18,6 +19,23 @@ use crate::record::{TraceFormat, TraceRecord};
 /// Events that have one line for each request.
 const EVENTS: [&str; 5] =
     ["block_bio_queue", "block_rq_insert", "block_rq_issue", "block_rq_complete", "block_bio_complete"];
+
+/// The event of `lines` that counts; none where there is no event in them.
+pub(crate) fn event_of<'a>(lines: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut first = None;
+    for (_, event, _) in lines.filter_map(parts) {
+        if !is_end(event) {
+            return Some(event);
+        }
+        first = first.or(Some(event));
+    }
+    first
+}
+
+/// Whether a request has ended by `event`.
+pub(crate) fn is_end(event: &str) -> bool {
+    event.ends_with("_complete")
+}
 
 /// The time, the event, and what is behind it.
 pub(crate) fn parts(text: &str) -> Option<(&str, &str, &str)> {

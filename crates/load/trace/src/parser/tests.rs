@@ -80,9 +80,9 @@ fn what_is_lost_or_may_be_of_another_unit_is_told() {
         parser.notes().join("\n")
     };
     let plain = ParseOptions::default;
-    assert!(notes(TraceFormat::Blkparse, plain(), BLKPARSE).contains("1 events are of no block request"));
+    assert!(notes(TraceFormat::Blkparse, plain(), BLKPARSE).contains("1 event is of no block request"));
     let spc = "0,8,4096,w,0.0\n0,16,0,R,0.01\n";
-    assert!(notes(TraceFormat::Spc, plain(), spc).contains("1 requests have no length"));
+    assert!(notes(TraceFormat::Spc, plain(), spc).contains("1 request has no length"));
     let mqsim = "1000000 0 800 16 1\n1500000 0 1600 16 0\n";
     assert!(notes(TraceFormat::Disksim, plain(), mqsim).contains("--time-unit ns"));
     assert_eq!(notes(TraceFormat::Disksim, plain(), "0.0 0 8 8 1\n"), "");
@@ -120,13 +120,14 @@ fn tables_of_clouds_and_of_tracers_are_found_and_read() {
             TraceFormat::Biosnoop,
             "TIME(s)     COMM           PID    DISK      T  SECTOR    BYTES   LAT(ms)\n\
              0.000004    a b            1950   xvda1     W  13092560  4096       0.74\n",
-            (Write, 0, 4000, 13_092_560 * 512, 4096, Some(740_000)),
+            // It ended at 4 us of a clock that begins an hour later.
+            (Write, 0, 3_600_000_004_000 - 740_000, 13_092_560 * 512, 4096, Some(740_000)),
         ),
         (
             TraceFormat::Biosnoop,
             "TIME(s)     COMM           PID    DISK      T  SECTOR    BYTES  QUE(ms) LAT(ms)\n\
              0.000004    ab             1950   xvda1     R  8         512    0.01    0.74\n",
-            (Read, 0, 4000, 4096, 512, Some(740_000)),
+            (Read, 0, 3_600_000_004_000 - 740_000, 4096, 512, Some(740_000)),
         ),
         (
             TraceFormat::Perf,
@@ -147,6 +148,28 @@ fn tables_of_clouds_and_of_tracers_are_found_and_read() {
     let flushed = "w 1 [0] 1.0: block:block_rq_issue: 8,0 FF 0 () 0 + 0 [w]\nw 1 [0] 2.0: block:block_rq_issue: 8,0 FWS 4096 () 8 + 8 [w]\n";
     let kinds: Vec<TraceKind> = plain(TraceFormat::Perf, flushed).iter().map(|row| row.0).collect();
     assert_eq!(kinds, [Flush, Flush, Write]);
+}
+
+/// A trace that was started between beginning and end of a request has an end in front.
+#[test]
+fn beginnings_count_where_there_are_any() {
+    let end = "w 1 [0] 1.0: block:block_rq_complete: 8,0 R () 0 + 8 [0]\n";
+    let start = "w 1 [0] 2.0: block:block_rq_issue: 8,0 R 4096 () 8 + 8 [w]\n";
+    for (text, time_s, has_note) in [(format!("{end}{start}"), 2, false), (end.to_owned(), 1, true)] {
+        let mut parser = TraceParser::new(TraceFormat::Perf, ParseOptions::default());
+        parser.look_at(text.lines());
+        let taken: Vec<_> = text.lines().filter_map(|line| parser.line(line).unwrap()).collect();
+        assert_eq!((taken.len(), taken[0].time_ns), (1, time_s * 1_000_000_000));
+        assert_eq!(parser.notes().iter().any(|note| note.contains("ends of requests")), has_note);
+    }
+}
+
+#[test]
+fn actions_that_were_not_asked_for_are_known() {
+    let mut parser = TraceParser::new(TraceFormat::Blkparse, ParseOptions::default());
+    let ended = "8,0 1 6 0.000109000 0 C WS 223490 + 8 [0]";
+    assert_eq!(parser.line(ended), Ok(None));
+    assert_eq!(parser.other_actions().collect::<Vec<_>>(), ["C"]);
 }
 
 #[test]

@@ -4,7 +4,9 @@ use super::kinds::other_than;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_named, remark};
 use crate::whole_file::write_whole;
-use raidlab_history::{DeviceHistory, History, HistoryFormat, HistoryProblem, Readings, read};
+use raidlab_history::{
+    DateOrder, DeviceHistory, History, HistoryFormat, HistoryProblem, Readings, Told, read,
+};
 use raidlab_report::terminal::table;
 use raidlab_units::ByteCount;
 use raidlab_worlds::{as_text, read_foreign_text};
@@ -22,7 +24,7 @@ const SERVER_TIME: Duration = Duration::from_secs(30);
 const TEXT_BYTES_MAX: u64 = 1 << 30;
 /// What Prometheus is asked for.
 const QUERY: &str = "%7B__name__%3D~%22node_disk_(reads_completed%7Cwrites_completed%7Cread_bytes%7Cwritten_bytes%7C\
-                     io_time_seconds%7Cio_time_weighted_seconds)_total%22%7D";
+                     io_time_seconds%7Cio_time_weighted_seconds%7Cread_time_seconds%7Cwrite_time_seconds)_total%22%7D";
 
 /// Arguments of `raidlab import history`.
 #[derive(Debug, clap::Args)]
@@ -34,23 +36,44 @@ pub(super) struct Args {
     /// Write the history here, for 'raidlab plan --from'; without it the figures are printed only
     #[arg(long, short, value_name = "FILE.toml")]
     output: Option<PathBuf>,
-    /// Take these devices only, by their names in the history; may be repeated
+    /// Take these devices only, by their names in the history; may be repeated. Without it, partitions, volumes and arrays of devices that
+    /// are there themselves are left out, since each of their requests is one to those, too
     #[arg(long, value_name = "NAME")]
     device: Vec<String>,
+    /// What stands first in dates such as 05/06/24, which sysstat writes as its language has them; a day beyond 12 in the file tells
+    #[arg(long, value_enum, value_name = "ORDER")]
+    dates: Option<Dates>,
+    /// iostat ran with -y: its first report is one as the others, and no mean since the start of the system
+    #[arg(long)]
+    no_since_boot: bool,
     /// How far back a server is asked
     #[arg(long, default_value_t = 30, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=3650))]
     days: u32,
 }
 
+/// What stands first in a date.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Dates {
+    /// As in the United States, and with `LC_ALL=C`
+    MonthFirst,
+    /// As in most of the world
+    DayFirst,
+}
+
 /// Runs the verb.
 pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let (mut sources, mut readings) = (Vec::new(), Readings::default());
+    let dates = args.dates.map(|dates| match dates {
+        Dates::MonthFirst => DateOrder::MonthFirst,
+        Dates::DayFirst => DateOrder::DayFirst,
+    });
+    let told = Told { dates, has_no_report_since_boot: args.no_since_boot };
     for file in &args.files {
-        let (format, found) = of_source(file, args.days)?;
+        let (format, found) = of_source(file, args.days, told)?;
         sources.push((file.clone(), format));
         readings.merge(found);
     }
-    let mut history = History::of(&sources, &readings);
+    let mut history = History::of(&sources, &readings, &args.device);
     if !args.device.is_empty() {
         let names: Vec<String> = history.devices.iter().map(|device| device.device.clone()).collect();
         history.devices.retain(|device| args.device.contains(&device.device));
@@ -74,15 +97,19 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn of_source(name: &str, days: u32) -> Result<(HistoryFormat, Readings), Failure> {
+fn of_source(name: &str, days: u32, told: Told) -> Result<(HistoryFormat, Readings), Failure> {
     let text = if let Some(address) = name.strip_prefix("http://") {
         of_server(name, address, days)?
+    } else if name.starts_with("https://") {
+        let problem = anyhow::anyhow!("{name}: servers are asked over plain HTTP only");
+        let hint = "save what 'curl \"ADDRESS/api/v1/query_range?...\"' prints, and import that file; or ask it as http://HOST:9090";
+        return Err(Failure::input(problem).with_hint(hint));
     } else if is_sar(Path::new(name)) {
         of_sar(name)?
     } else {
         read_foreign_text(Path::new(name)).map_err(Failure::input)?
     };
-    read(name, &text).map_err(|error| match (&error.problem, other_than("history", &text)) {
+    read(name, &text, told).map_err(|error| match (&error.problem, other_than("history", &text)) {
         (HistoryProblem::UnknownFormat, Some(kind)) => {
             Failure::input(anyhow::anyhow!("{name} holds no history: {kind}"))
         }
@@ -148,11 +175,12 @@ fn in_words(history: &History, output: &Output) -> String {
     let known =
         |figure: Option<f64>, digits: usize| figure.map_or("-".to_owned(), |it| format!("{it:.digits$}"));
     let bytes = |figure: Option<f64>| figure.map_or("-".to_owned(), |it| format!("{:.1}", it / 1024.0));
-    let row = |it: &DeviceHistory| {
+    let written = |it: &DeviceHistory| {
+        it.written_bytes_per_day.map_or("-".to_owned(), |it| ByteCount(it as u64).decimal().to_string())
+    };
+    let load = |it: &DeviceHistory| {
         vec![
             format!("{} {}", it.host, it.device),
-            it.readings.to_string(),
-            known(it.days, 1),
             known(it.iops.map(|it| it.mean), 0),
             known(it.iops.map(|it| it.p95), 0),
             known(it.iops.map(|it| it.max), 0),
@@ -160,27 +188,27 @@ fn in_words(history: &History, output: &Output) -> String {
             known(it.read_pct, 0),
             bytes(it.mean_read_bytes),
             bytes(it.mean_write_bytes),
+        ]
+    };
+    let time = |it: &DeviceHistory| {
+        vec![
+            format!("{} {}", it.host, it.device),
+            it.readings.to_string(),
+            known(it.days, 1),
             known(it.busy_pct.map(|it| it.p95), 0),
-            it.written_bytes_per_day.map_or("-".to_owned(), |it| ByteCount(it as u64).decimal().to_string()),
+            written(it),
             known(it.growth_pct_per_year, 0),
             it.busiest_hour.map_or("-".to_owned(), |it| it.to_string()),
         ]
     };
-    let header = [
-        "Device",
-        "Readings",
-        "Days",
-        "IOPS",
-        "p95",
-        "Max",
-        "MB/s p95",
-        "Reads %",
-        "Read KiB",
-        "Write KiB",
-        "Busy p95 %",
-        "Written/day",
-        "Growth %/year",
-        "Busiest hour",
+    let heads: [&[&str]; 2] = [
+        &["Device", "IOPS", "p95", "Max", "MB/s p95", "Reads %", "Read KiB", "Write KiB"],
+        &["Device", "Readings", "Days", "Busy %", "Written/day", "Growth %/y", "Peak hour"],
     ];
-    table(&header, 1, vec![history.devices.iter().map(row).collect()], output.terminal())
+    let rows = |of: &dyn Fn(&DeviceHistory) -> Vec<String>| vec![history.devices.iter().map(of).collect()];
+    let tables = [
+        table(heads[0], 1, rows(&load), output.terminal()),
+        table(heads[1], 1, rows(&time), output.terminal()),
+    ];
+    tables.join("\n")
 }

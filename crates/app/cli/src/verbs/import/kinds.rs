@@ -1,6 +1,6 @@
 //! What a file is that another verb was meant for: the cause of a refusal, and the verb that reads it.
 
-use raidlab_report::import::{is_fio, is_iometer, other_tool};
+use raidlab_report::import::{is_fio, is_iometer, is_latency_table, other_tool};
 use raidlab_trace::detect;
 
 /// The kind of a file, and what to do with it.
@@ -34,6 +34,10 @@ fn kind_of(text: &str) -> Option<Kind> {
     }
     if let Some(what) = other_tool(text) {
         let what = format!("what {what} measured");
+        return Some(Kind { what, advice: "take it in with 'raidlab import runs'", verb: "runs" });
+    }
+    if is_latency_table(text) {
+        let what = "a table of latencies".into();
         return Some(Kind { what, advice: "take it in with 'raidlab import runs'", verb: "runs" });
     }
     if has("'ACCESS SPECIFICATIONS") {

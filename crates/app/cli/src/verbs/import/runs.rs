@@ -5,7 +5,9 @@ use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_named, remark};
 use crate::schema::Form;
 use crate::verbs::keep::store_failure;
-use raidlab_report::import::{ForeignResults, fio, iometer, is_fio, is_iometer, other_tool, others};
+use raidlab_report::import::{
+    ForeignResults, fio, iometer, is_fio, is_iometer, is_latency_table, latency_tables, other_tool, others,
+};
 use raidlab_store::{Archive, ForeignStudy, RunFilter, Store};
 use raidlab_workload::RunResult;
 use raidlab_worlds::as_text;
@@ -23,7 +25,7 @@ const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 pub(super) struct Args {
     /// What `raidlab export json` wrote, or a results file, where one of an older version is brought up to date; what fio
     /// printed as JSON (--output-format=json or json+), Iometer's results (.csv), or those of diskspd (XML), elbencho (CSV), vdbench
-    /// (flatfile), sysbench and `CrystalDiskMark` (text)
+    /// (flatfile), sysbench and `CrystalDiskMark` (text); latencies of biolatency, and of bpftrace's biosnoop
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Results file that they are added to; what is in it already is left alone
@@ -44,7 +46,13 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         let imported = store.take_in(&archive).map_err(Failure::run)?;
         if !output.is_json() {
             let (new, known) = (imported.runs.len(), imported.known);
-            print(&format!("{}: {new} runs are new, {known} were there already", file.display()))?;
+            let new = if new == 1 { "1 run is new".to_owned() } else { format!("{new} runs are new") };
+            let known = if known == 1 {
+                "1 was there already".to_owned()
+            } else {
+                format!("{known} were there already")
+            };
+            print(&format!("{}: {new}, {known}", file.display()))?;
             for note in &notes {
                 remark(format_args!("note: {note}"));
             }
@@ -132,6 +140,7 @@ fn find(path: &Path) -> Result<Found, Failure> {
         let results = match &*text {
             text if is_fio(text) => fio(text).map_err(refused)?,
             text if is_iometer(text) => iometer(text).map_err(refused)?,
+            text if is_latency_table(text) => latency_tables(text).map_err(refused)?,
             text if other_tool(text).is_some() => others(text).map_err(refused)?,
             text => {
                 return Archive::from_json(text).map(Found::Kept).map_err(|error| {

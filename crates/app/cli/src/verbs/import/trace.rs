@@ -85,12 +85,12 @@ impl FromStr for AskedFormat {
         match text {
             "auto" | "blktrace" => Ok(Self { text: None, binary: None }),
             ORACLE_GENERAL => {
-                Ok(Self { text: Some(TraceFormat::Alibaba), binary: Some(BinaryTrace::OracleGeneral) })
+                Ok(Self { text: Some(TraceFormat::OracleGeneral), binary: Some(BinaryTrace::OracleGeneral) })
             }
             name => name
                 .parse()
                 .map(|format| Self { text: Some(format), binary: None })
-                .map_err(|error| format!("{error}, blktrace, {ORACLE_GENERAL}, auto")),
+                .map_err(|error| format!("{error}, blktrace, auto")),
         }
     }
 }

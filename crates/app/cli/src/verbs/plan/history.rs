@@ -35,7 +35,18 @@ pub(super) fn read(
     let mut past = Vec::new();
     for path in paths {
         let text = read_text(path).map_err(Failure::input)?;
-        let history = History::from_toml(&path.display().to_string(), &text).map_err(Failure::input)?;
+        let history = History::from_toml(&path.display().to_string(), &text).map_err(|error| {
+            match raidlab_history::detect(&text) {
+                Some(format) => {
+                    Failure::input(anyhow::anyhow!("{} is {}, and no history", path.display(), format.name()))
+                        .with_hint(format!(
+                            "make one of it: raidlab import history {} -o history.toml",
+                            path.display()
+                        ))
+                }
+                None => Failure::input(error),
+            }
+        })?;
         for device in &history.devices {
             let Some((workload, found)) = device.workload().zip(Past::of(device)) else { continue };
             remark(format_args!("note: {}", said(device, &found)));
@@ -85,8 +96,9 @@ impl Past {
         own.mean_iops = Some(self.mean_iops * grown);
     }
 
+    /// Growth is a line through the history: each year adds as much.
     fn grown(&self, years: f64) -> f64 {
-        (1.0 + self.growth_pct.unwrap_or(0.0) / 100.0).powf(years)
+        1.0 + self.growth_pct.unwrap_or(0.0) / 100.0 * years
     }
 }
 
@@ -105,21 +117,22 @@ pub(super) fn tell_growth(asked: &Asked, args: &Args, outcome: &PlanOutcome) {
     let (pct, whose) = if told > 0.0 { (told, "that of the history") } else { (20.0, "assumed") };
     let Some(margin) = best.margins.throughput else { return };
     let until = args.years.unwrap_or(0.0) * f64::from(u8::from(told > 0.0));
-    let years = until + years_left(margin, pct);
+    let years = until + years_left(margin, pct, until);
     let when = if years > YEARS_MAX {
         format!("not within {YEARS_MAX:.0} years")
     } else {
         format!("in {years:.1} years")
     };
     remark(format_args!(
-        "growth: with {pct:.0} % more requests a year ({whose}), {} is too small {when}",
+        "growth: if each year adds {pct:.0} % of the requests of today ({whose}), {} is too small {when}",
         best.label
     ));
 }
 
-/// Years until a load that grows by `pct` percent a year has used up `margin`, as a share of the need.
-fn years_left(margin: f64, pct: f64) -> f64 {
-    margin.max(0.0).ln_1p() / (pct / 100.0).ln_1p()
+/// Years after `until` in which a load that grows by `pct` percent of today's each year has used up `margin`, a share of the need then.
+fn years_left(margin: f64, pct: f64, until: f64) -> f64 {
+    let growth = pct / 100.0;
+    margin.max(0.0) * (1.0 + growth * until) / growth
 }
 
 #[cfg(test)]
@@ -128,12 +141,14 @@ mod tests {
 
     #[test]
     fn growth_uses_a_margin_up() {
-        assert!((years_left(1.0, 100.0) - 1.0).abs() < 1e-9, "twice as much in a year");
-        assert_eq!(years_left(0.0, 20.0), 0.0);
+        assert!((years_left(1.0, 100.0, 0.0) - 1.0).abs() < 1e-9, "twice as much in a year");
+        // 3 after two years, 4.5 of which are half more, in one and a half.
+        assert!((years_left(0.5, 100.0, 2.0) - 1.5).abs() < 1e-9);
+        assert_eq!(years_left(0.0, 20.0, 1.0), 0.0);
         let past = Past { iops: 1000.0, mean_iops: 100.0, written_per_day: None, growth_pct: Some(50.0) };
         let mut own = OwnNeeds::default();
         past.need(Some(2.0), &mut own);
-        assert_eq!((own.iops, own.mean_iops), (Some(2250.0), Some(225.0)));
+        assert_eq!((own.iops, own.mean_iops), (Some(2000.0), Some(200.0)));
         past.need(None, &mut own);
         assert_eq!(own.iops, Some(1000.0), "nobody asked for later years");
     }

@@ -1,51 +1,121 @@
-//! `CrystalDiskMark`, versions 7 and 8, as "Save (text)" writes it.
+//! `CrystalDiskMark` as "Save (text)" writes it, versions 3 to 6 and 7 to 8.
 //!
 //! ```text
-//! [Read]
+//! [Read]                                                                                    7 and 8
 //!   SEQ    1MiB (Q=  8, T= 1):  3562.334 MB/s [   3397.3 IOPS] <  2352.43 us>
+//! [Mix] Read 70%/Write 30%
+//! Random Write 4KiB (Q=  8,T= 8) :  1404.580 MB/s [ 342915.0 IOPS]                          up to 6
 //! ```
+//! A mix tells its rate alone; its head tells the shares. Sequential requests of version 6 are of 128 KiB with Q, else of 1 MiB, which its text
+//! does not say: their number stays empty. A file ends with the lines `Date` and `OS`.
 
 use super::super::ForeignError;
-use super::{Direction, Test, bytes_of, number_in};
+use super::{Direction, Test, bytes_of, figure, number_in};
+
+/// What was asked, of a line of either form.
+struct Asked {
+    name: String,
+    is_random: bool,
+    block: Option<u64>,
+    /// Reads in percent; none where the section says.
+    read_pct: Option<f64>,
+}
+
+fn asked(head: &str) -> Option<Asked> {
+    let words: Vec<&str> = head.split_whitespace().collect();
+    let name = words.join(" ");
+    match words[..] {
+        ["SEQ" | "RND", block, ..] => {
+            Some(Asked { is_random: words[0] == "RND", block: Some(bytes_of(block)?), read_pct: None, name })
+        }
+        [places @ ("Sequential" | "Random"), kind @ ("Read" | "Write"), ..] => Some(Asked {
+            is_random: places == "Random",
+            block: words.get(2).and_then(|block| bytes_of(block)).filter(|it| *it > 0),
+            read_pct: Some(if kind == "Read" { 100.0 } else { 0.0 }),
+            name,
+        }),
+        _ => None,
+    }
+}
+
+/// The share of reads that a section's head tells.
+fn read_pct(section: &str) -> Option<f64> {
+    if section.contains("[Mix]") {
+        let (_, reads) = section.split_once("Read")?;
+        return number_in(reads.split('%').next()?).filter(|it| *it <= 100.0);
+    }
+    match section {
+        "[Read]" => Some(100.0),
+        "[Write]" => Some(0.0),
+        _ => None,
+    }
+}
 
 pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
     let (mut tests, mut section, mut version) = (Vec::new(), "", String::new());
+    let mut is_whole = false;
     for line in text.lines().map(str::trim) {
         if let Some((_, rest)) = line.split_once("CrystalDiskMark ") {
             rest.split_whitespace().next().unwrap_or("").clone_into(&mut version);
         }
-        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            section = name;
+        if line.starts_with('[') {
+            section = line;
         }
-        let is_test = line.starts_with("SEQ") || line.starts_with("RND");
-        let Some((head, figures)) = line.split_once("):").filter(|_| is_test) else { continue };
-        let after = |mark: &str| head.split_once(mark).and_then(|(_, rest)| number_in(rest));
-        let wrong = || ForeignError::Malformed(format!("no figures of a test: '{line:.60}'"));
-        let block = head.split_whitespace().nth(1).and_then(bytes_of).ok_or_else(wrong)?;
-        let mb_per_s = number_in(figures).ok_or_else(wrong)?;
-        let iops = figures.split_once('[').and_then(|(_, rest)| number_in(rest)).ok_or_else(wrong)?;
-        let us = figures.split_once('<').and_then(|(_, rest)| number_in(rest));
-        let direction =
-            Direction { iops, bytes_per_sec: mb_per_s * 1e6, mean_ms: us.map(|us| us / 1e3), max_ms: None };
-        let (queue, threads) = (after("Q=").ok_or_else(wrong)?, after("T=").ok_or_else(wrong)?);
-        let mut test = Test {
-            name: format!("{} {}", head.split(" (").next().unwrap_or(head), section)
-                .split_whitespace()
-                .collect::<Vec<_>>()
-                .join(" "),
-            version: version.clone(),
-            iodepth: Some((queue * threads) as u32),
-            block_bytes: Some(block),
-            random_pct: Some(if head.starts_with("RND") { 100 } else { 0 }),
-            ..Test::default()
+        is_whole |=
+            line.split_once(':').is_some_and(|(name, _)| ["Test", "Date", "OS"].contains(&name.trim()));
+        let Some((head, figures)) = line.split_once(" MB/s").and_then(|_| line.rsplit_once(": ")) else {
+            continue;
         };
-        match section {
-            "Read" => test.read = direction,
-            "Write" => test.write = direction,
-            // The shares of a mix are in no line.
-            _ => continue,
+        let Some(asked) = asked(head.split('(').next().unwrap_or(head)) else { continue };
+        let wrong = || ForeignError::Malformed(format!("no figures of a test: '{line:.60}'"));
+        let after = |mark: &str| head.split_once(mark).and_then(|(_, rest)| number_in(rest));
+        let read_pct = asked.read_pct.or_else(|| read_pct(section)).ok_or_else(wrong)?;
+        let mb_per_s = figures.split_whitespace().next().and_then(figure).ok_or_else(wrong)?;
+        let told = figures.split_once('[').map(|(_, rest)| number_in(rest).ok_or_else(wrong)).transpose()?;
+        let iops = told.or_else(|| asked.block.map(|block| mb_per_s * 1e6 / block as f64));
+        let us = figures.split_once('<').and_then(|(_, rest)| number_in(rest));
+        if asked.read_pct.is_none() && told.is_none() {
+            return Err(wrong());
         }
-        tests.push(test);
+        // Without its length there is no number of requests.
+        let Some(iops) = iops else { continue };
+        let depth = match (after("Q="), after("T=")) {
+            (Some(queue), Some(threads)) => Some((queue * threads) as u32),
+            _ if asked.read_pct.is_none() => return Err(wrong()),
+            // Version 5 and before tell QD only; without it, one at a time.
+            _ => after("QD").map(|queue| queue as u32).or(Some(1)),
+        };
+        let is_mix = read_pct > 0.0 && read_pct < 100.0;
+        let mean_ms = us.map(|us| us / 1e3);
+        let part = |pct: f64| Direction {
+            iops: iops * pct / 100.0,
+            bytes_per_sec: mb_per_s * 1e6 * pct / 100.0,
+            mean_ms: mean_ms.filter(|_| pct > 0.0 && !is_mix),
+            ..Direction::default()
+        };
+        let kind = section.trim_start_matches('[').split(']').next().unwrap_or("");
+        let name = if asked.read_pct.is_some() { asked.name } else { format!("{} {kind}", asked.name) };
+        tests.push(Test {
+            name: name.trim().to_owned(),
+            version: version.clone(),
+            iodepth: depth,
+            block_bytes: asked.block,
+            random_pct: Some(if asked.is_random { 100 } else { 0 }),
+            read: part(read_pct),
+            write: part(100.0 - read_pct),
+            all: Direction { mean_ms, ..Direction::default() },
+            lacks: if is_mix {
+                vec!["the rates of reads and writes apart (they are those of the mix's shares)"]
+            } else {
+                Vec::new()
+            },
+            ..Test::default()
+        });
+    }
+    if !tests.is_empty() && !is_whole {
+        return Err(ForeignError::Malformed(
+            "it is not whole: the lines 'Test', 'Date' and 'OS' at its end are not there".into(),
+        ));
     }
     Ok(tests)
 }

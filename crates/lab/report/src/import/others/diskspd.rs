@@ -1,20 +1,33 @@
 //! diskspd's XML (`-Rxml`), a run for each time span.
 //!
-//! Left out: single threads and targets, of which several are added up.
+//! ```text
+//! Profile > TimeSpans > TimeSpan > RequestCount (of all targets: -O), ThreadCount (-F), Targets > Target > RequestCount, ThreadsPerFile
+//! TimeSpan > Latency (of all targets), Thread > Target > Path, ReadCount, WriteCount, ...
+//! ```
+//! Several targets are lines of one run, with the shares that were measured. Left out: single threads, and the latencies of single targets.
 
 use super::super::ForeignError;
-use super::{Direction, Test};
+use super::{Direction, Test, figure};
+use raidlab_workload::AccessLine;
 
-/// What stands between `<name>` and `</name>`, one after the other; elements of one name are not nested in this file, except time spans.
+/// What stands between `<name>` and `</name>`, one after the other, whatever attributes it has; elements of one name are not nested in
+/// this file, except time spans.
 fn inside<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
-    let (open, close) = (format!("<{name}>"), format!("</{name}>"));
+    let (open, close) = (format!("<{name}"), format!("</{name}>"));
     let mut rest = text;
     std::iter::from_fn(move || {
-        let from = rest.find(&open)? + open.len();
-        let length = rest[from..].find(&close)?;
-        let found = &rest[from..from + length];
-        rest = &rest[from + length + close.len()..];
-        Some(found)
+        loop {
+            let behind = &rest[rest.find(&open)? + open.len()..];
+            // Another element begins with this name.
+            if !behind.starts_with(|c: char| c == '>' || c.is_whitespace()) {
+                rest = behind;
+                continue;
+            }
+            let inner = &behind[behind.find('>')? + 1..];
+            let length = inner.find(&close)?;
+            rest = &inner[length + close.len()..];
+            return Some(&inner[..length]);
+        }
     })
 }
 
@@ -23,11 +36,77 @@ fn first<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 }
 
 fn number(text: &str, name: &str) -> Option<f64> {
-    first(text, name)?.trim().parse().ok()
+    figure(first(text, name)?)
 }
 
-fn sum(text: &str, name: &str) -> f64 {
-    inside(text, name).filter_map(|it| it.trim().parse::<f64>().ok()).sum()
+fn sum(targets: &[&str], name: &str) -> f64 {
+    targets.iter().filter_map(|target| number(target, name)).sum()
+}
+
+/// What was asked of a file or disk.
+struct Target<'a> {
+    path: &'a str,
+    bytes: Option<u32>,
+    random_pct: u8,
+    requests: f64,
+    threads: Option<f64>,
+}
+
+impl<'a> Target<'a> {
+    fn of(text: &'a str) -> Self {
+        let random = number(text, "RandomRatio").or_else(|| number(text, "Random").map(|_| 100.0));
+        Self {
+            path: first(text, "Path").unwrap_or(""),
+            bytes: number(text, "BlockSize").map(|it| it as u32).filter(|it| *it > 0),
+            random_pct: random.unwrap_or(0.0).clamp(0.0, 100.0) as u8,
+            requests: number(text, "RequestCount").unwrap_or(1.0).max(1.0),
+            threads: number(text, "ThreadsPerFile").filter(|it| *it > 0.0),
+        }
+    }
+}
+
+/// Requests in flight of all threads. Threads of their own have the depth of their target; threads that serve all targets have that of each
+/// of them (`-F` with `-o`), or one for all (`-O`). What stands before the targets is of the time span.
+fn iodepth(plan: &str, targets: &[Target<'_>]) -> Option<u32> {
+    let of_span = plan.split("<Targets>").next().unwrap_or("");
+    let shared = number(of_span, "ThreadCount").filter(|it| *it > 0.0);
+    let for_all = number(of_span, "RequestCount").filter(|it| *it > 0.0);
+    let depth = match shared {
+        Some(threads) => {
+            threads * for_all.unwrap_or_else(|| targets.iter().map(|target| target.requests).sum())
+        }
+        None => targets.iter().map(|target| Some(target.requests * target.threads?)).sum::<Option<f64>>()?,
+    };
+    Some(depth as u32).filter(|it| *it > 0)
+}
+
+/// A line for each target, with the shares of `requests` that it had; none where one path is told of twice.
+fn lines(targets: &[Target<'_>], measured: &[&str]) -> Vec<AccessLine> {
+    let of = |path: &str| -> (f64, f64) {
+        let own: Vec<&str> =
+            measured.iter().copied().filter(|it| first(it, "Path").unwrap_or("") == path).collect();
+        (sum(&own, "ReadCount"), sum(&own, "WriteCount"))
+    };
+    let all: f64 = sum(measured, "ReadCount") + sum(measured, "WriteCount");
+    let is_twice = (1..targets.len()).any(|at| targets[..at].iter().any(|it| it.path == targets[at].path));
+    if all <= 0.0 || is_twice {
+        return Vec::new();
+    }
+    let line = |target: &Target<'_>| {
+        let (reads, writes) = of(target.path);
+        let read_pct =
+            if reads + writes > 0.0 { (reads * 100.0 / (reads + writes)).round() as u8 } else { 0 };
+        let share_pct = ((reads + writes) * 100.0 / all).round() as u8;
+        Some(AccessLine { share_pct, ..AccessLine::plain(target.bytes?, read_pct, target.random_pct) })
+    };
+    let mut lines: Vec<AccessLine> = targets.iter().map(line).collect::<Option<_>>().unwrap_or_default();
+    // Rounded shares are a whole.
+    let rest = lines.iter().map(|it| i16::from(it.share_pct)).sum::<i16>() - 100;
+    if let Some(most) = lines.iter_mut().max_by_key(|it| it.share_pct) {
+        most.share_pct = (i16::from(most.share_pct) - rest).clamp(0, 100) as u8;
+    }
+    lines.retain(|it| it.share_pct > 0);
+    lines
 }
 
 pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
@@ -41,31 +120,43 @@ pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
     let test = |(index, span): (usize, &str)| {
         let seconds = number(span, "TestTimeSeconds").filter(|it| *it > 0.0)?;
         let plan = plans.get(index).copied().unwrap_or(profile);
-        let threads = inside(span, "Thread").collect::<Vec<_>>().concat();
+        let targets: Vec<Target<'_>> = inside(plan, "Target").map(Target::of).collect();
+        let threads = inside(span, "Thread").collect::<Vec<_>>();
+        let measured: Vec<&str> = threads.iter().flat_map(|thread| inside(thread, "Target")).collect();
         let latency = first(span, "Latency").unwrap_or("");
-        let direction = |kind: &str| Direction {
-            iops: sum(&threads, &format!("{kind}Count")) / seconds,
-            bytes_per_sec: sum(&threads, &format!("{kind}Bytes")) / seconds,
-            mean_ms: number(latency, &format!("Average{kind}Milliseconds")),
-            max_ms: None,
+        let direction = |kind: &str, deviation: &str| {
+            let at = |bucket: &str| {
+                Some((number(bucket, "Percentile")?, number(bucket, &format!("{kind}Milliseconds"))?))
+            };
+            let mut points: Vec<(f64, f64)> = inside(latency, "Bucket").filter_map(at).collect();
+            let end = |pct: f64| points.iter().find(|(of, _)| (of - pct).abs() < 1e-9).map(|(_, ms)| *ms);
+            let (min_ms, max_ms) = (end(0.0), end(100.0));
+            points.retain(|(pct, _)| *pct > 0.0 && *pct < 100.0);
+            Direction {
+                iops: sum(&measured, &format!("{kind}Count")) / seconds,
+                bytes_per_sec: sum(&measured, &format!("{kind}Bytes")) / seconds,
+                mean_ms: number(latency, &format!("Average{kind}Milliseconds")),
+                min_ms,
+                max_ms,
+                stddev_ms: number(latency, deviation),
+                percentiles_ms: points,
+            }
         };
-        let random = number(plan, "RandomRatio").or_else(|| number(plan, "Random").map(|_| 100.0));
-        let each = number(plan, "RequestCount").map(|it| it.max(1.0));
-        let workers = number(span, "ThreadCount").or_else(|| number(plan, "ThreadsPerFile"));
-        let percentile =
-            |bucket: &str| Some((number(bucket, "Percentile")?, number(bucket, "TotalMilliseconds")?));
+        let lines = lines(&targets, &measured);
+        let paths: Vec<&str> = targets.iter().map(|target| target.path).collect();
         Some(Test {
             name: if plans.len() > 1 { format!("diskspd, span {}", index + 1) } else { "diskspd".into() },
-            target: first(plan, "Path").unwrap_or("").to_owned(),
+            target: paths.join(", "),
             version: version.to_owned(),
             seconds: Some(seconds),
-            iodepth: each.zip(workers).map(|(each, workers)| (each * workers) as u32),
-            block_bytes: number(plan, "BlockSize").map(|it| it as u64),
-            random_pct: Some(random.unwrap_or(0.0).clamp(0.0, 100.0) as u8),
-            read: direction("Read"),
-            write: direction("Write"),
-            all: Direction { mean_ms: number(latency, "AverageTotalMilliseconds"), ..Direction::default() },
-            percentiles_ms: inside(latency, "Bucket").filter_map(percentile).collect(),
+            iodepth: iodepth(plan, &targets),
+            block_bytes: lines.first().map(|line| u64::from(line.bytes)),
+            random_pct: lines.first().map(|line| line.random_pct),
+            read: direction("Read", "ReadLatencyStdev"),
+            write: direction("Write", "WriteLatencyStdev"),
+            all: direction("Total", "LatencyStdev"),
+            lacks: if targets.len() > 1 { vec!["latencies of each target"] } else { Vec::new() },
+            lines,
         })
     };
     Ok(inside(behind, "TimeSpan").enumerate().filter_map(test).collect())

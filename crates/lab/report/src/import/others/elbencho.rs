@@ -1,7 +1,8 @@
-//! elbencho's CSV (`--csvfile`): a line for each phase. Figures are those when the last worker ended.
+//! elbencho's CSV (`--csvfile`): a line for each phase. Figures are those when the last worker ended. Phases that read and write have
+//! columns `rwmix read ...` beside the others, which are of their writes then.
 
 use super::super::ForeignError;
-use super::{Direction, Test, bytes_of};
+use super::{Direction, Test, bytes_of, figure, rate};
 
 pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
@@ -21,13 +22,21 @@ pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
             return Err(ForeignError::Malformed(problem));
         }
         let cell = |name: &str| place(name).map(|place| cells[place]).filter(|it| !it.is_empty());
-        let number = |name: &str| cell(name)?.parse::<f64>().ok();
+        let number = |name: &str| figure(cell(name)?);
         let operation = cell("operation").unwrap_or("").to_owned();
-        let direction = Direction {
-            iops: number("IOPS [last]").unwrap_or(0.0),
-            bytes_per_sec: number("MiB/s [last]").unwrap_or(0.0) * f64::from(1 << 20),
-            mean_ms: number("IO lat us [avg]").map(|us| us / 1e3),
-            max_ms: number("IO lat us [max]").map(|us| us / 1e3),
+        // Of mixes, the columns without a word before them are of the writes.
+        let direction = |before: &str| -> Result<Direction, ForeignError> {
+            let (iops, moved) = (format!("{before}IOPS [last]"), format!("{before}MiB/s [last]"));
+            let us = |end: &str| number(&format!("{before}IO lat us [{end}]")).map(|us| us / 1e3);
+            Ok(Direction {
+                iops: cell(&iops).map_or(Ok(0.0), |text| rate(text, &iops, index + 1))?,
+                bytes_per_sec: cell(&moved).map_or(Ok(0.0), |text| rate(text, &moved, index + 1))?
+                    * f64::from(1 << 20),
+                mean_ms: us("avg"),
+                min_ms: us("min"),
+                max_ms: us("max"),
+                ..Direction::default()
+            })
         };
         let is_set = |name: &str| cell(name).is_some_and(|it| it == "1" || it.eq_ignore_ascii_case("true"));
         let each = number("IO depth").unwrap_or(1.0).max(1.0);
@@ -40,9 +49,14 @@ pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
             random_pct: Some(if is_set("random") { 100 } else { 0 }),
             ..Test::default()
         };
-        match operation.to_ascii_lowercase().as_str() {
-            "read" => test.read = direction,
-            "write" | "rwmix" => test.write = direction,
+        let operation = operation.to_ascii_lowercase();
+        match operation.as_str() {
+            "read" => test.read = direction("")?,
+            "write" => test.write = direction("")?,
+            // RWMIX70 and MIX-T2: shares of requests, threads that read.
+            _ if operation.starts_with("rwmix") || operation.starts_with("mix-") => {
+                (test.read, test.write) = (direction("rwmix read ")?, direction("")?);
+            }
             // Folders made, files deleted: no requests of a size.
             _ => continue,
         }

@@ -16,7 +16,7 @@ mod elbencho;
 mod sysbench;
 mod vdbench;
 
-use super::{ForeignError, ForeignResults, ForeignRun, pooled, target_of};
+use super::{ForeignError, ForeignResults, ForeignRun, figure, pooled, target_of};
 use raidlab_units::{BytesPerSec, Iops};
 use raidlab_workload::{AccessLine, Metric, OpSummary, RunResult, World};
 
@@ -24,21 +24,27 @@ use raidlab_workload::{AccessLine, Metric, OpSummary, RunResult, World};
 type Reader = fn(&str) -> Result<Vec<Test>, ForeignError>;
 
 /// A tool: what all of its files have, its name, its reader.
-const TOOLS: [(&[&str], &str, Reader); 5] = [
+const TOOLS: [(&[&str], &str, Reader); 7] = [
     (&["<Results>", "<TimeSpan>"], "diskspd", diskspd::tests),
     (&["operation", "time ms", "IOPS"], "elbencho", elbencho::tests),
     (&["reqrate", "MB/sec", "bytes/io"], "vdbench", vdbench::tests),
     (&["sysbench", "File operations:"], "sysbench", sysbench::tests),
+    (&["sysbench", "Doing ", "Block size "], "sysbench", sysbench::tests),
+    (&["sysbench", "Requests/sec executed"], "sysbench", sysbench::tests),
     (&["CrystalDiskMark"], "CrystalDiskMark", crystal::tests),
 ];
 
 /// Figures of one direction, each where it is told.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Direction {
     iops: f64,
     bytes_per_sec: f64,
     mean_ms: Option<f64>,
+    min_ms: Option<f64>,
     max_ms: Option<f64>,
+    stddev_ms: Option<f64>,
+    /// By percent.
+    percentiles_ms: Vec<(f64, f64)>,
 }
 
 /// What a file says of one test.
@@ -53,10 +59,12 @@ struct Test {
     random_pct: Option<u8>,
     read: Direction,
     write: Direction,
-    /// Latency of both, where it is not told of each.
+    /// Latency of both, where it is told.
     all: Direction,
-    /// Percentiles of both, by percent.
-    percentiles_ms: Vec<(f64, f64)>,
+    /// What was asked, where it is more than one line.
+    lines: Vec<AccessLine>,
+    /// What else is not told of it.
+    lacks: Vec<&'static str>,
 }
 
 /// The tool whose results `text` holds.
@@ -91,7 +99,6 @@ pub fn others(text: &str) -> Result<ForeignResults, ForeignError> {
 
 impl Test {
     fn run(&self, program: &str) -> RunResult {
-        let moved = self.read.bytes_per_sec + self.write.bytes_per_sec;
         let requests = self.read.iops + self.write.iops;
         let metric = if self.block_bytes.is_some_and(|bytes| bytes >= 1 << 18) {
             Metric::MbPerS
@@ -108,44 +115,88 @@ impl Test {
             lacks.push("the queue depth");
         }
         (run.ops.read, run.ops.write) = (self.summary(&self.read), self.summary(&self.write));
-        // Without the length of the run there are no counts by which means could be pooled.
-        run.ops.total =
-            if self.read.iops > 0.0 { pooled(&run.ops.read, &run.ops.write) } else { run.ops.write.clone() };
-        run.ops.total.iops = Iops(requests);
-        run.ops.total.bytes_per_sec = BytesPerSec(moved);
-        let ms = |ms: Option<f64>| ms.map_or(0.0, |ms| ms * 1e6);
-        if self.all.mean_ms.is_some() {
-            run.ops.total.lat_ns_mean = ms(self.all.mean_ms);
-            run.ops.total.lat_ns_max = ms(self.all.max_ms) as u64;
-        }
+        run.ops.total = self.total(&run.ops.read, &run.ops.write);
         if run.ops.total.lat_ns_mean == 0.0 {
             lacks.push("latencies");
         }
-        for (pct, ms) in &self.percentiles_ms {
-            set_percentile(&mut run.ops.total, *pct, (ms * 1e6) as u64);
+        let (read, write) = (&run.ops.read, &run.ops.write);
+        let is_lacking = |it: &OpSummary, of: fn(&OpSummary) -> bool| it.iops.0 > 0.0 && of(it);
+        let is_any = |of: fn(&OpSummary) -> bool| is_lacking(read, of) || is_lacking(write, of);
+        if run.ops.total.lat_ns_mean > 0.0 && is_any(|it| it.lat_ns_mean == 0.0) {
+            lacks.push("latencies of reads and writes apart");
         }
-        lacks.extend((run.ops.total.lat_ns_p99 == 0).then_some("percentiles"));
+        if run.ops.total.lat_ns_p99 == 0 {
+            lacks.push("percentiles");
+        } else if is_any(|it| it.lat_ns_p99 == 0) {
+            lacks.push("percentiles of reads and writes apart");
+        }
+        lacks.extend((run.ops.total.lat_ns_max == 0).then_some("the longest latency"));
         lacks.extend(self.seconds.is_none().then_some("the length of the run"));
-        if let Some(bytes) = self.block_bytes.and_then(|bytes| u32::try_from(bytes).ok()).filter(|it| *it > 0)
-        {
-            let read_pct = (self.read.iops * 100.0 / requests).round() as u8;
-            run.lines = vec![AccessLine::plain(bytes, read_pct, self.random_pct.unwrap_or(100))];
-            lacks.extend(self.random_pct.is_none().then_some("whether places were random"));
+        lacks.extend(&self.lacks);
+        run.lines.clone_from(&self.lines);
+        let bytes = self.block_bytes.and_then(|bytes| u32::try_from(bytes).ok()).filter(|it| *it > 0);
+        match (bytes, self.random_pct) {
+            _ if !run.lines.is_empty() => {}
+            (Some(bytes), Some(random_pct)) => {
+                let read_pct = (self.read.iops * 100.0 / requests).round() as u8;
+                run.lines = vec![AccessLine::plain(bytes, read_pct, random_pct)];
+            }
+            (Some(_), None) => lacks.push("whether places were random"),
+            (None, _) => lacks.push("the length of requests"),
         }
         run.settings.insert("measured by".into(), program.to_owned());
         run.settings.insert("lacks".into(), lacks.join("; "));
         run
     }
 
+    /// Reads and writes together. Without the length of the run there are no counts by which means could be pooled: rates are as good.
+    fn total(&self, read: &OpSummary, write: &OpSummary) -> OpSummary {
+        let (reads, writes) = (read.iops.0, write.iops.0);
+        let mut total = match (reads > 0.0, writes > 0.0) {
+            (true, true) => pooled(read, write),
+            (true, false) => read.clone(),
+            _ => write.clone(),
+        };
+        if reads > 0.0 && writes > 0.0 {
+            let both = |one: f64, other: f64, of: f64| if one > 0.0 && other > 0.0 { of } else { 0.0 };
+            let (one, other) = (read.lat_ns_mean, write.lat_ns_mean);
+            total.lat_ns_mean = both(one, other, (one * reads + other * writes) / (reads + writes));
+            let known = |one: u64, other: u64, of: u64| if one > 0 && other > 0 { of } else { 0 };
+            total.lat_ns_max =
+                known(read.lat_ns_max, write.lat_ns_max, read.lat_ns_max.max(write.lat_ns_max));
+            total.lat_ns_min =
+                known(read.lat_ns_min, write.lat_ns_min, read.lat_ns_min.min(write.lat_ns_min));
+            let has_deviation = read.lat_ns_stddev > 0.0 && write.lat_ns_stddev > 0.0;
+            total.lat_ns_stddev = if has_deviation && total.requests > 0 { total.lat_ns_stddev } else { 0.0 };
+        }
+        total.iops = Iops(reads + writes);
+        total.bytes_per_sec = BytesPerSec(self.read.bytes_per_sec + self.write.bytes_per_sec);
+        total.requests = read.requests + write.requests;
+        set_latency(&mut total, &self.all);
+        total
+    }
+
     fn summary(&self, direction: &Direction) -> OpSummary {
-        OpSummary {
+        let mut summary = OpSummary {
             requests: (direction.iops * self.seconds.unwrap_or(0.0)).round() as u64,
             iops: Iops(direction.iops),
             bytes_per_sec: BytesPerSec(direction.bytes_per_sec),
-            lat_ns_mean: direction.mean_ms.unwrap_or(0.0) * 1e6,
-            lat_ns_max: (direction.max_ms.unwrap_or(0.0) * 1e6) as u64,
             ..OpSummary::default()
-        }
+        };
+        set_latency(&mut summary, direction);
+        summary
+    }
+}
+
+/// Sets those figures of the latency that are told.
+fn set_latency(summary: &mut OpSummary, told: &Direction) {
+    let ns = |ms: Option<f64>| ms.map(|ms| ms * 1e6);
+    summary.lat_ns_mean = ns(told.mean_ms).unwrap_or(summary.lat_ns_mean);
+    summary.lat_ns_stddev = ns(told.stddev_ms).unwrap_or(summary.lat_ns_stddev);
+    summary.lat_ns_min = ns(told.min_ms).map_or(summary.lat_ns_min, |it| it as u64);
+    summary.lat_ns_max = ns(told.max_ms).map_or(summary.lat_ns_max, |it| it as u64);
+    for (pct, ms) in &told.percentiles_ms {
+        set_percentile(summary, *pct, (ms * 1e6) as u64);
     }
 }
 
@@ -164,12 +215,21 @@ fn set_percentile(summary: &mut OpSummary, pct: f64, ns: u64) {
     }
 }
 
+/// A rate, without which there is nothing to take in.
+fn rate(text: &str, column: &str, line: usize) -> Result<f64, ForeignError> {
+    let wrong = || {
+        let shown: String = text.chars().take(40).filter(|c| !c.is_control()).collect();
+        ForeignError::Malformed(format!("line {line}: {column} is '{shown}', which is no rate"))
+    };
+    figure(text).ok_or_else(wrong)
+}
+
 /// The first number in `text`.
 fn number_in(text: &str) -> Option<f64> {
     let from = text.find(|c: char| c.is_ascii_digit())?;
     let rest = &text[from..];
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-    rest[..end].trim_end_matches('.').parse().ok()
+    figure(rest[..end].trim_end_matches('.'))
 }
 
 /// `16KiB`, `1M`, `4096`: units of 1024.

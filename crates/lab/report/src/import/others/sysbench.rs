@@ -1,33 +1,83 @@
-//! What `sysbench fileio run` prints, versions 0.5 to 1.1.
+//! What `sysbench fileio run` prints, versions 0.4 to 1.1.
+//!
+//! | version | requests |
+//! |---|---|
+//! | 0.4, 0.5 | `Operations performed:  6004 Read, 3997 Write, ...` over `total time:` |
+//! | 1.0 | `reads/s:`, `writes/s:`, `read, MiB/s:`, `written, MiB/s:` |
+//! | 1.1 | `read:  IOPS=6622.34 103.47 MiB/s (108.50 MB/s)` |
+//!
+//! Latency counts flushes, too. In asynchronous mode each thread has `--file-async-backlog` requests in flight, which is not printed.
 
 use super::super::ForeignError;
-use super::{Direction, Test, bytes_of, number_in};
+use super::{Direction, Test, bytes_of, figure, number_in};
+
+const MIB: f64 = 1_048_576.0;
+
+/// Reads and writes as a version tells them.
+fn rates(text: &str, seconds: Option<f64>) -> Result<(Direction, Direction), ForeignError> {
+    let line = |name: &str| text.lines().find_map(|line| line.trim().strip_prefix(name));
+    let missing = |what: &str| ForeignError::Malformed(format!("it does not say '{what}': it is not whole"));
+    let made = |iops: f64, mib: f64| Direction { iops, bytes_per_sec: mib * MIB, ..Direction::default() };
+    if let Some(counts) = line("Operations performed:") {
+        let seconds = seconds.filter(|it| *it > 0.0).ok_or_else(|| missing("total time:"))?;
+        let count = |kind: &str| {
+            let words: Vec<&str> = counts.split([' ', ',']).filter(|it| !it.is_empty()).collect();
+            let at = words.iter().position(|word| word.eq_ignore_ascii_case(kind));
+            at.and_then(|at| figure(words.get(at.checked_sub(1)?)?)).ok_or_else(|| missing(kind))
+        };
+        let moved = |before: &str| {
+            let cell = text.split_once(before).and_then(|(_, rest)| rest.split_whitespace().next());
+            cell.and_then(bytes_of).map_or(0.0, |bytes| bytes as f64)
+        };
+        let part = |kind: &str, before: &str| Ok(made(count(kind)? / seconds, moved(before) / seconds / MIB));
+        return Ok((part("read", "\nRead ")?, part("write", "Written ")?));
+    }
+    let newer = |name: &str| line(name).filter(|rest| rest.contains("IOPS="));
+    if let Some((read, write)) = newer("read:").zip(newer("write:")) {
+        let part = |text: &str| {
+            let mut numbers = text.split_once("IOPS=").map_or("", |(_, rest)| rest).split_whitespace();
+            let iops = numbers.next().and_then(figure).ok_or_else(|| missing("IOPS="))?;
+            Ok(made(iops, numbers.next().and_then(figure).unwrap_or(0.0)))
+        };
+        return Ok((part(read)?, part(write)?));
+    }
+    let of = |name: &str| line(name).and_then(number_in);
+    let part =
+        |name: &str, moved: &str| Ok(made(of(name).ok_or_else(|| missing(name))?, of(moved).unwrap_or(0.0)));
+    Ok((part("reads/s:", "read, MiB/s:")?, part("writes/s:", "written, MiB/s:")?))
+}
 
 pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
-    let of = |name: &str| text.lines().find_map(|line| line.trim().strip_prefix(name).and_then(number_in));
-    let missing = |what: &str| ForeignError::Malformed(format!("it does not say '{what}': it is not whole"));
-    let told = |name: &'static str| of(name).ok_or_else(|| missing(name));
-    let mib = f64::from(1 << 20);
-    let direction = |iops: f64, rate: Option<f64>| Direction {
-        iops,
-        bytes_per_sec: rate.unwrap_or(0.0) * mib,
-        ..Direction::default()
-    };
-    let block = text.lines().find_map(|line| line.trim().strip_prefix("Block size ")).and_then(bytes_of);
-    let mode = text.lines().find_map(|line| line.trim().strip_prefix("Doing ")?.strip_suffix(" test"));
+    let line = |name: &str| text.lines().find_map(|line| line.trim().strip_prefix(name));
+    let of = |name: &str| line(name).and_then(number_in);
+    let seconds = of("total time:").or_else(|| of("time elapsed:"));
+    let (read, write) = rates(text, seconds)?;
+    let ms = |name: &str| of(name).filter(|it| *it > 0.0);
+    let mean_ms = ms("avg:");
+    if mean_ms.is_none() {
+        let problem = "it does not say 'avg:' of the latency: it is not whole".to_owned();
+        return Err(ForeignError::Malformed(problem));
+    }
+    let mode = line("Doing ").and_then(|rest| rest.strip_suffix(" test"));
     let version = text.lines().find_map(|line| line.strip_prefix("sysbench ")).unwrap_or("");
-    // Latency counts flushes, too.
-    let mean = of("avg:");
+    let is_synchronous = !text.contains("Using asynchronous I/O mode");
+    let p99 = ms("99th percentile:").map(|ms| (99.0, ms));
     let test = Test {
         name: mode.unwrap_or("fileio").to_owned(),
         version: version.split([' ', ':']).next().unwrap_or("").to_owned(),
-        seconds: of("total time:").or_else(|| of("time elapsed:")),
-        iodepth: of("Number of threads:").map(|threads| threads as u32),
-        block_bytes: block,
+        seconds,
+        iodepth: of("Number of threads:").filter(|_| is_synchronous).map(|threads| threads as u32),
+        block_bytes: line("Block size ").and_then(bytes_of),
         random_pct: mode.map(|mode| if mode.contains("random") { 100 } else { 0 }),
-        read: direction(told("reads/s:")?, of("read, MiB/s:")),
-        write: direction(told("writes/s:")?, of("written, MiB/s:")),
-        all: Direction { mean_ms: mean, max_ms: of("max:"), ..Direction::default() },
+        read,
+        write,
+        all: Direction {
+            mean_ms,
+            min_ms: ms("min:"),
+            max_ms: ms("max:"),
+            percentiles_ms: p99.into_iter().collect(),
+            ..Direction::default()
+        },
         ..Test::default()
     };
     Ok(vec![test])

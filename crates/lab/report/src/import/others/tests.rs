@@ -18,6 +18,59 @@ CrystalDiskMark 8.0.4 x64 (C) 2007-2021 hiyohiyo
 
 [Write]
   RND    4KiB (Q=  1, T= 1):   150.102 MB/s [  36646.0 IOPS] <    27.11 us>
+
+[Mix] Read 70%/Write 30%
+  RND    4KiB (Q=  1, T= 1):    75.000 MB/s [  18310.5 IOPS] <    54.00 us>
+
+Profile: Default [+Mix]
+   Date: 2021/12/15 10:00:00
+";
+const CRYSTAL_6: &str = "\
+CrystalDiskMark 6.0.2 x64 (C) 2007-2018 hiyohiyo
+* MB/s = 1,000,000 bytes/s [SATA/600 = 600,000,000 bytes/s]
+
+   Sequential Read (Q= 32,T= 1) :  3480.519 MB/s
+  Random Read 4KiB (Q=  8,T= 8) :  1247.466 MB/s [ 304557.1 IOPS]
+ Random Write 4KiB (Q=  1,T= 1) :    98.640 MB/s [  24082.0 IOPS]
+
+  Date : 2018/11/20 21:09:25
+";
+const SYSBENCH_04: &str = "\
+sysbench 0.4.12:  multi-threaded system evaluation benchmark
+
+Number of threads: 16
+Block size 16Kb
+Using synchronous I/O mode
+Doing random r/w test
+
+Operations performed:  6004 Read, 3997 Write, 12800 Other = 22801 Total
+Read 93.812Mb  Written 62.453Mb  Total transferred 156.27Mb  (25.938Mb/sec)
+ 1660.01 Requests/sec executed
+
+Test execution summary:
+    total time:                          6.0247s
+    per-request statistics:
+         min:                                  0.01ms
+         avg:                                  2.72ms
+         max:                                240.42ms
+";
+const SYSBENCH_11: &str = "\
+sysbench 1.1.0-ead2689 (using bundled LuaJIT 2.1.0-beta3)
+
+Number of threads: 8
+Block size 16KiB
+Using synchronous I/O mode
+Doing random r/w test
+
+Throughput:
+         read:  IOPS=6622.34 103.47 MiB/s (108.50 MB/s)
+         write: IOPS=4414.89 68.98 MiB/s (72.33 MB/s)
+         fsync: IOPS=14132.41
+
+Latency (ms):
+         min:                                  0.00
+         avg:                                  0.32
+         max:                                 20.52
 ";
 const DISKSPD: &str = "<Results><System><ComputerName>A</ComputerName><Tool><Version>2.1</Version><VersionString>2.1.0-dev</VersionString></Tool></System>\
 <Profile><TimeSpans><TimeSpan><Duration>30</Duration><Targets><Target><Path>c:\\test.dat</Path><BlockSize>8192</BlockSize><Random>8192</Random>\
@@ -68,8 +121,19 @@ fn each_tool_is_read_as_it_means_it() {
                 row("SEQ 1MiB Read", 8, 3397, 0, 2352, 0, 1 << 20, 0),
                 row("RND 4KiB Read", 512, 198_354, 0, 156, 0, 4096, 100),
                 row("RND 4KiB Write", 1, 0, 36_646, 27, 0, 4096, 100),
+                row("RND 4KiB Mix", 1, 12_817, 5493, 54, 0, 4096, 100),
             ],
         ),
+        (
+            CRYSTAL_6,
+            "CrystalDiskMark 6.0.2",
+            vec![
+                row("Random Read 4KiB", 64, 304_557, 0, 0, 0, 4096, 100),
+                row("Random Write 4KiB", 1, 0, 24_082, 0, 0, 4096, 100),
+            ],
+        ),
+        (SYSBENCH_04, "sysbench 0.4.12", vec![row("random r/w", 16, 997, 663, 2720, 0, 16_384, 100)]),
+        (SYSBENCH_11, "sysbench 1.1.0-ead2689", vec![row("random r/w", 8, 6622, 4415, 320, 0, 16_384, 100)]),
         (DISKSPD, "diskspd 2.1.0-dev", vec![row("diskspd", 32, 7000, 3000, 800, 5250, 8192, 100)]),
         (
             ELBENCHO,
@@ -89,6 +153,76 @@ fn each_tool_is_read_as_it_means_it() {
     }
 }
 
+/// As diskspd 2.2 writes it: a count for the time span before that of the target, attributes, two targets.
+#[test]
+fn diskspd_has_counts_of_spans_and_targets() {
+    let of_span = DISKSPD
+        .replace("<Duration>30", "<ThreadCount>0</ThreadCount><RequestCount>0</RequestCount><Duration>30");
+    let attributes = of_span.replace("<Latency>", "<Latency ReadHistoBuckets=\"100\">");
+    let longest = "<Bucket><Percentile>100</Percentile><ReadMilliseconds>7</ReadMilliseconds><TotalMilliseconds>9</TotalMilliseconds></Bucket></Latency>";
+    let found = runs(&attributes.replace("</Latency>", longest)).runs.remove(0).run;
+    let maxima = (found.ops.total.lat_ns_max, found.ops.read.lat_ns_max, found.ops.write.lat_ns_max);
+    assert_eq!((found.iodepth, maxima), (32, (9_000_000, 7_000_000, 0)));
+    assert!(
+        found.settings["lacks"].contains("percentiles of reads and writes apart"),
+        "{}",
+        found.settings["lacks"]
+    );
+
+    let shared = of_span.replace(
+        "<ThreadCount>0</ThreadCount><RequestCount>0",
+        "<ThreadCount>2</ThreadCount><RequestCount>5",
+    );
+    assert_eq!(runs(&shared).runs[0].run.iodepth, 10, "-F2 -O5");
+
+    let second = "<Target><Path>e:</Path><BlockSize>65536</BlockSize><StrideSize>65536</StrideSize><RequestCount>1</RequestCount>\
+                  <ThreadsPerFile>1</ThreadsPerFile></Target></Targets>";
+    let measured = "<Thread><Target><Path>e:</Path><ReadBytes>0</ReadBytes><ReadCount>0</ReadCount><WriteBytes>6553600000</WriteBytes>\
+                    <WriteCount>100000</WriteCount></Target></Thread></TimeSpan></Results>";
+    let two = of_span.replace("</Targets>", second).replace("</TimeSpan></Results>", measured);
+    let found = runs(&two).runs.remove(0).run;
+    let lines: Vec<_> =
+        found.lines.iter().map(|it| (it.bytes, it.share_pct, it.read_pct, it.random_pct)).collect();
+    assert_eq!((found.iodepth, &lines[..]), (33, &[(8192, 75, 70, 100), (65_536, 25, 0, 0)][..]));
+    assert_eq!(found.target, "c:\\test.dat, e: (diskspd 2.1.0-dev)");
+}
+
+#[test]
+fn elbencho_tells_reads_of_mixes_apart() {
+    let head = "operation,time ms [last],threads,IO depth,block size,random,IOPS [last],MiB/s [last],IO lat us [avg],\
+                rwmix read IOPS [last],rwmix read MiB/s [last],rwmix read IO lat us [avg]";
+    for operation in ["RWMIX70", "MIX-T2"] {
+        let found = runs(&format!("{head}\n{operation},1000,2,1,4K,1,3000,11.7,40,7000,27.3,440\n"));
+        assert_eq!(told(&found), [(operation.to_owned(), 2, 7000, 3000, 320, 0, 4096, 100)]);
+        assert_eq!(found.runs[0].run.lines[0].read_pct, 70);
+    }
+}
+
+/// A figure that is none is empty, and never damages what is kept.
+#[test]
+fn no_numbers_are_no_figures() {
+    let nan = runs(&ELBENCHO.replace(",122,", ",NaN,"));
+    assert_eq!((nan.runs.len(), nan.runs[1].run.ops.total.lat_ns_mean), (2, 0.0));
+    assert!(nan.runs[1].run.settings["lacks"].contains("latencies"));
+    let resp = VDBENCH.replace("75.00 1.1 1.0", "75.00 1.1 NaN");
+    let run = &runs(&resp).runs[0].run;
+    assert_eq!((run.ops.read.lat_ns_mean, run.ops.total.lat_ns_mean), (0.0, 1.1e6));
+    let of_both = &runs(&resp.replace("75.00 1.1 NaN", "75.00 NaN 1.0")).runs[0].run;
+    assert_eq!(of_both.ops.total.lat_ns_mean, 1.1e6, "reads and writes by their rates");
+    for (text, expected) in [
+        (ELBENCHO.replace("262144", "-4195"), "line 3: IOPS [last] is '-4195', which is no rate"),
+        (VDBENCH.replace(" 2000.00 ", " 9e307 "), "line 5: rate is '9e307', which is no rate"),
+    ] {
+        assert_eq!(others(&text).expect_err(expected).to_string(), expected);
+    }
+    let sizes = &runs(&VDBENCH.replace("8192 16 75", "n/a 16 75")).runs[0].run;
+    assert!(sizes.lines.is_empty() && sizes.settings["lacks"].contains("the length of requests"));
+    let places = &runs(&VDBENCH.replace("75 100 50407", "75 some 50407")).runs[0].run;
+    assert!(places.lines.is_empty() && places.settings["lacks"].contains("whether places were random"));
+    let asynchronous = &runs(&SYSBENCH.replace("Using synchronous", "Using asynchronous")).runs[0].run;
+    assert!(asynchronous.iodepth == 0 && asynchronous.settings["lacks"].contains("the queue depth"));
+}
+
 #[test]
 fn what_is_not_whole_is_said() {
     let rows = [
@@ -97,6 +231,11 @@ fn what_is_not_whole_is_said() {
         (ELBENCHO.replace(",122,8000,3.0,\"elbencho -r\"", ""), "line 3 has 26 cells where the head has 30"),
         (CRYSTAL.replace("[   3397.3 IOPS]", ""), "no figures of a test: 'SEQ    1MiB"),
         (VDBENCH.replace(" 75 100 50407", ""), "line 5 has 17 cells where the head has 20"),
+        (
+            CRYSTAL.replace("   Date: 2021/12/15 10:00:00\n", ""),
+            "it is not whole: the lines 'Test', 'Date' and 'OS'",
+        ),
+        (SYSBENCH[..SYSBENCH.find("Latency").unwrap()].to_owned(), "it does not say 'avg:' of the latency"),
         ("CrystalDiskMark".to_owned(), "there are no results in it"),
         ("hello".to_owned(), "it is of no tool that is known"),
     ];

@@ -1,0 +1,258 @@
+//! Latencies that tracers of the kernel print: `biolatency` of bcc and bpftrace, and `biosnoop` of bpftrace.
+//!
+//! ```text
+//!      usecs           : count     distribution              bcc; 'disk = sda' or 'flags = Read' may stand above
+//!        128 -> 255    : 12       |********        |
+//! @usecs:                                                    bpftrace
+//! [256, 512)             2 |@                      |
+//! TIME(ms)     DISK    COMM             PID    LAT(ms)       bpftrace's biosnoop: no kinds, no places, whole milliseconds
+//! ```
+//! A histogram is a run with a curve of the whole latency at its classes' ends, as of Iometer; a mean is told of none. Those of a biosnoop are a run
+//! for each disk. Neither tells kinds or lengths of requests, and only biosnoop how long it looked.
+//!
+//! Source: bcc, `tools/biolatency.py`; bpftrace, `tools/biolatency.bt`, `tools/biosnoop.bt`.
+
+use super::{ForeignError, ForeignResults, ForeignRun, figure, target_of};
+use raidlab_units::Iops;
+use raidlab_workload::{LatencyPoint, Metric, OpSummary, RunResult, World};
+use std::collections::BTreeMap;
+
+/// Whether `text` is what such a tracer prints.
+pub fn is_latency_table(text: &str) -> bool {
+    text.lines().take(200).any(|line| Head::of(line).is_some())
+}
+
+/// The head of a table.
+#[derive(Clone, Debug, PartialEq)]
+enum Head {
+    /// Classes of bcc, of so many nanoseconds.
+    Bcc(u64),
+    /// Classes of bpftrace, and what it calls them.
+    Bpftrace(u64, String),
+    /// A line for each request.
+    Biosnoop,
+}
+
+impl Head {
+    fn of(line: &str) -> Option<Self> {
+        let line = line.trim();
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let unit = |word: &str| match word {
+            "nsecs" => Some(1),
+            "usecs" => Some(1000),
+            "msecs" => Some(1_000_000),
+            _ => None,
+        };
+        match words[..] {
+            [name, ":", "count", "distribution"] => unit(name).map(Self::Bcc),
+            ["TIME(ms)", "DISK", "COMM", "PID", "LAT(ms)"] => Some(Self::Biosnoop),
+            _ => {
+                let name = line.strip_prefix('@')?.strip_suffix(':')?;
+                let (name, key) = name.split_once('[').unwrap_or((name, ""));
+                Some(Self::Bpftrace(unit(name)?, key.trim_end_matches(']').to_owned()))
+            }
+        }
+    }
+}
+
+/// A number of bpftrace's classes: `512`, `1K`, `2M`.
+fn bound(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let factor = match text.chars().last()? {
+        'K' => 1024.0,
+        'M' => 1_048_576.0,
+        'G' => 1_073_741_824.0,
+        _ => 1.0,
+    };
+    Some(figure(text.trim_end_matches(['K', 'M', 'G']))? * factor)
+}
+
+/// The end of a class, in the table's unit, and the requests in it.
+fn class(head: &Head, line: &str) -> Option<(f64, u64)> {
+    let count = |text: &str| text.split_ascii_whitespace().next()?.parse::<u64>().ok();
+    match head {
+        Head::Bcc(_) => {
+            let (range, rest) = line.split_once(" : ")?;
+            let (_, end) = range.split_once("->")?;
+            Some((figure(end)? + 1.0, count(rest)?))
+        }
+        Head::Bpftrace(..) => {
+            let (range, rest) = line.trim().strip_prefix(['[', '('])?.split_once([')', ']'])?;
+            let end = range.split_once(',').map_or(range, |(_, end)| end);
+            // The last may have no end: `[64M, ...)`.
+            Some((bound(end)?, count(rest)?))
+        }
+        Head::Biosnoop => None,
+    }
+}
+
+/// A run of a table: the ends of its classes in nanoseconds, with their requests.
+fn run_of(name: &str, classes: &BTreeMap<u64, u64>, program: &str) -> Option<RunResult> {
+    let requests: u64 = classes.values().sum();
+    if requests == 0 {
+        return None;
+    }
+    let mut run = RunResult::unmeasured(
+        World::Measured,
+        target_of(name, program),
+        "traced requests".into(),
+        Metric::Iops,
+    );
+    let mut seen = 0;
+    let lat_curve = classes
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(end, count)| {
+            seen += count;
+            LatencyPoint { pct: seen as f64 / requests as f64 * 100.0, lat_ns: *end }
+        })
+        .collect();
+    run.ops.total = OpSummary { requests, lat_curve, ..OpSummary::default() };
+    run.settings.insert("measured by".into(), program.to_owned());
+    Some(run)
+}
+
+/// Reads what such a tracer printed.
+///
+/// # Errors
+/// [`ForeignError`]: a line of biosnoop that is none, no requests.
+pub fn latency_tables(text: &str) -> Result<ForeignResults, ForeignError> {
+    let mut runs = Vec::new();
+    let mut snooped = Snooped::default();
+    let (mut head, mut name, mut classes) = (None, String::new(), BTreeMap::new());
+    let mut end_table = |name: &str, classes: &mut BTreeMap<u64, u64>| {
+        let run = run_of(name, &std::mem::take(classes), "biolatency");
+        runs.extend(run.map(|mut run| {
+            run.settings.insert("lacks".into(), HISTOGRAM_LACKS.into());
+            run
+        }));
+    };
+    for (number, line) in (1..).zip(text.lines()) {
+        if let Some(found) = Head::of(line) {
+            end_table(&name, &mut classes);
+            if let Head::Bpftrace(_, key) = &found {
+                name.clone_from(key);
+            }
+            head = Some(found);
+            continue;
+        }
+        if let Some((_, told)) =
+            line.split_once(" = ").filter(|(what, _)| ["disk", "flags"].contains(&what.trim()))
+        {
+            end_table(&name, &mut classes);
+            told.trim().trim_start_matches("b'").trim_matches('\'').clone_into(&mut name);
+            continue;
+        }
+        match &head {
+            Some(Head::Biosnoop) if !line.trim().is_empty() => snooped.line(number, line)?,
+            Some(head @ (Head::Bcc(unit) | Head::Bpftrace(unit, _))) => {
+                if let Some((end, requests)) = class(head, line) {
+                    *classes.entry((end * *unit as f64) as u64).or_insert(0) += requests;
+                }
+            }
+            _ => {}
+        }
+    }
+    end_table(&name, &mut classes);
+    runs.extend(snooped.runs());
+    if runs.is_empty() {
+        return Err(ForeignError::Empty);
+    }
+    let program = if head == Some(Head::Biosnoop) { "biosnoop" } else { "biolatency" }.to_owned();
+    let runs = runs.into_iter().map(|run| ForeignRun { run, started_at_unix_ms: 0 }).collect();
+    Ok(ForeignResults { title: "traced requests".into(), program, runs, notes: Vec::new() })
+}
+
+const HISTOGRAM_LACKS: &str = "the course over time; kinds and lengths of requests; the length of the run, and so rates; percentiles; the mean, \
+                               the shortest and the longest latency; the queue depth";
+const SNOOPED_LACKS: &str = "the course over time; kinds and lengths of requests; parts of a millisecond; percentiles; the queue depth";
+
+/// Lines of bpftrace's biosnoop, by disk: milliseconds, and the first and last time.
+#[derive(Default)]
+struct Snooped {
+    by_disk: BTreeMap<String, (Vec<u64>, u64, u64)>,
+}
+
+impl Snooped {
+    fn line(&mut self, number: usize, line: &str) -> Result<(), ForeignError> {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let parsed = || {
+            // A command may have blanks.
+            let (time, latency) = (words.first()?.parse().ok()?, words.last()?.parse().ok()?);
+            (words.len() >= 5).then(|| (time, words[1], latency))
+        };
+        let Some((time_ms, disk, latency_ms)): Option<(u64, &str, u64)> = parsed() else {
+            let shown: String = line.chars().take(60).filter(|c| !c.is_control()).collect();
+            return Err(ForeignError::Malformed(format!("line {number} is no request: '{shown}'")));
+        };
+        let of = self.by_disk.entry(disk.to_owned()).or_insert_with(|| (Vec::new(), time_ms, time_ms));
+        of.0.push(latency_ms);
+        (of.1, of.2) = (of.1.min(time_ms), of.2.max(time_ms));
+        Ok(())
+    }
+
+    fn runs(self) -> impl Iterator<Item = RunResult> {
+        self.by_disk.into_iter().filter_map(|(disk, (latencies, from_ms, to_ms))| {
+            let mut classes = BTreeMap::new();
+            for ms in &latencies {
+                *classes.entry(ms.saturating_mul(1_000_000)).or_insert(0) += 1;
+            }
+            let mut run = run_of(&disk, &classes, "biosnoop")?;
+            let total = &mut run.ops.total;
+            let count = latencies.len() as f64;
+            total.lat_ns_mean = latencies.iter().map(|ms| *ms as f64).sum::<f64>() / count * 1e6;
+            total.lat_ns_max = latencies.iter().max().map_or(0, |ms| ms.saturating_mul(1_000_000));
+            let window_ms = to_ms - from_ms;
+            if window_ms > 0 {
+                total.iops = Iops(count * 1000.0 / window_ms as f64);
+                run.window_ns = window_ms.saturating_mul(1_000_000);
+            }
+            run.settings.insert("lacks".into(), SNOOPED_LACKS.into());
+            Some(run)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BCC: &str = "Tracing block device I/O... Hit Ctrl-C to end.\n^C\n\ndisk = b'vda'\n     usecs               : count     distribution\n\
+                       \x20        0 -> 1          : 0        |    |\n       128 -> 255        : 10       |*** |\n       256 -> 511        : 30       |****|\n";
+    const BPFTRACE: &str = "Attaching 3 probes...\n^C\n\n@usecs: \n[256, 512)             2 |   |\n[512, 1K)             10 |@  |\n[1K, 2K)              28 |@@@|\n";
+    const BIOSNOOP: &str = "Attaching 5 probes...\nTIME(ms)     DISK    COMM             PID    LAT(ms)\n\
+                            611          nvme0n1 bash             4179         10\n611          nvme0n1 a b              4179          0\n\
+                            627          nvme0n1 cksum            4179         14\n";
+
+    fn run(text: &str) -> RunResult {
+        assert!(is_latency_table(text));
+        latency_tables(text).expect("it is one").runs.swap_remove(0).run
+    }
+
+    #[test]
+    fn classes_are_a_curve_and_nothing_is_guessed() {
+        let it = run(BCC);
+        let curve: Vec<(f64, u64)> = it.ops.total.lat_curve.iter().map(|it| (it.pct, it.lat_ns)).collect();
+        assert_eq!(
+            (it.target.as_str(), curve),
+            ("vda (biolatency)", vec![(25.0, 256_000), (100.0, 512_000)])
+        );
+        assert_eq!((it.ops.total.requests, it.ops.total.lat_ns_p50, it.ops.total.iops.0), (40, 0, 0.0));
+        let it = run(BPFTRACE);
+        let curve: Vec<(f64, u64)> = it.ops.total.lat_curve.iter().map(|it| (it.pct, it.lat_ns)).collect();
+        assert_eq!(curve, [(5.0, 512_000), (30.0, 1_024_000), (100.0, 2_048_000)]);
+    }
+
+    #[test]
+    fn a_biosnoop_without_places_is_no_trace_but_latencies() {
+        let it = run(BIOSNOOP);
+        assert_eq!(
+            (it.target.as_str(), it.ops.total.requests, it.ops.total.lat_ns_mean),
+            ("nvme0n1 (biosnoop)", 3, 8e6)
+        );
+        assert_eq!((it.ops.total.lat_ns_max, it.window_ns), (14_000_000, 16_000_000));
+        let cut = latency_tables(&format!("{BIOSNOOP}627 nvme\n")).expect_err("cut").to_string();
+        assert_eq!(cut, "line 6 is no request: '627 nvme'");
+        assert!(!is_latency_table("TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)"));
+    }
+}
