@@ -197,7 +197,7 @@ fn parts(seen: &[Seen], names: &[&str]) -> Vec<PortraitPart> {
         let Some(part) = parts.get_mut(usize::from(one.part)) else { continue };
         match one.op {
             IoOp::Read => {
-                (part.reads, part.read_bytes) = (part.reads + 1, part.read_bytes + u64::from(one.bytes))
+                (part.reads, part.read_bytes) = (part.reads + 1, part.read_bytes + u64::from(one.bytes));
             }
             IoOp::Write => {
                 (part.writes, part.written_bytes) =

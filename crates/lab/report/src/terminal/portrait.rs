@@ -101,7 +101,7 @@ fn sizes(seen: &Portrait, options: TerminalOptions) -> String {
         };
         match sizes.last_mut() {
             Some((last, sum)) if *last == name => {
-                (sum.reads, sum.writes) = (sum.reads + size.reads, sum.writes + size.writes)
+                (sum.reads, sum.writes) = (sum.reads + size.reads, sum.writes + size.writes);
             }
             _ => sizes.push((name, *size)),
         }
