@@ -29,7 +29,7 @@ pub use export::{FioExport, export_fio};
 use crate::{Import, ImportError, Reason};
 use job::Job;
 use keys::Kind;
-use raidlab_workload::{AccessLine, toml_file::nearest};
+use raidlab_workload::{AccessLine, Distribution, toml_file::nearest};
 use steps::steps;
 
 /// Files that a job file includes, and those that they include, at most.
@@ -277,6 +277,14 @@ impl<'a> Reader<'a> {
             None => self.reasons.push(Reason::at(number, "stands before any section: put it below [global]")),
         }
     }
+}
+
+/// Whether fio hashes the places of a distribution over the file (lib/zipf.c, lib/gauss.c).
+const fn is_scattered(distribution: &Distribution) -> bool {
+    matches!(
+        distribution,
+        Distribution::Zipf { .. } | Distribution::Pareto { .. } | Distribution::Normal { .. }
+    )
 }
 
 #[cfg(test)]

@@ -318,7 +318,7 @@ mod tests {
         let error = "libaio".parse::<EngineKind>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "there is no engine 'libaio': there are io_uring, psync, buffered, mmap, nbd, nfs, xrootd and null"
+            "there is no engine 'libaio': there are io_uring, psync, buffered, mmap, nbd, nfs, xrootd, files and null"
         );
     }
 }

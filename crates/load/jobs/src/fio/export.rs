@@ -420,10 +420,11 @@ fn places(keys: &mut Keys, places: &Places, (lines, random_pct): (&[AccessLine],
     if random_pct == 0 {
         return;
     }
-    let is_ranked = matches!(places.distribution, Distribution::Zipf { .. } | Distribution::Pareto { .. });
-    if places.distribution != Distribution::Uniform && places.scrambled != is_ranked {
+    let is_scattered = super::is_scattered(&places.distribution);
+    if places.distribution != Distribution::Uniform && places.scrambled != is_scattered {
         lose(
-            "where the favourite places lie: fio scatters those of zipf and pareto, and no others".to_owned(),
+            "where the favourite places lie: fio scatters those of zipf, pareto and normal, and no others"
+                .to_owned(),
         );
     }
     let text = match &places.distribution {
@@ -669,10 +670,8 @@ mod tests {
             Just((Distribution::Shuffle, false)),
             (1u32..300).prop_map(|theta| (Distribution::Zipf { theta: f64::from(theta) / 100.0 }, true)),
             (1u32..49).prop_map(|h| (Distribution::Pareto { h: f64::from(h) / 100.0 }, true)),
-            (1u32..40).prop_map(|it| (
-                Distribution::Normal { mean_pct: 50.0, deviation_pct: f64::from(it) },
-                false
-            )),
+            (1u32..40)
+                .prop_map(|it| (Distribution::Normal { mean_pct: 50.0, deviation_pct: f64::from(it) }, true)),
         ];
         let places = (distribution, 0u64..1 << 20, proptest::option::of(1u64..1 << 30)).prop_map(
             |((distribution, scrambled), start, size)| Places {

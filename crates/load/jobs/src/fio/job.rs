@@ -557,10 +557,7 @@ fn spread(reader: &mut Reader<'_>, lines: &[AccessLine], read_pct: u8, places: &
                 .wrong("random_distribution", format!("'{text}' has no counterpart here: {advice}"));
         }
     };
-    places.scrambled = matches!(
-        places.distribution,
-        Distribution::Zipf { .. } | Distribution::Pareto { .. } | Distribution::Normal { .. }
-    );
+    places.scrambled = super::is_scattered(&places.distribution);
 }
 
 /// Reads `50/5:30/15:20/80`; a share that is left out is what is left.
