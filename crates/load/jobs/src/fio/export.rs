@@ -159,7 +159,7 @@ impl Job {
             Some(_) => keys.set("numjobs", depth),
             None => keys.set("iodepth", depth),
         }
-        flush(&mut keys, part.flush);
+        flush(&mut keys, (part.flush, read_pct), &mut lose);
         Self { name: crate::slug(&part.name), keys }
     }
 
@@ -557,8 +557,14 @@ fn rhythm(rhythm: &Rhythm, lose: Lose<'_>) {
     }
 }
 
-fn flush(keys: &mut Keys, flush: Option<FlushRule>) {
+fn flush(keys: &mut Keys, (flush, read_pct): (Option<FlushRule>, u8), lose: Lose<'_>) {
     if let Some(FlushRule { every, with_metadata }) = flush {
+        if read_pct > 0 && read_pct < 100 {
+            lose(
+                "how many flushes: in a mix fio flushes once more behind each read until the next write"
+                    .to_owned(),
+            );
+        }
         keys.set(if with_metadata { "fsync" } else { "fdatasync" }, every);
     }
 }
