@@ -207,7 +207,8 @@ fn with_accelerators(like: &Load, count: u32) -> Load {
     if let Some(spec) = like.workload.spec.with_accelerators(count) {
         load.workload.spec = spec;
     }
-    load.workload.spec.name = format!("{} with {count} accelerators", like.workload.name());
+    let accelerators = if count == 1 { "accelerator" } else { "accelerators" };
+    load.workload.spec.name = format!("{} with {count} {accelerators}", like.workload.name());
     load
 }
 

@@ -486,9 +486,10 @@ impl std::fmt::Display for Actor {
 
 fn write_accelerator(it: &Accelerator, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
     let request = ByteCount(u64::from(it.request_bytes));
+    let accelerators = if it.count == 1 { "accelerator" } else { "accelerators" };
     write!(
         f,
-        "{} accelerators: a batch of {} samples of {} each {}",
+        "{} {accelerators}: a batch of {} samples of {} each {}",
         it.count, it.batch, it.sample, it.compute
     )?;
     if it.compute_deviation > NanoSpan::ZERO {

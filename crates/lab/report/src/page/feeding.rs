@@ -40,10 +40,10 @@ pub(super) fn sections(fed: &[Feeding]) -> impl Iterator<Item = Block> {
     fed.iter().enumerate().map(|(index, found)| {
         let answer = match found.most {
             Some(most) if found.is_limit => {
-                format!("It feeds {most}, and not one more of those that were run.")
+                format!("feeds {most}, and not one more of those that were run.")
             }
-            Some(most) => format!("It feeds {most}, the most that was asked for."),
-            None => "It feeds none.".to_owned(),
+            Some(most) => format!("feeds {most}, the most that was asked for."),
+            None => "feeds none.".to_owned(),
         };
         let lead = format!(
             "{} {answer} Fed are those that compute for {} % of the time or more.",
