@@ -301,11 +301,12 @@ impl TortureWorld {
         let stripes = self.stripes();
         let are_all_bad = match unit {
             StripUnit::Data { strip, copy } => {
-                copy > 0
-                    && (0..copy).all(|copy| {
-                        let place = self.layout.place(stripe, StripUnit::Data { strip, copy });
-                        stripes.holder(place).is_some_and(|device| was_bad((device, place.start.0 + row)))
-                    })
+                let mut earlier = (0..copy).filter_map(|copy| {
+                    let place = self.layout.place(stripe, StripUnit::Data { strip, copy });
+                    // One whose device is missing counts for nothing.
+                    stripes.holder(place).map(|device| (device, place.start.0 + row))
+                });
+                earlier.next().is_some_and(was_bad) && earlier.all(was_bad)
             }
             StripUnit::Parity(_) => false,
         };
