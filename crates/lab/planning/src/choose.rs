@@ -82,7 +82,7 @@ pub(super) fn choose<'a>(
     search.align_short_runs();
     if let Some(first) = top.first_mut() {
         let rebuild = first.rebuild_bytes_per_sec;
-        first.md = md::answer(bench, (delivered, rebuild), &first.judged, (request, kept), search.crew)?;
+        first.md = md::answer(bench, (delivered, rebuild, 0), &first.judged, (request, kept), search.crew)?;
     }
     Ok(Chosen { top, all: search.judged, simulated: search.simulated, left_out, end, ranking })
 }

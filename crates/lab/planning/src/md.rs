@@ -114,29 +114,6 @@ struct Variant {
     catalog: Catalog,
 }
 
-impl MdAnswer {
-    /// The same beside other arrays of the host, which have the names below `md` and `first`. Returns how many names it has.
-    pub(super) fn rename(&mut self, first: u16) -> u16 {
-        let mut most = 0;
-        for line in &mut self.lines {
-            let mut renamed = String::new();
-            let mut rest = line.as_str();
-            while let Some(at) = rest.find("/md") {
-                let (before, name) = rest.split_at(at + "/md".len());
-                let digits = name.len() - name.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-                renamed += before;
-                if let Ok(number) = name[..digits].parse::<u16>() {
-                    most = most.max(number);
-                    renamed += &(first + number).to_string();
-                }
-                rest = &name[digits..];
-            }
-            *line = renamed + rest;
-        }
-        most + 1
-    }
-}
-
 impl Variant {
     fn new(name: &str, of: &Catalog, set: impl Fn(&mut MdModel)) -> Self {
         let mut catalog = of.clone();
@@ -157,10 +134,10 @@ fn judged_with(
 }
 
 /// How md is to be set on `best`, which `bench` has with both settings, where it is md; `delivered` has it as the kernel does, and
-/// `rebuild` is what a rebuild walks over on each member, in bytes per second.
+/// `rebuild` is what a rebuild walks over on each member, in bytes per second. Its arrays have the names from `md` and `first` on.
 pub(super) fn answer(
     bench: &Bench<'_>,
-    (delivered, rebuild): (&Catalog, Option<f64>),
+    (delivered, rebuild, first): (&Catalog, Option<f64>, u16),
     best: &Judged,
     (request, kept): (&Request<'_>, &[Kept]),
     crew: &mut Crew<'_>,
@@ -168,7 +145,7 @@ pub(super) fn answer(
     let controller = bench.models(best.geometry).controller;
     let Some(set) = &controller.md else { return Ok(None) };
     let chunk = best.settings.strip.unwrap_or(controller.strip_size);
-    let mut lines = creation(&best.geometry, chunk);
+    let mut lines = creation(&best.geometry, chunk, first);
     let mut variants = vec![Variant::new("", bench.order.catalog, |_| {})];
     if has_stripes(best) && delivered.controller(&controller.id)?.md.as_ref() != Some(set) {
         let as_delivered = |set: fn(&mut MdModel)| Variant::new("", delivered, set);
@@ -200,7 +177,7 @@ pub(super) fn answer(
         let gain = best.score / plain.score.max(f64::MIN_POSITIVE);
         defaults = Some(MdDefaults { performance: plain.performance, gain, keeps_needs, members });
     }
-    let with_stripes = stripe_arrays(&best.geometry);
+    let with_stripes = stripe_arrays(&best.geometry, first);
     let on_each = |name: &str, value: u64| {
         with_stripes.iter().map(|array| setting_line(array, name, value)).collect::<Vec<_>>()
     };
@@ -226,11 +203,14 @@ fn setting_line(array: &str, name: &str, value: u64) -> String {
 }
 
 /// The arrays that have stripes and are rebuilt: where there are spans, each of them, below one of level 0.
-fn stripe_arrays(geometry: &Geometry) -> Vec<String> {
-    match spans(geometry) {
-        Some(spans) => (1..=spans).map(|span| format!("md{span}")).collect(),
-        None => vec!["md0".to_owned()],
-    }
+fn stripe_arrays(geometry: &Geometry, first: u16) -> Vec<String> {
+    let spans = spans(geometry).map_or(first..=first, |spans| first + 1..=first + spans);
+    spans.map(|number| format!("md{number}")).collect()
+}
+
+/// How many arrays md makes of one.
+pub(super) fn names(geometry: &Geometry) -> u16 {
+    1 + spans(geometry).unwrap_or(0)
 }
 
 /// Spans of RAID 50 and 60.
@@ -250,7 +230,7 @@ pub fn lines_for_writes(tuned: &Catalog, one: &Planned) -> Vec<String> {
     };
     let all = [("stripe_cache_size", set.stripe_cache_size), ("group_thread_cnt", set.group_thread_cnt)];
     let told = |line: &String| one.md.as_ref().is_some_and(|md| md.lines.contains(line));
-    let arrays = stripe_arrays(&one.judged.geometry);
+    let arrays = stripe_arrays(&one.judged.geometry, 0);
     let of_setting = |(name, value): &(&str, u32)| {
         let lines = arrays.iter().map(|array| setting_line(array, name, u64::from(*value)));
         lines.collect::<Vec<_>>()
@@ -269,7 +249,7 @@ fn takes(score: f64, cached: f64, threaded: f64) -> (bool, bool) {
 }
 
 /// How mdadm makes it, without a bitmap, as it is simulated; spans are arrays of their own below one of level 0.
-fn creation(geometry: &Geometry, chunk: ByteCount) -> Vec<String> {
+fn creation(geometry: &Geometry, chunk: ByteCount, first: u16) -> Vec<String> {
     let text = geometry.level.to_string();
     let (name, variant) = text.split_once(':').unwrap_or((&text, ""));
     let chunk = if name == "1" { String::new() } else { format!(" --chunk={}K", chunk.0 >> 10) };
@@ -278,18 +258,18 @@ fn creation(geometry: &Geometry, chunk: ByteCount) -> Vec<String> {
         let bitmap = if level == "0" { "" } else { " --bitmap=none" };
         format!("mdadm --create /dev/{array} --level={level} --raid-devices={members}{chunk}{bitmap} {of}")
     };
-    let members = geometry.members;
+    let (whole, members) = (format!("md{first}"), geometry.members);
     match (name, variant, spans(geometry)) {
         (_, _, Some(spans)) => {
-            let below = |span| create(&format!("md{span}"), &name[..1], members / spans, "DEVICES");
-            let all = (1..=spans).map(below);
-            let arrays: Vec<String> = (1..=spans).map(|span| format!("/dev/md{span}")).collect();
-            all.chain([create("md0", "0", spans, &arrays.join(" "))]).collect()
+            let below = stripe_arrays(geometry, first);
+            let all = below.iter().map(|array| create(array, &name[..1], members / spans, "DEVICES"));
+            let arrays: Vec<String> = below.iter().map(|array| format!("/dev/{array}")).collect();
+            all.chain([create(&whole, "0", spans, &arrays.join(" "))]).collect()
         }
-        ("0" | "1" | "5" | "6" | "10", "", _) => vec![create("md0", name, members, "DEVICES")],
-        ("10", "far", _) => vec![create("md0", "10 --layout=f2", members, "DEVICES")],
-        ("10" | "1e", "offset", _) => vec![create("md0", "10 --layout=o2", members, "DEVICES")],
-        ("1e", "", _) => vec![create("md0", "10 --layout=n2", members, "DEVICES")],
+        ("0" | "1" | "5" | "6" | "10", "", _) => vec![create(&whole, name, members, "DEVICES")],
+        ("10", "far", _) => vec![create(&whole, "10 --layout=f2", members, "DEVICES")],
+        ("10" | "1e", "offset", _) => vec![create(&whole, "10 --layout=o2", members, "DEVICES")],
+        ("1e", "", _) => vec![create(&whole, "10 --layout=n2", members, "DEVICES")],
         _ => Vec::new(),
     }
 }
@@ -383,7 +363,7 @@ mod tests {
         let made = |level: &str, members| {
             let level = level.parse().expect("a level");
             let geometry = Geometry { drive: 0, controller: 0, enclosure: None, level, members, spares: 0 };
-            creation(&geometry, ByteCount::from_kib(512)).join("; ")
+            creation(&geometry, ByteCount::from_kib(512), 0).join("; ")
         };
         assert_eq!(
             made("6", 8),
@@ -409,21 +389,24 @@ mod tests {
             let level = level.parse().expect("a level");
             Geometry { drive: 0, controller: 0, enclosure: None, level, members: 8, spares: 0 }
         };
-        assert_eq!(stripe_arrays(&geometry("60:2-spans")), ["md1", "md2"]);
-        assert_eq!(stripe_arrays(&geometry("6")), ["md0"]);
-        assert_eq!(stripe_arrays(&geometry("10:far")), ["md0"]);
+        assert_eq!(stripe_arrays(&geometry("60:2-spans"), 0), ["md1", "md2"]);
+        assert_eq!(stripe_arrays(&geometry("6"), 0), ["md0"]);
+        assert_eq!(stripe_arrays(&geometry("10:far"), 0), ["md0"]);
     }
 
     #[test]
     fn arrays_of_one_host_have_names_of_their_own() {
-        let lines = [
-            "mdadm --create /dev/md0 --level=0 /dev/md1 /dev/md2",
-            "echo 8 > /sys/block/md1/md/group_thread_cnt",
-        ];
-        let lines = lines.map(str::to_owned).to_vec();
-        let mut md = MdAnswer { lines, set: Vec::new(), memory: None, defaults: None, others: Vec::new() };
-        assert_eq!(md.rename(3), 3);
-        assert_eq!(md.lines[0], "mdadm --create /dev/md3 --level=0 /dev/md4 /dev/md5");
-        assert_eq!(md.lines[1], "echo 8 > /sys/block/md4/md/group_thread_cnt");
+        let level = "50:2-spans".parse().expect("a level");
+        let geometry = Geometry { drive: 0, controller: 0, enclosure: None, level, members: 8, spares: 0 };
+        assert_eq!(names(&geometry), 3);
+        let lines = creation(&geometry, ByteCount::from_kib(512), 3);
+        assert_eq!(
+            lines[2],
+            "mdadm --create /dev/md3 --level=0 --raid-devices=2 --chunk=512K /dev/md4 /dev/md5"
+        );
+        assert_eq!(
+            setting_line(&stripe_arrays(&geometry, 3)[0], "group_thread_cnt", 8),
+            "echo 8 > /sys/block/md4/md/group_thread_cnt"
+        );
     }
 }

@@ -359,8 +359,13 @@ impl Tiers<'_> {
         Bench { order: &self.orders[group], parts: self.parts, demands }
     }
 
-    /// An array with all that is told of the best.
-    fn tier(&self, group: usize, judged: &Judged, crew: &mut Crew<'_>) -> Result<Option<Tier>, PlanError> {
+    /// An array with all that is told of the best; if it is md's, its names begin with `first`.
+    fn tier(
+        &self,
+        group: usize,
+        (judged, first): (&Judged, u16),
+        crew: &mut Crew<'_>,
+    ) -> Result<Option<Tier>, PlanError> {
         let own = &self.orders[group];
         let demands = own.demands();
         let bench = self.bench(group, &demands);
@@ -382,7 +387,7 @@ impl Tiers<'_> {
         let (found, rebuild) = (&self.found[group], planned.rebuild_bytes_per_sec);
         planned.md = md::answer(
             &bench,
-            (self.delivered, rebuild),
+            (self.delivered, rebuild, first),
             &planned.judged,
             (&request, &found.kept),
             search.crew,
@@ -396,7 +401,7 @@ impl Tiers<'_> {
         let fitting: Vec<Judged> =
             self.serving(all).filter(|one| self.fits(&[one])).take(PAIRS_MAX).cloned().collect();
         for judged in &fitting {
-            let Some(tier) = self.tier(all, judged, crew)? else { continue };
+            let Some(tier) = self.tier(all, (judged, 0), crew)? else { continue };
             let (effort, performance) = (self.effort(&[judged]), tier.planned.judged.performance.clone());
             return Ok(Some(Placement { arrays: vec![tier], performance, effort, drives: judged.drives() }));
         }
@@ -429,15 +434,14 @@ impl Tiers<'_> {
                 continue;
             }
             let drives = pair.iter().map(|(_, one)| one.drives()).sum();
-            let mut arrays = Vec::new();
+            let (mut arrays, mut first) = (Vec::new(), 0);
             for (group, judged) in &pair {
-                arrays.extend(self.tier(*group, judged, crew)?);
+                let tier = self.tier(*group, (judged, first), crew)?;
+                let of_md = tier.as_ref().filter(|tier| tier.planned.md.is_some());
+                first += of_md.map_or(0, |tier| md::names(&tier.planned.judged.geometry));
+                arrays.extend(tier);
             }
             if arrays.len() == 2 {
-                let mut names = 0;
-                for md in arrays.iter_mut().filter_map(|tier: &mut Tier| tier.planned.md.as_mut()) {
-                    names += md.rename(names);
-                }
                 return Ok(Some(Placement { arrays, performance, effort, drives }));
             }
         }

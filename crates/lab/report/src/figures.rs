@@ -170,6 +170,17 @@ pub(crate) fn tail_text(summary: &OpSummary, ns: u64, one_in: u64) -> String {
 /// Requests above the percentiles 99.99 and 99.999 are one in so many.
 pub(crate) const ONE_IN: [u64; 2] = [10_000, 100_000];
 
+/// A number that was run, for the tables of pages and of the terminal.
+pub(crate) fn fed_cells(point: &raidlab_worlds::FedPoint) -> Vec<String> {
+    vec![
+        point.accelerators.to_string(),
+        format!("{:.1}", point.au_pct),
+        three_digits(point.mb_per_s),
+        three_digits(point.samples_per_s),
+        if point.keeps { "kept" } else { "missed" }.to_owned(),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::{grouped, short_digits};

@@ -12,13 +12,12 @@
 //! - A job that fails has no result; whoever needs its error does it again.
 //! - A helper ends when its input does.
 
-use crate::{HostsError, Jobs, Refusal, Stop};
+use crate::{Hosts, HostsError, Jobs, Refusal, Stop};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{BufRead, Write};
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// One end of it.
 pub(crate) struct Rounds {
@@ -98,6 +97,7 @@ impl Rounds {
     ) -> Result<(), Stop<S>>
     where
         T: Send + Serialize + DeserializeOwned,
+        E: Send,
     {
         if jobs.count == 0 {
             return Ok(());
@@ -128,7 +128,7 @@ impl Rounds {
                         .try_for_each(|(index, result)| taken(index, result));
                 }
                 Line::Jobs(these) if these.iter().all(|index| *index < jobs.count) => {
-                    for (index, result) in done(&these, jobs.threads, job) {
+                    for (index, result) in done(&these, jobs.threads, job)? {
                         self.say(&Line::Done { index, result })?;
                     }
                 }
@@ -139,23 +139,15 @@ impl Rounds {
 }
 
 /// Does the jobs `these` on `threads` threads.
-fn done<T: Send + Serialize, E>(
+fn done<T: Serialize, E: Send>(
     these: &[usize],
     threads: NonZeroUsize,
     job: &(impl Fn(usize) -> Result<T, E> + Sync),
-) -> Vec<(usize, Option<String>)> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut results = Vec::new();
-        while let Some(&index) = these.get(next.fetch_add(1, Ordering::Relaxed)) {
-            results.push((index, job(index).ok().map(|result| written(&result))));
-        }
-        results
-    };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads.get().min(these.len())).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().flat_map(|thread| thread.join().expect("a job does not panic")).collect()
-    })
+) -> Result<Vec<(usize, Option<String>)>, HostsError> {
+    // Of one type whatever the jobs are, or the compiler would make `share_all` of its own closures without end.
+    let job: &(dyn Fn(usize) -> Result<String, E> + Sync) = &|at| job(these[at]).map(|it| written(&it));
+    let results = Hosts::alone().share_all((these.len(), threads), job, |_, _| {})?;
+    Ok(these.iter().copied().zip(results.into_iter().map(Result::ok)).collect())
 }
 
 fn written(value: &impl Serialize) -> String {
@@ -169,7 +161,6 @@ fn read<T: DeserializeOwned>(text: &str) -> Result<T, HostsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Hosts;
     use std::io::{BufReader, PipeReader, PipeWriter, pipe};
     use std::thread::JoinHandle;
 

@@ -71,18 +71,22 @@ pub(crate) struct Frame {
     pub(crate) reading: ReadingAs,
 }
 
-impl SweepArgs {
-    /// Whether its workloads do nothing but write checkpoints, the first of which starts with the run.
-    pub(crate) fn is_saving(&self) -> bool {
-        let saves = |(_, actor): (&str, &Actor)| matches!(actor, Actor::Checkpoint(_));
-        let all = |workloads: Vec<raidlab::Workload>| workloads.iter().all(|it| it.spec.actors().all(saves));
-        self.is_training() && workloads(&self.workload).is_ok_and(all)
-    }
+/// What workloads have to do with training.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Training {
+    /// They do nothing else.
+    pub(crate) is_all: bool,
+    /// They do nothing but write checkpoints, the first of which starts with the run.
+    pub(crate) is_saving: bool,
+}
 
-    /// Whether its workloads do nothing but train.
-    pub(crate) fn is_training(&self) -> bool {
-        let all = |workloads: Vec<raidlab::Workload>| workloads.iter().all(|it| it.spec.is_training());
-        !self.workload.is_empty() && workloads(&self.workload).is_ok_and(all)
+impl SweepArgs {
+    /// Whether its workloads do nothing but train; where they can't be read, `plan` says why.
+    pub(crate) fn training(&self) -> Training {
+        let workloads = workloads(&self.workload).unwrap_or_default();
+        let saves = |(_, actor): (&str, &Actor)| matches!(actor, Actor::Checkpoint(_));
+        let is_all = !workloads.is_empty() && workloads.iter().all(|it| it.spec.is_training());
+        Training { is_all, is_saving: is_all && workloads.iter().all(|it| it.spec.actors().all(saves)) }
     }
 
     /// The runs that these arguments ask for.

@@ -228,7 +228,8 @@ fn tell_condition(workloads: &[Workload]) {
 pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
     let steps = is_step_by_step(&args.judge)?;
     let mut array = args.array()?;
-    if !array.has_condition() && args.sweep.is_training() {
+    let training = args.sweep.training();
+    if !array.has_condition() && training.is_all {
         array = array.condition(Some(DriveHistory::Sequential), None);
     }
     let simulation = args.set_up(&array, steps)?;
@@ -239,7 +240,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     }
     let frame = Frame {
         // A checkpoint that starts and ends before the window would not be seen.
-        ramp: (args.ramp.or(args.sweep.is_saving().then_some(NanoSpan::ZERO)), WINDOW_DEFAULT),
+        ramp: (args.ramp.or(training.is_saving.then_some(NanoSpan::ZERO)), WINDOW_DEFAULT),
         // Rounds until steady are windows of one long run, and end when it is.
         settles: !args.judge.is_in_rounds(),
         run: (args.run, WINDOW_DEFAULT),
@@ -248,11 +249,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     };
     let mut plan = args.sweep.plan(&frame)?;
     args.file.synchronise(&mut plan)?;
-    if hosts.leads()
-        && args.condition.is_none()
-        && args.sweep.is_training()
-        && simulation.drives_have_condition()
-    {
+    if hosts.leads() && args.condition.is_none() && training.is_all && simulation.drives_have_condition() {
         remark(format_args!(
             "note: training data and checkpoints are written in sequence, and so the drives are taken to have been: --condition random:3 is \
              that of drives that were overwritten at random"

@@ -8,7 +8,7 @@
 
 use crate::chart::{Axis, Chart, Colour, Line, Mark, Marker, Point, SERIES_COLOURS};
 use crate::document::{Block, Table};
-use crate::figures::three_digits;
+use crate::figures::{fed_cells, three_digits};
 use raidlab_worlds::Feeding;
 
 /// A number of accelerators, and how they fare.
@@ -76,17 +76,8 @@ fn curve(found: &Feeding) -> FedCurve {
 
 fn table(found: &Feeding) -> Table {
     let header = ["accelerators", "AU %", "MB/s", "samples/s", "bound"];
-    let row = |point: &raidlab_worlds::FedPoint| {
-        vec![
-            point.accelerators.to_string(),
-            format!("{:.1}", point.au_pct),
-            three_digits(point.mb_per_s),
-            three_digits(point.samples_per_s),
-            if point.keeps { "kept" } else { "missed" }.to_owned(),
-        ]
-    };
     Table::plain(format!("{}, every number that was run", found.workload), &header, 0)
-        .section(found.points.iter().map(row))
+        .section(found.points.iter().map(fed_cells))
 }
 
 /// Both charts; an upright line at `most`. None without any point.

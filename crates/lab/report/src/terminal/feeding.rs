@@ -2,7 +2,7 @@
 
 use super::{TerminalOptions, heading};
 use crate::document::{Block, Table, render};
-use crate::figures::three_digits;
+use crate::figures::fed_cells;
 use raidlab_worlds::Feeding;
 
 /// Columns of the bar of full utilisation, which all bars are filled up to.
@@ -13,14 +13,9 @@ pub fn feeding(found: &Feeding, options: TerminalOptions) -> String {
     let header = ["accelerators", "AU %", "MB/s", "samples/s", "", "utilisation"];
     let row = |point: &raidlab_worlds::FedPoint| {
         let bar = "#".repeat((point.au_pct / 100.0 * BAR_COLUMNS).round() as usize);
-        vec![
-            point.accelerators.to_string(),
-            format!("{:.1}", point.au_pct),
-            three_digits(point.mb_per_s),
-            three_digits(point.samples_per_s),
-            if point.keeps { "kept" } else { "missed" }.to_owned(),
-            format!("{bar:<25}"),
-        ]
+        let mut cells = fed_cells(point);
+        cells.push(format!("{bar:<25}"));
+        cells
     };
     let table = Table::plain("", &header, 0).section(found.points.iter().map(row));
     let head = format!("{}: utilisation of {} % or more", found.workload, found.au_goal_pct);

@@ -8,6 +8,7 @@
 //! Where nothing is lost, the file reads back as the same workload ([`import_fio`](super::import_fio)); a test holds this. An actor becomes the
 //! requests that it makes at most: what they depend on is lost.
 
+use super::job::is_mix;
 use crate::RunHints;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{
@@ -286,7 +287,7 @@ fn mean_pct(lines: &[AccessLine], of: impl Fn(&AccessLine) -> u8) -> u8 {
 type Lose<'a> = &'a mut dyn FnMut(String);
 
 fn direction(keys: &mut Keys, lines: &[AccessLine], (read_pct, random_pct): (u8, u8), lose: Lose<'_>) {
-    let is_mix = read_pct > 0 && read_pct < 100;
+    let is_mix = is_mix(read_pct);
     let name = match (read_pct, random_pct) {
         (100, 0) => "read",
         (0, 0) => "write",
@@ -501,7 +502,7 @@ fn rests(
 
 /// Limits and arrivals; of a job for each place each has its share.
 fn pace(keys: &mut Keys, (pacing, read_pct): (Pacing, u8), rest: Option<NanoSpan>, lose: Lose<'_>) {
-    let halves = if read_pct > 0 && read_pct < 100 { 2.0 } else { 1.0 };
+    let halves = if is_mix(read_pct) { 2.0 } else { 1.0 };
     if rest.is_some() && pacing_has_limit(pacing) {
         return lose("the limit: places that rest are jobs of their own".to_owned());
     }
@@ -559,7 +560,7 @@ fn rhythm(rhythm: &Rhythm, lose: Lose<'_>) {
 
 fn flush(keys: &mut Keys, (flush, read_pct): (Option<FlushRule>, u8), lose: Lose<'_>) {
     if let Some(FlushRule { every, with_metadata }) = flush {
-        if read_pct > 0 && read_pct < 100 {
+        if is_mix(read_pct) {
             lose(
                 "how many flushes: in a mix fio flushes once more behind each read until the next write"
                     .to_owned(),

@@ -620,7 +620,7 @@ fn pacing(
 }
 
 /// Whether reads and writes are mixed.
-fn is_mix(read_pct: u8) -> bool {
+pub(super) const fn is_mix(read_pct: u8) -> bool {
     read_pct > 0 && read_pct < 100
 }
 
