@@ -51,6 +51,11 @@ impl Hosts {
         requests.filter(|request| matches!(request.op, HostOp::Write { .. }))
     }
 
+    /// True if a write to the block has no answer.
+    pub(super) fn is_being_written(&self, lba: Lba) -> bool {
+        self.writes().any(|write| (write.lba.0..write.lba.0 + write.blocks.0).contains(&lba.0))
+    }
+
     /// Forgets all of them.
     pub(super) fn clear(&mut self) {
         self.slots.clear();

@@ -342,7 +342,8 @@ impl Slots {
         }
     }
 
-    /// Forgets the blocks of a slot, and of its shadow, that are not newer than the members.
+    /// Forgets the blocks of a slot, and of its shadow, that are not newer than the members. What it has taken over from a slot whose
+    /// destage is under way is newer until that ends.
     pub(super) fn forget_clean_blocks(&mut self, slot: u32) {
         let TakeOver { carried, shadow, .. } = self.take_over(slot);
         if shadow != NIL {
@@ -350,8 +351,12 @@ impl Slots {
             self[shadow].valid &= newer;
             self.take_overs[slot as usize].stale = carried & !newer;
         }
-        let newer = self[slot].dirty;
-        self[slot].valid &= newer;
+        let Slot { key, valid, dirty, .. } = self[slot];
+        if valid & !dirty != 0 {
+            let under_way = self.age.iter().filter(|other| self[*other].key == key);
+            let newer = under_way.fold(dirty, |newer, other| newer | self[other].dirty);
+            self[slot].valid &= newer;
+        }
     }
 
     /// What counts of the blocks that an arrival, which `replaces` the slot's shadow, carries from there.

@@ -154,7 +154,7 @@ impl TortureWorld {
     }
 
     /// Checks that the devices do not call a block bad whose write, begun at `started`, was promised to be kept: the next start would.
-    /// Where another write to it was under way beside this one and has failed, the devices may have that one last.
+    /// Where another write to it was under way beside this one and has failed, or still is, the devices may have that one last.
     pub(crate) fn check_healed(
         &self,
         (tag, started): (HostTag, Stamp),
@@ -164,7 +164,8 @@ impl TortureWorld {
             || self.has_lost()
             || self.is_redundant()
             || !self.can_restart()
-            || self.volume.is_undefined(lba, started);
+            || self.volume.is_undefined(lba, started)
+            || self.hosts.is_being_written(lba);
         let (stripe, strip, row) = self.layout.locate(lba);
         let unit = StripUnit::Data { strip, copy: 0 };
         if is_told || !self.stripes().is_row_called_bad(stripe, unit, row.0) {
