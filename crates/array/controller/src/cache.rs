@@ -143,6 +143,11 @@ impl CacheEngine {
         self.destage.urgent.push_back(key);
     }
 
+    /// The first block of an acknowledged write that did not reach the members, if there is one that no host flush has told of.
+    pub(crate) const fn untold_loss(&self) -> Option<Lba> {
+        self.lost_since_flush
+    }
+
     /// Promises a host flush that what became dirty before `up_to` survives a power loss. Returns what was lost of it, if
     /// something was.
     pub(crate) fn promise_flush(&mut self, up_to: u64) -> Option<Lba> {

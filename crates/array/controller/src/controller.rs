@@ -40,7 +40,7 @@ use raidlab_format::{
     AreaLayout, ArrayState, ArrayUuid, BadReason, DeviceUuid, MetadataPolicy, NVRAM_RING_AT, RegionMap,
 };
 use raidlab_raid::{FailuresSurvived, Layout};
-use raidlab_units::{BlockCount, ByteCount, MemberIndex, MemberLba, Nanos};
+use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, MemberLba, Nanos};
 
 /// An array controller. See the crate's head for how a world drives it.
 #[derive(Debug)]
@@ -375,6 +375,12 @@ impl Controller {
     /// True when the devices that are left keep the latest state: who is in sync, what is bad.
     pub const fn is_state_kept(&self) -> bool {
         self.metadata.is_kept()
+    }
+
+    /// The first block of an acknowledged write that did not reach the members, if there is one that no host flush has told of: who
+    /// stops the array is to hear of it.
+    pub const fn untold_loss(&self) -> Option<Lba> {
+        self.cache.untold_loss()
     }
 
     /// The blocks that are errors until they are written again, or can be read again: device, first block in its data area, and how

@@ -14,7 +14,7 @@ use crate::device::{Purpose, with_patience};
 use crate::error::{ArrayError, DeviceError, NvramError, RingError};
 use crate::events::{Chronicle, Event, EventLevel, Kind};
 use crate::examine::{Candidate, Examination, ExamineReport};
-use crate::history::{History, HistoryPlace};
+use crate::history::{History, HistoryPlace, check_history};
 use crate::member_io::MemberPort;
 use crate::memory::Memory;
 use crate::nvram::{self, Nvram};
@@ -30,6 +30,7 @@ use raidlab_format::{
     ArrayName, Assembly, Geometry, NvramFileHeader, NvramVerdict, Placement, StartNonce, StartOptions,
 };
 use raidlab_units::{ByteCount, MemberIndex, NanoSpan, Nanos};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// How an array is run, beside what its devices say.
@@ -139,6 +140,9 @@ impl ArrayWorld {
     /// In [`Started::world`]: [`ArrayError`] when the devices are no array that may be started, a device is in use, the
     /// settings do not fit, or there is no memory or `io_uring`. What has been found is in the report all the same.
     pub fn start(paths: &[PathBuf], settings: &RunSettings, options: StartOptions) -> Started {
+        if let Err(error) = check_names(paths, settings) {
+            return Started { report: ExamineReport::default(), world: Err(error) };
+        }
         let in_use = |error: &NvramError| matches!(error, NvramError::InUse { .. });
         let open = |path| with_patience(|| Nvram::open(path, Purpose::Use), in_use);
         let kept = match settings.nvram.as_deref().map(open).transpose() {
@@ -171,12 +175,15 @@ struct Startable {
 
 /// Whether an array may be started from what was found, as far as no settings matter.
 fn decide_devices(
-    examination: Examination,
+    mut examination: Examination,
     accept_lost_cache: bool,
 ) -> Result<(Vec<Candidate>, Assembly), ArrayError> {
     if let Some(path) = examination.in_use() {
         // Without it the array would go on as if it had failed, beside whoever has it.
         return Err(DeviceError::InUse { path: path.to_owned() }.into());
+    }
+    if let Some(refusal) = examination.take_refusal_to_write() {
+        return Err(refusal.into());
     }
     let Examination { candidates, outcome } = examination;
     let assembly = outcome?;
@@ -235,6 +242,9 @@ pub fn examine(paths: &[PathBuf], options: StartOptions) -> ExamineReport {
 
 /// The same, but whether [`ArrayWorld::start`] would start them under these settings.
 pub fn would_start(paths: &[PathBuf], settings: &RunSettings, options: StartOptions) -> ExamineReport {
+    if let Err(error) = check_names(paths, settings) {
+        return ExamineReport { refused: Some(error.to_string()), ..ExamineReport::default() };
+    }
     let limit = settings.member_timeout;
     let kept = match settings.nvram.as_deref().map(|path| Nvram::open(path, Purpose::Look)).transpose() {
         Ok(kept) => kept.flatten(),
@@ -247,6 +257,19 @@ pub fn would_start(paths: &[PathBuf], settings: &RunSettings, options: StartOpti
     let report = examination.report();
     let refused = decide(examination, kept.as_ref(), settings).err();
     ExamineReport { refused: refused.map(|error| error.to_string()), ..report }
+}
+
+/// Checks what can be told from the names alone: devices are named once, and the history goes where nothing else is.
+fn check_names(paths: &[PathBuf], settings: &RunSettings) -> Result<(), ArrayError> {
+    let mut known = BTreeSet::new();
+    let twice = paths.iter().find(|path| path.canonicalize().is_ok_and(|whole| !known.insert(whole)));
+    if let Some(path) = twice {
+        return Err(ArrayError::NamedTwice { path: path.clone() });
+    }
+    match &settings.history {
+        Some(HistoryPlace::File(path)) => check_history(path).map_err(|path| ArrayError::NoHistory { path }),
+        _ => Ok(()),
+    }
 }
 
 fn begin(

@@ -534,14 +534,14 @@ impl ArrayWorld {
     }
 
     /// Answers those who wait for the stop, and hangs up.
-    pub(crate) fn end_line(&mut self, is_stopped: bool) {
+    pub(crate) fn end_line(&mut self, stopped: &Result<(), ArrayError>) {
         for asked in self.commands.stop_asked.drain(..) {
-            asked.answer(if is_stopped {
-                Answer::Done { message: "the array is stopped".to_owned() }
-            } else {
-                Answer::Refused {
+            asked.answer(match stopped {
+                Ok(()) => Answer::Done { message: "the array is stopped".to_owned() },
+                Err(error @ ArrayError::WritesLost { .. }) => Answer::Refused { reason: error.to_string() },
+                Err(_) => Answer::Refused {
                     reason: "the array could not be stopped cleanly; its log says why".to_owned(),
-                }
+                },
             });
         }
         self.commands.queue = None;

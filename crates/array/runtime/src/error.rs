@@ -4,7 +4,7 @@ use raidlab_controller::{ConfigError, HostError, MetadataPolicy, StartError};
 pub use raidlab_device::ring::RingError;
 use raidlab_device::safety::SafetyError;
 use raidlab_format::{ArrayUuid, AssembleError, DecodeError, NvramVerdict};
-use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_units::{ByteCount, Lba, NanoSpan};
 use std::io;
 use std::path::PathBuf;
 
@@ -39,6 +39,17 @@ pub enum DeviceError {
         path: PathBuf,
         /// The file below it, or the loop device beside it.
         way: PathBuf,
+    },
+    /// It may be read only. An array writes its state to its members, also when its export is read-only.
+    #[error(
+        "{} can't be written ({source}): let this user write it, or leave it out to start without it",
+        path.display()
+    )]
+    NotWritable {
+        /// The device.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
     },
     /// The file system is too full.
     #[error(
@@ -237,6 +248,18 @@ pub enum ArrayError {
     /// The controller won't start from it.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// A device is named more than once.
+    #[error("{} is named twice: name each device once", path.display())]
+    NamedTwice {
+        /// The device.
+        path: PathBuf,
+    },
+    /// The file for the history of events holds something else, or the one before it does.
+    #[error("{} is no history of an array, and would be written to: name another file with --history", path.display())]
+    NoHistory {
+        /// The file.
+        path: PathBuf,
+    },
     /// No random numbers for the nonce of the start.
     #[error("the system gives no random numbers: {source}")]
     NoRandom {
@@ -310,6 +333,14 @@ pub enum ArrayError {
     NotServing {
         /// What happened.
         reason: String,
+    },
+    /// The array is stopped, and writes that were acknowledged but never flushed are not on its devices.
+    #[error(
+        "the array is stopped, but writes it had acknowledged did not reach its devices, from block {lba} on; its events say how many"
+    )]
+    WritesLost {
+        /// The first block of them.
+        lba: Lba,
     },
     /// More memory is asked for than the machine has to spare. The system would grant it, and end programs when it is used.
     #[error(

@@ -34,6 +34,8 @@ pub(crate) struct Candidate {
     trouble: Option<String>,
     /// Someone else has it.
     is_in_use: bool,
+    /// It may only be read.
+    refuses_writes: Option<DeviceError>,
     /// It ends before the length that its own state asks for.
     truncated: Option<String>,
 }
@@ -48,6 +50,7 @@ impl Candidate {
             faults: Vec::new(),
             trouble: None,
             is_in_use: false,
+            refuses_writes: None,
             truncated: None,
         };
         let in_use = |error: &DeviceError| matches!(error, DeviceError::InUse { .. });
@@ -55,6 +58,7 @@ impl Candidate {
         match with_patience(|| Device::open(&candidate.path, purpose), is_worth_waiting) {
             Ok(device) => {
                 candidate.is_in_use = purpose == Purpose::Look && device.is_taken();
+                candidate.refuses_writes = device.write_refusal();
                 if let Err(error) = candidate.read_area(&device, purpose) {
                     candidate.trouble = Some(error.to_string());
                 }
@@ -64,6 +68,7 @@ impl Candidate {
                 // Who was killed a moment ago had it by this way: others are not waited for.
                 candidate.is_in_use = in_use(&error) || matches!(error, DeviceError::InUseElsewhere { .. });
                 candidate.trouble = Some(error.to_string());
+                candidate.refuses_writes = matches!(error, DeviceError::NotWritable { .. }).then_some(error);
             }
         }
         candidate
@@ -78,6 +83,7 @@ impl Candidate {
             faults: Vec::new(),
             trouble: Some(error.to_string()),
             is_in_use: false,
+            refuses_writes: None,
             truncated: None,
         }
     }
@@ -276,7 +282,7 @@ pub struct ArrayFound {
 }
 
 /// What a set of devices is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct ExamineReport {
     /// The array, if it may be started.
     pub array: Option<ArrayFound>,
@@ -321,6 +327,11 @@ impl Examination {
     /// A device that someone else has.
     pub(crate) fn in_use(&self) -> Option<&Path> {
         self.candidates.iter().find(|candidate| candidate.is_in_use).map(|candidate| candidate.path.as_path())
+    }
+
+    /// What the system says of a device that may only be read. Started without it, the array would go on as if it had failed.
+    pub(crate) fn take_refusal_to_write(&mut self) -> Option<DeviceError> {
+        self.candidates.iter_mut().find_map(|candidate| candidate.refuses_writes.take())
     }
 
     /// The report for people.

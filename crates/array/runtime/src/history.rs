@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -211,6 +211,24 @@ fn before(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".1");
     name.into()
+}
+
+/// Checks that nothing but a history is in the file at `path`, to which lines are to be added, and in the one before it, whose place it
+/// will take.
+///
+/// # Errors
+/// The file that holds something else.
+pub(crate) fn check_history(path: &Path) -> Result<(), PathBuf> {
+    for path in [path.to_owned(), before(path)] {
+        let Ok(facts) = std::fs::metadata(&path) else { continue };
+        let is_line = |line: &[u8]| serde_json::from_slice::<HistoryLine>(line).is_ok();
+        let has_lines = |bytes: Vec<u8>| bytes.is_empty() || bytes.split(|byte| *byte == b'\n').any(is_line);
+        let is_other = facts.is_dir() || facts.file_type().is_block_device();
+        if is_other || facts.is_file() && !read_file(&path).is_ok_and(has_lines) {
+            return Err(path);
+        }
+    }
+    Ok(())
 }
 
 /// What is in a history.

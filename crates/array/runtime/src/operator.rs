@@ -64,7 +64,8 @@ pub enum Command {
     /// Bound the rate of background scans.
     #[serde(alias = "sweep-rate")]
     ScanRate {
-        /// Most bytes per second that a background scan covers on each member; no bound if none. At 0 scans pause.
+        /// Most bytes per second that a background scan covers on each member; no bound if null. At 0 scans pause.
+        #[serde(deserialize_with = "Option::deserialize")]
         bytes_per_sec: Option<ByteCount>,
     },
     /// Begin a check.
@@ -92,22 +93,27 @@ pub enum CommandError {
     /// It is not as a command is written.
     #[error("that is no command: {0}")]
     NoCommand(#[from] serde_json::Error),
+    /// It is a list.
+    #[error(
+        "that is no command: a command is an object, such as {{\"command\":\"status\"}}; nothing was done"
+    )]
+    List,
     /// It has a field that its command does not have. What was meant by it can't be known, so nothing is done.
-    #[error("'{command}' has no field '{field}'{}; nothing was done", meant(*nearest, known))]
+    #[error("'{command}' has no field '{field}'{}; nothing was done", meant(nearest.as_deref(), known))]
     UnknownField {
         /// The command.
         command: String,
         /// The field.
         field: String,
         /// The field that the name is most like.
-        nearest: Option<&'static str>,
+        nearest: Option<String>,
         /// All fields of the command.
-        known: &'static [&'static str],
+        known: Vec<String>,
     },
 }
 
 /// What was meant, or what there is.
-fn meant(nearest: Option<&str>, known: &[&str]) -> String {
+fn meant(nearest: Option<&str>, known: &[String]) -> String {
     match (nearest, known) {
         (Some(name), _) => format!(": did you mean '{name}'"),
         (None, []) => ", nor any other".to_owned(),
@@ -121,32 +127,28 @@ impl Command {
     /// # Errors
     /// [`CommandError`]: it is none, or has a field that it should not have.
     pub fn parse(line: &[u8]) -> Result<Self, CommandError> {
-        // serde leaves fields of a command that has none unread.
-        if let Ok(fields) = serde_json::from_slice::<BTreeMap<String, serde_json::Value>>(line)
-            && let Some(command) = fields.get("command").and_then(serde_json::Value::as_str)
-            && let Some(known) = Self::fields(command)
-        {
-            let mut names = fields.keys().filter(|name| *name != "command");
-            if let Some(field) = names.find(|name| !known.contains(&name.as_str())) {
-                let (command, field) = (command.to_owned(), field.clone());
-                let nearest = toml_file::meant(&field, known.iter().copied());
-                return Err(CommandError::UnknownField { command, field, nearest, known });
-            }
+        // serde takes a list for a command, too.
+        if line.trim_ascii_start().first() == Some(&b'[') {
+            return Err(CommandError::List);
         }
-        Ok(serde_json::from_slice(line)?)
+        let command: Self = serde_json::from_slice(line)?;
+        // It leaves fields unread of a command that has none.
+        let given: BTreeMap<String, serde_json::Value> = serde_json::from_slice(line)?;
+        let known = serde_json::to_value(&command)?;
+        if let Some(field) = given.into_keys().find(|field| known.get(field).is_none()) {
+            let names = known.as_object().into_iter().flatten();
+            let known: Vec<String> =
+                names.map(|(name, _)| name.clone()).filter(|it| it != "command").collect();
+            let nearest = toml_file::meant(&field, known.iter().map(String::as_str)).map(ToOwned::to_owned);
+            return Err(CommandError::UnknownField { command: command.name(), field, nearest, known });
+        }
+        Ok(command)
     }
 
-    /// The fields of a command, if it is one.
-    fn fields(command: &str) -> Option<&'static [&'static str]> {
-        Some(match command {
-            "fail" => &["device"],
-            "replace" => &["device", "with", "destroy_data", "server_restarted"],
-            "add-spare" => &["path", "destroy_data", "server_restarted"],
-            "scan-rate" | "sweep-rate" => &["bytes_per_sec"],
-            "repair" => &["trust_data"],
-            "status" | "check" | "stop-scan" | "stop-sweep" | "reload" | "stop" => &[],
-            _ => return None,
-        })
+    /// Its name on the control socket.
+    fn name(&self) -> String {
+        let written = serde_json::to_value(self).unwrap_or_default();
+        written["command"].as_str().unwrap_or_default().to_owned()
     }
 }
 
@@ -273,6 +275,8 @@ raidlab_units::named! {
         Optimal = "optimal",
         /// All members are in sync, and the redundancy of some stripes is not known to agree yet.
         Resyncing = "resyncing",
+        /// All members are in sync, and the latest check or repair found stripes of which it could not tell what is wrong.
+        Undecided = "undecided",
         /// Members are missing, all data is there.
         Degraded = "degraded",
         /// Members are missing, and one is being rebuilt.
@@ -600,10 +604,17 @@ mod tests {
         };
         let text = r#"{"command":"replace","device":"3","with":"/dev/sdz"}"#;
         assert_eq!(Command::parse(text.as_bytes()).expect("it is a command"), replace);
-        for bad in
-            [r#"{"command":"explode"}"#, r#"{"command":"fail","device":"1","device":"2"}"#, "7", "[]", ""]
-        {
+        for bad in [
+            r#"{"command":"explode"}"#,
+            r#"{"command":"fail","device":"1","device":"2"}"#,
+            r#"{"command":"scan-rate"}"#,
+            "7",
+            "",
+        ] {
             assert!(matches!(Command::parse(bad.as_bytes()), Err(CommandError::NoCommand(_))), "{bad}");
+        }
+        for list in ["[]", r#"["stop"]"#, r#" ["repair",true]"#] {
+            assert!(matches!(Command::parse(list.as_bytes()), Err(CommandError::List)), "{list}");
         }
     }
 
@@ -618,6 +629,7 @@ mod tests {
             Command::ScanRate { bytes_per_sec: None },
             Command::Check,
             Command::Repair { trust_data: true },
+            Command::Recover,
             Command::StopScan,
             Command::Reload,
             Command::Stop,
@@ -634,13 +646,12 @@ mod tests {
             let name = fields["command"].as_str().expect("it has a name").to_owned();
             let own: BTreeSet<&str> =
                 fields.keys().map(String::as_str).filter(|it| *it != "command").collect();
-            let known = Command::fields(&name).expect("it is a command");
-            assert_eq!(known.iter().copied().collect::<BTreeSet<_>>(), own, "{name}");
+            let known: Vec<String> = own.iter().map(|field| (*field).to_owned()).collect();
             fields.insert("dry_run".to_owned(), true.into());
             let refused = Command::parse(written.to_string().as_bytes()).expect_err("it has no such field");
             let text = refused.to_string();
             assert!(text.starts_with(&format!("'{name}' has no field 'dry_run'")), "{text}");
-            assert!(known.iter().all(|field| text.contains(field)), "{text}");
+            assert!(known.iter().all(|field| text.contains(field.as_str())), "{text}");
         }
         let misspelt = br#"{"command":"replace","device":"1","with":"x","destory_data":true}"#;
         let text = Command::parse(misspelt).expect_err("it is misspelt").to_string();

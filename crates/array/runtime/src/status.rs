@@ -264,6 +264,8 @@ fn condition(controller: &Controller, health: Health, is_stopping: bool) -> Cond
         Condition::Degraded
     } else if controller.out_of_sync_stripes() > 0 {
         Condition::Resyncing
+    } else if !controller.undecided().is_empty() {
+        Condition::Undecided
     } else {
         Condition::Optimal
     }

@@ -141,15 +141,17 @@ impl ArrayWorld {
     ///
     /// # Errors
     /// [`ArrayError::NotServing`] when devices failed meanwhile, [`ArrayError::Cancelled`], or a failing ring. The array is
-    /// then as after a crash.
+    /// then as after a crash. [`ArrayError::WritesLost`]: it is stopped, but not all that was acknowledged is on its devices.
     pub fn stop(&mut self, cancel: &AtomicBool) -> Result<(), ArrayError> {
         self.is_stopped = false;
         self.commands.is_stopping = true;
         let now = self.now();
         self.controller.handle_stop(now);
         self.run_actions(now)?;
+        let lost = |world: &Self| world.controller.untold_loss().map(|lba| ArrayError::WritesLost { lba });
         let stopped = self.run_until(cancel, |world| world.is_stopped);
-        self.end_line(stopped.is_ok());
+        let stopped = stopped.and_then(|()| lost(self).map_or(Ok(()), Err));
+        self.end_line(&stopped);
         stopped
     }
 

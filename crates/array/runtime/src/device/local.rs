@@ -15,12 +15,15 @@ use crate::error::DeviceError;
 use crate::kernel;
 use raidlab_device::safety::OtherWays;
 use raidlab_units::ByteCount;
-use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, Stat, StatxFlags, statx};
+use rustix::fs::{
+    Access, AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, Stat, StatxFlags, accessat,
+    major, minor, statx,
+};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -71,10 +74,26 @@ impl LocalDevice {
             let file = open_direct(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECT)?;
             return Self::of_file(path, file, is_block_device);
         }
+        if let Some(refusal) = Self::write_refusal(path) {
+            return Err(refusal);
+        }
         let (file, claims) = claim(path, OFlags::RDWR, is_block_device)?;
         let mut device = Self::of_file(path, file, is_block_device)?;
         device.claims = claims;
         Ok(device)
+    }
+
+    /// Why the device at `path` can't be written by this user, if that is known without a write.
+    pub(crate) fn write_refusal(path: &Path) -> Option<DeviceError> {
+        let refused = |errno: Errno| DeviceError::NotWritable { path: path.to_owned(), source: errno.into() };
+        let access = accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS);
+        if let Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) = access {
+            return Some(refused(errno));
+        }
+        let facts = std::fs::metadata(path).ok().filter(|facts| facts.file_type().is_block_device())?;
+        let (major, minor) = (major(facts.rdev()), minor(facts.rdev()));
+        let flag = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/ro")).ok()?;
+        (flag.trim() == "1").then(|| refused(Errno::ROFS))
     }
 
     /// Whether somebody has the device at `path`.

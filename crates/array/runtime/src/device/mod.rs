@@ -126,6 +126,14 @@ impl Device {
         matches!(self, Self::Local(device) if LocalDevice::is_taken(device.path()))
     }
 
+    /// Why it can't be written, if that is known without a write.
+    pub(crate) fn write_refusal(&self) -> Option<DeviceError> {
+        match self {
+            Self::Local(device) => LocalDevice::write_refusal(device.path()),
+            Self::Remote(_) => None,
+        }
+    }
+
     /// The path or URI as it was given.
     pub(crate) fn path(&self) -> &Path {
         match self {

@@ -14,7 +14,8 @@ use super::{GO_ON, folder, read_all, serve};
 use raidlab_controller::{ArrayConfig, CacheMemory, MemberCache, MetadataPolicy, WritePolicy};
 use raidlab_format::{ArrayUuid, Placement, StartOptions};
 use raidlab_runtime::{
-    ArrayStatus, ArrayWorld, Condition, CreateOptions, DeviceCondition, RunSettings, ScriptOp, create,
+    ArrayError, ArrayStatus, ArrayWorld, Condition, CreateOptions, DeviceCondition, RunSettings, ScriptOp,
+    create,
 };
 use raidlab_units::{BlockCount, ByteCount, Lba, NanoSpan};
 use rustix::fs::FlockOperation;
@@ -321,6 +322,29 @@ fn a_disk_that_stays_full_is_a_member_lost() {
     goes_on(&used);
     let checker = used.stop();
     check_again(&bench.others(), &bench.settings, &checker);
+}
+
+/// Defect: a stop said that the array was stopped when what it had acknowledged had been given up on a full disk.
+#[test]
+fn a_stop_tells_of_acknowledged_writes_that_are_lost() {
+    let mut config = keeping("0", 2, MetadataPolicy::Bitmap);
+    config.cache.write_policy = WritePolicy::WriteBack;
+    let Some(bench) = bench_of(config) else { return };
+    let start = || {
+        let started = ArrayWorld::start(&bench.members, &bench.settings, StartOptions::default());
+        let mut world = started.world.expect("it starts");
+        world.await_serving(&GO_ON).expect("it serves");
+        let write = |lba| ScriptOp::Write { lba: Lba(lba), bytes: vec![7; 1 << 12], fua: false };
+        let written = serve(&mut world, &[write(0), write(16), write(32), write(48)], 1);
+        assert!(written.iter().all(Result::is_ok), "{written:?}");
+        world
+    };
+    start().stop(&GO_ON).expect("nothing is lost");
+    let mut world = start();
+    let write_error = Some(libc::ENOSPC);
+    bench.faulty.set(&Faults { unwritable: 0..u64::MAX, write_error, ..Faults::default() });
+    let told = world.stop(&GO_ON).expect_err("what was acknowledged is lost");
+    assert!(matches!(told, ArrayError::WritesLost { .. }), "{told}");
 }
 
 /// Defect: a start, and a creation, waited for ever for a device that did not answer.

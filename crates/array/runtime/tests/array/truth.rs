@@ -11,11 +11,11 @@ use raidlab_controller::{ArrayConfig, MetadataPolicy};
 use raidlab_format::{AREA_UNIT_BYTES, AreaLayout, LABEL_BYTES, Label, StartOptions, Unfinished};
 use raidlab_runtime::{
     ArrayStatus, ArrayWorld, Command, Condition, CreateError, CreateOptions, DeviceCondition, EventLevel,
-    HistoryPlace, RunSettings, create, examine, read_history,
+    HistoryPlace, RunSettings, create, examine, read_history, would_start,
 };
 use raidlab_units::ByteCount;
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Where the second copy of label and state begins.
@@ -245,6 +245,73 @@ fn events_outlive_the_process_with_their_times() {
     let full = RunSettings { history: Some(HistoryPlace::File("/dev/full".into())), ..settings };
     let paths: Vec<PathBuf> = [&paths[..1], &paths[2..], &[folder.path().join("new")]].concat();
     status_of(&paths, &full);
+}
+
+/// Nobody may write the file: as root that takes more than its mode.
+fn let_nobody_write(path: &Path, may_nobody: bool) {
+    use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+    let mode = if may_nobody { 0o444 } else { 0o644 };
+    std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("it is ours");
+    let file = File::open(path).expect("it can be read");
+    if rustix::process::geteuid().is_root() {
+        let flags = ioctl_getflags(&file).expect("the file system has flags");
+        let flags = if may_nobody { flags | IFlags::IMMUTABLE } else { flags - IFlags::IMMUTABLE };
+        ioctl_setflags(&file, flags).expect("root may");
+    }
+}
+
+/// Defect: a member that could only be read was left out as if it had failed, which cost redundancy; with all of them read only, what
+/// looks at them said that they would start.
+#[test]
+fn members_that_can_only_be_read_are_no_reason_to_start_without_them() {
+    let folder = folder();
+    let (_, paths, settings) = array(folder.path(), MetadataPolicy::Log);
+    for unwritable in [&paths[2..3], &paths] {
+        for path in unwritable {
+            let_nobody_write(path, true);
+        }
+        let refused = would_start(&paths, &settings, StartOptions::default()).refused;
+        let started = ArrayWorld::start(&paths, &settings, StartOptions::default()).world;
+        for path in unwritable {
+            let_nobody_write(path, false);
+        }
+        let error = started.map(drop).expect_err("it is not started").to_string();
+        assert!(error.contains("can't be written"), "{error}");
+        assert_eq!(refused, Some(error), "both say the same");
+    }
+    assert_eq!(status_of(&paths, &settings).condition, Condition::Resyncing, "nothing was lost by it");
+}
+
+/// Defects: a device that was named twice was waited for as if somebody else had it; any file took the lines of a history, a member too.
+#[test]
+fn names_that_can_not_be_meant_are_refused_before_anything_is_touched() {
+    let folder = folder();
+    let (_, paths, settings) = array(folder.path(), MetadataPolicy::Log);
+    let alias = folder.path().join("alias");
+    std::os::unix::fs::symlink(&paths[0], &alias).expect("a link");
+    let refusal = |paths: &[PathBuf], settings: &RunSettings| {
+        let refused = would_start(paths, settings, StartOptions::default()).refused;
+        let started = ArrayWorld::start(paths, settings, StartOptions::default()).world;
+        let error = started.map(drop).expect_err("it is not started").to_string();
+        assert_eq!(refused.as_ref(), Some(&error), "both say the same");
+        error
+    };
+    let twice = [&paths[..], &[alias]].concat();
+    assert!(refusal(&twice, &settings).contains("alias is named twice"));
+
+    let other = folder.path().join("notes");
+    std::fs::write(&other, "mine\n").expect("it can be written");
+    let beside = folder.path().join("kept");
+    std::fs::write(folder.path().join("kept.1"), "mine\n").expect("it can be written");
+    for wrong in [&other, &beside, &paths[0], &folder.path().to_owned()] {
+        let settings = RunSettings { history: Some(HistoryPlace::File(wrong.clone())), ..settings.clone() };
+        assert!(refusal(&paths, &settings).contains("is no history of an array"), "{}", wrong.display());
+    }
+    assert_eq!(std::fs::read_to_string(other).expect("it is there"), "mine\n");
+    let own = RunSettings { history: Some(HistoryPlace::File(folder.path().join("own"))), ..settings };
+    for _ in 0..2 {
+        status_of(&paths, &own);
+    }
 }
 
 /// What a creation that was killed may have left of three members.

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! file m0 ◄── loop0 ◄── loop0p1 ◄── dm-0        of dm-0: below m0
-//!    ▲                                          of m0: beside loop0, loop1
-//!    └─────── loop1                             of loop0: below m0; beside loop1, if it shows the same bytes of m0
+//!    ▲                                          of m0: beside loop0, loop1, loop2
+//!    └─────── loop1 ◄── loop2                   of loop0: below m0; beside loop1, loop2, if they show the same bytes of m0
 //! ```
 //! `O_EXCL` keeps others from a disk, its partitions and what is built on it (device mapper, md), in both directions: the
 //! kernel knows that they are one. It does not know so of a loop device and its file, nor of two loop devices over one file.
@@ -53,20 +53,25 @@ impl OtherWays {
         if is_block(&facts) {
             let (major, minor) = (major(facts.st_rdev), minor(facts.st_rdev));
             if let Ok(home) = sysfs.join(format!("dev/block/{major}:{minor}")).canonicalize() {
-                add_loops(&home, &mut under);
+                add_loops(sysfs, &home, WHOLE, &mut under);
             }
         }
         let own = Own { facts, path: std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok() };
-        let shows_same = |one: &Loop| {
-            let overlaps = |under: &Loop| {
-                let (ours, theirs) = (&under.range, &one.range);
-                ours.start < theirs.end && theirs.start < ours.end && same_backing(mounts, under, one)
+        let shows_same = |home: &&PathBuf| {
+            let mut chain = Vec::new();
+            if Loop::read(home).is_some() {
+                add_loops(sysfs, home, WHOLE, &mut chain);
+            }
+            let is_ours = |one: &Loop| {
+                let overlaps = |under: &Loop| {
+                    let (ours, theirs) = (&under.range, &one.range);
+                    ours.start < theirs.end && theirs.start < ours.end && same_backing(mounts, under, one)
+                };
+                own.is_at(mounts, &one.backing) || under.iter().any(overlaps)
             };
-            !under.iter().any(|it: &Loop| it.name == one.name)
-                && (own.is_at(mounts, &one.backing) || under.iter().any(overlaps))
+            !under.iter().any(|it| it.name == file_name(home)) && chain.iter().any(is_ours)
         };
-        let beside = homes.iter().filter_map(|home| Loop::read(home)).filter(shows_same);
-        let beside = beside.map(|one| devices.join(one.name)).collect();
+        let beside = homes.iter().filter(shows_same).map(|home| devices.join(file_name(home))).collect();
         let mut below: Vec<PathBuf> = under.into_iter().map(|own| own.backing).collect();
         below.dedup();
         Self { below, beside }
@@ -110,15 +115,31 @@ impl Loop {
     }
 }
 
-/// Adds the loop devices that the one at `home` is, is a partition of, or is built on.
-fn add_loops(home: &Path, found: &mut Vec<Loop>) {
-    found.extend(Loop::read(home).filter(|own| !found.contains(own)));
+/// All of a device.
+const WHOLE: Range<u64> = 0..u64::MAX;
+
+/// Adds the loop devices that the bytes `within` the one at `home` lie in: itself, what it is a partition of or built on, and what is
+/// below a loop device.
+fn add_loops(sysfs: &Path, home: &Path, within: Range<u64>, found: &mut Vec<Loop>) {
+    let own = Loop::read(home).map(|own| {
+        let Range { start, end } = own.range;
+        let range = start.saturating_add(within.start)..end.min(start.saturating_add(within.end));
+        Loop { range, ..own }
+    });
+    if let Some(own) = own.filter(|own| !found.contains(own)) {
+        let (range, below) = (own.range.clone(), sysfs.join("class/block").join(file_name(&own.backing)));
+        let is_device = own.backing.starts_with("/dev");
+        found.push(own);
+        if let Some(below) = below.canonicalize().ok().filter(|_| is_device) {
+            add_loops(sysfs, &below, range, found);
+        }
+    }
     let disk = home.parent().filter(|_| home.join("partition").exists());
     let slaves = entries(&home.join("slaves")).unwrap_or_default();
     for below in disk.into_iter().map(Path::to_owned).chain(slaves) {
         // A device can't lie below itself.
         if let Ok(below) = below.canonicalize() {
-            add_loops(&below, found);
+            add_loops(sysfs, &below, WHOLE, found);
         }
     }
 }
@@ -162,6 +183,8 @@ mod tests {
         write(home.join("loop/sizelimit"), format!("{limit}\n")).unwrap();
         symlink(&home, sysfs.join("block").join(name)).unwrap();
         symlink(&home, sysfs.join("dev/block").join(number)).unwrap();
+        create_dir_all(sysfs.join("class/block")).unwrap();
+        symlink(&home, sysfs.join("class/block").join(name)).unwrap();
     }
 
     #[test]
@@ -188,11 +211,22 @@ mod tests {
         };
         let mounts = [mount(devices, "/"), mount(vec![DeviceId { major: 0, minor: 7 }], "/dead")];
         add_loop(&sysfs, "loop4", "7:4", Path::new("/dead/m0"), None);
+        add_loop(&sysfs, "loop5", "7:5", Path::new("/dev/loop0"), None);
+        add_loop(&sysfs, "loop6", "7:6", Path::new("/dev/loop1"), None);
+        add_loop(&sysfs, "loop7", "7:7", Path::new("/dev/loop5"), Some((8192, 4096)));
         for name in ["m0", "hard", "soft"] {
             let ways = OtherWays::read(&sysfs, dev, &mounts, &File::open(at(name)).unwrap());
-            assert_eq!(ways.beside, [dev.join("loop0"), dev.join("loop2")], "{name}");
+            let names = ["loop0", "loop2", "loop5", "loop7"];
+            assert_eq!(ways.beside, names.map(|name| dev.join(name)), "{name}");
             assert!(ways.below.is_empty());
         }
+        let bytes_of = |name| {
+            let mut found = Vec::new();
+            add_loops(&sysfs, &sysfs.join("block").join(name).canonicalize().unwrap(), WHOLE, &mut found);
+            found.into_iter().map(|it| (it.name, it.range)).collect::<Vec<_>>()
+        };
+        let nested = [("loop7", 8192..12288), ("loop5", 8192..12288), ("loop0", 8192..12288)];
+        assert_eq!(bytes_of("loop7"), nested.map(|(name, range)| (name.to_owned(), range)));
         let nothing = OtherWays::read(&at("none"), dev, &mounts, &File::open(at("m0")).unwrap());
         assert_eq!(nothing, OtherWays::default());
     }
@@ -211,7 +245,7 @@ mod tests {
         symlink(&partition, mapper.join("slaves/loop0p1")).unwrap();
         for home in [sysfs.join("devices/loop0"), partition, mapper] {
             let mut found = Vec::new();
-            add_loops(&home.canonicalize().unwrap(), &mut found);
+            add_loops(&sysfs, &home.canonicalize().unwrap(), WHOLE, &mut found);
             let names: Vec<&str> = found.iter().map(|it| it.name.as_str()).collect();
             assert_eq!((names, &found[0].backing), (vec!["loop0"], &file), "{}", home.display());
         }

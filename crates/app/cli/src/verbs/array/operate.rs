@@ -226,6 +226,7 @@ const fn exit_of(condition: Condition) -> Exit {
         Condition::Starting
         | Condition::Stopping
         | Condition::Resyncing
+        | Condition::Undecided
         | Condition::Degraded
         | Condition::Rebuilding => Exit::ArrayAtRisk,
         Condition::DataLost | Condition::Failed => Exit::ArrayDamaged,
@@ -276,7 +277,7 @@ pub(crate) fn rebuild(args: &RebuildArgs, output: &Output) -> Result<Exit, Failu
         }
         Some(scan) if scan.scan == "rebuild" => follow(&mut line, "rebuild")?.tell(output),
         _ if args.rate.is_some() => tell("the rate is set; no rebuild runs", output),
-        _ if matches!(status.condition, Condition::Optimal | Condition::Resyncing) => {
+        _ if matches!(status.condition, Condition::Optimal | Condition::Resyncing | Condition::Undecided) => {
             // One that has begun by itself may have ended before it was asked for.
             match status.last_scan.filter(|scan| scan.scan == "rebuild" && !args.no_wait) {
                 Some(ended) => Watched::Ended(vec![ended]).tell(output),

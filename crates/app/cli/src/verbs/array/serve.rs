@@ -183,7 +183,7 @@ fn not_started(devices: &[PathBuf], error: ArrayError) -> Failure {
         return match error {
             ArrayError::Assemble(_) => Failure::input(error)
                 .with_hint("'raidlab array assemble DEVICE...' says what each of them is"),
-            error => Failure::run(error),
+            error => Failure::input(error),
         };
     }
     Failure::input(anyhow::Error::new(error).context(format!("there is no device {}", absent.join(", "))))

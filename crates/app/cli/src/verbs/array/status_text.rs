@@ -106,6 +106,7 @@ const fn condition(condition: Condition) -> &'static str {
         Condition::Starting => "starting",
         Condition::Optimal => "optimal",
         Condition::Resyncing => "resyncing",
+        Condition::Undecided => "UNDECIDED",
         Condition::DataLost => "DATA LOST",
         Condition::Degraded => "DEGRADED",
         Condition::Rebuilding => "rebuilding",
