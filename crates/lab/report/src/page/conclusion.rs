@@ -50,8 +50,8 @@ fn of_line(runs: &[&RunResult], column: Column) -> Option<String> {
     let moved: Vec<&&RunResult> = runs.iter().filter(|run| column.value(run) > 0.0).collect();
     let figure = |run: &RunResult, of: Column| format!("{} {}", three_digits(of.value(run)), of.unit());
     let (first, last) = (moved.first()?, moved.last()?);
-    // How many accelerators are fed is said above.
-    if let OfferedLoad::Accelerators(_) = last.offered_load() {
+    // How many accelerators are fed, and what their checkpoint costs, is said above.
+    if matches!(last.offered_load(), OfferedLoad::Accelerators(_)) || last.checkpoint_of().is_some() {
         return None;
     }
     if first.offered_load() == last.offered_load() {

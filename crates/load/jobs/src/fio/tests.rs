@@ -337,6 +337,11 @@ fn phases_are_steps() {
     assert_eq!(names(later), ["early", "late"]);
     assert_eq!(names("[a]\n[b]\nwait_for=a\n[c]\nwait_for=b\n"), ["a", "b", "c"]);
     assert_eq!(names("[a]\n[b]\nstonewall\n[c]\nwait_for=a\n[d]\nstonewall=1\n").len(), 3);
+    let beside = &import("[early]\nsize=1m\n[late]\nsize=1m\nstartdelay=2\n").steps[0].workload.spec.parts;
+    assert_eq!(
+        beside.iter().map(|part| part.phase.after).collect::<Vec<_>>(),
+        [NanoSpan::ZERO, NanoSpan::from_secs(2)]
+    );
     assert_eq!(names("[global]\nstartdelay=3\n[a]\n").len(), 1, "all wait equally long");
 }
 
