@@ -361,8 +361,8 @@ mod tests {
                 vec![ActorSummary { part: "training".into(), facts: ActorFacts::Accelerator(facts) }];
             RunResult { actors, ..example_result("cosmoflow", 1.0) }
         };
-        let found =
-            feedings(&[run(4, 40.0), run(1, 99.0), run(2, 50.0), run(2, 75.0), example_result("x", 1.0)]);
+        let runs = vec![run(4, 40.0), run(1, 99.0), run(2, 50.0), run(2, 75.0), example_result("x", 1.0)];
+        let found = feedings(&runs);
         let [found] = &found[..] else { panic!("{found:?}") };
         assert_eq!(
             (found.most, found.is_limit, found.points.len()),
