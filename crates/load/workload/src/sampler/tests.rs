@@ -148,7 +148,7 @@ fn a_shuffle_takes_every_place_once_and_every_round_in_another_order() {
     }
 }
 
-/// Samples of UNet3D, cut at zero, were 1.9 % longer on average than was said.
+/// Samples of `UNet3D`, cut at zero, were 1.9 % longer on average than was said.
 #[test]
 fn what_is_cut_at_zero_keeps_the_mean_that_was_asked_for() {
     for (mean, deviation) in [(146_600_628.0, 68_341_808.0), (1000.0, 1.0), (1e6, 1e6), (4096.0, 0.0)] {
