@@ -132,16 +132,13 @@ fn a_flush_waits_only_where_the_cache_is_volatile() {
     }
 }
 
-/// A disk answered 20,000 to 50,000 flushes a second, faster than its firmware takes a write.
+/// A disk answered 33,000 to 50,000 flushes a second one after the other, in the time of a hit in its buffer.
 #[test]
-fn a_flush_of_a_clean_or_protected_cache_takes_what_a_cached_write_without_data_does() {
+fn a_flush_that_waits_for_no_arm_takes_the_overhead_of_a_command() {
     for id in ["dt01aca200", "exos-x24-24tb", "generic-hdd-7200", "wd-gold-24000"] {
-        let model = model(id);
-        let one_by_one = |op, sectors| {
-            drive_closed_loop(&mut Drive::new(&model, CACHED), 1, 200, |_| (op, 0, sectors)).response_ms_mean
-        };
-        let (flush, write) = (one_by_one(DriveOp::Flush, 0), one_by_one(WRITE, 8));
-        assert!(flush > 0.7 * write && flush < 1.05 * write, "{id}: flush {flush} ms, write {write} ms");
+        let mut drive = Drive::new(&model(id), CACHED);
+        let flushed = drive_closed_loop(&mut drive, 1, 200, |_| (DriveOp::Flush, 0, 0));
+        assert_near(flushed.response_ms_mean, 0.2, 0.05, &format!("{id}: its command_overhead"));
     }
 }
 
