@@ -67,7 +67,6 @@ pub(crate) fn page(runs: Vec<PyRef<'_, Run>>, title: &str) -> String {
         warnings: warnings(&runs),
         notes: Vec::new(),
         compared: &[],
-        fed: &[],
         iodepth: None,
         axes: None,
     };

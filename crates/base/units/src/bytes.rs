@@ -44,6 +44,34 @@ impl ByteCount {
     pub fn decimal(self) -> impl fmt::Display {
         Decimal(self.0)
     }
+
+    /// Prints as people write sizes and rates that may be of either kind: in whole KiB, MiB, GiB or TiB where these are exact and have no
+    /// more than four digits, else in decimal units.
+    ///
+    /// ```
+    /// # use raidlab_units::ByteCount;
+    /// let text = |bytes: u64| ByteCount(bytes).plain().to_string();
+    /// assert_eq!([text(1 << 20), text(3 << 29), text(200_000_000)], ["1 MiB", "1536 MiB", "200 MB"]);
+    /// assert_eq!([text(512), text(146_600_628), text(7_681_501_126_656)], ["512 B", "147 MB", "7.68 TB"]);
+    /// ```
+    pub fn plain(self) -> impl fmt::Display {
+        Plain(self.0)
+    }
+}
+
+struct Plain(u64);
+
+impl fmt::Display for Plain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 4] =
+            [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        let is_exact =
+            |(unit, _): &&(u64, &str)| self.0.is_multiple_of(*unit) && (1..10_000).contains(&(self.0 / unit));
+        match UNITS.iter().find(is_exact) {
+            Some((unit, name)) => f.pad(&format!("{} {name}", self.0 / unit)),
+            None => Decimal(self.0).fmt(f),
+        }
+    }
 }
 
 struct Decimal(u64);

@@ -21,15 +21,17 @@ const CHANCE: f64 = 0.05;
 
 /// Returns a verdict for each workload, real arrays first, with [`LAT_MEAN_LIMIT`].
 ///
-/// Workloads come in the order of their first run. Runs that are not on an array are left out.
+/// Workloads come in the order of their first run. Runs that are not on an array are left out, and so is training: it is judged by how many
+/// accelerators storage feeds, which is no rate within a latency.
 pub fn verdicts(runs: &[RunResult]) -> Vec<Verdict> {
     verdicts_within(runs, LAT_MEAN_LIMIT)
 }
 
 /// Returns the verdicts with the limit `lat_mean_limit` of the mean latency.
 pub fn verdicts_within(runs: &[RunResult], lat_mean_limit: NanoSpan) -> Vec<Verdict> {
+    let trains = |name: &str| runs.iter().any(|run| run.workload == name && run.accelerators().is_some());
     let mut workloads: Vec<&str> = Vec::new();
-    for run in runs {
+    for run in runs.iter().filter(|run| !trains(run.checkpoint_of().unwrap_or(&run.workload))) {
         if !workloads.contains(&run.workload.as_str()) {
             workloads.push(&run.workload);
         }

@@ -179,7 +179,7 @@ impl Verdict {
 impl Choice {
     /// The load at which it is judged.
     pub fn offered_load(&self) -> OfferedLoad {
-        OfferedLoad::of(self.iodepth, self.arrivals_per_sec)
+        OfferedLoad::of(self.iodepth, self.arrivals_per_sec, None)
     }
 
     /// Whether any one member may fail.

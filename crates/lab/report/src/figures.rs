@@ -2,7 +2,7 @@
 
 use raidlab_units::ByteCount;
 pub use raidlab_units::three_digits;
-use raidlab_workload::{ArrayFacts, Metric, OpSummary, RangeFacts, RunResult};
+use raidlab_workload::{ArrayFacts, Metric, OfferedLoad, OpSummary, RangeFacts, RunResult};
 
 /// Prints `value` with three significant digits and a suffix for thousands (`12.3k`) and millions (`1.23M`).
 pub(crate) fn short_digits(value: f64) -> String {
@@ -149,6 +149,13 @@ impl Column {
     pub(crate) fn is_known(self, run: &RunResult) -> bool {
         !matches!(self, Self::LatP99) || run.ops.total.lat_ns_p99 > 0 || run.ops.total.lat_ns_mean == 0.0
     }
+}
+
+/// What tells loads apart, for heads of columns and axes.
+pub(crate) fn loads_name(loads: impl IntoIterator<Item = OfferedLoad>) -> &'static str {
+    let mut names = loads.into_iter().map(OfferedLoad::name);
+    let first = names.next().unwrap_or("iodepth");
+    if names.all(|name| name == first) { first } else { "load" }
 }
 
 /// Nanoseconds as milliseconds.

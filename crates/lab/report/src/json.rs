@@ -87,7 +87,7 @@ pub fn study(report: &StudyReport) -> String {
         setup: report.setup.iter().map(|(name, value)| NamedValue { name, value }).collect(),
         iodepth: match matrix.load {
             OfferedLoad::Iodepth(depth) => Some(depth),
-            OfferedLoad::Rate(_) => None,
+            OfferedLoad::Rate(_) | OfferedLoad::Accelerators(_) => None,
         },
         runs: report.runs,
         verdicts: report.verdicts,

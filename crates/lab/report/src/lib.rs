@@ -62,7 +62,6 @@ pub use programs::{
 
 use raidlab_advisor::{ComparedTable, ComparisonRow, ComparisonSummary, PlaceSummary, Verdict};
 use raidlab_workload::RunResult;
-use raidlab_worlds::Feeding;
 
 /// A study: what was asked, how it was answered, and the answer.
 #[derive(Clone, Debug)]
@@ -85,8 +84,6 @@ pub struct StudyReport<'a> {
     pub notes: Vec<String>,
     /// A publication's tables with these runs in them, where the study is compared with one.
     pub compared: &'a [ComparedTable],
-    /// How many accelerators each workload feeds, where that was asked.
-    pub fed: &'a [Feeding],
     /// The iodepth that tables and bars show. `None` is the one that most cells have, and the highest of those.
     pub iodepth: Option<u32>,
     /// The figures on the axes, across and up, of the chart of any against any other. `None` is throughput and mean latency.

@@ -15,7 +15,7 @@
 //! differ in the hardware under them. Storage without an array is on the first side of its kind. Invariant: a cell has
 //! at most one run; of several runs of a cell it is the one with the median figure.
 
-use crate::figures::{Column, three_digits};
+use crate::figures::{Column, loads_name, three_digits};
 use raidlab_units::ByteCount;
 use raidlab_workload::{ArrayFacts, Metric, OfferedLoad, RunResult, World};
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,8 +65,10 @@ pub(crate) struct Matrix<'a> {
     pub(crate) configurations: Vec<Configuration<'a>>,
     /// Every load of the study, ascending.
     pub(crate) loads: Vec<OfferedLoad>,
-    /// The one that tables and bars show.
+    /// The one that tables and bars show of most profiles.
     pub(crate) load: OfferedLoad,
+    /// The one that they show of each.
+    profile_loads: Vec<OfferedLoad>,
     cells: BTreeMap<CellKey, &'a RunResult>,
 }
 
@@ -90,10 +92,33 @@ impl<'a> Matrix<'a> {
             repeats.entry(key).or_default().push(run);
         }
         let cells: BTreeMap<_, _> = repeats.into_iter().map(|(key, runs)| (key, middle(runs))).collect();
-        let cells_at = |load: OfferedLoad| cells.keys().filter(|key| key.load == load).count();
-        let commonest = loads.iter().copied().max_by_key(|load| (cells_at(*load), *load));
-        let load = iodepth.map(OfferedLoad::Iodepth).or(commonest).unwrap_or(OfferedLoad::Iodepth(1));
-        Self { profiles, sides, configurations, loads, load, cells }
+        let load = iodepth.map(OfferedLoad::Iodepth);
+        let load = load.or(commonest(cells.keys())).unwrap_or(OfferedLoad::Iodepth(1));
+        let load_of = |profile: usize| {
+            let own = || cells.keys().filter(|key| key.profile == profile);
+            // A profile of another kind of load has none of the others'.
+            let is_other_kind = !own().any(|key| key.load.name() == load.name());
+            commonest(own()).filter(|_| is_other_kind).unwrap_or(load)
+        };
+        let profile_loads = (0..profiles.len()).map(load_of).collect();
+        Self { profiles, sides, configurations, loads, load, profile_loads, cells }
+    }
+
+    /// The load that tables and bars show of a profile.
+    pub(crate) fn load_of(&self, profile: usize) -> OfferedLoad {
+        self.profile_loads[profile]
+    }
+
+    /// The loads of all profiles that are shown, in words.
+    pub(crate) fn shown_loads(&self) -> String {
+        let texts = in_first_appearance(self.profile_loads.iter().map(ToString::to_string));
+        if texts.is_empty() { self.load.to_string() } else { texts.join(" or ") }
+    }
+
+    /// The loads of the kinds that a profile was run at, ascending.
+    pub(crate) fn loads_of(&self, profile: usize) -> Vec<OfferedLoad> {
+        let own = || self.cells.keys().filter(|key| key.profile == profile).map(|key| key.load);
+        self.loads.iter().copied().filter(|load| own().any(|other| other.name() == load.name())).collect()
     }
 
     /// The run of a cell, if it was done.
@@ -103,21 +128,19 @@ impl<'a> Matrix<'a> {
 
     /// The run of a cell at the load that tables show.
     pub(crate) fn shown(&self, profile: usize, configuration: usize, side: usize) -> Option<&'a RunResult> {
-        self.run(CellKey { profile, configuration, side, load: self.load })
+        self.run(CellKey { profile, configuration, side, load: self.load_of(profile) })
     }
 
     /// The runs of a line of a chart, by ascending load.
     pub(crate) fn line(&self, profile: usize, configuration: usize, side: usize) -> Vec<&'a RunResult> {
         let key = |load| CellKey { profile, configuration, side, load };
-        let all = key(OfferedLoad::Iodepth(0))..=key(OfferedLoad::Rate(u64::MAX));
+        let all = key(OfferedLoad::Iodepth(0))..=key(OfferedLoad::Accelerators(u32::MAX));
         self.cells.range(all).map(|(_, run)| *run).collect()
     }
 
-    /// What tells the loads apart, for heads of columns and axes.
-    pub(crate) fn load_name(&self) -> &'static str {
-        let mut names = self.loads.iter().map(|load| load.name());
-        let first = names.next().unwrap_or("iodepth");
-        if names.all(|name| name == first) { first } else { "load" }
+    /// What tells the loads of a profile apart, for heads of columns and axes.
+    pub(crate) fn load_name(&self, profile: usize) -> &'static str {
+        loads_name(self.loads_of(profile))
     }
 
     /// Whether nothing was written in any run of a profile, so that write policies make no difference.
@@ -253,7 +276,10 @@ impl<'a> Matrix<'a> {
                     let is_like = |key: &CellKey| key.side == *side && (is_array || key.profile == profile);
                     self.cells.keys().any(|key| is_like(key) && key.load == **load)
                 };
-                for load in self.loads.iter().filter(has_load) {
+                // The largest number of accelerators is searched for, array by array.
+                let is_searched = |load: &&OfferedLoad| matches!(load, OfferedLoad::Accelerators(_));
+                let own = self.loads_of(profile);
+                for load in own.iter().filter(has_load).filter(|load| !is_searched(load)) {
                     expected.insert(CellKey {
                         profile,
                         configuration: *configuration,
@@ -341,6 +367,13 @@ impl PartialOrd for Policy<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
+}
+
+/// The load that most cells have, and the highest of those.
+fn commonest<'a>(keys: impl Iterator<Item = &'a CellKey>) -> Option<OfferedLoad> {
+    let mut counts: BTreeMap<OfferedLoad, usize> = BTreeMap::new();
+    keys.for_each(|key| *counts.entry(key.load).or_default() += 1);
+    counts.into_iter().max_by_key(|(load, count)| (*count, *load)).map(|(load, _)| load)
 }
 
 /// Of the runs of a cell the one whose figure is in the middle, the lower of two; of equals the last.
@@ -514,11 +547,11 @@ mod tests {
         let matrix = Matrix::of(&runs, None);
         assert_eq!(matrix.line(0, 0, 0).len(), 2);
         assert_eq!(
-            (matrix.load.to_string(), matrix.load_name()),
+            (matrix.load.to_string(), matrix.load_name(0)),
             ("200 requests/s".into(), "offered requests/s")
         );
         runs[1].arrivals_per_sec = None;
-        assert_eq!(Matrix::of(&runs, None).load_name(), "load");
+        assert_eq!(Matrix::of(&runs, None).load_name(0), "load");
     }
 
     #[test]

@@ -31,6 +31,10 @@ pub struct RunFilter {
 const TAGS: &str =
     "(SELECT json_group_array(tag) FROM (SELECT tag FROM run_tag WHERE run = run.id ORDER BY tag))";
 
+/// Accelerators of a run.
+const ACCELERATORS: &str = "(SELECT value ->> '$.accelerators' FROM json_each(run.result, '$.actors')
+     WHERE value ->> '$.kind' = 'accelerator' LIMIT 1)";
+
 impl Store {
     /// The runs that `filter` lets through, latest first.
     ///
@@ -39,7 +43,7 @@ impl Store {
     pub fn list_runs(&self, filter: &RunFilter) -> Result<Vec<RunLine>, StoreError> {
         let sql = format!(
             "SELECT run.id, run.study, study_run.kind, study_run.title, run.started_at, world, target, workload, iodepth,
-                 arrivals_per_sec, iops, mb_per_s, lat_ns_mean, lat_ns_p99, {TAGS}
+                 arrivals_per_sec, iops, mb_per_s, lat_ns_mean, lat_ns_p99, {TAGS}, {ACCELERATORS}
              FROM run JOIN study_run ON study_run.id = run.study
              WHERE (?1 IS NULL OR run.study = ?1) AND (?2 IS NULL OR workload = ?2) AND (?3 IS NULL OR world = ?3)
                  AND (?4 IS NULL OR instr(target, ?4) > 0)
@@ -244,6 +248,7 @@ fn run_line(row: &Row<'_>) -> rusqlite::Result<RunLine> {
         lat_ns_mean: row.get(12)?,
         lat_ns_p99: row.get(13)?,
         tags: texts(row, 14)?,
+        accelerators: row.get(15)?,
     })
 }
 

@@ -75,6 +75,8 @@ pub struct RunLine {
     pub iodepth: u32,
     /// Arrivals per second of an open loop; none of a closed one, and of runs from before it was kept.
     pub arrivals_per_sec: Option<f64>,
+    /// Accelerators that trained; none of other loads.
+    pub accelerators: Option<u32>,
     /// Requests per second.
     pub iops: f64,
     /// 10^6 bytes per second.
@@ -90,7 +92,7 @@ pub struct RunLine {
 impl RunLine {
     /// The load that the run was asked for.
     pub fn offered_load(&self) -> OfferedLoad {
-        OfferedLoad::of(self.iodepth, self.arrivals_per_sec)
+        OfferedLoad::of(self.iodepth, self.arrivals_per_sec, self.accelerators)
     }
 }
 

@@ -5,11 +5,11 @@ use crate::study::{ArraySection, MeasureSection, SimulateSection, Study};
 use raidlab_controller::{ArrayConfig, MemberCache, ReadPolicy};
 use raidlab_machine::Environment;
 use raidlab_raid::Level;
-use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_units::ByteCount;
 use raidlab_workload::{Pacing, RunResult, Workload};
 use raidlab_worlds::ModelledArray;
 use raidlab_worlds::SteadyRounds;
-use raidlab_worlds::{Certainty, Feeding, FoundLoad, LoadUnit, Repeats};
+use raidlab_worlds::{Certainty, FoundLoad, LoadUnit, Repeats};
 use raidlab_worlds::{LoadPlan, RUN_TO_THE_END};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -238,47 +238,6 @@ fn load_clause(load: &LoadPlan) -> String {
 
 fn workload_names(load: &LoadPlan) -> String {
     load.workloads.iter().map(Workload::name).collect::<Vec<_>>().join(", ")
-}
-
-/// How many accelerators are fed, in sentences.
-pub fn feeding(found: &Feeding) -> Vec<String> {
-    let Feeding { workload, target, au_goal_pct, points, .. } = found;
-    let point = |count: u32| points.iter().find(|point| point.accelerators == count);
-    let mut told = Vec::new();
-    match found.most.and_then(point) {
-        None => told.push(format!(
-            "{target} feeds not one accelerator of {workload} at a utilisation of {au_goal_pct} %"
-        )),
-        Some(most) => {
-            let more = if found.is_limit { "" } else { ", the most that were tried" };
-            told.push(format!(
-                "{target} feeds {} accelerators of {workload} at a utilisation of {au_goal_pct} % or more{more}: \
-                 {:.1} % and {:.0} MB/s",
-                most.accelerators, most.au_pct, most.mb_per_s
-            ));
-        }
-    }
-    let missed = points.iter().find(|point| !point.keeps);
-    if let Some(missed) = missed {
-        let busiest = found.busiest.as_ref().map_or_else(String::new, |part| format!("; busiest is {part}"));
-        // What is just below the bound is told so that it is seen to be.
-        let digits = if (missed.au_pct - au_goal_pct).abs() < 0.1 { 2 } else { 1 };
-        told.push(format!("with {} it is {:.digits$} %{busiest}", missed.accelerators, missed.au_pct));
-    }
-    if let Some(it) = &found.checkpoint {
-        let pause = it
-            .pause_ns_mean
-            .map_or_else(|| "an unknown time".to_owned(), |ns| NanoSpan(ns.round() as u64).to_string());
-        let share = it.share_pct.map_or_else(String::new, |pct| format!(": {pct:.2} % of the time"));
-        let how =
-            if it.is_by_rate { ", worked out from its rate as it did not end in the window" } else { "" };
-        told.push(format!(
-            "a checkpoint of {} holds training up for {pause}{how}, at {}{share}",
-            ByteCount(it.bytes).decimal(),
-            it.bytes_per_sec
-        ));
-    }
-    told
 }
 
 /// What was found of a highest load, in sentences with the arithmetic.

@@ -10,11 +10,13 @@
 //! no run. With a checkpoint asked for, one more run writes it, with a writer for each accelerator that is fed.
 
 use crate::load::Load;
-use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_units::{ByteCount, NanoSpan, three_digits};
 use raidlab_workload::{
-    Accelerator, AccessSpec, Actor, Checkpoint, CheckpointFacts, MixPart, Places, RunResult,
+    Accelerator, AcceleratorFacts, AccessSpec, Actor, CHECKPOINT_SUFFIX, Checkpoint, CheckpointFacts,
+    MixPart, OfferedLoad, Places, RunResult,
 };
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What to find.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,7 +74,7 @@ pub struct Feeding {
     pub points: Vec<FedPoint>,
     /// The largest that keeps the bound; none if none does.
     pub most: Option<u32>,
-    /// Whether one more was run and missed it; else storage may feed more than was asked.
+    /// Whether a larger number was run and missed it; else storage may feed more than was asked.
     pub is_limit: bool,
     /// The busiest part where the bound is missed first, and how busy it was, where the world tells.
     pub busiest: Option<String>,
@@ -80,9 +82,97 @@ pub struct Feeding {
     pub checkpoint: Option<CheckpointFacts>,
 }
 
-/// Finds the largest number of accelerators of `like` that keeps the bound of the workload. `run` runs a load.
-///
-/// Length: the three stages of one search share what was found.
+/// How many accelerators of each workload the storage of each of `runs` feeds, in the order in which they were first run. Of several runs of
+/// a number the last counts.
+pub fn feedings(runs: &[RunResult]) -> Vec<Feeding> {
+    let is_alike =
+        |a: &RunResult, b: &RunResult| (a.world, &a.target, &a.array) == (b.world, &b.target, &b.array);
+    let mut groups: Vec<&RunResult> = Vec::new();
+    for run in runs.iter().filter(|run| run.accelerators().is_some()) {
+        if !groups.iter().any(|first| first.workload == run.workload && is_alike(first, run)) {
+            groups.push(run);
+        }
+    }
+    let of_group = |first: &&RunResult| {
+        let mut own = runs.iter().filter(|run| is_alike(first, run));
+        let by_count: BTreeMap<u32, (&RunResult, &AcceleratorFacts)> = own
+            .clone()
+            .filter(|run| run.workload == first.workload)
+            .filter_map(|run| run.accelerators().map(|facts| (facts.accelerators, (run, facts))))
+            .collect();
+        let missed = by_count.iter().find(|(_, (_, facts))| !facts.keeps_goal());
+        let kept = by_count.keys().take_while(|count| missed.is_none_or(|(missed, _)| *count < missed));
+        let saved = own.rfind(|run| run.checkpoint_of() == Some(first.workload.as_str()));
+        Feeding {
+            workload: first.workload.clone(),
+            target: first.target.clone(),
+            au_goal_pct: first.accelerators().map_or(0.0, |facts| facts.au_goal_pct),
+            most: kept.last().copied(),
+            is_limit: missed.is_some(),
+            busiest: missed.and_then(|(_, (run, _))| busiest(run)),
+            checkpoint: saved.and_then(|run| run.checkpoint().copied()),
+            points: by_count.values().map(|(_, facts)| FedPoint::of(facts)).collect(),
+        }
+    };
+    groups.iter().map(of_group).collect()
+}
+
+impl FedPoint {
+    fn of(facts: &AcceleratorFacts) -> Self {
+        Self {
+            accelerators: facts.accelerators,
+            au_pct: facts.au_pct,
+            mb_per_s: facts.bytes_per_sec.mb_per_s(),
+            samples_per_s: facts.samples_per_s,
+            keeps: facts.keeps_goal(),
+        }
+    }
+}
+
+impl Feeding {
+    /// The answer first, then what limits it, then the checkpoint.
+    pub fn sentences(&self) -> Vec<String> {
+        let Self { workload, target, au_goal_pct, points, .. } = self;
+        let best = points.iter().find(|point| Some(point.accelerators) == self.most);
+        let mut told = vec![match best {
+            None => format!("{target} feeds not one accelerator of {workload} at AU >= {au_goal_pct} %"),
+            Some(best) => {
+                let count = OfferedLoad::Accelerators(best.accelerators);
+                let more = if self.is_limit { "" } else { ", the most that were tried" };
+                let rate = three_digits(best.mb_per_s);
+                format!(
+                    "{target} feeds {count} of {workload} at AU >= {au_goal_pct} %{more}: AU {:.1} %, {rate} MB/s",
+                    best.au_pct
+                )
+            }
+        }];
+        if let Some(missed) = points.iter().find(|point| !point.keeps) {
+            let busiest =
+                self.busiest.as_ref().map_or_else(String::new, |part| format!("; bottleneck: {part}"));
+            // What is just below the bound is told so that it is seen to be.
+            let digits = if (missed.au_pct - au_goal_pct).abs() < 0.1 { 2 } else { 1 };
+            told.push(format!("with {} AU is {:.digits$} %{busiest}", missed.accelerators, missed.au_pct));
+        }
+        told.extend(self.checkpoint.as_ref().map(checkpoint_sentence));
+        told
+    }
+}
+
+fn checkpoint_sentence(it: &CheckpointFacts) -> String {
+    let pause = it
+        .pause_ns_mean
+        .map_or_else(|| "an unknown time".to_owned(), |ns| NanoSpan(ns.round() as u64).to_string());
+    let share = it.share_pct.map_or_else(String::new, |pct| format!(": {pct:.2} % of the time"));
+    let how = if it.is_by_rate { ", worked out from its rate as it did not end in the window" } else { "" };
+    format!(
+        "a checkpoint of {} holds training up for {pause}{how}, at {}{share}",
+        ByteCount(it.bytes).plain(),
+        it.bytes_per_sec
+    )
+}
+
+/// Finds the largest number of accelerators of `like` that keeps the bound of the workload. `run` runs a load. None where `like` has no
+/// accelerators.
 ///
 /// # Errors
 /// Those of `run`.
@@ -90,79 +180,43 @@ pub fn feed<E>(
     like: &Load,
     order: &FeedingOrder,
     run: &mut dyn FnMut(&Load) -> Result<RunResult, E>,
-) -> Result<Feeding, E> {
-    let au_goal_pct = accelerator(&like.workload.spec).map_or(90.0, |it| it.au_goal_pct);
-    let mut found = Feeding {
-        workload: like.workload.name().to_owned(),
-        target: String::new(),
-        au_goal_pct,
-        points: Vec::new(),
-        most: None,
-        is_limit: false,
-        busiest: None,
-        checkpoint: None,
+) -> Result<Option<Feeding>, E> {
+    let mut runs: Vec<RunResult> = Vec::new();
+    let mut look = |count: u32| -> Result<Option<Feeding>, E> {
+        let rate = |run: &RunResult| run.accelerators().map_or(0.0, |facts| facts.bytes_per_sec.0);
+        let best = runs.iter().map(rate).fold(0.0, f64::max);
+        runs.push(run_long_enough(&with_accelerators(like, count), order, best, run)?);
+        Ok(feedings(&runs).pop())
     };
-    let sample_bytes = accelerator(&like.workload.spec).map_or(0.0, |it| it.sample.mean_bytes());
     let mut counts = order.counts.clone();
     counts.sort_unstable();
     counts.dedup();
-    let mut missed: Option<(u32, Option<String>)> = None;
-    let mut look = |count: u32, found: &mut Feeding| -> Result<Option<String>, E> {
-        let best = found.points.iter().map(|point| point.mb_per_s * 1e6).fold(0.0, f64::max);
-        let result = run_long_enough(&with_accelerators(like, count), order, best, run)?;
-        let facts = result.accelerators().copied().unwrap_or_default();
-        found.target.clone_from(&result.target);
-        found.points.push(FedPoint {
-            accelerators: count,
-            au_pct: facts.au_pct,
-            mb_per_s: facts.samples_per_s * sample_bytes / 1e6,
-            samples_per_s: facts.samples_per_s,
-            keeps: facts.au_pct >= au_goal_pct,
-        });
-        Ok(busiest(&result))
-    };
+    let mut found = None;
     for count in counts {
-        let busy = look(count, &mut found)?;
-        let keeps = found.points.last().is_some_and(|point| point.keeps);
-        match (&missed, keeps) {
-            (None, true) => found.most = Some(count),
-            (None, false) => missed = Some((count, busy)),
-            (Some(_), _) => {}
-        }
+        found = look(count)?;
     }
-    while order.until_missed
-        && missed.is_none()
-        && let Some(last) = found.most.filter(|most| *most < ACCELERATORS_MAX)
-    {
-        let count = last.saturating_mul(2).min(ACCELERATORS_MAX);
-        let busy = look(count, &mut found)?;
-        if found.points.last().is_some_and(|point| point.keeps) {
-            found.most = Some(count);
-        } else {
-            missed = Some((count, busy));
-        }
+    while let Some(count) = found.as_ref().and_then(|found: &Feeding| found.next_count(order.until_missed)) {
+        found = look(count)?;
     }
-    while let Some((above, _)) = &missed {
-        let (below, above) = (found.most.unwrap_or(0), *above);
-        if above - below < 2 {
-            break;
-        }
-        let count = below.midpoint(above);
-        let busy = look(count, &mut found)?;
-        if found.points.last().is_some_and(|point| point.keeps) {
-            found.most = Some(count);
-        } else {
-            missed = Some((count, busy));
-        }
-    }
-    found.points.sort_by_key(|point| point.accelerators);
-    found.is_limit = missed.is_some();
-    found.busiest = missed.and_then(|(_, busy)| busy);
-    if let Some(checkpoint) = order.checkpoint {
-        let writers = found.most.unwrap_or(1);
-        found.checkpoint = run(&saving(like, writers, checkpoint))?.checkpoint().copied();
+    if let (Some(found), Some(checkpoint)) = (&mut found, order.checkpoint) {
+        found.checkpoint = run(&saving(like, found.most.unwrap_or(1), checkpoint))?.checkpoint().copied();
     }
     Ok(found)
+}
+
+impl Feeding {
+    /// The number to try next: halfway between the largest that keeps the bound and the first that misses it, or twice the largest while
+    /// none has missed it and that is asked for.
+    fn next_count(&self, until_missed: bool) -> Option<u32> {
+        let below = self.most.unwrap_or(0);
+        match self.points.iter().find(|point| !point.keeps).map(|point| point.accelerators) {
+            Some(above) => (above - below > 1).then(|| below.midpoint(above)),
+            None if until_missed && below < ACCELERATORS_MAX => {
+                Some(below.saturating_mul(2).clamp(1, ACCELERATORS_MAX))
+            }
+            None => None,
+        }
+    }
 }
 
 /// Runs `load`, with windows so long that enough batches end in them where that is allowed. `best` is what storage has given, in bytes per
@@ -207,8 +261,6 @@ fn with_accelerators(like: &Load, count: u32) -> Load {
     if let Some(spec) = like.workload.spec.with_accelerators(count) {
         load.workload.spec = spec;
     }
-    let accelerators = if count == 1 { "accelerator" } else { "accelerators" };
-    load.workload.spec.name = format!("{} with {count} {accelerators}", like.workload.name());
     load
 }
 
@@ -229,7 +281,7 @@ fn saving(like: &Load, writers: u32, (bytes, every): (ByteCount, NanoSpan)) -> L
         places: Places::default(),
         ..MixPart::default()
     };
-    let name = format!("{}, checkpoint", like.workload.name());
+    let name = format!("{}{CHECKPOINT_SUFFIX}", like.workload.name());
     let spec = AccessSpec { name, parts: vec![part], ..AccessSpec::default() };
     // Its pause is that of the first, which starts with the run.
     let mut load = Load { ramp: NanoSpan::ZERO, ..like.clone() };
@@ -281,6 +333,7 @@ mod tests {
                 accelerators: count,
                 steps: steps * u64::from(count),
                 au_pct: 100.0 * 0.323 / step_secs,
+                au_goal_pct: 90.0,
                 samples_per_s: 7.0 * f64::from(count) / step_secs,
                 ..AcceleratorFacts::default()
             };
@@ -288,6 +341,7 @@ mod tests {
                 vec![ActorSummary { part: "training".into(), facts: ActorFacts::Accelerator(facts) }];
             Ok::<_, Infallible>(RunResult { actors, ..example_result("x", 1.0) })
         })
+        .unwrap()
         .unwrap();
         assert_eq!((found.most, found.is_limit), (Some(7), true), "{found:?}");
         assert!(found.points.iter().any(|point| point.accelerators == 8), "{found:?}");
@@ -295,6 +349,31 @@ mod tests {
             let steps = ran.iter().rev().find(|(ran, _)| *ran == count).unwrap().1;
             assert!(steps >= STEPS_MIN, "{count}: {steps}");
         }
+    }
+
+    /// Runs of a results file have no search behind them: what they say is what the search says.
+    #[test]
+    fn stored_runs_say_how_many_are_fed() {
+        let run = |accelerators, au_pct: f64| {
+            let facts =
+                AcceleratorFacts { accelerators, au_pct, au_goal_pct: 70.0, ..AcceleratorFacts::default() };
+            let actors =
+                vec![ActorSummary { part: "training".into(), facts: ActorFacts::Accelerator(facts) }];
+            RunResult { actors, ..example_result("cosmoflow", 1.0) }
+        };
+        let runs = vec![run(4, 40.0), run(1, 99.0), run(2, 50.0), run(2, 75.0), example_result("x", 1.0)];
+        let found = feedings(&runs);
+        let [found] = &found[..] else { panic!("{found:?}") };
+        assert_eq!(
+            (found.most, found.is_limit, found.points.len()),
+            (Some(2), true, 3),
+            "of two the last counts"
+        );
+        assert!(
+            found.sentences()[0].contains("feeds 2 accelerators of cosmoflow at AU >= 70 %"),
+            "{found:?}"
+        );
+        assert_eq!(run(1, 99.0).offered_load().to_string(), "1 accelerator");
     }
 
     fn found(counts: &[u32], feeds: u32) -> (Feeding, Vec<u32>) {
@@ -316,7 +395,9 @@ mod tests {
             let count = accelerator(&load.workload.spec).unwrap().count;
             ran.push(count);
             let au_pct = (95.0 * f64::from(feeds) / f64::from(count)).min(95.0);
-            let facts = AcceleratorFacts { accelerators: count, au_pct, ..AcceleratorFacts::default() };
+            let au_goal_pct = 90.0;
+            let facts =
+                AcceleratorFacts { accelerators: count, au_pct, au_goal_pct, ..AcceleratorFacts::default() };
             let actors =
                 vec![ActorSummary { part: "training".into(), facts: ActorFacts::Accelerator(facts) }];
             let mut result = RunResult { actors, ..example_result("x", 1.0) };
@@ -324,7 +405,7 @@ mod tests {
             Ok::<_, Infallible>(result)
         });
         let Ok(found) = result;
-        (found, ran)
+        (found.unwrap(), ran)
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! The load of a run, the same in every world, and the matrix of loads of a study's section.
 
+use crate::feeding::accelerator;
 use crate::text_file::{TextFileError, read_text};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::toml_file::TomlFileError;
 use raidlab_workload::{
-    AccessLine, AccessSpec, DriverConfig, LookupError, Metric, Pacing, SpecError, Workload, builtin_workload,
+    AccessLine, AccessSpec, DriverConfig, LookupError, Metric, OfferedLoad, Pacing, SpecError, Workload,
+    builtin_workload,
 };
 use serde::{Serialize, Serializer};
 use std::path::Path;
@@ -143,10 +145,12 @@ impl Load {
     /// The load in a few words.
     pub fn label(&self) -> String {
         let spec = &self.workload.spec;
-        let load = match (spec.pacing, self.workers) {
-            (Pacing::Open(arrivals), _) => format!("{} requests/s", arrivals.rate.per_second()),
-            (Pacing::Closed(_), 0 | 1) => format!("iodepth {}", spec.iodepth(self.iodepth)),
-            (Pacing::Closed(_), n) => {
+        let accelerators = accelerator(spec).map(|it| OfferedLoad::Accelerators(it.count));
+        let load = match (accelerators, spec.pacing, self.workers) {
+            (Some(count), ..) => count.to_string(),
+            (None, Pacing::Open(arrivals), _) => format!("{} requests/s", arrivals.rate.per_second()),
+            (None, Pacing::Closed(_), 0 | 1) => format!("iodepth {}", spec.iodepth(self.iodepth)),
+            (None, Pacing::Closed(_), n) => {
                 format!("iodepth {} of each of {n} workers", spec.iodepth(self.iodepth))
             }
         };

@@ -28,8 +28,11 @@ pub fn empty_result(world: World, target: String, load: &Load) -> RunResult {
 /// Settings that every run has.
 pub fn load_settings(load: &Load, region: ByteCount) -> BTreeMap<String, String> {
     let spec = &load.workload.spec;
-    let mut settings =
-        vec![("region", region.to_string()), ("ramp", load.ramp.to_string()), ("run", load.run.to_string())];
+    let mut settings = vec![
+        ("region", region.plain().to_string()),
+        ("ramp", load.ramp.to_string()),
+        ("run", load.run.to_string()),
+    ];
     if spec.pacing != Pacing::default() {
         settings.push(("pacing", spec.pacing.to_string()));
     }
@@ -63,9 +66,9 @@ pub fn array_settings(config: &ArrayConfig) -> Vec<(String, String)> {
     };
     let settings = [
         ("block size", config.block_size.bytes().to_string()),
-        ("member size", config.member_size.to_string()),
+        ("member size", config.member_size.plain().to_string()),
         ("disk cache", if config.member_cache == MemberCache::On { "on" } else { "off" }.to_owned()),
-        ("cache size", cache.size.to_string()),
+        ("cache size", cache.size.plain().to_string()),
         ("cache block size", cache.block_size.to_string()),
         ("cache memory", memory.to_owned()),
         ("read policy", cache.read_policy.name().to_owned()),

@@ -15,6 +15,7 @@
 //! A. Reuter, "Transaction Processing" (1993) for group commit; P. O'Neil et al., "The log-structured merge-tree" (1996).
 
 use crate::op::{IoOp, OpSet};
+use crate::result::OfferedLoad;
 use raidlab_units::{ByteCount, NanoSpan};
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +27,7 @@ const PLACES_MAX: u64 = 1 << 20;
 pub struct SizeLaw {
     /// The mean; of no account where there is a table.
     pub mean: ByteCount,
-    /// Standard deviation of a normal distribution; lengths below one block are drawn again.
+    /// Standard deviation of a normal distribution. Lengths below one byte are drawn again, and `mean` is that of what is left.
     pub deviation: ByteCount,
     /// Lengths with their shares in percent, which add up to 100; empty for the distribution.
     pub table: Vec<(ByteCount, f64)>,
@@ -350,6 +351,9 @@ impl Actor {
             Self::Accelerator(it) if !(it.au_goal_pct > 0.0 && it.au_goal_pct <= 100.0) => {
                 Some(("au_goal_pct", "must be above 0 and up to 100"))
             }
+            Self::Accelerator(it) if it.compute_deviation > it.compute => {
+                Some(("compute_deviation", "must be up to compute: times are drawn above zero"))
+            }
             Self::Accelerator(it) => it.sample.complaint(["sample_size", "sample_deviation", "sample_table"]),
             Self::Log(it) if it.append.longest() > u64::from(LOG_WRITE_BYTES_MAX) => Some((
                 it.append.key(["append_size", "append_table"]),
@@ -402,11 +406,11 @@ impl Phase {
 impl std::fmt::Display for SizeLaw {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if !self.table.is_empty() {
-            let rows = self.table.iter().map(|(bytes, pct)| format!("{pct} % of {bytes}"));
+            let rows = self.table.iter().map(|(bytes, pct)| format!("{pct} % of {}", bytes.plain()));
             return f.write_str(&rows.collect::<Vec<_>>().join(", "));
         }
-        write!(f, "{}", self.mean)?;
-        if self.deviation > ByteCount::ZERO { write!(f, " ± {}", self.deviation) } else { Ok(()) }
+        write!(f, "{}", self.mean.plain())?;
+        if self.deviation > ByteCount::ZERO { write!(f, " ± {}", self.deviation.plain()) } else { Ok(()) }
     }
 }
 
@@ -426,12 +430,14 @@ impl std::fmt::Display for Actor {
         match self {
             Self::Accelerator(it) => write_accelerator(it, f),
             Self::Checkpoint(it) => {
-                let all = ByteCount(it.total_bytes());
+                let all = ByteCount(it.total_bytes()).plain();
                 let request = ByteCount(u64::from(it.request_bytes));
                 write!(
                     f,
                     "{} writers of {} each ({all}) in writes of {request}, {} in flight each, then a flush",
-                    it.writers, it.bytes, it.requests_per_writer
+                    it.writers,
+                    it.bytes.plain(),
+                    it.requests_per_writer
                 )?;
                 if it.read_back {
                     f.write_str(", then the read back")?;
@@ -466,7 +472,7 @@ impl std::fmt::Display for Actor {
                 if let Some(part) = &it.follows {
                     write!(f, "; {} bytes written for each that {part} writes", it.amplification)?;
                 }
-                it.bytes_per_sec_max.map_or(Ok(()), |rate| write!(f, "; at most {rate}/s written"))
+                it.bytes_per_sec_max.map_or(Ok(()), |rate| write!(f, "; at most {}/s written", rate.plain()))
             }
             Self::Cache(it) => {
                 let object = ByteCount(u64::from(it.object_bytes));
@@ -478,7 +484,8 @@ impl std::fmt::Display for Actor {
                 if let Some(pct) = it.hit_pct {
                     write!(f, "; {pct} % hit")?;
                 }
-                it.trim_bytes.map_or(Ok(()), |bytes| write!(f, "; trims of {bytes} ahead of the writes"))
+                it.trim_bytes
+                    .map_or(Ok(()), |bytes| write!(f, "; trims of {} ahead of the writes", bytes.plain()))
             }
         }
     }
@@ -486,11 +493,13 @@ impl std::fmt::Display for Actor {
 
 fn write_accelerator(it: &Accelerator, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
     let request = ByteCount(u64::from(it.request_bytes));
-    let accelerators = if it.count == 1 { "accelerator" } else { "accelerators" };
     write!(
         f,
-        "{} {accelerators}: a batch of {} samples of {} each {}",
-        it.count, it.batch, it.sample, it.compute
+        "{}: a batch of {} samples of {} each {}",
+        OfferedLoad::Accelerators(it.count),
+        it.batch,
+        it.sample,
+        it.compute
     )?;
     if it.compute_deviation > NanoSpan::ZERO {
         write!(f, " ± {}", it.compute_deviation)?;

@@ -70,11 +70,11 @@ pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};
 pub use replay::{BatchStep, Fit, REPLAY_BYTES_MAX, Replay, ReplayError, Timing, TraceReader, TraceSource};
 pub use result::{
     AcceleratorFacts, ActorFacts, ActorMeasurement, ActorSummary, ArrayFacts, BottleneckFacts, BoundFacts,
-    CURVE_PCT, CacheFacts, CacheFill, CheckpointFacts, CompactionFacts, ControllerFacts, CostFacts, Counts,
-    DeviceLoad, EnclosureFacts, FailoverFacts, LagStats, LagSummary, LatencyPoint, LoadFacts, LogFacts,
-    MachineLoad, Measurement, Metric, OfferedLoad, OpStats, OpSummary, OtherStats, OtherSummaries, PartGain,
-    PartMeasurement, PartSummary, PhaseResult, RangeFacts, RunResult, StationTimes, Summaries, TargetResult,
-    TimesFacts, World,
+    CHECKPOINT_SUFFIX, CURVE_PCT, CacheFacts, CacheFill, CheckpointFacts, CompactionFacts, ControllerFacts,
+    CostFacts, Counts, DeviceLoad, EnclosureFacts, FailoverFacts, LagStats, LagSummary, LatencyPoint,
+    LoadFacts, LogFacts, MachineLoad, Measurement, Metric, OfferedLoad, OpStats, OpSummary, OtherStats,
+    OtherSummaries, PartGain, PartMeasurement, PartSummary, PhaseResult, RangeFacts, RunResult, StationTimes,
+    Summaries, TargetResult, TimesFacts, World,
 };
 pub use rhythm::{OnOff, Rhythm, SelfSimilar, SpanLaw};
 pub use rng::{Rng, derived_seed};

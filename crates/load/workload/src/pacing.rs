@@ -153,7 +153,7 @@ impl fmt::Display for Pacing {
                     write!(f, ", at most {rate}")?;
                 }
                 if let Some(bytes) = bytes_per_sec_max {
-                    write!(f, ", at most {bytes}/s")?;
+                    write!(f, ", at most {}/s", bytes.plain())?;
                 }
                 if *think > NanoSpan::ZERO { write!(f, ", {think} of think time") } else { Ok(()) }
             }

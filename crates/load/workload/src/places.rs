@@ -191,8 +191,8 @@ impl std::fmt::Display for Places {
             write!(f, ", working set {}%", self.working_set_pct)?;
         }
         if self.start > ByteCount::ZERO {
-            write!(f, ", from {}", self.start)?;
+            write!(f, ", from {}", self.start.plain())?;
         }
-        self.size.map_or(Ok(()), |size| write!(f, ", over {size}"))
+        self.size.map_or(Ok(()), |size| write!(f, ", over {}", size.plain()))
     }
 }

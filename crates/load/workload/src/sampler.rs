@@ -120,6 +120,62 @@ fn draw_normal(mean: f64, deviation: f64, count: u64, rng: &mut Rng) -> u64 {
     }
 }
 
+/// A normal distribution of what can't be negative: what is below one is drawn again, and the mean of what is left is the one asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PositiveNormal {
+    /// Mean before anything is drawn again.
+    location: f64,
+    deviation: f64,
+}
+
+impl PositiveNormal {
+    /// Returns the distribution with this mean. `deviation`, which is up to the mean, is that before anything is drawn again.
+    pub(crate) fn new(mean: f64, deviation: f64) -> Self {
+        if deviation == 0.0 {
+            return Self { location: mean, deviation };
+        }
+        // The mean of what is left rises with the location, and is above it.
+        let (mut low, mut high) = (0.0, mean);
+        for _ in 0..BISECTIONS {
+            let middle = f64::midpoint(low, high);
+            if mean_above_zero(middle, deviation) < mean { low = middle } else { high = middle }
+        }
+        Self { location: f64::midpoint(low, high), deviation }
+    }
+
+    /// A draw.
+    #[inline]
+    pub(crate) fn draw(&self, rng: &mut Rng) -> u64 {
+        if self.deviation == 0.0 {
+            return self.location as u64;
+        }
+        loop {
+            let drawn = draw_normal_f64(self.location, self.deviation, rng);
+            if drawn >= 1.0 {
+                return drawn as u64;
+            }
+        }
+    }
+}
+
+/// Halves of an interval until it is as narrow as a number is exact, and steps of an integral.
+const BISECTIONS: u32 = 52;
+const STEPS: u32 = 400;
+
+/// The mean of the part above zero of a normal distribution, by the midpoint rule up to nine deviations above `location`.
+fn mean_above_zero(location: f64, deviation: f64) -> f64 {
+    let width = (location + 9.0 * deviation) / f64::from(STEPS);
+    let (mut moment, mut weight) = (0.0, 0.0);
+    for step in 0..STEPS {
+        let x = (f64::from(step) + 0.5) * width;
+        let z = (x - location) / deviation;
+        let density = (-0.5 * z * z).exp();
+        moment += x * density;
+        weight += density;
+    }
+    moment / weight
+}
+
 /// A draw from the normal distribution.
 #[inline]
 pub(crate) fn draw_normal_f64(mean: f64, deviation: f64, rng: &mut Rng) -> f64 {

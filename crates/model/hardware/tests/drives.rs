@@ -293,7 +293,7 @@ fn a_flush_waits_for_the_media() {
     assert!(at_ms[10] > 10.0, "ten far extents take ten seeks: {at_ms:?}");
     let clean = drive_closed_loop(&mut Drive::new(&model, options), 1, 1, |_| (DriveOp::Flush, 0, 0));
     assert!(
-        clean.response_ms_mean < 0.1,
+        clean.response_ms_mean < 0.4,
         "a clean cache has nothing to write: {} ms",
         clean.response_ms_mean
     );

@@ -238,7 +238,6 @@ impl Keeper {
             warnings: Vec::new(),
             notes: Vec::new(),
             compared: &[],
-            fed: &[],
             iodepth: None,
             axes: None,
         }

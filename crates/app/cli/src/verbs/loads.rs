@@ -312,7 +312,7 @@ pub(crate) fn carry_out(
         };
         let ended = match (search, judge.until) {
             _ if judge.accelerators.is_some() => {
-                feed_one(judge, load, plan.may_lengthen, &mut kept).map(|fed| conclusions.fed.push(fed))
+                feed_one(judge, load, plan.may_lengthen, &mut kept).map(|fed| conclusions.fed.extend(fed))
             }
             (Some((bound, by)), _) => search_one(plan, load, bound, by, judge.repeats, &mut kept)
                 .map(|found| conclusions.found.push(found)),
@@ -381,7 +381,7 @@ fn feed_one(
     like: &Load,
     may_lengthen: bool,
     kept: &mut KeptRun<'_>,
-) -> Result<Feeding, Stop> {
+) -> Result<Option<Feeding>, Stop> {
     let name = like.workload.name();
     if accelerator(&like.workload.spec).is_none() {
         let error =
@@ -391,9 +391,7 @@ fn feed_one(
             .into());
     }
     let order = FeedingOrder { may_lengthen, ..judge.feeding().unwrap_or_default() };
-    feed(like, &order, &mut |load| {
-        kept(load, &format!("feeding accelerators: {}", load.workload.name()), None)
-    })
+    feed(like, &order, &mut |load| kept(load, &format!("feeding accelerators: {}", load.label()), None))
 }
 
 /// What the load of `like` is counted in, and where a search begins.
@@ -501,37 +499,36 @@ fn show(
         }
         return print_answer(&Judged { runs: results, found, fed, steady });
     }
+    let options = output.terminal();
     let mut text = match results {
-        [only] => raidlab_report::terminal::run(only, output.terminal()),
-        _ => raidlab_report::terminal::runs(results, output.terminal()),
+        // Its runs are the rows of its table.
+        _ if !fed.is_empty() => raidlab_report::terminal::feedings(fed, results, options),
+        [only] => raidlab_report::terminal::run(only, options),
+        _ => raidlab_report::terminal::runs(results, options),
     };
-    for feeding in fed {
-        text += &raidlab_report::terminal::feeding(feeding, output.terminal());
-    }
     for paragraph in sentences(conclusions) {
         text.extend(["\n", &paragraph.join("\n  "), "\n"]);
     }
-    text += &raidlab_report::terminal::compared(compared, output.terminal());
+    text += &raidlab_report::terminal::compared(compared, options);
     print(&text)
 }
 
-/// A paragraph for each conclusion.
+/// A paragraph for each conclusion but how many accelerators are fed, which stands above its table.
 fn sentences(conclusions: &Conclusions) -> Vec<Vec<String>> {
     let found = conclusions.found.iter().map(describe::found_load);
-    let found = found.chain(conclusions.fed.iter().map(describe::feeding));
     found.chain(conclusions.steady.iter().map(describe::steady_rounds)).collect()
 }
 
 /// The same, each in a line.
 fn notes_of(results: &[RunResult], conclusions: &Conclusions) -> Vec<String> {
-    let concluded = sentences(conclusions).into_iter().map(|paragraph| paragraph.join(". ") + ".");
+    let fed = conclusions.fed.iter().map(Feeding::sentences);
+    let concluded = fed.chain(sentences(conclusions)).map(|paragraph| paragraph.join(". ") + ".");
     concluded.chain(raidlab_report::hosts::notes(results)).collect()
 }
 
 fn compose<'a>(keeper: &'a Keeper, conclusions: &'a Conclusions, verdicts: &'a [Verdict]) -> StudyReport<'a> {
     StudyReport {
         verdicts,
-        fed: &conclusions.fed,
         warnings: describe::doubts(&keeper.results),
         notes: notes_of(&keeper.results, conclusions),
         ..keeper.report()

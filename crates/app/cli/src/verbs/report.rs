@@ -138,7 +138,6 @@ fn document(args: &Args, studies: &[StoredStudy], stored: Vec<StoredRun>) -> Res
         warnings,
         notes,
         compared: &tables,
-        fed: &[],
         iodepth: None,
         axes: args.x.zip(args.y),
     }))

@@ -107,7 +107,7 @@ fn run_text(run: &StoredRun, output: &Output) -> String {
 /// The whole table where the terminal is wide enough for it; else one without what the options select by, and with names cut
 /// so that it fits.
 fn runs_text(lines: &[RunLine], options: TerminalOptions) -> String {
-    let is_closed = lines.iter().all(|line| line.arrivals_per_sec.is_none());
+    let is_closed = lines.iter().all(|line| line.arrivals_per_sec.is_none() && line.accelerators.is_none());
     let names = [if is_closed { "iodepth" } else { "load" }, "IOPS", "MB/s", "mean ms"];
     let figures = |line: &RunLine| figures(line, is_closed);
     let row = |line: &RunLine| {
@@ -231,6 +231,7 @@ mod tests {
             workload: "storagebench-database".into(),
             iodepth: 64,
             arrivals_per_sec: None,
+            accelerators: None,
             iops: 3116.5,
             mb_per_s: 25.5,
             lat_ns_mean: 2e7,

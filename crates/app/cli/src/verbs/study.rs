@@ -129,7 +129,6 @@ fn compose<'a>(
         warnings: describe::warnings(outcome),
         notes: describe::notes(study),
         compared,
-        fed: &[],
         iodepth: None,
         axes: None,
     }

@@ -395,6 +395,17 @@ fn accelerators_read_real_files_and_the_page_has_their_charts() {
     assert!(bench.path().join("data/raidlab-samples/000/0000031").exists());
     let page = bench.read("page.html");
     holds(&page, &["accelerators that are fed", "utilisation, AU %", "if none waited"]);
+    assert!(!page.contains("have no finished run"), "numbers of accelerators and a checkpoint are no gaps");
+    // The answer first, and none of the settings; stored runs have the same page.
+    let told = measure(&["--checkpoint", "1MiB", "--db", "runs.sqlite"]).well();
+    let first = told.stdout.lines().next().unwrap_or_default();
+    assert!(first.contains(" feeds ") && first.contains("of mine at AU >= 5 %"), "{}", told.stdout);
+    assert!(told.stdout.lines().count() < 20 && !told.stdout.contains("page cache:"), "{}", told.stdout);
+    bench.done(&["report", "study:1", "--db", "runs.sqlite", "-o", "again.html"]);
+    let again = bench.read("again.html");
+    holds(&again, &["accelerators that are fed", "utilisation, AU %", "if none waited"]);
+    assert!(!again.contains("have no finished run"), "as on the page of the runs themselves");
+    bench.done(&["runs", "--db", "runs.sqlite"]).says(&["2 accelerators"]);
     measure(&["--remove", "--size", "8MiB"]).well();
     assert!(!bench.path().join("data/raidlab-samples").exists());
 }

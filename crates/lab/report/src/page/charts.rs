@@ -64,7 +64,7 @@ impl<'a> Panel<'a> {
             self.line(index, runs.iter().map(point).collect())
         };
         let marks = self.configurations().map(|index| Mark::Line(line(index))).collect();
-        let (loads, load_name) = (&self.matrix.loads, self.matrix.load_name());
+        let (loads, load_name) = (&self.matrix.loads_of(self.profile), self.matrix.load_name(self.profile));
         let scale = if column.higher_is_better() { Scale::FromZero } else { Scale::Log };
         let x = Axis::log(load_name)
             .with_ticks(loads.iter().map(|load| (load.value(), load.value().to_string())));
@@ -95,7 +95,8 @@ impl<'a> Panel<'a> {
         let ticks = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99];
         let x = Axis::new("percentile of requests")
             .with_ticks(ticks.iter().map(|pct| (nines(*pct), pct.to_string())));
-        let what = format!("Line chart: latency in ms by percentile at {}", self.matrix.load);
+        let what =
+            format!("Line chart: latency in ms by percentile at {}", self.matrix.load_of(self.profile));
         let axes = (x, Axis::log("latency ms"));
         self.chart(axes, marks, &format!("{what}. {}", self.extremes(Column::LatP99)))
     }
@@ -137,7 +138,7 @@ impl<'a> Panel<'a> {
         let ticks = names.iter().enumerate().map(|(index, name)| (-(index as f64) - 1.0, name.clone()));
         let range = Some((-(names.len() as f64) - 0.5, -0.5));
         let y = Axis { is_bare: true, range, ..Axis::new("").with_ticks(ticks) };
-        let what = format!("Bar chart: {} at {}", column.words(), self.matrix.load);
+        let what = format!("Bar chart: {} at {}", column.words(), self.matrix.load_of(self.profile));
         let marks = if bars.is_empty() { Vec::new() } else { vec![Mark::Bars(bars)] };
         self.chart((x, y), marks, &format!("{what}. {}", self.extremes(column)))
     }
@@ -183,7 +184,12 @@ impl<'a> Panel<'a> {
         let clause = |(value, index): &(f64, usize)| {
             format!("{} with {} {}", self.matrix.full_name(*index), three_digits(*value), column.unit())
         };
-        format!("At {}, the highest is {}, the lowest {}.", self.matrix.load, clause(highest), clause(lowest))
+        format!(
+            "At {}, the highest is {}, the lowest {}.",
+            self.matrix.load_of(self.profile),
+            clause(highest),
+            clause(lowest)
+        )
     }
 
     /// The chart of `marks`; none where there are none.

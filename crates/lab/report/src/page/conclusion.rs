@@ -50,6 +50,10 @@ fn of_line(runs: &[&RunResult], column: Column) -> Option<String> {
     let moved: Vec<&&RunResult> = runs.iter().filter(|run| column.value(run) > 0.0).collect();
     let figure = |run: &RunResult, of: Column| format!("{} {}", three_digits(of.value(run)), of.unit());
     let (first, last) = (moved.first()?, moved.last()?);
+    // How many accelerators are fed, and what their checkpoint costs, is said above.
+    if matches!(last.offered_load(), OfferedLoad::Accelerators(_)) || last.checkpoint_of().is_some() {
+        return None;
+    }
     if first.offered_load() == last.offered_load() {
         return Some(format!(
             "{} at {}, with a mean latency of {} and 99 % of the requests within {}.",
@@ -64,8 +68,8 @@ fn of_line(runs: &[&RunResult], column: Column) -> Option<String> {
     let enough = moved.iter().find(|run| column.value(run) >= ENOUGH * highest)?;
     let (low, high) = (first.offered_load().value(), last.offered_load().value());
     let loads = match last.offered_load() {
-        OfferedLoad::Iodepth(_) => format!("iodepth {low} to {high}"),
         OfferedLoad::Rate(_) => format!("{low} to {high} requests/s"),
+        load => format!("{} {low} to {high}", load.name()),
     };
     let mut text = format!(
         "From {} throughput goes from {} to {}, and mean latency from {} to {}.",

@@ -7,9 +7,9 @@
 //! The dashed line left is the bound, the dashed line right what they would read if none waited. Published figures are hollow.
 
 use crate::chart::{Axis, Chart, Colour, Line, Mark, Marker, Point, SERIES_COLOURS};
-use crate::document::{Block, Table};
+use crate::document::{Block, Rows, Table, Text};
 use crate::figures::{fed_cells, three_digits};
-use raidlab_worlds::Feeding;
+use raidlab_worlds::{FedPoint, Feeding};
 
 /// A number of accelerators, and how they fare.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,49 +35,58 @@ pub struct FedCurve {
     pub published: Option<FedPlace>,
 }
 
-/// A section for each workload that was asked about.
-pub(super) fn sections(fed: &[Feeding]) -> impl Iterator<Item = Block> {
-    fed.iter().enumerate().map(|(index, found)| {
-        let answer = match found.most {
-            Some(most) if found.is_limit => {
-                format!("feeds {most}, and not one more of those that were run.")
-            }
-            Some(most) => format!("feeds {most}, the most that was asked for."),
-            None => "feeds none.".to_owned(),
-        };
-        let lead = format!(
-            "{} {answer} Fed are those that compute for {} % of the time or more.",
-            found.target, found.au_goal_pct
-        );
-        let mut body = vec![Block::paragraph(lead)];
-        body.extend(figure(&[curve(found)], "MB/s", found.most));
-        body.push(Block::table(table(found)));
+/// A section for each workload: the answer of each target, then the charts and the table of all.
+pub(super) fn sections(fed: &[Feeding]) -> Vec<Block> {
+    let mut workloads: Vec<&str> = fed.iter().map(|found| found.workload.as_str()).collect();
+    workloads.dedup();
+    let section = |(index, workload): (usize, &&str)| {
+        let own: Vec<&Feeding> = fed.iter().filter(|found| found.workload == *workload).collect();
+        let mut body: Vec<Block> = own.iter().flat_map(|found| answer(found)).collect();
+        let curves: Vec<FedCurve> = own.iter().map(|found| curve(found)).collect();
+        let most = if let [only] = &own[..] { only.most } else { None };
+        body.extend(figure(&curves, "MB/s", most));
+        body.push(Block::table(table(workload, &own)));
         Block::section(
             format!("accelerators-{index}"),
-            format!("{}: accelerators that are fed", found.workload),
+            format!("{workload}: accelerators that are fed"),
             body,
         )
-    })
+    };
+    workloads.iter().enumerate().map(section).collect()
+}
+
+/// How many, and below it what limits them.
+fn answer(found: &Feeding) -> Vec<Block> {
+    let mut sentences = found.sentences().into_iter();
+    let first = sentences.next().unwrap_or_default();
+    let more: Vec<String> = sentences.collect();
+    let mut blocks = vec![Block::paragraph(Text::strong(format!("{first}.")))];
+    blocks.extend((!more.is_empty()).then(|| Block::List(more.into_iter().map(Text::from).collect())));
+    blocks
 }
 
 fn curve(found: &Feeding) -> FedCurve {
-    let point = |it: &raidlab_worlds::FedPoint| FedPlace {
-        accelerators: it.accelerators,
-        au_pct: it.au_pct,
-        rate: it.mb_per_s,
-    };
+    let point =
+        |it: &FedPoint| FedPlace { accelerators: it.accelerators, au_pct: it.au_pct, rate: it.mb_per_s };
     FedCurve {
-        name: found.workload.clone(),
+        name: found.target.clone(),
         au_goal_pct: found.au_goal_pct,
         points: found.points.iter().map(point).collect(),
         published: None,
     }
 }
 
-fn table(found: &Feeding) -> Table {
+/// Every number that was run, on each target where there are several.
+fn table(workload: &str, own: &[&Feeding]) -> Table {
     let header = ["accelerators", "AU %", "MB/s", "samples/s", "bound"];
-    Table::plain(format!("{}, every number that was run", found.workload), &header, 0)
-        .section(found.points.iter().map(fed_cells))
+    let table = Table::plain(format!("{workload}, every number that was run"), &header, 0);
+    own.iter().fold(table, |mut table, found| {
+        table.sections.push(Rows {
+            title: (own.len() > 1).then(|| found.target.as_str().into()),
+            rows: found.points.iter().map(|point| fed_cells(point).into()).collect(),
+        });
+        table
+    })
 }
 
 /// Both charts; an upright line at `most`. None without any point.
@@ -110,11 +119,15 @@ pub(super) fn figure(curves: &[FedCurve], unit: &str, most: Option<u32>) -> Opti
     au.marks.extend(goals.chain(upright));
     let mut rate = rate;
     rate.marks.extend(asked);
-    Block::figure(
-        vec![au, rate],
-        "Utilisation and rate against the number of accelerators.",
-        "Dashed: left the bound on utilisation, right what they would read if none waited. Hollow points are published.",
-    )
+    let mut caption =
+        "Dashed: left the bound on utilisation, right what they would read if none waited.".to_owned();
+    if most.is_some() {
+        caption += " The upright line is the largest number that is fed.";
+    }
+    if curves.iter().any(|curve| curve.published.is_some()) {
+        caption += " Hollow points are published.";
+    }
+    Block::figure(vec![au, rate], "Utilisation and rate against the number of accelerators.", &caption)
 }
 
 /// A line that is no series.

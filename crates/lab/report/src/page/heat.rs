@@ -18,6 +18,7 @@ const AROUND: f64 = 70.0;
 pub(super) fn figures(matrix: &Matrix, profile: usize) -> Vec<Chart> {
     let workload = matrix.profiles[profile].workload;
     let column = Column::judging(matrix.profiles[profile].metric);
+    let all_loads = matrix.loads_of(profile);
     let map = |side: usize| {
         let rows: Vec<usize> = (0..matrix.configurations.len())
             .filter(|configuration| matrix.line(profile, *configuration, side).len() > 1)
@@ -28,11 +29,11 @@ pub(super) fn figures(matrix: &Matrix, profile: usize) -> Vec<Chart> {
         let at = |configuration: usize, load: OfferedLoad| {
             matrix.run(CellKey { profile, configuration, side, load }).map(|run| column.value(run))
         };
-        let all = rows.iter().flat_map(|row| matrix.loads.iter().filter_map(move |load| at(*row, *load)));
+        let all = rows.iter().flat_map(|row| all_loads.iter().filter_map(move |load| at(*row, *load)));
         let highest = all.fold(0.0, f64::max);
         let mut cells = Vec::new();
         for (row, configuration) in rows.iter().enumerate() {
-            for (place, load) in matrix.loads.iter().enumerate() {
+            for (place, load) in all_loads.iter().enumerate() {
                 let Some(value) = at(*configuration, *load) else { continue };
                 let text = short_digits(value);
                 cells.push(Cell {
@@ -49,7 +50,7 @@ pub(super) fn figures(matrix: &Matrix, profile: usize) -> Vec<Chart> {
         Some(Chart {
             heading: matrix.sides[side].full_name(),
             label: format!("{workload}. Heat map: {} of every configuration at every load.", column.words()),
-            x: loads(matrix),
+            x: loads(matrix, profile),
             y,
             marks: vec![Mark::Cells(cells)],
             size: Some((560.0, ROW * rows.len() as f64 + AROUND)),
@@ -62,6 +63,7 @@ pub(super) fn figures(matrix: &Matrix, profile: usize) -> Vec<Chart> {
 /// Maps of latencies, of storage without an array and the best array of each side, where there are several loads.
 pub(super) fn maps(matrix: &Matrix, profile: usize) -> Vec<Chart> {
     let workload = matrix.profiles[profile].workload;
+    let all_loads = matrix.loads_of(profile);
     let mut charts = Vec::new();
     for side in 0..matrix.sides.len() {
         for configuration in worth_showing(matrix, profile, side) {
@@ -70,7 +72,7 @@ pub(super) fn maps(matrix: &Matrix, profile: usize) -> Vec<Chart> {
                 .iter()
                 .filter(|run| !run.ops.total.lat_bins.is_empty())
                 .map(|run| {
-                    let at = matrix.loads.binary_search(&run.offered_load()).unwrap_or(0) as f64;
+                    let at = all_loads.binary_search(&run.offered_load()).unwrap_or(0) as f64;
                     let name = run.offered_load().to_string();
                     MapColumn { x: (at, at + 1.0), name, bins: &run.ops.total.lat_bins }
                 })
@@ -80,7 +82,7 @@ pub(super) fn maps(matrix: &Matrix, profile: usize) -> Vec<Chart> {
                 charts.push(Chart {
                     label: format!("{workload}. Heat map: latencies of {heading}, a column per load."),
                     heading,
-                    x: loads(matrix),
+                    x: loads(matrix, profile),
                     y: Axis { is_bare: true, ..Axis::log("latency ms") },
                     marks: vec![Mark::Cells(cells(&columns))],
                     ..Chart::default()
@@ -179,11 +181,11 @@ fn shares(bins: &[LatencyBin]) -> Vec<(f64, f64, f64)> {
 }
 
 /// The loads side by side, each as wide as any other.
-fn loads(matrix: &Matrix) -> Axis {
-    let ticks =
-        matrix.loads.iter().enumerate().map(|(place, load)| (place as f64 + 0.5, load.value().to_string()));
-    let range = Some((0.0, matrix.loads.len() as f64));
-    Axis { range, is_bare: true, ..Axis::new(matrix.load_name()).with_ticks(ticks) }
+fn loads(matrix: &Matrix, profile: usize) -> Axis {
+    let all = matrix.loads_of(profile);
+    let ticks = all.iter().enumerate().map(|(place, load)| (place as f64 + 0.5, load.value().to_string()));
+    let range = Some((0.0, all.len() as f64));
+    Axis { range, is_bare: true, ..Axis::new(matrix.load_name(profile)).with_ticks(ticks) }
 }
 
 /// From where to where the quarter of a doubling goes that the bin up to `lat_ns` is in.

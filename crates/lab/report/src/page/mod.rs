@@ -41,6 +41,7 @@ use charts::Panel;
 use over_time::LatencyOf;
 use raidlab_advisor::{Choice, ComparedTable, Verdict};
 use raidlab_units::NanoSpan;
+use raidlab_worlds::feedings;
 use std::collections::BTreeSet;
 
 /// The page of `report`.
@@ -50,9 +51,11 @@ pub fn study(report: &StudyReport) -> Document {
     let warnings = report.warnings.iter().cloned().chain(matrix.warnings()).collect();
     let conclusion = if is_network { None } else { conclusion::section(&matrix, report.verdicts) };
     let results = if is_network { vec![network::results(report.runs)] } else { results(&matrix, report) };
-    let parts = [answer::section(report), Block::warnings(warnings), published(report.compared)];
-    let mut body: Vec<Block> = parts.into_iter().flatten().collect();
-    body.extend(feeding::sections(report.fed));
+    let parts = [Block::warnings(warnings), published(report.compared)];
+    let fed = feedings(report.runs);
+    let mut body = feeding::sections(&fed);
+    body.extend(answer::section(report));
+    body.extend(parts.into_iter().flatten());
     body.extend(recommendations(report.verdicts));
     body.extend(conclusion);
     body.extend(results);
@@ -77,20 +80,21 @@ fn facts(report: &StudyReport, matrix: &Matrix) -> Vec<Fact> {
         (Some(shortest), Some(longest)) => format!("{} to {}", NanoSpan(*shortest), NanoSpan(*longest)),
         _ => "none".to_owned(),
     };
-    let loads: Vec<String> = matrix.loads.iter().map(|load| load.value().to_string()).collect();
+    let loads = matrix.loads.chunk_by(|a, b| a.name() == b.name()).map(|loads| {
+        let values: Vec<String> = loads.iter().map(|load| load.value().to_string()).collect();
+        (loads[0].name(), values.join(", "))
+    });
     let runs = report.runs.len().to_string();
-    let rows = if report.runs.iter().any(|run| run.network.is_some()) {
-        vec![("Runs", runs), ("Connections", loads.join(", ")), ("Measured window", window)]
+    let mut rows = vec![("Runs", runs)];
+    if report.runs.iter().any(|run| run.network.is_some()) {
+        rows.extend(loads.map(|(_, values)| ("Connections", values)));
+        rows.push(("Measured window", window));
     } else {
-        vec![
-            ("Runs", runs),
-            ("Configurations", matrix.configurations.len().to_string()),
-            ("Profiles", matrix.profiles.len().to_string()),
-            (matrix.load_name(), loads.join(", ")),
-            ("Measured window", window),
-            ("Seed", seeds),
-        ]
-    };
+        rows.push(("Configurations", matrix.configurations.len().to_string()));
+        rows.push(("Profiles", matrix.profiles.len().to_string()));
+        rows.extend(loads);
+        rows.extend([("Measured window", window), ("Seed", seeds)]);
+    }
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
@@ -203,7 +207,7 @@ impl ProfileSection<'_> {
         let names = matrix.profiles[profile];
         let judged = Column::judging(names.metric);
         // Of one configuration there are its loads to see, of several what tells them apart.
-        let is_curve = matrix.configurations.len() == 1 && matrix.loads.len() > 1;
+        let is_curve = matrix.configurations.len() == 1 && matrix.loads_of(profile).len() > 1;
         let first = if is_curve { self.throughput_over_load(judged) } else { self.bars(judged) };
         let (mut open, mut more) = (vec![legend::of(matrix, profile)], Vec::new());
         if is_open { &mut open } else { &mut more }.extend(first);
@@ -231,7 +235,7 @@ impl ProfileSection<'_> {
 
     /// What each configuration does at the load shown.
     fn bars(&self, judged: Column) -> Option<Block> {
-        let load = self.matrix.load;
+        let load = self.matrix.load_of(self.profile);
         self.figure(
             &[("", &|panel| panel.bars(judged))],
             &format!("Throughput in {} at {load}.", judged.unit()),
@@ -243,16 +247,16 @@ impl ProfileSection<'_> {
     fn throughput_over_load(&self, judged: Column) -> Option<Block> {
         let throughput: &[PanelRow<'_>] = &[("", &|panel| panel.over_load(judged))];
         self.figure(
-            if self.matrix.loads.len() > 1 { throughput } else { &[] },
-            &format!("Throughput in {} against {}.", judged.unit(), self.matrix.load_name()),
+            if self.matrix.loads_of(self.profile).len() > 1 { throughput } else { &[] },
+            &format!("Throughput in {} against {}.", judged.unit(), self.matrix.load_name(self.profile)),
             "Where a line stops rising, more requests in flight only make each wait longer.",
         )
     }
 
     /// The throughput of all configurations at once, and how long requests take.
     fn over_load(&self, judged: Column) -> impl Iterator<Item = Block> {
-        let load = self.matrix.load;
-        let has_loads = self.matrix.loads.len() > 1;
+        let load = self.matrix.load_of(self.profile);
+        let has_loads = self.matrix.loads_of(self.profile).len() > 1;
         let map = Block::figure(
             heat::figures(self.matrix, self.profile),
             format!("Throughput in {} of every configuration at every load.", judged.unit()),
@@ -264,7 +268,7 @@ impl ProfileSection<'_> {
         ];
         let latency = self.figure(
             if has_loads { latency } else { &[] },
-            &format!("Latency against {}.", self.matrix.load_name()),
+            &format!("Latency against {}.", self.matrix.load_name(self.profile)),
             "Mean and 99th percentile in ms on a logarithmic scale; lower is better.",
         );
         let distribution = self.figure(
@@ -277,7 +281,7 @@ impl ProfileSection<'_> {
 
     /// The course of the runs at the load shown, where they lasted long enough to have one.
     fn over_time(&self, judged: Column) -> impl Iterator<Item = Block> {
-        let load = self.matrix.load;
+        let load = self.matrix.load_of(self.profile);
         let rate = self.figure(
             &[("", &|panel| panel.rate_over_time(judged))],
             &format!("Throughput in {} over time at {load}.", judged.unit()),
@@ -304,7 +308,7 @@ impl ProfileSection<'_> {
         );
         let over_time = Block::figure(
             heat::maps_over_time(self.matrix, self.profile),
-            format!("Maps of latency over time at {}.", self.matrix.load),
+            format!("Maps of latency over time at {}.", self.matrix.load_of(self.profile)),
             "Each column is a stretch of the window. A second band is a second kind of request: a miss, a seek, a full cache.",
         );
         [by_load, over_time].into_iter().flatten()

@@ -57,14 +57,19 @@ impl Panel<'_> {
             }
         };
         let marks = self.lines_over_time(column.unit(), value);
-        let what = format!("Line chart: {} over the window at {}.", column.words(), self.matrix.load);
+        let what = format!(
+            "Line chart: {} over the window at {}.",
+            column.words(),
+            self.matrix.load_of(self.profile)
+        );
         self.chart((Axis::new("seconds into the window"), Axis::new(column.heading())), marks, &what)
     }
 
     /// A latency over the window.
     pub(super) fn latency_over_time(self, of: LatencyOf) -> Option<Chart> {
         let marks = self.lines_over_time("ms", |series, interval| of.ms(series, interval));
-        let what = format!("Line chart: {} over the window at {}.", of.words(), self.matrix.load);
+        let what =
+            format!("Line chart: {} over the window at {}.", of.words(), self.matrix.load_of(self.profile));
         self.chart((Axis::new("seconds into the window"), Axis::log("latency ms")), marks, &what)
     }
 

@@ -11,7 +11,7 @@ pub(super) fn legend(matrix: &Matrix) -> String {
         "All configurations at {}, reads and writes together. Shaded: the best array of its column. Bars: the \
          figure by which the profile is judged, against the best of its side. Survives: failed members in the worst \
          case, and in the best where that differs.",
-        matrix.load
+        matrix.shown_loads()
     )
 }
 
@@ -84,13 +84,13 @@ fn share_of_best(matrix: &Matrix, profile: usize, side: usize, column: Column, r
 
 /// Every figure of one profile at every load, the text beside the charts.
 pub(super) fn every_load(matrix: &Matrix, profile: usize) -> Table {
-    let mut columns = vec![Head::text("Configuration"), Head::number(matrix.load_name())];
+    let mut columns = vec![Head::text("Configuration"), Head::number(matrix.load_name(profile))];
     for _ in &matrix.sides {
         columns.extend(Column::ALL.map(|column| Head::number(column.heading())));
     }
     let mut rows = Vec::new();
     for configuration in with_runs(matrix, profile) {
-        for load in &matrix.loads {
+        for load in &matrix.loads_of(profile) {
             let mut row = vec![matrix.full_name(configuration), load.value().to_string()];
             for side in 0..matrix.sides.len() {
                 let run = matrix.run(CellKey { profile, configuration, side, load: *load });
@@ -312,7 +312,7 @@ fn run_table(
     (label, caption): (&str, &str),
     heads: impl IntoIterator<Item = Head>,
 ) -> Table {
-    let columns = [Head::text("Configuration"), Head::number(matrix.load_name())];
+    let columns = [Head::text("Configuration"), Head::number(matrix.load_name(profile))];
     let caption = format!("{}: {caption}", matrix.profiles[profile].workload);
     Table::new(label, columns.into_iter().chain(heads).collect()).captioned(caption)
 }

@@ -28,7 +28,7 @@ mod validation;
 pub use claims::claims;
 pub use contrast::contrast;
 pub use explanation::explanation;
-pub use feeding::feeding;
+pub use feeding::{feeding, feedings};
 pub use hosts::hosts;
 pub(crate) use matrix::matrix_cells;
 pub use matrix::{MatrixCell, MatrixErrors, latency_matrix};

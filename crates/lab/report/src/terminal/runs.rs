@@ -3,6 +3,7 @@
 use super::times::times;
 use super::{TerminalOptions, broken, heading, network, printable};
 use crate::document::{Block, Table, render};
+use crate::figures::loads_name;
 use crate::figures::{
     Column, ONE_IN, capacity, latency_text, ns_to_ms, range_text, survives, tail_text, three_digits,
 };
@@ -10,8 +11,8 @@ use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{
     ActorFacts, ActorSummary, ArrayFacts, BottleneckFacts, EnclosureFacts, FailoverFacts, LagSummary,
-    LatencyFigures, LatencySplit, LoadFacts, MachineLoad, OpSummary, PartGain, PartSummary, RunResult,
-    TargetResult, World,
+    LatencyFigures, LatencySplit, LoadFacts, MachineLoad, OfferedLoad, OpSummary, PartGain, PartSummary,
+    RunResult, TargetResult, World,
 };
 
 /// Prints one run, the answer first: what it was, its figures and whether they hold, why they are so, its settings, its cost.
@@ -88,8 +89,8 @@ fn actor_line(actor: &ActorSummary) -> String {
                 String::new()
             };
             format!(
-                "{} accelerators, utilisation (AU) {:.1} %, {} samples/s, {} ms of waiting for each batch{pause}",
-                it.accelerators,
+                "{}, utilisation (AU) {:.1} %, {} samples/s, {} ms of waiting for each batch{pause}",
+                OfferedLoad::Accelerators(it.accelerators),
                 it.au_pct,
                 three_digits(it.samples_per_s),
                 ms(it.wait_ns_mean)
@@ -111,7 +112,7 @@ fn actor_line(actor: &ActorSummary) -> String {
                 it.read_back_ns_mean.map(|ns| format!(", read back in {}", NanoSpan(ns.round() as u64)));
             format!(
                 "checkpoints of {}: {} saved, a pause of {pause} ({how}), {} while written{}{share}",
-                ByteCount(it.bytes).decimal(),
+                ByteCount(it.bytes).plain(),
                 it.saved,
                 it.bytes_per_sec,
                 read.unwrap_or_default()
@@ -215,7 +216,7 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
     let mut header = match (is_spread, is_open) {
         (true, _) => vec!["workers", "per target", "in flight"],
         (false, true) => vec!["offered/s"],
-        (false, false) => vec!["iodepth"],
+        (false, false) => vec![loads_name(runs.iter().map(RunResult::offered_load))],
     };
     header.extend([
         "IOPS",
@@ -231,8 +232,7 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
     let row = |run: &RunResult| {
         let total = &run.ops.total;
         let mut row = match (is_spread, &run.load) {
-            (false, _) if is_open => vec![run.offered_load().value().to_string()],
-            (false, _) => vec![run.iodepth.to_string()],
+            (false, _) => vec![run.offered_load().value().to_string()],
             (true, None) => vec!["1".to_owned(), run.iodepth.to_string(), run.iodepth.to_string()],
             (true, Some(load)) => {
                 let LoadFacts { workers, iodepth_per_target, .. } = load;
@@ -288,7 +288,7 @@ fn answers(runs: &[RunResult]) -> String {
 }
 
 /// The lines that say what a run was.
-fn about(run: &RunResult) -> String {
+pub(super) fn about(run: &RunResult) -> String {
     let world = match run.world {
         World::Measured => "measured on storage as it is",
         World::Array => "measured on a raidlab array",

@@ -1,11 +1,12 @@
 //! A study as one table, its recommendations, and caveats.
 
-use super::{TerminalOptions, wrapped};
+use super::{TerminalOptions, feeding, wrapped};
 use crate::StudyReport;
 use crate::document::{Block, Table, render};
 use crate::matrix::Matrix;
 use crate::page::{cards, summary};
 use raidlab_advisor::noise;
+use raidlab_worlds::feedings;
 
 /// Prints a study: its question, the table, the recommendations with their reasons, and warnings.
 ///
@@ -21,6 +22,7 @@ pub fn study(report: &StudyReport, options: TerminalOptions) -> String {
         blocks.push(apart(&legend_of(&matrix), options));
         blocks.extend(tables(&matrix, options).into_iter().map(Block::table));
     }
+    blocks.extend(feedings(report.runs).iter().map(|found| Block::Verbatim(feeding(found, options))));
     if !report.verdicts.is_empty() {
         blocks.extend([Block::Heading("Recommendations".into()), cards(report.verdicts)]);
     }
@@ -53,7 +55,7 @@ fn legend_of(matrix: &Matrix) -> String {
     format!(
         "Figures at {}, reads and writes together, to three digits. * marks the best array of a column. \
          Survives: failed members in the worst case, and in the best where that differs.{prefix}",
-        matrix.load
+        matrix.shown_loads()
     )
 }
 

@@ -36,7 +36,6 @@ pub(crate) fn report<'a>(runs: &'a [RunResult], verdicts: &'a [Verdict]) -> Stud
         warnings: vec!["This study was stopped.".to_owned()],
         notes: vec!["RAID 1 over 6 members is a mirror of 6.".to_owned()],
         compared: &[],
-        fed: &[],
         iodepth: None,
         axes: None,
     }

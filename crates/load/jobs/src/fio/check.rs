@@ -130,13 +130,13 @@ pub fn fio_trial(
             reader.places.get(section.line.wrapping_sub(1)).cloned().unwrap_or((None, section.line));
         let place = format!("{}:{line}", inner.as_deref().unwrap_or(file));
         let clones = (0..job.numjobs().min(CLONES_MAX)).map(|clone| expected(section, &job, clone)).collect();
+        if job.numjobs() > CLONES_MAX {
+            let why = format!(
+                "more than {CLONES_MAX} clones of a job are not compared: check it with a smaller numjobs"
+            );
+            return Err(ImportError { file: file.into(), reasons: vec![Reason::at(section.line, why)] });
+        }
         jobs.push(TrialJob { name: job.name.clone(), place, numjobs: job.numjobs(), clones });
-    }
-    if jobs.iter().any(|job| job.numjobs > CLONES_MAX) {
-        let reasons = vec![Reason::of_file(format!(
-            "more than {CLONES_MAX} clones of a job are not compared: check it with a smaller numjobs"
-        ))];
-        return Err(ImportError { file: file.into(), reasons });
     }
     Ok(FioTrial { job_file: job_file(&reader, &jobs, logs), jobs })
 }
@@ -166,7 +166,8 @@ fn job_file(reader: &super::Reader<'_>, jobs: &[TrialJob], logs: &str) -> String
             "ioengine=null\nwrite_iolog={logs}/{index}\nfilename_format=$jobname.$jobnum.$filenum\n"
         )]);
         if needs_file(&own) {
-            text.extend([format!("filesize={}\n", FILE.get())]);
+            let end = jobs[index].clones.iter().map(|it| it.region.get()).max();
+            text.extend([format!("filesize={}\n", end.unwrap_or(FILE.get()))]);
         }
     };
     for line in &reader.deciding {
@@ -213,7 +214,10 @@ fn expected(section: &Section, job: &Job, clone: u32) -> Expected {
         }
     };
     let start = part.places.start.get();
-    let region = part.places.size.map_or(FILE.get(), |size| start.saturating_add(size.get()));
+    // A file whose length nobody says reaches beyond the start of the last clone.
+    let last = job.parts(job.clones() - 1)[0].places.start.get();
+    let region =
+        part.places.size.map_or(last.saturating_add(FILE.get()), |size| start.saturating_add(size.get()));
     let space = region.saturating_sub(start) as f64 * part.places.working_set_pct / 100.0;
     let mut reader = Reader::new(section);
     let base = reader.base();

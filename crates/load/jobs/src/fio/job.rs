@@ -27,7 +27,7 @@ use raidlab_workload::{
 use std::num::NonZeroU32;
 
 /// Engines of files and block devices, and whether they take more than one request at a time.
-const ENGINES: [(&str, bool); 16] = [
+const ENGINES: [(&str, bool); 17] = [
     ("sync", false),
     ("psync", false),
     ("vsync", false),
@@ -43,6 +43,7 @@ const ENGINES: [(&str, bool); 16] = [
     ("null", true),
     ("sg", true),
     ("nbd", true),
+    ("nfs", true),
     ("syslet-rw", true),
 ];
 const SECTOR: u64 = 512;
@@ -468,8 +469,17 @@ fn places(reader: &mut Reader<'_>, lines: &[AccessLine], read_pct: u8, base: u64
         }
         None => {}
     }
+    let least = lines.iter().map(|line| u64::from(line.bytes)).min().unwrap_or(SECTOR);
     if reader.text("offset").is_some_and(|text| text.ends_with('%')) {
-        reader.wrong("offset", "offset in percent has no counterpart here: write it in bytes");
+        // Of the file, from a whole request on.
+        let pct = u64::from(reader.value("offset", percent).unwrap_or(0));
+        match places.size.filter(|_| key == "filesize") {
+            Some(file) => places.start = ByteCount((u128::from(file.get()) * u128::from(pct) / 100) as u64 / least * least),
+            None => reader.wrong(
+                "offset",
+                "offset in percent of a file whose length is not given has no counterpart here: give filesize in bytes, or offset in bytes",
+            ),
+        }
     } else {
         places.start = ByteCount(reader.value("offset", bytes).unwrap_or(0));
         if !places.start.get().is_multiple_of(SECTOR) {
@@ -498,7 +508,6 @@ fn places(reader: &mut Reader<'_>, lines: &[AccessLine], read_pct: u8, base: u64
         }
     }
     // fio asks for whole requests only: what is left at the end is never used.
-    let least = lines.iter().map(|line| u64::from(line.bytes)).min().unwrap_or(SECTOR);
     places.size = places.size.map(|size| match size.get() / least * least {
         0 => size,
         whole => ByteCount(whole),
@@ -684,6 +693,23 @@ fn targets(reader: &mut Reader<'_>) -> Vec<String> {
     };
     let in_turn =
         "fio takes them in turn, and here each target has requests of its own: write a job for each";
+    let engine = reader.text("ioengine").unwrap_or("");
+    for (key, own) in [("uri", "nbd"), ("nfs_url", "nfs")] {
+        if reader.find(key).is_some() && engine != own {
+            reader.wrong(
+                key,
+                format!("{key} belongs to ioengine={own}, and this job has another: leave it out"),
+            );
+        }
+    }
+    let targets: Vec<String> = match (reader.text("uri"), reader.text("nfs_url")) {
+        (Some(uri), _) => vec![uri.to_owned()],
+        (None, Some(url)) => {
+            let url = url.trim_end_matches('/');
+            targets.iter().map(|name| format!("{url}/{}", name.trim_start_matches('/'))).collect()
+        }
+        (None, None) => targets,
+    };
     if targets.len() > 1 {
         reader.wrong("filename", format!("{} files in one job: {in_turn}", targets.len()));
     }

@@ -42,7 +42,8 @@ const KEYS: &[(Kind, &str)] = &[
          norandommap random_distribution percentage_random fsync fdatasync direct buffered loops numjobs \
          runtime/timeout time_based ramp_time rwmixread rwmixwrite thinktime thinktime_blocks rate \
          rate_iops rate_process stonewall/wait_for_previous zero_buffers buffer_compress_percentage \
-         dedupe_percentage kb_base verify do_verify startdelay/start_delay wait_for nrfiles/nr_files filename_format",
+         dedupe_percentage kb_base verify do_verify startdelay/start_delay wait_for nrfiles/nr_files filename_format \
+         uri nfs_url",
     ),
     (
         Kind::Ignored("a run here goes on after a failed request and counts it"),
@@ -97,6 +98,10 @@ const KEYS: &[(Kind, &str)] = &[
         "refill_buffers scramble_buffers buffer_pattern buffer_compress_chunk dedupe_global dedupe_mode \
          dedupe_working_set_percentage",
     ),
+    (
+        Kind::Ignored("it ends a job that is too slow: --bound says whether a run keeps its rate"),
+        "rate_min/ratemin rate_iops_min rate_cycle/ratecycle",
+    ),
     (Kind::Missing("give parts a weight instead"), "flow_id flow flow_watermark flow_sleep"),
     (
         Kind::Missing(
@@ -108,7 +113,7 @@ const KEYS: &[(Kind, &str)] = &[
          http_s3_keyid http_s3_region http_s3_sse_customer_key http_s3_sse_customer_algorithm \
          http_s3_storage_class http_swift_auth_token clustername rbdname pool clientname busy_poll \
          touch_objects donorname inplace cpuload cpuchunks cpumode exit_on_io_done verb rdma_protocol \
-         namenode chunk_size single_instance hdfs_use_direct volume brick uri nfs_url libblkio_path \
+         namenode chunk_size single_instance hdfs_use_direct volume brick libblkio_path \
          libblkio_driver libblkio_pre_connect_props libblkio_num_entries libblkio_queue_size \
          libblkio_pre_start_props hipri_no_hint skip_bad cuda_io rocm_io cont conf dfs_cache chunk \
          object_class svcl ime_psync ime_psyncv xnvme_async xnvme_sync xnvme_admin xnvme_dev_nsid \
@@ -120,8 +125,8 @@ const KEYS: &[(Kind, &str)] = &[
          bs_unaligned/blocksize_unaligned bs_is_seq_rand sprandom spr_num_regions spr_op spr_cs \
          random_sequence_stride percentage_sequential verify_only ramp_size fdp \
          dataplacement/data_placement plid_select/fdp_pli_select plids/fdp_pli dp_scheme rwmixcycle \
-         thinkcycles thinktime_blocks_type thinktime_iotime rate_min/ratemin rate_iops_min \
-         rate_cycle/ratecycle rate_ignore_thinktime create_only gpu_dev_id profile",
+         thinkcycles thinktime_blocks_type thinktime_iotime \
+         rate_ignore_thinktime create_only gpu_dev_id profile",
     ),
     (
         Kind::Missing("measure at several iodepths with --bound instead"),

@@ -3,7 +3,7 @@
 use super::job::Job;
 use crate::{Reason, RunHints, Step, free_name, metric_of, slug};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{AccessSpec, MixPart, Pacing, Workload};
+use raidlab_workload::{AccessSpec, MixPart, Pacing, Phase, Workload};
 
 /// The most parts that one workload gets.
 pub(super) const PARTS_MAX: usize = 64;
@@ -71,7 +71,8 @@ fn phases<'a>(mut group: Vec<&'a Job>, notes: &mut Vec<String>) -> Result<Vec<Ve
     for job in group {
         let ends = job.run.map(|run| end_of(job, run));
         match phases.last_mut() {
-            Some(phase) if phase[0].delay == job.delay => {
+            // Jobs that end with their size go on beside those that start later.
+            Some(phase) if phase[0].delay == job.delay || (end.is_none() && job.run.is_none()) => {
                 phase.push(job);
                 end = end.zip(ends).map(|(one, other)| one.max(other));
             }
@@ -88,13 +89,18 @@ fn phases<'a>(mut group: Vec<&'a Job>, notes: &mut Vec<String>) -> Result<Vec<Ve
                 end = ends;
             }
         }
-        if job.delay > NanoSpan::ZERO {
+        if phases.last().is_some_and(|phase| phase[0].delay == job.delay) && job.delay > NanoSpan::ZERO {
             notes.push(
                 "A startdelay is no pause here: each step starts when the one before has ended.".into(),
             );
         }
     }
     Ok(phases)
+}
+
+/// When a job of a step starts that `first` starts with.
+fn phase(job: &Job, first: &Job) -> Phase {
+    Phase { after: NanoSpan(job.delay.get().saturating_sub(first.delay.get())), ..Phase::default() }
 }
 
 /// When a job ends that runs for `run`, from the start of its group.
@@ -116,8 +122,14 @@ fn by_target<'a>(group: &[&'a Job]) -> Result<(Vec<&'a Job>, Vec<String>), Reaso
         group.iter().copied().filter(|job| job.targets.first() == target).collect()
     };
     let asked = |jobs: &[&Job]| -> Vec<MixPart> {
-        let parts = jobs.iter().flat_map(|job| (0..job.clones()).map(|clone| job.part(clone)));
-        parts.map(|part| MixPart { name: String::new(), ..part }).collect()
+        let parts = |job: &Job| {
+            let phase = phase(job, group[0]);
+            (0..job.clones())
+                .map(|clone| job.part(clone))
+                .map(move |part| MixPart { name: String::new(), phase, ..part })
+                .collect::<Vec<_>>()
+        };
+        jobs.iter().flat_map(|job| parts(job)).collect()
     };
     let first = targets.first().map(|target| on(*target)).unwrap_or_default();
     for target in targets.iter().skip(1) {
@@ -179,6 +191,7 @@ fn parts(jobs: &[&Job], files: &mut Files) -> Vec<MixPart> {
                 part.places.start = ByteCount(part.places.start.get().saturating_add(base));
                 let taken: Vec<String> = parts.iter().map(|part| part.name.clone()).collect();
                 part.name = free_name(slug(&part.name), &taken);
+                part.phase = phase(job, jobs[0]);
                 parts.push(part);
             }
         }

@@ -30,6 +30,25 @@ fn a_random_mix_is_one_line_that_can_be_swept() {
 }
 
 #[test]
+fn targets_of_engines_nbd_and_nfs_are_taken_and_an_offset_in_percent_of_a_known_file() {
+    let targets = |text: &str| import(text).steps[0].run.targets.clone();
+    let nbd = "[a]\nioengine=nbd\nuri=nbd+unix:///?socket=/run/x\nrw=read\n";
+    assert_eq!(targets(nbd), ["nbd+unix:///?socket=/run/x"]);
+    let nfs = "[a]\nioengine=nfs\nnfs_url=nfs://host/data\nfilename=f\nrw=read\nratemin=1m\n";
+    assert_eq!(targets(nfs), ["nfs://host/data/f"]);
+    let wrong = complaint("[a]\nioengine=psync\nuri=nbd://host\nrw=read\n");
+    assert!(wrong.contains("test.fio:3: uri belongs to ioengine=nbd"), "{wrong}");
+    let half = import("[a]\nrw=read\nbs=4k\nfilesize=1m\noffset=50%\nfilename=f\n");
+    let places = &half.steps[0].workload.spec.places;
+    assert_eq!((places.start, places.size), (ByteCount(512 << 10), Some(ByteCount(512 << 10))));
+    let unknown = complaint("[a]\nrw=read\nbs=4k\noffset=50%\nfilename=f\n");
+    assert!(
+        unknown.contains("test.fio:4: offset in percent of a file whose length is not given"),
+        "{unknown}"
+    );
+}
+
+#[test]
 fn jobs_of_a_group_are_parts_and_a_stonewall_starts_the_next_step() {
     let text = "[global]\nsize=100m\nioengine=io_uring\n[a]\nrw=write\nnumjobs=2\n[b]\nrw=randread\niodepth=4\nnumjobs=3\n\
                 [c]\nstonewall\nrw=read\nbs=1m\n";
@@ -318,6 +337,11 @@ fn phases_are_steps() {
     assert_eq!(names(later), ["early", "late"]);
     assert_eq!(names("[a]\n[b]\nwait_for=a\n[c]\nwait_for=b\n"), ["a", "b", "c"]);
     assert_eq!(names("[a]\n[b]\nstonewall\n[c]\nwait_for=a\n[d]\nstonewall=1\n").len(), 3);
+    let beside = &import("[early]\nsize=1m\n[late]\nsize=1m\nstartdelay=2\n").steps[0].workload.spec.parts;
+    assert_eq!(
+        beside.iter().map(|part| part.phase.after).collect::<Vec<_>>(),
+        [NanoSpan::ZERO, NanoSpan::from_secs(2)]
+    );
     assert_eq!(names("[global]\nstartdelay=3\n[a]\n").len(), 1, "all wait equally long");
 }
 

@@ -21,7 +21,7 @@ use crate::op::IoOp;
 use crate::places::Places;
 use crate::result::ActorStats;
 use crate::rng::Rng;
-use crate::sampler::draw_normal_f64;
+use crate::sampler::PositiveNormal;
 use crate::stream::Request;
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use std::cmp::Reverse;
@@ -112,8 +112,7 @@ impl Extent {
 /// Draws lengths.
 #[derive(Clone, Debug)]
 pub(crate) struct Lengths {
-    mean: f64,
-    deviation: f64,
+    normal: PositiveNormal,
     /// Shares, each added to those before, with the length.
     table: Vec<(f64, u64)>,
 }
@@ -124,7 +123,8 @@ impl Lengths {
             *sum += pct / 100.0;
             Some((*sum, bytes.get()))
         });
-        Self { mean: law.mean.get() as f64, deviation: law.deviation.get() as f64, table: shares.collect() }
+        let normal = PositiveNormal::new(law.mean.get() as f64, law.deviation.get() as f64);
+        Self { normal, table: shares.collect() }
     }
 
     pub(crate) fn draw(&self, rng: &mut Rng) -> u64 {
@@ -132,15 +132,7 @@ impl Lengths {
             let drawn = rng.unit_f64();
             return self.table.iter().find(|(until, _)| drawn < *until).map_or(*last, |(_, bytes)| *bytes);
         }
-        if self.deviation == 0.0 {
-            return self.mean as u64;
-        }
-        loop {
-            let drawn = draw_normal_f64(self.mean, self.deviation, rng);
-            if drawn >= 1.0 {
-                return drawn as u64;
-            }
-        }
+        self.normal.draw(rng)
     }
 }
 

@@ -5,6 +5,7 @@ use super::write::{Text, size};
 use crate::actor::{
     Accelerator, Actor, Checkpoint, Compaction, LoaderUnit, LogWriter, ObjectCache, Phase, SizeLaw,
 };
+use crate::result::au_goal_pct_default;
 use raidlab_units::{ByteCount, NanoSpan};
 use serde::Deserialize;
 
@@ -44,7 +45,7 @@ pub(super) struct AcceleratorTable {
     #[serde(default)]
     per_step: NanoSpan,
     processors: Option<u32>,
-    #[serde(default = "ninety")]
+    #[serde(default = "au_goal_pct_default")]
     au_goal_pct: f64,
 }
 
@@ -130,10 +131,6 @@ const fn two() -> u32 {
 
 const fn hundred() -> u32 {
     100
-}
-
-const fn ninety() -> f64 {
-    90.0
 }
 
 const fn once() -> f64 {
@@ -336,7 +333,7 @@ fn write_accelerator(text: &mut Text, it: &Accelerator) {
     if let Some(processors) = it.processors {
         text.line(format_args!("processors = {processors}"));
     }
-    if (it.au_goal_pct - 90.0).abs() > 0.0 {
+    if (it.au_goal_pct - au_goal_pct_default()).abs() > 0.0 {
         text.real("au_goal_pct", it.au_goal_pct);
     }
 }

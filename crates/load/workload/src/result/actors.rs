@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AcceleratorStats {
     pub(crate) accelerators: u32,
+    /// Utilisation that is wanted of them, and mean length of a sample.
+    pub(crate) au_goal_pct: f64,
+    pub(crate) sample_bytes_mean: f64,
     pub(crate) steps: u64,
     pub(crate) samples: u64,
     /// Of all accelerators together.
@@ -92,14 +95,32 @@ pub struct AcceleratorFacts {
     pub accelerators: u32,
     /// Compute time over compute and wait, in percent.
     pub au_pct: f64,
+    /// The utilisation that is wanted.
+    #[serde(default = "au_goal_pct_default")]
+    pub au_goal_pct: f64,
     /// Batches that were computed.
     pub steps: u64,
     /// Samples per second, of all together.
     pub samples_per_s: f64,
+    /// Bytes per second of these samples; what was only loaded ahead is not in it.
+    #[serde(default)]
+    pub bytes_per_sec: BytesPerSec,
     /// Mean wait of an accelerator for each batch, the barrier included.
     pub wait_ns_mean: f64,
     /// Share of the time that a checkpoint held training up, in percent.
     pub pause_pct: f64,
+}
+
+/// The bound of runs that were stored without it, and of workloads that say none: that of `MLPerf` Storage for most models.
+pub(crate) const fn au_goal_pct_default() -> f64 {
+    90.0
+}
+
+impl AcceleratorFacts {
+    /// Whether they keep the utilisation that is wanted of them.
+    pub fn keeps_goal(&self) -> bool {
+        self.au_pct >= self.au_goal_pct
+    }
 }
 
 /// A checkpoint, as stored and shown.
@@ -249,8 +270,10 @@ impl AcceleratorStats {
         AcceleratorFacts {
             accelerators: self.accelerators,
             au_pct: 100.0 * compute / (compute + wait).max(1.0),
+            au_goal_pct: self.au_goal_pct,
             steps: self.steps,
             samples_per_s: self.samples as f64 / secs,
+            bytes_per_sec: BytesPerSec(self.samples as f64 * self.sample_bytes_mean / secs),
             wait_ns_mean: wait / self.steps.max(1) as f64,
             pause_pct: 100.0 * pause / (compute + wait + pause).max(1.0),
         }

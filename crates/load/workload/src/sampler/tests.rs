@@ -148,6 +148,18 @@ fn a_shuffle_takes_every_place_once_and_every_round_in_another_order() {
     }
 }
 
+/// Samples of `UNet3D`, cut at zero, were 1.9 % longer on average than was said.
+#[test]
+fn what_is_cut_at_zero_keeps_the_mean_that_was_asked_for() {
+    for (mean, deviation) in [(146_600_628.0, 68_341_808.0), (1000.0, 1.0), (1e6, 1e6), (4096.0, 0.0)] {
+        let (law, mut rng) = (PositiveNormal::new(mean, deviation), Rng::new(11));
+        let draws = 400_000;
+        let sum: f64 = (0..draws).map(|_| law.draw(&mut rng) as f64 + 0.5).sum();
+        let off = sum / f64::from(draws) / mean - 1.0;
+        assert!(off.abs() < 0.003, "{mean} +- {deviation}: {off}");
+    }
+}
+
 #[test]
 fn scrambling_moves_the_places_and_keeps_their_shares() {
     let plain = places(Distribution::Zipf { theta: 1.1 });

@@ -318,7 +318,9 @@ impl HardDrive {
             }
             DriveOp::Write { .. } => self.accept_cached_write(now, decoded, request),
             DriveOp::Flush if self.cache.is_clean() || self.is_protected() => {
-                self.reply(decoded, request.id, now);
+                // No arm moves for it, but the firmware has to look for what is not on the media yet.
+                let handled = decoded + self.beyond_work(self.fixed.overheads.write_miss);
+                self.reply(handled + self.fixed.overheads.write_completion, request.id, now);
             }
             DriveOp::Flush => self.cache.flush(request.id),
             DriveOp::Trim => unreachable!("only drives with a translation layer are asked to trim"),

@@ -11,7 +11,6 @@ use crate::verbs::loads::CHECKPOINT_EVERY;
 use raidlab::{Array, ArrayFile, Load, NanoSpan, Simulation, Workload};
 use raidlab_planning::{Application, PlanOrder, PlanOutcome, Planned, lines_for_writes, tuned_md};
 use raidlab_report::terminal::{self, TerminalOptions};
-use raidlab_study::describe;
 use raidlab_workload::{AccessLine, AccessSpec};
 use raidlab_worlds::{Feeding, FeedingOrder, accelerator, feed};
 
@@ -74,12 +73,11 @@ pub(super) struct Fed {
 }
 
 impl Fed {
-    /// A table of the numbers, and what they say.
+    /// The answer, and a table of the numbers.
     pub(super) fn in_words(&self, options: TerminalOptions) -> String {
-        let of_line = |line: &String| format!("for a checkpoint at this rate, too: {line}");
-        let sentences = describe::feeding(&self.found).into_iter().chain(self.lines.iter().map(of_line));
-        let sentences: Vec<String> = sentences.collect();
-        format!("{}\n{}\n", terminal::feeding(&self.found, options), sentences.join("\n  "))
+        let of_line = |line: &String| format!("  for a checkpoint at this rate, too: {line}\n");
+        let lines: String = self.lines.iter().map(of_line).collect();
+        format!("\n{}{lines}", terminal::feeding(&self.found, options))
     }
 }
 
@@ -109,11 +107,11 @@ pub(super) fn feed_best(
     let counts = vec![wanted.count];
     let order = FeedingOrder { counts, checkpoint, may_lengthen: true, until_missed: true };
     let found = feed(&load, &order, &mut |load| {
-        progress.show(&format!("feeding accelerators: {}", load.workload.name()), 0.0);
+        progress.show(&format!("feeding accelerators: {}", load.label()), 0.0);
         simulation.run(load, args.threads)
     });
     progress.end();
-    let found = found.map_err(Failure::input)?;
+    let Some(found) = found.map_err(Failure::input)? else { return Ok(None) };
     let lines = tuned.as_ref().filter(|_| checkpoint.is_some()).map(|tuned| lines_for_writes(tuned, best));
     Ok(Some(Fed { found, lines: lines.unwrap_or_default() }))
 }

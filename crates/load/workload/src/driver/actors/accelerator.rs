@@ -18,7 +18,7 @@ use crate::places::Places;
 use crate::result::AcceleratorStats;
 use crate::rng::{Rng, derived_seed};
 use crate::sample_files::SampleFiles;
-use crate::sampler::{Sampler, draw_normal_f64};
+use crate::sampler::{PositiveNormal, Sampler};
 use crate::stream::Request;
 use raidlab_units::Nanos;
 use std::collections::VecDeque;
@@ -78,6 +78,7 @@ pub(in crate::driver) struct Training {
     it: Accelerator,
     extent: Extent,
     lengths: Lengths,
+    compute: PositiveNormal,
     file_bytes: u64,
     files: u64,
     /// The real files, where samples do not just lie on the target.
@@ -138,6 +139,7 @@ impl Training {
         };
         Ok(Self {
             lengths: Lengths::new(&it.sample),
+            compute: PositiveNormal::new(it.compute.get() as f64, it.compute_deviation.get() as f64),
             sampler: Sampler::new(places, files, derived_seed(config.seed, SAMPLER_STREAM)).map(Box::new),
             rng: Rng::new(derived_seed(config.seed, DRAWS_STREAM)),
             ranks: (0..count).map(rank).collect(),
@@ -153,7 +155,12 @@ impl Training {
             is_paused: false,
             paused_since: Nanos::ZERO,
             window: Window::default(),
-            stats: AcceleratorStats { accelerators: count, ..AcceleratorStats::default() },
+            stats: AcceleratorStats {
+                accelerators: count,
+                au_goal_pct: it.au_goal_pct,
+                sample_bytes_mean: it.sample.mean_bytes(),
+                ..AcceleratorStats::default()
+            },
             file_bytes,
             files,
             real,
@@ -265,19 +272,11 @@ impl Training {
                 let own = &mut self.ranks[rank as usize];
                 self.stats.wait_ns += self.window.within(own.since, at);
                 (own.doing, own.since) = (Doing::Computing, at);
-                let compute = self.compute_ns();
+                let compute = self.compute.draw(&mut self.rng);
                 self.timers.add(Nanos(at.get().saturating_add(compute)), Event::ComputeEnds(rank));
             }
             Event::ComputeEnds(rank) => self.computed(at, rank),
         }
-    }
-
-    fn compute_ns(&mut self) -> u64 {
-        let (mean, deviation) = (self.it.compute.get(), self.it.compute_deviation.get());
-        if deviation == 0 {
-            return mean;
-        }
-        draw_normal_f64(mean as f64, deviation as f64, &mut self.rng).max(0.0) as u64
     }
 
     fn computed(&mut self, at: Nanos, rank: u32) {
