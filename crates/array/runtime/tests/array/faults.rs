@@ -330,20 +330,22 @@ fn a_stop_tells_of_acknowledged_writes_that_are_lost() {
     let mut config = keeping("0", 2, MetadataPolicy::Bitmap);
     config.cache.write_policy = WritePolicy::WriteBack;
     let Some(bench) = bench_of(config) else { return };
-    let start = || {
+    let stop_after_writes = |faults: &Faults| {
         let started = ArrayWorld::start(&bench.members, &bench.settings, StartOptions::default());
         let mut world = started.world.expect("it starts");
         world.await_serving(&GO_ON).expect("it serves");
-        let write = |lba| ScriptOp::Write { lba: Lba(lba), bytes: vec![7; 1 << 12], fua: false };
-        let written = serve(&mut world, &[write(0), write(16), write(32), write(48)], 1);
+        bench.faulty.set(faults);
+        // One strip of each member after the other.
+        let step = bench.config.strip_size.get() / bench.config.block_size.bytes();
+        let write = |at| ScriptOp::Write { lba: Lba(at * step), bytes: vec![7; 1 << 12], fua: false };
+        let written = serve(&mut world, &(0..4).map(write).collect::<Vec<_>>(), 1);
         assert!(written.iter().all(Result::is_ok), "{written:?}");
-        world
+        world.stop(&GO_ON)
     };
-    start().stop(&GO_ON).expect("nothing is lost");
-    let mut world = start();
+    stop_after_writes(&Faults::default()).expect("nothing is lost");
     let write_error = Some(libc::ENOSPC);
-    bench.faulty.set(&Faults { unwritable: 0..u64::MAX, write_error, ..Faults::default() });
-    let told = world.stop(&GO_ON).expect_err("what was acknowledged is lost");
+    let full = Faults { unwritable: 0..u64::MAX, write_error, ..Faults::default() };
+    let told = stop_after_writes(&full).expect_err("what was acknowledged is lost");
     assert!(matches!(told, ArrayError::WritesLost { .. }), "{told}");
 }
 
