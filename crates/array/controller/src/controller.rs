@@ -301,7 +301,8 @@ impl Controller {
             let checked = self.checksums.any_ready() && self.pump_checks();
             self.pump_written();
             let scanned = self.scan.is_due(&self.metadata) && self.start.is_serving();
-            if !(made_room || went_on || moved_on || checked || scanned) {
+            let drained = self.scan.waits_for_host() && self.host.is_idle();
+            if !(made_room || went_on || moved_on || checked || scanned || drained) {
                 return;
             }
         }

@@ -64,7 +64,7 @@ fn the_host_keeps_its_share_behind_controllers_and_with_md() {
     for (parts, level, iodepth) in rows {
         let (degraded, rebuilding, hours) = rebuilt(parts, level, iodepth);
         let kept = rebuilding / degraded;
-        assert!((0.68..1.03).contains(&kept), "{parts:?}: {rebuilding} of {degraded} while it is rebuilt");
+        assert!((0.55..1.03).contains(&kept), "{parts:?}: {rebuilding} of {degraded} while it is rebuilt");
         assert!(hours > 0.5, "{parts:?}: {hours} h");
     }
 }
@@ -74,7 +74,7 @@ fn the_host_keeps_its_share_behind_controllers_and_with_md() {
 fn more_members_give_more_while_one_is_rebuilt() {
     let of = |members| rebuilt(("perc-h755", "", "seagate-exos-x18-18000"), ("6", members), 64).1;
     let found = [20, 22, 23, 24].map(of);
-    assert!(found.is_sorted_by(|fewer, more| *more > 0.98 * fewer), "{found:?}");
+    assert!(found.is_sorted_by(|fewer, more| *more > 0.95 * fewer), "{found:?}");
     assert!(found[3] < 1.5 * found[0], "{found:?}");
 }
 
@@ -86,7 +86,75 @@ fn a_rebuild_ends_beside_streams_that_never_do() {
     let streams = (super::goldens::of_page("backup"), Some(ByteCount::from_kib(64)));
     let (degraded, rebuilding, hours) = rebuilt_under(parts, ("6", 12), streams);
     let kept = rebuilding / degraded;
-    assert!((0.68..1.03).contains(&kept), "{rebuilding} of {degraded} while it is rebuilt");
+    assert!((0.55..1.03).contains(&kept), "{rebuilding} of {degraded} while it is rebuilt");
     // 22 TB at 30 % of 213 MB/s, the mean of the edge and the middle, are 4 days.
     assert!((96.0..240.0).contains(&hours), "{hours} h");
+}
+
+/// An application that asks for hardly anything.
+fn idle() -> Application {
+    let text = r#"
+        schema = 1
+        name = "idle"
+        title = "Hardly ever"
+        source = "made up"
+        metric = "iops"
+        [limit]
+        iops = 20
+        [[line]]
+        size = "4KiB"
+        share_pct = 100
+        read_pct = 100
+        random_pct = 100
+    "#;
+    let workload = raidlab_workload::Workload::from_toml("idle.toml", text).expect("it is a workload");
+    Application { workload, iodepth: 1 }
+}
+
+/// One array had 2.0 h by `risk` and 6.7 by `plan`: the replacement was taken to be overwritten at random, and slices of the rebuild ran
+/// beside what the host still had under way. RAID 10 of disks took longer than RAID 5.
+#[test]
+fn a_rebuild_takes_as_long_as_risk_says_whatever_the_load() {
+    // How many times the time of `risk` it may take: md's threads recompute a stripe of flash more slowly than it is written.
+    let rows = [
+        (("linux-md-sas", "jbod-12-lff-12g", "wd-hc570-22000"), 1.4),
+        (("perc-h755", "", "seagate-exos-x18-18000"), 1.4),
+        (("linux-md-nvme", "backplane-24-nvme", "samsung-pm9a3-7680"), 2.0),
+        (("megaraid-9670w-16i", "", "samsung-pm9a3-7680"), 1.3),
+    ];
+    for (parts, most) in rows {
+        let drive = super::CATALOG.drive(parts.2).expect("it is there");
+        let of = |level: &str| {
+            let level = level.parse().expect("a level");
+            let report = crate::risk::risk(&crate::risk::RiskQuery::new(level, 8), Some(drive));
+            report.expect("its figures are known").rebuild.expect("its rate is known").hours
+        };
+        let mut last = f64::INFINITY;
+        for level in ["6", "5", "10"] {
+            let told = of(level);
+            let found = [application("md1200-oltp", 64), idle()]
+                .map(|load| rebuilt_under(parts, (level, 8), (load, None)).2);
+            for hours in found {
+                assert!(
+                    (0.99 * told..most * told).contains(&hours),
+                    "{parts:?} RAID {level}: {found:?}, {told}"
+                );
+            }
+            assert!(found[0] < 1.1 * last, "{parts:?} RAID {level}: {} after {last}", found[0]);
+            last = found[0];
+        }
+    }
+}
+
+/// It takes longer for larger members, and no less for more of them.
+#[test]
+fn a_rebuild_grows_with_the_members() {
+    let of = |drive: &str, members| {
+        let parts = ("linux-md-nvme", "backplane-24-nvme", drive);
+        rebuilt(parts, ("6", members), 32).2
+    };
+    let (small, large) = (of("samsung-pm9a3-1920", 8), of("samsung-pm9a3-7680", 8));
+    assert!(small < large, "{small} {large}");
+    let many = [6, 12, 20].map(|members| of("samsung-pm9a3-7680", members));
+    assert!(many.is_sorted_by(|fewer, more| *more > 0.98 * fewer), "{many:?}");
 }
