@@ -301,8 +301,7 @@ impl Controller {
             let checked = self.checksums.any_ready() && self.pump_checks();
             self.pump_written();
             let scanned = self.scan.is_due(&self.metadata) && self.start.is_serving();
-            let drained = self.scan.waits_for_host() && self.host.is_idle();
-            if !(made_room || went_on || moved_on || checked || scanned || drained) {
+            if !(made_room || went_on || moved_on || checked || scanned) {
                 return;
             }
         }

@@ -36,7 +36,6 @@ pub(crate) use visit::{NextStep, Purpose, StepKind, VisitEnd};
 use crate::api::{MemberError, Notice, Scan, ScanCounts, ScanEnd, ScanProgress, TimerId};
 use crate::config::{ArrayConfig, MemberCache};
 use crate::geometry::{Geometry, UnitRow};
-use crate::host_front::HostFront;
 use crate::metadata::Metadata;
 use crate::outbox::Outbox;
 use crate::request::Rows;
@@ -278,15 +277,10 @@ impl BackgroundScan {
         self.is_held || self.settings.bytes_per_sec == Some(ByteCount::ZERO)
     }
 
-    /// True in a slice of a scan that has a share of the time, and while one waits to begin: the host waits for its end.
+    /// True in a slice of a scan that has a share of the time: the host waits for its end.
     pub(crate) fn holds_host(&self) -> bool {
-        let holds = |running: &Running| running.under_way > 0 || running.slices.waits();
-        self.settings.share_pct.is_some() && self.current.as_ref().is_some_and(holds)
-    }
-
-    /// True while a slice waits for the host's requests to end.
-    pub(crate) fn waits_for_host(&self) -> bool {
-        self.current.as_ref().is_some_and(|running| running.slices.waits())
+        self.settings.share_pct.is_some()
+            && self.current.as_ref().is_some_and(|running| running.under_way > 0)
     }
 
     /// True when nothing is under way here.
@@ -522,17 +516,16 @@ impl BackgroundScan {
         self.end(end, outbox).map_or(ScanChange::Nothing, ScanChange::Ended)
     }
 
-    /// Begins one more visit, if the depth, the rate bound and the host allow it.
+    /// Begins one more visit, if the depth, the rate bound and the host, which has made so many requests, allow it.
     pub(crate) fn begin_visit(
         &mut self,
         now: Nanos,
-        host: &HostFront,
+        host_requests: u64,
         geometry: &Geometry,
         metadata: &Metadata,
         outbox: &mut Outbox,
     ) -> Begun {
-        let Some(running) = &mut self.current else { return Begun::Nothing };
-        running.slices.look_again();
+        let Some(running) = &self.current else { return Begun::Nothing };
         let Running { scan, number, next, end, under_way, stopping, .. } = *running;
         let yields = !matches!(scan, Scan::Rebuild { .. }) && self.next_target(metadata).is_some();
         if self.rests() || stopping || yields || under_way >= self.settings.iodepth || next >= end {
@@ -545,10 +538,7 @@ impl BackgroundScan {
             self.set_timer(self.free_at, outbox);
             return Begun::Nothing;
         }
-        if !self.may_begin_slice(now, host) {
-            return Begun::Nothing;
-        }
-        if !self.makes_no_way(now, host.requests_made(), visit_bytes(geometry, scan)) {
+        if !self.makes_no_way(now, host_requests, visit_bytes(geometry, scan)) {
             return Begun::Nothing;
         }
         let (at, visit) = visit_from(geometry, metadata, scan, next..end);
@@ -576,12 +566,6 @@ impl BackgroundScan {
         }
         self.free_at = self.free_at.max(slices.end(now, share_pct));
         true
-    }
-
-    /// True unless a slice that is due waits for the host's requests under way.
-    fn may_begin_slice(&mut self, now: Nanos, host: &HostFront) -> bool {
-        self.settings.share_pct.is_none()
-            || self.current.as_mut().is_none_or(|running| running.slices.may_begin(now, host.is_idle()))
     }
 
     /// True unless the scan has to make way for the host.

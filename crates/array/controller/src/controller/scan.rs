@@ -47,7 +47,7 @@ impl Controller {
         for _ in 0..STARTS_MAX {
             self.change_scan();
             let Self { scan, metadata, geometry, outbox, now, host, .. } = self;
-            match scan.begin_visit(*now, host, geometry, metadata, outbox) {
+            match scan.begin_visit(*now, host.requests_made(), geometry, metadata, outbox) {
                 Begun::Nothing => return,
                 Begun::Passed => {}
                 Begun::Visit(id) => self.line_up_visit(id),

@@ -53,7 +53,7 @@ impl Array {
     }
 
     fn begin_visit(&mut self) -> Begun {
-        self.scan.begin_visit(NOW, &HostFront::default(), &self.geometry, &self.metadata, &mut self.outbox)
+        self.scan.begin_visit(NOW, 0, &self.geometry, &self.metadata, &mut self.outbox)
     }
 
     /// Does a visit whose operations all succeed, and returns what kinds these were.
