@@ -17,7 +17,7 @@ use super::reason::{beside, reason, rests_on, settings_label};
 use super::{Bench, Crew, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage, alternatives, loss};
 use raidlab_advisor::plan::{
     Enumeration, Frontier, Geometry, Hardware, Judged, Kept, Performance, Ranking, Request, Role, Settings,
-    diverse,
+    diverse, roles,
 };
 use raidlab_hardware::{Catalog, DriveHistory, End};
 use raidlab_units::ByteCount;
@@ -79,7 +79,6 @@ pub(super) fn choose<'a>(
     search.run_smaller(request, kept)?;
     search.run_chunks()?;
     let mut top = search.top()?;
-    search.align_short_runs();
     if let Some(first) = top.first_mut() {
         let rebuild = first.rebuild_bytes_per_sec;
         first.md = md::answer(bench, (delivered, rebuild, 0), &first.judged, (request, kept), search.crew)?;
@@ -225,14 +224,16 @@ impl Search<'_, '_, '_> {
         for one in &told {
             self.take(&one.judged);
         }
-        self.ranking.sort(&mut self.judged);
+        self.align_short_runs();
         told.sort_by_cached_key(|one| (self.ranking.key(&one.judged), one.judged.geometry));
         let order: Vec<Judged> = told.iter().map(|one| one.judged.clone()).collect();
-        let rows = diverse(&order, self.ranking, bench.parts, order.len());
+        let all: Vec<Judged> =
+            self.judged.iter().filter(|one| keeps == 0 || one.keeps(needs)).cloned().collect();
+        let roles = roles(&order, &all, self.ranking, bench.parts);
         let range = self.range(&told)?;
         let apps = bench.order.applications;
-        let planned = told.into_iter().zip(rows);
-        let planned = planned.map(|(one, row)| planned_of(bench, one, row.roles, (&order, &self.tried)));
+        let planned = told.into_iter().zip(roles);
+        let planned = planned.map(|(one, roles)| planned_of(bench, one, roles, (&order, &self.tried)));
         let mut planned: Vec<Planned> = planned.collect();
         if let Some(first) = planned.first_mut() {
             let names = (0..apps.len()).map(|app| part_name(apps, app));

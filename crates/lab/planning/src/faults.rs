@@ -78,6 +78,8 @@ impl Bench<'_> {
         let least = if is_random && !models.drive.is_flash() { DISKS_SECS } else { least };
         let load = Load { run: load.run.max(NanoSpan::from_secs_f64(least)), ..load };
         let (rebuilding, hours) = self.with_fault(judged, &array, (&load, &iodepths))?;
+        // The window sees the outer edge of disks and the write buffers of flash; the whole is written no faster than `risk` has it.
+        let hours = hours.map(|hours| rate.map_or(hours, |pace| hours.max(pace.hours)));
         let rebuild = hours.map(|hours| Rebuild { hours, bytes_per_sec: member_bytes / (hours * 3600.0) });
         Ok((degraded, rebuilding, rebuild))
     }

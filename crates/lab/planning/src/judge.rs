@@ -14,7 +14,7 @@ use raidlab_advisor::plan::{Geometry, Judged, Needs, Performance};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{LagSummary, RunResult};
 use raidlab_worlds::simulated::run_simulated;
-use raidlab_worlds::{FILLS, Load, RUN_TO_THE_END, fill_secs};
+use raidlab_worlds::{FILLS, Load, ModelledArray, RUN_TO_THE_END, fill_secs};
 
 /// The least time of a window is no more than so many times its requests take.
 const REQUESTS_MORE: f64 = 2.0;
@@ -158,45 +158,40 @@ fn lowered(iodepths: &[u32], over: &[f64]) -> Option<Vec<u32>> {
     (next != iodepths).then_some(next)
 }
 
+/// Whether an application gets less than the rates that it needs.
+fn misses_rate(order: &PlanOrder<'_>, apps: core::ops::Range<usize>, found: &[Performance]) -> bool {
+    let needs = &order.needs;
+    apps.zip(found).any(|(app, found)| {
+        needs.iops_of(app).is_some_and(|need| found.iops < need)
+            || needs.bytes_per_sec_of(app).is_some_and(|need| found.bytes_per_sec < need)
+    })
+}
+
+/// A number of requests in flight between what was too much and what was enough, application by application; none where they are near
+/// each other.
+fn between(over: &[u32], within: &[u32]) -> Option<Vec<u32>> {
+    const NEAR: f64 = 1.1;
+    let is_far = |(over, within): (&u32, &u32)| f64::from(*over) > NEAR * f64::from(*within);
+    let middle = |(over, within): (&u32, &u32)| f64::from(*over * *within).sqrt().round() as u32;
+    let next: Vec<u32> = over.iter().zip(within).map(middle).collect();
+    let is_new = next != over && next != within;
+    (is_new && over.iter().zip(within).any(is_far)).then_some(next)
+}
+
 /// Runs every application on an array. Where a latency is above its bound the load is lowered.
 pub(super) fn judge(
     bench: &Bench<'_>,
     kept: &Judged,
     window: Window,
 ) -> Result<(Judged, Vec<RunResult>), PlanError> {
-    const LOWERINGS_MAX: u32 = 6;
     let order = bench.order;
     let (mut judged, mut runs) = (kept.clone(), Vec::new());
     let array = bench.array(kept, kept.geometry.spares, window)?;
-    let models = bench.models(kept.geometry);
     judged.score = 1.0;
     for run in 0..order.runs() {
         let apps = order.apps_of(run);
-        let mut depths: Vec<u32> = order.applications[apps.clone()].iter().map(|app| app.iodepth).collect();
-        let mut lowerings = 0;
-        let mut expected = kept.clone();
-        let result = loop {
-            let load = load(bench, &expected, run, window, &depths);
-            let result = run_simulated(&models, &array, &load);
-            let result = result.map_err(|source| PlanError::Simulation {
-                label: format!("{}, {}", bench.label(kept.geometry), load.label()),
-                source,
-            })?;
-            let found = bench.performance(&result, &depths);
-            expected.performance[apps.clone()].copy_from_slice(&found);
-            // What the ramp was made for may have been a bound, and the cache not full after it.
-            let (ramp, _) = times(bench, &expected, run, window);
-            if load.workload.spec.trace.is_none() && ramp.0 > 2 * load.ramp.0 {
-                continue;
-            }
-            let over = apps.clone().zip(&found).map(|(app, found)| {
-                order.needs.latency_of(app).map(|bound| excess(bound, found)).fold(0.0, f64::max)
-            });
-            let next = lowered(&depths, &over.collect::<Vec<f64>>());
-            let Some(next) = next.filter(|_| lowerings < LOWERINGS_MAX) else { break result };
-            (lowerings, depths) = (lowerings + 1, next);
-        };
-        judged.performance[apps.clone()].copy_from_slice(&expected.performance[apps.clone()]);
+        let (result, found) = run_within_bounds(bench, kept, (&array, run, window))?;
+        judged.performance[apps.clone()].copy_from_slice(&found);
         let merit = |app: usize| {
             let found = &judged.performance[app];
             let lag = result.parts.get(app).map_or(result.lag, |part| part.lag);
@@ -209,12 +204,75 @@ pub(super) fn judge(
         runs.push(result);
     }
     judged.life = shortest(bench, &judged, &runs);
-    judged.loss_per_year = super::loss::per_year(&models.drive_in_place(), kept.geometry);
+    let drive = bench.models(kept.geometry).drive_in_place();
+    judged.loss_per_year = super::loss::per_year(&drive, kept.geometry);
     // The longer runs of the best are followed by all their faults.
     if window == Window::Short && order.needs.keep_degraded.is_some() && judged.keeps(&order.needs) {
         judged.degraded_share = Some(with_faults(bench, &judged)?);
     }
     Ok((judged, runs))
+}
+
+/// A run, and what each of its applications got.
+type OfRun = (RunResult, Vec<Performance>);
+
+/// Run `run` of an array with as many requests in flight as keep the bounds on latency. These are lowered in coarse steps, so where an
+/// application then misses a rate, what lies between the last two is tried.
+fn run_within_bounds(
+    bench: &Bench<'_>,
+    kept: &Judged,
+    (array, run, window): (&ModelledArray, usize, Window),
+) -> Result<OfRun, PlanError> {
+    const RUNS_MORE_MAX: u32 = 6;
+    let (order, apps) = (bench.order, bench.order.apps_of(run));
+    let mut depths: Vec<u32> = order.applications[apps.clone()].iter().map(|app| app.iodepth).collect();
+    let mut more = 0;
+    let mut expected = kept.clone();
+    let mut too_much: Option<Vec<u32>> = None;
+    let mut enough: Option<(OfRun, Vec<u32>)> = None;
+    loop {
+        let load = load(bench, &expected, run, window, &depths);
+        let result = run_simulated(&bench.models(kept.geometry), array, &load);
+        let result = result.map_err(|source| PlanError::Simulation {
+            label: format!("{}, {}", bench.label(kept.geometry), load.label()),
+            source,
+        })?;
+        let found = bench.performance(&result, &depths);
+        expected.performance[apps.clone()].copy_from_slice(&found);
+        // What the ramp was made for may have been a bound, and the cache not full after it.
+        let (ramp, _) = times(bench, &expected, run, window);
+        if load.workload.spec.trace.is_none() && ramp.0 > 2 * load.ramp.0 {
+            continue;
+        }
+        let over = apps.clone().zip(&found).map(|(app, found)| {
+            order.needs.latency_of(app).map(|bound| excess(bound, found)).fold(0.0, f64::max)
+        });
+        let over = over.collect::<Vec<f64>>();
+        let keeps = over.iter().all(|over| *over <= 1.0);
+        let next = match (&enough, &too_much) {
+            (None, None) if keeps => return Ok((result, found)),
+            (None, _) if !keeps => lowered(&depths, &over),
+            // What keeps its rates, too, is an answer.
+            (_, Some(too_much)) if keeps => {
+                between(too_much, &depths).filter(|_| misses_rate(order, apps.clone(), &found))
+            }
+            (Some((_, within)), _) => between(&depths, within),
+            (None, _) => None,
+        };
+        let next = next.filter(|_| more < RUNS_MORE_MAX);
+        let Some(next) = next else {
+            return Ok(match enough {
+                Some((kept, _)) if !keeps => kept,
+                _ => (result, found),
+            });
+        };
+        if keeps {
+            enough = Some(((result, found), depths));
+        } else {
+            too_much = Some(depths);
+        }
+        (more, depths) = (more + 1, next);
+    }
 }
 
 /// What is left of an array with a member missing and while it is rebuilt; nothing where it survives none.
@@ -257,5 +315,21 @@ fn share_served(lag: Option<LagSummary>, of_limit: f64) -> f64 {
         Some(lag) if lag.started + lag.unserved == 0 => 1.0,
         Some(lag) => lag.started as f64 / (lag.started + lag.unserved) as f64,
         None => of_limit.min(1.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{between, lowered};
+
+    /// 64 requests in flight became 21 where 40 kept the bound and the rate, and another array was bought.
+    #[test]
+    fn what_lies_between_two_steps_is_tried() {
+        assert_eq!(lowered(&[64], &[3.0]), Some(vec![20]));
+        assert_eq!(between(&[64], &[20]), Some(vec![36]));
+        assert_eq!(between(&[64], &[36]), Some(vec![48]));
+        assert_eq!(between(&[40], &[37]), None, "near enough");
+        assert_eq!(between(&[2], &[1]), None, "nothing lies between");
+        assert_eq!(between(&[64, 8], &[16, 8]), Some(vec![32, 8]), "each of its own");
     }
 }

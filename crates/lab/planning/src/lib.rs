@@ -151,6 +151,19 @@ pub enum PlanError {
         /// What it is instead.
         what: &'static str,
     },
+    /// A mean rate is above the peak.
+    #[error(
+        "application '{application}' makes {mean} requests/s on average (--mean-iops) and {peak} at its peak (--iops, --mib-per-sec): no \
+         mean is above its peak; lower --mean-iops or raise the peak"
+    )]
+    MeanAbovePeak {
+        /// Its name.
+        application: String,
+        /// Requests per second on average.
+        mean: f64,
+        /// At its peak.
+        peak: f64,
+    },
     /// The applications can't be placed on two arrays.
     #[error("no plan of two arrays: {what}")]
     NoTiers {
@@ -465,6 +478,20 @@ impl PlanOrder<'_> {
     fn demands(&self) -> Vec<Demand> {
         let of = if self.together { Application::demand_together } else { Application::demand };
         self.applications.iter().map(of).collect()
+    }
+
+    /// Refuses a mean rate above the peak that the same application needs.
+    fn check_rates(&self) -> Result<(), PlanError> {
+        for (app, application) in self.applications.iter().enumerate() {
+            let peak = self.needs.requests_per_sec(app, application.demand().bytes_mean);
+            if let (Some(mean), Some(peak)) = (self.needs.mean_iops_of(app), peak)
+                && mean > peak
+            {
+                let application = application.workload.name().to_owned();
+                return Err(PlanError::MeanAbovePeak { application, mean, peak: peak.round() });
+            }
+        }
+        Ok(())
     }
 
     /// Runs that it takes to see what an array does: one of all applications, or one of each.

@@ -59,6 +59,7 @@ pub fn default_settings(strips: &[ByteCount]) -> Vec<Settings> {
 
 /// The parts that `order` offers; no bounds to what drives do are known before [`measure`].
 pub(super) fn of_order(order: &PlanOrder<'_>) -> Result<PartList, PlanError> {
+    order.check_rates()?;
     let catalog = order.catalog;
     let wanted = |ids: &[String], era: YearRange, id: &str, year| {
         if ids.is_empty() { era.holds(year) } else { ids.iter().any(|one| one == id) }

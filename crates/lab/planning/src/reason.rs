@@ -7,9 +7,9 @@ use super::application::part_name;
 use super::estimates::PerformanceRange;
 use super::life::{DriveLife, WARRANTY_YEARS};
 use raidlab_advisor::Bound;
-use raidlab_advisor::plan::{DrivePlaces, Geometry, Hardware, Judged, Needs, Performance, Settings};
+use raidlab_advisor::plan::{Geometry, Hardware, Judged, Needs, Performance, Purchase, Settings};
 use raidlab_advisor::risk::Endurance;
-use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_units::{ByteCount, NanoSpan, three_digits};
 use raidlab_workload::RunResult;
 use raidlab_worlds::Estimates;
 use std::fmt::Write as _;
@@ -226,27 +226,31 @@ fn bottleneck(run: &RunResult, several: bool) -> Option<String> {
 }
 
 impl Bench<'_> {
-    /// Parts that have to be bought where some are there already, in words.
+    /// Parts that have to be bought where some are there already, in words, each with its price, or with none.
     pub(super) fn adds(&self, geometry: Geometry) -> Option<String> {
-        let have = self.order.have;
-        if have.is_empty() {
+        if self.order.have.is_empty() {
             return None;
         }
-        let drive = &self.parts.drives[usize::from(geometry.drive)];
-        let controller = &self.parts.controllers[usize::from(geometry.controller)];
-        let drives = geometry.members + geometry.spares;
-        let mut parts = Vec::new();
-        let mut add = |count: u16, id: &str| {
-            if count > 0 {
-                parts.push(format!("{count} x {id}"));
-            }
+        let (currency, has_prices) = (&self.order.prices.currency, self.parts.has_prices());
+        let mut bought = self.parts.purchases(geometry);
+        // Software is nothing to buy, unless it is to have a price as all else has.
+        let controller = &self.parts.controllers[usize::from(geometry.controller)].id;
+        bought.retain(|it| has_prices || it.assumed > 0.0 || it.id != controller);
+        let part = |it: &Purchase<'_>| {
+            let price = match it.price {
+                Some(price) => format!("{} {currency}", three_digits(price)).trim_end().to_owned(),
+                None if has_prices => "no price known".to_owned(),
+                None if it.assumed > 0.0 => format!("~{}", three_digits(it.assumed)),
+                None => "bays of a server, not counted".to_owned(),
+            };
+            format!("{} x {} ({price})", it.count, it.id)
         };
-        add(drives.saturating_sub(drive.owned), &drive.id);
-        let is_board = controller.places != DrivePlaces::Either;
-        add(u16::from(is_board && !controller.is_owned), &controller.id);
-        if let Some(shelf) = geometry.enclosure.map(|index| &self.parts.enclosures[usize::from(index)]) {
-            add(drives.div_ceil(shelf.slots).saturating_sub(shelf.owned), &shelf.id);
-        }
-        Some(if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") })
+        let parts: Vec<String> = bought.iter().map(part).collect();
+        let is_by_ratios = !has_prices && bought.iter().any(|it| it.assumed > 0.0);
+        Some(match (parts.is_empty(), is_by_ratios) {
+            (true, _) => "nothing".to_owned(),
+            (false, false) => parts.join(", "),
+            (false, true) => format!("{}; ~ in prices of a terabyte of disk", parts.join(", ")),
+        })
     }
 }

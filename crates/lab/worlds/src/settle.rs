@@ -104,7 +104,8 @@ pub fn settled_or_cancelled<E>(
     }
 }
 
-/// What a load leaves in the write caches of members, by its writes to random places; none of loads that may never fill them.
+/// What a load leaves in the write caches of members: its writes to random places, or, where it only writes in sequence, one run that
+/// fills them, since hosts hand it in faster than platters take it. None of loads that may never fill them.
 pub(crate) fn resting_writes(array: &ModelledArray, spec: &AccessSpec) -> Option<RestingWrites> {
     let everywhere = Places::default();
     let is_spread = spec.places == everywhere && spec.parts.iter().all(|part| part.places == everywhere);
@@ -120,20 +121,22 @@ pub(crate) fn resting_writes(array: &ModelledArray, spec: &AccessSpec) -> Option
     {
         return None;
     }
-    let (mut count, mut random, mut written) = (0.0, 0.0, 0.0);
+    let (mut count, mut random, mut written, mut only_writes) = (0.0, 0.0, 0.0, true);
     for line in spec.all_lines() {
         let writes = f64::from(line.share_pct) * f64::from(100 - line.read_pct.min(100));
         let to_random = writes * f64::from(line.random_pct) / 100.0;
         count += to_random;
         random += to_random * f64::from(line.bytes);
         written += writes * f64::from(line.bytes);
+        only_writes &= line.read_pct == 0;
     }
-    if count == 0.0 {
-        return None;
-    }
-    let extent = ByteCount((random / count) as u64).min(array.config.strip_size);
     let used = array.region.0 as f64 / array.usable.0.max(1) as f64;
     let span = SectorCount((array.config.member_size.0 as f64 * used) as u64 / 512);
+    if count == 0.0 {
+        let whole = RestingWrites { extent: ByteCount(u64::MAX), span, share_pct: 100 };
+        return only_writes.then_some(whole);
+    }
+    let extent = ByteCount((random / count) as u64).min(array.config.strip_size);
     Some(RestingWrites { extent, span, share_pct: (100.0 * random / written) as u8 })
 }
 

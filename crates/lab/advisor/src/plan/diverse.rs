@@ -99,6 +99,37 @@ pub fn diverse(judged: &[Judged], ranking: Ranking<'_>, parts: &PartList, count:
     rows.rows
 }
 
+/// What each of `shown`, best first, is among `all` that was looked at, best first: an array is first in something only where none is
+/// before it, shown or not.
+pub fn roles(shown: &[Judged], all: &[Judged], ranking: Ranking<'_>, parts: &PartList) -> Vec<Vec<Role>> {
+    let mut roles: Vec<Vec<Role>> = vec![Vec::new(); shown.len()];
+    let Some(first) = shown.first() else { return roles };
+    roles[0].push(Role::Best);
+    for (role, of) in [(Role::Level, 0), (Role::Drives, 1), (Role::Controller, 2)] {
+        let own = family(first, parts)[of];
+        let other = all.iter().find(|one| family(one, parts)[of] != own);
+        let place = other.and_then(|other| shown.iter().position(|one| one.geometry == other.geometry));
+        if let Some(place) = place {
+            roles[place].push(role);
+        }
+    }
+    let of = |list: &[Judged]| list.iter().map(|one| merits(one, ranking)).collect::<Vec<Merits>>();
+    let (of_shown, mut of_all) = (of(shown), of(all));
+    of_all.extend(&of_shown);
+    for (at, role) in MERIT_ROLES.into_iter().enumerate() {
+        let best = of_all.iter().map(|one| one[at]).fold(f64::INFINITY, f64::min);
+        let differs = best < f64::INFINITY && of_all.iter().any(|other| other[at] > best);
+        let place = of_shown.iter().position(|one| one[at] <= best).filter(|_| differs);
+        if let Some(place) = place {
+            roles[place].push(role);
+        }
+    }
+    for own in roles.iter_mut().filter(|own| own.is_empty()) {
+        own.push(Role::Next);
+    }
+    roles
+}
+
 /// The rows so far.
 struct Rows {
     rows: Vec<Row>,
@@ -190,6 +221,22 @@ mod tests {
         assert_eq!(diverse(&list, ranking, &parts, 1).len(), 1);
         assert_eq!(diverse(&list, ranking, &parts, 50).len(), list.len(), "all where there is room");
         assert_eq!(diverse(&[], ranking, &parts, 5), []);
+    }
+
+    /// An array was called "least power" for taking least of the five that were shown, above a table with one that took less.
+    #[test]
+    fn what_is_first_is_first_of_all_that_was_looked_at() {
+        let (needs, parts) = (needs(), parts());
+        let ranking = Ranking { needs: &needs, has_prices: false };
+        let of = |drive, level: &str, members, watts| Judged { watts, ..array(drive, 0, level, members) };
+        let (best, other, least) = (of(0, "1", 2, 90.0), of(0, "5", 4, 80.0), of(1, "1", 8, 70.0));
+        let shown = [best.clone(), other.clone()];
+        let of_shown = roles(&shown, &shown, ranking, &parts);
+        assert!(of_shown[1].contains(&Role::Power) && of_shown[1].contains(&Role::Level), "{of_shown:?}");
+        let of_all = roles(&shown, &[best, other, least], ranking, &parts);
+        assert!(of_all.iter().flatten().all(|role| *role != Role::Power), "{of_all:?}");
+        assert!(of_all[0].contains(&Role::Best) && of_all[1].contains(&Role::Level), "{of_all:?}");
+        assert_eq!(roles(&[], &[], ranking, &parts), Vec::<Vec<Role>>::new());
     }
 
     #[test]

@@ -441,7 +441,51 @@ impl Bill<'_> {
     }
 }
 
+/// Parts of one kind that an array takes and that are not there already.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Purchase<'a> {
+    /// How many.
+    pub count: u16,
+    /// Name in the catalogue.
+    pub id: &'a str,
+    /// Price of all of them, where it is known.
+    pub price: Option<f64>,
+    /// The same by usual ratios of prices, in the price of a terabyte of disk; 0 of software and of the bays of a server.
+    pub assumed: f64,
+}
+
 impl PartList {
+    /// Whether the price of any part is known.
+    pub fn has_prices(&self) -> bool {
+        let drives = self.drives.iter().map(|it| it.price);
+        let controllers = self.controllers.iter().map(|it| it.price);
+        let all = drives.chain(controllers).chain(self.enclosures.iter().map(|it| it.price));
+        all.flatten().next().is_some()
+    }
+
+    /// What has to be bought for an array.
+    pub fn purchases(&self, geometry: Geometry) -> Vec<Purchase<'_>> {
+        let bill = Bill { parts: self, geometry, shelves: shelves(self, geometry) };
+        let (drives, controllers, enclosures) = bill.to_buy();
+        let (drive, controller, enclosure) = (
+            &self.drives[usize::from(geometry.drive)],
+            &self.controllers[usize::from(geometry.controller)],
+            enclosure_of(self, geometry),
+        );
+        let of = |count: u16, id, price: Option<f64>, assumed: f64| Purchase {
+            count,
+            id,
+            price: price.map(|price| f64::from(count) * price),
+            assumed: f64::from(count) * assumed,
+        };
+        let shelf = enclosure.map(|it| of(enclosures, &it.id, it.price, assumed::enclosure(it)));
+        let all = [
+            of(drives, &drive.id, drive.price, assumed::drive(drive)),
+            of(controllers, &controller.id, controller.price, assumed::controller(controller)),
+        ];
+        all.into_iter().chain(shelf).filter(|it| it.count > 0).collect()
+    }
+
     /// What the controller and one enclosure of an array cost, in money, or by usual ratios of prices; nothing what is there already.
     pub fn shared_cost(&self, geometry: Geometry, has_prices: bool) -> f64 {
         let controller = Some(&self.controllers[usize::from(geometry.controller)]).filter(|it| !it.is_owned);

@@ -26,8 +26,10 @@ mod rank;
 mod relax;
 mod safety;
 
-pub use diverse::{Role, Row, diverse};
-pub use enumerate::{Enumeration, Kept, Nearest, Space, enumerate, place_takes, shelf_takes, survivable};
+pub use diverse::{Role, Row, diverse, roles};
+pub use enumerate::{
+    Enumeration, Kept, Nearest, Purchase, Space, enumerate, place_takes, shelf_takes, survivable,
+};
 pub use frontier::Frontier;
 pub use life::{Life, Rating, Wear};
 pub use rank::{Bulk, Judged, LatencyTail, Margins, ParetoPoint, Performance, RankKey, Ranking, pareto};

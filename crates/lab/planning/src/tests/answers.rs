@@ -4,7 +4,7 @@
 use super::{application, ids, levels, measured_parts, needs, order, planned, space};
 use crate::{Have, PlanError, PlanOrder, Planned};
 use raidlab_advisor::Bound;
-use raidlab_advisor::plan::{Needs, Space};
+use raidlab_advisor::plan::{Needs, OwnNeeds, Space};
 use raidlab_hardware::Catalog;
 use raidlab_units::{ByteCount, NanoSpan};
 use std::sync::LazyLock;
@@ -88,13 +88,17 @@ fn what_is_there_is_not_added() {
         simulations_max: Some(4),
         ..order(wants, &[application("md1200-oltp", 24)])
     });
-    let best = outcome.expect("it can be planned").top.into_iter().next().expect("there is one");
+    let outcome = outcome.expect("it can be planned");
+    let bought = outcome.top.iter().find(|one| one.parts.drive != "samsung-pm9a3-7680");
+    let adds = bought.and_then(|one| one.adds.as_deref()).unwrap_or_default();
+    assert!(adds.starts_with("2 x micron-7450-pro-7680 (~98.2), 1 x") || outcome.top.len() == 1, "{adds}");
+    let best = outcome.top.into_iter().next().expect("there is one");
     assert_eq!(
         (best.parts.drive.as_str(), best.judged.assumed_cost),
         ("samsung-pm9a3-7680", 0.0),
         "a server has its bays anyway"
     );
-    assert_eq!(best.adds.as_deref(), Some("1 x backplane-24-nvme"));
+    assert_eq!(best.adds.as_deref(), Some("1 x backplane-24-nvme (bays of a server, not counted)"));
 }
 
 #[test]
@@ -189,4 +193,21 @@ fn md_is_set_and_its_defaults_have_a_price() {
 
     let mirror = PLAIN.md.as_ref().expect("it is md, too");
     assert!(mirror.defaults.is_none() && mirror.set.is_empty(), "mirrors have no stripes: {mirror:?}");
+}
+
+/// A mean above the peak was taken: drives wore out by it at a rate that the array was never asked for.
+#[test]
+fn no_mean_is_above_its_peak() {
+    let apps = [application("md1200-oltp", 8)];
+    let of = |iops, mean_iops, own| {
+        let wants = Needs { iops, mean_iops, own, ..needs(ByteCount(1_000_000_000_000)) };
+        order(wants, &apps).check_rates().map_err(|error| error.to_string())
+    };
+    let refused = of(Some(2000.0), Some(9000.0), Vec::new()).expect_err("no mean is above its peak");
+    assert!(refused.contains("9000") && refused.contains("--iops") && refused.contains("md1200-oltp"));
+    let own = vec![OwnNeeds { mean_iops: Some(2001.0), ..OwnNeeds::default() }];
+    assert!(of(Some(2000.0), None, own).is_err(), "one of its own");
+    for (iops, mean) in [(Some(2000.0), Some(2000.0)), (None, Some(9000.0)), (Some(2000.0), None)] {
+        assert_eq!(of(iops, mean, Vec::new()), Ok(()), "{iops:?} {mean:?}");
+    }
 }

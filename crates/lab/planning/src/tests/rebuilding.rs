@@ -53,6 +53,21 @@ fn a_member_less_makes_flash_no_faster() {
     });
 }
 
+/// Seventeen disks were planned at 5,610 MB/s: their memory took what platters did not, for longer than the window.
+#[test]
+fn disks_write_no_faster_in_sequence_than_their_platters() {
+    let chunk = Some(ByteCount::from_kib(64));
+    for (level, members, data) in [("6", 17, 15), ("5", 16, 15), ("10", 16, 8)] {
+        let parts = ("linux-md-sas", "jbod-36-lff-12g", "wd-hc570-22000");
+        let written = on_tuned(parts, (level, members), super::goldens::of_page("backup"), |bench, array| {
+            let array = Judged { settings: Settings { strip: chunk, ..array.settings }, ..array.clone() };
+            judge(bench, &array, Window::Short).expect("it can be simulated").0.performance[0].bytes_per_sec
+        });
+        let platters = f64::from(data) * 291e6;
+        assert!(written < 1.02 * platters, "RAID {level}: {written} bytes a second of {platters}");
+    }
+}
+
 /// Behind a controller 373,000 requests a second fell to 6,500: the rebuild took all of its processors.
 #[test]
 fn the_host_keeps_its_share_behind_controllers_and_with_md() {
@@ -89,4 +104,74 @@ fn a_rebuild_ends_beside_streams_that_never_do() {
     assert!((0.68..1.03).contains(&kept), "{rebuilding} of {degraded} while it is rebuilt");
     // 22 TB at 30 % of 213 MB/s, the mean of the edge and the middle, are 4 days.
     assert!((96.0..240.0).contains(&hours), "{hours} h");
+}
+
+/// An application that asks for hardly anything.
+fn idle() -> Application {
+    let text = r#"
+        schema = 1
+        name = "idle"
+        title = "Hardly ever"
+        source = "made up"
+        metric = "iops"
+        [limit]
+        iops = 20
+        [[line]]
+        size = "4KiB"
+        share_pct = 100
+        read_pct = 100
+        random_pct = 100
+    "#;
+    let workload = raidlab_workload::Workload::from_toml("idle.toml", text).expect("it is a workload");
+    Application { workload, iodepth: 1 }
+}
+
+/// One array had 2.0 h by `risk` and 6.7 by `plan`: the replacement was taken to be overwritten at random, and slices of the rebuild ran
+/// beside what the host still had under way. RAID 10 of disks took longer than RAID 5.
+#[test]
+fn a_rebuild_takes_as_long_as_risk_says_whatever_the_load() {
+    // How many times the time of `risk` it may take: beside a load each slice begins while requests of the host still end, which takes disks
+    // longer than the slice; md's threads recompute a stripe of flash more slowly than it is written.
+    let rows = [
+        (("linux-md-sas", "jbod-12-lff-12g", "wd-hc570-22000"), 2.1),
+        (("perc-h755", "", "seagate-exos-x18-18000"), 2.4),
+        (("linux-md-nvme", "backplane-24-nvme", "samsung-pm9a3-7680"), 2.0),
+        (("megaraid-9670w-16i", "", "samsung-pm9a3-7680"), 1.6),
+    ];
+    for (parts, most) in rows {
+        let drive = super::CATALOG.drive(parts.2).expect("it is there");
+        let of = |level: &str| {
+            let level = level.parse().expect("a level");
+            let report = crate::risk::risk(&crate::risk::RiskQuery::new(level, 8), Some(drive));
+            report.expect("its figures are known").rebuild.expect("its rate is known").hours
+        };
+        let mut parity = 0.0_f64;
+        for level in ["6", "5", "10"] {
+            let told = of(level);
+            let found = [application("md1200-oltp", 64), idle()]
+                .map(|load| rebuilt_under(parts, (level, 8), (load, None)).2);
+            for hours in found {
+                assert!(
+                    (0.99 * told..most * told).contains(&hours),
+                    "{parts:?} RAID {level}: {found:?}, {told}"
+                );
+            }
+            // Beside a load a copy waits for its own disk's requests, parity for those of all the others.
+            assert!(level != "10" || found[1] < 1.01 * parity, "{parts:?}: {} after {parity}", found[1]);
+            parity = parity.max(found[1]);
+        }
+    }
+}
+
+/// It takes longer for larger members, and no less for more of them.
+#[test]
+fn a_rebuild_grows_with_the_members() {
+    let of = |drive: &str, members| {
+        let parts = ("linux-md-nvme", "backplane-24-nvme", drive);
+        rebuilt(parts, ("6", members), 32).2
+    };
+    let (small, large) = (of("samsung-pm9a3-1920", 8), of("samsung-pm9a3-7680", 8));
+    assert!(small < large, "{small} {large}");
+    let many = [6, 12, 20].map(|members| of("samsung-pm9a3-7680", members));
+    assert!(many.is_sorted_by(|fewer, more| *more > 0.98 * fewer), "{many:?}");
 }

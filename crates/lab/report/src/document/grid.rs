@@ -31,6 +31,41 @@ impl Table {
         widths.iter().sum::<usize>() - usize::from(self.gap)
     }
 
+    /// The table, in parts of as many columns as have room within `width`; each part begins with the columns that tell its rows apart. A
+    /// table with groups of columns stays whole, and so does a column that is too wide by itself.
+    pub(super) fn within(self, width: usize) -> Vec<Self> {
+        if self.width() <= width || !self.groups.is_empty() {
+            return vec![self];
+        }
+        let widths = self.column_widths(&self.lines(false));
+        let keys = self.key_columns();
+        let key_width: usize = widths[..keys].iter().sum();
+        let mut parts: Vec<Vec<bool>> = Vec::new();
+        let mut taken = usize::MAX;
+        for (column, own) in widths.iter().enumerate().skip(keys) {
+            if taken.saturating_add(*own) > width + usize::from(self.gap) {
+                parts.push((0..self.columns.len()).map(|index| index < keys).collect());
+                taken = key_width;
+            }
+            taken += own;
+            parts.last_mut().expect("the first column begins one")[column] = true;
+        }
+        parts.iter().map(|kept| self.clone().with_columns(kept)).collect()
+    }
+
+    /// How many columns it takes from the left until no two rows are alike in them; one where none do.
+    fn key_columns(&self) -> usize {
+        let is_key = |count: &usize| {
+            let mut keys: Vec<Vec<String>> = self
+                .rows()
+                .map(|row| row.cells[..*count].iter().map(|cell| cell.text.plain()).collect())
+                .collect();
+            keys.sort();
+            keys.windows(2).all(|pair| pair[0] != pair[1])
+        };
+        (1..self.columns.len()).find(is_key).unwrap_or(1)
+    }
+
     /// Prints the table; every line ends with a line feed.
     pub(super) fn render(&self, options: TerminalOptions) -> String {
         let table = self.lines(options.colour);

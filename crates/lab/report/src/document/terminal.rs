@@ -85,8 +85,10 @@ impl Writer {
                 self.last = Some(Kind::Apart);
             }
             Block::Table(table) => {
-                self.begin(Kind::Apart);
-                self.text += &table.for_terminal().render(self.options);
+                for part in table.for_terminal().within(usize::from(width)) {
+                    self.begin(Kind::Apart);
+                    self.text += &part.render(self.options);
+                }
             }
             Block::Verbatim(text) => {
                 self.begin(Kind::Apart);
@@ -138,6 +140,27 @@ mod tests {
         for (line, expected) in table {
             assert_eq!(hanging(line, 24, 0), expected);
         }
+    }
+
+    /// Lines of 137 characters were folded by a terminal of 80 columns wherever they stood.
+    #[test]
+    fn a_table_that_is_too_wide_stands_in_parts_with_what_tells_its_rows_apart() {
+        let cells = |name: &str| {
+            let figures = ["1.5", "2.5", "3.5", "4.5"].map(str::to_owned);
+            [vec!["RAID 5 x8".to_owned(), name.to_owned()], figures.to_vec()].concat()
+        };
+        let columns = ["Array", "Application", "IOPS", "MB/s", "Mean ms", "p99 ms"];
+        let table = |rows: &[&str]| {
+            Block::table(Table::plain("t", &columns, 2).section(rows.iter().map(|name| cells(name))))
+        };
+        let widest = |text: &str| text.lines().map(str::len).max();
+        let one = render([table(&["oltp"])], TerminalOptions { width: 40, colour: false });
+        assert!(widest(&one) <= Some(40) && one.matches("Application").count() == 1, "{one}");
+        let two = render([table(&["oltp", "log"])], TerminalOptions { width: 40, colour: false });
+        assert!(widest(&two) <= Some(40) && two.matches("Application").count() > 1, "{two}");
+        assert!(["IOPS", "MB/s", "Mean ms", "p99 ms"].iter().all(|name| two.matches(name).count() == 1));
+        let wide = render([table(&["oltp", "log"])], TerminalOptions { width: 80, colour: false });
+        assert_eq!(wide.matches("Array").count(), 1, "{wide}");
     }
 
     #[test]

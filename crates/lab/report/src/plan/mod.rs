@@ -118,8 +118,10 @@ impl Best<'_> {
                 adds,
             ]
         };
-        let columns = ["Array", "Drives", "Controller", "Shown for", "To add"].map(Column::text);
-        Table::new("The best arrays", columns.to_vec()).section(self.each().map(row)).without_empty_columns()
+        let mut columns = ["Array", "Drives", "Controller", "Shown for"].map(Column::text).to_vec();
+        // On a terminal it stands with the reasons.
+        columns.push(Column::text("To add").detail());
+        Table::new("The best arrays", columns).section(self.each().map(row)).without_empty_columns()
     }
 
     /// What each application gets, whole and with faults.
@@ -200,12 +202,14 @@ impl Best<'_> {
         let choice = |(index, one): (usize, &Planned)| {
             let kept = if one.keeps_needs { "keeps all needs" } else { "misses a need" };
             let roles = one.roles.iter().map(|role| role.name());
+            // That of the first stands above all.
+            let adds = one.adds.iter().filter(|_| index > 0).map(|adds| format!("To add: {adds}."));
             Choice {
                 kicker: std::iter::once(kept).chain(roles).collect::<Vec<_>>().join(", "),
                 title: format!("{}. {}", index + 1, one.label),
                 settings: one.settings_label.clone(),
                 facts: self.facts(one),
-                reasons: one.reason.lines().map(str::to_owned).collect(),
+                reasons: adds.chain(one.reason.lines().map(str::to_owned)).collect(),
             }
         };
         let card = |choice: Choice| Card { title: None, choices: vec![choice] };

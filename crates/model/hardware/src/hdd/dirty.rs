@@ -79,6 +79,11 @@ impl WriteCache {
             || self.sectors >= self.sectors_max - self.sectors_max / 4
     }
 
+    /// How many sectors fit into an empty one; none where it is off.
+    pub(crate) const fn sectors_max(&self) -> u64 {
+        if self.on { self.sectors_max } else { 0 }
+    }
+
     /// How many extents of so many sectors are in it at most before destaging must not wait.
     pub(crate) fn extents_unpressed(&self, sectors: u64) -> u64 {
         let extents = u64::from(self.extents_max - self.extents_max / 4).saturating_sub(1);

@@ -46,7 +46,7 @@ pub struct PoolModel {
 /// Writes that came before: extents of equal length, spread evenly, in a cache that is about to be written out beside reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestingWrites {
-    /// Length of an extent.
+    /// Length of an extent; one that is longer than the cache fills it.
     pub extent: ByteCount,
     /// They are in so many sectors from the first one on.
     pub span: SectorCount,
@@ -108,9 +108,11 @@ impl Pool {
 
     /// Puts what came before into an empty cache of a drive of `capacity`.
     pub(crate) fn rest(&mut self, cache: &mut WriteCache, writes: RestingWrites, capacity: SectorCount) {
-        let sectors = (writes.extent.0 / SECTOR_BYTES).max(1);
+        let whole = cache.sectors_max();
+        let sectors = (writes.extent.0 / SECTOR_BYTES).clamp(1, whole.max(1));
         let span = writes.span.0.min(capacity.0);
-        let count = cache.extents_unpressed(sectors) * u64::from(writes.share_pct) / 100;
+        let many = cache.extents_unpressed(sectors) * u64::from(writes.share_pct) / 100;
+        let count = if sectors == whole { 1 } else { many };
         // Where they would touch, fewer of them are as many as there can be.
         let count = count.min(span / (2 * sectors));
         // Each somewhere in its part of the span, or they could all be at one angle; aligned to their length as the load's own.

@@ -10,7 +10,7 @@ use super::stripe_threads::StripeVolume;
 use crate::queue::EventQueue;
 use raidlab_controller::{Controller, Counters, Keep, MemberCache, MemberIoId, Notice, Segment, WritePolicy};
 use raidlab_format::{NVRAM_ENTRY_BYTES, NvramImage};
-use raidlab_hardware::{ControllerModel, Drive, DriveModel, DriveOptions};
+use raidlab_hardware::{ControllerModel, Drive, DriveCondition, DriveHistory, DriveModel, DriveOptions};
 use raidlab_units::{BlockSize, ByteCount, NanoSpan, Nanos};
 use raidlab_workload::Rng;
 use std::collections::VecDeque;
@@ -106,9 +106,14 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
         (model, drive): (&ControllerModel, &Drive),
         random: &mut Rng,
     ) -> Self {
-        let count = usize::from(spec.config.members + spec.config.resilience.spares);
+        let (members, spares) =
+            (usize::from(spec.config.members), usize::from(spec.config.resilience.spares));
+        let count = members + spares;
+        let spare = (spares > 0).then(|| Self::spare_drive(spec));
         let beside = spec.config.cache.rules.has_device_beside().then(|| Self::drive_beside(spec));
-        let drives = core::iter::repeat_n(drive, count).chain(&beside);
+        let drives = core::iter::repeat_n(drive, members)
+            .chain(spare.iter().flat_map(|spare| core::iter::repeat_n(spare, spares)))
+            .chain(&beside);
         let member = |drive: &Drive| {
             let ahead = NanoSpan(random.below(SPINDLE_SPREAD.0));
             let (depth, bytes) = (model.member_queue_depth, model.member_queue_bytes);
@@ -172,6 +177,13 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
     fn idle(spec: &SimulatedVolume, drive: &DriveModel) -> Drive {
         let write_cache = Some(spec.config.member_cache == MemberCache::On);
         Drive::new(drive, DriveOptions { write_cache, ..DriveOptions::default() })
+    }
+
+    /// A spare has never been written: what is rebuilt onto it is written in sequence, and its flash has nothing to move.
+    fn spare_drive(spec: &SimulatedVolume) -> Drive {
+        let fresh = DriveCondition { history: DriveHistory::Fresh, fill_pct: 0 };
+        let as_new = spec.drive.clone().in_condition(fresh);
+        as_new.map_or_else(|_| Self::idle_drive(spec), |model| Self::idle(spec, &model))
     }
 
     fn drive_beside(spec: &SimulatedVolume) -> Drive {
