@@ -153,7 +153,7 @@ fn negative_value(arguments: &[OsString]) -> Option<Failure> {
     let (option, value) = found
         .take_while(|(option, _)| *option != "--")
         .find(|(option, value)| option.starts_with("--") && !option.contains('=') && is_number(value))?;
-    Some(Failure::input(anyhow::anyhow!("'{value}' is negative: {option} takes a value of zero or above")))
+    Some(Failure::input(anyhow::anyhow!("'{value}' is negative: {option} takes no negative value")))
 }
 
 /// What is wrong with a value that Rust's own types refuse, whose words speak of digits and syntax.

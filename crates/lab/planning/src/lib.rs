@@ -75,6 +75,7 @@ use raidlab_advisor::plan::{
 use raidlab_controller::{ConfigError, ReadPolicy, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError, YearRange};
 use raidlab_hosts::{Hosts, HostsError, all_processors};
+use raidlab_raid::LayoutError;
 use raidlab_units::ByteCount;
 use raidlab_workload::{AccessSpec, BottleneckFacts, PartSummary, RunResult};
 use raidlab_worlds::CacheSettings;
@@ -140,6 +141,17 @@ pub enum PlanError {
         /// Name of the drive.
         drive: String,
     },
+    /// No drive is left to choose from.
+    #[error("no drive that is offered{} is of --kinds {kinds}: name other kinds or drives", if drives.is_empty() { String::new() } else { format!(" ({drives})") })]
+    NoDrive {
+        /// Those that were named.
+        drives: String,
+        /// The kinds that were asked for.
+        kinds: String,
+    },
+    /// No level that was asked for is made of so many members.
+    #[error("{0} (--levels, --members)")]
+    NoLayout(#[from] LayoutError),
     /// An application can't run beside others.
     #[error(
         "application '{application}' {what}, and only what is one stream of requests can run together with others: leave out \
@@ -172,9 +184,10 @@ pub enum PlanError {
     },
     /// No level survives so many failures with so much for the host.
     #[error(
-        "--survive {survive}: no array of at most {members_max} drives has {:.1} TB and survives more than {most} failures whichever \
-         they are; ask for --survive {most} at most, for less --usable, or allow more drives",
-        usable.0 as f64 / 1e12
+        "--survive {survive}: no array of at most {members_max} drives of the --levels allowed has {:.1} TB and survives more than \
+         {most} {}; ask for --survive {most} at most, for less --usable, or allow more drives or levels",
+        usable.0 as f64 / 1e12,
+        if *most == 1 { "failure" } else { "failures, whichever they are" }
     )]
     TooManyFailures {
         /// What is asked for.

@@ -8,7 +8,7 @@ use super::{Crew, PARTS_SHARE, PlanError, PlanOrder, Stage};
 use raidlab_advisor::plan::estimate::{CommandSecs, DriveRates, RandomRate};
 use raidlab_advisor::plan::{
     ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Geometry, Kept, Make, Needs, PartList, Rating,
-    Settings, Wear, survivable,
+    Settings, Wear, check_layouts, survivable,
 };
 use raidlab_hardware::{
     CommandCost, ControllerModel, Drive, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest,
@@ -88,6 +88,10 @@ pub(super) fn of_order(order: &PlanOrder<'_>) -> Result<PartList, PlanError> {
         is_offered || order.have.drives.contains_key(&model.id)
     };
     let drives: Vec<&DriveModel> = usable.filter(is_wanted).collect();
+    if drives.is_empty() {
+        return Err(PlanError::NoDrive { drives: order.drives.join(", "), kinds: order.kinds.join(", ") });
+    }
+    check_layouts(&order.space)?;
     check_survivable(order, &drives)?;
     let is_offered = |model: &&ControllerModel| {
         let is_named = order.controllers.contains(&model.id) || order.have.controllers.contains(&model.id);

@@ -13,7 +13,7 @@ use super::{
     Bulk, ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Geometry, Hardware, Life, Needs, PartList,
     Rejection, Request, Settings, Wear,
 };
-use raidlab_raid::{LayoutSpec, LevelVariant, StripeShape, build_layout};
+use raidlab_raid::{LayoutError, LayoutSpec, LevelVariant, StripeShape, build_layout};
 use raidlab_units::{BlockCount, ByteCount, BytesPerSec};
 use std::collections::BTreeMap;
 
@@ -277,11 +277,32 @@ impl Walk<'_> {
     }
 }
 
+// Enough rows that what an odd last strip takes is nothing.
+const ROWS: u64 = 1 << 20;
+
+const fn spec(level: LevelVariant, members: u16) -> LayoutSpec {
+    LayoutSpec { level, members, strip_blocks: BlockCount(1), member_blocks: BlockCount(ROWS) }
+}
+
+/// Checks that some array in `space` can be laid out.
+///
+/// # Errors
+/// Why the first can't, where none can.
+pub fn check_layouts(space: &Space) -> Result<(), LayoutError> {
+    let counts = space.members_min.max(1)..=space.members_max;
+    let layouts = space.levels.iter().flat_map(|level| counts.clone().map(|count| spec(*level, count)));
+    let mut first = None;
+    for spec in layouts {
+        match build_layout(&spec) {
+            Ok(_) => return Ok(()),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    first.map_or(Ok(()), Err)
+}
+
 fn layout_facts(level: LevelVariant, members: u16) -> Option<LayoutFacts> {
-    // Enough rows that what an odd last strip takes is nothing.
-    const ROWS: u64 = 1 << 20;
-    let spec = LayoutSpec { level, members, strip_blocks: BlockCount(1), member_blocks: BlockCount(ROWS) };
-    let layout = build_layout(&spec).ok()?;
+    let layout = build_layout(&spec(level, members)).ok()?;
     let survived = layout.failures_survived();
     Some(LayoutFacts {
         shape: layout.shape(),

@@ -145,6 +145,22 @@ fn more_failures_than_any_level_survives_are_refused_with_the_most_there_is() {
     }
 }
 
+/// "0 candidates, 0 rejected" was the answer.
+#[test]
+fn contradictions_are_told_before_anything_is_simulated() {
+    let drives = ids(&["st3600057ss"]);
+    let apps = [application("md1200-oltp", 24)];
+    let wants = || order(needs(ByteCount(500_000_000_000)), &apps);
+    let told = |order: &PlanOrder<'_>| planned(order).map(drop).expect_err("it can't be").to_string();
+    let kinds = ids(&["nvme"]);
+    let kind = told(&PlanOrder { drives: &drives, kinds: &kinds, ..wants() });
+    assert!(kind.contains("st3600057ss") && kind.contains("--kinds nvme"), "{kind}");
+    let levels = vec!["5".parse().expect("a level")];
+    let pairs = Space { levels, members_min: 2, members_max: 2, ..space() };
+    let layout = told(&PlanOrder { drives: &drives, space: pairs, ..wants() });
+    assert!(layout.contains("needs 3 or more members, 2 given"), "{layout}");
+}
+
 /// Measuring all drives of the catalogue takes longer than the search, and mostly only some can be in the answer.
 #[test]
 fn drives_that_are_in_no_candidate_are_not_measured() {
