@@ -75,7 +75,8 @@ pub(super) struct Fed {
 impl Fed {
     /// The answer, and a table of the numbers.
     pub(super) fn in_words(&self, options: TerminalOptions) -> String {
-        let lines: String = self.lines.iter().map(|line| format!("    {line}\n")).collect();
+        let of_line = |line: &String| format!("    {line}\n");
+        let lines: String = self.lines.iter().map(of_line).collect();
         let head = if lines.is_empty() { "" } else { "  for a checkpoint at this rate, too:\n" };
         format!("\n{}{head}{lines}", terminal::feeding(&self.found, options))
     }
