@@ -13,7 +13,7 @@ use crate::RunHints;
 use raidlab_units::{ByteCount, NanoSpan, counted};
 use raidlab_workload::{
     AccessLine, Actor, ArrivalProcess, Arrivals, Checkpoint, ClosedLoop, Compaction, Distribution, FlushRule,
-    MixPart, Pacing, Phase, Places, Rhythm, SizeLaw, Workload,
+    LogWriter, MixPart, Pacing, Phase, Places, Rhythm, SizeLaw, Workload,
 };
 use std::fmt::Write;
 
@@ -206,31 +206,7 @@ impl Job {
                 vec![job(keys)]
             }
             Actor::Checkpoint(it) => checkpoint(part, it, &mut lose),
-            Actor::Log(it) => {
-                let waits = if it.group > NanoSpan::ZERO {
-                    format!(", for {} at most", it.group)
-                } else {
-                    String::new()
-                };
-                lose(format!(
-                    "group commit: one write takes all records of {} that wait{waits}; in fio each record is a write",
-                    counted(it.clients, "client")
-                ));
-                keys.set("rw", "write");
-                if it.think > NanoSpan::ZERO {
-                    keys.set("thinktime", micros(it.think));
-                    if it.clients > 1 {
-                        lose("that each client thinks for itself: in fio the think time lies between two writes".to_owned());
-                    }
-                }
-                law(&mut keys, &it.append, &mut lose);
-                keys.set("iodepth", 1);
-                if it.flush_every > 0 {
-                    keys.set("fdatasync", it.flush_every);
-                }
-                region(&mut keys, &part.places, &mut lose);
-                vec![job(keys)]
-            }
+            Actor::Log(it) => log(part, it, &mut lose),
             Actor::Compaction(it) => compaction(part, it, &mut lose),
             Actor::Cache(it) => {
                 let hits = it.hit_pct.unwrap_or(50.0).round();
@@ -258,6 +234,33 @@ impl Job {
             }
         }
     }
+}
+
+/// A log, each record of which is a write.
+fn log(part: &MixPart, it: &LogWriter, lose: Lose<'_>) -> Vec<Job> {
+    let mut keys = Keys::default();
+    let waits = if it.group > NanoSpan::ZERO { format!(", for {} at most", it.group) } else { String::new() };
+    lose(format!(
+        "group commit: one write takes all records of {} that wait{waits}; in fio each record is a write",
+        counted(it.clients, "client")
+    ));
+    keys.set("rw", "write");
+    if it.think > NanoSpan::ZERO {
+        keys.set("thinktime", micros(it.think));
+        if it.clients > 1 {
+            lose(
+                "that each client thinks for itself: in fio the think time lies between two writes"
+                    .to_owned(),
+            );
+        }
+    }
+    law(&mut keys, &it.append, lose);
+    keys.set("iodepth", 1);
+    if it.flush_every > 0 {
+        keys.set("fdatasync", it.flush_every);
+    }
+    region(&mut keys, &part.places, lose);
+    vec![Job::new(crate::slug(&part.name), keys)]
 }
 
 /// A checkpoint, and its read back behind it.
