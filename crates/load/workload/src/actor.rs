@@ -306,6 +306,16 @@ impl Actor {
         }
     }
 
+    /// Its requests are whole sectors.
+    fn request_complaint(&self) -> Option<(&'static str, &'static str)> {
+        let (key, bytes) = match self {
+            Self::Cache(it) => ("object_size", it.object_bytes),
+            other => ("request_size", other.request_bytes_max()),
+        };
+        (!bytes.is_multiple_of(512))
+            .then_some((key, "must be whole sectors of 512 bytes: no target takes less"))
+    }
+
     /// Says what is wrong with its settings, if anything is: the key, and why.
     pub(crate) fn complaint(&self) -> Option<(&'static str, &'static str)> {
         let zeros: &[(&'static str, u64)] = &match self {
@@ -344,15 +354,8 @@ impl Actor {
         if let Some((key, _)) = zeros.iter().find(|(_, value)| *value == 0) {
             return Some((key, "must be above 0"));
         }
-        let request = match self {
-            Self::Accelerator(it) => ("request_size", it.request_bytes),
-            Self::Checkpoint(it) => ("request_size", it.request_bytes),
-            Self::Compaction(it) => ("request_size", it.request_bytes),
-            Self::Cache(it) => ("object_size", it.object_bytes),
-            Self::Log(_) => ("request_size", 0),
-        };
-        if !request.1.is_multiple_of(512) {
-            return Some((request.0, "must be whole sectors of 512 bytes: no target takes less"));
+        if let Some(found) = self.request_complaint() {
+            return Some(found);
         }
         if u64::from(self.iodepth()) > PLACES_MAX {
             return Some(("requests in flight", "are more than a million: make it fewer"));

@@ -155,13 +155,8 @@ fn read_row(
         au_pct: number("au_pct", tiny),
         mib_per_s: number("mb_per_s", tiny),
     };
-    let is_known =
-        row.attached == LOCAL || [OVER_NETWORK, PARALLEL].iter().any(|kind| row.attached.starts_with(kind));
-    if !is_known {
-        problem("attached", "is not known: write local, NVMe/TCP and its ports, or parallel file system");
-    }
-    if row.attached.starts_with(OVER_NETWORK) && row.ports().is_none() {
-        problem("attached", "does not say its ports: write them as 2 x 100 Gb/s");
+    if let Some(why) = row.attached_complaint() {
+        problem("attached", why);
     }
     if row.au_pct > 100.0 {
         problem("au_pct", "is above 100 percent");
@@ -181,6 +176,15 @@ fn read_row(
 }
 
 impl TrainingRow {
+    /// What is wrong with how its drives are attached.
+    fn attached_complaint(&self) -> Option<&'static str> {
+        let is_network = self.attached.starts_with(OVER_NETWORK);
+        if self.attached != LOCAL && !is_network && !self.is_parallel() {
+            return Some("is not known: write local, NVMe/TCP and its ports, or parallel file system");
+        }
+        (is_network && self.ports().is_none()).then_some("does not say its ports: write them as 2 x 100 Gb/s")
+    }
+
     /// Whether it is a system that is not modelled.
     pub(super) fn is_parallel(&self) -> bool {
         self.attached.starts_with(PARALLEL)

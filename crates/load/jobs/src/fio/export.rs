@@ -27,6 +27,7 @@ pub struct FioExport {
 }
 
 /// Writes `workload` as a job file of fio that runs it as `run` says, on the first of its targets.
+/// Length: the keys of all jobs, one after the other.
 pub fn export_fio(workload: &Workload, run: &RunHints) -> FioExport {
     let spec = &workload.spec;
     let mut lost = Vec::new();
