@@ -32,6 +32,11 @@ pub(crate) fn some_time(text: &str) -> Result<NanoSpan, String> {
     above_zero_of(text, "no request takes no time: write a time such as 20ms")
 }
 
+/// Reads the time between two checkpoints, above zero.
+pub(crate) fn between_checkpoints(text: &str) -> Result<NanoSpan, String> {
+    above_zero_of(text, "training has no time between two checkpoints: write a time such as 30m")
+}
+
 /// Reads the length of a window, above zero.
 pub(crate) fn window(text: &str) -> Result<NanoSpan, String> {
     above_zero_of(text, "nothing is measured in no time: write a time such as 5s")

@@ -11,9 +11,22 @@ pub fn three_digits(value: f64) -> String {
     format!("{rounded:.0$}", (2 - magnitude).max(0) as usize)
 }
 
+/// Prints how many there are of what `noun` names one of: `1 run`, `8 runs`.
+pub fn counted(count: impl Into<u64>, noun: &str) -> String {
+    match count.into() {
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::three_digits;
+    use super::{counted, three_digits};
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!([0u8, 1, 2].map(|count| counted(count, "run")), ["0 runs", "1 run", "2 runs"]);
+    }
 
     #[test]
     fn three_digits_are_three_digits() {

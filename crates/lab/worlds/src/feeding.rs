@@ -35,6 +35,9 @@ pub struct FeedingOrder {
 const RAMP_STEPS: f64 = 8.0;
 const RUN_STEPS: f64 = 30.0;
 const STEPS_MIN: u64 = 20;
+/// The share of the samples that may come from what was loaded ahead, and how much longer it is waited for more to be used up.
+const STOCK_MAX: f64 = 0.01;
+const RAMP_GROWTH: u64 = 4;
 /// The most accelerators that are tried, and how often a window is made longer.
 const ACCELERATORS_MAX: u32 = 4096;
 const LONGER_MAX: u32 = 3;
@@ -238,14 +241,25 @@ fn run_long_enough<E>(
         let facts = result.accelerators().copied().unwrap_or_default();
         let steps = facts.steps / u64::from(facts.accelerators.max(1));
         if steps >= STEPS_MIN {
-            break;
+            if !lives_on_stock(it, &facts) {
+                break;
+            }
+            load.ramp = NanoSpan(load.ramp.get().saturating_mul(RAMP_GROWTH));
+        } else {
+            // Where not one fell into it nobody knows how long it takes.
+            let step_secs = load.run.as_secs_f64() / (steps as f64).max(0.5);
+            load = lengthened(&load, step_secs);
         }
-        // Where not one fell into it nobody knows how long it takes.
-        let step_secs = load.run.as_secs_f64() / (steps as f64).max(0.5);
-        load = lengthened(&load, step_secs);
         result = run(&load)?;
     }
     Ok(result)
+}
+
+/// Whether accelerators trained on what was loaded ahead before the window: their utilisation is then above what storage feeds for long.
+fn lives_on_stock(it: &Accelerator, facts: &AcceleratorFacts) -> bool {
+    let busy = f64::from(facts.accelerators) * facts.au_pct / 100.0 * (1.0 - facts.pause_pct / 100.0);
+    let by_au = busy * f64::from(it.batch) / it.compute.as_secs_f64().max(1e-9);
+    facts.samples_per_s < by_au * (1.0 - STOCK_MAX)
 }
 
 /// The accelerators of a workload, if it has any.
@@ -374,6 +388,38 @@ mod tests {
             "{found:?}"
         );
         assert_eq!(run(1, 99.0).offered_load().to_string(), "1 accelerator");
+    }
+
+    /// Near the limit what was loaded ahead is used up slowly, and until then utilisation is above what the rate allows.
+    #[test]
+    fn utilisation_and_rate_agree() {
+        let workload = find_workload("mlperf-unet3d", Path::new("")).unwrap();
+        let second = NanoSpan::from_secs(1);
+        let (ramp, run, seed) = (second, second, 1);
+        let like = Load { workload, iodepth: 1, workers: 1, ramp, run, seed, once: false, settles: false };
+        let it = accelerator(&like.workload.spec).unwrap().clone();
+        let order = FeedingOrder { counts: vec![4], may_lengthen: true, ..FeedingOrder::default() };
+        let found = feed(&like, &order, &mut |load| {
+            let steps = load.run.as_secs_f64() / it.compute.as_secs_f64();
+            let stock = if load.ramp < NanoSpan::from_secs(30) { 6.0 } else { 0.0 };
+            let accelerators = accelerator(&load.workload.spec).unwrap().count;
+            let count = f64::from(accelerators);
+            // Storage feeds 3.4.
+            let busy = (3.4 / count).min(1.0);
+            let facts = AcceleratorFacts {
+                accelerators,
+                steps: u64::from(accelerators) * steps as u64,
+                au_pct: (100.0 * busy + stock).min(100.0),
+                au_goal_pct: 90.0,
+                samples_per_s: busy * count * f64::from(it.batch) / it.compute.as_secs_f64(),
+                ..AcceleratorFacts::default()
+            };
+            let actors =
+                vec![ActorSummary { part: "training".into(), facts: ActorFacts::Accelerator(facts) }];
+            Ok::<_, Infallible>(RunResult { actors, ..example_result("x", 1.0) })
+        });
+        let Ok(found) = found;
+        assert_eq!(found.unwrap().most, Some(3));
     }
 
     fn found(counts: &[u32], feeds: u32) -> (Feeding, Vec<u32>) {

@@ -36,6 +36,10 @@ pub fn load_settings(load: &Load, region: ByteCount) -> BTreeMap<String, String>
     if spec.pacing != Pacing::default() {
         settings.push(("pacing", spec.pacing.to_string()));
     }
+    let part_of_period = part_of_period(load);
+    if let Some(told) = &part_of_period {
+        settings.push(("arrivals in the window", told.clone()));
+    }
     if spec.places != Places::default() {
         settings.push(("places", spec.places.to_string()));
     }
@@ -47,6 +51,37 @@ pub fn load_settings(load: &Load, region: ByteCount) -> BTreeMap<String, String>
     }
     settings.extend(crate::replay::settings(spec, load.run));
     settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Which part of a rate's period the window covers, where it is not all of it, and the mean rate of that part and of the whole.
+fn part_of_period(load: &Load) -> Option<String> {
+    let spec = &load.workload.spec;
+    let (rhythm, Pacing::Open(arrivals)) = (&spec.rhythm, spec.pacing) else { return None };
+    let (mean, period) = (rhythm.mean()?, rhythm.period().get());
+    if load.run.get() >= period || load.once {
+        return None;
+    }
+    let (from, mut left) = (load.ramp.get() % period, load.run.get());
+    let (mut at, mut sum, mut start) = (from, 0.0, 0);
+    // Twice through the steps, as the window may cross the end of the period.
+    for (lasts, rate) in rhythm.steps.iter().chain(&rhythm.steps) {
+        let end = start + lasts.get();
+        let within = end.saturating_sub(at).min(left);
+        if at >= start {
+            sum += within as f64 * rate;
+            (at, left) = (at + within, left - within);
+        }
+        start = end;
+    }
+    let hours = |ns: u64| ns as f64 / 3.6e12;
+    let rate = sum / load.run.get() as f64 / mean * arrivals.rate.per_second();
+    Some(format!(
+        "{:.2} h to {:.2} h of the {:.4} h of its period, {rate:.1}/s there; the mean of all is {:.1}/s",
+        hours(from),
+        hours(from + load.run.get()),
+        hours(period),
+        arrivals.rate.per_second()
+    ))
 }
 
 /// Takes in what was measured under `load`. A trace is what it is: nobody expects it to be steady.
@@ -85,4 +120,56 @@ pub fn array_settings(config: &ArrayConfig) -> Vec<(String, String)> {
         ("read-ahead on miss", if cache.read_ahead_on_miss { "yes" } else { "no" }.to_owned()),
     ];
     settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raidlab_units::NanoSpan;
+    use raidlab_workload::{
+        AccessLine, AccessSpec, ArrivalProcess, Arrivals, RequestRate, Rhythm, builtin_workload,
+    };
+
+    #[test]
+    fn a_window_says_which_part_of_the_day_it_covers() {
+        let hours = |hours: u64| NanoSpan::from_secs(3600 * hours);
+        let rhythm = Rhythm { steps: vec![(hours(12), 10.0), (hours(12), 30.0)], ..Rhythm::default() };
+        let rate = RequestRate::new(20.0).unwrap();
+        let pacing = Pacing::Open(Arrivals { process: ArrivalProcess::Poisson, rate, burst: 1 });
+        let spec =
+            AccessSpec { rhythm, pacing, ..AccessSpec::new("day", vec![AccessLine::plain(4096, 100, 100)]) };
+        let mut workload = builtin_workload("md1200-oltp").unwrap();
+        workload.spec = spec;
+        let load = |ramp: u64, run: u64| Load {
+            workload: workload.clone(),
+            iodepth: 1,
+            workers: 1,
+            ramp: hours(ramp),
+            run: hours(run),
+            seed: 1,
+            once: false,
+            settles: false,
+        };
+        let told = |ramp, run| part_of_period(&load(ramp, run));
+        for (ramp, run, expected) in [
+            (
+                0,
+                1,
+                "0.00 h to 1.00 h of the 24.0000 h of its period, 10.0/s there; the mean of all is 20.0/s",
+            ),
+            (
+                11,
+                2,
+                "11.00 h to 13.00 h of the 24.0000 h of its period, 20.0/s there; the mean of all is 20.0/s",
+            ),
+            (
+                22,
+                4,
+                "22.00 h to 26.00 h of the 24.0000 h of its period, 20.0/s there; the mean of all is 20.0/s",
+            ),
+        ] {
+            assert_eq!(told(ramp, run).as_deref(), Some(expected));
+        }
+        assert_eq!(told(0, 24), None);
+    }
 }

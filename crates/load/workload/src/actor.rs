@@ -16,7 +16,7 @@
 
 use crate::op::{IoOp, OpSet};
 use crate::result::OfferedLoad;
-use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_units::{ByteCount, NanoSpan, counted};
 use serde::{Deserialize, Serialize};
 
 /// Places of one actor at most: all its requests in flight.
@@ -306,6 +306,16 @@ impl Actor {
         }
     }
 
+    /// Its requests are whole sectors.
+    fn request_complaint(&self) -> Option<(&'static str, &'static str)> {
+        let (key, bytes) = match self {
+            Self::Cache(it) => ("object_size", it.object_bytes),
+            other => ("request_size", other.request_bytes_max()),
+        };
+        (!bytes.is_multiple_of(512))
+            .then_some((key, "must be whole sectors of 512 bytes: no target takes less"))
+    }
+
     /// Says what is wrong with its settings, if anything is: the key, and why.
     pub(crate) fn complaint(&self) -> Option<(&'static str, &'static str)> {
         let zeros: &[(&'static str, u64)] = &match self {
@@ -343,6 +353,9 @@ impl Actor {
         };
         if let Some((key, _)) = zeros.iter().find(|(_, value)| *value == 0) {
             return Some((key, "must be above 0"));
+        }
+        if let Some(found) = self.request_complaint() {
+            return Some(found);
         }
         if u64::from(self.iodepth()) > PLACES_MAX {
             return Some(("requests in flight", "are more than a million: make it fewer"));
@@ -434,8 +447,8 @@ impl std::fmt::Display for Actor {
                 let request = ByteCount(u64::from(it.request_bytes));
                 write!(
                     f,
-                    "{} writers of {} each ({all}) in writes of {request}, {} in flight each, then a flush",
-                    it.writers,
+                    "{} of {} each ({all}) in writes of {request}, {} in flight each, then a flush",
+                    counted(it.writers, "writer"),
                     it.bytes.plain(),
                     it.requests_per_writer
                 )?;
@@ -450,8 +463,10 @@ impl std::fmt::Display for Actor {
             Self::Log(it) => {
                 write!(
                     f,
-                    "{} clients commit records of {}, {} apart; one write takes all that wait",
-                    it.clients, it.append, it.think
+                    "commits of {}: records of {}, {} apart; one write takes all that wait",
+                    counted(it.clients, "client"),
+                    it.append,
+                    it.think
                 )?;
                 if it.group > NanoSpan::ZERO {
                     write!(f, ", for {} at most", it.group)?;
@@ -466,8 +481,10 @@ impl std::fmt::Display for Actor {
                 let request = ByteCount(u64::from(it.request_bytes));
                 write!(
                     f,
-                    "{} runs are read in sequence and one is written, {} bytes for 100, in requests of {request}, {} in flight",
-                    it.runs, it.output_pct, it.iodepth
+                    "{} read in sequence and one written, {} bytes for 100, in requests of {request}, {} in flight",
+                    counted(it.runs, "run"),
+                    it.output_pct,
+                    it.iodepth
                 )?;
                 if let Some(part) = &it.follows {
                     write!(f, "; {} bytes written for each that {part} writes", it.amplification)?;
@@ -478,8 +495,9 @@ impl std::fmt::Display for Actor {
                 let object = ByteCount(u64::from(it.object_bytes));
                 write!(
                     f,
-                    "{} objects of {object}, {} requests in flight: a hit reads, a miss writes once and evicts in order",
-                    it.objects, it.iodepth
+                    "{} of {object}, {} in flight: a hit reads, a miss writes once and evicts in order",
+                    counted(it.objects, "object"),
+                    counted(it.iodepth, "request")
                 )?;
                 if let Some(pct) = it.hit_pct {
                     write!(f, "; {pct} % hit")?;
@@ -495,9 +513,9 @@ fn write_accelerator(it: &Accelerator, f: &mut std::fmt::Formatter<'_>) -> std::
     let request = ByteCount(u64::from(it.request_bytes));
     write!(
         f,
-        "{}: a batch of {} samples of {} each {}",
+        "{}: a batch of {} of {} each {}",
         OfferedLoad::Accelerators(it.count),
-        it.batch,
+        counted(it.batch, "sample"),
         it.sample,
         it.compute
     )?;
@@ -506,8 +524,11 @@ fn write_accelerator(it: &Accelerator, f: &mut std::fmt::Formatter<'_>) -> std::
     }
     write!(
         f,
-        "; {} threads each read {request} at a time, {} in flight each, {} samples per file, up to {} batches ahead",
-        it.read_threads, it.requests_per_thread, it.samples_per_file, it.prefetch
+        "; of each {} that read {request} at a time, {} in flight each, {} per file, up to {} loaded ahead",
+        counted(it.read_threads, "thread"),
+        it.requests_per_thread,
+        counted(it.samples_per_file, "sample"),
+        if it.prefetch == 1 { "1 batch".to_owned() } else { format!("{} batches", it.prefetch) }
     )?;
     f.write_str(if it.barrier { "; all wait for each other after each batch" } else { "" })?;
     write!(f, "; {:.1} MB/s without any wait", it.demand(it.count) / 1e6)

@@ -7,7 +7,9 @@
 //! How it works: `serde` reports the unknown key or word and the known ones, and `toml` reports the place. A type read
 //! here needs `#[serde(deny_unknown_fields)]` and a field `schema` (it may be ignored).
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::marker::PhantomData;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -77,6 +79,35 @@ pub enum TomlFileError {
         /// What can be read.
         supported: u32,
     },
+}
+
+/// A list of two values and no more: a tuple takes what follows them without a word.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Pair<A, B>(pub(crate) A, pub(crate) B);
+
+impl<'de, A: Deserialize<'de>, B: Deserialize<'de>> Deserialize<'de> for Pair<A, B> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OfTwo<A, B>(PhantomData<(A, B)>);
+
+        impl<'de, A: Deserialize<'de>, B: Deserialize<'de>> Visitor<'de> for OfTwo<A, B> {
+            type Value = Pair<A, B>;
+
+            fn expecting(&self, text: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                text.write_str("a pair, as [\"1MiB\", 70]")
+            }
+
+            fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Self::Value, S::Error> {
+                let first = list.next_element()?.ok_or_else(|| Error::invalid_length(0, &self))?;
+                let second = list.next_element()?.ok_or_else(|| Error::invalid_length(1, &self))?;
+                match list.next_element::<IgnoredAny>()? {
+                    None => Ok(Pair(first, second)),
+                    Some(_) => Err(Error::invalid_length(3, &self)),
+                }
+            }
+        }
+
+        deserializer.deserialize_seq(OfTwo(PhantomData))
+    }
 }
 
 /// Reads `text`, the content of the file called `file`, which a person wrote, of schema `supported`. Sizes in it have a unit.

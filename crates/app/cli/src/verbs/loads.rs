@@ -5,7 +5,7 @@
 
 use super::compare_paper::ComparedPaper;
 use crate::failure::{Exit, Failure};
-use crate::inputs::{Numbers, PacingArgs, ReplayArgs, bad_order, workloads};
+use crate::inputs::{Numbers, PacingArgs, ReplayArgs, bad_order, between_checkpoints, some_bytes, workloads};
 use crate::output::{Output, print, print_answer, remark};
 use crate::schema::Form;
 use crate::verbs::keep::Keeper;
@@ -153,10 +153,10 @@ pub(crate) struct JudgeArgs {
     #[arg(long, value_parser = sweep::streams, value_name = "N,...", conflicts_with_all = ["find_load", "until"])]
     accelerators: Option<Numbers>,
     /// With --accelerators: the time that a checkpoint of so many bytes takes, and its share of training time
-    #[arg(long, value_name = "SIZE", requires = "accelerators")]
+    #[arg(long, value_name = "SIZE", requires = "accelerators", value_parser = some_bytes)]
     checkpoint: Option<ByteCount>,
     /// Time of training between two checkpoints [default: 30m, with --checkpoint]
-    #[arg(long, value_name = "TIME", requires = "checkpoint")]
+    #[arg(long, value_name = "TIME", requires = "checkpoint", value_parser = between_checkpoints)]
     checkpoint_every: Option<NanoSpan>,
     /// Go on in rounds of --run until the last five are steady, 25 at most (SNIA PTS)
     #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "find_load")]

@@ -229,10 +229,12 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     let steps = is_step_by_step(&args.judge)?;
     let mut array = args.array()?;
     let training = args.sweep.training();
-    if !array.has_condition() && training.is_all {
+    let mut simulation = args.set_up(&array, steps)?;
+    let is_by_training = training.is_all && !array.has_condition() && simulation.drives_have_condition();
+    if is_by_training {
         array = array.condition(Some(DriveHistory::Sequential), None);
+        simulation = args.set_up(&array, steps)?;
     }
-    let simulation = args.set_up(&array, steps)?;
     if hosts.leads() {
         for misfit in simulation.misfits() {
             remark(format_args!("warning: {misfit}; it is simulated all the same"));
@@ -249,7 +251,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     };
     let mut plan = args.sweep.plan(&frame)?;
     args.file.synchronise(&mut plan)?;
-    if hosts.leads() && args.condition.is_none() && training.is_all && simulation.drives_have_condition() {
+    if hosts.leads() && is_by_training {
         remark(format_args!(
             "note: training data and checkpoints are written in sequence, and so the drives are taken to have been: --condition random:3 is \
              that of drives that were overwritten at random"

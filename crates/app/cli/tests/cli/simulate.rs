@@ -286,6 +286,21 @@ fn only_drives_with_a_translation_layer_have_a_condition() {
 }
 
 #[test]
+fn hard_disks_take_training_and_checkpoints_of_nothing_are_refused() {
+    let bench = Bench::new();
+    let array = &SIMULATE[..9];
+    let short = ["-w", "mlperf-resnet50-h100", "--ramp", "0s", "--run", "100ms"];
+    bench.done(&[array, &short].concat());
+    let training = ["-w", "mlperf-unet3d-h100", "--accelerators", "1"];
+    for (more, problem) in [
+        (&["--checkpoint", "0B"][..], "--checkpoint"),
+        (&["--checkpoint", "1GB", "--checkpoint-every", "0s"], "--checkpoint-every"),
+    ] {
+        bench.run(&[array, &training, more].concat()).assert(2, &[problem]);
+    }
+}
+
+#[test]
 fn intervals_come_from_the_ranges_of_estimated_figures() {
     let bench = Bench::new();
     let of_drive = |drive: &str, controller: &str| {

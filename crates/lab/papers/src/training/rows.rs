@@ -2,6 +2,7 @@
 
 use super::HostFigures;
 use crate::published::{PublishedError, RowProblem, cell, read_records};
+use std::collections::BTreeMap;
 
 const COLUMNS: [&str; 23] = [
     "id",
@@ -33,6 +34,8 @@ const OPTIONAL: [&str; 1] = ["runs"];
 const PARALLEL: &str = "parallel file system";
 const LOCAL: &str = "local";
 const OVER_NETWORK: &str = "NVMe";
+/// How far the rate in bytes may be off that in samples.
+const RATES_OFF_MAX: f64 = 0.1;
 
 /// One run.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,7 +93,15 @@ pub fn is_training(text: &str) -> bool {
 /// [`PublishedError`]: everything that is wrong with it.
 pub fn parse_training(file: &str, text: &str) -> Result<Vec<TrainingRow>, PublishedError> {
     let columns: Vec<&'static str> = COLUMNS.into_iter().chain(OPTIONAL).collect();
-    read_records(file, text, &columns, &OPTIONAL, read_row)
+    let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+    read_records(file, text, &columns, &OPTIONAL, |header, record, line, problems| {
+        let id = cell(header, record, "id");
+        if let Some(first) = lines.insert(id.to_owned(), line).filter(|_| !id.is_empty()) {
+            let (row, value, why) = (id.to_owned(), id.to_owned(), format!("is that of line {first}, too"));
+            problems.push(RowProblem { line, row, column: "id", value, why, nearest: None });
+        }
+        read_row(header, record, line, problems)
+    })
 }
 
 fn read_row(
@@ -121,6 +132,7 @@ fn read_row(
     let [accelerators, hosts, read_threads, batch] =
         ["accelerators", "hosts", "read_threads", "batch"].map(|column| number(column, 1.0) as u32);
     let tiny = 1e-9;
+    let samples_per_s = number("samples_per_s", 0.0);
     let row = TrainingRow {
         id: text("id"),
         system: text("system"),
@@ -143,10 +155,19 @@ fn read_row(
         au_pct: number("au_pct", tiny),
         mib_per_s: number("mb_per_s", tiny),
     };
-    let is_known =
-        row.attached == LOCAL || [OVER_NETWORK, PARALLEL].iter().any(|kind| row.attached.starts_with(kind));
-    if !is_known {
-        problem("attached", "is not known: write local, NVMe/TCP and its ports, or parallel file system");
+    if let Some(why) = row.attached_complaint() {
+        problem("attached", why);
+    }
+    if row.au_pct > 100.0 {
+        problem("au_pct", "is above 100 percent");
+    }
+    let by_samples = samples_per_s * row.sample_bytes / f64::from(1 << 20);
+    if by_samples > 0.0 && (row.mib_per_s / by_samples - 1.0).abs() > RATES_OFF_MAX {
+        let why = format!(
+            "is no rate of {samples_per_s} samples/s of {} bytes, which is {by_samples:.1}",
+            row.sample_bytes
+        );
+        problem("mb_per_s", &why);
     }
     if row.id.is_empty() {
         problem("id", "is empty but needed");
@@ -155,6 +176,15 @@ fn read_row(
 }
 
 impl TrainingRow {
+    /// What is wrong with how its drives are attached.
+    fn attached_complaint(&self) -> Option<&'static str> {
+        let is_network = self.attached.starts_with(OVER_NETWORK);
+        if self.attached != LOCAL && !is_network && !self.is_parallel() {
+            return Some("is not known: write local, NVMe/TCP and its ports, or parallel file system");
+        }
+        (is_network && self.ports().is_none()).then_some("does not say its ports: write them as 2 x 100 Gb/s")
+    }
+
     /// Whether it is a system that is not modelled.
     pub(super) fn is_parallel(&self) -> bool {
         self.attached.starts_with(PARALLEL)

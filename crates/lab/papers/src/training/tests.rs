@@ -58,6 +58,31 @@ fn what_is_wrong_with_a_file_is_told_by_line_and_column() {
             "{error}"
         );
     }
+    let wrong = |from: &str, to: &str, more: &str| {
+        let row = text.lines().nth(1).unwrap().replace(from, to);
+        parse_training("f.csv", &format!("{header}\n{row}\n{more}")).unwrap_err().to_string()
+    };
+    for (from, to, problem) in [
+        (
+            ",70.4,",
+            ",170.4,",
+            "line 2, row 'mlperf.1-client-intel-nvme-tcp-dpu.cosmoflow.a100.n40', column au_pct: '170.4' is above 100",
+        ),
+        (",13736,", ",23736,", "column mb_per_s: '23736' is no rate of 5092.3 samples/s"),
+        (
+            "4 x 100 Gb/s",
+            "1 x 25 Gb",
+            "column attached: 'NVMe/TCP, offloaded target, 1 x 25 Gb' does not say its ports",
+        ),
+    ] {
+        let error = wrong(from, to, "");
+        assert!(error.contains("line 2") && error.contains(problem), "{error}");
+    }
+    let twice = wrong("", "", text.lines().nth(1).unwrap());
+    assert!(
+        twice.contains("line 3") && twice.contains("column id") && twice.contains("is that of line 2, too"),
+        "{twice}"
+    );
     let error = parse_training("f.csv", &text.replace("au_goal_pct", "au_gaol_pct")).unwrap_err().to_string();
     assert!(error.contains("au_gaol_pct") && error.contains("au_goal_pct"), "{error}");
 }

@@ -83,13 +83,8 @@ fn actor_line(actor: &ActorSummary) -> String {
     let ms = |ns: f64| three_digits(ns / 1e6);
     let text = match &actor.facts {
         ActorFacts::Accelerator(it) => {
-            let pause = if it.pause_pct > 0.0 {
-                format!("; a checkpoint held them up for {:.1} % of the time", it.pause_pct)
-            } else {
-                String::new()
-            };
             format!(
-                "{}, utilisation (AU) {:.1} %, {} samples/s, {} ms of waiting for each batch{pause}",
+                "{}, utilisation (AU) {:.1} %, {} samples/s, {} ms of waiting for each batch",
                 OfferedLoad::Accelerators(it.accelerators),
                 it.au_pct,
                 three_digits(it.samples_per_s),
@@ -107,7 +102,9 @@ fn actor_line(actor: &ActorSummary) -> String {
             } else {
                 "mean"
             };
-            let share = it.share_pct.map_or_else(String::new, |pct| format!("; {pct:.2} % of training time"));
+            let share = it
+                .share_pct
+                .map_or_else(String::new, |pct| format!("; training waits for {pct:.2} % of the time"));
             let read =
                 it.read_back_ns_mean.map(|ns| format!(", read back in {}", NanoSpan(ns.round() as u64)));
             format!(
@@ -126,7 +123,14 @@ fn actor_line(actor: &ActorSummary) -> String {
             three_digits(ns_to_ms(it.commit_ns_p99))
         ),
         ActorFacts::Compaction(it) => {
-            format!("{} read and {} written by compaction", it.read_bytes_per_sec, it.written_bytes_per_sec)
+            let behind = it.kept_up_pct.filter(|pct| *pct < 99.0);
+            let behind = behind.map_or_else(String::new, |pct| {
+                format!("; it falls behind: {pct:.0} % of what the part that it follows asks for")
+            });
+            format!(
+                "{} read and {} written by compaction{behind}",
+                it.read_bytes_per_sec, it.written_bytes_per_sec
+            )
         }
         ActorFacts::Cache(it) => format!(
             "{} gets/s, {:.1} % hit, {} written and evicted a second",

@@ -10,10 +10,10 @@
 
 use super::job::is_mix;
 use crate::RunHints;
-use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_units::{ByteCount, NanoSpan, counted};
 use raidlab_workload::{
     AccessLine, Actor, ArrivalProcess, Arrivals, Checkpoint, ClosedLoop, Compaction, Distribution, FlushRule,
-    MixPart, Pacing, Phase, Places, Rhythm, SizeLaw, Workload,
+    LogWriter, MixPart, Pacing, Phase, Places, Rhythm, SizeLaw, Workload,
 };
 use std::fmt::Write;
 
@@ -27,6 +27,7 @@ pub struct FioExport {
 }
 
 /// Writes `workload` as a job file of fio that runs it as `run` says, on the first of its targets.
+/// Length: the keys of all jobs, one after the other.
 pub fn export_fio(workload: &Workload, run: &RunHints) -> FioExport {
     let spec = &workload.spec;
     let mut lost = Vec::new();
@@ -67,8 +68,11 @@ pub fn export_fio(workload: &Workload, run: &RunHints) -> FioExport {
         global.set("direct", 1);
     }
     global.set("filename", run.targets.first().map_or("TARGET", String::as_str).replace(':', "\\:"));
+    let all_repeat = jobs.iter().all(|job| job.repeats);
     if let Some(length) = run.run {
-        global.set("time_based", 1);
+        if all_repeat {
+            global.set("time_based", 1);
+        }
         global.set("runtime", micros(length));
     }
     if let Some(ramp) = run.ramp {
@@ -85,7 +89,13 @@ pub fn export_fio(workload: &Workload, run: &RunHints) -> FioExport {
     }
     text += &global.0;
     let mut names: Vec<String> = Vec::new();
-    for job in jobs {
+    for mut job in jobs {
+        if let Some(before) = names.last().filter(|_| job.waits_for_last) {
+            job.keys.set("wait_for", before);
+        }
+        if run.run.is_some() && job.repeats && !all_repeat {
+            job.keys.set("time_based", 1);
+        }
         let name = crate::free_name(job.name, &names);
         text.extend(["\n[", &name, "]\n", &job.keys.0]);
         names.push(name);
@@ -116,6 +126,9 @@ impl Keys {
 struct Job {
     name: String,
     keys: Keys,
+    /// Whether it goes on to the end of the run, and whether it starts when the one before it in the file has ended.
+    repeats: bool,
+    waits_for_last: bool,
 }
 
 /// The jobs of a part; of weights each has its share of the requests in flight.
@@ -142,6 +155,10 @@ fn jobs_of(weighted: Option<&Workload>, part: &MixPart, iodepth: u32, lost: &mut
 }
 
 impl Job {
+    fn new(name: String, keys: Keys) -> Self {
+        Self { name, keys, repeats: true, waits_for_last: false }
+    }
+
     fn of_lines(part: &MixPart, iodepth: u32, lost: &mut Vec<String>) -> Self {
         let mut keys = Keys::default();
         let name = part.name.clone();
@@ -161,7 +178,7 @@ impl Job {
             None => keys.set("iodepth", depth),
         }
         flush(&mut keys, (part.flush, read_pct), &mut lose);
-        Self { name: crate::slug(&part.name), keys }
+        Self::new(crate::slug(&part.name), keys)
     }
 
     /// The requests of an actor.
@@ -169,7 +186,7 @@ impl Job {
         let name = crate::slug(&part.name);
         let mut lose = |what: String| lost.push(format!("{}: {what}", part.name));
         let mut keys = Keys::default();
-        let job = |keys: Keys| Self { name: name.clone(), keys };
+        let job = |keys: Keys| Self::new(name.clone(), keys);
         match actor {
             Actor::Accelerator(it) => {
                 lose("batches, compute time, prefetch, barrier and utilisation: each loader reads at the rate that its accelerator takes at most".to_owned());
@@ -190,29 +207,23 @@ impl Job {
                 vec![job(keys)]
             }
             Actor::Checkpoint(it) => checkpoint(part, it, &mut lose),
-            Actor::Log(it) => {
-                lose(format!(
-                    "group commit: {} clients wait for one write of all their records; in fio each record is a write",
-                    it.clients
-                ));
-                keys.set("rw", "write");
-                law(&mut keys, &it.append, &mut lose);
-                keys.set("iodepth", 1);
-                if it.flush_every > 0 {
-                    keys.set("fdatasync", it.flush_every);
-                }
-                region(&mut keys, &part.places, &mut lose);
-                vec![job(keys)]
-            }
+            Actor::Log(it) => log(part, it, &mut lose),
             Actor::Compaction(it) => compaction(part, it, &mut lose),
             Actor::Cache(it) => {
                 let hits = it.hit_pct.unwrap_or(50.0).round();
+                if it.hit_pct.is_some_and(|pct| pct.fract() != 0.0) {
+                    lose("parts of a percent of hits".to_owned());
+                }
+                lose(format!(
+                    "that {} are asked for: in fio each place is one",
+                    counted(it.objects, "object")
+                ));
                 if it.hit_pct.is_none() {
                     lose("hits that the popularity of objects brings: half of the requests read".to_owned());
                 }
                 lose("eviction in the order of writing: writes go to the places of reads".to_owned());
-                if it.trim_bytes.is_some() {
-                    lose("trims of what is evicted".to_owned());
+                if let Some(bytes) = it.trim_bytes {
+                    lose(format!("trims of what is evicted, {} each", bytes.plain()));
                 }
                 keys.set("rw", "randrw");
                 keys.set("rwmixread", hits);
@@ -226,12 +237,46 @@ impl Job {
     }
 }
 
+/// A log, each record of which is a write.
+fn log(part: &MixPart, it: &LogWriter, lose: Lose<'_>) -> Vec<Job> {
+    let mut keys = Keys::default();
+    let waits = if it.group > NanoSpan::ZERO { format!(", for {} at most", it.group) } else { String::new() };
+    lose(format!(
+        "group commit: one write takes all records of {} that wait{waits}; in fio each record is a write",
+        counted(it.clients, "client")
+    ));
+    keys.set("rw", "write");
+    if it.think > NanoSpan::ZERO {
+        keys.set("thinktime", micros(it.think));
+        if it.clients > 1 {
+            lose(
+                "that each client thinks for itself: in fio the think time lies between two writes"
+                    .to_owned(),
+            );
+        }
+    }
+    law(&mut keys, &it.append, lose);
+    keys.set("iodepth", 1);
+    if it.flush_every > 0 {
+        keys.set("fdatasync", it.flush_every);
+    }
+    region(&mut keys, &part.places, lose);
+    vec![Job::new(crate::slug(&part.name), keys)]
+}
+
 /// A checkpoint, and its read back behind it.
 fn checkpoint(part: &MixPart, it: &Checkpoint, lose: Lose<'_>) -> Vec<Job> {
-    lose(format!(
-        "when it is written, each {}, and who waits for it: it is written once and flushed",
-        it.every
-    ));
+    let waits =
+        it.pauses.as_ref().map_or_else(String::new, |other| format!(", and that {other} waits for it"));
+    lose(format!("when it is written, each {}{waits}: it is written once and flushed", it.every));
+    // Direct writes are whole blocks, and fio leaves out what is no whole request.
+    let bytes = it.bytes.get().next_multiple_of(u64::from(it.request_bytes).max(1));
+    if bytes != it.bytes.get() {
+        lose(format!("the exact size of each writer, {}: it is {bytes}, whole requests", it.bytes.get()));
+    }
+    if part.places.size.is_some() || part.places.working_set_pct < 100.0 {
+        lose("the size of its places, in which writers start over: in fio each writes on".to_owned());
+    }
     let name = crate::slug(&part.name);
     let of = |rw: &str, first: &[(&str, u32)]| {
         let mut keys = Keys::default();
@@ -243,23 +288,39 @@ fn checkpoint(part: &MixPart, it: &Checkpoint, lose: Lose<'_>) -> Vec<Job> {
         keys.set("numjobs", it.writers);
         keys.set("iodepth", it.requests_per_writer);
         keys.set("offset", part.places.start.get());
-        keys.set("size", it.bytes.get());
-        keys.set("offset_increment", it.bytes.get());
+        keys.set("size", bytes);
+        keys.set("offset_increment", bytes);
         keys
     };
-    let mut jobs = vec![Job { name: name.clone(), keys: of("write", &[("end_fsync", 1)]) }];
-    if it.read_back {
-        jobs.push(Job { name: format!("{name}-read-back"), keys: of("read", &[("stonewall", 1)]) });
-    }
-    jobs
+    let write = Job { repeats: false, ..Job::new(name.clone(), of("write", &[("end_fsync", 1)])) };
+    let read = Job {
+        repeats: false,
+        waits_for_last: true,
+        ..Job::new(format!("{name}-read-back"), of("read", &[]))
+    };
+    if it.read_back { vec![write, read] } else { vec![write] }
 }
 
 /// Reads of runs, and the writes of their merge.
 fn compaction(part: &MixPart, it: &Compaction, lose: Lose<'_>) -> Vec<Job> {
-    lose("that runs are merged: reads and the writes of their merge are jobs beside each other".to_owned());
+    lose(format!(
+        "that {} and their merge have places of their own: reads are one sequence over all places, and the writes another beside it",
+        counted(it.runs, "run")
+    ));
     if let Some(other) = &it.follows {
-        lose(format!("that it follows what {other} writes"));
+        lose(format!("that it follows what {other} writes, {} bytes for each", it.amplification));
     }
+    if it.bytes_per_sec_max.is_none() {
+        lose(format!(
+            "that it writes {} bytes for 100 read: in fio neither waits for the other",
+            it.output_pct
+        ));
+    }
+    if it.iodepth % 2 == 1 {
+        lose(format!("that reads and writes share {} in flight: each has half of them", it.iodepth));
+    }
+    let mut places = Keys::default();
+    region(&mut places, &part.places, lose);
     let name = crate::slug(&part.name);
     let of = |half: &str, rw: &str, share: f64| {
         let mut keys = Keys::default();
@@ -269,10 +330,8 @@ fn compaction(part: &MixPart, it: &Compaction, lose: Lose<'_>) -> Vec<Job> {
         if let Some(rate) = it.bytes_per_sec_max {
             keys.set("rate", (rate.get() as f64 * share).ceil());
         }
-        if part.places.start > ByteCount::ZERO {
-            keys.set("offset", part.places.start.get());
-        }
-        Job { name: format!("{name}-{half}"), keys }
+        keys.0 += &places.0;
+        Job::new(format!("{name}-{half}"), keys)
     };
     let out = f64::from(it.output_pct.max(1)) / 100.0;
     vec![of("reads", "read", 1.0 / out), of("writes", "write", 1.0)]
@@ -572,13 +631,22 @@ fn flush(keys: &mut Keys, (flush, read_pct): (Option<FlushRule>, u8), lose: Lose
 
 /// Lengths of records.
 fn law(keys: &mut Keys, law: &SizeLaw, lose: Lose<'_>) {
+    let sectors = |bytes: ByteCount| bytes.get().max(512).next_multiple_of(512);
+    let mut lengths = law.table.iter().map(|(bytes, _)| *bytes).chain([law.mean]);
+    if lengths.any(|bytes| bytes > ByteCount::ZERO && sectors(bytes) != bytes.get()) {
+        lose("lengths of records that are no whole sectors: each write is rounded up to them".to_owned());
+    }
     if law.table.is_empty() {
-        keys.set("bs", law.mean.get().max(512).next_multiple_of(512));
-        lose("lengths of records: each write is the mean, in whole sectors".to_owned());
+        keys.set("bs", sectors(law.mean));
+        if law.deviation > ByteCount::ZERO {
+            lose(format!("the deviation of records, {}: each is as long as the mean", law.deviation.plain()));
+        }
         return;
     }
-    let one =
-        |(bytes, pct): &(ByteCount, f64)| format!("{}/{pct:.0}", bytes.get().max(512).next_multiple_of(512));
+    if law.table.iter().any(|(_, pct)| pct.fract() != 0.0) {
+        lose("parts of a percent of lengths of records".to_owned());
+    }
+    let one = |(bytes, pct): &(ByteCount, f64)| format!("{}/{pct:.0}", sectors(*bytes));
     keys.set("bssplit", law.table.iter().map(one).collect::<Vec<_>>().join(":"));
 }
 
@@ -769,6 +837,101 @@ mod tests {
             }
         }
         assert!(whole >= 20, "{whole} of the built-in workloads lose nothing");
+    }
+
+    /// What an actor is told is written or named: what changes it changes the file.
+    #[test]
+    fn nothing_of_an_actor_is_lost_without_a_word() {
+        let part = |keys: &str| {
+            let head = "schema = 1\nname = \"a\"\ntitle = \"A\"\nsource = \"made up\"\nmetric = \"iops\"\n";
+            let others = "[[part]]\nname = \"training\"\n[part.accelerator]\nbatch = 1\ncompute = \"1s\"\nsample_size = \"1MiB\"\n";
+            let text = format!("{head}{others}[[part]]\nname = \"x\"\n{keys}");
+            export_fio(&Workload::from_toml("a.toml", &text).unwrap(), &hints()).text
+        };
+        let rows: [(&str, &[&str]); 4] = [
+            (
+                "[part.compaction]\nruns = 2\n",
+                &[
+                    "iodepth = 4",
+                    "iodepth = 3",
+                    "output_pct = 50",
+                    "follows = \"training\"",
+                    "request_size = \"64KiB\"",
+                    "follows = \"training\"\namplification = 3",
+                    "bytes_per_sec = \"1MB\"",
+                    "[part.places]\nsize = \"1GiB\"",
+                    "[part.places]\nstart = \"1GiB\"",
+                ],
+            ),
+            (
+                "[part.log]\nappend_size = \"1KiB\"\n",
+                &[
+                    "clients = 2",
+                    "append_deviation = \"100 B\"",
+                    "think = \"1ms\"",
+                    "group = \"1ms\"",
+                    "flush_every = 0",
+                    "think = \"1ms\"\nclients = 2",
+                ],
+            ),
+            (
+                "[part.cache]\nobjects = 9\nobject_size = \"4KiB\"\n",
+                &[
+                    "iodepth = 2",
+                    "hit_pct = 50",
+                    "hit_pct = 50.5",
+                    "trim_size = \"1MiB\"",
+                    "trim_size = \"2MiB\"",
+                ],
+            ),
+            (
+                "[part.checkpoint]\nwriter_size = \"1GiB\"\n",
+                &[
+                    "writers = 2",
+                    "requests_per_writer = 2",
+                    "request_size = \"64KiB\"",
+                    "every = \"1s\"",
+                    "read_back = true",
+                    "pauses = \"training\"",
+                    "[part.places]\nsize = \"1GiB\"",
+                ],
+            ),
+        ];
+        for (base, more) in rows {
+            let mut seen = vec![part(base)];
+            for keys in more {
+                let text = part(&format!("{base}{keys}\n"));
+                assert!(!seen.contains(&text), "{keys} is not in\n{text}");
+                seen.push(text);
+            }
+        }
+        assert_ne!(part(rows[0].0), part("[part.compaction]\nruns = 3\n"));
+        assert_ne!(part(rows[2].0), part("[part.cache]\nobjects = 8\nobject_size = \"4KiB\"\n"));
+        assert!(!part(rows[1].0).contains("records that are"), "1 KiB is whole sectors");
+        assert!(!part(rows[1].0).contains("deviation"), "all are as long");
+    }
+
+    /// fio writes nothing past the first writer where a size is no whole block, and a `stonewall` waits for all jobs of the file.
+    #[test]
+    fn checkpoints_are_whole_requests_and_are_read_back_behind_their_own_writes() {
+        let text = "schema = 1\nname = \"a\"\ntitle = \"A\"\nsource = \"made up\"\nmetric = \"iops\"\n[[part]]\nname = \"training\"\n\
+                    [part.accelerator]\nbatch = 1\ncompute = \"1s\"\nsample_size = \"1MiB\"\n[[part]]\nname = \"save\"\n[part.checkpoint]\n\
+                    writers = 2\nwriter_size = \"10332031250 B\"\nread_back = true\n";
+        let run = RunHints { run: Some(NanoSpan::from_secs(9)), ..hints() };
+        let text = export_fio(&Workload::from_toml("a.toml", text).unwrap(), &run).text;
+        let whole = 10_332_031_250u64.next_multiple_of(1 << 20);
+        assert!(
+            text.contains(&format!(
+                "# lost: save: the exact size of each writer, 10332031250: it is {whole}"
+            )),
+            "{text}"
+        );
+        assert_eq!(text.matches(&format!("\nsize={whole}\noffset_increment={whole}\n")).count(), 2, "{text}");
+        assert!(text.contains("wait_for=save\n") && !text.contains("stonewall"), "{text}");
+        let (global, sections) = text.split_once("\n[training]\n").unwrap();
+        assert!(!global.contains("time_based"), "a checkpoint is written once");
+        assert_eq!(sections.split("\n[save]\n").next().unwrap().matches("time_based=1").count(), 1, "{text}");
+        assert_eq!(sections.matches("time_based=1").count(), 1, "{text}");
     }
 
     #[test]

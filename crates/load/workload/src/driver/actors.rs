@@ -271,9 +271,9 @@ impl ActorState {
     }
 
     /// Takes in that the part that it follows has written so many bytes in all.
-    pub(super) fn follow(&mut self, written_bytes: u64) {
+    pub(super) fn follow(&mut self, now: Nanos, written_bytes: u64) {
         if let Self::Compaction(it) = self {
-            it.follow(written_bytes);
+            it.follow(now, written_bytes);
         }
     }
 

@@ -262,7 +262,7 @@ impl Pacer {
             if is_pause {
                 actor.pause(now, is_saving);
             } else {
-                actor.follow(link.written_bytes);
+                actor.follow(now, link.written_bytes);
             }
         }
     }

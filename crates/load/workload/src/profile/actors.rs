@@ -6,6 +6,7 @@ use crate::actor::{
     Accelerator, Actor, Checkpoint, Compaction, LoaderUnit, LogWriter, ObjectCache, Phase, SizeLaw,
 };
 use crate::result::au_goal_pct_default;
+use crate::toml_file::Pair;
 use raidlab_units::{ByteCount, NanoSpan};
 use serde::Deserialize;
 
@@ -28,7 +29,7 @@ pub(super) struct AcceleratorTable {
     #[serde(default)]
     sample_deviation: ByteCount,
     #[serde(default)]
-    sample_table: Vec<(ByteCount, Rate64)>,
+    sample_table: Vec<Pair<ByteCount, Rate64>>,
     #[serde(default = "one")]
     samples_per_file: u32,
     #[serde(default = "mib")]
@@ -76,7 +77,7 @@ pub(super) struct LogTable {
     #[serde(default)]
     append_deviation: ByteCount,
     #[serde(default)]
-    append_table: Vec<(ByteCount, Rate64)>,
+    append_table: Vec<Pair<ByteCount, Rate64>>,
     #[serde(default)]
     think: NanoSpan,
     #[serde(default)]
@@ -165,9 +166,9 @@ fn size_law(
     name: &str,
     mean: Option<ByteCount>,
     deviation: ByteCount,
-    table: Vec<(ByteCount, Rate64)>,
+    table: Vec<Pair<ByteCount, Rate64>>,
 ) -> Result<SizeLaw, String> {
-    let table: Vec<_> = table.into_iter().map(|(bytes, pct)| (bytes, pct.0)).collect();
+    let table: Vec<_> = table.into_iter().map(|Pair(bytes, pct)| (bytes, pct.0)).collect();
     match mean {
         Some(mean) if table.is_empty() => Ok(SizeLaw { mean, deviation, table }),
         None if !table.is_empty() && deviation == ByteCount::ZERO => {

@@ -12,6 +12,7 @@ use crate::places::{Distribution, Places, Zone};
 use crate::result::Metric;
 use crate::rhythm::{HOURS, OnOff, Rhythm, SelfSimilar, SpanLaw};
 use crate::spec::{AccessLine, AccessSpec, MixPart};
+use crate::toml_file::Pair;
 use raidlab_units::{ByteCount, NanoSpan};
 use serde::Deserialize;
 use std::num::NonZeroU32;
@@ -99,7 +100,7 @@ struct ArrivalTable {
     by_hour: Option<Vec<f64>>,
     day: Option<NanoSpan>,
     /// How long each rate lasts, and the rate.
-    steps: Option<Vec<(NanoSpan, f64)>>,
+    steps: Option<Vec<Pair<NanoSpan, f64>>>,
     on_off: Option<OnOffTable>,
     self_similar: Option<SelfSimilarTable>,
 }
@@ -144,7 +145,7 @@ struct PlacesTable {
     mean_pct: Option<f64>,
     deviation_pct: Option<f64>,
     /// Pairs of percentages, of the accesses and of the space.
-    zones: Option<Vec<(f64, f64)>>,
+    zones: Option<Vec<Pair<f64, f64>>>,
     accesses_pct: Option<f64>,
     space_pct: Option<f64>,
 }
@@ -281,7 +282,7 @@ impl ArrivalTable {
             (None, Some(steps)) if steps.is_empty() => {
                 Err("steps has no rate: write steps = [[\"8h\", 100], [\"16h\", 500]]".into())
             }
-            (None, steps) => Ok(steps.clone().unwrap_or_default()),
+            (None, steps) => Ok(steps.iter().flatten().map(|Pair(lasts, rate)| (*lasts, *rate)).collect()),
         }
     }
 }
@@ -356,7 +357,7 @@ impl PlacesTable {
             }
             Name::Zones => {
                 let pairs = self.zones.iter().flatten();
-                let zone = |&(accesses_pct, space_pct): &(f64, f64)| Zone { accesses_pct, space_pct };
+                let zone = |&Pair(accesses_pct, space_pct): &Pair<f64, f64>| Zone { accesses_pct, space_pct };
                 Distribution::Zones(pairs.map(zone).collect())
             }
         })

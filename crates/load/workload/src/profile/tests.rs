@@ -388,6 +388,26 @@ fn settings_that_make_no_sense_have_their_line() {
         ("[part.log]\nappend_size = '2MiB'\n", 8, "append_size must be up to 1 MiB"),
         ("[part.log]\nappend_size = '1KiB'\nthink = 5\n", 9, "think: 5 has no unit"),
         ("[part.accelerator]\nbatch = 1\ncompute = '1ms'\n", 5, "sample_size or sample_table is missing"),
+        ("[part.compaction]\nruns = 2\nrequest_size = '1000 B'\n", 9, "request_size must be whole sectors"),
+        (
+            "[part.checkpoint]\nwriter_size = '1MB'\nrequest_size = '1000 B'\n",
+            9,
+            "request_size must be whole sectors",
+        ),
+        ("[part.cache]\nobjects = 2\nobject_size = '1000 B'\n", 9, "object_size must be whole sectors"),
+        ("[part.log]\nappend_table = [['1KiB', 70], ['2KiB', 30, 5]]\n", 8, "a pair"),
+        ("[part.log]\nappend_table = [['1KiB']]\n", 8, "a pair"),
+        (
+            "[part.accelerator]\nbatch = 1\ncompute = '1ms'\nsample_table = [['1MiB', 70],\n ['4MiB', 30, 5]]\n",
+            11,
+            "a pair",
+        ),
+        (
+            "[part.log]\nappend_size = '1KiB'\n[part.places]\ndistribution = 'zones'\nzones = [[60, 10, 1], [40, 90]]\n",
+            11,
+            "a pair",
+        ),
+        ("[part.arrival]\nprocess = 'fixed'\nsteps = [['8h', 1], ['16h', 5, 2]]\n", 9, "a pair"),
         (
             "[part.accelerator]\nbatch = 1\ncompute = '1ms'\nsample_size = '1KiB'\nsample_deviation = '2KiB'\n",
             11,

@@ -13,11 +13,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AcceleratorStats {
     pub(crate) accelerators: u32,
-    /// Utilisation that is wanted of them, and mean length of a sample.
+    /// Utilisation that is wanted of them.
     pub(crate) au_goal_pct: f64,
-    pub(crate) sample_bytes_mean: f64,
+    /// Batches that ended, and samples with their bytes, of batches that the window cuts the share in it.
     pub(crate) steps: u64,
-    pub(crate) samples: u64,
+    pub(crate) samples: f64,
+    pub(crate) trained_bytes: f64,
+    /// Bytes of samples whose reads ended.
+    pub(crate) read_bytes: u64,
     /// Of all accelerators together.
     pub(crate) compute_ns: u64,
     pub(crate) wait_ns: u64,
@@ -39,6 +42,7 @@ pub struct CheckpointStats {
     pub(crate) write_ns: u64,
     pub(crate) total_bytes: u64,
     pub(crate) every_ns: u64,
+    pub(crate) reads_back: bool,
 }
 
 /// What a log committed.
@@ -54,6 +58,8 @@ pub struct LogStats {
 pub struct CompactionStats {
     pub(crate) read_bytes: u64,
     pub(crate) written_bytes: u64,
+    /// Bytes that it was to write for what it follows wrote in the window.
+    pub(crate) owed: u64,
 }
 
 /// What a cache of objects was asked for.
@@ -100,7 +106,7 @@ pub struct AcceleratorFacts {
     pub au_goal_pct: f64,
     /// Batches that were computed.
     pub steps: u64,
-    /// Samples per second, of all together.
+    /// Samples per second that all together trained on, no more than were read in the window.
     pub samples_per_s: f64,
     /// Bytes per second of these samples; what was only loaded ahead is not in it.
     #[serde(default)]
@@ -142,7 +148,8 @@ pub struct CheckpointFacts {
     /// Mean time of a read back; none where none ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_back_ns_mean: Option<f64>,
-    /// Share of the time that training waits, in percent, at one checkpoint in each interval of the workload; none as its pause is.
+    /// Share of the time that training waits for it, in percent: as accelerators of the run did, else its pause of all from one to the
+    /// next, the read back included. None where one of these is not known.
     pub share_pct: Option<f64>,
 }
 
@@ -166,6 +173,9 @@ pub struct CompactionFacts {
     pub read_bytes_per_sec: BytesPerSec,
     /// Bytes written per second.
     pub written_bytes_per_sec: BytesPerSec,
+    /// Of what it was to write for the part that it follows, what it wrote, in percent; none where it follows none or that wrote nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_up_pct: Option<f64>,
 }
 
 /// A cache of objects, as stored and shown.
@@ -214,6 +224,8 @@ impl ActorMeasurement {
                 own.accelerators += other.accelerators;
                 own.steps += other.steps;
                 own.samples += other.samples;
+                own.trained_bytes += other.trained_bytes;
+                own.read_bytes += other.read_bytes;
                 own.compute_ns += other.compute_ns;
                 own.wait_ns += other.wait_ns;
                 own.pause_ns += other.pause_ns;
@@ -227,6 +239,7 @@ impl ActorMeasurement {
             (Compaction(own), Compaction(other)) => {
                 own.read_bytes += other.read_bytes;
                 own.written_bytes += other.written_bytes;
+                own.owed += other.owed;
             }
             (Cache(own), Cache(other)) => {
                 own.gets += other.gets;
@@ -253,6 +266,8 @@ impl ActorMeasurement {
             ActorStats::Compaction(it) => ActorFacts::Compaction(CompactionFacts {
                 read_bytes_per_sec: BytesPerSec(per_s(it.read_bytes)),
                 written_bytes_per_sec: BytesPerSec(per_s(it.written_bytes)),
+                kept_up_pct: (it.owed > 0)
+                    .then(|| (100.0 * it.written_bytes as f64 / it.owed as f64).min(100.0)),
             }),
             ActorStats::Cache(it) => ActorFacts::Cache(CacheFacts {
                 gets_per_s: per_s(it.gets),
@@ -267,13 +282,15 @@ impl ActorMeasurement {
 impl AcceleratorStats {
     fn facts(&self, secs: f64) -> AcceleratorFacts {
         let (compute, wait, pause) = (self.compute_ns as f64, self.wait_ns as f64, self.pause_ns as f64);
+        // What was loaded ahead before the window is trained on in it, and no storage gave it then.
+        let read = (self.read_bytes as f64 / self.trained_bytes.max(1.0)).min(1.0);
         AcceleratorFacts {
             accelerators: self.accelerators,
             au_pct: 100.0 * compute / (compute + wait).max(1.0),
             au_goal_pct: self.au_goal_pct,
             steps: self.steps,
-            samples_per_s: self.samples as f64 / secs,
-            bytes_per_sec: BytesPerSec(self.samples as f64 * self.sample_bytes_mean / secs),
+            samples_per_s: self.samples * read / secs,
+            bytes_per_sec: BytesPerSec(self.trained_bytes * read / secs),
             wait_ns_mean: wait / self.steps.max(1) as f64,
             pause_pct: 100.0 * pause / (compute + wait + pause).max(1.0),
         }
@@ -291,6 +308,7 @@ impl CheckpointStats {
         self.write_ns = self.write_ns.max(other.write_ns);
         self.written_bytes += other.written_bytes;
         self.total_bytes += other.total_bytes;
+        self.reads_back |= other.reads_back;
     }
 
     fn facts(&self) -> CheckpointFacts {
@@ -298,6 +316,9 @@ impl CheckpointStats {
         let by_rate = (rate > 0.0).then(|| self.total_bytes as f64 * 1e9 / rate);
         let is_by_rate = self.saved == 0;
         let pause = if is_by_rate { by_rate } else { Some(self.pause_ns_sum as f64 / self.saved as f64) };
+        let read_back = (self.read_back > 0).then(|| self.read_ns_sum as f64 / self.read_back as f64);
+        let rest =
+            if self.reads_back { read_back } else { Some(0.0) }.map(|read| read + self.every_ns as f64);
         CheckpointFacts {
             saved: self.saved,
             bytes: self.total_bytes,
@@ -305,8 +326,23 @@ impl CheckpointStats {
             pause_ns_max: self.pause_ns_max,
             is_by_rate,
             bytes_per_sec: BytesPerSec(rate),
-            read_back_ns_mean: (self.read_back > 0).then(|| self.read_ns_sum as f64 / self.read_back as f64),
-            share_pct: pause.map(|pause| 100.0 * pause / (pause + self.every_ns as f64).max(1.0)),
+            read_back_ns_mean: read_back,
+            share_pct: pause.zip(rest).map(|(pause, rest)| 100.0 * pause / (pause + rest).max(1.0)),
         }
+    }
+}
+
+/// The share of the time that accelerators waited for a checkpoint is that which this checkpoint tells.
+pub(super) fn tell_pause_once(actors: &mut [ActorSummary]) {
+    let paused = actors.iter().find_map(|actor| match &actor.facts {
+        ActorFacts::Accelerator(it) if it.pause_pct > 0.0 => Some(it.pause_pct),
+        _ => None,
+    });
+    let mut checkpoints = actors.iter_mut().filter_map(|actor| match &mut actor.facts {
+        ActorFacts::Checkpoint(it) => Some(it),
+        _ => None,
+    });
+    if let (Some(paused), Some(one), None) = (paused, checkpoints.next(), checkpoints.next()) {
+        one.share_pct = Some(paused);
     }
 }

@@ -385,7 +385,10 @@ impl Measurement {
 
     /// Returns what each actor did.
     pub fn actor_summaries(&self) -> Vec<ActorSummary> {
-        self.actors.iter().map(|actor| actor.summary(self.window)).collect()
+        let mut actors: Vec<ActorSummary> =
+            self.actors.iter().map(|actor| actor.summary(self.window)).collect();
+        super::actors::tell_pause_once(&mut actors);
+        actors
     }
 
     /// Returns the figures of each part of a mix.

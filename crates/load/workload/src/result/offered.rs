@@ -1,6 +1,7 @@
 //! The load that a run was asked for. Runs that differ only in their load are the points of one line of a chart. Runs of
 //! equal load are repeats.
 
+use raidlab_units::counted;
 use std::fmt;
 
 /// Requests in flight; the rate of an open loop, whose iodepth is only a limit; or the accelerators of training, of which each has requests
@@ -58,8 +59,7 @@ impl fmt::Display for OfferedLoad {
         match self {
             Self::Iodepth(depth) => write!(f, "iodepth {depth}"),
             Self::Rate(_) => write!(f, "{} requests/s", self.value()),
-            Self::Accelerators(1) => write!(f, "1 accelerator"),
-            Self::Accelerators(count) => write!(f, "{count} accelerators"),
+            Self::Accelerators(count) => f.write_str(&counted(*count, "accelerator")),
         }
     }
 }

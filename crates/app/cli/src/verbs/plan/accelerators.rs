@@ -11,7 +11,7 @@ use crate::verbs::loads::CHECKPOINT_EVERY;
 use raidlab::{Array, ArrayFile, Load, NanoSpan, Simulation, Workload};
 use raidlab_planning::{Application, PlanOrder, PlanOutcome, Planned, lines_for_writes, tuned_md};
 use raidlab_report::terminal::{self, TerminalOptions};
-use raidlab_workload::{AccessLine, AccessSpec};
+use raidlab_workload::{AccessLine, AccessSpec, OfferedLoad};
 use raidlab_worlds::{Feeding, FeedingOrder, accelerator, feed};
 
 /// Ramp and window of the runs with accelerators: several batches of the slowest model.
@@ -59,7 +59,7 @@ pub(super) fn application(wanted: &Wanted, model: &str) -> Result<(Application, 
     };
     let needed = it.demand(wanted.count) * it.au_goal_pct / 100.0;
     let iodepth = wanted.count.saturating_mul(it.read_threads).saturating_mul(it.requests_per_thread);
-    let name = format!("{} with {} accelerators", training.name(), wanted.count);
+    let name = format!("{} with {}", training.name(), OfferedLoad::Accelerators(wanted.count));
     let spec = AccessSpec::new(name, vec![AccessLine::plain(READ_BYTES, 100, NEW_FILE_PCT)]);
     let workload = Workload { spec, ..training };
     Ok((Application { workload, iodepth: iodepth.clamp(1, 4096) }, needed))
@@ -75,9 +75,10 @@ pub(super) struct Fed {
 impl Fed {
     /// The answer, and a table of the numbers.
     pub(super) fn in_words(&self, options: TerminalOptions) -> String {
-        let of_line = |line: &String| format!("  for a checkpoint at this rate, too: {line}\n");
+        let of_line = |line: &String| format!("    {line}\n");
         let lines: String = self.lines.iter().map(of_line).collect();
-        format!("\n{}{lines}", terminal::feeding(&self.found, options))
+        let head = if lines.is_empty() { "" } else { "  for a checkpoint at this rate, too:\n" };
+        format!("\n{}{head}{lines}", terminal::feeding(&self.found, options))
     }
 }
 

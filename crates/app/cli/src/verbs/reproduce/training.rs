@@ -9,10 +9,12 @@ use crate::verbs::report::write_page;
 use crate::whole_file::check_writable;
 use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary, PlaceSummary, kendall_tau};
 use raidlab_papers::{
-    TRAINING_ID, TrainingPoint, TrainingPrediction, TrainingReproduction, TrainingRow, builtin_training,
-    host_figures, is_training, parse_training, predict_training, training_method,
+    Method, TRAINING_ID, TrainingPoint, TrainingPrediction, TrainingReproduction, TrainingRow,
+    builtin_training, host_figures, is_training, parse_training, predict_training, training_method,
 };
 use raidlab_report::{Document, FedCurve, FedPlace, PaperPlace, PaperReport, PaperRow, page, terminal};
+use raidlab_units::counted;
+use raidlab_workload::OfferedLoad;
 use raidlab_worlds::read_text;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,31 +41,44 @@ pub(super) fn run(args: &Args, rows: &[TrainingRow], output: &Output) -> Result<
         .published
         .as_ref()
         .map_or_else(|| format!("papers/{TRAINING_ID}/published.csv"), |path| path.display().to_string());
+    let is_own = args.published.is_some();
     if let Some(path) = &args.report {
         check_writable(path)?;
     }
     let catalog = args.catalog.load()?;
     let mut progress = Progress::start();
     let mut tell = |done: usize, all: usize| {
-        progress.show(&format!("{done} of {all} runs predicted"), done as f64 / all.max(1) as f64);
+        progress.show(
+            &format!("{done} of {} predicted", counted(all as u64, "run")),
+            done as f64 / all.max(1) as f64,
+        );
     };
     let found = predict_training(&file, rows, &catalog, &mut tell).map_err(Failure::input)?;
     progress.end();
     if output.is_json() {
         print_answer(&found)?;
     } else {
-        print(&as_text(&found, output)?)?;
+        print(&as_text(&found, is_own, output)?)?;
     }
     if let Some(path) = &args.report {
-        write_page(path, &page(&found)?)?;
+        write_page(path, &page(&found, is_own)?)?;
     }
     Ok(judge_errors(args, &found.rates))
 }
 
-fn as_text(found: &TrainingReproduction, output: &Output) -> Result<String, Failure> {
+/// Title and source: of a file of the user it is that.
+fn head(found: &TrainingReproduction, method: &Method, is_own: bool) -> (String, String) {
+    if is_own {
+        return (format!("Training runs of {}", found.file), "figures of the user".to_owned());
+    }
+    (method.title.clone(), method.source())
+}
+
+fn as_text(found: &TrainingReproduction, is_own: bool, output: &Output) -> Result<String, Failure> {
     let method = training_method().map_err(Failure::run)?;
     let host = host_figures().map_err(Failure::run)?;
-    let mut text = format!("{}\n{}\n\n", method.title, method.source());
+    let (title, source) = head(found, &method, is_own);
+    let mut text = format!("{title}\n{source}\n\n");
     text += &summary("all runs", &found.rates, found.largest_near);
     text +=
         &summary("runs that nothing was fitted to", &found.rates_not_fitted, found.largest_near_not_fitted);
@@ -74,16 +89,16 @@ fn as_text(found: &TrainingReproduction, output: &Output) -> Result<String, Fail
     let fitted = found.rows.iter().filter(|row| row.fitted).count();
     let key = format!(
         "\nn: accelerators of the run; max: the largest number that is predicted to keep the bound.\n*: figures of hosts and of the \
-         software target are fitted to {} runs, {fitted} of them here; drives are their data sheets.\n",
-        host.fitted_rows.len()
+         software target are fitted to {}, {fitted} of them here; drives are their data sheets.\n",
+        counted(host.fitted_rows.len() as u64, "run")
     );
     text += &key;
-    let assumed = method.assumed.iter().map(|assumption| format!("  assumed: {assumption}\n"));
-    Ok(text + &assumed.collect::<String>())
+    text.extend(method.assumed.iter().map(|assumption| format!("  assumed: {assumption}\n")));
+    Ok(terminal::broken(&text, output.terminal().width))
 }
 
 /// The page: each system with utilisation and rate against the number of accelerators.
-fn page(found: &TrainingReproduction) -> Result<Document, Failure> {
+fn page(found: &TrainingReproduction, is_own: bool) -> Result<Document, Failure> {
     let method = training_method().map_err(Failure::run)?;
     let of_system = |rows: &[TrainingPrediction]| {
         let compared: Vec<PaperRow> = rows.iter().filter_map(row).collect();
@@ -115,9 +130,10 @@ fn page(found: &TrainingReproduction) -> Result<Document, Failure> {
             .map(|text| text.trim().replace('\n', " "))
             .filter(|text| !text.is_empty()),
     );
+    let (title, source) = head(found, &method, is_own);
     Ok(page::paper(&PaperReport {
-        title: &method.title,
-        source: &method.source(),
+        title: &title,
+        source: &source,
         method: method.method.clone(),
         assumed: method.assumed.clone(),
         notes,
@@ -130,7 +146,7 @@ fn page(found: &TrainingReproduction) -> Result<Document, Failure> {
 /// The rate of a run beside what was published.
 fn row(row: &TrainingPrediction) -> Option<PaperRow> {
     let it = row.predicted.as_ref()?;
-    let id = format!("{}, {} accelerators", row.what, row.accelerators);
+    let id = format!("{}, {}", row.what, OfferedLoad::Accelerators(row.accelerators));
     let comparison = ComparisonRow::of(id, "mib_per_s".to_owned(), row.mib_per_s, it.mib_per_s)?;
     let fitted = if row.fitted { ", fitted to" } else { "" };
     let note = format!("feeds {} at most, set by {}{fitted}", it.accelerators_max, it.narrowest);
@@ -195,7 +211,7 @@ fn not_predicted(rows: &[TrainingPrediction]) -> String {
     }
     let told = by_reason.into_iter().map(|(reason, (count, systems))| {
         let systems: Vec<&str> = systems.into_iter().collect();
-        format!("\nnot predicted, {count} runs: {reason}\n  {}\n", systems.join("\n  "))
+        format!("\nnot predicted, {}: {reason}\n  {}\n", counted(count, "run"), systems.join("\n  "))
     });
     told.collect()
 }

@@ -6,6 +6,7 @@
 //! ```
 //! Utilisation (AU) is compute over compute and wait, added up over all accelerators; what is left of a step, the
 //! barrier too, counts as waiting, as DLIO has it. While a checkpoint makes training wait, that time is a pause of its own.
+//! Samples and their bytes count like that time: of a batch that an end of the window cuts, the share that was computed in it.
 //!
 //! Batches are taken in the order in which their samples arrive, of whichever thread; DLIO's `PyTorch` loader hands them
 //! out in the order of their threads, which is the same where all threads are alike.
@@ -49,9 +50,13 @@ enum Doing {
 struct Rank {
     doing: Doing,
     since: Nanos,
-    /// Samples that are there, and those that threads are at.
+    /// Samples that are there with their bytes, and those that threads are at.
     ready: u32,
+    ready_bytes: u64,
     loading: u32,
+    /// Bytes of the batch that it has, and how long that is computed for.
+    batch_bytes: u64,
+    batch_ns: u64,
     /// Threads that do nothing.
     idle: Vec<u32>,
 }
@@ -61,6 +66,8 @@ struct Thread {
     rank: u32,
     /// Samples that it is still to load of its unit.
     samples_left: u32,
+    /// Bytes of the samples that it has made of its unit.
+    unit_bytes: u64,
     /// Where the next read starts, and what is left of the sample.
     offset: u64,
     bytes_left: u64,
@@ -93,8 +100,8 @@ pub(in crate::driver) struct Training {
     to_make: VecDeque<u32>,
     processors_free: u32,
     timers: Timers<Event>,
-    /// The thread of each slot.
-    owners: Vec<u32>,
+    /// The thread of each slot, and the bytes of samples that its read is for.
+    owners: Vec<(u32, u32)>,
     arrived: u32,
     is_paused: bool,
     paused_since: Nanos,
@@ -131,11 +138,15 @@ impl Training {
         }
         let files = extent.bytes / file_bytes;
         let threads = count as usize * it.read_threads as usize;
-        let unmoved =
-            Rank { doing: Doing::Waiting, since: Nanos::ZERO, ready: 0, loading: 0, idle: Vec::new() };
         let rank = |index: u32| Rank {
+            doing: Doing::Waiting,
+            since: Nanos::ZERO,
+            ready: 0,
+            ready_bytes: 0,
+            loading: 0,
+            batch_bytes: 0,
+            batch_ns: 0,
             idle: (index * it.read_threads..(index + 1) * it.read_threads).rev().collect(),
-            ..unmoved
         };
         Ok(Self {
             lengths: Lengths::new(&it.sample),
@@ -158,7 +169,6 @@ impl Training {
             stats: AcceleratorStats {
                 accelerators: count,
                 au_goal_pct: it.au_goal_pct,
-                sample_bytes_mean: it.sample.mean_bytes(),
                 ..AcceleratorStats::default()
             },
             file_bytes,
@@ -175,7 +185,7 @@ impl Training {
 
     pub(super) fn start(&mut self, now: Nanos, window: Window, slots: usize) {
         self.window = window;
-        self.owners = vec![0; slots];
+        self.owners = vec![(0, 0); slots];
         for rank in 0..self.ranks.len() as u32 {
             self.ranks[rank as usize].since = now;
             self.load_ahead(rank);
@@ -201,12 +211,15 @@ impl Training {
         if thread.bytes_left > 0 && thread.in_flight < self.it.requests_per_thread {
             self.reads.push_back(index);
         }
-        self.owners[slot as usize] = index;
+        self.owners[slot as usize] = (index, bytes as u32);
         read
     }
 
     pub(super) fn ended(&mut self, now: Nanos, slot: u32) {
-        let index = self.owners[slot as usize];
+        let (index, bytes) = self.owners[slot as usize];
+        if self.window.has(now) {
+            self.stats.read_bytes += u64::from(bytes);
+        }
         let depth = self.it.requests_per_thread;
         let thread = &mut self.threads[index as usize];
         let was_full = thread.in_flight == depth;
@@ -249,7 +262,10 @@ impl Training {
         for rank in &self.ranks {
             let open = self.window.within(rank.since, now);
             match rank.doing {
-                Doing::Computing => stats.compute_ns += open,
+                Doing::Computing => {
+                    stats.compute_ns += open;
+                    self.count_batch(&mut stats, rank, open);
+                }
                 Doing::Waiting if self.is_paused => {
                     let from = self.paused_since.max(rank.since).min(now);
                     stats.wait_ns += self.window.within(rank.since, from);
@@ -273,6 +289,7 @@ impl Training {
                 self.stats.wait_ns += self.window.within(own.since, at);
                 (own.doing, own.since) = (Doing::Computing, at);
                 let compute = self.compute.draw(&mut self.rng);
+                own.batch_ns = compute;
                 self.timers.add(Nanos(at.get().saturating_add(compute)), Event::ComputeEnds(rank));
             }
             Event::ComputeEnds(rank) => self.computed(at, rank),
@@ -280,12 +297,14 @@ impl Training {
     }
 
     fn computed(&mut self, at: Nanos, rank: u32) {
+        let own = &self.ranks[rank as usize];
+        let in_window = self.window.within(own.since, at);
+        let mut stats = std::mem::take(&mut self.stats);
+        stats.compute_ns += in_window;
+        stats.steps += u64::from(self.window.has(at));
+        self.count_batch(&mut stats, own, in_window);
+        self.stats = stats;
         let own = &mut self.ranks[rank as usize];
-        self.stats.compute_ns += self.window.within(own.since, at);
-        if self.window.has(at) {
-            self.stats.steps += 1;
-            self.stats.samples += u64::from(self.it.batch);
-        }
         own.since = at;
         if !self.it.barrier {
             own.doing = Doing::Waiting;
@@ -305,12 +324,21 @@ impl Training {
         }
     }
 
+    /// Counts the batch of `rank`, `in_window` of whose time is in the window.
+    fn count_batch(&self, stats: &mut AcceleratorStats, rank: &Rank, in_window: u64) {
+        let share = (in_window as f64 / rank.batch_ns.max(1) as f64).min(1.0);
+        stats.samples += share * f64::from(self.it.batch);
+        stats.trained_bytes += share * rank.batch_bytes as f64;
+    }
+
     /// Gives an accelerator that waits its batch, if that is there.
     fn take_batch(&mut self, now: Nanos, rank: u32) {
         let own = &mut self.ranks[rank as usize];
         if own.doing != Doing::Waiting || own.ready < self.it.batch || self.is_paused {
             return;
         }
+        own.batch_bytes = own.ready_bytes * u64::from(self.it.batch) / u64::from(own.ready);
+        own.ready_bytes -= own.batch_bytes;
         own.ready -= self.it.batch;
         self.stats.wait_ns += self.window.within(own.since, now);
         (own.doing, own.since) = (Doing::Stepping, now);
@@ -334,7 +362,8 @@ impl Training {
             }
             let Some(thread) = own.idle.pop() else { return };
             own.loading += unit;
-            self.threads[thread as usize].samples_left = unit;
+            let idle = &mut self.threads[thread as usize];
+            (idle.samples_left, idle.unit_bytes) = (unit, 0);
             self.begin_sample(thread);
         }
     }
@@ -402,7 +431,8 @@ impl Training {
     fn sample_made(&mut self, now: Nanos, index: u32) {
         let thread = &mut self.threads[index as usize];
         thread.samples_left -= 1;
-        let (rank, left) = (thread.rank, thread.samples_left);
+        thread.unit_bytes += thread.sample_bytes;
+        let (rank, left, bytes) = (thread.rank, thread.samples_left, thread.unit_bytes);
         let of_batch = self.it.loader == LoaderUnit::Batch;
         if left > 0 {
             return self.begin_sample(index);
@@ -411,6 +441,7 @@ impl Training {
         let own = &mut self.ranks[rank as usize];
         own.loading -= unit;
         own.ready += unit;
+        own.ready_bytes += bytes;
         own.idle.push(index);
         self.take_batch(now, rank);
         self.load_ahead(rank);

@@ -82,6 +82,7 @@ impl Saving {
             stats: CheckpointStats {
                 total_bytes: it.total_bytes(),
                 every_ns: it.every.get(),
+                reads_back: it.read_back,
                 ..CheckpointStats::default()
             },
             it,

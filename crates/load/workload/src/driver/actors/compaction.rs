@@ -22,7 +22,7 @@ pub(in crate::driver) struct Merging {
     read_bytes: u64,
     written_bytes: u64,
     /// Bytes that may have been written so far; none for as many as it likes.
-    allowed_bytes: Option<u64>,
+    allowed: Option<u64>,
     /// No write starts before this.
     next_write_at: Nanos,
     window: Window,
@@ -47,7 +47,7 @@ impl Merging {
             in_flight: 0,
             read_bytes: 0,
             written_bytes: 0,
-            allowed_bytes: it.follows.is_some().then_some(0),
+            allowed: it.follows.is_some().then_some(0),
             next_write_at: Nanos::ZERO,
             window: Window::default(),
             stats: CompactionStats::default(),
@@ -64,8 +64,13 @@ impl Merging {
         self.next_write_at = now;
     }
 
-    pub(super) fn follow(&mut self, written_bytes: u64) {
-        self.allowed_bytes = Some((written_bytes as f64 * self.it.amplification) as u64);
+    pub(super) fn follow(&mut self, now: Nanos, written_bytes: u64) {
+        let before = self.allowed.unwrap_or(0);
+        let allowed = (written_bytes as f64 * self.it.amplification) as u64;
+        self.allowed = Some(allowed);
+        if self.window.has(now) {
+            self.stats.owed += allowed.saturating_sub(before);
+        }
     }
 
     /// Whether as much was read as the next write needs.
@@ -75,9 +80,7 @@ impl Merging {
     }
 
     pub(super) fn due(&mut self, now: Nanos) -> Due {
-        if self.in_flight == self.it.iodepth
-            || self.allowed_bytes.is_some_and(|most| self.written_bytes >= most)
-        {
+        if self.in_flight == self.it.iodepth || self.allowed.is_some_and(|most| self.written_bytes >= most) {
             return Due::AfterCompletion;
         }
         if self.is_write_due() { Due::At(self.next_write_at.max(now)) } else { Due::At(now) }

@@ -1,10 +1,11 @@
 //! Actors on a made-up target: a link that serves one request after the other, and a latency beside it.
 
+use crate::actor::Actor;
 use crate::driver::{Driver, DriverConfig, DriverStep};
 use crate::op::IoOp;
 use crate::profile::Workload;
 use crate::result::{ActorFacts, Measurement, RunResult};
-use crate::spec::AccessSpec;
+use crate::spec::{AccessSpec, MixPart};
 use proptest::prelude::*;
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 
@@ -95,7 +96,9 @@ fn storage_without_end_keeps_accelerators_busy() {
         assert!((au(&result) - 100.0).abs() < 1e-9, "{keys}: {}", au(&result));
         let facts = result.accelerators().unwrap();
         assert_eq!((facts.accelerators, facts.steps), (3, 60), "{keys}: 200 ms of 10 ms each");
-        assert!((facts.samples_per_s - 1200.0).abs() < 1e-6, "{keys}");
+        // What was loaded ahead may be longer than what was loaded in the window.
+        let least = if keys.contains("deviation") { 1170.0 } else { 1200.0 - 1e-6 };
+        assert!((least..1200.0 + 1e-6).contains(&facts.samples_per_s), "{keys}: {facts:?}");
     }
 }
 
@@ -143,12 +146,32 @@ proptest! {
             let keys = format!("count = {count}\nread_threads = {threads}\nbarrier = {barrier}");
             let result = run(&training(&keys), link, 100, 400);
             let (now, rate) = (au(&result), result.ops.total.bytes_per_sec.mb_per_s());
+            let facts = result.accelerators().unwrap();
+            let trained = facts.bytes_per_sec.mb_per_s();
+            prop_assert!(trained <= rate * (1.0 + 1e-9), "{count}: {trained} trained on, {rate} read");
+            // A read of which the link gave a part before the window counts whole, and the last one not at all.
+            prop_assert!(trained <= mb_per_s + 131_072.0 / 0.4e6, "{count}: {trained} of {mb_per_s}");
+            // 4 samples of 256 KiB in 10 ms.
+            let by_au = facts.au_pct / 100.0 * f64::from(count) * 104.857_6;
+            prop_assert!(trained <= by_au * (1.0 + 1e-6), "{count}: {trained}, {by_au} by the utilisation");
+            let ahead = f64::from(count) * 1.048_576 / 0.4 * 3.0;
+            prop_assert!(trained >= by_au - ahead, "{count}: {trained}, {by_au} by the utilisation");
+            prop_assert!((facts.samples_per_s * 0.262_144 - trained).abs() < 1e-6 * trained + 1e-9);
             // A window of 40 steps cuts one of them in two: half a step of error on either side.
             prop_assert!(now <= before + 1.25, "{count}: {now} after {before}");
             prop_assert!(rate <= mb_per_s * 1.01 + 3.0, "{rate} of {mb_per_s}");
             before = before.min(now);
         }
     }
+}
+
+/// The checkpoint of the first part, for which nobody waits.
+fn unpaused(spec: &AccessSpec) -> Option<Actor> {
+    let mut actor = spec.parts[0].actor.clone();
+    if let Some(Actor::Checkpoint(it)) = &mut actor {
+        it.pauses = None;
+    }
+    actor
 }
 
 #[test]
@@ -167,9 +190,15 @@ fn a_checkpoint_takes_what_its_bytes_take_and_training_waits() {
     assert!((pause_ms - 102.0).abs() < 3.0, "{pause_ms}");
     let read_ms = facts.read_back_ns_mean.unwrap() / 1e6;
     assert!((read_ms - 101.0).abs() < 5.0, "{read_ms}");
-    assert!((facts.share_pct.unwrap() - 25.3).abs() < 1.0, "{facts:?}");
     let paused = result.accelerators().unwrap().pause_pct;
     assert!((paused - 20.0).abs() < 3.0, "100 ms of 500: {paused}");
+    assert_eq!(facts.share_pct, Some(paused), "one figure");
+    let alone = AccessSpec {
+        parts: vec![MixPart { actor: unpaused(&spec), ..spec.parts[0].clone() }],
+        ..spec.clone()
+    };
+    let share = run(&alone, link, 0, 2000).checkpoint().unwrap().share_pct.unwrap();
+    assert!((share - 20.3).abs() < 0.5, "the read back of 101 ms is counted: {share}");
     // Each writer has its own half, and a flush starts behind the last write's end.
     let halves: Vec<u64> =
         issued.iter().filter(|(_, op, ..)| *op == IoOp::Write).map(|io| io.2 >> 27).collect();
@@ -211,6 +240,14 @@ fn a_compaction_keeps_up_with_what_it_follows() {
     let result = run(&spec(&format!("{puts}{merge}")), link, 0, 1000);
     let ActorFacts::Compaction(facts) = result.actors[1].facts else { panic!("no compaction") };
     let (read, written) = (facts.read_bytes_per_sec.0, facts.written_bytes_per_sec.0);
+    assert!(facts.kept_up_pct.unwrap() > 99.0, "{facts:?}");
+    let slow = Link { bytes_per_sec: 60e6, ..link };
+    let ActorFacts::Compaction(behind) = run(&spec(&format!("{puts}{merge}")), slow, 0, 1000).actors[1].facts
+    else {
+        panic!("no compaction")
+    };
+    // 75 MB/s are owed for 25 put, and read for 94 of them.
+    assert!((10.0..60.0).contains(&behind.kept_up_pct.unwrap()), "{behind:?}");
     let put = 100.0 * f64::from(256 << 10);
     assert!((written / put - 3.0).abs() < 0.1, "{written} of {put}");
     assert!((written / read - 0.8).abs() < 0.02, "{written} of {read}");
