@@ -1,5 +1,6 @@
 //! Numbers for people: three significant digits, and the columns that every table has in common.
 
+use crate::known::has_moved;
 use raidlab_units::ByteCount;
 pub use raidlab_units::three_digits;
 use raidlab_workload::{ArrayFacts, Metric, OfferedLoad, OpSummary, RangeFacts, RunResult};
@@ -147,7 +148,12 @@ impl Column {
 impl Column {
     /// Whether `run` has the figure: results of other programs need not have percentiles.
     pub(crate) fn is_known(self, run: &RunResult) -> bool {
-        !matches!(self, Self::LatP99) || run.ops.total.lat_ns_p99 > 0 || run.ops.total.lat_ns_mean == 0.0
+        self.value(run) > 0.0 || !has_moved(&run.ops.total)
+    }
+
+    /// The figure, or a dash where the run does not have it.
+    pub(crate) fn digits(self, run: &RunResult) -> String {
+        if self.is_known(run) { three_digits(self.value(run)) } else { "-".to_owned() }
     }
 }
 
@@ -163,10 +169,14 @@ pub(crate) fn ns_to_ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
-/// A latency of `summary` in milliseconds as text; a dash where requests took time and this is zero: it was not measured, as in
-/// results of other programs.
+/// A figure of `summary` as text; a dash where there were requests and this is zero: it is not known, as in results of other programs.
+pub(crate) fn known_text(summary: &OpSummary, figure: f64) -> String {
+    if figure == 0.0 && has_moved(summary) { "-".to_owned() } else { three_digits(figure) }
+}
+
+/// The same of a latency, in milliseconds.
 pub(crate) fn latency_text(summary: &OpSummary, ns: u64) -> String {
-    if ns == 0 && summary.lat_ns_mean > 0.0 { "-".to_owned() } else { three_digits(ns_to_ms(ns)) }
+    known_text(summary, ns_to_ms(ns))
 }
 
 /// The same of a percentile of which one request in `one_in` is above; a dash where there are fewer, and it is but the longest.

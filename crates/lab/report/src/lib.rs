@@ -35,6 +35,7 @@ mod figures;
 pub mod hosts;
 pub mod import;
 pub mod json;
+pub mod known;
 mod matrix;
 mod network;
 pub mod page;

@@ -6,6 +6,7 @@
 //!
 //! Invariant: every row has a value of its kind, or none, for every column.
 
+use crate::known::is_missing;
 use raidlab_workload::{ArrayFacts, OpSummary, RunResult, RunSeries, SeriesColumns, Summaries};
 use serde::Serialize;
 
@@ -66,7 +67,9 @@ fn run_columns<'a>() -> [Column<KeptRun<'a>>; 22] {
         ("run", Kind::Count, |kept| count(kept.id)),
         ("study", Kind::Count, |kept| count(kept.study)),
         ("title", Kind::Text, |kept| text(kept.title)),
-        ("started_at", Kind::Text, |kept| text(kept.started_at)),
+        ("started_at", Kind::Text, |kept| {
+            if kept.started_at.is_empty() { Value::None } else { text(kept.started_at) }
+        }),
         ("tags_json", Kind::Text, |kept| json(&kept.tags)),
         ("world", Kind::Text, |kept| text(kept.run.world.name())),
         ("target", Kind::Text, |kept| text(&kept.run.target)),
@@ -86,9 +89,9 @@ fn run_columns<'a>() -> [Column<KeptRun<'a>>; 22] {
         }),
         ("workload", Kind::Text, |kept| text(&kept.run.workload)),
         ("metric", Kind::Text, |kept| Value::Text(serde_name(&kept.run.metric))),
-        ("iodepth", Kind::Count, |kept| Value::Count(kept.run.iodepth.into())),
+        ("iodepth", Kind::Count, |kept| unless_missing(kept.run, kept.run.iodepth.into())),
         ("arrivals_per_sec", Kind::Real, |kept| kept.run.arrivals_per_sec.map_or(Value::None, Value::Real)),
-        ("window_ns", Kind::Count, |kept| Value::Count(kept.run.window_ns)),
+        ("window_ns", Kind::Count, |kept| unless_missing(kept.run, kept.run.window_ns)),
     ]
 }
 
@@ -190,13 +193,13 @@ impl Table {
         let row = |kept: &KeptRun<'_>| {
             let Summaries { read, write, total, .. } = &kept.run.ops;
             let mut row = values(&run_columns(), kept);
-            for summary in [read, write, total] {
-                row.extend(values(&SUMMARY_COLUMNS, summary));
+            for (kind, summary) in DIRECTIONS.into_iter().zip([read, write, total]) {
+                row.extend(figures(kept.run, kind, summary));
             }
             row.extend(values(&COST_COLUMNS, kept.run));
-            for (_, of) in OTHERS {
+            for (kind, of) in OTHERS {
                 let empty = || vec![Value::None; SUMMARY_COLUMNS.len()];
-                row.extend(of(kept.run).map_or_else(empty, |summary| values(&SUMMARY_COLUMNS, summary)));
+                row.extend(of(kept.run).map_or_else(empty, |summary| figures(kept.run, kind, summary)));
             }
             row
         };
@@ -267,7 +270,13 @@ fn key_columns() -> Vec<(String, Kind)> {
 
 fn key(kept: &KeptRun<'_>, direction: &str) -> Vec<Value> {
     let RunResult { workload, target, iodepth, .. } = kept.run;
-    vec![count(kept.id), text(workload), text(target), Value::Count(u64::from(*iodepth)), text(direction)]
+    vec![
+        count(kept.id),
+        text(workload),
+        text(target),
+        unless_missing(kept.run, u64::from(*iodepth)),
+        text(direction),
+    ]
 }
 
 fn named<T>(columns: &[Column<T>]) -> impl Iterator<Item = (String, Kind)> {
@@ -276,6 +285,20 @@ fn named<T>(columns: &[Column<T>]) -> impl Iterator<Item = (String, Kind)> {
 
 fn values<T>(columns: &[Column<T>], of: &T) -> Vec<Value> {
     columns.iter().map(|(_, _, value)| value(of)).collect()
+}
+
+/// The figures of one kind of request; none of what is not known.
+fn figures(run: &RunResult, kind: &str, summary: &OpSummary) -> Vec<Value> {
+    let known = |(name, _, of): &Column<OpSummary>| match of(summary) {
+        Value::Count(0) | Value::Real(0.0) if is_missing(run, kind, summary, name) => Value::None,
+        value => value,
+    };
+    SUMMARY_COLUMNS.iter().map(known).collect()
+}
+
+/// A count of a run, whose zero in results of other programs is not known.
+fn unless_missing(run: &RunResult, count: u64) -> Value {
+    if count == 0 && run.is_foreign() { Value::None } else { Value::Count(count) }
 }
 
 fn array(kept: &KeptRun<'_>, of: fn(&ArrayFacts) -> Value) -> Value {

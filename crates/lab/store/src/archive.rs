@@ -163,7 +163,13 @@ fn study_number(transaction: &Transaction<'_>, study: &StoredStudy) -> rusqlite:
 /// Adds a run; `None` where its place is taken. Its number here is another than it had.
 fn insert(transaction: &Transaction<'_>, study: i64, run: &StoredRun) -> Result<Option<i64>, StoreError> {
     // Figures that are no numbers become nothing in JSON, and could not be read back.
-    if let Err(source) = serde_json::from_str::<RunResult>(&json(&run.result)) {
+    let is_kept = || {
+        if json(&run.result.ops).contains(":null") {
+            return Err(<serde_json::Error as serde::de::Error>::custom("a figure is null"));
+        }
+        serde_json::from_str::<RunResult>(&json(&run.result))
+    };
+    if let Err(source) = is_kept() {
         return Err(StoreError::NoFigure { workload: run.result.workload.clone(), source });
     }
     let row = RunRow {

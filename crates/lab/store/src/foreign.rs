@@ -26,8 +26,8 @@ pub struct ForeignStudy<'a> {
     pub title: &'a str,
     /// What is to be known of all runs: sentences.
     pub notes: &'a [String],
-    /// The runs, each with its start in milliseconds since 1970.
-    pub runs: Vec<(u64, RunResult)>,
+    /// The runs, each with its start in milliseconds since 1970; none where the file does not tell.
+    pub runs: Vec<(Option<u64>, RunResult)>,
 }
 
 impl Store {
@@ -39,15 +39,18 @@ impl Store {
         let environment = Environment::unknown(study.program);
         let mut runs = Vec::with_capacity(study.runs.len());
         for (ordinal, (started_ms, result)) in (0..).zip(&study.runs) {
-            let seconds = *started_ms as f64 / 1e3;
+            let at = |after_ns: u64| {
+                let seconds = started_ms.map(|ms| ms as f64 / 1e3 + after_ns as f64 / 1e9);
+                seconds.map_or_else(|| Ok(String::new()), |seconds| self.iso(seconds))
+            };
             runs.push(StoredRun {
                 id: 0,
                 study: 0,
                 title: study.title.to_owned(),
                 ordinal,
-                started_at: self.iso(seconds)?,
-                started_at_unix: started_ms / 1000,
-                ended_at: self.iso(seconds + result.cost.wall_ns as f64 / 1e9)?,
+                started_at: at(0)?,
+                started_at_unix: started_ms.map_or(0, |ms| ms / 1000),
+                ended_at: at(result.cost.wall_ns)?,
                 tags: Vec::new(),
                 result: result.clone(),
                 environment: environment.clone(),
@@ -115,7 +118,7 @@ mod tests {
             notes: &[],
             runs,
         };
-        let runs = vec![(1_700_000_000_250, run.clone()), (1_700_000_001_000, run.clone())];
+        let runs = vec![(Some(1_700_000_000_250), run.clone()), (None, run.clone())];
         for (content, new, known) in [(&b"one"[..], 2, 0), (b"one", 0, 2), (b"two", 2, 0)] {
             let archive = store.archive_of_foreign(&study(content, runs.clone())).unwrap();
             let imported = store.take_in(&archive).unwrap();
@@ -123,6 +126,11 @@ mod tests {
         }
         let kept = store.run(1).unwrap();
         assert_eq!((kept.result, kept.started_at.as_str()), (run, "2023-11-14T22:13:20.250Z"));
+        let undated = store.run(2).unwrap();
+        assert_eq!(
+            (undated.started_at, undated.started_at_unix, undated.ended_at),
+            (String::new(), 0, String::new())
+        );
         assert_eq!(kept.title, "fio-3.33: a.json");
         assert_eq!((kept.environment.cpus, kept.environment.memory_bytes), (0, 0));
         let archive = store.archive(&[1, 2]).unwrap();
@@ -144,7 +152,7 @@ mod tests {
         let mut worse = run.clone();
         worse.ops.total.lat_ns_mean = f64::INFINITY;
         for bad in [damaged, worse] {
-            let runs = vec![(0, run.clone()), (0, bad)];
+            let runs = vec![(None, run.clone()), (None, bad)];
             let study = ForeignStudy { file: "a", content: b"a", program: "p", title: "", notes: &[], runs };
             let archive = store.archive_of_foreign(&study).unwrap();
             let error = store.take_in(&archive).expect_err("it is refused").to_string();

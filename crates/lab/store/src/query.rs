@@ -43,7 +43,8 @@ impl Store {
     pub fn list_runs(&self, filter: &RunFilter) -> Result<Vec<RunLine>, StoreError> {
         let sql = format!(
             "SELECT run.id, run.study, study_run.kind, study_run.title, run.started_at, world, target, workload, iodepth,
-                 arrivals_per_sec, iops, mb_per_s, lat_ns_mean, lat_ns_p99, {TAGS}, {ACCELERATORS}
+                 arrivals_per_sec, iops, mb_per_s, lat_ns_mean, lat_ns_p99, {TAGS}, {ACCELERATORS},
+                 (result ->> '$.settings.lacks') IS NOT NULL
              FROM run JOIN study_run ON study_run.id = run.study
              WHERE (?1 IS NULL OR run.study = ?1) AND (?2 IS NULL OR workload = ?2) AND (?3 IS NULL OR world = ?3)
                  AND (?4 IS NULL OR instr(target, ?4) > 0)
@@ -92,9 +93,9 @@ impl Store {
     /// [`StoreError::NoSuchRun`] if there is none, [`StoreError::Damaged`] if its record can't be read.
     pub fn run(&self, id: i64) -> Result<StoredRun, StoreError> {
         let sql = format!(
-            "SELECT run.study, study_run.title, run.ordinal, run.started_at, unixepoch(run.started_at),
-                 strftime('%Y-%m-%dT%H:%M:%fZ', run.started_at,
-                     printf('+%.3f seconds', (result ->> '$.cost.wall_ns') / 1e9)),
+            "SELECT run.study, study_run.title, run.ordinal, run.started_at, coalesce(unixepoch(run.started_at), 0),
+                 coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', run.started_at,
+                     printf('+%.3f seconds', (result ->> '$.cost.wall_ns') / 1e9)), ''),
                  {TAGS}, result, environment
              FROM run JOIN study_run ON study_run.id = run.study WHERE run.id = ?1"
         );
@@ -232,6 +233,9 @@ impl Store {
 }
 
 fn run_line(row: &Row<'_>) -> rusqlite::Result<RunLine> {
+    // Results of other programs keep what they lack as zero.
+    let is_foreign: bool = row.get(16)?;
+    let known = |index| row.get(index).map(|it: f64| Some(it).filter(|it| *it > 0.0 || !is_foreign));
     Ok(RunLine {
         id: row.get(0)?,
         study: row.get(1)?,
@@ -241,12 +245,12 @@ fn run_line(row: &Row<'_>) -> rusqlite::Result<RunLine> {
         world: row.get(5)?,
         target: row.get(6)?,
         workload: row.get(7)?,
-        iodepth: row.get(8)?,
+        iodepth: row.get(8).map(|it: u32| Some(it).filter(|it| *it > 0 || !is_foreign))?,
         arrivals_per_sec: row.get(9)?,
-        iops: row.get(10)?,
-        mb_per_s: row.get(11)?,
-        lat_ns_mean: row.get(12)?,
-        lat_ns_p99: row.get(13)?,
+        iops: known(10)?,
+        mb_per_s: known(11)?,
+        lat_ns_mean: known(12)?,
+        lat_ns_p99: row.get(13).map(|it: i64| Some(it).filter(|it| *it > 0 || !is_foreign))?,
         tags: texts(row, 14)?,
         accelerators: row.get(15)?,
     })

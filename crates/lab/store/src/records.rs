@@ -52,7 +52,7 @@ pub struct FinishedRun<'a> {
     pub environment: &'a Environment,
 }
 
-/// One line of the list of runs.
+/// One line of the list of runs. What results of another program don't have is none.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct RunLine {
     /// Number of the run in the store.
@@ -63,7 +63,7 @@ pub struct RunLine {
     pub kind: String,
     /// Title of the study.
     pub title: String,
-    /// Start, UTC, ISO 8601.
+    /// Start, UTC, ISO 8601; empty where results of another program don't tell.
     pub started_at: String,
     /// `measured`, `array` or `simulated`.
     pub world: String,
@@ -72,19 +72,19 @@ pub struct RunLine {
     /// Name of the workload.
     pub workload: String,
     /// Requests in flight.
-    pub iodepth: u32,
+    pub iodepth: Option<u32>,
     /// Arrivals per second of an open loop; none of a closed one, and of runs from before it was kept.
     pub arrivals_per_sec: Option<f64>,
     /// Accelerators that trained; none of other loads.
     pub accelerators: Option<u32>,
     /// Requests per second.
-    pub iops: f64,
+    pub iops: Option<f64>,
     /// 10^6 bytes per second.
-    pub mb_per_s: f64,
+    pub mb_per_s: Option<f64>,
     /// Mean total latency.
-    pub lat_ns_mean: f64,
+    pub lat_ns_mean: Option<f64>,
     /// 99th percentile of total latency.
-    pub lat_ns_p99: i64,
+    pub lat_ns_p99: Option<i64>,
     /// Its tags, in alphabetical order.
     pub tags: Vec<String>,
 }
@@ -92,7 +92,7 @@ pub struct RunLine {
 impl RunLine {
     /// The load that the run was asked for.
     pub fn offered_load(&self) -> OfferedLoad {
-        OfferedLoad::of(self.iodepth, self.arrivals_per_sec, self.accelerators)
+        OfferedLoad::of(self.iodepth.unwrap_or(0), self.arrivals_per_sec, self.accelerators)
     }
 }
 
@@ -107,9 +107,9 @@ pub struct StoredRun {
     pub title: String,
     /// Place in the study's plan, from 0.
     pub ordinal: u64,
-    /// Start, UTC, ISO 8601.
+    /// Start, UTC, ISO 8601; empty where results of another program don't tell.
     pub started_at: String,
-    /// The same in seconds since 1970.
+    /// The same in seconds since 1970; zero there.
     pub started_at_unix: u64,
     /// End, UTC, ISO 8601: the start and the wall-clock time that it took.
     pub ended_at: String,

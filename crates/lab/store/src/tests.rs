@@ -42,8 +42,8 @@ fn what_goes_in_comes_out_after_the_file_is_opened_again() {
     let lines = store.list_runs(&RunFilter::default()).unwrap();
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0].world, "simulated");
-    assert_eq!((lines[0].iops, lines[0].lat_ns_p99), (123.5, 3_000_000));
-    assert!((lines[0].mb_per_s - 123.5 * 8192.0 / 1e6).abs() < 1e-9);
+    assert_eq!((lines[0].iops, lines[0].lat_ns_p99), (Some(123.5), Some(3_000_000)));
+    assert!((lines[0].mb_per_s.unwrap() - 123.5 * 8192.0 / 1e6).abs() < 1e-9);
 }
 
 #[test]

@@ -7,7 +7,9 @@
 
 use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::StreamingDecoder;
+use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Read};
+use std::rc::Rc;
 
 /// What a file begins with that gzip wrote.
 const GZIP: &[u8] = &[0x1f, 0x8b];
@@ -20,14 +22,83 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// What reading the first bytes fails with.
 pub fn as_text<'a>(mut input: impl BufRead + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
     let first = input.fill_buf()?;
-    let unpacked: Box<dyn BufRead + 'a> = if first.starts_with(GZIP) {
-        Box::new(BufReader::new(MultiGzDecoder::new(input)))
-    } else if first.starts_with(ZSTD) {
-        Box::new(BufReader::new(Zstd { frame: None, input: Some(input) }))
+    let (is_gzip, is_zstd) = (first.starts_with(GZIP), first.starts_with(ZSTD));
+    if !is_gzip && !is_zstd {
+        return in_utf_8(Box::new(input));
+    }
+    let seen = Rc::new(Seen::default());
+    let input = Counted { input, seen: Rc::clone(&seen) };
+    let (form, reader): (_, Box<dyn Read + 'a>) = if is_gzip {
+        ("gzip", Box::new(MultiGzDecoder::new(input)))
     } else {
-        Box::new(input)
+        ("zstd", Box::new(Zstd { frame: None, input: Some(input) }))
     };
-    in_utf_8(unpacked)
+    in_utf_8(Box::new(BufReader::new(Unpacked { reader, form, seen })))
+}
+
+/// What was seen of a packed file.
+#[derive(Default)]
+struct Seen {
+    bytes: Cell<u64>,
+    has_ended: Cell<bool>,
+    has_failed: Cell<bool>,
+}
+
+/// A packed file, counted as it is read.
+struct Counted<R> {
+    input: R,
+    seen: Rc<Seen>,
+}
+
+impl<R: BufRead> BufRead for Counted<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        let filled = self.input.fill_buf();
+        self.seen.has_failed.set(filled.is_err());
+        self.seen.has_ended.set(filled.as_ref().is_ok_and(|bytes| bytes.is_empty()));
+        filled
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.seen.bytes.set(self.seen.bytes.get() + count as u64);
+        self.input.consume(count);
+    }
+}
+
+impl<R: BufRead> Read for Counted<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let filled = self.fill_buf()?;
+        let count = filled.len().min(out.len());
+        out[..count].copy_from_slice(&filled[..count]);
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+/// What is unpacked of a file; of one that is not whole an error that says where.
+struct Unpacked<'a> {
+    reader: Box<dyn Read + 'a>,
+    form: &'static str,
+    seen: Rc<Seen>,
+}
+
+impl Read for Unpacked<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(out).map_err(|error| {
+            let (form, at) = (self.form, self.seen.bytes.get());
+            if self.seen.has_failed.get() {
+                error
+            } else if self.seen.has_ended.get() {
+                let problem =
+                    format!("its {form} data is cut off: the file ends at byte {at}, in the middle of it");
+                io::Error::new(io::ErrorKind::UnexpectedEof, problem)
+            } else {
+                io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!("its {form} data is damaged before byte {at}"),
+                )
+            }
+        })
+    }
 }
 
 fn in_utf_8<'a>(mut input: Box<dyn BufRead + 'a>) -> io::Result<Box<dyn BufRead + 'a>> {
@@ -160,8 +231,28 @@ mod tests {
     fn what_is_cut_off_is_an_error() {
         let whole = gzip(b"some text that is long enough");
         let mut text = Vec::new();
-        assert!(as_text(&whole[..whole.len() - 9]).unwrap().read_to_end(&mut text).is_err());
-        assert!(as_text(ZSTD).is_err());
+        let said = |packed: &[u8], text: &mut Vec<u8>| {
+            as_text(packed)
+                .and_then(|mut input| input.read_to_end(text))
+                .expect_err("it is cut off")
+                .to_string()
+        };
+        let length = whole.len() - 9;
+        let told = |form: &str, at: usize| {
+            format!("its {form} data is cut off: the file ends at byte {at}, in the middle of it")
+        };
+        assert_eq!(said(&whole[..length], &mut text), told("gzip", length));
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        let zstd = ruzstd::encoding::compress_to_vec(&b"0,2048,4096,w,0.0\n".repeat(500)[..], level);
+        for length in [4, zstd.len() / 2, zstd.len() - 1] {
+            assert_eq!(said(&zstd[..length], &mut text), told("zstd", length));
+        }
+        let damaged = [ZSTD, &[0xff; 40]].concat();
+        assert!(
+            said(&damaged, &mut text).starts_with("its zstd data is damaged before byte "),
+            "{}",
+            said(&damaged, &mut text)
+        );
     }
 
     #[test]

@@ -65,8 +65,11 @@ pub struct DeviceHistory {
     pub interval_s: Option<f64>,
     /// Time from the first reading to the last, in days.
     pub days: Option<f64>,
-    /// Share of the requests that read, in percent; of the bytes, where requests are not told apart.
+    /// Share of the requests that read, in percent; none where reads and writes are not told apart.
     pub read_pct: Option<f64>,
+    /// Share of the bytes that are read, in percent.
+    #[serde(default)]
+    pub read_bytes_pct: Option<f64>,
     /// Mean length of a read.
     pub mean_read_bytes: Option<f64>,
     /// Mean length of a write.
@@ -175,14 +178,6 @@ impl DeviceHistory {
         let length = |bytes: Option<f64>, count: Option<f64>| {
             bytes.zip(count).filter(|(_, count)| *count > 0.0).map(|(bytes, count)| bytes / count)
         };
-        // Where requests are not told apart, both kinds have the mean length.
-        let both = mean(read_bytes).zip(mean(write_bytes)).map(|(read, written)| read + written);
-        let (of_reads, of_writes) = match told {
-            Some((reads, writes)) => {
-                (length(mean(read_bytes), Some(reads)), length(mean(write_bytes), Some(writes)))
-            }
-            None => (length(both, mean(iops)), length(both, mean(iops))),
-        };
         let (days, by_hour) = (span_days(list), by_hour(list));
         let busiest = by_hour.iter().enumerate().max_by(|one, other| one.1.total_cmp(other.1));
         Self {
@@ -191,9 +186,10 @@ impl DeviceHistory {
             readings: list.len() as u64,
             interval_s: interval_s(list),
             days,
-            read_pct: told.map_or(of_bytes, |(reads, writes)| share(reads, writes)),
-            mean_read_bytes: of_reads,
-            mean_write_bytes: of_writes,
+            read_pct: told.and_then(|(reads, writes)| share(reads, writes)),
+            read_bytes_pct: of_bytes,
+            mean_read_bytes: length(mean(read_bytes), mean(reads)),
+            mean_write_bytes: length(mean(write_bytes), mean(writes)),
             written_bytes_per_day: mean(write_bytes).map(|rate| rate * DAY_S),
             growth_pct_per_year: growth(list),
             busiest_hour: busiest.map(|(hour, _)| hour as u8),
@@ -214,24 +210,33 @@ impl DeviceHistory {
         format!("{}-{}", self.host, self.device).chars().map(plain).collect::<String>().to_lowercase()
     }
 
-    /// A workload like it; none where no requests are told. History knows no places: they are random.
+    /// A workload like it; none where no requests are told. History knows no places: they are random. Where reads and writes are not told
+    /// apart, the workload takes them for as many as their bytes, and both for as long as all are on average.
     pub fn workload(&self) -> Option<Workload> {
         self.iops.filter(|iops| iops.max > 0.0)?;
-        let read_pct = self.read_pct.unwrap_or(50.0).round().clamp(0.0, 100.0) as u8;
+        let read_pct = self.read_pct.or(self.read_bytes_pct).unwrap_or(50.0).round().clamp(0.0, 100.0) as u8;
+        let of_all = self.mb_per_s.zip(self.iops).filter(|(_, iops)| iops.mean > 0.0);
+        let of_all = of_all.map(|(mb_per_s, iops)| mb_per_s.mean * 1e6 / iops.mean);
         let line = |bytes: Option<f64>, share_pct: u8, read_pct: u8| {
             let blocks = (bytes.unwrap_or(BLOCK_BYTES) / BLOCK_BYTES).round().clamp(1.0, 8192.0);
             let bytes = (blocks * BLOCK_BYTES) as u32;
             let align_bytes = (bytes != BLOCK_BYTES as u32).then_some(BLOCK_BYTES as u32);
             AccessLine { share_pct, align_bytes, ..AccessLine::plain(bytes, read_pct, 100) }
         };
-        let both =
-            [line(self.mean_read_bytes, read_pct, 100), line(self.mean_write_bytes, 100 - read_pct, 0)];
+        let both = [(self.mean_read_bytes, read_pct, 100), (self.mean_write_bytes, 100 - read_pct, 0)]
+            .map(|(bytes, share_pct, read_pct)| line(bytes.or(of_all), share_pct, read_pct));
         let lines: Vec<AccessLine> = both.into_iter().filter(|line| line.share_pct > 0).collect();
         Some(Workload {
             title: format!("{} of {}", self.device, self.host),
             source: "a history: raidlab import history".to_owned(),
             metric: Metric::Iops,
-            notes: "Histories tell no places: all requests are taken for random.".to_owned(),
+            notes: if self.read_pct.is_some() {
+                "Histories tell no places: all requests are taken for random.".to_owned()
+            } else {
+                "Histories tell no places: all requests are taken for random. This one does not tell reads from writes: they are taken \
+                 for as many as their bytes, and for equally long."
+                    .to_owned()
+            },
             block_bytes_published: Vec::new(),
             spec: AccessSpec::new(self.name(), lines),
         })
@@ -344,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_are_not_told_apart_have_the_mean_length() {
+    fn requests_that_are_not_told_apart_have_no_share_and_no_lengths() {
         let list = [Reading {
             requests: Some(100.0),
             read_bytes: Some(3e6),
@@ -352,10 +357,11 @@ mod tests {
             ..Reading::default()
         }];
         let device = DeviceHistory::of("h", "d", &list);
-        assert_eq!(
-            (device.read_pct, device.mean_read_bytes, device.mean_write_bytes),
-            (Some(75.0), Some(40_000.0), Some(40_000.0))
-        );
+        assert_eq!((device.read_pct, device.mean_read_bytes, device.mean_write_bytes), (None, None, None));
+        assert_eq!(device.read_bytes_pct, Some(75.0));
+        let lines = device.workload().expect("there are requests").spec.lines;
+        let lines: Vec<_> = lines.iter().map(|it| (it.bytes, it.share_pct, it.read_pct)).collect();
+        assert_eq!(lines, [(40_960, 75, 100), (40_960, 25, 0)]);
         assert!(device.iops_by_hour.is_empty() && device.days.is_none());
     }
 }

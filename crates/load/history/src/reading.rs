@@ -22,6 +22,8 @@ pub struct Reading {
     pub read_bytes: Option<f64>,
     /// Bytes written per second.
     pub write_bytes: Option<f64>,
+    /// Bytes of both kinds per second, where they are not told apart.
+    pub moved_bytes: Option<f64>,
     /// Requests in flight.
     pub in_flight: Option<f64>,
     /// Share of the time with any request in flight, in percent.
@@ -42,6 +44,8 @@ pub(crate) enum Figure {
     Requests,
     ReadBytes,
     WriteBytes,
+    /// Of both kinds together.
+    MovedBytes,
     InFlight,
     BusyPct,
     ReadMs,
@@ -74,6 +78,7 @@ impl Reading {
             Figure::Requests => &mut self.requests,
             Figure::ReadBytes => &mut self.read_bytes,
             Figure::WriteBytes => &mut self.write_bytes,
+            Figure::MovedBytes => &mut self.moved_bytes,
             Figure::InFlight => &mut self.in_flight,
             Figure::BusyPct | Figure::IdlePct => &mut self.busy_pct,
             Figure::ReadMs => &mut self.read_ms,
@@ -93,7 +98,7 @@ impl Reading {
     /// Bytes per second.
     pub fn bytes(&self) -> Option<f64> {
         match (self.read_bytes, self.write_bytes) {
-            (None, None) => None,
+            (None, None) => self.moved_bytes,
             (read, written) => Some(read.unwrap_or(0.0) + written.unwrap_or(0.0)),
         }
     }

@@ -75,13 +75,16 @@ fn tools_that_watched_one_load_tell_the_same() {
         let it = device(text, format, "loop2");
         near(it.iops.map(|it| it.mean), 194.0);
         near(it.mb_per_s.map(|it| it.mean), 1.77);
-        // The share of the bytes: requests are not told apart.
-        near(it.read_pct, 70.0);
+        // Requests are not told apart.
+        near(it.read_bytes_pct, 70.0);
+        assert_eq!((it.read_pct, it.mean_read_bytes, it.mean_write_bytes), (None, None, None));
         assert_eq!((it.host.as_str(), it.interval_s, it.in_flight.is_some()), ("vm", Some(1.0), true));
     }
     let short = device(IOSTAT_SHORT, IostatText, "loop2");
     near(short.iops.map(|it| it.mean), 194.0);
     assert_eq!((short.read_ms, short.in_flight), (None, None));
+    assert_eq!((short.read_pct, short.mean_read_bytes, short.mean_write_bytes), (None, None, None));
+    assert!(short.read_bytes_pct.is_some());
     let it = device(PROMETHEUS, Prometheus, "loop2");
     assert_eq!(it.host, "127.0.0.1:19100");
     near(it.read_pct, 68.9);
@@ -258,6 +261,104 @@ fn sysstat_writes_tables_in_more_forms() {
     );
     let it = device(SADF_ALL, HistoryFormat::SadfDatabase, "sda");
     assert_eq!((it.readings, it.iops.map(|it| it.mean)), (1, Some(100.0)));
+}
+
+/// What sar, sadf and iostat print besides: the device last, units behind numbers, lines of single figures, both directions together.
+#[test]
+fn sysstat_prints_what_its_options_ask() {
+    let told = |text: &str, format, bytes: f64| {
+        let it = device(text, format, "sda");
+        assert_eq!(
+            (it.readings, it.iops.map(|it| it.max), it.mb_per_s.map(|it| it.max)),
+            (2, Some(14.0), Some(bytes / 1e6))
+        );
+        assert_eq!((it.read_pct, it.mean_read_bytes), (None, None));
+    };
+    let last = "\
+Linux 6.1.0-18-amd64 (web1) \t16/05/24 \t_x86_64_\t(4 CPU)
+
+11:50:01 PM      tps     rkB/s     wkB/s     dkB/s   areq-sz    aqu-sz     await     %util DEV
+11:55:01 PM    12.00    120.00     24.00      0.00     12.00      0.01      0.50      1.00 sda
+12:00:01 AM    14.00    120.00     24.00      0.00     12.00      0.01      0.50      1.00 sda
+Average:       13.00    120.00     24.00      0.00     12.00      0.01      0.50      1.00 sda
+";
+    told(last, HistoryFormat::SarText, 144.0 * 1024.0);
+    let human = last
+        .replace("120.00 ", "120.0k ")
+        .replace("24.00 ", "24.0k ")
+        .replace("0.00 ", "0.0k ")
+        .replace("1.00 ", "1.0% ");
+    told(&human, HistoryFormat::SarText, 144.0 * 1024.0);
+    let at = |time: &str, tps: &str| {
+        let figures = [("tps", tps), ("rkB/s", "120.00"), ("wkB/s", "24.00"), ("await", "0.50")];
+        figures
+            .map(|(column, value)| format!("vm\t300\t2024-05-16 {time} UTC\tsda\t{column}\t{value}\n"))
+            .concat()
+    };
+    let lines = at("23:50:01", "12.00")
+        + &at("23:55:01", "14.00")
+        + "vm\t300\t2024-05-16 23:55:01 UTC\t-\ttps\t99.0\n";
+    told(&lines, HistoryFormat::SadfLines, 144.0 * 1024.0);
+    let cut = read("file", &lines.replace("\tawait\t0.50\n", "\tawait\n")).expect_err("cut").to_string();
+    assert_eq!(cut, "file, line 4: 5 cells where the head has 6");
+    let short = "\
+Linux 6.1.0 (vm) \t11/29/26 \t_x86_64_\t(2 CPU)
+
+Device             tps      kB/s    rqm/s   await  areq-sz  aqu-sz  %util
+sda               1.00    728.48     0.03    0.62     9.33    0.05   0.63
+
+Device             tps      kB/s    rqm/s   await  areq-sz  aqu-sz  %util
+sda              12.00    144.00     0.03    0.62     9.33    0.05   0.63
+
+Device             tps      kB/s    rqm/s   await  areq-sz  aqu-sz  %util
+sda              14.00    144.00     0.03    0.62     9.33    0.05   0.63
+";
+    told(short, HistoryFormat::IostatText, 144.0 * 1024.0);
+}
+
+/// Counters have names in the language of Windows, numbers commas, and files a code page that is not UTF-8.
+#[test]
+fn windows_speaks_other_languages() {
+    let languages = [
+        (
+            "Physikalischer Datenträger",
+            ["Lesevorgänge/s", "Schreibvorgänge/s", "Bytes gelesen/s", "Mittlere Sek./Lesevorgänge"],
+        ),
+        (
+            "Disque physique",
+            [
+                "Lectures disque/s",
+                "Écritures disque/s",
+                "Lectures disque, octets/s",
+                "Moyenne disque s/lecture",
+            ],
+        ),
+        (
+            "Disco físico",
+            [
+                "Lecturas de disco/s",
+                "Escrituras en disco/s",
+                "Bytes de lectura de disco/s",
+                "Promedio de segundos de disco/lectura",
+            ],
+        ),
+    ];
+    for (object, counters) in languages {
+        let english = ["Disk Reads/sec", "Disk Writes/sec", "Disk Read Bytes/sec", "Avg. Disk sec/Read"];
+        let mut text = PERFMON.replace("PhysicalDisk", object).replace("\"100.5\"", "\"100,5\"");
+        for (english, local) in english.into_iter().zip(counters) {
+            text = text.replace(english, local);
+        }
+        let damaged = text.replace(['ä', 'É', 'í'], "\u{fffd}");
+        for text in [text.replace("\",\"", "\";\""), damaged, text] {
+            let it = device(&text, HistoryFormat::Perfmon, "0 C:");
+            assert_eq!(
+                (it.iops.map(|it| it.mean), it.mean_read_bytes),
+                (Some(150.5), Some(823_296.0 / 100.5))
+            );
+            assert_eq!(it.read_ms.map(|it| it.mean), Some(2.1));
+        }
+    }
 }
 
 #[test]

@@ -1,4 +1,10 @@
 //! The figures of a device that was watched, with units in their names.
+//!
+//! **Flushes among writes.** Since Linux 5.5 the counters have fields of flushes. The request that asked for one is counted as a write of no
+//! bytes beside (`blk_account_io_done`; loop and other devices with a cache that is flushed), unless it carried data. Counters don't tell
+//! which did: an fsync of a disk asks for flushes without data, a journal's commit for one with data. A mean length of writes below a page
+//! shows that some were empty: as many as there were flushes are taken off then. Where nothing shows it, writes stay as they are counted,
+//! and [`Observed::notes`] says so. Requests that are seen one by one tell flushes apart, but counters still give the rates.
 
 use crate::character::{Character, RequestFigures, Seen};
 use crate::intervals::{HourFigures, IntervalFigures, Intervals, share_pct};
@@ -24,19 +30,61 @@ pub struct Observed {
     pub(crate) intervals: Intervals,
     pub(crate) seen: Option<Seen>,
     pub(crate) size_bytes: Option<u64>,
+    /// Flushes that were counted as writes, and are taken off them.
+    pub(crate) flushes_taken_off: bool,
+}
+
+/// The least that a write of data is taken to have: a page, which file systems and databases write at least.
+const PAGE_BYTES: u64 = 4096;
+
+/// How many of the writes of `load` had data, of which the counters show it; see the head of this file.
+fn writes_with_data(load: &DeviceLoad, flushes: u64) -> Option<u64> {
+    let rest = load.writes.checked_sub(flushes).filter(|rest| *rest > 0 && flushes > 0)?;
+    (load.write_bytes < load.writes.saturating_mul(PAGE_BYTES)).then_some(rest)
 }
 
 impl Observed {
     /// What a device did in `watched_ns`: the load of the whole time, discards and flushes, and the intervals of it. `size_bytes` is the
     /// device's size.
     pub fn new(
-        load: DeviceLoad,
+        mut load: DeviceLoad,
         watched_ns: u64,
         others: (u64, u64),
-        intervals: Intervals,
+        mut intervals: Intervals,
         size_bytes: Option<u64>,
     ) -> Self {
-        Self { load, watched_ns, others, intervals, seen: None, size_bytes }
+        let with_data = writes_with_data(&load, others.1);
+        if let Some(writes) = with_data {
+            intervals.scale_writes(writes, load.writes);
+            load.writes = writes;
+        }
+        Self {
+            load,
+            watched_ns,
+            others,
+            intervals,
+            seen: None,
+            size_bytes,
+            flushes_taken_off: with_data.is_some(),
+        }
+    }
+
+    /// What is to be known of the figures: sentences.
+    pub fn notes(&self) -> Vec<String> {
+        let (name, flushes) = (&self.load.name, self.others.1);
+        let note = if self.flushes_taken_off {
+            format!(
+                "{name}: its counters have {flushes} flushes as writes without data, which are taken off the writes; the time of writes alone \
+                 is not known"
+            )
+        } else if flushes > 0 {
+            format!(
+                "{name}: its counters may have up to {flushes} flushes as writes without data, and don't tell"
+            )
+        } else {
+            return Vec::new();
+        };
+        vec![note]
     }
 
     /// The same with requests that were seen one by one; where there are none it stays as it is.
@@ -73,7 +121,7 @@ impl Observed {
             utilisation_pct: load.utilisation * 100.0,
             latency: LatencyFigures {
                 read_ns_mean: latency(load.read_ns_mean, load.reads),
-                write_ns_mean: latency(load.write_ns_mean, load.writes),
+                write_ns_mean: latency(load.write_ns_mean, load.writes).filter(|_| !self.flushes_taken_off),
             },
             merged_pct: share_pct(load.read_merges + load.write_merges, load.reads + load.writes),
             discards_per_s: self.others.0 as f64 / seconds,

@@ -16,12 +16,13 @@ use crate::intervals::{Interval, Intervals};
 use raidlab_trace::{TraceKind, TraceRecord};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use raidlab_workload::{
-    AccessLine, AccessSpec, ArrivalProcess, Arrivals, Distribution, Driver, DriverConfig, DriverStep, IoOp,
-    LatencyHistogram, Metric, Pacing, Places, RequestRate, Workload, Zone,
+    AccessLine, AccessSpec, ArrivalProcess, Arrivals, Distribution, Driver, DriverConfig, DriverStep,
+    FlushRule, IoOp, LatencyHistogram, Metric, Pacing, Places, RequestRate, Workload, Zone,
 };
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::num::NonZeroU32;
 
 /// Lines of a workload at most.
 const LINES_MAX: usize = 12;
@@ -75,7 +76,9 @@ pub fn imitate(name: &str, observed: &Observed) -> Option<Imitation> {
         _ => (lines_of_means(observed, &mut notes), Places::default()),
     };
     let (pacing, iodepth) = pacing_of(observed, &mut notes)?;
-    let spec = AccessSpec { name: name.to_owned(), lines, places, pacing, iodepth, ..AccessSpec::default() };
+    let flush = flush_of(observed, &mut notes);
+    let spec =
+        AccessSpec { name: name.to_owned(), lines, places, pacing, iodepth, flush, ..AccessSpec::default() };
     let workload = Workload {
         title: format!("As seen on {}", load.name),
         source: format!("raidlab observe, {} of {}", NanoSpan(observed.watched_ns), load.name),
@@ -86,6 +89,30 @@ pub fn imitate(name: &str, observed: &Observed) -> Option<Imitation> {
     };
     let distances = distances(&workload.spec, observed).unwrap_or_default();
     Some(Imitation { workload, distances, notes })
+}
+
+/// A flush behind so many writes as were seen for each; none without any. What a workload of lines can't say is a note.
+fn flush_of(observed: &Observed, notes: &mut Vec<String>) -> Option<FlushRule> {
+    let (trims, flushes) = observed.others;
+    if trims > 0 {
+        let per_second = trims as f64 * 1e9 / observed.watched_ns as f64;
+        notes
+            .push(format!("{per_second:.1} trims per second were seen, and are left out: lines don't trim."));
+    }
+    let writes = observed.load.writes;
+    let every = u32::try_from((writes as f64 / flushes.max(1) as f64).round() as u64).ok();
+    let every = every.and_then(NonZeroU32::new).filter(|_| flushes > 0);
+    match every {
+        Some(every) => {
+            notes
+                .push(format!("{flushes} flushes were seen for {writes} writes: one follows every {every}."));
+        }
+        None if flushes > 0 => {
+            notes.push(format!("{flushes} flushes were seen, and are left out: there were {writes} writes."));
+        }
+        None => {}
+    }
+    Some(FlushRule { every: every?, with_metadata: false })
 }
 
 /// A line for each of the most frequent lengths; the others are counted with the nearest.
@@ -248,6 +275,10 @@ fn drive(spec: &AccessSpec, observed: &Observed) -> Option<Made> {
         let until = match driver.poll_step(Nanos(now)) {
             DriverStep::Issue(io) => {
                 ends.push(Reverse((now + service_ns.max(1), io.slot)));
+                // What was seen has no flushes among its reads and writes.
+                if !matches!(io.op, IoOp::Read | IoOp::Write) {
+                    continue;
+                }
                 character.add(&record(now, io.op, io.offset_bytes, u64::from(io.bytes), service_ns));
                 add_to(&mut bins, (now / step_ns) as usize, step_ns, io.op, u64::from(io.bytes));
                 (last, count) = (now, count + 1);

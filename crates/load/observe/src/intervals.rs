@@ -60,6 +60,16 @@ pub struct Intervals {
     list: Vec<Interval>,
 }
 
+impl Intervals {
+    /// Keeps `part` of `all` writes, the same share in each interval.
+    pub(crate) fn scale_writes(&mut self, part: u64, all: u64) {
+        for interval in &mut self.list {
+            let share = u128::from(interval.writes) * u128::from(part) / u128::from(all.max(1));
+            interval.writes = u64::try_from(share).unwrap_or(u64::MAX);
+        }
+    }
+}
+
 /// How intervals spread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct IntervalFigures {

@@ -105,6 +105,8 @@ pub struct RunResult {
     /// How the workload is judged.
     pub metric: Metric,
     /// Requests in flight.
+    #[serde(deserialize_with = "zero_of_null")]
+    #[schemars(with = "Option<u32>")]
     pub iodepth: u32,
     /// Arrivals per second of an open loop; none of a closed one, and of runs from before it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,6 +117,8 @@ pub struct RunResult {
     /// The seed that everything random came from.
     pub seed: u64,
     /// Length of the measured window.
+    #[serde(deserialize_with = "zero_of_null")]
+    #[schemars(with = "Option<u64>")]
     pub window_ns: u64,
     /// All requests in it.
     #[serde(flatten)]
@@ -176,7 +180,24 @@ pub struct RunResult {
     pub settings: BTreeMap<String, String>,
 }
 
+/// Reads a figure that is not known as it is kept here: as zero.
+fn zero_of_null<'de, T, D>(from: D) -> Result<T, D::Error>
+where
+    T: Deserialize<'de> + Default,
+    D: serde::Deserializer<'de>,
+{
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
 impl RunResult {
+    /// The setting that names what another program's results don't have.
+    pub const LACKS: &str = "lacks";
+
+    /// Whether another program measured it, so that a zero may stand for a figure that is not known.
+    pub fn is_foreign(&self) -> bool {
+        self.settings.contains_key(Self::LACKS)
+    }
+
     /// A run of `workload` on `target`, before anything was measured.
     pub fn unmeasured(world: World, target: String, workload: String, metric: Metric) -> Self {
         Self { world, target, workload, metric, ..Self::default() }

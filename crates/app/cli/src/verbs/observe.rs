@@ -243,6 +243,7 @@ fn notes(watched: &Watched, trace: Option<&Path>) -> Vec<String> {
     let cpu_pct = watched.cpu_share * 100.0;
     let more = if watched.cpu_share > CPU_SHARE { ", more than it should" } else { "" };
     notes.push(format!("watching took {cpu_pct:.2} % of one processor{more}"));
+    notes.extend(watched.devices.iter().flat_map(Observed::notes));
     if let Some(problem) = &watched.problem {
         notes.push(format!("{problem}; 'raidlab doctor' says what is missing"));
     }

@@ -104,7 +104,10 @@ fn document(args: &Args, studies: &[StoredStudy], stored: Vec<StoredRun>) -> Res
         studies.iter().flat_map(of).filter(|text| !text.is_empty()).cloned().collect()
     };
     let (method, mut notes) = (paragraphs(|study| &study.method), paragraphs(|study| &study.notes));
-    let started = |run: &StoredRun| format!("{} (study run {})", run.started_at, run.study);
+    let started = |run: &StoredRun| {
+        let at = if run.started_at.is_empty() { "at an unknown time" } else { &run.started_at };
+        format!("{at} (study run {})", run.study)
+    };
     notes.extend(stored.first().map(|run| format!("The first of these runs started at {}.", started(run))));
     // Runs of other programs say nothing of their machine.
     let known = stored.iter().rev().find(|run| run.environment.cpus > 0);

@@ -3,6 +3,7 @@
 use super::keep::DbArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_answer, print_named};
+use raidlab_report::known::null_what_is_missing;
 use raidlab_report::terminal::TerminalOptions;
 use raidlab_store::{RunFilter, RunLine, RunSelector, StoredRun, StoredStudy};
 
@@ -81,10 +82,11 @@ pub(crate) fn list(args: &ListArgs, output: &Output) -> Result<Exit, Failure> {
 pub(crate) fn show(args: &ShowArgs, output: &Output) -> Result<Exit, Failure> {
     let runs = args.place.runs(&args.runs)?;
     if output.is_json() {
+        let values = runs.iter().map(as_json).collect::<Result<Vec<_>, _>>()?;
         // A single number gives the run itself; whatever may name several gives a list.
-        match (&args.runs[..], &runs[..]) {
+        match (&args.runs[..], &values[..]) {
             ([RunSelector::Run(_)], [run]) => print_answer(run)?,
-            _ => print_named("runs", &runs)?,
+            _ => print_named("runs", values)?,
         }
         return Ok(Exit::Done);
     }
@@ -93,8 +95,18 @@ pub(crate) fn show(args: &ShowArgs, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// A run, with null for what is not known of it.
+fn as_json(run: &StoredRun) -> Result<serde_json::Value, Failure> {
+    let mut value = serde_json::to_value(run).map_err(Failure::run)?;
+    null_what_is_missing(&run.result, &mut value["result"]);
+    if run.started_at.is_empty() {
+        value["started_at_unix"] = serde_json::Value::Null;
+    }
+    Ok(value)
+}
+
 fn run_text(run: &StoredRun, output: &Output) -> String {
-    let head = format!("run {} of '{}', started {}", run.id, run.title, run.started_at);
+    let head = format!("run {} of '{}', started {}", run.id, run.title, or_dash(&run.started_at));
     let mut text = raidlab_report::terminal::broken(&head, output.terminal().width);
     if !run.tags.is_empty() {
         text.extend(["tags: ", &run.tags.join(", "), "\n"]);
@@ -155,11 +167,18 @@ fn runs_text(lines: &[RunLine], options: TerminalOptions) -> String {
 
 /// The load, which is an iodepth where all runs are closed loops, and the figures.
 fn figures(line: &RunLine, is_closed: bool) -> [String; 4] {
+    let known = |figure: Option<f64>, digits: usize| {
+        figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.digits$}"))
+    };
     [
-        if is_closed { line.iodepth.to_string() } else { line.offered_load().to_string() },
-        format!("{:.1}", line.iops),
-        format!("{:.1}", line.mb_per_s),
-        format!("{:.3}", line.lat_ns_mean / 1e6),
+        match line.iodepth {
+            Some(depth) if is_closed => depth.to_string(),
+            None => "-".to_owned(),
+            Some(_) => line.offered_load().to_string(),
+        },
+        known(line.iops, 1),
+        known(line.mb_per_s, 1),
+        known(line.lat_ns_mean.map(|ns| ns / 1e6), 3),
     ]
 }
 
@@ -208,8 +227,14 @@ fn to_the_minute(time: &str) -> String {
     time.get(5..16).map_or(time.clone(), str::to_owned)
 }
 
+/// A time that may not be known.
+fn or_dash(time: &str) -> &str {
+    if time.is_empty() { "-" } else { time }
+}
+
 /// A time without its fractions: the list is for people.
 fn to_the_second(time: &str) -> String {
+    let time = or_dash(time);
     time.split('.').next().unwrap_or(time).replace('T', " ")
 }
 
@@ -229,13 +254,13 @@ mod tests {
             world: "simulated".into(),
             target: "RAID 10 x12 write-back on st3600057ss behind perc-h800".into(),
             workload: "storagebench-database".into(),
-            iodepth: 64,
+            iodepth: Some(64),
             arrivals_per_sec: None,
             accelerators: None,
-            iops: 3116.5,
-            mb_per_s: 25.5,
-            lat_ns_mean: 2e7,
-            lat_ns_p99: 0,
+            iops: Some(3116.5),
+            mb_per_s: Some(25.5),
+            lat_ns_mean: Some(2e7),
+            lat_ns_p99: None,
             tags: Vec::new(),
         };
         let text = |colour| runs_text(std::slice::from_ref(&line), TerminalOptions { width: 80, colour });

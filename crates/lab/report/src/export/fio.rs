@@ -18,6 +18,7 @@
 //! Left out (zero): page faults, short and dropped I/Os, submission and completion classes.
 //! Source: fio 3.33 `stat.c`, `show_thread_status_json`; its HOWTO, "Log File Formats".
 
+use crate::known::has_moved;
 use raidlab_workload::{LatencyFigures, OpSummary, RunResult, RunSeries, SeriesColumns};
 use serde_json::{Map, Value, json};
 
@@ -44,7 +45,8 @@ pub fn rw(run: &RunResult) -> &'static str {
         run.lines.iter().map(|line| u32::from(line.share_pct) * u32::from(line.random_pct)).sum();
     // Runs from before lines were kept tell nothing of their places.
     let is_random = weighted >= 5000;
-    match (is_random, run.ops.read.requests > 0, run.ops.write.requests > 0) {
+    let (reads, writes) = (has_moved(&run.ops.read), has_moved(&run.ops.write));
+    match (is_random, reads, writes) {
         (true, true, true) => "randrw",
         (true, true, false) => "randread",
         (true, false, _) => "randwrite",
@@ -96,12 +98,26 @@ fn request_bytes(run: &RunResult) -> u64 {
     if total.iops.0 > 0.0 { (total.bytes_per_sec.0 / total.iops.0).round() as u64 } else { 0 }
 }
 
+/// Length of each request, where the run was asked for one; else their mean.
+fn block_bytes(run: &RunResult) -> u64 {
+    match &run.lines[..] {
+        [first, rest @ ..] if rest.iter().all(|line| line.bytes == first.bytes) => u64::from(first.bytes),
+        _ => request_bytes(run),
+    }
+}
+
+/// The share of reads, of requests that were counted or else of their rates; none where they are not told apart.
+fn read_pct(run: &RunResult) -> Option<f64> {
+    let (read, write) = (&run.ops.read, &run.ops.write);
+    let share = |reads: f64, writes: f64| (reads + writes > 0.0).then(|| reads / (reads + writes) * 100.0);
+    share(read.requests as f64, write.requests as f64).or_else(|| share(read.iops.0, write.iops.0))
+}
+
 fn job(run: &RunResult) -> Value {
     let (user, system) = cpu_pct(run);
     let (ns, us, ms) = latency_classes(run);
-    let bytes = request_bytes(run);
+    let bytes = block_bytes(run);
     let bs = if bytes.is_multiple_of(1024) { format!("{}k", bytes / 1024) } else { bytes.to_string() };
-    let requests = run.ops.total.requests.max(1) as f64;
     let (none, no_columns) = (OpSummary::default(), SeriesColumns::default());
     let of = |summary: &Option<Box<OpSummary>>| {
         direction(run, summary.as_deref().unwrap_or(&none), |_| &no_columns)
@@ -119,7 +135,7 @@ fn job(run: &RunResult) -> Value {
             "bs": bs,
             "iodepth": iodepth(run).to_string(),
             "numjobs": workers(run).to_string(),
-            "rwmixread": format!("{:.0}", run.ops.read.requests as f64 / requests * 100.0),
+            "rwmixread": read_pct(run).map(|pct| format!("{pct:.0}")),
             "runtime": format!("{}", run.window_ns as f64 / 1e9),
             "randseed": run.seed.to_string(),
         },

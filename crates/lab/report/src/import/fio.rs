@@ -50,6 +50,8 @@ pub fn fio(text: &str) -> Result<ForeignResults, ForeignError> {
             all.notes.push(note.to_owned());
             continue;
         }
+        let jobs = ["jobs", "client_stats"].iter().filter_map(|it| root.get(it)?.as_array()).flatten();
+        jobs.into_iter().try_for_each(|job| check_rates(text, job))?;
         let found = document(root).map_err(|error| match error {
             ForeignError::Malformed(why) if documents.len() > 1 => {
                 ForeignError::Malformed(format!("document {number}: {why}"))
@@ -119,6 +121,35 @@ fn documents(text: &str) -> Result<Vec<Value>, ForeignError> {
     if found.is_empty() { Err(malformed("there is no JSON in it".into())) } else { Ok(found) }
 }
 
+/// Figures without which a run has nothing to show: what is no figure there is an error, and not a zero.
+const RATES: [&str; 7] = ["iops", "bw", "bw_bytes", "io_bytes", "io_kbytes", "total_ios", "runtime"];
+
+/// Refuses rates and counts of a job that are none. The line is that of the text in the file.
+fn check_rates(text: &str, job: &Value) -> Result<(), ForeignError> {
+    for op in ["read", "write", "trim", "mixed", "sync"] {
+        let of = job.get(op).and_then(Value::as_object).into_iter().flatten();
+        for (name, value) in of.filter(|(name, _)| RATES.contains(&name.as_str())) {
+            if value.as_f64().is_some_and(|number| (0.0..FIGURE_MAX).contains(&number)) {
+                continue;
+            }
+            let is_here = |line: &&str| {
+                line.split_once(&format!("\"{name}\"")).is_some_and(|(_, rest)| {
+                    let rest = rest.trim_start().trim_start_matches(':').trim_start();
+                    rest.starts_with(&value.to_string())
+                })
+            };
+            let line =
+                text.lines().position(|line| is_here(&line)).map(|index| format!("line {}: ", index + 1));
+            let shown: String = value.to_string().chars().take(40).collect();
+            return Err(ForeignError::Malformed(format!(
+                "{}\"{name}\" of \"{op}\" is {shown}, which is no figure",
+                line.unwrap_or_default()
+            )));
+        }
+    }
+    Ok(())
+}
+
 fn document(root: &Value) -> Result<ForeignResults, ForeignError> {
     let malformed = |why: String| ForeignError::Malformed(why);
     let program = root.get("fio version").and_then(Value::as_str);
@@ -132,7 +163,7 @@ fn document(root: &Value) -> Result<ForeignResults, ForeignError> {
     let global = root.get("global options").and_then(Value::as_object).unwrap_or(&none);
     let seconds =
         || root.get("timestamp").and_then(Value::as_u64).map(|seconds| seconds.saturating_mul(1000));
-    let ended_ms = root.get("timestamp_ms").and_then(Value::as_u64).or_else(seconds).unwrap_or(0);
+    let ended_ms = root.get("timestamp_ms").and_then(Value::as_u64).or_else(seconds).filter(|ms| *ms > 0);
     let is_ours = program.starts_with("raidlab-");
     let mut notes = beside_each_other(&jobs);
     let mut runs = Vec::new();
@@ -149,7 +180,7 @@ fn document(root: &Value) -> Result<ForeignResults, ForeignError> {
         }
         // raidlab writes when a run began, fio when it printed.
         let before_ms = if is_ours { 0 } else { run.cost.wall_ns / 1_000_000 };
-        runs.push(ForeignRun { started_at_unix_ms: ended_ms.saturating_sub(before_ms), run });
+        runs.push(ForeignRun { started_at_unix_ms: ended_ms.map(|ms| ms.saturating_sub(before_ms)), run });
     }
     let title = runs.first().map_or_else(String::new, |first| first.run.workload.clone());
     Ok(ForeignResults { program, title, runs, notes })

@@ -9,6 +9,8 @@
 //! | `Read I/Os`, `Write I/Os` and `IOps` | requests, and the length of the window |
 //! | classes of latency (1.1.0) | a curve of the whole latency, at the classes' ends |
 //!
+//! A spreadsheet that saved it again may have put semicolons between fields, commas into numbers, and empty fields behind short rows.
+//!
 //! Columns are found by their names, so the column orders of all versions work. `MBps` of versions before 1.1.0 are
 //! MiB, like `MiBps (Binary)`, which candidates of 1.1.0 call `MBps (Binary)`. Time stamps have no time zone and are taken as UTC.
 //!
@@ -58,29 +60,31 @@ pub fn iometer(text: &str) -> Result<ForeignResults, ForeignError> {
     if !is_iometer(text) {
         return Err(ForeignError::Malformed("it does not begin as Iometer's results do".into()));
     }
-    let mut lines = text.trim_start_matches('\u{feff}').lines().map(str::trim).peekable();
-    let (mut title, mut version, mut stamp) = (String::new(), String::new(), 0);
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    let by = Separator::of(text);
+    let mut lines = text.lines().map(|line| by.unpadded(line)).peekable();
+    let (mut title, mut version, mut stamp) = (String::new(), String::new(), None);
     let mut spec = Spec::default();
     let mut runs = Vec::new();
     while let Some(line) = lines.next() {
         let mut value = || lines.next_if(|next| !next.starts_with('\'')).unwrap_or("").to_owned();
         if line.starts_with("'Test Type") {
-            title = value().split_once(',').map_or_else(String::new, |(_, title)| title.trim().to_owned());
+            title = value().split_once(by.0).map_or_else(String::new, |(_, title)| title.trim().to_owned());
         } else if line.starts_with("'Version") {
             version = value();
         } else if line.starts_with("'Time Stamp") {
-            stamp = unix_ms(&value()).unwrap_or(stamp);
+            stamp = unix_ms(&value()).or(stamp);
         } else if line.starts_with("'Access specification name") {
-            let name = value().split(',').next().unwrap_or("").trim().to_owned();
+            let name = value().split(by.0).next().unwrap_or("").trim().to_owned();
             spec = Spec { name, lines: Vec::new() };
-        } else if line.starts_with("'size,") {
+        } else if line.starts_with("'size") && line[5..].starts_with(by.0) {
             while let Some(next) = lines.next_if(|next| !next.starts_with('\'')) {
-                spec.lines.extend(line_of(next));
+                spec.lines.extend(by.line_of(next));
             }
         } else if line.starts_with("'Target Type") {
-            let mut rows = Rows { names: fields(line.trim_start_matches('\'')), rows: Vec::new() };
+            let mut rows = Rows { names: by.fields(line.trim_start_matches('\'')), rows: Vec::new() };
             while let Some(next) = lines.next_if(|next| !next.starts_with('\'')) {
-                rows.rows.push(fields(next));
+                rows.rows.push(by.fields(next));
             }
             let run = rows.run(&spec)?;
             runs.push(ForeignRun { run, started_at_unix_ms: stamp });
@@ -104,14 +108,37 @@ struct Spec {
     lines: Vec<AccessLine>,
 }
 
-fn fields(line: &str) -> Vec<&str> {
-    line.split(',').map(str::trim).collect()
+/// What stands between fields: a comma, or what a spreadsheet of another language put there.
+#[derive(Clone, Copy)]
+struct Separator(char);
+
+impl Separator {
+    /// The first line has it behind the first name.
+    fn of(text: &str) -> Self {
+        let behind = text.strip_prefix("'Test Type").and_then(|rest| rest.chars().next());
+        Self(behind.filter(|c| [',', ';', '\t'].contains(c)).unwrap_or(','))
+    }
+
+    /// A line without the empty fields that a spreadsheet adds behind short rows. Rows of figures may lose fields without text, which
+    /// are as if they were not there.
+    fn unpadded(self, line: &str) -> &str {
+        line.trim_matches(|c: char| c == '"' || (c.is_whitespace() && c != self.0))
+            .trim_end_matches(self.0)
+            .trim()
+    }
+
+    fn fields(self, line: &str) -> Vec<&str> {
+        line.split(self.0).map(|field| field.trim().trim_matches('"')).collect()
+    }
+
+    /// A line of an access specification: size, share, reads, random, delay, burst, align, reply.
+    fn line_of(self, line: &str) -> Option<AccessLine> {
+        access_line(&self.fields(line))
+    }
 }
 
-/// A line of an access specification: size, share, reads, random, delay, burst, align, reply.
-fn line_of(line: &str) -> Option<AccessLine> {
-    let numbers: Vec<u32> =
-        fields(line).iter().take(8).map(|field| field.parse().ok()).collect::<Option<_>>()?;
+fn access_line(fields: &[&str]) -> Option<AccessLine> {
+    let numbers: Vec<u32> = fields.iter().take(8).map(|field| field.parse().ok()).collect::<Option<_>>()?;
     let [bytes, share, reads, random, delay_ms, burst, align, reply_bytes] = numbers[..] else { return None };
     let pct = |value: u32| value.min(100) as u8;
     Some(AccessLine {
@@ -145,7 +172,8 @@ impl Rows<'_> {
 
     /// A number of a row; none where the column is missing, or says that it has no one value (-1).
     fn number(&self, row: &[&str], names: &[&str]) -> Option<f64> {
-        let number: f64 = self.text(row, names)?.parse().ok()?;
+        let text = self.text(row, names)?;
+        let number: f64 = text.parse().or_else(|_| text.replace(',', ".").parse()).ok()?;
         (0.0..FIGURE_MAX).contains(&number).then_some(number)
     }
 

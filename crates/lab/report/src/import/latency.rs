@@ -159,7 +159,7 @@ pub fn latency_tables(text: &str) -> Result<ForeignResults, ForeignError> {
         return Err(ForeignError::Empty);
     }
     let program = if head == Some(Head::Biosnoop) { "biosnoop" } else { "biolatency" }.to_owned();
-    let runs = runs.into_iter().map(|run| ForeignRun { run, started_at_unix_ms: 0 }).collect();
+    let runs = runs.into_iter().map(|run| ForeignRun { run, started_at_unix_ms: None }).collect();
     Ok(ForeignResults { title: "traced requests".into(), program, runs, notes: Vec::new() })
 }
 

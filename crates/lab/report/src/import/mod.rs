@@ -45,8 +45,8 @@ pub struct ForeignResults {
 pub struct ForeignRun {
     /// The run.
     pub run: RunResult,
-    /// Its start in milliseconds since 1970; that of its results where no start is told.
-    pub started_at_unix_ms: u64,
+    /// Its start in milliseconds since 1970; that of its results where no start is told, and none where the file has no time.
+    pub started_at_unix_ms: Option<u64>,
 }
 
 /// Why a file can't be taken in.

@@ -62,8 +62,8 @@ pub(super) fn terse(text: &str) -> Result<Vec<Value>, ForeignError> {
             "jobname": fields[head - 3],
             "groupid": fields[head - 2].parse::<u64>().unwrap_or(0),
             "error": fields[head - 1].parse::<i64>().unwrap_or(0),
-            "read": direction(&fields[head..]),
-            "write": direction(&fields[head + each..]),
+            "read": direction(&fields[head..], (number, head))?,
+            "write": direction(&fields[head + each..], (number, head + each))?,
         });
         match found.last_mut().filter(|last| last["fio version"] == program).map(|last| &mut last["jobs"]) {
             Some(Value::Array(jobs)) => jobs.push(job),
@@ -73,8 +73,17 @@ pub(super) fn terse(text: &str) -> Result<Vec<Value>, ForeignError> {
     Ok(found)
 }
 
-/// A direction from its first field on; there are enough of them.
-fn direction(fields: &[&str]) -> Value {
+/// A direction from its first field on, which is in a line and place of it; there are enough of them. A rate that is none is an error.
+fn direction(fields: &[&str], (line, place): (usize, usize)) -> Result<Value, ForeignError> {
+    const RATES: [&str; 4] = ["KiB moved", "bandwidth", "iops", "runtime"];
+    for (index, name) in RATES.into_iter().enumerate() {
+        if fields[index].trim().parse::<f64>().ok().is_none_or(|it| !(0.0..FIGURE_MAX).contains(&it)) {
+            let shown: String = fields[index].chars().take(40).collect();
+            let at = place + index + 1;
+            let problem = format!("line {line}, field {at}: {name} is '{shown}', which is no figure");
+            return Err(ForeignError::Malformed(problem));
+        }
+    }
     let number = |index: usize| {
         let number = fields[index].trim().trim_end_matches('%').parse::<f64>().unwrap_or(0.0);
         if (0.0..FIGURE_MAX).contains(&number) { number } else { 0.0 }
@@ -88,7 +97,7 @@ fn direction(fields: &[&str]) -> Value {
     };
     let percentiles: Map<String, Value> = fields[12..12 + PERCENTILES].iter().filter_map(point).collect();
     clat["percentile"] = Value::Object(percentiles);
-    json!({
+    Ok(json!({
         "io_kbytes": number(0),
         "bw": number(1),
         "iops": number(2),
@@ -97,5 +106,5 @@ fn direction(fields: &[&str]) -> Value {
         "slat": latency(4),
         "clat": clat,
         "lat": latency(12 + PERCENTILES),
-    })
+    }))
 }

@@ -5,6 +5,7 @@ use crate::export;
 use proptest::prelude::*;
 use raidlab_units::{BytesPerSec, Iops, NanoSpan};
 use raidlab_workload::{AccessLine, LatencyHistogram, LoadFacts, Metric, OpStats, Summaries, World};
+use std::collections::BTreeMap;
 
 /// A run with reads and writes whose latencies are spread over four powers of ten.
 fn own_run() -> RunResult {
@@ -42,7 +43,7 @@ fn what_raidlab_exports_as_fio_comes_back() {
     let found = fio(&text).unwrap();
     assert!(found.program.starts_with("raidlab-") && found.notes.is_empty());
     let [ForeignRun { run, started_at_unix_ms }] = &found.runs[..] else { panic!("one run") };
-    assert_eq!(*started_at_unix_ms, 1_700_000_000_000);
+    assert_eq!(*started_at_unix_ms, Some(1_700_000_000_000));
     assert_eq!((&run.workload, run.iodepth, run.load), (&own.workload, 8, own.load));
     assert_eq!(run.target, format!("/dev/sdx ({})", found.program), "no repeat of our own runs there");
     assert_eq!((run.seed, run.window_ns), (own.seed, own.window_ns));
@@ -86,8 +87,8 @@ fn what_raidlab_exports_as_iometer_comes_back() {
         (found.program.as_str(), found.title.as_str(), found.runs.len()),
         ("Iometer 1.1.0", "a title", 2)
     );
-    assert_eq!(found.runs[0].started_at_unix_ms, 1_769_860_800_000);
-    assert_eq!(found.runs[1].started_at_unix_ms, 1_769_860_802_000);
+    assert_eq!(found.runs[0].started_at_unix_ms, Some(1_769_860_800_000));
+    assert_eq!(found.runs[1].started_at_unix_ms, Some(1_769_860_802_000));
     let run = &found.runs[1].run;
     assert_eq!((&run.workload, run.iodepth, run.load), (&own.workload, 8, own.load));
     assert_eq!(run.target, "/dev/sdx (Iometer 1.1.0)", "no repeat of our own runs there");
@@ -142,7 +143,7 @@ fn a_run_of_fio_has_what_the_file_has_and_says_what_it_lacks() {
     let options = r#""filename": "/dev/sdy", "rw": "randread", "bs": "4k", "iodepth": "16""#;
     let found = fio(&fio_file(&[("a", options, 1000, 0)])).unwrap();
     let ForeignRun { run, started_at_unix_ms } = &found.runs[0];
-    assert_eq!((found.program.as_str(), *started_at_unix_ms), ("fio-3.33", 8000));
+    assert_eq!((found.program.as_str(), *started_at_unix_ms), ("fio-3.33", Some(8000)));
     assert_eq!((run.target.as_str(), run.iodepth, run.metric), ("/dev/sdy (fio-3.33)", 16, Metric::Iops));
     assert_eq!(
         (run.ops.total.requests, run.ops.total.iops, run.ops.total.lat_ns_max),
@@ -369,7 +370,10 @@ const IOMETER_2006: &str = "'Test Type,Test Description\r\n0,old\r\n'Version\r\n
 fn columns_are_found_in_the_order_of_any_version() {
     let found = iometer(IOMETER_2006).unwrap();
     let ForeignRun { run, started_at_unix_ms } = &found.runs[0];
-    assert_eq!((found.program.as_str(), *started_at_unix_ms), ("Iometer 2006.07.27", 1_172_743_200_000));
+    assert_eq!(
+        (found.program.as_str(), *started_at_unix_ms),
+        ("Iometer 2006.07.27", Some(1_172_743_200_000))
+    );
     assert_eq!(
         (run.target.as_str(), run.workload.as_str()),
         ("D: old, E: older (Iometer 2006.07.27)", "64K read")
@@ -380,6 +384,125 @@ fn columns_are_found_in_the_order_of_any_version() {
     assert_eq!((run.ops.total.lat_ns_mean, run.ops.total.lat_ns_max), (25_500_000.0, 99_250_000));
     assert_eq!((run.lines[0].bytes, run.lines[0].align_bytes), (65_536, None));
     assert!(run.settings["lacks"].contains("the distribution of latencies"));
+}
+
+/// As Excel of another language saves it: semicolons, commas in numbers, empty fields behind short rows.
+#[test]
+fn a_spreadsheet_may_have_saved_it() {
+    let own = iometer(IOMETER_2006).unwrap();
+    let numbers = |line: &str| if line.starts_with('\'') { line.to_owned() } else { line.replace('.', ",") };
+    for point in [true, false] {
+        let saved = |line: &str| {
+            // Times and versions are text.
+            let line = line.replace(',', ";");
+            let line = if point || line.starts_with("20") { line } else { numbers(&line) };
+            format!("{line}{}\r\n", ";".repeat(19_usize.saturating_sub(line.matches(';').count())))
+        };
+        let text: String = IOMETER_2006.lines().map(saved).collect();
+        assert!(is_iometer(&text) && text.contains("old;;;;"));
+        assert_eq!(iometer(&text).unwrap(), own, "{text}");
+    }
+}
+
+/// A rate that is none is no zero.
+#[test]
+fn a_bad_rate_is_told_with_its_line() {
+    let text = "{\"fio version\": \"fio-3.33\",\n\"jobs\": [{\"jobname\": \"a\",\n\"read\": {\"total_ios\": 5, \"runtime\": 9,\n\"iops\" : 100.5},\n\"write\": {}}]}";
+    assert!(fio(text).is_ok());
+    for bad in ["-5", "\"x\"", "null", "1e99"] {
+        let error = fio(&text.replace("100.5", bad)).expect_err(bad).to_string();
+        let found = error.starts_with("line 4: \"iops\" of \"read\" is ")
+            || (bad == "1e99" && error.contains("\"iops\" of \"read\" is 1e"));
+        assert!(found && error.ends_with("which is no figure"), "{error}");
+    }
+    let fields = |iops: &str| {
+        let mut fields = vec!["0"; 87];
+        (fields[0], fields[1], fields[2], fields[7]) = ("3", "fio-3.33", "a", iops);
+        fields.join(";")
+    };
+    assert!(fio(&fields("5")).is_ok());
+    let error = fio(&fields("-5")).expect_err("a rate below zero").to_string();
+    assert_eq!(error, "line 1, field 8: iops is '-5', which is no figure");
+}
+
+/// What a file does not have is nothing wherever a run is shown or exported, and never 0.
+#[test]
+fn what_is_not_known_is_nothing() {
+    const CRYSTAL: &str = "CrystalDiskMark 8.0.4 x64\n[Read]\n  SEQ    1MiB (Q=  8, T= 1):  3562.334 MB/s [   3397.3 IOPS] <  2352.43 us>\n   Date: 2021/12/15 10:00:00\n";
+    const UNIFIED: &str = "{\"fio version\": \"fio-3.33\", \"jobs\": [{\"jobname\": \"a\", \"mixed\": {\"total_ios\": 10, \"runtime\": 1000, \"iops\": 10.0, \
+                           \"bw_bytes\": 40960, \"io_bytes\": 40960}}]}";
+    const TRACED: &str =
+        "     usecs               : count     distribution\n       128 -> 255        : 10       |*** |\n";
+    let only = |found: ForeignResults| found.runs.into_iter().next().expect("a run").run;
+    let cells = |run: &RunResult| -> BTreeMap<String, String> {
+        let kept = crate::table::KeptRun { id: 1, study: 1, title: "", started_at: "", tags: &[], run };
+        let text = crate::csv::table(&crate::table::Table::runs(&[kept]));
+        let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+        let head = reader.headers().unwrap().clone();
+        let row = reader.records().next().unwrap().unwrap();
+        head.iter().map(str::to_owned).zip(row.iter().map(str::to_owned)).collect()
+    };
+    let rows = [
+        (
+            only(others(CRYSTAL).unwrap()),
+            &[
+                "total_requests",
+                "read_requests",
+                "total_lat_ns_p50",
+                "total_lat_ns_max",
+                "window_ns",
+                "started_at",
+            ][..],
+            &[("total_iops", "3397.3"), ("write_iops", "0"), ("iodepth", "8")][..],
+        ),
+        (
+            only(fio(UNIFIED).unwrap()),
+            &["iodepth", "read_iops", "write_iops", "read_requests", "total_lat_ns_mean", "total_lat_ns_p99"],
+            &[("total_iops", "10"), ("total_requests", "10")],
+        ),
+        (
+            only(latency_tables(TRACED).unwrap()),
+            &[
+                "iodepth",
+                "total_iops",
+                "total_bytes_per_sec",
+                "read_iops",
+                "total_lat_ns_mean",
+                "total_lat_ns_min",
+            ],
+            &[("total_requests", "10")],
+        ),
+    ];
+    for (run, unknown, known) in rows {
+        let cells = cells(&run);
+        let mut json = serde_json::to_value(&run).unwrap();
+        crate::known::null_what_is_missing(&run, &mut json);
+        for name in unknown {
+            assert_eq!(cells[*name], "", "{name} of {}", run.target);
+            let (kind, figure) = name.split_once('_').unwrap_or_default();
+            if ["read", "write", "total"].contains(&kind) {
+                assert!(json[kind][figure].is_null(), "{name}: {json}");
+            }
+        }
+        for (name, value) in known {
+            assert_eq!(cells[*name], *value, "{name} of {}", run.target);
+        }
+        assert_eq!(serde_json::from_value::<RunResult>(json).unwrap(), run, "null is read as it is kept");
+        let options = crate::terminal::TerminalOptions { width: 300, colour: false };
+        let shown = crate::terminal::run(&run, options);
+        assert!(
+            !shown.contains(" 0 IOPS") && !shown.contains(" 0 MB/s") && !shown.contains("iodepth 0"),
+            "{shown}"
+        );
+        assert!(shown.contains("total ") && shown.contains("p99 -"), "{shown}");
+    }
+    let exported: serde_json::Value =
+        serde_json::from_str(&export::fio::json(&only(others(CRYSTAL).unwrap()), 0)).unwrap();
+    let options = &exported["jobs"][0]["job options"];
+    assert_eq!(
+        (&options["rw"], &options["bs"], &options["rwmixread"]),
+        (&"read".into(), &"1024k".into(), &"100".into())
+    );
 }
 
 #[test]

@@ -55,14 +55,20 @@ fn of_line(runs: &[&RunResult], column: Column) -> Option<String> {
         return None;
     }
     if first.offered_load() == last.offered_load() {
-        return Some(format!(
-            "{} at {}, with a mean latency of {} and 99 % of the requests within {}.",
-            figure(first, column),
-            first.offered_load(),
-            figure(first, Column::LatMean),
-            figure(first, Column::LatP99)
-        ));
+        let latencies =
+            [("a mean latency of", Column::LatMean), ("99 % of the requests within", Column::LatP99)]
+                .into_iter()
+                .filter(|(_, of)| of.is_known(first))
+                .map(|(words, of)| format!("{words} {}", figure(first, of)))
+                .collect::<Vec<_>>();
+        let with =
+            if latencies.is_empty() { String::new() } else { format!(", with {}", latencies.join(" and ")) };
+        return Some(format!("{} at {}{with}.", figure(first, column), first.offered_load()));
     }
+    let latency = |before: &str, run: &RunResult| {
+        let known = Column::LatMean.is_known(run).then(|| figure(run, Column::LatMean));
+        known.map_or_else(String::new, |ms| format!("{before} {ms}"))
+    };
     let best = moved.iter().max_by(|a, b| column.value(a).total_cmp(&column.value(b)))?;
     let highest = column.value(best);
     let enough = moved.iter().find(|run| column.value(run) >= ENOUGH * highest)?;
@@ -71,31 +77,30 @@ fn of_line(runs: &[&RunResult], column: Column) -> Option<String> {
         OfferedLoad::Rate(_) => format!("{low} to {high} requests/s"),
         load => format!("{} {low} to {high}", load.name()),
     };
-    let mut text = format!(
-        "From {} throughput goes from {} to {}, and mean latency from {} to {}.",
-        loads,
-        figure(first, column),
-        figure(last, column),
-        figure(first, Column::LatMean),
-        figure(last, Column::LatMean)
-    );
+    let mut text =
+        format!("From {loads} throughput goes from {} to {}", figure(first, column), figure(last, column));
+    if moved.iter().all(|run| Column::LatMean.is_known(run)) {
+        let [low, high] = [first, last].map(|run| figure(run, Column::LatMean));
+        text += &format!(", and mean latency from {low} to {high}");
+    }
+    text.push('.');
     // More is not in flight for being asked for.
     if let OfferedLoad::Rate(_) = last.offered_load() {
         return Some(text);
     }
     text += &if column.value(last) < ENOUGH * highest {
         format!(
-            " The most is {} at iodepth {}, with {}: more requests in flight get less, or something else was at work.",
+            " The most is {} at iodepth {}{}: more requests in flight get less, or something else was at work.",
             figure(best, column),
             best.iodepth,
-            figure(best, Column::LatMean)
+            latency(", with", best)
         )
     } else if enough.iodepth < last.iodepth {
         format!(
-            " Iodepth {} already gets {} of it at {}: more requests in flight only make each wait longer.",
+            " Iodepth {} already gets {} of it{}: more requests in flight only make each wait longer.",
             enough.iodepth,
             percent(column.value(enough) / highest),
-            figure(enough, Column::LatMean)
+            latency(" at", enough)
         )
     } else {
         format!(" It still rises at iodepth {}: a deeper queue may get more.", last.iodepth)
@@ -141,7 +146,10 @@ mod tests {
         assert!(falling.contains("The most is 900 IOPS at iodepth 8, with 8.00 ms"), "{falling}");
         assert!(!falling.contains("100 %"), "{falling}");
         let only = line(&[(4, 100.0, 10.0)]).unwrap();
-        assert!(only.starts_with("100 IOPS at iodepth 4"), "{only}");
+        assert_eq!(only, "100 IOPS at iodepth 4, with a mean latency of 10.0 ms.");
+        assert_eq!(line(&[(0, 100.0, 0.0)]).unwrap(), "100 IOPS at an unknown iodepth.");
+        let without = line(&[(1, 100.0, 0.0), (8, 950.0, 0.0), (64, 1000.0, 0.0)]).unwrap();
+        assert!(!without.contains("ms") && !without.contains("latency"), "{without}");
         assert_eq!(line(&[(1, 0.0, 0.0)]), None);
     }
 }

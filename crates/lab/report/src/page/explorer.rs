@@ -7,7 +7,8 @@
 use super::charts::Panel;
 use crate::chart::{Axis, Chart, Line, Mark, Placed, Point, Scale, plot_box};
 use crate::document::AxesChoice;
-use crate::figures::{Column, latency_text, ns_to_ms, three_digits};
+use crate::figures::{Column, ns_to_ms};
+use crate::known::tells_directions;
 use crate::matrix::Matrix;
 use raidlab_workload::RunResult;
 use serde_json::{Value, json};
@@ -42,21 +43,27 @@ fn measured(ns: u64) -> Option<f64> {
     (ns > 0).then(|| ns_to_ms(ns))
 }
 
+/// A figure of the tables; none where the run does not have it.
+fn of_column(column: Column, run: &RunResult) -> Option<f64> {
+    column.is_known(run).then(|| column.value(run))
+}
+
 const KNOWN: [Known; 15] = [
-    known("iodepth", "iodepth", true, |run| Some(f64::from(run.iodepth))),
-    known("iops", "IOPS", false, |run| Some(run.ops.total.iops.0)),
-    known("mb-per-s", "MB/s", false, |run| Some(run.ops.total.bytes_per_sec.mb_per_s())),
-    known("mean", "mean latency ms", true, |run| Some(run.ops.total.lat_ns_mean / 1e6)),
+    known("iodepth", "iodepth", true, |run| Some(f64::from(run.iodepth)).filter(|depth| *depth > 0.0)),
+    known("iops", "IOPS", false, |run| of_column(Column::Iops, run)),
+    known("mb-per-s", "MB/s", false, |run| of_column(Column::MbPerS, run)),
+    known("mean", "mean latency ms", true, |run| of_column(Column::LatMean, run)),
     known("p50", "median latency ms", true, |run| measured(run.ops.total.lat_ns_p50)),
     known("p99", "99th percentile of latency ms", true, |run| measured(run.ops.total.lat_ns_p99)),
     known("p99.9", "99.9th percentile of latency ms", true, |run| measured(run.ops.total.lat_ns_p999)),
     known("max", "longest latency ms", true, |run| measured(run.ops.total.lat_ns_max)),
     known("read-share", "share of reads %", false, |run| {
-        (run.ops.total.requests > 0)
+        (run.ops.total.requests > 0 && tells_directions(run))
             .then(|| 100.0 * run.ops.read.requests as f64 / run.ops.total.requests as f64)
     }),
     known("request-size", "mean request KiB", true, |run| {
-        (run.ops.total.iops.0 > 0.0).then(|| run.ops.total.bytes_per_sec.0 / run.ops.total.iops.0 / 1024.0)
+        (run.ops.total.iops.0 > 0.0 && run.ops.total.bytes_per_sec.0 > 0.0)
+            .then(|| run.ops.total.bytes_per_sec.0 / run.ops.total.iops.0 / 1024.0)
     }),
     known("members", "members", false, |run| run.array.as_ref().map(|array| f64::from(array.members))),
     known("usable", "usable GB", false, |run| {
@@ -179,10 +186,10 @@ impl Drawn<'_> {
                 "{}\n{}\n{} IOPS, {} MB/s\nmean {} ms, p99 {} ms",
                 self.name,
                 run.offered_load(),
-                three_digits(run.ops.total.iops.0),
-                three_digits(run.ops.total.bytes_per_sec.mb_per_s()),
-                three_digits(run.ops.total.lat_ns_mean / 1e6),
-                latency_text(&run.ops.total, run.ops.total.lat_ns_p99)
+                Column::Iops.digits(run),
+                Column::MbPerS.digits(run),
+                Column::LatMean.digits(run),
+                Column::LatP99.digits(run)
             ),
             ..Point::default()
         };

@@ -2,6 +2,7 @@
 
 use crate::document::{Block, Cell, Column as Head, Row, RowLook, Rows, Span, Table, Text};
 use crate::figures::{Column, ONE_IN, capacity, ns_to_ms, range_text, survives, three_digits};
+use crate::known::has_moved;
 use crate::matrix::{CellKey, Matrix};
 use raidlab_workload::{LagSummary, LatencyFigures, OpSummary, RunResult};
 
@@ -71,7 +72,7 @@ fn summary_cell(
     Cell {
         is_best: matrix.is_best(profile, side, column, run),
         share: is_judged.then(|| share_of_best(matrix, profile, side, column, run)),
-        ..digits_of(column, run).into()
+        ..column.digits(run).into()
     }
 }
 
@@ -94,9 +95,7 @@ pub(super) fn every_load(matrix: &Matrix, profile: usize) -> Table {
             let mut row = vec![matrix.full_name(configuration), load.value().to_string()];
             for side in 0..matrix.sides.len() {
                 let run = matrix.run(CellKey { profile, configuration, side, load: *load });
-                row.extend(
-                    Column::ALL.map(|column| run.map_or("-".to_owned(), |run| digits_of(column, run))),
-                );
+                row.extend(Column::ALL.map(|column| run.map_or("-".to_owned(), |run| column.digits(run))));
             }
             rows.push(row);
         }
@@ -110,18 +109,13 @@ pub(super) fn every_load(matrix: &Matrix, profile: usize) -> Table {
     })
 }
 
-/// A figure, or a dash where the run has it not.
-fn digits_of(column: Column, run: &RunResult) -> String {
-    if column.is_known(run) { three_digits(column.value(run)) } else { "-".to_owned() }
-}
-
 /// The latencies of one profile over all loads, percentile by percentile, with both parts where they were told apart.
 pub(super) fn latencies(matrix: &Matrix, profile: usize) -> Table {
     let mut rows = Vec::new();
     for (name, run) in each_run(matrix, profile) {
         for (what, figures) in latency_rows(run) {
             // Of results of other programs not every percentile is known.
-            let is_known = |ms: f64| ms > 0.0 || figures[0] == 0.0;
+            let is_known = |ms: f64| ms > 0.0 || !has_moved(&run.ops.total);
             let digits = |ms: f64| if is_known(ms) { three_digits(ms) } else { "-".into() };
             rows.push(run_row(&name, run, what, figures.map(digits)));
         }

@@ -5,8 +5,10 @@ use super::{TerminalOptions, broken, heading, network, printable};
 use crate::document::{Block, Table, render};
 use crate::figures::loads_name;
 use crate::figures::{
-    Column, ONE_IN, capacity, latency_text, ns_to_ms, range_text, survives, tail_text, three_digits,
+    Column, ONE_IN, capacity, known_text, latency_text, ns_to_ms, range_text, survives, tail_text,
+    three_digits,
 };
+use crate::known::has_moved;
 use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{
@@ -46,7 +48,7 @@ fn direction_lines(run: &RunResult) -> String {
     let is_program = run.streams.is_some() || !run.phases.is_empty();
     let mut text = String::new();
     for (name, summary) in [("read", &run.ops.read), ("write", &run.ops.write), ("total", &run.ops.total)] {
-        if summary.requests + summary.errors > 0 && !is_program {
+        if (has_moved(summary) || summary.errors > 0) && !is_program {
             text += &direction_line(name, summary);
         }
     }
@@ -177,9 +179,9 @@ fn target_line(part: &TargetResult) -> String {
     format!(
         "  target {}  {} IOPS, {} MB/s; lat ms mean {}, p99 {}, max {}; {} errors{failed}\n",
         printable(&part.target),
-        three_digits(total.iops.0),
-        three_digits(total.bytes_per_sec.mb_per_s()),
-        three_digits(total.lat_ns_mean / 1e6),
+        known_text(total, total.iops.0),
+        known_text(total, total.bytes_per_sec.mb_per_s()),
+        known_text(total, total.lat_ns_mean / 1e6),
         latency_text(total, total.lat_ns_p99),
         latency_text(total, total.lat_ns_max),
         total.errors
@@ -236,6 +238,7 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
     let row = |run: &RunResult| {
         let total = &run.ops.total;
         let mut row = match (is_spread, &run.load) {
+            (false, _) if run.offered_load() == OfferedLoad::Iodepth(0) => vec!["-".to_owned()],
             (false, _) => vec![run.offered_load().value().to_string()],
             (true, None) => vec!["1".to_owned(), run.iodepth.to_string(), run.iodepth.to_string()],
             (true, Some(load)) => {
@@ -243,9 +246,7 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
                 vec![workers.to_string(), iodepth_per_target.to_string(), load.iodepth_total().to_string()]
             }
         };
-        row.extend(
-            [Column::Iops, Column::MbPerS, Column::LatMean].map(|column| three_digits(column.value(run))),
-        );
+        row.extend([Column::Iops, Column::MbPerS, Column::LatMean].map(|column| column.digits(run)));
         row.extend([total.lat_ns_p50, total.lat_ns_p99, total.lat_ns_p999].map(|ns| latency_text(total, ns)));
         row.extend([tail_text(total, total.lat_ns_p99999, ONE_IN[1]), latency_text(total, total.lat_ns_max)]);
         row.push(total.errors.to_string());
@@ -298,7 +299,11 @@ pub(super) fn about(run: &RunResult) -> String {
         World::Array => "measured on a raidlab array",
         World::Simulated => "simulated in virtual time",
     };
-    let mut text = format!("  {world}, window {}, seed {}\n", NanoSpan(run.window_ns), run.seed);
+    let window = match run.window_ns {
+        0 if run.is_foreign() => "of unknown length".to_owned(),
+        ns => NanoSpan(ns).to_string(),
+    };
+    let mut text = format!("  {world}, window {window}, seed {}\n", run.seed);
     if let Some(load) = &run.load {
         let (targets, workers, iodepth) = (load.targets, load.workers, load.iodepth_per_target);
         text += &format!(
@@ -407,17 +412,21 @@ fn direction_line(name: &str, summary: &OpSummary) -> String {
     let ms = |ns: u64| latency_text(summary, ns);
     format!(
         "  {name:<5} {} IOPS, {} MB/s; lat ms min {}, mean {}, p50 {}, p99 {}, p99.9 {}, p99.99 {}, p99.999 {}, max {}; {} requests, {} errors\n",
-        three_digits(summary.iops.0),
-        three_digits(summary.bytes_per_sec.mb_per_s()),
+        known_text(summary, summary.iops.0),
+        known_text(summary, summary.bytes_per_sec.mb_per_s()),
         ms(summary.lat_ns_min),
-        three_digits(summary.lat_ns_mean / 1e6),
+        known_text(summary, summary.lat_ns_mean / 1e6),
         ms(summary.lat_ns_p50),
         ms(summary.lat_ns_p99),
         ms(summary.lat_ns_p999),
         tail_text(summary, summary.lat_ns_p9999, ONE_IN[0]),
         tail_text(summary, summary.lat_ns_p99999, ONE_IN[1]),
         ms(summary.lat_ns_max),
-        summary.requests,
+        if summary.requests == 0 && has_moved(summary) {
+            "-".to_owned()
+        } else {
+            summary.requests.to_string()
+        },
         summary.errors
     ) + &split_lines(summary.split.as_ref(), summary.requests)
 }

@@ -24,6 +24,8 @@ pub(super) fn meaning(column: &str) -> Option<(Figure, f64)> {
         "w/s" => (Figure::Writes, 1.0),
         "tps" => (Figure::Requests, 1.0),
         "rkB/s" | "rkB" | "kB_read/s" => (Figure::ReadBytes, KIB),
+        "kB/s" => (Figure::MovedBytes, KIB),
+        "MB/s" => (Figure::MovedBytes, MIB),
         "wkB/s" | "wkB" | "kB_wrtn/s" => (Figure::WriteBytes, KIB),
         "rMB/s" | "MB_read/s" => (Figure::ReadBytes, MIB),
         "wMB/s" | "MB_wrtn/s" => (Figure::WriteBytes, MIB),
@@ -149,7 +151,7 @@ fn with_unit(figure: Figure, cell: &str, unit: f64) -> Option<f64> {
     if let Some(value) = number(cell.trim_end_matches('%')) {
         return Some(value * unit);
     }
-    let is_of_bytes = [Figure::ReadBytes, Figure::WriteBytes].contains(&figure);
+    let is_of_bytes = [Figure::ReadBytes, Figure::WriteBytes, Figure::MovedBytes].contains(&figure);
     let letter = cell.chars().last().filter(|_| is_of_bytes)?;
     let factor = (0u32..)
         .zip("BkMGTP".chars())
@@ -158,8 +160,8 @@ fn with_unit(figure: Figure, cell: &str, unit: f64) -> Option<f64> {
     Some(number(cell.strip_suffix(letter)?)? * factor as f64)
 }
 
-/// The columns of `words` by those of `head`; the device is first or last.
-fn row(head: &[&str], words: &[&str], line: Option<u64>) -> Result<Vec<(Figure, f64)>, Located> {
+/// The columns of `words` by those of `head`, sar's too.
+pub(super) fn row(head: &[&str], words: &[&str], line: Option<u64>) -> Result<Vec<(Figure, f64)>, Located> {
     if words.len() != head.len() {
         return Err((line, HistoryProblem::Cells { found: words.len(), expected: head.len() }));
     }

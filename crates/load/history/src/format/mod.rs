@@ -17,6 +17,8 @@ pub enum HistoryFormat {
     SadfJson,
     /// `sadf -d`.
     SadfDatabase,
+    /// What `sadf FILE -- -d` prints.
+    SadfLines,
     /// What `sar -d` prints.
     SarText,
     /// `iostat -o JSON`.
@@ -51,9 +53,10 @@ pub(crate) type Located = (Option<u64>, HistoryProblem);
 
 impl HistoryFormat {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::SadfJson,
         Self::SadfDatabase,
+        Self::SadfLines,
         Self::SarText,
         Self::IostatJson,
         Self::IostatText,
@@ -70,6 +73,7 @@ impl HistoryFormat {
         match self {
             Self::SadfJson => "sadf's JSON, of sar",
             Self::SadfDatabase => "sadf's table, of sar",
+            Self::SadfLines => "sadf's lines, of sar",
             Self::SarText => "sar's text",
             Self::IostatJson => "iostat's JSON",
             Self::IostatText => "iostat's text",
@@ -109,6 +113,9 @@ pub fn detect(text: &str) -> Option<HistoryFormat> {
     }
     if first.starts_with("# hostname;interval;timestamp;") {
         return Some(HistoryFormat::SadfDatabase);
+    }
+    if sar::is_line(first) {
+        return Some(HistoryFormat::SadfLines);
     }
     if counters::is_pg_head(text) {
         return Some(HistoryFormat::PgStatIo);
@@ -154,6 +161,7 @@ pub fn read(file: &str, text: &str, told: Told) -> Result<(HistoryFormat, Readin
     let mut readings = match format {
         HistoryFormat::SadfJson => sar::json(text),
         HistoryFormat::SadfDatabase => sar::database(text),
+        HistoryFormat::SadfLines => sar::lines(text),
         HistoryFormat::SarText => sar::text(text, order),
         HistoryFormat::IostatJson => iostat::json(text, order, told),
         HistoryFormat::IostatText => iostat::text(text, order, told),
@@ -175,9 +183,10 @@ pub fn read(file: &str, text: &str, told: Told) -> Result<(HistoryFormat, Readin
 /// How a format is written so that it says something of devices.
 const fn advice(format: HistoryFormat) -> &'static str {
     match format {
-        HistoryFormat::SadfJson | HistoryFormat::SadfDatabase | HistoryFormat::SarText => {
-            "write it with 'sadf -j FILE -- -d -p'"
-        }
+        HistoryFormat::SadfJson
+        | HistoryFormat::SadfDatabase
+        | HistoryFormat::SadfLines
+        | HistoryFormat::SarText => "write it with 'sadf -j FILE -- -d -p'",
         HistoryFormat::IostatJson | HistoryFormat::IostatText => "write it with 'iostat -xt -o JSON 10'",
         HistoryFormat::PcpCsv => {
             "write it with 'pmrep -o csv disk.dev.read disk.dev.write disk.dev.read_bytes disk.dev.write_bytes'"

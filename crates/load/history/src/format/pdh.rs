@@ -36,6 +36,112 @@ fn of_windows(counter: &str) -> Option<(Figure, f64)> {
     })
 }
 
+/// The objects of disks by their names in English, German, French and Spanish.
+const PHYSICAL: [&str; 4] = ["PhysicalDisk", "Physikalischer Datenträger", "Disque physique", "Disco físico"];
+const LOGICAL: [&str; 4] = ["LogicalDisk", "Logischer Datenträger", "Disque logique", "Disco lógico"];
+
+/// The usual counters as Windows names them in other languages, by the English name. Versions of Windows differ in some.
+const LOCAL: [(&str, &[&str]); 10] = [
+    ("Disk Reads/sec", &["Lesevorgänge/s", "Lectures disque/s", "Lecturas de disco/s"]),
+    (
+        "Disk Writes/sec",
+        &["Schreibvorgänge/s", "Écritures disque/s", "Escrituras en disco/s", "Escrituras de disco/s"],
+    ),
+    ("Disk Transfers/sec", &["Übertragungen/s", "Transferts disque/s", "Transferencias de disco/s"]),
+    (
+        "Disk Read Bytes/sec",
+        &[
+            "Bytes gelesen/s",
+            "Byte gelesen/s",
+            "Lectures disque, octets/s",
+            "Octets lus sur le disque/s",
+            "Bytes de lectura de disco/s",
+            "Bytes leídos de disco/s",
+        ],
+    ),
+    (
+        "Disk Write Bytes/sec",
+        &[
+            "Bytes geschrieben/s",
+            "Byte geschrieben/s",
+            "Écritures disque, octets/s",
+            "Octets écrits sur le disque/s",
+            "Bytes de escritura en disco/s",
+            "Bytes de escritura de disco/s",
+            "Bytes escritos en disco/s",
+        ],
+    ),
+    (
+        "Avg. Disk Queue Length",
+        &[
+            "Durchschnittl. Warteschlangenlänge des Datenträgers",
+            "Durchschn. Warteschlangenlänge des Datenträgers",
+            "Longueur moyenne de file d'attente du disque",
+            "Long. moy. de file d'attente du disque",
+            "Longitud promedio de la cola de disco",
+            "Promedio de longitud de la cola de disco",
+            "Long. media de la cola de disco",
+        ],
+    ),
+    (
+        "% Disk Time",
+        &[
+            "Zeit (%)",
+            "% temps disque",
+            "Pourcentage du temps disque",
+            "% de tiempo de disco",
+            "% tiempo de disco",
+        ],
+    ),
+    (
+        "% Idle Time",
+        &[
+            "Leerlaufzeit (%)",
+            "% d'inactivité",
+            "Pourcentage d'inactivité",
+            "% temps inactif",
+            "% de tiempo inactivo",
+            "% tiempo inactivo",
+        ],
+    ),
+    (
+        "Avg. Disk sec/Read",
+        &[
+            "Mittlere Sek./Lesevorgänge",
+            "Mittlere Sek./Lesevorgang",
+            "Moyenne disque s/lecture",
+            "Moy. disque s/lecture",
+            "Promedio de segundos de disco/lectura",
+            "Media en segundos/lectura",
+        ],
+    ),
+    (
+        "Avg. Disk sec/Write",
+        &[
+            "Mittlere Sek./Schreibvorgänge",
+            "Mittlere Sek./Schreibvorgang",
+            "Moyenne disque s/écriture",
+            "Moy. disque s/écriture",
+            "Promedio de segundos de disco/escritura",
+            "Media en segundos/escritura",
+        ],
+    ),
+];
+
+/// The plain characters of a name: files are written in code pages of their own, in which letters with accents may not be read.
+fn plain(name: &str) -> String {
+    let kept = name.chars().filter(|c| c.is_ascii_alphanumeric() || "/%".contains(*c));
+    kept.map(|c| c.to_ascii_lowercase()).collect()
+}
+
+fn of_windows_in_any_language(counter: &str) -> Option<(Figure, f64)> {
+    let english = || {
+        let counter = plain(counter);
+        LOCAL.iter().find(|(_, names)| names.iter().any(|name| plain(name) == counter))
+    };
+    of_windows(counter).or_else(|| of_windows(english()?.0))
+}
+
 fn of_esx(counter: &str) -> Option<(Figure, f64)> {
     Some(match counter {
         "Reads/sec" => (Figure::Reads, 1.0),
@@ -60,8 +166,9 @@ fn path(name: &str) -> Option<(&str, &str, &str, &str)> {
 }
 
 pub(super) fn perfmon(text: &str) -> Result<Readings, Located> {
-    let has_physical = text.trim_start().lines().next().is_some_and(|head| head.contains("\\PhysicalDisk("));
-    table(text, &[if has_physical { "PhysicalDisk" } else { "LogicalDisk" }], of_windows)
+    let head = plain(text.trim_start().lines().next().unwrap_or(""));
+    let has_physical = PHYSICAL.iter().any(|object| head.contains(&plain(object)));
+    table(text, if has_physical { &PHYSICAL } else { &LOGICAL }, of_windows_in_any_language)
 }
 
 pub(super) fn esxtop(text: &str) -> Result<Readings, Located> {
@@ -87,7 +194,7 @@ fn table(text: &str, objects: &[&str], meaning: Meaning) -> Result<Readings, Loc
         .iter()
         .map(|name| {
             let (host, object, instance, counter) = path(name)?;
-            let is_wanted = objects.contains(&object) && instance != "_Total";
+            let is_wanted = objects.iter().any(|it| plain(it) == plain(object)) && instance != "_Total";
             let (figure, unit) = meaning(counter).filter(|_| is_wanted)?;
             Some((host, instance, figure, unit))
         })

@@ -1,10 +1,11 @@
-//! What sysstat makes of sar's files: `sadf -j`, `sadf -d`, and what `sar -d` prints.
+//! What sysstat makes of sar's files: `sadf -j`, `sadf -d`, the lines of `sadf` without either, and what `sar -d` prints.
 //!
 //! Quirks: sar does not tell reads from writes among requests. `sadf -d -- -A` has tables of everything else beside that of devices.
-//! Text tells the day in its first line only, and times of 12 or 24 hours in front of each row.
+//! Text tells the day in its first line only, and times of 12 or 24 hours in front of each row; `-p` and `--pretty` put the device last, and
+//! `--human` writes units behind numbers.
 
 use super::Located;
-use super::iostat::{devices, hosts, list, meaning, no_number, parsed};
+use super::iostat::{devices, hosts, list, meaning, no_number, parsed, row};
 use crate::cells::{number, shown};
 use crate::clock::{DateOrder, seconds, seconds_in};
 use crate::error::HistoryProblem;
@@ -64,11 +65,59 @@ pub(super) fn database(text: &str) -> Result<Readings, Located> {
     Ok(readings)
 }
 
+/// A line of `sadf FILE -- -d`: host, interval, time, device, column, value.
+fn line_of(line: &str) -> Option<[&str; 6]> {
+    let cells: Vec<&str> = line.split('\t').collect();
+    let cells: [&str; 6] = cells.try_into().ok()?;
+    (number(cells[1]).is_some() && seconds(cells[2]).is_some()).then_some(cells)
+}
+
+/// Whether `line` is one of such.
+pub(super) fn is_line(line: &str) -> bool {
+    line_of(line).is_some()
+}
+
+pub(super) fn lines(text: &str) -> Result<Readings, Located> {
+    let mut readings = Readings::default();
+    // The columns of a device and time stand below each other.
+    let mut last: Option<([&str; 4], Reading)> = None;
+    for (index, line) in text.lines().enumerate() {
+        if line.trim().is_empty() || line.contains("LINUX-RESTART") {
+            continue;
+        }
+        let line_number = Some(index as u64 + 1);
+        let found = line.split('\t').count();
+        let [host, interval, time, device, column, value] =
+            line_of(line).ok_or((line_number, HistoryProblem::Cells { found, expected: 6 }))?;
+        // '-' and the names of processors and networks stand there, too.
+        let Some((figure, unit)) = meaning(column).filter(|_| device != "-") else { continue };
+        let key = [host, interval, time, device];
+        let value = number(value).ok_or_else(|| no_number(line_number, column, value))?;
+        if last.as_ref().is_none_or(|(of, _)| *of != key) {
+            let interval_s = number(interval).filter(|it| *it > 0.0);
+            let next = Reading { at_s: seconds(time), interval_s, ..Reading::default() };
+            if let Some((of, reading)) = last.replace((key, next)) {
+                readings.push(of[0], of[3], reading);
+            }
+        }
+        if let Some((_, reading)) = &mut last {
+            reading.set(figure, value * unit);
+        }
+    }
+    if let Some((of, reading)) = last {
+        readings.push(of[0], of[3], reading);
+    }
+    readings.note(NOT_TOLD_APART);
+    Ok(readings)
+}
+
 /// Whether `line` is the head of a table of devices, behind its time.
 pub(super) fn is_head(line: &str) -> bool {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
-    let is_device = words.iter().take(3).skip(1).any(|word| *word == "DEV");
-    is_device && line.contains(':') && words.iter().any(|word| meaning(word).is_some())
+    let is_first = words.iter().take(3).skip(1).any(|word| *word == "DEV");
+    (is_first || words.last() == Some(&"DEV"))
+        && line.contains(':')
+        && words.iter().any(|word| meaning(word).is_some())
 }
 
 pub(super) fn text(text: &str, order: DateOrder) -> Result<Readings, Located> {
@@ -95,11 +144,9 @@ pub(super) fn text(text: &str, order: DateOrder) -> Result<Readings, Located> {
         }
         let Some(place) = head.iter().position(|word| *word == "DEV") else { continue };
         let line_number = Some(index as u64 + 1);
-        if words.len() != head.len() {
-            let problem = HistoryProblem::Cells { found: words.len(), expected: head.len() };
-            return Err((line_number, problem));
-        }
-        let time = words[..place].join(" ");
+        // The device is first behind the time, or last.
+        let first = head.iter().position(|word| *word == "DEV" || meaning(word).is_some()).unwrap_or(place);
+        let time = words[..first].join(" ");
         let found = seconds_in(&format!("{date} {time}"), order);
         let found_s = found.ok_or_else(|| (line_number, HistoryProblem::Time(shown(&time))))?;
         // Midnight came between.
@@ -108,10 +155,8 @@ pub(super) fn text(text: &str, order: DateOrder) -> Result<Readings, Located> {
         }
         last_s = found_s + days;
         let mut reading = Reading { at_s: Some(last_s), ..Reading::default() };
-        for (column, cell) in head.iter().zip(&words) {
-            let Some((figure, unit)) = meaning(column) else { continue };
-            let value = number(cell).ok_or_else(|| no_number(line_number, column, cell))?;
-            reading.set(figure, value * unit);
+        for (figure, value) in row(&head, &words, line_number)? {
+            reading.set(figure, value);
         }
         readings.push(&host, words[place], reading);
     }

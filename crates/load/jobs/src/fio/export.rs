@@ -466,9 +466,13 @@ fn region(keys: &mut Keys, places: &Places, lose: Lose<'_>) {
             lose("the working set in percent of the size: it is written in bytes".to_owned());
         }
         (None, pct) if pct >= 100.0 => {}
+        // fio's percents are of the whole file, whose length is not known here.
+        (None, pct) if places.start > ByteCount::ZERO => {
+            lose(format!("its working set, {pct} % of what follows its start: it uses all of that"));
+        }
         (None, pct) => {
             keys.set("size", format!("{:.0}%", pct.max(1.0)));
-            if pct.fract() != 0.0 || pct < 1.0 || places.start > ByteCount::ZERO {
+            if pct.fract() != 0.0 || pct < 1.0 {
                 lose("the exact working set: fio takes whole percents of the file".to_owned());
             }
         }

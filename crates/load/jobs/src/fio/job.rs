@@ -196,7 +196,7 @@ impl Job {
             buffered: !direct.unwrap_or(buffered.is_some_and(|buffered| !buffered)),
             data: data(&mut reader),
             numjobs: reader.value("numjobs", number).unwrap_or(1).max(1),
-            offset_increment: reader.value("offset_increment", bytes).unwrap_or(0),
+            offset_increment: increment(&mut reader, base),
             flush: flush(&mut reader, reads).filter(|_| lines.iter().any(|line| line.read_pct < 100)),
             lines,
             directions,
@@ -205,6 +205,14 @@ impl Job {
             iodepth,
         };
         let is_timed = reader.value("time_based", switch).unwrap_or(false);
+        let in_pct =
+            |text: &str| if text.trim().ends_with('%') { percent(text).map(u64::from) } else { bytes(text) };
+        if reader.value("io_size", in_pct).is_some_and(|moved| moved > 0) && !is_timed {
+            let moved = reader.text("io_size").unwrap_or("").trim();
+            notes.push(format!(
+                "io_size = {moved} is left out: the window ends the run here, whatever was moved."
+            ));
+        }
         let has_end = ["loops", "number_ios", "io_size", "size"].iter().any(|key| reader.find(key).is_some());
         let told = match job.run {
             None => {
@@ -516,6 +524,27 @@ fn places(reader: &mut Reader<'_>, lines: &[AccessLine], read_pct: u8, base: u64
         spread(reader, lines, read_pct, &mut places);
     }
     places
+}
+
+/// How far apart clones begin; of percents of the file, whose length must be given.
+fn increment(reader: &mut Reader<'_>, base: u64) -> u64 {
+    let bytes = |text: &str| size(text, base);
+    let is_pct =
+        |reader: &Reader<'_>, key: &str| reader.text(key).is_some_and(|text| text.trim().ends_with('%'));
+    if !is_pct(reader, "offset_increment") {
+        return reader.value("offset_increment", bytes).unwrap_or(0);
+    }
+    let pct = u64::from(reader.value("offset_increment", percent).unwrap_or(0));
+    let file = reader.text("filesize").and_then(|text| bytes(text).ok());
+    if let Some(file) = file.filter(|_| !is_pct(reader, "offset")) {
+        return u64::try_from(u128::from(file) * u128::from(pct) / 100).unwrap_or(u64::MAX);
+    }
+    reader.wrong(
+        "offset_increment",
+        "offset_increment in percent needs the length of the file, and an offset that is none in percent: give filesize and offset in \
+         bytes, or offset_increment in bytes",
+    );
+    0
 }
 
 /// How random requests are spread.

@@ -273,6 +273,16 @@ fn what_fio_does_otherwise_is_done_so_or_refused_with_its_line() {
     assert_eq!(places("filesize=64m\nsize=8m\nrw=randread").places.size, mib(64), "8 MiB of it, anywhere");
     assert_eq!(places("filesize=64m\nsize=8m\noffset=60m\nrw=read").places.size, mib(4));
     assert_eq!(places("size=1000000\nrw=read\nbs=64k").places.size, Some(ByteCount(983_040)));
+    let quarters = places("filesize=16m\nsize=2m\noffset_increment=25%\nnumjobs=4\nrw=read\nbs=64k");
+    assert_eq!(quarters.parts[3].places.start, ByteCount::from_mib(12));
+    let notes = |keys: &str| import(&format!("[j]\nfilename=f\nruntime=9\n{keys}\n")).notes.join(" ");
+    assert!(
+        notes("size=64m\nio_size=8m").contains("io_size = 8m is left out"),
+        "{}",
+        notes("size=64m\nio_size=8m")
+    );
+    assert!(!notes("size=64m\nio_size=8m\ntime_based").contains("io_size"));
+    assert!(notes("size=64m\niodepth_batch=4").contains("has fewer than its iodepth in flight"));
     let clones = places("filesize=16m\nsize=2m\noffset_increment=4m\nnumjobs=4\nrw=read\nbs=64k");
     let starts: Vec<_> = clones.parts.iter().map(|part| (part.places.start, part.places.size)).collect();
     assert_eq!(starts[3], (ByteCount::from_mib(12), mib(2)));
@@ -282,6 +292,11 @@ fn what_fio_does_otherwise_is_done_so_or_refused_with_its_line() {
         ("rw=randrw\nfsync=8", "test.fio:3: fsync in a mix of reads and writes"),
         ("rw=read\noffset=1000", "test.fio:3: offset is no multiple of 512 bytes"),
         ("filesize=64m\nsize=50%", "test.fio:3: size in percent"),
+        ("rw=read\nio_size=300%", "test.fio:3: "),
+        (
+            "rw=read\noffset_increment=25%",
+            "test.fio:3: offset_increment in percent needs the length of the file",
+        ),
     ];
     for (keys, told) in refused {
         let text = complaint(&format!("[j]\n{keys}\n"));

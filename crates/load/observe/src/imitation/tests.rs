@@ -50,6 +50,38 @@ fn shares_are_whole_and_add_up() {
     }
 }
 
+/// A loop device under 100 writes of 4 KiB per second, a flush behind each: the kernel counts both as writes.
+#[test]
+fn flushes_are_no_writes_and_stay_in_the_workload() {
+    let of = |writes, write_bytes, others| {
+        let load =
+            DeviceLoad { writes, write_bytes, write_ns_mean: 1e6, utilisation: 0.3, ..load(0, 0, 0.3, 0.3) };
+        let mut intervals = Intervals::default();
+        intervals.push(Interval { length_ns: 10 * SECOND_NS, writes, write_bytes, ..Interval::default() });
+        Observed::new(load, 10 * SECOND_NS, others, intervals, Some(64 << 20))
+    };
+    let seen = of(1995, 4_096_000, (50, 995));
+    let figures = seen.figures();
+    assert_eq!((figures.iops, figures.mean_write_bytes, figures.flushes_per_s), (100.0, Some(4096.0), 99.5));
+    assert_eq!((figures.latency.write_ns_mean, figures.intervals.map(|it| it.iops_max)), (None, Some(100.0)));
+    assert!(
+        seen.notes()[0].contains("995 flushes as writes without data, which are taken off"),
+        "{:?}",
+        seen.notes()
+    );
+    let made = imitate("app", &seen).expect("there were requests");
+    assert_eq!(
+        (made.workload.spec.lines[0].bytes, made.workload.spec.flush.map(|it| it.every.get())),
+        (4096, Some(1))
+    );
+    assert!(made.notes.iter().any(|note| note.contains("5.0 trims per second")), "{:?}", made.notes);
+    // A journal's flushes carry data, and writes of a page and more show nothing.
+    let journal = of(600, 4_300_000, (0, 400));
+    assert_eq!((journal.figures().iops, journal.figures().latency.write_ns_mean), (60.0, Some(1e6)));
+    assert!(journal.notes()[0].contains("may have up to 400 flushes"), "{:?}", journal.notes());
+    assert!(of(600, 4_300_000, (0, 0)).notes().is_empty());
+}
+
 #[test]
 fn counters_make_a_line_of_reads_and_one_of_writes() {
     let made = imitate("app", &observed(load(7000, 3000, 0.5, 0.4))).expect("there were requests");

@@ -9,6 +9,7 @@
 //! ```
 
 use super::actors::{ActorMeasurement, ActorSummary};
+use super::zero_of_null;
 use crate::bins::{self, LatencyBin};
 use crate::histogram::LatencyHistogram;
 use crate::op::IoOp;
@@ -138,40 +139,63 @@ pub struct PartSummary {
     pub lag: Option<LagSummary>,
 }
 
-/// The figures of one direction, as stored and shown.
+/// The figures of one direction, as stored and shown. A zero in results of other programs may be a figure that is not known: it is null
+/// where they are printed as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct OpSummary {
     /// Requests completed without error in the window.
+    #[serde(deserialize_with = "zero_of_null")]
+    #[schemars(with = "Option<u64>")]
     pub requests: u64,
     /// Requests that failed in the window.
     pub errors: u64,
     /// Requests per second.
+    #[serde(deserialize_with = "zero_of_null")]
+    #[schemars(with = "Option<Iops>")]
     pub iops: Iops,
     /// Bytes per second.
+    #[serde(deserialize_with = "zero_of_null")]
+    #[schemars(with = "Option<BytesPerSec>")]
     pub bytes_per_sec: BytesPerSec,
     /// Mean total latency, exact.
+    #[serde(deserialize_with = "zero_of_null")]
+    #[schemars(with = "Option<f64>")]
     pub lat_ns_mean: f64,
     /// Standard deviation of total latency.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "zero_of_null")]
+    #[schemars(with = "Option<f64>")]
     pub lat_ns_stddev: f64,
     /// Smallest total latency.
+    #[serde(deserialize_with = "zero_of_null")]
+    #[schemars(with = "Option<u64>")]
     pub lat_ns_min: u64,
     /// Median total latency.
+    #[serde(deserialize_with = "zero_of_null")]
+    #[schemars(with = "Option<u64>")]
     pub lat_ns_p50: u64,
     /// 90th percentile of total latency.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "zero_of_null")]
+    #[schemars(with = "Option<u64>")]
     pub lat_ns_p90: u64,
     /// 99th percentile of total latency.
+    #[serde(deserialize_with = "zero_of_null")]
+    #[schemars(with = "Option<u64>")]
     pub lat_ns_p99: u64,
     /// 99.9th percentile of total latency.
+    #[serde(deserialize_with = "zero_of_null")]
+    #[schemars(with = "Option<u64>")]
     pub lat_ns_p999: u64,
     /// 99.99th percentile of total latency.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "zero_of_null")]
+    #[schemars(with = "Option<u64>")]
     pub lat_ns_p9999: u64,
     /// 99.999th percentile of total latency.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "zero_of_null")]
+    #[schemars(with = "Option<u64>")]
     pub lat_ns_p99999: u64,
     /// Largest total latency.
+    #[serde(deserialize_with = "zero_of_null")]
+    #[schemars(with = "Option<u64>")]
     pub lat_ns_max: u64,
     /// The distribution of total latency at the steps of [`CURVE_PCT`], for charts; empty when nothing was counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

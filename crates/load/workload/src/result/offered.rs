@@ -57,6 +57,8 @@ impl fmt::Display for OfferedLoad {
     /// `iodepth 8`, `20000 requests/s`, `4 accelerators`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            // Results of other programs need not say.
+            Self::Iodepth(0) => write!(f, "an unknown iodepth"),
             Self::Iodepth(depth) => write!(f, "iodepth {depth}"),
             Self::Rate(_) => write!(f, "{} requests/s", self.value()),
             Self::Accelerators(count) => f.write_str(&counted(*count, "accelerator")),

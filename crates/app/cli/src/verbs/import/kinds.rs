@@ -20,6 +20,38 @@ pub(super) fn other_than(verb: &str, text: &str) -> Option<String> {
     (kind.verb != verb).then(|| format!("this is {}: {}", kind.what, kind.advice))
 }
 
+/// What programs print for people, or for others than raidlab, and how they write what is read here. No verb reads it.
+fn printed(text: &str) -> Option<Kind> {
+    let lines = || text.lines().take(LINES).map(str::trim);
+    let has = |mark: &str| lines().any(|line| line.contains(mark));
+    let begins = |mark: &str| lines().any(|line| line.starts_with(mark));
+    let kind = |what: &str, advice| Some(Kind { what: what.into(), advice, verb: "" });
+    if text.trim().is_empty() {
+        return kind("an empty file", "whatever was to write it wrote nothing");
+    }
+    if has("(groupid=") && has("jobs=") && has("pid=") {
+        return kind("fio's output for people", "run fio with --output-format=json+ --output=FILE");
+    }
+    if begins("Command Line:") && has("diskspd") || begins("Total IO") && has("AvgLat") {
+        return kind("diskspd's output for people", "run diskspd with -Rxml");
+    }
+    if has("# TYPE node_") || has("# HELP node_") {
+        let advice = "it is one look at counters: let Prometheus keep them, and read 'raidlab import history http://HOST:9090'";
+        return kind("what node_exporter shows at /metrics", advice);
+    }
+    if lines().any(|line| line.contains("%user") && line.contains("CPU") && line.contains(':')) {
+        return kind("sar's text of processors", "write that of disks, with 'sadf -j FILE -- -d -p'");
+    }
+    let is_of_pcp = |line: &str| {
+        line.split_whitespace().any(|word| word.starts_with("disk.dev.") || word.starts_with("d.d."))
+    };
+    if lines().any(is_of_pcp) {
+        let advice = "write it with 'pmrep -o csv disk.dev.read disk.dev.write disk.dev.read_bytes disk.dev.write_bytes'";
+        return kind("text of PCP's pmrep", advice);
+    }
+    None
+}
+
 fn kind_of(text: &str) -> Option<Kind> {
     let lines = || text.lines().take(LINES).map(str::trim);
     let has = |mark: &str| lines().any(|line| line.contains(mark));
@@ -47,6 +79,9 @@ fn kind_of(text: &str) -> Option<Kind> {
     if let Some(format) = raidlab_history::detect(text) {
         let advice = "read it with 'raidlab import history'";
         return Some(Kind { what: format.name().into(), advice, verb: "history" });
+    }
+    if let Some(kind) = printed(text) {
+        return Some(kind);
     }
     let is_job =
         |line: &str| ["rw=", "readwrite=", "ioengine=", "filename="].iter().any(|key| line.starts_with(key));
@@ -88,5 +123,30 @@ mod tests {
                 .is_some_and(|it| it == "this is iostat's JSON: read it with 'raidlab import history'")
         );
         assert!(other_than("fio", "hello").is_none());
+        for (text, told) in [
+            ("", "this is an empty file: "),
+            (
+                "a: (groupid=0, jobs=1): err= 0: pid=728: Sun Nov 29 18:11:27 2026\n  read: IOPS=51.2k",
+                "this is fio's output for people: run fio with --output-format=json+",
+            ),
+            (
+                "\nCommand Line: diskspd.exe -b4K x\n",
+                "this is diskspd's output for people: run diskspd with -Rxml",
+            ),
+            ("# HELP node_disk_io_now The\n", "this is what node_exporter shows at /metrics: "),
+            (
+                "Linux 6 (vm) \t11/29/26\n\n18:11:25  CPU  %user %nice\n18:11:26  all 1.0 0.0\n",
+                "this is sar's text of processors: write that of disks, with 'sadf -j FILE -- -d -p'",
+            ),
+            (
+                "  d.d.read  d.d.read\n       vda       vdb\n",
+                "this is text of PCP's pmrep: write it with 'pmrep -o csv",
+            ),
+        ] {
+            for verb in ["fio", "icf", "runs", "trace", "history"] {
+                let said = other_than(verb, text).unwrap_or_default();
+                assert!(said.starts_with(told), "{verb}: {said}");
+            }
+        }
     }
 }

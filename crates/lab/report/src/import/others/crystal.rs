@@ -4,13 +4,14 @@
 //! [Read]                                                                                    7 and 8
 //!   SEQ    1MiB (Q=  8, T= 1):  3562.334 MB/s [   3397.3 IOPS] <  2352.43 us>
 //! [Mix] Read 70%/Write 30%
+//! Sequential 1MiB (Q=  8, T= 1):  3562.334 MB/s [   3397.3 IOPS] <  2352.43 us>              7.0
 //! Random Write 4KiB (Q=  8,T= 8) :  1404.580 MB/s [ 342915.0 IOPS]                          up to 6
 //! ```
-//! A mix tells its rate alone; its head tells the shares. Sequential requests of version 6 are of 128 KiB with Q, else of 1 MiB, which its text
-//! does not say: their number stays empty. A file ends with the lines `Date` and `OS`.
+//! A mix tells its rate alone; its head tells the shares. Sequential requests of version 6 and before have a length that their text does not
+//! say: their number stays empty. A file ends with the lines `Date` and `OS`.
 
 use super::super::ForeignError;
-use super::{Direction, Test, bytes_of, figure, number_in};
+use super::{Direction, Test, bytes_of, figure, number_in, unix_ms};
 
 /// What was asked, of a line of either form.
 struct Asked {
@@ -25,13 +26,16 @@ fn asked(head: &str) -> Option<Asked> {
     let words: Vec<&str> = head.split_whitespace().collect();
     let name = words.join(" ");
     match words[..] {
-        ["SEQ" | "RND", block, ..] => {
-            Some(Asked { is_random: words[0] == "RND", block: Some(bytes_of(block)?), read_pct: None, name })
-        }
         [places @ ("Sequential" | "Random"), kind @ ("Read" | "Write"), ..] => Some(Asked {
             is_random: places == "Random",
             block: words.get(2).and_then(|block| bytes_of(block)).filter(|it| *it > 0),
             read_pct: Some(if kind == "Read" { 100.0 } else { 0.0 }),
+            name,
+        }),
+        [places @ ("SEQ" | "RND" | "Sequential" | "Random"), block, ..] => Some(Asked {
+            is_random: places == "RND" || places == "Random",
+            block: Some(bytes_of(block).filter(|it| *it > 0)?),
+            read_pct: None,
             name,
         }),
         _ => None,
@@ -54,7 +58,9 @@ fn read_pct(section: &str) -> Option<f64> {
 pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
     let (mut tests, mut section, mut version) = (Vec::new(), "", String::new());
     let mut is_whole = false;
-    for line in text.lines().map(str::trim) {
+    let dated = text.lines().find_map(|line| line.trim().strip_prefix("Date")?.trim().strip_prefix(':'));
+    let started_at_unix_ms = dated.and_then(unix_ms);
+    for (index, line) in text.lines().map(str::trim).enumerate() {
         if let Some((_, rest)) = line.split_once("CrystalDiskMark ") {
             rest.split_whitespace().next().unwrap_or("").clone_into(&mut version);
         }
@@ -63,11 +69,14 @@ pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
         }
         is_whole |=
             line.split_once(':').is_some_and(|(name, _)| ["Test", "Date", "OS"].contains(&name.trim()));
-        let Some((head, figures)) = line.split_once(" MB/s").and_then(|_| line.rsplit_once(": ")) else {
+        // What its head explains of units begins with a star.
+        if line.starts_with('*') || !line.contains(" MB/s") {
             continue;
-        };
-        let Some(asked) = asked(head.split('(').next().unwrap_or(head)) else { continue };
-        let wrong = || ForeignError::Malformed(format!("no figures of a test: '{line:.60}'"));
+        }
+        let wrong =
+            || ForeignError::Malformed(format!("line {}: no figures of a test: '{line:.60}'", index + 1));
+        let (head, figures) = line.rsplit_once(": ").ok_or_else(wrong)?;
+        let asked = asked(head.split('(').next().unwrap_or(head)).ok_or_else(wrong)?;
         let after = |mark: &str| head.split_once(mark).and_then(|(_, rest)| number_in(rest));
         let read_pct = asked.read_pct.or_else(|| read_pct(section)).ok_or_else(wrong)?;
         let mb_per_s = figures.split_whitespace().next().and_then(figure).ok_or_else(wrong)?;
@@ -78,7 +87,7 @@ pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
             return Err(wrong());
         }
         // Without its length there is no number of requests.
-        let Some(iops) = iops else { continue };
+        let iops = iops.unwrap_or(0.0);
         let depth = match (after("Q="), after("T=")) {
             (Some(queue), Some(threads)) => Some((queue * threads) as u32),
             _ if asked.read_pct.is_none() => return Err(wrong()),
@@ -109,6 +118,7 @@ pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
             } else {
                 Vec::new()
             },
+            started_at_unix_ms,
             ..Test::default()
         });
     }

@@ -17,6 +17,7 @@ mod sysbench;
 mod vdbench;
 
 use super::{ForeignError, ForeignResults, ForeignRun, figure, pooled, target_of};
+use crate::known::has_moved;
 use raidlab_units::{BytesPerSec, Iops};
 use raidlab_workload::{AccessLine, Metric, OpSummary, RunResult, World};
 
@@ -47,6 +48,13 @@ struct Direction {
     percentiles_ms: Vec<(f64, f64)>,
 }
 
+impl Direction {
+    /// Whether there was any request; of some only bytes are told.
+    fn has_moved(&self) -> bool {
+        self.iops > 0.0 || self.bytes_per_sec > 0.0
+    }
+}
+
 /// What a file says of one test.
 #[derive(Clone, Debug, Default)]
 struct Test {
@@ -63,6 +71,8 @@ struct Test {
     all: Direction,
     /// What was asked, where it is more than one line.
     lines: Vec<AccessLine>,
+    /// When it began, in milliseconds since 1970, as its clock had it.
+    started_at_unix_ms: Option<u64>,
     /// What else is not told of it.
     lacks: Vec<&'static str>,
 }
@@ -88,8 +98,8 @@ pub fn others(text: &str) -> Result<ForeignResults, ForeignError> {
     let program = format!("{name} {version}").trim().to_owned();
     let runs: Vec<ForeignRun> = tests
         .iter()
-        .filter(|test| test.read.iops + test.write.iops > 0.0)
-        .map(|test| ForeignRun { run: test.run(&program), started_at_unix_ms: 0 })
+        .filter(|test| test.read.has_moved() || test.write.has_moved())
+        .map(|test| ForeignRun { run: test.run(&program), started_at_unix_ms: test.started_at_unix_ms })
         .collect();
     if runs.is_empty() {
         return Err(ForeignError::Empty);
@@ -99,8 +109,9 @@ pub fn others(text: &str) -> Result<ForeignResults, ForeignError> {
 
 impl Test {
     fn run(&self, program: &str) -> RunResult {
-        let requests = self.read.iops + self.write.iops;
-        let metric = if self.block_bytes.is_some_and(|bytes| bytes >= 1 << 18) {
+        let metric = if self.block_bytes.is_some_and(|bytes| bytes >= 1 << 18)
+            || (self.read.iops + self.write.iops == 0.0)
+        {
             Metric::MbPerS
         } else {
             Metric::Iops
@@ -120,7 +131,7 @@ impl Test {
             lacks.push("latencies");
         }
         let (read, write) = (&run.ops.read, &run.ops.write);
-        let is_lacking = |it: &OpSummary, of: fn(&OpSummary) -> bool| it.iops.0 > 0.0 && of(it);
+        let is_lacking = |it: &OpSummary, of: fn(&OpSummary) -> bool| has_moved(it) && of(it);
         let is_any = |of: fn(&OpSummary) -> bool| is_lacking(read, of) || is_lacking(write, of);
         if run.ops.total.lat_ns_mean > 0.0 && is_any(|it| it.lat_ns_mean == 0.0) {
             lacks.push("latencies of reads and writes apart");
@@ -131,6 +142,9 @@ impl Test {
             lacks.push("percentiles of reads and writes apart");
         }
         lacks.extend((run.ops.total.lat_ns_max == 0).then_some("the longest latency"));
+        if run.ops.total.iops.0 == 0.0 {
+            lacks.push("requests per second");
+        }
         lacks.extend(self.seconds.is_none().then_some("the length of the run"));
         lacks.extend(&self.lacks);
         run.lines.clone_from(&self.lines);
@@ -138,7 +152,9 @@ impl Test {
         match (bytes, self.random_pct) {
             _ if !run.lines.is_empty() => {}
             (Some(bytes), Some(random_pct)) => {
-                let read_pct = (self.read.iops * 100.0 / requests).round() as u8;
+                let [reads, writes] = [&self.read, &self.write]
+                    .map(|it| if it.iops > 0.0 { it.iops } else { it.bytes_per_sec });
+                let read_pct = (reads * 100.0 / (reads + writes)).round() as u8;
                 run.lines = vec![AccessLine::plain(bytes, read_pct, random_pct)];
             }
             (Some(_), None) => lacks.push("whether places were random"),
@@ -152,7 +168,7 @@ impl Test {
     /// Reads and writes together. Without the length of the run there are no counts by which means could be pooled: rates are as good.
     fn total(&self, read: &OpSummary, write: &OpSummary) -> OpSummary {
         let (reads, writes) = (read.iops.0, write.iops.0);
-        let mut total = match (reads > 0.0, writes > 0.0) {
+        let mut total = match (self.read.has_moved(), self.write.has_moved()) {
             (true, true) => pooled(read, write),
             (true, false) => read.clone(),
             _ => write.clone(),
@@ -222,6 +238,28 @@ fn rate(text: &str, column: &str, line: usize) -> Result<f64, ForeignError> {
         ForeignError::Malformed(format!("line {line}: {column} is '{shown}', which is no rate"))
     };
     figure(text).ok_or_else(wrong)
+}
+
+/// A date and a time as milliseconds since 1970: `2021/12/15 10:00:00`, `2026-11-28T20:00:00.000+0100`, `12/22/2021-09:55:04-CST`. Without a
+/// zone in numbers it is taken for UTC.
+fn unix_ms(text: &str) -> Option<u64> {
+    let numbers: Vec<&str> =
+        text.trim().split(|c: char| !c.is_ascii_digit()).filter(|it| !it.is_empty()).collect();
+    let part = |at: usize| numbers.get(at).and_then(|it| it.parse::<u32>().ok());
+    let [year, month, day] = if numbers.first()?.len() == 4 { [0, 1, 2] } else { [2, 0, 1] };
+    let year = i32::try_from(part(year)?).ok()?;
+    let date = chrono::NaiveDate::from_ymd_opt(year, part(month)?, part(day)?)?;
+    let local = date.and_hms_opt(part(3)?, part(4)?, part(5).unwrap_or(0))?.and_utc().timestamp_millis();
+    // Behind the time, the zone as hours and minutes.
+    let time = text.find(':').map_or("", |at| &text[at..]);
+    let (zone, sign) = match time.rsplit_once('+') {
+        Some((_, zone)) => (zone, 1),
+        None => (time.rsplit_once('-').map_or("", |(_, zone)| zone), -1),
+    };
+    let digits: String = zone.chars().filter(char::is_ascii_digit).collect();
+    let number = |from: usize| digits.get(from..from + 2).map_or(Some(0), |it| it.parse::<i64>().ok());
+    let offset_ms = sign * (number(0)? * 60 + number(2)?) * 60_000;
+    u64::try_from(local - offset_ms).ok()
 }
 
 /// The first number in `text`.

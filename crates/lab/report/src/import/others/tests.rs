@@ -98,11 +98,12 @@ type Told = (String, u32, u64, u64, u64, u64, u32, u8);
 
 fn told(results: &ForeignResults) -> Vec<Told> {
     let one = |it: &ForeignRun| {
-        let (ops, line) = (&it.run.ops, it.run.lines[0]);
+        let ops = &it.run.ops;
+        let (bytes, random_pct) = it.run.lines.first().map_or((0, 0), |line| (line.bytes, line.random_pct));
         let us = |ns: f64| (ns / 1e3).round() as u64;
         let (mean, p99) = (us(ops.total.lat_ns_mean), us(ops.total.lat_ns_p99 as f64));
         let (reads, writes) = (ops.read.iops.0.round() as u64, ops.write.iops.0.round() as u64);
-        (it.run.workload.clone(), it.run.iodepth, reads, writes, mean, p99, line.bytes, line.random_pct)
+        (it.run.workload.clone(), it.run.iodepth, reads, writes, mean, p99, bytes, random_pct)
     };
     results.runs.iter().map(one).collect()
 }
@@ -128,6 +129,7 @@ fn each_tool_is_read_as_it_means_it() {
             CRYSTAL_6,
             "CrystalDiskMark 6.0.2",
             vec![
+                row("Sequential Read", 32, 0, 0, 0, 0, 0, 0),
                 row("Random Read 4KiB", 64, 304_557, 0, 0, 0, 4096, 100),
                 row("Random Write 4KiB", 1, 0, 24_082, 0, 0, 4096, 100),
             ],
@@ -198,6 +200,65 @@ fn elbencho_tells_reads_of_mixes_apart() {
     }
 }
 
+/// Rows of all versions, and none that can't be read goes by in silence.
+#[test]
+fn crystal_disk_mark_has_words_of_its_own_in_each_version() {
+    let of_7 = CRYSTAL
+        .replace("8.0.4", "7.0.0")
+        .replace("  SEQ    1MiB", "  Sequential 1MiB")
+        .replace("  RND    4KiB", "  Random 4KiB");
+    assert_eq!(told(&runs(&of_7))[0].0, "Sequential 1MiB Read");
+    assert_eq!(told(&runs(&of_7))[1..], told(&runs(&CRYSTAL.replace("RND ", "Random ")))[1..]);
+    let of_3 = "CrystalDiskMark 3.0.4 x64 (C) 2007-2013 hiyohiyo\n           Sequential Read :   520.123 MB/s\n          Sequential Write :   480.0 MB/s\n\
+                \x20        Random Read 512KB :   400.0 MB/s\n   Random Read 4KB (QD=32) :   300.0 MB/s [ 73242.2 IOPS]\n  Date : 2013/11/20 21:09:25\n";
+    let found = runs(of_3);
+    let rates: Vec<(String, u32, f64, f64)> = found
+        .runs
+        .iter()
+        .map(|it| {
+            (
+                it.run.workload.clone(),
+                it.run.iodepth,
+                it.run.ops.total.bytes_per_sec.0 / 1e6,
+                it.run.ops.write.bytes_per_sec.0 / 1e6,
+            )
+        })
+        .collect();
+    let row = |name: &str, depth, all, written| (name.to_owned(), depth, all, written);
+    assert_eq!(
+        rates,
+        [
+            row("Sequential Read", 1, 520.123, 0.0),
+            row("Sequential Write", 1, 480.0, 480.0),
+            row("Random Read 512KB", 1, 400.0, 0.0),
+            row("Random Read 4KB", 32, 300.0, 0.0)
+        ]
+    );
+    let lacks = &found.runs[0].run.settings["lacks"];
+    assert!(lacks.contains("requests per second") && lacks.contains("the length of requests"), "{lacks}");
+    let other =
+        others(&of_3.replace("Random Read 512KB", "Zigzag Read 512KB")).expect_err("no such row").to_string();
+    assert!(other.starts_with("line 4: no figures of a test: 'Zigzag"), "{other}");
+}
+
+/// A file's own date is the start; one without any has none.
+#[test]
+fn a_run_starts_when_its_file_says() {
+    let at = |text: &str| runs(text).runs.iter().map(|it| it.started_at_unix_ms).collect::<Vec<_>>();
+    assert_eq!(at(CRYSTAL), [Some(1_639_562_400_000); 4]);
+    assert_eq!(at(ELBENCHO), [Some(1_795_896_000_000), Some(1_795_896_002_000)]);
+    assert_eq!(at(&ELBENCHO.replace("+0000", "+0100"))[0], Some(1_795_892_400_000));
+    let dated = DISKSPD.replace("<Tool>", "<RunTime>2021/12/15 10:00:00 UTC</RunTime><Tool>");
+    assert_eq!(at(&dated), [Some(1_639_562_400_000)]);
+    assert_eq!(
+        at(&VDBENCH.replace(" x rd1 1 ", " 12/15/2021-10:00:00-CET rd1 1 ")),
+        [Some(1_639_562_400_000)]
+    );
+    for text in [DISKSPD, VDBENCH, SYSBENCH, SYSBENCH_04] {
+        assert_eq!(at(text), [None]);
+    }
+}
+
 /// A figure that is none is empty, and never damages what is kept.
 #[test]
 fn no_numbers_are_no_figures() {
@@ -229,7 +290,7 @@ fn what_is_not_whole_is_said() {
         (DISKSPD.replace("</Results>", ""), "its XML is not whole"),
         (SYSBENCH.replace("writes/s:", ""), "it does not say 'writes/s:'"),
         (ELBENCHO.replace(",122,8000,3.0,\"elbencho -r\"", ""), "line 3 has 26 cells where the head has 30"),
-        (CRYSTAL.replace("[   3397.3 IOPS]", ""), "no figures of a test: 'SEQ    1MiB"),
+        (CRYSTAL.replace("[   3397.3 IOPS]", ""), "line 8: no figures of a test: 'SEQ    1MiB"),
         (VDBENCH.replace(" 75 100 50407", ""), "line 5 has 17 cells where the head has 20"),
         (
             CRYSTAL.replace("   Date: 2021/12/15 10:00:00\n", ""),

@@ -1,11 +1,13 @@
 //! vdbench's `flatfile.html`: a table of columns by name, whose rows `avg_...` are the runs.
 
 use super::super::ForeignError;
-use super::{Direction, Test, figure, rate};
+use super::{Direction, Test, figure, rate, unix_ms};
 
 pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
     let mut tests = Vec::new();
     let mut head: Vec<&str> = Vec::new();
+    // The time of the run's first interval.
+    let mut began: Option<(&str, Option<u64>)> = None;
     for (index, line) in text.lines().enumerate() {
         let cells: Vec<&str> = line.split_ascii_whitespace().collect();
         if cells.contains(&"reqrate") && cells.contains(&"Interval") {
@@ -13,6 +15,10 @@ pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
             continue;
         }
         let cell = |name: &str| head.iter().position(|it| *it == name).and_then(|at| cells.get(at)).copied();
+        let name = cell("Run").unwrap_or("vdbench");
+        if began.is_none_or(|(of, _)| of != name) {
+            began = Some((name, cell("timestamp").and_then(unix_ms)));
+        }
         // `avg_2-61` is of 60 intervals, whose length is in no column.
         if !cell("Interval").is_some_and(|it| it.starts_with("avg_")) {
             continue;
@@ -41,7 +47,8 @@ pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
         };
 
         tests.push(Test {
-            name: cell("Run").unwrap_or("vdbench").to_owned(),
+            name: name.to_owned(),
+            started_at_unix_ms: began.and_then(|(_, at)| at),
             version: cell("version").filter(|it| *it != "n/a").unwrap_or("").to_owned(),
             iodepth: number("threads").map(|it| it as u32).filter(|it| *it > 0),
             // 'n/a' is of several sizes: their mean is none of them.
