@@ -137,8 +137,10 @@ fn runs_text(lines: &[RunLine], options: TerminalOptions) -> String {
     };
     let mut header = vec!["Run", "Study", "Started", "World", "Target", "Workload", "Tags"];
     header.extend(names);
+    // Names are cut before the table is.
+    let uncut = TerminalOptions { width: u16::MAX, ..options };
     let table = |header: &[&str], first_number, rows| {
-        raidlab_report::terminal::table(header, first_number, vec![rows], options)
+        raidlab_report::terminal::table(header, first_number, vec![rows], uncut)
     };
     let whole = table(&header, 7, lines.iter().map(row).collect());
     let width = usize::from(options.width);

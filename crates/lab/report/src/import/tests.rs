@@ -425,10 +425,11 @@ fn a_bad_rate_is_told_with_its_line() {
     assert_eq!(error, "line 1, field 8: iops is '-5', which is no figure");
 }
 
+const CRYSTAL: &str = "CrystalDiskMark 8.0.4 x64\n[Read]\n  SEQ    1MiB (Q=  8, T= 1):  3562.334 MB/s [   3397.3 IOPS] <  2352.43 us>\n   Date: 2021/12/15 10:00:00\n";
+
 /// What a file does not have is nothing wherever a run is shown or exported, and never 0.
 #[test]
 fn what_is_not_known_is_nothing() {
-    const CRYSTAL: &str = "CrystalDiskMark 8.0.4 x64\n[Read]\n  SEQ    1MiB (Q=  8, T= 1):  3562.334 MB/s [   3397.3 IOPS] <  2352.43 us>\n   Date: 2021/12/15 10:00:00\n";
     const UNIFIED: &str = "{\"fio version\": \"fio-3.33\", \"jobs\": [{\"jobname\": \"a\", \"mixed\": {\"total_ios\": 10, \"runtime\": 1000, \"iops\": 10.0, \
                            \"bw_bytes\": 40960, \"io_bytes\": 40960}}]}";
     const TRACED: &str =
@@ -496,8 +497,14 @@ fn what_is_not_known_is_nothing() {
         );
         assert!(shown.contains("total ") && shown.contains("p99 -"), "{shown}");
     }
+}
+
+/// Reads of an unknown number were exported as writes.
+#[test]
+fn an_export_has_the_direction_of_the_run() {
+    let found = others(CRYSTAL).unwrap();
     let exported: serde_json::Value =
-        serde_json::from_str(&export::fio::json(&only(others(CRYSTAL).unwrap()), 0)).unwrap();
+        serde_json::from_str(&export::fio::json(&found.runs[0].run, 0)).unwrap();
     let options = &exported["jobs"][0]["job options"];
     assert_eq!(
         (&options["rw"], &options["bs"], &options["rwmixread"]),

@@ -204,27 +204,7 @@ impl Job {
             pacing,
             iodepth,
         };
-        let is_timed = reader.value("time_based", switch).unwrap_or(false);
-        let in_pct =
-            |text: &str| if text.trim().ends_with('%') { percent(text).map(u64::from) } else { bytes(text) };
-        if reader.value("io_size", in_pct).is_some_and(|moved| moved > 0) && !is_timed {
-            let moved = reader.text("io_size").unwrap_or("").trim();
-            notes.push(format!(
-                "io_size = {moved} is left out: the window ends the run here, whatever was moved."
-            ));
-        }
-        let has_end = ["loops", "number_ios", "io_size", "size"].iter().any(|key| reader.find(key).is_some());
-        let told = match job.run {
-            None => {
-                "A job without runtime ends in fio when it has moved its size; here the window does: give --run."
-            }
-            Some(_) => {
-                "A job without time_based ends in fio when it has moved its size, if that is before its runtime; here it goes on."
-            }
-        };
-        if has_end && (job.run.is_none() || !is_timed) {
-            notes.push(told.into());
-        }
+        tell_of_ends(&mut reader, job.run, base, notes);
         if reader.reasons.is_empty() { Ok(job) } else { Err(reader.reasons) }
     }
 
@@ -449,6 +429,55 @@ fn engine(reader: &mut Reader<'_>) -> bool {
     false
 }
 
+/// Notes what ends a job in fio, and not here.
+fn tell_of_ends(reader: &mut Reader<'_>, run: Option<NanoSpan>, base: u64, notes: &mut Vec<String>) {
+    let is_timed = reader.value("time_based", switch).unwrap_or(false);
+    let in_pct =
+        |text: &str| if text.trim().ends_with('%') { percent(text).map(u64::from) } else { size(text, base) };
+    if reader.value("io_size", in_pct).is_some_and(|moved| moved > 0) && !is_timed {
+        let moved = reader.text("io_size").unwrap_or("").trim();
+        notes.push(format!(
+            "io_size = {moved} is left out: the window ends the run here, whatever was moved."
+        ));
+    }
+    let has_end = ["loops", "number_ios", "io_size", "size"].iter().any(|key| reader.find(key).is_some());
+    let told = match run {
+        None => {
+            "A job without runtime ends in fio when it has moved its size; here the window does: give --run."
+        }
+        Some(_) => {
+            "A job without time_based ends in fio when it has moved its size, if that is before its runtime; here it goes on."
+        }
+    };
+    if has_end && (run.is_none() || !is_timed) {
+        notes.push(told.into());
+    }
+}
+
+/// Where the places begin: `offset`, in percent only of a file whose length is given, from a whole request of `least` bytes on.
+fn start(reader: &mut Reader<'_>, places: &mut Places, key: &str, (least, base): (u64, u64)) {
+    let bytes = |text: &str| size(text, base);
+    if reader.text("offset").is_some_and(|text| text.ends_with('%')) {
+        // Of the file, from a whole request on.
+        let pct = u64::from(reader.value("offset", percent).unwrap_or(0));
+        match places.size.filter(|_| key == "filesize") {
+            Some(file) => places.start = ByteCount((u128::from(file.get()) * u128::from(pct) / 100) as u64 / least * least),
+            None => reader.wrong(
+                "offset",
+                "offset in percent of a file whose length is not given has no counterpart here: give filesize in bytes, or offset in bytes",
+            ),
+        }
+    } else {
+        places.start = ByteCount(reader.value("offset", bytes).unwrap_or(0));
+        if !places.start.get().is_multiple_of(SECTOR) {
+            reader.wrong(
+                "offset",
+                "offset is no multiple of 512 bytes, where no request of a device begins: write one",
+            );
+        }
+    }
+}
+
 fn places(reader: &mut Reader<'_>, lines: &[AccessLine], read_pct: u8, base: u64) -> Places {
     let bytes = |text: &str| size(text, base);
     let mut places = Places::default();
@@ -478,25 +507,7 @@ fn places(reader: &mut Reader<'_>, lines: &[AccessLine], read_pct: u8, base: u64
         None => {}
     }
     let least = lines.iter().map(|line| u64::from(line.bytes)).min().unwrap_or(SECTOR);
-    if reader.text("offset").is_some_and(|text| text.ends_with('%')) {
-        // Of the file, from a whole request on.
-        let pct = u64::from(reader.value("offset", percent).unwrap_or(0));
-        match places.size.filter(|_| key == "filesize") {
-            Some(file) => places.start = ByteCount((u128::from(file.get()) * u128::from(pct) / 100) as u64 / least * least),
-            None => reader.wrong(
-                "offset",
-                "offset in percent of a file whose length is not given has no counterpart here: give filesize in bytes, or offset in bytes",
-            ),
-        }
-    } else {
-        places.start = ByteCount(reader.value("offset", bytes).unwrap_or(0));
-        if !places.start.get().is_multiple_of(SECTOR) {
-            reader.wrong(
-                "offset",
-                "offset is no multiple of 512 bytes, where no request of a device begins: write one",
-            );
-        }
-    }
+    start(reader, &mut places, key, (least, base));
     // The size counts from the start of the file in fio only where it is the file's own.
     if key == "filesize" && places.start > ByteCount::ZERO {
         places.size = places.size.map(|size| ByteCount(size.get().saturating_sub(places.start.get())));

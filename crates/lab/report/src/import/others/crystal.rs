@@ -55,6 +55,55 @@ fn read_pct(section: &str) -> Option<f64> {
     }
 }
 
+/// The test of a line with figures, line `number`, below the heading `section`.
+fn test_of(line: &str, number: usize, section: &str) -> Result<Test, ForeignError> {
+    let wrong = || ForeignError::Malformed(format!("line {number}: no figures of a test: '{line:.60}'"));
+    let (head, figures) = line.rsplit_once(": ").ok_or_else(wrong)?;
+    let asked = asked(head.split('(').next().unwrap_or(head)).ok_or_else(wrong)?;
+    let after = |mark: &str| head.split_once(mark).and_then(|(_, rest)| number_in(rest));
+    let read_pct = asked.read_pct.or_else(|| read_pct(section)).ok_or_else(wrong)?;
+    let mb_per_s = figures.split_whitespace().next().and_then(figure).ok_or_else(wrong)?;
+    let told = figures.split_once('[').map(|(_, rest)| number_in(rest).ok_or_else(wrong)).transpose()?;
+    let iops = told.or_else(|| asked.block.map(|block| mb_per_s * 1e6 / block as f64));
+    let us = figures.split_once('<').and_then(|(_, rest)| number_in(rest));
+    if asked.read_pct.is_none() && told.is_none() {
+        return Err(wrong());
+    }
+    // Without its length there is no number of requests.
+    let iops = iops.unwrap_or(0.0);
+    let depth = match (after("Q="), after("T=")) {
+        (Some(queue), Some(threads)) => Some((queue * threads) as u32),
+        _ if asked.read_pct.is_none() => return Err(wrong()),
+        // Version 5 and before tell QD only; without it, one at a time.
+        _ => after("QD").map(|queue| queue as u32).or(Some(1)),
+    };
+    let is_mix = read_pct > 0.0 && read_pct < 100.0;
+    let mean_ms = us.map(|us| us / 1e3);
+    let part = |pct: f64| Direction {
+        iops: iops * pct / 100.0,
+        bytes_per_sec: mb_per_s * 1e6 * pct / 100.0,
+        mean_ms: mean_ms.filter(|_| pct > 0.0 && !is_mix),
+        ..Direction::default()
+    };
+    let kind = section.trim_start_matches('[').split(']').next().unwrap_or("");
+    let name = if asked.read_pct.is_some() { asked.name } else { format!("{} {kind}", asked.name) };
+    Ok(Test {
+        name: name.trim().to_owned(),
+        iodepth: depth,
+        block_bytes: asked.block,
+        random_pct: Some(if asked.is_random { 100 } else { 0 }),
+        read: part(read_pct),
+        write: part(100.0 - read_pct),
+        all: Direction { mean_ms, ..Direction::default() },
+        lacks: if is_mix {
+            vec!["the rates of reads and writes apart (they are those of the mix's shares)"]
+        } else {
+            Vec::new()
+        },
+        ..Test::default()
+    })
+}
+
 pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
     let (mut tests, mut section, mut version) = (Vec::new(), "", String::new());
     let mut is_whole = false;
@@ -73,54 +122,8 @@ pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
         if line.starts_with('*') || !line.contains(" MB/s") {
             continue;
         }
-        let wrong =
-            || ForeignError::Malformed(format!("line {}: no figures of a test: '{line:.60}'", index + 1));
-        let (head, figures) = line.rsplit_once(": ").ok_or_else(wrong)?;
-        let asked = asked(head.split('(').next().unwrap_or(head)).ok_or_else(wrong)?;
-        let after = |mark: &str| head.split_once(mark).and_then(|(_, rest)| number_in(rest));
-        let read_pct = asked.read_pct.or_else(|| read_pct(section)).ok_or_else(wrong)?;
-        let mb_per_s = figures.split_whitespace().next().and_then(figure).ok_or_else(wrong)?;
-        let told = figures.split_once('[').map(|(_, rest)| number_in(rest).ok_or_else(wrong)).transpose()?;
-        let iops = told.or_else(|| asked.block.map(|block| mb_per_s * 1e6 / block as f64));
-        let us = figures.split_once('<').and_then(|(_, rest)| number_in(rest));
-        if asked.read_pct.is_none() && told.is_none() {
-            return Err(wrong());
-        }
-        // Without its length there is no number of requests.
-        let iops = iops.unwrap_or(0.0);
-        let depth = match (after("Q="), after("T=")) {
-            (Some(queue), Some(threads)) => Some((queue * threads) as u32),
-            _ if asked.read_pct.is_none() => return Err(wrong()),
-            // Version 5 and before tell QD only; without it, one at a time.
-            _ => after("QD").map(|queue| queue as u32).or(Some(1)),
-        };
-        let is_mix = read_pct > 0.0 && read_pct < 100.0;
-        let mean_ms = us.map(|us| us / 1e3);
-        let part = |pct: f64| Direction {
-            iops: iops * pct / 100.0,
-            bytes_per_sec: mb_per_s * 1e6 * pct / 100.0,
-            mean_ms: mean_ms.filter(|_| pct > 0.0 && !is_mix),
-            ..Direction::default()
-        };
-        let kind = section.trim_start_matches('[').split(']').next().unwrap_or("");
-        let name = if asked.read_pct.is_some() { asked.name } else { format!("{} {kind}", asked.name) };
-        tests.push(Test {
-            name: name.trim().to_owned(),
-            version: version.clone(),
-            iodepth: depth,
-            block_bytes: asked.block,
-            random_pct: Some(if asked.is_random { 100 } else { 0 }),
-            read: part(read_pct),
-            write: part(100.0 - read_pct),
-            all: Direction { mean_ms, ..Direction::default() },
-            lacks: if is_mix {
-                vec!["the rates of reads and writes apart (they are those of the mix's shares)"]
-            } else {
-                Vec::new()
-            },
-            started_at_unix_ms,
-            ..Test::default()
-        });
+        let test = test_of(line, index + 1, section)?;
+        tests.push(Test { version: version.clone(), started_at_unix_ms, ..test });
     }
     if !tests.is_empty() && !is_whole {
         return Err(ForeignError::Malformed(
