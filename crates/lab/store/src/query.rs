@@ -36,7 +36,8 @@ const ACCELERATORS: &str = "(SELECT value ->> '$.accelerators' FROM json_each(ru
      WHERE value ->> '$.kind' = 'accelerator' LIMIT 1)";
 
 impl Store {
-    /// The runs that `filter` lets through, latest first.
+    /// The runs that `filter` lets through, those of the latest study first, and the last of each. Runs of a study get their numbers as they
+    /// end, and several run at a time.
     ///
     /// # Errors
     /// [`StoreError::Sqlite`] when the file can't be read.
@@ -50,7 +51,7 @@ impl Store {
                  AND (?4 IS NULL OR instr(target, ?4) > 0)
                  AND (?5 IS NULL OR EXISTS (SELECT 1 FROM run_tag WHERE run = run.id AND tag = ?5))
                  AND (?6 IS NULL OR study_run.kind = ?6)
-             ORDER BY run.id DESC LIMIT ?7"
+             ORDER BY run.study DESC, run.ordinal DESC LIMIT ?7"
         );
         let mut statement = self.connection.prepare(&sql)?;
         let limit = filter.limit.map_or(-1, i64::from);
