@@ -57,8 +57,11 @@ impl Candidate {
         let is_worth_waiting = |error: &DeviceError| is_patient && in_use(error);
         match with_patience(|| Device::open(&candidate.path, purpose), is_worth_waiting) {
             Ok(device) => {
-                candidate.is_in_use = purpose == Purpose::Look && device.is_taken();
-                candidate.refuses_writes = device.write_refusal();
+                // Who opens it for use has been told.
+                if purpose == Purpose::Look {
+                    candidate.is_in_use = device.is_taken();
+                    candidate.refuses_writes = device.write_refusal();
+                }
                 if let Err(error) = candidate.read_area(&device, purpose) {
                     candidate.trouble = Some(error.to_string());
                 }

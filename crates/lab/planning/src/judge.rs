@@ -172,7 +172,7 @@ fn misses_rate(order: &PlanOrder<'_>, apps: core::ops::Range<usize>, found: &[Pe
 fn between(over: &[u32], within: &[u32]) -> Option<Vec<u32>> {
     const NEAR: f64 = 1.1;
     let is_far = |(over, within): (&u32, &u32)| f64::from(*over) > NEAR * f64::from(*within);
-    let middle = |(over, within): (&u32, &u32)| f64::from(*over * *within).sqrt().round() as u32;
+    let middle = |(over, within): (&u32, &u32)| (f64::from(*over) * f64::from(*within)).sqrt().round() as u32;
     let next: Vec<u32> = over.iter().zip(within).map(middle).collect();
     let is_new = next != over && next != within;
     (is_new && over.iter().zip(within).any(is_far)).then_some(next)
@@ -327,6 +327,7 @@ mod tests {
     fn what_lies_between_two_steps_is_tried() {
         assert_eq!(lowered(&[64], &[3.0]), Some(vec![20]));
         assert_eq!(between(&[64], &[20]), Some(vec![36]));
+        assert_eq!(between(&[1 << 20], &[1 << 18]), Some(vec![1 << 19]), "no product is too large");
         assert_eq!(between(&[64], &[36]), Some(vec![48]));
         assert_eq!(between(&[40], &[37]), None, "near enough");
         assert_eq!(between(&[2], &[1]), None, "nothing lies between");
