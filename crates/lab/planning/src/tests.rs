@@ -74,6 +74,16 @@ fn needs(usable: ByteCount) -> Needs {
     Needs { usable, survive: 1, slots: Some(12), ..Needs::default() }
 }
 
+/// An application of random reads that asks for hardly anything, by its table of `pace`.
+fn hardly_ever(pace: &str) -> Application {
+    let head =
+        "schema = 1\nname = \"idle\"\ntitle = \"Hardly ever\"\nsource = \"made up\"\nmetric = \"iops\"\n";
+    let line = "[[line]]\nsize = \"8KiB\"\nshare_pct = 100\nread_pct = 100\nrandom_pct = 100\n";
+    let text = format!("{head}{pace}\n{line}");
+    let workload = raidlab_workload::Workload::from_toml("idle.toml", &text).expect("it is a workload");
+    Application { workload, iodepth: 1 }
+}
+
 fn space() -> Space {
     Space {
         levels: default_levels(1, false),

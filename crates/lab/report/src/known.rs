@@ -29,6 +29,11 @@ pub(crate) fn is_missing(run: &RunResult, kind: &str, summary: &OpSummary, figur
         }
 }
 
+/// Whether a `count` of the run stands for what another program does not tell.
+pub(crate) fn is_missing_count(run: &RunResult, count: u64) -> bool {
+    count == 0 && run.is_foreign()
+}
+
 /// Makes null in `json`, the serialisation of `run`, of what is not known.
 pub fn null_what_is_missing(run: &RunResult, json: &mut Value) {
     let ops = &run.ops;
@@ -41,8 +46,8 @@ pub fn null_what_is_missing(run: &RunResult, json: &mut Value) {
             }
         }
     }
-    for figure in ["iodepth", "window_ns"] {
-        if run.is_foreign() && json[figure] == 0 {
+    for (figure, count) in [("iodepth", run.iodepth.into()), ("window_ns", run.window_ns)] {
+        if is_missing_count(run, count) {
             json[figure] = Value::Null;
         }
     }

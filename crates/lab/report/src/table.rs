@@ -6,7 +6,7 @@
 //!
 //! Invariant: every row has a value of its kind, or none, for every column.
 
-use crate::known::is_missing;
+use crate::known::{is_missing, is_missing_count};
 use raidlab_workload::{ArrayFacts, OpSummary, RunResult, RunSeries, SeriesColumns, Summaries};
 use serde::Serialize;
 
@@ -298,7 +298,7 @@ fn figures(run: &RunResult, kind: &str, summary: &OpSummary) -> Vec<Value> {
 
 /// A count of a run, whose zero in results of other programs is not known.
 fn unless_missing(run: &RunResult, count: u64) -> Value {
-    if count == 0 && run.is_foreign() { Value::None } else { Value::Count(count) }
+    if is_missing_count(run, count) { Value::None } else { Value::Count(count) }
 }
 
 fn array(kept: &KeptRun<'_>, of: fn(&ArrayFacts) -> Value) -> Value {

@@ -324,12 +324,17 @@ mod tests {
     use raidlab_workload::{AcceleratorFacts, ActorFacts, ActorSummary};
     use std::path::Path;
 
-    #[test]
-    fn windows_hold_enough_batches_and_it_goes_on_until_the_bound_is_missed() {
+    /// One second of training behind one of ramp.
+    fn like() -> Load {
         let workload = find_workload("mlperf-unet3d", Path::new("")).unwrap();
         let second = NanoSpan::from_secs(1);
         let (ramp, run, seed) = (second, second, 1);
-        let like = Load { workload, iodepth: 1, workers: 1, ramp, run, seed, once: false, settles: false };
+        Load { workload, iodepth: 1, workers: 1, ramp, run, seed, once: false, settles: false }
+    }
+
+    #[test]
+    fn windows_hold_enough_batches_and_it_goes_on_until_the_bound_is_missed() {
+        let like = like();
         let mut ran = Vec::new();
         let order = FeedingOrder {
             counts: vec![2],
@@ -393,10 +398,7 @@ mod tests {
     /// Near the limit what was loaded ahead is used up slowly, and until then utilisation is above what the rate allows.
     #[test]
     fn utilisation_and_rate_agree() {
-        let workload = find_workload("mlperf-unet3d", Path::new("")).unwrap();
-        let second = NanoSpan::from_secs(1);
-        let (ramp, run, seed) = (second, second, 1);
-        let like = Load { workload, iodepth: 1, workers: 1, ramp, run, seed, once: false, settles: false };
+        let like = like();
         let it = accelerator(&like.workload.spec).unwrap().clone();
         let order = FeedingOrder { counts: vec![4], may_lengthen: true, ..FeedingOrder::default() };
         let found = feed(&like, &order, &mut |load| {

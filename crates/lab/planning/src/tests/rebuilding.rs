@@ -108,22 +108,7 @@ fn a_rebuild_ends_beside_streams_that_never_do() {
 
 /// An application that asks for hardly anything.
 fn idle() -> Application {
-    let text = r#"
-        schema = 1
-        name = "idle"
-        title = "Hardly ever"
-        source = "made up"
-        metric = "iops"
-        [limit]
-        iops = 20
-        [[line]]
-        size = "4KiB"
-        share_pct = 100
-        read_pct = 100
-        random_pct = 100
-    "#;
-    let workload = raidlab_workload::Workload::from_toml("idle.toml", text).expect("it is a workload");
-    Application { workload, iodepth: 1 }
+    super::hardly_ever("[limit]\niops = 20")
 }
 
 /// One array had 2.0 h by `risk` and 6.7 by `plan`: the replacement was taken to be overwritten at random, and slices of the rebuild ran

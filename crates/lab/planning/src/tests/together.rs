@@ -6,23 +6,7 @@ use raidlab_advisor::plan::OwnNeeds;
 
 /// An application without a request in any window.
 fn idle() -> Application {
-    let text = r#"
-        schema = 1
-        name = "idle"
-        title = "Hardly ever"
-        source = "made up"
-        metric = "iops"
-        [arrival]
-        process = "fixed"
-        rate = 0.001
-        [[line]]
-        size = "8KiB"
-        share_pct = 100
-        read_pct = 100
-        random_pct = 100
-    "#;
-    let workload = raidlab_workload::Workload::from_toml("idle.toml", text).expect("it is a workload");
-    Application { workload, iodepth: 1 }
+    super::hardly_ever("[arrival]\nprocess = \"fixed\"\nrate = 0.001")
 }
 
 fn needing(iops: &[f64]) -> Needs {
