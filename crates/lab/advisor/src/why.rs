@@ -6,7 +6,7 @@
 //!
 //! | cause | seen |
 //! |---|---|
-//! | saturated processors | processors busy 95 %, and the device is not |
+//! | saturated processors | processors busy 95 %, the device is not, and a process that uses storage waits for a processor |
 //! | competing scrub | the array checks, resyncs or rebuilds |
 //! | slow member | one member three times as slow as the middle one |
 //! | tiny stripe cache | nine tenths of the stripe cache in use, and it is small |
@@ -59,6 +59,8 @@ pub struct Facts {
     pub extent_bytes_mean: Option<f64>,
     /// Share of the time of all processors that was busy.
     pub cpu_busy_pct: Option<f64>,
+    /// Share of the time that a process which uses storage was ready and had no processor, of the one that had least of them.
+    pub cpu_wait_pct: Option<f64>,
     /// What the array on it is doing (`check`, `resync`, `recover`), if it is one and not idle.
     pub sync_action: Option<String>,
     /// Stripes that the array may keep.
@@ -195,8 +197,14 @@ pub fn why(facts: &Facts) -> Vec<Finding> {
 
 fn saturated_cpu(facts: &Facts) -> Option<String> {
     const FULL_PCT: f64 = 95.0;
+    const WAITS_PCT: f64 = 10.0;
     let busy = facts.cpu_busy_pct.filter(|pct| *pct >= FULL_PCT && facts.busy_pct < BUSY_PCT)?;
-    Some(format!("processors are busy for {busy:.0} % of their time, the device for {:.0} %", facts.busy_pct))
+    let waits = facts.cpu_wait_pct.filter(|pct| *pct >= WAITS_PCT)?;
+    Some(format!(
+        "processors are busy for {busy:.0} % of their time, the device for {:.0} %, and a process that uses storage waits for a processor \
+         for {waits:.0} %",
+        facts.busy_pct
+    ))
 }
 
 fn competing_scrub(facts: &Facts) -> Option<String> {

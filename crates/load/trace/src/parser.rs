@@ -138,6 +138,7 @@ impl TraceParser {
             TraceFormat::Disksim => format::disksim::line(self, text),
             TraceFormat::DisksimValidate => format::disksim::validation_line(self, text),
             TraceFormat::Perf => format::perf::line(self, text),
+            TraceFormat::Biosnoop => format::biosnoop::line(self, text),
             table => format::columns::line(self, table, text),
         }
     }
@@ -297,6 +298,7 @@ pub fn detect(line: &str) -> Option<TraceFormat> {
         TraceFormat::Disksim => format::disksim::is_line(line),
         TraceFormat::DisksimValidate => format::disksim::is_validation_line(line),
         TraceFormat::Perf => format::perf::is_line(line),
+        TraceFormat::Biosnoop => format::biosnoop::is_line(line),
         table => format::columns::is_line(*table, line),
     };
     TraceFormat::ALL.into_iter().find(is)

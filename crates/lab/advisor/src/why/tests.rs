@@ -22,6 +22,7 @@ fn healthy() -> Facts {
         filesystem_used_pct: Some(60.0),
         extent_bytes_mean: Some(8e6),
         cpu_busy_pct: Some(30.0),
+        cpu_wait_pct: Some(0.2),
         sync_action: None,
         stripe_cache_size: None,
         stripe_cache_active: None,
@@ -102,7 +103,7 @@ fn planted_causes_are_named_first() {
                 ..healthy()
             },
         ),
-        (Cause::SaturatedCpu, Facts { cpu_busy_pct: Some(99.5), ..healthy() }),
+        (Cause::SaturatedCpu, Facts { cpu_busy_pct: Some(99.5), cpu_wait_pct: Some(60.0), ..healthy() }),
         (
             Cause::SaturatedDevice,
             Facts {
@@ -199,7 +200,9 @@ fn nothing_is_named_on_healthy_ones() {
             ..healthy()
         },
         // A busy machine whose device is busy, too, is not said to lack processors.
-        Facts { cpu_busy_pct: Some(99.0), busy_pct: 60.0, ..healthy() },
+        Facts { cpu_busy_pct: Some(99.0), cpu_wait_pct: Some(60.0), busy_pct: 60.0, ..healthy() },
+        // Others use all processors, and who uses the device hardly waits for one.
+        Facts { cpu_busy_pct: Some(100.0), cpu_wait_pct: Some(3.0), ..healthy() },
     ];
     for facts in rows {
         assert_eq!(why(&facts), [], "{facts:?}");

@@ -93,6 +93,7 @@ pub fn gather(target: &WatchTarget, time: Duration, stop: &dyn Fn() -> bool) -> 
         filesystem_used_pct: filesystem_used_pct(target),
         extent_bytes_mean: target.file.as_deref().and_then(extent_bytes_mean),
         cpu_busy_pct: load.cpu_busy.map(|share| share * 100.0),
+        cpu_wait_pct: watched.processes.iter().filter_map(|it| it.cpu_wait_pct).reduce(f64::max),
         sync_action: action,
         stripe_cache_size: number("md/stripe_cache_size"),
         stripe_cache_active: active.get(),

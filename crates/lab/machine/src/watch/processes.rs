@@ -23,15 +23,20 @@ pub struct ProcessIo {
     pub read_calls_per_s: f64,
     /// Calls per second that wrote.
     pub write_calls_per_s: f64,
+    /// Share of the time that its thread which waited longest was ready and had no processor; none where the kernel does not say it.
+    pub cpu_wait_pct: Option<f64>,
 }
 
 /// Counters of one process: bytes read and written, calls that read and wrote.
 type Counts = [u64; 4];
 
+/// For each thread, how long it has waited for a processor since it began.
+type WaitsNs = BTreeMap<u32, u64>;
+
 /// All processes at one time.
 #[derive(Debug, Default)]
 pub(super) struct ProcessReading {
-    counts: BTreeMap<u32, Counts>,
+    counts: BTreeMap<u32, (Counts, WaitsNs)>,
     /// Those that may not be looked into.
     pub(super) hidden: u64,
 }
@@ -43,7 +48,13 @@ impl ProcessReading {
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         for pid in pids {
             match fs::read_to_string(format!("/proc/{pid}/io")) {
-                Ok(text) => drop(counts(&text).map(|it| reading.counts.insert(pid, it))),
+                Ok(text) => {
+                    if let Some(counts) = counts(&text) {
+                        let moves = counts[0] + counts[1] > 0;
+                        let waits_ns = if moves { waits_ns(pid) } else { WaitsNs::new() };
+                        reading.counts.insert(pid, (counts, waits_ns));
+                    }
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => reading.hidden += 1,
                 Err(_) => {}
             }
@@ -55,26 +66,32 @@ impl ProcessReading {
     pub(super) fn end(&self, watched: Duration, most: usize) -> Vec<ProcessIo> {
         let after = Self::now();
         let own = std::process::id();
-        let mut moved: Vec<(u32, Counts)> = after
+        let nothing = (Counts::default(), WaitsNs::new());
+        let mut moved: Vec<(u32, Counts, Option<u64>)> = after
             .counts
             .iter()
             .filter(|(pid, _)| **pid != own)
-            .map(|(pid, after)| {
-                let before = self.counts.get(pid).copied().unwrap_or_default();
-                (*pid, std::array::from_fn(|at| after[at].saturating_sub(before[at])))
+            .map(|(pid, (counts, waits_ns))| {
+                let (counts_before, waits_before_ns) = self.counts.get(pid).unwrap_or(&nothing);
+                let wait_ns = |(thread, ns): (&u32, &u64)| {
+                    ns.saturating_sub(waits_before_ns.get(thread).copied().unwrap_or(0))
+                };
+                let counts = std::array::from_fn(|at| counts[at].saturating_sub(counts_before[at]));
+                (*pid, counts, waits_ns.iter().map(wait_ns).max())
             })
-            .filter(|(_, counts): &(u32, Counts)| counts[0] + counts[1] > 0)
+            .filter(|(_, counts, _)| counts[0] + counts[1] > 0)
             .collect();
-        moved.sort_by_key(|(pid, counts)| (std::cmp::Reverse(counts[0] + counts[1]), *pid));
+        moved.sort_by_key(|(pid, counts, _)| (std::cmp::Reverse(counts[0] + counts[1]), *pid));
         moved.truncate(most);
         let seconds = watched.as_secs_f64().max(1e-9);
-        let told = |(pid, counts): (u32, Counts)| ProcessIo {
+        let told = |(pid, counts, wait_ns): (u32, Counts, Option<u64>)| ProcessIo {
             pid,
             name: fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned(),
             read_mb_per_s: counts[0] as f64 / 1e6 / seconds,
             write_mb_per_s: counts[1] as f64 / 1e6 / seconds,
             read_calls_per_s: counts[2] as f64 / seconds,
             write_calls_per_s: counts[3] as f64 / seconds,
+            cpu_wait_pct: wait_ns.map(|ns| (ns as f64 / 1e7 / seconds).min(100.0)),
         };
         moved.into_iter().map(told).collect()
     }
@@ -83,6 +100,16 @@ impl ProcessReading {
 fn counts(text: &str) -> Option<Counts> {
     let of = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok());
     Some([of("read_bytes:")?, of("write_bytes:")?, of("syscr:")?, of("syscw:")?])
+}
+
+/// `/proc/PID/task/TID/schedstat`: time on a processor, time that it waited for one, both in ns, and how often it ran.
+fn waits_ns(pid: u32) -> WaitsNs {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let wait = |thread: fs::DirEntry| {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        Some((thread.file_name().to_str()?.parse().ok()?, text.split_whitespace().nth(1)?.parse().ok()?))
+    };
+    threads.filter_map(wait).collect()
 }
 
 #[cfg(test)]

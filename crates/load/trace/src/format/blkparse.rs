@@ -47,23 +47,22 @@ pub(crate) fn line(parser: &mut TraceParser, text: &str) -> Result<Option<TraceR
     }
     let time_ns = decimal_ns("the time", time, 9)?;
     let rwbs = fields.next().ok_or(LineProblem::Fields { format })?;
-    let Some(Request { flushes, moves }) = request(rwbs, &mut fields)? else {
+    let Some(request) = request(rwbs, &mut fields)? else {
         parser.count_other();
         return Ok(None);
     };
-    put(parser, device, time_ns, flushes, moves)
+    put(parser, device, (time_ns, None), request)
 }
 
-/// A flush, and the request behind it, at one time.
+/// A flush, and the request behind it, at one time; both took the response time.
 pub(super) fn put(
     parser: &mut TraceParser,
     device: &str,
-    time_ns: u64,
-    flushes: bool,
-    moves: Option<(TraceKind, u64, u64)>,
+    (time_ns, response_ns): (u64, Option<u64>),
+    Request { flushes, moves }: Request,
 ) -> Result<Option<TraceRecord>, LineProblem> {
     let mut made = |(kind, offset_bytes, length_bytes)| {
-        parser.record(device, Parsed { time_ns, kind, offset_bytes, length_bytes, response_ns: None })
+        parser.record(device, Parsed { time_ns, kind, offset_bytes, length_bytes, response_ns })
     };
     let flush = if flushes { made((TraceKind::Flush, 0, 0))? } else { None };
     let moved = moves.map_or(Ok(None), made)?;
@@ -80,11 +79,8 @@ pub(crate) struct Request {
     pub(crate) moves: Option<(TraceKind, u64, u64)>,
 }
 
-/// What is asked for, and where; nothing where the event is of no block request.
-pub(super) fn request<'a>(
-    rwbs: &str,
-    fields: &mut impl Iterator<Item = &'a str>,
-) -> Result<Option<Request>, LineProblem> {
+/// Whether `rwbs` has a flush, and what is moved, if anything is.
+pub(super) fn meaning(rwbs: &str) -> Result<(bool, Option<TraceKind>), LineProblem> {
     let (flushes, rest) = rwbs.strip_prefix('F').map_or((false, rwbs), |rest| (true, rest));
     let moves = match rest.bytes().next() {
         Some(b'R') => Some(TraceKind::Read),
@@ -97,6 +93,15 @@ pub(super) fn request<'a>(
             return Err(LineProblem::Word { field: "rwbs", text: shown(rwbs), known });
         }
     };
+    Ok((flushes, moves))
+}
+
+/// What is asked for, and where; nothing where the event is of no block request.
+pub(super) fn request<'a>(
+    rwbs: &str,
+    fields: &mut impl Iterator<Item = &'a str>,
+) -> Result<Option<Request>, LineProblem> {
+    let (flushes, moves) = meaning(rwbs)?;
     let start = fields.next();
     match (moves, start, fields.next(), fields.next()) {
         (Some(kind), Some(start), Some("+"), Some(sectors)) => {

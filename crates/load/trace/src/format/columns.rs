@@ -6,22 +6,14 @@
 //! | Tencent | `1538323199,42932745,8,0,1283` |
 //! | SYSTOR '17 | `1455592806.420155,0.000304,R,3,123904,512` |
 //! | FIU | `89966104730008 4892 syslogd 904265560 8 W 6 0 md5` |
-//! | biosnoop | `0.000004 supervise 1950 xvda1 W 13092560 4096 0.74` |
 //!
-//! biosnoop's time is that of the end of a request: its start is that without its latency. The end of the first one is at zero, so its clock
-//! is taken to begin [`BIOSNOOP_START_NS`] before.
-//!
-//! Quirks: the copies of some have a line of names in front, biosnoop always. A process's name may have blanks, so the columns behind
-//! it are counted from the end. Sources: the README files of the traces; bcc, `tools/biosnoop.py`.
+//! Quirks: the copies of some have a line of names in front. Sources: the README files of the traces.
 
 use super::SECTOR_BYTES;
 use crate::error::LineProblem;
 use crate::fields::{decimal_ns, shown, whole};
 use crate::parser::{Parsed, TraceParser};
 use crate::record::{TraceFormat, TraceKind, TraceRecord};
-
-/// No request of biosnoop takes longer.
-const BIOSNOOP_START_NS: u64 = 3_600_000_000_000;
 
 /// A column: by its place from the front, or from the end.
 #[derive(Clone, Copy)]
@@ -93,17 +85,6 @@ fn table(format: TraceFormat) -> Option<Table> {
             length: (Back(4), SECTOR_BYTES),
             ..csv
         },
-        TraceFormat::Biosnoop => Table {
-            has_commas: false,
-            columns: (8, 24),
-            device: Back(4),
-            kind: Back(3),
-            offset: (Back(2), SECTOR_BYTES),
-            length: (Back(1), 1),
-            response: Some((Back(0), 6)),
-            head: "time(s)",
-            ..csv
-        },
         _ => return None,
     })
 }
@@ -149,16 +130,9 @@ pub(crate) fn line(
 ) -> Result<Option<TraceRecord>, LineProblem> {
     let wrong = || LineProblem::Fields { format };
     let table = table(format).ok_or_else(wrong)?;
-    let mut fields = table.fields(text);
+    let fields = table.fields(text);
     if parser.is_first_line() && table.is_head(&fields) {
-        if fields.iter().any(|name| name.starts_with("QUE")) {
-            parser.pass_mark();
-        }
         return Ok(None);
-    }
-    // With -Q, biosnoop has the time in the queue before the latency.
-    if parser.is_past_mark() && fields.len() > 1 {
-        fields.remove(fields.len() - 2);
     }
     if !table.has_columns(&fields) {
         return Err(wrong());
@@ -170,7 +144,7 @@ pub(crate) fn line(
     let bytes = |field, (place, unit): (At, u64)| {
         whole(field, at(&fields, place), u64::MAX / unit).map(|count| count * unit)
     };
-    let mut parsed = Parsed {
+    let parsed = Parsed {
         time_ns: parser.time_ns("the time", at(&fields, table.time.0), table.time.1)?,
         kind,
         offset_bytes: bytes("the place", table.offset)?,
@@ -180,10 +154,6 @@ pub(crate) fn line(
             None => None,
         },
     };
-    if format == TraceFormat::Biosnoop {
-        let from_start = parsed.time_ns.saturating_add(BIOSNOOP_START_NS);
-        parsed.time_ns = from_start.saturating_sub(parsed.response_ns.unwrap_or(0));
-    }
     let device = match (format, fields.as_slice()) {
         (TraceFormat::Fiu, [.., major, minor, _]) => format!("{},{}", shown(major), shown(minor)),
         _ => shown(at(&fields, table.device)),
@@ -200,9 +170,8 @@ pub(crate) fn is_line(format: TraceFormat, line: &str) -> bool {
         return false;
     }
     let is_number = |text: &str| text.parse::<u64>().is_ok();
-    let is_row = table.kind(at(&fields, table.kind)).is_some()
+    // Heads say little: the row behind them decides.
+    table.kind(at(&fields, table.kind)).is_some()
         && decimal_ns("", at(&fields, table.time.0), table.time.1).is_ok()
-        && [table.offset.0, table.length.0].iter().all(|place| is_number(at(&fields, *place)));
-    // Heads of comma-separated files say little: the row behind them decides.
-    is_row || (format == TraceFormat::Biosnoop && table.is_head(&fields) && line.contains("SECTOR"))
+        && [table.offset.0, table.length.0].iter().all(|place| is_number(at(&fields, *place)))
 }

@@ -1,5 +1,6 @@
 //! The formats, one file each: the meaning of a line, and the quirks of the programs that write it.
 
+pub(crate) mod biosnoop;
 pub(crate) mod blkparse;
 pub(crate) mod columns;
 pub(crate) mod disksim;

@@ -53,11 +53,11 @@ pub(crate) fn line(parser: &mut TraceParser, text: &str) -> Result<Option<TraceR
     }
     let time_ns = decimal_ns("the time", time, 9)?;
     let (device, asked) = request_of(rest)?;
-    let Some(Request { flushes, moves }) = asked else {
+    let Some(request) = asked else {
         parser.count_other();
         return Ok(None);
     };
-    put(parser, device, time_ns, flushes, moves)
+    put(parser, device, (time_ns, None), request)
 }
 
 /// The device of an event, and what is asked of it, of the text behind the event's name.

@@ -129,6 +129,32 @@ fn tables_of_clouds_and_of_tracers_are_found_and_read() {
              0.000004    ab             1950   xvda1     R  8         512    0.01    0.74\n",
             (Read, 0, 3_600_000_004_000 - 740_000, 4096, 512, Some(740_000)),
         ),
+        // With -P and -Q, and no head.
+        (
+            TraceFormat::Biosnoop,
+            "0.000004    ab             1950   xvda1     RA  8         512  S  -1.000    0.74\n",
+            (Read, 0, 3_600_000_004_000 - 740_000, 4096, 512, Some(740_000)),
+        ),
+        (
+            TraceFormat::Biosnoop,
+            "0.000004    jbd2/vda1-8  1950   vda1     FF    -1   0  1.740\n",
+            (Flush, 0, 3_600_000_004_000 - 1_740_000, 0, 0, Some(1_740_000)),
+        ),
+        (
+            TraceFormat::Biosnoop,
+            "0.000004    jbd2/vda1-8  1950   vda1     R 18446744073709551615   0  1.74\n",
+            (Flush, 0, 3_600_000_004_000 - 1_740_000, 0, 0, Some(1_740_000)),
+        ),
+        (
+            TraceFormat::Biosnoop,
+            "0.000004    fstrim  1950   vda1     D    8   1048576  1.740\n",
+            (Trim, 0, 3_600_000_004_000 - 1_740_000, 4096, 1_048_576, Some(1_740_000)),
+        ),
+        (
+            TraceFormat::Biosnoop,
+            "0.000004    ?  0        W    8   4096  1.74\n",
+            (Write, 0, 3_600_000_004_000 - 1_740_000, 4096, 4096, Some(1_740_000)),
+        ),
         (
             TraceFormat::Perf,
             "# a head\n fio 12 [001] 5.000001: block:block_rq_issue: 8,0 RA 4096 () 16 + 8 none,0,0 [fio]\n \
