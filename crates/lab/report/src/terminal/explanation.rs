@@ -16,6 +16,8 @@ pub fn explanation(plan: &str, names: &[String], found: &Explanation, options: T
         let header = ["Changed", "takes", "off by", "explains it"];
         text += "\n";
         text += &table(&header, 1, vec![rows], options);
+        let meaning = "Off by: how far requests/s and mean latencies then are from the measured ones, on average over both and over the runs.\n";
+        text += &broken(meaning, options.width);
     }
     text += "\n";
     text += &broken(&verdict(found), options.width);
@@ -67,8 +69,12 @@ fn done_row(figure: &DoneFigure) -> [String; 4] {
         "lat_ns_p90" => ("90th percentile", span),
         _ => ("99th percentile", span),
     };
-    let difference = format!("{:+.1} %", figure.difference_pct);
-    [name.to_owned(), show(figure.predicted), show(figure.measured), difference]
+    [name.to_owned(), show(figure.predicted), show(figure.measured), difference(figure.difference_pct)]
+}
+
+/// Percent; a multiple from three times on, where percents are hard to read.
+fn difference(pct: f64) -> String {
+    if pct < 200.0 { format!("{pct:+.1} %") } else { format!("{:.1} times", 1.0 + pct / 100.0) }
 }
 
 const fn name_of(cause: Cause) -> &'static str {
