@@ -79,8 +79,8 @@ type Figure = (&'static str, bool, fn(&RunResult) -> Option<f64>);
 
 /// The figures that are compared: name, whether more is better, and where it stands.
 const FIGURES: [Figure; 8] = [
-    ("iops", true, |run| Some(run.ops.total.iops.0)),
-    ("mb_per_s", true, |run| Some(run.ops.total.bytes_per_sec.mb_per_s())),
+    ("iops", true, |run| known(run, run.ops.total.iops.0)),
+    ("mb_per_s", true, |run| known(run, run.ops.total.bytes_per_sec.mb_per_s())),
     ("lat_ms_mean", false, |run| (run.ops.total.lat_ns_mean > 0.0).then(|| run.ops.total.lat_ns_mean / 1e6)),
     ("lat_ms_p50", false, |run| ms(run.ops.total.lat_ns_p50)),
     ("lat_ms_p99", false, |run| ms(run.ops.total.lat_ns_p99)),
@@ -88,6 +88,11 @@ const FIGURES: [Figure; 8] = [
     ("lat_ms_max", false, |run| ms(run.ops.total.lat_ns_max)),
     ("cpu_us_per_io", false, |run| run.cost.cpu_ns_per_io.map(|ns| ns / 1e3)),
 ];
+
+/// Nothing where another program measured it and did not say.
+fn known(run: &RunResult, figure: f64) -> Option<f64> {
+    (figure > 0.0 || !run.is_foreign()).then_some(figure)
+}
 
 fn ms(ns: u64) -> Option<f64> {
     (ns > 0).then(|| ns as f64 / 1e6)

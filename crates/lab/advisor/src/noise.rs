@@ -38,8 +38,8 @@ pub fn noise(runs: &[RunResult]) -> Option<Noise> {
     let mut cells: Vec<(&RunResult, Vec<f64>)> = Vec::new();
     for run in runs.iter().filter(|run| run.world != World::Simulated) {
         let is_same = |other: &RunResult| {
-            (&other.workload, &other.target, other.offered_load(), &other.array)
-                == (&run.workload, &run.target, run.offered_load(), &run.array)
+            (&other.workload, &other.lines, &other.target, other.offered_load(), &other.array)
+                == (&run.workload, &run.lines, &run.target, run.offered_load(), &run.array)
         };
         match cells.iter_mut().find(|(first, _)| is_same(first)) {
             Some((_, values)) => values.push(run.metric_value()),
@@ -68,7 +68,7 @@ fn variation(values: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
     use raidlab_units::Iops;
-    use raidlab_workload::Metric;
+    use raidlab_workload::{AccessLine, Metric};
 
     #[test]
     fn repeats_of_real_runs_tell_the_noise() {
@@ -84,6 +84,8 @@ mod tests {
             real(1, 110.0),
             real(8, 100.0),
             run(World::Simulated, 1, 5.0),
+            // What is called the same, and asks for other requests.
+            RunResult { lines: vec![AccessLine::plain(1 << 20, 0, 0)], ..real(1, 5000.0) },
         ];
         let found = noise(&runs).unwrap();
         assert_eq!((found.cells, found.median), (2, 0.0));

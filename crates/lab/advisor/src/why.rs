@@ -291,8 +291,10 @@ fn is_read(facts: &Facts) -> bool {
 
 fn fragmented(facts: &Facts) -> Option<String> {
     const SHORT: f64 = 524_288.0;
+    // Where places are not known: what reads in sequence has few requests in flight, by read-ahead.
+    const FEW: f64 = 4.0;
     let extent = facts.extent_bytes_mean.filter(|bytes| *bytes < SHORT && is_read(facts))?;
-    let is_in_sequence = facts.random_pct.is_none_or(|pct| pct <= 90.0);
+    let is_in_sequence = facts.random_pct.map_or(facts.in_flight_mean <= FEW, |pct| pct <= 90.0);
     let fills = facts.mean_read_bytes.is_none_or(|bytes| bytes >= extent / 4.0);
     (is_in_sequence && fills && facts.busy_pct >= BUSY_PCT)
         .then(|| format!("the file's pieces are {:.0} KiB long on average", extent / 1024.0))

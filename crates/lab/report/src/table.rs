@@ -116,13 +116,13 @@ const SUMMARY_COLUMNS: [Column<OpSummary>; 14] = [
 
 /// What a run cost, and what has no column of its own.
 const COST_COLUMNS: [Column<RunResult>; 19] = [
-    ("seed", Kind::Count, |run| Value::Count(run.seed)),
+    ("seed", Kind::Count, |run| unless_missing(run, run.seed)),
     ("cpu_ns_per_io", Kind::Real, |run| run.cost.cpu_ns_per_io.map_or(Value::None, Value::Real)),
     ("member_reads", Kind::Count, |run| maybe(run.cost.member_reads)),
     ("member_writes", Kind::Count, |run| maybe(run.cost.member_writes)),
     ("host_reads", Kind::Count, |run| maybe(run.cost.host_reads)),
     ("host_writes", Kind::Count, |run| maybe(run.cost.host_writes)),
-    ("wall_ns", Kind::Count, |run| Value::Count(run.cost.wall_ns)),
+    ("wall_ns", Kind::Count, |run| unless_missing(run, run.cost.wall_ns)),
     ("bottleneck", Kind::Text, |run| run.bottleneck.as_ref().map_or(Value::None, |facts| text(&facts.name))),
     ("bottleneck_json", Kind::Text, |run| run.bottleneck.as_ref().map_or(Value::None, json)),
     ("range_json", Kind::Text, |run| run.range.as_ref().map_or(Value::None, json)),

@@ -120,12 +120,14 @@ impl History {
         let of_host = |host: &str| -> Vec<&str> {
             readings.by_device.keys().filter(|key| key.0 == host).map(|key| key.1.as_str()).collect()
         };
-        let (mut all, mut layers) = (Vec::new(), Vec::new());
+        let (mut all, mut layers, mut halves) = (Vec::new(), Vec::new(), 0);
         for ((host, device), list) in &readings.by_device {
             if !chosen.contains(device) && is_layer(device, &of_host(host)) {
                 layers.push(device.as_str());
             } else {
-                all.push(DeviceHistory::of(host, device, list));
+                let (list, cut) = without_halves(list);
+                halves += cut;
+                all.push(DeviceHistory::of(host, device, &list));
             }
         }
         let is_busy = |device: &DeviceHistory| {
@@ -137,6 +139,14 @@ impl History {
             notes.push(match idle.len() {
                 1 => format!("{} was idle at all times and is left out", idle[0].device),
                 several => format!("{several} devices were idle at all times and are left out"),
+            });
+        }
+        if halves > 0 {
+            notes.push(match halves {
+                1 => "1 reading lacks reads or writes, and its requests or bytes are left out".to_owned(),
+                _ => format!(
+                    "{halves} readings lack reads or writes, and their requests or bytes are left out"
+                ),
             });
         }
         layers.dedup();
@@ -249,6 +259,28 @@ impl DeviceHistory {
     }
 }
 
+/// The readings without sums that are not whole, and how many those were: reads or writes are missing in them, and told in others.
+fn without_halves(list: &[Reading]) -> (Vec<Reading>, usize) {
+    let tells = |figure: fn(&Reading) -> Option<f64>| list.iter().any(|it| figure(it).is_some());
+    let both_requests = tells(|it| it.reads) && tells(|it| it.writes);
+    let both_bytes = tells(|it| it.read_bytes) && tells(|it| it.write_bytes);
+    let mut halves = 0;
+    let whole = |reading: &Reading| {
+        let mut reading = *reading;
+        let cuts_requests = both_requests && reading.reads.is_some() != reading.writes.is_some();
+        let cuts_bytes = both_bytes && reading.read_bytes.is_some() != reading.write_bytes.is_some();
+        if cuts_requests {
+            (reading.reads, reading.writes) = (None, None);
+        }
+        if cuts_bytes {
+            (reading.read_bytes, reading.write_bytes) = (None, None);
+        }
+        halves += usize::from(cuts_requests || cuts_bytes);
+        reading
+    };
+    (list.iter().map(whole).collect(), halves)
+}
+
 fn span_days(list: &[Reading]) -> Option<f64> {
     let times = || list.iter().filter_map(|it| it.at_s);
     let first = times().fold(f64::INFINITY, f64::min);
@@ -316,6 +348,23 @@ mod tests {
             })
             .collect();
         DeviceHistory::of("db1", "sda", &list)
+    }
+
+    #[test]
+    fn a_missing_half_is_no_zero() {
+        let whole = Reading { reads: Some(100.0), writes: Some(50.0), ..Reading::default() };
+        let half = Reading { writes: None, ..whole };
+        let history = |list: &[Reading]| {
+            let mut readings = Readings::default();
+            readings.by_device.insert(("db1".into(), "sda".into()), list.to_vec());
+            History::of(&[], &readings, &[])
+        };
+        let found = history(&[whole, half, whole]);
+        assert_eq!(found.devices[0].iops.map(|it| it.mean), Some(150.0));
+        assert!(found.notes[0].starts_with("1 reading lacks reads or writes"), "{:?}", found.notes);
+        // Where nobody tells of writes, reads are what is known.
+        let of_reads = history(&[half, half]);
+        assert_eq!((of_reads.devices[0].iops.map(|it| it.mean), of_reads.notes.len()), (Some(100.0), 0));
     }
 
     #[test]

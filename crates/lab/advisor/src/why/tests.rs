@@ -201,6 +201,17 @@ fn nothing_is_named_on_healthy_ones() {
         },
         // A busy machine whose device is busy, too, is not said to lack processors.
         Facts { cpu_busy_pct: Some(99.0), cpu_wait_pct: Some(60.0), busy_pct: 60.0, ..healthy() },
+        // A file in pieces under reads at places that are not known, many at once.
+        Facts {
+            extent_bytes_mean: Some(72_000.0),
+            mean_read_bytes: Some(65_536.0),
+            random_pct: None,
+            busy_pct: 100.0,
+            in_flight_mean: 7.9,
+            reads_per_s: 13_000.0,
+            read_ms: Some(0.6),
+            ..healthy()
+        },
         // Others use all processors, and who uses the device hardly waits for one.
         Facts { cpu_busy_pct: Some(100.0), cpu_wait_pct: Some(3.0), ..healthy() },
     ];

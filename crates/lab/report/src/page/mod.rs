@@ -36,11 +36,13 @@ use crate::StudyReport;
 use crate::chart::Chart;
 use crate::document::{Block, Card, Choice as CardChoice, Document, Fact, Figure};
 use crate::figures::{Column, grouped, survives, three_digits};
+use crate::known::is_missing_count;
 use crate::matrix::{Matrix, side_name};
 use charts::Panel;
 use over_time::LatencyOf;
 use raidlab_advisor::{Choice, ComparedTable, Verdict};
 use raidlab_units::NanoSpan;
+use raidlab_workload::{OfferedLoad, RunResult};
 use raidlab_worlds::feedings;
 use std::collections::BTreeSet;
 
@@ -73,15 +75,22 @@ pub fn study(report: &StudyReport) -> Document {
 /// What was run, in a few numbers.
 fn facts(report: &StudyReport, matrix: &Matrix) -> Vec<Fact> {
     let list = |values: BTreeSet<String>| values.into_iter().collect::<Vec<_>>().join(", ");
-    let seeds = list(report.runs.iter().map(|run| run.seed.to_string()).collect());
-    let windows: BTreeSet<u64> = report.runs.iter().map(|run| run.window_ns).collect();
+    let known = |run: &&RunResult, count: u64| !is_missing_count(run, count);
+    let seeds = report.runs.iter().filter(|run| known(run, run.seed)).map(|run| run.seed.to_string());
+    let seeds = list(seeds.collect());
+    let windows = report.runs.iter().filter(|run| known(run, run.window_ns)).map(|run| run.window_ns);
+    let windows: BTreeSet<u64> = windows.collect();
     let window = match (windows.first(), windows.last()) {
         (Some(shortest), Some(longest)) if shortest == longest => NanoSpan(*shortest).to_string(),
         (Some(shortest), Some(longest)) => format!("{} to {}", NanoSpan(*shortest), NanoSpan(*longest)),
-        _ => "none".to_owned(),
+        _ => "not known".to_owned(),
     };
     let loads = matrix.loads.chunk_by(|a, b| a.name() == b.name()).map(|loads| {
-        let values: Vec<String> = loads.iter().map(|load| load.value().to_string()).collect();
+        let text = |load: &OfferedLoad| match load {
+            OfferedLoad::Iodepth(0) => "not known".to_owned(),
+            load => load.value().to_string(),
+        };
+        let values: Vec<String> = loads.iter().map(text).collect();
         (loads[0].name(), values.join(", "))
     });
     let runs = report.runs.len().to_string();
@@ -93,7 +102,8 @@ fn facts(report: &StudyReport, matrix: &Matrix) -> Vec<Fact> {
         rows.push(("Configurations", matrix.configurations.len().to_string()));
         rows.push(("Profiles", matrix.profiles.len().to_string()));
         rows.extend(loads);
-        rows.extend([("Measured window", window), ("Seed", seeds)]);
+        rows.push(("Measured window", window));
+        rows.extend((!seeds.is_empty()).then_some(("Seed", seeds)));
     }
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

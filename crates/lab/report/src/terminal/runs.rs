@@ -8,7 +8,7 @@ use crate::figures::{
     Column, ONE_IN, capacity, known_text, latency_text, ns_to_ms, range_text, survives, tail_text,
     three_digits,
 };
-use crate::known::has_moved;
+use crate::known::{has_moved, is_missing_count};
 use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{
@@ -303,7 +303,8 @@ pub(super) fn about(run: &RunResult) -> String {
         0 if run.is_foreign() => "of unknown length".to_owned(),
         ns => NanoSpan(ns).to_string(),
     };
-    let mut text = format!("  {world}, window {window}, seed {}\n", run.seed);
+    let seed = if is_missing_count(run, run.seed) { String::new() } else { format!(", seed {}", run.seed) };
+    let mut text = format!("  {world}, window {window}{seed}\n");
     if let Some(load) = &run.load {
         let (targets, workers, iodepth) = (load.targets, load.workers, load.iodepth_per_target);
         text += &format!(
@@ -454,7 +455,10 @@ fn split_lines(split: Option<&LatencySplit>, requests: u64) -> String {
 
 /// What the run cost: wall-clock time, and processor time and member I/O where they are known.
 fn cost_line(run: &RunResult) -> String {
-    let mut parts = vec![format!("{} of wall-clock time", NanoSpan(run.cost.wall_ns))];
+    let mut parts = Vec::new();
+    if !is_missing_count(run, run.cost.wall_ns) {
+        parts.push(format!("{} of wall-clock time", NanoSpan(run.cost.wall_ns)));
+    }
     if let Some(cpu_ns) = run.cost.cpu_ns_per_io {
         parts.push(format!("{} us of processor time per I/O", three_digits(cpu_ns / 1e3)));
     }
@@ -468,7 +472,8 @@ fn cost_line(run: &RunResult) -> String {
     if let Some(ios) = run.cost.member_ios_per_host_io() {
         parts.push(format!("{} member I/Os per host I/O", three_digits(ios)));
     }
-    format!("  cost  {}\n", parts.join("; ")) + &run.machine.as_ref().map_or_else(String::new, machine_lines)
+    let cost = if parts.is_empty() { String::new() } else { format!("  cost  {}\n", parts.join("; ")) };
+    cost + &run.machine.as_ref().map_or_else(String::new, machine_lines)
 }
 
 /// What the machine and the device under the target did meanwhile.

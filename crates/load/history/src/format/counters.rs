@@ -84,7 +84,12 @@ pub(super) fn prometheus(text: &str) -> Result<Readings, Located> {
             series.entry((Machine::of(one), device.to_owned())).or_default().entry(job).or_default();
         for pair in one.get("values").and_then(Value::as_array).into_iter().flatten() {
             let at_s = pair.get(0).and_then(Value::as_f64).filter(|it| (0.0..1e11).contains(it));
-            let count = pair.get(1).and_then(Value::as_str).and_then(number);
+            let text = pair.get(1).and_then(Value::as_str);
+            // A stale counter is NaN.
+            if let Some(text) = text.filter(|text| text.parse::<f64>().is_err()) {
+                return Err(no_number(None, name, text));
+            }
+            let count = text.and_then(number);
             let (Some(at_s), Some(count)) = (at_s, count) else { continue };
             snapshots.entry(at_s as u64).or_default().insert(figure, count * unit);
         }

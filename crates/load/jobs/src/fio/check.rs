@@ -73,6 +73,8 @@ struct TrialJob {
     /// File and line, as messages have them.
     place: String,
     numjobs: u32,
+    /// How far its clones are apart, where that is given in percent.
+    increment: Option<u64>,
     clones: Vec<Expected>,
 }
 
@@ -136,7 +138,8 @@ pub fn fio_trial(
             );
             return Err(ImportError { file: file.into(), reasons: vec![Reason::at(section.line, why)] });
         }
-        jobs.push(TrialJob { name: job.name.clone(), place, numjobs: job.numjobs(), clones });
+        let increment = job.increment_of_pct(section);
+        jobs.push(TrialJob { name: job.name.clone(), place, numjobs: job.numjobs(), increment, clones });
     }
     Ok(FioTrial { job_file: job_file(&reader, &jobs, logs), jobs })
 }
@@ -165,6 +168,10 @@ fn job_file(reader: &super::Reader<'_>, jobs: &[TrialJob], logs: &str) -> String
         text.extend([format!(
             "ioengine=null\nwrite_iolog={logs}/{index}\nfilename_format=$jobname.$jobnum.$filenum\n"
         )]);
+        // Of no file that is there fio takes percents of the size.
+        if let Some(bytes) = jobs[index].increment {
+            text.extend([format!("offset_increment={bytes}\n")]);
+        }
         if needs_file(&own) {
             let end = jobs[index].clones.iter().map(|it| it.region.get()).max();
             text.extend([format!("filesize={}\n", end.unwrap_or(FILE.get()))]);

@@ -78,6 +78,8 @@ pub(super) struct Job {
     flush: Option<FlushRule>,
     numjobs: u32,
     offset_increment: u64,
+    /// Where its file ends, if that is given in bytes.
+    file_end: Option<u64>,
     file_names: FileNames,
 }
 
@@ -197,6 +199,7 @@ impl Job {
             data: data(&mut reader),
             numjobs: reader.value("numjobs", number).unwrap_or(1).max(1),
             offset_increment: increment(&mut reader, base),
+            file_end: reader.text("filesize").and_then(|text| bytes(text).ok()).filter(|end| *end > 0),
             flush: flush(&mut reader, reads).filter(|_| lines.iter().any(|line| line.read_pct < 100)),
             lines,
             directions,
@@ -272,8 +275,7 @@ impl Job {
         let clones = self.clones();
         let each = if clones == 1 { self.numjobs } else { 1 };
         let mut places = self.places.clone();
-        let moved = self.offset_increment.saturating_mul(u64::from(clone));
-        places.start = ByteCount(places.start.get().saturating_add(moved));
+        (places.start, places.size) = self.range(clone);
         MixPart {
             name: if clones == 1 { self.name.clone() } else { format!("{}-{}", self.name, clone + 1) },
             weight: None,
@@ -284,6 +286,24 @@ impl Job {
             flush: self.flush,
             ..MixPart::default()
         }
+    }
+
+    /// Where its clone `clone` begins, and how far it reaches: not beyond the file.
+    fn range(&self, clone: u32) -> (ByteCount, Option<ByteCount>) {
+        let moved = self.offset_increment.saturating_mul(u64::from(clone));
+        let start = self.places.start.get().saturating_add(moved);
+        let least = self.lines.iter().map(|line| u64::from(line.bytes)).min().unwrap_or(SECTOR).max(1);
+        let room = self.file_end.map_or(u64::MAX, |end| end.saturating_sub(start) / least * least);
+        // A clone behind the end has the file as it is, and is refused where it runs.
+        let room = if room == 0 { u64::MAX } else { room };
+        (ByteCount(start), self.places.size.map(|size| ByteCount(size.get().min(room))))
+    }
+
+    /// The distance of its clones, if it is given in percent.
+    pub(super) fn increment_of_pct(&self, section: &Section) -> Option<u64> {
+        let reader = Reader::new(section);
+        let is_pct = reader.text("offset_increment").is_some_and(|text| text.trim().ends_with('%'));
+        is_pct.then_some(self.offset_increment)
     }
 
     /// Whether reads and writes go on from places of their own.
@@ -313,9 +333,8 @@ impl Job {
 
     /// Length of its file up to the end of what its clone `clone` uses.
     pub(super) fn extent(&self, clone: u32) -> u64 {
-        let start =
-            self.places.start.get().saturating_add(self.offset_increment.saturating_mul(u64::from(clone)));
-        self.size.map_or(0, |size| start.saturating_add(size.get()))
+        let (start, size) = self.range(clone);
+        self.size.map_or(0, |all| start.get().saturating_add(size.unwrap_or(all).get()))
     }
 }
 

@@ -161,7 +161,9 @@ const KEYS: &[(Kind, &str)] = &[
         "num_range trim_percentage trim_verify_zero trim_backlog trim_backlog_batch",
     ),
     (
-        Kind::Missing("zoned devices are not modelled or driven"),
+        Kind::Missing(
+            "zones are not driven: neither those of a device, nor strides (zonemode=strided), which leave gaps between",
+        ),
         "zonemode zonesize zonecapacity zonerange zoneskip read_beyond_wp max_open_zones job_max_open_zones \
          ignore_zone_limits zone_reset_threshold zone_reset_frequency recover_zbd_write_error \
          write_zone_remainder",

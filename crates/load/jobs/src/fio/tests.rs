@@ -286,6 +286,11 @@ fn what_fio_does_otherwise_is_done_so_or_refused_with_its_line() {
     let clones = places("filesize=16m\nsize=2m\noffset_increment=4m\nnumjobs=4\nrw=read\nbs=64k");
     let starts: Vec<_> = clones.parts.iter().map(|part| (part.places.start, part.places.size)).collect();
     assert_eq!(starts[3], (ByteCount::from_mib(12), mib(2)));
+    let inside =
+        places("filesize=16m\nsize=2m\noffset=1m\noffset_increment=10m\nnumjobs=2\nrw=randread\nbs=4k");
+    let ranges: Vec<_> = inside.parts.iter().map(|part| (part.places.start, part.places.size)).collect();
+    let first = (ByteCount::from_mib(1), mib(15));
+    assert_eq!(ranges, [first, (ByteCount::from_mib(11), mib(5))], "no clone reaches beyond the file");
     let refused = [
         ("rw=randread\nbssplit=4k/10:64k/90", "test.fio:3: random requests of several sizes"),
         ("rw=randrw\nbs=4k,64k", "test.fio:3: random requests of several sizes"),

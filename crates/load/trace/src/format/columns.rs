@@ -150,6 +150,8 @@ pub(crate) fn line(
         offset_bytes: bytes("the place", table.offset)?,
         length_bytes: bytes("the length", table.length)?,
         response_ns: match table.response {
+            // Some rows of SYSTOR '17 have none.
+            Some((place, _)) if at(&fields, place).is_empty() => None,
             Some((place, digits)) => Some(decimal_ns("the response time", at(&fields, place), digits)?),
             None => None,
         },
@@ -166,7 +168,8 @@ pub(crate) fn is_line(format: TraceFormat, line: &str) -> bool {
     // Nobody writes it as text.
     let Some(table) = table(format).filter(|_| format != TraceFormat::OracleGeneral) else { return false };
     let fields = table.fields(line);
-    if !table.has_columns(&fields) {
+    // fio's logs of latencies have blanks behind their commas, and columns as Tencent's; no trace has.
+    if !table.has_columns(&fields) || (table.has_commas && line.contains(", ")) {
         return false;
     }
     let is_number = |text: &str| text.parse::<u64>().is_ok();

@@ -203,7 +203,7 @@ fn in_words(history: &History, output: &Output) -> String {
     };
     let heads: [&[&str]; 2] = [
         &["Device", "IOPS", "p95", "Max", "MB/s p95", "Reads %", "Read KiB", "Write KiB"],
-        &["Device", "Readings", "Days", "Busy %", "Written/day", "Growth %/y", "Peak hour"],
+        &["Device", "Readings", "Days", "Busy % p95", "Written/day", "Growth %/y", "Peak hour"],
     ];
     let rows = |of: &dyn Fn(&DeviceHistory) -> Vec<String>| vec![history.devices.iter().map(of).collect()];
     let tables = [

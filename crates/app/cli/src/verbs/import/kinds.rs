@@ -11,6 +11,9 @@ pub(super) struct Kind {
     verb: &'static str,
 }
 
+/// Bytes in which a file that is no text has one of zero.
+const BINARY_BYTES: usize = 512;
+
 /// Lines that tell the kind of a file.
 const LINES: usize = 200;
 
@@ -52,12 +55,64 @@ fn printed(text: &str) -> Option<Kind> {
     None
 }
 
+/// Files that are no text, by what they begin with; bytes that are no text are replacement characters.
+const BINARIES: [(&str, &str, &str, &str); 8] = [
+    ("PAR1", "a Parquet file", "a trace in it is read by measure and simulate with --trace", "measure"),
+    ("SQLite format 3", "a results file", "'raidlab runs --db FILE' shows what is in it", "runs"),
+    ("\u{7}tae", "blktrace's binary", "read it with 'raidlab import trace'", "trace"),
+    ("eat", "blktrace's binary", "read it with 'raidlab import trace'", "trace"),
+    // Its second number tells the version.
+    ("\u{fffd}\u{fffd}u!", "sar's binary", "read it with 'raidlab import history'", "history"),
+    ("\u{fffd}\u{fffd}s!", "sar's binary", "read it with 'raidlab import history'", "history"),
+    ("\u{fffd}7zXZ", "packed by xz", "unpack it first, or pack it with gzip or zstd", ""),
+    ("BZh", "packed by bzip2", "unpack it first, or pack it with gzip or zstd", ""),
+];
+
+fn binary(text: &str) -> Option<Kind> {
+    let known = BINARIES.iter().find(|(begin, ..)| text.starts_with(begin));
+    let kind = |&(_, what, advice, verb): &(&str, &str, &'static str, &'static str)| Kind {
+        what: what.into(),
+        advice,
+        verb,
+    };
+    // No text has bytes of zero near its beginning.
+    let is_unknown = || text.bytes().take(BINARY_BYTES).any(|byte| byte == 0);
+    known.map(kind).or_else(|| {
+        is_unknown().then(|| Kind {
+            what: "a binary file of a kind that is not known".into(),
+            advice: "a trace of oracleGeneral needs --format",
+            verb: "",
+        })
+    })
+}
+
+/// Whether `line` is one of `fio --write_lat_log`, `--write_bw_log` or `--write_iops_log`: `100, 5420, 0, 4096, 0`.
+fn is_fio_log(line: &str) -> bool {
+    let cells: Vec<&str> = line.split(", ").collect();
+    let is_number = |cell: &&str| cell.trim_start_matches("0x").bytes().all(|byte| byte.is_ascii_hexdigit());
+    (4..=7).contains(&cells.len())
+        && cells.iter().all(|cell| !cell.is_empty() && is_number(cell))
+        && matches!(cells[2], "0" | "1" | "2" | "3")
+}
+
 fn kind_of(text: &str) -> Option<Kind> {
     let lines = || text.lines().take(LINES).map(str::trim);
     let has = |mark: &str| lines().any(|line| line.contains(mark));
-    if text.starts_with("PAR1") {
-        let advice = "a trace in it is read by measure and simulate with --trace";
-        return Some(Kind { what: "a Parquet file".into(), advice, verb: "measure" });
+    if let Some(kind) = binary(text) {
+        return Some(kind);
+    }
+    if lines().filter(|line| !line.is_empty()).take(5).all(is_fio_log) && lines().any(|line| !line.is_empty())
+    {
+        let advice = "take in what fio itself sums up: --output-format=json+ and 'raidlab import runs'";
+        return Some(Kind {
+            what: "a log of fio (of latencies, bandwidth or IOPS)".into(),
+            advice,
+            verb: "",
+        });
+    }
+    if has("[[devices]]") && lines().any(|line| line.starts_with("sources = ")) {
+        let advice = "plan with it: 'raidlab plan --from FILE --usable SIZE'";
+        return Some(Kind { what: "a history that was taken in".into(), advice, verb: "" });
     }
     if is_fio(text) || is_iometer(text) {
         let program = if is_fio(text) { "fio" } else { "Iometer" };
@@ -108,6 +163,9 @@ mod tests {
             ("history", "{\"sysstat\": {\"hosts\": [{\"statistics\": [{\"disk\": []}]}]}}"),
             ("history", "avg-cpu:  %user\nDevice  r/s\n"),
             ("runs", "<Results>\n<TimeSpan>\n"),
+            ("runs", "SQLite format 3\0"),
+            ("trace", "\u{7}tae\0\0"),
+            ("history", "\u{fffd}\u{fffd}u!\0"),
         ];
         for verb in ["fio", "icf", "runs", "trace", "history"] {
             for (owner, text) in files {
@@ -137,6 +195,13 @@ mod tests {
             (
                 "Linux 6 (vm) \t11/29/26\n\n18:11:25  CPU  %user %nice\n18:11:26  all 1.0 0.0\n",
                 "this is sar's text of processors: write that of disks, with 'sadf -j FILE -- -d -p'",
+            ),
+            ("100, 5420, 0, 4096, 0\n200, 5421, 1, 4096, 0\n", "this is a log of fio"),
+            ("BZh91AY", "this is packed by bzip2: unpack it first"),
+            ("\u{1}\0\0", "this is a binary file of a kind that is not known: "),
+            (
+                "schema = 1\nsources = [\"a\"]\n[[devices]]\n",
+                "this is a history that was taken in: plan with it",
             ),
             (
                 "  d.d.read  d.d.read\n       vda       vdb\n",

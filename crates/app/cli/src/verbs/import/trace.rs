@@ -170,7 +170,10 @@ fn open(file: &Path) -> Result<(Box<dyn BufRead>, String), Failure> {
 
 /// The refusal of a file that is of another kind, if it is one whose format could not be told.
 fn other_kind(file: &Path, error: &TraceFileError) -> Option<Failure> {
-    let TraceFileError::Line(TraceError { problem: LineProblem::UnknownFormat, .. }) = error else {
+    let TraceFileError::Line(TraceError {
+        problem: LineProblem::UnknownFormat | LineProblem::TooLong, ..
+    }) = error
+    else {
         return None;
     };
     if file == Path::new("-") {

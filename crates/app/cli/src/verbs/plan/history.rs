@@ -70,8 +70,20 @@ fn said(device: &DeviceHistory, past: &Past) -> String {
         }
         _ => String::new(),
     };
+    let short = match device.days {
+        Some(days) if days < 1.0 && past.written_per_day.is_some() => {
+            format!(
+                "; what is written in a day is that of {:.0} minutes, for a day",
+                (days * 1440.0).max(1.0)
+            )
+        }
+        None if past.written_per_day.is_some() => {
+            "; what is written in a day is the mean of these readings, for a day".to_owned()
+        }
+        _ => String::new(),
+    };
     format!(
-        "{}: needs {:.0} requests/s ({which} of {} readings), {:.0} on average; places are taken for random{peaks}",
+        "{}: needs {:.0} requests/s ({which} of {} readings), {:.0} on average; places are taken for random{peaks}{short}",
         device.name(),
         past.iops,
         device.readings,
@@ -102,9 +114,10 @@ impl Past {
     }
 }
 
-/// What all devices of histories write in a day; none where one does not tell, or other applications write too.
-pub(super) fn written_per_day(asked: &Asked) -> Option<f64> {
-    let each = asked.past.iter().map(|(_, past)| past.written_per_day).collect::<Option<Vec<f64>>>()?;
+/// What all devices of histories write in a day, on average over `years`; none where one does not tell, or other applications write too.
+pub(super) fn written_per_day(asked: &Asked, years: Option<f64>) -> Option<f64> {
+    let mean = |past: &Past| Some(past.written_per_day? * past.grown(years.unwrap_or(0.0) / 2.0));
+    let each = asked.past.iter().map(|(_, past)| mean(past)).collect::<Option<Vec<f64>>>()?;
     (!each.is_empty() && each.len() == asked.applications.len()).then(|| each.iter().sum())
 }
 

@@ -133,7 +133,7 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
         written_per_day: args
             .written_per_day
             .map(|size| size.0 as f64)
-            .or_else(|| history::written_per_day(asked)),
+            .or_else(|| history::written_per_day(asked, args.years)),
         years: args.years,
         keep_degraded: args.keep_degraded.map(|pct| pct / 100.0),
         rack_units: args.rack_units,

@@ -159,6 +159,7 @@ pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
             started_at_unix_ms: first(text, "RunTime").and_then(unix_ms).filter(|_| index == 0),
             lacks: if targets.len() > 1 { vec!["latencies of each target"] } else { Vec::new() },
             lines,
+            ..Test::default()
         })
     };
     Ok(inside(behind, "TimeSpan").enumerate().filter_map(test).collect())

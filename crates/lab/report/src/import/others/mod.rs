@@ -24,7 +24,7 @@ use raidlab_workload::{AccessLine, Metric, OpSummary, RunResult, World};
 /// A reader of one tool's results.
 type Reader = fn(&str) -> Result<Vec<Test>, ForeignError>;
 
-/// A tool: what all of its files have, its name, its reader.
+/// A tool: what all of its files have (behind a line break: at the beginning of a line), its name, its reader.
 const TOOLS: [(&[&str], &str, Reader); 7] = [
     (&["<Results>", "<TimeSpan>"], "diskspd", diskspd::tests),
     (&["operation", "time ms", "IOPS"], "elbencho", elbencho::tests),
@@ -32,7 +32,7 @@ const TOOLS: [(&[&str], &str, Reader); 7] = [
     (&["sysbench", "File operations:"], "sysbench", sysbench::tests),
     (&["sysbench", "Doing ", "Block size "], "sysbench", sysbench::tests),
     (&["sysbench", "Requests/sec executed"], "sysbench", sysbench::tests),
-    (&["CrystalDiskMark"], "CrystalDiskMark", crystal::tests),
+    (&["\nCrystalDiskMark "], "CrystalDiskMark", crystal::tests),
 ];
 
 /// Figures of one direction, each where it is told.
@@ -69,6 +69,9 @@ struct Test {
     write: Direction,
     /// Latency of both, where it is told.
     all: Direction,
+    flushes_per_s: f64,
+    /// Latency of reads, writes and flushes together, where it is told of these only.
+    together: Option<Direction>,
     /// What was asked, where it is more than one line.
     lines: Vec<AccessLine>,
     /// When it began, in milliseconds since 1970, as its clock had it.
@@ -83,7 +86,13 @@ pub fn other_tool(text: &str) -> Option<&'static str> {
 }
 
 fn find(text: &str) -> Option<&'static (&'static [&'static str], &'static str, Reader)> {
-    TOOLS.iter().find(|(marks, ..)| marks.iter().all(|mark| text.contains(mark)))
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    // What others keep of such a file may hold its words.
+    let is_json = text.starts_with(['{', '[']);
+    let has = |mark: &str| {
+        text.contains(mark) || mark.strip_prefix('\n').is_some_and(|begin| text.starts_with(begin))
+    };
+    TOOLS.iter().filter(|_| !is_json).find(|(marks, ..)| marks.iter().all(|mark| has(mark)))
 }
 
 /// Reads the results of such a tool.
@@ -127,7 +136,19 @@ impl Test {
         }
         (run.ops.read, run.ops.write) = (self.summary(&self.read), self.summary(&self.write));
         run.ops.total = self.total(&run.ops.read, &run.ops.write);
-        if run.ops.total.lat_ns_mean == 0.0 {
+        if self.flushes_per_s > 0.0 {
+            let requests = (self.flushes_per_s * self.seconds.unwrap_or(0.0)).round() as u64;
+            let iops = Iops(self.flushes_per_s);
+            run.ops.others.flush = Some(Box::new(OpSummary { requests, iops, ..OpSummary::default() }));
+        }
+        if let Some(all) = &self.together {
+            let figures = [("mean", all.mean_ms), ("at most", all.max_ms)].into_iter();
+            let percentiles = all.percentiles_ms.iter().map(|(pct, ms)| format!("{pct} %: {ms} ms"));
+            let told = figures.filter_map(|(name, ms)| Some(format!("{name} {} ms", ms?))).chain(percentiles);
+            let name = "latency of reads, writes and flushes together";
+            run.settings.insert(name.into(), told.collect::<Vec<_>>().join(", "));
+            lacks.push("latencies without those of flushes");
+        } else if run.ops.total.lat_ns_mean == 0.0 {
             lacks.push("latencies");
         }
         let (read, write) = (&run.ops.read, &run.ops.write);
@@ -137,7 +158,8 @@ impl Test {
             lacks.push("latencies of reads and writes apart");
         }
         if run.ops.total.lat_ns_p99 == 0 {
-            lacks.push("percentiles");
+            let has_others = !self.all.percentiles_ms.is_empty();
+            lacks.push(if has_others { "the 99th percentile" } else { "percentiles" });
         } else if is_any(|it| it.lat_ns_p99 == 0) {
             lacks.push("percentiles of reads and writes apart");
         }
@@ -147,6 +169,10 @@ impl Test {
         }
         lacks.extend(self.seconds.is_none().then_some("the length of the run"));
         lacks.extend(&self.lacks);
+        // Runs keep no others.
+        for (pct, ms) in self.all.percentiles_ms.iter().filter(|(pct, _)| *pct == 95.0) {
+            run.settings.insert(format!("{pct}th percentile of the latency"), format!("{ms} ms"));
+        }
         run.lines.clone_from(&self.lines);
         let bytes = self.block_bytes.and_then(|bytes| u32::try_from(bytes).ok()).filter(|it| *it > 0);
         match (bytes, self.random_pct) {

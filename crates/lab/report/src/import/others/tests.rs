@@ -114,7 +114,7 @@ fn each_tool_is_read_as_it_means_it() {
         (name.to_owned(), depth, reads, writes, mean, p99, bytes, random)
     };
     let rows = [
-        (SYSBENCH, "sysbench 1.0.20", vec![row("random r/w", 4, 9075, 3025, 320, 0, 16_384, 100)]),
+        (SYSBENCH, "sysbench 1.0.20", vec![row("random r/w", 4, 9075, 3025, 0, 0, 16_384, 100)]),
         (
             CRYSTAL,
             "CrystalDiskMark 8.0.4",
@@ -134,8 +134,8 @@ fn each_tool_is_read_as_it_means_it() {
                 row("Random Write 4KiB", 1, 0, 24_082, 0, 0, 4096, 100),
             ],
         ),
-        (SYSBENCH_04, "sysbench 0.4.12", vec![row("random r/w", 16, 997, 663, 2720, 0, 16_384, 100)]),
-        (SYSBENCH_11, "sysbench 1.1.0-ead2689", vec![row("random r/w", 8, 6622, 4415, 320, 0, 16_384, 100)]),
+        (SYSBENCH_04, "sysbench 0.4.12", vec![row("random r/w", 16, 997, 663, 0, 0, 16_384, 100)]),
+        (SYSBENCH_11, "sysbench 1.1.0-ead2689", vec![row("random r/w", 8, 6622, 4415, 0, 0, 16_384, 100)]),
         (DISKSPD, "diskspd 2.1.0-dev", vec![row("diskspd", 32, 7000, 3000, 800, 5250, 8192, 100)]),
         (
             ELBENCHO,
@@ -153,6 +153,33 @@ fn each_tool_is_read_as_it_means_it() {
         let lacks = &found.runs[0].run.settings["lacks"];
         assert!(lacks.contains("the course over time"), "{program}: {lacks}");
     }
+}
+
+/// sysbench's latency is that of reads, writes and flushes together.
+#[test]
+fn flushes_of_sysbench_are_kept_and_their_latency_is_none_of_reads() {
+    for (text, flushes) in [(SYSBENCH_04, 2125), (SYSBENCH_11, 14_132)] {
+        let run = runs(text).runs.remove(0).run;
+        let flush = run.ops.others.flush.expect("it flushed");
+        assert_eq!((flush.iops.0.round() as u64, run.ops.total.lat_ns_mean), (flushes, 0.0));
+        assert!(run.settings["latency of reads, writes and flushes together"].starts_with("mean "));
+    }
+    let alone = SYSBENCH_11.replace("fsync: IOPS=14132.41", "fsync: IOPS=0.00");
+    let alone = alone
+        .replace("max:                                 20.52", "max: 20.52\n         95th percentile: 2.5");
+    let run = runs(&alone).runs.remove(0).run;
+    assert_eq!(run.ops.total.lat_ns_mean, 320_000.0);
+    assert_eq!(run.settings["95th percentile of the latency"], "2.5 ms");
+    assert!(run.settings["lacks"].contains("the 99th percentile"), "{}", run.settings["lacks"]);
+}
+
+/// Its name alone makes no file that of a tool.
+#[test]
+fn a_word_in_a_file_is_no_mark() {
+    for text in ["# like CrystalDiskMark\n[a]\nrw=read\n", "{\n\"program\": \"\nCrystalDiskMark 8\"}"] {
+        assert_eq!(other_tool(text), None, "{text}");
+    }
+    assert_eq!(other_tool(&format!("\u{feff}{CRYSTAL_6}")), Some("CrystalDiskMark"));
 }
 
 /// As diskspd 2.2 writes it: a count for the time span before that of the target, attributes, two targets.
@@ -297,7 +324,7 @@ fn what_is_not_whole_is_said() {
             "it is not whole: the lines 'Test', 'Date' and 'OS'",
         ),
         (SYSBENCH[..SYSBENCH.find("Latency").unwrap()].to_owned(), "it does not say 'avg:' of the latency"),
-        ("CrystalDiskMark".to_owned(), "there are no results in it"),
+        ("CrystalDiskMark 8".to_owned(), "there are no results in it"),
         ("hello".to_owned(), "it is of no tool that is known"),
     ];
     for (text, expected) in rows {
