@@ -335,6 +335,14 @@ fn what_happens_is_told_with_its_time_and_outlives_the_array() {
     assert!(failed["time"].as_str().is_some_and(|time| time.ends_with('Z') && time.len() == 24), "{failed}");
     let last = done(&bench, &["events", "a", "--last", "1"]);
     assert!(last.contains("the array is stopped") && last.lines().count() == 1, "{last}");
+    let uuid = events[0]["array_uuid"].as_str().expect("each names its array").to_uppercase();
+    assert_eq!(
+        done(&bench, &["events", &uuid, "--last", "1"]),
+        last,
+        "by its identity, however it is written"
+    );
+    let none = done(&bench, &["events", "a", "--last", "0"]);
+    assert!(none.contains("none was asked for"), "{none}");
     array(&bench, &["events", "b"]).assert(1, &["no history can be read", "b.*.events"]);
 }
 

@@ -63,11 +63,20 @@ pub(super) fn array_status(status: &ArrayStatus, options: TerminalOptions) -> St
     text
 }
 
-/// Prints the history of an array, and how many of its lines could not be read.
-pub(super) fn event_lines(lines: &[HistoryLine], damaged: u64, options: TerminalOptions) -> String {
+/// Prints the history of an array: these lines behind `skipped` earlier ones, and how many could not be read.
+pub(super) fn event_lines(
+    lines: &[HistoryLine],
+    skipped: usize,
+    damaged: u64,
+    options: TerminalOptions,
+) -> String {
     let mut text: String = lines.iter().map(|line| event_line(&line.event, options)).collect();
     if lines.is_empty() {
-        text += "nothing happened\n";
+        let reason = match skipped {
+            0 => "nothing happened".to_owned(),
+            many => format!("{many} events are kept, and none was asked for"),
+        };
+        text += &wrapped(&reason, options.width, 0);
     }
     if damaged > 0 {
         text += &wrapped(&format!("{damaged} lines of the history are damaged"), options.width, 0);
