@@ -52,6 +52,9 @@ pub(super) fn array_status(status: &ArrayStatus, options: TerminalOptions) -> St
     for line in undecided_lines(&status.undecided, undecided.max().unwrap_or(0)) {
         text += &wrapped(&line, options.width, 2);
     }
+    for device in status.devices.iter().filter(|device| device.has_lost_its_name) {
+        text += &wrapped(&lost_name(device), options.width, 2);
+    }
     text += "\n";
     text += &devices(status, options);
     if !status.events.is_empty() {
@@ -228,6 +231,14 @@ pub(super) fn undecided_lines(listed: &[UndecidedStatus], rows: u64) -> Vec<Stri
         );
     }
     lines
+}
+
+fn lost_name(DeviceStatus { device, path, .. }: &DeviceStatus) -> String {
+    let path = path.as_deref().unwrap_or("its path");
+    format!(
+        "device {device}: the file that the array uses is no longer at {path}: it was removed or renamed. If it was removed, what it holds \
+         is gone when the array is stopped: 'raidlab array fail' and 'replace' put another in its place"
+    )
 }
 
 fn devices(status: &ArrayStatus, options: TerminalOptions) -> String {
